@@ -1,0 +1,54 @@
+# tessera_options: language level, warnings, visibility and sanitizers of every target of this project.
+add_library(tessera_options INTERFACE)
+target_include_directories(tessera_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(tessera_options INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wconversion;-Werror>
+  # Code that nvcc generates does not survive -Wconversion, so device sources get the rest.
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;-Werror=all-warnings>)
+
+# The arithmetic is in the BLAS; at -O3 gcc 12 and 13 take sound code for uninitialised, and warnings are errors.
+foreach(language C CXX)
+  string(REPLACE "-O3" "-O2" CMAKE_${language}_FLAGS_RELEASE "${CMAKE_${language}_FLAGS_RELEASE}")
+endforeach()
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+foreach(language C CXX CUDA)
+  set(CMAKE_${language}_VISIBILITY_PRESET hidden)
+endforeach()
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+# Everything finds its libraries relative to itself, in the build tree as in the install tree, so that both can be moved.
+set(CMAKE_BUILD_RPATH "$ORIGIN/../lib;$ORIGIN")
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN")
+
+if(TESSERA_SANITIZE STREQUAL "thread")
+  set(tessera_sanitizers -fsanitize=thread)
+elseif(TESSERA_SANITIZE STREQUAL "address")
+  set(tessera_sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(NOT TESSERA_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "TESSERA_SANITIZE must be empty, thread or address, not '${TESSERA_SANITIZE}'")
+endif()
+if(tessera_sanitizers)
+  target_compile_options(tessera_options INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:${tessera_sanitizers};-fno-omit-frame-pointer>)
+  target_link_options(tessera_options INTERFACE ${tessera_sanitizers})
+  # A library opened with RTLD_DEEPBIND would bind malloc past the sanitizer; the sources leave the flag out when this is set.
+  target_compile_definitions(tessera_options INTERFACE TESSERA_SANITIZED=1)
+endif()
+
+# tessera_shared_library(<target> <version script>): what all our shared libraries have in common.
+function(tessera_shared_library target version_script)
+  # Worker threads run code of these libraries until the process ends, and device drivers do not survive an unload.
+  target_link_options(${target} PRIVATE LINKER:-z,nodelete LINKER:--version-script=${version_script} LINKER:--as-needed)
+  if(NOT TESSERA_SANITIZE)
+    target_link_options(${target} PRIVATE LINKER:-z,defs)
+  endif()
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${version_script})
+endfunction()

@@ -1,0 +1,31 @@
+# The exports of the drop-in library, from core/routines.def.
+#   cmake -DROUTINES=routines.def -DOUTPUT=file.map -P generate_exports.cmake           writes the linker's version script
+#   cmake -DROUTINES=routines.def -DLIBRARY=lib.so -DNM=nm -P generate_exports.cmake    fails unless the library exports just these
+file(STRINGS ${ROUTINES} lines REGEX "^TESSERA_ROUTINE\\(")
+set(expected tessera_blas_marker)
+foreach(line IN LISTS lines)
+  if(NOT line MATCHES "^TESSERA_ROUTINE\\(([a-z0-9]+), ([a-z]+), ")
+    message(FATAL_ERROR "${ROUTINES}: cannot read \"${line}\"")
+  endif()
+  list(APPEND expected ${CMAKE_MATCH_2}${CMAKE_MATCH_1}_ cblas_${CMAKE_MATCH_2}${CMAKE_MATCH_1})
+endforeach()
+
+if(DEFINED OUTPUT)
+  list(JOIN expected "; " symbols)
+  file(WRITE ${OUTPUT} "{\n  global: ${symbols};\n  local: *;\n};\n")
+  return()
+endif()
+
+execute_process(COMMAND ${NM} -D --defined-only --format=posix ${LIBRARY} OUTPUT_VARIABLE table COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX REPLACE "\n$" "" table "${table}")
+string(REPLACE "\n" ";" table "${table}")
+set(exported)
+foreach(line IN LISTS table)
+  string(REGEX REPLACE "[ @].*$" "" symbol "${line}")
+  list(APPEND exported ${symbol})
+endforeach()
+list(SORT expected)
+list(SORT exported)
+if(NOT exported STREQUAL expected)
+  message(FATAL_ERROR "${LIBRARY} exports\n  ${exported}\nbut routines.def says\n  ${expected}")
+endif()

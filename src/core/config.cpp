@@ -1,0 +1,329 @@
+// Parsing of the settings. One table names them all: it reads the environment and the settings string, and writes the
+// messages that say what is valid. A value is taken whole or not at all: nothing may stand behind a number, and what
+// overflows is wrong.
+#include "core/config.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <span>
+
+#include "core/error.hpp"
+#include "core/log.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int most_devices = 64;
+constexpr index_t largest_tile = index_t{1} << 20;
+
+bool same_letters(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+/// A whole number in [least, most], nothing around it.
+bool parse_integer(std::string_view text, std::int64_t least, std::int64_t most, std::int64_t& value) {
+  std::int64_t parsed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+  if (error != std::errc() || end != text.data() + text.size() || parsed < least || parsed > most) return false;
+  value = parsed;
+  return true;
+}
+
+/// The decimal number in front of `text`, and what stands behind it. Signs, "inf", "nan" and exponents are not numbers here.
+bool parse_decimal(std::string_view text, double& value, std::string_view& rest) {
+  if (text.empty() || text.front() < '0' || text.front() > '9') return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  if (error != std::errc() || !std::isfinite(value)) return false;
+  rest = text.substr(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+struct Suffix {
+  std::string_view text;
+  double factor;
+};
+
+constexpr Suffix byte_suffixes[] = {{"", 1},
+                                    {"B", 1},
+                                    {"kB", 1e3},
+                                    {"MB", 1e6},
+                                    {"GB", 1e9},
+                                    {"TB", 1e12},
+                                    {"KiB", 1024.0},
+                                    {"MiB", 1024.0 * 1024},
+                                    {"GiB", 1024.0 * 1024 * 1024},
+                                    {"TiB", 1024.0 * 1024 * 1024 * 1024}};
+constexpr Suffix flop_suffixes[] = {{"", 1},          {"FLOP/s", 1},    {"kFLOP/s", 1e3},
+                                    {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}};
+constexpr Suffix time_suffixes[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+
+bool parse_scaled(std::string_view text, std::span<const Suffix> suffixes, double& value) {
+  double number = 0;
+  std::string_view rest;
+  if (!parse_decimal(text, number, rest)) return false;
+  const auto suffix =
+      std::find_if(suffixes.begin(), suffixes.end(), [&](const Suffix& s) { return same_letters(s.text, rest); });
+  if (suffix == suffixes.end()) return false;
+  value = number * suffix->factor;
+  return std::isfinite(value);
+}
+
+bool read_bytes(std::string_view text, std::size_t& value) {
+  // Whole numbers without a suffix are taken exactly; with one, a double holds every size that exists.
+  std::int64_t whole = 0;
+  if (parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), whole)) {
+    value = static_cast<std::size_t>(whole);
+    return !text.starts_with('-');
+  }
+  double bytes = 0;
+  if (!parse_scaled(text, byte_suffixes, bytes) || bytes >= 0x1p63) return false;
+  value = static_cast<std::size_t>(bytes);
+  return true;
+}
+
+bool read_rate(std::string_view text, double& value) {
+  if (text.ends_with("/s")) text.remove_suffix(2);
+  return parse_scaled(text, byte_suffixes, value);
+}
+
+bool read_switch(std::string_view text, bool& value) {
+  const bool on = text == "1" || same_letters(text, "on");
+  const bool off = text == "0" || same_letters(text, "off");
+  if (on || off) value = on;
+  return on || off;
+}
+
+/// Calls `take` with each part of `text` between separators, empty ones included. @return false as soon as one call does
+template <class Take>
+bool split(std::string_view text, char separator, Take take) {
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    if (!take(text.substr(0, end))) return false;
+    if (end == std::string_view::npos) return true;
+    text.remove_prefix(end + 1);
+  }
+}
+
+bool set_devices(Config& config, std::string_view text) {
+  std::int64_t number = 0;
+  if (text == "auto" || text == "none" || text == "cuda") {
+    config.devices = text == "auto"   ? DeviceChoice::automatic
+                     : text == "none" ? DeviceChoice::none
+                                      : DeviceChoice::cuda;
+    config.cuda_ordinals.clear();
+    config.host_devices = 0;
+    return true;
+  }
+  if (text.starts_with("host:")) {
+    if (!parse_integer(text.substr(5), 1, most_devices, number)) return false;
+    config.devices = DeviceChoice::host;
+    config.cuda_ordinals.clear();
+    config.host_devices = static_cast<int>(number);
+    return true;
+  }
+  if (!text.starts_with("cuda:")) return false;
+  std::vector<int> ordinals;
+  const bool good = split(text.substr(5), ',', [&](std::string_view part) {
+    if (!parse_integer(part, 0, most_devices - 1, number)) return false;
+    const int ordinal = static_cast<int>(number);
+    if (std::find(ordinals.begin(), ordinals.end(), ordinal) != ordinals.end()) return false;
+    ordinals.push_back(ordinal);
+    return true;
+  });
+  if (!good) return false;
+  config.devices = DeviceChoice::cuda;
+  config.cuda_ordinals = std::move(ordinals);
+  config.host_devices = 0;
+  return true;
+}
+
+struct HostDeviceKey {
+  std::string_view name;
+  bool (*set)(HostDeviceSettings&, std::string_view);
+};
+
+constexpr HostDeviceKey host_device_keys[] = {
+    {"memory", [](HostDeviceSettings& s,
+                  std::string_view text) { return read_bytes(text, s.memory_bytes) && s.memory_bytes > 0; }},
+    {"link", [](HostDeviceSettings& s, std::string_view text) { return read_rate(text, s.link_bytes_per_s); }},
+    {"peer", [](HostDeviceSettings& s, std::string_view text) { return read_rate(text, s.peer_bytes_per_s); }},
+    {"speed",
+     [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, flop_suffixes, s.flops_per_s); }},
+    {"delay",
+     [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, time_suffixes, s.delay_s); }},
+    {"compute", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.compute); }},
+    {"fail",
+     [](HostDeviceSettings& s, std::string_view text) {
+       return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), s.fail_after_ops);
+     }},
+};
+
+bool set_host_device(Config& config, std::string_view text) {
+  std::vector<HostDeviceSettings> all;
+  const bool good = split(text, ';', [&](std::string_view device) {
+    HostDeviceSettings settings;
+    // An empty entry is a device with the defaults: ";speed=1GFLOP/s" slows only the second one down.
+    const bool entry_good = device.empty() || split(device, ',', [&](std::string_view pair) {
+                              const std::size_t equals = pair.find('=');
+                              if (equals == std::string_view::npos) return false;
+                              for (const HostDeviceKey& key : host_device_keys) {
+                                if (key.name == pair.substr(0, equals))
+                                  return key.set(settings, pair.substr(equals + 1));
+                              }
+                              return false;
+                            });
+    if (entry_good) all.push_back(settings);
+    return entry_good && all.size() <= most_devices;
+  });
+  if (!good) return false;
+  config.host_device = std::move(all);
+  return true;
+}
+
+bool set_device_memory(Config& config, std::string_view text) {
+  std::size_t bytes = 0;
+  if (!read_bytes(text, bytes) || bytes == 0) return false;
+  config.device_memory_bytes = bytes;
+  return true;
+}
+
+bool set_tile(Config& config, std::string_view text) {
+  index_t tile = 0;
+  if (!parse_integer(text, 1, largest_tile, tile)) return false;
+  config.tile = tile;
+  return true;
+}
+
+bool set_offload(Config& config, std::string_view text) {
+  if (text == "auto") {
+    config.offload = Offload::automatic;
+  } else if (text == "always") {
+    config.offload = Offload::always;
+  } else if (text == "never") {
+    config.offload = Offload::never;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+template <std::string Config::*path>
+bool set_path(Config& config, std::string_view text) {
+  config.*path = std::string(text);
+  return true;
+}
+
+struct Setting {
+  const char* name;
+  const char* expected;
+  bool (*set)(Config&, std::string_view);  ///< leaves the configuration alone where it returns false
+  void (*reset)(Config&, const Config& defaults);
+};
+
+constexpr Setting settings_table[] = {
+    {"TESSERA_DEVICES", "auto, none, cuda, cuda:LIST (as cuda:0,2) or host:N (N from 1 to 64)", set_devices,
+     [](Config& c, const Config& d) {
+       c.devices = d.devices;
+       c.cuda_ordinals = d.cuda_ordinals;
+       c.host_devices = d.host_devices;
+     }},
+    {"TESSERA_HOST_DEVICE",
+     "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS, delay=TIME, compute=on|off, fail=COUNT, joined by commas, "
+     "devices by "
+     "semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",
+     set_host_device, [](Config& c, const Config& d) { c.host_device = d.host_device; }},
+    {"TESSERA_DEVICE_MEMORY", "a size above 0 (as 64MiB, 1.5GiB or 4096)", set_device_memory,
+     [](Config& c, const Config& d) { c.device_memory_bytes = d.device_memory_bytes; }},
+    {"TESSERA_TILE", "a whole number from 1 to 1048576", set_tile, [](Config& c, const Config& d) { c.tile = d.tile; }},
+    {"TESSERA_OFFLOAD", "auto, always or never", set_offload,
+     [](Config& c, const Config& d) { c.offload = d.offload; }},
+    {"TESSERA_CPU_BLAS", "a path", set_path<&Config::cpu_blas>,
+     [](Config& c, const Config& d) { c.cpu_blas = d.cpu_blas; }},
+    {"TESSERA_CUDA_PLUGIN", "a path", set_path<&Config::cuda_plugin>,
+     [](Config& c, const Config& d) { c.cuda_plugin = d.cuda_plugin; }},
+    {"TESSERA_VERBOSE", "0, 1, on or off",
+     [](Config& c, std::string_view text) { return read_switch(text, c.verbose); },
+     [](Config& c, const Config& d) { c.verbose = d.verbose; }},
+    {"TESSERA_STATS", "a path", set_path<&Config::stats_file>,
+     [](Config& c, const Config& d) { c.stats_file = d.stats_file; }},
+    {"TESSERA_TRACE", "a path", set_path<&Config::trace_file>,
+     [](Config& c, const Config& d) { c.trace_file = d.trace_file; }},
+};
+
+std::string valid_names() {
+  std::string names;
+  for (const Setting& setting : settings_table) names += (names.empty() ? "" : ", ") + std::string(setting.name);
+  return names;
+}
+
+/// An empty value asks for the default.
+bool apply(const Setting& setting, Config& config, std::string_view value) {
+  if (value.empty()) {
+    setting.reset(config, Config());
+    return true;
+  }
+  return setting.set(config, value);
+}
+
+}  // namespace
+
+const HostDeviceSettings& Config::host_device_settings(int index) const {
+  static const HostDeviceSettings defaults;
+  if (host_device.empty()) return defaults;
+  const std::size_t last = host_device.size() - 1;
+  return host_device[std::min(static_cast<std::size_t>(std::max(index, 0)), last)];
+}
+
+Config Config::from_environment() {
+  Config config;
+  for (const Setting& setting : settings_table) {
+    const char* const value = std::getenv(setting.name);
+    if (value == nullptr || apply(setting, config, value)) continue;
+    log_line(std::string(setting.name) + "=\"" + value + "\" is not valid: expected " + setting.expected +
+             "; the default is used");
+  }
+  return config;
+}
+
+Config Config::from_settings(std::string_view settings) {
+  constexpr std::string_view space = " \t\r\n\f\v";
+  Config config = from_environment();
+  for (;;) {
+    const std::size_t begin = settings.find_first_not_of(space);
+    if (begin == std::string_view::npos) return config;
+    settings.remove_prefix(begin);
+    const std::string_view pair = settings.substr(0, settings.find_first_of(space));
+    settings.remove_prefix(pair.size());
+
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) {
+      throw InvalidArgument("\"" + std::string(pair) + "\" is not of the form NAME=value");
+    }
+    const std::string_view name = pair.substr(0, equals);
+    const std::string_view value = pair.substr(equals + 1);
+    const auto* const setting = std::find_if(std::begin(settings_table), std::end(settings_table),
+                                             [&](const Setting& s) { return s.name == name; });
+    if (setting == std::end(settings_table)) {
+      throw InvalidArgument("there is no setting \"" + std::string(name) + "\"; valid names are " + valid_names());
+    }
+    if (!apply(*setting, config, value)) {
+      throw InvalidArgument(std::string(name) + "=\"" + std::string(value) + "\" is not valid: expected " +
+                            setting->expected);
+    }
+  }
+}
+
+std::size_t parse_bytes(std::string_view text) {
+  std::size_t bytes = 0;
+  if (!read_bytes(text, bytes)) {
+    throw InvalidArgument("\"" + std::string(text) + "\" is not a size (as 64MiB, 2GB, 1.5GiB or 4096)");
+  }
+  return bytes;
+}
+
+}  // namespace tessera

@@ -1,0 +1,57 @@
+// What the user sets, parsed once. `Config::from_environment()` reads TESSERA_*; `Config::from_settings` reads the same
+// names from a string, on top of the environment. A wrong value is refused with one line on standard error (environment)
+// or an InvalidArgument (settings), and the default is used.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/scalar.hpp"
+
+namespace tessera {
+
+enum class DeviceChoice { automatic, cuda, host, none };
+enum class Offload { automatic, always, never };
+
+/// Settings of one host device (TESSERA_HOST_DEVICE). Rates in bytes or flops per second; 0 means unmodelled: as fast as it goes.
+struct HostDeviceSettings {
+  std::size_t memory_bytes = std::size_t{256} << 20;
+  double link_bytes_per_s = 0;     ///< host link, each direction
+  double peer_bytes_per_s = 0;     ///< peer link, into this device
+  double flops_per_s = 0;          ///< modelled kernel time = flops / this, on one engine shared by the four compute streams
+  double delay_s = 0;              ///< added to every operation (latency)
+  bool compute = true;             ///< false: kernels only take modelled time and leave their output untouched (scheduling tests)
+  std::int64_t fail_after_ops = -1;  ///< injected failure: the operation with this number (from 0) and all later ones fail; -1: never
+};
+
+struct Config {
+  DeviceChoice devices = DeviceChoice::automatic;
+  std::vector<int> cuda_ordinals;  ///< empty: all
+  int host_devices = 0;            ///< number of host devices when devices == host
+  std::vector<HostDeviceSettings> host_device = {HostDeviceSettings{}};  ///< one for all, or one per device (the last repeats)
+  std::optional<std::size_t> device_memory_bytes;  ///< slab per device; default: a share of the free memory
+  std::optional<index_t> tile;                     ///< tile size in elements; default: chosen per problem
+  Offload offload = Offload::automatic;
+  std::string cpu_blas;     ///< path of the CPU BLAS; empty: found
+  std::string cuda_plugin;  ///< path of libtessera_cuda.so; empty: beside libtessera.so
+  bool verbose = false;
+  std::string stats_file;  ///< empty: none
+  std::string trace_file;  ///< empty: none
+
+  /// Settings of host device `index`.
+  const HostDeviceSettings& host_device_settings(int index) const;
+
+  static Config from_environment();
+  /// `settings`: NAME=value pairs separated by white space, names as in the environment; they win over the environment.
+  /// @throws InvalidArgument naming the first wrong name or value
+  static Config from_settings(std::string_view settings);
+};
+
+/// "64MiB", "2GB", "1.5GiB", "4096": decimal and binary suffixes. @throws InvalidArgument
+std::size_t parse_bytes(std::string_view text);
+
+}  // namespace tessera

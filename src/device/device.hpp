@@ -1,0 +1,128 @@
+// What a device can do: hold a slab of memory, copy 2-D blocks up / down / from a peer on streams, order streams by events.
+// The runtime, the cache and the heap know devices only through this interface; host devices and CUDA GPUs implement it and
+// pass the same conformance suite (tests/device/conformance.hpp).
+//
+// Streams: `compute_streams` compute streams and one each for up, down and peer copies. Work on one stream runs in order of
+// submission; different streams are ordered only by events. Every call that takes a stream only submits and returns.
+// Events: record() marks the work submitted to a stream so far; wait() makes a stream (of any device of the same backend) wait for it.
+// Failure: a submission on a failed device throws DeviceLost; work already submitted completes with EventStatus::failed, and so
+// does work on other devices that waits for it. recover() tells which devices are still good afterwards.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/scalar.hpp"
+
+namespace tessera::device {
+
+inline constexpr int compute_streams = 4;
+
+enum class StreamKind : std::uint8_t { compute, up, down, peer };
+
+struct StreamId {
+  StreamKind kind = StreamKind::compute;
+  int index = 0;  ///< 0 .. compute_streams-1 for compute, 0 otherwise
+};
+inline constexpr int stream_count = compute_streams + 3;
+/// Dense number of a stream: compute 0..3, up 4, down 5, peer 6.
+constexpr int stream_number(StreamId id) {
+  return id.kind == StreamKind::compute ? id.index : compute_streams + static_cast<int>(id.kind) - 1;
+}
+
+enum class EventStatus : std::uint8_t { pending, complete, failed };
+
+/// A point in a stream. Shared by all who wait for it; may outlive its device. Thread-safe.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Never blocks. Once complete or failed, it stays so.
+  virtual EventStatus status() const noexcept = 0;
+  /// Seconds on std::chrono::steady_clock at which the work before the event was done. @pre status() == complete
+  virtual double completed_at() const = 0;
+};
+using EventPtr = std::shared_ptr<Event>;
+
+struct DeviceInfo {
+  std::string backend;  ///< "host" or "cuda"
+  int ordinal = 0;      ///< within its backend
+  std::string name;
+  std::size_t memory_bytes = 0;
+  std::string pci_bus_id;         ///< "0000:1b:00.0"; empty for host devices
+  double flops_per_s = 0;         ///< double-precision matrix rate, a rough figure; 0: unknown
+  double link_bytes_per_s = 0;    ///< host link, a rough figure; 0: unknown
+  index_t segment_bytes = 0;      ///< copies of column segments shorter than this do not reach the rate of the link; 0: any will do
+};
+
+/// A column-major 2-D block as copy engines see it: `columns` runs of `column_bytes`, `pitch_bytes` apart.
+struct Block {
+  std::byte* address = nullptr;
+  index_t pitch_bytes = 0;
+};
+struct Extent {
+  index_t column_bytes = 0;
+  index_t columns = 0;
+  index_t bytes() const { return column_bytes * columns; }
+};
+
+/// A range of host memory that a job will read or write.
+struct HostRange {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+};
+
+/// Keeps host ranges page-locked while it lives; undoes only what it did itself.
+class HostPinning {
+ public:
+  virtual ~HostPinning() = default;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const = 0;
+  /// Bytes that reserve() could give now (CUDA: free device memory).
+  virtual std::size_t free_memory_bytes() const = 0;
+
+  /// Reserves the slab, once. @return its address, at least 256-byte aligned. @throws OutOfDeviceMemory
+  virtual std::byte* reserve(std::size_t bytes) = 0;
+
+  /// Host -> device on the up stream. Host memory may be pageable; it must stay valid until the event after it completes.
+  virtual void copy_up(Block device_to, Block host_from, Extent extent) = 0;
+  /// Device -> host on the down stream.
+  virtual void copy_down(Block host_to, Block device_from, Extent extent) = 0;
+  /// Memory of `source` -> this device on this device's peer stream. @pre can_access(source)
+  virtual void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) = 0;
+  virtual bool can_access(const Device& peer) const = 0;
+
+  virtual EventPtr record(StreamId stream) = 0;
+  virtual void wait(StreamId stream, const EventPtr& event) = 0;
+
+  /// Makes the ranges page-locked where that helps and is possible; nullptr where nothing was to be done. Never throws for
+  /// memory that cannot be locked: copies from it are then slower.
+  virtual std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) = 0;
+
+  /// `listener` is called (from any thread, quickly returning, no locks held) after work of this device completes. A device that cannot
+  /// tell returns false, and its events must be polled. An empty function removes the listener.
+  virtual bool on_completion(std::function<void()> listener) = 0;
+
+  /// Called once by the thread that will submit to this device: copies, record and wait (CUDA: makes it the thread's current
+  /// device). All other calls may come from any thread and leave its current device as it was.
+  virtual void attach_thread() = 0;
+
+  /// Waits until all streams are idle or failed, and clears what failed because of others.
+  /// @return true if this device can go on
+  virtual bool recover() noexcept = 0;
+};
+
+/// Seconds on the clock that events use.
+inline double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace tessera::device

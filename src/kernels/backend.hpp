@@ -1,0 +1,36 @@
+// A backend opens devices together with their tile kernels. Two exist: host devices (in the library) and CUDA (in the plugin
+// libtessera_cuda.so, whose only exported symbol is `tessera_cuda_backend`).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "device/device.hpp"
+#include "kernels/tile_ops.hpp"
+
+namespace tessera::kernels {
+
+/// A device and the kernels that run on it. `ops` refers to `device` and dies first.
+struct Accelerator {
+  std::unique_ptr<device::Device> device;
+  std::unique_ptr<TileOps> ops;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// What is there, without initialising it more than needed.
+  virtual std::vector<device::DeviceInfo> devices() const = 0;
+  /// Opens devices by ordinal; devices of one call can exchange events and peer copies (peer access is enabled here).
+  /// @throws NotAvailable, OutOfDeviceMemory
+  virtual std::vector<Accelerator> open(const std::vector<int>& ordinals) = 0;
+};
+
+/// Raised whenever Device, TileOps or Backend change: plugin and library must agree.
+inline constexpr int backend_abi = 1;
+
+/// Signature of the plugin's entry. @return nullptr if `abi` differs from the plugin's. Throws NotAvailable (no driver, no device).
+using BackendEntry = Backend* (*)(int abi);
+inline constexpr const char* backend_entry_name = "tessera_cuda_backend";
+
+}  // namespace tessera::kernels

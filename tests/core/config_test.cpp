@@ -1,0 +1,263 @@
+// Settings: what is accepted, what is refused, and what is said about it.
+#include "core/config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* names[] = {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",
+                                 "TESSERA_OFFLOAD", "TESSERA_CPU_BLAS",    "TESSERA_CUDA_PLUGIN",   "TESSERA_VERBOSE",
+                                 "TESSERA_STATS",   "TESSERA_TRACE"};
+
+/// Starts without any setting and puts the environment back.
+class ConfigTest : public testing::Test {
+ protected:
+  ConfigTest() {
+    for (const char* name : names) {
+      if (const char* value = std::getenv(name)) saved_[name] = value;
+      unsetenv(name);
+    }
+  }
+  ~ConfigTest() override {
+    for (const char* name : names) unsetenv(name);
+    for (const auto& [name, value] : saved_) setenv(name.c_str(), value.c_str(), 1);
+  }
+
+  static std::string message_of(const std::string& settings) {
+    try {
+      Config::from_settings(settings);
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  /// Reads the environment with one variable set. @return what standard error got
+  static std::string complaint_about(const char* name, const std::string& value, Config& config) {
+    setenv(name, value.c_str(), 1);
+    testing::internal::CaptureStderr();
+    config = Config::from_environment();
+    unsetenv(name);
+    return testing::internal::GetCapturedStderr();
+  }
+
+ private:
+  std::map<std::string, std::string> saved_;
+};
+
+TEST(ParseBytes, TakesDecimalAndBinarySuffixes) {
+  EXPECT_EQ(parse_bytes("0"), 0u);
+  EXPECT_EQ(parse_bytes("4096"), 4096u);
+  EXPECT_EQ(parse_bytes("4096B"), 4096u);
+  EXPECT_EQ(parse_bytes("2kB"), 2000u);
+  EXPECT_EQ(parse_bytes("2KiB"), 2048u);
+  EXPECT_EQ(parse_bytes("64MiB"), std::size_t{64} << 20);
+  EXPECT_EQ(parse_bytes("64mib"), std::size_t{64} << 20);
+  EXPECT_EQ(parse_bytes("2GB"), 2000000000u);
+  EXPECT_EQ(parse_bytes("1.5GiB"), std::size_t{3} << 29);
+  EXPECT_EQ(parse_bytes("3TB"), 3000000000000u);
+  EXPECT_EQ(parse_bytes("1TiB"), std::size_t{1} << 40);
+  EXPECT_EQ(parse_bytes("9223372036854775807"), 9223372036854775807u);
+}
+
+TEST(ParseBytes, RefusesEverythingElse) {
+  for (const char* text : {"",
+                           " ",
+                           "-1",
+                           "-0",
+                           "+1",
+                           "x",
+                           "1x",
+                           "1 MiB",
+                           " 1",
+                           "1 ",
+                           "MiB",
+                           "1MiBB",
+                           "1e3",
+                           "0x10",
+                           "inf",
+                           "nan",
+                           "1.5.5",
+                           ".5GiB",
+                           "9223372036854775808",
+                           "9999999TiB",
+                           "1MiB/s",
+                           "1,5GiB",
+                           "1M"}) {
+    EXPECT_THROW(parse_bytes(text), InvalidArgument) << '"' << text << '"';
+  }
+}
+
+TEST_F(ConfigTest, NothingSetGivesTheDefaults) {
+  const Config config = Config::from_environment();
+  EXPECT_EQ(config.devices, DeviceChoice::automatic);
+  EXPECT_EQ(config.offload, Offload::automatic);
+  EXPECT_FALSE(config.tile || config.device_memory_bytes);
+  EXPECT_FALSE(config.verbose);
+  EXPECT_EQ(config.host_device.size(), 1u);
+  EXPECT_EQ(config.host_device_settings(0).fail_after_ops, -1);
+}
+
+TEST_F(ConfigTest, EverySettingIsRead) {
+  const Config config = Config::from_settings(
+      " TESSERA_DEVICES=host:3\tTESSERA_HOST_DEVICE=memory=64MiB,link=2GB/s,peer=10GB/s,speed=100GFLOP/s,delay=5us,"
+      "compute=off,fail=100\nTESSERA_DEVICE_MEMORY=1GiB TESSERA_TILE=512 TESSERA_OFFLOAD=always "
+      "TESSERA_CPU_BLAS=/lib/x.so "
+      "TESSERA_CUDA_PLUGIN=/lib/y.so TESSERA_VERBOSE=1 TESSERA_STATS=s.json TESSERA_TRACE=t.json ");
+  EXPECT_EQ(config.devices, DeviceChoice::host);
+  EXPECT_EQ(config.host_devices, 3);
+  ASSERT_EQ(config.host_device.size(), 1u);
+  const HostDeviceSettings& device = config.host_device_settings(2);
+  EXPECT_EQ(device.memory_bytes, std::size_t{64} << 20);
+  EXPECT_DOUBLE_EQ(device.link_bytes_per_s, 2e9);
+  EXPECT_DOUBLE_EQ(device.peer_bytes_per_s, 1e10);
+  EXPECT_DOUBLE_EQ(device.flops_per_s, 1e11);
+  EXPECT_DOUBLE_EQ(device.delay_s, 5e-6);
+  EXPECT_FALSE(device.compute);
+  EXPECT_EQ(device.fail_after_ops, 100);
+  EXPECT_EQ(config.device_memory_bytes, std::size_t{1} << 30);
+  EXPECT_EQ(config.tile, 512);
+  EXPECT_EQ(config.offload, Offload::always);
+  EXPECT_EQ(config.cpu_blas, "/lib/x.so");
+  EXPECT_EQ(config.cuda_plugin, "/lib/y.so");
+  EXPECT_TRUE(config.verbose);
+  EXPECT_EQ(config.stats_file, "s.json");
+  EXPECT_EQ(config.trace_file, "t.json");
+}
+
+TEST_F(ConfigTest, ChoicesOfDevices) {
+  EXPECT_EQ(Config::from_settings("TESSERA_DEVICES=auto").devices, DeviceChoice::automatic);
+  EXPECT_EQ(Config::from_settings("TESSERA_DEVICES=none").devices, DeviceChoice::none);
+  const Config all = Config::from_settings("TESSERA_DEVICES=cuda");
+  EXPECT_EQ(all.devices, DeviceChoice::cuda);
+  EXPECT_TRUE(all.cuda_ordinals.empty());
+  EXPECT_THAT(Config::from_settings("TESSERA_DEVICES=cuda:2,0").cuda_ordinals, ElementsAre(2, 0));
+}
+
+TEST_F(ConfigTest, HostDevicesDifferAndTheLastRepeats) {
+  const Config config = Config::from_settings("TESSERA_HOST_DEVICE=speed=1GFLOP/s;;speed=3GFLOP/s,memory=8MB");
+  ASSERT_EQ(config.host_device.size(), 3u);
+  EXPECT_DOUBLE_EQ(config.host_device_settings(0).flops_per_s, 1e9);
+  EXPECT_DOUBLE_EQ(config.host_device_settings(1).flops_per_s, 0);
+  EXPECT_DOUBLE_EQ(config.host_device_settings(2).flops_per_s, 3e9);
+  EXPECT_EQ(config.host_device_settings(7).memory_bytes, 8000000u);
+}
+
+TEST_F(ConfigTest, RatesAndTimesInTheirUnits) {
+  const auto device = [](const std::string& text) {
+    return Config::from_settings("TESSERA_HOST_DEVICE=" + text).host_device_settings(0);
+  };
+  EXPECT_DOUBLE_EQ(device("link=1.5GiB/s").link_bytes_per_s, 1.5 * 1073741824.0);
+  EXPECT_DOUBLE_EQ(device("link=1000").link_bytes_per_s, 1000);
+  EXPECT_DOUBLE_EQ(device("speed=0.4TFLOP/s").flops_per_s, 4e11);
+  EXPECT_DOUBLE_EQ(device("delay=2ms").delay_s, 2e-3);
+  EXPECT_DOUBLE_EQ(device("delay=20ns").delay_s, 2e-8);
+  EXPECT_TRUE(device("compute=on").compute);
+}
+
+TEST_F(ConfigTest, SettingsWinOverTheEnvironmentAndAnEmptyValueIsTheDefault) {
+  setenv("TESSERA_TILE", "64", 1);
+  setenv("TESSERA_OFFLOAD", "never", 1);
+  EXPECT_EQ(Config::from_environment().tile, 64);
+  const Config config = Config::from_settings("TESSERA_TILE=128");
+  EXPECT_EQ(config.tile, 128);
+  EXPECT_EQ(config.offload, Offload::never);
+  EXPECT_FALSE(Config::from_settings("TESSERA_TILE=").tile.has_value());
+}
+
+TEST_F(ConfigTest, WrongSettingsAreRefused) {
+  for (const char* settings : {"TESSERA_DEVICES=gpu",
+                               "TESSERA_DEVICES=host",
+                               "TESSERA_DEVICES=host:",
+                               "TESSERA_DEVICES=host:0",
+                               "TESSERA_DEVICES=host:65",
+                               "TESSERA_DEVICES=host:3x",
+                               "TESSERA_DEVICES=host:-1",
+                               "TESSERA_DEVICES=cuda:",
+                               "TESSERA_DEVICES=cuda:0,",
+                               "TESSERA_DEVICES=cuda:0,0",
+                               "TESSERA_DEVICES=cuda:-1",
+                               "TESSERA_DEVICES=AUTO",
+                               "TESSERA_HOST_DEVICE=memory",
+                               "TESSERA_HOST_DEVICE=memory=",
+                               "TESSERA_HOST_DEVICE=memory=0",
+                               "TESSERA_HOST_DEVICE=memory=1MiB,",
+                               "TESSERA_HOST_DEVICE=size=1MiB",
+                               "TESSERA_HOST_DEVICE=link=-1GB/s",
+                               "TESSERA_HOST_DEVICE=link=1GB/s/s",
+                               "TESSERA_HOST_DEVICE=speed=1GB/s",
+                               "TESSERA_HOST_DEVICE=delay=5",
+                               "TESSERA_HOST_DEVICE=compute=maybe",
+                               "TESSERA_HOST_DEVICE=fail=-1",
+                               "TESSERA_HOST_DEVICE=fail=1.5",
+                               "TESSERA_DEVICE_MEMORY=0",
+                               "TESSERA_DEVICE_MEMORY=much",
+                               "TESSERA_TILE=0",
+                               "TESSERA_TILE=-16",
+                               "TESSERA_TILE=16x",
+                               "TESSERA_TILE=99999999999999999999",
+                               "TESSERA_TILE=1.5",
+                               "TESSERA_OFFLOAD=sometimes",
+                               "TESSERA_VERBOSE=2",
+                               "TESSERA_VERBOSE=yes"}) {
+    const std::string name = std::string(settings).substr(0, std::string(settings).find('='));
+    EXPECT_THAT(message_of(settings), testing::AllOf(HasSubstr(name), HasSubstr("expected"))) << settings;
+  }
+}
+
+TEST_F(ConfigTest, AnUnknownNameIsRefusedWithTheValidOnes) {
+  const std::string message = message_of("TESSERA_TILES=64");
+  EXPECT_THAT(message, HasSubstr("\"TESSERA_TILES\""));
+  for (const char* name : names) EXPECT_THAT(message, HasSubstr(name));
+  EXPECT_THAT(message_of("verbose"), HasSubstr("NAME=value"));
+}
+
+TEST_F(ConfigTest, AWrongEnvironmentValueIsOneLineAndTheDefault) {
+  for (const auto& [name, value] : std::map<const char*, const char*>{{"TESSERA_TILE", "abc"},
+                                                                      {"TESSERA_DEVICES", "host:many"},
+                                                                      {"TESSERA_OFFLOAD", "maybe"},
+                                                                      {"TESSERA_HOST_DEVICE", "memory=1MiB;speed=fast"},
+                                                                      {"TESSERA_DEVICE_MEMORY", "-5"},
+                                                                      {"TESSERA_VERBOSE", "loud"}}) {
+    Config config;
+    const std::string text = complaint_about(name, value, config);
+    EXPECT_TRUE(text.starts_with("tessera: ")) << text;
+    EXPECT_THAT(text, HasSubstr(std::string(name) + "=\"" + value + "\""));
+    EXPECT_THAT(text, HasSubstr("expected "));
+    EXPECT_THAT(text, HasSubstr("the default is used"));
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+    EXPECT_FALSE(config.tile || config.device_memory_bytes || config.verbose);
+    EXPECT_EQ(config.devices, DeviceChoice::automatic);
+    EXPECT_EQ(config.host_device.size(), 1u);
+    EXPECT_EQ(config.host_device_settings(0).memory_bytes, HostDeviceSettings{}.memory_bytes);
+  }
+}
+
+TEST_F(ConfigTest, AGoodEnvironmentIsSilent) {
+  Config config;
+  EXPECT_EQ(complaint_about("TESSERA_TILE", "32", config), "");
+  EXPECT_EQ(config.tile, 32);
+}
+
+using ConfigDeathTest = ConfigTest;
+
+TEST_F(ConfigDeathTest, AProcessSaysItOnItsStandardError) {
+  setenv("TESSERA_TILE", "abc", 1);
+  EXPECT_EXIT(
+      std::_Exit(Config::from_environment().tile.has_value() ? 1 : 0), testing::ExitedWithCode(0),
+      "^tessera: TESSERA_TILE=\"abc\" is not valid: expected a whole number from 1 to 1048576; the default is used\n$");
+}
+
+}  // namespace
+}  // namespace tessera

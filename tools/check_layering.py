@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Enforces who may include whom under src/ (the table of docs/adr/0001-repository-and-build.md).
+
+usage: check_layering.py ROOT        checks ROOT/src and ROOT/include; prints each violation; exit status 1 if there are any
+       check_layering.py --self-test plants one violation of every kind in a copy that is clean otherwise, and expects each found
+Standard library only.
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+# Folder under src/ -> folders it may include besides itself and core.
+MAY_INCLUDE = {
+    "core": set(),
+    "device": set(),
+    "heap": {"device"},
+    "kernels": {"device"},
+    "cache": {"heap", "device"},
+    "runtime": {"cache", "kernels", "device"},
+    "routines": {"runtime"},
+    "blas_api": {"routines", "runtime", "kernels"},
+}
+# The public headers are what blas_api implements; nobody else needs them.
+PUBLIC = "tessera"
+SEES_PUBLIC = {"blas_api"}
+CUDA_FOLDERS = ("device/cuda", "kernels/cuda")
+
+SUFFIXES = {".c", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".inc", ".def"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+CUDA_HEADER = re.compile(r"^(cuda[^/]*\.h(pp)?|cu(blas|solver|sparse|rand|fft)[^/]*\.h|device_launch_parameters\.h"
+                         r"|nv[^/]*\.h|vector_types\.h|(nvtx3|cuda|cub|thrust|cooperative_groups)/.*|mma\.h|cooperative_groups\.h)$")
+
+
+def files_under(folder):
+    return sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in SUFFIXES) if folder.is_dir() else []
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def check(root):
+    """Returns the violations of the tree at `root`, one line of text each."""
+    source = root / "src"
+    found = []
+    for path in files_under(source):
+        inside = path.relative_to(source).as_posix()
+        folder = inside.split("/")[0]
+        in_cuda = inside.startswith(tuple(f + "/" for f in CUDA_FOLDERS))
+        if "/" not in inside or folder not in MAY_INCLUDE:
+            found.append(f"src/{inside}: not in one of the folders {', '.join(MAY_INCLUDE)}")
+            continue
+        text = path.read_text(encoding="utf-8")
+        for match in INCLUDE.finditer(text):
+            quote, header = match.groups()
+            where = f"src/{inside}:{line_of(text, match.start())}"
+            if CUDA_HEADER.match(header):
+                if not in_cuda:
+                    found.append(f"{where}: CUDA header <{header}> outside {' and '.join(CUDA_FOLDERS)}")
+                continue
+            other = header.split("/")[0]
+            if other == PUBLIC:
+                if folder not in SEES_PUBLIC:
+                    found.append(f"{where}: {folder} may not include the public header {header}")
+                continue
+            if quote == "<":
+                if other in MAY_INCLUDE and (source / header).is_file():
+                    found.append(f"{where}: <{header}> is ours and belongs in quotes")
+                continue
+            if not (source / header).is_file():
+                found.append(f"{where}: \"{header}\" is not a file relative to src/")
+                continue
+            if other not in {folder, "core"} | MAY_INCLUDE[folder]:
+                found.append(f"{where}: {folder} may not include {other} ({header})")
+            if header.startswith(tuple(f + "/" for f in CUDA_FOLDERS)) and not in_cuda:
+                found.append(f"{where}: {header} belongs to the CUDA plugin")
+
+    for path in files_under(root / "include"):
+        text = path.read_text(encoding="utf-8")
+        inside = path.relative_to(root).as_posix()
+        for match in INCLUDE.finditer(text):
+            quote, header = match.groups()
+            ours = header.startswith(PUBLIC + "/") and (root / "include" / header).is_file()
+            if (quote == '"' or (source / header).is_file() or CUDA_HEADER.match(header)) and not ours:
+                found.append(f"{inside}:{line_of(text, match.start())}: a public header includes {header}")
+    return found
+
+
+CLEAN = {
+    "src/core/scalar.hpp": "#include <cstdint>\n",
+    "src/device/device.hpp": '#include "core/scalar.hpp"\n',
+    "src/device/cuda/device.cu": '#include <cuda_runtime.h>\n#include "device/device.hpp"\n',
+    "src/heap/heap.hpp": '#include "device/device.hpp"\n',
+    "src/cache/cache.hpp": '#include "heap/heap.hpp"\n#include "cache/cache.hpp"\n',
+    "src/kernels/cuda/gemm.cu": '#include "device/device.hpp"\n#include <cublas_v2.h>\n',
+    "src/runtime/runtime.hpp": '#include "cache/cache.hpp"\n',
+    "src/routines/gemm.cpp": '#include "runtime/runtime.hpp"\n',
+    "src/blas_api/api.cpp": '#include "tessera/tessera.h"\n#include "routines/gemm.cpp"\n',
+    "include/tessera/tessera.h": "#include <stdint.h>\n",
+}
+# File -> text that is added to it; each must be found, and named by file and line.
+PLANTED = {
+    "src/core/scalar.hpp": '#include "device/device.hpp"\n',
+    "src/device/device.hpp": "#include <cuda_runtime_api.h>\n",
+    "src/heap/heap.hpp": '#include "cache/cache.hpp"\n',
+    "src/cache/cache.hpp": '  #  include "runtime/runtime.hpp"\n',
+    "src/runtime/runtime.hpp": '#include "kernels/cuda/gemm.cu"\n',
+    "src/routines/gemm.cpp": '#include "cache/cache.hpp"\n',
+    "src/blas_api/api.cpp": '#include "heap/heap.hpp"\n',
+    "src/kernels/cuda/gemm.cu": '#include "heap/heap.hpp"\n',
+    "src/device/cuda/device.cu": '#include "device.cuh"\n',
+    "src/helpers/string.hpp": "\n",
+    "include/tessera/tessera.h": '#include "core/scalar.hpp"\n',
+}
+
+
+def plant(root, extra):
+    for name, text in CLEAN.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    for name, text in extra.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(CLEAN.get(name, "") + text, encoding="utf-8")
+
+
+def self_test():
+    failures = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder) / "clean"
+        plant(root, {})
+        failures += [f"reported in the clean tree: {v}" for v in check(root)]
+    for name, text in PLANTED.items():
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder) / "planted"
+            plant(root, {name: text})
+            found = check(root)
+            if len(found) != 1 or not found[0].startswith(name):
+                failures.append(f"planted in {name}: {text.strip()!r}, reported: {found}")
+    for failure in failures:
+        print(failure)
+    print(f"{len(PLANTED)} planted violations, {len(failures)} mistakes")
+    return 1 if failures else 0
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    if sys.argv[1] == "--self-test":
+        return self_test()
+    root = pathlib.Path(sys.argv[1])
+    count = len(files_under(root / "src"))
+    if count == 0:
+        print(f"no sources under {root}/src")
+        return 1
+    found = check(root)
+    for violation in found:
+        print(violation)
+    print(f"{count} files, {len(found)} violations")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
