@@ -1,0 +1,319 @@
+// libtessera_bench_cuda.so: page-locked memory, machine rates and cublasXt for `tessera bench`. See cuda_peers.h.
+// Exceptions stay inside: every entry goes through guarded(), which keeps the text for last_error().
+#include "cuda_peers.h"
+
+#include <cuComplex.h>
+#include <cublasXt.h>
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+struct tessera_bench_xt_struct {
+  cublasXtHandle_t handle = nullptr;
+};
+
+namespace {
+
+std::string& error_text() {
+  thread_local std::string text;
+  return text;
+}
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // clears the error, so that the next call starts clean
+  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+void check(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw std::runtime_error(std::string(what) + ": " + cublasGetStatusString(status));
+}
+
+template <class F>
+int guarded(F&& f) noexcept {
+  try {
+    f();
+    return 0;
+  } catch (const std::exception& error) {
+    error_text() = error.what();
+    return -1;
+  }
+}
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::size_t element_bytes(char type) { return type == 's' ? 4 : type == 'z' ? 16 : 8; }
+
+// Owners of what the measurements allocate, so that an error half way leaves nothing behind on the GPUs.
+struct DeviceFree {
+  void operator()(std::byte* address) const { cudaFree(address); }
+};
+struct PinnedFree {
+  void operator()(std::byte* address) const { cudaFreeHost(address); }
+};
+struct StreamDestroy {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+struct EventDestroy {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+struct CublasDestroy {
+  void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
+};
+using DeviceMemory = std::unique_ptr<std::byte, DeviceFree>;
+using PinnedMemory = std::unique_ptr<std::byte, PinnedFree>;
+using Stream = std::unique_ptr<CUstream_st, StreamDestroy>;
+using CudaEvent = std::unique_ptr<CUevent_st, EventDestroy>;
+using Cublas = std::unique_ptr<cublasContext, CublasDestroy>;
+
+DeviceMemory device_memory(std::size_t bytes) {
+  void* address = nullptr;
+  check(cudaMalloc(&address, bytes), "cudaMalloc");
+  return DeviceMemory(static_cast<std::byte*>(address));
+}
+
+PinnedMemory pinned_memory(std::size_t bytes) {
+  void* address = nullptr;
+  check(cudaHostAlloc(&address, bytes, cudaHostAllocPortable), "cudaHostAlloc");
+  return PinnedMemory(static_cast<std::byte*>(address));
+}
+
+Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  return Stream(stream);
+}
+
+CudaEvent make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  return CudaEvent(event);
+}
+
+// Writes numbers in (-0.5, 0.5) as the type wants them: the rate of a gemm depends on its data through the power drawn.
+void fill_random(std::byte* to, std::size_t bytes, char type) {
+  std::uint64_t state = 0x9e3779b97f4a7c15ull;
+  const auto next = [&state] {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return static_cast<double>(state >> 11) * 0x1p-53 - 0.5;
+  };
+  if (type == 's' || type == 'c') {
+    for (std::size_t i = 0; i + sizeof(float) <= bytes; i += sizeof(float)) {
+      const float value = static_cast<float>(next());
+      std::memcpy(to + i, &value, sizeof value);
+    }
+  } else {
+    for (std::size_t i = 0; i + sizeof(double) <= bytes; i += sizeof(double)) {
+      const double value = next();
+      std::memcpy(to + i, &value, sizeof value);
+    }
+  }
+}
+
+void in_core_gemm(cublasHandle_t handle, char type, int n, std::byte* A, std::byte* B, std::byte* C) {
+  const auto call = [&](auto gemm, auto one, auto tag) {
+    using T = decltype(tag);
+    const T alpha = one, beta = one;
+    check(gemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &alpha, reinterpret_cast<const T*>(A), n,
+               reinterpret_cast<const T*>(B), n, &beta, reinterpret_cast<T*>(C), n),
+          "cublas gemm");
+  };
+  switch (type) {
+    case 's':
+      return call(cublasSgemm, 1.0f, float{});
+    case 'd':
+      return call(cublasDgemm, 1.0, double{});
+    case 'c':
+      return call(cublasCgemm, make_cuComplex(1, 0), cuComplex{});
+    default:
+      return call(cublasZgemm, make_cuDoubleComplex(1, 0), cuDoubleComplex{});
+  }
+}
+
+double measure_in_core(int ordinal, char type, const std::byte* random, std::size_t random_bytes) {
+  constexpr int n = 4096;
+  constexpr int calls = 6;
+  const std::size_t bytes = std::size_t{n} * n * element_bytes(type);
+  check(cudaSetDevice(ordinal), "cudaSetDevice");
+  const DeviceMemory A = device_memory(bytes), B = device_memory(bytes), C = device_memory(bytes);
+  for (std::byte* matrix : {A.get(), B.get()}) {
+    for (std::size_t offset = 0; offset < bytes; offset += random_bytes)
+      check(cudaMemcpy(matrix + offset, random, std::min(random_bytes, bytes - offset), cudaMemcpyHostToDevice),
+            "cudaMemcpy");
+  }
+  check(cudaMemset(C.get(), 0, bytes), "cudaMemset");
+  cublasHandle_t raw = nullptr;
+  check(cublasCreate(&raw), "cublasCreate");
+  const Cublas handle(raw);
+  const CudaEvent begin = make_event(), end = make_event();
+  float best_ms = 0;
+  for (int round = 0; round < 3; ++round) {  // the first round warms up
+    check(cudaEventRecord(begin.get()), "cudaEventRecord");
+    for (int call = 0; call < calls; ++call) in_core_gemm(handle.get(), type, n, A.get(), B.get(), C.get());
+    check(cudaEventRecord(end.get()), "cudaEventRecord");
+    check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, begin.get(), end.get()), "cudaEventElapsedTime");
+    if (round == 1 || (round > 1 && ms < best_ms)) best_ms = ms;
+  }
+  const double flops = (type == 'c' || type == 'z' ? 8.0 : 2.0) * n * n * n * calls;
+  return flops / (static_cast<double>(best_ms) * 1e-3);
+}
+
+// One GPU's end of the link measurement.
+struct Link {
+  int ordinal = 0;
+  PinnedMemory host_up, host_down;
+  DeviceMemory dev_up, dev_down;
+  Stream up, down;
+};
+
+double measure_links(const std::vector<Link>& links, std::size_t bytes, bool up, bool down) {
+  constexpr int copies = 8;
+  double best = 0;
+  for (int round = 0; round < 4; ++round) {  // the first round warms up
+    const double begin = now_seconds();
+    for (int copy = 0; copy < copies; ++copy) {
+      for (const Link& link : links) {
+        check(cudaSetDevice(link.ordinal), "cudaSetDevice");
+        if (up)
+          check(cudaMemcpyAsync(link.dev_up.get(), link.host_up.get(), bytes, cudaMemcpyHostToDevice, link.up.get()),
+                "cudaMemcpyAsync");
+        if (down)
+          check(cudaMemcpyAsync(link.host_down.get(), link.dev_down.get(), bytes, cudaMemcpyDeviceToHost,
+                                link.down.get()),
+                "cudaMemcpyAsync");
+      }
+    }
+    for (const Link& link : links) {
+      check(cudaSetDevice(link.ordinal), "cudaSetDevice");
+      check(cudaStreamSynchronize(link.up.get()), "cudaStreamSynchronize");
+      check(cudaStreamSynchronize(link.down.get()), "cudaStreamSynchronize");
+    }
+    const double seconds = now_seconds() - begin;
+    const double moved =
+        static_cast<double>(bytes) * copies * static_cast<double>(links.size()) * (int{up} + int{down});
+    if (round > 0) best = std::max(best, moved / seconds);
+  }
+  return best;
+}
+
+const char* last_error() { return error_text().c_str(); }
+
+int device_count() {
+  int count = -1;
+  return guarded([&] { check(cudaGetDeviceCount(&count), "cudaGetDeviceCount"); }) == 0 ? count : -1;
+}
+
+int cublas_version() { return CUBLAS_VERSION; }
+
+void* pinned_alloc(std::size_t bytes) {
+  void* address = nullptr;
+  guarded([&] { address = pinned_memory(bytes).release(); });
+  return address;
+}
+
+void pinned_free(void* address) { cudaFreeHost(address); }
+
+int measure_rates(const int* ordinals, int count, char type, tessera_bench_rates* rates) {
+  return guarded([&] {
+    if (count < 1) throw std::invalid_argument("no GPU given");
+    constexpr std::size_t bytes = std::size_t{64} << 20;
+    std::vector<Link> links;
+    for (int i = 0; i < count; ++i) {
+      check(cudaSetDevice(ordinals[i]), "cudaSetDevice");
+      Link link;
+      link.ordinal = ordinals[i];
+      link.host_up = pinned_memory(bytes);
+      link.host_down = pinned_memory(bytes);
+      link.dev_up = device_memory(bytes);
+      link.dev_down = device_memory(bytes);
+      link.up = make_stream();
+      link.down = make_stream();
+      links.push_back(std::move(link));
+    }
+    fill_random(links.front().host_up.get(), bytes, type);
+    rates->up_bytes_per_s = measure_links(links, bytes, true, false);
+    rates->down_bytes_per_s = measure_links(links, bytes, false, true);
+    rates->both_bytes_per_s = measure_links(links, bytes, true, true);
+    rates->flops_per_s = measure_in_core(ordinals[0], type, links.front().host_up.get(), bytes);
+  });
+}
+
+int xt_create(const int* ordinals, int count, int block_size, int pin, tessera_bench_xt* xt) {
+  *xt = nullptr;
+  auto made = std::make_unique<tessera_bench_xt_struct>();
+  const int status = guarded([&] {
+    check(cublasXtCreate(&made->handle), "cublasXtCreate");
+    std::vector<int> devices(ordinals, ordinals + count);
+    check(cublasXtDeviceSelect(made->handle, count, devices.data()), "cublasXtDeviceSelect");
+    check(cublasXtSetBlockDim(made->handle, block_size), "cublasXtSetBlockDim");
+    check(cublasXtSetPinningMemMode(made->handle, pin ? CUBLASXT_PINNING_ENABLED : CUBLASXT_PINNING_DISABLED),
+          "cublasXtSetPinningMemMode");
+  });
+  if (status == 0) {
+    *xt = made.release();
+  } else if (made->handle != nullptr) {
+    cublasXtDestroy(made->handle);
+  }
+  return status;
+}
+
+cublasOperation_t operation(char letter) {
+  return letter == 'N' ? CUBLAS_OP_N : letter == 'T' ? CUBLAS_OP_T : CUBLAS_OP_C;
+}
+
+int xt_gemm(tessera_bench_xt xt, const tessera_bench_gemm_call* call) {
+  return guarded([&] {
+    const auto run = [&](auto gemm, auto tag) {
+      using T = decltype(tag);
+      // cublasXt loads complex scalars as one aligned word, and the caller's need not be aligned.
+      T alpha, beta;
+      std::memcpy(&alpha, call->alpha, sizeof alpha);
+      std::memcpy(&beta, call->beta, sizeof beta);
+      check(gemm(xt->handle, operation(call->transa), operation(call->transb), static_cast<std::size_t>(call->m),
+                 static_cast<std::size_t>(call->n), static_cast<std::size_t>(call->k), &alpha,
+                 static_cast<const T*>(call->A), static_cast<std::size_t>(call->lda), static_cast<const T*>(call->B),
+                 static_cast<std::size_t>(call->ldb), &beta, static_cast<T*>(call->C),
+                 static_cast<std::size_t>(call->ldc)),
+            "cublasXt gemm");
+    };
+    switch (call->type) {
+      case 's':
+        return run(cublasXtSgemm, float{});
+      case 'd':
+        return run(cublasXtDgemm, double{});
+      case 'c':
+        return run(cublasXtCgemm, cuComplex{});
+      default:
+        return run(cublasXtZgemm, cuDoubleComplex{});
+    }
+  });
+}
+
+void xt_destroy(tessera_bench_xt xt) {
+  if (xt == nullptr) return;
+  cublasXtDestroy(xt->handle);
+  delete xt;
+}
+
+constexpr tessera_bench_cuda table = {TESSERA_BENCH_ABI, last_error,    device_count, cublas_version, pinned_alloc,
+                                      pinned_free,       measure_rates, xt_create,    xt_gemm,        xt_destroy};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const tessera_bench_cuda* tessera_bench_cuda_entry(void) {
+  return &table;
+}

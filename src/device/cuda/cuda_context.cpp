@@ -1,0 +1,87 @@
+#include "device/cuda/cuda_context.hpp"
+
+#include <dlfcn.h>
+
+#include "core/error.hpp"
+
+namespace tessera::device::cuda {
+namespace {
+
+/// The few driver functions that the runtime API has no counterpart for. Looked up, not linked, so that the plugin can be
+/// loaded (and say what is missing) on a machine without a driver.
+struct Driver {
+  decltype(&cuDeviceGet) device_get = nullptr;
+  decltype(&cuDevicePrimaryCtxRetain) primary_retain = nullptr;
+  decltype(&cuCtxGetCurrent) get_current = nullptr;
+  decltype(&cuCtxSetCurrent) set_current = nullptr;
+  decltype(&cuGetErrorString) error_string = nullptr;
+};
+
+template <class Function>
+void resolve(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr) throw NotAvailable(std::string("the CUDA driver has no ") + name);
+}
+
+Driver open_driver() {
+  // The runtime has opened the driver before; this only finds it again. It stays open for ever.
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* reason = dlerror();
+    throw NotAvailable(std::string("no CUDA driver: ") + (reason ? reason : "libcuda.so.1 cannot be opened"));
+  }
+  Driver driver;
+  resolve(library, "cuDeviceGet", driver.device_get);
+  resolve(library, "cuDevicePrimaryCtxRetain", driver.primary_retain);
+  resolve(library, "cuCtxGetCurrent", driver.get_current);
+  resolve(library, "cuCtxSetCurrent", driver.set_current);
+  resolve(library, "cuGetErrorString", driver.error_string);
+  return driver;
+}
+
+const Driver& driver() {
+  static const Driver functions = open_driver();
+  return functions;
+}
+
+void check_driver(int ordinal, const char* what, CUresult result) {
+  if (result == CUDA_SUCCESS) return;
+  const char* text = nullptr;
+  static_cast<void>(driver().error_string(result, &text));
+  throw NotAvailable("cuda:" + std::to_string(ordinal) + ": " + what + ": " +
+                     (text ? text : "error " + std::to_string(static_cast<int>(result))));
+}
+
+}  // namespace
+
+CUcontext primary_context(int ordinal) {
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  check_driver(ordinal, "cuDeviceGet", driver().device_get(&device, ordinal));
+  check_driver(ordinal, "making a context", driver().primary_retain(&context, device));
+  return context;
+}
+
+CurrentContext::CurrentContext(CUcontext context) noexcept {
+  // A context exists, so primary_context() has resolved the driver, and driver() cannot throw here.
+  const Driver& functions = driver();
+  if (functions.get_current(&previous_) != CUDA_SUCCESS || previous_ == context) return;
+  restore_ = functions.set_current(context) == CUDA_SUCCESS;
+}
+
+CurrentContext::~CurrentContext() {
+  if (restore_) static_cast<void>(driver().set_current(previous_));
+}
+
+std::string describe_error(int ordinal, const char* what, cudaError_t error) {
+  return "cuda:" + std::to_string(ordinal) + ": " + what + ": " + cudaGetErrorString(error) + " (" +
+         cudaGetErrorName(error) + ")";
+}
+
+void check(int ordinal, const char* what, cudaError_t error) {
+  if (error == cudaSuccess) return;
+  forget_error();
+  throw DeviceLost(describe_error(ordinal, what, error));
+}
+
+}  // namespace tessera::device::cuda

@@ -1,0 +1,43 @@
+// Driver contexts of the GPUs and errors of the runtime API.
+//
+// Tessera lives in other programs' processes, whose threads have a current CUDA device of their own. The plugin therefore makes
+// its context current for the length of a call and restores what was current before, including "none": cudaSetDevice
+// could not restore that without making a context on GPU 0. Only Device::attach_thread changes a thread for good.
+// The plugin uses the primary contexts, which it shares with the application and with cuBLAS, and never releases them: events
+// may outlive their device, and CUDA must not be touched while the process exits.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+namespace tessera::device::cuda {
+
+/// Primary context of GPU `ordinal`, made if need be; the thread's current context stays. @throws NotAvailable
+CUcontext primary_context(int ordinal);
+
+/// Makes `context` current on this thread while it lives. Cheap where it is current already. Where that fails, the
+/// CUDA calls that follow fail and report it.
+class CurrentContext {
+ public:
+  explicit CurrentContext(CUcontext context) noexcept;
+  ~CurrentContext();
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+
+ private:
+  CUcontext previous_ = nullptr;
+  bool restore_ = false;
+};
+
+/// Forgets the runtime's last error of this thread, which would otherwise be found by an unrelated later check.
+inline void forget_error() noexcept { static_cast<void>(cudaGetLastError()); }
+
+/// "cuda:1: copy up: an illegal memory access was encountered (cudaErrorIllegalAddress)"
+std::string describe_error(int ordinal, const char* what, cudaError_t error);
+
+/// @throws DeviceLost unless `error` is cudaSuccess
+void check(int ordinal, const char* what, cudaError_t error);
+
+}  // namespace tessera::device::cuda

@@ -1,0 +1,359 @@
+#include "device/cuda/cuda_device.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "core/error.hpp"
+#include "device/cuda/host_registration.hpp"
+#include "device/cuda/nvtx_range.hpp"
+#include "device/split_copy.hpp"
+
+namespace tessera::device::cuda {
+namespace {
+
+/// A base this old costs an event's time about a quarter of a microsecond of precision.
+constexpr double base_lifetime_s = 3;
+/// How long record() may look at a new base. If it takes longer (the GPU shares its queues), the old base serves on.
+constexpr double base_patience_s = 200e-6;
+/// A stream that is not idle after this long waits for something that will never come (an event of a lost GPU).
+constexpr double recover_patience_s = 60;
+/// Unfinished causes per stream above which CUDA is asked about them, instead of waiting until someone else does.
+constexpr std::size_t causes_before_asking = 8;
+
+int attribute(int ordinal, cudaDeviceAttr name) {
+  int value = 0;
+  if (cudaDeviceGetAttribute(&value, name, ordinal) == cudaSuccess) return value;
+  forget_error();
+  return 0;
+}
+
+/// Double-precision matrix rate: multiprocessors * clock * single-precision lanes * 2 / (single : double ratio); the tensor
+/// cores of compute capability 8.0 and 9.0 double it. A tenth is lost in practice. H200: 60e12, A100: 18e12.
+double double_precision_rate(int ordinal, int major, int minor) {
+  const bool sixty_four_lanes = major == 7 || (major == 6 && minor == 0) || (major == 8 && minor == 0);
+  const bool tensor_cores = (major == 8 || major == 9) && minor == 0;
+  const double lanes = sixty_four_lanes ? 64 : 128;
+  const double ratio = std::max(attribute(ordinal, cudaDevAttrSingleToDoublePrecisionPerfRatio), 1);
+  const double clock_hz = 1e3 * attribute(ordinal, cudaDevAttrClockRate);
+  return 0.9 * attribute(ordinal, cudaDevAttrMultiProcessorCount) * clock_hz * 2 * lanes / ratio *
+         (tensor_cores ? 2 : 1);
+}
+
+/// From what the kernel says of the PCIe device ("32.0 GT/s PCIe", "16"); an eighth of it is protocol. 0: unknown.
+double host_link_rate(const std::string& pci_bus_id) {
+  const std::string folder = "/sys/bus/pci/devices/" + pci_bus_id + "/";
+  double transfers_per_s = 0;
+  double lanes = 0;
+  std::ifstream(folder + "max_link_speed") >> transfers_per_s;
+  std::ifstream(folder + "max_link_width") >> lanes;
+  if (!(transfers_per_s > 0 && transfers_per_s < 1000) || !(lanes > 0 && lanes <= 32)) return 0;
+  return 0.85 * transfers_per_s * 1e9 / 8 * lanes;
+}
+
+bool contiguous(Block to, Block from, Extent extent) {
+  return extent.columns == 1 || (to.pitch_bytes == extent.column_bytes && from.pitch_bytes == extent.column_bytes);
+}
+
+}  // namespace
+
+DeviceInfo describe_device(int ordinal) {
+  cudaDeviceProp properties{};
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal); error != cudaSuccess) {
+    forget_error();
+    throw NotAvailable(describe_error(ordinal, "reading its properties", error));
+  }
+  DeviceInfo info;
+  info.backend = "cuda";
+  info.ordinal = ordinal;
+  info.name = properties.name;
+  info.memory_bytes = properties.totalGlobalMem;
+  char bus_id[32] = {};
+  if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, ordinal) == cudaSuccess) {
+    info.pci_bus_id = bus_id;
+    // As the kernel and hwloc spell it.
+    for (char& c : info.pci_bus_id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  } else {
+    forget_error();
+  }
+  info.flops_per_s = double_precision_rate(ordinal, properties.major, properties.minor);
+  // Measured on H200: 32 GB/s for columns up to 16 KiB beside kernels, 47 GB/s from 32 KiB on (bench/results).
+  info.segment_bytes = 32768;
+  if (!info.pci_bus_id.empty()) info.link_bytes_per_s = host_link_rate(info.pci_bus_id);
+  return info;
+}
+
+CudaDevice::CudaDevice(int ordinal)
+    : info_(describe_device(ordinal)),
+      context_(primary_context(ordinal)),
+      process_(getpid()),
+      max_pitch_bytes_(attribute(ordinal, cudaDevAttrMaxPitch)),
+      read_only_registration_(attribute(ordinal, cudaDevAttrHostRegisterReadOnlySupported) != 0),
+      pool_(std::make_shared<EventPool>(ordinal, context_)) {
+  const CurrentContext current(context_);
+  try {
+    make_streams();
+    // The first record on a new stream may take long; the second one, which counts, does not.
+    const TimeBase first(pool_);
+    check(ordinal, "recording an event", cudaEventRecord(first.event, base_stream_));
+    check(ordinal, "waiting for an event", cudaEventSynchronize(first.event));
+    base_ = make_base(recover_patience_s);
+    if (!base_) throw DeviceLost("cuda:" + std::to_string(ordinal) + ": an idle stream does not complete an event");
+    next_base_at_ = base_->seconds + base_lifetime_s;
+  } catch (...) {
+    base_.reset();
+    pool_->close();
+    destroy_streams();
+    throw;
+  }
+}
+
+CudaDevice::~CudaDevice() {
+  // Nothing can be given back in a forked child, on a lost device, or once CUDA is shutting down (the first call tells).
+  if (!owned_by_this_process() || lost()) return;
+  const CurrentContext current(context_);
+  for (const cudaStream_t stream : streams_) {
+    if (cudaStreamSynchronize(stream) != cudaSuccess) {
+      forget_error();
+      return;
+    }
+  }
+  if (slab_ != nullptr && cudaFree(slab_) != cudaSuccess) forget_error();
+  destroy_streams();
+  base_.reset();
+  pool_->close();
+}
+
+bool CudaDevice::owned_by_this_process() const { return process_ == getpid(); }
+
+void CudaDevice::make_streams() {
+  // Non-blocking: the application's work on the default stream must not order ours.
+  for (cudaStream_t& stream : streams_) {
+    check(ordinal(), "creating a stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
+  check(ordinal(), "creating a stream", cudaStreamCreateWithFlags(&base_stream_, cudaStreamNonBlocking));
+}
+
+void CudaDevice::destroy_streams() noexcept {
+  for (cudaStream_t& stream : streams_) {
+    if (stream != nullptr && cudaStreamDestroy(stream) != cudaSuccess) forget_error();
+    stream = nullptr;
+  }
+  if (base_stream_ != nullptr && cudaStreamDestroy(base_stream_) != cudaSuccess) forget_error();
+  base_stream_ = nullptr;
+}
+
+std::size_t CudaDevice::free_memory_bytes() const {
+  const CurrentContext current(context_);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(ordinal(), "reading its free memory", cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+std::byte* CudaDevice::reserve(std::size_t bytes) {
+  if (slab_ != nullptr) throw InternalError("the slab of a device is reserved once");
+  const CurrentContext current(context_);
+  void* address = nullptr;
+  const cudaError_t error = cudaMalloc(&address, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    forget_error();
+    throw OutOfDeviceMemory("cuda:" + std::to_string(ordinal()) + ": " + std::to_string(bytes) +
+                            " bytes of device memory cannot be reserved");
+  }
+  check(ordinal(), "reserving device memory", error);
+  slab_ = static_cast<std::byte*>(address);
+  return slab_;
+}
+
+void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
+                             const CudaDevice* source) {
+  if (!accepts_work(id)) return;
+  const NvtxRange range(what);
+  const CurrentContext current(context_);
+  const cudaStream_t on = stream(id);
+  cudaError_t error = cudaSuccess;
+  auto copy = [&](Block piece_to, Block piece_from, Extent piece) {
+    const auto width = static_cast<std::size_t>(piece.column_bytes);
+    if (contiguous(piece_to, piece_from, piece)) {
+      const auto bytes = static_cast<std::size_t>(piece.bytes());
+      error = source != nullptr
+                  ? cudaMemcpyPeerAsync(piece_to.address, ordinal(), piece_from.address, source->ordinal(), bytes, on)
+                  : cudaMemcpyAsync(piece_to.address, piece_from.address, bytes, kind, on);
+    } else if (std::max(piece_to.pitch_bytes, piece_from.pitch_bytes) > max_pitch_bytes_) {
+      error = cudaErrorInvalidPitchValue;
+      return false;
+    } else {
+      error = cudaMemcpy2DAsync(piece_to.address, static_cast<std::size_t>(piece_to.pitch_bytes), piece_from.address,
+                                static_cast<std::size_t>(piece_from.pitch_bytes), width,
+                                static_cast<std::size_t>(piece.columns), kind, on);
+    }
+    if (error == cudaSuccess) return true;
+    forget_error();
+    // The pitch limit, or host memory of which only a part is page-locked: smaller pieces can be copied. Anything
+    // else is the device's end.
+    if (error != cudaErrorInvalidValue && error != cudaErrorInvalidPitchValue) {
+      lose(describe_error(ordinal(), what, error));
+    }
+    return false;
+  };
+  if (!copy_in_pieces(copy, to, from, extent)) lose(describe_error(ordinal(), what, error));
+}
+
+void CudaDevice::copy_up(Block device_to, Block host_from, Extent extent) {
+  submit_copy({StreamKind::up, 0}, "copy up", device_to, host_from, extent, cudaMemcpyHostToDevice, nullptr);
+}
+
+void CudaDevice::copy_down(Block host_to, Block device_from, Extent extent) {
+  submit_copy({StreamKind::down, 0}, "copy down", host_to, device_from, extent, cudaMemcpyDeviceToHost, nullptr);
+}
+
+void CudaDevice::copy_peer(Block device_to, Device& source, Block source_from, Extent extent) {
+  const auto* from = dynamic_cast<const CudaDevice*>(&source);
+  if (from == nullptr || !can_access(source)) throw InternalError("a peer copy between devices without peer access");
+  submit_copy({StreamKind::peer, 0}, "copy from peer", device_to, source_from, extent, cudaMemcpyDeviceToDevice, from);
+}
+
+bool CudaDevice::can_access(const Device& peer) const {
+  const auto* other = dynamic_cast<const CudaDevice*>(&peer);
+  if (other == nullptr) return false;
+  return other->ordinal() == ordinal() || std::find(peers_.begin(), peers_.end(), other->ordinal()) != peers_.end();
+}
+
+void CudaDevice::enable_peer(const CudaDevice& peer) {
+  int possible = 0;
+  cudaError_t error = cudaDeviceCanAccessPeer(&possible, ordinal(), peer.ordinal());
+  if (error == cudaSuccess && possible != 0) {
+    const CurrentContext current(context_);
+    error = cudaDeviceEnablePeerAccess(peer.ordinal(), 0);
+    // The application, or an earlier context of ours, may have enabled it.
+    if (error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled) peers_.push_back(peer.ordinal());
+  }
+  // Without peer access tiles travel through host memory.
+  if (error != cudaSuccess) forget_error();
+}
+
+std::shared_ptr<const TimeBase> CudaDevice::make_base(double patience_s) {
+  auto base = std::make_shared<TimeBase>(pool_);
+  const CurrentContext current(context_);
+  double before = now_seconds();
+  const double deadline = before + patience_s;
+  check(ordinal(), "recording an event", cudaEventRecord(base->event, base_stream_));
+  for (;;) {
+    const cudaError_t error = cudaEventQuery(base->event);
+    const double after = now_seconds();
+    if (error == cudaSuccess) {
+      // It completed between the last look and this one, which are a few microseconds apart.
+      base->seconds = 0.5 * (before + after);
+      return base;
+    }
+    forget_error();
+    if (error != cudaErrorNotReady) lose(describe_error(ordinal(), "querying an event", error));
+    if (after > deadline) return nullptr;
+    before = after;
+  }
+}
+
+EventPtr CudaDevice::record(StreamId id) {
+  if (lost()) lose("cuda:" + std::to_string(ordinal()) + ": the device is lost");
+  const CurrentContext current(context_);
+  const std::lock_guard lock(mutex_);
+  if (const double now = now_seconds(); now >= next_base_at_) {
+    next_base_at_ = now + base_lifetime_s;
+    if (auto base = make_base(base_patience_s)) base_ = std::move(base);
+  }
+  CudaEvent::Causes& causes = causes_[static_cast<std::size_t>(stream_number(id))];
+  const bool ask = causes.size() > causes_before_asking;
+  std::erase_if(causes, [ask](const auto& cause) {
+    return (ask ? cause->status() : cause->known_status()) == EventStatus::complete;
+  });
+  auto event = std::make_shared<CudaEvent>(pool_, base_, causes);
+  if (const cudaError_t error = cudaEventRecord(event->handle(), stream(id)); error != cudaSuccess) {
+    forget_error();
+    lose(describe_error(ordinal(), "recording an event", error));
+  }
+  return event;
+}
+
+void CudaDevice::wait(StreamId id, const EventPtr& event) {
+  if (lost()) lose("cuda:" + std::to_string(ordinal()) + ": the device is lost");
+  if (!event) return;
+  const auto cuda_event = std::dynamic_pointer_cast<const CudaEvent>(event);
+  if (!cuda_event) throw InternalError("a CUDA stream cannot wait for an event of another backend");
+  if (cuda_event->known_status() == EventStatus::complete) return;
+
+  const CurrentContext current(context_);
+  const std::lock_guard lock(mutex_);
+  CudaEvent::Causes added;
+  cuda_event->append_causes(added);
+  const bool foreign = cuda_event->pool() != pool_.get();
+  const EventStatus status = foreign ? cuda_event->status() : cuda_event->known_status();
+  if (status == EventStatus::complete) return;
+  // An event that has failed is its own cause; asked for after append_causes, so that causes which status() drops in
+  // between are not missed.
+  if (foreign || status == EventStatus::failed) added.push_back(cuda_event);
+  CudaEvent::Causes& causes = causes_[static_cast<std::size_t>(stream_number(id))];
+  for (auto& cause : added) {
+    if (std::find(causes.begin(), causes.end(), cause) == causes.end()) causes.push_back(std::move(cause));
+  }
+  if (status == EventStatus::failed) return;
+  if (const cudaError_t error = cudaStreamWaitEvent(stream(id), cuda_event->handle(), 0); error != cudaSuccess) {
+    forget_error();
+    lose(describe_error(ordinal(), "waiting for an event", error));
+  }
+}
+
+bool CudaDevice::accepts_work(StreamId id) {
+  if (lost()) lose("cuda:" + std::to_string(ordinal()) + ": the device is lost");
+  const std::lock_guard lock(mutex_);
+  const CudaEvent::Causes& causes = causes_[static_cast<std::size_t>(stream_number(id))];
+  return std::none_of(causes.begin(), causes.end(),
+                      [](const auto& cause) { return cause->known_status() == EventStatus::failed; });
+}
+
+void CudaDevice::lose(const std::string& reason) {
+  lost_.store(true, std::memory_order_release);
+  throw DeviceLost(reason);
+}
+
+std::unique_ptr<HostPinning> CudaDevice::pin_host(std::span<const HostRange> ranges) {
+  std::vector<std::uintptr_t> keys = HostRegistry::instance().acquire(context_, read_only_registration_, ranges);
+  if (keys.empty()) return nullptr;
+  return std::make_unique<CudaHostPinning>(std::move(keys));
+}
+
+bool CudaDevice::on_completion(std::function<void()> /*listener*/) {
+  // CUDA could call back by host functions in the streams, each of which costs more than a poll of all events.
+  return false;
+}
+
+void CudaDevice::attach_thread() {
+  if (const cudaError_t error = cudaSetDevice(ordinal()); error != cudaSuccess) {
+    forget_error();
+    lose(describe_error(ordinal(), "becoming a thread's current device", error));
+  }
+}
+
+bool CudaDevice::recover() noexcept {
+  const CurrentContext current(context_);
+  const double deadline = now_seconds() + recover_patience_s;
+  for (const cudaStream_t stream : streams_) {
+    cudaError_t error = cudaStreamQuery(stream);
+    while (error == cudaErrorNotReady && now_seconds() < deadline) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      error = cudaStreamQuery(stream);
+    }
+    forget_error();
+    if (error != cudaSuccess) lost_.store(true, std::memory_order_release);
+  }
+  const std::lock_guard lock(mutex_);
+  for (CudaEvent::Causes& causes : causes_) causes.clear();
+  return !lost();
+}
+
+}  // namespace tessera::device::cuda

@@ -1,0 +1,95 @@
+// One GPU as a Device: a slab from one cudaMalloc, four compute streams and one each for up, down and peer copies.
+//
+// Threads: submissions come from one thread at a time (the device's worker); record() and wait() may come from others.
+// No call depends on the thread's current device (see cuda_context.hpp).
+// Failure: the first submission that CUDA refuses, or a sticky error, loses the device for good. Work submitted to a stream that
+// had to wait for a lost device is dropped, and its events fail, until recover().
+// Pageable host memory is legal everywhere; CUDA then stages it, and the submission may block until the copy is done.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "device/cuda/cuda_context.hpp"
+#include "device/cuda/cuda_event.hpp"
+#include "device/device.hpp"
+
+namespace tessera::device::cuda {
+
+/// What is known of GPU `ordinal` without making a context. @throws NotAvailable
+DeviceInfo describe_device(int ordinal);
+
+class CudaDevice final : public Device {
+ public:
+  /// Makes the context (which takes a few tenths of a second) and the streams; the thread's current device stays.
+  /// @throws NotAvailable, DeviceLost
+  explicit CudaDevice(int ordinal);
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  const DeviceInfo& info() const override { return info_; }
+  std::size_t free_memory_bytes() const override;
+  std::byte* reserve(std::size_t bytes) override;
+  void copy_up(Block device_to, Block host_from, Extent extent) override;
+  void copy_down(Block host_to, Block device_from, Extent extent) override;
+  void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) override;
+  bool can_access(const Device& peer) const override;
+  EventPtr record(StreamId stream) override;
+  void wait(StreamId stream, const EventPtr& event) override;
+  std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) override;
+  bool on_completion(std::function<void()> listener) override;
+  void attach_thread() override;
+  bool recover() noexcept override;
+
+  int ordinal() const { return info_.ordinal; }
+  CUcontext context() const { return context_; }
+  cudaStream_t stream(StreamId id) const { return streams_[static_cast<std::size_t>(stream_number(id))]; }
+
+  /// Lets this GPU read the memory of `peer` directly, if the driver can. Called by Backend::open, before any copy.
+  void enable_peer(const CudaDevice& peer);
+
+  /// To be asked before work is submitted. @return false if the work must be dropped, because the stream waited for a
+  /// device that is lost. @throws DeviceLost if this device is lost
+  bool accepts_work(StreamId id);
+  /// Declares the device lost. @throws DeviceLost always
+  [[noreturn]] void lose(const std::string& reason);
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
+  /// The device was opened by this very process, not by one that this process was forked from.
+  bool owned_by_this_process() const;
+
+ private:
+  void make_streams();
+  void destroy_streams() noexcept;
+  /// A new time base; the pool's stream for it is idle, so that this takes microseconds. @return nullptr if it did not
+  /// complete within `patience_s`.
+  std::shared_ptr<const TimeBase> make_base(double patience_s);
+  void submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
+                   const CudaDevice* source);
+
+  DeviceInfo info_;
+  CUcontext context_ = nullptr;
+  pid_t process_ = 0;
+  index_t max_pitch_bytes_ = 0;
+  bool read_only_registration_ = false;
+  std::vector<int> peers_;  ///< ordinals whose memory this GPU reads directly; fixed before the device is used
+  std::array<cudaStream_t, stream_count> streams_{};
+  cudaStream_t base_stream_ = nullptr;  ///< carries nothing but time bases
+  std::byte* slab_ = nullptr;
+  std::shared_ptr<EventPool> pool_;
+
+  // Release in lose() pairs with acquire in lost(): who is refused also sees what led to it.
+  std::atomic<bool> lost_{false};
+
+  std::mutex mutex_;  // guards what follows
+  std::shared_ptr<const TimeBase> base_;
+  double next_base_at_ = 0;
+  std::array<CudaEvent::Causes, stream_count> causes_;  ///< unfinished events of other devices, by stream
+};
+
+}  // namespace tessera::device::cuda

@@ -1,0 +1,87 @@
+#include "device/cuda/host_registration.hpp"
+
+#include <unistd.h>
+
+namespace tessera::device::cuda {
+namespace {
+
+/// Registering costs some ten microseconds and a lock in the kernel, which a small operand never earns back.
+constexpr std::size_t smallest_worth_locking = std::size_t{1} << 20;
+
+void* pointer(std::uintptr_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): pages are found by integer arithmetic
+}
+
+bool is_pageable(std::uintptr_t address) {
+  cudaPointerAttributes attributes{};
+  const cudaError_t error = cudaPointerGetAttributes(&attributes, pointer(address));
+  if (error != cudaSuccess) {
+    forget_error();
+    return false;
+  }
+  return attributes.type == cudaMemoryTypeUnregistered;
+}
+
+bool register_pages(const PageRange& pages, bool read_only_supported) {
+  void* const begin = pointer(pages.begin);
+  // Portable: page-locked for all GPUs, whichever of them asked.
+  if (cudaHostRegister(begin, pages.bytes(), cudaHostRegisterPortable) == cudaSuccess) return true;
+  forget_error();
+  // An operand may lie in a read-only mapping, of which a plain registration asks for write access.
+  if (!read_only_supported) return false;
+  if (cudaHostRegister(begin, pages.bytes(), cudaHostRegisterPortable | cudaHostRegisterReadOnly) == cudaSuccess) {
+    return true;
+  }
+  forget_error();
+  return false;
+}
+
+}  // namespace
+
+HostRegistry& HostRegistry::instance() {
+  static HostRegistry* const registry = new HostRegistry;
+  return *registry;
+}
+
+std::vector<std::uintptr_t> HostRegistry::acquire(CUcontext context, bool read_only_supported,
+                                                  std::span<const HostRange> ranges) {
+  const std::vector<PageRange> wanted = page_ranges(ranges, static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)));
+  std::vector<std::uintptr_t> keys;
+  const std::lock_guard lock(mutex_);
+  const CurrentContext current(context);
+  for (const PageRange& pages : wanted) {
+    // Entries do not overlap, so only the last one that begins before the range can reach into it.
+    auto entry = entries_.upper_bound(pages.begin);
+    if (entry != entries_.begin() && std::prev(entry)->second.end > pages.begin) --entry;
+    bool held = false;
+    for (; entry != entries_.end() && entry->first < pages.end; ++entry) {
+      keys.push_back(entry->first);
+      ++entry->second.pinnings;
+      held = true;
+    }
+    // What another pinning left over of this range stays pageable; copies are split at its edges.
+    if (held || pages.bytes() < smallest_worth_locking) continue;
+    if (!is_pageable(pages.begin) || !is_pageable(pages.end - 1)) continue;
+    keys.reserve(keys.size() + 1);
+    const auto place = entries_.emplace(pages.begin, Entry{pages.end, context, 1}).first;
+    if (register_pages(pages, read_only_supported)) {
+      keys.push_back(pages.begin);
+    } else {
+      entries_.erase(place);
+    }
+  }
+  return keys;
+}
+
+void HostRegistry::release(std::span<const std::uintptr_t> keys) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const std::uintptr_t key : keys) {
+    const auto entry = entries_.find(key);
+    if (entry == entries_.end() || --entry->second.pinnings > 0) continue;
+    const CurrentContext current(entry->second.context);
+    if (cudaHostUnregister(pointer(key)) != cudaSuccess) forget_error();
+    entries_.erase(entry);
+  }
+}
+
+}  // namespace tessera::device::cuda

@@ -1,0 +1,51 @@
+// Host memory that the plugin has page-locked, for all of the process.
+//
+// Invariants: a page is registered by us at most once, and is unregistered when the last pinning that covers it is gone, so
+// that two contexts can compute on one matrix at a time; what the application (or another library) has registered is
+// never touched. A registration never outlives the job that asked for it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "device/cuda/cuda_context.hpp"
+#include "device/device.hpp"
+#include "device/page_ranges.hpp"
+
+namespace tessera::device::cuda {
+
+class HostRegistry {
+ public:
+  /// The only one; never destroyed.
+  static HostRegistry& instance();
+
+  /// Page-locks what is not locked yet, each merged range in one call: a copy cannot run over the edge between two
+  /// registrations. Memory that cannot be locked stays pageable.
+  /// @return keys for release(); empty if nothing of these ranges is held
+  std::vector<std::uintptr_t> acquire(CUcontext context, bool read_only_supported, std::span<const HostRange> ranges);
+  void release(std::span<const std::uintptr_t> keys) noexcept;
+
+ private:
+  struct Entry {
+    std::uintptr_t end = 0;
+    CUcontext context = nullptr;
+    int pinnings = 0;
+  };
+
+  std::mutex mutex_;
+  std::map<std::uintptr_t, Entry> entries_;  // by first address; they do not overlap
+};
+
+class CudaHostPinning final : public HostPinning {
+ public:
+  explicit CudaHostPinning(std::vector<std::uintptr_t> keys) : keys_(std::move(keys)) {}
+  ~CudaHostPinning() override { HostRegistry::instance().release(keys_); }
+
+ private:
+  std::vector<std::uintptr_t> keys_;
+};
+
+}  // namespace tessera::device::cuda

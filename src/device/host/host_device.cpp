@@ -1,0 +1,425 @@
+// Streams, events and modelled time of a host device; see host_device.hpp for the rules.
+#include "device/host/host_device.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace tessera::device {
+
+namespace {
+
+class HostEvent final : public Event {
+ public:
+  EventStatus status() const noexcept override { return status_.load(std::memory_order_acquire); }
+  double completed_at() const override {
+    if (status() != EventStatus::complete) throw InternalError("completion time of an event that is not complete");
+    return completed_at_;
+  }
+
+  /// Called once, by the stream in which the event was recorded.
+  void finish(EventStatus status, double time) {
+    {
+      std::lock_guard lock(mutex_);
+      completed_at_ = time;
+      status_.store(status, std::memory_order_release);
+    }
+    finished_.notify_all();
+  }
+
+  EventStatus wait() {
+    std::unique_lock lock(mutex_);
+    finished_.wait(lock, [&] { return status() != EventStatus::pending; });
+    return status();
+  }
+
+ private:
+  /// The release in finish() pairs with the acquire in status(): who sees the end sees completed_at_ and all work
+  /// before it.
+  std::atomic<EventStatus> status_{EventStatus::pending};
+  double completed_at_ = 0;
+  std::mutex mutex_;
+  std::condition_variable finished_;
+};
+
+/// @throws InternalError for events of another backend
+std::shared_ptr<HostEvent> host_event(const EventPtr& event) {
+  auto host = std::dynamic_pointer_cast<HostEvent>(event);
+  if (!host) throw InternalError("a host device can only wait for events of host devices");
+  return host;
+}
+
+void copy_columns(Block to, Block from, Extent extent) {
+  if (extent.column_bytes == 0 || extent.columns == 0) return;
+  if (to.pitch_bytes == extent.column_bytes && from.pitch_bytes == extent.column_bytes) {
+    std::memcpy(to.address, from.address, static_cast<std::size_t>(extent.bytes()));
+    return;
+  }
+  for (index_t j = 0; j < extent.columns; ++j) {
+    std::memcpy(to.address + j * to.pitch_bytes, from.address + j * from.pitch_bytes,
+                static_cast<std::size_t>(extent.column_bytes));
+  }
+}
+
+double modelled_seconds(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
+
+void sleep_until_seconds(double time) {
+  using Clock = std::chrono::steady_clock;
+  const auto since_epoch = std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(time));
+  std::this_thread::sleep_until(Clock::time_point(since_epoch));
+}
+
+/// Starts a thread that takes no signals: they belong to the program that we live in.
+template <class F>
+std::thread start_thread(F&& body) {
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  std::thread thread;
+  try {
+    thread = std::thread(std::forward<F>(body));
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    throw;
+  }
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  return thread;
+}
+
+const char* stream_name(int number) {
+  constexpr const char* names[stream_count] = {"compute0", "compute1", "compute2", "compute3", "up", "down", "peer"};
+  return names[number];
+}
+
+}  // namespace
+
+struct HostDevice::Operation {
+  enum class Kind { copy, kernel, record, wait };
+  Kind kind = Kind::record;
+  StreamKind engine = StreamKind::compute;
+  double submitted_at = 0;
+  double seconds = 0;  ///< modelled duration
+  // copy
+  Block to, from;
+  Extent extent;
+  const HostDevice* source = nullptr;  ///< the peer that is read, else nullptr
+  // kernel
+  std::function<void()> work;
+  // record, wait
+  std::shared_ptr<HostEvent> event;
+};
+
+/// A queue of operations and the thread that runs them. The thread starts with the first operation.
+class HostDevice::Stream {
+ public:
+  Stream(HostDevice& device, int number) : device_(device), number_(number) {}
+
+  void push(Operation operation) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!thread_.joinable()) thread_ = start_thread([this] { run(); });
+      queue_.push_back(std::move(operation));
+    }
+    wake_.notify_one();
+  }
+
+  /// The thread ends when the queue is empty.
+  void stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_one();
+  }
+
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void drain() {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return queue_.empty() && !busy_; });
+  }
+
+  void clear_poison() {
+    std::lock_guard lock(mutex_);
+    poisoned = false;
+  }
+
+  // Belong to the thread while it is busy; others may touch them only while it is idle, under the mutex.
+  bool poisoned = false;
+  double clock = 0;  ///< completion time of the latest operation
+
+ private:
+  void run() {
+    const std::string name = "tsr" + std::to_string(device_.info_.ordinal) + "-" + stream_name(number_);
+    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      {
+        Operation operation = std::move(queue_.front());
+        queue_.pop_front();
+        busy_ = true;
+        lock.unlock();
+        device_.execute(*this, operation);
+      }
+      lock.lock();
+      busy_ = false;
+      if (queue_.empty()) idle_.notify_all();
+    }
+  }
+
+  HostDevice& device_;
+  const int number_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable idle_;
+  std::deque<Operation> queue_;
+  bool busy_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+struct HostDevice::Listener {
+  std::function<void()> call;
+  int in_flight = 0;  ///< guarded by listener_mutex_
+};
+
+double HostDevice::Engine::reserve(double ready, double seconds) {
+  std::lock_guard lock(mutex_);
+  free_from_ = std::max(ready, free_from_) + seconds;
+  return free_from_;
+}
+
+HostDevice::HostDevice(int ordinal, const HostDeviceSettings& settings) : settings_(settings) {
+  info_.backend = "host";
+  info_.ordinal = ordinal;
+  info_.name = "host device " + std::to_string(ordinal);
+  info_.memory_bytes = settings.memory_bytes;
+  info_.flops_per_s = settings.flops_per_s;
+  info_.link_bytes_per_s = settings.link_bytes_per_s;
+  for (int number = 0; number < stream_count; ++number) {
+    streams_[static_cast<std::size_t>(number)] = std::make_unique<Stream>(*this, number);
+  }
+}
+
+HostDevice::~HostDevice() {
+  // All are told before any is joined: a stream that drains may wait for an event of another one.
+  for (auto& stream : streams_) stream->stop();
+  for (auto& stream : streams_) stream->join();
+  if (arena_ != nullptr) munmap(arena_, arena_bytes_.load(std::memory_order_relaxed));
+}
+
+std::size_t HostDevice::free_memory_bytes() const {
+  return settings_.memory_bytes - arena_bytes_.load(std::memory_order_acquire);
+}
+
+std::byte* HostDevice::reserve(std::size_t bytes) {
+  if (arena_ != nullptr) throw InternalError("the slab of a device is reserved once");
+  if (bytes == 0) throw InvalidArgument("a slab has at least one byte");
+  if (bytes > settings_.memory_bytes) {
+    throw OutOfDeviceMemory(info_.name + " has " + std::to_string(settings_.memory_bytes) + " bytes, " +
+                            std::to_string(bytes) + " were asked for");
+  }
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw OutOfDeviceMemory("no host memory for the " + std::to_string(bytes) + " bytes of " + info_.name);
+  }
+  arena_ = static_cast<std::byte*>(memory);
+  arena_bytes_.store(bytes, std::memory_order_release);
+  return arena_;
+}
+
+bool HostDevice::holds(Block block, Extent extent) const {
+  if (extent.column_bytes < 0 || extent.columns < 0) return false;
+  if (extent.column_bytes == 0 || extent.columns == 0) return true;
+  const auto bytes = static_cast<index_t>(arena_bytes_.load(std::memory_order_acquire));
+  if (bytes == 0 || block.address < arena_ || block.address >= arena_ + bytes) return false;
+  const index_t room = bytes - (block.address - arena_);
+  if (extent.column_bytes > room) return false;
+  if (extent.columns == 1) return true;
+  return block.pitch_bytes >= extent.column_bytes &&
+         extent.columns - 1 <= (room - extent.column_bytes) / block.pitch_bytes;
+}
+
+void HostDevice::enqueue(StreamId id, Operation operation) {
+  if (lost()) throw DeviceLost(info_.name + " is lost");
+  const int number = stream_number(id);
+  if (number < 0 || number >= stream_count) throw InternalError("no such stream");
+  operation.submitted_at = now_seconds();
+  try {
+    streams_[static_cast<std::size_t>(number)]->push(std::move(operation));
+  } catch (const std::system_error& error) {
+    lose();
+    throw DeviceLost(info_.name + " cannot start a thread: " + error.what());
+  }
+}
+
+void HostDevice::enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* source) {
+  const double rate = kind == StreamKind::peer ? settings_.peer_bytes_per_s : settings_.link_bytes_per_s;
+  Operation operation;
+  operation.kind = Operation::Kind::copy;
+  operation.engine = kind;
+  operation.seconds = modelled_seconds(static_cast<double>(extent.bytes()), rate) + settings_.delay_s;
+  operation.to = to;
+  operation.from = from;
+  operation.extent = extent;
+  operation.source = source;
+  enqueue({kind, 0}, std::move(operation));
+}
+
+void HostDevice::copy_up(Block device_to, Block host_from, Extent extent) {
+  if (!holds(device_to, extent)) throw InternalError("copy up to memory outside the slab of " + info_.name);
+  enqueue_copy(StreamKind::up, device_to, host_from, extent, nullptr);
+}
+
+void HostDevice::copy_down(Block host_to, Block device_from, Extent extent) {
+  if (!holds(device_from, extent)) throw InternalError("copy down from memory outside the slab of " + info_.name);
+  enqueue_copy(StreamKind::down, host_to, device_from, extent, nullptr);
+}
+
+void HostDevice::copy_peer(Block device_to, Device& source, Block source_from, Extent extent) {
+  const auto* peer = dynamic_cast<const HostDevice*>(&source);
+  if (peer == nullptr) throw InternalError(info_.name + " cannot copy from a device of another backend");
+  if (!holds(device_to, extent)) throw InternalError("peer copy to memory outside the slab of " + info_.name);
+  if (!peer->holds(source_from, extent))
+    throw InternalError("peer copy from memory outside the slab of " + peer->info_.name);
+  enqueue_copy(StreamKind::peer, device_to, source_from, extent, peer);
+}
+
+bool HostDevice::can_access(const Device& peer) const { return dynamic_cast<const HostDevice*>(&peer) != nullptr; }
+
+void HostDevice::submit(StreamId stream, std::function<void()> work, double seconds) {
+  Operation operation;
+  operation.kind = Operation::Kind::kernel;
+  operation.engine = StreamKind::compute;
+  operation.seconds = seconds + settings_.delay_s;
+  operation.work = std::move(work);
+  enqueue(stream, std::move(operation));
+}
+
+EventPtr HostDevice::record(StreamId stream) {
+  Operation operation;
+  operation.kind = Operation::Kind::record;
+  auto event = std::make_shared<HostEvent>();
+  operation.event = event;
+  enqueue(stream, std::move(operation));
+  return event;
+}
+
+void HostDevice::wait(StreamId stream, const EventPtr& event) {
+  Operation operation;
+  operation.kind = Operation::Kind::wait;
+  operation.event = host_event(event);
+  enqueue(stream, std::move(operation));
+}
+
+void HostDevice::execute(Stream& stream, Operation& operation) {
+  stream.clock = std::max(stream.clock, operation.submitted_at);
+  const bool skip = stream.poisoned || lost();
+  switch (operation.kind) {
+    case Operation::Kind::copy:
+    case Operation::Kind::kernel:
+      if (!skip) execute_work(stream, operation);
+      break;
+    case Operation::Kind::wait:
+      if (skip) break;
+      if (operation.event->wait() == EventStatus::failed) {
+        stream.poisoned = true;
+      } else {
+        stream.clock = std::max(stream.clock, operation.event->completed_at());
+      }
+      break;
+    case Operation::Kind::record:
+      operation.event->finish(skip ? EventStatus::failed : EventStatus::complete, stream.clock);
+      notify_listener();
+      break;
+  }
+}
+
+void HostDevice::execute_work(Stream& stream, Operation& operation) {
+  const bool is_copy = operation.kind == Operation::Kind::copy;
+  const std::int64_t number = operations_.fetch_add(1, std::memory_order_relaxed);
+  if (settings_.fail_after_ops >= 0 && number >= settings_.fail_after_ops) {
+    if (is_copy) {
+      Extent half = operation.extent;
+      half.columns /= 2;
+      copy_columns(operation.to, operation.from, half);
+    }
+    lose();
+    return;
+  }
+  if (operation.source != nullptr && operation.source->lost()) {
+    stream.poisoned = true;
+    return;
+  }
+  const double reserved_end = operation.seconds > 0 ? engines_[static_cast<std::size_t>(operation.engine)].reserve(
+                                                          stream.clock, operation.seconds)
+                                                    : 0;
+  if (is_copy) {
+    copy_columns(operation.to, operation.from, operation.extent);
+  } else if (operation.work) {
+    try {
+      operation.work();
+    } catch (...) {
+      // A kernel that failed left its output undefined, and a device has no way to say more than that.
+      lose();
+      return;
+    }
+  }
+  // A kernel without work is nothing but its modelled time: that its thread ran late on a busy machine is no part of
+  // the model.
+  const double now = now_seconds();
+  if (reserved_end > now) sleep_until_seconds(reserved_end);
+  const bool only_modelled = !is_copy && !operation.work && operation.seconds > 0;
+  stream.clock = only_modelled ? reserved_end : std::max(reserved_end, now);
+}
+
+std::unique_ptr<HostPinning> HostDevice::pin_host(std::span<const HostRange>) { return nullptr; }
+
+bool HostDevice::on_completion(std::function<void()> listener) {
+  std::shared_ptr<Listener> next;
+  if (listener) {
+    next = std::make_shared<Listener>();
+    next->call = std::move(listener);
+  }
+  std::unique_lock lock(listener_mutex_);
+  const std::shared_ptr<Listener> former = std::exchange(listener_, std::move(next));
+  if (former) listener_idle_.wait(lock, [&] { return former->in_flight == 0; });
+  return true;
+}
+
+void HostDevice::notify_listener() {
+  std::unique_lock lock(listener_mutex_);
+  const std::shared_ptr<Listener> listener = listener_;
+  if (!listener) return;
+  ++listener->in_flight;
+  lock.unlock();
+  listener->call();
+  lock.lock();
+  // Under the mutex, so that the waiting setter cannot leave (and the device be destroyed) before the notification is
+  // done.
+  if (--listener->in_flight == 0) listener_idle_.notify_all();
+}
+
+bool HostDevice::recover() noexcept {
+  // A stream that waits for another one's event gets it, or its failure, whatever the order in which they are drained
+  // here.
+  for (auto& stream : streams_) stream->drain();
+  for (auto& stream : streams_) stream->clear_poison();
+  return !lost();
+}
+
+}  // namespace tessera::device

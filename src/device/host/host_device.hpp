@@ -1,0 +1,115 @@
+// A device made of threads: a private arena as its memory, seven streams as threads that run their operations in order,
+// events, and modelled time. It runs the same runtime code as a GPU, so that scheduling, coherence, out-of-core work,
+// unequal speeds and faults are tested without one (DESIGN section 8).
+//
+// Modelled time: the device has four engines (compute, shared by the four compute streams; up; down; peer), each with a
+// time line. An operation that becomes ready at time r reserves [s, s + duration) with s = max(r, engine free from) and
+// duration = amount / rate + delay, does its real work, and is complete at the later of the reserved end and the end of
+// the real work. r is the completion time of what the operation waited for, not the moment at which its thread woke up,
+// so that the jitter of thread scheduling does not add up along a chain of operations. With rate 0 and delay 0 nothing
+// is reserved.
+//
+// Failure: the operation with the number `fail_after_ops` (copies and kernels are counted, over all streams) fails; a
+// failing copy leaves half of its columns written, as a real one may. From then on the device is lost for ever:
+// submissions throw DeviceLost and everything submitted before ends with failed events. A stream that waits for a
+// failed event is poisoned: its later operations are skipped and its events fail, until recover().
+//
+// Invariant: every submitted operation is executed or skipped in finite time, so every recorded event ends.
+// Thread-safe, except that recover() and the destructor may not run beside submissions.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "core/config.hpp"
+#include "device/device.hpp"
+
+namespace tessera::device {
+
+class HostDevice final : public Device {
+ public:
+  HostDevice(int ordinal, const HostDeviceSettings& settings);
+  /// Completes what was submitted, then ends the threads. @pre nobody else copies from this device
+  ~HostDevice() override;
+  HostDevice(const HostDevice&) = delete;
+  HostDevice& operator=(const HostDevice&) = delete;
+
+  const DeviceInfo& info() const override { return info_; }
+  std::size_t free_memory_bytes() const override;
+  std::byte* reserve(std::size_t bytes) override;
+
+  void copy_up(Block device_to, Block host_from, Extent extent) override;
+  void copy_down(Block host_to, Block device_from, Extent extent) override;
+  void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) override;
+  bool can_access(const Device& peer) const override;
+
+  EventPtr record(StreamId stream) override;
+  void wait(StreamId stream, const EventPtr& event) override;
+
+  std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) override;
+  /// The listener is called by the stream threads after each event has completed or failed. When this returns, no call
+  /// of the former listener is in flight. @pre not called by a listener
+  bool on_completion(std::function<void()> listener) override;
+  void attach_thread() override {}
+  bool recover() noexcept override;
+
+  /// Runs `work` on a stream as a kernel that takes `modelled_seconds` (plus the device's delay) on the compute engine.
+  /// If `work` throws, the device is lost. Empty `work`: the kernel takes exactly its modelled time and does nothing.
+  /// @throws DeviceLost
+  void submit(StreamId stream, std::function<void()> work, double modelled_seconds);
+
+  /// Whether the whole block lies in the reserved slab.
+  bool holds(Block block, Extent extent) const;
+
+  const HostDeviceSettings& settings() const { return settings_; }
+
+ private:
+  struct Operation;
+  class Stream;
+  struct Listener;
+
+  /// The time line of one engine.
+  class Engine {
+   public:
+    /// @return the end of the reserved interval
+    double reserve(double ready, double seconds);
+
+   private:
+    std::mutex mutex_;
+    double free_from_ = 0;
+  };
+
+  void enqueue(StreamId id, Operation operation);
+  void enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* source);
+  void execute(Stream& stream, Operation& operation);
+  void execute_work(Stream& stream, Operation& operation);
+  void notify_listener();
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
+  void lose() { lost_.store(true, std::memory_order_release); }
+
+  HostDeviceSettings settings_;
+  DeviceInfo info_;
+
+  std::byte* arena_ = nullptr;
+  /// Written once by reserve(); release pairs with the acquire in free_memory_bytes() and holds(), which publishes
+  /// arena_.
+  std::atomic<std::size_t> arena_bytes_{0};
+
+  /// Set once, with release; the acquire loads in lost() order a loss before whatever a thread does because of it.
+  std::atomic<bool> lost_{false};
+  /// Number of the next operation; only a counter, orders nothing.
+  std::atomic<std::int64_t> operations_{0};
+
+  std::array<Engine, 4> engines_;  ///< by StreamKind
+  std::array<std::unique_ptr<Stream>, stream_count> streams_;
+
+  std::mutex listener_mutex_;
+  std::condition_variable listener_idle_;
+  std::shared_ptr<Listener> listener_;
+};
+
+}  // namespace tessera::device

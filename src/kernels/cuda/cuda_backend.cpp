@@ -1,0 +1,97 @@
+// The CUDA backend and the only symbol that the plugin libtessera_cuda.so exports.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "device/cuda/cuda_device.hpp"
+#include "device/cuda/nvtx_range.hpp"
+#include "kernels/backend.hpp"
+#include "kernels/cuda/cuda_tile_ops.hpp"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+using device::cuda::CudaDevice;
+
+/// @return number of GPUs, at least 1. @throws NotAvailable
+int device_count() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return count;
+  device::cuda::forget_error();
+  switch (error) {
+    case cudaSuccess:
+    case cudaErrorNoDevice:
+      throw NotAvailable("no CUDA device");
+    case cudaErrorInsufficientDriver:
+      throw NotAvailable("no CUDA driver, or one older than the CUDA runtime of the plugin (" +
+                         std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10) +
+                         ")");
+    case cudaErrorInitializationError:
+      throw NotAvailable("CUDA cannot be initialised (in a process forked from one that uses CUDA, it never can)");
+    default:
+      break;
+  }
+  throw NotAvailable(std::string("CUDA: ") + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")");
+}
+
+class CudaBackend final : public Backend {
+ public:
+  std::vector<device::DeviceInfo> devices() const override {
+    std::vector<device::DeviceInfo> infos;
+    const int count = device_count();
+    infos.reserve(static_cast<std::size_t>(count));
+    for (int ordinal = 0; ordinal < count; ++ordinal) infos.push_back(device::cuda::describe_device(ordinal));
+    return infos;
+  }
+
+  std::vector<Accelerator> open(const std::vector<int>& ordinals) override {
+    const int count = device_count();
+    for (auto ordinal = ordinals.begin(); ordinal != ordinals.end(); ++ordinal) {
+      if (*ordinal < 0 || *ordinal >= count) {
+        throw NotAvailable("there is no cuda:" + std::to_string(*ordinal) + ", only " + std::to_string(count) +
+                           " CUDA device" + (count == 1 ? "" : "s"));
+      }
+      if (std::find(ordinals.begin(), ordinal, *ordinal) != ordinal) {
+        throw NotAvailable("cuda:" + std::to_string(*ordinal) + " is named twice");
+      }
+    }
+    // NVTX looks for a profiler on its first use; here, so that no worker has to load a library.
+    nvtxInitialize(nullptr);
+    try {
+      return open_devices(ordinals);
+    } catch (const DeviceLost& error) {
+      // Nothing was computed yet: to the caller a device that fails while it is opened is not there.
+      throw NotAvailable(error.what());
+    }
+  }
+
+ private:
+  static std::vector<Accelerator> open_devices(const std::vector<int>& ordinals) {
+    std::vector<Accelerator> accelerators;
+    std::vector<CudaDevice*> opened;
+    for (const int ordinal : ordinals) {
+      auto device = std::make_unique<CudaDevice>(ordinal);
+      auto ops = std::make_unique<CudaTileOps>(*device);
+      opened.push_back(device.get());
+      accelerators.push_back({std::move(device), std::move(ops)});
+    }
+    for (CudaDevice* device : opened) {
+      for (const CudaDevice* peer : opened) {
+        if (peer != device) device->enable_peer(*peer);
+      }
+    }
+    return accelerators;
+  }
+};
+
+}  // namespace
+}  // namespace tessera::kernels::cuda
+
+extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(int abi) {
+  if (abi != tessera::kernels::backend_abi) return nullptr;
+  static_cast<void>(tessera::kernels::cuda::device_count());
+  return new tessera::kernels::cuda::CudaBackend;
+}

@@ -1,0 +1,38 @@
+// Tile kernels of a GPU by cuBLAS, one handle (with cuBLAS's own workspace) per compute stream.
+//
+// The handles are made with the device, on the thread that opens it: their workspaces are then not counted as free memory
+// when the slab is reserved, and workers never make cuBLAS load libraries, which would deadlock with a caller that holds
+// the loader's lock (Python multiplies matrices while it imports).
+// Arithmetic: cuBLAS's default math mode, which neither rounds to TF32 nor emulates a type by a narrower one. Pedantic
+// mode would promise no more for the four BLAS types and forbids kernels. A user who turns emulation on for all of cuBLAS by
+// its environment variables has asked for it, and gets it.
+#pragma once
+
+#include <cublas_v2.h>
+
+#include <array>
+
+#include "device/cuda/cuda_device.hpp"
+#include "kernels/tile_ops.hpp"
+
+namespace tessera::kernels::cuda {
+
+class CudaTileOps final : public TileOps {
+ public:
+  /// @throws OutOfDeviceMemory, DeviceLost
+  explicit CudaTileOps(device::cuda::CudaDevice& device);
+  ~CudaTileOps() override;
+  CudaTileOps(const CudaTileOps&) = delete;
+  CudaTileOps& operator=(const CudaTileOps&) = delete;
+
+  void gemm(int compute_stream, const Gemm& product) override;
+
+ private:
+  void check(const char* what, cublasStatus_t status);
+  void destroy_handles() noexcept;
+
+  device::cuda::CudaDevice& device_;
+  std::array<cublasHandle_t, device::compute_streams> handles_{};
+};
+
+}  // namespace tessera::kernels::cuda

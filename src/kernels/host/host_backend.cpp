@@ -1,0 +1,94 @@
+// Opens host devices and runs their tile kernels: the CPU BLAS (or the readable reference) on the device's compute
+// streams, for as long as the device's modelled speed says.
+#include "kernels/host/host_backend.hpp"
+
+#include <string>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/flops.hpp"
+#include "device/host/host_device.hpp"
+#include "kernels/host/reference.hpp"
+
+namespace tessera::kernels {
+
+namespace {
+
+class HostTileOps final : public TileOps {
+ public:
+  HostTileOps(device::HostDevice& device, std::shared_ptr<const CpuBlas> blas)
+      : device_(device), blas_(std::move(blas)) {}
+
+  void gemm(int compute_stream, const Gemm& product) override {
+    if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+    const bool plain_x = product.op_x == Op::no_trans;
+    const bool plain_y = product.op_y == Op::no_trans;
+    check(product.X, product.ldx, plain_x ? product.m : product.k, plain_x ? product.k : product.m, product.type);
+    check(product.Y, product.ldy, plain_y ? product.k : product.n, plain_y ? product.n : product.k, product.type);
+    check(product.C, product.ldc, product.m, product.n, product.type);
+
+    const HostDeviceSettings& settings = device_.settings();
+    const double seconds =
+        settings.flops_per_s > 0 ? gemm_flops(product.type, product.m, product.n, product.k) / settings.flops_per_s : 0;
+    std::function<void()> work;
+    if (settings.compute) {
+      work = [blas = blas_, product] {
+        if (blas) {
+          blas->gemm(product);
+        } else {
+          reference_gemm(product);
+        }
+      };
+    }
+    device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), seconds);
+  }
+
+ private:
+  /// A tile that is not on the device is an error of the caller that a GPU would punish, too.
+  void check(const std::byte* address, index_t ld, index_t rows, index_t cols, ScalarType type) const {
+    const auto bytes = static_cast<index_t>(element_bytes(type));
+    const device::Block block{const_cast<std::byte*>(address), ld * bytes};
+    if (!device_.holds(block, {rows * bytes, cols}))
+      throw InternalError("a tile is not in the memory of " + device_.info().name);
+  }
+
+  device::HostDevice& device_;
+  std::shared_ptr<const CpuBlas> blas_;
+};
+
+class HostBackend final : public Backend {
+ public:
+  HostBackend(const Config& config, int count, std::shared_ptr<const CpuBlas> blas)
+      : config_(config), count_(count), blas_(std::move(blas)) {}
+
+  std::vector<device::DeviceInfo> devices() const override {
+    std::vector<device::DeviceInfo> infos;
+    // A host device that nobody uses costs nothing, neither threads nor memory.
+    for (int i = 0; i < count_; ++i) infos.push_back(device::HostDevice(i, config_.host_device_settings(i)).info());
+    return infos;
+  }
+
+  std::vector<Accelerator> open(const std::vector<int>& ordinals) override {
+    std::vector<Accelerator> accelerators;
+    for (const int ordinal : ordinals) {
+      if (ordinal < 0 || ordinal >= count_) throw NotAvailable("there is no host device " + std::to_string(ordinal));
+      auto device = std::make_unique<device::HostDevice>(ordinal, config_.host_device_settings(ordinal));
+      auto ops = std::make_unique<HostTileOps>(*device, blas_);
+      accelerators.push_back({std::move(device), std::move(ops)});
+    }
+    return accelerators;
+  }
+
+ private:
+  Config config_;
+  int count_;
+  std::shared_ptr<const CpuBlas> blas_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_host_backend(const Config& config, int count, std::shared_ptr<const CpuBlas> blas) {
+  return std::make_unique<HostBackend>(config, count, std::move(blas));
+}
+
+}  // namespace tessera::kernels

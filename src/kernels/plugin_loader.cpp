@@ -1,0 +1,47 @@
+#include "kernels/plugin_loader.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "core/error.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+constexpr const char* plugin_name = "libtessera_cuda.so";
+
+std::string loader_error() {
+  const char* text = dlerror();
+  return text ? text : "unknown reason";
+}
+
+/// The plugin beside the object that contains this function, if there is one, else its plain name. A plugin that lies there but
+/// cannot be loaded is not silently replaced by another.
+std::string default_path() {
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<const void*>(&default_path), &self) != 0 && self.dli_fname != nullptr) {
+    const std::string file = self.dli_fname;
+    const std::size_t slash = file.rfind('/');
+    if (slash != std::string::npos) {
+      std::string beside = file.substr(0, slash + 1) + plugin_name;
+      if (access(beside.c_str(), F_OK) == 0) return beside;
+    }
+  }
+  return plugin_name;
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> open_cuda_backend(const std::string& path) {
+  const std::string file = path.empty() ? default_path() : path;
+  void* const plugin = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (plugin == nullptr) throw NotAvailable("the CUDA plugin cannot be loaded: " + loader_error());
+  // From here on the plugin stays open also on failure: what it started (or its libraries did) may still run.
+  const auto entry = reinterpret_cast<BackendEntry>(dlsym(plugin, backend_entry_name));
+  if (entry == nullptr) throw NotAvailable(file + " is no CUDA plugin of Tessera: " + loader_error());
+  std::unique_ptr<Backend> backend(entry(backend_abi));
+  if (!backend) throw NotAvailable(file + " belongs to another version of Tessera");
+  return backend;
+}
+
+}  // namespace tessera::kernels

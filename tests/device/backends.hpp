@@ -1,0 +1,156 @@
+// Opens the accelerators that a parameterised suite runs on: host devices, or CUDA GPUs through the plugin. Where there
+// are no (or too few) GPUs the test is skipped with the reason; with TESSERA_TEST_REQUIRE_CUDA=1 in the environment it
+// fails instead, so that a machine that has GPUs cannot pass by skipping.
+//
+// Use:  class MySuite : public ::testing::TestWithParam<test::BackendParam> {};
+//       TEST_P(MySuite, Name) { TESSERA_OPEN_DEVICES(opened, GetParam()); Device& device = opened.device(0); ... }
+//       TESSERA_INSTANTIATE_BACKENDS(MySuite);
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/config.hpp"
+#include "core/error.hpp"
+#include "kernels/backend.hpp"
+#include "kernels/host/cpu_blas.hpp"
+#include "kernels/host/host_backend.hpp"
+#include "kernels/plugin_loader.hpp"
+
+namespace tessera::test {
+
+struct BackendParam {
+  enum class Kind { host, cuda };
+  Kind kind = Kind::host;
+  int devices = 1;
+  bool cpu_blas = true;  ///< host devices: compute with the CPU BLAS of the machine (else with the reference)
+
+  std::string name() const {
+    return std::string(kind == Kind::host ? "host" : "cuda") + (cpu_blas ? "_" : "_reference_") +
+           std::to_string(devices);
+  }
+  friend std::ostream& operator<<(std::ostream& out, const BackendParam& param) { return out << param.name(); }
+};
+
+inline BackendParam host_param(int devices) { return {BackendParam::Kind::host, devices, true}; }
+inline BackendParam cuda_param(int devices) { return {BackendParam::Kind::cuda, devices, true}; }
+
+/// Devices that live as long as this does.
+struct OpenedDevices {
+  std::unique_ptr<kernels::Backend> backend;
+  std::vector<kernels::Accelerator> accelerators;
+  std::string missing;  ///< why there are none
+
+  device::Device& device(std::size_t index) { return *accelerators.at(index).device; }
+  kernels::TileOps& ops(std::size_t index) { return *accelerators.at(index).ops; }
+  std::size_t size() const { return accelerators.size(); }
+};
+
+/// Host devices with the given settings: one for all, or one per device.
+inline OpenedDevices open_host_devices(int count, std::vector<HostDeviceSettings> settings = {HostDeviceSettings{}},
+                                       std::shared_ptr<const kernels::CpuBlas> blas = nullptr) {
+  Config config;
+  config.devices = DeviceChoice::host;
+  config.host_devices = count;
+  config.host_device = std::move(settings);
+  OpenedDevices opened;
+  opened.backend = kernels::make_host_backend(config, count, std::move(blas));
+  std::vector<int> ordinals(static_cast<std::size_t>(count));
+  std::iota(ordinals.begin(), ordinals.end(), 0);
+  opened.accelerators = opened.backend->open(ordinals);
+  return opened;
+}
+
+/// TESSERA_CUDA_PLUGIN, or libtessera_cuda.so in ../lib from the test binary.
+inline std::string cuda_plugin_path() {
+  if (const char* path = std::getenv("TESSERA_CUDA_PLUGIN")) return path;
+  std::error_code ignored;
+  const std::filesystem::path binary = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return (binary.parent_path().parent_path() / "lib" / "libtessera_cuda.so").string();
+}
+
+/// The first `count` GPUs; on failure `missing` says why.
+inline OpenedDevices open_cuda_devices(int count) {
+  OpenedDevices opened;
+  const std::string path = cuda_plugin_path();
+  if (!std::filesystem::exists(path)) {
+    opened.missing = "no CUDA plugin at " + path;
+    return opened;
+  }
+  try {
+    opened.backend = kernels::open_cuda_backend(path);
+    const std::size_t found = opened.backend->devices().size();
+    if (found < static_cast<std::size_t>(count)) {
+      opened.missing = std::to_string(count) + " CUDA device(s) needed, " + std::to_string(found) + " found";
+      return opened;
+    }
+    std::vector<int> ordinals(static_cast<std::size_t>(count));
+    std::iota(ordinals.begin(), ordinals.end(), 0);
+    opened.accelerators = opened.backend->open(ordinals);
+    for (auto& accelerator : opened.accelerators) accelerator.device->attach_thread();
+  } catch (const NotAvailable& error) {
+    opened.missing = std::string("no CUDA device: ") + error.what();
+  }
+  return opened;
+}
+
+inline OpenedDevices open_devices(const BackendParam& param) {
+  if (param.kind == BackendParam::Kind::cuda) return open_cuda_devices(param.devices);
+  return open_host_devices(param.devices, {HostDeviceSettings{}},
+                           param.cpu_blas ? kernels::CpuBlas::open("") : nullptr);
+}
+
+inline bool cuda_required() {
+  const char* value = std::getenv("TESSERA_TEST_REQUIRE_CUDA");
+  return value != nullptr && std::string(value) == "1";
+}
+
+/// Waits until the event has ended. A minute without an end is a hang, not slowness.
+inline device::EventStatus wait_for(const device::EventPtr& event) {
+  const double give_up = device::now_seconds() + 60;
+  for (;;) {
+    const device::EventStatus status = event->status();
+    if (status != device::EventStatus::pending) return status;
+    if (device::now_seconds() > give_up) {
+      ADD_FAILURE() << "an event did not end within a minute";
+      return status;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+/// Ends all work submitted to the stream so far.
+inline device::EventStatus finish(device::Device& device, device::StreamId stream) {
+  return wait_for(device.record(stream));
+}
+
+}  // namespace tessera::test
+
+#define TESSERA_OPEN_DEVICES(variable, param)                                     \
+  ::tessera::test::OpenedDevices variable = ::tessera::test::open_devices(param); \
+  if (!variable.missing.empty()) {                                                \
+    if (::tessera::test::cuda_required()) FAIL() << variable.missing;             \
+    GTEST_SKIP() << variable.missing;                                             \
+  }                                                                               \
+  static_assert(true, "")
+
+/// The instances that every suite over both backends has: three numbers of host devices, one GPU, two GPUs.
+#define TESSERA_INSTANTIATE_BACKENDS(suite)                                                                  \
+  INSTANTIATE_TEST_SUITE_P(Host, suite,                                                                      \
+                           ::testing::Values(::tessera::test::host_param(1), ::tessera::test::host_param(2), \
+                                             ::tessera::test::host_param(3)),                                \
+                           [](const auto& info) { return info.param.name(); });                              \
+  INSTANTIATE_TEST_SUITE_P(Cuda, suite, ::testing::Values(::tessera::test::cuda_param(1)),                   \
+                           [](const auto& info) { return info.param.name(); });                              \
+  INSTANTIATE_TEST_SUITE_P(MultiGpu, suite, ::testing::Values(::tessera::test::cuda_param(2)),               \
+                           [](const auto& info) { return info.param.name(); })

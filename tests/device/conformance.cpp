@@ -1,0 +1,534 @@
+// What every device must do, whatever it is made of: one suite over host devices and CUDA GPUs (device/device.hpp is
+// the text that it checks).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "core/error.hpp"
+#include "tests/device/backends.hpp"
+
+namespace tessera {
+namespace {
+
+using device::Block;
+using device::Device;
+using device::EventPtr;
+using device::EventStatus;
+using device::Extent;
+using device::HostRange;
+using device::StreamId;
+using device::StreamKind;
+using test::finish;
+using test::wait_for;
+
+constexpr StreamId up{StreamKind::up, 0};
+constexpr StreamId down{StreamKind::down, 0};
+constexpr StreamId peer{StreamKind::peer, 0};
+
+std::vector<StreamId> all_streams() {
+  std::vector<StreamId> streams;
+  for (int i = 0; i < device::compute_streams; ++i) streams.push_back({StreamKind::compute, i});
+  streams.insert(streams.end(), {up, down, peer});
+  return streams;
+}
+
+using Bytes = std::vector<std::byte>;
+
+Bytes random_bytes(std::size_t count, std::uint32_t seed) {
+  std::mt19937 generator(seed);
+  Bytes bytes(count);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(generator());
+  return bytes;
+}
+
+/// The copy as it must be: column by column, nothing else touched.
+void model_copy(std::byte* to, index_t to_pitch, const std::byte* from, index_t from_pitch, Extent extent) {
+  for (index_t j = 0; j < extent.columns; ++j) {
+    for (index_t i = 0; i < extent.column_bytes; ++i) to[j * to_pitch + i] = from[j * from_pitch + i];
+  }
+}
+
+/// The first `bytes` of a slab, read back in one piece.
+Bytes slab_contents(Device& device, std::byte* slab, index_t bytes) {
+  Bytes contents(static_cast<std::size_t>(bytes));
+  device.copy_down({contents.data(), bytes}, {slab, bytes}, {bytes, 1});
+  EXPECT_EQ(finish(device, down), EventStatus::complete);
+  return contents;
+}
+
+void fill_slab(Device& device, std::byte* slab, const Bytes& contents) {
+  const auto bytes = static_cast<index_t>(contents.size());
+  Bytes copy = contents;
+  device.copy_up({slab, bytes}, {copy.data(), bytes}, {bytes, 1});
+  EXPECT_EQ(finish(device, up), EventStatus::complete);
+}
+
+struct Shape {
+  Extent extent;
+  index_t host_pitch;
+  index_t device_pitch;
+  index_t other_pitch;
+};
+
+const std::vector<Shape>& shapes() {
+  static const std::vector<Shape> all = {
+      {{1, 1}, 1, 1, 1},
+      {{1, 7}, 3, 2, 5},
+      {{8, 1}, 8, 8, 8},
+      {{24, 5}, 24, 24, 24},
+      {{24, 5}, 40, 24, 32},
+      {{37, 11}, 41, 53, 39},
+      {{256, 3}, 264, 512, 256},
+      {{1000, 129}, 1016, 1024, 1000},
+      {{1024, 64}, 1024, 1024, 1024},
+      {{4096, 17}, 4104, 4096, 8192},
+  };
+  return all;
+}
+
+constexpr index_t slab_bytes = index_t{1} << 20;
+
+class DeviceConformance : public ::testing::TestWithParam<test::BackendParam> {};
+
+TEST_P(DeviceConformance, InfoIsSensible) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  for (std::size_t d = 0; d < opened.size(); ++d) {
+    const device::DeviceInfo& info = opened.device(d).info();
+    EXPECT_EQ(info.backend, GetParam().kind == test::BackendParam::Kind::host ? "host" : "cuda");
+    EXPECT_EQ(info.ordinal, static_cast<int>(d));
+    EXPECT_FALSE(info.name.empty());
+    EXPECT_GE(info.memory_bytes, static_cast<std::size_t>(slab_bytes));
+    EXPECT_GT(opened.device(d).free_memory_bytes(), 0u);
+    EXPECT_LE(opened.device(d).free_memory_bytes(), info.memory_bytes);
+  }
+}
+
+TEST_P(DeviceConformance, SlabIsAlignedAndTooMuchIsRefused) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  for (std::size_t d = 0; d < opened.size(); ++d) {
+    Device& device = opened.device(d);
+    EXPECT_THROW(device.reserve(device.info().memory_bytes * 2), OutOfDeviceMemory);
+    // A refusal leaves the device as it was.
+    std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+    ASSERT_NE(slab, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slab) % 256, 0u);
+    const Bytes contents = random_bytes(static_cast<std::size_t>(slab_bytes), 1);
+    fill_slab(device, slab, contents);
+    EXPECT_TRUE(slab_contents(device, slab, slab_bytes) == contents);
+  }
+}
+
+TEST_P(DeviceConformance, CopyUpTouchesOnlyTheBlock) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(::testing::Message() << shape.extent.column_bytes << " x " << shape.extent.columns << " pitch "
+                                      << shape.device_pitch);
+    const index_t offset = 512;
+    const index_t used = 2 * offset + shape.device_pitch * shape.extent.columns;
+    Bytes expected = random_bytes(static_cast<std::size_t>(used), 2);
+    fill_slab(device, slab, expected);
+    Bytes host = random_bytes(static_cast<std::size_t>(shape.host_pitch * shape.extent.columns), 3);
+    device.copy_up({slab + offset, shape.device_pitch}, {host.data(), shape.host_pitch}, shape.extent);
+    ASSERT_EQ(finish(device, up), EventStatus::complete);
+    model_copy(expected.data() + offset, shape.device_pitch, host.data(), shape.host_pitch, shape.extent);
+    EXPECT_TRUE(slab_contents(device, slab, used) == expected);
+  }
+}
+
+TEST_P(DeviceConformance, CopyDownTouchesOnlyTheBlock) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(::testing::Message() << shape.extent.column_bytes << " x " << shape.extent.columns << " pitch "
+                                      << shape.host_pitch);
+    const Bytes contents = random_bytes(static_cast<std::size_t>(shape.device_pitch * shape.extent.columns), 4);
+    fill_slab(device, slab, contents);
+    const index_t offset = 13;
+    Bytes host = random_bytes(static_cast<std::size_t>(2 * offset + shape.host_pitch * shape.extent.columns), 5);
+    Bytes expected = host;
+    device.copy_down({host.data() + offset, shape.host_pitch}, {slab, shape.device_pitch}, shape.extent);
+    ASSERT_EQ(finish(device, down), EventStatus::complete);
+    model_copy(expected.data() + offset, shape.host_pitch, contents.data(), shape.device_pitch, shape.extent);
+    EXPECT_TRUE(host == expected);
+  }
+}
+
+TEST_P(DeviceConformance, CopyPeerTouchesOnlyTheBlock) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  std::vector<std::byte*> slabs;
+  for (std::size_t d = 0; d < opened.size(); ++d)
+    slabs.push_back(opened.device(d).reserve(static_cast<std::size_t>(slab_bytes)));
+  int pairs = 0;
+  for (std::size_t to = 0; to < opened.size(); ++to) {
+    for (std::size_t from = 0; from < opened.size(); ++from) {
+      if (to == from || !opened.device(to).can_access(opened.device(from))) continue;
+      ++pairs;
+      for (const Shape& shape : shapes()) {
+        SCOPED_TRACE(::testing::Message()
+                     << from << " -> " << to << ": " << shape.extent.column_bytes << " x " << shape.extent.columns);
+        const Bytes source = random_bytes(static_cast<std::size_t>(shape.device_pitch * shape.extent.columns), 6);
+        fill_slab(opened.device(from), slabs[from], source);
+        const index_t offset = 256;
+        const index_t used = 2 * offset + shape.other_pitch * shape.extent.columns;
+        Bytes expected = random_bytes(static_cast<std::size_t>(used), 7);
+        fill_slab(opened.device(to), slabs[to], expected);
+        opened.device(to).copy_peer({slabs[to] + offset, shape.other_pitch}, opened.device(from),
+                                    {slabs[from], shape.device_pitch}, shape.extent);
+        ASSERT_EQ(finish(opened.device(to), peer), EventStatus::complete);
+        model_copy(expected.data() + offset, shape.other_pitch, source.data(), shape.device_pitch, shape.extent);
+        EXPECT_TRUE(slab_contents(opened.device(to), slabs[to], used) == expected);
+        EXPECT_TRUE(slab_contents(opened.device(from), slabs[from], static_cast<index_t>(source.size())) == source);
+      }
+    }
+  }
+  if (GetParam().kind == test::BackendParam::Kind::host) {
+    const int devices = GetParam().devices;
+    EXPECT_EQ(pairs, devices * (devices - 1));
+  } else if (pairs == 0) {
+    GTEST_SKIP() << "no pair of these devices can access each other";
+  }
+}
+
+TEST_P(DeviceConformance, EmptyCopiesAreNothing) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+  const Bytes contents = random_bytes(4096, 8);
+  fill_slab(device, slab, contents);
+  Bytes host = random_bytes(4096, 9);
+  const Bytes host_before = host;
+  for (const Extent extent : {Extent{0, 4}, Extent{16, 0}, Extent{0, 0}}) {
+    device.copy_up({slab, 64}, {host.data(), 64}, extent);
+    device.copy_down({host.data(), 64}, {slab, 64}, extent);
+  }
+  EXPECT_EQ(finish(device, up), EventStatus::complete);
+  EXPECT_EQ(finish(device, down), EventStatus::complete);
+  EXPECT_TRUE(host == host_before);
+  EXPECT_TRUE(slab_contents(device, slab, 4096) == contents);
+}
+
+TEST_P(DeviceConformance, AStreamRunsInOrder) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+  // Two hundred copies into the same place: the last one must win, whatever their sizes.
+  const index_t bytes = 64 << 10;
+  std::vector<Bytes> values;
+  for (std::uint32_t i = 0; i < 200; ++i)
+    values.push_back(random_bytes(static_cast<std::size_t>(i % 2 ? bytes : bytes / 64), i));
+  Bytes expected(static_cast<std::size_t>(bytes));
+  fill_slab(device, slab, expected);
+  for (Bytes& value : values) {
+    const auto size = static_cast<index_t>(value.size());
+    device.copy_up({slab, size}, {value.data(), size}, {size, 1});
+    std::copy(value.begin(), value.end(), expected.begin());
+  }
+  ASSERT_EQ(finish(device, up), EventStatus::complete);
+  EXPECT_TRUE(slab_contents(device, slab, bytes) == expected);
+}
+
+TEST_P(DeviceConformance, EventsOrderStreamsOfOneDevice) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+  const index_t bytes = slab_bytes;
+  // A value goes up, and, ordered by events only, down again, through every compute stream on the way; then the next
+  // value overwrites it, ordered after the download.
+  constexpr std::uint32_t rounds = 20;
+  std::vector<Bytes> sent, received;
+  EventPtr last;
+  for (std::uint32_t i = 0; i < rounds; ++i) {
+    sent.push_back(random_bytes(static_cast<std::size_t>(bytes), i));
+    received.emplace_back(static_cast<std::size_t>(bytes));
+  }
+  for (std::uint32_t i = 0; i < rounds; ++i) {
+    if (last) device.wait(up, last);
+    device.copy_up({slab, bytes}, {sent[i].data(), bytes}, {bytes, 1});
+    EventPtr event = device.record(up);
+    for (int s = 0; s < device::compute_streams; ++s) {
+      device.wait({StreamKind::compute, s}, event);
+      event = device.record({StreamKind::compute, s});
+    }
+    device.wait(down, event);
+    device.copy_down({received[i].data(), bytes}, {slab, bytes}, {bytes, 1});
+    last = device.record(down);
+  }
+  ASSERT_EQ(wait_for(last), EventStatus::complete);
+  for (std::uint32_t i = 0; i < rounds; ++i) EXPECT_TRUE(sent[i] == received[i]) << "round " << i;
+}
+
+TEST_P(DeviceConformance, EventsOrderStreamsOfSeveralDevices) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  std::vector<std::byte*> slabs;
+  for (std::size_t d = 0; d < opened.size(); ++d)
+    slabs.push_back(opened.device(d).reserve(static_cast<std::size_t>(slab_bytes)));
+  const index_t bytes = slab_bytes;
+  // Up on the first device, from device to device (through the host where they cannot reach each other), down from the
+  // last.
+  constexpr std::uint32_t rounds = 10;
+  std::vector<Bytes> sent, received, between;
+  for (std::uint32_t i = 0; i < rounds; ++i) {
+    sent.push_back(random_bytes(static_cast<std::size_t>(bytes), 100 + i));
+    received.emplace_back(static_cast<std::size_t>(bytes));
+    for (std::size_t d = 1; d < opened.size(); ++d) between.emplace_back(static_cast<std::size_t>(bytes));
+  }
+  std::size_t next_between = 0;
+  EventPtr last;
+  for (std::uint32_t i = 0; i < rounds; ++i) {
+    Device& first = opened.device(0);
+    if (last) first.wait(up, last);
+    first.copy_up({slabs[0], bytes}, {sent[i].data(), bytes}, {bytes, 1});
+    EventPtr event = first.record(up);
+    for (std::size_t d = 1; d < opened.size(); ++d) {
+      Device& device = opened.device(d);
+      Device& source = opened.device(d - 1);
+      Bytes& through = between[next_between++];
+      if (device.can_access(source)) {
+        device.wait(peer, event);
+        device.copy_peer({slabs[d], bytes}, source, {slabs[d - 1], bytes}, {bytes, 1});
+        event = device.record(peer);
+      } else {
+        source.wait(down, event);
+        source.copy_down({through.data(), bytes}, {slabs[d - 1], bytes}, {bytes, 1});
+        device.wait(up, source.record(down));
+        device.copy_up({slabs[d], bytes}, {through.data(), bytes}, {bytes, 1});
+        event = device.record(up);
+      }
+    }
+    Device& end = opened.device(opened.size() - 1);
+    end.wait(down, event);
+    end.copy_down({received[i].data(), bytes}, {slabs.back(), bytes}, {bytes, 1});
+    last = end.record(down);
+  }
+  ASSERT_EQ(wait_for(last), EventStatus::complete);
+  for (std::uint32_t i = 0; i < rounds; ++i) EXPECT_TRUE(sent[i] == received[i]) << "round " << i;
+}
+
+TEST_P(DeviceConformance, EventsOfIdleStreamsCompleteByThemselves) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  for (std::size_t d = 0; d < opened.size(); ++d) {
+    for (const StreamId stream : all_streams()) EXPECT_EQ(finish(opened.device(d), stream), EventStatus::complete);
+  }
+}
+
+TEST_P(DeviceConformance, WaitingForACompleteEventChangesNothing) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const EventPtr event = opened.device(0).record(up);
+  ASSERT_EQ(wait_for(event), EventStatus::complete);
+  for (std::size_t d = 0; d < opened.size(); ++d) {
+    for (const StreamId stream : all_streams()) {
+      opened.device(d).wait(stream, event);
+      EXPECT_EQ(finish(opened.device(d), stream), EventStatus::complete);
+    }
+  }
+}
+
+TEST_P(DeviceConformance, CompletionTimesAreMonotoneAndOrderedByEvents) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+  Bytes host = random_bytes(static_cast<std::size_t>(slab_bytes), 10);
+  Bytes back(static_cast<std::size_t>(slab_bytes));
+  // A GPU's clock is related to the host's by one measurement; a millisecond is more than either may be off.
+  const double slack = GetParam().kind == test::BackendParam::Kind::host ? 0 : 1e-3;
+  const double start = device::now_seconds();
+  std::vector<EventPtr> events;
+  for (int i = 0; i < 50; ++i) {
+    events.push_back(device.record(up));
+    device.copy_up({slab, slab_bytes}, {host.data(), slab_bytes}, {slab_bytes, 1});
+    events.push_back(device.record(up));
+    device.wait(down, events.back());
+    device.copy_down({back.data(), slab_bytes}, {slab, slab_bytes}, {slab_bytes, 1});
+    events.push_back(device.record(down));
+    device.wait(up, events.back());
+  }
+  ASSERT_EQ(wait_for(events.back()), EventStatus::complete);
+  const double end = device::now_seconds();
+  double latest = start - slack;
+  for (const EventPtr& event : events) {
+    ASSERT_EQ(event->status(), EventStatus::complete);
+    EXPECT_GE(event->completed_at(), latest);
+    latest = event->completed_at();
+    EXPECT_EQ(event->completed_at(), latest);  // and it does not change any more
+  }
+  EXPECT_LE(latest, end + slack);
+  EXPECT_TRUE(back == host);
+}
+
+TEST_P(DeviceConformance, ManyThousandsOfEvents) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  constexpr std::size_t count = 20000;
+  std::vector<EventPtr> events;
+  const std::vector<StreamId> streams = all_streams();
+  for (std::size_t i = 0; i < count; ++i) {
+    Device& device = opened.device(i % opened.size());
+    const StreamId stream = streams[i % streams.size()];
+    if (i % 5 == 0 && i > 0) device.wait(stream, events[i - 1]);
+    events.push_back(device.record(stream));
+  }
+  for (const EventPtr& event : events) ASSERT_EQ(wait_for(event), EventStatus::complete);
+  // Events that are given back may be used again by the device; a second wave must not disturb who still holds one.
+  const double time = events.back()->completed_at();
+  const EventPtr kept = events.back();
+  events.clear();
+  for (std::size_t i = 0; i < count; ++i) events.push_back(opened.device(0).record(up));
+  ASSERT_EQ(wait_for(events.back()), EventStatus::complete);
+  EXPECT_EQ(kept->status(), EventStatus::complete);
+  EXPECT_EQ(kept->completed_at(), time);
+}
+
+TEST_P(DeviceConformance, AnEventOutlivesItsDevice) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const EventPtr event = opened.device(0).record(up);
+  ASSERT_EQ(wait_for(event), EventStatus::complete);
+  opened.accelerators.clear();
+  EXPECT_EQ(event->status(), EventStatus::complete);
+}
+
+TEST_P(DeviceConformance, PinningIsIdempotentAndUndoesItself) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+  Bytes memory = random_bytes(static_cast<std::size_t>(2 * slab_bytes), 11);
+  const std::byte* const begin = memory.data();
+  const auto copies_work = [&] {
+    device.copy_up({slab, slab_bytes}, {memory.data() + 100, slab_bytes}, {slab_bytes, 1});
+    ASSERT_EQ(finish(device, up), EventStatus::complete);
+    EXPECT_TRUE(slab_contents(device, slab, slab_bytes) == Bytes(begin + 100, begin + 100 + slab_bytes));
+  };
+  const std::vector<HostRange> whole = {{begin, begin + memory.size()}};
+  // Parts of one allocation that overlap, share pages, repeat each other, or are empty.
+  const std::vector<HostRange> parts = {{begin, begin + slab_bytes},
+                                        {begin + slab_bytes / 2, begin + slab_bytes + 77},
+                                        {begin + slab_bytes + 78, begin + slab_bytes + 99},
+                                        {begin, begin + slab_bytes},
+                                        {begin + 5, begin + 5}};
+  {
+    const auto pinning = device.pin_host(parts);
+    copies_work();
+  }
+  copies_work();
+  {
+    // Held twice: the end of the first must not undo what the second relies on, and the other way round.
+    auto first = device.pin_host(whole);
+    auto second = device.pin_host(parts);
+    copies_work();
+    first.reset();
+    copies_work();
+    auto third = device.pin_host(whole);
+    second.reset();
+    copies_work();
+  }
+  // Again from the start, as often as one likes: nothing was left pinned.
+  for (int i = 0; i < 10; ++i) {
+    const auto pinning = device.pin_host(whole);
+    copies_work();
+  }
+  EXPECT_EQ(device.pin_host({}), nullptr);
+}
+
+TEST_P(DeviceConformance, ListenersHearOfCompletion) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+  Bytes host = random_bytes(static_cast<std::size_t>(slab_bytes), 12);
+  std::atomic<int> calls{0};
+  if (!device.on_completion([&] { calls.fetch_add(1); })) {
+    GTEST_SKIP() << "this device must be polled";
+  }
+  // A thread that sleeps until it is called is woken for every event.
+  for (int i = 0; i < 100; ++i) {
+    const int before = calls.load();
+    device.copy_up({slab, slab_bytes}, {host.data(), slab_bytes}, {slab_bytes, 1});
+    const EventPtr event = device.record(up);
+    const double give_up = device::now_seconds() + 60;
+    while (calls.load() == before && device::now_seconds() < give_up) std::this_thread::yield();
+    ASSERT_GT(calls.load(), before) << "no call came";
+    ASSERT_EQ(wait_for(event), EventStatus::complete);
+  }
+  // After the removal no call is in flight, so what the listener used may go.
+  for (int i = 0; i < 1000; ++i) device.record({StreamKind::compute, i % device::compute_streams});
+  EXPECT_TRUE(device.on_completion({}));
+  const int after_removal = calls.load();
+  for (int s = 0; s < device::compute_streams; ++s)
+    EXPECT_EQ(finish(device, {StreamKind::compute, s}), EventStatus::complete);
+  EXPECT_EQ(calls.load(), after_removal);
+}
+
+TEST_P(DeviceConformance, AGoodDeviceRecovers) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+  Bytes host = random_bytes(static_cast<std::size_t>(slab_bytes), 13);
+  device.copy_up({slab, slab_bytes}, {host.data(), slab_bytes}, {slab_bytes, 1});
+  const EventPtr event = device.record(up);
+  EXPECT_TRUE(device.recover());
+  EXPECT_EQ(event->status(), EventStatus::complete) << "recover() waits for what was submitted";
+  EXPECT_TRUE(slab_contents(device, slab, slab_bytes) == host);
+}
+
+TEST_P(DeviceConformance, RandomCopiesAgreeWithAModel) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  // Every device's slab and a host buffer, copied about at random in one order: each copy waits for the event of the
+  // one before.
+  const index_t bytes = 1 << 16;
+  std::mt19937 random(14);
+  const auto draw = [&](index_t low, index_t high) {
+    return std::uniform_int_distribution<index_t>(low, high)(random);
+  };
+  std::vector<std::byte*> slabs;
+  std::vector<Bytes> models;
+  for (std::size_t d = 0; d < opened.size(); ++d) {
+    slabs.push_back(opened.device(d).reserve(static_cast<std::size_t>(bytes)));
+    models.push_back(random_bytes(static_cast<std::size_t>(bytes), static_cast<std::uint32_t>(20 + d)));
+    fill_slab(opened.device(d), slabs[d], models[d]);
+  }
+  Bytes host = random_bytes(static_cast<std::size_t>(bytes), 15);
+  Bytes host_model = host;
+  EventPtr last;
+  for (int step = 0; step < 400; ++step) {
+    const auto d = static_cast<std::size_t>(draw(0, static_cast<index_t>(opened.size()) - 1));
+    const auto source = static_cast<std::size_t>(draw(0, static_cast<index_t>(opened.size()) - 1));
+    Device& device = opened.device(d);
+    const index_t columns = draw(1, 40);
+    const Extent extent{draw(1, bytes / columns / 2), columns};
+    const index_t to_pitch = draw(extent.column_bytes, bytes / columns);
+    const index_t from_pitch = draw(extent.column_bytes, bytes / columns);
+    const index_t to = draw(0, bytes - to_pitch * columns);
+    const index_t from = draw(0, bytes - from_pitch * columns);
+    const index_t kind = draw(0, 2);
+    StreamId stream = up;
+    if (kind == 0) {
+      if (last) device.wait(stream, last);
+      device.copy_up({slabs[d] + to, to_pitch}, {host.data() + from, from_pitch}, extent);
+      model_copy(models[d].data() + to, to_pitch, host_model.data() + from, from_pitch, extent);
+    } else if (kind == 1 || source == d || !device.can_access(opened.device(source))) {
+      stream = down;
+      if (last) device.wait(stream, last);
+      device.copy_down({host.data() + to, to_pitch}, {slabs[d] + from, from_pitch}, extent);
+      model_copy(host_model.data() + to, to_pitch, models[d].data() + from, from_pitch, extent);
+    } else {
+      stream = peer;
+      if (last) device.wait(stream, last);
+      device.copy_peer({slabs[d] + to, to_pitch}, opened.device(source), {slabs[source] + from, from_pitch}, extent);
+      model_copy(models[d].data() + to, to_pitch, models[source].data() + from, from_pitch, extent);
+    }
+    last = device.record(stream);
+  }
+  ASSERT_EQ(wait_for(last), EventStatus::complete);
+  EXPECT_TRUE(host == host_model);
+  for (std::size_t d = 0; d < opened.size(); ++d)
+    EXPECT_TRUE(slab_contents(opened.device(d), slabs[d], bytes) == models[d]);
+}
+
+TESSERA_INSTANTIATE_BACKENDS(DeviceConformance);
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,450 @@
+// What only host devices have: modelled time, memory limits, injected failures, poisoned streams and recovery.
+// Durations are compared with the model only in the direction that a slow machine cannot break: an operation never ends
+// before its reserved interval.
+#include "device/host/host_device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "core/error.hpp"
+#include "tests/device/backends.hpp"
+
+namespace tessera {
+namespace {
+
+using device::EventPtr;
+using device::EventStatus;
+using device::HostDevice;
+using device::StreamId;
+using device::StreamKind;
+using test::finish;
+using test::wait_for;
+
+constexpr StreamId up{StreamKind::up, 0};
+constexpr StreamId down{StreamKind::down, 0};
+constexpr StreamId peer{StreamKind::peer, 0};
+constexpr StreamId compute(int index) { return {StreamKind::compute, index}; }
+
+/// A device with a small reserved slab and host memory of the same size.
+struct Fixture {
+  static constexpr index_t bytes = 64 << 10;
+  explicit Fixture(const HostDeviceSettings& settings, int ordinal = 0)
+      : device(ordinal, settings), host(static_cast<std::size_t>(bytes)), slab(device.reserve(host.size())) {}
+  void copy_up() { device.copy_up({slab, bytes}, {host.data(), bytes}, {bytes, 1}); }
+  void copy_down() { device.copy_down({host.data(), bytes}, {slab, bytes}, {bytes, 1}); }
+  HostDevice device;
+  std::vector<std::byte> host;
+  std::byte* slab;
+};
+
+TEST(HostDevice, MemoryIsWhatTheSettingsSay) {
+  HostDeviceSettings settings;
+  settings.memory_bytes = 1 << 20;
+  HostDevice device(3, settings);
+  EXPECT_EQ(device.info().backend, "host");
+  EXPECT_EQ(device.info().ordinal, 3);
+  EXPECT_EQ(device.info().memory_bytes, settings.memory_bytes);
+  EXPECT_EQ(device.free_memory_bytes(), settings.memory_bytes);
+  EXPECT_THROW(device.reserve(settings.memory_bytes + 1), OutOfDeviceMemory);
+  EXPECT_THROW(device.reserve(0), InvalidArgument);
+  EXPECT_NE(device.reserve(settings.memory_bytes - 4096), nullptr);
+  EXPECT_EQ(device.free_memory_bytes(), 4096u);
+  EXPECT_THROW(device.reserve(1), InternalError) << "once";
+}
+
+TEST(HostDevice, CopiesOutsideTheSlabAreRefused) {
+  Fixture f({});
+  Fixture other({}, 1);
+  std::byte* const end = f.slab + Fixture::bytes;
+  const device::Block host{f.host.data(), 8};
+  EXPECT_THROW(f.device.copy_up({f.host.data(), 8}, host, {8, 1}), InternalError);
+  EXPECT_THROW(f.device.copy_up({end - 7, 8}, host, {8, 1}), InternalError);
+  EXPECT_THROW(f.device.copy_up({f.slab - 1, 8}, host, {8, 1}), InternalError);
+  EXPECT_THROW(f.device.copy_down(host, {end - 15, 8}, {8, 2}), InternalError);
+  EXPECT_THROW(f.device.copy_down(host, {f.slab, 4}, {8, 2}), InternalError) << "columns overlap";
+  EXPECT_THROW(f.device.copy_down(host, {f.slab, 8}, {8, -1}), InternalError);
+  EXPECT_THROW(f.device.copy_peer({f.slab, 8}, other.device, {f.slab, 8}, {8, 1}), InternalError)
+      << "not the source's slab";
+  EXPECT_THROW(f.device.copy_peer({other.slab, 8}, other.device, {other.slab, 8}, {8, 1}), InternalError);
+  EXPECT_TRUE(f.device.holds({end - 16, 8}, {8, 2}));
+  EXPECT_TRUE(f.device.holds({end - 12, 8}, {4, 2})) << "no padding is needed after the last column";
+  EXPECT_FALSE(f.device.holds({end - 16, 9}, {8, 2}));
+  EXPECT_FALSE(f.device.holds({f.slab, 8}, {8, INT64_MAX / 8}));
+  EXPECT_EQ(finish(f.device, up), EventStatus::complete) << "a refused copy does no harm";
+}
+
+TEST(HostDevice, ForeignEventsAreRefused) {
+  class Foreign final : public device::Event {
+    EventStatus status() const noexcept override { return EventStatus::complete; }
+    double completed_at() const override { return 0; }
+  };
+  Fixture f({});
+  EXPECT_THROW(f.device.wait(up, std::make_shared<Foreign>()), InternalError);
+}
+
+TEST(HostDevice, WaitHoldsAStreamUntilTheEventCompletes) {
+  Fixture f({});
+  std::atomic<bool> go{false};
+  std::atomic<bool> passed{false};
+  f.device.submit(
+      compute(0),
+      [&] {
+        while (!go.load()) std::this_thread::yield();
+      },
+      0);
+  const EventPtr held = f.device.record(compute(0));
+  f.device.wait(compute(1), held);
+  bool in_order = false;
+  f.device.submit(
+      compute(1),
+      [&] {
+        in_order = go.load();
+        passed.store(true);
+      },
+      0);
+  // Streams that wait for nothing go on meanwhile.
+  f.copy_up();
+  EXPECT_EQ(finish(f.device, up), EventStatus::complete);
+  EXPECT_EQ(finish(f.device, compute(2)), EventStatus::complete);
+  EXPECT_EQ(held->status(), EventStatus::pending);
+  EXPECT_FALSE(passed.load());
+  EXPECT_THROW(held->completed_at(), InternalError);
+  go.store(true);
+  EXPECT_EQ(finish(f.device, compute(1)), EventStatus::complete);
+  EXPECT_TRUE(passed.load());
+  EXPECT_TRUE(in_order);
+}
+
+TEST(HostDevice, CopiesOfOneEngineTakeTheModelledTimeOneAfterTheOther) {
+  HostDeviceSettings settings;
+  settings.link_bytes_per_s = 64e6;  // 64 KiB in about 1 ms
+  settings.delay_s = 1e-3;
+  Fixture f(settings);
+  const double each = static_cast<double>(Fixture::bytes) / settings.link_bytes_per_s + settings.delay_s;
+  const double begin = device::now_seconds();
+  std::vector<EventPtr> events;
+  for (int i = 0; i < 5; ++i) {
+    f.copy_up();
+    events.push_back(f.device.record(up));
+  }
+  double former = begin;
+  for (const EventPtr& event : events) {
+    ASSERT_EQ(wait_for(event), EventStatus::complete);
+    EXPECT_GE(event->completed_at(), former + each - 1e-9);
+    EXPECT_LE(event->completed_at(), device::now_seconds());
+    former = event->completed_at();
+  }
+}
+
+TEST(HostDevice, ComputeStreamsShareOneEngine) {
+  HostDeviceSettings settings;
+  settings.flops_per_s = 1e9;
+  Fixture f(settings);
+  constexpr double each = 2e-3;
+  constexpr int rounds = 3;
+  const double begin = device::now_seconds();
+  std::vector<EventPtr> events;
+  for (int i = 0; i < rounds; ++i) {
+    for (int s = 0; s < device::compute_streams; ++s) {
+      f.device.submit(
+          compute(s), [] {}, each);
+      events.push_back(f.device.record(compute(s)));
+    }
+  }
+  std::vector<double> ends;
+  for (const EventPtr& event : events) {
+    ASSERT_EQ(wait_for(event), EventStatus::complete);
+    ends.push_back(event->completed_at());
+  }
+  // Whatever order the streams took, the reserved intervals do not overlap, and no kernel ends before its own: the i-th
+  // end lies at least i durations after the beginning.
+  std::sort(ends.begin(), ends.end());
+  for (std::size_t i = 0; i < ends.size(); ++i) EXPECT_GE(ends[i], begin + static_cast<double>(i + 1) * each - 1e-9);
+}
+
+TEST(HostDevice, KernelsWithoutWorkTakeExactlyTheirModelledTime) {
+  HostDeviceSettings settings;
+  settings.flops_per_s = 1e9;
+  Fixture f(settings);
+  // The chain starts at the end of the first kernel; from there on everything was submitted long before it could start.
+  std::atomic<bool> go{false};
+  f.device.submit(
+      compute(0),
+      [&] {
+        while (!go.load()) std::this_thread::yield();
+      },
+      0);
+  const EventPtr first = f.device.record(compute(0));
+  EventPtr last;
+  for (int i = 0; i < 20; ++i) {
+    const StreamId stream = compute(1 + i % 3);
+    f.device.wait(stream, last ? last : first);
+    f.device.submit(stream, {}, 5e-4);
+    last = f.device.record(stream);
+  }
+  go.store(true);
+  ASSERT_EQ(wait_for(last), EventStatus::complete);
+  // However late the threads woke up.
+  EXPECT_NEAR(last->completed_at() - first->completed_at(), 20 * 5e-4, 1e-6);
+}
+
+TEST(HostDevice, ReservedTimeStartsWhenTheAwaitedEventWasComplete) {
+  HostDeviceSettings settings;
+  settings.link_bytes_per_s = 64e6;
+  Fixture f(settings);
+  f.copy_up();
+  const EventPtr uploaded = f.device.record(up);
+  f.device.wait(compute(0), uploaded);
+  f.device.submit(
+      compute(0), [] {}, 3e-3);
+  const EventPtr computed = f.device.record(compute(0));
+  f.device.wait(down, computed);
+  f.copy_down();
+  const EventPtr downloaded = f.device.record(down);
+  ASSERT_EQ(wait_for(downloaded), EventStatus::complete);
+  const double copy = static_cast<double>(Fixture::bytes) / settings.link_bytes_per_s;
+  EXPECT_GE(computed->completed_at(), uploaded->completed_at() + 3e-3 - 1e-9);
+  EXPECT_GE(downloaded->completed_at(), computed->completed_at() + copy - 1e-9);
+}
+
+TEST(HostDevice, TheFailingOperationLosesTheDeviceForEver) {
+  HostDeviceSettings settings;
+  settings.fail_after_ops = 2;
+  Fixture f(settings);
+  f.copy_up();
+  EXPECT_EQ(finish(f.device, up), EventStatus::complete);
+  f.copy_down();
+  EXPECT_EQ(finish(f.device, down), EventStatus::complete);
+  // The third operation fails. It is held back by another device until everything is submitted.
+  Fixture gate({}, 1);
+  std::atomic<bool> go{false};
+  gate.device.submit(
+      compute(0),
+      [&] {
+        while (!go.load()) std::this_thread::yield();
+      },
+      0);
+  f.device.wait(compute(0), gate.device.record(compute(0)));
+  bool ran = false;
+  f.device.submit(
+      compute(0), [&] { ran = true; }, 0);
+  const EventPtr failed = f.device.record(compute(0));
+  go.store(true);
+  EXPECT_FALSE(f.device.recover());
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(failed->status(), EventStatus::failed);
+  EXPECT_THROW(failed->completed_at(), InternalError);
+  EXPECT_THROW(f.copy_up(), DeviceLost);
+  EXPECT_THROW(f.copy_down(), DeviceLost);
+  EXPECT_THROW(f.device.record(compute(3)), DeviceLost);
+  EXPECT_THROW(f.device.wait(up, failed), DeviceLost);
+  EXPECT_THROW(f.device.submit(
+                   compute(0), [] {}, 0),
+               DeviceLost);
+  EXPECT_FALSE(f.device.recover()) << "for ever";
+}
+
+TEST(HostDevice, AFailingCopyMayLeaveItsTargetHalfWritten) {
+  HostDeviceSettings settings;
+  settings.fail_after_ops = 0;
+  Fixture f(settings);
+  std::vector<std::byte> target(100, std::byte{0x55});
+  f.device.copy_down({target.data(), 10}, {f.slab, 10}, {10, 10});
+  EXPECT_FALSE(f.device.recover());
+  EXPECT_EQ(std::count(target.begin(), target.end(), std::byte{0}), 50);
+}
+
+TEST(HostDevice, AKernelThatThrowsLosesTheDevice) {
+  Fixture f({});
+  f.device.submit(
+      compute(1), [] { throw std::runtime_error("a kernel failed"); }, 0);
+  EXPECT_FALSE(f.device.recover());
+  EXPECT_THROW(f.device.record(compute(0)), DeviceLost);
+}
+
+TEST(HostDevice, WorkQueuedBehindAFailureEndsFailed) {
+  HostDeviceSettings settings;
+  settings.fail_after_ops = 1;
+  Fixture f(settings);
+  // Operation 0 runs on a compute stream until the device is lost by operation 1, on another stream.
+  Fixture gate({}, 1);
+  std::atomic<bool> submitted{false};
+  std::atomic<bool> lost{false};
+  gate.device.submit(
+      compute(0),
+      [&] {
+        while (!submitted.load()) std::this_thread::yield();
+      },
+      0);
+  const EventPtr open = gate.device.record(compute(0));
+  std::atomic<bool> started{false};
+  f.device.submit(
+      compute(0),
+      [&] {
+        started.store(true);
+        while (!lost.load()) std::this_thread::yield();
+      },
+      0);
+  while (!started.load()) std::this_thread::yield();
+  const EventPtr running = f.device.record(compute(0));
+  f.device.wait(up, open);
+  f.copy_up();
+  const EventPtr loser = f.device.record(up);
+  std::vector<EventPtr> behind;
+  for (int s = 1; s < device::compute_streams; ++s) {
+    f.device.wait(compute(s), running);
+    behind.push_back(f.device.record(compute(s)));
+  }
+  submitted.store(true);
+  EXPECT_EQ(wait_for(loser), EventStatus::failed);
+  EXPECT_EQ(running->status(), EventStatus::pending);
+  lost.store(true);
+  EXPECT_FALSE(f.device.recover());
+  EXPECT_EQ(running->status(), EventStatus::failed) << "it ended after the device was lost";
+  for (const EventPtr& event : behind) EXPECT_EQ(event->status(), EventStatus::failed);
+}
+
+TEST(HostDevice, FailurePoisonsWaitersOnOtherDevicesUntilTheyRecover) {
+  HostDeviceSettings bad;
+  bad.fail_after_ops = 0;
+  Fixture failing(bad, 0);
+  Fixture good({}, 1);
+  std::fill(good.host.begin(), good.host.end(), std::byte{7});
+
+  // A compute stream of the failing device is held, so that its event is still pending when the good device waits for
+  // it.
+  Fixture gate({}, 2);
+  std::atomic<bool> go{false};
+  gate.device.submit(
+      compute(0),
+      [&] {
+        while (!go.load()) std::this_thread::yield();
+      },
+      0);
+  failing.device.wait(compute(0), gate.device.record(compute(0)));
+  failing.device.submit(
+      compute(0), [] {}, 0);
+  const EventPtr failed = failing.device.record(compute(0));
+
+  good.device.wait(peer, failed);
+  good.device.copy_peer({good.slab, 16}, failing.device, {failing.slab, 16}, {16, 1});
+  const EventPtr poisoned = good.device.record(peer);
+  bool ran = false;
+  good.device.wait(compute(0), poisoned);
+  good.device.submit(
+      compute(0), [&] { ran = true; }, 0);
+  const EventPtr further = good.device.record(compute(0));
+  good.copy_up();
+  const EventPtr independent = good.device.record(up);
+  go.store(true);
+
+  EXPECT_EQ(wait_for(failed), EventStatus::failed);
+  EXPECT_EQ(wait_for(poisoned), EventStatus::failed);
+  EXPECT_EQ(wait_for(further), EventStatus::failed);
+  EXPECT_EQ(wait_for(independent), EventStatus::complete) << "a stream that waited for nothing is not touched";
+  // Until recovery the stream stays poisoned, but the device takes submissions.
+  EXPECT_EQ(finish(good.device, compute(0)), EventStatus::failed);
+  EXPECT_FALSE(failing.device.recover());
+  EXPECT_TRUE(good.device.recover());
+  EXPECT_FALSE(ran);
+  good.device.submit(
+      compute(0), [&] { ran = true; }, 0);
+  EXPECT_EQ(finish(good.device, compute(0)), EventStatus::complete);
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(finish(good.device, peer), EventStatus::complete);
+  // Memory of a lost device cannot be read.
+  good.device.copy_peer({good.slab, 16}, failing.device, {failing.slab, 16}, {16, 1});
+  EXPECT_EQ(finish(good.device, peer), EventStatus::failed);
+  EXPECT_TRUE(good.device.recover());
+  good.copy_down();
+  EXPECT_EQ(finish(good.device, down), EventStatus::complete);
+  EXPECT_TRUE(good.host == std::vector<std::byte>(good.host.size(), std::byte{7}));
+}
+
+TEST(HostDevice, DestructionCompletesWhatWasSubmitted) {
+  HostDeviceSettings settings;
+  settings.delay_s = 1e-4;
+  std::atomic<int> done{0};
+  std::vector<EventPtr> events;
+  {
+    Fixture f(settings);
+    EventPtr last;
+    for (int i = 0; i < 40; ++i) {
+      const StreamId stream = compute(i % device::compute_streams);
+      if (last) f.device.wait(stream, last);
+      f.device.submit(
+          stream, [&] { done.fetch_add(1); }, 0);
+      last = f.device.record(stream);
+      events.push_back(last);
+    }
+  }
+  EXPECT_EQ(done.load(), 40);
+  for (const EventPtr& event : events) EXPECT_EQ(event->status(), EventStatus::complete);
+}
+
+TEST(HostDevice, ListenersMayBeExchangedWhileEventsComplete) {
+  Fixture f({});
+  std::atomic<bool> stop{false};
+  // The setter destroys what its listener uses right after the exchange; a call still in flight would be seen by the
+  // sanitizers.
+  std::thread setter([&] {
+    while (!stop.load()) {
+      auto counter = std::make_unique<std::atomic<int>>(0);
+      f.device.on_completion([&calls = *counter] { calls.fetch_add(1); });
+      f.device.on_completion({});
+    }
+  });
+  EventPtr last;
+  for (int i = 0; i < 5000; ++i) last = f.device.record(compute(i % device::compute_streams));
+  EXPECT_EQ(wait_for(last), EventStatus::complete);
+  EXPECT_TRUE(f.device.recover());
+  stop.store(true);
+  setter.join();
+}
+
+TEST(HostDevice, SeveralThreadsMaySubmit) {
+  Fixture f({});
+  std::atomic<int> done{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 500; ++i)
+        f.device.submit(
+            compute((t + i) % device::compute_streams), [&] { done.fetch_add(1); }, 0);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_TRUE(f.device.recover());
+  EXPECT_EQ(done.load(), 2000);
+}
+
+TEST(HostBackend, OpensDevicesWithTheirOwnSettings) {
+  std::vector<HostDeviceSettings> settings(2);
+  settings[0].memory_bytes = 1 << 20;
+  settings[0].flops_per_s = 1e9;
+  settings[1].memory_bytes = 2 << 20;
+  settings[1].link_bytes_per_s = 3e9;
+  test::OpenedDevices opened = test::open_host_devices(3, settings);
+  const auto infos = opened.backend->devices();
+  ASSERT_EQ(infos.size(), 3u);
+  ASSERT_EQ(opened.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(infos[i].ordinal, static_cast<int>(i));
+    EXPECT_EQ(infos[i].memory_bytes, settings[std::min<std::size_t>(i, 1)].memory_bytes) << "the last settings repeat";
+    EXPECT_EQ(opened.device(i).info().memory_bytes, infos[i].memory_bytes);
+  }
+  EXPECT_EQ(infos[0].flops_per_s, 1e9);
+  EXPECT_EQ(infos[2].link_bytes_per_s, 3e9);
+  EXPECT_TRUE(opened.device(0).can_access(opened.device(2)));
+  EXPECT_THROW(opened.backend->open({3}), NotAvailable);
+  EXPECT_THROW(opened.backend->open({-1}), NotAvailable);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,102 @@
+// The plugin loader against files that are no plugins, plugins of tests/plugins, and the real one.
+#include "kernels/plugin_loader.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::filesystem::path library_folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib";
+}
+
+std::string test_plugin(const std::string& name) {
+  return (library_folder() / "test_plugins" / (name + ".so")).string();
+}
+
+/// Text of the NotAvailable that opening `path` throws; fails the test if it throws none.
+std::string refusal(const std::string& path) {
+  try {
+    open_cuda_backend(path);
+  } catch (const NotAvailable& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << path << " was opened";
+  return {};
+}
+
+TEST(PluginLoader, MissingFile) {
+  EXPECT_THAT(refusal("/nonexistent/libtessera_cuda.so"),
+              AllOf(HasSubstr("cannot be loaded"), HasSubstr("/nonexistent/libtessera_cuda.so")));
+}
+
+TEST(PluginLoader, FileThatIsNoLibrary) {
+  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "tessera_no_library.so";
+  std::ofstream(file) << "this is text\n";
+  EXPECT_THAT(refusal(file.string()), AllOf(HasSubstr("cannot be loaded"), HasSubstr(file.string())));
+  std::filesystem::remove(file);
+}
+
+TEST(PluginLoader, LibraryWithoutTheEntry) {
+  EXPECT_THAT(refusal(test_plugin("no_entry")), AllOf(HasSubstr("no_entry.so"), HasSubstr(backend_entry_name)));
+}
+
+TEST(PluginLoader, PluginOfAnotherVersion) {
+  EXPECT_THAT(refusal(test_plugin("other_abi")), AllOf(HasSubstr("other_abi.so"), HasSubstr("another version")));
+}
+
+TEST(PluginLoader, GoodPluginIsOpenedAndItsExceptionsAreCaughtByType) {
+  const auto backend = open_cuda_backend(test_plugin("two_devices"));
+  ASSERT_NE(backend, nullptr);
+  EXPECT_EQ(backend->devices().size(), 2u);
+  EXPECT_EQ(backend->devices()[1].ordinal, 1);
+  try {
+    backend->open({0, 1});
+    FAIL() << "open() returned";
+  } catch (const OutOfDeviceMemory& error) {
+    EXPECT_STREQ(error.what(), "no memory for 2 devices");
+  }
+  // Opening once more is another backend of the same library.
+  EXPECT_NE(open_cuda_backend(test_plugin("two_devices")), nullptr);
+}
+
+/// With a driver and a GPU the real plugin shows devices; without, it says what is missing. Both ways must end well.
+TEST(PluginLoader, RealPluginShowsDevicesOrSaysWhatIsMissing) {
+  const char* const named = std::getenv("TESSERA_CUDA_PLUGIN");
+  const std::string path = named ? named : (library_folder() / "libtessera_cuda.so").string();
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "the CUDA plugin was not built (" << path << ")";
+  std::unique_ptr<Backend> backend;
+  try {
+    backend = open_cuda_backend(path);
+  } catch (const NotAvailable& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("CUDA"), Not(HasSubstr("another version")), Not(HasSubstr("is no CUDA"))));
+    return;
+  }
+  const auto devices = backend->devices();
+  ASSERT_FALSE(devices.empty());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    EXPECT_EQ(devices[i].backend, "cuda");
+    EXPECT_EQ(devices[i].ordinal, static_cast<int>(i));
+    EXPECT_FALSE(devices[i].name.empty());
+    EXPECT_GT(devices[i].memory_bytes, 0u);
+  }
+  EXPECT_THROW(backend->open({static_cast<int>(devices.size())}), NotAvailable);
+  EXPECT_THROW(backend->open({-1}), NotAvailable);
+  EXPECT_THROW(backend->open({0, 0}), NotAvailable);
+}
+
+}  // namespace
+}  // namespace tessera::kernels
