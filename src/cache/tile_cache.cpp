@@ -1,0 +1,242 @@
+#include "cache/tile_cache.hpp"
+
+#include <tuple>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace tessera::cache {
+
+using device::Operation;
+using device::StreamId;
+using device::StreamKind;
+
+TileCache::TileCache(std::vector<CacheDevice> devices) : directory_(static_cast<int>(devices.size())) {
+  devices_.reserve(devices.size());
+  for (const CacheDevice& place : devices) {
+    devices_.push_back({.place = place, .heap = heap::DeviceHeap(place.slab, place.slab_bytes)});
+  }
+}
+
+void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
+  const std::lock_guard lock(mutex_);
+  directory_.clear();
+  for (PerDevice& device : devices_) {
+    device.heap = heap::DeviceHeap(device.place.slab, device.place.slab_bytes);
+    device.counters = {};
+    device.peer_copies.clear();
+    device.arrivals.clear();
+    device.arriving_bytes = 0;
+    device.log.clear();
+  }
+  slot_bytes_ = segment_bytes(slot_bytes);
+  element_bytes_ = static_cast<index_t>(element_bytes);
+}
+
+index_t TileCache::slots(int device) const {
+  return static_cast<index_t>(at(device).heap.capacity() / slot_bytes_);
+}
+
+Replica* TileCache::pin(int device, const HostTile& tile) {
+  const std::lock_guard lock(mutex_);
+  PerDevice& here = at(device);
+  if (Replica* resident = directory_.find(device, tile)) {
+    directory_.touch(*resident);
+    ++resident->readers;
+    ++here.counters.l1_hits;
+    return resident;
+  }
+  Replica* source = nearest_peer(device, tile);
+  if (source != nullptr) ++source->readers;  // evictions below must not take it, and the copy reads it until collect()
+  std::byte* address = allocate_slot(device);
+  if (address == nullptr) {
+    if (source != nullptr) --source->readers;
+    return nullptr;
+  }
+  Replica& replica = fetch(device, tile, address, source);
+  replica.readers = 1;
+  return &replica;
+}
+
+bool TileCache::prefetch(int device, const HostTile& tile, index_t reserve) {
+  const std::lock_guard lock(mutex_);
+  if (directory_.coherence(tile).state != TileState::invalid) return false;
+  heap::DeviceHeap& heap = at(device).heap;
+  if (heap.free_bytes() < static_cast<std::size_t>(reserve + 1) * slot_bytes_) return false;
+  std::byte* address = heap.allocate(slot_bytes_);
+  if (address == nullptr) return false;
+  fetch(device, tile, address, nullptr);
+  return true;
+}
+
+index_t TileCache::arriving_bytes(int device) {
+  const std::lock_guard lock(mutex_);
+  PerDevice& here = at(device);
+  while (!here.arrivals.empty() && here.arrivals.front().done->status() != device::EventStatus::pending) {
+    here.arriving_bytes -= here.arrivals.front().bytes;
+    here.arrivals.pop_front();
+  }
+  return here.arriving_bytes;
+}
+
+void TileCache::release(Replica* replica) {
+  const std::lock_guard lock(mutex_);
+  if (replica->readers <= 0) throw InternalError("cache: release without pin");
+  --replica->readers;
+}
+
+Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch) {
+  const std::lock_guard lock(mutex_);
+  std::byte* address = allocate_slot(device);
+  if (address == nullptr) return nullptr;
+  Replica& replica = directory_.insert(device, tile, address, TileEvent::write);
+  replica.readers = 1;  // before the copy: an output is never evicted, whatever becomes of it
+  if (fetch) copy_from_host(replica);
+  return &replica;
+}
+
+device::EventPtr TileCache::write_back(Replica* output, index_t task) {
+  const std::lock_guard lock(mutex_);
+  PerDevice& here = at(output->device);
+  constexpr StreamId stream{StreamKind::down};
+  const device::Extent size = extent(output->tile);
+  device::Device& device = *here.place.device;
+  auto begin = device.record(stream);
+  device.copy_down(host_block(output->tile), device_block(*output), size);
+  auto end = device.record(stream);
+  here.log.add({.stream = stream, .bytes = size.bytes(), .task = task}, std::move(begin), end);
+  here.counters.bytes_down += size.bytes();
+  return end;
+}
+
+void TileCache::finish_output(Replica* output) {
+  const std::lock_guard lock(mutex_);
+  output->readers = 0;
+  discard(*output, TileEvent::write_back);
+}
+
+bool TileCache::collect(int device) {
+  const std::lock_guard lock(mutex_);
+  auto& copies = at(device).peer_copies;
+  bool any = false;
+  for (; !copies.empty() && copies.front().done->status() == device::EventStatus::complete; copies.pop_front()) {
+    --copies.front().source->readers;
+    --copies.front().source->outgoing;
+    any = true;
+  }
+  return any;
+}
+
+Level TileCache::locate(int device, const HostTile& tile) const {
+  const std::lock_guard lock(mutex_);
+  if (directory_.find(device, tile) != nullptr) return Level::l1;
+  return nearest_peer(device, tile) != nullptr ? Level::l2 : Level::host;
+}
+
+CacheCounters TileCache::counters(int device) const {
+  const std::lock_guard lock(mutex_);
+  return at(device).counters;
+}
+
+void TileCache::check_invariants() const {
+  const std::lock_guard lock(mutex_);
+  directory_.check_invariants();
+  for (std::size_t device = 0; device < devices_.size(); ++device) {
+    devices_[device].heap.check_invariants();
+    if (devices_[device].heap.occupied_count() != directory_.replica_count(static_cast<int>(device))) {
+      throw InternalError("cache: heap and directory disagree");
+    }
+  }
+}
+
+// A segment of the heap, made free by evicting ALRU tiles if need be; nullptr if all tiles are in use.
+std::byte* TileCache::allocate_slot(int device) {
+  PerDevice& here = at(device);
+  for (;;) {
+    if (std::byte* address = here.heap.allocate(slot_bytes_)) return address;
+    Replica* victim = directory_.eviction_candidate(device);
+    if (victim == nullptr) return nullptr;
+    discard(*victim, TileEvent::drop);
+    ++here.counters.evictions;
+  }
+}
+
+void TileCache::discard(Replica& replica, TileEvent event) {
+  std::byte* address = replica.address;
+  heap::DeviceHeap& heap = at(replica.device).heap;
+  directory_.erase(replica, event);
+  heap.free(address);
+}
+
+// From `source`, which the caller has pinned, or from host memory if it is nullptr.
+Replica& TileCache::fetch(int device, const HostTile& tile, std::byte* address, Replica* source) {
+  Replica& replica = directory_.insert(device, tile, address, TileEvent::fetch);
+  try {
+    if (source != nullptr) {
+      copy_from_peer(replica, *source);
+    } else {
+      copy_from_host(replica);
+    }
+  } catch (...) {
+    // Nobody may find a tile that will never arrive.
+    if (source != nullptr) --source->readers;
+    discard(replica, TileEvent::drop);
+    throw;
+  }
+  CacheCounters& counters = at(device).counters;
+  ++(source != nullptr ? counters.l2_hits : counters.misses);
+  return replica;
+}
+
+void TileCache::copy_from_host(Replica& replica) {
+  PerDevice& here = at(replica.device);
+  constexpr StreamId stream{StreamKind::up};
+  const device::Extent size = extent(replica.tile);
+  device::Device& device = *here.place.device;
+  auto begin = device.record(stream);
+  device.copy_up(device_block(replica), host_block(replica.tile), size);
+  replica.ready = device.record(stream);
+  here.log.add({.stream = stream, .bytes = size.bytes()}, std::move(begin), replica.ready);
+  here.counters.bytes_up += size.bytes();
+  here.arrivals.push_back({replica.ready, size.bytes()});
+  here.arriving_bytes += size.bytes();
+}
+
+void TileCache::copy_from_peer(Replica& replica, Replica& source) {
+  PerDevice& here = at(replica.device);
+  constexpr StreamId stream{StreamKind::peer};
+  const device::Extent size = extent(replica.tile);
+  device::Device& device = *here.place.device;
+  if (source.ready) device.wait(stream, source.ready);
+  auto begin = device.record(stream);
+  device.copy_peer(device_block(replica), *at(source.device).place.device, device_block(source), size);
+  replica.ready = device.record(stream);
+  ++source.outgoing;  // last: what can throw has not
+  here.peer_copies.push_back({replica.ready, &source});
+  here.log.add({.stream = stream, .bytes = size.bytes()}, std::move(begin), replica.ready);
+  here.counters.bytes_peer += size.bytes();
+}
+
+// The peer to copy from: the one with the fewest copies going out, and among equals one where the tile has arrived already.
+Replica* TileCache::nearest_peer(int device, const HostTile& tile) const {
+  const auto cost = [](const Replica& replica) {
+    const bool arrived = !replica.ready || replica.ready->status() == device::EventStatus::complete;
+    return std::tuple(replica.outgoing, !arrived, replica.device);
+  };
+  Replica* best = nullptr;
+  for (Replica* holder : directory_.holders(tile)) {
+    if (holder->device == device || !at(device).place.device->can_access(*at(holder->device).place.device)) continue;
+    if (best == nullptr || cost(*holder) < cost(*best)) best = holder;
+  }
+  return best;
+}
+
+device::Extent TileCache::extent(const HostTile& tile) const { return {tile.rows * element_bytes_, tile.cols}; }
+
+device::Block TileCache::host_block(const HostTile& tile) const { return {tile.address, tile.ld * element_bytes_}; }
+
+device::Block TileCache::device_block(const Replica& replica) const {
+  return {replica.address, replica.tile.rows * element_bytes_};
+}
+
+}  // namespace tessera::cache

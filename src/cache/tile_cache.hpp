@@ -1,0 +1,131 @@
+// The two-level tile cache: gives a device the address of a tile, fetching it on a miss from a peer that has it or is about to
+// have it (level 2), else from host memory, and evicts by ALRU when the device's heap is full.
+//
+// Invariants: readers > 0 keeps a replica in place; no two devices fetch the same tile from host memory as long as one of them
+// holds it (fetches in flight are shared: the second waits for the first one's event); an output tile has one holder.
+// Within one job every segment has the same size, so that the heap cannot fragment.
+//
+// One lock over directory and heaps: an operation is a few map lookups and the submission of a copy, against tile kernels of
+// many microseconds. pin() and its kin for device d are called only by the worker of d; the lock is what lets them look
+// at each other's replicas. Source: BLASX, section IV-B, Alg. 2, Fig. 2 and 3.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "cache/tile_directory.hpp"
+#include "device/device.hpp"
+#include "device/operation_log.hpp"
+#include "heap/device_heap.hpp"
+
+namespace tessera::cache {
+
+/// Where a tile is, as seen from a device.
+enum class Level : std::uint8_t { host, l2, l1 };
+
+struct CacheCounters {
+  std::int64_t l1_hits = 0;
+  std::int64_t l2_hits = 0;
+  std::int64_t misses = 0;
+  std::int64_t evictions = 0;
+  std::int64_t bytes_up = 0;
+  std::int64_t bytes_down = 0;
+  std::int64_t bytes_peer = 0;
+};
+
+/// A device and the slab that its heap cuts up.
+struct CacheDevice {
+  device::Device* device = nullptr;
+  std::byte* slab = nullptr;
+  std::size_t slab_bytes = 0;
+};
+
+class TileCache {
+ public:
+  explicit TileCache(std::vector<CacheDevice> devices);
+
+  /// Forgets every tile and starts a job whose tiles have at most `slot_bytes` bytes of `element_bytes`-sized elements.
+  /// @pre no copy or kernel is in flight on any device
+  void begin_job(std::size_t slot_bytes, std::size_t element_bytes);
+
+  /// What a tile of `slot_bytes` bytes takes of the heap.
+  static constexpr std::size_t segment_bytes(std::size_t slot_bytes) {
+    constexpr std::size_t unit = heap::FreeList::alignment;
+    return (slot_bytes + unit - 1) / unit * unit;
+  }
+
+  /// Tiles of the current job that fit into the device at once.
+  index_t slots(int device) const;
+
+  /// Pins `tile` on `device`, fetching it on a miss (this device, then a peer, then the host).
+  /// @return the replica, readers raised by one until release(); readable after its `ready` event, leading dimension tile.rows;
+  ///         nullptr if the heap is full of tiles in use: try again when some work of this device has completed
+  /// @throws DeviceLost
+  Replica* pin(int device, const HostTile& tile);
+  void release(Replica* replica);
+
+  /// Starts to fetch a tile from host memory that will be pinned later, if no device holds it and there is a free segment beside
+  /// `reserve` others: nothing is evicted for it. @return whether it did
+  bool prefetch(int device, const HostTile& tile, index_t reserve);
+  /// Bytes that are on their way from host memory to the device.
+  index_t arriving_bytes(int device);
+
+  /// Space for an output tile (state Modified), pinned; its old value is fetched if `fetch`. nullptr as for pin().
+  Replica* acquire_output(int device, const HostTile& tile, bool fetch);
+  /// Starts the copy of an output tile to host memory. @pre the kernels that wrote it have completed
+  /// @return the event after which it is there
+  device::EventPtr write_back(Replica* output, index_t task);
+  /// After that event: the tile leaves the device.
+  void finish_output(Replica* output);
+
+  /// Lets go of the sources of peer copies into `device` that have completed. @return whether there were any
+  bool collect(int device);
+
+  Level locate(int device, const HostTile& tile) const;
+
+  CacheCounters counters(int device) const;
+  device::OperationLog& log(int device) { return at(device).log; }
+
+  void check_invariants() const;
+
+ private:
+  struct PeerCopy {
+    device::EventPtr done;
+    Replica* source;
+  };
+  struct Arrival {
+    device::EventPtr done;
+    index_t bytes;
+  };
+  struct PerDevice {
+    CacheDevice place;
+    heap::DeviceHeap heap;
+    CacheCounters counters = {};
+    std::deque<PeerCopy> peer_copies = {};  // in stream order
+    std::deque<Arrival> arrivals = {};      // in stream order
+    index_t arriving_bytes = 0;             // their sum
+    device::OperationLog log = {};          // touched by the device's worker only
+  };
+
+  PerDevice& at(int device) { return devices_[static_cast<std::size_t>(device)]; }
+  const PerDevice& at(int device) const { return devices_[static_cast<std::size_t>(device)]; }
+  std::byte* allocate_slot(int device);
+  void discard(Replica& replica, TileEvent event);
+  Replica& fetch(int device, const HostTile& tile, std::byte* address, Replica* source);
+  void copy_from_host(Replica& replica);
+  void copy_from_peer(Replica& replica, Replica& source);
+  Replica* nearest_peer(int device, const HostTile& tile) const;
+  device::Extent extent(const HostTile& tile) const;
+  device::Block host_block(const HostTile& tile) const;
+  device::Block device_block(const Replica& replica) const;
+
+  mutable std::mutex mutex_;
+  std::vector<PerDevice> devices_;
+  TileDirectory directory_;
+  std::size_t slot_bytes_ = 1;
+  index_t element_bytes_ = 1;
+};
+
+}  // namespace tessera::cache

@@ -1,0 +1,102 @@
+#include "cache/tile_directory.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace tessera::cache {
+
+TileDirectory::TileDirectory(int devices) : devices_(devices), order_of_use_(static_cast<std::size_t>(devices)) {}
+
+Replica* TileDirectory::find(int device, const HostTile& tile) const {
+  const auto entry = entries_.find(tile);
+  return entry == entries_.end() ? nullptr : entry->second.replicas[static_cast<std::size_t>(device)].get();
+}
+
+std::vector<Replica*> TileDirectory::holders(const HostTile& tile) const {
+  std::vector<Replica*> result;
+  const auto entry = entries_.find(tile);
+  if (entry == entries_.end()) return result;
+  for (const auto& replica : entry->second.replicas) {
+    if (replica) result.push_back(replica.get());
+  }
+  return result;
+}
+
+Coherence TileDirectory::coherence(const HostTile& tile) const {
+  const auto entry = entries_.find(tile);
+  return entry == entries_.end() ? Coherence{} : entry->second.coherence;
+}
+
+Replica& TileDirectory::insert(int device, const HostTile& tile, std::byte* address, TileEvent event) {
+  if (find(device, tile) != nullptr) throw InternalError("cache: the device already holds this tile");
+  const Coherence after = next(coherence(tile), event);
+  Entry& entry = entries_[tile];
+  if (entry.replicas.empty()) entry.replicas.resize(static_cast<std::size_t>(devices_));
+  auto& slot = entry.replicas[static_cast<std::size_t>(device)];
+  slot = std::make_unique<Replica>();
+  slot->tile = tile;
+  slot->device = device;
+  slot->address = address;
+  auto& order = order_of_use_[static_cast<std::size_t>(device)];
+  slot->position = order.insert(order.begin(), slot.get());
+  entry.coherence = after;
+  return *slot;
+}
+
+void TileDirectory::erase(Replica& replica, TileEvent event) {
+  if (replica.readers != 0) throw InternalError("cache: a tile that is still read was to be removed");
+  const auto entry = entries_.find(replica.tile);
+  entry->second.coherence = next(entry->second.coherence, event);
+  const auto device = static_cast<std::size_t>(replica.device);
+  order_of_use_[device].erase(replica.position);
+  const bool last = entry->second.coherence.holders == 0;
+  entry->second.replicas[device].reset();
+  if (last) entries_.erase(entry);
+}
+
+void TileDirectory::touch(Replica& replica) {
+  auto& order = order_of_use_[static_cast<std::size_t>(replica.device)];
+  order.splice(order.begin(), order, replica.position);
+}
+
+Replica* TileDirectory::eviction_candidate(int device) const {
+  const auto& order = order_of_use_[static_cast<std::size_t>(device)];
+  const auto found = std::find_if(order.rbegin(), order.rend(), [](const Replica* replica) {
+    // A copy in flight would still write into the segment; a failed one ends the job anyway.
+    return replica->readers == 0 && (!replica->ready || replica->ready->status() == device::EventStatus::complete);
+  });
+  return found == order.rend() ? nullptr : *found;
+}
+
+void TileDirectory::clear() {
+  entries_.clear();
+  for (auto& order : order_of_use_) order.clear();
+}
+
+void TileDirectory::check_invariants() const {
+  std::vector<std::size_t> counted(static_cast<std::size_t>(devices_), 0);
+  for (const auto& [tile, entry] : entries_) {
+    int holders = 0;
+    for (std::size_t device = 0; device < entry.replicas.size(); ++device) {
+      const auto& replica = entry.replicas[device];
+      if (!replica) continue;
+      ++holders;
+      ++counted[device];
+      if (!(replica->tile == tile) || static_cast<std::size_t>(replica->device) != device) {
+        throw InternalError("cache: a replica is filed under the wrong tile or device");
+      }
+      if (replica->readers < 0 || replica->outgoing < 0) throw InternalError("cache: negative count of readers");
+    }
+    if (holders == 0) throw InternalError("cache: an entry without replica");
+    if (holders != entry.coherence.holders) throw InternalError("cache: holder count is wrong");
+    const bool modified = entry.coherence.state == TileState::modified;
+    if (modified && holders != 1) throw InternalError("cache: a modified tile has several holders");
+    if (!modified && entry.coherence.state != reading_state(holders)) throw InternalError("cache: state is wrong");
+  }
+  for (std::size_t device = 0; device < counted.size(); ++device) {
+    if (counted[device] != order_of_use_[device].size()) throw InternalError("cache: order of use is incomplete");
+  }
+}
+
+}  // namespace tessera::cache

@@ -1,0 +1,86 @@
+// Who holds which tile: every replica of every tile on every device, with its coherence state, and per device the order of use.
+//
+// Invariants: a tile's coherence state and holder count agree with its replicas; a replica with readers > 0 or whose contents are
+// still arriving is never offered for eviction. The directory lives for one job; nothing in it outlives the call, because the
+// program may change its matrices between calls.
+// Pure bookkeeping: moves no data, allocates no device memory, not thread-safe (the tile cache holds its lock).
+// Source: BLASX, section IV-B, Alg. 2 (ALRU) and Fig. 3 (MESI-X).
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/coherence.hpp"
+#include "core/scalar.hpp"
+#include "device/device.hpp"
+
+namespace tessera::cache {
+
+/// A block of a column-major host matrix; the identity of a tile within a job.
+struct HostTile {
+  std::byte* address = nullptr;
+  index_t rows = 0;
+  index_t cols = 0;
+  index_t ld = 0;  ///< elements
+  bool operator==(const HostTile&) const = default;
+};
+
+/// A tile's copy on one device.
+struct Replica {
+  HostTile tile;
+  int device = 0;
+  std::byte* address = nullptr;   ///< in the device's memory; leading dimension is tile.rows
+  device::EventPtr ready;         ///< after which it may be read; nullptr: at once
+  int readers = 0;                ///< kernels and peer copies in flight that read it, and steps that wait to
+  int outgoing = 0;               ///< peer copies in flight from it
+  std::list<Replica*>::iterator position;  ///< in the device's order of use
+};
+
+class TileDirectory {
+ public:
+  explicit TileDirectory(int devices);
+
+  /// The device's replica, or nullptr.
+  Replica* find(int device, const HostTile& tile) const;
+  /// All replicas of the tile.
+  std::vector<Replica*> holders(const HostTile& tile) const;
+  Coherence coherence(const HostTile& tile) const;
+
+  /// Enters a replica that `device` gets by `event` (fetch or write). @throws InternalError if the protocol forbids it
+  Replica& insert(int device, const HostTile& tile, std::byte* address, TileEvent event);
+  /// Removes it by `event` (drop, write_back or abandon).
+  void erase(Replica& replica, TileEvent event);
+  /// Moves it to the front of its device's order of use.
+  void touch(Replica& replica);
+
+  /// The least recently used replica of the device that nobody reads and that has arrived: ALRU. nullptr if there is none.
+  Replica* eviction_candidate(int device) const;
+
+  std::size_t replica_count(int device) const { return order_of_use_[static_cast<std::size_t>(device)].size(); }
+  void clear();
+
+  /// @throws InternalError that names the violated invariant
+  void check_invariants() const;
+
+ private:
+  struct Entry {
+    Coherence coherence;
+    std::vector<std::unique_ptr<Replica>> replicas;  // by device; nullptr where it has none
+  };
+  struct Hash {
+    std::size_t operator()(const HostTile& tile) const noexcept {
+      // Distinct tiles of one job mostly differ in their address; its low bits are alike for all.
+      const auto address = reinterpret_cast<std::uintptr_t>(tile.address);
+      return static_cast<std::size_t>((address >> 6) * 0x9E3779B97F4A7C15ULL);
+    }
+  };
+
+  int devices_;
+  std::unordered_map<HostTile, Entry, Hash> entries_;
+  std::vector<std::list<Replica*>> order_of_use_;  // per device, most recently used first
+};
+
+}  // namespace tessera::cache

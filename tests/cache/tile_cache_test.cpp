@@ -1,0 +1,233 @@
+// The tile cache on host devices: levels, sharing of fetches, eviction, write-back, and all of it from several threads.
+#include "cache/tile_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "core/error.hpp"
+#include "tests/device/backends.hpp"
+
+namespace tessera::cache {
+namespace {
+
+constexpr index_t rows = 8;
+constexpr index_t cols = 4;
+constexpr index_t ld = 11;
+constexpr std::size_t tile_bytes = rows * cols * sizeof(double);  // 256: one heap unit
+constexpr std::size_t tile_count = 32;
+
+class TileCacheTest : public ::testing::Test {
+ protected:
+  void open(int devices, index_t slots) {
+    opened_ = test::open_host_devices(devices);
+    std::vector<CacheDevice> places;
+    for (auto& accelerator : opened_.accelerators) {
+      const std::size_t bytes = static_cast<std::size_t>(slots) * tile_bytes;
+      places.push_back({accelerator.device.get(), accelerator.device->reserve(bytes), bytes});
+    }
+    cache_.emplace(places);
+    cache_->begin_job(tile_bytes, sizeof(double));
+    host_.resize(static_cast<std::size_t>(ld * cols) * tile_count);
+    for (std::size_t e = 0; e < host_.size(); ++e) host_[e] = static_cast<double>(e);
+  }
+
+  HostTile tile(std::size_t number) {
+    return {reinterpret_cast<std::byte*>(host_.data() + number * ld * cols), rows, cols, ld};
+  }
+
+  // Waits until the replica has arrived and compares it with the host tile, element by element.
+  void expect_contents(const Replica& replica) {
+    ASSERT_EQ(test::wait_for(replica.ready), device::EventStatus::complete);
+    for (index_t j = 0; j < cols; ++j) {
+      EXPECT_EQ(std::memcmp(replica.address + j * rows * 8, replica.tile.address + j * ld * 8, rows * 8), 0);
+    }
+  }
+
+  // Outlives the devices, whose streams may still be copying when a test ends.
+  std::vector<double> host_;
+  test::OpenedDevices opened_;
+  std::optional<TileCache> cache_;
+};
+
+TEST_F(TileCacheTest, CountsAMissThenHits) {
+  open(1, 8);
+  Replica* first = cache_->pin(0, tile(3));
+  ASSERT_NE(first, nullptr);
+  expect_contents(*first);
+  EXPECT_EQ(cache_->pin(0, tile(3)), first);
+  EXPECT_EQ(first->readers, 2);
+  const CacheCounters counters = cache_->counters(0);
+  EXPECT_EQ(counters.misses, 1);
+  EXPECT_EQ(counters.l1_hits, 1);
+  EXPECT_EQ(counters.bytes_up, static_cast<std::int64_t>(tile_bytes));
+  cache_->release(first);
+  cache_->release(first);
+  EXPECT_THROW(cache_->release(first), InternalError);
+  cache_->check_invariants();
+}
+
+TEST_F(TileCacheTest, TakesATileFromAPeerRatherThanFromTheHost) {
+  open(3, 8);
+  EXPECT_EQ(cache_->locate(1, tile(0)), Level::host);
+  Replica* there = cache_->pin(0, tile(0));
+  EXPECT_EQ(cache_->locate(1, tile(0)), Level::l2);
+  Replica* here = cache_->pin(1, tile(0));
+  EXPECT_EQ(cache_->locate(1, tile(0)), Level::l1);
+  ASSERT_TRUE(there != nullptr && here != nullptr);
+  expect_contents(*here);
+  EXPECT_EQ(cache_->counters(1).l2_hits, 1);
+  EXPECT_EQ(cache_->counters(1).bytes_up, 0);
+  EXPECT_EQ(cache_->counters(1).bytes_peer, static_cast<std::int64_t>(tile_bytes));
+  EXPECT_EQ(there->readers, 2);  // the copy out of it
+  // The next one asks the holder that nobody copies from.
+  Replica* third = cache_->pin(2, tile(0));
+  ASSERT_NE(third, nullptr);
+  EXPECT_EQ(here->outgoing, 1);
+  expect_contents(*third);
+  EXPECT_TRUE(cache_->collect(1));
+  EXPECT_TRUE(cache_->collect(2));
+  EXPECT_EQ(there->readers, 1);
+  EXPECT_EQ(there->outgoing, 0);
+  EXPECT_EQ(here->outgoing, 0);
+  cache_->check_invariants();
+}
+
+TEST_F(TileCacheTest, SharesAFetchThatIsStillInFlight) {
+  HostDeviceSettings slow;
+  slow.delay_s = 0.05;
+  opened_ = test::open_host_devices(2, {slow, HostDeviceSettings{}});
+  std::vector<CacheDevice> places;
+  for (auto& accelerator : opened_.accelerators) {
+    places.push_back({accelerator.device.get(), accelerator.device->reserve(8 * tile_bytes), 8 * tile_bytes});
+  }
+  cache_.emplace(places);
+  cache_->begin_job(tile_bytes, sizeof(double));
+  host_.assign(ld * cols, 1.5);
+  Replica* there = cache_->pin(0, tile(0));
+  Replica* here = cache_->pin(1, tile(0));
+  ASSERT_TRUE(there != nullptr && here != nullptr);
+  expect_contents(*here);
+  EXPECT_EQ(there->ready->status(), device::EventStatus::complete);  // the copy waited for it
+  EXPECT_EQ(cache_->counters(0).misses + cache_->counters(1).misses, 1);
+}
+
+TEST_F(TileCacheTest, EvictsOnlyWhatNobodyReads) {
+  open(1, 3);
+  std::vector<Replica*> pinned;
+  for (std::size_t t = 0; t < 3; ++t) pinned.push_back(cache_->pin(0, tile(t)));
+  EXPECT_EQ(cache_->pin(0, tile(3)), nullptr);
+  for (Replica* replica : pinned) expect_contents(*replica);
+  cache_->release(pinned[1]);
+  Replica* next = cache_->pin(0, tile(3));
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(cache_->counters(0).evictions, 1);
+  EXPECT_EQ(cache_->locate(0, tile(1)), Level::host);
+  EXPECT_EQ(cache_->locate(0, tile(0)), Level::l1);
+  expect_contents(*next);
+  cache_->check_invariants();
+}
+
+TEST_F(TileCacheTest, DoesNotEvictTheSourceOfAPeerCopy) {
+  open(2, 1);
+  Replica* there = cache_->pin(0, tile(0));
+  ASSERT_NE(cache_->pin(1, tile(0)), nullptr);
+  ASSERT_EQ(test::wait_for(there->ready), device::EventStatus::complete);
+  cache_->release(there);
+  EXPECT_EQ(cache_->pin(0, tile(1)), nullptr);  // until device 1 collects, tile 0 is read
+  test::finish(opened_.device(1), {device::StreamKind::peer});
+  EXPECT_TRUE(cache_->collect(1));
+  EXPECT_NE(cache_->pin(0, tile(1)), nullptr);
+}
+
+TEST_F(TileCacheTest, WritesAnOutputBackWithoutTouchingThePadding) {
+  open(1, 4);
+  Replica* output = cache_->acquire_output(0, tile(2), true);
+  ASSERT_NE(output, nullptr);
+  expect_contents(*output);
+  std::vector<double> result(rows * cols);
+  for (std::size_t e = 0; e < result.size(); ++e) result[e] = -1.0 - static_cast<double>(e);
+  std::memcpy(output->address, result.data(), tile_bytes);
+  std::vector<double> expected = host_;
+  for (index_t j = 0; j < cols; ++j) {
+    for (index_t i = 0; i < rows; ++i) {
+      expected[static_cast<std::size_t>(2 * ld * cols + j * ld + i)] = result[static_cast<std::size_t>(j * rows + i)];
+    }
+  }
+  ASSERT_EQ(test::wait_for(cache_->write_back(output, 0)), device::EventStatus::complete);
+  cache_->finish_output(output);
+  EXPECT_EQ(host_, expected);
+  EXPECT_EQ(cache_->counters(0).bytes_down, static_cast<std::int64_t>(tile_bytes));
+  EXPECT_EQ(cache_->locate(0, tile(2)), Level::host);
+  cache_->check_invariants();
+}
+
+TEST_F(TileCacheTest, TrustsNothingOfAnEarlierJob) {
+  open(1, 4);
+  cache_->release(cache_->pin(0, tile(0)));
+  test::finish(opened_.device(0), {device::StreamKind::up});
+  host_[0] = 777;
+  cache_->begin_job(tile_bytes, sizeof(double));
+  EXPECT_EQ(cache_->locate(0, tile(0)), Level::host);
+  Replica* again = cache_->pin(0, tile(0));
+  ASSERT_NE(again, nullptr);
+  expect_contents(*again);
+  EXPECT_EQ(cache_->counters(0).misses, 1);
+}
+
+TEST_F(TileCacheTest, ForgetsATileWhoseFetchCouldNotBeSubmitted) {
+  HostDeviceSettings broken;
+  broken.fail_after_ops = 0;
+  opened_ = test::open_host_devices(1, {broken});
+  std::byte* slab = opened_.device(0).reserve(8 * tile_bytes);
+  cache_.emplace(std::vector<CacheDevice>{{&opened_.device(0), slab, 8 * tile_bytes}});
+  cache_->begin_job(tile_bytes, sizeof(double));
+  host_.assign(ld * cols * 2, 0);
+  Replica* failing = cache_->pin(0, tile(0));
+  ASSERT_NE(failing, nullptr);
+  EXPECT_EQ(test::wait_for(failing->ready), device::EventStatus::failed);
+  EXPECT_THROW(cache_->pin(0, tile(1)), DeviceLost);
+  EXPECT_EQ(cache_->locate(0, tile(1)), Level::host);
+  cache_->check_invariants();
+}
+
+// Each device's thread pins, checks and releases random tiles of a few, with too little memory for all of them.
+TEST_F(TileCacheTest, StaysCoherentUnderConcurrentUse) {
+  constexpr int devices = 3;
+  open(devices, 6);
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(devices, 0);
+  for (int d = 0; d < devices; ++d) {
+    threads.emplace_back([&, d] {
+      std::mt19937 random(static_cast<unsigned>(d));
+      for (int round = 0; round < 400; ++round) {
+        cache_->collect(d);
+        Replica* replica = cache_->pin(d, tile(random() % 12));
+        if (replica == nullptr) continue;  // all in use by peers at this moment
+        while (replica->ready->status() == device::EventStatus::pending) std::this_thread::yield();
+        for (index_t j = 0; j < cols; ++j) {
+          const auto* source = replica->tile.address + j * ld * 8;
+          if (std::memcmp(replica->address + j * rows * 8, source, rows * 8) != 0) ++wrong[static_cast<std::size_t>(d)];
+        }
+        cache_->release(replica);
+        if (round % 50 == 0) cache_->check_invariants();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int d = 0; d < devices; ++d) {
+    test::finish(opened_.device(static_cast<std::size_t>(d)), {device::StreamKind::peer});
+    cache_->collect(d);
+  }
+  EXPECT_EQ(wrong, std::vector<int>(devices, 0));
+  cache_->check_invariants();
+  std::int64_t evictions = 0;
+  for (int d = 0; d < devices; ++d) evictions += cache_->counters(d).evictions;
+  EXPECT_GT(evictions, 0);
+}
+
+}  // namespace
+}  // namespace tessera::cache
