@@ -1,0 +1,123 @@
+#include "routines/tiling.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace tessera::routines {
+
+using runtime::Machine;
+using runtime::TileIndex;
+using runtime::Tiling;
+
+namespace {
+
+constexpr index_t largest_tile = 2048;   // beyond it the kernels gain nothing
+constexpr index_t smallest_tile = 256;   // below it a kernel is shorter than its submission
+constexpr index_t tiles_per_lane = 3;    // an output and one step's inputs
+constexpr index_t tasks_per_lane = 8;    // enough for the lanes to end at about the same time
+constexpr index_t fewest_per_lane = 2;   // for the sake of long segments
+constexpr index_t largest_granule = 64;  // kernels and copies like multiples of powers of two
+
+// `size` cut into `count` nearly equal parts, multiples of a granule that is as large as it can be without leaving a sliver at
+// the edge.
+index_t part_of(index_t size, index_t count) {
+  if (count <= 1) return size;
+  const index_t part = ceil_div(size, count);
+  for (index_t granule = largest_granule; granule > 1; granule /= 2) {
+    const index_t rounded = ceil_div(part, granule) * granule;
+    const index_t last = size - (count - 1) * rounded;
+    if (2 * last >= rounded) return rounded;
+  }
+  return part;
+}
+
+index_t at_most(index_t size, index_t tile) { return part_of(size, ceil_div(size, tile)); }
+
+Tiling square_tiles(const ProductShape& shape, const Machine& machine) {
+  const index_t wanted = tasks_per_lane * device::compute_streams * machine.devices;
+  index_t tile = largest_tile;
+  while (tile > smallest_tile && ceil_div(shape.m, tile) * ceil_div(shape.n, tile) < wanted) tile /= 2;
+  return {at_most(shape.m, tile), at_most(shape.n, tile), at_most(shape.k, tile)};
+}
+
+// Slots left for tiles of A and B beside the outputs that are being computed and written back.
+index_t room_for_inputs(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
+  return machine.slots(slot_bytes(shape.type, tiling)) - 2 * device::compute_streams;
+}
+
+bool holds_operands(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
+  const index_t panels = ceil_div(shape.m, tiling.m) + ceil_div(shape.n, tiling.n);
+  return panels * ceil_div(shape.k, tiling.k) <= room_for_inputs(shape, tiling, machine);
+}
+
+// A dimension on which segments should be long, and the parts that it is cut into.
+struct Cut {
+  index_t size;
+  index_t parts;
+  index_t part() const { return part_of(size, parts); }
+};
+
+Tiling tall_tiles(const ProductShape& shape, const Machine& machine) {
+  const index_t segment = machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type));
+  // Rounded, so that a part is never much shorter than the segment.
+  const auto segments = [&](index_t size) { return Cut{size, std::max<index_t>(1, (size + segment / 2) / segment)}; };
+  const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, largest_tile)}; };
+  Cut m = segments(shape.m);
+  Cut n = shape.n_is_strided ? segments(shape.n) : tiles(shape.n);
+  const Cut k = shape.k_is_strided ? segments(shape.k) : tiles(shape.k);
+
+  const index_t streams = device::compute_streams * machine.devices;
+  while (!shape.n_is_strided && m.parts * n.parts < tasks_per_lane * streams && n.part() >= 2 * smallest_tile) n.parts *= 2;
+  // Short segments cost less than streams without work.
+  while (m.parts * n.parts < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest_tile) {
+    (m.part() >= n.part() ? m : n).parts *= 2;
+  }
+  return {m.part(), n.part(), k.part()};
+}
+
+}  // namespace
+
+std::size_t slot_bytes(ScalarType type, const Tiling& tiling) {
+  const index_t elements = std::max({tiling.m * tiling.n, tiling.m * tiling.k, tiling.k * tiling.n});
+  return static_cast<std::size_t>(elements) * element_bytes(type);
+}
+
+Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t forced) {
+  const auto fits = [&](const Tiling& t) {
+    return machine.slots(slot_bytes(shape.type, t)) >= tiles_per_lane * device::compute_streams;
+  };
+  Tiling tiling;
+  if (forced > 0) {
+    tiling = {std::min(shape.m, forced), std::min(shape.n, forced), std::min(shape.k, forced)};
+  } else {
+    if (machine.segment_bytes > 0) tiling = tall_tiles(shape, machine);
+    // Where memory is short, slots that all tiles fill are worth more than long segments.
+    if (machine.segment_bytes == 0 || !holds_operands(shape, tiling, machine)) tiling = square_tiles(shape, machine);
+  }
+  while (!fits(tiling)) {
+    index_t& longest = std::max({std::ref(tiling.m), std::ref(tiling.n), std::ref(tiling.k)},
+                                [](const auto& a, const auto& b) { return a.get() < b.get(); });
+    if (longest == 1) {
+      throw OutOfDeviceMemory("a device memory of " + std::to_string(machine.heap_bytes) +
+                              " bytes cannot hold one tile per stream");
+    }
+    longest = ceil_div(longest, 2);
+  }
+  return tiling;
+}
+
+std::vector<TileIndex> choose_order(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
+  const index_t mt = ceil_div(shape.m, tiling.m);
+  const index_t nt = ceil_div(shape.n, tiling.n);
+  if (holds_operands(shape, tiling, machine)) return runtime::square_order(mt, nt, tiling.m, tiling.n);
+  // A strip's part of A stays; the column of B in use and the one that is arriving pass by. B is read once per strip, so as few
+  // as possible, of equal height.
+  const index_t kt = ceil_div(shape.k, tiling.k);
+  const index_t highest = std::clamp<index_t>(room_for_inputs(shape, tiling, machine) / kt - 2, 1, mt);
+  return runtime::strip_order(mt, nt, ceil_div(mt, ceil_div(mt, highest)));
+}
+
+}  // namespace tessera::routines

@@ -1,0 +1,105 @@
+// One attempt to run a graph: the ready tasks, the stations, how far each task is, and what each device has taken on. Shared by the
+// workers of the attempt. If a device fails the attempt ends, and the runtime starts another one with the tasks that are left.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/load_balance.hpp"
+#include "runtime/reservation_station.hpp"
+#include "runtime/task_graph.hpp"
+#include "runtime/task_queue.hpp"
+
+namespace tessera::runtime {
+
+/// waiting: the host tile holds its old value, and the task can be (re)done anywhere. writing: the device is overwriting it.
+enum class TaskProgress : std::uint8_t { waiting, writing, done };
+
+class Job {
+ public:
+  /// @param pending tasks to do, in order. @param raise wakes all workers.
+  Job(const TaskGraph& graph, std::size_t devices, const std::vector<TaskId>& pending, std::function<void()> raise)
+      : graph_(graph),
+        queue_(static_cast<index_t>(pending.size())),
+        stations_(devices),
+        loads_(devices),
+        unfinished_(static_cast<index_t>(pending.size())),
+        raise_(std::move(raise)) {
+    double flops = 0;
+    for (const TaskId task : pending) {
+      queue_.push(task);
+      flops += graph.task_flops(task);
+    }
+    unassigned_flops_.store(flops, std::memory_order_relaxed);
+  }
+
+  const TaskGraph& graph() const { return graph_; }
+  TaskQueue& queue() { return queue_; }
+  ReservationStation& station(std::size_t device) { return stations_[device]; }
+  std::size_t device_count() const { return stations_.size(); }
+
+  /// True when nothing is left to do or nothing more can be done.
+  bool ended() const { return unfinished_.load(std::memory_order_acquire) == 0 || failed(); }
+  bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
+  void finish_task() {
+    // Pairs with ended(): who sees zero sees everything that was done before.
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) raise_();
+  }
+  void fail() {
+    failed_.store(true, std::memory_order_release);  // pairs with failed()
+    raise_();
+  }
+
+  void take(std::size_t device, double flops) {
+    unassigned_flops_.fetch_sub(flops, std::memory_order_relaxed);
+    loads_[device].committed_flops.fetch_add(flops, std::memory_order_relaxed);
+  }
+  void complete(std::size_t device, double flops, double measured_flops_per_s) {
+    loads_[device].committed_flops.fetch_sub(flops, std::memory_order_relaxed);
+    loads_[device].flops_per_s.store(measured_flops_per_s, std::memory_order_relaxed);
+  }
+
+  /// Whether `device` should take a task now. A device that has not computed yet counts as fast as the fastest.
+  bool should_take(std::size_t device, double task_flops) const {
+    std::vector<DeviceLoad> loads(loads_.size());
+    double fastest = 0;
+    for (std::size_t d = 0; d < loads.size(); ++d) {
+      // An estimate: relaxed loads that may belong to different moments are good enough.
+      loads[d] = {loads_[d].committed_flops.load(std::memory_order_relaxed),
+                  loads_[d].flops_per_s.load(std::memory_order_relaxed)};
+      fastest = std::max(fastest, loads[d].flops_per_s);
+    }
+    for (std::size_t d = 0; d < loads.size(); ++d) {
+      if (loads_[d].absent.load(std::memory_order_relaxed)) {
+        loads[d].flops_per_s = 0;
+      } else if (loads[d].flops_per_s <= 0) {
+        loads[d].flops_per_s = fastest > 0 ? fastest : 1;
+      }
+    }
+    return runtime::should_take(loads, device, task_flops, unassigned_flops_.load(std::memory_order_relaxed));
+  }
+  /// Says, before the workers start, that a device does not take part.
+  void set_absent(std::size_t device) { loads_[device].absent.store(true, std::memory_order_relaxed); }
+
+ private:
+  struct Load {
+    std::atomic<double> committed_flops{0};
+    std::atomic<double> flops_per_s{0};
+    std::atomic<bool> absent{false};
+  };
+
+  const TaskGraph& graph_;
+  TaskQueue queue_;
+  std::deque<ReservationStation> stations_;
+  std::deque<Load> loads_;
+  std::atomic<double> unassigned_flops_{0};
+  std::atomic<index_t> unfinished_;
+  std::atomic<bool> failed_{false};
+  std::function<void()> raise_;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,352 @@
+#include "runtime/runtime.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "cache/tile_cache.hpp"
+#include "core/error.hpp"
+#include "runtime/job.hpp"
+#include "runtime/signal.hpp"
+#include "runtime/topology.hpp"
+#include "runtime/trace.hpp"
+#include "runtime/worker.hpp"
+
+namespace tessera::runtime {
+namespace {
+
+// Leaves room for what other libraries of the program keep on the device.
+constexpr double share_of_free_memory = 0.8;
+
+// Admits callers one at a time in order of arrival.
+class Turnstile {
+ public:
+  class Turn {
+   public:
+    explicit Turn(Turnstile& turnstile) : turnstile_(turnstile) {
+      std::unique_lock lock(turnstile_.mutex_);
+      const std::uint64_t ticket = turnstile_.next_ticket_++;
+      turnstile_.changed_.wait(lock, [&] { return turnstile_.serving_ == ticket; });
+    }
+    ~Turn() {
+      const std::lock_guard lock(turnstile_.mutex_);
+      ++turnstile_.serving_;
+      turnstile_.changed_.notify_all();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Turnstile& turnstile_;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t next_ticket_ = 0;
+  std::uint64_t serving_ = 0;
+};
+
+std::string name_of(const device::Device& device) {
+  return device.info().backend + ":" + std::to_string(device.info().ordinal);
+}
+
+// The task on host memory, step by step.
+void compute_on_host(const TaskGraph& graph, TaskId task, const Runtime::HostGemm& gemm) {
+  const HostTile C = graph.output(task);
+  for (index_t l = 0; l < graph.step_count(task); ++l) {
+    const Step step = graph.step(task, l);
+    gemm({.type = graph.type(),
+          .op_x = step.x.op,
+          .op_y = step.y.op,
+          .m = C.rows,
+          .n = C.cols,
+          .k = step.x.op == Op::no_trans ? step.x.tile.cols : step.x.tile.rows,
+          .alpha = step.alpha,
+          .X = step.x.tile.address,
+          .ldx = step.x.tile.ld,
+          .Y = step.y.tile.address,
+          .ldy = step.y.tile.ld,
+          .beta = l == 0 ? graph.beta() : AnyScalar(1),
+          .C = C.address,
+          .ldc = C.ld});
+  }
+}
+
+void add(DeviceStatistics& sum, const cache::CacheCounters& counters, const Worker::Outcome& outcome) {
+  sum.l1_hits += counters.l1_hits;
+  sum.l2_hits += counters.l2_hits;
+  sum.misses += counters.misses;
+  sum.evictions += counters.evictions;
+  sum.bytes_up += counters.bytes_up;
+  sum.bytes_down += counters.bytes_down;
+  sum.bytes_peer += counters.bytes_peer;
+  sum.tasks += static_cast<std::int64_t>(outcome.done.size());
+  sum.steps += outcome.steps;
+  sum.stolen += outcome.stolen;
+  sum.flops += outcome.flops;
+}
+
+void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& operations, double seconds) {
+  std::vector<Interval> kernels;
+  std::vector<Interval> all;
+  for (const device::Operation& operation : operations) {
+    all.push_back({operation.begin_s, operation.end_s});
+    if (operation.stream.kind == device::StreamKind::compute) kernels.push_back(all.back());
+  }
+  sum.kernel_s = covered_seconds(std::move(kernels));
+  const double busy_s = covered_seconds(std::move(all));
+  sum.transfer_s = busy_s - sum.kernel_s;
+  sum.other_s = std::max(0.0, seconds - busy_s);
+}
+
+}  // namespace
+
+class Runtime::Implementation {
+ public:
+  Implementation(std::vector<kernels::Accelerator> accelerators, const Config& config, HostGemm host_gemm)
+      : accelerators_(std::move(accelerators)), host_gemm_(std::move(host_gemm)), trace_(config.trace_file) {
+    if (accelerators_.empty()) throw InternalError("runtime: no devices");
+    std::vector<cache::CacheDevice> places;
+    for (const kernels::Accelerator& accelerator : accelerators_) {
+      device::Device& device = *accelerator.device;
+      const auto share =
+          static_cast<std::size_t>(share_of_free_memory * static_cast<double>(device.free_memory_bytes()));
+      // A host device's memory is its setting: all of it is ours.
+      const std::size_t all = device.info().backend == "host" ? device.free_memory_bytes() : share;
+      const std::size_t bytes = config.device_memory_bytes.value_or(all);
+      places.push_back({&device, device.reserve(bytes), bytes});
+    }
+    cache_.emplace(places);
+    for (std::size_t d = 0; d < accelerators_.size(); ++d) {
+      Seat& seat = seats_.emplace_back();
+      seat.slab_bytes = places[d].slab_bytes;
+      device::Device& device = *accelerators_[d].device;
+      seat.segment_bytes = device.info().segment_bytes;
+      const bool tells = device.on_completion([&signal = seat.signal] { signal.raise(); });
+      seat.worker.emplace(static_cast<int>(d), device, *accelerators_[d].ops, *cache_, seat.signal, !tells);
+    }
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      seats_[d].thread = std::thread([this, d] { serve(d); });
+    }
+  }
+
+  ~Implementation() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (Seat& seat : seats_) seat.thread.join();
+    for (const kernels::Accelerator& accelerator : accelerators_) accelerator.device->on_completion({});
+  }
+  Implementation(const Implementation&) = delete;
+  Implementation& operator=(const Implementation&) = delete;
+
+  std::vector<const device::Device*> devices() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<const device::Device*> usable;
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      if (!seats_[d].lost) usable.push_back(accelerators_[d].device.get());
+    }
+    return usable;
+  }
+
+  Machine machine() const {
+    const std::lock_guard lock(mutex_);
+    Machine machine;
+    for (const Seat& seat : seats_) {
+      if (seat.lost) continue;
+      machine.heap_bytes = machine.devices == 0 ? seat.slab_bytes : std::min(machine.heap_bytes, seat.slab_bytes);
+      machine.segment_bytes = std::max(machine.segment_bytes, seat.segment_bytes);
+      ++machine.devices;
+    }
+    return machine;
+  }
+
+  JobStatistics run(const TaskGraph& graph) {
+    const Turnstile::Turn turn(turnstile_);
+    const double begin_s = device::now_seconds();
+    check_room(graph);
+    JobStatistics statistics = describe(graph);
+    std::vector<std::string> names;
+    for (const auto& accelerator : accelerators_) {
+      names.push_back(name_of(*accelerator.device));
+      statistics.devices.push_back({.device = names.back()});
+    }
+    std::vector<std::vector<device::Operation>> operations(seats_.size());
+
+    std::vector<TaskId> pending(static_cast<std::size_t>(graph.task_count()));
+    for (std::size_t t = 0; t < pending.size(); ++t) pending[t] = static_cast<TaskId>(t);
+    {
+      const auto pinning = pin_operands(graph);
+      std::vector<bool> usable = usable_seats();
+      while (!pending.empty() && std::find(usable.begin(), usable.end(), true) != usable.end()) {
+        const std::vector<Worker::Outcome> outcomes = attempt(graph, pending, usable);
+        std::vector<bool> done(static_cast<std::size_t>(graph.task_count()), false);
+        bool torn = false;
+        bool lost = false;
+        for (std::size_t d = 0; d < outcomes.size(); ++d) {
+          if (!usable[d]) continue;
+          add(statistics.devices[d], cache_->counters(static_cast<int>(d)), outcomes[d]);
+          operations[d].insert(operations[d].end(), outcomes[d].operations.begin(), outcomes[d].operations.end());
+          for (const TaskId task : outcomes[d].done) done[static_cast<std::size_t>(task)] = true;
+          torn |= !outcomes[d].torn.empty();
+          lost |= !outcomes[d].usable;
+        }
+        for (std::size_t d = 0; d < outcomes.size(); ++d) {
+          // Errors beside the loss of a device are taken for its consequences (tiles that never came from it). An error by itself
+          // would come again: the device is out for this job.
+          if (!outcomes[d].usable || (!outcomes[d].error.empty() && !lost)) usable[d] = false;
+        }
+        std::erase_if(pending, [&](TaskId task) { return done[static_cast<std::size_t>(task)]; });
+        if (torn && graph.beta() != AnyScalar(0)) {
+          throw DeviceLost("a device failed while it wrote a tile of C back: " + first_error(outcomes));
+        }
+        if (!pending.empty()) ++statistics.restarts;
+      }
+    }
+    if (!pending.empty()) {
+      statistics.devices.push_back({.device = "cpu"});
+      for (const TaskId task : pending) {
+        compute_on_host(graph, task, host_gemm_);
+        ++statistics.devices.back().tasks;
+        statistics.devices.back().steps += graph.step_count(task);
+        statistics.devices.back().flops += graph.task_flops(task);
+      }
+    }
+    statistics.seconds = device::now_seconds() - begin_s;
+    for (std::size_t d = 0; d < operations.size(); ++d) {
+      add_times(statistics.devices[d], operations[d], statistics.seconds);
+    }
+    trace_.append(statistics, begin_s, names, operations);
+    return statistics;
+  }
+
+ private:
+  // A device's place in the runtime: its worker, the thread that runs it, and what passes between that thread and run().
+  struct Seat {
+    Signal signal;
+    std::optional<Worker> worker;
+    std::thread thread;
+    std::size_t slab_bytes = 0;
+    index_t segment_bytes = 0;
+    bool lost = false;       // guarded by mutex_
+    Job* job = nullptr;      // guarded by mutex_; set: the worker is to run or is running
+    Worker::Outcome outcome;  // guarded by mutex_
+  };
+
+  // The thread of a device.
+  void serve(std::size_t d) {
+    Seat& seat = seats_[d];
+    accelerators_[d].device->attach_thread();
+    bind_near(accelerators_[d].device->info().pci_bus_id);
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return stopping_ || seat.job != nullptr; });
+      if (seat.job == nullptr) return;
+      Job& job = *seat.job;
+      lock.unlock();
+      Worker::Outcome outcome = seat.worker->run(job);
+      lock.lock();
+      seat.outcome = std::move(outcome);
+      seat.job = nullptr;
+      if (!seat.outcome.usable) seat.lost = true;
+      changed_.notify_all();
+    }
+  }
+
+  // Runs the pending tasks on the usable devices until all are done or a device fails.
+  std::vector<Worker::Outcome> attempt(const TaskGraph& graph, const std::vector<TaskId>& pending,
+                                       const std::vector<bool>& usable) {
+    cache_->begin_job(graph.slot_bytes(), element_bytes(graph.type()));
+    Job job(graph, seats_.size(), pending, [this] {
+      for (Seat& seat : seats_) seat.signal.raise();
+    });
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      if (!usable[d]) job.set_absent(d);
+    }
+    std::unique_lock lock(mutex_);
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      if (usable[d]) seats_[d].job = &job;
+    }
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return !s.job; }); });
+    std::vector<Worker::Outcome> outcomes(seats_.size());
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      if (usable[d]) outcomes[d] = std::move(seats_[d].outcome);
+    }
+    return outcomes;
+  }
+
+  std::vector<bool> usable_seats() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<bool> usable;
+    for (const Seat& seat : seats_) usable.push_back(!seat.lost);
+    return usable;
+  }
+
+  void check_room(const TaskGraph& graph) const {
+    constexpr std::size_t step_tiles = 3;  // an output and the inputs of one step
+    const std::size_t slot = cache::TileCache::segment_bytes(graph.slot_bytes());
+    for (const Seat& seat : seats_) {
+      if (seat.slab_bytes / slot < step_tiles) {
+        throw OutOfDeviceMemory("the device memory of " + std::to_string(seat.slab_bytes) + " bytes cannot hold three tiles of " +
+                                std::to_string(slot) + " bytes");
+      }
+    }
+  }
+
+  std::unique_ptr<device::HostPinning> pin_operands(const TaskGraph& graph) {
+    const std::vector<device::HostRange> ranges = graph.host_ranges();
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      if (seats_[d].lost) continue;
+      return accelerators_[d].device->pin_host(ranges);
+    }
+    return nullptr;
+  }
+
+  static std::string first_error(const std::vector<Worker::Outcome>& outcomes) {
+    for (const auto& outcome : outcomes) {
+      if (!outcome.error.empty()) return outcome.error;
+    }
+    return "unknown";
+  }
+
+  static JobStatistics describe(const TaskGraph& graph) {
+    return {.routine = graph.routine(),
+            .m = graph.m(),
+            .n = graph.n(),
+            .k = graph.k(),
+            .tile_m = graph.tiling().m,
+            .tile_n = graph.tiling().n,
+            .tile_k = graph.tiling().k,
+            .flops = graph.flops(),
+            .compulsory_up = graph.compulsory_up_bytes(),
+            .compulsory_down = graph.compulsory_down_bytes(),
+            .devices = {}};
+  }
+
+  std::vector<kernels::Accelerator> accelerators_;
+  HostGemm host_gemm_;
+  TraceFile trace_;
+  std::optional<cache::TileCache> cache_;
+  std::deque<Seat> seats_;  // by device; fixed after construction
+  Turnstile turnstile_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;  // guarded by mutex_
+};
+
+Runtime::Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostGemm host_gemm)
+    : implementation_(std::make_unique<Implementation>(std::move(accelerators), config, std::move(host_gemm))) {}
+Runtime::~Runtime() = default;
+
+std::vector<const device::Device*> Runtime::devices() const { return implementation_->devices(); }
+Machine Runtime::machine() const { return implementation_->machine(); }
+JobStatistics Runtime::run(const TaskGraph& graph) { return implementation_->run(graph); }
+
+}  // namespace tessera::runtime

@@ -1,0 +1,47 @@
+// The runtime of one context: its devices, their heaps and tile caches, one worker thread per device. Runs one job at a time;
+// callers on several threads queue up in order of arrival.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/config.hpp"
+#include "device/device.hpp"
+#include "kernels/backend.hpp"
+#include "runtime/statistics.hpp"
+#include "runtime/task_graph.hpp"
+
+namespace tessera::runtime {
+
+class Runtime {
+ public:
+  /// Computes a product on host operands, on the calling thread.
+  using HostGemm = std::function<void(const kernels::Gemm&)>;
+
+  /// Takes the devices over, reserves their slabs and starts the workers.
+  /// @param host_gemm finishes jobs whose devices have all failed; called on the thread that called run()
+  /// @throws OutOfDeviceMemory
+  Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostGemm host_gemm);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  /// Devices that still work.
+  std::vector<const device::Device*> devices() const;
+
+  /// What the choice of a tiling needs to know about the machine.
+  Machine machine() const;
+
+  /// Runs the graph to its end: every output tile is in host memory on return. If devices fail on the way, the others go on,
+  /// and at the last the CPU. Thread-safe; blocks.
+  /// @throws OutOfDeviceMemory if some device cannot hold one step of the graph; C is untouched
+  /// @throws DeviceLost if a device failed while an output tile was being written back over a C that the task needs (beta != 0)
+  JobStatistics run(const TaskGraph& graph);
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,56 @@
+// What a job did, per device. Filled by the workers, read when the job is complete.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/scalar.hpp"
+
+namespace tessera::runtime {
+
+struct DeviceStatistics {
+  std::string device;         ///< "host:0", "cuda:1", "cpu"
+  double kernel_s = 0;        ///< time in which at least one kernel ran
+  double transfer_s = 0;      ///< time in which a copy, but no kernel, ran
+  double other_s = 0;         ///< the rest of the job's time
+  std::int64_t l1_hits = 0;   ///< tile was on this device
+  std::int64_t l2_hits = 0;   ///< tile was on a peer, or on its way there
+  std::int64_t misses = 0;    ///< tile came from host memory
+  std::int64_t evictions = 0;
+  std::int64_t bytes_up = 0;
+  std::int64_t bytes_down = 0;
+  std::int64_t bytes_peer = 0;  ///< into this device
+  std::int64_t tasks = 0;       ///< completed here
+  std::int64_t steps = 0;
+  std::int64_t stolen = 0;      ///< of these tasks, taken from another station
+  double flops = 0;
+};
+
+struct JobStatistics {
+  std::string routine;  ///< "dgemm"
+  index_t m = 0, n = 0, k = 0;
+  index_t tile_m = 0, tile_n = 0, tile_k = 0;
+  double seconds = 0;
+  double flops = 0;
+  std::int64_t compulsory_up = 0;    ///< bytes, see DESIGN "compulsory traffic"
+  std::int64_t compulsory_down = 0;
+  std::int64_t restarts = 0;  ///< times the job went on after a device failed
+  std::vector<DeviceStatistics> devices;
+
+  std::int64_t bytes_up() const;
+  std::int64_t bytes_down() const;
+  std::int64_t bytes_peer() const;
+};
+
+struct Interval {
+  double begin_s = 0;
+  double end_s = 0;
+};
+/// Length of the union of the intervals.
+double covered_seconds(std::vector<Interval> intervals);
+
+/// One JSON object, no line break.
+std::string to_json(const JobStatistics& job);
+
+}  // namespace tessera::runtime

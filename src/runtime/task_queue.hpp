@@ -1,0 +1,30 @@
+// The global queue of ready tasks: lock-free, many producers and consumers (Michael and Scott, as Boost.Lockfree has it). All
+// devices draw from it by demand, which is what balances the load (BLASX, section IV-C).
+#pragma once
+
+#include <boost/lockfree/queue.hpp>
+#include <optional>
+
+#include "core/error.hpp"
+#include "runtime/task_graph.hpp"
+
+namespace tessera::runtime {
+
+class TaskQueue {
+ public:
+  /// Reserves nodes for `expected` tasks; more are allocated when they come.
+  explicit TaskQueue(index_t expected) : queue_(static_cast<std::size_t>(expected)) {}
+
+  void push(TaskId task) {
+    if (!queue_.push(task)) throw InternalError("task queue: out of memory");
+  }
+  std::optional<TaskId> pop() {
+    TaskId task = 0;
+    return queue_.pop(task) ? std::optional(task) : std::nullopt;
+  }
+
+ private:
+  boost::lockfree::queue<TaskId> queue_;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,31 @@
+// The trace file (TESSERA_TRACE): every copy and kernel of every job in the Trace Event Format, which Perfetto and Chrome open. One
+// process per device, one thread per stream. The file is a complete JSON array after each job. Not thread-safe: written by
+// the thread that ran the job, one job at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/operation_log.hpp"
+#include "runtime/statistics.hpp"
+
+namespace tessera::runtime {
+
+class TraceFile {
+ public:
+  /// @param path empty: every call does nothing. An existing file is overwritten by the first job.
+  explicit TraceFile(std::string path) : path_(std::move(path)) {}
+
+  /// Appends a job that began at `begin_s` (device::now_seconds). `operations[d]` belong to device `names[d]`.
+  /// A file that cannot be written is reported once on standard error.
+  void append(const JobStatistics& job, double begin_s, const std::vector<std::string>& names,
+              const std::vector<std::vector<device::Operation>>& operations);
+
+ private:
+  std::string path_;
+  double origin_s_ = 0;
+  bool begun_ = false;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,262 @@
+#include "runtime/worker.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+#include "core/error.hpp"
+#include "core/flops.hpp"
+
+namespace tessera::runtime {
+
+using device::EventStatus;
+using device::StreamId;
+using device::StreamKind;
+
+namespace {
+
+bool completed(const device::EventPtr& event) {
+  switch (event->status()) {
+    case EventStatus::pending: return false;
+    case EventStatus::complete: return true;
+    case EventStatus::failed: break;
+  }
+  throw DeviceLost("work submitted to the device has failed");
+}
+
+}  // namespace
+
+Worker::Outcome Worker::run(Job& job) noexcept {
+  outcome_ = {};
+  lanes_ = {};
+  write_backs_.clear();
+  prefetched_.clear();
+  first_submission_s_ = 0;
+  completed_flops_ = 0;
+  const index_t slots_per_lane = 3;  // an output and one step's inputs
+  active_lanes_ = static_cast<std::size_t>(
+      std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
+  try {
+    loop(job);
+  } catch (const std::exception& error) {
+    outcome_.error = error.what();
+    job.fail();
+  }
+  if (job.failed()) {
+    // What was submitted must have ended before the tiles and the caller's memory can be touched again.
+    outcome_.usable = device_.recover();
+    settle_write_backs();
+  }
+  cache_.log(index_).resolve();
+  outcome_.operations = cache_.log(index_).finished();
+  lanes_ = {};
+  return std::move(outcome_);
+}
+
+void Worker::loop(Job& job) {
+  // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is seen.
+  const auto timeout = polls_ ? std::chrono::microseconds(20) : std::chrono::microseconds(2000);
+  while (!job.ended()) {
+    const std::uint64_t seen = signal_.version();
+    bool progress = retire(job);
+    progress |= refill(job);
+    progress |= submit(job);
+    progress |= prefetch(job);
+    if (!progress && !job.ended()) signal_.wait(seen, timeout);
+  }
+}
+
+// Lets go of everything whose events have completed.
+bool Worker::retire(Job& job) {
+  bool any = false;
+  for (Lane& lane : lanes_) {
+    while (!lane.kernels.empty() && completed(lane.kernels.front().done)) {
+      const Kernel kernel = std::move(lane.kernels.front());
+      lane.kernels.pop_front();
+      cache_.release(kernel.x);
+      cache_.release(kernel.y);
+      completed_flops_ += kernel.flops;
+      job.complete(static_cast<std::size_t>(index_), kernel.flops,
+                   completed_flops_ / std::max(device::now_seconds() - first_submission_s_, 1e-9));
+      if (kernel.output != nullptr) {
+        // Only now, so that a kernel that fails leaves the host tile intact.
+        write_backs_.push_back({nullptr, kernel.output, kernel.task});
+        write_backs_.back().done = cache_.write_back(kernel.output, kernel.task);
+      }
+      any = true;
+    }
+  }
+  while (!write_backs_.empty() && completed(write_backs_.front().done)) {
+    const WriteBack write_back = std::move(write_backs_.front());
+    write_backs_.pop_front();
+    cache_.finish_output(write_back.output);
+    outcome_.done.push_back(write_back.task);
+    job.finish_task();
+    any = true;
+  }
+  any |= cache_.collect(index_);
+  if (any) cache_.log(index_).resolve();
+  return any;
+}
+
+// After a failure and recover(): every write-back has ended, well or not.
+void Worker::settle_write_backs() {
+  for (const WriteBack& write_back : write_backs_) {
+    // Without an event the submission itself failed, perhaps after the copy had begun.
+    const bool arrived = write_back.done && write_back.done->status() == EventStatus::complete;
+    (arrived ? outcome_.done : outcome_.torn).push_back(write_back.task);
+  }
+  write_backs_.clear();
+}
+
+bool Worker::refill(Job& job) {
+  ReservationStation& station = job.station(static_cast<std::size_t>(index_));
+  bool any = false;
+  while (station.size() < station_tasks_per_lane * active_lanes_) {
+    const auto task = job.queue().pop();
+    if (!task) break;
+    station.put({*task, job.graph().task_flops(*task), 0, false});
+    any = true;
+  }
+  if (any) station.refresh([&](TaskId task) { return priority(job.graph(), task); });
+  return any;
+}
+
+// Eq. 3: 2 for each tile that is here, 1 for each that a peer has or is fetching.
+double Worker::priority(const TaskGraph& graph, TaskId task) const {
+  // Beyond this many steps a sample spread over the task tells as much.
+  constexpr index_t most_steps = 32;
+  const index_t steps = graph.step_count(task);
+  const index_t stride = (steps + most_steps - 1) / most_steps;
+  double sum = 0;
+  for (index_t l = 0; l < steps; l += stride) {
+    const Step step = graph.step(task, l);
+    sum += static_cast<double>(cache_.locate(index_, step.x.tile)) + static_cast<double>(cache_.locate(index_, step.y.tile));
+  }
+  return sum;
+}
+
+// One step per lane in turn, as long as some lane can go on: tasks advance side by side and share what they fetch (Alg. 1).
+bool Worker::submit(Job& job) {
+  bool any = false;
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::size_t lane = 0; lane < active_lanes_; ++lane) {
+      if (lanes_[lane].kernels.size() >= run_ahead) continue;
+      if (!lanes_[lane].submission && !take_task(job, lanes_[lane])) continue;
+      progress |= submit_step(job, static_cast<int>(lane));
+    }
+    any |= progress;
+  }
+  return any;
+}
+
+// Keeps the link from the host busy with what the next tasks need.
+bool Worker::prefetch(Job& job) {
+  // Room that the lanes may ask for at any moment.
+  const auto reserve = static_cast<index_t>(3 * active_lanes_ + write_backs_.size());
+  bool any = false;
+  for (const TaskId task : job.station(static_cast<std::size_t>(index_)).ordered()) {
+    if (prefetched_.contains(task)) continue;
+    for (index_t l = 0; l < job.graph().step_count(task); ++l) {
+      const Step step = job.graph().step(task, l);
+      for (const Operand& operand : {step.x, step.y}) {
+        if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
+        any |= cache_.prefetch(index_, operand.tile, reserve);
+      }
+    }
+    prefetched_.insert(task);
+  }
+  return any;
+}
+
+bool Worker::take_task(Job& job, Lane& lane) {
+  const auto me = static_cast<std::size_t>(index_);
+  ReservationStation& station = job.station(me);
+  auto entry = station.take_best([&](const StationEntry& e) { return job.should_take(me, e.flops); });
+  if (!entry && station.size() == 0 && !refill(job)) entry = steal(job);
+  if (!entry) return false;
+  job.take(me, entry->flops);
+  if (entry->stolen) ++outcome_.stolen;
+  lane.submission = Submission{.task = entry->task, .steps = job.graph().step_count(entry->task)};
+  return true;
+}
+
+// From the station with the most work left, its lowest priority first.
+std::optional<StationEntry> Worker::steal(Job& job) {
+  const auto me = static_cast<std::size_t>(index_);
+  std::size_t victim = me;
+  double most = 0;
+  for (std::size_t other = 0; other < job.device_count(); ++other) {
+    const double flops = other == me ? 0 : job.station(other).flops();
+    if (flops > most) {
+      most = flops;
+      victim = other;
+    }
+  }
+  if (victim == me) return std::nullopt;
+  auto entry = job.station(victim).steal_worst([&](const StationEntry& e) { return job.should_take(me, e.flops); });
+  if (entry) entry->stolen = true;
+  return entry;
+}
+
+// @return false if there is no room for a tile that the step needs
+bool Worker::submit_step(Job& job, int lane_index) {
+  const TaskGraph& graph = job.graph();
+  Lane& lane = lanes_[static_cast<std::size_t>(lane_index)];
+  Submission& submission = *lane.submission;
+  const AnyScalar beta = graph.beta();
+  const bool fetch_output = beta != AnyScalar(0);
+  const HostTile C = graph.output(submission.task);
+  if (submission.output == nullptr) {
+    submission.output = cache_.acquire_output(index_, C, fetch_output);
+    if (submission.output == nullptr) return false;
+  }
+  const Step step = graph.step(submission.task, submission.next_step);
+  if (submission.x == nullptr) submission.x = cache_.pin(index_, step.x.tile);
+  if (submission.x == nullptr) return false;
+  cache::Replica* x = submission.x;
+  cache::Replica* y = cache_.pin(index_, step.y.tile);
+  if (y == nullptr) return false;
+
+  const StreamId stream{StreamKind::compute, lane_index};
+  const bool first = submission.next_step == 0;
+  if (first && fetch_output) device_.wait(stream, submission.output->ready);
+  for (const cache::Replica* input : {x, y}) {
+    if (input->ready->status() != EventStatus::complete) device_.wait(stream, input->ready);
+  }
+  const kernels::Gemm product{
+      .type = graph.type(),
+      .op_x = step.x.op,
+      .op_y = step.y.op,
+      .m = C.rows,
+      .n = C.cols,
+      .k = step.x.op == Op::no_trans ? step.x.tile.cols : step.x.tile.rows,
+      .alpha = step.alpha,
+      .X = x->address,
+      .ldx = x->tile.rows,
+      .Y = y->address,
+      .ldy = y->tile.rows,
+      .beta = first ? beta : AnyScalar(1),
+      .C = submission.output->address,
+      .ldc = C.rows,
+  };
+  if (first_submission_s_ <= 0) first_submission_s_ = device::now_seconds();
+  const double flops = gemm_flops(product.type, product.m, product.n, product.k);
+  auto begin = device_.record(stream);
+  ops_.gemm(lane_index, product);
+  auto done = device_.record(stream);
+  cache_.log(index_).add({.stream = stream, .flops = flops, .task = submission.task, .step = submission.next_step},
+                         std::move(begin), done);
+
+  submission.x = nullptr;
+  ++submission.next_step;
+  ++outcome_.steps;
+  outcome_.flops += flops;
+  const bool last = submission.next_step == submission.steps;
+  lane.kernels.push_back({std::move(done), x, y, flops, last ? submission.output : nullptr, submission.task});
+  if (last) lane.submission.reset();
+  return true;
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,109 @@
+// The worker of one device: the only thread that submits to it. Keeps the reservation station filled, puts the best tasks on the
+// four compute streams step by step, starts write-backs, and lets go of tiles when the kernels that read them have completed.
+// It never waits for the device while there is something to submit, and never drains a stream.
+//
+// A lane is a compute stream and the task that is being submitted to it. Submission runs ahead of execution by up to `run_ahead`
+// steps a lane, across task boundaries. Beyond that, the tiles of the tasks in the station are fetched in advance as long as the
+// link from the host would fall idle and there is free memory: nothing is pinned or evicted for it, and the tasks may still be
+// stolen. Where memory is short, a lane waits with what it has pinned; since there is room for an output and one step's
+// inputs per lane, some lane can always go on.
+// Source: BLASX, section IV-C and IV-D, Alg. 1, Eq. 3.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cache/tile_cache.hpp"
+#include "device/device.hpp"
+#include "kernels/tile_ops.hpp"
+#include "runtime/job.hpp"
+#include "runtime/signal.hpp"
+#include "runtime/statistics.hpp"
+
+namespace tessera::runtime {
+
+class Worker {
+ public:
+  static constexpr std::size_t run_ahead = 4;  ///< steps submitted and not completed, per lane
+  static constexpr index_t link_queue_bytes = index_t{64} << 20;  ///< on their way before prefetching stops: about a millisecond
+  static constexpr std::size_t station_tasks_per_lane = 2;
+
+  struct Outcome {
+    bool usable = true;               ///< the device can go on with the next attempt
+    std::string error;                ///< why the attempt failed here; empty if it did not
+    std::vector<TaskId> done;         ///< tasks whose output is in host memory
+    std::vector<TaskId> torn;         ///< tasks whose write-back failed on the way
+    std::vector<device::Operation> operations;
+    std::int64_t steps = 0;
+    std::int64_t stolen = 0;
+    double flops = 0;
+  };
+
+  /// All references must outlive the worker. `signal` is raised when work of the device completes or others change the job.
+  Worker(int index, device::Device& device, kernels::TileOps& ops, cache::TileCache& cache, Signal& signal, bool polls)
+      : index_(index), device_(device), ops_(ops), cache_(cache), signal_(signal), polls_(polls) {}
+
+  /// Works on the job until it ends. @pre called by the device's own thread
+  Outcome run(Job& job) noexcept;
+
+ private:
+  struct Kernel {  // a submitted step
+    device::EventPtr done;
+    cache::Replica* x = nullptr;
+    cache::Replica* y = nullptr;
+    double flops = 0;
+    // Set on a task's last step: then the output is complete.
+    cache::Replica* output = nullptr;
+    TaskId task = 0;
+  };
+  struct Submission {  // the task being submitted to a lane
+    TaskId task = 0;
+    index_t steps = 0;
+    index_t next_step = 0;
+    cache::Replica* output = nullptr;
+    cache::Replica* x = nullptr;  // pinned for the next step, while y has no room yet
+  };
+  struct Lane {
+    std::optional<Submission> submission;
+    std::deque<Kernel> kernels;  // in stream order
+  };
+  struct WriteBack {
+    device::EventPtr done;
+    cache::Replica* output = nullptr;
+    TaskId task = 0;
+  };
+
+  void loop(Job& job);
+  bool retire(Job& job);
+  bool refill(Job& job);
+  bool submit(Job& job);
+  bool prefetch(Job& job);
+  bool submit_step(Job& job, int lane);
+  bool take_task(Job& job, Lane& lane);
+  std::optional<StationEntry> steal(Job& job);
+  double priority(const TaskGraph& graph, TaskId task) const;
+  void settle_write_backs();
+
+  int index_;
+  device::Device& device_;
+  kernels::TileOps& ops_;
+  cache::TileCache& cache_;
+  Signal& signal_;
+  bool polls_;
+
+  // State of the current job.
+  std::size_t active_lanes_ = 0;
+  std::array<Lane, device::compute_streams> lanes_;
+  std::deque<WriteBack> write_backs_;  // in stream order
+  std::set<TaskId> prefetched_;        // tasks of the station whose inputs have all been asked for
+  double first_submission_s_ = 0;
+  double completed_flops_ = 0;
+  Outcome outcome_;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,251 @@
+// What the runtime as a whole promises, measured by counters and modelled time: traffic, balance, and survival of failures.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/flops.hpp"
+#include "kernels/host/cpu_blas.hpp"
+#include "kernels/host/reference.hpp"
+#include "routines/gemm.hpp"
+#include "routines/tiling.hpp"
+#include "tests/device/backends.hpp"
+#include "tests/routines/gemm_problem.hpp"
+
+namespace tessera::routines {
+namespace {
+
+using test::GemmCase;
+
+constexpr index_t tile = 16;
+constexpr std::size_t tile_bytes = tile * tile * sizeof(double);
+
+struct HostRuntime {
+  explicit HostRuntime(const std::vector<HostDeviceSettings>& settings, bool compute = true) {
+    opened = test::open_host_devices(static_cast<int>(settings.size()), settings, compute ? kernels::CpuBlas::open("") : nullptr);
+    runtime = std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, [this](const kernels::Gemm& product) {
+      ++host_products;
+      kernels::reference_gemm(product);
+    });
+  }
+  test::OpenedDevices opened;
+  std::unique_ptr<runtime::Runtime> runtime;
+  int host_products = 0;
+};
+
+std::vector<HostDeviceSettings> devices_with(int count, std::size_t memory_bytes) {
+  HostDeviceSettings settings;
+  settings.memory_bytes = memory_bytes;
+  return std::vector<HostDeviceSettings>(static_cast<std::size_t>(count), settings);
+}
+
+class TrafficModel : public ::testing::TestWithParam<int> {};
+
+TEST_P(TrafficModel, EveryTileCrossesAHostLinkOnceWhereMemorySuffices) {
+  constexpr index_t n = 10 * tile;
+  HostRuntime host(devices_with(GetParam(), 400 * tile_bytes));
+  for (const double beta : {0.0, 0.5}) {
+    test::GemmFixture<double> fixture({.m = n, .n = n, .k = n, .alpha = 1, .beta = beta}, 1);
+    const auto statistics = run_gemm(*host.runtime, fixture.problem(), tile);
+    EXPECT_TRUE(fixture.check());
+    EXPECT_EQ(statistics.compulsory_up, (beta == 0 ? 2 : 3) * 100 * static_cast<index_t>(tile_bytes));
+    EXPECT_LE(static_cast<double>(statistics.bytes_up()), 1.02 * static_cast<double>(statistics.compulsory_up));
+    EXPECT_EQ(statistics.bytes_down(), statistics.compulsory_down);
+    if (GetParam() == 1) {
+      EXPECT_EQ(statistics.bytes_peer(), 0);
+    }
+  }
+}
+
+// Every device holds a quarter of what the call touches.
+TEST_P(TrafficModel, TwiceAtMostWithMemoryForAQuarterOfTheOperands) {
+  for (const index_t tiles : {20, 24}) {
+    const index_t n = tiles * tile;
+    HostRuntime host(devices_with(GetParam(), static_cast<std::size_t>(3 * tiles * tiles) * tile_bytes / 4));
+    for (const double beta : {0.0, 0.5}) {
+      test::GemmFixture<double> fixture({.m = n, .n = n, .k = n, .alpha = 1, .beta = beta}, 1);
+      const auto statistics = run_gemm(*host.runtime, fixture.problem(), tile);
+      EXPECT_TRUE(fixture.check());
+      const double ratio = static_cast<double>(statistics.bytes_up()) / static_cast<double>(statistics.compulsory_up);
+      EXPECT_LE(ratio, 2) << tiles << " tiles, beta " << beta;
+      RecordProperty("up_over_compulsory_" + std::to_string(tiles), std::to_string(ratio));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, TrafficModel, ::testing::Values(1, 2, 4));
+
+// Three devices at 1 : 1 : 0.4, kernels that only take modelled time. Judged by the modelled time that each device was given to
+// compute, not by the clock.
+TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
+  constexpr index_t tiles = 16;
+  constexpr index_t small = 8;
+  const double step_flops = gemm_flops(ScalarType::d, small, small, small);
+  const double speeds[] = {1, 1, 0.4};
+  std::vector<HostDeviceSettings> settings(3);
+  for (std::size_t d = 0; d < 3; ++d) {
+    settings[d].memory_bytes = 1 << 20;
+    settings[d].compute = false;
+    settings[d].flops_per_s = speeds[d] * step_flops / 0.001;  // a step takes a millisecond on the fast ones
+  }
+  HostRuntime host(settings, false);
+  test::GemmFixture<double> fixture({.m = tiles * small, .n = tiles * small, .k = tiles * small, .alpha = 1, .beta = 0}, 1);
+  const auto statistics = run_gemm(*host.runtime, fixture.problem(), small);
+  double speed_sum = 0;
+  double latest = 0;
+  for (std::size_t d = 0; d < 3; ++d) {
+    speed_sum += settings[d].flops_per_s;
+    latest = std::max(latest, statistics.devices[d].flops / settings[d].flops_per_s);
+    EXPECT_GT(statistics.devices[d].tasks, 0);
+  }
+  const double ideal = statistics.flops / speed_sum;
+  EXPECT_LE(latest, 1.10 * ideal) << "tasks " << statistics.devices[0].tasks << " " << statistics.devices[1].tasks << " "
+                                  << statistics.devices[2].tasks;
+}
+
+// The operation with each of these numbers fails on one of three devices; whatever it was, the result is right or the call says no.
+TEST(FailureModel, OtherDevicesFinishTheJob) {
+  int survived = 0;
+  for (const std::int64_t failing_operation : {0, 1, 2, 5, 11, 23, 47, 95, 150, 300}) {
+    auto settings = devices_with(3, 64 * tile_bytes);
+    settings[1].fail_after_ops = failing_operation;
+    HostRuntime host(settings);
+    test::GemmFixture<double> fixture({.m = 7 * tile, .n = 6 * tile + 1, .k = 5 * tile, .alpha = 2, .beta = 0}, 5);
+    const auto statistics = run_gemm(*host.runtime, fixture.problem(), tile);
+    EXPECT_TRUE(fixture.check()) << "operation " << failing_operation;
+    if (statistics.restarts > 0) {
+      ++survived;
+      EXPECT_EQ(host.runtime->devices().size(), 2u);
+    }
+    EXPECT_EQ(host.host_products, 0);
+    test::GemmFixture<double> next({.m = 3 * tile, .n = 2 * tile, .k = tile, .alpha = 2, .beta = 1}, 6);
+    run_gemm(*host.runtime, next.problem(), tile);
+    EXPECT_TRUE(next.check());
+  }
+  EXPECT_GT(survived, 4);
+}
+
+TEST(FailureModel, TheCpuFinishesWhenNoDeviceIsLeft) {
+  auto settings = devices_with(2, 64 * tile_bytes);
+  settings[0].fail_after_ops = 40;
+  settings[1].fail_after_ops = 25;
+  HostRuntime host(settings);
+  test::GemmFixture<double> fixture({.m = 7 * tile, .n = 6 * tile, .k = 5 * tile + 3, .alpha = 2, .beta = 0}, 5);
+  const auto statistics = run_gemm(*host.runtime, fixture.problem(), tile);
+  EXPECT_TRUE(fixture.check());
+  EXPECT_GT(host.host_products, 0);
+  EXPECT_EQ(statistics.devices.back().device, "cpu");
+  EXPECT_GT(statistics.devices.back().tasks, 0);
+  EXPECT_TRUE(host.runtime->devices().empty());
+}
+
+// With beta != 0 a failure before the write-backs is survived; one in the middle of a write-back must be reported.
+TEST(FailureModel, ATornTileIsNeverKeptSilent) {
+  int reported = 0;
+  int survived = 0;
+  for (std::int64_t failing_operation = 0; failing_operation < 60; ++failing_operation) {
+    auto settings = devices_with(1, 64 * tile_bytes);
+    settings[0].fail_after_ops = failing_operation;
+    HostRuntime host(settings);
+    test::GemmFixture<double> fixture({.m = 3 * tile, .n = 3 * tile, .k = 2 * tile, .alpha = 2, .beta = 1}, 5);
+    try {
+      run_gemm(*host.runtime, fixture.problem(), tile);
+      EXPECT_TRUE(fixture.check()) << "operation " << failing_operation;
+      ++survived;
+    } catch (const DeviceLost&) {
+      ++reported;
+    }
+  }
+  EXPECT_GT(reported, 0);
+  EXPECT_GT(survived, 20);
+}
+
+TEST(Runtime, RefusesMemoryThatCannotHoldAStep) {
+  HostRuntime host(devices_with(1, 2 * 256));
+  test::GemmFixture<double> fixture({.m = tile, .n = tile, .k = tile, .alpha = 1, .beta = 1}, 1);
+  const auto problem = fixture.problem();
+  EXPECT_THROW(run_gemm(*host.runtime, problem, tile), OutOfDeviceMemory);
+}
+
+TEST(Runtime, ShrinksATileThatDoesNotFit) {
+  HostRuntime host(devices_with(2, 12 * 256));
+  test::GemmFixture<double> fixture({.m = 3 * tile, .n = 3 * tile, .k = 3 * tile, .alpha = 1, .beta = 1}, 1);
+  const auto statistics = run_gemm(*host.runtime, fixture.problem(), tile);
+  EXPECT_TRUE(fixture.check());
+  EXPECT_LE(statistics.tile_m * statistics.tile_n * 8, 256);
+}
+
+TEST(Runtime, ServesCallersOnManyThreads) {
+  HostRuntime host(devices_with(2, 40 * tile_bytes));
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(8, 0);
+  for (unsigned t = 0; t < wrong.size(); ++t) {
+    threads.emplace_back([&, t] {
+      for (unsigned call = 0; call < 10; ++call) {
+        const GemmCase c{.m = 1 + 7 * t, .n = 60 - 3 * call, .k = 40 + t, .alpha = 1, .beta = 1};
+        test::GemmFixture<double> fixture(c, 100 * t + call);
+        run_gemm(*host.runtime, fixture.problem(), tile);
+        if (!fixture.check()) ++wrong[t];
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(8, 0));
+}
+
+TEST(Tiling, LeavesNoSliversAndGivesEveryStreamWork) {
+  const runtime::Machine one{.devices = 1, .heap_bytes = std::size_t{100} << 30};
+  for (const index_t n : {300, 1000, 2049, 4096, 5000, 8192, 10000, 16384, 32768, 100000}) {
+    const auto tiling = choose_tiling({.m = n, .n = n, .k = n}, one, 0);
+    const index_t count = ceil_div(n, tiling.m);
+    EXPECT_EQ(tiling.m, tiling.n);
+    if (count > 1) {
+      EXPECT_GE(2 * (n - (count - 1) * tiling.m), tiling.m) << n;
+    }
+  }
+  EXPECT_EQ(choose_tiling({.m = 32768, .n = 32768, .k = 32768}, one, 0), (runtime::Tiling{2048, 2048, 2048}));
+}
+
+// Wherever a dimension runs down the stored columns of an operand, its tiles are long enough for the copy engine.
+TEST(Tiling, TilesAreTallWhereCopiesAskForIt) {
+  for (const int devices : {1, 2, 4}) {
+    const runtime::Machine machine{.devices = devices, .heap_bytes = std::size_t{100} << 30, .segment_bytes = 32768};
+    for (const index_t n : {16384, 20000, 32768}) {
+      const auto plain = choose_tiling({.m = n, .n = n, .k = n}, machine, 0);
+      EXPECT_GE(plain.m, 3072);
+      EXPECT_GE(plain.k, 3072);
+      EXPECT_LE(plain.n, 2048);
+      EXPECT_GE(ceil_div(n, plain.m) * ceil_div(n, plain.n), 16 * devices);
+      const auto trans_b = choose_tiling({.m = n, .n = n, .k = n, .n_is_strided = true, .k_is_strided = false}, machine, 0);
+      EXPECT_LE(trans_b.k, 2048);
+      EXPECT_GE(ceil_div(n, trans_b.m) * ceil_div(n, trans_b.n), 8 * devices);
+    }
+  }
+  // A matrix of few rows is taken as it is.
+  const runtime::Machine machine{.devices = 2, .heap_bytes = std::size_t{100} << 30, .segment_bytes = 32768};
+  EXPECT_EQ(choose_tiling({.m = 100, .n = 100000, .k = 5000}, machine, 0).m, 100);
+}
+
+TEST(Tiling, ForcedSizesAreTaken) {
+  const runtime::Machine machine{.devices = 2, .heap_bytes = 1 << 20};
+  EXPECT_EQ(choose_tiling({.m = 100, .n = 50, .k = 9}, machine, 16), (runtime::Tiling{16, 16, 9}));
+  EXPECT_EQ(choose_tiling({.m = 17, .n = 17, .k = 17}, machine, 16), (runtime::Tiling{16, 16, 16}));
+}
+
+TEST(Tiling, FitsTheMemoryOrRefuses) {
+  for (const std::size_t heap : {12 * 256, 50000, 1 << 20, 1 << 28}) {
+    const runtime::Machine machine{.devices = 1, .heap_bytes = heap};
+    for (const ScalarType type : {ScalarType::s, ScalarType::z}) {
+      for (const index_t forced : {0, 64}) {
+        const auto tiling = choose_tiling({.type = type, .m = 5000, .n = 3000, .k = 10}, machine, forced);
+        EXPECT_LE(12 * slot_bytes(type, tiling), heap);
+      }
+    }
+  }
+  EXPECT_THROW(choose_tiling({.m = 100, .n = 100, .k = 100}, {.devices = 1, .heap_bytes = 11 * 256}, 0), OutOfDeviceMemory);
+}
+
+}  // namespace
+}  // namespace tessera::routines
