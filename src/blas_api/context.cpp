@@ -1,0 +1,306 @@
+// How a context comes by its devices and its CPU BLAS, and which of the two answers a call.
+#include "blas_api/context.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "blas_api/policy.hpp"
+#include "core/error.hpp"
+#include "core/flops.hpp"
+#include "core/log.hpp"
+#include "kernels/host/host_backend.hpp"
+#include "kernels/host/reference.hpp"
+#include "kernels/plugin_loader.hpp"
+
+namespace tessera::api {
+
+struct Context::State {
+  void* next_gemm = nullptr;
+
+  std::mutex cpu_mutex;  ///< guards cpu and cpu_failure
+  std::shared_ptr<const kernels::CpuBlas> cpu;
+  std::exception_ptr cpu_failure;
+  /// `cpu.get()` once it is open, for calls that must not pay for a lock. The release store pairs with the acquire load in
+  /// compute_on_cpu.
+  std::atomic<const kernels::CpuBlas*> cpu_ready = nullptr;
+
+  /// The process that began to open devices; 0: none yet. Set before open_mutex is first taken, so that a child, in which that
+  /// mutex may stay locked for ever, knows not to wait for it. Relaxed: a child has a copy of the memory as it was, and within
+  /// one process only the value itself counts.
+  std::atomic<pid_t> owner = 0;
+
+  std::mutex open_mutex;  ///< guards everything below
+  bool probed = false;
+  bool opened = false;
+  std::unique_ptr<kernels::Backend> backend;
+  std::vector<int> ordinals;
+  Rates rates;
+  std::exception_ptr failure;  ///< why the devices that were asked for are not there
+  std::string failure_text;
+  std::unique_ptr<runtime::Runtime> runtime;
+
+  /// @return false in a child of the process that uses the devices
+  bool may_touch_devices() {
+    const pid_t self = getpid();
+    pid_t expected = 0;
+    return owner.compare_exchange_strong(expected, self, std::memory_order_relaxed) || expected == self;
+  }
+
+  /// Finds out what devices there are. @pre open_mutex is held
+  void probe(const Config& config, const std::shared_ptr<const kernels::CpuBlas>& blas);
+  /// Opens them. @pre open_mutex is held, probe() was called
+  void open(const Config& config, runtime::Runtime::HostGemm host_gemm);
+  void remember_failure(const Config& config);
+};
+
+namespace {
+
+kernels::Gemm cpu_product(const routines::GemmProblem& p) {
+  return {p.type,
+          p.op_a,
+          p.op_b,
+          p.m,
+          p.n,
+          p.k,
+          p.alpha,
+          static_cast<const std::byte*>(p.A),
+          p.lda,
+          static_cast<const std::byte*>(p.B),
+          p.ldb,
+          p.beta,
+          static_cast<std::byte*>(p.C),
+          p.ldc};
+}
+
+void log_call(const routines::GemmProblem& p, const std::string& where, const Verdict& verdict, double seconds) {
+  const double flops = gemm_flops(p.type, p.m, p.n, p.k);
+  const auto op = [](Op o) { return "NTC"[static_cast<std::size_t>(o)]; };
+  log_line(fmt::format("{}gemm {}{} m={} n={} k={} on {} ({}): {:.6f} s, {:.3f} TFLOP/s", letter(p.type), op(p.op_a),
+                       op(p.op_b), p.m, p.n, p.k, where, to_text(verdict), seconds,
+                       seconds > 0 ? flops / seconds * 1e-12 : 0.0));
+}
+
+/// One line appended in one write, so that the lines of several processes do not mix.
+void append_line(const std::string& file, std::string line) {
+  line += '\n';
+  const int descriptor = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  const bool good = descriptor >= 0 && write(descriptor, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (!good) log_line(fmt::format("cannot write TESSERA_STATS={}: {}", file, std::strerror(errno)));
+  if (descriptor >= 0) close(descriptor);
+}
+
+}  // namespace
+
+void Context::State::remember_failure(const Config& config) {
+  failure = std::current_exception();
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    failure_text = error.what();
+  } catch (...) {
+    failure_text = "unknown error";
+  }
+  if (config.verbose) log_line(fmt::format("devices cannot be used, the CPU BLAS answers: {}", failure_text));
+}
+
+void Context::State::probe(const Config& config, const std::shared_ptr<const kernels::CpuBlas>& blas) {
+  if (probed) return;
+  probed = true;
+  try {
+    if (config.devices == DeviceChoice::host) {
+      backend = kernels::make_host_backend(config, config.host_devices, blas);
+    } else if (config.devices != DeviceChoice::none) {
+      backend = kernels::open_cuda_backend(config.cuda_plugin);
+    }
+    if (!backend) return;
+
+    std::vector<device::DeviceInfo> devices = backend->devices();
+    if (config.devices == DeviceChoice::cuda && !config.cuda_ordinals.empty()) {
+      std::vector<device::DeviceInfo> chosen;
+      for (const int ordinal : config.cuda_ordinals) {
+        const auto found =
+            std::find_if(devices.begin(), devices.end(), [&](const auto& d) { return d.ordinal == ordinal; });
+        if (found == devices.end()) throw NotAvailable(fmt::format("there is no CUDA device {}", ordinal));
+        chosen.push_back(*found);
+      }
+      devices = std::move(chosen);
+    }
+    if (devices.empty()) throw NotAvailable("there is no CUDA device");
+    for (const device::DeviceInfo& device : devices) ordinals.push_back(device.ordinal);
+    rates = rates_of(devices, estimated_cpu_flops_per_s());
+  } catch (...) {
+    remember_failure(config);
+  }
+}
+
+void Context::State::open(const Config& config, runtime::Runtime::HostGemm host_gemm) {
+  if (opened || failure || ordinals.empty()) return;
+  opened = true;
+  try {
+    runtime = std::make_unique<runtime::Runtime>(backend->open(ordinals), config, std::move(host_gemm));
+  } catch (...) {
+    remember_failure(config);
+  }
+}
+
+Context::Context(Config config, void* next_gemm) : config_(std::move(config)), state_(std::make_unique<State>()) {
+  state_->next_gemm = next_gemm;
+}
+
+Context::~Context() {
+  const pid_t owner = state_->owner.load(std::memory_order_relaxed);
+  // In a child the worker threads do not exist and the driver must not be called: leave everything where it is.
+  if (owner != 0 && owner != getpid()) static_cast<void>(state_.release());
+}
+
+runtime::Runtime* Context::runtime() {
+  Verdict verdict;
+  return devices_for(nullptr, Fallback::report, verdict);
+}
+
+runtime::Runtime* Context::devices_for(const routines::GemmProblem* problem, Fallback fallback, Verdict& verdict) {
+  if (config_.devices == DeviceChoice::none) {
+    verdict = {false, Reason::no_devices};
+    return nullptr;
+  }
+  if (!state_->may_touch_devices()) {
+    verdict = {false, Reason::forked};
+    return nullptr;
+  }
+  std::shared_ptr<const kernels::CpuBlas> blas;
+  if (config_.devices == DeviceChoice::host) {
+    try {
+      blas = cpu_blas();
+    } catch (const NotAvailable&) {  // the host devices' readable reference computes the tiles then
+    }
+  }
+
+  const std::lock_guard lock(state_->open_mutex);
+  state_->probe(config_, blas);
+  if (problem != nullptr && !state_->failure) {
+    // Opening comes after the decision: initialising GPUs for a call that is not worth it would cost more than the call.
+    verdict = decide(config_.offload, *problem, state_->rates);
+    if (!verdict.offload) return nullptr;
+  }
+  state_->open(config_, [this](const kernels::Gemm& product) { compute_on_cpu(product, Fallback::cpu_blas); });
+  if (!state_->failure) return state_->runtime.get();
+  if (fallback == Fallback::report && config_.devices != DeviceChoice::automatic)
+    std::rethrow_exception(state_->failure);
+  verdict = {false, Reason::unavailable};
+  return nullptr;
+}
+
+std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas() {
+  const std::lock_guard lock(state_->cpu_mutex);
+  if (state_->cpu_failure) std::rethrow_exception(state_->cpu_failure);
+  if (state_->cpu) return state_->cpu;
+  if (!config_.cpu_blas.empty()) {
+    try {
+      state_->cpu = kernels::CpuBlas::open(config_.cpu_blas);
+    } catch (const NotAvailable& error) {
+      log_line(
+          fmt::format("TESSERA_CPU_BLAS=\"{}\" is not valid: {}; the default is used", config_.cpu_blas, error.what()));
+    }
+  }
+  if (!state_->cpu) {
+    try {
+      state_->cpu = kernels::CpuBlas::open("", state_->next_gemm);
+    } catch (...) {
+      state_->cpu_failure = std::current_exception();
+      throw;
+    }
+  }
+  state_->cpu_ready.store(state_->cpu.get(), std::memory_order_release);
+  return state_->cpu;
+}
+
+void Context::compute_on_cpu(const kernels::Gemm& product, Fallback fallback) {
+  const kernels::CpuBlas* blas = state_->cpu_ready.load(std::memory_order_acquire);
+  if (blas == nullptr) {
+    try {
+      blas = cpu_blas().get();
+    } catch (const NotAvailable& error) {
+      if (fallback == Fallback::report) throw;
+      // A caller without an error channel gets the right result, slowly, and is told.
+      static std::once_flag told;
+      std::call_once(told, [&] { log_line(fmt::format("{}; the slow built-in product is used", error.what())); });
+      kernels::reference_gemm(product);
+      return;
+    }
+  }
+  blas->gemm(product);
+}
+
+std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& runtime,
+                                                              const routines::GemmProblem& problem,
+                                                              const Verdict& verdict) {
+  runtime::JobStatistics job = routines::run_gemm(runtime, problem, config_.tile.value_or(0));
+  if (config_.verbose) {
+    std::string where;
+    for (const runtime::DeviceStatistics& device : job.devices) where += (where.empty() ? "" : ",") + device.device;
+    log_call(problem, where, verdict, job.seconds);
+  }
+  if (!config_.stats_file.empty()) append_line(config_.stats_file, runtime::to_json(job));
+  return job;
+}
+
+std::optional<runtime::JobStatistics> Context::gemm(const routines::GemmProblem& problem, Fallback fallback) {
+  const bool only_scales = problem.only_scales();
+  if (problem.m == 0 || problem.n == 0 || (only_scales && problem.beta == AnyScalar(1))) return std::nullopt;
+
+  Verdict verdict = decide_early(config_.offload, problem.m, problem.n, problem.k, only_scales);
+  if (verdict.offload) {
+    if (runtime::Runtime* const runtime = devices_for(&problem, fallback, verdict)) {
+      try {
+        return run_on_devices(*runtime, problem, verdict);
+      } catch (const OutOfDeviceMemory& error) {  // C is untouched
+        if (fallback == Fallback::report) throw;
+        if (config_.verbose) log_line(error.what());
+        verdict = {false, Reason::out_of_memory};
+      }
+    }
+  }
+
+  if (!config_.verbose) [[likely]] {
+    compute_on_cpu(cpu_product(problem), fallback);
+    return std::nullopt;
+  }
+  const double begin = device::now_seconds();
+  compute_on_cpu(cpu_product(problem), fallback);
+  log_call(problem, "the CPU BLAS", verdict, device::now_seconds() - begin);
+  return std::nullopt;
+}
+
+std::string Context::describe_devices() {
+  std::string text;
+  std::string why = to_text({false, Reason::no_devices});
+  if (config_.offload == Offload::never) {
+    why = to_text({false, Reason::never});
+  } else if (const runtime::Runtime* const runtime = this->runtime()) {
+    for (const device::Device* const device : runtime->devices()) {
+      const device::DeviceInfo& info = device->info();
+      text += fmt::format("{}:{} {}, {} MiB{}{}\n", info.backend, info.ordinal, info.name, info.memory_bytes >> 20,
+                          info.pci_bus_id.empty() ? "" : ", ", info.pci_bus_id);
+    }
+    why = "no device works any more";
+  } else if (!state_->may_touch_devices()) {
+    why = to_text({false, Reason::forked});
+  } else {
+    const std::lock_guard lock(state_->open_mutex);
+    if (state_->failure) why = state_->failure_text;
+  }
+  if (text.empty()) text = fmt::format("cpu {} ({})\n", cpu_blas()->path(), why);
+  return text;
+}
+
+}  // namespace tessera::api

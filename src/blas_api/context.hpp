@@ -1,0 +1,65 @@
+// One context: configuration, offload policy, CPU BLAS, and the runtime, opened on the first call worth offloading. The C API
+// makes contexts; the BLAS symbols share one that is never destroyed.
+//
+// Invariants: the constructor touches no device and loads nothing; devices are opened at most once, and a failure to open
+// them is remembered; a child of the process that began to open them never touches them, not even to close them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "blas_api/policy.hpp"
+#include "core/config.hpp"
+#include "kernels/host/cpu_blas.hpp"
+#include "routines/gemm.hpp"
+#include "runtime/runtime.hpp"
+#include "runtime/statistics.hpp"
+
+namespace tessera::api {
+
+/// What happens to a call whose devices cannot be opened or cannot hold it: the C API reports that to its caller, the BLAS
+/// symbols, which have no way to, let the CPU BLAS answer.
+enum class Fallback : std::uint8_t { report, cpu_blas };
+
+class Context {
+ public:
+  /// Touches no device. `next_gemm`: see CpuBlas::open.
+  explicit Context(Config config, void* next_gemm = nullptr);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Config& config() const { return config_; }
+
+  /// The runtime, opened if need be; nullptr if the configuration resolves to no devices, or in a child after fork. Thread-safe.
+  /// @throws NotAvailable, OutOfDeviceMemory if devices that were asked for by name cannot be opened
+  runtime::Runtime* runtime();
+
+  /// Opened at the first call. A wrong TESSERA_CPU_BLAS is reported on standard error, and the default used. Thread-safe.
+  /// @throws NotAvailable
+  std::shared_ptr<const kernels::CpuBlas> cpu_blas();
+
+  /// Takes the early outs, decides, runs. Thread-safe. @pre arguments are checked
+  /// @return statistics if it ran on devices
+  /// @throws what run_gemm throws; with Fallback::cpu_blas only DeviceLost and InternalError
+  std::optional<runtime::JobStatistics> gemm(const routines::GemmProblem& problem,
+                                             Fallback fallback = Fallback::report);
+
+  /// One line per device, or one that says that the CPU BLAS is used and why. Opens the devices. @throws as runtime()
+  std::string describe_devices();
+
+ private:
+  struct State;
+
+  /// The opened runtime if `problem` (null: any) is to run on it, else nullptr and, in `verdict`, why not.
+  runtime::Runtime* devices_for(const routines::GemmProblem* problem, Fallback fallback, Verdict& verdict);
+  std::optional<runtime::JobStatistics> run_on_devices(runtime::Runtime& runtime, const routines::GemmProblem& problem,
+                                                       const Verdict& verdict);
+  void compute_on_cpu(const kernels::Gemm& product, Fallback fallback);
+
+  Config config_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera::api

@@ -1,0 +1,81 @@
+// Devices or CPU BLAS: the decision for one call. Pure functions, so that they can be tested without either.
+//
+// Model of `automatic` (rough on purpose; every term is documented in docs/ or visible in the verbose line):
+//   device_s = 200 us + bytes / (sum of host links) + flops / (sum of device rates)
+//   cpu_s    = flops / (rate of the CPU)
+// with bytes = A + B + C, and C once more if its old value is needed; rates are those of double precision, twice as high in
+// single. Copies and kernels are added up although they overlap: page-locking and the first tiles are not modelled, and the
+// sum errs towards the CPU. A device that does not know a rate (0) counts as infinitely fast, as an unmodelled host device does.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "core/config.hpp"
+#include "core/scalar.hpp"
+#include "kernels/backend.hpp"
+#include "routines/gemm.hpp"
+
+namespace tessera::api {
+
+/// Products of fewer multiplications (a cube of about 400) are not worth looking at a device for, whatever it can do: the
+/// CPU needs less time than a device needs to begin. This test is all that a small call pays for.
+inline constexpr index_t tiny_volume = index_t{1} << 26;
+
+/// m * n * k < volume, without overflow. @pre m, n, k >= 0
+constexpr bool below_volume(index_t m, index_t n, index_t k, index_t volume) {
+  index_t product = 0;
+  if (__builtin_mul_overflow(m, n, &product)) return k == 0;
+  return !__builtin_mul_overflow(product, k, &product) && product < volume;
+}
+
+/// Rates of the machine in double precision; 0: unknown.
+struct Rates {
+  int devices = 0;
+  double device_flops_per_s = 0;  ///< all together
+  double link_bytes_per_s = 0;    ///< all together, one direction
+  double cpu_flops_per_s = 0;
+};
+
+Rates rates_of(std::span<const device::DeviceInfo> devices, double cpu_flops_per_s);
+
+/// A rough figure: processors that this process may use, times what one core of the last decade does.
+double estimated_cpu_flops_per_s();
+
+enum class Reason : std::uint8_t {
+  never,         ///< TESSERA_OFFLOAD=never
+  no_devices,    ///< the configuration resolves to none
+  only_scales,   ///< alpha == 0 or k == 0
+  tiny,          ///< below tiny_volume
+  always,        ///< TESSERA_OFFLOAD=always
+  device_wins,   ///< by the model
+  cpu_wins,      ///< by the model
+  forked,        ///< a child of the process that opened the devices
+  unavailable,   ///< the devices could not be opened
+  out_of_memory  ///< the job does not fit on the devices
+};
+
+/// Where a call runs and why.
+struct Verdict {
+  bool offload = false;
+  Reason reason = Reason::never;
+  double device_s = 0;  ///< estimates, for device_wins and cpu_wins
+  double cpu_s = 0;
+};
+
+/// What can be said without knowing the devices: offload == false is final, true means that they must be looked at.
+constexpr Verdict decide_early(Offload offload, index_t m, index_t n, index_t k, bool only_scales) {
+  if (offload == Offload::never) return {false, Reason::never};
+  if (only_scales) return {false, Reason::only_scales};
+  if (offload == Offload::always) return {true, Reason::always};
+  if (below_volume(m, n, k, tiny_volume)) return {false, Reason::tiny};
+  return {true, Reason::device_wins};
+}
+
+/// The whole decision. @pre m, n, k >= 0
+Verdict decide(Offload offload, const routines::GemmProblem& problem, const Rates& rates);
+
+/// For the verbose line.
+std::string to_text(const Verdict& verdict);
+
+}  // namespace tessera::api

@@ -1,0 +1,429 @@
+// The C API and its C++ veneer: results in every combination, errors and their text, settings, statistics, contexts that
+// have no devices.
+#include "tessera/tessera.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <complex>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/host/reference.hpp"
+#include "tessera/tessera.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr const char* on_devices = "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_TILE=16 ";
+
+template <Scalar T>
+T random_value(std::mt19937& random) {
+  std::uniform_real_distribution<double> value(-0.5, 0.5);
+  const double real = value(random);
+  return scalar_cast<T>(AnyScalar(real, value(random)));
+}
+
+template <Scalar T>
+std::vector<T> random_matrix(index_t elements, std::mt19937& random) {
+  std::vector<T> matrix(static_cast<std::size_t>(elements));
+  for (T& element : matrix) element = random_value<T>(random);
+  return matrix;
+}
+
+Op op_of(tessera_transpose transpose) { return static_cast<Op>(static_cast<int>(transpose) - TESSERA_NO_TRANS); }
+
+/// One product against the oracle, everything of C compared, padding included.
+template <Scalar T>
+void compare_with_oracle(const Context& context, tessera_layout layout, tessera_transpose ta, tessera_transpose tb,
+                         index_t m, index_t n, index_t k, T alpha, T beta, unsigned seed) {
+  std::mt19937 random(seed);
+  const bool row_major = layout == TESSERA_ROW_MAJOR;
+  const index_t a_rows = ta == TESSERA_NO_TRANS ? m : k, a_cols = ta == TESSERA_NO_TRANS ? k : m;
+  const index_t b_rows = tb == TESSERA_NO_TRANS ? k : n, b_cols = tb == TESSERA_NO_TRANS ? n : k;
+  const index_t lda = (row_major ? a_cols : a_rows) + 1, ldb = (row_major ? b_cols : b_rows) + 2;
+  const index_t ldc = (row_major ? n : m) + 3;
+  const std::vector<T> A = random_matrix<T>(lda * (row_major ? a_rows : a_cols), random);
+  const std::vector<T> B = random_matrix<T>(ldb * (row_major ? b_rows : b_cols), random);
+  std::vector<T> C = random_matrix<T>(ldc * (row_major ? m : n), random);
+  if (beta == T(0)) {
+    for (index_t j = 0; j < (row_major ? m : n); ++j) {
+      for (index_t i = 0; i < (row_major ? n : m); ++i) {
+        C[static_cast<std::size_t>(i + j * ldc)] = scalar_cast<T>(AnyScalar(std::nan(""), std::nan("")));
+      }
+    }
+  }
+  std::vector<T> expected = C;
+  if (row_major) {
+    kernels::reference_gemm<T, kernels::Wide<T>>(op_of(tb), op_of(ta), n, m, k, alpha, B.data(), ldb, A.data(), lda,
+                                                 beta, expected.data(), ldc);
+  } else {
+    kernels::reference_gemm<T, kernels::Wide<T>>(op_of(ta), op_of(tb), m, n, k, alpha, A.data(), lda, B.data(), ldb,
+                                                 beta, expected.data(), ldc);
+  }
+  gemm(context, layout, ta, tb, m, n, k, alpha, A.data(), lda, B.data(), ldb, beta, C.data(), ldc);
+
+  const bool single = std::same_as<T, float> || std::same_as<T, std::complex<float>>;
+  const double bound = (single ? 6e-8 : 1.2e-16) * 8 * static_cast<double>(k + 4);
+  const index_t run = row_major ? n : m;
+  for (std::size_t i = 0; i < C.size(); ++i) {
+    const bool padding = static_cast<index_t>(i) % ldc >= run;
+    if (padding) {
+      ASSERT_EQ(std::memcmp(&C[i], &expected[i], sizeof(T)), 0) << "padding at " << i;
+    } else {
+      ASSERT_LE(std::abs(C[i] - expected[i]), bound) << "element " << i;
+    }
+  }
+}
+
+template <class T>
+class CApiGemm : public testing::Test {};
+using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+TYPED_TEST_SUITE(CApiGemm, Scalars);
+
+TYPED_TEST(CApiGemm, AgreesWithTheOracleInEveryCombination) {
+  using T = TypeParam;
+  const T other = scalar_cast<T>(AnyScalar(1.25, -0.5));
+  for (const int devices : {1, 2, 3}) {
+    const Context context("TESSERA_OFFLOAD=always TESSERA_TILE=16 TESSERA_DEVICES=host:" + std::to_string(devices));
+    unsigned seed = 0;
+    for (const tessera_layout layout : {TESSERA_COL_MAJOR, TESSERA_ROW_MAJOR}) {
+      for (const tessera_transpose ta : {TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS}) {
+        for (const tessera_transpose tb : {TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS}) {
+          for (const T beta : {T(0), T(1), other}) {
+            ASSERT_NO_FATAL_FAILURE(compare_with_oracle<T>(context, layout, ta, tb, 37, 29, 41, other, beta, ++seed))
+                << "layout " << layout << " ops " << ta << "," << tb << " beta " << beta << " devices " << devices;
+            EXPECT_EQ(context.last_job_stats().devices, devices);
+          }
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(CApiGemm, AgreesWithTheOracleOnTheCpu) {
+  using T = TypeParam;
+  const Context context("TESSERA_DEVICES=none");
+  unsigned seed = 100;
+  for (const tessera_layout layout : {TESSERA_COL_MAJOR, TESSERA_ROW_MAJOR}) {
+    for (const T alpha : {T(0), T(1)}) {
+      for (const T beta : {T(0), T(1), T(2)}) {
+        compare_with_oracle<T>(context, layout, TESSERA_TRANS, TESSERA_NO_TRANS, 7, 5, 3, alpha, beta, ++seed);
+        compare_with_oracle<T>(context, layout, TESSERA_NO_TRANS, TESSERA_CONJ_TRANS, 7, 5, 0, alpha, beta, ++seed);
+      }
+    }
+  }
+  EXPECT_EQ(context.last_job_stats().devices, 0);
+}
+
+/// A good dgemm call whose arguments a test spoils one by one.
+struct Call {
+  tessera_context ctx = nullptr;
+  int layout = TESSERA_COL_MAJOR, ta = TESSERA_NO_TRANS, tb = TESSERA_NO_TRANS;
+  index_t m = 2, n = 3, k = 4, lda = 2, ldb = 4, ldc = 2;
+  bool null_a = false, null_b = false, null_c = false;
+  std::vector<double> A = std::vector<double>(64, 1), B = A, C = A;
+
+  tessera_status run(double alpha = 1, double beta = 0) {
+    return tessera_dgemm(ctx, static_cast<tessera_layout>(layout), static_cast<tessera_transpose>(ta),
+                         static_cast<tessera_transpose>(tb), m, n, k, alpha, null_a ? nullptr : A.data(), lda,
+                         null_b ? nullptr : B.data(), ldb, beta, null_c ? nullptr : C.data(), ldc);
+  }
+  void expect_bad(int position, const std::string& text) {
+    const std::vector<double> before = C;
+    EXPECT_EQ(run(), TESSERA_INVALID_ARGUMENT) << text;
+    EXPECT_EQ(tessera_last_error_position(), position) << text;
+    EXPECT_THAT(tessera_last_error(), HasSubstr(text));
+    EXPECT_THAT(tessera_last_error(), HasSubstr("argument " + std::to_string(position)));
+    EXPECT_EQ(C, before);
+  }
+};
+
+TEST(CApiErrors, EveryArgumentHasItsPosition) {
+  const Context context("TESSERA_DEVICES=none");
+  Call good;
+  good.ctx = context.handle();
+  ASSERT_EQ(good.run(), TESSERA_SUCCESS);
+  EXPECT_STREQ(tessera_last_error(), "");
+  EXPECT_EQ(tessera_last_error_position(), 0);
+
+  Call().expect_bad(1, "ctx");
+  const auto spoil = [&](auto change) {
+    Call call = good;
+    change(call);
+    return call;
+  };
+  spoil([](Call& c) { c.layout = 100; }).expect_bad(2, "layout");
+  spoil([](Call& c) { c.ta = 110; }).expect_bad(3, "transa");
+  spoil([](Call& c) { c.tb = 114; }).expect_bad(4, "transb");
+  spoil([](Call& c) { c.m = -1; }).expect_bad(5, "m is negative");
+  spoil([](Call& c) { c.n = -1; }).expect_bad(6, "n is negative");
+  spoil([](Call& c) { c.k = -1; }).expect_bad(7, "k is negative");
+  spoil([](Call& c) { c.null_a = true; }).expect_bad(9, "A is null");
+  spoil([](Call& c) { c.lda = 1; }).expect_bad(10, "lda");
+  spoil([](Call& c) { c.null_b = true; }).expect_bad(11, "B is null");
+  spoil([](Call& c) { c.ldb = 3; }).expect_bad(12, "ldb");
+  spoil([](Call& c) { c.null_c = true; }).expect_bad(14, "C is null");
+  spoil([](Call& c) { c.ldc = 1; }).expect_bad(15, "ldc");
+  // Row-major positions are those of the caller's own arguments.
+  const auto row_major = [&](auto change) {
+    return spoil([&](Call& c) {
+      c.layout = TESSERA_ROW_MAJOR;
+      c.lda = 4;
+      c.ldb = c.ldc = 3;
+      change(c);
+    });
+  };
+  EXPECT_EQ(row_major([](Call&) {}).run(), TESSERA_SUCCESS);
+  row_major([](Call& c) { c.lda = 3; }).expect_bad(10, "lda");
+  row_major([](Call& c) { c.ldb = 2; }).expect_bad(12, "ldb");
+  row_major([](Call& c) { c.ldc = 2; }).expect_bad(15, "ldc");
+  row_major([](Call& c) { c.m = c.n = -1; }).expect_bad(5, "m is negative");
+}
+
+TEST(CApiErrors, NullIsFineWhereNothingIsRead) {
+  const Context context("TESSERA_DEVICES=none");
+  Call call;
+  call.ctx = context.handle();
+  call.null_a = call.null_b = true;
+  EXPECT_EQ(call.run(0, 2), TESSERA_SUCCESS);
+  EXPECT_EQ(call.C[0], 2);
+  call.null_c = true;
+  call.m = 0;
+  EXPECT_EQ(call.run(), TESSERA_SUCCESS);
+}
+
+TEST(CApiErrors, NullScalarsOfComplexCalls) {
+  const Context context("TESSERA_DEVICES=none");
+  std::vector<std::complex<double>> matrix(4);
+  const std::complex<double> one = 1;
+  const auto call = [&](const void* alpha, const void* beta) {
+    return tessera_zgemm(context.handle(), TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 2, 2, 2, alpha,
+                         matrix.data(), 2, matrix.data(), 2, beta, matrix.data(), 2);
+  };
+  EXPECT_EQ(call(nullptr, &one), TESSERA_INVALID_ARGUMENT);
+  EXPECT_EQ(tessera_last_error_position(), 8);
+  EXPECT_EQ(call(&one, nullptr), TESSERA_INVALID_ARGUMENT);
+  EXPECT_EQ(tessera_last_error_position(), 13);
+}
+
+TEST(CApiErrors, SettingsAreChecked) {
+  tessera_context ctx = nullptr;
+  EXPECT_EQ(tessera_create_with(&ctx, "TESSERA_TILE=0"), TESSERA_INVALID_ARGUMENT);
+  EXPECT_EQ(ctx, nullptr);
+  EXPECT_THAT(tessera_last_error(), HasSubstr("TESSERA_TILE"));
+  EXPECT_EQ(tessera_create_with(&ctx, "TESSERA_NOTHING=0"), TESSERA_INVALID_ARGUMENT);
+  EXPECT_THAT(tessera_last_error(), HasSubstr("valid names are"));
+  EXPECT_EQ(tessera_create_with(nullptr, ""), TESSERA_INVALID_ARGUMENT);
+  EXPECT_EQ(tessera_last_error_position(), 1);
+  EXPECT_EQ(tessera_destroy(nullptr), TESSERA_SUCCESS);
+  try {
+    const Context context("TESSERA_OFFLOAD=perhaps");
+    FAIL();
+  } catch (const StatusError& error) {
+    EXPECT_EQ(error.status(), TESSERA_INVALID_ARGUMENT);
+    EXPECT_THAT(error.what(), HasSubstr("TESSERA_OFFLOAD"));
+  }
+}
+
+TEST(CApiErrors, ErrorsBelongToTheirThread) {
+  tessera_create_with(nullptr, "");
+  ASSERT_STRNE(tessera_last_error(), "");
+  std::thread([] { EXPECT_STREQ(tessera_last_error(), ""); }).join();
+  EXPECT_STRNE(tessera_last_error(), "");
+}
+
+TEST(CApiDevices, NamedDevicesThatAreNotThereAreAnEarlyError) {
+  tessera_context ctx = nullptr;
+  EXPECT_EQ(tessera_create_with(&ctx, "TESSERA_DEVICES=cuda TESSERA_CUDA_PLUGIN=/nonexistent/plugin.so"),
+            TESSERA_NOT_AVAILABLE);
+  EXPECT_EQ(ctx, nullptr);
+  EXPECT_THAT(tessera_last_error(), HasSubstr("/nonexistent/plugin.so"));
+}
+
+TEST(CApiDevices, AutomaticWithoutPluginComputesOnTheCpuAndSaysSoOnce) {
+  const std::string settings =
+      "TESSERA_DEVICES=auto TESSERA_OFFLOAD=always TESSERA_CUDA_PLUGIN=/nonexistent/plugin.so ";
+  for (const bool verbose : {false, true}) {
+    testing::internal::CaptureStderr();
+    {
+      const Context context(settings + (verbose ? "TESSERA_VERBOSE=1" : "TESSERA_VERBOSE=0"));
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 20, 20, 20, 1, 0,
+                                    1);
+      }
+      EXPECT_EQ(context.last_job_stats().devices, 0);
+      EXPECT_THAT(context.devices(), testing::AllOf(StartsWith("cpu "), HasSubstr("/nonexistent/plugin.so")));
+    }
+    const std::string text = testing::internal::GetCapturedStderr();
+    if (!verbose) {
+      EXPECT_EQ(text, "");
+      continue;
+    }
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+    EXPECT_THAT(text, StartsWith("tessera: devices cannot be used, the CPU BLAS answers: "));
+    EXPECT_THAT(text, HasSubstr("dgemm NN m=20 n=20 k=20 on the CPU BLAS (the devices could not be opened)"));
+  }
+}
+
+TEST(CApiDevices, ASmallCallDoesNotLookForDevices) {
+  testing::internal::CaptureStderr();
+  const Context context(
+      "TESSERA_DEVICES=auto TESSERA_OFFLOAD=auto TESSERA_VERBOSE=1 TESSERA_CUDA_PLUGIN=/nonexistent/x.so");
+  compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 20, 20, 20, 1, 0, 1);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("too small for devices"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("plugin")));
+}
+
+TEST(CApiDevices, TooLittleMemoryIsAnErrorAndLeavesCUntouched) {
+  tessera_context ctx = nullptr;
+  tessera_status status =
+      tessera_create_with(&ctx, (std::string(on_devices) + "TESSERA_HOST_DEVICE=memory=512").c_str());
+  if (status == TESSERA_SUCCESS) {
+    Call call;
+    call.ctx = ctx;
+    call.m = call.n = call.k = call.lda = call.ldb = call.ldc = 8;
+    const std::vector<double> before = call.C;
+    status = call.run();
+    EXPECT_EQ(call.C, before);
+  }
+  EXPECT_EQ(status, TESSERA_OUT_OF_DEVICE_MEMORY);
+  EXPECT_STRNE(tessera_last_error(), "");
+  tessera_destroy(ctx);
+}
+
+TEST(CApiDevices, AWrongCpuBlasIsReportedAndTheDefaultUsed) {
+  testing::internal::CaptureStderr();
+  const Context context("TESSERA_DEVICES=none TESSERA_CPU_BLAS=/nonexistent/libblas.so");
+  compare_with_oracle<float>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 4, 4, 4, 1, 0, 1);
+  compare_with_oracle<float>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 4, 4, 4, 1, 0, 1);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, StartsWith("tessera: TESSERA_CPU_BLAS=\"/nonexistent/libblas.so\" is not valid"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+}
+
+TEST(CApiDevices, DescribesWhatItComputesOn) {
+  EXPECT_THAT(Context(on_devices).devices(), testing::AllOf(StartsWith("host:0 "), HasSubstr("\nhost:1 ")));
+  EXPECT_THAT(Context("TESSERA_DEVICES=none").devices(), testing::AllOf(StartsWith("cpu "), HasSubstr("no devices")));
+  EXPECT_THAT(Context(std::string(on_devices) + "TESSERA_OFFLOAD=never").devices(), HasSubstr("TESSERA_OFFLOAD=never"));
+}
+
+TEST(CApiDevices, AChildAfterForkComputesOnTheCpu) {
+  const Context context(on_devices);
+  compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 40, 40, 40, 1, 0, 1);
+  ASSERT_EQ(context.last_job_stats().devices, 2);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::vector<double> A(1600, 1), B(1600, 2), C(1600, 0);
+    gemm(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 40, 40, 40, 1.0, A.data(), 40, B.data(), 40,
+         0.0, C.data(), 40);
+    const bool good = C == std::vector<double>(1600, 80) && context.last_job_stats().devices == 0;
+    tessera_destroy(context.handle());
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(CApiStatistics, OfTheLastCall) {
+  const Context context(on_devices);
+  tessera_job_stats stats = {};
+  stats.struct_size = sizeof(stats);
+  EXPECT_EQ(tessera_last_job_stats(context.handle(), &stats), TESSERA_INVALID_ARGUMENT) << "no call yet";
+  compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 64, 48, 32, 1, 1, 1);
+  stats = context.last_job_stats();
+  EXPECT_EQ(stats.devices, 2);
+  EXPECT_EQ(stats.tile_m, 16);
+  EXPECT_EQ(stats.tasks, 4 * 3);
+  EXPECT_DOUBLE_EQ(stats.flops, 2.0 * 64 * 48 * 32);
+  EXPECT_EQ(stats.compulsory_up, (64 * 32 + 32 * 48 + 64 * 48) * 8);
+  EXPECT_EQ(stats.compulsory_down, 64 * 48 * 8);
+  EXPECT_EQ(stats.bytes_down, stats.compulsory_down);
+  EXPECT_GE(stats.bytes_up, stats.compulsory_up);
+  EXPECT_GT(stats.seconds, 0);
+
+  stats.struct_size = 8;
+  EXPECT_EQ(tessera_last_job_stats(context.handle(), &stats), TESSERA_INVALID_ARGUMENT);
+  EXPECT_EQ(tessera_last_job_stats(context.handle(), nullptr), TESSERA_INVALID_ARGUMENT);
+  EXPECT_EQ(tessera_last_error_position(), 2);
+
+  const nlohmann::json json = nlohmann::json::parse(context.last_job_json());
+  EXPECT_EQ(json["routine"], "dgemm");
+  EXPECT_EQ(json["devices"].size(), 2u);
+}
+
+TEST(CApiStatistics, TextsAreCutToTheBuffer) {
+  const Context context("TESSERA_DEVICES=none");
+  std::size_t needed = 0;
+  ASSERT_EQ(tessera_devices(context.handle(), nullptr, 0, &needed), TESSERA_SUCCESS);
+  std::string whole(needed, '#');
+  ASSERT_EQ(tessera_devices(context.handle(), whole.data(), needed, nullptr), TESSERA_SUCCESS);
+  EXPECT_EQ(std::strlen(whole.c_str()) + 1, needed);
+  std::string part(6, '#');
+  ASSERT_EQ(tessera_devices(context.handle(), part.data(), 5, &needed), TESSERA_SUCCESS);
+  EXPECT_EQ(part, whole.substr(0, 4) + '\0' + '#');
+  EXPECT_EQ(tessera_devices(context.handle(), nullptr, 5, nullptr), TESSERA_INVALID_ARGUMENT);
+  EXPECT_EQ(tessera_last_error_position(), 2);
+}
+
+TEST(CApiStatistics, OneLineOfJsonPerJob) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("tessera_stats_" + std::to_string(getpid()) + ".json");
+  std::filesystem::remove(file);
+  {
+    const Context context(std::string(on_devices) + "TESSERA_STATS=" + file.string());
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      compare_with_oracle<float>(context, TESSERA_ROW_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 20, 33, 17, 1, 0, 1);
+    }
+  }
+  std::ifstream stream(file);
+  int lines = 0;
+  for (std::string line; std::getline(stream, line); ++lines) {
+    const nlohmann::json job = nlohmann::json::parse(line);
+    EXPECT_EQ(job["routine"], "sgemm");
+    EXPECT_EQ(job["devices"].size(), 2u);
+  }
+  EXPECT_EQ(lines, 3);
+  std::filesystem::remove(file);
+}
+
+TEST(CApiThreads, CallsOfSeveralThreadsOnOneContext) {
+  const Context context(on_devices);
+  std::atomic<int> failures = 0;  // relaxed would do: joined before it is read
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (unsigned repeat = 0; repeat < 5; ++repeat) {
+        compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_TRANS, TESSERA_NO_TRANS, 33, 20, 25, 1.5, 0.5,
+                                    t * 10 + repeat);
+        if (testing::Test::HasFailure()) ++failures;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+}
+
+TEST(CApiVersion, IsTheHeadersOne) {
+  EXPECT_EQ(tessera_version(), std::to_string(TESSERA_VERSION_MAJOR) + "." + std::to_string(TESSERA_VERSION_MINOR) +
+                                   "." + std::to_string(TESSERA_VERSION_PATCH));
+}
+
+}  // namespace
+}  // namespace tessera

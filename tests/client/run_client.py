@@ -1,0 +1,128 @@
+"""Runs an unmodified BLAS program with the drop-in library preloaded, and checks what it did. usage:
+  run_client.py LIBRARY CHECK PROGRAM [ARGUMENT...]
+CHECK:
+  plain        not preloaded: the program agrees with its own BLAS
+  preload      exit 0 and silence under the settings in the environment
+  devices      forced onto three host devices: exit 0, and TESSERA_STATS tells that each call ran there
+  automatic    auto without a plugin: exit 0, silence; told verbosely, small calls do not look for the plugin
+  no_plugin    every call wants a device, the plugin is unreadable: exit 0, silence; told verbosely, one line says why
+  no_memory    the devices cannot hold one step: exit 0, silence; told verbosely, the reason is given
+  fork         as devices, but what the child computes is computed by the CPU BLAS
+  faults       devices that fail at operation 0, 1, 2, ...: the result is right, or the process aborts and says why
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+HOST = {"TESSERA_DEVICES": "host:3", "TESSERA_OFFLOAD": "always", "TESSERA_TILE": "16"}
+
+
+def fail(text, result=None):
+    print(text)
+    if result is not None:
+        print(f"exit {result.returncode}\nstdout: {result.stdout}\nstderr: {result.stderr}")
+    sys.exit(1)
+
+
+def run(library, program, **settings):
+    # The program starts without settings of the surroundings, so that a test means the same everywhere.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_")}
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+    environment.update(settings)
+    if library:
+        environment["LD_PRELOAD"] = library
+    return subprocess.run(program, env=environment, capture_output=True, text=True, timeout=600)
+
+
+def expect_good(result, silent=True):
+    if result.returncode != 0:
+        fail("the program failed", result)
+    if silent and result.stderr:
+        fail("standard error is not empty", result)
+
+
+def reported_calls(result):
+    return int(next(line for line in result.stdout.splitlines() if line.startswith("calls")).split()[1])
+
+
+def check_devices(library, program):
+    with tempfile.TemporaryDirectory() as folder:
+        stats = os.path.join(folder, "stats.json")
+        result = run(library, program, TESSERA_STATS=stats, **HOST)
+        expect_good(result)
+        with open(stats, encoding="utf-8") as file:
+            jobs = [json.loads(line) for line in file]
+    calls = reported_calls(result)
+    if len(jobs) != calls:
+        fail(f"{calls} calls, but {len(jobs)} jobs in TESSERA_STATS", result)
+    for job in jobs:
+        tasks = sum(device["tasks"] for device in job["devices"] if device["device"].startswith("host:"))
+        if not job["routine"].endswith("gemm") or tasks == 0 or len(job["devices"]) < 3:
+            fail(f"not a job on three host devices: {job}")
+    print(f"{calls} calls ran on host devices")
+
+
+def check_automatic(library, program):
+    expect_good(run(library, program))
+    result = run(library, program, TESSERA_VERBOSE="1", TESSERA_CUDA_PLUGIN="/nonexistent/plugin.so")
+    expect_good(result, silent=False)
+    lines = result.stderr.splitlines()
+    if len(lines) != reported_calls(result) or not all("too small for devices" in line for line in lines):
+        fail("not one line per call that says that it is too small", result)
+
+
+def check_fallback(library, program, settings, reason, announcements):
+    expect_good(run(library, program, **settings))
+    result = run(library, program, TESSERA_VERBOSE="1", **settings)
+    expect_good(result, silent=False)
+    lines = result.stderr.splitlines()
+    if sum("CPU BLAS answers" in line for line in lines) != announcements:
+        fail(f"not {announcements} announcement(s)", result)
+    if sum(" on the CPU BLAS (" in line and reason in line for line in lines) != reported_calls(result):
+        fail(f"not one line per call that says '{reason}'", result)
+
+
+def check_faults(library, program):
+    right = aborted = 0
+    for operation in range(0, 60):
+        result = run(library, program, TESSERA_HOST_DEVICE=f"fail={operation}", **HOST)
+        if result.returncode == 0:
+            right += 1
+        elif result.returncode == -signal.SIGABRT and "aborting" in result.stderr and result.stderr.count("\n") == 1:
+            aborted += 1
+        else:
+            fail(f"failure of operation {operation} went wrong", result)
+    print(f"{right} right, {aborted} aborted with a message")
+    if right == 0:
+        fail("no run survived")
+
+
+def main():
+    library, check, program = sys.argv[1], sys.argv[2], sys.argv[3:]
+    if check == "plain":
+        expect_good(run(None, program))
+    elif check == "preload":
+        expect_good(run(library, program))
+    elif check in ("devices", "fork"):
+        check_devices(library, program)
+    elif check == "automatic":
+        check_automatic(library, program)
+    elif check == "no_plugin":
+        check_fallback(library, program, {"TESSERA_OFFLOAD": "always", "TESSERA_CUDA_PLUGIN": "/nonexistent/plugin.so"},
+                       "could not be opened", 1)
+        check_fallback(library, program,
+                       {"TESSERA_OFFLOAD": "always", "TESSERA_DEVICES": "cuda:0", "TESSERA_CUDA_PLUGIN": "/nonexistent/plugin.so"},
+                       "could not be opened", 1)
+    elif check == "no_memory":
+        check_fallback(library, program, {**HOST, "TESSERA_HOST_DEVICE": "memory=1kB"}, "", 0)
+    elif check == "faults":
+        check_faults(library, program)
+    else:
+        fail(f"no such check: {check}")
+
+
+if __name__ == "__main__":
+    main()
