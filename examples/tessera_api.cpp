@@ -1,0 +1,45 @@
+// The C++ veneer: a context that closes itself, one gemm for the four types, exceptions instead of status codes.
+#include <complex>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <tessera/tessera.hpp>
+#include <vector>
+
+int main() {
+  try {
+    // Two host devices, so that this runs anywhere; without settings the GPUs are used if there are any.
+    const tessera::Context context("TESSERA_DEVICES=host:2 TESSERA_HOST_DEVICE=memory=16MiB TESSERA_OFFLOAD=always");
+    std::printf("%s", context.devices().c_str());
+
+    using Complex = std::complex<double>;
+    const std::int64_t n = 400;
+    const auto count = static_cast<std::size_t>(n * n);
+    // A = (1+i) J and B = (1-i) J with J all ones: every entry of A B is 2 n. C starts as i everywhere, and beta = 2.
+    const std::vector<Complex> A(count, {1, 1}), B(count, {1, -1});
+    std::vector<Complex> C(count, {0, 1});
+    tessera::gemm(context, TESSERA_ROW_MAJOR, TESSERA_NO_TRANS, TESSERA_TRANS, n, n, n, Complex(1), A.data(), n,
+                  B.data(), n, Complex(2), C.data(), n);
+    const Complex expected(2.0 * static_cast<double>(n), 2);
+    for (const Complex& entry : C) {
+      if (entry != expected) {
+        std::fprintf(stderr, "tessera_api: an entry is (%g,%g)\n", entry.real(), entry.imag());
+        return 1;
+      }
+    }
+    std::printf("zgemm: correct, on %d devices\n", context.last_job_stats().devices);
+    std::printf("%s\n", context.last_job_json().c_str());
+
+    try {
+      tessera::gemm(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, n, n, n, Complex(1), A.data(),
+                    n - 1, B.data(), n, Complex(0), C.data(), n);
+      return 1;  // lda is too small and must have been refused
+    } catch (const tessera::StatusError& error) {
+      std::printf("refused: %s (argument %d)\n", error.what(), error.position());
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tessera_api: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,300 @@
+"""Tests of the `tessera` command. usage: tool_test.py [CASE], with the build folder in TESSERA_TEST_BUILD."""
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["TESSERA_TEST_BUILD"])
+SOURCE = pathlib.Path(os.environ["TESSERA_SOURCE_DIR"])
+TESSERA = BUILD / "bin" / "tessera"
+TWO_HOST_DEVICES = ["--devices", "host:2", "--host-device", "memory=32MiB,speed=50GFLOP/s,link=8GB/s"]
+
+
+def environment(**extra):
+    """The environment without settings of the person who runs the tests."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("TESSERA_") and name != "LD_PRELOAD"}
+    return {**clean, **extra}
+
+
+def run(*arguments, **extra):
+    return subprocess.run([str(a) for a in arguments], capture_output=True, text=True, env=environment(**extra), timeout=240)
+
+
+def tessera(*arguments, **extra):
+    return run(TESSERA, *arguments, **extra)
+
+
+class ToolCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def assert_good(self, result):
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def assert_refused(self, result, *parts):
+        """Wrong use: status 2, nothing on standard output, and a message that names what is wrong."""
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        self.assertEqual(result.stdout, "")
+        for part in parts:
+            self.assertIn(part, result.stderr)
+
+
+class Info(ToolCase):
+    def test_text_without_cuda(self):
+        result = tessera("info", TESSERA_CUDA_PLUGIN="/nonexistent/plugin.so")
+        self.assert_good(result)
+        self.assertEqual(result.stderr, "")
+        self.assertIn("CPU BLAS", result.stdout)
+        self.assertIn("looked for /nonexistent/plugin.so", result.stdout)
+        self.assertIn("auto means   none: no CUDA devices", result.stdout)
+        self.assertIn("calls run on no devices", result.stdout)
+
+    def test_json_without_cuda(self):
+        result = tessera("info", "--json", TESSERA_CUDA_PLUGIN="/nonexistent/plugin.so")
+        self.assert_good(result)
+        info = json.loads(result.stdout)
+        self.assertEqual(info["settings"], {"TESSERA_CUDA_PLUGIN": "/nonexistent/plugin.so"})
+        self.assertEqual(info["auto"]["devices"], "none")
+        self.assertFalse(info["cuda_plugin"]["loaded"])
+        self.assertIn("/nonexistent/plugin.so", info["cuda_plugin"]["error"])
+        self.assertEqual(info["used"]["devices"], [])
+
+    def test_host_devices(self):
+        result = tessera("info", "--json", "--devices", "host:2", "--host-device", "memory=16MiB;memory=1MiB,link=2GB/s")
+        self.assert_good(result)
+        used = json.loads(result.stdout)["used"]
+        self.assertEqual([d["id"] for d in used["devices"]], ["host:0", "host:1"])
+        self.assertEqual([d["memory_bytes"] for d in used["devices"]], [16 << 20, 1 << 20])
+        self.assertEqual(used["devices"][1]["link_bytes_per_s"], 2e9)
+        self.assertEqual(used["peer_access"], [[False, True], [True, False]])
+        text = tessera("info", "--devices", "host:2").stdout
+        self.assertIn("calls run on host:0, host:1", text)
+        self.assertIn("peer access", text)
+
+    def test_devices_that_are_not_there(self):
+        result = tessera("info", "--json", "--devices", "cuda:63", "--cuda-plugin", "/nonexistent/plugin.so")
+        self.assert_good(result)
+        self.assertIn("error", json.loads(result.stdout)["used"])
+
+    def test_wrong_use(self):
+        self.assert_refused(tessera("info", "--devices", "gpu"), "TESSERA_DEVICES", '"gpu"')
+        self.assert_refused(tessera("info", "--nonsense"), "--nonsense")
+        self.assert_refused(tessera("info", "--", "env"), "tessera run")
+        self.assert_refused(tessera(), "subcommand")
+
+    def test_version(self):
+        result = tessera("--version")
+        self.assert_good(result)
+        self.assertRegex(result.stdout, r"^tessera \d+\.\d+\.\d+\n$")
+
+
+class Run(ToolCase):
+    def variables(self, *options, **extra):
+        result = tessera("run", *options, "--", "env", **extra)
+        self.assert_good(result)
+        return dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
+
+    def test_variables(self):
+        seen = self.variables("--devices", "host:3", "--tile", "256", "--memory", "64MiB", "--host-device", "memory=64MiB",
+                              "--offload", "always", "--verbose", "--stats", "s.jsonl", "--trace", "/tmp/t.json")
+        self.assertEqual(pathlib.Path(seen["LD_PRELOAD"]).resolve(), (BUILD / "lib" / "libtessera_blas.so").resolve())
+        expected = {"TESSERA_DEVICES": "host:3", "TESSERA_TILE": "256", "TESSERA_DEVICE_MEMORY": "64MiB",
+                    "TESSERA_HOST_DEVICE": "memory=64MiB", "TESSERA_OFFLOAD": "always", "TESSERA_VERBOSE": "1",
+                    "TESSERA_STATS": os.path.abspath("s.jsonl"), "TESSERA_TRACE": "/tmp/t.json"}
+        self.assertEqual({name: value for name, value in seen.items() if name.startswith("TESSERA_")}, expected)
+
+    def test_options_win_over_the_environment_and_leave_the_rest(self):
+        seen = self.variables("--tile", "128", TESSERA_TILE="512", TESSERA_OFFLOAD="never")
+        self.assertEqual(seen["TESSERA_TILE"], "128")
+        self.assertEqual(seen["TESSERA_OFFLOAD"], "never")
+
+    def test_other_preloads_are_kept(self):
+        other = str((BUILD / "lib" / "libtessera.so").resolve())
+        preload = self.variables(LD_PRELOAD=other)["LD_PRELOAD"].split(":")
+        self.assertEqual(len(preload), 2)
+        self.assertIn("libtessera_blas.so", preload[0])
+        self.assertEqual(preload[1], other)
+
+    def test_arguments_reach_the_program_as_they_are(self):
+        result = tessera("run", "--tile", "64", "--", "printf", "%s|", "--devices", "a b", "--", "", "--help")
+        self.assert_good(result)
+        self.assertEqual(result.stdout, "--devices|a b|--||--help|")
+
+    def test_status_of_the_program(self):
+        self.assertEqual(tessera("run", "--", "sh", "-c", "exit 7").returncode, 7)
+        missing = tessera("run", "--", "/nonexistent/program")
+        self.assertEqual(missing.returncode, 127)
+        self.assertIn("/nonexistent/program", missing.stderr)
+        self.assertEqual(tessera("run", "--", "/dev/null").returncode, 126)
+
+    def test_wrong_use(self):
+        self.assert_refused(tessera("run"), "no program")
+        self.assert_refused(tessera("run", "env"), "env")
+        self.assert_refused(tessera("run", "--tile", "0", "--", "env"), "TESSERA_TILE", '"0"')
+        self.assert_refused(tessera("run", "--offload", "perhaps", "--", "env"), "TESSERA_OFFLOAD", "auto, always or never")
+        self.assert_refused(tessera("run", "--host-device", "memory=1XB", "--", "env"), "TESSERA_HOST_DEVICE")
+
+
+class Bench(ToolCase):
+    def bench(self, *arguments):
+        result = tessera("bench", "gemm", *arguments, "--json", "-")
+        self.assert_good(result)
+        return json.loads(result.stdout)  # and so nothing else is on standard output
+
+    def test_fields(self):
+        document = self.bench("--n", "300,520", "--repeats", "3", "--peer", "cpu", "--check", *TWO_HOST_DEVICES)
+        self.assertEqual(document["routine"], "dgemm")
+        self.assertEqual(document["devices"], "host:0 host:1")
+        self.assertEqual(document["host_memory"], "pageable")
+        self.assertEqual([r["n"] for r in document["results"]], [300, 520])
+        for result in document["results"]:
+            n = result["n"]
+            self.assertEqual(result["flops"], 2 * n**3)
+            for who in ("tessera", "cpu"):
+                self.assertTrue(result[who]["correct"])
+                self.assertLessEqual(result[who]["worst_error_over_bound"], 1)
+                self.assertEqual(len(result[who]["seconds"]), 3)
+                self.assertEqual(result[who]["median_s"], sorted(result[who]["seconds"])[1])
+                self.assertAlmostEqual(result[who]["tflops"], 2e-12 * n**3 / result[who]["median_s"])
+            self.assertAlmostEqual(result["cpu"]["ratio"], result["cpu"]["median_s"] / result["tessera"]["median_s"])
+            self.assertEqual(len(result["tessera"]["jobs"]), 3)
+            self.assertEqual([d["device"] for d in result["tessera"]["jobs"][0]["devices"]], ["host:0", "host:1"])
+            matrix = 8 * n * n
+            self.assertEqual(result["bytes"]["compulsory_up"], 3 * matrix)
+            self.assertEqual(result["bytes"]["compulsory_down"], matrix)
+            self.assertGreaterEqual(result["bytes"]["up"], 3 * matrix)
+            self.assertEqual(result["bytes"]["down"], matrix)
+            # Two devices of 50 GFLOP/s and 8 GB/s each; the links carry as much the other way at the same time.
+            bound = max(2 * n**3 / 100e9, 3 * matrix / 16e9, matrix / 16e9, 4 * matrix / 32e9)
+            self.assertAlmostEqual(result["bound_s"], bound)
+            self.assertAlmostEqual(result["fraction_of_bound"], bound / result["tessera"]["median_s"])
+
+    def test_types_transposes_and_shapes(self):
+        for kind, flops in (("s", 2), ("d", 2), ("c", 8), ("z", 8)):
+            for transa, transb in (("N", "T"), ("C", "N"), ("T", "C")):
+                with self.subTest(type=kind, transa=transa, transb=transb):
+                    document = self.bench("--type", kind, "--n", "90", "--m", "140", "--k", "70", "--transa", transa,
+                                          "--transb", transb, "--repeats", "1", "--tile", "32", "--check", *TWO_HOST_DEVICES)
+                    result = document["results"][0]
+                    self.assertEqual((result["m"], result["n"], result["k"]), (140, 90, 70))
+                    self.assertEqual(result["flops"], flops * 140 * 90 * 70)
+                    self.assertTrue(result["tessera"]["correct"])
+
+    def test_table(self):
+        result = tessera("bench", "gemm", "--n", "200", "--repeats", "1", "--check", *TWO_HOST_DEVICES)
+        self.assert_good(result)
+        self.assertEqual(result.stderr, "")  # no progress bar where there is no terminal
+        for part in ("on host:0 host:1", "of bound", "up/compulsory", "rates (settings)", ": correct"):
+            self.assertIn(part, result.stdout)
+
+    def test_check_sees_a_wrong_result(self):
+        result = tessera("bench", "gemm", "--n", "200", "--repeats", "1", "--check", "--devices", "host:2", "--host-device",
+                         "memory=32MiB,speed=50GFLOP/s,compute=off")
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("WRONG", result.stdout)
+
+    def test_unmodelled_devices_have_no_bound(self):
+        document = self.bench("--n", "100", "--repeats", "1", "--devices", "host:2")
+        self.assertNotIn("fraction_of_bound", document["results"][0])
+
+    def test_json_file(self):
+        file = self.folder / "out.json"
+        result = tessera("bench", "gemm", "--n", "100", "--repeats", "1", "--json", file, *TWO_HOST_DEVICES)
+        self.assert_good(result)
+        self.assertEqual(json.loads(file.read_text())["results"][0]["n"], 100)
+        unwritable = tessera("bench", "gemm", "--n", "100", "--repeats", "1", "--json", self.folder / "no" / "x", *TWO_HOST_DEVICES)
+        self.assertEqual(unwritable.returncode, 1)
+        self.assertIn("cannot be written", unwritable.stderr)
+
+    def test_wrong_use(self):
+        self.assert_refused(tessera("bench", "gemm"), "--n")
+        self.assert_refused(tessera("bench", "gemm", "--n", "0"), "--n")
+        self.assert_refused(tessera("bench", "gemm", "--n", "10", "--type", "q"), "--type")
+        self.assert_refused(tessera("bench", "gemm", "--n", "10", "--peer", "somebody"), "--peer")
+        self.assert_refused(tessera("bench", "gemm", "--n", "10,20", "--m", "1,2,3"), "--m")
+        self.assert_refused(tessera("bench", "gemm", "--n", "10", "--devices", "host:0"), "TESSERA_DEVICES")
+        self.assert_refused(tessera("bench", "gemm", "--n", "10", "--devices", "host:1", "--stats", "a b"), "white space")
+
+    def test_peer_that_is_not_there(self):
+        result = tessera("bench", "gemm", "--n", "10", "--devices", "host:1", "--peer", "cublasxt")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cublasxt needs GPUs", result.stderr)
+
+
+class Stats(ToolCase):
+    def test_file_of_a_run(self):
+        file = self.folder / "stats.jsonl"
+        self.assert_good(tessera("bench", "gemm", "--n", "100,150", "--repeats", "1", "--stats", file, *TWO_HOST_DEVICES))
+        self.assertEqual(len(file.read_text().splitlines()), 4)  # a warm-up and a timed run for each size
+        result = tessera("stats", file)
+        self.assert_good(result)
+        calls = [line for line in result.stdout.splitlines() if line.startswith("dgemm")]
+        self.assertEqual(len(calls), 4)
+        self.assertIn("host:0 host:1", calls[0])
+        self.assertIn("\nall ", result.stdout)
+        last = tessera("stats", file, "--last", "1")
+        self.assertEqual(len([line for line in last.stdout.splitlines() if line.startswith("dgemm")]), 1)
+
+    def test_sums(self):
+        file = self.folder / "stats.jsonl"
+        device = {"kernel_s": 1, "l1_hits": 2, "l2_hits": 1, "misses": 1, "bytes_up": 1024, "tasks": 3, "stolen": 1}
+        job = {"routine": "sgemm", "m": 8, "n": 8, "k": 8, "seconds": 2, "flops": 4e9, "compulsory_up": 1024,
+               "devices": [{"device": "host:0", **device}, {"device": "host:1", **device}]}
+        file.write_text(json.dumps(job) + "\n")
+        out = tessera("stats", file).stdout
+        self.assertRegex(out, r"(?m)^sgemm +8 +8 +8 .* 2\.00 +2\.00 +2\.00 +-$")
+        self.assertRegex(out, r"(?m)^all +6 +2 +50\.0 % +25\.0 % +25\.0 % +2\.00 KiB")
+
+    def test_bad_files(self):
+        missing = tessera("stats", self.folder / "none")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("cannot be read", missing.stderr)
+        file = self.folder / "broken"
+        file.write_text('{"routine": "dgemm"}\n{"routine": \n')
+        broken = tessera("stats", file)
+        self.assertEqual(broken.returncode, 1)
+        self.assertIn(f"{file}:2:", broken.stderr)
+
+
+class Demo(ToolCase):
+    GEMM = BUILD / "bin" / "cblas_gemm"
+    COMPARE = BUILD / "bin" / "compare_results"
+
+    def test_demo(self):
+        # Host devices also where there are GPUs, so that this test means the same everywhere.
+        result = run(SOURCE / "tools" / "demo.sh", BUILD, self.folder, TESSERA_CUDA_PLUGIN="/nonexistent/plugin.so")
+        self.assert_good(result)
+        for part in ("correct: ||C - C_ref||", "host:0 host:1 host:2", "up/compulsory", "ui.perfetto.dev"):
+            self.assertIn(part, result.stdout)
+        self.assertIsInstance(json.loads((self.folder / "trace.json").read_text()), list)
+
+    def test_library_writes_nothing_to_standard_output(self):
+        result = tessera("run", "--devices", "host:2", "--offload", "always", "--verbose", "--", self.GEMM, "500")
+        self.assert_good(result)
+        self.assertRegex(result.stdout, r"^dgemm 500 x 500 x 500: [^\n]*\n$")
+        self.assertRegex(result.stderr, r"(?m)^tessera: dgemm NN m=500 n=500 k=500 on host:0,host:1")
+
+    def test_comparison_sees_a_wrong_entry(self):
+        good, bad = self.folder / "good", self.folder / "bad"
+        self.assert_good(run(self.GEMM, "60", good))
+        self.assert_good(run(self.COMPARE, good, good))
+        data = bytearray(good.read_bytes())
+        struct.pack_into("=d", data, 8 * (8 + 1234), struct.unpack_from("=d", data, 8 * (8 + 1234))[0] + 1e-6)
+        bad.write_bytes(data)
+        wrong = run(self.COMPARE, good, bad)
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn("WRONG", wrong.stdout)
+        struct.pack_into("=d", data, 8 * (8 + 1234), float("nan"))
+        bad.write_bytes(data)
+        self.assertEqual(run(self.COMPARE, good, bad).returncode, 1)
+        bad.write_bytes(data[:-8])
+        self.assertEqual(run(self.COMPARE, good, bad).returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,34 @@
+// The subcommands of `tessera`, one file each. A command registers its options on the application and returns what to do if it
+// was chosen; main() decides which.
+#pragma once
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace tessera::tools {
+
+struct Command {
+  const CLI::App* app = nullptr;
+  /// @return exit status: 0 good, 1 something was found wrong or failed, 2 wrong use
+  std::function<int()> run;
+};
+
+/// A mistake on the command line that the option parser cannot see; main() prints it and exits with status 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+Command add_info(CLI::App& app);
+/// `program`: what follows "--", name first. Kept away from the option parser, so that its options stay its own.
+Command add_run(CLI::App& app, const std::vector<std::string>& program);
+Command add_bench_gemm(CLI::App& bench);
+Command add_stats(CLI::App& app);
+
+}  // namespace tessera::tools

@@ -1,0 +1,33 @@
+// Who computes the measured products: Tessera through its C API, the CPU BLAS, cublasXt.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/cuda_peers.h"
+
+namespace tessera::tools {
+
+struct Outcome {
+  double seconds = 0;
+  nlohmann::ordered_json job;  ///< Tessera's statistics of the call; null for others
+};
+
+class Contestant {
+ public:
+  virtual ~Contestant() = default;
+  virtual const std::string& name() const = 0;
+  /// Computes the product and takes the time. @throws std::runtime_error if it failed
+  virtual Outcome run(const tessera_bench_gemm_call& call) = 0;
+};
+
+/// @param settings as for tessera_create_with()
+std::unique_ptr<Contestant> make_tessera_contestant(std::string name, const std::string& settings);
+
+/// @param pin the matrices are pageable, and cublasXt may page-lock them during its calls
+std::unique_ptr<Contestant> make_cublasxt_contestant(const tessera_bench_cuda& cuda, const std::vector<int>& ordinals,
+                                                     int block_size, bool pin);
+
+}  // namespace tessera::tools

@@ -1,0 +1,68 @@
+#include "host_matrix.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace tessera::tools {
+namespace {
+
+// SplitMix64 (Steele, Lea, Flood 2014) as a hash of the position, so that any part can be filled by any thread.
+double uniform(std::uint64_t seed, std::uint64_t position) {
+  std::uint64_t z = seed * 0xd1342543de82ef95ull + (position + 1) * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  z ^= z >> 31;
+  return static_cast<double>(z >> 11) * 0x1p-53 - 0.5;
+}
+
+template <class Real>
+void fill(Real* to, std::int64_t count, std::uint64_t seed) {
+  for_each_part(count, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<Real>(uniform(seed, static_cast<std::uint64_t>(i)));
+  });
+}
+
+}  // namespace
+
+HostMatrix::HostMatrix(std::size_t bytes, const tessera_bench_cuda* cuda) : bytes_(bytes), cuda_(cuda) {
+  if (cuda_ != nullptr) {
+    data_ = cuda_->pinned_alloc(bytes_);
+    if (data_ == nullptr) throw std::runtime_error(fmt::format("page-locked memory: {}", cuda_->last_error()));
+  } else {
+    data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data_ == MAP_FAILED) throw std::runtime_error(fmt::format("no {} bytes of memory", bytes_));
+  }
+}
+
+HostMatrix::~HostMatrix() {
+  if (cuda_ != nullptr) {
+    cuda_->pinned_free(data_);
+  } else {
+    munmap(data_, bytes_);
+  }
+}
+
+void HostMatrix::fill_random(ScalarType type, std::uint64_t seed) {
+  if (type == ScalarType::s || type == ScalarType::c) {
+    fill(static_cast<float*>(data_), static_cast<std::int64_t>(bytes_ / sizeof(float)), seed);
+  } else {
+    fill(static_cast<double*>(data_), static_cast<std::int64_t>(bytes_ / sizeof(double)), seed);
+  }
+}
+
+void for_each_part(std::int64_t count, const std::function<void(std::int64_t begin, std::int64_t end)>& body) {
+  const std::int64_t parts =
+      std::max<std::int64_t>(1, std::min<std::int64_t>(count, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> threads;
+  for (std::int64_t part = 1; part < parts; ++part) {
+    threads.emplace_back([&body, count, part, parts] { body(count * part / parts, count * (part + 1) / parts); });
+  }
+  body(0, count / parts);
+}
+
+}  // namespace tessera::tools

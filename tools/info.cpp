@@ -1,0 +1,230 @@
+// `tessera info`: what there is, what Tessera would use, and why. Collected as JSON first; the text is made from it.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "blas_api/context.hpp"
+#include "commands.hpp"
+#include "core/error.hpp"
+#include "kernels/host/host_backend.hpp"
+#include "kernels/plugin_loader.hpp"
+#include "locations.hpp"
+#include "settings_options.hpp"
+#include "tessera/tessera.h"
+#include "text_table.hpp"
+
+namespace tessera::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* plugin_name = "libtessera_cuda.so";
+
+struct InfoOptions {
+  SettingsOptions settings;
+  bool json = false;
+};
+
+ordered_json settings_in_force(const SettingsOptions& options) {
+  ordered_json settings = ordered_json::object();
+  for (const char* name :
+       {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE", "TESSERA_OFFLOAD",
+        "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_VERBOSE", "TESSERA_STATS", "TESSERA_TRACE"}) {
+    if (const char* value = std::getenv(name); value != nullptr) settings[name] = value;
+  }
+  for (const auto& [name, value] : options.values()) settings[name] = value;
+  return settings;
+}
+
+std::string id_of(const device::DeviceInfo& info) { return fmt::format("{}:{}", info.backend, info.ordinal); }
+
+/// Opens the devices, because only open devices know whether they reach each other.
+void describe_devices(kernels::Backend& backend, const std::vector<int>& wanted, ordered_json& to) {
+  to["devices"] = ordered_json::array();
+  std::vector<int> ordinals;
+  for (const device::DeviceInfo& info : backend.devices()) {
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), info.ordinal) == wanted.end()) continue;
+    ordinals.push_back(info.ordinal);
+    to["devices"].push_back({{"id", id_of(info)},
+                             {"backend", info.backend},
+                             {"ordinal", info.ordinal},
+                             {"name", info.name},
+                             {"memory_bytes", info.memory_bytes},
+                             {"pci_bus_id", info.pci_bus_id},
+                             {"flops_per_s", info.flops_per_s},
+                             {"link_bytes_per_s", info.link_bytes_per_s}});
+  }
+  for (const int ordinal : wanted) {
+    if (std::find(ordinals.begin(), ordinals.end(), ordinal) == ordinals.end()) {
+      throw NotAvailable(fmt::format("there is no device {}", ordinal));
+    }
+  }
+  const std::vector<kernels::Accelerator> open = backend.open(ordinals);
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    to["devices"][i]["free_memory_bytes"] = open[i].device->free_memory_bytes();
+    ordered_json row = ordered_json::array();
+    for (std::size_t j = 0; j < open.size(); ++j) row.push_back(i != j && open[i].device->can_access(*open[j].device));
+    to["peer_access"].push_back(row);
+  }
+}
+
+ordered_json collect(const InfoOptions& options) {
+  const Config config = options.settings.config();
+  ordered_json info;
+  info["version"] = tessera_version();
+  info["settings"] = settings_in_force(options.settings);
+
+  api::Context context(config);
+  std::shared_ptr<const kernels::CpuBlas> cpu_blas;
+  try {
+    cpu_blas = context.cpu_blas();
+    info["cpu_blas"] = {{"path", cpu_blas->path()}};
+  } catch (const NotAvailable& error) {
+    info["cpu_blas"] = {{"error", error.what()}};
+  }
+
+  // The plugin is found by the library beside itself; this program is not beside it, so it says where that is.
+  std::string file = config.cuda_plugin;
+  ordered_json looked_for = ordered_json::array();
+  if (!file.empty()) {
+    looked_for.push_back(file);
+  } else {
+    for (const auto& folder : library_folders()) looked_for.push_back((folder / plugin_name).string());
+    looked_for.push_back(std::string(plugin_name) + " (wherever the loader finds it)");
+    if (const auto found = find_library(plugin_name)) file = found->string();
+  }
+  ordered_json plugin = {{"looked_for", looked_for}, {"loaded", false}};
+  ordered_json cuda_info = {{"devices", ordered_json::array()}};
+  std::unique_ptr<kernels::Backend> cuda;
+  if (!file.empty()) plugin["file"] = file;
+  try {
+    cuda = kernels::open_cuda_backend(file);
+    plugin["loaded"] = true;
+    describe_devices(*cuda, {}, cuda_info);
+  } catch (const Error& error) {
+    plugin["error"] = error.what();
+  }
+  const std::size_t gpus = cuda_info["devices"].size();
+
+  info["cuda_plugin"] = plugin;
+  info["cuda"] = cuda_info;
+
+  ordered_json automatic = {{"devices", gpus > 0 ? "cuda" : "none"}};
+  automatic["why"] = gpus > 0 ? fmt::format("{} CUDA device(s) found", gpus)
+                              : std::string("no CUDA devices, so the CPU BLAS answers every call");
+  info["auto"] = automatic;
+
+  ordered_json used = {{"choice", ""}, {"devices", ordered_json::array()}};
+  try {
+    switch (config.devices) {
+      case DeviceChoice::none:
+        used["choice"] = "none";
+        break;
+      case DeviceChoice::host:
+        used["choice"] = "host";
+        describe_devices(*kernels::make_host_backend(config, config.host_devices, cpu_blas), {}, used);
+        break;
+      case DeviceChoice::cuda:
+        used["choice"] = "cuda";
+        if (gpus == 0) throw NotAvailable(plugin.value("error", "no CUDA device"));
+        if (config.cuda_ordinals.empty()) {
+          used.update(cuda_info);
+        } else {
+          describe_devices(*cuda, config.cuda_ordinals, used);
+        }
+        break;
+      case DeviceChoice::automatic:
+        used["choice"] = "auto";
+        used.update(cuda_info);
+        break;
+    }
+  } catch (const Error& error) {
+    used["error"] = error.what();
+  }
+  info["used"] = used;
+  return info;
+}
+
+std::string rate_text(double rate, double unit, const char* name) {
+  return rate > 0 ? fmt::format("{} {}", three_digits(rate / unit), name) : "-";
+}
+
+void print_devices(const ordered_json& group) {
+  TextTable table({"device", "name", "memory", "free", "host link", "double precision", "PCI bus"});
+  std::vector<std::string> ids = {"peer access"};
+  for (const ordered_json& device : group["devices"]) {
+    ids.push_back(device["id"]);
+    table.add_row({device["id"], device["name"], bytes_text(device["memory_bytes"].get<double>()),
+                   bytes_text(device.value("free_memory_bytes", 0.0)),
+                   rate_text(device["link_bytes_per_s"].get<double>(), 1e9, "GB/s"),
+                   rate_text(device["flops_per_s"].get<double>(), 1e12, "TFLOP/s"),
+                   device["pci_bus_id"].get<std::string>().empty() ? "-" : device["pci_bus_id"].get<std::string>()});
+  }
+  fmt::print("\n{}", table.text());
+  if (group["devices"].size() < 2 || !group.contains("peer_access")) return;
+  TextTable peers(ids);
+  for (std::size_t i = 0; i < group["peer_access"].size(); ++i) {
+    std::vector<std::string> row = {ids[i + 1]};
+    for (std::size_t j = 0; j < group["peer_access"][i].size(); ++j) {
+      row.push_back(i == j ? "." : group["peer_access"][i][j].get<bool>() ? "yes" : "no");
+    }
+    peers.add_row(row);
+  }
+  fmt::print("\n{}", peers.text());
+}
+
+void print_text(const ordered_json& info) {
+  fmt::print("tessera {}\n", info["version"].get<std::string>());
+  const auto line = [](const char* name, const std::string& text) { fmt::print("{:<13}{}\n", name, text); };
+  std::string settings;
+  for (const auto& [name, value] : info["settings"].items()) {
+    settings += (settings.empty() ? "" : " ") + name + "=" + value.get<std::string>();
+  }
+  line("settings", settings.empty() ? "none" : settings);
+  const ordered_json& cpu = info["cpu_blas"];
+  line("CPU BLAS", cpu.contains("path") ? cpu["path"].get<std::string>() : "none: " + cpu["error"].get<std::string>());
+  const ordered_json& plugin = info["cuda_plugin"];
+  line("CUDA plugin", plugin.value("file", std::string(plugin["loaded"].get<bool>() ? plugin_name : "not found")));
+  if (plugin.contains("error")) {
+    line("", "not used: " + plugin["error"].get<std::string>());
+    for (const ordered_json& place : plugin["looked_for"]) line("", "looked for " + place.get<std::string>());
+  }
+  line("auto means", info["auto"]["devices"].get<std::string>() + ": " + info["auto"]["why"].get<std::string>());
+  const ordered_json& used = info["used"];
+  std::string used_text;
+  for (const ordered_json& device : used["devices"]) {
+    used_text += (used_text.empty() ? "" : ", ") + device["id"].get<std::string>();
+  }
+  if (used_text.empty()) used_text = "no devices: the CPU BLAS answers every call";
+  if (used.contains("error")) used_text += " (" + used["error"].get<std::string>() + ")";
+  line("calls run on", used_text);
+  if (!used["devices"].empty()) print_devices(used);
+  if (used["choice"] != "auto" && used["choice"] != "cuda" && !info["cuda"]["devices"].empty()) {
+    fmt::print("\nNot used by these settings:\n");
+    print_devices(info["cuda"]);
+  }
+}
+
+}  // namespace
+
+Command add_info(CLI::App& app) {
+  CLI::App* info = app.add_subcommand("info", "show devices, what Tessera would use, and why");
+  auto options = std::make_shared<InfoOptions>();
+  info->add_flag("--json", options->json, "as one JSON object");
+  options->settings.add_to(*info);
+  return {info, [options] {
+            const ordered_json collected = collect(*options);
+            if (options->json) {
+              fmt::print("{}\n", collected.dump(2));
+            } else {
+              print_text(collected);
+            }
+            return 0;
+          }};
+}
+
+}  // namespace tessera::tools

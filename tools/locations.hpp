@@ -1,0 +1,17 @@
+// Where the libraries are, seen from the executable: a build tree and an install tree have the same shape.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera::tools {
+
+/// Folders that may hold our libraries: ../lib and the library folder of the installation.
+std::vector<std::filesystem::path> library_folders();
+
+/// The first of library_folders() with this file in it.
+std::optional<std::filesystem::path> find_library(const std::string& file_name);
+
+}  // namespace tessera::tools

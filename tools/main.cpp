@@ -1,0 +1,64 @@
+// `tessera`: the command line. Parses, finds the subcommand, and turns its exceptions into one line on standard error.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+#include "core/error.hpp"
+#include "tessera/tessera.h"
+
+int main(int argc, char** argv) {
+  using tessera::tools::Command;
+
+  std::vector<std::string> arguments;
+  std::vector<std::string> program;
+  bool after_dashes = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (!after_dashes && argument == "--") {
+      after_dashes = true;
+    } else {
+      (after_dashes ? program : arguments).push_back(argument);
+    }
+  }
+
+  CLI::App app{"Tessera: Level-3 BLAS on all devices of the machine, for matrices in host memory.", "tessera"};
+  app.set_version_flag("--version", std::string("tessera ") + tessera_version());
+  app.require_subcommand(1);
+  std::vector<Command> commands;
+  commands.push_back(tessera::tools::add_info(app));
+  commands.push_back(tessera::tools::add_run(app, program));
+  CLI::App* bench = app.add_subcommand("bench", "measure a routine beside its peers");
+  bench->require_subcommand(1);
+  commands.push_back(tessera::tools::add_bench_gemm(*bench));
+  commands.push_back(tessera::tools::add_stats(app));
+
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order in which CLI11 takes a vector
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    // Help and version are "errors" with status 0; anything else is wrong use.
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    for (const Command& command : commands) {
+      if (!command.app->parsed()) continue;
+      if (after_dashes && command.app->get_name() != "run") {
+        throw tessera::tools::UsageError("\"--\" belongs to `tessera run`");
+      }
+      return command.run();
+    }
+  } catch (const tessera::tools::UsageError& error) {
+    std::fprintf(stderr, "tessera: %s\n", error.what());
+    return 2;
+  } catch (const tessera::InvalidArgument& error) {
+    std::fprintf(stderr, "tessera: %s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tessera: %s\n", error.what());
+    return 1;
+  }
+  return 2;
+}

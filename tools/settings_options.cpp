@@ -1,0 +1,65 @@
+#include "settings_options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "commands.hpp"
+
+namespace tessera::tools {
+
+void SettingsOptions::add_to(CLI::App& app) {
+  const auto add = [&app](const char* name, std::string& value, const char* help, const char* kind) {
+    app.add_option(name, value, help)->type_name(kind)->group("Settings (each is a TESSERA_* variable)");
+  };
+  add("--devices", devices_, "auto, cuda, cuda:0,2, host:3 or none", "LIST");
+  add("--tile", tile_, "tile size in elements", "N");
+  add("--memory", memory_, "memory taken on each device, for example 512MiB", "SIZE");
+  add("--host-device", host_device_, "memory=64MiB,link=2GB/s,...; one list per device with ';'", "LIST");
+  add("--offload", offload_, "auto, always or never", "WHEN");
+  add("--cpu-blas", cpu_blas_, "file of the CPU BLAS", "FILE");
+  add("--cuda-plugin", cuda_plugin_, "file of the CUDA plugin", "FILE");
+  add("--stats", stats_, "append one JSON object per call to this file", "FILE");
+  add("--trace", trace_, "write a trace for ui.perfetto.dev to this file", "FILE");
+  app.add_flag("--verbose", verbose_, "one line per call on standard error")
+      ->group("Settings (each is a TESSERA_* variable)");
+}
+
+std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  const auto add = [&values](const char* name, const std::string& value) {
+    if (!value.empty()) values.emplace_back(name, value);
+  };
+  // The program may change its directory before it makes its first call.
+  const auto add_file = [&add](const char* name, const std::string& value) {
+    if (!value.empty()) add(name, std::filesystem::absolute(value).string());
+  };
+  add("TESSERA_DEVICES", devices_);
+  add("TESSERA_TILE", tile_);
+  add("TESSERA_DEVICE_MEMORY", memory_);
+  add("TESSERA_HOST_DEVICE", host_device_);
+  add("TESSERA_OFFLOAD", offload_);
+  add("TESSERA_CPU_BLAS", cpu_blas_);  // a bare library name is searched for, so it stays as it is
+  add_file("TESSERA_CUDA_PLUGIN", cuda_plugin_);
+  if (verbose_) add("TESSERA_VERBOSE", "1");
+  add_file("TESSERA_STATS", stats_);
+  add_file("TESSERA_TRACE", trace_);
+  return values;
+}
+
+std::string SettingsOptions::text() const {
+  std::string text;
+  for (const auto& [name, value] : values()) {
+    if (std::any_of(value.begin(), value.end(), [](unsigned char c) { return std::isspace(c) != 0; })) {
+      throw UsageError(name + ": white space is not allowed in \"" + value + "\"");
+    }
+    if (!text.empty()) text += ' ';
+    text += name + '=' + value;
+  }
+  return text;
+}
+
+Config SettingsOptions::config() const { return Config::from_settings(text()); }
+
+}  // namespace tessera::tools

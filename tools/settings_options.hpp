@@ -1,0 +1,43 @@
+// The options that `tessera run`, `bench` and `info` share: each is one TESSERA_* variable.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/config.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace tessera::tools {
+
+class SettingsOptions {
+ public:
+  /// Adds the options to `app`, which must not outlive this object.
+  void add_to(CLI::App& app);
+
+  /// Variables that were given, with their values, file names made absolute.
+  std::vector<std::pair<std::string, std::string>> values() const;
+
+  /// The same as tessera_create_with() takes it. @throws UsageError if a value has white space in it
+  std::string text() const;
+
+  /// The environment with these options on top. @throws InvalidArgument naming the wrong value
+  Config config() const;
+
+ private:
+  std::string devices_;
+  std::string tile_;
+  std::string memory_;
+  std::string host_device_;
+  std::string offload_;
+  std::string cpu_blas_;
+  std::string cuda_plugin_;
+  std::string stats_;
+  std::string trace_;
+  bool verbose_ = false;
+};
+
+}  // namespace tessera::tools
