@@ -10,4 +10,4 @@
 /// The BLAS interface has no error channel: if devices fail in a way that leaves C partly written, this says so on standard
 /// error and aborts the process rather than return a wrong C.
 extern "C" __attribute__((visibility("default"))) void tessera_private_gemm(
-    const tessera::routines::GemmProblem& problem, void* (*find_next_gemm)()) noexcept;
+    const tessera::Level3& problem, void* (*find_next_gemm)()) noexcept;

@@ -14,7 +14,7 @@
 #include "blas_api/arguments.hpp"
 #include "blas_api/context.hpp"
 #include "core/error.hpp"
-#include "core/flops.hpp"
+#include "core/level3.hpp"
 #include "tessera/tessera.h"
 
 using tessera::AnyScalar;
@@ -147,7 +147,7 @@ tessera_status gemm(tessera_context ctx, tessera_layout layout, tessera_transpos
     require_gemm(alpha != nullptr, 6);
     require_gemm(beta != nullptr, 11);
 
-    tessera::routines::GemmProblem problem = {.type = tessera::scalar_type_of<T>(),
+    tessera::Level3 problem = {.type = tessera::scalar_type_of<T>(),
                                               .op_a = *arguments.op_a,
                                               .op_b = *arguments.op_b,
                                               .m = m,
@@ -182,7 +182,7 @@ tessera_status gemm(tessera_context ctx, tessera_layout layout, tessera_transpos
       job->n = problem.n;
       job->k = problem.k;
       job->seconds = tessera::device::now_seconds() - begin;
-      job->flops = tessera::gemm_flops(problem.type, m, n, k);
+      job->flops = flops_of(problem);
     }
     const std::lock_guard lock(ctx->last_mutex);
     ctx->last = std::move(job);

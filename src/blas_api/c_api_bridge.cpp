@@ -7,7 +7,7 @@
 #include "blas_api/context.hpp"
 #include "core/log.hpp"
 
-extern "C" void tessera_private_gemm(const tessera::routines::GemmProblem& problem,
+extern "C" void tessera_private_gemm(const tessera::Level3& problem,
                                      void* (*find_next_gemm)()) noexcept {
   using tessera::api::Context;
   try {

@@ -16,7 +16,7 @@
 
 #include "blas_api/policy.hpp"
 #include "core/error.hpp"
-#include "core/flops.hpp"
+#include "core/level3.hpp"
 #include "core/log.hpp"
 #include "kernels/host/host_backend.hpp"
 #include "kernels/host/reference.hpp"
@@ -65,25 +65,8 @@ struct Context::State {
 
 namespace {
 
-kernels::Gemm cpu_product(const routines::GemmProblem& p) {
-  return {p.type,
-          p.op_a,
-          p.op_b,
-          p.m,
-          p.n,
-          p.k,
-          p.alpha,
-          static_cast<const std::byte*>(p.A),
-          p.lda,
-          static_cast<const std::byte*>(p.B),
-          p.ldb,
-          p.beta,
-          static_cast<std::byte*>(p.C),
-          p.ldc};
-}
-
-void log_call(const routines::GemmProblem& p, const std::string& where, const Verdict& verdict, double seconds) {
-  const double flops = gemm_flops(p.type, p.m, p.n, p.k);
+void log_call(const Level3& p, const std::string& where, const Verdict& verdict, double seconds) {
+  const double flops = flops_of(p);
   const auto op = [](Op o) { return "NTC"[static_cast<std::size_t>(o)]; };
   log_line(fmt::format("{}gemm {}{} m={} n={} k={} on {} ({}): {:.6f} s, {:.3f} TFLOP/s", letter(p.type), op(p.op_a),
                        op(p.op_b), p.m, p.n, p.k, where, to_text(verdict), seconds,
@@ -168,7 +151,7 @@ runtime::Runtime* Context::runtime() {
   return devices_for(nullptr, Fallback::report, verdict);
 }
 
-runtime::Runtime* Context::devices_for(const routines::GemmProblem* problem, Fallback fallback, Verdict& verdict) {
+runtime::Runtime* Context::devices_for(const Level3* problem, Fallback fallback, Verdict& verdict) {
   if (config_.devices == DeviceChoice::none) {
     verdict = {false, Reason::no_devices};
     return nullptr;
@@ -192,7 +175,7 @@ runtime::Runtime* Context::devices_for(const routines::GemmProblem* problem, Fal
     verdict = decide(config_.offload, *problem, state_->rates);
     if (!verdict.offload) return nullptr;
   }
-  state_->open(config_, [this](const kernels::Gemm& product) { compute_on_cpu(product, Fallback::cpu_blas); });
+  state_->open(config_, [this](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas); });
   if (!state_->failure) return state_->runtime.get();
   if (fallback == Fallback::report && config_.devices != DeviceChoice::automatic)
     std::rethrow_exception(state_->failure);
@@ -224,7 +207,7 @@ std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas() {
   return state_->cpu;
 }
 
-void Context::compute_on_cpu(const kernels::Gemm& product, Fallback fallback) {
+void Context::compute_on_cpu(const Level3& product, Fallback fallback) {
   const kernels::CpuBlas* blas = state_->cpu_ready.load(std::memory_order_acquire);
   if (blas == nullptr) {
     try {
@@ -238,11 +221,11 @@ void Context::compute_on_cpu(const kernels::Gemm& product, Fallback fallback) {
       return;
     }
   }
-  blas->gemm(product);
+  blas->run(product);
 }
 
 std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& runtime,
-                                                              const routines::GemmProblem& problem,
+                                                              const Level3& problem,
                                                               const Verdict& verdict) {
   runtime::JobStatistics job = routines::run_gemm(runtime, problem, config_.tile.value_or(0));
   if (config_.verbose) {
@@ -254,7 +237,7 @@ std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& 
   return job;
 }
 
-std::optional<runtime::JobStatistics> Context::gemm(const routines::GemmProblem& problem, Fallback fallback) {
+std::optional<runtime::JobStatistics> Context::gemm(const Level3& problem, Fallback fallback) {
   const bool only_scales = problem.only_scales();
   if (problem.m == 0 || problem.n == 0 || (only_scales && problem.beta == AnyScalar(1))) return std::nullopt;
 
@@ -272,11 +255,11 @@ std::optional<runtime::JobStatistics> Context::gemm(const routines::GemmProblem&
   }
 
   if (!config_.verbose) [[likely]] {
-    compute_on_cpu(cpu_product(problem), fallback);
+    compute_on_cpu(problem, fallback);
     return std::nullopt;
   }
   const double begin = device::now_seconds();
-  compute_on_cpu(cpu_product(problem), fallback);
+  compute_on_cpu(problem, fallback);
   log_call(problem, "the CPU BLAS", verdict, device::now_seconds() - begin);
   return std::nullopt;
 }

@@ -43,7 +43,7 @@ class Context {
   /// Takes the early outs, decides, runs. Thread-safe. @pre arguments are checked
   /// @return statistics if it ran on devices
   /// @throws what run_gemm throws; with Fallback::cpu_blas only DeviceLost and InternalError
-  std::optional<runtime::JobStatistics> gemm(const routines::GemmProblem& problem,
+  std::optional<runtime::JobStatistics> gemm(const Level3& problem,
                                              Fallback fallback = Fallback::report);
 
   /// One line per device, or one that says that the CPU BLAS is used and why. Opens the devices. @throws as runtime()
@@ -53,10 +53,10 @@ class Context {
   struct State;
 
   /// The opened runtime if `problem` (null: any) is to run on it, else nullptr and, in `verdict`, why not.
-  runtime::Runtime* devices_for(const routines::GemmProblem* problem, Fallback fallback, Verdict& verdict);
-  std::optional<runtime::JobStatistics> run_on_devices(runtime::Runtime& runtime, const routines::GemmProblem& problem,
+  runtime::Runtime* devices_for(const Level3* problem, Fallback fallback, Verdict& verdict);
+  std::optional<runtime::JobStatistics> run_on_devices(runtime::Runtime& runtime, const Level3& problem,
                                                        const Verdict& verdict);
-  void compute_on_cpu(const kernels::Gemm& product, Fallback fallback);
+  void compute_on_cpu(const Level3& product, Fallback fallback);
 
   Config config_;
   std::unique_ptr<State> state_;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "core/flops.hpp"
+#include "core/level3.hpp"
 #include "kernels/tile_ops.hpp"
 
 namespace tessera::api {
@@ -44,7 +44,7 @@ double estimated_cpu_flops_per_s() {
   return core_flops_per_s * std::max(processors, 1);
 }
 
-Verdict decide(Offload offload, const routines::GemmProblem& problem, const Rates& rates) {
+Verdict decide(Offload offload, const Level3& problem, const Rates& rates) {
   Verdict verdict = decide_early(offload, problem.m, problem.n, problem.k, problem.only_scales());
   if (!verdict.offload) return verdict;
   if (rates.devices == 0) return {false, Reason::no_devices};
@@ -56,7 +56,7 @@ Verdict decide(Offload offload, const routines::GemmProblem& problem, const Rate
   const double c_copies = problem.beta == AnyScalar(0) ? 1 : 2;
   const double bytes = (m * k + k * n + c_copies * m * n) * static_cast<double>(element_bytes(problem.type));
   const bool single = problem.type == ScalarType::s || problem.type == ScalarType::c;
-  const double flops = gemm_flops(problem.type, problem.m, problem.n, problem.k) * (single ? 0.5 : 1);
+  const double flops = flops_of(problem) * (single ? 0.5 : 1);
 
   verdict.device_s = fixed_overhead_s + over(bytes, rates.link_bytes_per_s) + over(flops, rates.device_flops_per_s);
   verdict.cpu_s = over(flops, rates.cpu_flops_per_s);

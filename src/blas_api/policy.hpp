@@ -73,7 +73,7 @@ constexpr Verdict decide_early(Offload offload, index_t m, index_t n, index_t k,
 }
 
 /// The whole decision. @pre m, n, k >= 0
-Verdict decide(Offload offload, const routines::GemmProblem& problem, const Rates& rates);
+Verdict decide(Offload offload, const Level3& problem, const Rates& rates);
 
 /// For the verbose line.
 std::string to_text(const Verdict& verdict);

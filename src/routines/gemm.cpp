@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "core/flops.hpp"
+#include "core/level3.hpp"
 #include "routines/matrix_view.hpp"
 #include "routines/tiling.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 // C_ij = beta * C_ij + sum_l alpha * op(A)_il * op(B)_lj: one task per tile of C, one step per l.
 class GemmGraph final : public runtime::TaskGraph {
  public:
-  GemmGraph(const GemmProblem& problem, const runtime::Machine& machine, index_t forced_tile)
+  GemmGraph(const Level3& problem, const runtime::Machine& machine, index_t forced_tile)
       : problem_(problem),
         tiling_(choose_tiling(shape_of(problem), machine, forced_tile)),
         order_(choose_order(shape_of(problem), tiling_, machine)),
@@ -47,11 +47,11 @@ class GemmGraph final : public runtime::TaskGraph {
 
   double task_flops(runtime::TaskId task) const override {
     const Block block = block_of(task);
-    return gemm_flops(problem_.type, block.rows, block.cols, problem_.k);
+    return flops_of({.type = problem_.type, .m = block.rows, .n = block.cols, .k = problem_.k});
   }
 
   std::size_t slot_bytes() const override { return routines::slot_bytes(problem_.type, tiling_); }
-  double flops() const override { return gemm_flops(problem_.type, problem_.m, problem_.n, problem_.k); }
+  double flops() const override { return flops_of(problem_); }
   index_t compulsory_up_bytes() const override {
     return A_.bytes() + (A_.same_storage(B_) ? 0 : B_.bytes()) + (problem_.beta == AnyScalar(0) ? 0 : C_.bytes());
   }
@@ -65,7 +65,7 @@ class GemmGraph final : public runtime::TaskGraph {
   }
 
  private:
-  static ProductShape shape_of(const GemmProblem& p) {
+  static ProductShape shape_of(const Level3& p) {
     return {.type = p.type,
             .m = p.m,
             .n = p.n,
@@ -84,7 +84,7 @@ class GemmGraph final : public runtime::TaskGraph {
     return {i, j, std::min(tiling_.m, problem_.m - i), std::min(tiling_.n, problem_.n - j)};
   }
 
-  GemmProblem problem_;
+  Level3 problem_;
   runtime::Tiling tiling_;
   std::vector<runtime::TileIndex> order_;
   MatrixView A_;
@@ -94,7 +94,7 @@ class GemmGraph final : public runtime::TaskGraph {
 
 }  // namespace
 
-runtime::JobStatistics run_gemm(runtime::Runtime& runtime, const GemmProblem& problem, index_t tile) {
+runtime::JobStatistics run_gemm(runtime::Runtime& runtime, const Level3& problem, index_t tile) {
   if (problem.m < 1 || problem.n < 1 || problem.only_scales()) {
     throw InternalError("gemm: nothing to multiply");
   }

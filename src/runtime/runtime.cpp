@@ -60,16 +60,16 @@ void compute_on_host(const TaskGraph& graph, TaskId task, const Runtime::HostGem
   for (index_t l = 0; l < graph.step_count(task); ++l) {
     const Step step = graph.step(task, l);
     gemm({.type = graph.type(),
-          .op_x = step.x.op,
-          .op_y = step.y.op,
+          .op_a = step.x.op,
+          .op_b = step.y.op,
           .m = C.rows,
           .n = C.cols,
           .k = step.x.op == Op::no_trans ? step.x.tile.cols : step.x.tile.rows,
           .alpha = step.alpha,
-          .X = step.x.tile.address,
-          .ldx = step.x.tile.ld,
-          .Y = step.y.tile.address,
-          .ldy = step.y.tile.ld,
+          .A = step.x.tile.address,
+          .lda = step.x.tile.ld,
+          .B = step.y.tile.address,
+          .ldb = step.y.tile.ld,
           .beta = l == 0 ? graph.beta() : AnyScalar(1),
           .C = C.address,
           .ldc = C.ld});

@@ -17,7 +17,7 @@ namespace tessera::runtime {
 class Runtime {
  public:
   /// Computes a product on host operands, on the calling thread.
-  using HostGemm = std::function<void(const kernels::Gemm&)>;
+  using HostGemm = std::function<void(const Level3&)>;
 
   /// Takes the devices over, reserves their slabs and starts the workers.
   /// @param host_gemm finishes jobs whose devices have all failed; called on the thread that called run()

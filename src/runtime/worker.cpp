@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "core/error.hpp"
-#include "core/flops.hpp"
+#include "core/level3.hpp"
 
 namespace tessera::runtime {
 
@@ -225,26 +225,26 @@ bool Worker::submit_step(Job& job, int lane_index) {
   for (const cache::Replica* input : {x, y}) {
     if (input->ready->status() != EventStatus::complete) device_.wait(stream, input->ready);
   }
-  const kernels::Gemm product{
+  const Level3 product{
       .type = graph.type(),
-      .op_x = step.x.op,
-      .op_y = step.y.op,
+      .op_a = step.x.op,
+      .op_b = step.y.op,
       .m = C.rows,
       .n = C.cols,
       .k = step.x.op == Op::no_trans ? step.x.tile.cols : step.x.tile.rows,
       .alpha = step.alpha,
-      .X = x->address,
-      .ldx = x->tile.rows,
-      .Y = y->address,
-      .ldy = y->tile.rows,
+      .A = x->address,
+      .lda = x->tile.rows,
+      .B = y->address,
+      .ldb = y->tile.rows,
       .beta = first ? beta : AnyScalar(1),
       .C = submission.output->address,
       .ldc = C.rows,
   };
   if (first_submission_s_ <= 0) first_submission_s_ = device::now_seconds();
-  const double flops = gemm_flops(product.type, product.m, product.n, product.k);
+  const double flops = flops_of(product);
   auto begin = device_.record(stream);
-  ops_.gemm(lane_index, product);
+  ops_.run(lane_index, product);
   auto done = device_.record(stream);
   cache_.log(index_).add({.stream = stream, .flops = flops, .task = submission.task, .step = submission.next_step},
                          std::move(begin), done);

@@ -9,8 +9,8 @@
 namespace tessera::api {
 namespace {
 
-routines::GemmProblem square(index_t n, ScalarType type = ScalarType::d) {
-  routines::GemmProblem problem;
+Level3 square(index_t n, ScalarType type = ScalarType::d) {
+  Level3 problem;
   problem.type = type;
   problem.m = problem.n = problem.k = n;
   return problem;
@@ -42,7 +42,7 @@ TEST(Policy, AlwaysTakesEveryProduct) {
 
 TEST(Policy, ScalingStaysOnTheCpu) {
   for (const Offload offload : {Offload::always, Offload::automatic}) {
-    routines::GemmProblem problem = square(20000);
+    Level3 problem = square(20000);
     problem.alpha = 0;
     EXPECT_EQ(decide(offload, problem, gpu).reason, Reason::only_scales);
     problem = square(20000);
@@ -69,7 +69,7 @@ TEST(Policy, TinyIsDecidedWithoutTheDevices) {
 TEST(Policy, TheModelWeighsLinksAgainstArithmetic) {
   EXPECT_EQ(decide(Offload::automatic, square(8192), gpu).reason, Reason::device_wins);
   // An outer product is all traffic: 3 n^2 elements for n^2 multiplications.
-  routines::GemmProblem outer = square(20000);
+  Level3 outer = square(20000);
   outer.k = 1;
   EXPECT_EQ(decide(Offload::automatic, outer, gpu).reason, Reason::cpu_wins);
   // A slow link turns a cube away that a better one takes.
@@ -84,7 +84,7 @@ TEST(Policy, TheModelWeighsLinksAgainstArithmetic) {
 }
 
 TEST(Policy, TheModelIsItsFormula) {
-  routines::GemmProblem problem = square(1000);
+  Level3 problem = square(1000);
   problem.n = 2000;
   problem.beta = 0;
   Verdict verdict = decide(Offload::automatic, problem, gpu);

@@ -20,7 +20,7 @@ namespace tessera {
 namespace {
 
 using kernels::CpuBlas;
-using kernels::Gemm;
+using kernels::for_each_gemm_piece;
 using test::GemmProblem;
 using test::GemmShape;
 
@@ -58,12 +58,12 @@ std::string fake_blas_source(int sign, const std::string& functions = "s d c z")
 
 double call_dgemm(const CpuBlas& blas) {
   double x = 1, y = 1, c = 0;
-  Gemm p;
-  p.m = p.n = p.k = p.ldx = p.ldy = p.ldc = 1;
-  p.X = reinterpret_cast<const std::byte*>(&x);
-  p.Y = reinterpret_cast<const std::byte*>(&y);
+  Level3 p;
+  p.m = p.n = p.k = p.lda = p.ldb = p.ldc = 1;
+  p.A = reinterpret_cast<const std::byte*>(&x);
+  p.B = reinterpret_cast<const std::byte*>(&y);
   p.C = reinterpret_cast<std::byte*>(&c);
-  blas.gemm(p);
+  blas.run(p);
   return c;
 }
 
@@ -150,9 +150,9 @@ TEST(CpuBlas, ComputesLikeTheOracle) {
         const bool reads_inputs = problem.product.alpha != AnyScalar(0) && problem.product.k > 0;
         if (!reads_inputs) problem.poison_inputs();
         auto result = problem.C;
-        Gemm p = problem.product;
+        Level3 p = problem.product;
         problem.point_at_host(p, result);
-        blas->gemm(p);
+        blas->run(p);
         problem.expect_result(result);
       });
 }
@@ -168,18 +168,18 @@ TEST(CpuBlas, ALeadingDimensionBeyond32BitsIsLeftToTheReference) {
   const float y[2] = {5, 7};
   C[0] = 100;
   C[ld + 1] = 200;
-  Gemm p;
+  Level3 p;
   p.type = ScalarType::s;
   p.m = p.n = 2;
   p.k = 1;
-  p.X = reinterpret_cast<const std::byte*>(x);
-  p.ldx = 2;
-  p.Y = reinterpret_cast<const std::byte*>(y);
-  p.ldy = 1;
+  p.A = reinterpret_cast<const std::byte*>(x);
+  p.lda = 2;
+  p.B = reinterpret_cast<const std::byte*>(y);
+  p.ldb = 1;
   p.C = reinterpret_cast<std::byte*>(C);
   p.ldc = ld;
   p.beta = 1;
-  CpuBlas::open("")->gemm(p);
+  CpuBlas::open("")->run(p);
   EXPECT_EQ(C[0], 110.0f);
   EXPECT_EQ(C[1], 15.0f);
   EXPECT_EQ(C[ld], 14.0f);
@@ -193,10 +193,10 @@ TEST(GemmPieces, AddUpToTheProduct) {
     test::for_each_problem(
         {{8, 8, 8, 0}, {9, 5, 7, 2}, {3, 17, 4, 1}, {4, 3, 19, 0}, {5, 4, 0, 1}}, [&](auto& problem) {
           auto result = problem.C;
-          Gemm p = problem.product;
+          Level3 p = problem.product;
           problem.point_at_host(p, result);
           index_t volume = 0;
-          for_each_gemm_piece(p, limit, [&](const Gemm& piece) {
+          for_each_gemm_piece(p, limit, [&](const Level3& piece) {
             EXPECT_TRUE(piece.m >= 1 && piece.m <= limit && piece.n >= 1 && piece.n <= limit && piece.k <= limit);
             volume += piece.m * piece.n * piece.k;
             kernels::reference_gemm(piece);
@@ -212,39 +212,39 @@ TEST(GemmPieces, ReachBeyond32Bits) {
   constexpr std::intptr_t base = 4096;
   constexpr index_t limit = (index_t{1} << 31) - 1;
   const auto cut = [&](index_t m, index_t k) {
-    Gemm p;
+    Level3 p;
     p.type = ScalarType::z;
-    p.op_y = Op::trans;
+    p.op_b = Op::trans;
     p.m = m;
     p.n = 3;
     p.k = k;
-    p.ldx = p.ldc = m;
-    p.ldy = 3;
+    p.lda = p.ldc = m;
+    p.ldb = 3;
     p.beta = 2;
-    p.X = p.Y = p.C = reinterpret_cast<std::byte*>(base);
-    std::vector<Gemm> pieces;
-    for_each_gemm_piece(p, limit, [&](const Gemm& piece) { pieces.push_back(piece); });
+    p.A = p.B = p.C = reinterpret_cast<std::byte*>(base);
+    std::vector<Level3> pieces;
+    for_each_gemm_piece(p, limit, [&](const Level3& piece) { pieces.push_back(piece); });
     return pieces;
   };
-  const auto offset = [](const std::byte* address) {
+  const auto offset = [](const void* address) {
     return static_cast<index_t>(reinterpret_cast<std::intptr_t>(address) - base);
   };
-  const std::vector<Gemm> tall = cut(limit + 6, 2);
+  const std::vector<Level3> tall = cut(limit + 6, 2);
   ASSERT_EQ(tall.size(), 2u);
   EXPECT_EQ(tall[0].m, limit);
   EXPECT_EQ(tall[1].m, 6);
   EXPECT_EQ(tall[1].beta, AnyScalar(2));
-  EXPECT_EQ(offset(tall[1].X), limit * 16);
-  EXPECT_EQ(offset(tall[1].Y), 0);
+  EXPECT_EQ(offset(tall[1].A), limit * 16);
+  EXPECT_EQ(offset(tall[1].B), 0);
   EXPECT_EQ(offset(tall[1].C), limit * 16);
-  const std::vector<Gemm> deep = cut(2, limit + 1);
+  const std::vector<Level3> deep = cut(2, limit + 1);
   ASSERT_EQ(deep.size(), 2u);
   EXPECT_EQ(deep[0].k, limit);
   EXPECT_EQ(deep[0].beta, AnyScalar(2));
   EXPECT_EQ(deep[1].k, 1);
   EXPECT_EQ(deep[1].beta, AnyScalar(1));
-  EXPECT_EQ(offset(deep[1].X), limit * 2 * 16);
-  EXPECT_EQ(offset(deep[1].Y), limit * 3 * 16);
+  EXPECT_EQ(offset(deep[1].A), limit * 2 * 16);
+  EXPECT_EQ(offset(deep[1].B), limit * 3 * 16);
   EXPECT_EQ(offset(deep[1].C), 0);
 }
 
@@ -253,7 +253,7 @@ TEST(Reference, FollowsTheReferenceBlas) {
     const bool reads_inputs = problem.product.alpha != AnyScalar(0) && problem.product.k > 0;
     if (!reads_inputs) problem.poison_inputs();
     auto result = problem.C;
-    Gemm p = problem.product;
+    Level3 p = problem.product;
     problem.point_at_host(p, result);
     kernels::reference_gemm(p);
     problem.expect_result(result);

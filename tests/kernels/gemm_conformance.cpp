@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "core/flops.hpp"
+#include "core/level3.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/kernels/gemm_problem.hpp"
 
@@ -40,16 +40,16 @@ class DeviceGemm {
   /// Submits the problem; the result may be looked at when `done` has completed, and `problem` must live until then.
   template <Scalar T>
   void submit(GemmProblem<T>& problem, int compute_stream, index_t& offset, Run<T>& run) {
-    kernels::Gemm p = problem.product;
+    Level3 p = problem.product;
     std::byte* const X = put(problem.X, offset);
     std::byte* const Y = put(problem.Y, offset);
     std::byte* const C = put(problem.C, offset);
-    p.X = X;
-    p.Y = Y;
+    p.A = X;
+    p.B = Y;
     p.C = C;
     const StreamId compute{StreamKind::compute, compute_stream};
     device_.wait(compute, device_.record({StreamKind::up, 0}));
-    ops_.gemm(compute_stream, p);
+    ops_.run(compute_stream, p);
     device_.wait({StreamKind::down, 0}, device_.record(compute));
     get(run.C, problem.C.size(), C);
     get(run.X, problem.X.size(), X);
@@ -163,13 +163,13 @@ TEST_P(GemmConformance, StepsOfOneStreamAccumulate) {
                  {bytes, 2 * steps});
   device.wait({StreamKind::compute, 2}, device.record({StreamKind::up, 0}));
   for (index_t l = 0; l < steps; ++l) {
-    kernels::Gemm p;
-    p.m = p.n = p.k = p.ldx = p.ldy = p.ldc = n;
-    p.X = slab + (1 + 2 * l) * bytes;
-    p.Y = slab + (2 + 2 * l) * bytes;
+    Level3 p;
+    p.m = p.n = p.k = p.lda = p.ldb = p.ldc = n;
+    p.A = slab + (1 + 2 * l) * bytes;
+    p.B = slab + (2 + 2 * l) * bytes;
     p.C = slab;
     p.beta = l == 0 ? 0 : 1;
-    opened.ops(0).gemm(2, p);
+    opened.ops(0).run(2, p);
     const double* const x = factors_of_steps.data() + 2 * l * n * n;
     kernels::reference_gemm<double>(Op::no_trans, Op::no_trans, n, n, n, 1, x, n, x + n * n, n, 1, expected.data(), n);
   }
@@ -192,20 +192,20 @@ INSTANTIATE_TEST_SUITE_P(MultiGpu, GemmConformance, ::testing::Values(test::cuda
 TEST(HostTileOps, TilesOutsideTheDeviceAreRefused) {
   test::OpenedDevices opened = test::open_host_devices(1);
   std::byte* const slab = opened.device(0).reserve(3 * 64 * 8);
-  kernels::Gemm p;
-  p.m = p.n = p.k = p.ldx = p.ldy = p.ldc = 8;
-  p.X = slab;
-  p.Y = slab + 64 * 8;
+  Level3 p;
+  p.m = p.n = p.k = p.lda = p.ldb = p.ldc = 8;
+  p.A = slab;
+  p.B = slab + 64 * 8;
   p.C = slab + 2 * 64 * 8;
-  EXPECT_NO_THROW(opened.ops(0).gemm(0, p));
-  EXPECT_THROW(opened.ops(0).gemm(device::compute_streams, p), InternalError);
-  EXPECT_THROW(opened.ops(0).gemm(-1, p), InternalError);
+  EXPECT_NO_THROW(opened.ops(0).run(0, p));
+  EXPECT_THROW(opened.ops(0).run(device::compute_streams, p), InternalError);
+  EXPECT_THROW(opened.ops(0).run(-1, p), InternalError);
   p.ldc = 9;
-  EXPECT_THROW(opened.ops(0).gemm(0, p), InternalError);
+  EXPECT_THROW(opened.ops(0).run(0, p), InternalError);
   p.ldc = 8;
   double on_the_host[64] = {};
-  p.Y = reinterpret_cast<const std::byte*>(on_the_host);
-  EXPECT_THROW(opened.ops(0).gemm(0, p), InternalError);
+  p.B = reinterpret_cast<const std::byte*>(on_the_host);
+  EXPECT_THROW(opened.ops(0).run(0, p), InternalError);
 }
 
 TEST(HostTileOps, WithoutComputeKernelsTakeTimeAndWriteNothing) {
@@ -215,21 +215,21 @@ TEST(HostTileOps, WithoutComputeKernelsTakeTimeAndWriteNothing) {
   test::OpenedDevices opened = test::open_host_devices(1, {settings});
   Device& device = opened.device(0);
   std::byte* const slab = device.reserve(64 * 8);
-  kernels::Gemm p;
-  p.m = p.n = p.k = p.ldx = p.ldy = p.ldc = 8;
-  p.X = p.Y = p.C = slab;
+  Level3 p;
+  p.m = p.n = p.k = p.lda = p.ldb = p.ldc = 8;
+  p.A = p.B = p.C = slab;
   std::vector<double> values(64, 3.0);
   device.copy_up({slab, 512}, {reinterpret_cast<std::byte*>(values.data()), 512}, {512, 1});
   const EventPtr uploaded = device.record({StreamKind::up, 0});
   device.wait({StreamKind::compute, 0}, uploaded);
-  opened.ops(0).gemm(0, p);
+  opened.ops(0).run(0, p);
   const EventPtr computed = device.record({StreamKind::compute, 0});
   device.wait({StreamKind::down, 0}, computed);
   std::vector<double> after(64);
   device.copy_down({reinterpret_cast<std::byte*>(after.data()), 512}, {slab, 512}, {512, 1});
   ASSERT_EQ(test::finish(device, {StreamKind::down, 0}), EventStatus::complete);
   EXPECT_TRUE(after == values);
-  EXPECT_GE(computed->completed_at(), uploaded->completed_at() + gemm_flops(ScalarType::d, 8, 8, 8) / 1e6 - 1e-9);
+  EXPECT_GE(computed->completed_at(), uploaded->completed_at() + flops_of({.m = 8, .n = 8, .k = 8}) / 1e6 - 1e-9);
 }
 
 }  // namespace

@@ -51,8 +51,8 @@ class GemmProblem {
  public:
   GemmProblem(Op op_x, Op op_y, const GemmShape& s, AnyScalar alpha, AnyScalar beta, std::uint32_t seed = 1) {
     product.type = scalar_type_of<T>();
-    product.op_x = op_x;
-    product.op_y = op_y;
+    product.op_a = op_x;
+    product.op_b = op_y;
     product.m = s.m;
     product.n = s.n;
     product.k = s.k;
@@ -60,12 +60,12 @@ class GemmProblem {
     product.beta = beta;
     const index_t x_rows = op_x == Op::no_trans ? s.m : s.k;
     const index_t y_rows = op_y == Op::no_trans ? s.k : s.n;
-    product.ldx = std::max<index_t>(1, x_rows + s.padding);
-    product.ldy = std::max<index_t>(1, y_rows + s.padding);
+    product.lda = std::max<index_t>(1, x_rows + s.padding);
+    product.ldb = std::max<index_t>(1, y_rows + s.padding);
     product.ldc = std::max<index_t>(1, s.m + s.padding);
     std::mt19937 generator(seed);
-    X = matrix(x_rows, op_x == Op::no_trans ? s.k : s.m, product.ldx, generator);
-    Y = matrix(y_rows, op_y == Op::no_trans ? s.n : s.k, product.ldy, generator);
+    X = matrix(x_rows, op_x == Op::no_trans ? s.k : s.m, product.lda, generator);
+    Y = matrix(y_rows, op_y == Op::no_trans ? s.n : s.k, product.ldb, generator);
     C = matrix(s.m, s.n, product.ldc, generator);
     // What must not be read is not a number.
     if (beta == AnyScalar(0)) fill(C);
@@ -78,9 +78,9 @@ class GemmProblem {
   }
 
   /// Addresses of the operands in host memory, with `c` as the output.
-  void point_at_host(kernels::Gemm& p, std::vector<T>& c) const {
-    p.X = reinterpret_cast<const std::byte*>(X.data());
-    p.Y = reinterpret_cast<const std::byte*>(Y.data());
+  void point_at_host(Level3& p, std::vector<T>& c) const {
+    p.A = reinterpret_cast<const std::byte*>(X.data());
+    p.B = reinterpret_cast<const std::byte*>(Y.data());
     p.C = reinterpret_cast<std::byte*>(c.data());
   }
 
@@ -91,7 +91,7 @@ class GemmProblem {
   /// times 2 sqrt(2) for complex.
   void expect_result(const std::vector<T>& result) const {
     std::vector<T> oracle = C;
-    kernels::Gemm p = product;
+    Level3 p = product;
     point_at_host(p, oracle);
     kernels::oracle_gemm(p);
     using Real = typename RealOf<T>::type;
@@ -104,8 +104,8 @@ class GemmProblem {
         long double magnitude = 0;
         if (p.alpha != AnyScalar(0)) {
           for (index_t l = 0; l < p.k; ++l) {
-            magnitude += std::abs(kernels::op_element<Wide>(p.op_x, X.data(), p.ldx, i, l)) *
-                         std::abs(kernels::op_element<Wide>(p.op_y, Y.data(), p.ldy, l, j));
+            magnitude += std::abs(kernels::op_element<Wide>(p.op_a, X.data(), p.lda, i, l)) *
+                         std::abs(kernels::op_element<Wide>(p.op_b, Y.data(), p.ldb, l, j));
           }
           magnitude *= std::abs(Wide(scalar_cast<T>(p.alpha)));
         }
@@ -130,13 +130,13 @@ class GemmProblem {
   }
 
   friend std::ostream& operator<<(std::ostream& out, const GemmProblem& g) {
-    const kernels::Gemm& p = g.product;
+    const Level3& p = g.product;
     return out << letter(p.type) << "gemm "
-               << "NTC"[static_cast<int>(p.op_x)] << "NTC"[static_cast<int>(p.op_y)] << ' ' << p.m << " x " << p.n
+               << "NTC"[static_cast<int>(p.op_a)] << "NTC"[static_cast<int>(p.op_b)] << ' ' << p.m << " x " << p.n
                << " x " << p.k << ", alpha " << p.alpha << ", beta " << p.beta << ", ldc " << p.ldc;
   }
 
-  kernels::Gemm product;
+  Level3 product;
   std::vector<T> X, Y, C;
 
  private:

@@ -101,7 +101,7 @@ class GemmFixture {
     B_before_ = B_;
   }
 
-  routines::GemmProblem problem() {
+  Level3 problem() {
     return {.type = scalar_type_of<T>(),
             .op_a = case_.op_a,
             .op_b = case_.op_b,

@@ -37,7 +37,7 @@ std::unique_ptr<runtime::Runtime> make_runtime(test::OpenedDevices& opened, std:
   Config config;
   config.device_memory_bytes = memory_bytes;
   return std::make_unique<runtime::Runtime>(std::move(opened.accelerators), config,
-                                            [](const kernels::Gemm& product) { kernels::reference_gemm(product); });
+                                            [](const Level3& product) { kernels::reference_gemm(product); });
 }
 
 class GemmConformance : public ::testing::TestWithParam<DeviceSet> {
@@ -138,7 +138,7 @@ TEST_P(GemmConformance, SharedStorage) {
   std::mt19937_64 random(7);
   std::vector<double> all = test::random_matrix<double>(ld, n, ld, random);
   const std::vector<double> before = all;
-  GemmProblem problem{.op_b = Op::trans, .m = n, .n = n, .k = n, .alpha = 1.5, .A = all.data(), .lda = ld, .B = all.data(),
+  Level3 problem{.op_b = Op::trans, .m = n, .n = n, .k = n, .alpha = 1.5, .A = all.data(), .lda = ld, .B = all.data(),
                       .ldb = ld, .beta = 1, .C = all.data() + n, .ldc = ld};
   run_gemm(*runtime_, problem, tile);
   std::vector<double> expected = before;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/flops.hpp"
+#include "core/level3.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/reference.hpp"
 #include "routines/gemm.hpp"
@@ -25,7 +25,7 @@ constexpr std::size_t tile_bytes = tile * tile * sizeof(double);
 struct HostRuntime {
   explicit HostRuntime(const std::vector<HostDeviceSettings>& settings, bool compute = true) {
     opened = test::open_host_devices(static_cast<int>(settings.size()), settings, compute ? kernels::CpuBlas::open("") : nullptr);
-    runtime = std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, [this](const kernels::Gemm& product) {
+    runtime = std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, [this](const Level3& product) {
       ++host_products;
       kernels::reference_gemm(product);
     });
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Host, TrafficModel, ::testing::Values(1, 2, 4));
 TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
   constexpr index_t tiles = 16;
   constexpr index_t small = 8;
-  const double step_flops = gemm_flops(ScalarType::d, small, small, small);
+  const double step_flops = flops_of({.m = small, .n = small, .k = small});
   const double speeds[] = {1, 1, 0.4};
   std::vector<HostDeviceSettings> settings(3);
   for (std::size_t d = 0; d < 3; ++d) {

@@ -133,20 +133,20 @@ void CudaTileOps::check(const char* what, cublasStatus_t status) {
   device_.lose(text);
 }
 
-void CudaTileOps::gemm(int compute_stream, const Gemm& product) {
+void CudaTileOps::run(int compute_stream, const Level3& product) {
   if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
   if (!device_.accepts_work({device::StreamKind::compute, compute_stream})) return;
   const device::cuda::NvtxRange range("gemm");
   const CurrentContext current(device_.context());
   const cublasHandle_t handle = handles_[static_cast<std::size_t>(compute_stream)];
-  const Shape shape{operation(product.op_x), operation(product.op_y), narrow(product.m),   narrow(product.n),
-                    narrow(product.k),       narrow(product.ldx),     narrow(product.ldy), narrow(product.ldc)};
+  const Shape shape{operation(product.op_a), operation(product.op_b), narrow(product.m),   narrow(product.n),
+                    narrow(product.k),       narrow(product.lda),     narrow(product.ldb), narrow(product.ldc)};
   dispatch(product.type, [&]<Scalar T>(T) {
     const T alpha = scalar_cast<T>(product.alpha);
     const T beta = scalar_cast<T>(product.beta);
     // cuBLAS reads alpha and beta before the call returns (pointer mode host).
-    check("gemm", call(handle, shape, &alpha, reinterpret_cast<const T*>(product.X),
-                       reinterpret_cast<const T*>(product.Y), &beta, reinterpret_cast<T*>(product.C)));
+    check("gemm", call(handle, shape, &alpha, static_cast<const T*>(product.A),
+                       static_cast<const T*>(product.B), &beta, static_cast<T*>(product.C)));
   });
 }
 

@@ -25,7 +25,7 @@ class CudaTileOps final : public TileOps {
   CudaTileOps(const CudaTileOps&) = delete;
   CudaTileOps& operator=(const CudaTileOps&) = delete;
 
-  void gemm(int compute_stream, const Gemm& product) override;
+  void run(int compute_stream, const Level3& product) override;
 
  private:
   void check(const char* what, cublasStatus_t status);

@@ -89,27 +89,27 @@ class LoadedBlas final : public CpuBlas {
 
   const std::string& path() const noexcept override { return path_; }
 
-  void gemm(const Gemm& product) const override {
+  void run(const Level3& product) const override {
     if (product.m == 0 || product.n == 0) return;
     // Where C is only scaled, X and Y must not be read; OpenBLAS's kernels for small matrices read them nevertheless
     // (seen in 0.3.21: alpha == 0 and a NaN in X gives NaN), so that case is ours.
     const bool only_scales = product.alpha == AnyScalar(0) || product.k == 0;
-    if (only_scales || std::max({product.ldx, product.ldy, product.ldc}) > blas_int_max) {
+    if (only_scales || std::max({product.lda, product.ldb, product.ldc}) > blas_int_max) {
       reference_gemm(product);
       return;
     }
-    for_each_gemm_piece(product, blas_int_max, [this](const Gemm& piece) { call(piece); });
+    for_each_gemm_piece(product, blas_int_max, [this](const Level3& piece) { call(piece); });
   }
 
  private:
-  void call(const Gemm& p) const {
-    const char op_x = op_letter(p.op_x);
-    const char op_y = op_letter(p.op_y);
-    const BlasInt m = p.m, n = p.n, k = p.k, ldx = p.ldx, ldy = p.ldy, ldc = p.ldc;
+  void call(const Level3& p) const {
+    const char op_x = op_letter(p.op_a);
+    const char op_y = op_letter(p.op_b);
+    const BlasInt m = p.m, n = p.n, k = p.k, ldx = p.lda, ldy = p.ldb, ldc = p.ldc;
     dispatch(p.type, [&]<Scalar T>(T) {
       const T alpha = scalar_cast<T>(p.alpha);
       const T beta = scalar_cast<T>(p.beta);
-      functions_[static_cast<std::size_t>(p.type)](&op_x, &op_y, &m, &n, &k, &alpha, p.X, &ldx, p.Y, &ldy, &beta, p.C,
+      functions_[static_cast<std::size_t>(p.type)](&op_x, &op_y, &m, &n, &k, &alpha, p.A, &ldx, p.B, &ldy, &beta, p.C,
                                                    &ldc, 1, 1);
     });
   }

@@ -25,7 +25,7 @@ class CpuBlas {
   virtual const std::string& path() const noexcept = 0;
   /// Computes the product now, on the calling thread and whatever threads the BLAS has of its own. Sizes beyond its 32-bit
   /// integers are handled (in pieces, or by the reference where a leading dimension does not fit). m, n, k may be 0.
-  virtual void gemm(const Gemm& product) const = 0;
+  virtual void run(const Level3& call) const = 0;
 };
 
 }  // namespace tessera::kernels

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "core/flops.hpp"
+#include "core/level3.hpp"
 #include "device/host/host_device.hpp"
 #include "kernels/host/reference.hpp"
 
@@ -19,22 +19,22 @@ class HostTileOps final : public TileOps {
   HostTileOps(device::HostDevice& device, std::shared_ptr<const CpuBlas> blas)
       : device_(device), blas_(std::move(blas)) {}
 
-  void gemm(int compute_stream, const Gemm& product) override {
+  void run(int compute_stream, const Level3& product) override {
     if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
-    const bool plain_x = product.op_x == Op::no_trans;
-    const bool plain_y = product.op_y == Op::no_trans;
-    check(product.X, product.ldx, plain_x ? product.m : product.k, plain_x ? product.k : product.m, product.type);
-    check(product.Y, product.ldy, plain_y ? product.k : product.n, plain_y ? product.n : product.k, product.type);
+    const bool plain_x = product.op_a == Op::no_trans;
+    const bool plain_y = product.op_b == Op::no_trans;
+    check(product.A, product.lda, plain_x ? product.m : product.k, plain_x ? product.k : product.m, product.type);
+    check(product.B, product.ldb, plain_y ? product.k : product.n, plain_y ? product.n : product.k, product.type);
     check(product.C, product.ldc, product.m, product.n, product.type);
 
     const HostDeviceSettings& settings = device_.settings();
     const double seconds =
-        settings.flops_per_s > 0 ? gemm_flops(product.type, product.m, product.n, product.k) / settings.flops_per_s : 0;
+        settings.flops_per_s > 0 ? flops_of(product) / settings.flops_per_s : 0;
     std::function<void()> work;
     if (settings.compute) {
       work = [blas = blas_, product] {
         if (blas) {
-          blas->gemm(product);
+          blas->run(product);
         } else {
           reference_gemm(product);
         }
@@ -45,9 +45,9 @@ class HostTileOps final : public TileOps {
 
  private:
   /// A tile that is not on the device is an error of the caller that a GPU would punish, too.
-  void check(const std::byte* address, index_t ld, index_t rows, index_t cols, ScalarType type) const {
+  void check(const void* address, index_t ld, index_t rows, index_t cols, ScalarType type) const {
     const auto bytes = static_cast<index_t>(element_bytes(type));
-    const device::Block block{const_cast<std::byte*>(address), ld * bytes};
+    const device::Block block{static_cast<std::byte*>(const_cast<void*>(address)), ld * bytes};
     if (!device_.holds(block, {rows * bytes, cols}))
       throw InternalError("a tile is not in the memory of " + device_.info().name);
   }

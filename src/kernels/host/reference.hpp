@@ -60,9 +60,9 @@ void reference_gemm(Op op_x, Op op_y, index_t m, index_t n, index_t k, T alpha, 
 }
 
 /// The same on a type-erased product, in the precision of its type.
-void reference_gemm(const Gemm& product);
+void reference_gemm(const Level3& call);
 
 /// The same, accumulated in long double.
-void oracle_gemm(const Gemm& product);
+void oracle_gemm(const Level3& call);
 
 }  // namespace tessera::kernels

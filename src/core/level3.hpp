@@ -1,0 +1,86 @@
+// One Level-3 BLAS call as data: what the BLAS faces check and hand down, what a routine cuts into tiles, and what a tile kernel
+// or the CPU BLAS executes. Column-major; row-major callers swap operands before they make one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+#include "core/scalar.hpp"
+
+namespace tessera {
+
+enum class Routine : std::uint8_t { gemm, symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm };
+inline constexpr int routine_count = 9;
+
+/// By routine; T is A's transpose, or its conjugate transpose for the Hermitian routines.
+///
+///   gemm          C = alpha op_a(A) op_b(B) + beta C                 op_a(A) m x k, op_b(B) k x n, C m x n
+///   symm, hemm    C = alpha A B + beta C, or alpha B A + beta C      side says where A is; A m x m or n x n, its `uplo` triangle is read
+///   syrk, herk    C = alpha op_a(A) op_a(A)^T + beta C               op_a(A) n x k, C n x n (m == n), its `uplo` triangle is touched
+///   syr2k, her2k  C = alpha op_a(A) op_a(B)^T + alpha' op_a(B) op_a(A)^T + beta C    alpha' is conj(alpha) for her2k, else alpha
+///   trmm          C = alpha op_a(A) B, or alpha B op_a(A)            A triangular, m x m or n x n; B m x n may be C itself (the BLAS routine)
+///   trsm          op_a(A) X = alpha C, or X op_a(A) = alpha C        X overwrites C; B is not used
+///
+/// The Hermitian routines take A's (hemm) or C's (herk, her2k) diagonal as real, and leave C's real. herk has real alpha and beta,
+/// her2k real beta. beta == 0 does not read C; alpha == 0 does not read A and B; diag == unit does not read A's diagonal.
+struct Level3 {
+  Routine routine = Routine::gemm;
+  ScalarType type = ScalarType::d;
+  Side side = Side::left;
+  Uplo uplo = Uplo::lower;
+  Op op_a = Op::no_trans;
+  Op op_b = Op::no_trans;
+  Diag diag = Diag::non_unit;
+  index_t m = 0, n = 0, k = 0;
+  AnyScalar alpha = 1;
+  const void* A = nullptr;
+  index_t lda = 0;  ///< elements, as are ldb and ldc
+  const void* B = nullptr;
+  index_t ldb = 0;
+  AnyScalar beta = 0;
+  void* C = nullptr;
+  index_t ldc = 0;
+
+  bool is_triangular() const { return routine == Routine::trmm || routine == Routine::trsm; }
+  bool is_rank_update() const { return routine >= Routine::syrk && routine <= Routine::her2k; }
+  bool is_hermitian() const {
+    return routine == Routine::hemm || routine == Routine::herk || routine == Routine::her2k;
+  }
+  bool has_k() const { return routine == Routine::gemm || is_rank_update(); }
+
+  /// Neither alpha nor k asks for a product: C is at most scaled, and A and B are not read.
+  bool only_scales() const { return alpha == AnyScalar(0) || (has_k() && k == 0); }
+};
+
+constexpr const char* name_of(Routine routine) {
+  constexpr std::array<const char*, routine_count> names = {"gemm", "symm", "hemm", "syrk", "herk",
+                                                            "syr2k", "her2k", "trmm", "trsm"};
+  return names[static_cast<std::size_t>(routine)];
+}
+/// "dgemm"
+inline std::string name_of(const Level3& call) { return letter(call.type) + std::string(name_of(call.routine)); }
+
+/// Floating-point operations as everybody reports them (LAPACK Working Note 41, leading terms; complex operations count four
+/// times real ones).
+constexpr double flops_of(const Level3& call) {
+  const double factor = is_complex(call.type) ? 4 : 1;
+  const auto m = static_cast<double>(call.m);
+  const auto n = static_cast<double>(call.n);
+  const auto k = static_cast<double>(call.k);
+  const double side = call.side == Side::left ? m : n;
+  switch (call.routine) {
+    case Routine::gemm: return factor * 2 * m * n * k;
+    case Routine::symm:
+    case Routine::hemm: return factor * 2 * m * n * side;
+    case Routine::syrk:
+    case Routine::herk: return factor * n * n * k;
+    case Routine::syr2k:
+    case Routine::her2k: return factor * 2 * n * n * k;
+    case Routine::trmm:
+    case Routine::trsm: break;
+  }
+  return factor * m * n * side;
+}
+
+}  // namespace tessera
