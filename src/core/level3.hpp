@@ -42,24 +42,57 @@ struct Level3 {
   void* C = nullptr;
   index_t ldc = 0;
 
-  bool is_triangular() const { return routine == Routine::trmm || routine == Routine::trsm; }
-  bool is_rank_update() const { return routine >= Routine::syrk && routine <= Routine::her2k; }
-  bool is_hermitian() const {
+  constexpr bool is_triangular() const { return routine == Routine::trmm || routine == Routine::trsm; }
+  constexpr bool is_rank_update() const { return routine >= Routine::syrk && routine <= Routine::her2k; }
+  constexpr bool is_hermitian() const {
     return routine == Routine::hemm || routine == Routine::herk || routine == Routine::her2k;
   }
-  bool has_k() const { return routine == Routine::gemm || is_rank_update(); }
+  constexpr bool has_k() const { return routine == Routine::gemm || is_rank_update(); }
 
   /// Neither alpha nor k asks for a product: C is at most scaled, and A and B are not read.
-  bool only_scales() const { return alpha == AnyScalar(0) || (has_k() && k == 0); }
+  constexpr bool only_scales() const { return alpha == AnyScalar(0) || (has_k() && k == 0); }
 };
 
 constexpr const char* name_of(Routine routine) {
-  constexpr std::array<const char*, routine_count> names = {"gemm", "symm", "hemm", "syrk", "herk",
+  constexpr std::array<const char*, routine_count> names = {"gemm",  "symm",  "hemm", "syrk", "herk",
                                                             "syr2k", "her2k", "trmm", "trsm"};
   return names[static_cast<std::size_t>(routine)];
 }
 /// "dgemm"
 inline std::string name_of(const Level3& call) { return letter(call.type) + std::string(name_of(call.routine)); }
+
+/// Rows and columns as stored.
+struct StoredShape {
+  index_t rows = 0;
+  index_t cols = 0;
+};
+inline StoredShape shape_of_a(const Level3& call) {
+  if (call.has_k()) {
+    const index_t rows = call.routine == Routine::gemm ? call.m : call.n;
+    return call.op_a == Op::no_trans ? StoredShape{rows, call.k} : StoredShape{call.k, rows};
+  }
+  const index_t order = call.side == Side::left ? call.m : call.n;
+  return {order, order};
+}
+/// Nothing where the routine has no B.
+inline StoredShape shape_of_b(const Level3& call) {
+  switch (call.routine) {
+    case Routine::gemm:
+      return call.op_b == Op::no_trans ? StoredShape{call.k, call.n} : StoredShape{call.n, call.k};
+    case Routine::symm:
+    case Routine::hemm:
+    case Routine::trmm:
+      return {call.m, call.n};
+    case Routine::syr2k:
+    case Routine::her2k:
+      return shape_of_a(call);
+    case Routine::syrk:
+    case Routine::herk:
+    case Routine::trsm:
+      break;
+  }
+  return {};
+}
 
 /// Floating-point operations as everybody reports them (LAPACK Working Note 41, leading terms; complex operations count four
 /// times real ones).
@@ -70,15 +103,20 @@ constexpr double flops_of(const Level3& call) {
   const auto k = static_cast<double>(call.k);
   const double side = call.side == Side::left ? m : n;
   switch (call.routine) {
-    case Routine::gemm: return factor * 2 * m * n * k;
+    case Routine::gemm:
+      return factor * 2 * m * n * k;
     case Routine::symm:
-    case Routine::hemm: return factor * 2 * m * n * side;
+    case Routine::hemm:
+      return factor * 2 * m * n * side;
     case Routine::syrk:
-    case Routine::herk: return factor * n * n * k;
+    case Routine::herk:
+      return factor * n * n * k;
     case Routine::syr2k:
-    case Routine::her2k: return factor * 2 * n * n * k;
+    case Routine::her2k:
+      return factor * 2 * n * n * k;
     case Routine::trmm:
-    case Routine::trsm: break;
+    case Routine::trsm:
+      break;
   }
   return factor * m * n * side;
 }

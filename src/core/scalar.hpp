@@ -19,9 +19,12 @@ enum class Side : std::uint8_t { left, right };
 enum class Uplo : std::uint8_t { upper, lower };
 enum class Diag : std::uint8_t { non_unit, unit };
 
+/// What of a stored block is meant: all of it, or one triangle with the diagonal.
+enum class Part : std::uint8_t { full, lower, upper };
+
 template <class T>
 concept Scalar = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::complex<float>> ||
-                 std::same_as<T, std::complex<double>>;
+    std::same_as<T, std::complex<double>>;
 
 template <Scalar T>
 constexpr ScalarType scalar_type_of() {
@@ -55,10 +58,14 @@ constexpr T scalar_cast(AnyScalar value) {
 template <class F>
 decltype(auto) dispatch(ScalarType type, F&& f) {
   switch (type) {
-    case ScalarType::s: return f(float{});
-    case ScalarType::d: return f(double{});
-    case ScalarType::c: return f(std::complex<float>{});
-    case ScalarType::z: break;
+    case ScalarType::s:
+      return f(float{});
+    case ScalarType::d:
+      return f(double{});
+    case ScalarType::c:
+      return f(std::complex<float>{});
+    case ScalarType::z:
+      break;
   }
   return f(std::complex<double>{});
 }

@@ -52,10 +52,11 @@ struct DeviceInfo {
   int ordinal = 0;      ///< within its backend
   std::string name;
   std::size_t memory_bytes = 0;
-  std::string pci_bus_id;         ///< "0000:1b:00.0"; empty for host devices
-  double flops_per_s = 0;         ///< double-precision matrix rate, a rough figure; 0: unknown
-  double link_bytes_per_s = 0;    ///< host link, a rough figure; 0: unknown
-  index_t segment_bytes = 0;      ///< copies of column segments shorter than this do not reach the rate of the link; 0: any will do
+  std::string pci_bus_id;       ///< "0000:1b:00.0"; empty for host devices
+  double flops_per_s = 0;       ///< double-precision matrix rate, a rough figure; 0: unknown
+  double link_bytes_per_s = 0;  ///< host link, a rough figure; 0: unknown
+  index_t segment_bytes =
+      0;  ///< copies of column segments shorter than this do not reach the rate of the link; 0: any will do
 };
 
 /// A column-major 2-D block as copy engines see it: `columns` runs of `column_bytes`, `pitch_bytes` apart.
@@ -63,10 +64,20 @@ struct Block {
   std::byte* address = nullptr;
   index_t pitch_bytes = 0;
 };
+/// What a copy moves of a block: all of it or, of a square block of `element_bytes`-sized elements, one triangle with its
+/// diagonal. Elements outside the triangle are neither read nor written, on either side.
 struct Extent {
   index_t column_bytes = 0;
   index_t columns = 0;
-  index_t bytes() const { return column_bytes * columns; }
+  Part part = Part::full;
+  index_t element_bytes = 1;
+
+  /// Bytes [first, last) of column j that are moved.
+  index_t first_byte(index_t j) const { return part == Part::lower ? j * element_bytes : 0; }
+  index_t last_byte(index_t j) const { return part == Part::upper ? (j + 1) * element_bytes : column_bytes; }
+  index_t bytes() const {
+    return part == Part::full ? column_bytes * columns : columns * (columns + 1) / 2 * element_bytes;
+  }
 };
 
 /// A range of host memory that a job will read or write.

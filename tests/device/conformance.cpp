@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
+#include <ostream>
 #include <random>
 #include <vector>
 
@@ -45,11 +47,27 @@ Bytes random_bytes(std::size_t count, std::uint32_t seed) {
   return bytes;
 }
 
+/// Whether a copy moves byte i of column j. Told element by element, unlike Extent's own account of it.
+bool is_moved(const Extent& extent, index_t i, index_t j) {
+  const index_t row = i / extent.element_bytes;
+  if (extent.part == Part::lower) return row >= j;
+  if (extent.part == Part::upper) return row <= j;
+  return true;
+}
+
 /// The copy as it must be: column by column, nothing else touched.
 void model_copy(std::byte* to, index_t to_pitch, const std::byte* from, index_t from_pitch, Extent extent) {
   for (index_t j = 0; j < extent.columns; ++j) {
-    for (index_t i = 0; i < extent.column_bytes; ++i) to[j * to_pitch + i] = from[j * from_pitch + i];
+    for (index_t i = 0; i < extent.column_bytes; ++i) {
+      if (is_moved(extent, i, j)) to[j * to_pitch + i] = from[j * from_pitch + i];
+    }
   }
+}
+
+/// Memory that is page-locked where the device can do that, or not.
+std::unique_ptr<device::HostPinning> pin_if(bool pinned, Device& device, const Bytes& bytes) {
+  const HostRange range{bytes.data(), bytes.data() + bytes.size()};
+  return pinned ? device.pin_host({&range, 1}) : nullptr;
 }
 
 /// The first `bytes` of a slab, read back in one piece.
@@ -72,10 +90,34 @@ struct Shape {
   index_t host_pitch;
   index_t device_pitch;
   index_t other_pitch;
+
+  friend std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+    const Extent& e = shape.extent;
+    return out << (e.part == Part::full    ? ""
+                   : e.part == Part::lower ? "lower triangle of "
+                                           : "upper triangle of ")
+               << e.column_bytes << " x " << e.columns << " with elements of " << e.element_bytes << ", pitches "
+               << shape.host_pitch << ", " << shape.device_pitch << ", " << shape.other_pitch;
+  }
 };
 
-const std::vector<Shape>& shapes() {
-  static const std::vector<Shape> all = {
+/// Both triangles of square blocks: columns one after the other, and apart, by odd numbers of elements, too.
+std::vector<Shape> triangles() {
+  std::vector<Shape> result;
+  for (const Part part : {Part::lower, Part::upper}) {
+    for (const index_t element : {index_t{4}, index_t{8}, index_t{16}}) {
+      for (const index_t n : {index_t{1}, index_t{2}, index_t{7}, index_t{64}, index_t{65}, index_t{200}}) {
+        const Extent extent{n * element, n, part, element};
+        result.push_back({extent, (n + 3) * element, n * element, (n + 8) * element});
+        result.push_back({extent, n * element, (n + 5) * element, n * element});
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<Shape> shapes() {
+  std::vector<Shape> all = {
       {{1, 1}, 1, 1, 1},
       {{1, 7}, 3, 2, 5},
       {{8, 1}, 8, 8, 8},
@@ -87,6 +129,8 @@ const std::vector<Shape>& shapes() {
       {{1024, 64}, 1024, 1024, 1024},
       {{4096, 17}, 4104, 4096, 8192},
   };
+  const std::vector<Shape> more = triangles();
+  all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
@@ -127,17 +171,21 @@ TEST_P(DeviceConformance, CopyUpTouchesOnlyTheBlock) {
   Device& device = opened.device(0);
   std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
   for (const Shape& shape : shapes()) {
-    SCOPED_TRACE(::testing::Message() << shape.extent.column_bytes << " x " << shape.extent.columns << " pitch "
-                                      << shape.device_pitch);
-    const index_t offset = 512;
-    const index_t used = 2 * offset + shape.device_pitch * shape.extent.columns;
-    Bytes expected = random_bytes(static_cast<std::size_t>(used), 2);
-    fill_slab(device, slab, expected);
-    Bytes host = random_bytes(static_cast<std::size_t>(shape.host_pitch * shape.extent.columns), 3);
-    device.copy_up({slab + offset, shape.device_pitch}, {host.data(), shape.host_pitch}, shape.extent);
-    ASSERT_EQ(finish(device, up), EventStatus::complete);
-    model_copy(expected.data() + offset, shape.device_pitch, host.data(), shape.host_pitch, shape.extent);
-    EXPECT_TRUE(slab_contents(device, slab, used) == expected);
+    for (const bool pinned : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << shape << (pinned ? " pinned" : ""));
+      const index_t offset = 512;
+      const index_t used = 2 * offset + shape.device_pitch * shape.extent.columns;
+      Bytes expected = random_bytes(static_cast<std::size_t>(used), 2);
+      fill_slab(device, slab, expected);
+      Bytes host = random_bytes(static_cast<std::size_t>(shape.host_pitch * shape.extent.columns), 3);
+      {
+        const auto pinning = pin_if(pinned, device, host);
+        device.copy_up({slab + offset, shape.device_pitch}, {host.data(), shape.host_pitch}, shape.extent);
+        ASSERT_EQ(finish(device, up), EventStatus::complete);
+      }
+      model_copy(expected.data() + offset, shape.device_pitch, host.data(), shape.host_pitch, shape.extent);
+      EXPECT_TRUE(slab_contents(device, slab, used) == expected);
+    }
   }
 }
 
@@ -146,17 +194,23 @@ TEST_P(DeviceConformance, CopyDownTouchesOnlyTheBlock) {
   Device& device = opened.device(0);
   std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
   for (const Shape& shape : shapes()) {
-    SCOPED_TRACE(::testing::Message() << shape.extent.column_bytes << " x " << shape.extent.columns << " pitch "
-                                      << shape.host_pitch);
-    const Bytes contents = random_bytes(static_cast<std::size_t>(shape.device_pitch * shape.extent.columns), 4);
-    fill_slab(device, slab, contents);
-    const index_t offset = 13;
-    Bytes host = random_bytes(static_cast<std::size_t>(2 * offset + shape.host_pitch * shape.extent.columns), 5);
-    Bytes expected = host;
-    device.copy_down({host.data() + offset, shape.host_pitch}, {slab, shape.device_pitch}, shape.extent);
-    ASSERT_EQ(finish(device, down), EventStatus::complete);
-    model_copy(expected.data() + offset, shape.host_pitch, contents.data(), shape.device_pitch, shape.extent);
-    EXPECT_TRUE(host == expected);
+    for (const bool pinned : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << shape << (pinned ? " pinned" : ""));
+      const Bytes contents = random_bytes(static_cast<std::size_t>(shape.device_pitch * shape.extent.columns), 4);
+      fill_slab(device, slab, contents);
+      // Of a triangle, elements lie where elements may lie.
+      const index_t offset = shape.extent.part == Part::full ? 13 : shape.extent.element_bytes;
+      Bytes host = random_bytes(static_cast<std::size_t>(2 * offset + shape.host_pitch * shape.extent.columns), 5);
+      Bytes expected = host;
+      {
+        const auto pinning = pin_if(pinned, device, host);
+        device.copy_down({host.data() + offset, shape.host_pitch}, {slab, shape.device_pitch}, shape.extent);
+        ASSERT_EQ(finish(device, down), EventStatus::complete);
+      }
+      model_copy(expected.data() + offset, shape.host_pitch, contents.data(), shape.device_pitch, shape.extent);
+      EXPECT_TRUE(host == expected);
+      EXPECT_TRUE(slab_contents(device, slab, static_cast<index_t>(contents.size())) == contents);
+    }
   }
 }
 
@@ -171,8 +225,7 @@ TEST_P(DeviceConformance, CopyPeerTouchesOnlyTheBlock) {
       if (to == from || !opened.device(to).can_access(opened.device(from))) continue;
       ++pairs;
       for (const Shape& shape : shapes()) {
-        SCOPED_TRACE(::testing::Message()
-                     << from << " -> " << to << ": " << shape.extent.column_bytes << " x " << shape.extent.columns);
+        SCOPED_TRACE(::testing::Message() << from << " -> " << to << ": " << shape);
         const Bytes source = random_bytes(static_cast<std::size_t>(shape.device_pitch * shape.extent.columns), 6);
         fill_slab(opened.device(from), slabs[from], source);
         const index_t offset = 256;
@@ -498,11 +551,15 @@ TEST_P(DeviceConformance, RandomCopiesAgreeWithAModel) {
     const auto source = static_cast<std::size_t>(draw(0, static_cast<index_t>(opened.size()) - 1));
     Device& device = opened.device(d);
     const index_t columns = draw(1, 40);
-    const Extent extent{draw(1, bytes / columns / 2), columns};
-    const index_t to_pitch = draw(extent.column_bytes, bytes / columns);
-    const index_t from_pitch = draw(extent.column_bytes, bytes / columns);
-    const index_t to = draw(0, bytes - to_pitch * columns);
-    const index_t from = draw(0, bytes - from_pitch * columns);
+    // Full blocks lie anywhere; of triangles, all addresses and pitches are multiples of the element.
+    const auto part = static_cast<Part>(draw(0, 2));
+    const index_t element = part == Part::full ? 1 : index_t{4} << draw(0, 2);
+    const auto draw_bytes = [&](index_t low, index_t high) { return draw(low / element, high / element) * element; };
+    const Extent extent{part == Part::full ? draw(1, bytes / columns / 2) : columns * element, columns, part, element};
+    const index_t to_pitch = draw_bytes(extent.column_bytes, bytes / columns);
+    const index_t from_pitch = draw_bytes(extent.column_bytes, bytes / columns);
+    const index_t to = draw_bytes(0, bytes - to_pitch * columns);
+    const index_t from = draw_bytes(0, bytes - from_pitch * columns);
     const index_t kind = draw(0, 2);
     StreamId stream = up;
     if (kind == 0) {

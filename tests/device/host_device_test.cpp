@@ -260,6 +260,44 @@ TEST(HostDevice, AFailingCopyMayLeaveItsTargetHalfWritten) {
   EXPECT_EQ(std::count(target.begin(), target.end(), std::byte{0}), 50);
 }
 
+TEST(HostDevice, AFailingCopyOfATriangleWritesNothingOutsideIt) {
+  HostDeviceSettings settings;
+  settings.fail_after_ops = 0;
+  Fixture f(settings);
+  std::vector<std::byte> target(64, std::byte{0x55});
+  f.device.copy_down({target.data(), 8}, {f.slab, 8}, {8, 8, Part::lower, 1});
+  EXPECT_FALSE(f.device.recover());
+  EXPECT_EQ(std::count(target.begin(), target.end(), std::byte{0}), 8 + 7 + 6 + 5);
+}
+
+TEST(HostDevice, ATriangleTakesTheTimeOfItsOwnBytes) {
+  HostDeviceSettings settings;
+  settings.link_bytes_per_s = 10e6;
+  Fixture f(settings);
+  constexpr index_t n = 50;
+  const device::Block host{f.host.data(), n * 8};
+  const device::Block slab{f.slab, n * 8};
+  f.device.copy_up(slab, host, {n * 8, n});
+  const EventPtr full = f.device.record(up);
+  f.device.copy_up(slab, host, {n * 8, n, Part::upper, 8});
+  const EventPtr upper = f.device.record(up);
+  ASSERT_EQ(wait_for(upper), EventStatus::complete);
+  constexpr double triangle_bytes = n * (n + 1) / 2 * 8;
+  EXPECT_GE(upper->completed_at(), full->completed_at() + triangle_bytes / settings.link_bytes_per_s - 1e-9);
+}
+
+TEST(HostDevice, ATriangleOfABlockThatIsNotSquareIsRefused) {
+  Fixture f({});
+  const device::Block host{f.host.data(), 64};
+  const device::Block slab{f.slab, 64};
+  EXPECT_THROW(f.device.copy_up(slab, host, {64, 7, Part::lower, 8}), InternalError);
+  EXPECT_THROW(f.device.copy_down(host, slab, {32, 8, Part::upper, 8}), InternalError);
+  EXPECT_NO_THROW(f.device.copy_up(slab, host, {64, 8, Part::lower, 8}));
+  EXPECT_EQ(finish(f.device, up), EventStatus::complete);
+  EXPECT_TRUE(f.device.holds({f.slab + Fixture::bytes - 64, 8}, {8, 8, Part::lower, 1}));
+  EXPECT_FALSE(f.device.holds({f.slab + Fixture::bytes - 63, 8}, {8, 8, Part::lower, 1}));
+}
+
 TEST(HostDevice, AKernelThatThrowsLosesTheDevice) {
   Fixture f({});
   f.device.submit(

@@ -1,10 +1,12 @@
-// The loader of the CPU BLAS, the division of products that do not fit its integers, and the readable reference.
+// The loader of the CPU BLAS and its nine routines, the division of products that do not fit its integers, and the
+// readable reference.
 #include "kernels/host/cpu_blas.hpp"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -14,15 +16,15 @@
 #include "core/error.hpp"
 #include "kernels/host/gemm_pieces.hpp"
 #include "kernels/host/reference.hpp"
-#include "tests/kernels/gemm_problem.hpp"
+#include "tests/level3_problem.hpp"
 
 namespace tessera {
 namespace {
 
 using kernels::CpuBlas;
 using kernels::for_each_gemm_piece;
-using test::GemmProblem;
-using test::GemmShape;
+using test::Level3Case;
+using test::Level3Fixture;
 
 /// A shared library made of C source, in a folder of its own that goes away with it.
 class SharedLibrary {
@@ -43,15 +45,22 @@ class SharedLibrary {
   bool built_ = false;
 };
 
-/// gemm functions that only write a sign of themselves to C[0].
-std::string fake_blas_source(int sign, const std::string& functions = "s d c z") {
+/// A complete BLAS whose gemm functions only write a sign of themselves to C[0], and whose others do nothing; without
+/// the symbols named in `missing`.
+std::string fake_blas_source(int sign, const std::vector<std::string>& missing = {}) {
   std::string source;
-  for (const char letter : functions) {
-    if (letter == ' ') continue;
-    const std::string type = letter == 's' || letter == 'c' ? "float" : "double";
-    source += std::string("void ") + letter +
-              "gemm_(char*ta,char*tb,int*m,int*n,int*k,void*al,void*a,int*lda,void*b,int*ldb,void*be," + type +
-              "*c,int*ldc) { *c = " + std::to_string(sign) + " + *m; }\n";
+  for (const Routine routine : test::all_routines) {
+    for (const ScalarType type : test::types_of(routine)) {
+      const std::string symbol = name_of({.routine = routine, .type = type}) + '_';
+      if (std::find(missing.begin(), missing.end(), symbol) != missing.end()) continue;
+      if (routine != Routine::gemm) {
+        source += "void " + symbol + "(void) {}\n";
+        continue;
+      }
+      const std::string real = type == ScalarType::s || type == ScalarType::c ? "float" : "double";
+      source += "void " + symbol + "(char*ta,char*tb,int*m,int*n,int*k,void*al,void*a,int*lda,void*b,int*ldb,void*be," +
+                real + "*c,int*ldc) { *c = " + std::to_string(sign) + " + *m; }\n";
+    }
   }
   return source;
 }
@@ -90,13 +99,17 @@ TEST(CpuBlas, APathThatIsNoBlasIsAnErrorAndNothingElseIsTaken) {
     EXPECT_NE(std::string(error.what()).find("/nonexistent/libblas.so"), std::string::npos) << error.what();
   }
   EXPECT_THROW(CpuBlas::open("libm.so.6"), NotAvailable) << "a library without gemm";
-  const SharedLibrary incomplete(fake_blas_source(1000, "s d c"));
-  ASSERT_TRUE(incomplete.built());
-  try {
-    CpuBlas::open(incomplete.path());
-    ADD_FAILURE() << "a BLAS without zgemm_ was accepted";
-  } catch (const NotAvailable& error) {
-    EXPECT_NE(std::string(error.what()).find("zgemm_"), std::string::npos) << error.what();
+  // One symbol of each shape of call, and of each type.
+  for (const char* symbol :
+       {"zgemm_", "ssymm_", "chemm_", "dsyrk_", "zherk_", "csyr2k_", "zher2k_", "dtrmm_", "strsm_"}) {
+    const SharedLibrary incomplete(fake_blas_source(1000, {symbol}));
+    ASSERT_TRUE(incomplete.built());
+    try {
+      CpuBlas::open(incomplete.path());
+      ADD_FAILURE() << "a BLAS without " << symbol << " was accepted";
+    } catch (const NotAvailable& error) {
+      EXPECT_NE(std::string(error.what()).find(symbol), std::string::npos) << error.what();
+    }
   }
 }
 
@@ -129,7 +142,7 @@ TEST(CpuBlas, TakesTheProgramsOwnBlasBeforeAnyOther) {
 }
 
 TEST(CpuBlas, AnIncompleteNextBlasIsNotMixedWithAnother) {
-  const SharedLibrary next(fake_blas_source(5000, "d"));
+  const SharedLibrary next(fake_blas_source(5000, {"zgemm_", "dtrsm_"}));
   ASSERT_TRUE(next.built());
   void* const handle = dlopen(next.path().c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr);
@@ -142,19 +155,49 @@ TEST(CpuBlas, AnAddressOutsideAllLibrariesIsNoNextBlas) {
   EXPECT_EQ(call_dgemm(*CpuBlas::open("", &local)), 1.0);
 }
 
+/// f(fixture) for every routine, type, variant and factor on shapes of which some are empty.
+template <class F>
+void for_each_problem(F&& f) {
+  struct Shape {
+    index_t m, n, k, padding;
+  };
+  constexpr Shape shapes[] = {{1, 1, 1, 0}, {9, 1, 4, 2}, {1, 8, 3, 0}, {17, 13, 21, 3},
+                              {5, 4, 0, 1}, {0, 3, 2, 1}, {3, 0, 2, 1}};
+  for (const Routine routine : test::all_routines) {
+    for (const ScalarType type : test::types_of(routine)) {
+      dispatch(type, [&]<Scalar T>(T) {
+        for (const Shape& s : shapes) {
+          for (const AnyScalar alpha : test::factors(type)) {
+            for (const AnyScalar beta : test::factors(type)) {
+              for (const bool apart : {false, true}) {
+                if (apart && routine != Routine::trmm) continue;
+                const Level3Case base{.routine = routine,
+                                      .m = s.m,
+                                      .n = s.n,
+                                      .k = s.k,
+                                      .alpha = alpha,
+                                      .beta = beta,
+                                      .padding = s.padding,
+                                      .apart = apart};
+                test::for_each_variant(type, base, [&](const Level3Case& c) {
+                  Level3Fixture<T> fixture(c, 1);
+                  if (!::testing::Test::HasFatalFailure()) f(fixture);
+                });
+              }
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
 TEST(CpuBlas, ComputesLikeTheOracle) {
   const auto blas = CpuBlas::open("");
-  test::for_each_problem(
-      {{1, 1, 1, 0}, {9, 1, 4, 2}, {1, 8, 3, 0}, {33, 29, 41, 3}, {5, 4, 0, 1}, {0, 3, 2, 1}, {3, 0, 2, 1}},
-      [&](auto& problem) {
-        const bool reads_inputs = problem.product.alpha != AnyScalar(0) && problem.product.k > 0;
-        if (!reads_inputs) problem.poison_inputs();
-        auto result = problem.C;
-        Level3 p = problem.product;
-        problem.point_at_host(p, result);
-        blas->run(p);
-        problem.expect_result(result);
-      });
+  for_each_problem([&](auto& fixture) {
+    blas->run(fixture.problem());
+    ASSERT_TRUE(fixture.check());
+  });
 }
 
 TEST(CpuBlas, ALeadingDimensionBeyond32BitsIsLeftToTheReference) {
@@ -187,23 +230,47 @@ TEST(CpuBlas, ALeadingDimensionBeyond32BitsIsLeftToTheReference) {
   munmap(memory, bytes);
 }
 
+TEST(CpuBlas, ALeadingDimensionBeyond32BitsIsLeftToTheReferenceForTriangularMatricesToo) {
+  const index_t ld = (index_t{1} << 31) + 8;
+  const std::size_t bytes = static_cast<std::size_t>(ld + 16) * sizeof(float);
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) GTEST_SKIP() << "no address space of 8 GiB";
+  // [2 0; 3 4] X = [8; 20]
+  float* const A = static_cast<float*>(memory);
+  A[0] = 2;
+  A[1] = 3;
+  A[ld + 1] = 4;
+  float X[2] = {8, 20};
+  CpuBlas::open("")->run(
+      {.routine = Routine::trsm, .type = ScalarType::s, .m = 2, .n = 1, .A = A, .lda = ld, .C = X, .ldc = 2});
+  EXPECT_EQ(X[0], 4.0f);
+  EXPECT_EQ(X[1], 2.0f);
+  munmap(memory, bytes);
+}
+
 TEST(GemmPieces, AddUpToTheProduct) {
   // The limit that stands for 2^31 - 1 here; shapes below it, at it, and beyond it in each dimension.
+  constexpr index_t shapes[][4] = {{8, 8, 8, 0}, {9, 5, 7, 2}, {3, 17, 4, 1}, {4, 3, 19, 0}, {5, 4, 0, 1}};
   for (const index_t limit : {index_t{1}, index_t{3}, index_t{8}}) {
-    test::for_each_problem(
-        {{8, 8, 8, 0}, {9, 5, 7, 2}, {3, 17, 4, 1}, {4, 3, 19, 0}, {5, 4, 0, 1}}, [&](auto& problem) {
-          auto result = problem.C;
-          Level3 p = problem.product;
-          problem.point_at_host(p, result);
-          index_t volume = 0;
-          for_each_gemm_piece(p, limit, [&](const Level3& piece) {
-            EXPECT_TRUE(piece.m >= 1 && piece.m <= limit && piece.n >= 1 && piece.n <= limit && piece.k <= limit);
-            volume += piece.m * piece.n * piece.k;
-            kernels::reference_gemm(piece);
+    for (const auto& [m, n, k, padding] : shapes) {
+      for (const AnyScalar alpha : test::factors(ScalarType::z)) {
+        for (const AnyScalar beta : test::factors(ScalarType::z)) {
+          const Level3Case base{.m = m, .n = n, .k = k, .alpha = alpha, .beta = beta, .padding = padding};
+          test::for_each_variant(ScalarType::z, base, [&](const Level3Case& c) {
+            Level3Fixture<std::complex<double>> fixture(c, 1);
+            const Level3 p = fixture.problem();
+            index_t volume = 0;
+            for_each_gemm_piece(p, limit, [&](const Level3& piece) {
+              EXPECT_TRUE(piece.m >= 1 && piece.m <= limit && piece.n >= 1 && piece.n <= limit && piece.k <= limit);
+              volume += piece.m * piece.n * piece.k;
+              kernels::reference_level3(piece);
+            });
+            EXPECT_EQ(volume, p.m * p.n * p.k);
+            EXPECT_TRUE(fixture.check());
           });
-          EXPECT_EQ(volume, p.m * p.n * p.k);
-          problem.expect_result(result);
-        });
+        }
+      }
+    }
   }
 }
 
@@ -249,14 +316,9 @@ TEST(GemmPieces, ReachBeyond32Bits) {
 }
 
 TEST(Reference, FollowsTheReferenceBlas) {
-  test::for_each_problem({{1, 1, 1, 0}, {7, 5, 9, 2}, {4, 6, 0, 1}, {0, 4, 3, 1}}, [&](auto& problem) {
-    const bool reads_inputs = problem.product.alpha != AnyScalar(0) && problem.product.k > 0;
-    if (!reads_inputs) problem.poison_inputs();
-    auto result = problem.C;
-    Level3 p = problem.product;
-    problem.point_at_host(p, result);
-    kernels::reference_gemm(p);
-    problem.expect_result(result);
+  for_each_problem([&](auto& fixture) {
+    kernels::reference_level3(fixture.problem());
+    ASSERT_TRUE(fixture.check());
   });
 }
 
@@ -278,6 +340,82 @@ TEST(Reference, ComputesAProductDoneByHand) {
   kernels::reference_gemm<z>(Op::trans, Op::conj_trans, 2, 1, 2, 1, X, 2, Y, 1, 0, C, 2);
   EXPECT_EQ(C[0], z(1, -1));
   EXPECT_EQ(C[1], z(-1, 1));
+}
+
+TEST(Reference, ComputesTheOtherRoutinesDoneByHand) {
+  using z = std::complex<double>;
+  using Matrix = std::vector<z>;  // 2 x 2, column-major
+  const z i(0, 1);
+  const Matrix before = {1, 2, 3, 4};
+  const auto expect = [&](Level3 call, const Matrix& A, const Matrix& B, const Matrix& expected) {
+    for (const auto& compute : {kernels::reference_level3, kernels::oracle_level3}) {
+      Matrix C = before;
+      call.type = ScalarType::z;
+      call.m = call.n = call.k = call.lda = call.ldb = call.ldc = 2;
+      call.A = A.data();
+      call.B = call.is_triangular() ? C.data() : B.data();
+      call.C = C.data();
+      compute(call);
+      EXPECT_EQ(C, expected) << name_of(call);
+    }
+  };
+  // The lower triangle of A is [i .; 2 1]: symmetric [i 2; 2 1], Hermitian (first element 0 + i, taken as 0) [0 2; 2 1].
+  const Matrix A = {i, 2, 77, 1};
+  const Matrix unit = {1, 0, 0, 1};
+  const Matrix X = {1, i, 0, 1};  // [1 0; i 1]
+  expect({.routine = Routine::symm, .beta = 2}, A, unit, {2.0 + i, 6, 8, 9});
+  expect({.routine = Routine::hemm, .beta = 2}, A, unit, {2, 6, 8, 9});
+  expect({.routine = Routine::symm, .side = Side::right}, A, X, {i, 1, 2, 1.0 + 2.0 * i});
+  // The upper triangle of a Hermitian matrix [3 1+i; 1-i 2] times the unit matrix.
+  expect({.routine = Routine::hemm, .uplo = Uplo::upper}, {3, 77, 1.0 + i, 2}, unit, {3, 1.0 - i, 1.0 + i, 2});
+  // X X^T = [1 i; i 0], X X^H = [1 -i; i 2], X^H X = [2 -i; i 1].
+  expect({.routine = Routine::syrk, .beta = 1}, X, {}, {2, 2.0 + i, 3, 4});
+  expect({.routine = Routine::herk, .beta = 1}, X, {}, {2, 2.0 + i, 3, 6});
+  expect({.routine = Routine::herk, .uplo = Uplo::upper, .op_a = Op::conj_trans}, X, {}, {2, 2, -i, 1});
+  // i X B^T + i B X^T and i X B^H - i B X^H for B = [0 0; 1 0]: X B^T = [0 1; 0 i], X B^H the same.
+  expect({.routine = Routine::syr2k, .alpha = i}, X, {0, 1, 0, 0}, {0, i, 3, -2});
+  expect({.routine = Routine::her2k, .uplo = Uplo::upper, .alpha = i}, X, {0, 1, 0, 0}, {0, 2, i, -2});
+  // [1 .; i 1] times [1 3; 2 4], and its transpose, and from the right, where the upper triangle is [1 2; . 1].
+  expect({.routine = Routine::trmm}, X, {}, {1, 2.0 + i, 3, 4.0 + 3.0 * i});
+  expect({.routine = Routine::trmm, .op_a = Op::conj_trans}, X, {}, {1.0 - 2.0 * i, 2, 3.0 - 4.0 * i, 4});
+  expect({.routine = Routine::trmm, .side = Side::right, .uplo = Uplo::upper}, {1, 77, 2, 1}, {}, {1, 2, 5, 8});
+  // And back: these solve what the three above multiplied, scaled by 2.
+  expect({.routine = Routine::trsm, .alpha = 2}, X, {}, {2, 4.0 - 2.0 * i, 6, 8.0 - 6.0 * i});
+  expect({.routine = Routine::trsm, .op_a = Op::trans, .diag = Diag::unit}, {77, i, 0, 77}, {},
+         {1.0 - 2.0 * i, 2, 3.0 - 4.0 * i, 4});
+  expect({.routine = Routine::trsm, .side = Side::right, .uplo = Uplo::upper}, {1, 77, 2, 2}, {}, {1, 2, 0.5, 0});
+}
+
+TEST(Level3Fixture, RefusesWhatIsWrong) {
+  // What all tests of kernels and routines rest on: one element off, a write where none may be, or nothing done at all.
+  for (const Routine routine : test::all_routines) {
+    const ScalarType type = test::types_of(routine).back();
+    const Level3Case base{.routine = routine, .m = 6, .n = 6, .k = 6, .alpha = 0.5, .beta = 1, .padding = 2};
+    test::for_each_variant(type, base, [&](const Level3Case& c) {
+      using T = std::complex<double>;
+      const auto right = [&] {
+        Level3Fixture<T> fixture(c, 7);
+        kernels::reference_level3(fixture.problem());
+        return fixture;
+      };
+      Level3Fixture<T> untouched(c, 7);
+      EXPECT_FALSE(untouched.check()) << c;
+      EXPECT_TRUE(right().check()) << c;
+      for (std::size_t at = 0; at < right().C().size(); ++at) {
+        Level3Fixture<T> wrong = right();
+        T& element = wrong.C()[at];
+        element = std::isnan(element.real()) ? T(1) : element + T(1e-12);
+        EXPECT_FALSE(wrong.check()) << c << " at " << at;
+        Level3Fixture<T> wrong_input = right();
+        wrong_input.A()[at] = 3;
+        EXPECT_FALSE(wrong_input.check()) << c << " at " << at;
+      }
+      if (right().B().empty()) return;
+      Level3Fixture<T> wrong_input = right();
+      wrong_input.B()[0] = 3;
+      EXPECT_FALSE(wrong_input.check()) << c;
+    });
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct Driver {
   decltype(&cuCtxGetCurrent) get_current = nullptr;
   decltype(&cuCtxSetCurrent) set_current = nullptr;
   decltype(&cuGetErrorString) error_string = nullptr;
+  decltype(&cuPointerGetAttribute) pointer_attribute = nullptr;
 };
 
 template <class Function>
@@ -36,6 +37,7 @@ Driver open_driver() {
   resolve(library, "cuCtxGetCurrent", driver.get_current);
   resolve(library, "cuCtxSetCurrent", driver.set_current);
   resolve(library, "cuGetErrorString", driver.error_string);
+  resolve(library, "cuPointerGetAttribute", driver.pointer_attribute);
   return driver;
 }
 
@@ -60,6 +62,17 @@ CUcontext primary_context(int ordinal) {
   check_driver(ordinal, "cuDeviceGet", driver().device_get(&device, ordinal));
   check_driver(ordinal, "making a context", driver().primary_retain(&context, device));
   return context;
+}
+
+AddressRange allocation_around(std::uintptr_t address) noexcept {
+  CUdeviceptr begin = 0;
+  std::size_t bytes = 0;
+  const auto ask = driver().pointer_attribute;
+  if (ask(&begin, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address) != CUDA_SUCCESS ||
+      ask(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) != CUDA_SUCCESS) {
+    return {};
+  }
+  return {begin, begin + bytes};
 }
 
 CurrentContext::CurrentContext(CUcontext context) noexcept {

@@ -10,6 +10,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <string>
 
 namespace tessera::device::cuda {
@@ -30,6 +31,14 @@ class CurrentContext {
   CUcontext previous_ = nullptr;
   bool restore_ = false;
 };
+
+/// Addresses [begin, end) of one allocation or host registration.
+struct AddressRange {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+};
+/// The one that `address` lies in, as the driver knows it; empty where it cannot tell. @pre a context has been made
+AddressRange allocation_around(std::uintptr_t address) noexcept;
 
 /// Forgets the runtime's last error of this thread, which would otherwise be found by an unrelated later check.
 inline void forget_error() noexcept { static_cast<void>(cudaGetLastError()); }

@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "device/cuda/host_registration.hpp"
 #include "device/cuda/nvtx_range.hpp"
+#include "device/cuda/triangle_copy.hpp"
 #include "device/split_copy.hpp"
 
 namespace tessera::device::cuda {
@@ -56,6 +57,14 @@ double host_link_rate(const std::string& pci_bus_id) {
   return 0.85 * transfers_per_s * 1e9 / 8 * lanes;
 }
 
+/// All of the host memory that a triangle lies in can be addressed by the GPU whose context is current.
+bool accessible(Block host, Extent extent) {
+  const index_t last_column = extent.columns - 1;
+  const std::byte* const begin = host.address + extent.first_byte(0);
+  const std::byte* const end = host.address + last_column * host.pitch_bytes + extent.last_byte(last_column);
+  return HostRegistry::instance().page_locked({begin, end});
+}
+
 bool contiguous(Block to, Block from, Extent extent) {
   return extent.columns == 1 || (to.pitch_bytes == extent.column_bytes && from.pitch_bytes == extent.column_bytes);
 }
@@ -98,6 +107,7 @@ CudaDevice::CudaDevice(int ordinal)
   const CurrentContext current(context_);
   try {
     make_streams();
+    check(ordinal, "loading the kernels of the plugin", load_triangle_copy());
     // The first record on a new stream may take long; the second one, which counts, does not.
     const TimeBase first(pool_);
     check(ordinal, "recording an event", cudaEventRecord(first.event, base_stream_));
@@ -132,9 +142,15 @@ CudaDevice::~CudaDevice() {
 bool CudaDevice::owned_by_this_process() const { return process_ == getpid(); }
 
 void CudaDevice::make_streams() {
-  // Non-blocking: the application's work on the default stream must not order ours.
-  for (cudaStream_t& stream : streams_) {
-    check(ordinal(), "creating a stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  int lowest = 0;
+  int highest = 0;
+  check(ordinal(), "reading its stream priorities", cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  // Non-blocking: the application's work on the default stream must not order ours. Copies of triangles are kernels, whose few
+  // blocks must not queue behind the thousands of a matrix product.
+  for (int number = 0; number < stream_count; ++number) {
+    check(ordinal(), "creating a stream",
+          cudaStreamCreateWithPriority(&streams_[static_cast<std::size_t>(number)], cudaStreamNonBlocking,
+                                       number < compute_streams ? lowest : highest));
   }
   check(ordinal(), "creating a stream", cudaStreamCreateWithFlags(&base_stream_, cudaStreamNonBlocking));
 }
@@ -178,6 +194,13 @@ void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from
   const CurrentContext current(context_);
   const cudaStream_t on = stream(id);
   cudaError_t error = cudaSuccess;
+  if (extent.part != Part::full &&
+      (source != nullptr || accessible(kind == cudaMemcpyHostToDevice ? from : to, extent))) {
+    error = copy_triangle(to, from, extent, on);
+    if (error == cudaSuccess) return;
+    forget_error();
+    lose(describe_error(ordinal(), what, error));
+  }
   auto copy = [&](Block piece_to, Block piece_from, Extent piece) {
     const auto width = static_cast<std::size_t>(piece.column_bytes);
     if (contiguous(piece_to, piece_from, piece)) {
@@ -202,7 +225,19 @@ void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from
     }
     return false;
   };
-  if (!copy_in_pieces(copy, to, from, extent)) lose(describe_error(ordinal(), what, error));
+  if (extent.part == Part::full) {
+    if (!copy_in_pieces(copy, to, from, extent)) lose(describe_error(ordinal(), what, error));
+    return;
+  }
+  // A triangle in pageable memory, which kernels cannot address. Not one rectangle: what else is in it may change meanwhile.
+  for (index_t j = 0; j < extent.columns; ++j) {
+    const index_t first = extent.first_byte(j);
+    const Block column_to{to.address + j * to.pitch_bytes + first, to.pitch_bytes};
+    const Block column_from{from.address + j * from.pitch_bytes + first, from.pitch_bytes};
+    if (!copy_in_pieces(copy, column_to, column_from, {extent.last_byte(j) - first, 1})) {
+      lose(describe_error(ordinal(), what, error));
+    }
+  }
 }
 
 void CudaDevice::copy_up(Block device_to, Block host_from, Extent extent) {

@@ -5,6 +5,7 @@
 // Failure: the first submission that CUDA refuses, or a sticky error, loses the device for good. Work submitted to a stream that
 // had to wait for a lost device is dropped, and its events fail, until recover().
 // Pageable host memory is legal everywhere; CUDA then stages it, and the submission may block until the copy is done.
+// Triangles are copied by a kernel, or column by column where they lie in pageable memory.
 #pragma once
 
 #include <sys/types.h>

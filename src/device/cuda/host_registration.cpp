@@ -24,16 +24,26 @@ bool is_pageable(std::uintptr_t address) {
 
 bool register_pages(const PageRange& pages, bool read_only_supported) {
   void* const begin = pointer(pages.begin);
-  // Portable: page-locked for all GPUs, whichever of them asked.
-  if (cudaHostRegister(begin, pages.bytes(), cudaHostRegisterPortable) == cudaSuccess) return true;
+  // Portable: page-locked for all GPUs, whichever of them asked. Mapped: kernels copy triangles.
+  constexpr unsigned flags = cudaHostRegisterPortable | cudaHostRegisterMapped;
+  if (cudaHostRegister(begin, pages.bytes(), flags) == cudaSuccess) return true;
   forget_error();
   // An operand may lie in a read-only mapping, of which a plain registration asks for write access.
   if (!read_only_supported) return false;
-  if (cudaHostRegister(begin, pages.bytes(), cudaHostRegisterPortable | cudaHostRegisterReadOnly) == cudaSuccess) {
-    return true;
-  }
+  if (cudaHostRegister(begin, pages.bytes(), flags | cudaHostRegisterReadOnly) == cudaSuccess) return true;
   forget_error();
   return false;
+}
+
+/// Page-locked, and under the same address for kernels of the current GPU.
+bool is_addressable(std::uintptr_t address) {
+  cudaPointerAttributes attributes{};
+  const cudaError_t error = cudaPointerGetAttributes(&attributes, pointer(address));
+  if (error != cudaSuccess) {
+    forget_error();
+    return false;
+  }
+  return attributes.type == cudaMemoryTypeHost && attributes.devicePointer == pointer(address);
 }
 
 }  // namespace
@@ -82,6 +92,20 @@ void HostRegistry::release(std::span<const std::uintptr_t> keys) noexcept {
     if (cudaHostUnregister(pointer(key)) != cudaSuccess) forget_error();
     entries_.erase(entry);
   }
+}
+
+bool HostRegistry::page_locked(HostRange range) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(range.begin);
+  const auto end = reinterpret_cast<std::uintptr_t>(range.end);
+  if (begin >= end || !is_addressable(begin) || !is_addressable(end - 1)) return false;
+  // Both ends are not enough: between two registrations there may be pages that nobody has locked.
+  {
+    const std::lock_guard lock(mutex_);
+    const auto after = entries_.upper_bound(begin);
+    if (after != entries_.begin() && std::prev(after)->second.end >= end) return true;
+  }
+  const AddressRange known = allocation_around(begin);
+  return known.begin <= begin && end <= known.end;
 }
 
 }  // namespace tessera::device::cuda

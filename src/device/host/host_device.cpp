@@ -61,13 +61,15 @@ std::shared_ptr<HostEvent> host_event(const EventPtr& event) {
 
 void copy_columns(Block to, Block from, Extent extent) {
   if (extent.column_bytes == 0 || extent.columns == 0) return;
-  if (to.pitch_bytes == extent.column_bytes && from.pitch_bytes == extent.column_bytes) {
+  const bool is_contiguous = to.pitch_bytes == extent.column_bytes && from.pitch_bytes == extent.column_bytes;
+  if (is_contiguous && extent.part == Part::full) {
     std::memcpy(to.address, from.address, static_cast<std::size_t>(extent.bytes()));
     return;
   }
   for (index_t j = 0; j < extent.columns; ++j) {
-    std::memcpy(to.address + j * to.pitch_bytes, from.address + j * from.pitch_bytes,
-                static_cast<std::size_t>(extent.column_bytes));
+    const index_t first = extent.first_byte(j);
+    std::memcpy(to.address + j * to.pitch_bytes + first, from.address + j * from.pitch_bytes + first,
+                static_cast<std::size_t>(extent.last_byte(j) - first));
   }
 }
 
@@ -268,6 +270,8 @@ void HostDevice::enqueue(StreamId id, Operation operation) {
 }
 
 void HostDevice::enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* source) {
+  if (extent.part != Part::full && extent.column_bytes != extent.columns * extent.element_bytes)
+    throw InternalError("a triangle of a block that is not square");
   const double rate = kind == StreamKind::peer ? settings_.peer_bytes_per_s : settings_.link_bytes_per_s;
   Operation operation;
   operation.kind = Operation::Kind::copy;

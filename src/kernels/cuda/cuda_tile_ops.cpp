@@ -1,12 +1,13 @@
 #include "kernels/cuda/cuda_tile_ops.hpp"
 
+#include <bit>
 #include <complex>
 #include <limits>
 #include <string>
-#include <type_traits>
 
 #include "core/error.hpp"
 #include "device/cuda/nvtx_range.hpp"
+#include "kernels/cuda/scale.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -28,66 +29,100 @@ cublas_index narrow(index_t value) {
   return static_cast<cublas_index>(value);
 }
 
-/// Sizes of one product as cuBLAS takes them.
-struct Shape {
-  cublasOperation_t op_x, op_y;
-  cublas_index m, n, k, ldx, ldy, ldc;
-};
+/// cuBLAS's functions of one scalar type under one name for all: `Cublas<T>::gemm`. The letters sy or he choose what the
+/// Hermitian routines are: real matrices are Hermitian where they are symmetric, and the signatures agree then.
+template <Scalar T>
+struct Cublas;
 
-cublasStatus_t call(cublasHandle_t handle, const Shape& s, const float* alpha, const float* X, const float* Y,
-                    const float* beta, float* C) {
-  return TESSERA_CUBLAS(cublasSgemm)(handle, s.op_x, s.op_y, s.m, s.n, s.k, alpha, X, s.ldx, Y, s.ldy, beta, C, s.ldc);
-}
-
-cublasStatus_t call(cublasHandle_t handle, const Shape& s, const double* alpha, const double* X, const double* Y,
-                    const double* beta, double* C) {
-  return TESSERA_CUBLAS(cublasDgemm)(handle, s.op_x, s.op_y, s.m, s.n, s.k, alpha, X, s.ldx, Y, s.ldy, beta, C, s.ldc);
-}
-
-/// std::complex<Real> and the types of cuComplex.h both are a real and an imaginary part side by side.
-template <class Cuda, class T>
-auto as(T* pointer) {
-  if constexpr (std::is_const_v<T>) {
-    return reinterpret_cast<const Cuda*>(pointer);
-  } else {
-    return reinterpret_cast<Cuda*>(pointer);
+#define TESSERA_CUBLAS_FUNCTIONS(Type, CudaType, CudaReal, letter, he)     \
+  template <>                                                              \
+  struct Cublas<Type> {                                                    \
+    using Value = CudaType;                                                \
+    using Real = CudaReal;                                                 \
+    static constexpr auto gemm = TESSERA_CUBLAS(cublas##letter##gemm);     \
+    static constexpr auto symm = TESSERA_CUBLAS(cublas##letter##symm);     \
+    static constexpr auto hemm = TESSERA_CUBLAS(cublas##letter##he##mm);   \
+    static constexpr auto syrk = TESSERA_CUBLAS(cublas##letter##syrk);     \
+    static constexpr auto herk = TESSERA_CUBLAS(cublas##letter##he##rk);   \
+    static constexpr auto syr2k = TESSERA_CUBLAS(cublas##letter##syr2k);   \
+    static constexpr auto her2k = TESSERA_CUBLAS(cublas##letter##he##r2k); \
+    static constexpr auto trmm = TESSERA_CUBLAS(cublas##letter##trmm);     \
+    static constexpr auto trsm = TESSERA_CUBLAS(cublas##letter##trsm);     \
   }
-}
 
-using ComplexFloat = std::complex<float>;
-using ComplexDouble = std::complex<double>;
+TESSERA_CUBLAS_FUNCTIONS(float, float, float, S, sy);
+TESSERA_CUBLAS_FUNCTIONS(double, double, double, D, sy);
+TESSERA_CUBLAS_FUNCTIONS(std::complex<float>, cuComplex, float, C, he);
+TESSERA_CUBLAS_FUNCTIONS(std::complex<double>, cuDoubleComplex, double, Z, he);
 
-cublasStatus_t call(cublasHandle_t handle, const Shape& s, const ComplexFloat* alpha, const ComplexFloat* X,
-                    const ComplexFloat* Y, const ComplexFloat* beta, ComplexFloat* C) {
-  return TESSERA_CUBLAS(cublasCgemm)(handle, s.op_x, s.op_y, s.m, s.n, s.k, as<cuComplex>(alpha), as<cuComplex>(X),
-                                     s.ldx, as<cuComplex>(Y), s.ldy, as<cuComplex>(beta), as<cuComplex>(C), s.ldc);
-}
-
-cublasStatus_t call(cublasHandle_t handle, const Shape& s, const ComplexDouble* alpha, const ComplexDouble* X,
-                    const ComplexDouble* Y, const ComplexDouble* beta, ComplexDouble* C) {
-  return TESSERA_CUBLAS(cublasZgemm)(handle, s.op_x, s.op_y, s.m, s.n, s.k, as<cuDoubleComplex>(alpha),
-                                     as<cuDoubleComplex>(X), s.ldx, as<cuDoubleComplex>(Y), s.ldy,
-                                     as<cuDoubleComplex>(beta), as<cuDoubleComplex>(C), s.ldc);
-}
-
+#undef TESSERA_CUBLAS_FUNCTIONS
 #undef TESSERA_CUBLAS
 
-cublasOperation_t operation(Op op) {
-  switch (op) {
-    case Op::no_trans:
-      return CUBLAS_OP_N;
-    case Op::trans:
-      return CUBLAS_OP_T;
-    case Op::conj_trans:
+cublasSideMode_t side_of(Side side) { return side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT; }
+cublasFillMode_t fill_of(Uplo uplo) { return uplo == Uplo::upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER; }
+cublasDiagType_t diag_of(Diag diag) { return diag == Diag::unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT; }
+
+/// For real types the conjugate transpose is the transpose, which not all functions of cuBLAS know.
+cublasOperation_t operation_of(Op op, ScalarType type) {
+  if (op == Op::no_trans) return CUBLAS_OP_N;
+  return op == Op::conj_trans && is_complex(type) ? CUBLAS_OP_C : CUBLAS_OP_T;
+}
+
+template <Scalar T>
+cublasStatus_t submit(cublasHandle_t handle, const Level3& call) {
+  using Functions = Cublas<T>;
+  using Value = typename Functions::Value;
+  using Real = typename Functions::Real;
+  // std::complex<Real> and the types of cuComplex.h both are a real and an imaginary part side by side, but the latter are
+  // aligned to both. cuBLAS reads the scalars before the call returns (pointer mode host).
+  const auto alpha = std::bit_cast<Value>(scalar_cast<T>(call.alpha));
+  const auto beta = std::bit_cast<Value>(scalar_cast<T>(call.beta));
+  const auto real_alpha = static_cast<Real>(call.alpha.real());
+  const auto real_beta = static_cast<Real>(call.beta.real());
+  const auto* const A = static_cast<const Value*>(call.A);
+  const auto* const B = static_cast<const Value*>(call.B);
+  auto* const C = static_cast<Value*>(call.C);
+  const cublas_index m = narrow(call.m), n = narrow(call.n), k = narrow(call.k);
+  const cublas_index lda = narrow(call.lda), ldb = narrow(call.ldb), ldc = narrow(call.ldc);
+  const cublasSideMode_t side = side_of(call.side);
+  const cublasFillMode_t fill = fill_of(call.uplo);
+  const cublasDiagType_t diag = diag_of(call.diag);
+  const cublasOperation_t op_a = operation_of(call.op_a, call.type);
+  const cublasOperation_t op_b = operation_of(call.op_b, call.type);
+  switch (call.routine) {
+    case Routine::gemm:
+      return Functions::gemm(handle, op_a, op_b, m, n, k, &alpha, A, lda, B, ldb, &beta, C, ldc);
+    case Routine::symm:
+      return Functions::symm(handle, side, fill, m, n, &alpha, A, lda, B, ldb, &beta, C, ldc);
+    case Routine::hemm:
+      return Functions::hemm(handle, side, fill, m, n, &alpha, A, lda, B, ldb, &beta, C, ldc);
+    case Routine::syrk:
+      return Functions::syrk(handle, fill, op_a, n, k, &alpha, A, lda, &beta, C, ldc);
+    case Routine::herk:
+      return Functions::herk(handle, fill, op_a, n, k, &real_alpha, A, lda, &real_beta, C, ldc);
+    case Routine::syr2k:
+      return Functions::syr2k(handle, fill, op_a, n, k, &alpha, A, lda, B, ldb, &beta, C, ldc);
+    case Routine::her2k:
+      return Functions::her2k(handle, fill, op_a, n, k, &alpha, A, lda, B, ldb, &real_beta, C, ldc);
+    case Routine::trmm:
+      return Functions::trmm(handle, side, fill, op_a, diag, m, n, &alpha, A, lda, B, ldb, C, ldc);
+    case Routine::trsm:
       break;
   }
-  return CUBLAS_OP_C;
+  return Functions::trsm(handle, side, fill, op_a, diag, m, n, &alpha, A, lda, C, ldc);
+}
+
+/// The BLAS has no complex symmetric update by the conjugate transpose and no Hermitian one by the transpose.
+bool has_legal_transpose(const Level3& call) {
+  if (!call.is_rank_update() || !is_complex(call.type)) return true;
+  return call.op_a != (call.is_hermitian() ? Op::trans : Op::conj_trans);
 }
 
 }  // namespace
 
 CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
   const CurrentContext current(device_.context());
+  check("loading the kernels of the plugin", load_scale());
   try {
     for (int index = 0; index < device::compute_streams; ++index) {
       cublasHandle_t& handle = handles_[static_cast<std::size_t>(index)];
@@ -133,21 +168,29 @@ void CudaTileOps::check(const char* what, cublasStatus_t status) {
   device_.lose(text);
 }
 
-void CudaTileOps::run(int compute_stream, const Level3& product) {
+void CudaTileOps::check(const char* what, cudaError_t error) {
+  if (error == cudaSuccess) return;
+  device::cuda::forget_error();
+  device_.lose(device::cuda::describe_error(device_.ordinal(), what, error));
+}
+
+void CudaTileOps::run(int compute_stream, const Level3& call) {
   if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
-  if (!device_.accepts_work({device::StreamKind::compute, compute_stream})) return;
-  const device::cuda::NvtxRange range("gemm");
+  const char* const name = name_of(call.routine);
+  if (!has_legal_transpose(call)) throw InternalError(std::string(name) + " of this type has no such transpose");
+  const device::StreamId stream{device::StreamKind::compute, compute_stream};
+  if (!device_.accepts_work(stream)) return;
+  const device::cuda::NvtxRange range(name);
   const CurrentContext current(device_.context());
+  if (call.alpha == AnyScalar(0)) {
+    check(name, scale(call, device_.stream(stream)));
+    return;
+  }
+  if (call.is_rank_update() && call.is_hermitian() && is_complex(call.type) && call.beta != AnyScalar(0)) {
+    check(name, make_diagonal_real(call, device_.stream(stream)));
+  }
   const cublasHandle_t handle = handles_[static_cast<std::size_t>(compute_stream)];
-  const Shape shape{operation(product.op_a), operation(product.op_b), narrow(product.m),   narrow(product.n),
-                    narrow(product.k),       narrow(product.lda),     narrow(product.ldb), narrow(product.ldc)};
-  dispatch(product.type, [&]<Scalar T>(T) {
-    const T alpha = scalar_cast<T>(product.alpha);
-    const T beta = scalar_cast<T>(product.beta);
-    // cuBLAS reads alpha and beta before the call returns (pointer mode host).
-    check("gemm", call(handle, shape, &alpha, static_cast<const T*>(product.A),
-                       static_cast<const T*>(product.B), &beta, static_cast<T*>(product.C)));
-  });
+  check(name, dispatch(call.type, [&]<Scalar T>(T) { return submit<T>(handle, call); }));
 }
 
 }  // namespace tessera::kernels::cuda

@@ -1,4 +1,5 @@
-// Tile kernels of a GPU by cuBLAS, one handle (with cuBLAS's own workspace) per compute stream.
+// Tile kernels of a GPU by cuBLAS, one handle (with cuBLAS's own workspace) per compute stream. Calls with alpha == 0, of which
+// cuBLAS does not say that they leave A and B unread in all routines, go to a kernel of our own.
 //
 // The handles are made with the device, on the thread that opens it: their workspaces are then not counted as free memory
 // when the slab is reserved, and workers never make cuBLAS load libraries, which would deadlock with a caller that holds
@@ -25,10 +26,11 @@ class CudaTileOps final : public TileOps {
   CudaTileOps(const CudaTileOps&) = delete;
   CudaTileOps& operator=(const CudaTileOps&) = delete;
 
-  void run(int compute_stream, const Level3& product) override;
+  void run(int compute_stream, const Level3& call) override;
 
  private:
   void check(const char* what, cublasStatus_t status);
+  void check(const char* what, cudaError_t error);
   void destroy_handles() noexcept;
 
   device::cuda::CudaDevice& device_;

@@ -1,5 +1,5 @@
 // Finds, opens and calls the CPU BLAS of the machine. Everything is resolved here, on the thread that calls open();
-// gemm() calls through plain pointers. The number of threads of that BLAS is the program's business and is never
+// run() calls through plain pointers. The number of threads of that BLAS is the program's business and is never
 // changed.
 #include "kernels/host/cpu_blas.hpp"
 
@@ -8,8 +8,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <iterator>
+#include <cstring>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "core/error.hpp"
@@ -26,13 +27,29 @@ using BlasInt = std::int64_t;
 static_assert(std::endian::native == std::endian::little);
 constexpr index_t blas_int_max = std::numeric_limits<std::int32_t>::max();
 
-/// The Fortran interface; character lengths come last, by value, where the callee looks for them at all.
+/// The Fortran interface, by the shape of the calls; character lengths come last, by value, where the callee looks for
+/// them at all. alpha and beta are passed by address, so one signature does for all types: where the interface takes a
+/// real factor with complex matrices (herk; beta of her2k), the address of a complex number is that of its real part.
 using GemmFunction = void (*)(const char* op_a, const char* op_b, const BlasInt* m, const BlasInt* n, const BlasInt* k,
                               const void* alpha, const void* A, const BlasInt* lda, const void* B, const BlasInt* ldb,
-                              const void* beta, void* C, const BlasInt* ldc, std::size_t op_a_length,
-                              std::size_t op_b_length);
-
-constexpr const char* gemm_symbols[] = {"sgemm_", "dgemm_", "cgemm_", "zgemm_"};  // by ScalarType
+                              const void* beta, void* C, const BlasInt* ldc, std::size_t, std::size_t);
+/// symm, hemm
+using SymmFunction = void (*)(const char* side, const char* uplo, const BlasInt* m, const BlasInt* n, const void* alpha,
+                              const void* A, const BlasInt* lda, const void* B, const BlasInt* ldb, const void* beta,
+                              void* C, const BlasInt* ldc, std::size_t, std::size_t);
+/// syrk, herk
+using RankKFunction = void (*)(const char* uplo, const char* op_a, const BlasInt* n, const BlasInt* k,
+                               const void* alpha, const void* A, const BlasInt* lda, const void* beta, void* C,
+                               const BlasInt* ldc, std::size_t, std::size_t);
+/// syr2k, her2k
+using Rank2kFunction = void (*)(const char* uplo, const char* op_a, const BlasInt* n, const BlasInt* k,
+                                const void* alpha, const void* A, const BlasInt* lda, const void* B, const BlasInt* ldb,
+                                const void* beta, void* C, const BlasInt* ldc, std::size_t, std::size_t);
+/// trmm, trsm; the matrix that they overwrite is B in BLAS and C here.
+using TriangularFunction = void (*)(const char* side, const char* uplo, const char* op_a, const char* diag,
+                                    const BlasInt* m, const BlasInt* n, const void* alpha, const void* A,
+                                    const BlasInt* lda, void* C, const BlasInt* ldc, std::size_t, std::size_t,
+                                    std::size_t, std::size_t);
 
 /// Exported by the drop-in library, so that it never takes itself for a CPU BLAS (libblas.so.3 may be a link to it).
 constexpr const char* own_marker = "tessera_blas_marker";
@@ -49,7 +66,19 @@ constexpr int open_flags = RTLD_NOW | RTLD_LOCAL;
 constexpr int open_flags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
 #endif
 
-constexpr char op_letter(Op op) { return "NTC"[static_cast<std::size_t>(op)]; }
+constexpr char letter_of(Op op) { return "NTC"[static_cast<std::size_t>(op)]; }
+constexpr char letter_of(Side side) { return "LR"[static_cast<std::size_t>(side)]; }
+constexpr char letter_of(Uplo uplo) { return "UL"[static_cast<std::size_t>(uplo)]; }
+constexpr char letter_of(Diag diag) { return "NU"[static_cast<std::size_t>(diag)]; }
+
+void copy_block(const void* from, index_t from_ld, void* to, index_t to_ld, index_t rows, index_t cols,
+                ScalarType type) {
+  const auto bytes = static_cast<index_t>(element_bytes(type));
+  for (index_t j = 0; j < cols; ++j) {
+    std::memcpy(static_cast<std::byte*>(to) + j * to_ld * bytes,
+                static_cast<const std::byte*>(from) + j * from_ld * bytes, static_cast<std::size_t>(rows * bytes));
+  }
+}
 
 std::string last_dl_error() {
   const char* message = dlerror();
@@ -74,47 +103,86 @@ class LoadedBlas final : public CpuBlas {
       return nullptr;
     }
     auto blas = std::make_shared<LoadedBlas>();
-    for (std::size_t i = 0; i < std::size(gemm_symbols); ++i) {
-      void* const address = dlsym(handle, gemm_symbols[i]);
-      if (address == nullptr) {
-        why = std::string("it lacks ") + gemm_symbols[i];
-        dlclose(handle);
-        return nullptr;
+    for (int routine = 0; routine < routine_count; ++routine) {
+      for (const ScalarType type : {ScalarType::s, ScalarType::d, ScalarType::c, ScalarType::z}) {
+        const Level3 call{.routine = static_cast<Routine>(routine), .type = type};
+        if (call.is_hermitian() && !is_complex(type)) continue;
+        const std::string symbol = name_of(call) + '_';
+        void* const address = dlsym(handle, symbol.c_str());
+        if (address == nullptr) {
+          why = "it lacks " + symbol;
+          dlclose(handle);
+          return nullptr;
+        }
+        blas->functions_[static_cast<std::size_t>(routine)][static_cast<std::size_t>(type)] = address;
       }
-      blas->functions_[i] = reinterpret_cast<GemmFunction>(address);
     }
-    blas->path_ = file_of(reinterpret_cast<void*>(blas->functions_[static_cast<std::size_t>(ScalarType::d)]));
+    blas->path_ = file_of(blas->address_of({.routine = Routine::gemm, .type = ScalarType::d}));
     return blas;
   }
 
   const std::string& path() const noexcept override { return path_; }
 
-  void run(const Level3& product) const override {
-    if (product.m == 0 || product.n == 0) return;
-    // Where C is only scaled, X and Y must not be read; OpenBLAS's kernels for small matrices read them nevertheless
-    // (seen in 0.3.21: alpha == 0 and a NaN in X gives NaN), so that case is ours.
-    const bool only_scales = product.alpha == AnyScalar(0) || product.k == 0;
-    if (only_scales || std::max({product.lda, product.ldb, product.ldc}) > blas_int_max) {
-      reference_gemm(product);
-      return;
+  void run(const Level3& call) const override {
+    if (call.m == 0 || call.n == 0) return;
+    // Where C is only scaled, A and B must not be read; OpenBLAS's kernels for small matrices read them nevertheless
+    // (seen in 0.3.21: gemm with alpha == 0 and a NaN in A gives NaN), so that case is ours.
+    const bool is_gemm = call.routine == Routine::gemm;
+    const index_t largest_size = std::max({call.m, call.n, call.has_k() ? call.k : 0});
+    if (call.only_scales() || std::max({call.lda, call.ldb, call.ldc}) > blas_int_max ||
+        (!is_gemm && largest_size > blas_int_max)) {
+      reference_level3(call);
+    } else if (is_gemm) {
+      for_each_gemm_piece(call, blas_int_max, [this](const Level3& piece) { run_in_blas(piece); });
+    } else {
+      run_in_blas(call);
     }
-    for_each_gemm_piece(product, blas_int_max, [this](const Level3& piece) { call(piece); });
   }
 
  private:
-  void call(const Level3& p) const {
-    const char op_x = op_letter(p.op_a);
-    const char op_y = op_letter(p.op_b);
-    const BlasInt m = p.m, n = p.n, k = p.k, ldx = p.lda, ldy = p.ldb, ldc = p.ldc;
-    dispatch(p.type, [&]<Scalar T>(T) {
-      const T alpha = scalar_cast<T>(p.alpha);
-      const T beta = scalar_cast<T>(p.beta);
-      functions_[static_cast<std::size_t>(p.type)](&op_x, &op_y, &m, &n, &k, &alpha, p.A, &ldx, p.B, &ldy, &beta, p.C,
-                                                   &ldc, 1, 1);
+  void* address_of(const Level3& call) const {
+    return functions_[static_cast<std::size_t>(call.routine)][static_cast<std::size_t>(call.type)];
+  }
+  template <class Function>
+  Function function_of(const Level3& call) const {
+    return reinterpret_cast<Function>(address_of(call));
+  }
+
+  /// @pre every size fits
+  void run_in_blas(const Level3& c) const {
+    if (c.routine == Routine::trmm && c.B != c.C) copy_block(c.B, c.ldb, c.C, c.ldc, c.m, c.n, c.type);
+    dispatch(c.type, [&]<Scalar T>(T) {
+      const T alpha = scalar_cast<T>(c.alpha);
+      const T beta = scalar_cast<T>(c.beta);
+      run_typed(c, &alpha, &beta);
     });
   }
 
-  GemmFunction functions_[4] = {};
+  void run_typed(const Level3& c, const void* alpha, const void* beta) const {
+    const char op_a = letter_of(c.op_a), op_b = letter_of(c.op_b);
+    const char side = letter_of(c.side), uplo = letter_of(c.uplo), diag = letter_of(c.diag);
+    const BlasInt m = c.m, n = c.n, k = c.k, lda = c.lda, ldb = c.ldb, ldc = c.ldc;
+    switch (c.routine) {
+      case Routine::gemm:
+        return function_of<GemmFunction>(c)(&op_a, &op_b, &m, &n, &k, alpha, c.A, &lda, c.B, &ldb, beta, c.C, &ldc, 1,
+                                            1);
+      case Routine::symm:
+      case Routine::hemm:
+        return function_of<SymmFunction>(c)(&side, &uplo, &m, &n, alpha, c.A, &lda, c.B, &ldb, beta, c.C, &ldc, 1, 1);
+      case Routine::syrk:
+      case Routine::herk:
+        return function_of<RankKFunction>(c)(&uplo, &op_a, &n, &k, alpha, c.A, &lda, beta, c.C, &ldc, 1, 1);
+      case Routine::syr2k:
+      case Routine::her2k:
+        return function_of<Rank2kFunction>(c)(&uplo, &op_a, &n, &k, alpha, c.A, &lda, c.B, &ldb, beta, c.C, &ldc, 1, 1);
+      case Routine::trmm:
+      case Routine::trsm:
+        return function_of<TriangularFunction>(c)(&side, &uplo, &op_a, &diag, &m, &n, alpha, c.A, &lda, c.C, &ldc, 1, 1,
+                                                  1, 1);
+    }
+  }
+
+  void* functions_[routine_count][4] = {};  ///< by Routine and ScalarType; nullptr where there is no such routine
   std::string path_;
 };
 
@@ -138,7 +206,7 @@ std::shared_ptr<const CpuBlas> CpuBlas::open(const std::string& path, void* next
     throw NotAvailable("cannot use the CPU BLAS that was asked for: " + tried);
   }
   if (next_gemm != nullptr) {
-    // The object is already open; all four functions are taken from it, never a mixture. NOLOAD, because a name that
+    // The object is already open; all functions are taken from it, never a mixture. NOLOAD, because a name that
     // does not lead back to it (a program that has BLAS linked in statically) must not load anything.
     const std::string file = file_of(next_gemm);
     if (!file.empty()) {

@@ -19,24 +19,23 @@ class HostTileOps final : public TileOps {
   HostTileOps(device::HostDevice& device, std::shared_ptr<const CpuBlas> blas)
       : device_(device), blas_(std::move(blas)) {}
 
-  void run(int compute_stream, const Level3& product) override {
+  void run(int compute_stream, const Level3& call) override {
     if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
-    const bool plain_x = product.op_a == Op::no_trans;
-    const bool plain_y = product.op_b == Op::no_trans;
-    check(product.A, product.lda, plain_x ? product.m : product.k, plain_x ? product.k : product.m, product.type);
-    check(product.B, product.ldb, plain_y ? product.k : product.n, plain_y ? product.n : product.k, product.type);
-    check(product.C, product.ldc, product.m, product.n, product.type);
+    if (!call.only_scales()) {
+      check(call.A, call.lda, shape_of_a(call), call.type);
+      check(call.B, call.ldb, shape_of_b(call), call.type);
+    }
+    check(call.C, call.ldc, {call.m, call.n}, call.type);
 
     const HostDeviceSettings& settings = device_.settings();
-    const double seconds =
-        settings.flops_per_s > 0 ? flops_of(product) / settings.flops_per_s : 0;
+    const double seconds = settings.flops_per_s > 0 ? flops_of(call) / settings.flops_per_s : 0;
     std::function<void()> work;
     if (settings.compute) {
-      work = [blas = blas_, product] {
+      work = [blas = blas_, call] {
         if (blas) {
-          blas->run(product);
+          blas->run(call);
         } else {
-          reference_gemm(product);
+          reference_level3(call);
         }
       };
     }
@@ -45,10 +44,10 @@ class HostTileOps final : public TileOps {
 
  private:
   /// A tile that is not on the device is an error of the caller that a GPU would punish, too.
-  void check(const void* address, index_t ld, index_t rows, index_t cols, ScalarType type) const {
+  void check(const void* address, index_t ld, StoredShape shape, ScalarType type) const {
     const auto bytes = static_cast<index_t>(element_bytes(type));
     const device::Block block{static_cast<std::byte*>(const_cast<void*>(address)), ld * bytes};
-    if (!device_.holds(block, {rows * bytes, cols}))
+    if (!device_.holds(block, {shape.rows * bytes, shape.cols}))
       throw InternalError("a tile is not in the memory of " + device_.info().name);
   }
 

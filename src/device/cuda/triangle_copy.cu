@@ -1,0 +1,111 @@
+// The kernel moves a column per warp. Few, large blocks: what bounds the rate is the number of bytes that are under way on
+// the link, 512 KiB here, and every multiprocessor beyond that would be taken from the matrix kernels.
+#include "device/cuda/triangle_copy.hpp"
+
+#include <cuda_runtime.h>
+
+#include "device/cuda/triangle_runs.hpp"
+
+namespace tessera::device::cuda {
+namespace {
+
+constexpr int blocks = 16;
+constexpr int warp = 32;
+constexpr int threads_per_block = 512;
+constexpr int in_flight = 4;  ///< loads of a thread before its first store
+
+struct Triangle {
+  std::byte* to;
+  const std::byte* from;
+  index_t to_pitch, from_pitch;
+  index_t column_bytes, columns, element_bytes;
+  bool lower;
+};
+
+/// A warp's part of a run: loads go ahead of stores, as the compiler must not move a load over a store by itself.
+template <class Unit>
+__device__ void copy_units(std::byte* to, const std::byte* from, index_t bytes, int lane) {
+  auto* const target = reinterpret_cast<Unit*>(to);
+  const auto* const source = reinterpret_cast<const Unit*>(from);
+  const index_t count = bytes / static_cast<index_t>(sizeof(Unit));
+  for (index_t begin = lane; begin < count; begin += in_flight * warp) {
+    Unit loaded[in_flight];
+#pragma unroll
+    for (int i = 0; i < in_flight; ++i) {
+      if (begin + i * warp < count) loaded[i] = __ldcs(source + begin + i * warp);
+    }
+#pragma unroll
+    for (int i = 0; i < in_flight; ++i) {
+      if (begin + i * warp < count) __stcs(target + begin + i * warp, loaded[i]);
+    }
+  }
+}
+
+/// Unit: what every address is a multiple of.
+template <class Unit>
+__global__ void __launch_bounds__(threads_per_block) copy_columns(Triangle triangle) {
+  const int lane = static_cast<int>(threadIdx.x) % warp;
+  const int warps_per_block = threads_per_block / warp;
+  // Neighbouring columns, which are about equally long, go to different blocks.
+  const index_t first = static_cast<index_t>(blockIdx.x) + static_cast<index_t>(threadIdx.x) / warp * blocks;
+  for (index_t j = first; j < triangle.columns; j += blocks * warps_per_block) {
+    const ColumnRun run = triangle_column(triangle.lower, triangle.column_bytes, triangle.element_bytes, j);
+    if (run.first >= run.last) continue;
+    std::byte* const to = triangle.to + j * triangle.to_pitch + run.first;
+    const std::byte* const from = triangle.from + j * triangle.from_pitch + run.first;
+    const index_t bytes = run.last - run.first;
+    const WideRun wide = wide_run(reinterpret_cast<std::uintptr_t>(to), reinterpret_cast<std::uintptr_t>(from), bytes);
+    if (wide.head == bytes) {
+      copy_units<Unit>(to, from, bytes, lane);
+      continue;
+    }
+    // One half of the warp takes the head, the other the tail: either is less than 16 units. Stored last, so that their
+    // way is the body's way, too.
+    constexpr auto unit = static_cast<index_t>(sizeof(Unit));
+    const bool at_head = lane < warp / 2;
+    const index_t edge = at_head ? lane * unit : wide.head + wide.body + (lane - warp / 2) * unit;
+    const bool has_edge = edge < (at_head ? wide.head : bytes);
+    Unit loaded{};
+    if (has_edge) loaded = __ldcs(reinterpret_cast<const Unit*>(from + edge));
+    copy_units<uint4>(to + wide.head, from + wide.head, wide.body, lane);
+    if (has_edge) __stcs(reinterpret_cast<Unit*>(to + edge), loaded);
+  }
+}
+
+using Kernel = void (*)(Triangle);
+
+Kernel kernel_for(int unit) {
+  switch (unit) {
+    case 8:
+      return copy_columns<unsigned long long>;
+    case 4:
+      return copy_columns<unsigned int>;
+    default:
+      return copy_columns<unsigned char>;
+  }
+}
+
+}  // namespace
+
+cudaError_t copy_triangle(Block to, Block from, Extent extent, cudaStream_t stream) {
+  if (extent.columns <= 0 || extent.column_bytes <= 0) return cudaSuccess;
+  Triangle triangle{to.address,          from.address,   to.pitch_bytes,       from.pitch_bytes,
+                    extent.column_bytes, extent.columns, extent.element_bytes, extent.part == Part::lower};
+  const int unit = narrow_bytes(
+      reinterpret_cast<std::uintptr_t>(to.address) | reinterpret_cast<std::uintptr_t>(from.address) |
+      static_cast<std::uintptr_t>(to.pitch_bytes | from.pitch_bytes | extent.column_bytes | extent.element_bytes));
+  void* arguments[] = {&triangle};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_for(unit)), dim3(blocks), dim3(threads_per_block),
+                          arguments, 0, stream);
+}
+
+cudaError_t load_triangle_copy() {
+  for (const int unit : {1, 4, 8}) {
+    cudaFuncAttributes attributes{};
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel_for(unit)));
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace tessera::device::cuda

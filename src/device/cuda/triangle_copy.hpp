@@ -1,0 +1,18 @@
+// Copies the triangle of a block by a kernel, since copy engines only know rectangles. Called by CudaDevice.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "device/device.hpp"
+
+namespace tessera::device::cuda {
+
+/// Submits the copy of a triangle to the stream; touches nothing outside it. Page-locked host memory is read and written in
+/// place, at the rate of the link.
+/// @pre extent.part is a triangle; both blocks are accessible to the stream's GPU, which is current
+cudaError_t copy_triangle(Block to, Block from, Extent extent, cudaStream_t stream);
+
+/// Loads the kernels for the current GPU now, so that no worker waits for it, and tells if there are none for it.
+cudaError_t load_triangle_copy();
+
+}  // namespace tessera::device::cuda

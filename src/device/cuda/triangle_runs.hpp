@@ -1,0 +1,47 @@
+// How one column of a triangle is cut for wide memory accesses. Pure arithmetic, compiled for the GPU and for tests.
+#pragma once
+
+#include "core/scalar.hpp"
+
+#if defined(__CUDACC__)
+#define TESSERA_HOST_DEVICE __host__ __device__
+#else
+#define TESSERA_HOST_DEVICE
+#endif
+
+namespace tessera::device::cuda {
+
+inline constexpr index_t wide_bytes = 16;
+
+/// Bytes [first, last) of column j that belong to the triangle; empty where first >= last.
+struct ColumnRun {
+  index_t first = 0;
+  index_t last = 0;
+};
+TESSERA_HOST_DEVICE constexpr ColumnRun triangle_column(bool lower, index_t column_bytes, index_t element_bytes,
+                                                        index_t j) {
+  if (lower) return {j * element_bytes, column_bytes};
+  const index_t end = (j + 1) * element_bytes;
+  return {0, end < column_bytes ? end : column_bytes};
+}
+
+/// A run of `bytes` as head + body + tail: the body's both ends are aligned to wide accesses on either side, head and tail are
+/// shorter than one each. Where the two sides are aligned differently there is no body, and the head is the whole run.
+struct WideRun {
+  index_t head = 0;
+  index_t body = 0;
+};
+TESSERA_HOST_DEVICE constexpr WideRun wide_run(std::uintptr_t to, std::uintptr_t from, index_t bytes) {
+  if (((to ^ from) & (wide_bytes - 1)) != 0) return {bytes, 0};
+  const auto up_to_aligned = static_cast<index_t>((0 - to) & (wide_bytes - 1));
+  const index_t head = up_to_aligned < bytes ? up_to_aligned : bytes;
+  return {head, (bytes - head) / wide_bytes * wide_bytes};
+}
+
+/// The largest access of 8, 4 or 1 bytes that every address of a triangle can take. `bits`: all addresses, pitches and
+/// the element size, or-ed.
+constexpr int narrow_bytes(std::uintptr_t bits) { return bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 1; }
+
+}  // namespace tessera::device::cuda
+
+#undef TESSERA_HOST_DEVICE

@@ -1,0 +1,150 @@
+// One thread per element of a column, one block row per column in a grid-stride loop. Rare, so not tuned.
+#include "kernels/cuda/scale.hpp"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+namespace tessera::kernels::cuda {
+namespace {
+
+constexpr int threads_per_block = 256;
+
+/// A number as the kernel sees it; a real one has no imaginary part.
+template <class R, bool complex>
+struct Number;
+template <class R>
+struct Number<R, false> {
+  R re;
+  __device__ Number times(Number b) const { return {re * b.re}; }
+  __device__ void make_real() {}
+};
+template <class R>
+struct alignas(2 * sizeof(R)) Number<R, true> {
+  R re, im;
+  __device__ Number times(Number b) const { return {re * b.re - im * b.im, re * b.im + im * b.re}; }
+  __device__ void make_real() { im = 0; }
+};
+
+template <class T>
+struct Matrix {
+  T* elements;
+  index_t ld, m, n;
+  Part part;
+  bool real_diagonal;
+};
+
+template <class T>
+__global__ void __launch_bounds__(threads_per_block) scale_elements(Matrix<T> matrix, T factor, bool to_zero) {
+  const index_t step = static_cast<index_t>(gridDim.x) * threads_per_block;
+  for (index_t j = blockIdx.y; j < matrix.n; j += gridDim.y) {
+    const index_t begin = matrix.part == Part::lower ? j : 0;
+    const index_t end = matrix.part == Part::upper ? min(j + 1, matrix.m) : matrix.m;
+    for (index_t i = begin + static_cast<index_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < end; i += step) {
+      T& element = matrix.elements[i + j * matrix.ld];
+      if (to_zero) {
+        element = T{};
+        continue;
+      }
+      T value = element;
+      // An imaginary part that counts as zero must not spoil the real one, were it a NaN.
+      if (matrix.real_diagonal && i == j) value.make_real();
+      value = value.times(factor);
+      if (matrix.real_diagonal && i == j) value.make_real();
+      element = value;
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads_per_block) clear_imaginary_diagonal(T* elements, index_t ld, index_t n) {
+  const index_t step = static_cast<index_t>(gridDim.x) * threads_per_block;
+  for (index_t i = static_cast<index_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < n; i += step) {
+    elements[i + i * ld].make_real();
+  }
+}
+
+template <Scalar T>
+struct NumberFor;
+template <>
+struct NumberFor<float> {
+  using type = Number<float, false>;
+};
+template <>
+struct NumberFor<double> {
+  using type = Number<double, false>;
+};
+template <>
+struct NumberFor<std::complex<float>> {
+  using type = Number<float, true>;
+};
+template <>
+struct NumberFor<std::complex<double>> {
+  using type = Number<double, true>;
+};
+
+template <Scalar T>
+const void* kernel_for() {
+  return reinterpret_cast<const void*>(scale_elements<typename NumberFor<T>::type>);
+}
+
+unsigned blocks_for(index_t elements) {
+  return static_cast<unsigned>(std::clamp<index_t>((elements + threads_per_block - 1) / threads_per_block, 1, 64));
+}
+
+template <Scalar T>
+const void* diagonal_kernel_for() {
+  return reinterpret_cast<const void*>(clear_imaginary_diagonal<typename NumberFor<T>::type>);
+}
+
+template <Scalar T>
+cudaError_t launch(const Level3& call, cudaStream_t stream) {
+  using Value = typename NumberFor<T>::type;
+  const T beta = scalar_cast<T>(call.beta);
+  Matrix<Value> matrix{static_cast<Value*>(call.C), call.ldc, call.m, call.n, Part::full, false};
+  if (call.is_rank_update()) {
+    matrix.m = call.n;
+    matrix.part = call.uplo == Uplo::lower ? Part::lower : Part::upper;
+    matrix.real_diagonal = call.is_hermitian();
+  }
+  static_assert(sizeof(Value) == sizeof(T));
+  Value factor;
+  __builtin_memcpy(&factor, &beta, sizeof factor);
+  bool to_zero = call.is_triangular() || beta == T(0);
+  void* arguments[] = {&matrix, &factor, &to_zero};
+  const dim3 grid(blocks_for(call.m), static_cast<unsigned>(std::clamp<index_t>(call.n, 1, 1024)));
+  return cudaLaunchKernel(kernel_for<T>(), grid, dim3(threads_per_block), arguments, 0, stream);
+}
+
+}  // namespace
+
+cudaError_t scale(const Level3& call, cudaStream_t stream) {
+  if (call.m <= 0 || call.n <= 0) return cudaSuccess;
+  if (!call.is_triangular() && call.beta == AnyScalar(1)) return cudaSuccess;
+  return dispatch(call.type, [&]<Scalar T>(T) { return launch<T>(call, stream); });
+}
+
+cudaError_t make_diagonal_real(const Level3& call, cudaStream_t stream) {
+  return dispatch(call.type, [&]<Scalar T>(T) {
+    auto* elements = static_cast<typename NumberFor<T>::type*>(call.C);
+    index_t ld = call.ldc;
+    index_t n = call.n;
+    void* arguments[] = {&elements, &ld, &n};
+    return cudaLaunchKernel(diagonal_kernel_for<T>(), dim3(blocks_for(n)), dim3(threads_per_block), arguments, 0,
+                            stream);
+  });
+}
+
+cudaError_t load_scale() {
+  for (const ScalarType type : {ScalarType::s, ScalarType::d, ScalarType::c, ScalarType::z}) {
+    const cudaError_t error = dispatch(type, []<Scalar T>(T) {
+      cudaFuncAttributes attributes{};
+      const cudaError_t loaded = cudaFuncGetAttributes(&attributes, kernel_for<T>());
+      return loaded != cudaSuccess ? loaded : cudaFuncGetAttributes(&attributes, diagonal_kernel_for<T>());
+    });
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace tessera::kernels::cuda

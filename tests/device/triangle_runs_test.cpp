@@ -1,0 +1,79 @@
+// How triangles are cut for the GPU's copy kernel: every byte of the triangle once, none outside, wide accesses aligned.
+#include "device/cuda/triangle_runs.hpp"
+
+#include <gtest/gtest.h>
+
+#include "device/device.hpp"
+
+namespace tessera {
+namespace {
+
+using device::cuda::ColumnRun;
+using device::cuda::narrow_bytes;
+using device::cuda::triangle_column;
+using device::cuda::wide_bytes;
+using device::cuda::wide_run;
+using device::cuda::WideRun;
+
+TEST(TriangleRuns, ColumnsAreThoseOfTheExtent) {
+  for (const index_t element_bytes : {1, 4, 8, 16}) {
+    for (const index_t order : {1, 2, 7, 33}) {
+      for (const Part part : {Part::lower, Part::upper}) {
+        const device::Extent extent{order * element_bytes, order, part, element_bytes};
+        index_t bytes = 0;
+        for (index_t j = 0; j < order; ++j) {
+          const ColumnRun run = triangle_column(part == Part::lower, extent.column_bytes, element_bytes, j);
+          EXPECT_EQ(run.first, extent.first_byte(j));
+          EXPECT_EQ(run.last, extent.last_byte(j));
+          bytes += run.last - run.first;
+        }
+        EXPECT_EQ(bytes, extent.bytes());
+      }
+    }
+  }
+}
+
+TEST(TriangleRuns, ColumnsBeyondTheBlockAreEmpty) {
+  // A block with more columns than rows has nothing of its lower triangle there, and all rows of its upper one.
+  const ColumnRun lower = triangle_column(true, 16, 8, 3);
+  EXPECT_GE(lower.first, lower.last);
+  EXPECT_EQ(triangle_column(false, 16, 8, 3).last, 16);
+}
+
+TEST(TriangleRuns, WideRunsCoverEverythingAndAreAligned) {
+  for (std::uintptr_t to = 256; to < 256 + 32; ++to) {
+    for (std::uintptr_t from = 512; from < 512 + 32; ++from) {
+      for (index_t bytes = 1; bytes < 70; ++bytes) {
+        SCOPED_TRACE(::testing::Message() << to << " <- " << from << ", " << bytes);
+        const WideRun run = wide_run(to, from, bytes);
+        const index_t tail = bytes - run.head - run.body;
+        ASSERT_GE(run.head, 0);
+        ASSERT_GE(run.body, 0);
+        ASSERT_GE(tail, 0);
+        ASSERT_EQ(run.body % wide_bytes, 0);
+        if (to % wide_bytes != from % wide_bytes) {
+          ASSERT_EQ(run.head, bytes);
+          continue;
+        }
+        ASSERT_LT(run.head, wide_bytes);
+        ASSERT_LT(tail, wide_bytes);
+        if (run.head < bytes) {
+          ASSERT_EQ((to + static_cast<std::uintptr_t>(run.head)) % wide_bytes, 0u);
+          ASSERT_EQ((from + static_cast<std::uintptr_t>(run.head)) % wide_bytes, 0u);
+        }
+      }
+    }
+  }
+}
+
+TEST(TriangleRuns, NarrowAccessesFitEveryAddress) {
+  EXPECT_EQ(narrow_bytes(0), 8);
+  EXPECT_EQ(narrow_bytes(4096 | 8), 8);
+  EXPECT_EQ(narrow_bytes(4096 | 16), 8);
+  EXPECT_EQ(narrow_bytes(4096 | 8 | 4), 4);
+  EXPECT_EQ(narrow_bytes(4096 | 8 | 2), 1);
+  EXPECT_EQ(narrow_bytes(4096 | 13), 1);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,325 @@
+// Tile kernels of all nine routines on every kind of device: host devices with the CPU BLAS, host devices with the
+// reference, CUDA GPUs. All types, variants and factors. What must not be read (the opposite triangle, a unit diagonal,
+// C where beta == 0, the padding) holds NaN, and what must not be written is compared byte for byte.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <limits>
+#include <tuple>
+#include <vector>
+
+#include "core/level3.hpp"
+#include "tests/device/backends.hpp"
+#include "tests/level3_problem.hpp"
+
+namespace tessera {
+namespace {
+
+using device::Device;
+using device::EventPtr;
+using device::EventStatus;
+using device::StreamId;
+using device::StreamKind;
+using test::BackendParam;
+using test::Level3Case;
+using test::Level3Fixture;
+using test::wait_for;
+
+constexpr index_t slab_bytes = index_t{24} << 20;
+
+/// Runs problems in a device's memory, and brings the result and the inputs back to where they came from.
+class DeviceRunner {
+ public:
+  DeviceRunner(Device& device, kernels::TileOps& ops)
+      : device_(device), ops_(ops), slab_(device.reserve(static_cast<std::size_t>(slab_bytes))) {}
+
+  /// The operands lie one after the other from `offset` on. The fixture may be looked at when the event has completed.
+  template <Scalar T>
+  EventPtr submit(Level3Fixture<T>& fixture, int compute_stream, index_t& offset) {
+    Level3 call = fixture.problem();
+    const bool in_place = call.B == call.C;
+    std::byte* const A = put(fixture.A(), offset);
+    std::byte* const B = put(fixture.B(), offset);
+    std::byte* const C = put(fixture.C(), offset);
+    call.A = A;
+    if (call.B != nullptr) call.B = in_place ? C : B;
+    call.C = C;
+    const StreamId compute{StreamKind::compute, compute_stream};
+    device_.wait(compute, device_.record({StreamKind::up, 0}));
+    ops_.run(compute_stream, call);
+    device_.wait({StreamKind::down, 0}, device_.record(compute));
+    get(fixture.A(), A);
+    get(fixture.B(), B);
+    get(fixture.C(), C);
+    return device_.record({StreamKind::down, 0});
+  }
+
+  template <Scalar T>
+  void run_and_check(const Level3Case& c, unsigned seed = 1) {
+    Level3Fixture<T> fixture(c, seed);
+    index_t offset = 0;
+    ASSERT_EQ(wait_for(submit(fixture, 0, offset)), EventStatus::complete);
+    ASSERT_TRUE(fixture.check());
+  }
+
+ private:
+  template <class T>
+  std::byte* put(std::vector<T>& values, index_t& offset) {
+    const auto bytes = static_cast<index_t>(values.size() * sizeof(T));
+    std::byte* const address = slab_ + offset;
+    offset = (offset + bytes + 255) / 256 * 256;
+    EXPECT_LE(offset, slab_bytes);
+    device_.copy_up({address, bytes}, {reinterpret_cast<std::byte*>(values.data()), bytes}, {bytes, 1});
+    return address;
+  }
+  template <class T>
+  void get(std::vector<T>& values, std::byte* address) {
+    const auto bytes = static_cast<index_t>(values.size() * sizeof(T));
+    device_.copy_down({reinterpret_cast<std::byte*>(values.data()), bytes}, {address, bytes}, {bytes, 1});
+  }
+
+  Device& device_;
+  kernels::TileOps& ops_;
+  std::byte* slab_;
+};
+
+class TileConformance : public ::testing::TestWithParam<std::tuple<BackendParam, Routine>> {
+ protected:
+  Routine routine() const { return std::get<Routine>(GetParam()); }
+
+  /// Every variant and type, with the given factors; trmm with B apart from C, too.
+  template <class Factors>
+  void run_all(DeviceRunner& runner, const Level3Case& shape, const Factors& factors) {
+    for (const ScalarType type : test::types_of(routine())) {
+      dispatch(type, [&]<Scalar T>(T) {
+        for (const auto& [alpha, beta] : factors(type)) {
+          Level3Case base = shape;
+          base.routine = routine();
+          base.alpha = alpha;
+          base.beta = beta;
+          for (const bool apart : {false, true}) {
+            if (apart && routine() != Routine::trmm) continue;
+            base.apart = apart;
+            test::for_each_variant(type, base, [&](const Level3Case& c) {
+              if (!HasFatalFailure()) runner.run_and_check<T>(c);
+            });
+          }
+        }
+      });
+    }
+  }
+
+  bool has_beta() const { return !Level3{.routine = routine()}.is_triangular(); }
+};
+
+using FactorPairs = std::vector<std::pair<AnyScalar, AnyScalar>>;
+
+TEST_P(TileConformance, AllFactorsOnSmallTiles) {
+  TESSERA_OPEN_DEVICES(opened, std::get<BackendParam>(GetParam()));
+  DeviceRunner runner(opened.device(0), opened.ops(0));
+  const auto all_factors = [this](ScalarType type) {
+    FactorPairs pairs;
+    for (const AnyScalar alpha : test::factors(type)) {
+      for (const AnyScalar beta : test::factors(type)) {
+        if (has_beta() || beta == AnyScalar(0)) pairs.emplace_back(alpha, beta);
+      }
+    }
+    return pairs;
+  };
+  run_all(runner, {.m = 1, .n = 5, .k = 5, .padding = 0}, all_factors);
+  run_all(runner, {.m = 5, .n = 1, .k = 67, .padding = 2}, all_factors);
+  run_all(runner, {.m = 16, .n = 8, .k = 1, .padding = 0}, all_factors);
+}
+
+TEST_P(TileConformance, AllVariantsOnLargerTiles) {
+  TESSERA_OPEN_DEVICES(opened, std::get<BackendParam>(GetParam()));
+  DeviceRunner runner(opened.device(0), opened.ops(0));
+  const auto some_factors = [this](ScalarType type) {
+    const AnyScalar other = test::factors(type).back();
+    return has_beta() ? FactorPairs{{1, 1}, {other, 0}, {other, other}} : FactorPairs{{1, 0}, {other, 0}};
+  };
+  run_all(runner, {.m = 64, .n = 67, .k = 5, .padding = 3}, some_factors);
+  run_all(runner, {.m = 67, .n = 64, .k = 67, .padding = 0}, some_factors);
+}
+
+std::string name_of_instance(const ::testing::TestParamInfo<TileConformance::ParamType>& info) {
+  return std::get<BackendParam>(info.param).name() + "_" + name_of(std::get<Routine>(info.param));
+}
+constexpr BackendParam with_reference{BackendParam::Kind::host, 1, false};
+
+INSTANTIATE_TEST_SUITE_P(Host, TileConformance,
+                         ::testing::Combine(::testing::Values(test::host_param(1), with_reference),
+                                            ::testing::ValuesIn(test::all_routines)),
+                         name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cuda, TileConformance,
+                         ::testing::Combine(::testing::Values(test::cuda_param(1)),
+                                            ::testing::ValuesIn(test::all_routines)),
+                         name_of_instance);
+
+class TileStreams : public ::testing::TestWithParam<BackendParam> {};
+
+TEST_P(TileStreams, FourStreamsOnEveryDeviceAtOnce) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  struct Job {
+    Level3Fixture<double> fixture;
+    EventPtr done;
+  };
+  constexpr Routine real_routines[] = {Routine::gemm,  Routine::symm, Routine::syrk,
+                                       Routine::syr2k, Routine::trmm, Routine::trsm};
+  constexpr index_t per_device = 28;
+  std::deque<DeviceRunner> runners;
+  std::deque<Job> jobs;
+  for (std::size_t d = 0; d < opened.size(); ++d) {
+    runners.emplace_back(opened.device(d), opened.ops(d));
+    index_t offset = 0;
+    for (index_t i = 0; i < per_device; ++i) {
+      const Level3Case c{.routine = real_routines[jobs.size() % std::size(real_routines)],
+                         .op_b = Op::trans,
+                         .m = 40 + i,
+                         .n = 30 + i,
+                         .k = 50,
+                         .alpha = 2,
+                         .beta = 0.5};
+      jobs.push_back({Level3Fixture<double>(c, static_cast<unsigned>(jobs.size())), nullptr});
+      jobs.back().done =
+          runners.back().submit(jobs.back().fixture, static_cast<int>(i) % device::compute_streams, offset);
+    }
+  }
+  for (const Job& job : jobs) {
+    ASSERT_EQ(wait_for(job.done), EventStatus::complete);
+    EXPECT_TRUE(job.fixture.check());
+  }
+}
+
+TEST_P(TileStreams, StepsOfOneStreamAccumulate) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
+  // C = sum of X_l * Y_l over eight steps that follow each other on a stream, as a task does it: small integers, so
+  // exact.
+  constexpr index_t n = 24;
+  constexpr index_t steps = 8;
+  constexpr index_t bytes = n * n * static_cast<index_t>(sizeof(double));
+  std::vector<double> factors_of_steps;
+  std::vector<double> C(n * n, std::numeric_limits<double>::quiet_NaN());
+  std::vector<double> expected(n * n, 0.0);
+  for (index_t l = 0; l < 2 * steps; ++l) {
+    for (index_t e = 0; e < n * n; ++e) factors_of_steps.push_back(static_cast<double>((e * 7 + l * 5) % 11 - 5));
+  }
+  device.copy_up({slab, bytes}, {reinterpret_cast<std::byte*>(C.data()), bytes}, {bytes, 1});
+  device.copy_up({slab + bytes, bytes}, {reinterpret_cast<std::byte*>(factors_of_steps.data()), bytes},
+                 {bytes, 2 * steps});
+  device.wait({StreamKind::compute, 2}, device.record({StreamKind::up, 0}));
+  for (index_t l = 0; l < steps; ++l) {
+    Level3 p;
+    p.m = p.n = p.k = p.lda = p.ldb = p.ldc = n;
+    p.A = slab + (1 + 2 * l) * bytes;
+    p.B = slab + (2 + 2 * l) * bytes;
+    p.C = slab;
+    p.beta = l == 0 ? 0 : 1;
+    opened.ops(0).run(2, p);
+    const double* const x = factors_of_steps.data() + 2 * l * n * n;
+    kernels::reference_gemm<double>(Op::no_trans, Op::no_trans, n, n, n, 1, x, n, x + n * n, n, 1, expected.data(), n);
+  }
+  device.wait({StreamKind::down, 0}, device.record({StreamKind::compute, 2}));
+  device.copy_down({reinterpret_cast<std::byte*>(C.data()), bytes}, {slab, bytes}, {bytes, 1});
+  ASSERT_EQ(test::finish(device, {StreamKind::down, 0}), EventStatus::complete);
+  EXPECT_TRUE(C == expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, TileStreams,
+                         ::testing::Values(test::host_param(1), test::host_param(3),
+                                           BackendParam{BackendParam::Kind::host, 2, false}),
+                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Cuda, TileStreams, ::testing::Values(test::cuda_param(1)),
+                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(MultiGpu, TileStreams, ::testing::Values(test::cuda_param(2)),
+                         [](const auto& info) { return info.param.name(); });
+
+TEST(HostTileOps, TilesOutsideTheDeviceAreRefused) {
+  test::OpenedDevices opened = test::open_host_devices(1);
+  std::byte* const slab = opened.device(0).reserve(3 * 64 * 8);
+  Level3 p;
+  p.m = p.n = p.k = p.lda = p.ldb = p.ldc = 8;
+  p.A = slab;
+  p.B = slab + 64 * 8;
+  p.C = slab + 2 * 64 * 8;
+  EXPECT_NO_THROW(opened.ops(0).run(0, p));
+  EXPECT_THROW(opened.ops(0).run(device::compute_streams, p), InternalError);
+  EXPECT_THROW(opened.ops(0).run(-1, p), InternalError);
+  p.ldc = 9;
+  EXPECT_THROW(opened.ops(0).run(0, p), InternalError);
+  p.ldc = 8;
+  double on_the_host[64] = {};
+  p.B = reinterpret_cast<const std::byte*>(on_the_host);
+  EXPECT_THROW(opened.ops(0).run(0, p), InternalError);
+}
+
+TEST(HostTileOps, OnlyOperandsThatAreUsedMustBeOnTheDevice) {
+  test::OpenedDevices opened = test::open_host_devices(1);
+  constexpr index_t n = 8;
+  std::byte* const slab = opened.device(0).reserve(2 * n * n * 8);
+  double on_the_host[n * n] = {};
+  std::fill(std::begin(on_the_host), std::end(on_the_host), 1.0);
+  for (const Routine routine : test::all_routines) {
+    const ScalarType type = test::types_of(routine)[0];
+    Level3 p{.routine = routine,
+             .type = type,
+             .m = n,
+             .n = n,
+             .k = n,
+             .alpha = 1,
+             .A = slab,
+             .lda = n,
+             .B = slab,
+             .ldb = n,
+             .C = slab + n * n * 8,
+             .ldc = n};
+    const bool has_b = shape_of_b(p).rows > 0;
+    if (has_b) {
+      EXPECT_NO_THROW(opened.ops(0).run(0, p)) << name_of(p);
+      p.B = on_the_host;
+      EXPECT_THROW(opened.ops(0).run(0, p), InternalError) << name_of(p);
+    } else {
+      p.B = nullptr;
+      EXPECT_NO_THROW(opened.ops(0).run(0, p)) << name_of(p);
+    }
+    p.B = slab;
+    p.A = on_the_host;
+    EXPECT_THROW(opened.ops(0).run(0, p), InternalError) << name_of(p);
+    // Without a product neither is read, and need not exist.
+    p.alpha = 0;
+    p.A = p.B = nullptr;
+    EXPECT_NO_THROW(opened.ops(0).run(0, p)) << name_of(p);
+    p.C = on_the_host;
+    EXPECT_THROW(opened.ops(0).run(0, p), InternalError) << name_of(p);
+  }
+  EXPECT_TRUE(opened.device(0).recover());
+}
+
+TEST(HostTileOps, WithoutComputeKernelsTakeTimeAndWriteNothing) {
+  HostDeviceSettings settings;
+  settings.compute = false;
+  settings.flops_per_s = 1e6;
+  test::OpenedDevices opened = test::open_host_devices(1, {settings});
+  Device& device = opened.device(0);
+  std::byte* const slab = device.reserve(64 * 8);
+  Level3 p;
+  p.m = p.n = p.k = p.lda = p.ldb = p.ldc = 8;
+  p.A = p.B = p.C = slab;
+  std::vector<double> values(64, 3.0);
+  device.copy_up({slab, 512}, {reinterpret_cast<std::byte*>(values.data()), 512}, {512, 1});
+  const EventPtr uploaded = device.record({StreamKind::up, 0});
+  device.wait({StreamKind::compute, 0}, uploaded);
+  opened.ops(0).run(0, p);
+  const EventPtr computed = device.record({StreamKind::compute, 0});
+  device.wait({StreamKind::down, 0}, computed);
+  std::vector<double> after(64);
+  device.copy_down({reinterpret_cast<std::byte*>(after.data()), 512}, {slab, 512}, {512, 1});
+  ASSERT_EQ(test::finish(device, {StreamKind::down, 0}), EventStatus::complete);
+  EXPECT_TRUE(after == values);
+  EXPECT_GE(computed->completed_at(), uploaded->completed_at() + flops_of({.m = 8, .n = 8, .k = 8}) / 1e6 - 1e-9);
+}
+
+}  // namespace
+}  // namespace tessera
