@@ -7,13 +7,15 @@
 
 namespace tessera::cache {
 
-using device::Operation;
 using device::StreamId;
 using device::StreamKind;
 
-TileCache::TileCache(std::vector<CacheDevice> devices) : directory_(static_cast<int>(devices.size())) {
+TileCache::TileCache(const std::vector<CacheDevice>& devices) : directory_(static_cast<int>(devices.size())) {
   devices_.reserve(devices.size());
   for (const CacheDevice& place : devices) {
+    for (const CacheDevice& peer : devices) {
+      all_connected_ = all_connected_ && (&peer == &place || place.device->can_access(*peer.device));
+    }
     devices_.push_back({.place = place, .heap = heap::DeviceHeap(place.slab, place.slab_bytes)});
   }
 }
@@ -33,9 +35,7 @@ void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
   element_bytes_ = static_cast<index_t>(element_bytes);
 }
 
-index_t TileCache::slots(int device) const {
-  return static_cast<index_t>(at(device).heap.capacity() / slot_bytes_);
-}
+index_t TileCache::slots(int device) const { return static_cast<index_t>(at(device).heap.capacity() / slot_bytes_); }
 
 Replica* TileCache::pin(int device, const HostTile& tile) {
   const std::lock_guard lock(mutex_);
@@ -111,8 +111,14 @@ device::EventPtr TileCache::write_back(Replica* output, index_t task) {
 
 void TileCache::finish_output(Replica* output) {
   const std::lock_guard lock(mutex_);
-  output->readers = 0;
-  discard(*output, TileEvent::write_back);
+  --output->readers;
+  if (output->output) discard(*output, TileEvent::write_back);
+}
+
+void TileCache::publish(Replica* output) {
+  const std::lock_guard lock(mutex_);
+  output->ready = nullptr;  // its fetch is long over; there is nothing to wait for
+  directory_.publish(*output);
 }
 
 bool TileCache::collect(int device) {
@@ -231,7 +237,9 @@ Replica* TileCache::nearest_peer(int device, const HostTile& tile) const {
   return best;
 }
 
-device::Extent TileCache::extent(const HostTile& tile) const { return {tile.rows * element_bytes_, tile.cols}; }
+device::Extent TileCache::extent(const HostTile& tile) const {
+  return {tile.rows * element_bytes_, tile.cols, tile.part, element_bytes_};
+}
 
 device::Block TileCache::host_block(const HostTile& tile) const { return {tile.address, tile.ld * element_bytes_}; }
 

@@ -44,11 +44,14 @@ struct CacheDevice {
 
 class TileCache {
  public:
-  explicit TileCache(std::vector<CacheDevice> devices);
+  explicit TileCache(const std::vector<CacheDevice>& devices);
 
   /// Forgets every tile and starts a job whose tiles have at most `slot_bytes` bytes of `element_bytes`-sized elements.
   /// @pre no copy or kernel is in flight on any device
   void begin_job(std::size_t slot_bytes, std::size_t element_bytes);
+
+  /// Whether every device can copy from every other one.
+  bool all_connected() const { return all_connected_; }
 
   /// What a tile of `slot_bytes` bytes takes of the heap.
   static constexpr std::size_t segment_bytes(std::size_t slot_bytes) {
@@ -77,7 +80,11 @@ class TileCache {
   /// Starts the copy of an output tile to host memory. @pre the kernels that wrote it have completed
   /// @return the event after which it is there
   device::EventPtr write_back(Replica* output, index_t task);
-  /// After that event: the tile leaves the device.
+  /// Makes a finished output readable by all devices. It stays pinned until finish_output(). Where devices are not all connected,
+  /// only after its write-back, because some will read it from host memory.
+  /// @pre the kernels that wrote it have completed
+  void publish(Replica* output);
+  /// After the write-back: the tile leaves the device or, if it was published, is a tile like any other.
   void finish_output(Replica* output);
 
   /// Lets go of the sources of peer copies into `device` that have completed. @return whether there were any
@@ -123,6 +130,7 @@ class TileCache {
 
   mutable std::mutex mutex_;
   std::vector<PerDevice> devices_;
+  bool all_connected_ = true;
   TileDirectory directory_;
   std::size_t slot_bytes_ = 1;
   index_t element_bytes_ = 1;

@@ -9,34 +9,42 @@ namespace tessera::cache {
 TileDirectory::TileDirectory(int devices) : devices_(devices), order_of_use_(static_cast<std::size_t>(devices)) {}
 
 Replica* TileDirectory::find(int device, const HostTile& tile) const {
-  const auto entry = entries_.find(tile);
-  return entry == entries_.end() ? nullptr : entry->second.replicas[static_cast<std::size_t>(device)].get();
+  const auto entry = entries_[0].find(tile);
+  return entry == entries_[0].end() ? nullptr : entry->second.replicas[static_cast<std::size_t>(device)].get();
 }
 
 std::vector<Replica*> TileDirectory::holders(const HostTile& tile) const {
   std::vector<Replica*> result;
-  const auto entry = entries_.find(tile);
-  if (entry == entries_.end()) return result;
+  const auto entry = entries_[0].find(tile);
+  if (entry == entries_[0].end()) return result;
   for (const auto& replica : entry->second.replicas) {
     if (replica) result.push_back(replica.get());
   }
   return result;
 }
 
-Coherence TileDirectory::coherence(const HostTile& tile) const {
-  const auto entry = entries_.find(tile);
-  return entry == entries_.end() ? Coherence{} : entry->second.coherence;
+Coherence TileDirectory::coherence(const HostTile& tile, bool output) const {
+  const Entries& entries = entries_[output ? 1 : 0];
+  const auto entry = entries.find(tile);
+  return entry == entries.end() ? Coherence{} : entry->second.coherence;
+}
+
+TileDirectory::Entry& TileDirectory::entry_of(const HostTile& tile, bool output) {
+  Entry& entry = entries_[output ? 1 : 0][tile];
+  if (entry.replicas.empty()) entry.replicas.resize(static_cast<std::size_t>(devices_));
+  return entry;
 }
 
 Replica& TileDirectory::insert(int device, const HostTile& tile, std::byte* address, TileEvent event) {
-  if (find(device, tile) != nullptr) throw InternalError("cache: the device already holds this tile");
-  const Coherence after = next(coherence(tile), event);
-  Entry& entry = entries_[tile];
-  if (entry.replicas.empty()) entry.replicas.resize(static_cast<std::size_t>(devices_));
+  const bool output = event == TileEvent::write;
+  const Coherence after = next(coherence(tile, output), event);
+  if (!output && find(device, tile) != nullptr) throw InternalError("cache: the device already holds this tile");
+  Entry& entry = entry_of(tile, output);
   auto& slot = entry.replicas[static_cast<std::size_t>(device)];
   slot = std::make_unique<Replica>();
   slot->tile = tile;
   slot->device = device;
+  slot->output = output;
   slot->address = address;
   auto& order = order_of_use_[static_cast<std::size_t>(device)];
   slot->position = order.insert(order.begin(), slot.get());
@@ -46,13 +54,26 @@ Replica& TileDirectory::insert(int device, const HostTile& tile, std::byte* addr
 
 void TileDirectory::erase(Replica& replica, TileEvent event) {
   if (replica.readers != 0) throw InternalError("cache: a tile that is still read was to be removed");
-  const auto entry = entries_.find(replica.tile);
+  Entries& entries = entries_[replica.output ? 1 : 0];
+  const auto entry = entries.find(replica.tile);
   entry->second.coherence = next(entry->second.coherence, event);
   const auto device = static_cast<std::size_t>(replica.device);
   order_of_use_[device].erase(replica.position);
   const bool last = entry->second.coherence.holders == 0;
   entry->second.replicas[device].reset();
-  if (last) entries_.erase(entry);
+  if (last) entries.erase(entry);
+}
+
+void TileDirectory::publish(Replica& output) {
+  const auto entry = entries_[1].find(output.tile);
+  const Coherence after = next(entry->second.coherence, TileEvent::write_back_keep);
+  if (coherence(output.tile).holders != 0) throw InternalError("cache: the old value of a finished tile is still held");
+  Entry& readable = entry_of(output.tile, false);
+  readable.coherence = after;
+  const auto device = static_cast<std::size_t>(output.device);
+  readable.replicas[device] = std::move(entry->second.replicas[device]);
+  output.output = false;
+  entries_[1].erase(entry);
 }
 
 void TileDirectory::touch(Replica& replica) {
@@ -70,20 +91,21 @@ Replica* TileDirectory::eviction_candidate(int device) const {
 }
 
 void TileDirectory::clear() {
-  entries_.clear();
+  for (Entries& entries : entries_) entries.clear();
   for (auto& order : order_of_use_) order.clear();
 }
 
 void TileDirectory::check_invariants() const {
   std::vector<std::size_t> counted(static_cast<std::size_t>(devices_), 0);
-  for (const auto& [tile, entry] : entries_) {
+  const auto check_entry = [&](const HostTile& tile, const Entry& entry, bool output) {
     int holders = 0;
     for (std::size_t device = 0; device < entry.replicas.size(); ++device) {
       const auto& replica = entry.replicas[device];
       if (!replica) continue;
       ++holders;
       ++counted[device];
-      if (!(replica->tile == tile) || static_cast<std::size_t>(replica->device) != device) {
+      if (!(replica->tile == tile) || static_cast<std::size_t>(replica->device) != device ||
+          replica->output != output) {
         throw InternalError("cache: a replica is filed under the wrong tile or device");
       }
       if (replica->readers < 0 || replica->outgoing < 0) throw InternalError("cache: negative count of readers");
@@ -91,8 +113,12 @@ void TileDirectory::check_invariants() const {
     if (holders == 0) throw InternalError("cache: an entry without replica");
     if (holders != entry.coherence.holders) throw InternalError("cache: holder count is wrong");
     const bool modified = entry.coherence.state == TileState::modified;
+    if (modified != output) throw InternalError("cache: a readable tile is modified, or an output is not");
     if (modified && holders != 1) throw InternalError("cache: a modified tile has several holders");
     if (!modified && entry.coherence.state != reading_state(holders)) throw InternalError("cache: state is wrong");
+  };
+  for (const bool output : {false, true}) {
+    for (const auto& [tile, entry] : entries_[output ? 1 : 0]) check_entry(tile, entry, output);
   }
   for (std::size_t device = 0; device < counted.size(); ++device) {
     if (counted[device] != order_of_use_[device].size()) throw InternalError("cache: order of use is incomplete");

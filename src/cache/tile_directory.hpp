@@ -1,5 +1,8 @@
 // Who holds which tile: every replica of every tile on every device, with its coherence state, and per device the order of use.
 //
+// A tile whose old value is still read while a device computes the new one (trmm in place) is two tiles to the directory: the value
+// in host memory, which devices read, and the output, which one device writes. publish() turns an output into a readable tile.
+//
 // Invariants: a tile's coherence state and holder count agree with its replicas; a replica with readers > 0 or whose contents are
 // still arriving is never offered for eviction. The directory lives for one job; nothing in it outlives the call, because the
 // program may change its matrices between calls.
@@ -24,7 +27,8 @@ struct HostTile {
   std::byte* address = nullptr;
   index_t rows = 0;
   index_t cols = 0;
-  index_t ld = 0;  ///< elements
+  index_t ld = 0;          ///< elements
+  Part part = Part::full;  ///< a triangle only of square tiles
   bool operator==(const HostTile&) const = default;
 };
 
@@ -32,10 +36,11 @@ struct HostTile {
 struct Replica {
   HostTile tile;
   int device = 0;
-  std::byte* address = nullptr;   ///< in the device's memory; leading dimension is tile.rows
-  device::EventPtr ready;         ///< after which it may be read; nullptr: at once
-  int readers = 0;                ///< kernels and peer copies in flight that read it, and steps that wait to
-  int outgoing = 0;               ///< peer copies in flight from it
+  bool output = false;                     ///< written here; not readable by anyone before publish()
+  std::byte* address = nullptr;            ///< in the device's memory; leading dimension is tile.rows
+  device::EventPtr ready;                  ///< after which it may be read; nullptr: at once
+  int readers = 0;                         ///< kernels and peer copies in flight that read it, and steps that wait to
+  int outgoing = 0;                        ///< peer copies in flight from it
   std::list<Replica*>::iterator position;  ///< in the device's order of use
 };
 
@@ -43,16 +48,20 @@ class TileDirectory {
  public:
   explicit TileDirectory(int devices);
 
-  /// The device's replica, or nullptr.
+  /// The device's readable replica, or nullptr.
   Replica* find(int device, const HostTile& tile) const;
-  /// All replicas of the tile.
+  /// All readable replicas of the tile.
   std::vector<Replica*> holders(const HostTile& tile) const;
-  Coherence coherence(const HostTile& tile) const;
+  /// Of the readable tile, or of the output.
+  Coherence coherence(const HostTile& tile, bool output = false) const;
 
-  /// Enters a replica that `device` gets by `event` (fetch or write). @throws InternalError if the protocol forbids it
+  /// Enters a replica that `device` gets by `event`: fetch (readable) or write (output). @throws InternalError if the protocol
+  /// forbids it
   Replica& insert(int device, const HostTile& tile, std::byte* address, TileEvent event);
   /// Removes it by `event` (drop, write_back or abandon).
   void erase(Replica& replica, TileEvent event);
+  /// The finished output becomes the readable tile, held by its device alone (write_back_keep). @pre nobody reads its old value
+  void publish(Replica& output);
   /// Moves it to the front of its device's order of use.
   void touch(Replica& replica);
 
@@ -78,8 +87,12 @@ class TileDirectory {
     }
   };
 
+  using Entries = std::unordered_map<HostTile, Entry, Hash>;
+
+  Entry& entry_of(const HostTile& tile, bool output);
+
   int devices_;
-  std::unordered_map<HostTile, Entry, Hash> entries_;
+  Entries entries_[2];                             // by role: readable tiles, outputs
   std::vector<std::list<Replica*>> order_of_use_;  // per device, most recently used first
 };
 

@@ -1,13 +1,23 @@
-// A host matrix as a routine sees it: column-major storage and an op, addressed in the coordinates of op(matrix). Transposing a
-// view transposes nothing physically: tile(i, j) returns the stored block and the op to apply to it.
+// A host matrix as a routine sees it: column-major storage, an op, and perhaps a triangle that stands for the whole. Transposing a
+// view transposes nothing physically: tile() returns the stored block and the op to apply to it. Coordinates are elements of the
+// matrix after the op.
 #pragma once
 
 #include <cstddef>
 
-#include "core/scalar.hpp"
+#include "core/level3.hpp"
 #include "runtime/task_graph.hpp"
 
 namespace tessera::routines {
+
+/// A block as a product reads it.
+struct ViewTile {
+  runtime::HostTile tile;
+  Op op = Op::no_trans;
+};
+
+constexpr index_t triangle_elements(index_t n) { return n * (n + 1) / 2; }
+constexpr Part part_of(Uplo uplo) { return uplo == Uplo::lower ? Part::lower : Part::upper; }
 
 class MatrixView {
  public:
@@ -20,18 +30,18 @@ class MatrixView {
         op_(op),
         element_bytes_(static_cast<index_t>(tessera::element_bytes(type))) {}
 
-  index_t rows() const { return rows_; }
-  index_t cols() const { return cols_; }
-
-  /// Rows [i, i + rows) and columns [j, j + cols) of op(storage).
-  runtime::Operand tile(index_t i, index_t j, index_t rows, index_t cols) const {
-    if (op_ != Op::no_trans) {
-      return {{at(j, i), cols, rows, ld_}, op_};
-    }
+  /// Rows [i, i + rows) and columns [j, j + cols).
+  ViewTile tile(index_t i, index_t j, index_t rows, index_t cols) const {
+    if (op_ != Op::no_trans) return {{at(j, i), cols, rows, ld_}, op_};
     return {{at(i, j), rows, cols, ld_}, op_};
+  }
+  /// The square block of n rows on the diagonal at i, of which only the stored triangle exists.
+  runtime::HostTile diagonal_tile(index_t i, index_t n, Uplo uplo) const {
+    return {at(i, i), n, n, ld_, part_of(uplo)};
   }
 
   index_t bytes() const { return rows_ * cols_ * element_bytes_; }
+  index_t triangle_bytes() const { return triangle_elements(rows_) * element_bytes_; }
 
   /// From the first to past the last element in memory, the padding between columns included.
   device::HostRange range() const { return {storage_, at(stored_rows(), stored_cols() - 1)}; }
@@ -57,5 +67,11 @@ class MatrixView {
   Op op_;
   index_t element_bytes_;
 };
+
+/// The other factor of a rank update: the transpose of op(A), or its conjugate transpose, from the same storage.
+constexpr Op transposed(Op op, bool hermitian) {
+  if (op != Op::no_trans) return Op::no_trans;
+  return hermitian ? Op::conj_trans : Op::trans;
+}
 
 }  // namespace tessera::routines

@@ -43,11 +43,6 @@ Tiling square_tiles(const ProductShape& shape, const Machine& machine) {
   return {at_most(shape.m, tile), at_most(shape.n, tile), at_most(shape.k, tile)};
 }
 
-// Slots left for tiles of A and B beside the outputs that are being computed and written back.
-index_t room_for_inputs(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
-  return machine.slots(slot_bytes(shape.type, tiling)) - 2 * device::compute_streams;
-}
-
 bool holds_operands(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
   const index_t panels = ceil_div(shape.m, tiling.m) + ceil_div(shape.n, tiling.n);
   return panels * ceil_div(shape.k, tiling.k) <= room_for_inputs(shape, tiling, machine);
@@ -67,18 +62,51 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine) {
   const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, largest_tile)}; };
   Cut m = segments(shape.m);
   Cut n = shape.n_is_strided ? segments(shape.n) : tiles(shape.n);
-  const Cut k = shape.k_is_strided ? segments(shape.k) : tiles(shape.k);
+  Cut k = shape.k_is_strided ? segments(shape.k) : tiles(shape.k);
 
+  const auto tasks = [&] { return shape.tie == Tie::mn ? m.parts * (m.parts + 1) / 2 : m.parts * n.parts; };
   const index_t streams = device::compute_streams * machine.devices;
-  while (!shape.n_is_strided && m.parts * n.parts < tasks_per_lane * streams && n.part() >= 2 * smallest_tile) n.parts *= 2;
+  while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * smallest_tile) n.parts *= 2;
   // Short segments cost less than streams without work.
-  while (m.parts * n.parts < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest_tile) {
-    (m.part() >= n.part() ? m : n).parts *= 2;
+  while (tasks() < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest_tile) {
+    Cut& longer = m.part() >= n.part() ? m : n;
+    longer.parts *= 2;
+    if (shape.tie == Tie::mn) m.parts = n.parts = longer.parts;
   }
+  if (shape.tie == Tie::mk) k.parts = m.parts;
+  if (shape.tie == Tie::nk) k.parts = n.parts;
   return {m.part(), n.part(), k.part()};
 }
 
+// Tied dimensions have the same size, so the smaller of the two tiles serves both.
+void apply(Tie tie, Tiling& tiling) {
+  const auto equal = [](index_t& a, index_t& b) { a = b = std::min(a, b); };
+  if (tie == Tie::mn) equal(tiling.m, tiling.n);
+  if (tie == Tie::mk) equal(tiling.m, tiling.k);
+  if (tie == Tie::nk) equal(tiling.n, tiling.k);
+}
+
 }  // namespace
+
+ProductShape shape_of(const Level3& c) {
+  const bool a_plain = c.op_a == Op::no_trans;
+  const bool left = c.side == Side::left;
+  ProductShape shape{.type = c.type, .m = c.m, .n = c.n, .k = c.k};
+  if (c.routine == Routine::gemm) {
+    shape.n_is_strided = c.op_b != Op::no_trans;
+    shape.k_is_strided = !a_plain || c.op_b == Op::no_trans;
+  } else if (c.is_rank_update()) {
+    shape.m = c.n;
+    shape.n_is_strided = true;
+    shape.k_is_strided = !a_plain;
+    shape.tie = Tie::mn;
+  } else {
+    shape.k = left ? c.m : c.n;
+    shape.n_is_strided = !left;
+    shape.tie = left ? Tie::mk : Tie::nk;
+  }
+  return shape;
+}
 
 std::size_t slot_bytes(ScalarType type, const Tiling& tiling) {
   const index_t elements = std::max({tiling.m * tiling.n, tiling.m * tiling.k, tiling.k * tiling.n});
@@ -97,6 +125,7 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
     // Where memory is short, slots that all tiles fill are worth more than long segments.
     if (machine.segment_bytes == 0 || !holds_operands(shape, tiling, machine)) tiling = square_tiles(shape, machine);
   }
+  apply(shape.tie, tiling);
   while (!fits(tiling)) {
     index_t& longest = std::max({std::ref(tiling.m), std::ref(tiling.n), std::ref(tiling.k)},
                                 [](const auto& a, const auto& b) { return a.get() < b.get(); });
@@ -105,8 +134,13 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
                               " bytes cannot hold one tile per stream");
     }
     longest = ceil_div(longest, 2);
+    apply(shape.tie, tiling);
   }
   return tiling;
+}
+
+index_t room_for_inputs(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
+  return machine.slots(slot_bytes(shape.type, tiling)) - 2 * device::compute_streams;
 }
 
 std::vector<TileIndex> choose_order(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {

@@ -1,9 +1,9 @@
-// The choice of the tile sizes of a product, and of the order that its tasks follow on a given machine.
+// The choice of the tile sizes of a call, and of the order that its tasks follow on a given machine.
 #pragma once
 
 #include <vector>
 
-#include "core/scalar.hpp"
+#include "core/level3.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/task_graph.hpp"
 #include "runtime/tile_order.hpp"
@@ -12,23 +12,33 @@ namespace tessera::routines {
 
 constexpr index_t ceil_div(index_t a, index_t b) { return (a + b - 1) / b; }
 
-/// Sizes of a product, and which of its dimensions run down the columns of some operand as it is stored.
+/// Two dimensions that are one: the rows and columns of a symmetric or triangular operand, cut at the same places.
+enum class Tie : std::uint8_t { none, mn, mk, nk };
+
+/// A call as a product of an m x k and a k x n matrix, and which of its dimensions run down the columns of some operand as it
+/// is stored.
 struct ProductShape {
   ScalarType type = ScalarType::d;
   index_t m = 0, n = 0, k = 0;
-  bool n_is_strided = false;  ///< op(B) is transposed: B is stored n x k. m always is, by C.
-  bool k_is_strided = true;   ///< op(A) is transposed or op(B) is not
+  bool n_is_strided = false;  ///< m always is, by C
+  bool k_is_strided = true;
+  Tie tie = Tie::none;
 };
+
+ProductShape shape_of(const Level3& call);
 
 /// Bytes of the largest of the three tiles.
 std::size_t slot_bytes(ScalarType type, const runtime::Tiling& tiling);
 
-/// Large tiles keep the kernels at full rate, small ones start and end sooner and share better: the largest size is taken that still
-/// gives every stream of every device several tasks, and of which each device can hold an output and one step's inputs per
+/// Large tiles keep the kernels at full rate, small ones start and end sooner and share better: the largest size is taken that
+/// still gives every stream of every device several tasks, and of which each device can hold an output and one step's inputs per
 /// stream. Where copy engines are slow on short column segments (Machine::segment_bytes), tiles are tall.
 /// @param forced tile size to use for all three dimensions, 0: choose. It too shrinks if the memory is too small for it.
 /// @throws OutOfDeviceMemory if even the smallest tile does not fit
 runtime::Tiling choose_tiling(const ProductShape& shape, const runtime::Machine& machine, index_t forced);
+
+/// Slots left for tiles of A and B beside the outputs that are being computed and written back.
+index_t room_for_inputs(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
 
 /// Growing squares where A and B fit the smallest device, strips of tile rows where they do not.
 std::vector<runtime::TileIndex> choose_order(const ProductShape& shape, const runtime::Tiling& tiling,

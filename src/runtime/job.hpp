@@ -16,9 +16,6 @@
 
 namespace tessera::runtime {
 
-/// waiting: the host tile holds its old value, and the task can be (re)done anywhere. writing: the device is overwriting it.
-enum class TaskProgress : std::uint8_t { waiting, writing, done };
-
 class Job {
  public:
   /// @param pending tasks to do, in order. @param raise wakes all workers.
@@ -29,8 +26,13 @@ class Job {
         loads_(devices),
         unfinished_(static_cast<index_t>(pending.size())),
         raise_(std::move(raise)) {
+    if (graph.ordered()) {
+      progress_ = std::deque<Progress>(static_cast<std::size_t>(graph.task_count()));
+      for (Progress& task : progress_) task.done = task.published = true;
+    }
     double flops = 0;
     for (const TaskId task : pending) {
+      if (graph.ordered()) at(task).done = at(task).published = false;
       queue_.push(task);
       flops += graph.task_flops(task);
     }
@@ -45,9 +47,24 @@ class Job {
   /// True when nothing is left to do or nothing more can be done.
   bool ended() const { return unfinished_.load(std::memory_order_acquire) == 0 || failed(); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
-  void finish_task() {
+  void finish_task(TaskId task) {
+    if (graph_.ordered()) at(task).done.store(true, std::memory_order_release);  // pairs with may_overwrite()
     // Pairs with ended(): who sees zero sees everything that was done before.
-    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) raise_();
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 || graph_.ordered()) raise_();
+  }
+
+  /// The task's output can be pinned by other tasks.
+  void publish(TaskId task) {
+    at(task).published.store(true, std::memory_order_release);  // pairs with readable()
+    raise_();
+  }
+  bool readable(const Operand& operand) const {
+    return operand.after == no_task || at(operand.after).published.load(std::memory_order_acquire);
+  }
+  /// Whether the task's result may go to host memory.
+  bool may_overwrite(TaskId task) const {
+    const TaskId reader = graph_.write_after(task);
+    return reader == no_task || at(reader).done.load(std::memory_order_acquire);
   }
   void fail() {
     failed_.store(true, std::memory_order_release);  // pairs with failed()
@@ -65,6 +82,7 @@ class Job {
 
   /// Whether `device` should take a task now. A device that has not computed yet counts as fast as the fastest.
   bool should_take(std::size_t device, double task_flops) const {
+    if (graph_.ordered()) return true;  // who leaves a task to others might wait for it
     std::vector<DeviceLoad> loads(loads_.size());
     double fastest = 0;
     for (std::size_t d = 0; d < loads.size(); ++d) {
@@ -92,10 +110,18 @@ class Job {
     std::atomic<bool> absent{false};
   };
 
+  struct Progress {  // of a task of an ordered graph
+    std::atomic<bool> done{false};
+    std::atomic<bool> published{false};
+  };
+  Progress& at(TaskId task) { return progress_[static_cast<std::size_t>(task)]; }
+  const Progress& at(TaskId task) const { return progress_[static_cast<std::size_t>(task)]; }
+
   const TaskGraph& graph_;
   TaskQueue queue_;
   std::deque<ReservationStation> stations_;
   std::deque<Load> loads_;
+  std::deque<Progress> progress_;  // by task, of ordered graphs only
   std::atomic<double> unassigned_flops_{0};
   std::atomic<index_t> unfinished_;
   std::atomic<bool> failed_{false};

@@ -38,7 +38,8 @@ class ReservationStation {
     for (StationEntry& entry : entries) entry.priority = priority(entry.task);
     const std::lock_guard lock(mutex_);
     for (StationEntry& mine : entries_) {
-      const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.task == mine.task; });
+      const auto found =
+          std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.task == mine.task; });
       if (found != entries.end()) mine.priority = found->priority;
     }
   }

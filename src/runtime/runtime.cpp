@@ -55,24 +55,18 @@ std::string name_of(const device::Device& device) {
 }
 
 // The task on host memory, step by step.
-void compute_on_host(const TaskGraph& graph, TaskId task, const Runtime::HostGemm& gemm) {
-  const HostTile C = graph.output(task);
+void compute_on_host(const TaskGraph& graph, TaskId task, const Runtime::HostCompute& compute) {
+  const HostTile C = graph.output(task).tile;
   for (index_t l = 0; l < graph.step_count(task); ++l) {
     const Step step = graph.step(task, l);
-    gemm({.type = graph.type(),
-          .op_a = step.x.op,
-          .op_b = step.y.op,
-          .m = C.rows,
-          .n = C.cols,
-          .k = step.x.op == Op::no_trans ? step.x.tile.cols : step.x.tile.rows,
-          .alpha = step.alpha,
-          .A = step.x.tile.address,
-          .lda = step.x.tile.ld,
-          .B = step.y.tile.address,
-          .ldb = step.y.tile.ld,
-          .beta = l == 0 ? graph.beta() : AnyScalar(1),
-          .C = C.address,
-          .ldc = C.ld});
+    Level3 call = step.call;
+    call.A = step.a.tile.address;
+    call.lda = step.a.tile.ld;
+    call.B = step.b.tile.address;
+    call.ldb = step.b.tile.ld;
+    call.C = C.address;
+    call.ldc = C.ld;
+    compute(call);
   }
 }
 
@@ -107,8 +101,8 @@ void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& oper
 
 class Runtime::Implementation {
  public:
-  Implementation(std::vector<kernels::Accelerator> accelerators, const Config& config, HostGemm host_gemm)
-      : accelerators_(std::move(accelerators)), host_gemm_(std::move(host_gemm)), trace_(config.trace_file) {
+  Implementation(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute)
+      : accelerators_(std::move(accelerators)), host_compute_(std::move(host_compute)), trace_(config.trace_file) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
     std::vector<cache::CacheDevice> places;
     for (const kernels::Accelerator& accelerator : accelerators_) {
@@ -187,14 +181,14 @@ class Runtime::Implementation {
       while (!pending.empty() && std::find(usable.begin(), usable.end(), true) != usable.end()) {
         const std::vector<Worker::Outcome> outcomes = attempt(graph, pending, usable);
         std::vector<bool> done(static_cast<std::size_t>(graph.task_count()), false);
-        bool torn = false;
+        bool torn = false;  // beyond repair
         bool lost = false;
         for (std::size_t d = 0; d < outcomes.size(); ++d) {
           if (!usable[d]) continue;
           add(statistics.devices[d], cache_->counters(static_cast<int>(d)), outcomes[d]);
           operations[d].insert(operations[d].end(), outcomes[d].operations.begin(), outcomes[d].operations.end());
           for (const TaskId task : outcomes[d].done) done[static_cast<std::size_t>(task)] = true;
-          torn |= !outcomes[d].torn.empty();
+          for (const TaskId task : outcomes[d].torn) torn |= graph.output(task).needs_old;
           lost |= !outcomes[d].usable;
         }
         for (std::size_t d = 0; d < outcomes.size(); ++d) {
@@ -203,7 +197,7 @@ class Runtime::Implementation {
           if (!outcomes[d].usable || (!outcomes[d].error.empty() && !lost)) usable[d] = false;
         }
         std::erase_if(pending, [&](TaskId task) { return done[static_cast<std::size_t>(task)]; });
-        if (torn && graph.beta() != AnyScalar(0)) {
+        if (torn) {
           throw DeviceLost("a device failed while it wrote a tile of C back: " + first_error(outcomes));
         }
         if (!pending.empty()) ++statistics.restarts;
@@ -212,7 +206,7 @@ class Runtime::Implementation {
     if (!pending.empty()) {
       statistics.devices.push_back({.device = "cpu"});
       for (const TaskId task : pending) {
-        compute_on_host(graph, task, host_gemm_);
+        compute_on_host(graph, task, host_compute_);
         ++statistics.devices.back().tasks;
         statistics.devices.back().steps += graph.step_count(task);
         statistics.devices.back().flops += graph.task_flops(task);
@@ -234,8 +228,8 @@ class Runtime::Implementation {
     std::thread thread;
     std::size_t slab_bytes = 0;
     index_t segment_bytes = 0;
-    bool lost = false;       // guarded by mutex_
-    Job* job = nullptr;      // guarded by mutex_; set: the worker is to run or is running
+    bool lost = false;        // guarded by mutex_
+    Job* job = nullptr;       // guarded by mutex_; set: the worker is to run or is running
     Worker::Outcome outcome;  // guarded by mutex_
   };
 
@@ -274,7 +268,8 @@ class Runtime::Implementation {
       if (usable[d]) seats_[d].job = &job;
     }
     changed_.notify_all();
-    changed_.wait(lock, [&] { return std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return !s.job; }); });
+    changed_.wait(lock,
+                  [&] { return std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return !s.job; }); });
     std::vector<Worker::Outcome> outcomes(seats_.size());
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       if (usable[d]) outcomes[d] = std::move(seats_[d].outcome);
@@ -294,8 +289,8 @@ class Runtime::Implementation {
     const std::size_t slot = cache::TileCache::segment_bytes(graph.slot_bytes());
     for (const Seat& seat : seats_) {
       if (seat.slab_bytes / slot < step_tiles) {
-        throw OutOfDeviceMemory("the device memory of " + std::to_string(seat.slab_bytes) + " bytes cannot hold three tiles of " +
-                                std::to_string(slot) + " bytes");
+        throw OutOfDeviceMemory("the device memory of " + std::to_string(seat.slab_bytes) +
+                                " bytes cannot hold three tiles of " + std::to_string(slot) + " bytes");
       }
     }
   }
@@ -331,7 +326,7 @@ class Runtime::Implementation {
   }
 
   std::vector<kernels::Accelerator> accelerators_;
-  HostGemm host_gemm_;
+  HostCompute host_compute_;
   TraceFile trace_;
   std::optional<cache::TileCache> cache_;
   std::deque<Seat> seats_;  // by device; fixed after construction
@@ -341,8 +336,8 @@ class Runtime::Implementation {
   bool stopping_ = false;  // guarded by mutex_
 };
 
-Runtime::Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostGemm host_gemm)
-    : implementation_(std::make_unique<Implementation>(std::move(accelerators), config, std::move(host_gemm))) {}
+Runtime::Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute)
+    : implementation_(std::make_unique<Implementation>(std::move(accelerators), config, std::move(host_compute))) {}
 Runtime::~Runtime() = default;
 
 std::vector<const device::Device*> Runtime::devices() const { return implementation_->devices(); }

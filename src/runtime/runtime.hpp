@@ -16,13 +16,13 @@ namespace tessera::runtime {
 
 class Runtime {
  public:
-  /// Computes a product on host operands, on the calling thread.
-  using HostGemm = std::function<void(const Level3&)>;
+  /// Computes a call on host operands, on the calling thread.
+  using HostCompute = std::function<void(const Level3&)>;
 
   /// Takes the devices over, reserves their slabs and starts the workers.
-  /// @param host_gemm finishes jobs whose devices have all failed; called on the thread that called run()
+  /// @param host_compute finishes jobs whose devices have all failed; called on the thread that called run()
   /// @throws OutOfDeviceMemory
-  Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostGemm host_gemm);
+  Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;

@@ -7,17 +7,17 @@
 namespace tessera::runtime {
 namespace {
 
-std::int64_t sum_of(const std::vector<DeviceStatistics>& devices, std::int64_t DeviceStatistics::* field) {
+std::int64_t sum_of(const std::vector<DeviceStatistics>& devices, std::int64_t DeviceStatistics::*field) {
   return std::accumulate(devices.begin(), devices.end(), std::int64_t{0},
                          [field](std::int64_t sum, const DeviceStatistics& device) { return sum + device.*field; });
 }
 
 nlohmann::ordered_json json_of(const DeviceStatistics& d) {
-  return {{"device", d.device},         {"kernel_s", d.kernel_s},   {"transfer_s", d.transfer_s},
-          {"other_s", d.other_s},       {"l1_hits", d.l1_hits},     {"l2_hits", d.l2_hits},
-          {"misses", d.misses},         {"evictions", d.evictions}, {"bytes_up", d.bytes_up},
+  return {{"device", d.device},         {"kernel_s", d.kernel_s},     {"transfer_s", d.transfer_s},
+          {"other_s", d.other_s},       {"l1_hits", d.l1_hits},       {"l2_hits", d.l2_hits},
+          {"misses", d.misses},         {"evictions", d.evictions},   {"bytes_up", d.bytes_up},
           {"bytes_down", d.bytes_down}, {"bytes_peer", d.bytes_peer}, {"tasks", d.tasks},
-          {"steps", d.steps},           {"stolen", d.stolen},       {"flops", d.flops}};
+          {"steps", d.steps},           {"stolen", d.stolen},         {"flops", d.flops}};
 }
 
 }  // namespace
@@ -27,7 +27,8 @@ std::int64_t JobStatistics::bytes_down() const { return sum_of(devices, &DeviceS
 std::int64_t JobStatistics::bytes_peer() const { return sum_of(devices, &DeviceStatistics::bytes_peer); }
 
 double covered_seconds(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) { return a.begin_s < b.begin_s; });
+  std::sort(intervals.begin(), intervals.end(),
+            [](const Interval& a, const Interval& b) { return a.begin_s < b.begin_s; });
   double covered = 0;
   double end = 0;
   bool any = false;

@@ -10,20 +10,20 @@
 namespace tessera::runtime {
 
 struct DeviceStatistics {
-  std::string device;         ///< "host:0", "cuda:1", "cpu"
-  double kernel_s = 0;        ///< time in which at least one kernel ran
-  double transfer_s = 0;      ///< time in which a copy, but no kernel, ran
-  double other_s = 0;         ///< the rest of the job's time
-  std::int64_t l1_hits = 0;   ///< tile was on this device
-  std::int64_t l2_hits = 0;   ///< tile was on a peer, or on its way there
-  std::int64_t misses = 0;    ///< tile came from host memory
+  std::string device;        ///< "host:0", "cuda:1", "cpu"
+  double kernel_s = 0;       ///< time in which at least one kernel ran
+  double transfer_s = 0;     ///< time in which a copy, but no kernel, ran
+  double other_s = 0;        ///< the rest of the job's time
+  std::int64_t l1_hits = 0;  ///< tile was on this device
+  std::int64_t l2_hits = 0;  ///< tile was on a peer, or on its way there
+  std::int64_t misses = 0;   ///< tile came from host memory
   std::int64_t evictions = 0;
   std::int64_t bytes_up = 0;
   std::int64_t bytes_down = 0;
   std::int64_t bytes_peer = 0;  ///< into this device
   std::int64_t tasks = 0;       ///< completed here
   std::int64_t steps = 0;
-  std::int64_t stolen = 0;      ///< of these tasks, taken from another station
+  std::int64_t stolen = 0;  ///< of these tasks, taken from another station
   double flops = 0;
 };
 
@@ -33,7 +33,7 @@ struct JobStatistics {
   index_t tile_m = 0, tile_n = 0, tile_k = 0;
   double seconds = 0;
   double flops = 0;
-  std::int64_t compulsory_up = 0;    ///< bytes, see DESIGN "compulsory traffic"
+  std::int64_t compulsory_up = 0;  ///< bytes, see DESIGN "compulsory traffic"
   std::int64_t compulsory_down = 0;
   std::int64_t restarts = 0;  ///< times the job went on after a device failed
   std::vector<DeviceStatistics> devices;

@@ -7,27 +7,37 @@
 #include <vector>
 
 #include "cache/tile_cache.hpp"
-#include "core/scalar.hpp"
+#include "core/level3.hpp"
 #include "device/device.hpp"
 
 namespace tessera::runtime {
 
 using cache::HostTile;
 
-/// A tile as a product reads it.
-struct Operand {
-  HostTile tile;
-  Op op = Op::no_trans;
-};
-
-/// One tile product C_ij += alpha * op(X) * op(Y).
-struct Step {
-  AnyScalar alpha = 1;
-  Operand x;
-  Operand y;
-};
-
 using TaskId = index_t;
+
+inline constexpr TaskId no_task = -1;
+
+/// A tile that a step reads.
+struct Operand {
+  HostTile tile;           ///< address == nullptr: the step has no such operand
+  TaskId after = no_task;  ///< the task whose output it is: readable once that task has published it
+};
+
+/// One call of a tile kernel that adds to, or finishes, the task's output tile C.
+struct Step {
+  Level3 call;  ///< sizes, ops and factors; addresses and leading dimensions are those of the operands' replicas
+  Operand a;
+  Operand b;
+};
+
+/// The tile that a task computes.
+struct Output {
+  HostTile tile;
+  bool fetch = false;      ///< its old value is read by the first step
+  bool needs_old = false;  ///< the task cannot be redone once the host tile has been overwritten
+  bool publish = false;    ///< other tasks read the result
+};
 
 /// Sizes of the tiles of the three dimensions.
 struct Tiling {
@@ -60,13 +70,22 @@ class TaskGraph {
 
   /// Tasks are numbered in the order in which they should start.
   virtual index_t task_count() const = 0;
-  virtual HostTile output(TaskId task) const = 0;
-  /// Factor of the output's old value in the first step; 0: the old value is neither fetched nor read.
-  virtual AnyScalar beta() const = 0;
+  virtual Output output(TaskId task) const = 0;
   /// At least 1.
   virtual index_t step_count(TaskId task) const = 0;
   virtual Step step(TaskId task, index_t l) const = 0;
-  virtual double task_flops(TaskId task) const = 0;
+
+  /// Whether tasks depend on each other. Then each depends only on tasks of lower numbers, and they must start in that order.
+  virtual bool ordered() const { return false; }
+  /// The task that must be done before this one's result may overwrite host memory, because it (or one before it) reads what
+  /// is there; no_task: none.
+  virtual TaskId write_after(TaskId) const { return no_task; }
+
+  double task_flops(TaskId task) const {
+    double sum = 0;
+    for (index_t l = 0; l < step_count(task); ++l) sum += flops_of(step(task, l).call);
+    return sum;
+  }
 
   /// Bytes of the largest tile: every device slot of the job has this size, so that the heap cannot fragment.
   virtual std::size_t slot_bytes() const = 0;

@@ -2,7 +2,6 @@
 
 #include <hwloc.h>
 
-
 namespace tessera::runtime {
 namespace {
 
@@ -13,6 +12,11 @@ hwloc_topology_t topology() noexcept {
     hwloc_topology_t made = nullptr;
     if (hwloc_topology_init(&made) != 0) return hwloc_topology_t{};
     hwloc_topology_set_io_types_filter(made, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    // These would start drivers of other vendors and other programming models within the program; the PCI bus says enough. An
+    // hwloc that does not have a component refuses its name, which is as good.
+    for (const char* const driver : {"opencl", "cuda", "nvml", "rsmi", "levelzero", "gl"}) {
+      hwloc_topology_set_components(made, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, driver);
+    }
     if (hwloc_topology_load(made) != 0) {
       hwloc_topology_destroy(made);
       return hwloc_topology_t{};

@@ -17,9 +17,12 @@ namespace {
 
 bool completed(const device::EventPtr& event) {
   switch (event->status()) {
-    case EventStatus::pending: return false;
-    case EventStatus::complete: return true;
-    case EventStatus::failed: break;
+    case EventStatus::pending:
+      return false;
+    case EventStatus::complete:
+      return true;
+    case EventStatus::failed:
+      break;
   }
   throw DeviceLost("work submitted to the device has failed");
 }
@@ -29,13 +32,15 @@ bool completed(const device::EventPtr& event) {
 Worker::Outcome Worker::run(Job& job) noexcept {
   outcome_ = {};
   lanes_ = {};
+  held_.clear();
   write_backs_.clear();
+  outputs_ = 0;
   prefetched_.clear();
   first_submission_s_ = 0;
   completed_flops_ = 0;
   const index_t slots_per_lane = 3;  // an output and one step's inputs
-  active_lanes_ = static_cast<std::size_t>(
-      std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
+  active_lanes_ =
+      static_cast<std::size_t>(std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
   try {
     loop(job);
   } catch (const std::exception& error) {
@@ -74,29 +79,48 @@ bool Worker::retire(Job& job) {
       const Kernel kernel = std::move(lane.kernels.front());
       lane.kernels.pop_front();
       cache_.release(kernel.x);
-      cache_.release(kernel.y);
+      if (kernel.y != nullptr) cache_.release(kernel.y);
       completed_flops_ += kernel.flops;
       job.complete(static_cast<std::size_t>(index_), kernel.flops,
                    completed_flops_ / std::max(device::now_seconds() - first_submission_s_, 1e-9));
       if (kernel.output != nullptr) {
-        // Only now, so that a kernel that fails leaves the host tile intact.
-        write_backs_.push_back({nullptr, kernel.output, kernel.task});
-        write_backs_.back().done = cache_.write_back(kernel.output, kernel.task);
+        if (cache_.all_connected()) publish(job, kernel.output, kernel.task);
+        held_.push_back({kernel.output, kernel.task});
       }
       any = true;
     }
   }
+  // Not before the last kernel has completed, so that one that fails leaves the host tile intact.
+  any |= std::erase_if(held_, [&](const Held& held) {
+           if (!job.may_overwrite(held.task)) return false;
+           write_back(held.output, held.task);
+           return true;
+         }) > 0;
   while (!write_backs_.empty() && completed(write_backs_.front().done)) {
     const WriteBack write_back = std::move(write_backs_.front());
     write_backs_.pop_front();
+    if (!cache_.all_connected()) publish(job, write_back.output, write_back.task);
     cache_.finish_output(write_back.output);
     outcome_.done.push_back(write_back.task);
-    job.finish_task();
+    --outputs_;
+    job.finish_task(write_back.task);
     any = true;
   }
   any |= cache_.collect(index_);
   if (any) cache_.log(index_).resolve();
   return any;
+}
+
+void Worker::publish(Job& job, cache::Replica* output, TaskId task) {
+  if (!job.graph().output(task).publish) return;
+  cache_.publish(output);
+  job.publish(task);
+}
+
+void Worker::write_back(cache::Replica* output, TaskId task) {
+  // Entered first: if the submission fails, the copy may have begun all the same.
+  write_backs_.push_back({nullptr, output, task});
+  write_backs_.back().done = cache_.write_back(output, task);
 }
 
 // After a failure and recover(): every write-back has ended, well or not.
@@ -118,7 +142,7 @@ bool Worker::refill(Job& job) {
     station.put({*task, job.graph().task_flops(*task), 0, false});
     any = true;
   }
-  if (any) station.refresh([&](TaskId task) { return priority(job.graph(), task); });
+  if (any && !job.graph().ordered()) station.refresh([&](TaskId task) { return priority(job.graph(), task); });
   return any;
 }
 
@@ -131,7 +155,9 @@ double Worker::priority(const TaskGraph& graph, TaskId task) const {
   double sum = 0;
   for (index_t l = 0; l < steps; l += stride) {
     const Step step = graph.step(task, l);
-    sum += static_cast<double>(cache_.locate(index_, step.x.tile)) + static_cast<double>(cache_.locate(index_, step.y.tile));
+    for (const Operand* operand : {&step.a, &step.b}) {
+      if (operand->tile.address != nullptr) sum += static_cast<double>(cache_.locate(index_, operand->tile));
+    }
   }
   return sum;
 }
@@ -160,7 +186,8 @@ bool Worker::prefetch(Job& job) {
     if (prefetched_.contains(task)) continue;
     for (index_t l = 0; l < job.graph().step_count(task); ++l) {
       const Step step = job.graph().step(task, l);
-      for (const Operand& operand : {step.x, step.y}) {
+      for (const Operand& operand : {step.a, step.b}) {
+        if (operand.tile.address == nullptr || operand.after != no_task) continue;
         if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
         any |= cache_.prefetch(index_, operand.tile, reserve);
       }
@@ -172,11 +199,14 @@ bool Worker::prefetch(Job& job) {
 
 bool Worker::take_task(Job& job, Lane& lane) {
   const auto me = static_cast<std::size_t>(index_);
+  const index_t room_for_outputs = std::max<index_t>(cache_.slots(index_) / 3, static_cast<index_t>(active_lanes_));
+  if (job.graph().ordered() && outputs_ >= room_for_outputs) return false;
   ReservationStation& station = job.station(me);
   auto entry = station.take_best([&](const StationEntry& e) { return job.should_take(me, e.flops); });
   if (!entry && station.size() == 0 && !refill(job)) entry = steal(job);
   if (!entry) return false;
   job.take(me, entry->flops);
+  ++outputs_;
   if (entry->stolen) ++outcome_.stolen;
   lane.submission = Submission{.task = entry->task, .steps = job.graph().step_count(entry->task)};
   return true;
@@ -200,51 +230,45 @@ std::optional<StationEntry> Worker::steal(Job& job) {
   return entry;
 }
 
-// @return false if there is no room for a tile that the step needs
+// @return false if the step cannot be submitted yet: no room for one of its tiles, or an operand is not computed yet
 bool Worker::submit_step(Job& job, int lane_index) {
   const TaskGraph& graph = job.graph();
   Lane& lane = lanes_[static_cast<std::size_t>(lane_index)];
   Submission& submission = *lane.submission;
-  const AnyScalar beta = graph.beta();
-  const bool fetch_output = beta != AnyScalar(0);
-  const HostTile C = graph.output(submission.task);
   if (submission.output == nullptr) {
-    submission.output = cache_.acquire_output(index_, C, fetch_output);
+    const Output output = graph.output(submission.task);
+    submission.output = cache_.acquire_output(index_, output.tile, output.fetch);
     if (submission.output == nullptr) return false;
   }
   const Step step = graph.step(submission.task, submission.next_step);
-  if (submission.x == nullptr) submission.x = cache_.pin(index_, step.x.tile);
+  if (!job.readable(step.a) || !job.readable(step.b)) return false;
+  if (submission.x == nullptr) submission.x = cache_.pin(index_, step.a.tile);
   if (submission.x == nullptr) return false;
-  cache::Replica* x = submission.x;
-  cache::Replica* y = cache_.pin(index_, step.y.tile);
-  if (y == nullptr) return false;
+  cache::Replica* const x = submission.x;
+  cache::Replica* y = nullptr;
+  if (step.b.tile.address != nullptr) {
+    y = cache_.pin(index_, step.b.tile);
+    if (y == nullptr) return false;
+  }
 
   const StreamId stream{StreamKind::compute, lane_index};
-  const bool first = submission.next_step == 0;
-  if (first && fetch_output) device_.wait(stream, submission.output->ready);
-  for (const cache::Replica* input : {x, y}) {
-    if (input->ready->status() != EventStatus::complete) device_.wait(stream, input->ready);
+  const cache::Replica* const first_read = submission.next_step == 0 ? submission.output : nullptr;
+  for (const cache::Replica* tile :
+       {first_read, static_cast<const cache::Replica*>(x), static_cast<const cache::Replica*>(y)}) {
+    if (tile != nullptr && tile->ready && tile->ready->status() != EventStatus::complete)
+      device_.wait(stream, tile->ready);
   }
-  const Level3 product{
-      .type = graph.type(),
-      .op_a = step.x.op,
-      .op_b = step.y.op,
-      .m = C.rows,
-      .n = C.cols,
-      .k = step.x.op == Op::no_trans ? step.x.tile.cols : step.x.tile.rows,
-      .alpha = step.alpha,
-      .A = x->address,
-      .lda = x->tile.rows,
-      .B = y->address,
-      .ldb = y->tile.rows,
-      .beta = first ? beta : AnyScalar(1),
-      .C = submission.output->address,
-      .ldc = C.rows,
-  };
+  Level3 call = step.call;
+  call.A = x->address;
+  call.lda = x->tile.rows;
+  call.B = y != nullptr ? y->address : nullptr;
+  call.ldb = y != nullptr ? y->tile.rows : 0;
+  call.C = submission.output->address;
+  call.ldc = submission.output->tile.rows;
   if (first_submission_s_ <= 0) first_submission_s_ = device::now_seconds();
-  const double flops = flops_of(product);
+  const double flops = flops_of(call);
   auto begin = device_.record(stream);
-  ops_.run(lane_index, product);
+  ops_.run(lane_index, call);
   auto done = device_.record(stream);
   cache_.log(index_).add({.stream = stream, .flops = flops, .task = submission.task, .step = submission.next_step},
                          std::move(begin), done);

@@ -7,6 +7,10 @@
 // link from the host would fall idle and there is free memory: nothing is pinned or evicted for it, and the tasks may still be
 // stolen. Where memory is short, a lane waits with what it has pinned; since there is room for an output and one step's
 // inputs per lane, some lane can always go on.
+//
+// Ordered graphs: tasks start in their order on every device, and a device holds no more outputs than it has room to compute, so the first
+// unfinished task is always one that can go on: a step whose operand is not published yet, or a result that must not be
+// written yet, waits only for earlier tasks.
 // Source: BLASX, section IV-C and IV-D, Alg. 1, Eq. 3.
 #pragma once
 
@@ -30,14 +34,15 @@ namespace tessera::runtime {
 class Worker {
  public:
   static constexpr std::size_t run_ahead = 4;  ///< steps submitted and not completed, per lane
-  static constexpr index_t link_queue_bytes = index_t{64} << 20;  ///< on their way before prefetching stops: about a millisecond
+  static constexpr index_t link_queue_bytes = index_t{64}
+                                              << 20;  ///< on their way before prefetching stops: about a millisecond
   static constexpr std::size_t station_tasks_per_lane = 2;
 
   struct Outcome {
-    bool usable = true;               ///< the device can go on with the next attempt
-    std::string error;                ///< why the attempt failed here; empty if it did not
-    std::vector<TaskId> done;         ///< tasks whose output is in host memory
-    std::vector<TaskId> torn;         ///< tasks whose write-back failed on the way
+    bool usable = true;        ///< the device can go on with the next attempt
+    std::string error;         ///< why the attempt failed here; empty if it did not
+    std::vector<TaskId> done;  ///< tasks whose output is in host memory
+    std::vector<TaskId> torn;  ///< tasks whose write-back failed on the way
     std::vector<device::Operation> operations;
     std::int64_t steps = 0;
     std::int64_t stolen = 0;
@@ -72,6 +77,10 @@ class Worker {
     std::optional<Submission> submission;
     std::deque<Kernel> kernels;  // in stream order
   };
+  struct Held {  // a finished output whose host tile is still read by other tasks
+    cache::Replica* output = nullptr;
+    TaskId task = 0;
+  };
   struct WriteBack {
     device::EventPtr done;
     cache::Replica* output = nullptr;
@@ -86,6 +95,8 @@ class Worker {
   bool submit_step(Job& job, int lane);
   bool take_task(Job& job, Lane& lane);
   std::optional<StationEntry> steal(Job& job);
+  void publish(Job& job, cache::Replica* output, TaskId task);
+  void write_back(cache::Replica* output, TaskId task);
   double priority(const TaskGraph& graph, TaskId task) const;
   void settle_write_backs();
 
@@ -99,7 +110,9 @@ class Worker {
   // State of the current job.
   std::size_t active_lanes_ = 0;
   std::array<Lane, device::compute_streams> lanes_;
+  std::deque<Held> held_;
   std::deque<WriteBack> write_backs_;  // in stream order
+  index_t outputs_ = 0;                // acquired and not finished
   std::set<TaskId> prefetched_;        // tasks of the station whose inputs have all been asked for
   double first_submission_s_ = 0;
   double completed_flops_ = 0;

@@ -165,6 +165,42 @@ TEST_F(TileCacheTest, WritesAnOutputBackWithoutTouchingThePadding) {
   cache_->check_invariants();
 }
 
+TEST_F(TileCacheTest, APublishedOutputStaysUntilItIsWrittenBack) {
+  open(2, 1);
+  Replica* output = cache_->acquire_output(0, tile(1), false);
+  ASSERT_NE(output, nullptr);
+  std::vector<double> result(rows * cols, 2.5);
+  std::memcpy(output->address, result.data(), tile_bytes);
+  cache_->publish(output);
+  EXPECT_EQ(cache_->locate(1, tile(1)), Level::l2);
+  Replica* reader = cache_->pin(1, tile(1));
+  ASSERT_NE(reader, nullptr);
+  ASSERT_EQ(test::wait_for(reader->ready), device::EventStatus::complete);
+  EXPECT_EQ(std::memcmp(reader->address, result.data(), tile_bytes), 0);
+  EXPECT_TRUE(cache_->collect(1));
+  EXPECT_EQ(cache_->pin(0, tile(0)), nullptr);  // the only slot holds a result that is not in host memory yet
+  ASSERT_EQ(test::wait_for(cache_->write_back(output, 0)), device::EventStatus::complete);
+  cache_->finish_output(output);
+  EXPECT_NE(cache_->pin(0, tile(0)), nullptr);
+  cache_->check_invariants();
+}
+
+TEST_F(TileCacheTest, PrefetchTakesOnlyFreeMemoryAndTilesThatNobodyHolds) {
+  open(2, 4);
+  EXPECT_TRUE(cache_->prefetch(0, tile(0), 2));
+  EXPECT_FALSE(cache_->prefetch(0, tile(0), 2));  // on its way
+  EXPECT_FALSE(cache_->prefetch(1, tile(0), 2));  // a peer has it
+  EXPECT_TRUE(cache_->prefetch(0, tile(1), 2));
+  EXPECT_FALSE(cache_->prefetch(0, tile(2), 2));  // two segments are left
+  EXPECT_EQ(cache_->counters(0).misses, 2);
+  Replica* pinned = cache_->pin(0, tile(1));
+  ASSERT_NE(pinned, nullptr);
+  EXPECT_EQ(cache_->counters(0).l1_hits, 1);
+  expect_contents(*pinned);
+  EXPECT_EQ(cache_->arriving_bytes(0), 0);  // copies up run in order
+  cache_->check_invariants();
+}
+
 TEST_F(TileCacheTest, TrustsNothingOfAnEarlierJob) {
   open(1, 4);
   cache_->release(cache_->pin(0, tile(0)));

@@ -88,14 +88,42 @@ TEST_F(TileDirectoryTest, NeverEvictsATileThatIsStillArriving) {
 
 TEST_F(TileDirectoryTest, RefusesWhatTheProtocolForbids) {
   Replica& a = directory_.insert(0, tile(0), memory_.data(), TileEvent::write);
-  EXPECT_THROW(directory_.insert(1, tile(0), memory_.data(), TileEvent::fetch), InternalError);
-  EXPECT_THROW(directory_.insert(0, tile(0), memory_.data(), TileEvent::fetch), InternalError);
+  EXPECT_THROW(directory_.insert(1, tile(0), memory_.data(), TileEvent::write), InternalError);
   EXPECT_THROW(directory_.erase(a, TileEvent::drop), InternalError);
   a.readers = 1;
   EXPECT_THROW(directory_.erase(a, TileEvent::write_back), InternalError);
   a.readers = 0;
   directory_.check_invariants();
   directory_.erase(a, TileEvent::write_back);
+  directory_.check_invariants();
+  directory_.insert(0, tile(0), memory_.data(), TileEvent::fetch);
+  EXPECT_THROW(directory_.insert(0, tile(0), memory_.data(), TileEvent::fetch), InternalError);
+}
+
+// trmm in place: others read the old value while a device writes the new one.
+TEST_F(TileDirectoryTest, AnOutputIsNotTheReadableTile) {
+  Replica& output = directory_.insert(0, tile(0), memory_.data(), TileEvent::write);
+  EXPECT_EQ(directory_.find(0, tile(0)), nullptr);
+  Replica& old = directory_.insert(0, tile(0), memory_.data() + 8, TileEvent::fetch);
+  EXPECT_EQ(directory_.find(0, tile(0)), &old);
+  EXPECT_EQ(directory_.coherence(tile(0)), (Coherence{TileState::exclusive, 1}));
+  EXPECT_EQ(directory_.coherence(tile(0), true), (Coherence{TileState::modified, 1}));
+  EXPECT_THROW(directory_.publish(output), InternalError);  // the old value is still held
+  directory_.check_invariants();
+}
+
+// trsm: the solution is read by the tasks that come after.
+TEST_F(TileDirectoryTest, APublishedOutputIsReadable) {
+  Replica& output = directory_.insert(1, tile(0), memory_.data(), TileEvent::write);
+  directory_.publish(output);
+  EXPECT_EQ(directory_.find(1, tile(0)), &output);
+  EXPECT_EQ(directory_.coherence(tile(0)), (Coherence{TileState::exclusive, 1}));
+  EXPECT_EQ(directory_.coherence(tile(0), true), Coherence{});
+  directory_.check_invariants();
+  directory_.insert(0, tile(0), memory_.data() + 8, TileEvent::fetch);
+  directory_.check_invariants();
+  EXPECT_EQ(directory_.eviction_candidate(1), &output);
+  directory_.erase(output, TileEvent::drop);
   directory_.check_invariants();
 }
 

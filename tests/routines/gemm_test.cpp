@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/reference.hpp"
-#include "routines/gemm.hpp"
+#include "routines/level3.hpp"
 #include "routines/tiling.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/routines/gemm_problem.hpp"
@@ -87,7 +87,8 @@ TEST_P(GemmConformance, AllOps) {
   for (const Op op_a : test::all_ops) {
     for (const Op op_b : test::all_ops) {
       for (const index_t k : {tile - 3, 2 * tile + 1}) {
-        const GemmCase c{.op_a = op_a, .op_b = op_b, .m = 2 * tile + 3, .n = tile + 1, .k = k, .alpha = {0.5, -2}, .beta = {2, 1}};
+        const GemmCase c{
+            .op_a = op_a, .op_b = op_b, .m = 2 * tile + 3, .n = tile + 1, .k = k, .alpha = {0.5, -2}, .beta = {2, 1}};
         test::expect_right_in_all_types(*runtime_, c, tile, seed++);
       }
     }
@@ -103,12 +104,13 @@ TEST_P(GemmConformance, AllFactors) {
       // A real type sees only the real part; alpha = i would then be no product at all.
       const bool real = alpha.imag() == 0;
       for (const index_t padding : {index_t{0}, index_t{5}}) {
-        const GemmCase c{.m = 2 * tile + 1, .n = 3 * tile, .k = 2 * tile + 7, .alpha = alpha, .beta = beta, .padding = padding};
+        const GemmCase c{
+            .m = 2 * tile + 1, .n = 3 * tile, .k = 2 * tile + 7, .alpha = alpha, .beta = beta, .padding = padding};
         if (real) {
           test::expect_right_in_all_types(*runtime_, c, tile, seed++);
         } else {
           test::GemmFixture<std::complex<double>> fixture(c, seed++);
-          run_gemm(*runtime_, fixture.problem(), tile);
+          run(*runtime_, fixture.problem(), tile);
           EXPECT_TRUE(fixture.check());
         }
       }
@@ -120,7 +122,7 @@ TEST_P(GemmConformance, ManyTiles) {
   for (unsigned seed = 1; seed <= 3; ++seed) {
     const GemmCase c{.op_b = Op::trans, .m = 9 * tile + 1, .n = 7 * tile - 1, .k = 8 * tile, .alpha = -1, .beta = 0.25};
     test::GemmFixture<double> fixture(c, seed);
-    const auto statistics = run_gemm(*runtime_, fixture.problem(), tile);
+    const auto statistics = run(*runtime_, fixture.problem(), tile);
     EXPECT_TRUE(fixture.check());
     EXPECT_EQ(statistics.bytes_down(), statistics.compulsory_down);
     EXPECT_GE(statistics.bytes_up(), statistics.compulsory_up);
@@ -138,12 +140,22 @@ TEST_P(GemmConformance, SharedStorage) {
   std::mt19937_64 random(7);
   std::vector<double> all = test::random_matrix<double>(ld, n, ld, random);
   const std::vector<double> before = all;
-  Level3 problem{.op_b = Op::trans, .m = n, .n = n, .k = n, .alpha = 1.5, .A = all.data(), .lda = ld, .B = all.data(),
-                      .ldb = ld, .beta = 1, .C = all.data() + n, .ldc = ld};
-  run_gemm(*runtime_, problem, tile);
+  Level3 problem{.op_b = Op::trans,
+                 .m = n,
+                 .n = n,
+                 .k = n,
+                 .alpha = 1.5,
+                 .A = all.data(),
+                 .lda = ld,
+                 .B = all.data(),
+                 .ldb = ld,
+                 .beta = 1,
+                 .C = all.data() + n,
+                 .ldc = ld};
+  run(*runtime_, problem, tile);
   std::vector<double> expected = before;
-  kernels::reference_gemm<double, long double>(Op::no_trans, Op::trans, n, n, n, 1.5, before.data(), ld, before.data(), ld, 1.0,
-                                               expected.data() + n, ld);
+  kernels::reference_gemm<double, long double>(Op::no_trans, Op::trans, n, n, n, 1.5, before.data(), ld, before.data(),
+                                               ld, 1.0, expected.data() + n, ld);
   for (index_t j = 0; j < n; ++j) {
     for (index_t i = 0; i < ld; ++i) {
       const auto at = static_cast<std::size_t>(i + j * ld);

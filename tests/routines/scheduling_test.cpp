@@ -9,7 +9,7 @@
 #include "core/level3.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/reference.hpp"
-#include "routines/gemm.hpp"
+#include "routines/level3.hpp"
 #include "routines/tiling.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/routines/gemm_problem.hpp"
@@ -24,11 +24,13 @@ constexpr std::size_t tile_bytes = tile * tile * sizeof(double);
 
 struct HostRuntime {
   explicit HostRuntime(const std::vector<HostDeviceSettings>& settings, bool compute = true) {
-    opened = test::open_host_devices(static_cast<int>(settings.size()), settings, compute ? kernels::CpuBlas::open("") : nullptr);
-    runtime = std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, [this](const Level3& product) {
-      ++host_products;
-      kernels::reference_gemm(product);
-    });
+    opened = test::open_host_devices(static_cast<int>(settings.size()), settings,
+                                     compute ? kernels::CpuBlas::open("") : nullptr);
+    runtime =
+        std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, [this](const Level3& product) {
+          ++host_products;
+          kernels::reference_gemm(product);
+        });
   }
   test::OpenedDevices opened;
   std::unique_ptr<runtime::Runtime> runtime;
@@ -48,7 +50,7 @@ TEST_P(TrafficModel, EveryTileCrossesAHostLinkOnceWhereMemorySuffices) {
   HostRuntime host(devices_with(GetParam(), 400 * tile_bytes));
   for (const double beta : {0.0, 0.5}) {
     test::GemmFixture<double> fixture({.m = n, .n = n, .k = n, .alpha = 1, .beta = beta}, 1);
-    const auto statistics = run_gemm(*host.runtime, fixture.problem(), tile);
+    const auto statistics = run(*host.runtime, fixture.problem(), tile);
     EXPECT_TRUE(fixture.check());
     EXPECT_EQ(statistics.compulsory_up, (beta == 0 ? 2 : 3) * 100 * static_cast<index_t>(tile_bytes));
     EXPECT_LE(static_cast<double>(statistics.bytes_up()), 1.02 * static_cast<double>(statistics.compulsory_up));
@@ -66,7 +68,7 @@ TEST_P(TrafficModel, TwiceAtMostWithMemoryForAQuarterOfTheOperands) {
     HostRuntime host(devices_with(GetParam(), static_cast<std::size_t>(3 * tiles * tiles) * tile_bytes / 4));
     for (const double beta : {0.0, 0.5}) {
       test::GemmFixture<double> fixture({.m = n, .n = n, .k = n, .alpha = 1, .beta = beta}, 1);
-      const auto statistics = run_gemm(*host.runtime, fixture.problem(), tile);
+      const auto statistics = run(*host.runtime, fixture.problem(), tile);
       EXPECT_TRUE(fixture.check());
       const double ratio = static_cast<double>(statistics.bytes_up()) / static_cast<double>(statistics.compulsory_up);
       EXPECT_LE(ratio, 2) << tiles << " tiles, beta " << beta;
@@ -91,8 +93,9 @@ TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
     settings[d].flops_per_s = speeds[d] * step_flops / 0.001;  // a step takes a millisecond on the fast ones
   }
   HostRuntime host(settings, false);
-  test::GemmFixture<double> fixture({.m = tiles * small, .n = tiles * small, .k = tiles * small, .alpha = 1, .beta = 0}, 1);
-  const auto statistics = run_gemm(*host.runtime, fixture.problem(), small);
+  test::GemmFixture<double> fixture({.m = tiles * small, .n = tiles * small, .k = tiles * small, .alpha = 1, .beta = 0},
+                                    1);
+  const auto statistics = run(*host.runtime, fixture.problem(), small);
   double speed_sum = 0;
   double latest = 0;
   for (std::size_t d = 0; d < 3; ++d) {
@@ -101,8 +104,8 @@ TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
     EXPECT_GT(statistics.devices[d].tasks, 0);
   }
   const double ideal = statistics.flops / speed_sum;
-  EXPECT_LE(latest, 1.10 * ideal) << "tasks " << statistics.devices[0].tasks << " " << statistics.devices[1].tasks << " "
-                                  << statistics.devices[2].tasks;
+  EXPECT_LE(latest, 1.10 * ideal) << "tasks " << statistics.devices[0].tasks << " " << statistics.devices[1].tasks
+                                  << " " << statistics.devices[2].tasks;
 }
 
 // The operation with each of these numbers fails on one of three devices; whatever it was, the result is right or the call says no.
@@ -113,7 +116,7 @@ TEST(FailureModel, OtherDevicesFinishTheJob) {
     settings[1].fail_after_ops = failing_operation;
     HostRuntime host(settings);
     test::GemmFixture<double> fixture({.m = 7 * tile, .n = 6 * tile + 1, .k = 5 * tile, .alpha = 2, .beta = 0}, 5);
-    const auto statistics = run_gemm(*host.runtime, fixture.problem(), tile);
+    const auto statistics = run(*host.runtime, fixture.problem(), tile);
     EXPECT_TRUE(fixture.check()) << "operation " << failing_operation;
     if (statistics.restarts > 0) {
       ++survived;
@@ -121,7 +124,7 @@ TEST(FailureModel, OtherDevicesFinishTheJob) {
     }
     EXPECT_EQ(host.host_products, 0);
     test::GemmFixture<double> next({.m = 3 * tile, .n = 2 * tile, .k = tile, .alpha = 2, .beta = 1}, 6);
-    run_gemm(*host.runtime, next.problem(), tile);
+    run(*host.runtime, next.problem(), tile);
     EXPECT_TRUE(next.check());
   }
   EXPECT_GT(survived, 4);
@@ -133,7 +136,7 @@ TEST(FailureModel, TheCpuFinishesWhenNoDeviceIsLeft) {
   settings[1].fail_after_ops = 25;
   HostRuntime host(settings);
   test::GemmFixture<double> fixture({.m = 7 * tile, .n = 6 * tile, .k = 5 * tile + 3, .alpha = 2, .beta = 0}, 5);
-  const auto statistics = run_gemm(*host.runtime, fixture.problem(), tile);
+  const auto statistics = run(*host.runtime, fixture.problem(), tile);
   EXPECT_TRUE(fixture.check());
   EXPECT_GT(host.host_products, 0);
   EXPECT_EQ(statistics.devices.back().device, "cpu");
@@ -151,7 +154,7 @@ TEST(FailureModel, ATornTileIsNeverKeptSilent) {
     HostRuntime host(settings);
     test::GemmFixture<double> fixture({.m = 3 * tile, .n = 3 * tile, .k = 2 * tile, .alpha = 2, .beta = 1}, 5);
     try {
-      run_gemm(*host.runtime, fixture.problem(), tile);
+      run(*host.runtime, fixture.problem(), tile);
       EXPECT_TRUE(fixture.check()) << "operation " << failing_operation;
       ++survived;
     } catch (const DeviceLost&) {
@@ -166,13 +169,13 @@ TEST(Runtime, RefusesMemoryThatCannotHoldAStep) {
   HostRuntime host(devices_with(1, 2 * 256));
   test::GemmFixture<double> fixture({.m = tile, .n = tile, .k = tile, .alpha = 1, .beta = 1}, 1);
   const auto problem = fixture.problem();
-  EXPECT_THROW(run_gemm(*host.runtime, problem, tile), OutOfDeviceMemory);
+  EXPECT_THROW(run(*host.runtime, problem, tile), OutOfDeviceMemory);
 }
 
 TEST(Runtime, ShrinksATileThatDoesNotFit) {
   HostRuntime host(devices_with(2, 12 * 256));
   test::GemmFixture<double> fixture({.m = 3 * tile, .n = 3 * tile, .k = 3 * tile, .alpha = 1, .beta = 1}, 1);
-  const auto statistics = run_gemm(*host.runtime, fixture.problem(), tile);
+  const auto statistics = run(*host.runtime, fixture.problem(), tile);
   EXPECT_TRUE(fixture.check());
   EXPECT_LE(statistics.tile_m * statistics.tile_n * 8, 256);
 }
@@ -186,7 +189,7 @@ TEST(Runtime, ServesCallersOnManyThreads) {
       for (unsigned call = 0; call < 10; ++call) {
         const GemmCase c{.m = 1 + 7 * t, .n = 60 - 3 * call, .k = 40 + t, .alpha = 1, .beta = 1};
         test::GemmFixture<double> fixture(c, 100 * t + call);
-        run_gemm(*host.runtime, fixture.problem(), tile);
+        run(*host.runtime, fixture.problem(), tile);
         if (!fixture.check()) ++wrong[t];
       }
     });
@@ -218,7 +221,8 @@ TEST(Tiling, TilesAreTallWhereCopiesAskForIt) {
       EXPECT_GE(plain.k, 3072);
       EXPECT_LE(plain.n, 2048);
       EXPECT_GE(ceil_div(n, plain.m) * ceil_div(n, plain.n), 16 * devices);
-      const auto trans_b = choose_tiling({.m = n, .n = n, .k = n, .n_is_strided = true, .k_is_strided = false}, machine, 0);
+      const auto trans_b =
+          choose_tiling({.m = n, .n = n, .k = n, .n_is_strided = true, .k_is_strided = false}, machine, 0);
       EXPECT_LE(trans_b.k, 2048);
       EXPECT_GE(ceil_div(n, trans_b.m) * ceil_div(n, trans_b.n), 8 * devices);
     }
@@ -244,7 +248,8 @@ TEST(Tiling, FitsTheMemoryOrRefuses) {
       }
     }
   }
-  EXPECT_THROW(choose_tiling({.m = 100, .n = 100, .k = 100}, {.devices = 1, .heap_bytes = 11 * 256}, 0), OutOfDeviceMemory);
+  EXPECT_THROW(choose_tiling({.m = 100, .n = 100, .k = 100}, {.devices = 1, .heap_bytes = 11 * 256}, 0),
+               OutOfDeviceMemory);
 }
 
 }  // namespace

@@ -212,7 +212,8 @@ TEST(Statistics, AddsUpDevicesAndPrintsJson) {
 TEST(Trace, IsValidJsonAfterEveryJob) {
   const auto path = std::filesystem::temp_directory_path() / ("tessera_trace_" + std::to_string(::getpid()) + ".json");
   TraceFile trace(path.string());
-  const device::Operation kernel{.stream = {device::StreamKind::compute, 2}, .begin_s = 11, .end_s = 11.5, .flops = 9, .task = 4, .step = 1};
+  const device::Operation kernel{
+      .stream = {device::StreamKind::compute, 2}, .begin_s = 11, .end_s = 11.5, .flops = 9, .task = 4, .step = 1};
   const device::Operation up{.stream = {device::StreamKind::up}, .begin_s = 10, .end_s = 11, .bytes = 64};
   const auto read = [&] { return nlohmann::json::parse(std::ifstream(path)); };
   trace.append(some_job(), 10, {"host:0", "host:1"}, {{kernel, up}, {}});

@@ -1,0 +1,164 @@
+// The routines that add products to C: C_ij = beta C_ij + sum over terms and l of alpha_t X_il Y_lj, one task per tile of C.
+//
+//   gemm          one term, op(A) op(B)
+//   symm, hemm    one term; one factor is symmetric: of its tiles the stored ones are read, the others as transposes of those, and
+//                 the diagonal ones by the symm kernel from their stored triangle
+//   syrk, herk    one term, op(A) op(A)^T; only tiles of the stored triangle of C, the diagonal ones by the syrk kernel
+//   syr2k, her2k  two terms in one task, so that C moves once; diagonal tiles by the syr2k kernel, which takes both at once
+// Source: BLASX, Eq. 1.
+#include <memory>
+
+#include "routines/call_graph.hpp"
+#include "routines/level3.hpp"
+
+namespace tessera::routines {
+namespace {
+
+using runtime::Output;
+using runtime::Step;
+using runtime::TaskId;
+using runtime::TileIndex;
+
+class Accumulation final : public CallGraph {
+ public:
+  Accumulation(const Level3& call, const runtime::Machine& machine, index_t tile)
+      : CallGraph(call, machine, tile),
+        A_(view_of_A(call)),
+        B_(view_of_B(call)),
+        C_(call.C, call.m, call.n, call.ldc, Op::no_trans, call.type) {
+    order_ = choose_order(shape_, tiling_, machine);
+    if (call.is_rank_update()) {
+      std::erase_if(order_, [&](const TileIndex& t) { return call.uplo == Uplo::lower ? t.i < t.j : t.i > t.j; });
+    }
+  }
+
+  Output output(TaskId task) const override {
+    const TileIndex t = index_of(task);
+    const bool fetch = call_.beta != AnyScalar(0);
+    if (on_diagonal(t))
+      return {
+          .tile = C_.diagonal_tile(rows(t.i).first, rows(t.i).size, call_.uplo), .fetch = fetch, .needs_old = fetch};
+    return {.tile = C_.tile(rows(t.i).first, cols(t.j).first, rows(t.i).size, cols(t.j).size).tile,
+            .fetch = fetch,
+            .needs_old = fetch};
+  }
+
+  index_t step_count(TaskId task) const override { return terms(index_of(task)) * kt(); }
+
+  Step step(TaskId task, index_t l) const override {
+    const TileIndex t = index_of(task);
+    Step step = call_.is_rank_update() ? rank_update(t, l) : product(t, l);
+    step.call.beta = l == 0 ? call_.beta : AnyScalar(1);
+    return step;
+  }
+
+  index_t compulsory_up_bytes() const override {
+    const bool one_operand = has_no_B() || A_.same_storage(B_);
+    const index_t a_bytes = is_symmetric_product() ? A_.triangle_bytes() : A_.bytes();
+    return a_bytes + (one_operand ? 0 : B_.bytes()) + (call_.beta == AnyScalar(0) ? 0 : compulsory_down_bytes());
+  }
+  index_t compulsory_down_bytes() const override { return call_.is_rank_update() ? C_.triangle_bytes() : C_.bytes(); }
+  std::vector<device::HostRange> host_ranges() const override {
+    return has_no_B() ? ranges_of({&A_, &C_}) : ranges_of({&A_, &B_, &C_});
+  }
+
+ private:
+  static MatrixView view_of_A(const Level3& c) {
+    const index_t symmetric = c.side == Side::left ? c.m : c.n;
+    if (c.routine == Routine::symm || c.routine == Routine::hemm) {
+      return {c.A, symmetric, symmetric, c.lda, Op::no_trans, c.type};
+    }
+    return {c.A, c.is_rank_update() ? c.n : c.m, c.k, c.lda, c.op_a, c.type};
+  }
+  static MatrixView view_of_B(const Level3& c) {
+    if (c.routine == Routine::gemm) return {c.B, c.k, c.n, c.ldb, c.op_b, c.type};
+    if (c.is_rank_update()) return {c.B, c.n, c.k, c.ldb, c.op_a, c.type};
+    return {c.B, c.m, c.n, c.ldb, Op::no_trans, c.type};
+  }
+
+  bool has_no_B() const { return call_.routine == Routine::syrk || call_.routine == Routine::herk; }
+  bool is_symmetric_product() const { return call_.routine == Routine::symm || call_.routine == Routine::hemm; }
+  bool on_diagonal(const TileIndex& t) const { return call_.is_rank_update() && t.i == t.j; }
+  index_t terms(const TileIndex& t) const { return call_.is_rank_update() && !has_no_B() && !on_diagonal(t) ? 2 : 1; }
+
+  // gemm, symm and hemm.
+  Step product(const TileIndex& t, index_t l) const {
+    const Span i = rows(t.i);
+    const Span j = cols(t.j);
+    const Span d = depth(l);
+    if (!is_symmetric_product()) {
+      return multiply(call_.alpha, A_.tile(i.first, d.first, i.size, d.size), B_.tile(d.first, j.first, d.size, j.size),
+                      i, j, d);
+    }
+    const bool left = call_.side == Side::left;
+    const index_t index = left ? t.i : t.j;
+    const Span across = left ? i : j;
+    const ViewTile other = left ? B_.tile(d.first, j.first, d.size, j.size) : B_.tile(i.first, d.first, i.size, d.size);
+    if (index == l) {
+      Step step{.call = tile_call(call_.routine, i.size, j.size, 0),
+                .a = {A_.diagonal_tile(across.first, across.size, call_.uplo)},
+                .b = {other.tile}};
+      step.call.side = call_.side;
+      step.call.uplo = call_.uplo;
+      step.call.alpha = call_.alpha;
+      return step;
+    }
+    const ViewTile symmetric = left ? symmetric_tile(t.i, l, i, d) : symmetric_tile(l, t.j, d, j);
+    return left ? multiply(call_.alpha, symmetric, other, i, j, d) : multiply(call_.alpha, other, symmetric, i, j, d);
+  }
+
+  // Block (i, j) of the whole symmetric or Hermitian matrix, off the diagonal.
+  ViewTile symmetric_tile(index_t ti, index_t tj, const Span& i, const Span& j) const {
+    const bool stored = (ti > tj) == (call_.uplo == Uplo::lower);
+    if (stored) return A_.tile(i.first, j.first, i.size, j.size);
+    ViewTile mirrored = A_.tile(j.first, i.first, j.size, i.size);
+    mirrored.op = transposed(mirrored.op, call_.is_hermitian());
+    return mirrored;
+  }
+
+  Step rank_update(const TileIndex& t, index_t step_index) const {
+    const index_t l = step_index % kt();
+    const bool second = step_index >= kt();
+    const Span i = rows(t.i);
+    const Span j = cols(t.j);
+    const Span d = depth(l);
+    if (on_diagonal(t)) {
+      Step step{.call = tile_call(call_.routine, i.size, i.size, d.size),
+                .a = {A_.tile(i.first, d.first, i.size, d.size).tile},
+                .b = {}};
+      if (!has_no_B()) step.b = {B_.tile(i.first, d.first, i.size, d.size).tile};
+      step.call.uplo = call_.uplo;
+      step.call.op_a = call_.op_a;
+      step.call.alpha = call_.alpha;
+      return step;
+    }
+    const MatrixView& X = second ? B_ : A_;
+    const MatrixView& Y = has_no_B() || second ? A_ : B_;
+    ViewTile y = Y.tile(j.first, d.first, j.size, d.size);
+    y.op = transposed(y.op, call_.is_hermitian());
+    const AnyScalar alpha = second && call_.is_hermitian() ? std::conj(call_.alpha) : call_.alpha;
+    return multiply(alpha, X.tile(i.first, d.first, i.size, d.size), y, i, j, d);
+  }
+
+  Step multiply(AnyScalar alpha, const ViewTile& x, const ViewTile& y, const Span& i, const Span& j,
+                const Span& d) const {
+    Step step{.call = tile_call(Routine::gemm, i.size, j.size, d.size), .a = {x.tile}, .b = {y.tile}};
+    step.call.op_a = x.op;
+    step.call.op_b = y.op;
+    step.call.alpha = alpha;
+    return step;
+  }
+
+  MatrixView A_;
+  MatrixView B_;  // unused by syrk and herk
+  MatrixView C_;
+};
+
+}  // namespace
+
+std::unique_ptr<runtime::TaskGraph> make_accumulation(const Level3& call, const runtime::Machine& machine,
+                                                      index_t tile) {
+  return std::make_unique<Accumulation>(call, machine, tile);
+}
+
+}  // namespace tessera::routines

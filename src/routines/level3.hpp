@@ -1,0 +1,23 @@
+// What each BLAS routine means as tile tasks. Seven routines accumulate (accumulation.cpp), two are triangular (triangular.cpp).
+#pragma once
+
+#include <memory>
+
+#include "core/level3.hpp"
+#include "runtime/runtime.hpp"
+#include "runtime/task_graph.hpp"
+
+namespace tessera::routines {
+
+/// gemm, symm, hemm, syrk, herk, syr2k, her2k.
+std::unique_ptr<runtime::TaskGraph> make_accumulation(const Level3& call, const runtime::Machine& machine,
+                                                      index_t tile);
+/// trmm, trsm.
+std::unique_ptr<runtime::TaskGraph> make_triangular(const Level3& call, const runtime::Machine& machine, index_t tile);
+
+/// Runs a checked call on the runtime's devices. trmm's B is C. @pre all dimensions >= 1 and alpha != 0
+/// @param tile forced tile size (TESSERA_TILE), 0: chosen from the problem and the machine
+/// @throws OutOfDeviceMemory, DeviceLost (see Runtime::run)
+runtime::JobStatistics run(runtime::Runtime& runtime, const Level3& call, index_t tile = 0);
+
+}  // namespace tessera::routines

@@ -1,0 +1,155 @@
+// trmm and trsm in place: B := alpha op(A) B, or the solution X of op(A) X = alpha B; or with A on the right. One task per tile of B.
+//
+// Let T = op(A), lower or upper after the op, and p the index along which a task's tiles of B lie beside T: the row i on the left, the
+// column j on the right. Row (column) p of the result is made of T_pp and those T_pl whose l precede p in the sweep:
+//   trsm  B_p = T_pp^-1 (alpha B_p - sum_l T_pl X_l)    sweeps from the corner where T has one tile; reads results, published by
+//                                                       their tasks, from the devices that made them
+//   trmm  B_p = alpha (T_pp B_p + sum_l T_pl B_l)       sweeps the other way; reads old values, so a result waits on its device until
+//                                                       the task before it in the sweep, the last other reader, is done
+// alpha enters once, in the first step. Source: BLASX, Eq. 1c and 1d; KBLAS for the direction of the sweeps.
+#include <memory>
+
+#include "routines/call_graph.hpp"
+#include "routines/level3.hpp"
+
+namespace tessera::routines {
+namespace {
+
+using runtime::no_task;
+using runtime::Output;
+using runtime::Step;
+using runtime::TaskId;
+using runtime::TileIndex;
+
+class Triangular final : public CallGraph {
+ public:
+  Triangular(const Level3& call, const runtime::Machine& machine, index_t tile)
+      : CallGraph(call, machine, tile),
+        A_(call.A, shape_.k, shape_.k, call.lda, call.op_a, call.type),
+        B_(call.C, call.m, call.n, call.ldc, Op::no_trans, call.type) {
+    const bool lower = (call.uplo == Uplo::lower) == (call.op_a == Op::no_trans);
+    inputs_precede_ = lower == left();
+    make_order(machine);
+  }
+
+  Output output(TaskId task) const override {
+    const TileIndex t = index_of(task);
+    return {.tile = B_.tile(rows(t.i).first, cols(t.j).first, rows(t.i).size, cols(t.j).size).tile,
+            .fetch = solves(),
+            .needs_old = true,
+            .publish = solves()};
+  }
+
+  index_t step_count(TaskId task) const override { return inputs(position(index_of(task))) + 1; }
+
+  Step step(TaskId task, index_t s) const override {
+    const TileIndex t = index_of(task);
+    const index_t p = position(t);
+    const index_t products = inputs(p);
+    // trsm ends with the diagonal tile, trmm begins with it.
+    if (s == (solves() ? products : 0)) return diagonal_step(t, p, products == 0 || !solves());
+    const index_t first = inputs_precede_ ? 0 : p + 1;
+    // trsm takes results in the order in which they are made.
+    const index_t s_product = solves() ? s : s - 1;
+    const index_t l = inputs_precede_ || !solves() ? first + s_product : line_length() - 1 - s_product;
+    return product_step(t, l, solves() && s == 0);
+  }
+
+  bool ordered() const override { return true; }
+
+  TaskId write_after(TaskId task) const override {
+    if (solves()) return no_task;
+    const TileIndex t = index_of(task);
+    // Readers of this tile lie further along the direction away from the inputs.
+    const index_t next = position(t) + (inputs_precede_ ? 1 : -1);
+    return next < 0 || next >= line_length() ? no_task : task_of(moved(t, next));
+  }
+
+  index_t compulsory_up_bytes() const override { return A_.triangle_bytes() + B_.bytes(); }
+  index_t compulsory_down_bytes() const override { return B_.bytes(); }
+  std::vector<device::HostRange> host_ranges() const override { return ranges_of({&A_, &B_}); }
+
+ private:
+  bool left() const { return call_.side == Side::left; }
+  bool solves() const { return call_.routine == Routine::trsm; }
+  index_t position(const TileIndex& t) const { return left() ? t.i : t.j; }
+  index_t line_length() const { return kt(); }
+  TileIndex moved(TileIndex t, index_t p) const {
+    (left() ? t.i : t.j) = static_cast<std::int32_t>(p);
+    return t;
+  }
+  /// How many other tiles of its line a result at p is made of.
+  index_t inputs(index_t p) const { return inputs_precede_ ? p : line_length() - 1 - p; }
+  TaskId task_of(const TileIndex& t) const { return tasks_[static_cast<std::size_t>(t.i * nt() + t.j)]; }
+
+  // trsm goes from the tiles without inputs to those with most, trmm the other way. Lines are independent. trsm sweeps as many lines
+  // together as fit the device beside a row of A; trmm needs a whole line of old values at once, and takes one line after
+  // the other.
+  void make_order(const runtime::Machine& machine) {
+    const index_t lines = left() ? nt() : mt();
+    const index_t room = room_for_inputs(shape_, tiling_, machine);
+    const index_t together = solves() ? std::clamp<index_t>(room / line_length() - 1, 1, lines) : 1;
+    const bool ascending = inputs_precede_ == solves();
+    order_.reserve(static_cast<std::size_t>(mt() * nt()));
+    tasks_.resize(order_.capacity());
+    for (index_t first = 0; first < lines; first += together) {
+      for (index_t s = 0; s < line_length(); ++s) {
+        const index_t p = ascending ? s : line_length() - 1 - s;
+        for (index_t line = first; line < std::min(lines, first + together); ++line) {
+          const auto i = static_cast<std::int32_t>(left() ? p : line);
+          const auto j = static_cast<std::int32_t>(left() ? line : p);
+          tasks_[static_cast<std::size_t>(i * nt() + j)] = static_cast<TaskId>(order_.size());
+          order_.push_back({i, j});
+        }
+      }
+    }
+  }
+
+  Step diagonal_step(const TileIndex& t, index_t p, bool with_alpha) const {
+    const Span i = rows(t.i);
+    const Span j = cols(t.j);
+    const Span d = depth(p);
+    Step step{.call = tile_call(call_.routine, i.size, j.size, 0),
+              .a = {A_.diagonal_tile(d.first, d.size, call_.uplo)},
+              .b = {}};
+    if (!solves()) step.b = {output_tile(t)};
+    step.call.side = call_.side;
+    step.call.uplo = call_.uplo;
+    step.call.op_a = call_.op_a;
+    step.call.diag = call_.diag;
+    step.call.alpha = with_alpha ? call_.alpha : AnyScalar(1);
+    return step;
+  }
+
+  Step product_step(const TileIndex& t, index_t l, bool first) const {
+    const Span i = rows(t.i);
+    const Span j = cols(t.j);
+    const Span d = depth(l);
+    const TileIndex other = moved(t, l);
+    const runtime::Operand b{output_tile(other), solves() ? task_of(other) : no_task};
+    const ViewTile a = left() ? A_.tile(i.first, d.first, i.size, d.size) : A_.tile(d.first, j.first, d.size, j.size);
+    Step step{.call = tile_call(Routine::gemm, i.size, j.size, d.size), .a = {a.tile}, .b = b};
+    (left() ? step.call.op_a : step.call.op_b) = a.op;
+    if (!left()) std::swap(step.a, step.b);
+    step.call.alpha = solves() ? AnyScalar(-1) : call_.alpha;
+    step.call.beta = first ? call_.alpha : AnyScalar(1);
+    return step;
+  }
+
+  runtime::HostTile output_tile(const TileIndex& t) const {
+    return B_.tile(rows(t.i).first, cols(t.j).first, rows(t.i).size, cols(t.j).size).tile;
+  }
+
+  MatrixView A_;  // op(A), of which one triangle exists
+  MatrixView B_;
+  bool inputs_precede_ = true;  // along a line, the tiles that a result is made of come before it
+  std::vector<TaskId> tasks_;   // by tile, row by row
+};
+
+}  // namespace
+
+std::unique_ptr<runtime::TaskGraph> make_triangular(const Level3& call, const runtime::Machine& machine, index_t tile) {
+  return std::make_unique<Triangular>(call, machine, tile);
+}
+
+}  // namespace tessera::routines
