@@ -271,36 +271,113 @@ int xt_create(const int* ordinals, int count, int block_size, int pin, tessera_b
   return status;
 }
 
-cublasOperation_t operation(char letter) {
-  return letter == 'N' ? CUBLAS_OP_N : letter == 'T' ? CUBLAS_OP_T : CUBLAS_OP_C;
+// cublasXt's functions of one scalar type under one name for all. The letters sy or he choose what the Hermitian routines
+// are: for real types they are the symmetric ones, and the signatures agree then.
+template <char type>
+struct Xt;
+
+#define TESSERA_XT_FUNCTIONS(type, CudaType, CudaReal, letter, he) \
+  template <>                                                      \
+  struct Xt<type> {                                                \
+    using Value = CudaType;                                        \
+    using Real = CudaReal;                                         \
+    static constexpr auto gemm = cublasXt##letter##gemm;           \
+    static constexpr auto symm = cublasXt##letter##symm;           \
+    static constexpr auto hemm = cublasXt##letter##he##mm;         \
+    static constexpr auto syrk = cublasXt##letter##syrk;           \
+    static constexpr auto herk = cublasXt##letter##he##rk;         \
+    static constexpr auto syr2k = cublasXt##letter##syr2k;         \
+    static constexpr auto her2k = cublasXt##letter##he##r2k;       \
+    static constexpr auto trmm = cublasXt##letter##trmm;           \
+    static constexpr auto trsm = cublasXt##letter##trsm;           \
+  }
+
+TESSERA_XT_FUNCTIONS('s', float, float, S, sy);
+TESSERA_XT_FUNCTIONS('d', double, double, D, sy);
+TESSERA_XT_FUNCTIONS('c', cuComplex, float, C, he);
+TESSERA_XT_FUNCTIONS('z', cuDoubleComplex, double, Z, he);
+
+#undef TESSERA_XT_FUNCTIONS
+
+template <class Value, class Real>
+Value scalar_of(const double (&parts)[2]) {
+  // A variable of cuComplex.h's type, because cublasXt loads complex scalars as one aligned word.
+  if constexpr (sizeof(Value) == sizeof(Real)) {
+    return static_cast<Real>(parts[0]);
+  } else {
+    return Value{static_cast<Real>(parts[0]), static_cast<Real>(parts[1])};
+  }
 }
 
-int xt_gemm(tessera_bench_xt xt, const tessera_bench_gemm_call* call) {
-  return guarded([&] {
-    const auto run = [&](auto gemm, auto tag) {
-      using T = decltype(tag);
-      // cublasXt loads complex scalars as one aligned word, and the caller's need not be aligned.
-      T alpha, beta;
-      std::memcpy(&alpha, call->alpha, sizeof alpha);
-      std::memcpy(&beta, call->beta, sizeof beta);
-      check(gemm(xt->handle, operation(call->transa), operation(call->transb), static_cast<std::size_t>(call->m),
-                 static_cast<std::size_t>(call->n), static_cast<std::size_t>(call->k), &alpha,
-                 static_cast<const T*>(call->A), static_cast<std::size_t>(call->lda), static_cast<const T*>(call->B),
-                 static_cast<std::size_t>(call->ldb), &beta, static_cast<T*>(call->C),
-                 static_cast<std::size_t>(call->ldc)),
-            "cublasXt gemm");
-    };
-    switch (call->type) {
-      case 's':
-        return run(cublasXtSgemm, float{});
-      case 'd':
-        return run(cublasXtDgemm, double{});
-      case 'c':
-        return run(cublasXtCgemm, cuComplex{});
-      default:
-        return run(cublasXtZgemm, cuDoubleComplex{});
-    }
-  });
+template <char type>
+cublasStatus_t run_level3(cublasXtHandle_t handle, const tessera_bench_level3& call) {
+  using Functions = Xt<type>;
+  using Value = typename Functions::Value;
+  using Real = typename Functions::Real;
+  const auto alpha = scalar_of<Value, Real>(call.alpha);
+  const auto beta = scalar_of<Value, Real>(call.beta);
+  const auto real_alpha = static_cast<Real>(call.alpha[0]);
+  const auto real_beta = static_cast<Real>(call.beta[0]);
+  const auto* const A = static_cast<const Value*>(call.A);
+  const auto* const B = static_cast<const Value*>(call.B);
+  auto* const C = static_cast<Value*>(call.C);
+  const auto m = static_cast<std::size_t>(call.m);
+  const auto n = static_cast<std::size_t>(call.n);
+  const auto k = static_cast<std::size_t>(call.k);
+  const auto lda = static_cast<std::size_t>(call.lda);
+  const auto ldb = static_cast<std::size_t>(call.ldb);
+  const auto ldc = static_cast<std::size_t>(call.ldc);
+  const cublasSideMode_t side = call.side == 0 ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT;
+  const cublasFillMode_t fill = call.uplo == 0 ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
+  const cublasDiagType_t diag = call.diag == 0 ? CUBLAS_DIAG_NON_UNIT : CUBLAS_DIAG_UNIT;
+  const auto operation = [](int op) {
+    // For real types the conjugate transpose is the transpose, which not all functions know.
+    constexpr bool complex = sizeof(Value) != sizeof(Real);
+    return op == 0 ? CUBLAS_OP_N : op == 2 && complex ? CUBLAS_OP_C : CUBLAS_OP_T;
+  };
+  const cublasOperation_t op_a = operation(call.op_a), op_b = operation(call.op_b);
+  switch (call.routine) {
+    case 0:
+      return Functions::gemm(handle, op_a, op_b, m, n, k, &alpha, A, lda, B, ldb, &beta, C, ldc);
+    case 1:
+      return Functions::symm(handle, side, fill, m, n, &alpha, A, lda, B, ldb, &beta, C, ldc);
+    case 2:
+      return Functions::hemm(handle, side, fill, m, n, &alpha, A, lda, B, ldb, &beta, C, ldc);
+    case 3:
+      return Functions::syrk(handle, fill, op_a, n, k, &alpha, A, lda, &beta, C, ldc);
+    case 4:
+      return Functions::herk(handle, fill, op_a, n, k, &real_alpha, A, lda, &real_beta, C, ldc);
+    case 5:
+      return Functions::syr2k(handle, fill, op_a, n, k, &alpha, A, lda, B, ldb, &beta, C, ldc);
+    case 6:
+      return Functions::her2k(handle, fill, op_a, n, k, &alpha, A, lda, B, ldb, &real_beta, C, ldc);
+    case 7:
+      // Out of place; B == C is the BLAS routine, as cuBLAS documents it.
+      return Functions::trmm(handle, side, fill, op_a, diag, m, n, &alpha, A, lda, B, ldb, C, ldc);
+    case 8:
+      return Functions::trsm(handle, side, fill, op_a, diag, m, n, &alpha, A, lda, C, ldc);
+    default:
+      throw std::invalid_argument("no such Level-3 routine: " + std::to_string(call.routine));
+  }
+}
+
+cublasStatus_t run_level3(cublasXtHandle_t handle, const tessera_bench_level3& call) {
+  switch (call.type) {
+    case 's':
+      return run_level3<'s'>(handle, call);
+    case 'd':
+      return run_level3<'d'>(handle, call);
+    case 'c':
+      return run_level3<'c'>(handle, call);
+    case 'z':
+      return run_level3<'z'>(handle, call);
+    default:
+      throw std::invalid_argument("no such scalar type");
+  }
+}
+
+int xt_level3(tessera_bench_xt xt, const tessera_bench_level3* call) {
+  return guarded([&] { check(run_level3(xt->handle, *call), "cublasXt"); });
 }
 
 void xt_destroy(tessera_bench_xt xt) {
@@ -310,7 +387,7 @@ void xt_destroy(tessera_bench_xt xt) {
 }
 
 constexpr tessera_bench_cuda table = {TESSERA_BENCH_ABI, last_error,    device_count, cublas_version, pinned_alloc,
-                                      pinned_free,       measure_rates, xt_create,    xt_gemm,        xt_destroy};
+                                      pinned_free,       measure_rates, xt_create,    xt_level3,      xt_destroy};
 
 }  // namespace
 

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_BENCH_ABI 1
+#define TESSERA_BENCH_ABI 2
 
 typedef struct {
   double flops_per_s;      /* in-core gemm of the type, 4096 x 4096, one GPU */
@@ -22,19 +22,23 @@ typedef struct {
   double both_bytes_per_s; /* both directions at once, bytes of both summed */
 } tessera_bench_rates;
 
-/* One product in column-major storage. type: one of "sdcz"; transposes: one of "NTC"; scalars of the type, on the host. */
-typedef struct {
-  char type, transa, transb;
+/* One Level-3 BLAS call in column-major storage, with the meaning and the enumerators of src/core/level3.hpp: routine 0 gemm,
+ * 1 symm, 2 hemm, 3 syrk, 4 herk, 5 syr2k, 6 her2k, 7 trmm, 8 trsm; type one of "sdcz"; side 0 left, 1 right; uplo 0 upper,
+ * 1 lower; op 0 none, 1 transpose, 2 conjugate transpose; diag 0 non-unit, 1 unit. Scalars are real and imaginary part. For trmm
+ * B may be C (the BLAS routine); trsm overwrites C and does not use B. */
+typedef struct tessera_bench_level3 {
+  int routine;
+  char type;
+  int side, uplo, op_a, op_b, diag;
   int64_t m, n, k;
-  const void* alpha;
+  double alpha[2], beta[2];
   const void* A;
   int64_t lda;
   const void* B;
   int64_t ldb;
-  const void* beta;
   void* C;
   int64_t ldc;
-} tessera_bench_gemm_call;
+} tessera_bench_level3;
 
 typedef struct tessera_bench_xt_struct* tessera_bench_xt;
 
@@ -50,7 +54,8 @@ typedef struct {
   int (*measure_rates)(const int* ordinals, int count, char type, tessera_bench_rates* rates);
   /* A cublasXt on these GPUs. `pin`: let it page-lock pageable operands itself. */
   int (*xt_create)(const int* ordinals, int count, int block_size, int pin, tessera_bench_xt* xt);
-  int (*xt_gemm)(tessera_bench_xt xt, const tessera_bench_gemm_call* call);
+  /* Returns when C is complete in host memory. */
+  int (*xt_level3)(tessera_bench_xt xt, const tessera_bench_level3* call);
   void (*xt_destroy)(tessera_bench_xt xt);
 } tessera_bench_cuda;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Correctness, then speed, on a machine with GPUs, from a build folder: the gpu tests of all test binaries (none may be skipped), then
-# `tessera bench gemm` beside cublasXt.
+# `tessera bench` beside cublasXt.
 # usage: bench/gpu_check.sh BUILD_FOLDER OUT_FOLDER [bench arguments, default: the table of bench/results]
 set -u
 build=$1
@@ -21,6 +21,6 @@ for name in device kernels routines blas_api; do
   "$build/bin/tests_$name" --gtest_filter="$filter" --gtest_brief=1 >"$out/tests_$name.txt" 2>&1 || failed=1
   tail -n 25 "$out/tests_$name.txt" | grep -vE '^$|OK' | sed "s/^/tests_$name: /"
 done
-[ $# -gt 0 ] || set -- --type d --n 4096,8192,16384,32768 --host pinned --peer cublasxt
-TESSERA_DEVICES=cuda "$build/bin/tessera" bench gemm "$@" --json "$out/bench.json" 2>&1 | tee "$out/bench.txt"
+[ $# -gt 0 ] || set -- gemm --type d --n 4096,8192,16384,32768 --host pinned --peer cublasxt
+TESSERA_DEVICES=cuda "$build/bin/tessera" bench "$@" --json "$out/bench.json" 2>&1 | tee "$out/bench.txt"
 exit $failed

@@ -28,7 +28,8 @@ class UsageError : public std::runtime_error {
 Command add_info(CLI::App& app);
 /// `program`: what follows "--", name first. Kept away from the option parser, so that its options stay its own.
 Command add_run(CLI::App& app, const std::vector<std::string>& program);
-Command add_bench_gemm(CLI::App& bench);
+/// The subcommands of `bench`: one per routine, and `all`.
+std::vector<Command> add_bench(CLI::App& bench);
 Command add_stats(CLI::App& app);
 
 }  // namespace tessera::tools

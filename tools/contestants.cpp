@@ -4,7 +4,9 @@
 
 #include <stdexcept>
 
+#include "api_call.hpp"
 #include "device/device.hpp"
+#include "kernels/host/cpu_blas.hpp"
 #include "tessera/tessera.h"
 
 namespace tessera::tools {
@@ -12,19 +14,17 @@ namespace {
 
 class TesseraContestant final : public Contestant {
  public:
-  TesseraContestant(std::string name, const std::string& settings) : name_(std::move(name)) {
-    expect(tessera_create_with(&context_, settings.c_str()));
-  }
+  explicit TesseraContestant(const std::string& settings) { expect(tessera_create_with(&context_, settings.c_str())); }
   ~TesseraContestant() override { tessera_destroy(context_); }
   TesseraContestant(const TesseraContestant&) = delete;
   TesseraContestant& operator=(const TesseraContestant&) = delete;
 
   const std::string& name() const override { return name_; }
 
-  Outcome run(const tessera_bench_gemm_call& call) override {
+  Outcome run(const Level3& call) override {
     Outcome outcome;
     const double begin = device::now_seconds();
-    const tessera_status status = multiply(call);
+    const tessera_status status = call_tessera(context_, call);
     outcome.seconds = device::now_seconds() - begin;
     expect(status);
     std::size_t needed = 0;
@@ -40,33 +40,25 @@ class TesseraContestant final : public Contestant {
     if (status != TESSERA_SUCCESS) throw std::runtime_error(fmt::format("{}: {}", name_, tessera_last_error()));
   }
 
-  static tessera_transpose transpose(char letter) {
-    return letter == 'N' ? TESSERA_NO_TRANS : letter == 'T' ? TESSERA_TRANS : TESSERA_CONJ_TRANS;
-  }
-
-  tessera_status multiply(const tessera_bench_gemm_call& c) {
-    const tessera_transpose ta = transpose(c.transa), tb = transpose(c.transb);
-    constexpr tessera_layout layout = TESSERA_COL_MAJOR;
-    switch (c.type) {
-      case 's':
-        return tessera_sgemm(context_, layout, ta, tb, c.m, c.n, c.k, *static_cast<const float*>(c.alpha),
-                             static_cast<const float*>(c.A), c.lda, static_cast<const float*>(c.B), c.ldb,
-                             *static_cast<const float*>(c.beta), static_cast<float*>(c.C), c.ldc);
-      case 'd':
-        return tessera_dgemm(context_, layout, ta, tb, c.m, c.n, c.k, *static_cast<const double*>(c.alpha),
-                             static_cast<const double*>(c.A), c.lda, static_cast<const double*>(c.B), c.ldb,
-                             *static_cast<const double*>(c.beta), static_cast<double*>(c.C), c.ldc);
-      case 'c':
-        return tessera_cgemm(context_, layout, ta, tb, c.m, c.n, c.k, c.alpha, c.A, c.lda, c.B, c.ldb, c.beta, c.C,
-                             c.ldc);
-      default:
-        return tessera_zgemm(context_, layout, ta, tb, c.m, c.n, c.k, c.alpha, c.A, c.lda, c.B, c.ldb, c.beta, c.C,
-                             c.ldc);
-    }
-  }
-
-  std::string name_;
+  std::string name_ = "Tessera";
   tessera_context context_ = nullptr;
+};
+
+class CpuContestant final : public Contestant {
+ public:
+  explicit CpuContestant(const std::string& path) : blas_(kernels::CpuBlas::open(path)) {}
+
+  const std::string& name() const override { return name_; }
+
+  Outcome run(const Level3& call) override {
+    const double begin = device::now_seconds();
+    blas_->run(call);
+    return {device::now_seconds() - begin, nullptr};
+  }
+
+ private:
+  std::string name_ = "CPU BLAS";
+  std::shared_ptr<const kernels::CpuBlas> blas_;
 };
 
 class CublasXtContestant final : public Contestant {
@@ -81,9 +73,27 @@ class CublasXtContestant final : public Contestant {
 
   const std::string& name() const override { return name_; }
 
-  Outcome run(const tessera_bench_gemm_call& call) override {
+  Outcome run(const Level3& call) override {
+    const tessera_bench_level3 same = {.routine = static_cast<int>(call.routine),
+                                       .type = letter(call.type),
+                                       .side = static_cast<int>(call.side),
+                                       .uplo = static_cast<int>(call.uplo),
+                                       .op_a = static_cast<int>(call.op_a),
+                                       .op_b = static_cast<int>(call.op_b),
+                                       .diag = static_cast<int>(call.diag),
+                                       .m = call.m,
+                                       .n = call.n,
+                                       .k = call.k,
+                                       .alpha = {call.alpha.real(), call.alpha.imag()},
+                                       .beta = {call.beta.real(), call.beta.imag()},
+                                       .A = call.A,
+                                       .lda = call.lda,
+                                       .B = call.B,
+                                       .ldb = call.ldb,
+                                       .C = call.C,
+                                       .ldc = call.ldc};
     const double begin = device::now_seconds();
-    const int status = cuda_.xt_gemm(xt_, &call);  // returns when C is complete in host memory
+    const int status = cuda_.xt_level3(xt_, &same);  // returns when C is complete in host memory
     const double seconds = device::now_seconds() - begin;
     expect(status);
     return {seconds, nullptr};
@@ -101,8 +111,12 @@ class CublasXtContestant final : public Contestant {
 
 }  // namespace
 
-std::unique_ptr<Contestant> make_tessera_contestant(std::string name, const std::string& settings) {
-  return std::make_unique<TesseraContestant>(std::move(name), settings);
+std::unique_ptr<Contestant> make_tessera_contestant(const std::string& settings) {
+  return std::make_unique<TesseraContestant>(settings);
+}
+
+std::unique_ptr<Contestant> make_cpu_contestant(const std::string& path) {
+  return std::make_unique<CpuContestant>(path);
 }
 
 std::unique_ptr<Contestant> make_cublasxt_contestant(const tessera_bench_cuda& cuda, const std::vector<int>& ordinals,

@@ -1,4 +1,4 @@
-// Who computes the measured products: Tessera through its C API, the CPU BLAS, cublasXt.
+// Who computes the measured calls: Tessera through its C API, the CPU BLAS, cublasXt.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/cuda_peers.h"
+#include "core/level3.hpp"
 
 namespace tessera::tools {
 
@@ -19,12 +20,15 @@ class Contestant {
  public:
   virtual ~Contestant() = default;
   virtual const std::string& name() const = 0;
-  /// Computes the product and takes the time. @throws std::runtime_error if it failed
-  virtual Outcome run(const tessera_bench_gemm_call& call) = 0;
+  /// Computes the call and takes the time. @pre B of trmm is C @throws std::runtime_error if it failed
+  virtual Outcome run(const Level3& call) = 0;
 };
 
 /// @param settings as for tessera_create_with()
-std::unique_ptr<Contestant> make_tessera_contestant(std::string name, const std::string& settings);
+std::unique_ptr<Contestant> make_tessera_contestant(const std::string& settings);
+
+/// @param path of the CPU BLAS, as TESSERA_CPU_BLAS; empty: the one that Tessera would find
+std::unique_ptr<Contestant> make_cpu_contestant(const std::string& path);
 
 /// @param pin the matrices are pageable, and cublasXt may page-lock them during its calls
 std::unique_ptr<Contestant> make_cublasxt_contestant(const tessera_bench_cuda& cuda, const std::vector<int>& ordinals,

@@ -1,37 +1,47 @@
-// Checks a product without computing it twice: some hundred entries of C, corners and random ones, against inner products in
-// extended precision.
+// Checks a Level-3 result without computing it twice: some hundred entries, corners and random ones, against inner products in
+// extended precision. For trsm they are entries of the residual op(A) X - alpha B (or X op(A) - alpha B).
 //
-// An entry is right if |c - c_ref| <= 8 sqrt(k+2) u (|alpha| sum |a||b| + |beta||c_old|), times 2 sqrt(2) for complex types:
-// Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis" (2019), with lambda = 8, which random data
-// exceeds with a probability below 1e-13.
+// An entry is right if |c - c_ref| <= 8 sqrt(k+2) u (|alpha| sum |x||y| + |beta||c_old|), times 2 sqrt(2) for complex types, where k is
+// the number of products in the sum: Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis" (2019), with
+// lambda = 8, which random data exceeds with a probability below 1e-13. The same bound, with |A||X| as the sum, holds for the
+// residual of a triangular solve; solvers that invert diagonal blocks keep it for well conditioned A (condition_triangle()).
+// An entry that the routine must not write (the opposite triangle of a rank update) is right if it has not changed.
 #pragma once
 
 #include <complex>
 #include <cstdint>
 #include <vector>
 
-#include "bench/cuda_peers.h"
+#include "core/level3.hpp"
 
 namespace tessera::tools {
 
 class EntryCheck {
  public:
-  /// Chooses entries and computes their inner products; A and B must not change afterwards.
-  EntryCheck(const tessera_bench_gemm_call& call, int entries);
+  /// Chooses entries and, unless the routine is trsm, computes their inner products. A and B must not change afterwards; for trmm
+  /// and trsm, B is the operand as it was before the call.
+  EntryCheck(const Level3& call, int entries);
 
-  /// Keeps the old values of C. Before every product.
-  void remember(const tessera_bench_gemm_call& call);
-  /// Largest error over its bound; above 1 (or infinite, for NaN) the product is wrong.
-  double worst_error(const tessera_bench_gemm_call& call) const;
+  /// Keeps the old values of C. Before every run.
+  void remember();
+  /// Largest error over its bound; above 1 (or infinite, for NaN) the result is wrong.
+  double worst_error();
 
  private:
   using Value = std::complex<long double>;
   struct Entry {
     std::int64_t i = 0, j = 0;
-    Value product;              ///< sum over l of op(A)(i,l) op(B)(l,j)
+    Value product;              ///< alpha times the inner product; of rank-2k updates: both terms. trsm: without alpha
     long double magnitude = 0;  ///< the same of absolute values
-    Value old;
+    Value old;                  ///< trsm: of B
   };
+
+  /// Whether the routine writes this entry of C.
+  bool written(const Entry& entry) const;
+  void compute_products();
+
+  Level3 call_;
+  std::int64_t inner_ = 0;  ///< products in the sum of an entry
   std::vector<Entry> entries_;
 };
 

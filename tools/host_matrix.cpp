@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -47,12 +49,35 @@ HostMatrix::~HostMatrix() {
   }
 }
 
-void HostMatrix::fill_random(ScalarType type, std::uint64_t seed) {
+void HostMatrix::fill_random(ScalarType type, std::size_t bytes, std::uint64_t seed) {
   if (type == ScalarType::s || type == ScalarType::c) {
-    fill(static_cast<float*>(data_), static_cast<std::int64_t>(bytes_ / sizeof(float)), seed);
+    fill(static_cast<float*>(data_), static_cast<std::int64_t>(bytes / sizeof(float)), seed);
   } else {
-    fill(static_cast<double*>(data_), static_cast<std::int64_t>(bytes_ / sizeof(double)), seed);
+    fill(static_cast<double*>(data_), static_cast<std::int64_t>(bytes / sizeof(double)), seed);
   }
+}
+
+void HostMatrix::condition_triangle(ScalarType type, index_t order) {
+  dispatch(type, [this, order](auto tag) {
+    using T = decltype(tag);
+    T* const matrix = static_cast<T*>(data_);
+    const T scale = scalar_cast<T>(1 / std::sqrt(static_cast<double>(order)));
+    for_each_part(order, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t j = begin; j < end; ++j) {
+        T* const column = matrix + j * order;
+        const T diagonal = column[j] + T(1);
+        for (std::int64_t i = 0; i < order; ++i) column[i] *= scale;
+        column[j] = diagonal;
+      }
+    });
+  });
+}
+
+void HostMatrix::copy_from(const HostMatrix& other, std::size_t bytes) {
+  for_each_part(static_cast<std::int64_t>(bytes), [&](std::int64_t begin, std::int64_t end) {
+    std::memcpy(static_cast<std::byte*>(data_) + begin, static_cast<const std::byte*>(other.data_) + begin,
+                static_cast<std::size_t>(end - begin));
+  });
 }
 
 void for_each_part(std::int64_t count, const std::function<void(std::int64_t begin, std::int64_t end)>& body) {

@@ -21,8 +21,15 @@ class HostMatrix {
 
   void* data() const { return data_; }
 
-  /// Fills all of it with numbers in (-0.5, 0.5) that depend on `seed` and the position only.
-  void fill_random(ScalarType type, std::uint64_t seed);
+  /// Fills the first `bytes` with numbers in (-0.5, 0.5) that depend on `seed` and the position only.
+  void fill_random(ScalarType type, std::size_t bytes, std::uint64_t seed);
+
+  /// Makes each triangle of the order x order matrix of random numbers well conditioned, with its own diagonal as with ones:
+  /// divides everything by sqrt(order) but the diagonal, to which it adds 1.
+  void condition_triangle(ScalarType type, index_t order);
+
+  /// @pre same size
+  void copy_from(const HostMatrix& other, std::size_t bytes);
 
  private:
   std::size_t bytes_;

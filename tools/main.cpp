@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands.hpp"
@@ -32,7 +33,7 @@ int main(int argc, char** argv) {
   commands.push_back(tessera::tools::add_run(app, program));
   CLI::App* bench = app.add_subcommand("bench", "measure a routine beside its peers");
   bench->require_subcommand(1);
-  commands.push_back(tessera::tools::add_bench_gemm(*bench));
+  for (Command& command : tessera::tools::add_bench(*bench)) commands.push_back(std::move(command));
   commands.push_back(tessera::tools::add_stats(app));
 
   try {

@@ -4,8 +4,10 @@ import os
 import pathlib
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 BUILD = pathlib.Path(os.environ["TESSERA_TEST_BUILD"])
 SOURCE = pathlib.Path(os.environ["TESSERA_SOURCE_DIR"])
@@ -224,6 +226,207 @@ class Bench(ToolCase):
         result = tessera("bench", "gemm", "--n", "10", "--devices", "host:1", "--peer", "cublasxt")
         self.assertEqual(result.returncode, 1)
         self.assertIn("cublasxt needs GPUs", result.stderr)
+
+
+class Routines(ToolCase):
+    """The other routines of `tessera bench`, and all of them in one table."""
+    SIDED = {"symm": "sdcz", "hemm": "cz", "trmm": "sdcz", "trsm": "sdcz"}
+    RANK = {"syrk": "sdcz", "herk": "cz", "syr2k": "sdcz", "her2k": "cz"}
+    TRIANGULAR = ("trmm", "trsm")
+
+    def bench(self, *arguments):
+        result = tessera("bench", *arguments, "--repeats", "1", "--tile", "32", "--check", "--json", "-", *TWO_HOST_DEVICES)
+        self.assert_good(result)
+        return json.loads(result.stdout)
+
+    def assert_correct(self, result, *who):
+        for name in ("tessera",) + who:
+            self.assertTrue(result[name]["correct"])
+            self.assertGreater(result[name]["worst_error_over_bound"], 0)  # something was compared, and rounding leaves traces
+
+    def test_sided(self):
+        m, n = 70, 90
+        for routine, types in self.SIDED.items():
+            for index, (side, uplo) in enumerate((("L", "L"), ("L", "U"), ("R", "L"), ("R", "U"))):
+                kind = types[index % len(types)]
+                options = ["--side", side, "--uplo", uplo]
+                expected = {"side": side, "uplo": uplo}
+                if routine in self.TRIANGULAR:
+                    transa, diag = "NTCT"[index], "NU"[index % 2]
+                    options += ["--transa", transa, "--diag", diag]
+                    expected |= {"transa": transa, "diag": diag}
+                with self.subTest(routine=routine, type=kind, **expected):
+                    document = self.bench(routine, "--type", kind, "--m", m, "--n", n, "--peer", "cpu", *options)
+                    self.assertEqual(document["routine"], kind + routine)
+                    self.assertEqual({name: document[name] for name in expected}, expected)
+                    self.assertEqual("beta" in document, routine not in self.TRIANGULAR)
+                    result = document["results"][0]
+                    self.assertEqual((result["m"], result["n"]), (m, n))
+                    self.assertNotIn("k", result)
+                    real = (1 if routine in self.TRIANGULAR else 2) * m * n * (m if side == "L" else n)
+                    self.assertEqual(result["flops"], real * (4 if kind in "cz" else 1))
+                    self.assert_correct(result, "cpu")
+
+    def test_rank_updates(self):
+        n, k = 90, 70
+        for routine, types in self.RANK.items():
+            for index, (uplo, transa) in enumerate((("L", "N"), ("U", "N"), ("L", "T"), ("U", "T"))):
+                kind = types[index % len(types)]
+                if routine.startswith("her") and transa == "T":
+                    transa = "C"
+                with self.subTest(routine=routine, type=kind, uplo=uplo, transa=transa):
+                    document = self.bench(routine, "--type", kind, "--n", n, "--k", k, "--uplo", uplo, "--transa", transa,
+                                          "--peer", "cpu")
+                    self.assertEqual((document["routine"], document["uplo"], document["transa"]), (kind + routine, uplo, transa))
+                    result = document["results"][0]
+                    self.assertEqual((result["n"], result["k"]), (n, k))
+                    self.assertNotIn("m", result)
+                    real = (2 if "2" in routine else 1) * n * n * k
+                    self.assertEqual(result["flops"], real * (4 if kind in "cz" else 1))
+                    self.assert_correct(result, "cpu")
+
+    def test_bound_and_bytes(self):
+        for routine in ("symm", "syrk", "trsm"):
+            with self.subTest(routine=routine):
+                result = self.bench(routine, "--n", "200")["results"][0]
+                up, down = result["bytes"]["compulsory_up"], result["bytes"]["compulsory_down"]
+                self.assertGreater(up, 0)
+                self.assertGreaterEqual(result["bytes"]["up"], up)
+                self.assertEqual(result["bytes"]["down"], down)
+                self.assertAlmostEqual(result["bound_s"],
+                                       max(result["flops"] / 100e9, up / 16e9, down / 16e9, (up + down) / 32e9))
+
+    def test_scalars(self):
+        for routine in ("hemm", "herk", "her2k", "trmm", "trsm"):
+            for alpha, beta in (("0", "0.5"), ("-2", "0"), ("0", "1"), ("0", "0")):
+                with self.subTest(routine=routine, alpha=alpha, beta=beta):
+                    options = ["--alpha", alpha] + ([] if routine in self.TRIANGULAR else ["--beta", beta])
+                    document = self.bench(routine, "--type", "z", "--n", "60", "--peer", "cpu", *options)
+                    for who in ("tessera", "cpu"):
+                        self.assertTrue(document["results"][0][who]["correct"])
+
+    def test_check_sees_wrong_results(self):
+        for routine in ("symm", "hemm", "syrk", "herk", "syr2k", "her2k", "trmm", "trsm"):
+            with self.subTest(routine=routine):
+                result = tessera("bench", routine, "--type", "z", "--n", "100", "--repeats", "1", "--check", "--tile", "32",
+                                 "--devices", "host:2", "--host-device", "memory=32MiB,speed=50GFLOP/s,compute=off")
+                self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                self.assertIn("WRONG", result.stdout)
+
+    def test_all(self):
+        document = self.bench("all", "--type", "d,c", "--n", "64,100", "--peer", "cpu")
+        real = ["gemm", "symm", "syrk", "syr2k", "trmm", "trsm"]
+        nine = ["gemm", "symm", "hemm", "syrk", "herk", "syr2k", "her2k", "trmm", "trsm"]
+        self.assertEqual([run["routine"] for run in document["runs"]], ["d" + r for r in real] + ["c" + r for r in nine])
+        for run in document["runs"]:
+            self.assertEqual([result["n"] for result in run["results"]], [64, 100])
+            for result in run["results"]:
+                self.assert_correct(result, "cpu")
+
+    def test_all_as_a_table(self):
+        result = tessera("bench", "all", "--n", "64", "--routines", "trsm,gemm", "--repeats", "1", "--check", *TWO_HOST_DEVICES)
+        self.assert_good(result)
+        self.assertRegex(result.stdout, r"(?m)^dtrsm LLNN +64 ")
+        self.assertRegex(result.stdout, r"(?m)^dgemm NN +64 ")
+        self.assertNotIn("dsymm", result.stdout)
+        self.assertIn(": correct", result.stdout)
+
+    def test_wrong_use(self):
+        wrong = (
+            (("hemm", "--n", "10"), "--type", "hemm exists for c and z"),
+            (("herk", "--n", "10", "--type", "s"), "--type"),
+            (("syrk", "--n", "10", "--type", "z", "--transa", "C"), "--transa", "zsyrk"),
+            (("her2k", "--n", "10", "--type", "c", "--transa", "T"), "--transa", "cher2k"),
+            (("symm", "--n", "10", "--side", "M"), "--side"),
+            (("trmm", "--n", "10", "--uplo", "X"), "--uplo"),
+            (("trsm", "--n", "10", "--diag", "C"), "--diag"),
+            (("trsm", "--n", "10", "--beta", "1"), "--beta"),
+            (("symm", "--n", "10", "--k", "5"), "--k"),
+            (("syrk", "--n", "10", "--m", "5"), "--m"),
+            (("gemm", "--n", "10", "--side", "L"), "--side"),
+            (("gemm", "--n", "10", "--type", "s,d"), "--type"),
+            (("symm", "--n", "10", "--transa", "T"), "--transa"),
+            (("all", "--n", "10", "--routines", "gemv"), "--routines"),
+            (("all", "--n", "10", "--routines", "hemm", "--type", "d"), "--type"),
+            (("getrf", "--n", "10"), "subcommand"),
+        )
+        for arguments, *parts in wrong:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(tessera("bench", *arguments, "--devices", "host:1"), *parts)
+
+
+class Chart(ToolCase):
+    SVG = "{http://www.w3.org/2000/svg}"
+
+    def chart(self, *documents, options=()):
+        files = []
+        for index, document in enumerate(documents):
+            files.append(self.folder / f"{index}.json")
+            files[-1].write_text(json.dumps(document))
+        picture = self.folder / "chart.svg"
+        result = run(sys.executable, SOURCE / "bench" / "chart.py", *files, "-o", picture, *options)
+        return result, picture
+
+    @staticmethod
+    def document(routine="dgemm", n=64, tessera_rate=2.0, peer_rate=1.0):
+        return {"routine": routine, "devices": "cuda:0",
+                "results": [{"m": n, "n": n, "k": n, "flops": 4e12, "bound_s": 1.0, "tessera": {"tflops": tessera_rate},
+                             "cublasxt": {"tflops": peer_rate}}]}
+
+    def bars(self, root):
+        """Heights of the bars by their title."""
+        return {bar.find(self.SVG + "title").text: float(bar.get("height"))
+                for bar in root.iter(self.SVG + "rect") if bar.find(self.SVG + "title") is not None}
+
+    def test_bars(self):
+        result, picture = self.chart(self.document(), options=["--title", "A < B"])
+        self.assert_good(result)
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        bars = self.bars(root)
+        self.assertEqual(set(bars), {"dgemm 64: tessera 2.00 TFLOP/s", "dgemm 64: cublasxt 1.00 TFLOP/s"})
+        self.assertAlmostEqual(bars["dgemm 64: tessera 2.00 TFLOP/s"], 2 * bars["dgemm 64: cublasxt 1.00 TFLOP/s"], delta=0.2)
+        texts = [text.text for text in root.iter(self.SVG + "text")]
+        for words in ("A < B", "Tessera", "cublasXt", "TFLOP/s", "matrix size", "64", "2.00"):
+            self.assertIn(words, texts)
+        self.assertTrue(any(text.startswith("bound") for text in texts))
+        # The bound of 4 TFLOP/s is drawn twice as high above the axis as Tessera's 2.
+        axis = max(float(line.get("y1")) for line in root.iter(self.SVG + "line"))
+        dashed = [float(line.get("y1")) for line in root.iter(self.SVG + "line") if line.get("stroke-dasharray")]
+        self.assertAlmostEqual(axis - dashed[-1], 2 * bars["dgemm 64: tessera 2.00 TFLOP/s"], delta=0.2)
+
+    def test_unit_follows_the_numbers(self):
+        document = self.document(tessera_rate=0.5, peer_rate=0.25)
+        del document["results"][0]["bound_s"]
+        result, picture = self.chart(document)
+        self.assert_good(result)
+        self.assertEqual(set(self.bars(xml.etree.ElementTree.parse(picture).getroot())),
+                         {"dgemm 64: tessera 500 GFLOP/s", "dgemm 64: cublasxt 250 GFLOP/s"})
+
+    def test_several_routines_and_files(self):
+        runs = {"runs": [self.document("dsymm"), self.document("dtrsm")]}
+        result, picture = self.chart(runs, self.document("dgemm", n=128))
+        self.assert_good(result)
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        self.assertEqual(len(self.bars(root)), 6)
+        texts = [text.text for text in root.iter(self.SVG + "text")]
+        for words in ("dsymm", "dtrsm", "dgemm", "64", "128"):
+            self.assertIn(words, texts)
+
+    def test_of_a_real_run(self):
+        file = self.folder / "bench.json"
+        self.assert_good(tessera("bench", "trsm", "--n", "64,96", "--repeats", "1", "--peer", "cpu", "--json", file, *TWO_HOST_DEVICES))
+        result, picture = self.chart(json.loads(file.read_text()))
+        self.assert_good(result)
+        self.assertEqual(len(self.bars(xml.etree.ElementTree.parse(picture).getroot())), 4)
+
+    def test_wrong_files(self):
+        for document in ({"results": []}, {"no": "results"}, {"routine": "dgemm", "results": [{"n": 1, "flops": 1}]}):
+            with self.subTest(document=document):
+                result, picture = self.chart(document)
+                self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                self.assertIn("chart.py: ", result.stderr)
+                self.assertNotIn("Traceback", result.stderr)
+                self.assertFalse(picture.exists())
 
 
 class Stats(ToolCase):

@@ -1,0 +1,96 @@
+#include "bench_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+#include "cuda_module.hpp"
+#include "job_record.hpp"
+
+namespace tessera::tools {
+namespace {
+
+BenchMachine::Rates measured_rates(const BenchMachine& machine, ScalarType type) {
+  tessera_bench_rates measured{};
+  if (machine.cuda->measure_rates(machine.ordinals.data(), static_cast<int>(machine.ordinals.size()), letter(type),
+                                  &measured) != 0) {
+    throw std::runtime_error(fmt::format("measuring the GPUs: {}", machine.cuda->last_error()));
+  }
+  const auto count = static_cast<double>(machine.ordinals.size());
+  return {true,
+          {count * measured.flops_per_s, measured.up_bytes_per_s, measured.down_bytes_per_s, measured.both_bytes_per_s},
+          {{"source", "measured"}, {"cublas", machine.cuda->cublas_version()}}};
+}
+
+BenchMachine::Rates rates_of_settings(const Config& config) {
+  BenchMachine::Rates result{true, {}, {{"source", "settings"}}};
+  bool links_known = true;
+  for (int device = 0; device < config.host_devices; ++device) {
+    const HostDeviceSettings& settings = config.host_device_settings(device);
+    result.rates.flops_per_s += settings.flops_per_s;
+    result.rates.up_bytes_per_s += settings.link_bytes_per_s;
+    if (settings.flops_per_s <= 0) result.known = false;
+    if (settings.link_bytes_per_s <= 0) links_known = false;
+  }
+  if (!links_known) result.rates.up_bytes_per_s = 0;  // one link without a limit: no limit to all
+  result.rates.down_bytes_per_s = result.rates.up_bytes_per_s;
+  result.rates.both_bytes_per_s = 2 * result.rates.up_bytes_per_s;
+  return result;
+}
+
+}  // namespace
+
+BenchMachine::BenchMachine(const Config& config, const std::vector<ScalarType>& types, bool pinned, bool needs_gpus) {
+  std::string why;
+  if (config.devices == DeviceChoice::automatic || config.devices == DeviceChoice::cuda) {
+    cuda = cuda_module(why);
+    if (cuda == nullptr && config.devices == DeviceChoice::cuda) throw std::runtime_error("CUDA: " + why);
+  } else if (pinned) {
+    cuda = cuda_module(why);
+  }
+  if (cuda != nullptr && config.devices != DeviceChoice::host && config.devices != DeviceChoice::none) {
+    ordinals = config.cuda_ordinals;
+    if (ordinals.empty()) {
+      ordinals.resize(static_cast<std::size_t>(cuda->device_count()));
+      std::iota(ordinals.begin(), ordinals.end(), 0);
+    }
+  }
+  for (const ScalarType type : types) {
+    Rates& one = rates[type];
+    if (!ordinals.empty()) {
+      one = measured_rates(*this, type);
+    } else if (config.devices == DeviceChoice::host) {
+      one = rates_of_settings(config);
+    }
+    if (one.known) {
+      one.description["flops_per_s"] = one.rates.flops_per_s;
+      one.description["up_bytes_per_s"] = one.rates.up_bytes_per_s;
+      one.description["down_bytes_per_s"] = one.rates.down_bytes_per_s;
+      one.description["both_bytes_per_s"] = one.rates.both_bytes_per_s;
+    }
+  }
+  if (pinned && cuda == nullptr) {
+    throw std::runtime_error("page-locked memory needs CUDA: " + (why.empty() ? "no CUDA devices in use" : why));
+  }
+  if (needs_gpus && ordinals.empty()) {
+    throw std::runtime_error("--peer cublasxt needs GPUs" + (why.empty() ? "" : ": " + why));
+  }
+}
+
+void BenchMachine::require_same_gpus(const nlohmann::ordered_json& job) const {
+  std::vector<std::string> used, expected;
+  for (const DeviceRecord& device : job_from_json(job).devices) {
+    if (device.device != "cpu") used.push_back(device.device);
+  }
+  for (const int ordinal : ordinals) expected.push_back(fmt::format("cuda:{}", ordinal));
+  std::sort(used.begin(), used.end());
+  std::sort(expected.begin(), expected.end());
+  if (used != expected) {
+    throw std::runtime_error(fmt::format("Tessera used {} device(s) but cublasXt {}", used.size(), expected.size()));
+  }
+}
+
+}  // namespace tessera::tools
