@@ -9,12 +9,28 @@
 
 namespace tessera::kernels {
 
+/// C += factor * X, on an m x n tile or, of a square one, a triangle. For a Hermitian result the imaginary parts of X's diagonal count
+/// as zero.
+struct Addition {
+  ScalarType type = ScalarType::d;
+  Part part = Part::full;
+  bool hermitian = false;
+  index_t m = 0, n = 0;
+  AnyScalar factor = 1;
+  const void* X = nullptr;
+  index_t ldx = 0;
+  void* C = nullptr;
+  index_t ldc = 0;
+};
+
 class TileOps {
  public:
   virtual ~TileOps() = default;
   /// Submits the call, whose operands lie in the device's memory; no dimension is 0. trmm takes B apart from C, or C itself.
   /// @throws DeviceLost. Called by one thread at a time per device.
   virtual void run(int compute_stream, const Level3& call) = 0;
+  /// Submits the addition. @throws DeviceLost
+  virtual void add(int compute_stream, const Addition& addition) = 0;
 };
 
 }  // namespace tessera::kernels

@@ -35,12 +35,10 @@ class Accumulation final : public CallGraph {
   Output output(TaskId task) const override {
     const TileIndex t = index_of(task);
     const bool fetch = call_.beta != AnyScalar(0);
-    if (on_diagonal(t))
-      return {
-          .tile = C_.diagonal_tile(rows(t.i).first, rows(t.i).size, call_.uplo), .fetch = fetch, .needs_old = fetch};
-    return {.tile = C_.tile(rows(t.i).first, cols(t.j).first, rows(t.i).size, cols(t.j).size).tile,
-            .fetch = fetch,
-            .needs_old = fetch};
+    const runtime::HostTile tile = on_diagonal(t)
+                                       ? C_.diagonal_tile(rows(t.i).first, rows(t.i).size, call_.uplo)
+                                       : C_.tile(rows(t.i).first, cols(t.j).first, rows(t.i).size, cols(t.j).size).tile;
+    return {.tile = tile, .fetch = fetch, .may_add_last = true, .needs_old = fetch};
   }
 
   index_t step_count(TaskId task) const override { return terms(index_of(task)) * kt(); }
@@ -51,6 +49,8 @@ class Accumulation final : public CallGraph {
     step.call.beta = l == 0 ? call_.beta : AnyScalar(1);
     return step;
   }
+
+  bool is_hermitian() const override { return call_.is_rank_update() && call_.is_hermitian(); }
 
   index_t compulsory_up_bytes() const override {
     const bool one_operand = has_no_B() || A_.same_storage(B_);

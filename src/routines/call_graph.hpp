@@ -23,6 +23,9 @@ class CallGraph : public runtime::TaskGraph {
   index_t k() const override { return shape_.k; }
   index_t task_count() const override { return static_cast<index_t>(order_.size()); }
   std::size_t slot_bytes() const override { return routines::slot_bytes(call_.type, tiling_); }
+  bool fits(index_t slots) const override {
+    return mt() * kt() + kt() * nt() + 2 * mt() * nt() <= slots - 2 * device::compute_streams;
+  }
   double flops() const override { return flops_of(call_); }
 
  protected:

@@ -34,7 +34,9 @@ struct Step {
 /// The tile that a task computes.
 struct Output {
   HostTile tile;
-  bool fetch = false;      ///< its old value is read by the first step
+  bool fetch = false;  ///< its old value is read by the first step
+  bool may_add_last =
+      false;  ///< the steps only add to it: the old value, times the first step's beta, may as well be added last
   bool needs_old = false;  ///< the task cannot be redone once the host tile has been overwritten
   bool publish = false;    ///< other tasks read the result
 };
@@ -86,6 +88,11 @@ class TaskGraph {
     for (index_t l = 0; l < step_count(task); ++l) sum += flops_of(step(task, l).call);
     return sum;
   }
+
+  /// Whether C is Hermitian: then its diagonal is real.
+  virtual bool is_hermitian() const { return false; }
+  /// Whether all tiles of the job fit into `slots` at once.
+  virtual bool fits(index_t slots) const = 0;
 
   /// Bytes of the largest tile: every device slot of the job has this size, so that the heap cannot fragment.
   virtual std::size_t slot_bytes() const = 0;

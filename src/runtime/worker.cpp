@@ -41,6 +41,8 @@ Worker::Outcome Worker::run(Job& job) noexcept {
   const index_t slots_per_lane = 3;  // an output and one step's inputs
   active_lanes_ =
       static_cast<std::size_t>(std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
+  // In ordered graphs a task may wait for another one of the same lane: one at a time.
+  roomy_ = !job.graph().ordered() && job.graph().fits(cache_.slots(index_));
   try {
     loop(job);
   } catch (const std::exception& error) {
@@ -167,14 +169,21 @@ bool Worker::submit(Job& job) {
   bool any = false;
   for (bool progress = true; progress;) {
     progress = false;
-    for (std::size_t lane = 0; lane < active_lanes_; ++lane) {
-      if (lanes_[lane].kernels.size() >= run_ahead) continue;
-      if (!lanes_[lane].submission && !take_task(job, lanes_[lane])) continue;
-      progress |= submit_step(job, static_cast<int>(lane));
+    for (std::size_t index = 0; index < active_lanes_; ++index) {
+      Lane& lane = lanes_[index];
+      if (wants_another_task(lane)) take_task(job, lane);
+      if (lane.submissions.empty() || lane.kernels.size() >= run_ahead * lane.submissions.size()) continue;
+      progress |= submit_step(job, static_cast<int>(index));
     }
     any |= progress;
   }
   return any;
+}
+
+bool Worker::wants_another_task(const Lane& lane) const {
+  if (lane.submissions.empty()) return lane.kernels.size() < run_ahead;
+  return roomy_ && lane.submissions.size() < tasks_per_lane && lane.awaited &&
+         lane.awaited->status() == EventStatus::pending;
 }
 
 // Keeps the link from the host busy with what the next tasks need.
@@ -182,6 +191,14 @@ bool Worker::prefetch(Job& job) {
   // Room that the lanes may ask for at any moment.
   const auto reserve = static_cast<index_t>(3 * active_lanes_ + write_backs_.size());
   bool any = false;
+  // Old values that are added last: they are needed when the products are done, and nobody else asks for them.
+  for (const Lane& lane : lanes_) {
+    for (const Submission& submission : lane.submissions) {
+      if (!submission.adds_last || submission.output == nullptr) continue;
+      if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
+      any |= cache_.prefetch(index_, submission.output->tile, reserve);
+    }
+  }
   for (const TaskId task : job.station(static_cast<std::size_t>(index_)).ordered()) {
     if (prefetched_.contains(task)) continue;
     for (index_t l = 0; l < job.graph().step_count(task); ++l) {
@@ -208,7 +225,7 @@ bool Worker::take_task(Job& job, Lane& lane) {
   job.take(me, entry->flops);
   ++outputs_;
   if (entry->stolen) ++outcome_.stolen;
-  lane.submission = Submission{.task = entry->task, .steps = job.graph().step_count(entry->task)};
+  lane.submissions.push_back({.task = entry->task, .steps = job.graph().step_count(entry->task)});
   return true;
 }
 
@@ -230,17 +247,19 @@ std::optional<StationEntry> Worker::steal(Job& job) {
   return entry;
 }
 
-// @return false if the step cannot be submitted yet: no room for one of its tiles, or an operand is not computed yet
+// The next step of the lane's first task. @return false if it cannot be submitted yet: no room for one of its tiles, or an operand is not computed yet
 bool Worker::submit_step(Job& job, int lane_index) {
   const TaskGraph& graph = job.graph();
   Lane& lane = lanes_[static_cast<std::size_t>(lane_index)];
-  Submission& submission = *lane.submission;
+  Submission& submission = lane.submissions.front();
+  const Output output = graph.output(submission.task);
   if (submission.output == nullptr) {
-    const Output output = graph.output(submission.task);
-    submission.output = cache_.acquire_output(index_, output.tile, output.fetch);
+    submission.adds_last = output.fetch && output.may_add_last && roomy_;
+    submission.output = cache_.acquire_output(index_, output.tile, output.fetch && !submission.adds_last);
     if (submission.output == nullptr) return false;
   }
-  const Step step = graph.step(submission.task, submission.next_step);
+  const bool adds = submission.next_step == submission.steps;  // past the task's own steps
+  Step step = adds ? Step{.call = {}, .a = {output.tile}, .b = {}} : graph.step(submission.task, submission.next_step);
   if (!job.readable(step.a) || !job.readable(step.b)) return false;
   if (submission.x == nullptr) submission.x = cache_.pin(index_, step.a.tile);
   if (submission.x == nullptr) return false;
@@ -250,26 +269,24 @@ bool Worker::submit_step(Job& job, int lane_index) {
     y = cache_.pin(index_, step.b.tile);
     if (y == nullptr) return false;
   }
+  if (submission.next_step == 0 && submission.adds_last) {
+    submission.beta = step.call.beta;
+    step.call.beta = 0;
+  }
 
   const StreamId stream{StreamKind::compute, lane_index};
-  const cache::Replica* const first_read = submission.next_step == 0 ? submission.output : nullptr;
-  for (const cache::Replica* tile :
-       {first_read, static_cast<const cache::Replica*>(x), static_cast<const cache::Replica*>(y)}) {
-    if (tile != nullptr && tile->ready && tile->ready->status() != EventStatus::complete)
-      device_.wait(stream, tile->ready);
+  lane.awaited = nullptr;
+  cache::Replica* const first_read = submission.next_step == 0 ? submission.output : nullptr;
+  for (const cache::Replica* tile : {first_read, x, y}) {
+    if (tile == nullptr || !tile->ready || tile->ready->status() == EventStatus::complete) continue;
+    device_.wait(stream, tile->ready);
+    lane.awaited = tile->ready;
   }
-  Level3 call = step.call;
-  call.A = x->address;
-  call.lda = x->tile.rows;
-  call.B = y != nullptr ? y->address : nullptr;
-  call.ldb = y != nullptr ? y->tile.rows : 0;
-  call.C = submission.output->address;
-  call.ldc = submission.output->tile.rows;
   if (first_submission_s_ <= 0) first_submission_s_ = device::now_seconds();
-  const double flops = flops_of(call);
   auto begin = device_.record(stream);
-  ops_.run(lane_index, call);
+  submit_call(job, step, submission, x, y, lane_index);
   auto done = device_.record(stream);
+  const double flops = adds ? 0 : flops_of(step.call);
   cache_.log(index_).add({.stream = stream, .flops = flops, .task = submission.task, .step = submission.next_step},
                          std::move(begin), done);
 
@@ -277,10 +294,37 @@ bool Worker::submit_step(Job& job, int lane_index) {
   ++submission.next_step;
   ++outcome_.steps;
   outcome_.flops += flops;
-  const bool last = submission.next_step == submission.steps;
+  const bool last = submission.next_step == submission.steps + (submission.adds_last ? 1 : 0);
   lane.kernels.push_back({std::move(done), x, y, flops, last ? submission.output : nullptr, submission.task});
-  if (last) lane.submission.reset();
+  if (!last) lane.submissions.push_back(submission);
+  lane.submissions.pop_front();
   return true;
+}
+
+void Worker::submit_call(const Job& job, const Step& step, const Submission& submission, cache::Replica* x,
+                         cache::Replica* y, int lane) {
+  const HostTile& C = submission.output->tile;
+  if (submission.next_step == submission.steps) {
+    ops_.add(lane, {.type = job.graph().type(),
+                    .part = C.part,
+                    .hermitian = job.graph().is_hermitian() && C.part != Part::full,
+                    .m = C.rows,
+                    .n = C.cols,
+                    .factor = submission.beta,
+                    .X = x->address,
+                    .ldx = C.rows,
+                    .C = submission.output->address,
+                    .ldc = C.rows});
+    return;
+  }
+  Level3 call = step.call;
+  call.A = x->address;
+  call.lda = x->tile.rows;
+  call.B = y != nullptr ? y->address : nullptr;
+  call.ldb = y != nullptr ? y->tile.rows : 0;
+  call.C = submission.output->address;
+  call.ldc = C.rows;
+  ops_.run(lane, call);
 }
 
 }  // namespace tessera::runtime

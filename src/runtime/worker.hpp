@@ -3,7 +3,9 @@
 // It never waits for the device while there is something to submit, and never drains a stream.
 //
 // A lane is a compute stream and the task that is being submitted to it. Submission runs ahead of execution by up to `run_ahead`
-// steps a lane, across task boundaries. Beyond that, the tiles of the tasks in the station are fetched in advance as long as the
+// steps a lane, across task boundaries. While the kernels of a lane wait for tiles from the host, it takes more tasks, which
+// advance side by side: each tile that arrives then serves several products, and computing catches up with the link sooner. For the
+// same reason an output's old value is fetched last where memory allows, and added in a step of its own. Beyond that, the tiles of the tasks in the station are fetched in advance as long as the
 // link from the host would fall idle and there is free memory: nothing is pinned or evicted for it, and the tasks may still be
 // stolen. Where memory is short, a lane waits with what it has pinned; since there is room for an output and one step's
 // inputs per lane, some lane can always go on.
@@ -33,7 +35,8 @@ namespace tessera::runtime {
 
 class Worker {
  public:
-  static constexpr std::size_t run_ahead = 4;  ///< steps submitted and not completed, per lane
+  static constexpr std::size_t run_ahead = 4;       ///< steps submitted and not completed, per task in a lane
+  static constexpr std::size_t tasks_per_lane = 4;  ///< at most, while tiles are still arriving
   static constexpr index_t link_queue_bytes = index_t{64}
                                               << 20;  ///< on their way before prefetching stops: about a millisecond
   static constexpr std::size_t station_tasks_per_lane = 2;
@@ -72,10 +75,13 @@ class Worker {
     index_t next_step = 0;
     cache::Replica* output = nullptr;
     cache::Replica* x = nullptr;  // pinned for the next step, while y has no room yet
+    bool adds_last = false;       // one more step adds the output's old value, times `beta`
+    AnyScalar beta = 0;
   };
   struct Lane {
-    std::optional<Submission> submission;
-    std::deque<Kernel> kernels;  // in stream order
+    std::deque<Submission> submissions;  // the next step is the first one's; they take turns
+    std::deque<Kernel> kernels;          // in stream order
+    device::EventPtr awaited;            // what the last submitted kernel waits for; nullptr if nothing
   };
   struct Held {  // a finished output whose host tile is still read by other tasks
     cache::Replica* output = nullptr;
@@ -93,6 +99,9 @@ class Worker {
   bool submit(Job& job);
   bool prefetch(Job& job);
   bool submit_step(Job& job, int lane);
+  void submit_call(const Job& job, const Step& step, const Submission& submission, cache::Replica* x, cache::Replica* y,
+                   int lane);
+  bool wants_another_task(const Lane& lane) const;
   bool take_task(Job& job, Lane& lane);
   std::optional<StationEntry> steal(Job& job);
   void publish(Job& job, cache::Replica* output, TaskId task);
@@ -109,6 +118,7 @@ class Worker {
 
   // State of the current job.
   std::size_t active_lanes_ = 0;
+  bool roomy_ = false;  // all that the job touches fits the device, and tasks are independent
   std::array<Lane, device::compute_streams> lanes_;
   std::deque<Held> held_;
   std::deque<WriteBack> write_backs_;  // in stream order

@@ -146,11 +146,12 @@ void CudaDevice::make_streams() {
   int highest = 0;
   check(ordinal(), "reading its stream priorities", cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   // Non-blocking: the application's work on the default stream must not order ours. Copies of triangles are kernels, whose few
-  // blocks must not queue behind the thousands of a matrix product.
+  // blocks must not queue behind the thousands of a matrix product. Compute streams are ranked: tasks that share the GPU then end
+  // one after the other, and their write-backs do not all come at the end.
   for (int number = 0; number < stream_count; ++number) {
     check(ordinal(), "creating a stream",
           cudaStreamCreateWithPriority(&streams_[static_cast<std::size_t>(number)], cudaStreamNonBlocking,
-                                       number < compute_streams ? lowest : highest));
+                                       number < compute_streams ? std::min(highest + 1 + number, lowest) : highest));
   }
   check(ordinal(), "creating a stream", cudaStreamCreateWithFlags(&base_stream_, cudaStreamNonBlocking));
 }

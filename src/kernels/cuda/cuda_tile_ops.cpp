@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "device/cuda/nvtx_range.hpp"
-#include "kernels/cuda/scale.hpp"
+#include "kernels/cuda/elementwise.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -122,7 +122,7 @@ bool has_legal_transpose(const Level3& call) {
 
 CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
   const CurrentContext current(device_.context());
-  check("loading the kernels of the plugin", load_scale());
+  check("loading the kernels of the plugin", load_elementwise_kernels());
   try {
     for (int index = 0; index < device::compute_streams; ++index) {
       cublasHandle_t& handle = handles_[static_cast<std::size_t>(index)];
@@ -191,6 +191,15 @@ void CudaTileOps::run(int compute_stream, const Level3& call) {
   }
   const cublasHandle_t handle = handles_[static_cast<std::size_t>(compute_stream)];
   check(name, dispatch(call.type, [&]<Scalar T>(T) { return submit<T>(handle, call); }));
+}
+
+void CudaTileOps::add(int compute_stream, const Addition& addition) {
+  if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+  const device::StreamId stream{device::StreamKind::compute, compute_stream};
+  if (!device_.accepts_work(stream)) return;
+  const device::cuda::NvtxRange range("add");
+  const CurrentContext current(device_.context());
+  check("add", cuda::add(addition, device_.stream(stream)));
 }
 
 }  // namespace tessera::kernels::cuda

@@ -27,6 +27,7 @@ class CudaTileOps final : public TileOps {
   CudaTileOps& operator=(const CudaTileOps&) = delete;
 
   void run(int compute_stream, const Level3& call) override;
+  void add(int compute_stream, const Addition& addition) override;
 
  private:
   void check(const char* what, cublasStatus_t status);

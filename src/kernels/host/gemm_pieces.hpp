@@ -14,7 +14,9 @@ namespace tessera::kernels {
 template <class Call>
 void for_each_gemm_piece(const Level3& product, index_t limit, Call&& call) {
   const auto bytes = static_cast<index_t>(element_bytes(product.type));
-  const auto at = [](const void* matrix, index_t offset) -> const void* { return static_cast<const std::byte*>(matrix) + offset; };
+  const auto at = [](const void* matrix, index_t offset) -> const void* {
+    return static_cast<const std::byte*>(matrix) + offset;
+  };
   for (index_t j = 0; j < product.n; j += limit) {
     for (index_t i = 0; i < product.m; i += limit) {
       index_t l = 0;

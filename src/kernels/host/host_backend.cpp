@@ -42,6 +42,16 @@ class HostTileOps final : public TileOps {
     device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), seconds);
   }
 
+  void add(int compute_stream, const Addition& addition) override {
+    if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+    check(addition.X, addition.ldx, {addition.m, addition.n}, addition.type);
+    check(addition.C, addition.ldc, {addition.m, addition.n}, addition.type);
+    std::function<void()> work;
+    if (device_.settings().compute) work = [addition] { reference_add(addition); };
+    // Bound by memory, next to nothing beside a product: the model gives it no time.
+    device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), 0);
+  }
+
  private:
   /// A tile that is not on the device is an error of the caller that a GPU would punish, too.
   void check(const void* address, index_t ld, StoredShape shape, ScalarType type) const {

@@ -256,4 +256,20 @@ void oracle_level3(const Level3& call) {
   dispatch(call.type, [&]<Scalar T>(T) { Reference<Wide<T>, T>(call).run(); });
 }
 
+void reference_add(const Addition& a) {
+  dispatch(a.type, [&]<Scalar T>(T) {
+    const T factor = scalar_cast<T>(a.factor);
+    const auto* X = static_cast<const T*>(a.X);
+    auto* C = static_cast<T*>(a.C);
+    for (index_t j = 0; j < a.n; ++j) {
+      const index_t end = a.part == Part::upper ? j + 1 : a.m;
+      for (index_t i = a.part == Part::lower ? j : 0; i < end; ++i) {
+        T x = X[i + j * a.ldx];
+        if (a.hermitian && i == j) x = T(std::real(x));
+        C[i + j * a.ldc] += factor * x;
+      }
+    }
+  });
+}
+
 }  // namespace tessera::kernels

@@ -7,6 +7,7 @@
 
 #include "core/level3.hpp"
 #include "core/scalar.hpp"
+#include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels {
 
@@ -57,5 +58,8 @@ void reference_gemm(Op op_a, Op op_b, index_t m, index_t n, index_t k, T alpha, 
   }
 }
 inline void reference_gemm(const Level3& call) { reference_level3(call); }
+
+/// C += factor * X, see Addition.
+void reference_add(const Addition& addition);
 
 }  // namespace tessera::kernels

@@ -1,10 +1,11 @@
-// What cuBLAS leaves to us around a Level-3 call: all of it if alpha == 0 (C or its triangle is multiplied by beta, or set to zero), and
-// the imaginary part of a Hermitian C's diagonal, which counts as zero whatever is stored there.
+// What cuBLAS leaves to us: a Level-3 call with alpha == 0 (C or its triangle is multiplied by beta, or set to zero), the imaginary
+// part of a Hermitian C's diagonal, which counts as zero whatever is stored there, and the addition of one tile to another.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "core/level3.hpp"
+#include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels::cuda {
 
@@ -16,7 +17,10 @@ cudaError_t scale(const Level3& call, cudaStream_t stream);
 /// @pre call is a complex herk or her2k; the stream's GPU is current
 cudaError_t make_diagonal_real(const Level3& call, cudaStream_t stream);
 
+/// C += factor * X. @pre the stream's GPU is current
+cudaError_t add(const Addition& addition, cudaStream_t stream);
+
 /// Loads the kernels for the current GPU now, so that no worker waits for it, and tells if there are none for it.
-cudaError_t load_scale();
+cudaError_t load_elementwise_kernels();
 
 }  // namespace tessera::kernels::cuda

@@ -1,5 +1,5 @@
 // One thread per element of a column, one block row per column in a grid-stride loop. Rare, so not tuned.
-#include "kernels/cuda/scale.hpp"
+#include "kernels/cuda/elementwise.hpp"
 
 #include <cuda_runtime.h>
 
@@ -17,12 +17,14 @@ template <class R>
 struct Number<R, false> {
   R re;
   __device__ Number times(Number b) const { return {re * b.re}; }
+  __device__ Number plus(Number b) const { return {re + b.re}; }
   __device__ void make_real() {}
 };
 template <class R>
 struct alignas(2 * sizeof(R)) Number<R, true> {
   R re, im;
   __device__ Number times(Number b) const { return {re * b.re - im * b.im, re * b.im + im * b.re}; }
+  __device__ Number plus(Number b) const { return {re + b.re, im + b.im}; }
   __device__ void make_real() { im = 0; }
 };
 
@@ -52,6 +54,23 @@ __global__ void __launch_bounds__(threads_per_block) scale_elements(Matrix<T> ma
       value = value.times(factor);
       if (matrix.real_diagonal && i == j) value.make_real();
       element = value;
+    }
+  }
+}
+
+// Columns are dealt to block rows, the elements of a column to the threads: coalesced, and enough blocks to fill the GPU.
+template <class T>
+__global__ void __launch_bounds__(threads_per_block)
+    add_elements(Matrix<T> matrix, const T* __restrict__ X, index_t ldx, T factor) {
+  const index_t step = static_cast<index_t>(gridDim.x) * threads_per_block;
+  for (index_t j = blockIdx.y; j < matrix.n; j += gridDim.y) {
+    const index_t begin = matrix.part == Part::lower ? j : 0;
+    const index_t end = matrix.part == Part::upper ? min(j + 1, matrix.m) : matrix.m;
+    for (index_t i = begin + static_cast<index_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < end; i += step) {
+      T x = X[i + j * ldx];
+      if (matrix.real_diagonal && i == j) x.make_real();
+      T& element = matrix.elements[i + j * matrix.ld];
+      element = element.plus(x.times(factor));
     }
   }
 }
@@ -98,6 +117,23 @@ const void* diagonal_kernel_for() {
 }
 
 template <Scalar T>
+const void* addition_kernel_for() {
+  return reinterpret_cast<const void*>(add_elements<typename NumberFor<T>::type>);
+}
+
+template <class Value, Scalar T>
+Value number_from(const T& value) {
+  static_assert(sizeof(Value) == sizeof(T));
+  Value number;
+  __builtin_memcpy(&number, &value, sizeof number);
+  return number;
+}
+
+dim3 grid_for(index_t m, index_t n) {
+  return dim3(blocks_for(m), static_cast<unsigned>(std::clamp<index_t>(n, 1, 1024)));
+}
+
+template <Scalar T>
 cudaError_t launch(const Level3& call, cudaStream_t stream) {
   using Value = typename NumberFor<T>::type;
   const T beta = scalar_cast<T>(call.beta);
@@ -107,13 +143,10 @@ cudaError_t launch(const Level3& call, cudaStream_t stream) {
     matrix.part = call.uplo == Uplo::lower ? Part::lower : Part::upper;
     matrix.real_diagonal = call.is_hermitian();
   }
-  static_assert(sizeof(Value) == sizeof(T));
-  Value factor;
-  __builtin_memcpy(&factor, &beta, sizeof factor);
+  Value factor = number_from<Value>(beta);
   bool to_zero = call.is_triangular() || beta == T(0);
   void* arguments[] = {&matrix, &factor, &to_zero};
-  const dim3 grid(blocks_for(call.m), static_cast<unsigned>(std::clamp<index_t>(call.n, 1, 1024)));
-  return cudaLaunchKernel(kernel_for<T>(), grid, dim3(threads_per_block), arguments, 0, stream);
+  return cudaLaunchKernel(kernel_for<T>(), grid_for(call.m, call.n), dim3(threads_per_block), arguments, 0, stream);
 }
 
 }  // namespace
@@ -135,12 +168,28 @@ cudaError_t make_diagonal_real(const Level3& call, cudaStream_t stream) {
   });
 }
 
-cudaError_t load_scale() {
+cudaError_t add(const Addition& a, cudaStream_t stream) {
+  return dispatch(a.type, [&]<Scalar T>(T) {
+    using Value = typename NumberFor<T>::type;
+    Matrix<Value> matrix{static_cast<Value*>(a.C), a.ldc, a.m, a.n, a.part, a.hermitian};
+    const Value* X = static_cast<const Value*>(a.X);
+    index_t ldx = a.ldx;
+    Value factor = number_from<Value>(scalar_cast<T>(a.factor));
+    void* arguments[] = {&matrix, &X, &ldx, &factor};
+    return cudaLaunchKernel(addition_kernel_for<T>(), grid_for(a.m, a.n), dim3(threads_per_block), arguments, 0,
+                            stream);
+  });
+}
+
+cudaError_t load_elementwise_kernels() {
   for (const ScalarType type : {ScalarType::s, ScalarType::d, ScalarType::c, ScalarType::z}) {
     const cudaError_t error = dispatch(type, []<Scalar T>(T) {
       cudaFuncAttributes attributes{};
-      const cudaError_t loaded = cudaFuncGetAttributes(&attributes, kernel_for<T>());
-      return loaded != cudaSuccess ? loaded : cudaFuncGetAttributes(&attributes, diagonal_kernel_for<T>());
+      cudaError_t loaded = cudaSuccess;
+      for (const void* kernel : {kernel_for<T>(), diagonal_kernel_for<T>(), addition_kernel_for<T>()}) {
+        if (loaded == cudaSuccess) loaded = cudaFuncGetAttributes(&attributes, kernel);
+      }
+      return loaded;
     });
     if (error != cudaSuccess) return error;
   }
