@@ -26,6 +26,9 @@ extern "C" {
 /* Values as in CBLAS, so that CBLAS enums can be passed. */
 typedef enum { TESSERA_ROW_MAJOR = 101, TESSERA_COL_MAJOR = 102 } tessera_layout;
 typedef enum { TESSERA_NO_TRANS = 111, TESSERA_TRANS = 112, TESSERA_CONJ_TRANS = 113 } tessera_transpose;
+typedef enum { TESSERA_UPPER = 121, TESSERA_LOWER = 122 } tessera_uplo;
+typedef enum { TESSERA_NON_UNIT = 131, TESSERA_UNIT = 132 } tessera_diag;
+typedef enum { TESSERA_LEFT = 141, TESSERA_RIGHT = 142 } tessera_side;
 
 typedef enum {
   TESSERA_SUCCESS = 0,
@@ -52,8 +55,17 @@ TESSERA_API const char* tessera_last_error(void);
 TESSERA_API int tessera_last_error_position(void);
 TESSERA_API const char* tessera_version(void);
 
-/* C = alpha * op(A) * op(B) + beta * C, op(A) m x k, op(B) k x n, C m x n; leading dimensions in elements.
- * Reference semantics: beta == 0 does not read C, alpha == 0 or k == 0 does not read A and B. */
+/* The Level-3 BLAS.
+ *
+ * Leading dimensions are in elements. Complex: matrices, and scalars where they are passed by address, are pairs (real,
+ * imaginary) of float or double, as in CBLAS. Reference semantics: beta == 0 does not read C; alpha == 0 or k == 0 does not
+ * read A and B. Of a symmetric, Hermitian or triangular matrix only the triangle that `uplo` names is read or written. The imaginary
+ * parts of a Hermitian matrix's diagonal are taken as 0 and, where it is the result, set to 0.
+ *
+ * An argument that is not valid gives TESSERA_INVALID_ARGUMENT, and nothing is touched. TESSERA_OUT_OF_DEVICE_MEMORY: the
+ * devices cannot hold one step of the call. */
+
+/* C = alpha * op(A) * op(B) + beta * C, op(A) m x k, op(B) k x n, C m x n. */
 TESSERA_API tessera_status tessera_sgemm(tessera_context ctx, tessera_layout layout, tessera_transpose transa,
                                          tessera_transpose transb, int64_t m, int64_t n, int64_t k, float alpha,
                                          const float* A, int64_t lda, const float* B, int64_t ldb, float beta, float* C,
@@ -62,7 +74,6 @@ TESSERA_API tessera_status tessera_dgemm(tessera_context ctx, tessera_layout lay
                                          tessera_transpose transb, int64_t m, int64_t n, int64_t k, double alpha,
                                          const double* A, int64_t lda, const double* B, int64_t ldb, double beta,
                                          double* C, int64_t ldc);
-/* Complex: alpha, beta, A, B, C point to pairs (real, imaginary) of float / double, as in CBLAS. */
 TESSERA_API tessera_status tessera_cgemm(tessera_context ctx, tessera_layout layout, tessera_transpose transa,
                                          tessera_transpose transb, int64_t m, int64_t n, int64_t k, const void* alpha,
                                          const void* A, int64_t lda, const void* B, int64_t ldb, const void* beta,
@@ -71,6 +82,122 @@ TESSERA_API tessera_status tessera_zgemm(tessera_context ctx, tessera_layout lay
                                          tessera_transpose transb, int64_t m, int64_t n, int64_t k, const void* alpha,
                                          const void* A, int64_t lda, const void* B, int64_t ldb, const void* beta,
                                          void* C, int64_t ldc);
+
+/* C = alpha * A * B + beta * C (TESSERA_LEFT, A m x m) or alpha * B * A + beta * C (TESSERA_RIGHT, A n x n); A symmetric,
+ * B and C m x n. */
+TESSERA_API tessera_status tessera_ssymm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, int64_t m, int64_t n, float alpha, const float* A,
+                                         int64_t lda, const float* B, int64_t ldb, float beta, float* C, int64_t ldc);
+TESSERA_API tessera_status tessera_dsymm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, int64_t m, int64_t n, double alpha, const double* A,
+                                         int64_t lda, const double* B, int64_t ldb, double beta, double* C,
+                                         int64_t ldc);
+TESSERA_API tessera_status tessera_csymm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, int64_t m, int64_t n, const void* alpha, const void* A,
+                                         int64_t lda, const void* B, int64_t ldb, const void* beta, void* C,
+                                         int64_t ldc);
+TESSERA_API tessera_status tessera_zsymm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, int64_t m, int64_t n, const void* alpha, const void* A,
+                                         int64_t lda, const void* B, int64_t ldb, const void* beta, void* C,
+                                         int64_t ldc);
+
+/* The same for a Hermitian A. */
+TESSERA_API tessera_status tessera_chemm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, int64_t m, int64_t n, const void* alpha, const void* A,
+                                         int64_t lda, const void* B, int64_t ldb, const void* beta, void* C,
+                                         int64_t ldc);
+TESSERA_API tessera_status tessera_zhemm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, int64_t m, int64_t n, const void* alpha, const void* A,
+                                         int64_t lda, const void* B, int64_t ldb, const void* beta, void* C,
+                                         int64_t ldc);
+
+/* C = alpha * A * A^T + beta * C (TESSERA_NO_TRANS, A n x k) or alpha * A^T * A + beta * C (TESSERA_TRANS, A k x n);
+ * C n x n, symmetric. Real: TESSERA_CONJ_TRANS means TESSERA_TRANS; complex: it is not valid. */
+TESSERA_API tessera_status tessera_ssyrk(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                         tessera_transpose trans, int64_t n, int64_t k, float alpha, const float* A,
+                                         int64_t lda, float beta, float* C, int64_t ldc);
+TESSERA_API tessera_status tessera_dsyrk(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                         tessera_transpose trans, int64_t n, int64_t k, double alpha, const double* A,
+                                         int64_t lda, double beta, double* C, int64_t ldc);
+TESSERA_API tessera_status tessera_csyrk(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                         tessera_transpose trans, int64_t n, int64_t k, const void* alpha,
+                                         const void* A, int64_t lda, const void* beta, void* C, int64_t ldc);
+TESSERA_API tessera_status tessera_zsyrk(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                         tessera_transpose trans, int64_t n, int64_t k, const void* alpha,
+                                         const void* A, int64_t lda, const void* beta, void* C, int64_t ldc);
+
+/* C = alpha * A * A^H + beta * C (TESSERA_NO_TRANS, A n x k) or alpha * A^H * A + beta * C (TESSERA_CONJ_TRANS, A k x n);
+ * C n x n, Hermitian. alpha and beta are real. */
+TESSERA_API tessera_status tessera_cherk(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                         tessera_transpose trans, int64_t n, int64_t k, float alpha, const void* A,
+                                         int64_t lda, float beta, void* C, int64_t ldc);
+TESSERA_API tessera_status tessera_zherk(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                         tessera_transpose trans, int64_t n, int64_t k, double alpha, const void* A,
+                                         int64_t lda, double beta, void* C, int64_t ldc);
+
+/* C = alpha * A * B^T + alpha * B * A^T + beta * C (TESSERA_NO_TRANS, A and B n x k) or
+ * alpha * A^T * B + alpha * B^T * A + beta * C (TESSERA_TRANS, A and B k x n); C n x n, symmetric. TESSERA_CONJ_TRANS as for
+ * syrk. */
+TESSERA_API tessera_status tessera_ssyr2k(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                          tessera_transpose trans, int64_t n, int64_t k, float alpha, const float* A,
+                                          int64_t lda, const float* B, int64_t ldb, float beta, float* C, int64_t ldc);
+TESSERA_API tessera_status tessera_dsyr2k(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                          tessera_transpose trans, int64_t n, int64_t k, double alpha, const double* A,
+                                          int64_t lda, const double* B, int64_t ldb, double beta, double* C,
+                                          int64_t ldc);
+TESSERA_API tessera_status tessera_csyr2k(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                          tessera_transpose trans, int64_t n, int64_t k, const void* alpha,
+                                          const void* A, int64_t lda, const void* B, int64_t ldb, const void* beta,
+                                          void* C, int64_t ldc);
+TESSERA_API tessera_status tessera_zsyr2k(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                          tessera_transpose trans, int64_t n, int64_t k, const void* alpha,
+                                          const void* A, int64_t lda, const void* B, int64_t ldb, const void* beta,
+                                          void* C, int64_t ldc);
+
+/* C = alpha * A * B^H + conj(alpha) * B * A^H + beta * C (TESSERA_NO_TRANS, A and B n x k) or
+ * alpha * A^H * B + conj(alpha) * B^H * A + beta * C (TESSERA_CONJ_TRANS, A and B k x n); C n x n, Hermitian. beta is real. */
+TESSERA_API tessera_status tessera_cher2k(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                          tessera_transpose trans, int64_t n, int64_t k, const void* alpha,
+                                          const void* A, int64_t lda, const void* B, int64_t ldb, float beta, void* C,
+                                          int64_t ldc);
+TESSERA_API tessera_status tessera_zher2k(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                          tessera_transpose trans, int64_t n, int64_t k, const void* alpha,
+                                          const void* A, int64_t lda, const void* B, int64_t ldb, double beta, void* C,
+                                          int64_t ldc);
+
+/* B = alpha * op(A) * B (TESSERA_LEFT, A m x m) or alpha * B * op(A) (TESSERA_RIGHT, A n x n); A triangular, B m x n.
+ * TESSERA_UNIT: A's diagonal is taken as 1 and not read. */
+TESSERA_API tessera_status tessera_strmm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,
+                                         int64_t n, float alpha, const float* A, int64_t lda, float* B, int64_t ldb);
+TESSERA_API tessera_status tessera_dtrmm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,
+                                         int64_t n, double alpha, const double* A, int64_t lda, double* B, int64_t ldb);
+TESSERA_API tessera_status tessera_ctrmm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,
+                                         int64_t n, const void* alpha, const void* A, int64_t lda, void* B,
+                                         int64_t ldb);
+TESSERA_API tessera_status tessera_ztrmm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,
+                                         int64_t n, const void* alpha, const void* A, int64_t lda, void* B,
+                                         int64_t ldb);
+
+/* Solves op(A) * X = alpha * B (TESSERA_LEFT) or X * op(A) = alpha * B (TESSERA_RIGHT) for X, which replaces B; A as for trmm.
+ * There is no test for a singular A. */
+TESSERA_API tessera_status tessera_strsm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,
+                                         int64_t n, float alpha, const float* A, int64_t lda, float* B, int64_t ldb);
+TESSERA_API tessera_status tessera_dtrsm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,
+                                         int64_t n, double alpha, const double* A, int64_t lda, double* B, int64_t ldb);
+TESSERA_API tessera_status tessera_ctrsm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,
+                                         int64_t n, const void* alpha, const void* A, int64_t lda, void* B,
+                                         int64_t ldb);
+TESSERA_API tessera_status tessera_ztrsm(tessera_context ctx, tessera_layout layout, tessera_side side,
+                                         tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,
+                                         int64_t n, const void* alpha, const void* A, int64_t lda, void* B,
+                                         int64_t ldb);
 
 /* Sums over all devices of one job. Times in seconds, traffic in bytes. */
 typedef struct {

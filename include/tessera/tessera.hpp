@@ -1,5 +1,5 @@
-// C++ veneer over tessera.h: a context that closes itself, exceptions instead of status codes, one gemm for the four types.
-// Header-only, C++17; links with libtessera.so. Thread-safe as the C API is.
+// C++ veneer over tessera.h: a context that closes itself, exceptions instead of status codes, one function per routine for
+// all its types. Header-only, C++17; links with libtessera.so. Thread-safe as the C API is.
 #pragma once
 
 #include <complex>
@@ -76,37 +76,148 @@ class Context {
   tessera_context handle_ = nullptr;
 };
 
-/// C = alpha * op(A) * op(B) + beta * C for float, double and their std::complex; see tessera_dgemm. @throws StatusError
+namespace detail {
+
+/// The C functions for elements of type T.
+template <class T>
+struct Functions;
+template <>
+struct Functions<float> {
+  static constexpr auto gemm = tessera_sgemm;
+  static constexpr auto symm = tessera_ssymm;
+  static constexpr auto syrk = tessera_ssyrk;
+  static constexpr auto syr2k = tessera_ssyr2k;
+  static constexpr auto trmm = tessera_strmm;
+  static constexpr auto trsm = tessera_strsm;
+};
+template <>
+struct Functions<double> {
+  static constexpr auto gemm = tessera_dgemm;
+  static constexpr auto symm = tessera_dsymm;
+  static constexpr auto syrk = tessera_dsyrk;
+  static constexpr auto syr2k = tessera_dsyr2k;
+  static constexpr auto trmm = tessera_dtrmm;
+  static constexpr auto trsm = tessera_dtrsm;
+};
+template <>
+struct Functions<std::complex<float>> {
+  static constexpr auto gemm = tessera_cgemm;
+  static constexpr auto symm = tessera_csymm;
+  static constexpr auto syrk = tessera_csyrk;
+  static constexpr auto syr2k = tessera_csyr2k;
+  static constexpr auto trmm = tessera_ctrmm;
+  static constexpr auto trsm = tessera_ctrsm;
+  static constexpr auto hemm = tessera_chemm;
+  static constexpr auto herk = tessera_cherk;
+  static constexpr auto her2k = tessera_cher2k;
+};
+template <>
+struct Functions<std::complex<double>> {
+  static constexpr auto gemm = tessera_zgemm;
+  static constexpr auto symm = tessera_zsymm;
+  static constexpr auto syrk = tessera_zsyrk;
+  static constexpr auto syr2k = tessera_zsyr2k;
+  static constexpr auto trmm = tessera_ztrmm;
+  static constexpr auto trsm = tessera_ztrsm;
+  static constexpr auto hemm = tessera_zhemm;
+  static constexpr auto herk = tessera_zherk;
+  static constexpr auto her2k = tessera_zher2k;
+};
+
+template <class T>
+struct RealOf {
+  using type = T;
+};
+template <class Real>
+struct RealOf<std::complex<Real>> {
+  using type = Real;
+};
+template <class T>
+using Real = typename RealOf<T>::type;
+
+/// Scalars are deduced from the matrices alone, so that `2` or `1.0f` may stand for any type.
+template <class T>
+struct Same {
+  using type = T;
+};
+template <class T>
+using Value = typename Same<T>::type;
+
+/// As the C functions take scalars.
+inline float pass(const float& scalar) { return scalar; }
+inline double pass(const double& scalar) { return scalar; }
+template <class Real>
+const void* pass(const std::complex<Real>& scalar) {
+  return &scalar;
+}
+
+}  // namespace detail
+
+// The Level-3 BLAS for T = float, double and their std::complex; hemm, herk and her2k for the complex types. See tessera.h for
+// what each computes. All throw StatusError.
+
 template <class T>
 void gemm(const Context& context, tessera_layout layout, tessera_transpose transa, tessera_transpose transb,
-          std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* A, std::int64_t lda, const T* B,
-          std::int64_t ldb, T beta, T* C, std::int64_t ldc) = delete;
-
-template <>
-inline void gemm(const Context& context, tessera_layout layout, tessera_transpose transa, tessera_transpose transb,
-                 std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const float* A, std::int64_t lda,
-                 const float* B, std::int64_t ldb, float beta, float* C, std::int64_t ldc) {
-  check(tessera_sgemm(context.handle(), layout, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc));
+          std::int64_t m, std::int64_t n, std::int64_t k, detail::Value<T> alpha, const T* A, std::int64_t lda,
+          const T* B, std::int64_t ldb, detail::Value<T> beta, T* C, std::int64_t ldc) {
+  check(detail::Functions<T>::gemm(context.handle(), layout, transa, transb, m, n, k, detail::pass(alpha), A, lda, B,
+                                   ldb, detail::pass(beta), C, ldc));
 }
-template <>
-inline void gemm(const Context& context, tessera_layout layout, tessera_transpose transa, tessera_transpose transb,
-                 std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const double* A, std::int64_t lda,
-                 const double* B, std::int64_t ldb, double beta, double* C, std::int64_t ldc) {
-  check(tessera_dgemm(context.handle(), layout, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc));
+template <class T>
+void symm(const Context& context, tessera_layout layout, tessera_side side, tessera_uplo uplo, std::int64_t m,
+          std::int64_t n, detail::Value<T> alpha, const T* A, std::int64_t lda, const T* B, std::int64_t ldb,
+          detail::Value<T> beta, T* C, std::int64_t ldc) {
+  check(detail::Functions<T>::symm(context.handle(), layout, side, uplo, m, n, detail::pass(alpha), A, lda, B, ldb,
+                                   detail::pass(beta), C, ldc));
 }
-template <>
-inline void gemm(const Context& context, tessera_layout layout, tessera_transpose transa, tessera_transpose transb,
-                 std::int64_t m, std::int64_t n, std::int64_t k, std::complex<float> alpha,
-                 const std::complex<float>* A, std::int64_t lda, const std::complex<float>* B, std::int64_t ldb,
-                 std::complex<float> beta, std::complex<float>* C, std::int64_t ldc) {
-  check(tessera_cgemm(context.handle(), layout, transa, transb, m, n, k, &alpha, A, lda, B, ldb, &beta, C, ldc));
+template <class T>
+void hemm(const Context& context, tessera_layout layout, tessera_side side, tessera_uplo uplo, std::int64_t m,
+          std::int64_t n, detail::Value<T> alpha, const T* A, std::int64_t lda, const T* B, std::int64_t ldb,
+          detail::Value<T> beta, T* C, std::int64_t ldc) {
+  check(detail::Functions<T>::hemm(context.handle(), layout, side, uplo, m, n, detail::pass(alpha), A, lda, B, ldb,
+                                   detail::pass(beta), C, ldc));
 }
-template <>
-inline void gemm(const Context& context, tessera_layout layout, tessera_transpose transa, tessera_transpose transb,
-                 std::int64_t m, std::int64_t n, std::int64_t k, std::complex<double> alpha,
-                 const std::complex<double>* A, std::int64_t lda, const std::complex<double>* B, std::int64_t ldb,
-                 std::complex<double> beta, std::complex<double>* C, std::int64_t ldc) {
-  check(tessera_zgemm(context.handle(), layout, transa, transb, m, n, k, &alpha, A, lda, B, ldb, &beta, C, ldc));
+template <class T>
+void syrk(const Context& context, tessera_layout layout, tessera_uplo uplo, tessera_transpose trans, std::int64_t n,
+          std::int64_t k, detail::Value<T> alpha, const T* A, std::int64_t lda, detail::Value<T> beta, T* C,
+          std::int64_t ldc) {
+  check(detail::Functions<T>::syrk(context.handle(), layout, uplo, trans, n, k, detail::pass(alpha), A, lda,
+                                   detail::pass(beta), C, ldc));
+}
+template <class T>
+void herk(const Context& context, tessera_layout layout, tessera_uplo uplo, tessera_transpose trans, std::int64_t n,
+          std::int64_t k, detail::Real<T> alpha, const T* A, std::int64_t lda, detail::Real<T> beta, T* C,
+          std::int64_t ldc) {
+  check(detail::Functions<T>::herk(context.handle(), layout, uplo, trans, n, k, detail::pass(alpha), A, lda,
+                                   detail::pass(beta), C, ldc));
+}
+template <class T>
+void syr2k(const Context& context, tessera_layout layout, tessera_uplo uplo, tessera_transpose trans, std::int64_t n,
+           std::int64_t k, detail::Value<T> alpha, const T* A, std::int64_t lda, const T* B, std::int64_t ldb,
+           detail::Value<T> beta, T* C, std::int64_t ldc) {
+  check(detail::Functions<T>::syr2k(context.handle(), layout, uplo, trans, n, k, detail::pass(alpha), A, lda, B, ldb,
+                                    detail::pass(beta), C, ldc));
+}
+template <class T>
+void her2k(const Context& context, tessera_layout layout, tessera_uplo uplo, tessera_transpose trans, std::int64_t n,
+           std::int64_t k, detail::Value<T> alpha, const T* A, std::int64_t lda, const T* B, std::int64_t ldb,
+           detail::Real<T> beta, T* C, std::int64_t ldc) {
+  check(detail::Functions<T>::her2k(context.handle(), layout, uplo, trans, n, k, detail::pass(alpha), A, lda, B, ldb,
+                                    detail::pass(beta), C, ldc));
+}
+template <class T>
+void trmm(const Context& context, tessera_layout layout, tessera_side side, tessera_uplo uplo, tessera_transpose transa,
+          tessera_diag diag, std::int64_t m, std::int64_t n, detail::Value<T> alpha, const T* A, std::int64_t lda, T* B,
+          std::int64_t ldb) {
+  check(detail::Functions<T>::trmm(context.handle(), layout, side, uplo, transa, diag, m, n, detail::pass(alpha), A,
+                                   lda, B, ldb));
+}
+template <class T>
+void trsm(const Context& context, tessera_layout layout, tessera_side side, tessera_uplo uplo, tessera_transpose transa,
+          tessera_diag diag, std::int64_t m, std::int64_t n, detail::Value<T> alpha, const T* A, std::int64_t lda, T* B,
+          std::int64_t ldb) {
+  check(detail::Functions<T>::trsm(context.handle(), layout, side, uplo, transa, diag, m, n, detail::pass(alpha), A,
+                                   lda, B, ldb));
 }
 
 }  // namespace tessera

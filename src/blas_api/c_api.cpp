@@ -1,5 +1,6 @@
 // The own C API (tessera/tessera.h): checks, conversion to column-major form, and exceptions into status codes. Nothing is
-// thrown through it. Row-major problems are computed as C^T = op(B)^T op(A)^T, which costs nothing.
+// thrown through it. Arguments are checked as the caller gave them, so that positions are the caller's. The 30 BLAS functions
+// come from core/routines.def; how their parameters are declared depends on the call shape only.
 #include <unistd.h>
 
 #include <cstring>
@@ -13,14 +14,24 @@
 
 #include "blas_api/arguments.hpp"
 #include "blas_api/context.hpp"
+#include "blas_api/policy.hpp"
 #include "core/error.hpp"
 #include "core/level3.hpp"
 #include "tessera/tessera.h"
 
-using tessera::AnyScalar;
 using tessera::Layout;
 using tessera::Op;
+using tessera::Routine;
 using tessera::Scalar;
+using tessera::api::address_of;
+using tessera::api::Alpha;
+using tessera::api::Arguments;
+using tessera::api::Beta;
+using tessera::api::CArray;
+using tessera::api::CblasEnumerators;
+using tessera::api::CScalar;
+using tessera::api::Operands;
+using tessera::api::Parameter;
 
 struct tessera_context_struct {
   explicit tessera_context_struct(tessera::Config config) : context(std::move(config)) {}
@@ -103,86 +114,103 @@ void make_context(tessera_context* ctx, const char* settings) {
   *ctx = made.release();
 }
 
-/// What stands wrong at each position of ?gemm of this API, after ctx and layout; by position in the Fortran order.
-constexpr const char* gemm_complaints[] = {"",
-                                           "transa is none of TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS",
-                                           "transb is none of TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS",
-                                           "m is negative",
-                                           "n is negative",
-                                           "k is negative",
-                                           "alpha is null",
-                                           "A is null",
-                                           "lda is smaller than the stored extent of A (or 1)",
-                                           "B is null",
-                                           "ldb is smaller than the stored extent of B (or 1)",
-                                           "beta is null",
-                                           "C is null",
-                                           "ldc is smaller than the stored extent of C (or 1)"};
-constexpr int positions_before_transa = 2;  // ctx, layout
-
-void require_gemm(bool good, int fortran_position) {
-  require(good, fortran_position + positions_before_transa, gemm_complaints[fortran_position]);
+/// What stands wrong where an argument is bad or, being an address, null.
+std::string complaint(Routine routine, bool is_complex, Parameter parameter) {
+  const auto short_run = [](const char* name, const char* matrix) {
+    return std::string(name) + " is smaller than the stored extent of " + matrix + " (or 1)";
+  };
+  switch (parameter) {
+    case Parameter::side:
+      return "side is neither TESSERA_LEFT nor TESSERA_RIGHT";
+    case Parameter::uplo:
+      return "uplo is neither TESSERA_UPPER nor TESSERA_LOWER";
+    case Parameter::transa:
+      if (!tessera::api::allows(routine, is_complex, Op::trans))
+        return "trans is neither TESSERA_NO_TRANS nor TESSERA_CONJ_TRANS";
+      if (!tessera::api::allows(routine, is_complex, Op::conj_trans))
+        return "trans is neither TESSERA_NO_TRANS nor TESSERA_TRANS";
+      return std::string(tessera::api::is_rank_update(routine) ? "trans" : "transa") +
+             " is none of TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS";
+    case Parameter::transb:
+      return "transb is none of TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS";
+    case Parameter::diag:
+      return "diag is neither TESSERA_NON_UNIT nor TESSERA_UNIT";
+    case Parameter::m:
+      return "m is negative";
+    case Parameter::n:
+      return "n is negative";
+    case Parameter::k:
+      return "k is negative";
+    case Parameter::alpha:
+      return "alpha is null";
+    case Parameter::A:
+      return "A is null";
+    case Parameter::lda:
+      return short_run("lda", "A");
+    case Parameter::B:
+      return "B is null";
+    case Parameter::ldb:
+      return short_run("ldb", "B");
+    case Parameter::beta:
+      return "beta is null";
+    case Parameter::C:
+      return "C is null";
+    case Parameter::ldc:
+      return short_run("ldc", "C");
+    case Parameter::none:
+      break;
+  }
+  return "is not valid";
 }
 
-/// @param alpha, beta addresses; null where the caller passed null
-template <Scalar T>
-tessera_status gemm(tessera_context ctx, tessera_layout layout, tessera_transpose transa, tessera_transpose transb,
-                    int64_t m, int64_t n, int64_t k, const T* alpha, const void* A, int64_t lda, const void* B,
-                    int64_t ldb, const T* beta, void* C, int64_t ldc) noexcept {
+/// @param fortran_position of the parameter that is not `good`; here, ctx and layout come before
+void require_parameter(bool good, Routine routine, bool is_complex, int fortran_position) {
+  if (good) return;
+  const Parameter parameter = tessera::api::parameters_of(routine)[static_cast<std::size_t>(fortran_position - 1)];
+  require(false, fortran_position + 2, complaint(routine, is_complex, parameter).c_str());
+}
+
+/// One BLAS call. @param sizes the arguments that are no enumerators
+/// @param operands addresses, null where the caller passed null; the result of the triangular routines is C
+template <Routine routine, Scalar T>
+tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumerators& enumerators,
+                   const Arguments& sizes, const Operands& operands) noexcept {
   return guarded([&] {
+    constexpr bool is_complex = !std::floating_point<T>;
+    const auto require_address = [](const void* address, Parameter parameter) {
+      const int position = tessera::api::position_of(routine, parameter);
+      require_parameter(address != nullptr || position == 0, routine, is_complex, position);
+    };
     require(ctx != nullptr, 1, "ctx is null");
     const std::optional<Layout> order = tessera::api::layout_from_cblas(static_cast<int>(layout));
     require(order.has_value(), 2, "layout is neither TESSERA_ROW_MAJOR nor TESSERA_COL_MAJOR");
-    const tessera::api::Arguments arguments = {tessera::api::op_from_cblas(static_cast<int>(transa)),
-                                               tessera::api::op_from_cblas(static_cast<int>(transb)),
-                                               m,
-                                               n,
-                                               k,
-                                               lda,
-                                               ldb,
-                                               ldc,
-                                               *order};
-    const int bad = tessera::api::first_bad_argument(tessera::api::gemm_signature, arguments);
-    require_gemm(bad == 0, bad);
-    require_gemm(alpha != nullptr, 6);
-    require_gemm(beta != nullptr, 11);
-
-    tessera::Level3 problem = {.type = tessera::scalar_type_of<T>(),
-                                              .op_a = *arguments.op_a,
-                                              .op_b = *arguments.op_b,
-                                              .m = m,
-                                              .n = n,
-                                              .k = k,
-                                              .alpha = *alpha,
-                                              .A = A,
-                                              .lda = lda,
-                                              .B = B,
-                                              .ldb = ldb,
-                                              .beta = *beta,
-                                              .C = C,
-                                              .ldc = ldc};
-    const bool writes = m > 0 && n > 0;
-    require_gemm(!writes || problem.only_scales() || A != nullptr, 7);
-    require_gemm(!writes || problem.only_scales() || B != nullptr, 9);
-    require_gemm(!writes || C != nullptr, 12);
-    if (*order == Layout::row_major) {
-      std::swap(problem.op_a, problem.op_b);
-      std::swap(problem.m, problem.n);
-      std::swap(problem.A, problem.B);
-      std::swap(problem.lda, problem.ldb);
+    const Arguments given = tessera::api::arguments_from_cblas(*order, enumerators, sizes);
+    const int bad = tessera::api::first_bad_argument<routine, is_complex>(given);
+    require_parameter(bad == 0, routine, is_complex, bad);
+    require_address(operands.alpha, Parameter::alpha);
+    require_address(operands.beta, Parameter::beta);
+    const tessera::Level3 call =
+        tessera::api::level3_of<routine, T>(*order, tessera::api::in_column_major(routine, given), operands);
+    if (call.m > 0 && call.n > 0) {
+      constexpr bool in_place = tessera::api::is_triangular(routine);
+      if (!call.only_scales()) {
+        require_address(operands.A, Parameter::A);
+        if (!in_place) require_address(operands.B, Parameter::B);
+      }
+      require_address(operands.C, in_place ? Parameter::B : Parameter::C);
     }
 
     const std::shared_lock alive(ctx->in_use);
     const double begin = tessera::device::now_seconds();
-    std::optional<tessera::runtime::JobStatistics> job = ctx->context.gemm(problem);
+    std::optional<tessera::runtime::JobStatistics> job = ctx->context.run(call);
     if (!job) {
       job.emplace();
-      job->routine = std::string(1, tessera::letter(problem.type)) + "gemm";
-      job->m = problem.m;
-      job->n = problem.n;
-      job->k = problem.k;
+      job->routine = name_of(call);
+      job->m = call.m;
+      job->n = call.n;
+      job->k = tessera::api::inner_size(call);
       job->seconds = tessera::device::now_seconds() - begin;
-      job->flops = flops_of(problem);
+      job->flops = flops_of(call);
     }
     const std::lock_guard lock(ctx->last_mutex);
     ctx->last = std::move(job);
@@ -226,35 +254,68 @@ const char* tessera_version(void) {
   return TESSERA_VERSION_TEXT(TESSERA_VERSION_MAJOR, TESSERA_VERSION_MINOR, TESSERA_VERSION_PATCH);
 }
 
-tessera_status tessera_sgemm(tessera_context ctx, tessera_layout layout, tessera_transpose transa,
-                             tessera_transpose transb, int64_t m, int64_t n, int64_t k, float alpha, const float* A,
-                             int64_t lda, const float* B, int64_t ldb, float beta, float* C, int64_t ldc) {
-  return gemm<float>(ctx, layout, transa, transb, m, n, k, &alpha, A, lda, B, ldb, &beta, C, ldc);
-}
+#define TESSERA_GEMM(routine, letter, T)                                                                          \
+  tessera_status tessera_##letter##routine(tessera_context ctx, tessera_layout layout, tessera_transpose transa,  \
+                                           tessera_transpose transb, int64_t m, int64_t n, int64_t k,             \
+                                           CScalar<T> alpha, const CArray<T>* A, int64_t lda, const CArray<T>* B, \
+                                           int64_t ldb, CScalar<T> beta, CArray<T>* C, int64_t ldc) {             \
+    return run<tessera::Routine::routine, T>(ctx, layout, {.transa = transa, .transb = transb},                   \
+                                             {.m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc},        \
+                                             {address_of(alpha), A, B, address_of(beta), C});                     \
+  }
 
-tessera_status tessera_dgemm(tessera_context ctx, tessera_layout layout, tessera_transpose transa,
-                             tessera_transpose transb, int64_t m, int64_t n, int64_t k, double alpha, const double* A,
-                             int64_t lda, const double* B, int64_t ldb, double beta, double* C, int64_t ldc) {
-  return gemm<double>(ctx, layout, transa, transb, m, n, k, &alpha, A, lda, B, ldb, &beta, C, ldc);
-}
+#define TESSERA_SIDED(routine, letter, T)                                                                    \
+  tessera_status tessera_##letter##routine(tessera_context ctx, tessera_layout layout, tessera_side side,    \
+                                           tessera_uplo uplo, int64_t m, int64_t n, CScalar<T> alpha,        \
+                                           const CArray<T>* A, int64_t lda, const CArray<T>* B, int64_t ldb, \
+                                           CScalar<T> beta, CArray<T>* C, int64_t ldc) {                     \
+    return run<tessera::Routine::routine, T>(ctx, layout, {.side = side, .uplo = uplo},                      \
+                                             {.m = m, .n = n, .lda = lda, .ldb = ldb, .ldc = ldc},           \
+                                             {address_of(alpha), A, B, address_of(beta), C});                \
+  }
 
-tessera_status tessera_cgemm(tessera_context ctx, tessera_layout layout, tessera_transpose transa,
-                             tessera_transpose transb, int64_t m, int64_t n, int64_t k, const void* alpha,
-                             const void* A, int64_t lda, const void* B, int64_t ldb, const void* beta, void* C,
-                             int64_t ldc) {
-  using T = std::complex<float>;
-  return gemm<T>(ctx, layout, transa, transb, m, n, k, static_cast<const T*>(alpha), A, lda, B, ldb,
-                 static_cast<const T*>(beta), C, ldc);
-}
+#define TESSERA_RANK_K(routine, letter, T)                                                                          \
+  tessera_status tessera_##letter##routine(                                                                         \
+      tessera_context ctx, tessera_layout layout, tessera_uplo uplo, tessera_transpose trans, int64_t n, int64_t k, \
+      CScalar<Alpha<tessera::Routine::routine, T>> alpha, const CArray<T>* A, int64_t lda,                          \
+      CScalar<Beta<tessera::Routine::routine, T>> beta, CArray<T>* C, int64_t ldc) {                                \
+    return run<tessera::Routine::routine, T>(ctx, layout, {.uplo = uplo, .transa = trans},                          \
+                                             {.n = n, .k = k, .lda = lda, .ldc = ldc},                              \
+                                             {address_of(alpha), A, nullptr, address_of(beta), C});                 \
+  }
 
-tessera_status tessera_zgemm(tessera_context ctx, tessera_layout layout, tessera_transpose transa,
-                             tessera_transpose transb, int64_t m, int64_t n, int64_t k, const void* alpha,
-                             const void* A, int64_t lda, const void* B, int64_t ldb, const void* beta, void* C,
-                             int64_t ldc) {
-  using T = std::complex<double>;
-  return gemm<T>(ctx, layout, transa, transb, m, n, k, static_cast<const T*>(alpha), A, lda, B, ldb,
-                 static_cast<const T*>(beta), C, ldc);
-}
+#define TESSERA_RANK_2K(routine, letter, T)                                                                         \
+  tessera_status tessera_##letter##routine(                                                                         \
+      tessera_context ctx, tessera_layout layout, tessera_uplo uplo, tessera_transpose trans, int64_t n, int64_t k, \
+      CScalar<T> alpha, const CArray<T>* A, int64_t lda, const CArray<T>* B, int64_t ldb,                           \
+      CScalar<Beta<tessera::Routine::routine, T>> beta, CArray<T>* C, int64_t ldc) {                                \
+    return run<tessera::Routine::routine, T>(ctx, layout, {.uplo = uplo, .transa = trans},                          \
+                                             {.n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc},                  \
+                                             {address_of(alpha), A, B, address_of(beta), C});                       \
+  }
+
+#define TESSERA_TRIANGULAR(routine, letter, T)                                                                         \
+  tessera_status tessera_##letter##routine(tessera_context ctx, tessera_layout layout, tessera_side side,              \
+                                           tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,  \
+                                           int64_t n, CScalar<T> alpha, const CArray<T>* A, int64_t lda, CArray<T>* B, \
+                                           int64_t ldb) {                                                              \
+    return run<tessera::Routine::routine, T>(                                                                          \
+        ctx, layout, {.side = side, .uplo = uplo, .transa = transa, .diag = diag},                                     \
+        {.m = m, .n = n, .lda = lda, .ldb = ldb}, {address_of(alpha), A, nullptr, nullptr, B});                        \
+  }
+
+#define TESSERA_SHAPE_gemm TESSERA_GEMM
+#define TESSERA_SHAPE_symm TESSERA_SIDED
+#define TESSERA_SHAPE_hemm TESSERA_SIDED
+#define TESSERA_SHAPE_syrk TESSERA_RANK_K
+#define TESSERA_SHAPE_herk TESSERA_RANK_K
+#define TESSERA_SHAPE_syr2k TESSERA_RANK_2K
+#define TESSERA_SHAPE_her2k TESSERA_RANK_2K
+#define TESSERA_SHAPE_trmm TESSERA_TRIANGULAR
+#define TESSERA_SHAPE_trsm TESSERA_TRIANGULAR
+#define TESSERA_ROUTINE(routine, letter, T) TESSERA_SHAPE_##routine(routine, letter, T)
+#include "core/routines.def"
+#undef TESSERA_ROUTINE
 
 tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* stats) {
   return guarded([&] {

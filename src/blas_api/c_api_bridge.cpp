@@ -7,13 +7,12 @@
 #include "blas_api/context.hpp"
 #include "core/log.hpp"
 
-extern "C" void tessera_private_gemm(const tessera::Level3& problem,
-                                     void* (*find_next_gemm)()) noexcept {
+extern "C" void tessera_private_run(const tessera::Level3& call, void* (*find_next_gemm)()) noexcept {
   using tessera::api::Context;
   try {
-    // Leaked: at exit, other threads and other libraries' destructors may still multiply, and a driver may be gone already.
+    // Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone already.
     static Context* const context = new Context(tessera::Config::from_environment(), find_next_gemm());
-    context->gemm(problem, tessera::api::Fallback::cpu_blas);
+    context->run(call, tessera::api::Fallback::cpu_blas);
   } catch (const std::exception& error) {
     tessera::log_line(std::string(error.what()) + ": the result is partly written and cannot be saved; aborting");
     std::abort();

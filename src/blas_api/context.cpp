@@ -21,6 +21,7 @@
 #include "kernels/host/host_backend.hpp"
 #include "kernels/host/reference.hpp"
 #include "kernels/plugin_loader.hpp"
+#include "routines/level3.hpp"
 
 namespace tessera::api {
 
@@ -59,18 +60,39 @@ struct Context::State {
   /// Finds out what devices there are. @pre open_mutex is held
   void probe(const Config& config, const std::shared_ptr<const kernels::CpuBlas>& blas);
   /// Opens them. @pre open_mutex is held, probe() was called
-  void open(const Config& config, runtime::Runtime::HostGemm host_gemm);
+  void open(const Config& config, runtime::Runtime::HostCompute host_compute);
   void remember_failure(const Config& config);
 };
 
 namespace {
 
-void log_call(const Level3& p, const std::string& where, const Verdict& verdict, double seconds) {
-  const double flops = flops_of(p);
+/// The letters of the Fortran call, in its order, and the sizes: "dtrsm LUNN m=20 n=30".
+std::string describe(const Level3& call) {
+  std::string text = name_of(call) + ' ';
   const auto op = [](Op o) { return "NTC"[static_cast<std::size_t>(o)]; };
-  log_line(fmt::format("{}gemm {}{} m={} n={} k={} on {} ({}): {:.6f} s, {:.3f} TFLOP/s", letter(p.type), op(p.op_a),
-                       op(p.op_b), p.m, p.n, p.k, where, to_text(verdict), seconds,
-                       seconds > 0 ? flops / seconds * 1e-12 : 0.0));
+  if (call.routine == Routine::gemm) {
+    text += {op(call.op_a), op(call.op_b)};
+  } else {
+    if (!call.is_rank_update()) text += call.side == Side::left ? 'L' : 'R';
+    text += call.uplo == Uplo::lower ? 'L' : 'U';
+    if (call.is_rank_update() || call.is_triangular()) text += op(call.op_a);
+    if (call.is_triangular()) text += call.diag == Diag::unit ? 'U' : 'N';
+  }
+  if (!call.is_rank_update()) text += fmt::format(" m={}", call.m);
+  text += fmt::format(" n={}", call.n);
+  if (call.has_k()) text += fmt::format(" k={}", call.k);
+  return text;
+}
+
+void log_call(const Level3& call, const std::string& where, const Verdict& verdict, double seconds) {
+  log_line(fmt::format("{} on {} ({}): {:.6f} s, {:.3f} TFLOP/s", describe(call), where, to_text(verdict), seconds,
+                       seconds > 0 ? flops_of(call) / seconds * 1e-12 : 0.0));
+}
+
+/// The reference's early outs. Where they do not hold, a call without a product still scales C.
+bool does_nothing(const Level3& call) {
+  if (call.m == 0 || call.n == 0) return true;
+  return !call.is_triangular() && call.only_scales() && call.beta == AnyScalar(1);
 }
 
 /// One line appended in one write, so that the lines of several processes do not mix.
@@ -126,11 +148,11 @@ void Context::State::probe(const Config& config, const std::shared_ptr<const ker
   }
 }
 
-void Context::State::open(const Config& config, runtime::Runtime::HostGemm host_gemm) {
+void Context::State::open(const Config& config, runtime::Runtime::HostCompute host_compute) {
   if (opened || failure || ordinals.empty()) return;
   opened = true;
   try {
-    runtime = std::make_unique<runtime::Runtime>(backend->open(ordinals), config, std::move(host_gemm));
+    runtime = std::make_unique<runtime::Runtime>(backend->open(ordinals), config, std::move(host_compute));
   } catch (...) {
     remember_failure(config);
   }
@@ -151,7 +173,7 @@ runtime::Runtime* Context::runtime() {
   return devices_for(nullptr, Fallback::report, verdict);
 }
 
-runtime::Runtime* Context::devices_for(const Level3* problem, Fallback fallback, Verdict& verdict) {
+runtime::Runtime* Context::devices_for(const Level3* call, Fallback fallback, Verdict& verdict) {
   if (config_.devices == DeviceChoice::none) {
     verdict = {false, Reason::no_devices};
     return nullptr;
@@ -170,9 +192,9 @@ runtime::Runtime* Context::devices_for(const Level3* problem, Fallback fallback,
 
   const std::lock_guard lock(state_->open_mutex);
   state_->probe(config_, blas);
-  if (problem != nullptr && !state_->failure) {
+  if (call != nullptr && !state_->failure) {
     // Opening comes after the decision: initialising GPUs for a call that is not worth it would cost more than the call.
-    verdict = decide(config_.offload, *problem, state_->rates);
+    verdict = decide(config_.offload, *call, state_->rates);
     if (!verdict.offload) return nullptr;
   }
   state_->open(config_, [this](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas); });
@@ -207,7 +229,7 @@ std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas() {
   return state_->cpu;
 }
 
-void Context::compute_on_cpu(const Level3& product, Fallback fallback) {
+void Context::compute_on_cpu(const Level3& call, Fallback fallback) {
   const kernels::CpuBlas* blas = state_->cpu_ready.load(std::memory_order_acquire);
   if (blas == nullptr) {
     try {
@@ -216,36 +238,33 @@ void Context::compute_on_cpu(const Level3& product, Fallback fallback) {
       if (fallback == Fallback::report) throw;
       // A caller without an error channel gets the right result, slowly, and is told.
       static std::once_flag told;
-      std::call_once(told, [&] { log_line(fmt::format("{}; the slow built-in product is used", error.what())); });
-      kernels::reference_gemm(product);
+      std::call_once(told, [&] { log_line(fmt::format("{}; the slow built-in BLAS is used", error.what())); });
+      kernels::reference_level3(call);
       return;
     }
   }
-  blas->run(product);
+  blas->run(call);
 }
 
-std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& runtime,
-                                                              const Level3& problem,
-                                                              const Verdict& verdict) {
-  runtime::JobStatistics job = routines::run_gemm(runtime, problem, config_.tile.value_or(0));
+runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict) {
+  runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0));
   if (config_.verbose) {
     std::string where;
     for (const runtime::DeviceStatistics& device : job.devices) where += (where.empty() ? "" : ",") + device.device;
-    log_call(problem, where, verdict, job.seconds);
+    log_call(call, where, verdict, job.seconds);
   }
   if (!config_.stats_file.empty()) append_line(config_.stats_file, runtime::to_json(job));
   return job;
 }
 
-std::optional<runtime::JobStatistics> Context::gemm(const Level3& problem, Fallback fallback) {
-  const bool only_scales = problem.only_scales();
-  if (problem.m == 0 || problem.n == 0 || (only_scales && problem.beta == AnyScalar(1))) return std::nullopt;
+std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback) {
+  if (does_nothing(call)) return std::nullopt;
 
-  Verdict verdict = decide_early(config_.offload, problem.m, problem.n, problem.k, only_scales);
+  Verdict verdict = decide_early(config_.offload, call);
   if (verdict.offload) {
-    if (runtime::Runtime* const runtime = devices_for(&problem, fallback, verdict)) {
+    if (runtime::Runtime* const runtime = devices_for(&call, fallback, verdict)) {
       try {
-        return run_on_devices(*runtime, problem, verdict);
+        return run_on_devices(*runtime, call, verdict);
       } catch (const OutOfDeviceMemory& error) {  // C is untouched
         if (fallback == Fallback::report) throw;
         if (config_.verbose) log_line(error.what());
@@ -255,12 +274,12 @@ std::optional<runtime::JobStatistics> Context::gemm(const Level3& problem, Fallb
   }
 
   if (!config_.verbose) [[likely]] {
-    compute_on_cpu(problem, fallback);
+    compute_on_cpu(call, fallback);
     return std::nullopt;
   }
   const double begin = device::now_seconds();
-  compute_on_cpu(problem, fallback);
-  log_call(problem, "the CPU BLAS", verdict, device::now_seconds() - begin);
+  compute_on_cpu(call, fallback);
+  log_call(call, "the CPU BLAS", verdict, device::now_seconds() - begin);
   return std::nullopt;
 }
 

@@ -11,8 +11,8 @@
 
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
+#include "core/level3.hpp"
 #include "kernels/host/cpu_blas.hpp"
-#include "routines/gemm.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/statistics.hpp"
 
@@ -42,9 +42,8 @@ class Context {
 
   /// Takes the early outs, decides, runs. Thread-safe. @pre arguments are checked
   /// @return statistics if it ran on devices
-  /// @throws what run_gemm throws; with Fallback::cpu_blas only DeviceLost and InternalError
-  std::optional<runtime::JobStatistics> gemm(const Level3& problem,
-                                             Fallback fallback = Fallback::report);
+  /// @throws what routines::run throws; with Fallback::cpu_blas only DeviceLost and InternalError
+  std::optional<runtime::JobStatistics> run(const Level3& call, Fallback fallback = Fallback::report);
 
   /// One line per device, or one that says that the CPU BLAS is used and why. Opens the devices. @throws as runtime()
   std::string describe_devices();
@@ -52,11 +51,10 @@ class Context {
  private:
   struct State;
 
-  /// The opened runtime if `problem` (null: any) is to run on it, else nullptr and, in `verdict`, why not.
-  runtime::Runtime* devices_for(const Level3* problem, Fallback fallback, Verdict& verdict);
-  std::optional<runtime::JobStatistics> run_on_devices(runtime::Runtime& runtime, const Level3& problem,
-                                                       const Verdict& verdict);
-  void compute_on_cpu(const Level3& product, Fallback fallback);
+  /// The opened runtime if `call` (null: any) is to run on it, else nullptr and, in `verdict`, why not.
+  runtime::Runtime* devices_for(const Level3* call, Fallback fallback, Verdict& verdict);
+  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict);
+  void compute_on_cpu(const Level3& call, Fallback fallback);
 
   Config config_;
   std::unique_ptr<State> state_;

@@ -44,19 +44,49 @@ double estimated_cpu_flops_per_s() {
   return core_flops_per_s * std::max(processors, 1);
 }
 
-Verdict decide(Offload offload, const Level3& problem, const Rates& rates) {
-  Verdict verdict = decide_early(offload, problem.m, problem.n, problem.k, problem.only_scales());
+double traffic_bytes(const Level3& call) {
+  const auto m = static_cast<double>(call.m);
+  const auto n = static_cast<double>(call.n);
+  const auto k = static_cast<double>(call.k);
+  const auto triangle = [](double order) { return order * (order + 1) / 2; };
+  double read = 0;
+  double result = m * n;
+  switch (call.routine) {
+    case Routine::gemm:
+      read = m * k + k * n;
+      break;
+    case Routine::symm:
+    case Routine::hemm:
+      read = triangle(call.side == Side::left ? m : n) + m * n;
+      break;
+    case Routine::syrk:
+    case Routine::herk:
+      read = n * k;
+      result = triangle(n);
+      break;
+    case Routine::syr2k:
+    case Routine::her2k:
+      read = 2 * n * k;
+      result = triangle(n);
+      break;
+    case Routine::trmm:
+    case Routine::trsm:
+      read = triangle(call.side == Side::left ? m : n);
+      break;
+  }
+  const bool reads_result = call.is_triangular() || call.beta != AnyScalar(0);
+  return (read + (reads_result ? 2 : 1) * result) * static_cast<double>(element_bytes(call.type));
+}
+
+Verdict decide(Offload offload, const Level3& call, const Rates& rates) {
+  Verdict verdict = decide_early(offload, call);
   if (!verdict.offload) return verdict;
   if (rates.devices == 0) return {false, Reason::no_devices};
   if (offload == Offload::always) return verdict;
 
-  const auto m = static_cast<double>(problem.m);
-  const auto n = static_cast<double>(problem.n);
-  const auto k = static_cast<double>(problem.k);
-  const double c_copies = problem.beta == AnyScalar(0) ? 1 : 2;
-  const double bytes = (m * k + k * n + c_copies * m * n) * static_cast<double>(element_bytes(problem.type));
-  const bool single = problem.type == ScalarType::s || problem.type == ScalarType::c;
-  const double flops = flops_of(problem) * (single ? 0.5 : 1);
+  const double bytes = traffic_bytes(call);
+  const bool single = call.type == ScalarType::s || call.type == ScalarType::c;
+  const double flops = flops_of(call) * (single ? 0.5 : 1);
 
   verdict.device_s = fixed_overhead_s + over(bytes, rates.link_bytes_per_s) + over(flops, rates.device_flops_per_s);
   verdict.cpu_s = over(flops, rates.cpu_flops_per_s);

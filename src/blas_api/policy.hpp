@@ -3,22 +3,23 @@
 // Model of `automatic` (rough on purpose; every term is documented in docs/ or visible in the verbose line):
 //   device_s = 200 us + bytes / (sum of host links) + flops / (sum of device rates)
 //   cpu_s    = flops / (rate of the CPU)
-// with bytes = A + B + C, and C once more if its old value is needed; rates are those of double precision, twice as high in
-// single. Copies and kernels are added up although they overlap: page-locking and the first tiles are not modelled, and the
-// sum errs towards the CPU. A device that does not know a rate (0) counts as infinitely fast, as an unmodelled host device does.
+// with bytes = what the routine reads of A, B and C (of symmetric and triangular matrices one triangle) and what it
+// writes of C; rates are those of double precision, twice as high in single. Copies and kernels are added up although they
+// overlap: page-locking and the first tiles are not modelled, and the sum errs towards the CPU. A device that does not know a
+// rate (0) counts as infinitely fast, as an unmodelled host device does.
 #pragma once
 
 #include <span>
 #include <string>
 
 #include "core/config.hpp"
+#include "core/level3.hpp"
 #include "core/scalar.hpp"
 #include "kernels/backend.hpp"
-#include "routines/gemm.hpp"
 
 namespace tessera::api {
 
-/// Products of fewer multiplications (a cube of about 400) are not worth looking at a device for, whatever it can do: the
+/// Calls of a smaller volume (a cube of about 400) are not worth looking at a device for, whatever it can do: the
 /// CPU needs less time than a device needs to begin. This test is all that a small call pays for.
 inline constexpr index_t tiny_volume = index_t{1} << 26;
 
@@ -28,6 +29,16 @@ constexpr bool below_volume(index_t m, index_t n, index_t k, index_t volume) {
   if (__builtin_mul_overflow(m, n, &product)) return k == 0;
   return !__builtin_mul_overflow(product, k, &product) && product < volume;
 }
+
+/// Length of the sums that make an element of the result: m times n times this is the volume of a call, a rough measure of its
+/// work.
+constexpr index_t inner_size(const Level3& call) {
+  if (call.has_k()) return call.k;
+  return call.side == Side::left ? call.m : call.n;
+}
+
+/// Bytes that the call reads and writes. beta == 0 does not read C.
+double traffic_bytes(const Level3& call);
 
 /// Rates of the machine in double precision; 0: unknown.
 struct Rates {
@@ -64,16 +75,17 @@ struct Verdict {
 };
 
 /// What can be said without knowing the devices: offload == false is final, true means that they must be looked at.
-constexpr Verdict decide_early(Offload offload, index_t m, index_t n, index_t k, bool only_scales) {
+/// @pre m, n, k >= 0
+constexpr Verdict decide_early(Offload offload, const Level3& call) {
   if (offload == Offload::never) return {false, Reason::never};
-  if (only_scales) return {false, Reason::only_scales};
+  if (call.only_scales()) return {false, Reason::only_scales};
   if (offload == Offload::always) return {true, Reason::always};
-  if (below_volume(m, n, k, tiny_volume)) return {false, Reason::tiny};
+  if (below_volume(call.m, call.n, inner_size(call), tiny_volume)) return {false, Reason::tiny};
   return {true, Reason::device_wins};
 }
 
 /// The whole decision. @pre m, n, k >= 0
-Verdict decide(Offload offload, const Level3& problem, const Rates& rates);
+Verdict decide(Offload offload, const Level3& call, const Rates& rates);
 
 /// For the verbose line.
 std::string to_text(const Verdict& verdict);

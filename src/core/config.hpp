@@ -20,19 +20,21 @@ enum class Offload { automatic, always, never };
 /// Settings of one host device (TESSERA_HOST_DEVICE). Rates in bytes or flops per second; 0 means unmodelled: as fast as it goes.
 struct HostDeviceSettings {
   std::size_t memory_bytes = std::size_t{256} << 20;
-  double link_bytes_per_s = 0;     ///< host link, each direction
-  double peer_bytes_per_s = 0;     ///< peer link, into this device
-  double flops_per_s = 0;          ///< modelled kernel time = flops / this, on one engine shared by the four compute streams
-  double delay_s = 0;              ///< added to every operation (latency)
-  bool compute = true;             ///< false: kernels only take modelled time and leave their output untouched (scheduling tests)
-  std::int64_t fail_after_ops = -1;  ///< injected failure: the operation with this number (from 0) and all later ones fail; -1: never
+  double link_bytes_per_s = 0;  ///< host link, each direction
+  double peer_bytes_per_s = 0;  ///< peer link, into this device
+  double flops_per_s = 0;  ///< modelled kernel time = flops / this, on one engine shared by the four compute streams
+  double delay_s = 0;      ///< added to every operation (latency)
+  bool compute = true;  ///< false: kernels only take modelled time and leave their output untouched (scheduling tests)
+  std::int64_t fail_after_ops =
+      -1;  ///< injected failure: the operation with this number (from 0) and all later ones fail; -1: never
 };
 
 struct Config {
   DeviceChoice devices = DeviceChoice::automatic;
   std::vector<int> cuda_ordinals;  ///< empty: all
   int host_devices = 0;            ///< number of host devices when devices == host
-  std::vector<HostDeviceSettings> host_device = {HostDeviceSettings{}};  ///< one for all, or one per device (the last repeats)
+  std::vector<HostDeviceSettings> host_device = {
+      HostDeviceSettings{}};                       ///< one for all, or one per device (the last repeats)
   std::optional<std::size_t> device_memory_bytes;  ///< slab per device; default: a share of the free memory
   std::optional<index_t> tile;                     ///< tile size in elements; default: chosen per problem
   Offload offload = Offload::automatic;

@@ -61,9 +61,47 @@ TEST(Policy, WithoutDevicesNothingIsOffloaded) {
 }
 
 TEST(Policy, TinyIsDecidedWithoutTheDevices) {
-  EXPECT_EQ(decide_early(Offload::automatic, 400, 400, 400, false).reason, Reason::tiny);
-  EXPECT_TRUE(decide_early(Offload::automatic, 512, 512, 512, false).offload);
-  EXPECT_TRUE(decide_early(Offload::always, 1, 1, 1, false).offload);
+  for (int routine = 0; routine < routine_count; ++routine) {
+    const auto of_size = [&](index_t n) {
+      Level3 call = square(n);
+      call.routine = static_cast<Routine>(routine);
+      if (!call.has_k()) call.k = 0;
+      return call;
+    };
+    EXPECT_EQ(decide_early(Offload::automatic, of_size(400)).reason, Reason::tiny) << routine;
+    EXPECT_TRUE(decide_early(Offload::automatic, of_size(512)).offload) << routine;
+    EXPECT_TRUE(decide_early(Offload::always, of_size(1)).offload) << routine;
+  }
+  // A large triangle that meets few columns is no small call, nor is the reverse.
+  Level3 call = {.routine = Routine::trsm, .side = Side::left, .m = 8192, .n = 2, .alpha = 1};
+  EXPECT_TRUE(decide_early(Offload::automatic, call).offload);
+  call.side = Side::right;
+  EXPECT_EQ(decide_early(Offload::automatic, call).reason, Reason::tiny);
+}
+
+TEST(Policy, TrafficOfEachRoutine) {
+  const auto bytes = [](Level3 call, AnyScalar beta) {
+    call.type = ScalarType::z;
+    call.beta = beta;
+    return traffic_bytes(call) / 16;
+  };
+  // m x n = 10 x 20, k = 30; triangles of order 10 and 20 have 55 and 210 elements.
+  EXPECT_EQ(bytes({.routine = Routine::gemm, .m = 10, .n = 20, .k = 30}, 0), 300 + 600 + 200);
+  EXPECT_EQ(bytes({.routine = Routine::gemm, .m = 10, .n = 20, .k = 30}, 1), 300 + 600 + 400);
+  for (const Routine routine : {Routine::symm, Routine::hemm}) {
+    EXPECT_EQ(bytes({.routine = routine, .side = Side::left, .m = 10, .n = 20}, 0), 55 + 200 + 200);
+    EXPECT_EQ(bytes({.routine = routine, .side = Side::right, .m = 10, .n = 20}, 2), 210 + 200 + 400);
+  }
+  for (const Routine routine : {Routine::syrk, Routine::herk}) {
+    EXPECT_EQ(bytes({.routine = routine, .m = 20, .n = 20, .k = 30}, 0), 600 + 210);
+    EXPECT_EQ(bytes({.routine = routine, .m = 20, .n = 20, .k = 30}, 1), 600 + 420);
+  }
+  for (const Routine routine : {Routine::syr2k, Routine::her2k})
+    EXPECT_EQ(bytes({.routine = routine, .m = 20, .n = 20, .k = 30}, 1), 1200 + 420);
+  for (const Routine routine : {Routine::trmm, Routine::trsm}) {
+    EXPECT_EQ(bytes({.routine = routine, .side = Side::left, .m = 10, .n = 20}, 0), 55 + 400);
+    EXPECT_EQ(bytes({.routine = routine, .side = Side::right, .m = 10, .n = 20}, 0), 210 + 400);
+  }
 }
 
 TEST(Policy, TheModelWeighsLinksAgainstArithmetic) {

@@ -8,6 +8,9 @@ CHECK:
   no_plugin    every call wants a device, the plugin is unreadable: exit 0, silence; told verbosely, one line says why
   no_memory    the devices cannot hold one step: exit 0, silence; told verbosely, the reason is given
   fork         as devices, but what the child computes is computed by the CPU BLAS
+  same_results forced onto three host devices, and not preloaded (that run is of ARGUMENT if it is given): standard output has the
+               same names and, but for rounding, the same numbers; TESSERA_STATS tells that each call ran on the devices
+  same_output  not preloaded and preloaded: the same standard output
   faults       devices that fail at operation 0, 1, 2, ...: the result is right, or the process aborts and says why
 """
 import json
@@ -65,6 +68,50 @@ def check_devices(library, program):
     print(f"{calls} calls ran on host devices")
 
 
+def check_same_results(library, program, other=None):
+    plain = run(None, other or program)
+    expect_good(plain)
+    with tempfile.TemporaryDirectory() as folder:
+        stats = os.path.join(folder, "stats.json")
+        result = run(library, program, TESSERA_STATS=stats, **HOST)
+        expect_good(result)
+        with open(stats, encoding="utf-8") as file:
+            jobs = [json.loads(line) for line in file]
+    pairs = list(zip(plain.stdout.splitlines(), result.stdout.splitlines(), strict=True))
+    called = []
+    for expected, line in pairs[:-1]:
+        name, *numbers = line.split()
+        expected_name, *expected_numbers = expected.split()
+        if name != expected_name or len(numbers) != len(expected_numbers):
+            fail(f"{expected_name} became {name}, or its length changed")
+        bound = 2e-5 if name[0] in "sc" else 2e-8  # of what is printed, nine digits, elements about 1
+        for number, other in zip(map(float, numbers), map(float, expected_numbers)):
+            if not abs(number - other) <= bound * max(1, abs(other)):
+                fail(f"{name} {numbers[:2]}: {number} instead of {other}")
+        called.append(name)
+    if pairs[-1][0] != pairs[-1][1] or len(called) != reported_calls(result):
+        fail("the number of calls is wrong")
+    ran = [job["routine"] for job in jobs]
+    if called != ran:
+        fail(f"called {called}\nran on devices {ran}")
+    if any(not device["device"].startswith("host:") for job in jobs for device in job["devices"] if device["tasks"] > 0):
+        fail("a device that worked is no host device")
+    print(f"{len(called)} calls of {len(set(called))} routines ran on host devices")
+
+
+def check_same_output(library, program):
+    plain = run(None, program)
+    result = run(library, program)
+    expect_good(plain)
+    expect_good(result)
+    for expected, line in zip(plain.stdout.splitlines(), result.stdout.splitlines()):
+        if line != expected:
+            fail(f"expected: {expected}\nprinted:  {line}")
+    if plain.stdout != result.stdout or not plain.stdout:
+        fail(f"{len(plain.stdout)} characters became {len(result.stdout)}")
+    print(f"{plain.stdout.count(chr(10))} lines agree")
+
+
 def check_automatic(library, program):
     expect_good(run(library, program))
     result = run(library, program, TESSERA_VERBOSE="1", TESSERA_CUDA_PLUGIN="/nonexistent/plugin.so")
@@ -108,6 +155,10 @@ def main():
         expect_good(run(library, program))
     elif check in ("devices", "fork"):
         check_devices(library, program)
+    elif check == "same_results":
+        check_same_results(library, program[:1], program[1:])
+    elif check == "same_output":
+        check_same_output(library, program)
     elif check == "automatic":
         check_automatic(library, program)
     elif check == "no_plugin":

@@ -27,8 +27,8 @@ int main(void) {
     for (i = 0; i < ldc; ++i) C[i + j * ldc] = i < m ? i - j : -7;
 
   if (tessera_create(&ctx) != TESSERA_SUCCESS) return fail("tessera_create");
-  if (tessera_dgemm(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, m, n, k, 2.0, A, lda, B, ldb, 3.0, C, ldc) !=
-      TESSERA_SUCCESS)
+  if (tessera_dgemm(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, m, n, k, 2.0, A, lda, B, ldb, 3.0, C,
+                    ldc) != TESSERA_SUCCESS)
     return fail("tessera_dgemm");
 
   for (j = 0; j < n; ++j)
@@ -41,8 +41,8 @@ int main(void) {
   stats.struct_size = sizeof stats;
   if (tessera_last_job_stats(ctx, &stats) != TESSERA_SUCCESS) return fail("tessera_last_job_stats");
 
-  if (tessera_dgemm(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, m, n, k, 1.0, A, m - 1, B, ldb, 0.0, C, ldc) !=
-          TESSERA_INVALID_ARGUMENT ||
+  if (tessera_dgemm(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, m, n, k, 1.0, A, m - 1, B, ldb, 0.0, C,
+                    ldc) != TESSERA_INVALID_ARGUMENT ||
       tessera_last_error()[0] == '\0')
     return fail("a leading dimension that is too short was not refused");
 

@@ -1,0 +1,215 @@
+/* Every symbol of core/routines.def as a C program declares and calls it, behind one function type; with OWN_API defined, every
+ * BLAS function of tessera.h. Without cblas.h, because the libraries' headers do not agree on const, nor on cblas_xerbla. */
+#ifndef TESSERA_TESTS_CLIENT_LEVEL3_CALLS_H
+#define TESSERA_TESTS_CLIENT_LEVEL3_CALLS_H
+
+#include <stddef.h>
+
+/* A scalar in both precisions; real routines take the first part. */
+struct scalar {
+  float f[2];
+  double d[2];
+};
+
+/* The arguments of any of the routines; enumerators as in CBLAS. */
+struct call {
+  int layout, side, uplo, transa, transb, diag;
+  int m, n, k, lda, ldb, ldc;
+  struct scalar alpha, beta;
+  const void* A;
+  void* B;
+  void* C;
+};
+
+typedef void (*call_function)(const struct call*);
+
+typedef float value_s;
+typedef double value_d;
+typedef const void* value_c;
+typedef const void* value_z;
+typedef float real_c;
+typedef double real_z;
+#define VALUE_s(x) ((x).f[0])
+#define VALUE_d(x) ((x).d[0])
+#define VALUE_c(x) ((const void*)(x).f)
+#define VALUE_z(x) ((const void*)(x).d)
+#define REAL_c(x) ((x).f[0])
+#define REAL_z(x) ((x).d[0])
+#define ADDRESS_s(x) ((const void*)(x).f)
+#define ADDRESS_d(x) ((const void*)(x).d)
+#define ADDRESS_c(x) ((const void*)(x).f)
+#define ADDRESS_z(x) ((const void*)(x).d)
+
+/* herk has real scalars, her2k a real beta. */
+#define ALPHA_TYPE_syrk(letter) value_##letter
+#define ALPHA_TYPE_herk(letter) real_##letter
+#define ALPHA_syrk(letter, x) VALUE_##letter(x)
+#define ALPHA_herk(letter, x) REAL_##letter(x)
+#define BETA_TYPE_syrk(letter) value_##letter
+#define BETA_TYPE_herk(letter) real_##letter
+#define BETA_TYPE_syr2k(letter) value_##letter
+#define BETA_TYPE_her2k(letter) real_##letter
+#define BETA_syrk(letter, x) VALUE_##letter(x)
+#define BETA_herk(letter, x) REAL_##letter(x)
+#define BETA_syr2k(letter, x) VALUE_##letter(x)
+#define BETA_her2k(letter, x) REAL_##letter(x)
+
+#ifndef OWN_API
+/* The letters of the Fortran interface; a CBLAS value that is none stays none. */
+static char op_letter(int value) { return value >= 111 && value <= 113 ? "NTC"[value - 111] : 'X'; }
+static char side_letter(int value) { return value == 141 ? 'L' : value == 142 ? 'R' : 'X'; }
+static char uplo_letter(int value) { return value == 121 ? 'U' : value == 122 ? 'L' : 'X'; }
+static char diag_letter(int value) { return value == 131 ? 'N' : value == 132 ? 'U' : 'X'; }
+#endif
+
+#define GEMM(routine, letter)                                                                                          \
+  void letter##routine##_(const char*, const char*, const int*, const int*, const int*, const void*, const void*,      \
+                          const int*, const void*, const int*, const void*, void*, const int*, size_t, size_t);        \
+  void cblas_##letter##routine(int, int, int, int, int, int, value_##letter, const void*, int, const void*, int,       \
+                               value_##letter, void*, int);                                                            \
+  static void fortran_call_##letter##routine(const struct call* p) {                                                   \
+    const char ta = op_letter(p->transa), tb = op_letter(p->transb);                                                   \
+    letter##routine##_(&ta, &tb, &p->m, &p->n, &p->k, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb,        \
+                       ADDRESS_##letter(p->beta), p->C, &p->ldc, 1, 1);                                                \
+  }                                                                                                                    \
+  static void cblas_call_##letter##routine(const struct call* p) {                                                     \
+    cblas_##letter##routine(p->layout, p->transa, p->transb, p->m, p->n, p->k, VALUE_##letter(p->alpha), p->A, p->lda, \
+                            p->B, p->ldb, VALUE_##letter(p->beta), p->C, p->ldc);                                      \
+  }
+
+#define SIDED(routine, letter)                                                                                     \
+  void letter##routine##_(const char*, const char*, const int*, const int*, const void*, const void*, const int*,  \
+                          const void*, const int*, const void*, void*, const int*, size_t, size_t);                \
+  void cblas_##letter##routine(int, int, int, int, int, value_##letter, const void*, int, const void*, int,        \
+                               value_##letter, void*, int);                                                        \
+  static void fortran_call_##letter##routine(const struct call* p) {                                               \
+    const char side = side_letter(p->side), uplo = uplo_letter(p->uplo);                                           \
+    letter##routine##_(&side, &uplo, &p->m, &p->n, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb,       \
+                       ADDRESS_##letter(p->beta), p->C, &p->ldc, 1, 1);                                            \
+  }                                                                                                                \
+  static void cblas_call_##letter##routine(const struct call* p) {                                                 \
+    cblas_##letter##routine(p->layout, p->side, p->uplo, p->m, p->n, VALUE_##letter(p->alpha), p->A, p->lda, p->B, \
+                            p->ldb, VALUE_##letter(p->beta), p->C, p->ldc);                                        \
+  }
+
+#define RANK_K(routine, letter)                                                                                   \
+  void letter##routine##_(const char*, const char*, const int*, const int*, const void*, const void*, const int*, \
+                          const void*, void*, const int*, size_t, size_t);                                        \
+  void cblas_##letter##routine(int, int, int, int, int, ALPHA_TYPE_##routine(letter), const void*, int,           \
+                               BETA_TYPE_##routine(letter), void*, int);                                          \
+  static void fortran_call_##letter##routine(const struct call* p) {                                              \
+    const char uplo = uplo_letter(p->uplo), trans = op_letter(p->transa);                                         \
+    letter##routine##_(&uplo, &trans, &p->n, &p->k, ADDRESS_##letter(p->alpha), p->A, &p->lda,                    \
+                       ADDRESS_##letter(p->beta), p->C, &p->ldc, 1, 1);                                           \
+  }                                                                                                               \
+  static void cblas_call_##letter##routine(const struct call* p) {                                                \
+    cblas_##letter##routine(p->layout, p->uplo, p->transa, p->n, p->k, ALPHA_##routine(letter, p->alpha), p->A,   \
+                            p->lda, BETA_##routine(letter, p->beta), p->C, p->ldc);                               \
+  }
+
+#define RANK_2K(routine, letter)                                                                                     \
+  void letter##routine##_(const char*, const char*, const int*, const int*, const void*, const void*, const int*,    \
+                          const void*, const int*, const void*, void*, const int*, size_t, size_t);                  \
+  void cblas_##letter##routine(int, int, int, int, int, value_##letter, const void*, int, const void*, int,          \
+                               BETA_TYPE_##routine(letter), void*, int);                                             \
+  static void fortran_call_##letter##routine(const struct call* p) {                                                 \
+    const char uplo = uplo_letter(p->uplo), trans = op_letter(p->transa);                                            \
+    letter##routine##_(&uplo, &trans, &p->n, &p->k, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb,        \
+                       ADDRESS_##letter(p->beta), p->C, &p->ldc, 1, 1);                                              \
+  }                                                                                                                  \
+  static void cblas_call_##letter##routine(const struct call* p) {                                                   \
+    cblas_##letter##routine(p->layout, p->uplo, p->transa, p->n, p->k, VALUE_##letter(p->alpha), p->A, p->lda, p->B, \
+                            p->ldb, BETA_##routine(letter, p->beta), p->C, p->ldc);                                  \
+  }
+
+#define TRIANGULAR(routine, letter)                                                                                \
+  void letter##routine##_(const char*, const char*, const char*, const char*, const int*, const int*, const void*, \
+                          const void*, const int*, void*, const int*, size_t, size_t, size_t, size_t);             \
+  void cblas_##letter##routine(int, int, int, int, int, int, int, value_##letter, const void*, int, void*, int);   \
+  static void fortran_call_##letter##routine(const struct call* p) {                                               \
+    const char side = side_letter(p->side), uplo = uplo_letter(p->uplo);                                           \
+    const char trans = op_letter(p->transa), diag = diag_letter(p->diag);                                          \
+    letter##routine##_(&side, &uplo, &trans, &diag, &p->m, &p->n, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, \
+                       &p->ldb, 1, 1, 1, 1);                                                                       \
+  }                                                                                                                \
+  static void cblas_call_##letter##routine(const struct call* p) {                                                 \
+    cblas_##letter##routine(p->layout, p->side, p->uplo, p->transa, p->diag, p->m, p->n, VALUE_##letter(p->alpha), \
+                            p->A, p->lda, p->B, p->ldb);                                                           \
+  }
+
+#ifdef OWN_API
+/* The functions of tessera.h in place of the CBLAS ones, and column-major in place of the Fortran ones. */
+#include "tessera/tessera.h"
+
+static tessera_context own_context;
+static int own_failures;
+
+#define OWN(routine, letter, ...)                                                                                      \
+  static void own_call_##letter##routine(const struct call* p) {                                                       \
+    own_failures += tessera_##letter##routine(own_context, (tessera_layout)p->layout, __VA_ARGS__) != TESSERA_SUCCESS; \
+  }                                                                                                                    \
+  static void own_column_call_##letter##routine(const struct call* p) {                                                \
+    struct call column = *p;                                                                                           \
+    column.layout = TESSERA_COL_MAJOR;                                                                                 \
+    own_call_##letter##routine(&column);                                                                               \
+  }
+#define OWN_GEMM(routine, letter)                                                                    \
+  OWN(routine, letter, (tessera_transpose)p->transa, (tessera_transpose)p->transb, p->m, p->n, p->k, \
+      VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb, VALUE_##letter(p->beta), p->C, p->ldc)
+#define OWN_SIDED(routine, letter)                                                                               \
+  OWN(routine, letter, (tessera_side)p->side, (tessera_uplo)p->uplo, p->m, p->n, VALUE_##letter(p->alpha), p->A, \
+      p->lda, p->B, p->ldb, VALUE_##letter(p->beta), p->C, p->ldc)
+#define OWN_RANK_K(routine, letter)                                                     \
+  OWN(routine, letter, (tessera_uplo)p->uplo, (tessera_transpose)p->transa, p->n, p->k, \
+      ALPHA_##routine(letter, p->alpha), p->A, p->lda, BETA_##routine(letter, p->beta), p->C, p->ldc)
+#define OWN_RANK_2K(routine, letter)                                                                              \
+  OWN(routine, letter, (tessera_uplo)p->uplo, (tessera_transpose)p->transa, p->n, p->k, VALUE_##letter(p->alpha), \
+      p->A, p->lda, p->B, p->ldb, BETA_##routine(letter, p->beta), p->C, p->ldc)
+#define OWN_TRIANGULAR(routine, letter)                                                            \
+  OWN(routine, letter, (tessera_side)p->side, (tessera_uplo)p->uplo, (tessera_transpose)p->transa, \
+      (tessera_diag)p->diag, p->m, p->n, VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb)
+
+#define SHAPE_gemm OWN_GEMM
+#define SHAPE_symm OWN_SIDED
+#define SHAPE_hemm OWN_SIDED
+#define SHAPE_syrk OWN_RANK_K
+#define SHAPE_herk OWN_RANK_K
+#define SHAPE_syr2k OWN_RANK_2K
+#define SHAPE_her2k OWN_RANK_2K
+#define SHAPE_trmm OWN_TRIANGULAR
+#define SHAPE_trsm OWN_TRIANGULAR
+#define FORTRAN_CALL(letter, routine) own_column_call_##letter##routine
+#define CBLAS_CALL(letter, routine) own_call_##letter##routine
+#else
+#define FORTRAN_CALL(letter, routine) fortran_call_##letter##routine
+#define CBLAS_CALL(letter, routine) cblas_call_##letter##routine
+#define SHAPE_gemm GEMM
+#define SHAPE_symm SIDED
+#define SHAPE_hemm SIDED
+#define SHAPE_syrk RANK_K
+#define SHAPE_herk RANK_K
+#define SHAPE_syr2k RANK_2K
+#define SHAPE_her2k RANK_2K
+#define SHAPE_trmm TRIANGULAR
+#define SHAPE_trsm TRIANGULAR
+#endif
+
+#define TESSERA_ROUTINE(routine, letter, T) SHAPE_##routine(routine, letter)
+#include "core/routines.def"
+#undef TESSERA_ROUTINE
+
+struct symbol {
+  const char* routine;
+  const char* letter;
+  call_function fortran;
+  call_function cblas;
+};
+static const struct symbol symbols[] = {
+#define TESSERA_ROUTINE(routine, letter, T) \
+  {#routine, #letter, FORTRAN_CALL(letter, routine), CBLAS_CALL(letter, routine)},
+#include "core/routines.def"
+#undef TESSERA_ROUTINE
+};
+enum { symbol_count = sizeof(symbols) / sizeof(symbols[0]) };
+
+#endif
