@@ -198,7 +198,11 @@ runtime::Runtime* Context::devices_for(const Level3* call, Fallback fallback, Ve
     if (!verdict.offload) return nullptr;
   }
   state_->open(config_, [this](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas); });
-  if (!state_->failure) return state_->runtime.get();
+  if (!state_->failure) {
+    if (!state_->runtime || state_->runtime->machine().devices > 0) return state_->runtime.get();
+    verdict = {false, Reason::unavailable};  // all of them have failed since
+    return nullptr;
+  }
   if (fallback == Fallback::report && config_.devices != DeviceChoice::automatic)
     std::rethrow_exception(state_->failure);
   verdict = {false, Reason::unavailable};

@@ -58,15 +58,15 @@ Replica* TileCache::pin(int device, const HostTile& tile) {
   return &replica;
 }
 
-bool TileCache::prefetch(int device, const HostTile& tile, index_t reserve) {
+Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve) {
   const std::lock_guard lock(mutex_);
-  if (directory_.coherence(tile).state != TileState::invalid) return false;
+  if (directory_.coherence(tile).state != TileState::invalid) return Prefetch::held;
   heap::DeviceHeap& heap = at(device).heap;
-  if (heap.free_bytes() < static_cast<std::size_t>(reserve + 1) * slot_bytes_) return false;
+  if (heap.free_bytes() < static_cast<std::size_t>(reserve + 1) * slot_bytes_) return Prefetch::no_room;
   std::byte* address = heap.allocate(slot_bytes_);
-  if (address == nullptr) return false;
+  if (address == nullptr) return Prefetch::no_room;
   fetch(device, tile, address, nullptr);
-  return true;
+  return Prefetch::started;
 }
 
 index_t TileCache::arriving_bytes(int device) {
@@ -95,13 +95,14 @@ Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch)
   return &replica;
 }
 
-device::EventPtr TileCache::write_back(Replica* output, index_t task) {
+device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begun) {
   const std::lock_guard lock(mutex_);
   PerDevice& here = at(output->device);
   constexpr StreamId stream{StreamKind::down};
   const device::Extent size = extent(output->tile);
   device::Device& device = *here.place.device;
   auto begin = device.record(stream);
+  begun = true;
   device.copy_down(host_block(output->tile), device_block(*output), size);
   auto end = device.record(stream);
   here.log.add({.stream = stream, .bytes = size.bytes(), .task = task}, std::move(begin), end);

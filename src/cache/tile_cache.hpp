@@ -42,6 +42,8 @@ struct CacheDevice {
   std::size_t slab_bytes = 0;
 };
 
+enum class Prefetch : std::uint8_t { started, held, no_room };
+
 class TileCache {
  public:
   explicit TileCache(const std::vector<CacheDevice>& devices);
@@ -70,8 +72,8 @@ class TileCache {
   void release(Replica* replica);
 
   /// Starts to fetch a tile from host memory that will be pinned later, if no device holds it and there is a free segment beside
-  /// `reserve` others: nothing is evicted for it. @return whether it did
-  bool prefetch(int device, const HostTile& tile, index_t reserve);
+  /// `reserve` others: nothing is evicted for it.
+  Prefetch prefetch(int device, const HostTile& tile, index_t reserve);
   /// Bytes that are on their way from host memory to the device.
   index_t arriving_bytes(int device);
 
@@ -79,7 +81,8 @@ class TileCache {
   Replica* acquire_output(int device, const HostTile& tile, bool fetch);
   /// Starts the copy of an output tile to host memory. @pre the kernels that wrote it have completed
   /// @return the event after which it is there
-  device::EventPtr write_back(Replica* output, index_t task);
+  /// @param begun set once the copy may have touched host memory, also if this then throws
+  device::EventPtr write_back(Replica* output, index_t task, bool& begun);
   /// Makes a finished output readable by all devices. It stays pinned until finish_output(). Where devices are not all connected,
   /// only after its write-back, because some will read it from host memory.
   /// @pre the kernels that wrote it have completed

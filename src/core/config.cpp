@@ -156,6 +156,7 @@ constexpr HostDeviceKey host_device_keys[] = {
      [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, flop_suffixes, s.flops_per_s); }},
     {"delay",
      [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, time_suffixes, s.delay_s); }},
+    {"peers", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.peers); }},
     {"compute", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.compute); }},
     {"fail",
      [](HostDeviceSettings& s, std::string_view text) {

@@ -39,7 +39,7 @@ class OperationLog {
     }
   }
 
-  const std::vector<Operation>& finished() const { return finished_; }
+  std::vector<Operation> take_finished() { return std::exchange(finished_, {}); }
 
   void clear() {
     for (auto& stream : pending_) stream.clear();

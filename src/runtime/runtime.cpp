@@ -4,11 +4,13 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "cache/tile_cache.hpp"
 #include "core/error.hpp"
+#include "core/thread.hpp"
 #include "runtime/job.hpp"
 #include "runtime/signal.hpp"
 #include "runtime/topology.hpp"
@@ -123,20 +125,17 @@ class Runtime::Implementation {
       const bool tells = device.on_completion([&signal = seat.signal] { signal.raise(); });
       seat.worker.emplace(static_cast<int>(d), device, *accelerators_[d].ops, *cache_, seat.signal, !tells);
     }
-    for (std::size_t d = 0; d < seats_.size(); ++d) {
-      seats_[d].thread = std::thread([this, d] { serve(d); });
+    try {
+      for (std::size_t d = 0; d < seats_.size(); ++d) {
+        seats_[d].thread = start_thread([this, d] { serve(d); });
+      }
+    } catch (const std::system_error& error) {
+      stop();
+      throw NotAvailable(std::string("cannot start a worker thread: ") + error.what());
     }
   }
 
-  ~Implementation() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    for (Seat& seat : seats_) seat.thread.join();
-    for (const kernels::Accelerator& accelerator : accelerators_) accelerator.device->on_completion({});
-  }
+  ~Implementation() { stop(); }
   Implementation(const Implementation&) = delete;
   Implementation& operator=(const Implementation&) = delete;
 
@@ -233,10 +232,27 @@ class Runtime::Implementation {
     Worker::Outcome outcome;  // guarded by mutex_
   };
 
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (Seat& seat : seats_) {
+      if (seat.thread.joinable()) seat.thread.join();
+    }
+    for (const kernels::Accelerator& accelerator : accelerators_) accelerator.device->on_completion({});
+  }
+
   // The thread of a device.
   void serve(std::size_t d) {
     Seat& seat = seats_[d];
-    accelerators_[d].device->attach_thread();
+    std::string unusable;
+    try {
+      accelerators_[d].device->attach_thread();
+    } catch (const std::exception& error) {
+      unusable = error.what();
+    }
     bind_near(accelerators_[d].device->info().pci_bus_id);
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -244,7 +260,14 @@ class Runtime::Implementation {
       if (seat.job == nullptr) return;
       Job& job = *seat.job;
       lock.unlock();
-      Worker::Outcome outcome = seat.worker->run(job);
+      Worker::Outcome outcome;
+      if (unusable.empty()) {
+        outcome = seat.worker->run(job);
+      } else {
+        outcome.usable = false;
+        outcome.error = unusable;
+        job.fail();
+      }
       lock.lock();
       seat.outcome = std::move(outcome);
       seat.job = nullptr;
@@ -287,8 +310,9 @@ class Runtime::Implementation {
   void check_room(const TaskGraph& graph) const {
     constexpr std::size_t step_tiles = 3;  // an output and the inputs of one step
     const std::size_t slot = cache::TileCache::segment_bytes(graph.slot_bytes());
+    const std::lock_guard lock(mutex_);
     for (const Seat& seat : seats_) {
-      if (seat.slab_bytes / slot < step_tiles) {
+      if (!seat.lost && seat.slab_bytes / slot < step_tiles) {
         throw OutOfDeviceMemory("the device memory of " + std::to_string(seat.slab_bytes) +
                                 " bytes cannot hold three tiles of " + std::to_string(slot) + " bytes");
       }

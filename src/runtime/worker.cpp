@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <thread>
 
 #include "core/error.hpp"
 #include "core/level3.hpp"
@@ -35,7 +36,7 @@ Worker::Outcome Worker::run(Job& job) noexcept {
   held_.clear();
   write_backs_.clear();
   outputs_ = 0;
-  prefetched_.clear();
+  prefetched_steps_.clear();
   first_submission_s_ = 0;
   completed_flops_ = 0;
   const index_t slots_per_lane = 3;  // an output and one step's inputs
@@ -45,6 +46,9 @@ Worker::Outcome Worker::run(Job& job) noexcept {
   roomy_ = !job.graph().ordered() && job.graph().fits(cache_.slots(index_));
   try {
     loop(job);
+    // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's memory.
+    while (!job.failed() && cache_.arriving_bytes(index_) > 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
   } catch (const std::exception& error) {
     outcome_.error = error.what();
     job.fail();
@@ -55,7 +59,7 @@ Worker::Outcome Worker::run(Job& job) noexcept {
     settle_write_backs();
   }
   cache_.log(index_).resolve();
-  outcome_.operations = cache_.log(index_).finished();
+  outcome_.operations = cache_.log(index_).take_finished();
   lanes_ = {};
   return std::move(outcome_);
 }
@@ -120,15 +124,19 @@ void Worker::publish(Job& job, cache::Replica* output, TaskId task) {
 }
 
 void Worker::write_back(cache::Replica* output, TaskId task) {
-  // Entered first: if the submission fails, the copy may have begun all the same.
-  write_backs_.push_back({nullptr, output, task});
-  write_backs_.back().done = cache_.write_back(output, task);
+  bool begun = false;
+  try {
+    write_backs_.push_back({cache_.write_back(output, task, begun), output, task});
+  } catch (...) {
+    if (begun) write_backs_.push_back({nullptr, output, task});
+    throw;
+  }
 }
 
 // After a failure and recover(): every write-back has ended, well or not.
 void Worker::settle_write_backs() {
   for (const WriteBack& write_back : write_backs_) {
-    // Without an event the submission itself failed, perhaps after the copy had begun.
+    // Without an event the submission failed after the copy had begun.
     const bool arrived = write_back.done && write_back.done->status() == EventStatus::complete;
     (arrived ? outcome_.done : outcome_.torn).push_back(write_back.task);
   }
@@ -196,20 +204,21 @@ bool Worker::prefetch(Job& job) {
     for (const Submission& submission : lane.submissions) {
       if (!submission.adds_last || submission.output == nullptr) continue;
       if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
-      any |= cache_.prefetch(index_, submission.output->tile, reserve);
+      any |= cache_.prefetch(index_, submission.output->tile, reserve) == cache::Prefetch::started;
     }
   }
   for (const TaskId task : job.station(static_cast<std::size_t>(index_)).ordered()) {
-    if (prefetched_.contains(task)) continue;
-    for (index_t l = 0; l < job.graph().step_count(task); ++l) {
+    const index_t steps = job.graph().step_count(task);
+    for (index_t& l = prefetched_steps_[task]; l < steps; ++l) {
       const Step step = job.graph().step(task, l);
       for (const Operand& operand : {step.a, step.b}) {
         if (operand.tile.address == nullptr || operand.after != no_task) continue;
         if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
-        any |= cache_.prefetch(index_, operand.tile, reserve);
+        const cache::Prefetch outcome = cache_.prefetch(index_, operand.tile, reserve);
+        if (outcome == cache::Prefetch::no_room) return any;
+        any |= outcome == cache::Prefetch::started;
       }
     }
-    prefetched_.insert(task);
   }
   return any;
 }

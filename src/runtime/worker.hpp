@@ -18,8 +18,8 @@
 
 #include <array>
 #include <deque>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,9 +121,9 @@ class Worker {
   bool roomy_ = false;  // all that the job touches fits the device, and tasks are independent
   std::array<Lane, device::compute_streams> lanes_;
   std::deque<Held> held_;
-  std::deque<WriteBack> write_backs_;  // in stream order
-  index_t outputs_ = 0;                // acquired and not finished
-  std::set<TaskId> prefetched_;        // tasks of the station whose inputs have all been asked for
+  std::deque<WriteBack> write_backs_;           // in stream order
+  index_t outputs_ = 0;                         // acquired and not finished
+  std::map<TaskId, index_t> prefetched_steps_;  // of tasks in the station: steps whose inputs have been asked for
   double first_submission_s_ = 0;
   double completed_flops_ = 0;
   Outcome outcome_;

@@ -35,6 +35,13 @@ class TileCacheTest : public ::testing::Test {
     for (std::size_t e = 0; e < host_.size(); ++e) host_[e] = static_cast<double>(e);
   }
 
+  device::EventPtr write_back(Replica* output) {
+    bool begun = false;
+    auto done = cache_->write_back(output, 0, begun);
+    EXPECT_TRUE(begun);
+    return done;
+  }
+
   HostTile tile(std::size_t number) {
     return {reinterpret_cast<std::byte*>(host_.data() + number * ld * cols), rows, cols, ld};
   }
@@ -157,7 +164,7 @@ TEST_F(TileCacheTest, WritesAnOutputBackWithoutTouchingThePadding) {
       expected[static_cast<std::size_t>(2 * ld * cols + j * ld + i)] = result[static_cast<std::size_t>(j * rows + i)];
     }
   }
-  ASSERT_EQ(test::wait_for(cache_->write_back(output, 0)), device::EventStatus::complete);
+  ASSERT_EQ(test::wait_for(write_back(output)), device::EventStatus::complete);
   cache_->finish_output(output);
   EXPECT_EQ(host_, expected);
   EXPECT_EQ(cache_->counters(0).bytes_down, static_cast<std::int64_t>(tile_bytes));
@@ -179,7 +186,7 @@ TEST_F(TileCacheTest, APublishedOutputStaysUntilItIsWrittenBack) {
   EXPECT_EQ(std::memcmp(reader->address, result.data(), tile_bytes), 0);
   EXPECT_TRUE(cache_->collect(1));
   EXPECT_EQ(cache_->pin(0, tile(0)), nullptr);  // the only slot holds a result that is not in host memory yet
-  ASSERT_EQ(test::wait_for(cache_->write_back(output, 0)), device::EventStatus::complete);
+  ASSERT_EQ(test::wait_for(write_back(output)), device::EventStatus::complete);
   cache_->finish_output(output);
   EXPECT_NE(cache_->pin(0, tile(0)), nullptr);
   cache_->check_invariants();
@@ -187,11 +194,11 @@ TEST_F(TileCacheTest, APublishedOutputStaysUntilItIsWrittenBack) {
 
 TEST_F(TileCacheTest, PrefetchTakesOnlyFreeMemoryAndTilesThatNobodyHolds) {
   open(2, 4);
-  EXPECT_TRUE(cache_->prefetch(0, tile(0), 2));
-  EXPECT_FALSE(cache_->prefetch(0, tile(0), 2));  // on its way
-  EXPECT_FALSE(cache_->prefetch(1, tile(0), 2));  // a peer has it
-  EXPECT_TRUE(cache_->prefetch(0, tile(1), 2));
-  EXPECT_FALSE(cache_->prefetch(0, tile(2), 2));  // two segments are left
+  EXPECT_EQ(cache_->prefetch(0, tile(0), 2), Prefetch::started);
+  EXPECT_EQ(cache_->prefetch(0, tile(0), 2), Prefetch::held);  // on its way
+  EXPECT_EQ(cache_->prefetch(1, tile(0), 2), Prefetch::held);  // a peer has it
+  EXPECT_EQ(cache_->prefetch(0, tile(1), 2), Prefetch::started);
+  EXPECT_EQ(cache_->prefetch(0, tile(2), 2), Prefetch::no_room);  // two segments are left
   EXPECT_EQ(cache_->counters(0).misses, 2);
   Replica* pinned = cache_->pin(0, tile(1));
   ASSERT_NE(pinned, nullptr);

@@ -26,6 +26,7 @@ struct Machine {
   int devices;
   bool fewest;  ///< memory for an output and one step's inputs per stream, no more
   bool unequal;
+  bool peers = true;
   friend std::ostream& operator<<(std::ostream& out, const Machine& machine) { return out << machine.name; }
 };
 
@@ -55,6 +56,7 @@ class Level3Conformance : public ::testing::TestWithParam<Machine> {
       std::vector<HostDeviceSettings> settings(static_cast<std::size_t>(machine.devices));
       for (std::size_t d = 0; d < settings.size(); ++d) {
         settings[d].memory_bytes = memory;
+        settings[d].peers = machine.peers;
         if (machine.unequal) {
           settings[d].flops_per_s = d == 0 ? 2e7 : 2e8;
           settings[d].link_bytes_per_s = d % 2 == 0 ? 1e9 : 0;
@@ -163,8 +165,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Machine{"host_1", false, 1, false, false}, Machine{"host_1_fewest", false, 1, true, false},
                       Machine{"host_2", false, 2, false, false}, Machine{"host_2_fewest", false, 2, true, false},
                       Machine{"host_3_unequal", false, 3, false, true},
-                      Machine{"host_3_unequal_fewest", false, 3, true, true}, Machine{"host_5", false, 5, false, false},
-                      Machine{"host_5_fewest", false, 5, true, false}),
+                      Machine{"host_3_unequal_fewest", false, 3, true, true},
+                      Machine{"host_3_without_peers", false, 3, false, false, false},
+                      Machine{"host_3_without_peers_fewest", false, 3, true, false, false},
+                      Machine{"host_5", false, 5, false, false}, Machine{"host_5_fewest", false, 5, true, false}),
     [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Cuda, Level3Conformance,
                          ::testing::Values(Machine{"cuda_1", true, 1, false, false},
@@ -269,6 +273,36 @@ TEST(Level3Offsets, ReachBeyond32Bits) {
   EXPECT_EQ(wrong, 0);
   munmap(B, bytes);
   munmap(C, bytes);
+}
+
+// Tiles fetched ahead for tasks that another device took: run() returns only when nobody reads the caller's memory any more.
+TEST(Level3Lifetime, NoCopyOutlivesTheCall) {
+  for (int round = 0; round < 10; ++round) {
+    std::vector<HostDeviceSettings> settings(2);
+    for (auto& s : settings) {
+      s.memory_bytes = 4 << 20;
+      s.peers = false;
+    }
+    settings[0].link_bytes_per_s = 2e6;  // its fetches lie in a queue while the other device does the work
+    auto opened = test::open_host_devices(2, settings, kernels::CpuBlas::open(""));
+    const auto runtime = make_runtime(std::move(opened.accelerators), 4 << 20);
+    constexpr index_t n = 6 * tile;
+    constexpr std::size_t bytes = n * n * sizeof(double);
+    const auto allocate = [] {
+      void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      return memory == MAP_FAILED ? nullptr : static_cast<double*>(memory);
+    };
+    double* const A = allocate();
+    double* const B = allocate();
+    ASSERT_TRUE(A != nullptr && B != nullptr);
+    std::fill(A, A + n * n, 1.0);
+    std::fill(B, B + n * n, 2.0);
+    std::vector<double> C(n * n);
+    run(*runtime, {.m = n, .n = n, .k = n, .A = A, .lda = n, .B = B, .ldb = n, .C = C.data(), .ldc = n}, tile);
+    munmap(A, bytes);  // a late reader dies here
+    munmap(B, bytes);
+    EXPECT_EQ(C, std::vector<double>(n * n, 2.0 * n));
+  }
 }
 
 // The operation with each of these numbers fails on one of two devices: the result is right, or the call says that it is not.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/thread.hpp"
 
 namespace tessera::device {
 
@@ -79,23 +80,6 @@ void sleep_until_seconds(double time) {
   using Clock = std::chrono::steady_clock;
   const auto since_epoch = std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(time));
   std::this_thread::sleep_until(Clock::time_point(since_epoch));
-}
-
-/// Starts a thread that takes no signals: they belong to the program that we live in.
-template <class F>
-std::thread start_thread(F&& body) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  std::thread thread;
-  try {
-    thread = std::thread(std::forward<F>(body));
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &old, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  return thread;
 }
 
 const char* stream_name(int number) {
@@ -303,7 +287,10 @@ void HostDevice::copy_peer(Block device_to, Device& source, Block source_from, E
   enqueue_copy(StreamKind::peer, device_to, source_from, extent, peer);
 }
 
-bool HostDevice::can_access(const Device& peer) const { return dynamic_cast<const HostDevice*>(&peer) != nullptr; }
+bool HostDevice::can_access(const Device& peer) const {
+  const auto* other = dynamic_cast<const HostDevice*>(&peer);
+  return other != nullptr && settings_.peers && other->settings_.peers;
+}
 
 void HostDevice::submit(StreamId stream, std::function<void()> work, double seconds) {
   Operation operation;
