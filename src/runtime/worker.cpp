@@ -42,8 +42,7 @@ Worker::Outcome Worker::run(Job& job) noexcept {
   const index_t slots_per_lane = 3;  // an output and one step's inputs
   active_lanes_ =
       static_cast<std::size_t>(std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
-  // In ordered graphs a task may wait for another one of the same lane: one at a time.
-  roomy_ = !job.graph().ordered() && job.graph().fits(cache_.slots(index_));
+  side_by_side_ = should_advance_side_by_side(job.graph());
   try {
     loop(job);
     // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's memory.
@@ -62,6 +61,16 @@ Worker::Outcome Worker::run(Job& job) noexcept {
   outcome_.operations = cache_.log(index_).take_finished();
   lanes_ = {};
   return std::move(outcome_);
+}
+
+// Worth it where computing is what takes longest: then the start, when tiles are few, is what is lost. Where the link takes longest,
+// tasks should rather end early, so that results go down while tiles come up. In ordered graphs a task may wait for another one of the
+// same lane.
+bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
+  if (graph.ordered() || !graph.fits(cache_.slots(index_))) return false;
+  const device::DeviceInfo& info = device_.info();
+  if (info.flops_per_s <= 0 || info.link_bytes_per_s <= 0) return true;
+  return graph.flops() / info.flops_per_s > static_cast<double>(graph.compulsory_up_bytes()) / info.link_bytes_per_s;
 }
 
 void Worker::loop(Job& job) {
@@ -190,7 +199,7 @@ bool Worker::submit(Job& job) {
 
 bool Worker::wants_another_task(const Lane& lane) const {
   if (lane.submissions.empty()) return lane.kernels.size() < run_ahead;
-  return roomy_ && lane.submissions.size() < tasks_per_lane && lane.awaited &&
+  return side_by_side_ && lane.submissions.size() < tasks_per_lane && lane.awaited &&
          lane.awaited->status() == EventStatus::pending;
 }
 
@@ -263,7 +272,7 @@ bool Worker::submit_step(Job& job, int lane_index) {
   Submission& submission = lane.submissions.front();
   const Output output = graph.output(submission.task);
   if (submission.output == nullptr) {
-    submission.adds_last = output.fetch && output.may_add_last && roomy_;
+    submission.adds_last = output.fetch && output.may_add_last && side_by_side_;
     submission.output = cache_.acquire_output(index_, output.tile, output.fetch && !submission.adds_last);
     if (submission.output == nullptr) return false;
   }

@@ -101,6 +101,7 @@ class Worker {
   bool submit_step(Job& job, int lane);
   void submit_call(const Job& job, const Step& step, const Submission& submission, cache::Replica* x, cache::Replica* y,
                    int lane);
+  bool should_advance_side_by_side(const TaskGraph& graph) const;
   bool wants_another_task(const Lane& lane) const;
   bool take_task(Job& job, Lane& lane);
   std::optional<StationEntry> steal(Job& job);
@@ -118,7 +119,7 @@ class Worker {
 
   // State of the current job.
   std::size_t active_lanes_ = 0;
-  bool roomy_ = false;  // all that the job touches fits the device, and tasks are independent
+  bool side_by_side_ = false;  // lanes may take several tasks, and old values of C are added last
   std::array<Lane, device::compute_streams> lanes_;
   std::deque<Held> held_;
   std::deque<WriteBack> write_backs_;           // in stream order

@@ -280,14 +280,15 @@ TEST(Level3Lifetime, NoCopyOutlivesTheCall) {
   for (int round = 0; round < 10; ++round) {
     std::vector<HostDeviceSettings> settings(2);
     for (auto& s : settings) {
-      s.memory_bytes = 4 << 20;
+      s.memory_bytes = 64 * tile * tile * sizeof(double);
       s.peers = false;
     }
     settings[0].link_bytes_per_s = 2e6;  // its fetches lie in a queue while the other device does the work
     auto opened = test::open_host_devices(2, settings, kernels::CpuBlas::open(""));
-    const auto runtime = make_runtime(std::move(opened.accelerators), 4 << 20);
+    const auto runtime = make_runtime(std::move(opened.accelerators), settings[0].memory_bytes);
     constexpr index_t n = 6 * tile;
-    constexpr std::size_t bytes = n * n * sizeof(double);
+    constexpr index_t k = 2 * tile;  // all that a lane needs is asked for before anything is fetched ahead
+    constexpr std::size_t bytes = n * k * sizeof(double);
     const auto allocate = [] {
       void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       return memory == MAP_FAILED ? nullptr : static_cast<double*>(memory);
@@ -295,13 +296,13 @@ TEST(Level3Lifetime, NoCopyOutlivesTheCall) {
     double* const A = allocate();
     double* const B = allocate();
     ASSERT_TRUE(A != nullptr && B != nullptr);
-    std::fill(A, A + n * n, 1.0);
-    std::fill(B, B + n * n, 2.0);
+    std::fill(A, A + n * k, 1.0);
+    std::fill(B, B + n * k, 2.0);
     std::vector<double> C(n * n);
-    run(*runtime, {.m = n, .n = n, .k = n, .A = A, .lda = n, .B = B, .ldb = n, .C = C.data(), .ldc = n}, tile);
+    run(*runtime, {.m = n, .n = n, .k = k, .A = A, .lda = n, .B = B, .ldb = k, .C = C.data(), .ldc = n}, tile);
     munmap(A, bytes);  // a late reader dies here
     munmap(B, bytes);
-    EXPECT_EQ(C, std::vector<double>(n * n, 2.0 * n));
+    EXPECT_EQ(C, std::vector<double>(n * n, 2.0 * k));
   }
 }
 
