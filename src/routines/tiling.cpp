@@ -71,9 +71,11 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine) {
   while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * smallest_tile) n.parts *= 2;
   // Short segments cost less than streams without work.
   while (tasks() < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest_tile) {
-    Cut& longer = m.part() >= n.part() ? m : n;
-    longer.parts *= 2;
-    if (shape.tie == Tie::mn) m.parts = n.parts = longer.parts;
+    if (shape.tie == Tie::mn) {
+      n.parts = ++m.parts;
+    } else {
+      (m.part() >= n.part() ? m : n).parts *= 2;
+    }
   }
   if (shape.tie == Tie::mk) k.parts = m.parts;
   if (shape.tie == Tie::nk) k.parts = n.parts;
