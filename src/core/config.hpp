@@ -24,7 +24,8 @@ struct HostDeviceSettings {
   double peer_bytes_per_s = 0;  ///< peer link, into this device
   double flops_per_s = 0;  ///< modelled kernel time = flops / this, on one engine shared by the four compute streams
   double delay_s = 0;      ///< added to every operation (latency)
-  bool peers = true;  ///< false: it copies from no other device and no other device from it, as GPUs without peer access
+  bool peers =
+      true;  ///< false: it copies from no other device and no other device from it, as GPUs without peer access
   bool compute = true;  ///< false: kernels only take modelled time and leave their output untouched (scheduling tests)
   std::int64_t fail_after_ops =
       -1;  ///< injected failure: the operation with this number (from 0) and all later ones fail; -1: never

@@ -16,7 +16,8 @@ FreeList::FreeList(std::size_t capacity) : capacity_(capacity / alignment * alig
 std::optional<std::size_t> FreeList::allocate(std::size_t bytes) {
   if (bytes > capacity_) return std::nullopt;
   const std::size_t wanted = std::max<std::size_t>((bytes + alignment - 1) / alignment, 1) * alignment;
-  const auto found = std::find_if(empty_.begin(), empty_.end(), [&](const auto& e) { return e.second->bytes >= wanted; });
+  const auto found =
+      std::find_if(empty_.begin(), empty_.end(), [&](const auto& e) { return e.second->bytes >= wanted; });
   if (found == empty_.end()) return std::nullopt;
 
   const Position segment = found->second;

@@ -23,8 +23,8 @@ class Accumulation final : public CallGraph {
  public:
   Accumulation(const Level3& call, const runtime::Machine& machine, index_t tile)
       : CallGraph(call, machine, tile),
-        A_(view_of_A(call)),
-        B_(view_of_B(call)),
+        A_(view_of_a(call)),
+        B_(view_of_b(call)),
         C_(call.C, call.m, call.n, call.ldc, Op::no_trans, call.type) {
     order_ = choose_order(shape_, tiling_, machine);
     if (call.is_rank_update()) {
@@ -53,33 +53,33 @@ class Accumulation final : public CallGraph {
   bool is_hermitian() const override { return call_.is_rank_update() && call_.is_hermitian(); }
 
   index_t compulsory_up_bytes() const override {
-    const bool one_operand = has_no_B() || A_.same_storage(B_);
+    const bool one_operand = has_no_b() || A_.same_storage(B_);
     const index_t a_bytes = is_symmetric_product() ? A_.triangle_bytes() : A_.bytes();
     return a_bytes + (one_operand ? 0 : B_.bytes()) + (call_.beta == AnyScalar(0) ? 0 : compulsory_down_bytes());
   }
   index_t compulsory_down_bytes() const override { return call_.is_rank_update() ? C_.triangle_bytes() : C_.bytes(); }
   std::vector<device::HostRange> host_ranges() const override {
-    return has_no_B() ? ranges_of({&A_, &C_}) : ranges_of({&A_, &B_, &C_});
+    return has_no_b() ? ranges_of({&A_, &C_}) : ranges_of({&A_, &B_, &C_});
   }
 
  private:
-  static MatrixView view_of_A(const Level3& c) {
+  static MatrixView view_of_a(const Level3& c) {
     const index_t symmetric = c.side == Side::left ? c.m : c.n;
     if (c.routine == Routine::symm || c.routine == Routine::hemm) {
       return {c.A, symmetric, symmetric, c.lda, Op::no_trans, c.type};
     }
     return {c.A, c.is_rank_update() ? c.n : c.m, c.k, c.lda, c.op_a, c.type};
   }
-  static MatrixView view_of_B(const Level3& c) {
+  static MatrixView view_of_b(const Level3& c) {
     if (c.routine == Routine::gemm) return {c.B, c.k, c.n, c.ldb, c.op_b, c.type};
     if (c.is_rank_update()) return {c.B, c.n, c.k, c.ldb, c.op_a, c.type};
     return {c.B, c.m, c.n, c.ldb, Op::no_trans, c.type};
   }
 
-  bool has_no_B() const { return call_.routine == Routine::syrk || call_.routine == Routine::herk; }
+  bool has_no_b() const { return call_.routine == Routine::syrk || call_.routine == Routine::herk; }
   bool is_symmetric_product() const { return call_.routine == Routine::symm || call_.routine == Routine::hemm; }
   bool on_diagonal(const TileIndex& t) const { return call_.is_rank_update() && t.i == t.j; }
-  index_t terms(const TileIndex& t) const { return call_.is_rank_update() && !has_no_B() && !on_diagonal(t) ? 2 : 1; }
+  index_t terms(const TileIndex& t) const { return call_.is_rank_update() && !has_no_b() && !on_diagonal(t) ? 2 : 1; }
 
   // gemm, symm and hemm.
   Step product(const TileIndex& t, index_t l) const {
@@ -126,14 +126,14 @@ class Accumulation final : public CallGraph {
       Step step{.call = tile_call(call_.routine, i.size, i.size, d.size),
                 .a = {A_.tile(i.first, d.first, i.size, d.size).tile},
                 .b = {}};
-      if (!has_no_B()) step.b = {B_.tile(i.first, d.first, i.size, d.size).tile};
+      if (!has_no_b()) step.b = {B_.tile(i.first, d.first, i.size, d.size).tile};
       step.call.uplo = call_.uplo;
       step.call.op_a = call_.op_a;
       step.call.alpha = call_.alpha;
       return step;
     }
     const MatrixView& X = second ? B_ : A_;
-    const MatrixView& Y = has_no_B() || second ? A_ : B_;
+    const MatrixView& Y = has_no_b() || second ? A_ : B_;
     ViewTile y = Y.tile(j.first, d.first, j.size, d.size);
     y.op = transposed(y.op, call_.is_hermitian());
     const AnyScalar alpha = second && call_.is_hermitian() ? std::conj(call_.alpha) : call_.alpha;

@@ -24,7 +24,7 @@ class CallGraph : public runtime::TaskGraph {
   index_t task_count() const override { return static_cast<index_t>(order_.size()); }
   std::size_t slot_bytes() const override { return routines::slot_bytes(call_.type, tiling_); }
   bool fits(index_t slots) const override {
-    return mt() * kt() + kt() * nt() + 2 * mt() * nt() <= slots - 2 * device::compute_streams;
+    return mt() * kt() + kt() * nt() + 2 * mt() * nt() <= slots - index_t{2} * device::compute_streams;
   }
   double flops() const override { return flops_of(call_); }
 

@@ -67,7 +67,7 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine) {
   Cut k = shape.k_is_strided ? segments(shape.k) : tiles(shape.k);
 
   const auto tasks = [&] { return shape.tie == Tie::mn ? m.parts * (m.parts + 1) / 2 : m.parts * n.parts; };
-  const index_t streams = device::compute_streams * machine.devices;
+  const index_t streams = index_t{device::compute_streams} * machine.devices;
   while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * smallest_tile) n.parts *= 2;
   // Short segments cost less than streams without work.
   while (tasks() < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest_tile) {
@@ -144,7 +144,7 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
 }
 
 index_t room_for_inputs(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
-  return machine.slots(slot_bytes(shape.type, tiling)) - 2 * device::compute_streams;
+  return machine.slots(slot_bytes(shape.type, tiling)) - index_t{2} * device::compute_streams;
 }
 
 std::vector<TileIndex> choose_order(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
