@@ -1,13 +1,36 @@
-# The exports of the drop-in library, from core/routines.def.
-#   cmake -DROUTINES=routines.def -DOUTPUT=file.map -P generate_exports.cmake           writes the linker's version script
-#   cmake -DROUTINES=routines.def -DLIBRARY=lib.so -DNM=nm -P generate_exports.cmake    fails unless the library exports just these
+# The exports of a drop-in library.
+#   cmake -DROUTINES=routines.def -DNAMES=patterns -DFORWARDED=files -DDATA=names -DOUTPUT=file.map -P generate_exports.cmake
+# writes the linker's version script: each routine of ROUTINES under each of the patterns, @ being its name; the functions in the
+# FORWARDED files; the variables DATA.
+#   ... -DLIBRARY=lib.so -DNM=nm -P generate_exports.cmake
+# fails unless the library exports just these.
+# Lists have commas between their elements.
+foreach(list NAMES FORWARDED DATA)
+  string(REPLACE "," ";" ${list} "${${list}}")
+endforeach()
+set(expected tessera_blas_marker ${DATA})
 file(STRINGS ${ROUTINES} lines REGEX "^TESSERA_ROUTINE\\(")
-set(expected tessera_blas_marker)
 foreach(line IN LISTS lines)
   if(NOT line MATCHES "^TESSERA_ROUTINE\\(([a-z0-9]+), ([a-z]+), ")
     message(FATAL_ERROR "${ROUTINES}: cannot read \"${line}\"")
   endif()
-  list(APPEND expected ${CMAKE_MATCH_2}${CMAKE_MATCH_1}_ cblas_${CMAKE_MATCH_2}${CMAKE_MATCH_1})
+  set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})
+  foreach(pattern IN LISTS NAMES)
+    string(REPLACE "@" ${routine} symbol ${pattern})
+    list(APPEND expected ${symbol})
+  endforeach()
+endforeach()
+foreach(file IN LISTS FORWARDED)
+  file(STRINGS ${file} lines REGEX "^TESSERA_FORWARD")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^TESSERA_FORWARD_FORTRAN\\(([a-z0-9_]+)\\)$")
+      list(APPEND expected ${CMAKE_MATCH_1}_)
+    elseif(line MATCHES "^TESSERA_FORWARD_CBLAS\\(([a-z0-9_]+)\\)$")
+      list(APPEND expected cblas_${CMAKE_MATCH_1})
+    else()
+      message(FATAL_ERROR "${file}: cannot read \"${line}\"")
+    endif()
+  endforeach()
 endforeach()
 
 if(DEFINED OUTPUT)
@@ -27,5 +50,5 @@ endforeach()
 list(SORT expected)
 list(SORT exported)
 if(NOT exported STREQUAL expected)
-  message(FATAL_ERROR "${LIBRARY} exports\n  ${exported}\nbut routines.def says\n  ${expected}")
+  message(FATAL_ERROR "${LIBRARY} exports\n  ${exported}\nbut the lists say\n  ${expected}")
 endif()

@@ -1,13 +1,16 @@
-// The private way from the drop-in library (libtessera_blas.so) into libtessera.so; both come from one build. Exported under
-// tessera_private_ names, not part of the API.
+// The private way from the drop-in libraries into libtessera.so; all come from one build. Exported under tessera_private_
+// names, not part of the API.
 #pragma once
 
+#include "blas_api/face.hpp"
 #include "core/level3.hpp"
 
 /// Computes a checked call on the context that all BLAS symbols share: made from the environment at the first call, never
-/// destroyed. `find_next_gemm` is called once, then, and returns the `dgemm_` behind the drop-in library or nullptr; it must
-/// live in that library, because RTLD_NEXT is relative to its caller.
-/// The BLAS interface has no error channel: if devices fail in a way that leaves C partly written, this says so on standard
-/// error and aborts the process rather than return a wrong C.
+/// destroyed. The BLAS interface has no error channel: if devices fail in a way that leaves C partly written, this says so on
+/// standard error and aborts the process rather than return a wrong C.
 extern "C" __attribute__((visibility("default"))) void tessera_private_run(const tessera::Level3& call,
-                                                                           void* (*find_next_gemm)()) noexcept;
+                                                                           tessera::api::Face& face) noexcept;
+
+/// The CPU BLAS behind `face`; nullptr, after a line on standard error, if there is none.
+extern "C" __attribute__((visibility("default"))) const tessera::kernels::CpuBlas* tessera_private_cpu_blas(
+    tessera::api::Face& face) noexcept;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -26,14 +27,13 @@
 namespace tessera::api {
 
 struct Context::State {
-  void* next_gemm = nullptr;
-
-  std::mutex cpu_mutex;  ///< guards cpu and cpu_failure
-  std::shared_ptr<const kernels::CpuBlas> cpu;
-  std::exception_ptr cpu_failure;
-  /// `cpu.get()` once it is open, for calls that must not pay for a lock. The release store pairs with the acquire load in
-  /// compute_on_cpu.
-  std::atomic<const kernels::CpuBlas*> cpu_ready = nullptr;
+  struct Cpu {
+    std::shared_ptr<const kernels::CpuBlas> blas;
+    std::exception_ptr failure;
+  };
+  Face own_face;         ///< of calls through the own API
+  std::mutex cpu_mutex;  ///< guards cpus
+  std::map<const Face*, Cpu> cpus;
 
   /// The process that began to open devices; 0: none yet. Set before open_mutex is first taken, so that a child, in which that
   /// mutex may stay locked for ever, knows not to wait for it. Relaxed: a child has a copy of the memory as it was, and within
@@ -158,9 +158,7 @@ void Context::State::open(const Config& config, runtime::Runtime::HostCompute ho
   }
 }
 
-Context::Context(Config config, void* next_gemm) : config_(std::move(config)), state_(std::make_unique<State>()) {
-  state_->next_gemm = next_gemm;
-}
+Context::Context(Config config) : config_(std::move(config)), state_(std::make_unique<State>()) {}
 
 Context::~Context() {
   const pid_t owner = state_->owner.load(std::memory_order_relaxed);
@@ -170,10 +168,10 @@ Context::~Context() {
 
 runtime::Runtime* Context::runtime() {
   Verdict verdict;
-  return devices_for(nullptr, Fallback::report, verdict);
+  return devices_for(nullptr, Fallback::report, state_->own_face, verdict);
 }
 
-runtime::Runtime* Context::devices_for(const Level3* call, Fallback fallback, Verdict& verdict) {
+runtime::Runtime* Context::devices_for(const Level3* call, Fallback fallback, Face& face, Verdict& verdict) {
   if (config_.devices == DeviceChoice::none) {
     verdict = {false, Reason::no_devices};
     return nullptr;
@@ -185,7 +183,7 @@ runtime::Runtime* Context::devices_for(const Level3* call, Fallback fallback, Ve
   std::shared_ptr<const kernels::CpuBlas> blas;
   if (config_.devices == DeviceChoice::host) {
     try {
-      blas = cpu_blas();
+      blas = cpu_blas(&face);
     } catch (const NotAvailable&) {  // the host devices' readable reference computes the tiles then
     }
   }
@@ -197,7 +195,7 @@ runtime::Runtime* Context::devices_for(const Level3* call, Fallback fallback, Ve
     verdict = decide(config_.offload, *call, state_->rates);
     if (!verdict.offload) return nullptr;
   }
-  state_->open(config_, [this](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas); });
+  state_->open(config_, [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); });
   if (!state_->failure) {
     if (!state_->runtime || state_->runtime->machine().devices > 0) return state_->runtime.get();
     verdict = {false, Reason::unavailable};  // all of them have failed since
@@ -209,35 +207,40 @@ runtime::Runtime* Context::devices_for(const Level3* call, Fallback fallback, Ve
   return nullptr;
 }
 
-std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas() {
+std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {
+  Face& face = which != nullptr ? *which : state_->own_face;
   const std::lock_guard lock(state_->cpu_mutex);
-  if (state_->cpu_failure) std::rethrow_exception(state_->cpu_failure);
-  if (state_->cpu) return state_->cpu;
+  State::Cpu& cpu = state_->cpus[&face];
+  if (cpu.failure) std::rethrow_exception(cpu.failure);
+  if (cpu.blas) return cpu.blas;
   if (!config_.cpu_blas.empty()) {
     try {
-      state_->cpu = kernels::CpuBlas::open(config_.cpu_blas);
+      cpu.blas = kernels::CpuBlas::open(config_.cpu_blas, face.search);
     } catch (const NotAvailable& error) {
       log_line(
           fmt::format("TESSERA_CPU_BLAS=\"{}\" is not valid: {}; the default is used", config_.cpu_blas, error.what()));
     }
   }
-  if (!state_->cpu) {
+  if (!cpu.blas) {
     try {
-      state_->cpu = kernels::CpuBlas::open("", state_->next_gemm);
+      if (face.next_definition != nullptr) {
+        face.search.next_gemm = face.next_definition(face.search.scheme.fortran("dgemm").c_str());
+      }
+      cpu.blas = kernels::CpuBlas::open("", face.search);
     } catch (...) {
-      state_->cpu_failure = std::current_exception();
+      cpu.failure = std::current_exception();
       throw;
     }
   }
-  state_->cpu_ready.store(state_->cpu.get(), std::memory_order_release);
-  return state_->cpu;
+  face.cpu.store(cpu.blas.get(), std::memory_order_release);
+  return cpu.blas;
 }
 
-void Context::compute_on_cpu(const Level3& call, Fallback fallback) {
-  const kernels::CpuBlas* blas = state_->cpu_ready.load(std::memory_order_acquire);
+void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) {
+  const kernels::CpuBlas* blas = face.cpu.load(std::memory_order_acquire);
   if (blas == nullptr) {
     try {
-      blas = cpu_blas().get();
+      blas = cpu_blas(&face).get();
     } catch (const NotAvailable& error) {
       if (fallback == Fallback::report) throw;
       // A caller without an error channel gets the right result, slowly, and is told.
@@ -261,12 +264,13 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const 
   return job;
 }
 
-std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback) {
+std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which) {
   if (does_nothing(call)) return std::nullopt;
+  Face& face = which != nullptr ? *which : state_->own_face;
 
   Verdict verdict = decide_early(config_.offload, call);
   if (verdict.offload) {
-    if (runtime::Runtime* const runtime = devices_for(&call, fallback, verdict)) {
+    if (runtime::Runtime* const runtime = devices_for(&call, fallback, face, verdict)) {
       try {
         return run_on_devices(*runtime, call, verdict);
       } catch (const OutOfDeviceMemory& error) {  // C is untouched
@@ -278,11 +282,11 @@ std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback 
   }
 
   if (!config_.verbose) [[likely]] {
-    compute_on_cpu(call, fallback);
+    compute_on_cpu(call, fallback, face);
     return std::nullopt;
   }
   const double begin = device::now_seconds();
-  compute_on_cpu(call, fallback);
+  compute_on_cpu(call, fallback, face);
   log_call(call, "the CPU BLAS", verdict, device::now_seconds() - begin);
   return std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "blas_api/face.hpp"
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
 #include "core/level3.hpp"
@@ -24,8 +25,8 @@ enum class Fallback : std::uint8_t { report, cpu_blas };
 
 class Context {
  public:
-  /// Touches no device. `next_gemm`: see CpuBlas::open.
-  explicit Context(Config config, void* next_gemm = nullptr);
+  /// Touches no device.
+  explicit Context(Config config);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -36,14 +37,16 @@ class Context {
   /// @throws NotAvailable, OutOfDeviceMemory if devices that were asked for by name cannot be opened
   runtime::Runtime* runtime();
 
-  /// Opened at the first call. A wrong TESSERA_CPU_BLAS is reported on standard error, and the default used. Thread-safe.
-  /// @throws NotAvailable
-  std::shared_ptr<const kernels::CpuBlas> cpu_blas();
+  /// The one behind `face` (null: the own API), opened at the first call. A wrong TESSERA_CPU_BLAS is reported on standard error,
+  /// and the default used. Thread-safe. @throws NotAvailable
+  std::shared_ptr<const kernels::CpuBlas> cpu_blas(Face* face = nullptr);
 
   /// Takes the early outs, decides, runs. Thread-safe. @pre arguments are checked
+  /// @param face through which the call came; null: the own API
   /// @return statistics if it ran on devices
   /// @throws what routines::run throws; with Fallback::cpu_blas only DeviceLost and InternalError
-  std::optional<runtime::JobStatistics> run(const Level3& call, Fallback fallback = Fallback::report);
+  std::optional<runtime::JobStatistics> run(const Level3& call, Fallback fallback = Fallback::report,
+                                            Face* face = nullptr);
 
   /// One line per device, or one that says that the CPU BLAS is used and why. Opens the devices. @throws as runtime()
   std::string describe_devices();
@@ -52,9 +55,9 @@ class Context {
   struct State;
 
   /// The opened runtime if `call` (null: any) is to run on it, else nullptr and, in `verdict`, why not.
-  runtime::Runtime* devices_for(const Level3* call, Fallback fallback, Verdict& verdict);
+  runtime::Runtime* devices_for(const Level3* call, Fallback fallback, Face& face, Verdict& verdict);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict);
-  void compute_on_cpu(const Level3& call, Fallback fallback);
+  void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
 
   Config config_;
   std::unique_ptr<State> state_;

@@ -120,7 +120,7 @@ TEST(CpuBlas, NeverTakesTheDropInLibraryForABlas) {
   // Not as the program's next BLAS, either: then the search goes on.
   void* const handle = dlopen(ourselves.path().c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr);
-  const auto blas = CpuBlas::open("", dlsym(handle, "dgemm_"));
+  const auto blas = CpuBlas::open("", {.next_gemm = dlsym(handle, "dgemm_")});
   EXPECT_EQ(call_dgemm(*blas), 1.0) << "the machine's own, from " << blas->path();
   dlclose(handle);
 }
@@ -130,7 +130,7 @@ TEST(CpuBlas, TakesTheProgramsOwnBlasBeforeAnyOther) {
   ASSERT_TRUE(next.built());
   void* const handle = dlopen(next.path().c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr);
-  const auto blas = CpuBlas::open("", dlsym(handle, "dgemm_"));
+  const auto blas = CpuBlas::open("", {.next_gemm = dlsym(handle, "dgemm_")});
   EXPECT_EQ(call_dgemm(*blas), 3001.0);
   // It holds the library itself: the program may close it.
   dlclose(handle);
@@ -138,7 +138,7 @@ TEST(CpuBlas, TakesTheProgramsOwnBlasBeforeAnyOther) {
   // A path that was asked for wins over it.
   const SharedLibrary other(fake_blas_source(4000));
   ASSERT_TRUE(other.built());
-  EXPECT_EQ(call_dgemm(*CpuBlas::open(other.path(), dlsym(handle, "dgemm_"))), 4001.0);
+  EXPECT_EQ(call_dgemm(*CpuBlas::open(other.path(), {.next_gemm = dlsym(handle, "dgemm_")})), 4001.0);
 }
 
 TEST(CpuBlas, AnIncompleteNextBlasIsNotMixedWithAnother) {
@@ -146,13 +146,13 @@ TEST(CpuBlas, AnIncompleteNextBlasIsNotMixedWithAnother) {
   ASSERT_TRUE(next.built());
   void* const handle = dlopen(next.path().c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr);
-  EXPECT_EQ(call_dgemm(*CpuBlas::open("", dlsym(handle, "dgemm_"))), 1.0);
+  EXPECT_EQ(call_dgemm(*CpuBlas::open("", {.next_gemm = dlsym(handle, "dgemm_")})), 1.0);
   dlclose(handle);
 }
 
 TEST(CpuBlas, AnAddressOutsideAllLibrariesIsNoNextBlas) {
   int local = 0;
-  EXPECT_EQ(call_dgemm(*CpuBlas::open("", &local)), 1.0);
+  EXPECT_EQ(call_dgemm(*CpuBlas::open("", {.next_gemm = &local})), 1.0);
 }
 
 /// f(fixture) for every routine, type, variant and factor on shapes of which some are empty.

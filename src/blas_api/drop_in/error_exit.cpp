@@ -13,32 +13,44 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <string>
 
 namespace tessera::api {
 namespace {
 
-using Xerbla = void (*)(const char* name, const int* position, std::size_t name_length);
-using CblasXerbla = void (*)(int position, const char* routine, const char* form, ...);
+/// Positions are 64 bits wide, of which a handler reads as many as its integers have (little-endian, as in cpu_blas.cpp).
+using Xerbla = void (*)(const char* name, const std::int64_t* position, std::size_t name_length);
+using CblasXerbla = void (*)(std::int64_t position, const char* routine, const char* form, ...);
 
 const void* object_of(void* address) {
   Dl_info info{};
   return address != nullptr && dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
+void* find_xerbla(const Face& face) { return dlsym(RTLD_DEFAULT, face.search.scheme.fortran("xerbla").c_str()); }
+
 /// The error handlers and flags that the process has now.
 struct Handlers {
-  void* xerbla = dlsym(RTLD_DEFAULT, "xerbla_");
-  void* cblas_xerbla = dlsym(RTLD_DEFAULT, "cblas_xerbla");
+  explicit Handlers(const Face& of) : face(of) {}
+
+  const Face& face;
+  void* xerbla = find_xerbla(face);
+  void* cblas_xerbla = dlsym(RTLD_DEFAULT, face.search.scheme.cblas("xerbla").c_str());
   int* row_major_flag = static_cast<int*>(dlsym(RTLD_DEFAULT, "RowMajorStrg"));
   int* from_c_flag = static_cast<int*>(dlsym(RTLD_DEFAULT, "CBLAS_CallFromC"));
 
   bool reference() const { return row_major_flag != nullptr && from_c_flag != nullptr; }
-  /// Defined elsewhere than in the BLAS behind us.
-  static bool programs_own(void* handler) {
+  /// Defined elsewhere than here and in the BLAS behind us.
+  bool programs_own(void* handler) const {
     if (handler == nullptr) return false;
     const void* const object = object_of(handler);
-    return object != object_of(next_definition("dgemm_")) && object != object_of(next_definition("cblas_dgemm"));
+    const auto in_object_of = [&](const std::string& symbol) {
+      return object == object_of(next_definition(symbol.c_str()));
+    };
+    return object != object_of(reinterpret_cast<void*>(&next_definition)) &&
+           !in_object_of(face.search.scheme.fortran("dgemm")) && !in_object_of(face.search.scheme.cblas("dgemm"));
   }
 };
 
@@ -61,7 +73,8 @@ std::array<char, 24> cblas_name(RoutineName name) {
 }
 
 void call_xerbla(void* handler, RoutineName name, int position) {
-  reinterpret_cast<Xerbla>(handler)(fortran_name(name).data(), &position, 6);
+  const std::int64_t wide = position;
+  reinterpret_cast<Xerbla>(handler)(fortran_name(name).data(), &wide, 6);
 }
 
 /// Without any handler: one line, and on we go.
@@ -99,20 +112,20 @@ void* next_definition(const char* symbol) {
   return address;
 }
 
-void report_fortran(RoutineName name, int position) {
-  if (void* const xerbla = dlsym(RTLD_DEFAULT, "xerbla_")) {
+void report_fortran(const Face& face, RoutineName name, int position) {
+  if (void* const xerbla = find_xerbla(face)) {
     call_xerbla(xerbla, name, position);
   } else {
     default_message(fortran_name(name).data(), position);
   }
 }
 
-void report_cblas(RoutineName name, bool row_major, int position) {
-  const Handlers handlers;
+void report_cblas(const Face& face, RoutineName name, bool row_major, int position) {
+  const Handlers handlers(face);
   const ReferenceFlags flags(handlers, row_major);
   const bool to_c = handlers.cblas_xerbla != nullptr && !handlers.reference() &&
                     (handlers.xerbla == nullptr ||
-                     (Handlers::programs_own(handlers.cblas_xerbla) && !Handlers::programs_own(handlers.xerbla)));
+                     (handlers.programs_own(handlers.cblas_xerbla) && !handlers.programs_own(handlers.xerbla)));
   if (to_c) {
     reinterpret_cast<CblasXerbla>(handlers.cblas_xerbla)(position + 1, cblas_name(name).data(), "");
   } else if (handlers.xerbla != nullptr) {
@@ -122,12 +135,12 @@ void report_cblas(RoutineName name, bool row_major, int position) {
   }
 }
 
-void report_cblas_enum(RoutineName name, bool row_major, int position, int fortran_position, const char* what,
-                       int value) {
-  const Handlers handlers;
+void report_cblas_enum(const Face& face, RoutineName name, bool row_major, int position, int fortran_position,
+                       const char* what, int value) {
+  const Handlers handlers(face);
   const ReferenceFlags flags(handlers, row_major);
   const bool to_c = handlers.cblas_xerbla != nullptr && (handlers.reference() || handlers.xerbla == nullptr ||
-                                                         Handlers::programs_own(handlers.cblas_xerbla));
+                                                         handlers.programs_own(handlers.cblas_xerbla));
   if (to_c) {
     char form[48];
     std::snprintf(form, sizeof(form), "Illegal %s setting, %%d\n", what);

@@ -1,8 +1,10 @@
 // What a BLAS call with a bad argument does: the program's own xerbla_ or cblas_xerbla is told, as the BLAS behind us would.
-// We never define either: R, Octave and NumPy have their own in shared libraries, which a preloaded definition would shadow.
+// No preload library defines either: R, Octave and NumPy have their own in shared libraries, which it would shadow.
 #pragma once
 
 #include <string_view>
+
+#include "blas_api/face.hpp"
 
 namespace tessera::api {
 
@@ -12,17 +14,17 @@ struct RoutineName {
   std::string_view routine;
 };
 
-/// A bad argument of a Fortran call: xerbla_, else a line on standard error.
-void report_fortran(RoutineName name, int position);
+/// A bad argument of a Fortran call: xerbla_ (as the face spells it), else a line on standard error.
+void report_fortran(const Face& face, RoutineName name, int position);
 
 /// A bad size or leading dimension of a CBLAS call. @param position in the column-major Fortran call that it becomes
-void report_cblas(RoutineName name, bool row_major, int position);
+void report_cblas(const Face& face, RoutineName name, bool row_major, int position);
 
 /// A value that is no CBLAS enumerator. @param position among the CBLAS arguments, as the reference counts
 /// @param fortran_position in the column-major Fortran call (0: the layout), for a BLAS that knows only xerbla_
 /// @param what "layout", "TransA", ...
-void report_cblas_enum(RoutineName name, bool row_major, int position, int fortran_position, const char* what,
-                       int value);
+void report_cblas_enum(const Face& face, RoutineName name, bool row_major, int position, int fortran_position,
+                       const char* what, int value);
 
 /// The next definition of `symbol` behind this library.
 void* next_definition(const char* symbol);

@@ -4,6 +4,8 @@
 #include "kernels/host/cpu_blas.hpp"
 
 #include <dlfcn.h>
+#include <glob.h>
+#include <link.h>
 
 #include <algorithm>
 #include <bit>
@@ -12,6 +14,7 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "kernels/host/gemm_pieces.hpp"
@@ -51,20 +54,18 @@ using TriangularFunction = void (*)(const char* side, const char* uplo, const ch
                                     const BlasInt* lda, void* C, const BlasInt* ldc, std::size_t, std::size_t,
                                     std::size_t, std::size_t);
 
-/// Exported by the drop-in library, so that it never takes itself for a CPU BLAS (libblas.so.3 may be a link to it).
+/// Exported by the drop-in libraries, so that none of them is ever taken for a CPU BLAS (libblas.so.3 may be a link to one).
 constexpr const char* own_marker = "tessera_blas_marker";
 
-/// In order. libblas.so.3 is whatever the system administrator chose.
-constexpr const char* candidates[] = {"libopenblas.so.0", "libblas.so.3",   "libmkl_rt.so.2",
-                                      "libblis.so.4",     "libopenblas.so", "libflexiblas.so.3"};
+/// In order, by the width of their integers. libblas.so.3 is whatever the system administrator chose; MKL's width depends on its
+/// settings.
+constexpr const char* candidates_32[] = {"libopenblas.so.0", "libblas.so.3",   "libmkl_rt.so.2",
+                                         "libblis.so.4",     "libopenblas.so", "libflexiblas.so.3"};
+constexpr const char* candidates_64[] = {"libopenblas64.so.0", "libopenblas64_.so.0", "libblas64.so.3",
+                                         "libmkl_rt.so.2", "libflexiblas64.so.3"};
 
-/// DEEPBIND keeps calls inside that BLAS from coming back to us through the global scope. The sanitizers' run-time
-/// libraries refuse it.
-#if defined(TESSERA_SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int open_flags = RTLD_NOW | RTLD_LOCAL;
-#else
-constexpr int open_flags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
-#endif
+/// Where distributions keep the alternatives for libblas.so.3, one of which we may be ourselves.
+constexpr const char* alternative_folders[] = {"/usr/lib/*/*/", "/usr/lib64/*/", "/usr/lib/*/"};
 
 constexpr char letter_of(Op op) { return "NTC"[static_cast<std::size_t>(op)]; }
 constexpr char letter_of(Side side) { return "LR"[static_cast<std::size_t>(side)]; }
@@ -90,37 +91,49 @@ std::string file_of(void* address) {
   return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
+/// Of an open BLAS. isamax of one element is 1 and of fewer than none 0; which of them it is asked for depends on how much of the
+/// variable it reads. A library that has no such function keeps the width that its name stands for.
+int integer_bits_of(void* handle, const SymbolScheme& scheme, int otherwise) {
+  const auto isamax = reinterpret_cast<std::int32_t (*)(const BlasInt*, const float*, const BlasInt*)>(
+      dlsym(handle, scheme.fortran("isamax").c_str()));
+  if (isamax == nullptr) return otherwise;
+  const BlasInt size = 1 - (BlasInt{1} << 32);
+  const BlasInt stride = 1;
+  const float element = 1;
+  return isamax(&size, &element, &stride) == 1 ? 32 : 64;
+}
+
 class LoadedBlas final : public CpuBlas {
  public:
   /// Takes what it needs from an open library. The library stays open for ever: a BLAS has threads of its own, under
   /// which its code must not be unmapped.
-  /// @return nullptr, with the reason in `why`, if the library is not a complete BLAS or is ourselves; it is closed
-  /// again then
-  static std::shared_ptr<const LoadedBlas> from_handle(void* handle, std::string& why) {
-    if (dlsym(handle, own_marker) != nullptr) {
-      why = "it is this library itself";
-      dlclose(handle);
-      return nullptr;
-    }
+  /// @return nullptr, with the reason in `why`, if the library is not a complete BLAS with these names or is ourselves
+  static std::shared_ptr<const LoadedBlas> from_handle(void* handle, const SymbolScheme& scheme, int bits,
+                                                       std::string& why) {
     auto blas = std::make_shared<LoadedBlas>();
     for (int routine = 0; routine < routine_count; ++routine) {
       for (const ScalarType type : {ScalarType::s, ScalarType::d, ScalarType::c, ScalarType::z}) {
         const Level3 call{.routine = static_cast<Routine>(routine), .type = type};
         if (call.is_hermitian() && !is_complex(type)) continue;
-        const std::string symbol = name_of(call) + '_';
+        const std::string symbol = scheme.fortran(name_of(call));
         void* const address = dlsym(handle, symbol.c_str());
         if (address == nullptr) {
           why = "it lacks " + symbol;
-          dlclose(handle);
           return nullptr;
         }
         blas->functions_[static_cast<std::size_t>(routine)][static_cast<std::size_t>(type)] = address;
       }
     }
+    blas->handle_ = handle;
+    blas->scheme_ = scheme;
+    blas->integer_bits_ = integer_bits_of(handle, scheme, bits);
     blas->path_ = file_of(blas->address_of({.routine = Routine::gemm, .type = ScalarType::d}));
     return blas;
   }
 
+  int integer_bits() const noexcept override { return integer_bits_; }
+  void* fortran(const char* name) const override { return dlsym(handle_, scheme_.fortran(name).c_str()); }
+  void* cblas(const char* name) const override { return dlsym(handle_, scheme_.cblas(name).c_str()); }
   const std::string& path() const noexcept override { return path_; }
 
   void run(const Level3& call) const override {
@@ -129,11 +142,12 @@ class LoadedBlas final : public CpuBlas {
     // (seen in 0.3.21: gemm with alpha == 0 and a NaN in A gives NaN), so that case is ours.
     const bool is_gemm = call.routine == Routine::gemm;
     const index_t largest_size = std::max({call.m, call.n, call.has_k() ? call.k : 0});
-    if (call.only_scales() || std::max({call.lda, call.ldb, call.ldc}) > blas_int_max ||
-        (!is_gemm && largest_size > blas_int_max)) {
+    const index_t largest = integer_bits_ == 64 ? std::numeric_limits<BlasInt>::max() : blas_int_max;
+    if (call.only_scales() || std::max({call.lda, call.ldb, call.ldc}) > largest ||
+        (!is_gemm && largest_size > largest)) {
       reference_level3(call);
     } else if (is_gemm) {
-      for_each_gemm_piece(call, blas_int_max, [this](const Level3& piece) { run_in_blas(piece); });
+      for_each_gemm_piece(call, largest, [this](const Level3& piece) { run_in_blas(piece); });
     } else {
       run_in_blas(call);
     }
@@ -183,40 +197,128 @@ class LoadedBlas final : public CpuBlas {
   }
 
   void* functions_[routine_count][4] = {};  ///< by Routine and ScalarType; nullptr where there is no such routine
+  void* handle_ = nullptr;
+  SymbolScheme scheme_;
+  int integer_bits_ = 32;
   std::string path_;
+};
+
+/// Files of the objects that the process has loaded. Collected first: inside the walk the loader's lock is held.
+std::vector<std::string> loaded_objects() {
+  std::vector<std::string> files;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* to) {
+        if (object->dlpi_name != nullptr && object->dlpi_name[0] != '\0') {
+          static_cast<std::vector<std::string>*>(to)->emplace_back(object->dlpi_name);
+        }
+        return 0;
+      },
+      &files);
+  return files;
+}
+
+/// Files of that name in the distribution's folders of alternatives; the reference, which is slow, last.
+std::vector<std::string> alternatives(const std::string& name) {
+  std::vector<std::string> files;
+  for (const char* folder : alternative_folders) {
+    glob_t found{};
+    if (glob((folder + name).c_str(), 0, nullptr, &found) == 0) {
+      files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    }
+    globfree(&found);
+  }
+  std::stable_partition(files.begin(), files.end(), [](const std::string& file) {
+    return file.find("/blas/") == std::string::npos && file.find("/blas64/") == std::string::npos;
+  });
+  return files;
+}
+
+/// One search: what it tries, and why that was not taken.
+class Attempts {
+ public:
+  explicit Attempts(const CpuBlasSearch& search) : search_(search) {}
+
+  /// @param bits the width that it must have; 0: any
+  std::shared_ptr<const CpuBlas> open(const std::string& file, std::initializer_list<SymbolScheme> schemes, int bits,
+                                      int extra_flags = 0) {
+    return open(file, std::vector<SymbolScheme>(schemes), bits, extra_flags);
+  }
+
+  std::shared_ptr<const CpuBlas> open(const std::string& file, const std::vector<SymbolScheme>& schemes, int bits,
+                                      int extra_flags = 0) {
+    std::string why;
+    void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | extra_flags);
+    if (handle == nullptr) {
+      why = last_dl_error();
+    } else if (dlsym(handle, own_marker) != nullptr) {
+      why = "it is this library itself";
+    } else {
+      for (const SymbolScheme& scheme : schemes) {
+        std::string reason;
+        const auto blas = LoadedBlas::from_handle(handle, scheme, search_.integer_bits, reason);
+        if (blas && (bits == 0 || blas->integer_bits() == bits)) return blas;
+        if (blas) reason = "its integers have " + std::to_string(blas->integer_bits()) + " bits";
+        // Of the spellings that it does not use at all, only the first is worth a word.
+        if (why.empty() || dlsym(handle, scheme.fortran("sgemm").c_str()) != nullptr) why = reason;
+      }
+    }
+    if (handle != nullptr) dlclose(handle);
+    tried_ += (tried_.empty() ? "" : "; ") + file + ": " + why;
+    return nullptr;
+  }
+
+  const std::string& tried() const { return tried_; }
+
+ private:
+  const CpuBlasSearch& search_;
+  std::string tried_;
 };
 
 }  // namespace
 
-std::shared_ptr<const CpuBlas> CpuBlas::open(const std::string& path, void* next_gemm) {
-  std::string tried;
-  const auto attempt = [&tried](const char* name, int flags) -> std::shared_ptr<const LoadedBlas> {
-    std::string why;
-    if (void* const handle = dlopen(name, flags)) {
-      if (auto blas = LoadedBlas::from_handle(handle, why)) return blas;
-    } else {
-      why = last_dl_error();
-    }
-    tried += std::string(tried.empty() ? "" : "; ") + name + ": " + why;
-    return nullptr;
-  };
+std::shared_ptr<const CpuBlas> CpuBlas::open(const std::string& path, const CpuBlasSearch& search) {
+  Attempts attempts(search);
+#if defined(TESSERA_SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const int bind = 0;
+#else
+  const int bind = search.deep_bind ? RTLD_DEEPBIND : 0;
+#endif
+  const int must_have = search.all_levels ? search.integer_bits : 0;
 
   if (!path.empty()) {
-    if (auto blas = attempt(path.c_str(), open_flags)) return blas;
-    throw NotAvailable("cannot use the CPU BLAS that was asked for: " + tried);
+    const std::vector<SymbolScheme> any(std::begin(all_schemes), std::end(all_schemes));
+    if (auto blas = attempts.open(path, any, must_have, bind)) return blas;
+    throw NotAvailable("cannot use the CPU BLAS that was asked for: " + attempts.tried());
   }
-  if (next_gemm != nullptr) {
-    // The object is already open; all functions are taken from it, never a mixture. NOLOAD, because a name that
-    // does not lead back to it (a program that has BLAS linked in statically) must not load anything.
-    const std::string file = file_of(next_gemm);
+
+  // What is open already is not opened once more under another name: NOLOAD, because a name that does not lead back to
+  // the object (a program that has BLAS linked in statically) must not load anything. All functions are taken from
+  // it, never a mixture.
+  if (search.next_gemm != nullptr) {
+    const std::string file = file_of(search.next_gemm);
     if (!file.empty()) {
-      if (auto blas = attempt(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return blas;
+      if (auto blas = attempts.open(file, {search.scheme}, must_have, RTLD_NOLOAD)) return blas;
     }
   }
-  for (const char* name : candidates) {
-    if (auto blas = attempt(name, open_flags)) return blas;
+  if (search.among_loaded) {
+    for (const std::string& file : loaded_objects()) {
+      if (auto blas = attempts.open(file, {search.scheme}, search.integer_bits, RTLD_NOLOAD)) return blas;
+    }
   }
-  throw NotAvailable("no CPU BLAS found: " + tried);
+  for (const int bits : {search.integer_bits, search.integer_bits == 64 ? 32 : 64}) {
+    if (must_have != 0 && bits != must_have) continue;
+    std::vector<std::string> files;
+    if (bits == 64) {
+      files.assign(std::begin(candidates_64), std::end(candidates_64));
+    } else {
+      files.assign(std::begin(candidates_32), std::end(candidates_32));
+    }
+    std::ranges::move(alternatives(bits == 64 ? "libblas64.so.3" : "libblas.so.3"), std::back_inserter(files));
+    for (const std::string& file : files) {
+      if (auto blas = attempts.open(file, {plain_symbols, symbols_64_}, bits, bind)) return blas;
+    }
+  }
+  throw NotAvailable("no CPU BLAS found: " + attempts.tried());
 }
 
 }  // namespace tessera::kernels

@@ -1,32 +1,54 @@
 // The CPU BLAS of the machine, opened at run time and never linked, so that preloading Tessera does not pull another
-// BLAS in front of the program's own. Used by host devices for their tiles, for calls that are not worth offloading, and to
-// finish jobs whose devices failed.
+// BLAS in front of the program's own. Used by host devices for their tiles, for calls that are not worth offloading, to
+// finish jobs whose devices failed, and to answer the routines that Tessera only forwards.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "core/scalar.hpp"
+#include "kernels/host/symbol_scheme.hpp"
 #include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels {
 
-/// Fortran entry points of a CPU BLAS with 32-bit integers: all nine Level-3 routines, or it is not taken.
+/// For whom a CPU BLAS is looked for.
+struct CpuBlasSearch {
+  SymbolScheme scheme = plain_symbols;  ///< the names that the program calls
+  int integer_bits = 32;                ///< of the integers that it passes
+  /// Other routines are called in it besides Level 3, with the program's own arguments: its integers must be as wide as theirs.
+  bool all_levels = false;
+  /// Looks for the program's own BLAS among the objects that are loaded already, wherever they were opened.
+  bool among_loaded = false;
+  /// The gemm that the caller sees behind itself, or nullptr: the BLAS that the program was linked with.
+  void* next_gemm = nullptr;
+  /// Its inner calls stay inside it (RTLD_DEEPBIND). Off where the program's own xerbla_ must reach it, and under sanitizers,
+  /// whose run-time libraries refuse the flag.
+  bool deep_bind = true;
+};
+
+/// The Fortran entry points of a CPU BLAS: all nine Level-3 routines, or it is not taken. Integers are passed by address there, so
+/// that 64-bit variables serve libraries of both widths.
 class CpuBlas {
  public:
-  /// Opens `path`, or, if it is empty, the first found of: the BLAS that the program itself was linked with (`next_gemm`: the
-  /// address of its `dgemm_` as the preload library sees it behind itself, or nullptr), libopenblas, libblas.
-  /// Opened with RTLD_LOCAL (and RTLD_DEEPBIND unless a sanitizer runs), everything resolved at once, on the calling thread.
+  /// Opens `path`, or, if it is empty, the first found of: `next_gemm`'s library, a loaded one with the same names, the
+  /// libraries of the distribution. Never one of our own libraries.
+  /// Opened with RTLD_LOCAL, everything of Level 3 resolved at once, on the calling thread.
   /// @throws NotAvailable with what was tried
-  static std::shared_ptr<const CpuBlas> open(const std::string& path, void* next_gemm = nullptr);
+  static std::shared_ptr<const CpuBlas> open(const std::string& path, const CpuBlasSearch& search = {});
 
   virtual ~CpuBlas() = default;
   /// File that it came from.
   virtual const std::string& path() const noexcept = 0;
+  /// 32 or 64.
+  virtual int integer_bits() const noexcept = 0;
   /// Computes any of the routines now, on the calling thread and whatever threads the BLAS has of its own. Sizes beyond
-  /// its 32-bit integers are handled: gemm in pieces, all else by the reference. m, n, k may be 0; trmm takes B apart
+  /// its integers are handled: gemm in pieces, all else by the reference. m, n, k may be 0; trmm takes B apart
   /// from C, or C.
   virtual void run(const Level3& call) const = 0;
+  /// Address of another of its functions, by its Fortran or CBLAS name without prefix and suffix ("ddot"); nullptr: it has none.
+  virtual void* fortran(const char* name) const = 0;
+  virtual void* cblas(const char* name) const = 0;
 };
 
 }  // namespace tessera::kernels

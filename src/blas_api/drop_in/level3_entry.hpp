@@ -1,0 +1,81 @@
+// What every Level-3 symbol of the drop-in libraries does, in the Fortran and the CBLAS interface: arguments are checked as the
+// reference does, and the call goes down to libtessera.so in column-major form.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+
+#include "blas_api/arguments.hpp"
+#include "blas_api/bridge.hpp"
+#include "blas_api/drop_in/error_exit.hpp"
+#include "blas_api/face.hpp"
+#include "core/scalar.hpp"
+
+namespace tessera::api {
+
+template <Routine routine, Scalar T>
+constexpr RoutineName routine_name = {letter(scalar_type_of<T>()), name_of(routine)};
+
+template <Routine routine, Scalar T>
+void from_fortran(Face& face, const Arguments& arguments, const Operands& operands) {
+  if (const int bad = first_bad_argument<routine, !std::floating_point<T>>(arguments); bad != 0) {
+    return report_fortran(face, routine_name<routine, T>, bad);
+  }
+  tessera_private_run(level3_of<routine, T>(Layout::col_major, arguments, operands), face);
+}
+
+/// An enumerator as the reference's CBLAS sees it when it looks for bad ones.
+struct CheckedEnumerator {
+  bool good = true;
+  const char* what = "";
+  int value = 0;
+  int position = 0;          ///< that it reports
+  int fortran_position = 0;  ///< in the column-major call
+};
+
+/// @return a good one if `parameter` is no enumerator
+template <Routine routine>
+constexpr CheckedEnumerator enumerator_at(Parameter parameter, const Arguments& a, const CblasEnumerators& raw) {
+  const bool row_major = a.layout == Layout::row_major;
+  const int position = position_of(routine, parameter);
+  switch (parameter) {
+    case Parameter::side:
+      return {a.side.has_value(), "Side", raw.side, position + 1, position};
+    case Parameter::uplo: {
+      // The reference says 3 in row-major order, except in her2k.
+      const bool counts_as_3 = row_major && is_rank_update(routine) && routine != Routine::her2k;
+      return {a.uplo.has_value(), "Uplo", raw.uplo, counts_as_3 ? 3 : position + 1, position};
+    }
+    case Parameter::transa:
+      if (routine != Routine::gemm) return {a.op_a.has_value(), "Trans", raw.transa, position + 1, position};
+      return {a.op_a.has_value(), "TransA", raw.transa, 2, row_major ? 2 : 1};
+    case Parameter::transb:
+      // The reference says 2 for a bad TransB in row-major order.
+      return {a.op_b.has_value(), "TransB", raw.transb, row_major ? 2 : 3, row_major ? 1 : 2};
+    case Parameter::diag:
+      return {a.diag.has_value(), "Diag", raw.diag, position + 1, position};
+    default:
+      return {};
+  }
+}
+
+template <Routine routine, Scalar T>
+void from_cblas(Face& face, int layout, const CblasEnumerators& raw, const Arguments& sizes, const Operands& operands) {
+  constexpr RoutineName name = routine_name<routine, T>;
+  const std::optional<Layout> order = layout_from_cblas(layout);
+  if (!order) return report_cblas_enum(face, name, false, 1, 0, "layout", layout);
+  const bool row_major = *order == Layout::row_major;
+  const Arguments given = arguments_from_cblas(*order, raw, sizes);
+  for (const Parameter parameter : parameters_of(routine)) {
+    const CheckedEnumerator e = enumerator_at<routine>(parameter, given, raw);
+    if (!e.good) return report_cblas_enum(face, name, row_major, e.position, e.fortran_position, e.what, e.value);
+  }
+  // From here on the reference knows only the column-major call that it makes, and so do its complaints.
+  const Arguments arguments = in_column_major(routine, given);
+  if (const int bad = first_bad_argument<routine, !std::floating_point<T>>(arguments); bad != 0) {
+    return report_cblas(face, name, row_major, bad);
+  }
+  tessera_private_run(level3_of<routine, T>(*order, arguments, operands), face);
+}
+
+}  // namespace tessera::api
