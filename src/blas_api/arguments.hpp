@@ -121,8 +121,8 @@ constexpr index_t stored_run(Routine routine, const Arguments& a, Parameter lead
 }
 
 /// @return whether what stands at `parameter` is good, given that everything before it is
-template <Routine routine, bool is_complex>
-constexpr bool is_good(const Arguments& a, Parameter parameter) {
+template <Routine routine, bool is_complex, Parameter parameter>
+[[gnu::always_inline]] constexpr bool is_good(const Arguments& a) {
   const auto spans = [&](index_t ld) {
     const index_t run = stored_run(routine, a, parameter);
     return ld >= (run > 1 ? run : 1);
@@ -161,17 +161,26 @@ constexpr bool is_good(const Arguments& a, Parameter parameter) {
   return true;
 }
 
-/// @return the position, from 1, of the first argument that the reference would complain about; 0: all are good
-template <Routine routine, bool is_complex>
-constexpr int first_bad_argument(const Arguments& a) {
-  // Unrolled, so that a call which is good pays for a few comparisons: programs make millions of tiny calls.
+/// Calls f.operator()<parameter>() for each position of the routine, in order, until one call returns false. Unrolled, because
+/// programs make millions of tiny calls: what is known of a routine costs nothing then.
+template <Routine routine, class F>
+[[gnu::always_inline]] constexpr void for_each_parameter(F&& f) {
   constexpr Parameters parameters = parameters_of(routine);
-  int bad = 0;
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
-    static_cast<void>(
-        ((is_good<routine, is_complex>(a, parameters[i]) || (bad = static_cast<int>(i) + 1, false)) && ...));
+  [&]<std::size_t... i>(std::index_sequence<i...>) __attribute__((always_inline)) {
+    static_cast<void>((f.template operator()<parameters[i]>() && ...));
   }
   (std::make_index_sequence<most_parameters>());
+}
+
+/// @return the position, from 1, of the first argument that the reference would complain about; 0: all are good
+template <Routine routine, bool is_complex>
+[[gnu::always_inline]] constexpr int first_bad_argument(const Arguments& a) {
+  int bad = 0;
+  for_each_parameter<routine>([&]<Parameter parameter>() __attribute__((always_inline)) {
+    const bool good = is_good<routine, is_complex, parameter>(a);
+    if (!good) bad = position_of(routine, parameter);
+    return good;
+  });
   return bad;
 }
 
@@ -179,7 +188,7 @@ constexpr int first_bad_argument(const Arguments& a) {
 /// its transpose. A Hermitian matrix becomes its conjugate by that, which op_a of herk and her2k and her2k's alpha (level3_of)
 /// make good. Enumerators that are empty stay so. An op that a rank update does not have becomes no_trans, as in the
 /// reference.
-constexpr Arguments in_column_major(Routine routine, Arguments a) {
+[[gnu::always_inline]] constexpr Arguments in_column_major(Routine routine, Arguments a) {
   if (a.layout == Layout::col_major) return a;
   a.layout = Layout::col_major;
   if (a.side) a.side = *a.side == Side::left ? Side::right : Side::left;

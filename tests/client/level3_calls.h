@@ -4,6 +4,22 @@
 #define TESSERA_TESTS_CLIENT_LEVEL3_CALLS_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* The BLAS that is called: the width of its integers and the spelling of its symbols; the plain LP64 one if nothing else is said. */
+#ifndef BLAS_INTEGER
+#define BLAS_INTEGER int
+#endif
+#ifndef FORTRAN_SUFFIX
+#define SYMBOL_PREFIX
+#define FORTRAN_SUFFIX _
+#define CBLAS_SUFFIX
+#endif
+#define JOINED_AS_IS(prefix, name, suffix) prefix##name##suffix
+#define JOINED(prefix, name, suffix) JOINED_AS_IS(prefix, name, suffix)
+#define FORTRAN_SYMBOL(name) JOINED(SYMBOL_PREFIX, name, FORTRAN_SUFFIX)
+#define CBLAS_SYMBOL(name) JOINED(SYMBOL_PREFIX, cblas_##name, CBLAS_SUFFIX)
+typedef BLAS_INTEGER integer;
 
 /* A scalar in both precisions; real routines take the first part. */
 struct scalar {
@@ -14,7 +30,7 @@ struct scalar {
 /* The arguments of any of the routines; enumerators as in CBLAS. */
 struct call {
   int layout, side, uplo, transa, transb, diag;
-  int m, n, k, lda, ldb, ldc;
+  integer m, n, k, lda, ldb, ldc;
   struct scalar alpha, beta;
   const void* A;
   void* B;
@@ -62,79 +78,94 @@ static char uplo_letter(int value) { return value == 121 ? 'U' : value == 122 ? 
 static char diag_letter(int value) { return value == 131 ? 'N' : value == 132 ? 'U' : 'X'; }
 #endif
 
-#define GEMM(routine, letter)                                                                                          \
-  void letter##routine##_(const char*, const char*, const int*, const int*, const int*, const void*, const void*,      \
-                          const int*, const void*, const int*, const void*, void*, const int*, size_t, size_t);        \
-  void cblas_##letter##routine(int, int, int, int, int, int, value_##letter, const void*, int, const void*, int,       \
-                               value_##letter, void*, int);                                                            \
-  static void fortran_call_##letter##routine(const struct call* p) {                                                   \
-    const char ta = op_letter(p->transa), tb = op_letter(p->transb);                                                   \
-    letter##routine##_(&ta, &tb, &p->m, &p->n, &p->k, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb,        \
-                       ADDRESS_##letter(p->beta), p->C, &p->ldc, 1, 1);                                                \
-  }                                                                                                                    \
-  static void cblas_call_##letter##routine(const struct call* p) {                                                     \
-    cblas_##letter##routine(p->layout, p->transa, p->transb, p->m, p->n, p->k, VALUE_##letter(p->alpha), p->A, p->lda, \
-                            p->B, p->ldb, VALUE_##letter(p->beta), p->C, p->ldc);                                      \
-  }
-
-#define SIDED(routine, letter)                                                                                     \
-  void letter##routine##_(const char*, const char*, const int*, const int*, const void*, const void*, const int*,  \
-                          const void*, const int*, const void*, void*, const int*, size_t, size_t);                \
-  void cblas_##letter##routine(int, int, int, int, int, value_##letter, const void*, int, const void*, int,        \
-                               value_##letter, void*, int);                                                        \
-  static void fortran_call_##letter##routine(const struct call* p) {                                               \
-    const char side = side_letter(p->side), uplo = uplo_letter(p->uplo);                                           \
-    letter##routine##_(&side, &uplo, &p->m, &p->n, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb,       \
-                       ADDRESS_##letter(p->beta), p->C, &p->ldc, 1, 1);                                            \
-  }                                                                                                                \
-  static void cblas_call_##letter##routine(const struct call* p) {                                                 \
-    cblas_##letter##routine(p->layout, p->side, p->uplo, p->m, p->n, VALUE_##letter(p->alpha), p->A, p->lda, p->B, \
-                            p->ldb, VALUE_##letter(p->beta), p->C, p->ldc);                                        \
-  }
-
-#define RANK_K(routine, letter)                                                                                   \
-  void letter##routine##_(const char*, const char*, const int*, const int*, const void*, const void*, const int*, \
-                          const void*, void*, const int*, size_t, size_t);                                        \
-  void cblas_##letter##routine(int, int, int, int, int, ALPHA_TYPE_##routine(letter), const void*, int,           \
-                               BETA_TYPE_##routine(letter), void*, int);                                          \
-  static void fortran_call_##letter##routine(const struct call* p) {                                              \
-    const char uplo = uplo_letter(p->uplo), trans = op_letter(p->transa);                                         \
-    letter##routine##_(&uplo, &trans, &p->n, &p->k, ADDRESS_##letter(p->alpha), p->A, &p->lda,                    \
-                       ADDRESS_##letter(p->beta), p->C, &p->ldc, 1, 1);                                           \
-  }                                                                                                               \
-  static void cblas_call_##letter##routine(const struct call* p) {                                                \
-    cblas_##letter##routine(p->layout, p->uplo, p->transa, p->n, p->k, ALPHA_##routine(letter, p->alpha), p->A,   \
-                            p->lda, BETA_##routine(letter, p->beta), p->C, p->ldc);                               \
-  }
-
-#define RANK_2K(routine, letter)                                                                                     \
-  void letter##routine##_(const char*, const char*, const int*, const int*, const void*, const void*, const int*,    \
-                          const void*, const int*, const void*, void*, const int*, size_t, size_t);                  \
-  void cblas_##letter##routine(int, int, int, int, int, value_##letter, const void*, int, const void*, int,          \
-                               BETA_TYPE_##routine(letter), void*, int);                                             \
+#define GEMM(routine, letter)                                                                                        \
+  void FORTRAN_SYMBOL(letter##routine)(const char*, const char*, const integer*, const integer*, const integer*,     \
+                                       const void*, const void*, const integer*, const void*, const integer*,        \
+                                       const void*, void*, const integer*, size_t, size_t);                          \
+  void CBLAS_SYMBOL(letter##routine)(int, int, int, integer, integer, integer, value_##letter, const void*, integer, \
+                                     const void*, integer, value_##letter, void*, integer);                          \
   static void fortran_call_##letter##routine(const struct call* p) {                                                 \
-    const char uplo = uplo_letter(p->uplo), trans = op_letter(p->transa);                                            \
-    letter##routine##_(&uplo, &trans, &p->n, &p->k, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb,        \
-                       ADDRESS_##letter(p->beta), p->C, &p->ldc, 1, 1);                                              \
+    const char ta = op_letter(p->transa), tb = op_letter(p->transb);                                                 \
+    FORTRAN_SYMBOL(letter##routine)                                                                                  \
+    (&ta, &tb, &p->m, &p->n, &p->k, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb,                        \
+     ADDRESS_##letter(p->beta), p->C, &p->ldc, 1, 1);                                                                \
   }                                                                                                                  \
   static void cblas_call_##letter##routine(const struct call* p) {                                                   \
-    cblas_##letter##routine(p->layout, p->uplo, p->transa, p->n, p->k, VALUE_##letter(p->alpha), p->A, p->lda, p->B, \
-                            p->ldb, BETA_##routine(letter, p->beta), p->C, p->ldc);                                  \
+    CBLAS_SYMBOL(letter##routine)                                                                                    \
+    (p->layout, p->transa, p->transb, p->m, p->n, p->k, VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb,        \
+     VALUE_##letter(p->beta), p->C, p->ldc);                                                                         \
   }
 
-#define TRIANGULAR(routine, letter)                                                                                \
-  void letter##routine##_(const char*, const char*, const char*, const char*, const int*, const int*, const void*, \
-                          const void*, const int*, void*, const int*, size_t, size_t, size_t, size_t);             \
-  void cblas_##letter##routine(int, int, int, int, int, int, int, value_##letter, const void*, int, void*, int);   \
-  static void fortran_call_##letter##routine(const struct call* p) {                                               \
-    const char side = side_letter(p->side), uplo = uplo_letter(p->uplo);                                           \
-    const char trans = op_letter(p->transa), diag = diag_letter(p->diag);                                          \
-    letter##routine##_(&side, &uplo, &trans, &diag, &p->m, &p->n, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, \
-                       &p->ldb, 1, 1, 1, 1);                                                                       \
-  }                                                                                                                \
-  static void cblas_call_##letter##routine(const struct call* p) {                                                 \
-    cblas_##letter##routine(p->layout, p->side, p->uplo, p->transa, p->diag, p->m, p->n, VALUE_##letter(p->alpha), \
-                            p->A, p->lda, p->B, p->ldb);                                                           \
+#define SIDED(routine, letter)                                                                                        \
+  void FORTRAN_SYMBOL(letter##routine)(const char*, const char*, const integer*, const integer*, const void*,         \
+                                       const void*, const integer*, const void*, const integer*, const void*, void*,  \
+                                       const integer*, size_t, size_t);                                               \
+  void CBLAS_SYMBOL(letter##routine)(int, int, int, integer, integer, value_##letter, const void*, integer,           \
+                                     const void*, integer, value_##letter, void*, integer);                           \
+  static void fortran_call_##letter##routine(const struct call* p) {                                                  \
+    const char side = side_letter(p->side), uplo = uplo_letter(p->uplo);                                              \
+    FORTRAN_SYMBOL(letter##routine)                                                                                   \
+    (&side, &uplo, &p->m, &p->n, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb, ADDRESS_##letter(p->beta), \
+     p->C, &p->ldc, 1, 1);                                                                                            \
+  }                                                                                                                   \
+  static void cblas_call_##letter##routine(const struct call* p) {                                                    \
+    CBLAS_SYMBOL(letter##routine)                                                                                     \
+    (p->layout, p->side, p->uplo, p->m, p->n, VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb,                   \
+     VALUE_##letter(p->beta), p->C, p->ldc);                                                                          \
+  }
+
+#define RANK_K(routine, letter)                                                                                        \
+  void FORTRAN_SYMBOL(letter##routine)(const char*, const char*, const integer*, const integer*, const void*,          \
+                                       const void*, const integer*, const void*, void*, const integer*, size_t,        \
+                                       size_t);                                                                        \
+  void CBLAS_SYMBOL(letter##routine)(int, int, int, integer, integer, ALPHA_TYPE_##routine(letter), const void*,       \
+                                     integer, BETA_TYPE_##routine(letter), void*, integer);                            \
+  static void fortran_call_##letter##routine(const struct call* p) {                                                   \
+    const char uplo = uplo_letter(p->uplo), trans = op_letter(p->transa);                                              \
+    FORTRAN_SYMBOL(letter##routine)                                                                                    \
+    (&uplo, &trans, &p->n, &p->k, ADDRESS_##letter(p->alpha), p->A, &p->lda, ADDRESS_##letter(p->beta), p->C, &p->ldc, \
+     1, 1);                                                                                                            \
+  }                                                                                                                    \
+  static void cblas_call_##letter##routine(const struct call* p) {                                                     \
+    CBLAS_SYMBOL(letter##routine)                                                                                      \
+    (p->layout, p->uplo, p->transa, p->n, p->k, ALPHA_##routine(letter, p->alpha), p->A, p->lda,                       \
+     BETA_##routine(letter, p->beta), p->C, p->ldc);                                                                   \
+  }
+
+#define RANK_2K(routine, letter)                                                                                       \
+  void FORTRAN_SYMBOL(letter##routine)(const char*, const char*, const integer*, const integer*, const void*,          \
+                                       const void*, const integer*, const void*, const integer*, const void*, void*,   \
+                                       const integer*, size_t, size_t);                                                \
+  void CBLAS_SYMBOL(letter##routine)(int, int, int, integer, integer, value_##letter, const void*, integer,            \
+                                     const void*, integer, BETA_TYPE_##routine(letter), void*, integer);               \
+  static void fortran_call_##letter##routine(const struct call* p) {                                                   \
+    const char uplo = uplo_letter(p->uplo), trans = op_letter(p->transa);                                              \
+    FORTRAN_SYMBOL(letter##routine)                                                                                    \
+    (&uplo, &trans, &p->n, &p->k, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb, ADDRESS_##letter(p->beta), \
+     p->C, &p->ldc, 1, 1);                                                                                             \
+  }                                                                                                                    \
+  static void cblas_call_##letter##routine(const struct call* p) {                                                     \
+    CBLAS_SYMBOL(letter##routine)                                                                                      \
+    (p->layout, p->uplo, p->transa, p->n, p->k, VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb,                  \
+     BETA_##routine(letter, p->beta), p->C, p->ldc);                                                                   \
+  }
+
+#define TRIANGULAR(routine, letter)                                                                                    \
+  void FORTRAN_SYMBOL(letter##routine)(const char*, const char*, const char*, const char*, const integer*,             \
+                                       const integer*, const void*, const void*, const integer*, void*,                \
+                                       const integer*, size_t, size_t, size_t, size_t);                                \
+  void CBLAS_SYMBOL(letter##routine)(int, int, int, int, int, integer, integer, value_##letter, const void*, integer,  \
+                                     void*, integer);                                                                  \
+  static void fortran_call_##letter##routine(const struct call* p) {                                                   \
+    const char side = side_letter(p->side), uplo = uplo_letter(p->uplo);                                               \
+    const char trans = op_letter(p->transa), diag = diag_letter(p->diag);                                              \
+    FORTRAN_SYMBOL(letter##routine)                                                                                    \
+    (&side, &uplo, &trans, &diag, &p->m, &p->n, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb, 1, 1, 1, 1); \
+  }                                                                                                                    \
+  static void cblas_call_##letter##routine(const struct call* p) {                                                     \
+    CBLAS_SYMBOL(letter##routine)                                                                                      \
+    (p->layout, p->side, p->uplo, p->transa, p->diag, p->m, p->n, VALUE_##letter(p->alpha), p->A, p->lda, p->B,        \
+     p->ldb);                                                                                                          \
   }
 
 #ifdef OWN_API

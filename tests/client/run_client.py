@@ -1,5 +1,6 @@
-"""Runs an unmodified BLAS program with the drop-in library preloaded, and checks what it did. usage:
+"""Runs an unmodified BLAS program with a drop-in library, and checks what it did. usage:
   run_client.py LIBRARY CHECK PROGRAM [ARGUMENT...]
+LIBRARY is preloaded; if it is a folder, the program finds its libraries there first; "linked": the program has it already.
 CHECK:
   plain        not preloaded: the program agrees with its own BLAS
   preload      exit 0 and silence under the settings in the environment
@@ -10,11 +11,15 @@ CHECK:
   fork         as devices, but what the child computes is computed by the CPU BLAS
   same_results forced onto three host devices, and not preloaded (that run is of ARGUMENT if it is given): standard output has the
                same names and, but for rounding, the same numbers; TESSERA_STATS tells that each call ran on the devices
+  levels       as libblas.so.3 over the CPU BLAS that is the first ARGUMENT: the program's calls run on devices, and what is
+               forwarded arrives at that BLAS
+  loader       the program loads the library that is the first ARGUMENT by itself; it gets a list of symbols that must be there
   same_output  not preloaded and preloaded: the same standard output
   faults       devices that fail at operation 0, 1, 2, ...: the result is right, or the process aborts and says why
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,7 +40,9 @@ def run(library, program, **settings):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_")}
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     environment.update(settings)
-    if library:
+    if library and os.path.isdir(library):
+        environment["LD_LIBRARY_PATH"] = library
+    elif library and library != "linked":
         environment["LD_PRELOAD"] = library
     return subprocess.run(program, env=environment, capture_output=True, text=True, timeout=600)
 
@@ -99,6 +106,43 @@ def check_same_results(library, program, other=None):
     print(f"{len(called)} calls of {len(set(called))} routines ran on host devices")
 
 
+def check_levels(folder, program, cpu_blas):
+    result = run(folder, program, TESSERA_CPU_BLAS=cpu_blas, LD_DEBUG="bindings", **HOST)
+    if result.returncode != 0:
+        fail("the program failed", result)
+    # What the process loaded tells that it was ours, and that no other BLAS than the one named came along.
+    loaded = set(re.findall(r"binding file (\S+) \[0\]", result.stderr))
+    ours = os.path.join(folder, "libblas.so.3")
+    if not any(os.path.realpath(file) == os.path.realpath(ours) for file in loaded):
+        fail(f"{ours} was not used", None)
+    others = {file for file in loaded if re.search(r"lib(open)?blas", os.path.basename(file))} - {ours}
+    if not others <= {cpu_blas} | {file for file in others if os.path.dirname(file) == os.path.dirname(os.path.realpath(cpu_blas))}:
+        fail(f"other BLAS libraries took part: {sorted(others)}")
+    print("bound: " + " ".join(sorted(others | {ours})))
+
+
+def check_loader(program, library):
+    """Level 1 to 3 of the reference, from the header's own list: what the plain library has, less its extensions."""
+    definitions = os.path.join(os.path.dirname(__file__), "../../src/blas_api/drop_in/forwarded.def")
+    with open(definitions, encoding="utf-8") as file:
+        reference = file.read().split("// Extensions.")[0]
+    names = [name + "_" for name in re.findall(r"(?m)^TESSERA_FORWARD_FORTRAN\((\w+)\)", reference) if not name.endswith("sub")]
+    names += ["dgemm_", "zherk_", "ctrsm_", "ssyr2k_"]
+    with tempfile.TemporaryDirectory() as folder:
+        symbols = os.path.join(folder, "symbols")
+        with open(symbols, "w", encoding="ascii") as file:
+            file.write("\n".join(names))
+        stats = os.path.join(folder, "stats.json")
+        result = run("linked", program + [library, symbols], TESSERA_STATS=stats, **HOST)
+        expect_good(result)
+        if "tessera" in library:
+            with open(stats, encoding="utf-8") as file:
+                jobs = [json.loads(line)["routine"] for line in file]
+            if jobs != ["dgemm", "zherk", "dtrsm"]:
+                fail(f"ran on devices: {jobs}", result)
+    print(result.stdout)
+
+
 def check_same_output(library, program):
     plain = run(None, program)
     result = run(library, program)
@@ -157,6 +201,10 @@ def main():
         check_devices(library, program)
     elif check == "same_results":
         check_same_results(library, program[:1], program[1:])
+    elif check == "levels":
+        check_levels(library, program[:1], program[1])
+    elif check == "loader":
+        check_loader(program[:1], program[1])
     elif check == "same_output":
         check_same_output(library, program)
     elif check == "automatic":

@@ -1,7 +1,9 @@
-"""Runs one netlib BLAS tester over the reference BLAS with the drop-in library preloaded and offload forced, under several tile
-sizes and numbers of host devices, and reads its report. usage: run_netlib.py LIBRARY FOLDER TESTER
+"""Runs one netlib BLAS tester over the reference BLAS with a drop-in library and offload forced, under several tile sizes and
+numbers of host devices, and reads its report. usage: run_netlib.py LIBRARY FOLDER TESTER [CPU_BLAS]
 
-FOLDER holds the reference's libblas.so.3, the testers and their input. TESTER is xblat3d (Fortran) or xdcblat3 (CBLAS), say.
+LIBRARY is preloaded; if it is a folder, its libblas.so.3 takes the place of the reference's, with CPU_BLAS behind it.
+FOLDER holds the reference's libblas.so.3, the testers and their input. TESTER is xblat3d (Fortran) or xdcblat3 (CBLAS), say; those of
+Levels 1 and 2 are for a library in the place of libblas.so.3, which forwards them.
 Besides the original input, whose matrices are at most 9 x 9, sizes about the tile size are run.
 """
 import json
@@ -34,26 +36,52 @@ def with_sizes(text, sizes):
     return text
 
 
-def run(library, folder, tester, letter, is_cblas, tile, devices, sizes):
-    with open(os.path.join(folder, f"{letter}in3" if is_cblas else f"{letter}blat3.in"), encoding="ascii") as file:
-        text = with_sizes(file.read(), sizes)
+def input_of(folder, letter, is_cblas, level):
+    if level == "1":
+        return ""
+    with open(os.path.join(folder, f"{letter}in{level}" if is_cblas else f"{letter}blat{level}.in"), encoding="ascii") as file:
+        return file.read()
+
+
+def execute(library, folder, tester, text, settings, cpu_blas):
+    """Exit status, all that the tester wrote, and the jobs on devices."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_")}
     with tempfile.TemporaryDirectory() as scratch:
         stats = os.path.join(scratch, "stats.json")
-        environment.update(LD_PRELOAD=library, LD_LIBRARY_PATH=folder, TESSERA_OFFLOAD="always", TESSERA_STATS=stats,
-                           TESSERA_DEVICES=f"host:{devices}", TESSERA_TILE=str(tile))
+        environment.update(LD_LIBRARY_PATH=folder, TESSERA_STATS=stats, **settings)
+        if os.path.isdir(library):
+            environment.update(LD_LIBRARY_PATH=library, TESSERA_CPU_BLAS=cpu_blas)
+        else:
+            environment["LD_PRELOAD"] = library
         result = subprocess.run([os.path.join(folder, tester)], input=text, env=environment, cwd=scratch, timeout=800,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         report = result.stdout
-        if not is_cblas:
-            with open(os.path.join(scratch, f"{letter}blat3.out"), encoding="ascii") as file:
-                report += file.read()
-        with open(stats, encoding="utf-8") as file:
-            jobs = [json.loads(line) for line in file]
+        for name in sorted(os.listdir(scratch)):
+            if name.endswith(".out"):
+                with open(os.path.join(scratch, name), encoding="ascii") as file:
+                    report += file.read()
+        jobs = []
+        if os.path.exists(stats):
+            with open(stats, encoding="utf-8") as file:
+                jobs = [json.loads(line) for line in file]
+    return result.returncode, report, jobs
+
+
+def run_forwarded(library, folder, tester, letter, is_cblas, level, cpu_blas):
+    code, report, _ = execute(library, folder, tester, input_of(folder, letter, is_cblas, level), {}, cpu_blas)
+    if code != 0 or re.search(r"FATAL|FAIL|SUSPECT|\*\*\*|\bNOT\b (?!TESTED)", report) or report.upper().count("PASS") < 10:
+        fail(f"{tester}: exit {code}", report)
+    print(f"{tester}: passed {report.upper().count('PASS')} tests")
+
+
+def run(library, folder, tester, letter, is_cblas, tile, devices, sizes, cpu_blas):
+    settings = {"TESSERA_OFFLOAD": "always", "TESSERA_DEVICES": f"host:{devices}", "TESSERA_TILE": str(tile)}
+    text = with_sizes(input_of(folder, letter, is_cblas, "3"), sizes)
+    code, report, jobs = execute(library, folder, tester, text, settings, cpu_blas)
 
     what = f"{tester}, tile {tile}, host:{devices}, sizes {sizes or 'of the input'}"
-    if result.returncode != 0:
-        fail(f"{what}: exit {result.returncode}", report)
+    if code != 0:
+        fail(f"{what}: exit {code}", report)
     if re.search(r"FATAL|FAIL|SUSPECT|\*\*\*|\bNOT\b (?!TESTED)", report):
         fail(f"{what}: not everything is right", report)
     for routine in ROUTINES[letter]:
@@ -69,10 +97,15 @@ def run(library, folder, tester, letter, is_cblas, tile, devices, sizes):
 
 
 def main():
-    library, folder, tester = sys.argv[1:]
-    match = re.fullmatch(r"xblat3([sdcz])|x([sdcz])cblat3", tester)
+    library, folder, tester = sys.argv[1:4]
+    cpu_blas = sys.argv[4] if len(sys.argv) > 4 else ""
+    match = re.fullmatch(r"xblat([123])([sdcz])|x([sdcz])cblat([123])", tester)
+    letter, is_cblas, level = match[2] or match[3], match[1] is None, match[1] or match[4]
+    if level != "3":
+        run_forwarded(library, folder, tester, letter, is_cblas, level, cpu_blas)
+        return
     for tile, devices, sizes in RUNS:
-        run(library, folder, tester, match[1] or match[2], match[1] is None, tile, devices, sizes)
+        run(library, folder, tester, letter, is_cblas, tile, devices, sizes, cpu_blas)
 
 
 if __name__ == "__main__":

@@ -34,10 +34,10 @@ struct CheckedEnumerator {
 };
 
 /// @return a good one if `parameter` is no enumerator
-template <Routine routine>
-constexpr CheckedEnumerator enumerator_at(Parameter parameter, const Arguments& a, const CblasEnumerators& raw) {
+template <Routine routine, Parameter parameter>
+[[gnu::always_inline]] constexpr CheckedEnumerator enumerator_at(const Arguments& a, const CblasEnumerators& raw) {
   const bool row_major = a.layout == Layout::row_major;
-  const int position = position_of(routine, parameter);
+  constexpr int position = position_of(routine, parameter);
   switch (parameter) {
     case Parameter::side:
       return {a.side.has_value(), "Side", raw.side, position + 1, position};
@@ -66,9 +66,14 @@ void from_cblas(Face& face, int layout, const CblasEnumerators& raw, const Argum
   if (!order) return report_cblas_enum(face, name, false, 1, 0, "layout", layout);
   const bool row_major = *order == Layout::row_major;
   const Arguments given = arguments_from_cblas(*order, raw, sizes);
-  for (const Parameter parameter : parameters_of(routine)) {
-    const CheckedEnumerator e = enumerator_at<routine>(parameter, given, raw);
-    if (!e.good) return report_cblas_enum(face, name, row_major, e.position, e.fortran_position, e.what, e.value);
+  CheckedEnumerator bad;
+  for_each_parameter<routine>([&]<Parameter parameter>() __attribute__((always_inline)) {
+    const CheckedEnumerator e = enumerator_at<routine, parameter>(given, raw);
+    if (!e.good) bad = e;
+    return e.good;
+  });
+  if (!bad.good) {
+    return report_cblas_enum(face, name, row_major, bad.position, bad.fortran_position, bad.what, bad.value);
   }
   // From here on the reference knows only the column-major call that it makes, and so do its complaints.
   const Arguments arguments = in_column_major(routine, given);
