@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "blas_api/context.hpp"
+#include "blas_api/policy.hpp"
 #include "commands.hpp"
 #include "core/error.hpp"
 #include "kernels/host/host_backend.hpp"
@@ -31,9 +32,9 @@ struct InfoOptions {
 
 ordered_json settings_in_force(const SettingsOptions& options) {
   ordered_json settings = ordered_json::object();
-  for (const char* name :
-       {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE", "TESSERA_OFFLOAD",
-        "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_VERBOSE", "TESSERA_STATS", "TESSERA_TRACE"}) {
+  for (const char* name : {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",
+                           "TESSERA_OFFLOAD", "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_VERBOSE",
+                           "TESSERA_STATS", "TESSERA_TRACE", "TESSERA_SUMMARY"}) {
     if (const char* value = std::getenv(name); value != nullptr) settings[name] = value;
   }
   for (const auto& [name, value] : options.values()) settings[name] = value;
@@ -77,6 +78,8 @@ ordered_json collect(const InfoOptions& options) {
   ordered_json info;
   info["version"] = tessera_version();
   info["settings"] = settings_in_force(options.settings);
+
+  info["offload"] = api::to_text(config.offload);
 
   api::Context context(config);
   std::shared_ptr<const kernels::CpuBlas> cpu_blas;
@@ -202,6 +205,7 @@ void print_text(const ordered_json& info) {
   if (used_text.empty()) used_text = "no devices: the CPU BLAS answers every call";
   if (used.contains("error")) used_text += " (" + used["error"].get<std::string>() + ")";
   line("calls run on", used_text);
+  line("offload", info["offload"].get<std::string>());
   if (!used["devices"].empty()) print_devices(used);
   if (used["choice"] != "auto" && used["choice"] != "cuda" && !info["cuda"]["devices"].empty()) {
     fmt::print("\nNot used by these settings:\n");

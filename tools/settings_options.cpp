@@ -17,12 +17,20 @@ void SettingsOptions::add_to(CLI::App& app) {
   add("--tile", tile_, "tile size in elements", "N");
   add("--memory", memory_, "memory taken on each device, for example 512MiB", "SIZE");
   add("--host-device", host_device_, "memory=64MiB,link=2GB/s,...; one list per device with ';'", "LIST");
-  add("--offload", offload_, "auto, always or never", "WHEN");
+  add("--offload", offload_,
+      "auto, always, never or N (devices from m*n*k = N^3 on), and for single routines as auto,trsm=never,dgemm=2000",
+      "WHEN");
   add("--cpu-blas", cpu_blas_, "file of the CPU BLAS", "FILE");
   add("--cuda-plugin", cuda_plugin_, "file of the CUDA plugin", "FILE");
   add("--stats", stats_, "append one JSON object per call to this file", "FILE");
   add("--trace", trace_, "write a trace for ui.perfetto.dev to this file", "FILE");
   app.add_flag("--verbose", verbose_, "one line per call on standard error")
+      ->group("Settings (each is a TESSERA_* variable)");
+  app.add_option("--summary", summary_,
+                 "at exit, calls by routine, size and place; on standard error or appended to a file")
+      ->expected(0, 1)
+      ->default_str("1")
+      ->type_name("[FILE]")
       ->group("Settings (each is a TESSERA_* variable)");
 }
 
@@ -45,6 +53,9 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const
   if (verbose_) add("TESSERA_VERBOSE", "1");
   add_file("TESSERA_STATS", stats_);
   add_file("TESSERA_TRACE", trace_);
+  // Not a file name, unless it is one.
+  const bool is_switch = summary_ == "1" || summary_ == "0" || summary_ == "on" || summary_ == "off";
+  is_switch ? add("TESSERA_SUMMARY", summary_) : add_file("TESSERA_SUMMARY", summary_);
   return values;
 }
 

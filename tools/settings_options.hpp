@@ -37,6 +37,7 @@ class SettingsOptions {
   std::string cuda_plugin_;
   std::string stats_;
   std::string trace_;
+  std::string summary_;
   bool verbose_ = false;
 };
 

@@ -110,7 +110,7 @@ void make_context(tessera_context* ctx, const char* settings) {
       std::make_unique<tessera_context_struct>(tessera::Config::from_settings(settings != nullptr ? settings : ""));
   const tessera::Config& config = made->context.config();
   const bool named = config.devices == tessera::DeviceChoice::cuda || config.devices == tessera::DeviceChoice::host;
-  if (named && config.offload != tessera::Offload::never) static_cast<void>(made->context.runtime());
+  if (named && !config.offload.never()) static_cast<void>(made->context.runtime());
   *ctx = made.release();
 }
 

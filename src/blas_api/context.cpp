@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <map>
@@ -35,20 +36,36 @@ struct Context::State {
   std::mutex cpu_mutex;  ///< guards cpus
   std::map<const Face*, Cpu> cpus;
 
+  /// What the decision learns and remembers. Relaxed: each is a number by itself.
+  CpuSpeed cpu_speed{CpuSpeed::available_processors()};
+  std::atomic<double> forgone_s = 0;  ///< by calls that the CPU answered although devices would have been quicker
+  std::atomic<std::int64_t> backlog_ns = 0;  ///< whole numbers, so that it comes back to 0
+
   /// The process that began to open devices; 0: none yet. Set before open_mutex is first taken, so that a child, in which that
   /// mutex may stay locked for ever, knows not to wait for it. Relaxed: a child has a copy of the memory as it was, and within
   /// one process only the value itself counts.
   std::atomic<pid_t> owner = 0;
 
-  std::mutex open_mutex;  ///< guards everything below
-  bool probed = false;
-  bool opened = false;
+  /// How far the devices are. Each stage is stored, with release, when what belongs to it is written, which is never written
+  /// again; so an acquire load is enough to read it, and calls are decided without a lock.
+  enum class Stage : std::uint8_t { unknown, found, open, failed };
+  std::atomic<Stage> stage = Stage::unknown;
+
+  std::mutex open_mutex;  ///< held to go to the next stage
+  // From `found` on:
   std::unique_ptr<kernels::Backend> backend;
   std::vector<int> ordinals;
   Rates rates;
+  // In `open`:
+  std::unique_ptr<runtime::Runtime> runtime;
+  // In `failed`:
   std::exception_ptr failure;  ///< why the devices that were asked for are not there
   std::string failure_text;
-  std::unique_ptr<runtime::Runtime> runtime;
+
+  bool in_child() const {
+    const pid_t begun_by = owner.load(std::memory_order_relaxed);
+    return begun_by != 0 && begun_by != getpid();
+  }
 
   /// @return false in a child of the process that uses the devices
   bool may_touch_devices() {
@@ -57,10 +74,8 @@ struct Context::State {
     return owner.compare_exchange_strong(expected, self, std::memory_order_relaxed) || expected == self;
   }
 
-  /// Finds out what devices there are. @pre open_mutex is held
+  /// Finds out what devices there are. @throws NotAvailable
   void probe(const Config& config, const std::shared_ptr<const kernels::CpuBlas>& blas);
-  /// Opens them. @pre open_mutex is held, probe() was called
-  void open(const Config& config, runtime::Runtime::HostCompute host_compute);
   void remember_failure(const Config& config);
 };
 
@@ -82,6 +97,33 @@ std::string describe(const Level3& call) {
   text += fmt::format(" n={}", call.n);
   if (call.has_k()) text += fmt::format(" k={}", call.k);
   return text;
+}
+
+/// A call that is on the devices or waits for them.
+class Pending {
+ public:
+  Pending(std::atomic<std::int64_t>& backlog_ns, double seconds)
+      : backlog_ns_(backlog_ns), ns_(static_cast<std::int64_t>(std::min(seconds, 1e6) * 1e9)) {
+    backlog_ns_.fetch_add(ns_, std::memory_order_relaxed);
+  }
+  ~Pending() { backlog_ns_.fetch_sub(ns_, std::memory_order_relaxed); }
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+
+ private:
+  std::atomic<std::int64_t>& backlog_ns_;
+  std::int64_t ns_;
+};
+
+/// The GPUs that `automatic` and `cuda` mean may be there. Without a driver there is no device file: nvidiactl; dxg under WSL;
+/// nvmap on boards that have the GPU in the processor. A plugin that was named is tried in any case.
+bool cuda_may_be_there(const Config& config) {
+  if (!config.cuda_plugin.empty()) return true;
+  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    if (*visible == '\0' || std::strcmp(visible, "-1") == 0) return false;
+  }
+  const auto there = [](const char* file) { return access(file, F_OK) == 0; };
+  return there("/dev/nvidiactl") || there("/dev/dxg") || there("/dev/nvmap");
 }
 
 void log_call(const Level3& call, const std::string& where, const Verdict& verdict, double seconds) {
@@ -116,95 +158,182 @@ void Context::State::remember_failure(const Config& config) {
     failure_text = "unknown error";
   }
   if (config.verbose) log_line(fmt::format("devices cannot be used, the CPU BLAS answers: {}", failure_text));
+  stage.store(Stage::failed, std::memory_order_release);
 }
 
 void Context::State::probe(const Config& config, const std::shared_ptr<const kernels::CpuBlas>& blas) {
-  if (probed) return;
-  probed = true;
-  try {
-    if (config.devices == DeviceChoice::host) {
-      backend = kernels::make_host_backend(config, config.host_devices, blas);
-    } else if (config.devices != DeviceChoice::none) {
-      backend = kernels::open_cuda_backend(config.cuda_plugin);
+  const bool host = config.devices == DeviceChoice::host;
+  backend = host ? kernels::make_host_backend(config, config.host_devices, blas)
+                 : kernels::open_cuda_backend(config.cuda_plugin);
+  std::vector<device::DeviceInfo> devices = backend->devices();
+  if (config.devices == DeviceChoice::cuda && !config.cuda_ordinals.empty()) {
+    std::vector<device::DeviceInfo> chosen;
+    for (const int ordinal : config.cuda_ordinals) {
+      const auto found =
+          std::find_if(devices.begin(), devices.end(), [&](const auto& d) { return d.ordinal == ordinal; });
+      if (found == devices.end()) throw NotAvailable(fmt::format("there is no CUDA device {}", ordinal));
+      chosen.push_back(*found);
     }
-    if (!backend) return;
-
-    std::vector<device::DeviceInfo> devices = backend->devices();
-    if (config.devices == DeviceChoice::cuda && !config.cuda_ordinals.empty()) {
-      std::vector<device::DeviceInfo> chosen;
-      for (const int ordinal : config.cuda_ordinals) {
-        const auto found =
-            std::find_if(devices.begin(), devices.end(), [&](const auto& d) { return d.ordinal == ordinal; });
-        if (found == devices.end()) throw NotAvailable(fmt::format("there is no CUDA device {}", ordinal));
-        chosen.push_back(*found);
-      }
-      devices = std::move(chosen);
-    }
-    if (devices.empty()) throw NotAvailable("there is no CUDA device");
-    for (const device::DeviceInfo& device : devices) ordinals.push_back(device.ordinal);
-    rates = rates_of(devices, estimated_cpu_flops_per_s());
-  } catch (...) {
-    remember_failure(config);
+    devices = std::move(chosen);
   }
+  if (devices.empty()) throw NotAvailable("there is no CUDA device");
+  for (const device::DeviceInfo& device : devices) ordinals.push_back(device.ordinal);
+  rates = rates_of(devices);
+  if (!host) rates.start_up_s += cuda_probe_s;
 }
 
-void Context::State::open(const Config& config, runtime::Runtime::HostCompute host_compute) {
-  if (opened || failure || ordinals.empty()) return;
-  opened = true;
-  try {
-    runtime = std::make_unique<runtime::Runtime>(backend->open(ordinals), config, std::move(host_compute));
-  } catch (...) {
-    remember_failure(config);
-  }
-}
-
-Context::Context(Config config) : config_(std::move(config)), state_(std::make_unique<State>()) {}
+Context::Context(Config config)
+    : config_(std::move(config)),
+      summary_(config_.summary ? &CallSummary::of_process(*config_.summary) : nullptr),
+      watched_(config_.verbose || summary_ != nullptr),
+      learns_(config_.devices != DeviceChoice::none && config_.offload.weighs()),
+      state_(std::make_unique<State>()) {}
 
 Context::~Context() {
-  const pid_t owner = state_->owner.load(std::memory_order_relaxed);
   // In a child the worker threads do not exist and the driver must not be called: leave everything where it is.
-  if (owner != 0 && owner != getpid()) static_cast<void>(state_.release());
+  if (state_->in_child()) static_cast<void>(state_.release());
+}
+
+bool Context::may_use_devices(Verdict& verdict) const {
+  if (config_.devices == DeviceChoice::none) {
+    verdict = {false, Reason::no_devices};
+    return false;
+  }
+  if (state_->in_child()) {
+    verdict = {false, Reason::forked};
+    return false;
+  }
+  return true;
+}
+
+bool Context::advance(Face& face) {
+  if (!state_->may_touch_devices()) return false;
+  try {
+    if (state_->stage.load(std::memory_order_relaxed) == State::Stage::unknown) {
+      std::shared_ptr<const kernels::CpuBlas> blas;
+      if (config_.devices == DeviceChoice::host) {
+        try {
+          blas = cpu_blas(&face);
+        } catch (const NotAvailable&) {  // the host devices' readable reference computes the tiles then
+        }
+      }
+      state_->probe(config_, blas);
+      state_->stage.store(State::Stage::found, std::memory_order_release);
+    } else {
+      state_->runtime = std::make_unique<runtime::Runtime>(
+          state_->backend->open(state_->ordinals), config_,
+          [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); });
+      state_->stage.store(State::Stage::open, std::memory_order_release);
+    }
+  } catch (...) {
+    state_->remember_failure(config_);
+  }
+  return true;
+}
+
+runtime::Runtime* Context::opened(Fallback fallback, Verdict& verdict) {
+  if (state_->stage.load(std::memory_order_acquire) == State::Stage::open) {
+    if (state_->runtime->machine().devices > 0) return state_->runtime.get();  // else all of them have failed since
+  } else if (fallback == Fallback::report && config_.devices != DeviceChoice::automatic) {
+    std::rethrow_exception(state_->failure);
+  }
+  verdict = {false, Reason::unavailable};
+  return nullptr;
 }
 
 runtime::Runtime* Context::runtime() {
   Verdict verdict;
-  return devices_for(nullptr, Fallback::report, state_->own_face, verdict);
+  if (!may_use_devices(verdict)) return nullptr;
+  while (state_->stage.load(std::memory_order_acquire) < State::Stage::open) {
+    if (!state_->may_touch_devices()) return nullptr;
+    const std::lock_guard lock(state_->open_mutex);
+    if (state_->stage.load(std::memory_order_relaxed) < State::Stage::open && !advance(state_->own_face))
+      return nullptr;
+  }
+  return opened(Fallback::report, verdict);
 }
 
-runtime::Runtime* Context::devices_for(const Level3* call, Fallback fallback, Face& face, Verdict& verdict) {
-  if (config_.devices == DeviceChoice::none) {
-    verdict = {false, Reason::no_devices};
-    return nullptr;
-  }
-  if (!state_->may_touch_devices()) {
-    verdict = {false, Reason::forked};
-    return nullptr;
-  }
-  std::shared_ptr<const kernels::CpuBlas> blas;
-  if (config_.devices == DeviceChoice::host) {
+Situation Context::situation(const Level3& call, bool being_opened) const {
+  const State::Stage stage = state_->stage.load(std::memory_order_acquire);
+  Situation now;
+  now.rates = stage == State::Stage::unknown ? likely_gpu : state_->rates;
+  now.start_up_s = stage == State::Stage::open      ? 0
+                   : stage == State::Stage::unknown ? cuda_probe_s
+                                                    : state_->rates.start_up_s;
+  now.forgone_s = state_->forgone_s.load(std::memory_order_relaxed);
+  now.being_opened = being_opened;
+  now.backlog_s = backlog_s();
+  if (learns_) now.cpu = state_->cpu_speed.estimate(call);
+  return now;
+}
+
+double Context::backlog_s() const {
+  return 1e-9 * static_cast<double>(state_->backlog_ns.load(std::memory_order_relaxed));
+}
+
+void Context::measure_cpu(ScalarType type, Face& face) {
+  constexpr index_t order = 104;  // CpuSpeed does not look at less
+  static_assert(order * order * order >= CpuSpeed::least_volume);
+  constexpr double built_in_flops_per_s = 1e9;
+  dispatch(type, [&]<Scalar T>(T) {
+    // Not zeros: the reference BLAS skips those.
+    const std::vector<T> factor(order * order, T(0.5F));
+    std::vector<T> product(order * order);
+    const Level3 call{.type = type,
+                      .m = order,
+                      .n = order,
+                      .k = order,
+                      .A = factor.data(),
+                      .lda = order,
+                      .B = factor.data(),
+                      .ldb = order,
+                      .C = product.data(),
+                      .ldc = order};
+    double least_s = flops_of(call) / built_in_flops_per_s;
     try {
-      blas = cpu_blas(&face);
-    } catch (const NotAvailable&) {  // the host devices' readable reference computes the tiles then
+      // Twice: the first may have to start the threads of the BLAS.
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        const double begin_s = device::now_seconds();
+        compute_on_cpu(call, Fallback::report, face);
+        least_s = std::min(least_s, device::now_seconds() - begin_s);
+      }
+    } catch (const NotAvailable&) {  // what answers then is slow: reference_level3
+    }
+    state_->cpu_speed.record(call, least_s);
+  });
+}
+
+runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Face& face, Verdict& verdict) {
+  using Stage = State::Stage;
+  if (!may_use_devices(verdict)) return nullptr;
+  const OffloadRule& rule = config_.offload.of(call.routine, call.type);
+  const bool weighed = rule.when == Offload::automatic;
+  const bool host = config_.devices == DeviceChoice::host;
+  if (weighed && !host && state_->stage.load(std::memory_order_acquire) == Stage::unknown &&
+      !cuda_may_be_there(config_)) {
+    verdict = {false, Reason::no_gpu};
+    return nullptr;
+  }
+  if (weighed && !state_->cpu_speed.knows(call.type)) measure_cpu(call.type, face);
+
+  for (;;) {
+    const Stage stage = state_->stage.load(std::memory_order_acquire);
+    if (stage == Stage::failed) return opened(fallback, verdict);
+    std::unique_lock lock(state_->open_mutex, std::defer_lock);
+    const bool being_opened = stage != Stage::open && !lock.try_lock();
+    // To look at host devices costs nothing, so they are weighed by what they are.
+    if (stage != Stage::unknown || !host) {
+      verdict = decide(rule, call, situation(call, being_opened));
+      if (!verdict.offload) return nullptr;
+      if (stage == Stage::open) return opened(fallback, verdict);
+    }
+    if (being_opened) {
+      lock.lock();  // and look what has become of it
+    } else if (state_->stage.load(std::memory_order_relaxed) == stage && !advance(face)) {
+      verdict = {false, Reason::forked};
+      return nullptr;
     }
   }
-
-  const std::lock_guard lock(state_->open_mutex);
-  state_->probe(config_, blas);
-  if (call != nullptr && !state_->failure) {
-    // Opening comes after the decision: initialising GPUs for a call that is not worth it would cost more than the call.
-    verdict = decide(config_.offload, *call, state_->rates);
-    if (!verdict.offload) return nullptr;
-  }
-  state_->open(config_, [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); });
-  if (!state_->failure) {
-    if (!state_->runtime || state_->runtime->machine().devices > 0) return state_->runtime.get();
-    verdict = {false, Reason::unavailable};  // all of them have failed since
-    return nullptr;
-  }
-  if (fallback == Fallback::report && config_.devices != DeviceChoice::automatic)
-    std::rethrow_exception(state_->failure);
-  verdict = {false, Reason::unavailable};
-  return nullptr;
 }
 
 std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {
@@ -268,11 +397,29 @@ std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback 
   if (does_nothing(call)) return std::nullopt;
   Face& face = which != nullptr ? *which : state_->own_face;
 
-  Verdict verdict = decide_early(config_.offload, call);
+  const index_t volume = volume_of(call);
+  const Verdict verdict = decide_early(config_.offload.of(call.routine, call.type), call, volume);
+  if (!verdict.offload && volume < CpuSpeed::least_volume && !watched_) [[likely]] {
+    compute_on_cpu(call, fallback, face);
+    return std::nullopt;
+  }
+  return run_weighed(call, volume, fallback, face, verdict);
+}
+
+std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, index_t volume, Fallback fallback,
+                                                           Face& face, Verdict verdict) {
+  const double arrival_s = device::now_seconds();
+  const auto note = [&] {
+    if (summary_ != nullptr) summary_->record(call, volume, verdict, device::now_seconds() - arrival_s);
+  };
   if (verdict.offload) {
-    if (runtime::Runtime* const runtime = devices_for(&call, fallback, face, verdict)) {
+    if (runtime::Runtime* const runtime = devices_for(call, fallback, face, verdict)) {
+      const Pending pending(state_->backlog_ns, verdict.device_s - verdict.wait_s);
+      if (verdict.reason == Reason::device_wins) state_->cpu_speed.passed_over(call);
       try {
-        return run_on_devices(*runtime, call, verdict);
+        runtime::JobStatistics job = run_on_devices(*runtime, call, verdict);
+        note();
+        return job;
       } catch (const OutOfDeviceMemory& error) {  // C is untouched
         if (fallback == Fallback::report) throw;
         if (config_.verbose) log_line(error.what());
@@ -281,20 +428,25 @@ std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback 
     }
   }
 
-  if (!config_.verbose) [[likely]] {
-    compute_on_cpu(call, fallback, face);
-    return std::nullopt;
-  }
-  const double begin = device::now_seconds();
+  const double begin_s = device::now_seconds();
   compute_on_cpu(call, fallback, face);
-  log_call(call, "the CPU BLAS", verdict, device::now_seconds() - begin);
+  const double seconds = device::now_seconds() - begin_s;
+  if (learns_ && volume >= CpuSpeed::least_volume) {
+    state_->cpu_speed.record(call, seconds);
+    // What it cost not to have the devices open, by the time that it really took.
+    const bool weighed = verdict.cpu_s > 0;
+    if (weighed && seconds > verdict.device_s && state_->stage.load(std::memory_order_relaxed) < State::Stage::open)
+      state_->forgone_s.fetch_add(seconds - verdict.device_s, std::memory_order_relaxed);
+  }
+  if (config_.verbose) log_call(call, "the CPU BLAS", verdict, seconds);
+  note();
   return std::nullopt;
 }
 
 std::string Context::describe_devices() {
   std::string text;
   std::string why = to_text({false, Reason::no_devices});
-  if (config_.offload == Offload::never) {
+  if (config_.offload.never()) {
     why = to_text({false, Reason::never});
   } else if (const runtime::Runtime* const runtime = this->runtime()) {
     for (const device::Device* const device : runtime->devices()) {
@@ -303,11 +455,10 @@ std::string Context::describe_devices() {
                           info.pci_bus_id.empty() ? "" : ", ", info.pci_bus_id);
     }
     why = "no device works any more";
-  } else if (!state_->may_touch_devices()) {
+  } else if (state_->in_child()) {
     why = to_text({false, Reason::forked});
-  } else {
-    const std::lock_guard lock(state_->open_mutex);
-    if (state_->failure) why = state_->failure_text;
+  } else if (state_->stage.load(std::memory_order_acquire) == State::Stage::failed) {
+    why = state_->failure_text;
   }
   if (text.empty()) text = fmt::format("cpu {} ({})\n", cpu_blas()->path(), why);
   return text;

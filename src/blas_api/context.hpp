@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "blas_api/call_summary.hpp"
 #include "blas_api/face.hpp"
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
@@ -48,18 +49,38 @@ class Context {
   std::optional<runtime::JobStatistics> run(const Level3& call, Fallback fallback = Fallback::report,
                                             Face* face = nullptr);
 
+  /// Estimated seconds of the calls that are on the devices or wait for them.
+  double backlog_s() const;
+
   /// One line per device, or one that says that the CPU BLAS is used and why. Opens the devices. @throws as runtime()
   std::string describe_devices();
 
  private:
   struct State;
 
-  /// The opened runtime if `call` (null: any) is to run on it, else nullptr and, in `verdict`, why not.
-  runtime::Runtime* devices_for(const Level3* call, Fallback fallback, Face& face, Verdict& verdict);
+  /// The opened runtime if `call` is to run on it, else nullptr. @param verdict receives the decision
+  runtime::Runtime* devices_for(const Level3& call, Fallback fallback, Face& face, Verdict& verdict);
+  /// Whether devices may be considered at all. @param verdict receives why not
+  bool may_use_devices(Verdict& verdict) const;
+  /// Finds out what devices there are, or, if that is known, opens them. @pre the lock of the state is held
+  /// @return false in a child of the process that began to do so
+  bool advance(Face& face);
+  /// @pre the devices are open or have failed
+  runtime::Runtime* opened(Fallback fallback, Verdict& verdict);
+  Situation situation(const Level3& call, bool being_opened) const;
+  /// Times a small product, so that the first large call of a type is not decided blindly.
+  void measure_cpu(ScalarType type, Face& face);
+
+  /// What run() does for calls that are not small, or when somebody watches.
+  std::optional<runtime::JobStatistics> run_weighed(const Level3& call, index_t volume, Fallback fallback, Face& face,
+                                                    Verdict verdict);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict);
   void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
 
   Config config_;
+  CallSummary* summary_;  ///< nullptr: nobody wants one
+  bool watched_;          ///< verbose, or a summary is wanted
+  bool learns_;           ///< some call may be weighed: the speed of the CPU matters
   std::unique_ptr<State> state_;
 };
 

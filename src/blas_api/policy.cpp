@@ -1,10 +1,10 @@
 // The cost model of the offload decision; policy.hpp has its formulas.
 #include "blas_api/policy.hpp"
 
-#include <sched.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 
 #include "core/level3.hpp"
 #include "kernels/tile_ops.hpp"
@@ -12,17 +12,63 @@
 namespace tessera::api {
 namespace {
 
+/// From the call to the first copy, and from the last one to the return.
 constexpr double fixed_overhead_s = 200e-6;
-/// One core with 256-bit multiply-add at about 2 GHz.
-constexpr double core_flops_per_s = 30e9;
+/// A trial on the CPU may be expected to take at most so many times what the devices would need. A cell of CpuSpeed is tried at most
+/// once in CpuSpeed::lifetime calls, so in the long run trials cost a twentieth.
+constexpr double trial_factor = 4;
 
 double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
+/// Elements that a call reads of its inputs, and those of its result.
+struct Elements {
+  double read = 0;
+  double result = 0;
+};
+
+Elements elements_of(const Level3& call) {
+  const auto m = static_cast<double>(call.m);
+  const auto n = static_cast<double>(call.n);
+  const auto k = static_cast<double>(call.k);
+  const auto triangle = [](double order) { return order * (order + 1) / 2; };
+  const double of_a = triangle(call.side == Side::left ? m : n);
+  switch (call.routine) {
+    case Routine::gemm:
+      return {m * k + k * n, m * n};
+    case Routine::symm:
+    case Routine::hemm:
+      return {of_a + m * n, m * n};
+    case Routine::syrk:
+    case Routine::herk:
+      return {n * k, triangle(n)};
+    case Routine::syr2k:
+    case Routine::her2k:
+      return {2 * n * k, triangle(n)};
+    case Routine::trmm:
+    case Routine::trsm:
+      break;
+  }
+  return {of_a, m * n};
+}
+
+std::string text_of(const OffloadRule& rule) {
+  switch (rule.when) {
+    case Offload::automatic:
+      return "auto (devices where the call is estimated to end sooner there)";
+    case Offload::always:
+      return "always devices";
+    case Offload::never:
+      return "never devices";
+    case Offload::by_size:
+      break;
+  }
+  return fmt::format("devices from m*n*k = {:.0f}^3 on", std::cbrt(static_cast<double>(rule.least_volume)));
+}
+
 }  // namespace
 
-Rates rates_of(std::span<const device::DeviceInfo> devices, double cpu_flops_per_s) {
+Rates rates_of(std::span<const device::DeviceInfo> devices) {
   Rates rates;
-  rates.cpu_flops_per_s = cpu_flops_per_s;
   rates.devices = static_cast<int>(devices.size());
   const auto sum = [&](double device::DeviceInfo::*rate) {
     double total = 0;
@@ -32,95 +78,129 @@ Rates rates_of(std::span<const device::DeviceInfo> devices, double cpu_flops_per
     }
     return total;
   };
-  rates.device_flops_per_s = sum(&device::DeviceInfo::flops_per_s);
+  rates.flops_per_s = sum(&device::DeviceInfo::flops_per_s);
   rates.link_bytes_per_s = sum(&device::DeviceInfo::link_bytes_per_s);
+  for (const device::DeviceInfo& device : devices) {
+    const double lock = device.page_lock_bytes_per_s;
+    if (lock > 0 && (rates.page_lock_bytes_per_s == 0 || lock < rates.page_lock_bytes_per_s))
+      rates.page_lock_bytes_per_s = lock;
+    rates.start_up_s += device.start_up_s;
+  }
   return rates;
 }
 
-double estimated_cpu_flops_per_s() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int processors = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  return core_flops_per_s * std::max(processors, 1);
-}
-
 double traffic_bytes(const Level3& call) {
-  const auto m = static_cast<double>(call.m);
-  const auto n = static_cast<double>(call.n);
-  const auto k = static_cast<double>(call.k);
-  const auto triangle = [](double order) { return order * (order + 1) / 2; };
-  double read = 0;
-  double result = m * n;
-  switch (call.routine) {
-    case Routine::gemm:
-      read = m * k + k * n;
-      break;
-    case Routine::symm:
-    case Routine::hemm:
-      read = triangle(call.side == Side::left ? m : n) + m * n;
-      break;
-    case Routine::syrk:
-    case Routine::herk:
-      read = n * k;
-      result = triangle(n);
-      break;
-    case Routine::syr2k:
-    case Routine::her2k:
-      read = 2 * n * k;
-      result = triangle(n);
-      break;
-    case Routine::trmm:
-    case Routine::trsm:
-      read = triangle(call.side == Side::left ? m : n);
-      break;
-  }
+  const Elements elements = elements_of(call);
   const bool reads_result = call.is_triangular() || call.beta != AnyScalar(0);
-  return (read + (reads_result ? 2 : 1) * result) * static_cast<double>(element_bytes(call.type));
+  return (elements.read + (reads_result ? 2 : 1) * elements.result) * static_cast<double>(element_bytes(call.type));
 }
 
-Verdict decide(Offload offload, const Level3& call, const Rates& rates) {
-  Verdict verdict = decide_early(offload, call);
+double touched_bytes(const Level3& call) {
+  const Elements elements = elements_of(call);
+  return (elements.read + elements.result) * static_cast<double>(element_bytes(call.type));
+}
+
+Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now) {
+  Verdict verdict = decide_early(rule, call, volume_of(call));
   if (!verdict.offload) return verdict;
-  if (rates.devices == 0) return {false, Reason::no_devices};
-  if (offload == Offload::always) return verdict;
+  if (now.rates.devices == 0) return {false, Reason::no_devices};
 
-  const double bytes = traffic_bytes(call);
   const bool single = call.type == ScalarType::s || call.type == ScalarType::c;
-  const double flops = flops_of(call) * (single ? 0.5 : 1);
+  verdict.wait_s = now.backlog_s;
+  verdict.device_s = verdict.wait_s + fixed_overhead_s + over(touched_bytes(call), now.rates.page_lock_bytes_per_s) +
+                     over(traffic_bytes(call), now.rates.link_bytes_per_s) +
+                     over(flops_of(call) * (single ? 0.5 : 1), now.rates.flops_per_s);
+  if (rule.when != Offload::automatic) return verdict;
 
-  verdict.device_s = fixed_overhead_s + over(bytes, rates.link_bytes_per_s) + over(flops, rates.device_flops_per_s);
-  verdict.cpu_s = over(flops, rates.cpu_flops_per_s);
-  verdict.offload = verdict.device_s < verdict.cpu_s;
-  verdict.reason = verdict.offload ? Reason::device_wins : Reason::cpu_wins;
+  verdict.cpu_s = now.cpu.expected_s;
+  if (now.being_opened) {
+    verdict.wait_s += now.start_up_s;
+    verdict.device_s += now.start_up_s;
+  }
+  const double gain_s = verdict.cpu_s - verdict.device_s;
+  const auto stay = [&](Reason reason) {
+    verdict.offload = false;
+    verdict.reason = reason;
+    return verdict;
+  };
+  if (gain_s <= 0) return stay(Reason::cpu_wins);
+  if (now.cpu.least_s < verdict.device_s && now.cpu.most_s <= trial_factor * verdict.device_s)
+    return stay(Reason::trial);
+  if (!now.being_opened && now.forgone_s + gain_s < now.start_up_s) {
+    verdict.start_up_s = now.start_up_s;
+    verdict.forgone_s = now.forgone_s;
+    return stay(Reason::start_up);
+  }
+  verdict.reason = Reason::device_wins;
   return verdict;
 }
 
-std::string to_text(const Verdict& verdict) {
-  char text[96];
-  switch (verdict.reason) {
+const char* words_of(Reason reason) {
+  switch (reason) {
     case Reason::never:
       return "TESSERA_OFFLOAD=never";
     case Reason::no_devices:
       return "no devices";
+    case Reason::no_gpu:
+      return "there is no sign of a GPU";
     case Reason::only_scales:
       return "C is only scaled";
     case Reason::tiny:
       return "too small for devices";
     case Reason::always:
       return "TESSERA_OFFLOAD=always";
+    case Reason::small_by_rule:
+      return "below the size in TESSERA_OFFLOAD";
+    case Reason::large_by_rule:
+      return "from the size in TESSERA_OFFLOAD on";
+    case Reason::device_wins:
+      return "sooner on devices";
+    case Reason::cpu_wins:
+      return "sooner on the CPU";
+    case Reason::start_up:
+      return "starting the devices is not worth it yet";
+    case Reason::trial:
+      return "to measure the CPU";
     case Reason::forked:
       return "the devices belong to the parent process";
     case Reason::unavailable:
       return "the devices could not be opened";
     case Reason::out_of_memory:
       return "it does not fit in the devices' memory";
-    case Reason::device_wins:
-    case Reason::cpu_wins:
-      std::snprintf(text, sizeof(text), "estimated %.2g s on devices, %.2g s on the CPU", verdict.device_s,
-                    verdict.cpu_s);
-      return text;
   }
   return "";
+}
+
+std::string to_text(const Verdict& verdict) {
+  std::string text = words_of(verdict.reason);
+  if (verdict.cpu_s > 0) {
+    text += fmt::format(": estimated {:.2g} s on devices", verdict.device_s);
+    if (verdict.wait_s > 0) text += fmt::format(" ({:.2g} s of it waiting)", verdict.wait_s);
+    text += fmt::format(", {:.2g} s on the CPU", verdict.cpu_s);
+  }
+  if (verdict.reason == Reason::start_up) {
+    text +=
+        fmt::format("; starting takes {:.2g} s, {:.2g} s were forgone before", verdict.start_up_s, verdict.forgone_s);
+  }
+  return text;
+}
+
+std::string to_text(const OffloadRules& rules) {
+  std::string text = text_of(rules.general());
+  for (int number = 0; number < routine_count; ++number) {
+    const auto routine = static_cast<Routine>(number);
+    const OffloadRule& last = rules.of(routine, ScalarType::z);  // every routine exists in this type
+    const bool same = std::all_of(std::begin(scalar_types), std::end(scalar_types), [&](ScalarType type) {
+      return !exists(routine, type) || rules.of(routine, type) == last;
+    });
+    for (const ScalarType type : scalar_types) {
+      if (!exists(routine, type) || rules.of(routine, type) == rules.general()) continue;
+      if (same && type != ScalarType::z) continue;
+      const std::string name = (same ? "" : std::string(1, letter(type))) + name_of(routine);
+      text += fmt::format("; {}: {}", name, text_of(rules.of(routine, type)));
+    }
+  }
+  return text;
 }
 
 }  // namespace tessera::api

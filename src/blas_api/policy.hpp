@@ -1,33 +1,46 @@
-// Devices or CPU BLAS: the decision for one call. Pure functions, so that they can be tested without either.
+// Devices or CPU BLAS: the decision for one call. Pure functions, so that they can be tested without either; Context gathers
+// what they need to know.
 //
-// Model of `automatic` (rough on purpose; every term is documented in docs/ or visible in the verbose line):
-//   device_s = 200 us + bytes / (sum of host links) + flops / (sum of device rates)
-//   cpu_s    = flops / (rate of the CPU)
-// with bytes = what the routine reads of A, B and C (of symmetric and triangular matrices one triangle) and what it
-// writes of C; rates are those of double precision, twice as high in single. Copies and kernels are added up although they
-// overlap: page-locking and the first tiles are not modelled, and the sum errs towards the CPU. A device that does not know a
-// rate (0) counts as infinitely fast, as an unmodelled host device does.
+// Where the setting leaves it to the model, a call goes to the devices if it is estimated to end sooner there:
+//   device_s = backlog + 200 us + touched / page-locking rate + traffic / (sum of host links) + flops / (sum of device rates)
+//   cpu_s    = as the CPU BLAS has shown so far (cpu_speed.hpp)
+// with backlog = the estimates of all calls that are on the devices or wait for them, traffic = what the routine reads of A, B
+// and C (of symmetric and triangular matrices one triangle) and what it writes of C, touched = the same with C counted once.
+// Memory is taken to be pageable; whether it is page-locked cannot be known without CUDA. Device rates are those of double
+// precision, twice as high in single. Copies and kernels are added up although they overlap: the first tiles are not modelled,
+// and the sum errs towards the CPU. A rate that a device does not know (0) counts as unlimited, as in an unmodelled host device.
+//
+// Starting devices costs start_up_s once, and nobody knows how many calls will follow. As with skis that are rented until the
+// rent has reached their price, calls stay on the CPU until what they lost by it reaches start_up_s. In whatever order
+// calls come, the time lost (gains forgone plus start-up) is at most twice what the best choice in hindsight loses:
+// hindsight starts the devices at once and pays start_up_s, or never and forgoes all gains, which are less than start_up_s
+// if we did not start either.
+//
+// Before there is a look at the devices their rates are those of `likely_gpu`: looking loads the driver, and costs too.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 
-#include "core/config.hpp"
+#include "blas_api/cpu_speed.hpp"
 #include "core/level3.hpp"
+#include "core/offload_rules.hpp"
 #include "core/scalar.hpp"
 #include "kernels/backend.hpp"
 
 namespace tessera::api {
 
-/// Calls of a smaller volume (a cube of about 400) are not worth looking at a device for, whatever it can do: the
+/// Calls of a smaller volume (a cube of about 400) are not weighed, whatever the devices can do: the
 /// CPU needs less time than a device needs to begin. This test is all that a small call pays for.
 inline constexpr index_t tiny_volume = index_t{1} << 26;
 
-/// m * n * k < volume, without overflow. @pre m, n, k >= 0
-constexpr bool below_volume(index_t m, index_t n, index_t k, index_t volume) {
+/// m * n * k, or the largest index_t if that is less. @pre m, n, k >= 0
+constexpr index_t volume_of(index_t m, index_t n, index_t k) {
   index_t product = 0;
-  if (__builtin_mul_overflow(m, n, &product)) return k == 0;
-  return !__builtin_mul_overflow(product, k, &product) && product < volume;
+  if (!__builtin_mul_overflow(m, n, &product) && !__builtin_mul_overflow(product, k, &product)) return product;
+  return k == 0 ? 0 : std::numeric_limits<index_t>::max();
 }
 
 /// Length of the sums that make an element of the result: m times n times this is the volume of a call, a rough measure of its
@@ -36,58 +49,96 @@ constexpr index_t inner_size(const Level3& call) {
   if (call.has_k()) return call.k;
   return call.side == Side::left ? call.m : call.n;
 }
+constexpr index_t volume_of(const Level3& call) { return volume_of(call.m, call.n, inner_size(call)); }
 
 /// Bytes that the call reads and writes. beta == 0 does not read C.
 double traffic_bytes(const Level3& call);
+/// Bytes of the operands, each counted once.
+double touched_bytes(const Level3& call);
 
-/// Rates of the machine in double precision; 0: unknown.
+/// What the devices are together, in double precision; 0: unknown.
 struct Rates {
   int devices = 0;
-  double device_flops_per_s = 0;  ///< all together
-  double link_bytes_per_s = 0;    ///< all together, one direction
-  double cpu_flops_per_s = 0;
+  double flops_per_s = 0;
+  double link_bytes_per_s = 0;       ///< one direction
+  double page_lock_bytes_per_s = 0;  ///< of the slowest: one device locks for all
+  double start_up_s = 0;             ///< opening them all, one after the other
 };
 
-Rates rates_of(std::span<const device::DeviceInfo> devices, double cpu_flops_per_s);
+Rates rates_of(std::span<const device::DeviceInfo> devices);
 
-/// A rough figure: processors that this process may use, times what one core of the last decade does.
-double estimated_cpu_flops_per_s();
+/// Loading the CUDA plugin and the driver, and counting GPUs.
+inline constexpr double cuda_probe_s = 0.2;
+/// What is assumed of GPUs that nobody has looked at yet: one H200 (bench/results), which is more than most are, so that a look
+/// is taken rather too early than too late.
+inline constexpr Rates likely_gpu = {1, 60e12, 54e9, 15e9, 0};
 
 enum class Reason : std::uint8_t {
-  never,         ///< TESSERA_OFFLOAD=never
-  no_devices,    ///< the configuration resolves to none
-  only_scales,   ///< alpha == 0 or k == 0
-  tiny,          ///< below tiny_volume
-  always,        ///< TESSERA_OFFLOAD=always
-  device_wins,   ///< by the model
-  cpu_wins,      ///< by the model
-  forked,        ///< a child of the process that opened the devices
-  unavailable,   ///< the devices could not be opened
-  out_of_memory  ///< the job does not fit on the devices
+  never,          ///< TESSERA_OFFLOAD says never
+  no_devices,     ///< the configuration resolves to none
+  no_gpu,         ///< no sign of one
+  only_scales,    ///< alpha == 0 or k == 0
+  tiny,           ///< below tiny_volume
+  always,         ///< TESSERA_OFFLOAD says always
+  small_by_rule,  ///< below the size in TESSERA_OFFLOAD
+  large_by_rule,  ///< at least of that size
+  device_wins,    ///< by the model
+  cpu_wins,       ///< by the model
+  start_up,       ///< devices would win, but have not earned their start yet
+  trial,          ///< devices may win, but the CPU was hardly ever measured at this size, and trying it costs little
+  forked,         ///< a child of the process that opened the devices
+  unavailable,    ///< the devices could not be opened
+  out_of_memory   ///< the job does not fit on the devices
 };
+inline constexpr int reason_count = 15;
 
 /// Where a call runs and why.
 struct Verdict {
   bool offload = false;
   Reason reason = Reason::never;
-  double device_s = 0;  ///< estimates, for device_wins and cpu_wins
-  double cpu_s = 0;
+  // Estimates, where the devices were considered.
+  double device_s = 0;    ///< with wait_s
+  double wait_s = 0;      ///< for calls that are there already
+  double cpu_s = 0;       ///< 0: not estimated
+  double start_up_s = 0;  ///< for Reason::start_up: what starting the devices takes,
+  double forgone_s = 0;   ///< and what other calls have lost so far because it was not done
 };
 
 /// What can be said without knowing the devices: offload == false is final, true means that they must be looked at.
+/// @param volume volume_of(call)
 /// @pre m, n, k >= 0
-constexpr Verdict decide_early(Offload offload, const Level3& call) {
-  if (offload == Offload::never) return {false, Reason::never};
+constexpr Verdict decide_early(const OffloadRule& rule, const Level3& call, index_t volume) {
+  if (rule.when == Offload::never) return {false, Reason::never};
   if (call.only_scales()) return {false, Reason::only_scales};
-  if (offload == Offload::always) return {true, Reason::always};
-  if (below_volume(call.m, call.n, inner_size(call), tiny_volume)) return {false, Reason::tiny};
+  if (rule.when == Offload::always) return {true, Reason::always};
+  if (rule.when == Offload::by_size) {
+    const bool large = volume >= rule.least_volume;
+    return {large, large ? Reason::large_by_rule : Reason::small_by_rule};
+  }
+  if (volume < tiny_volume) return {false, Reason::tiny};
   return {true, Reason::device_wins};
 }
 
-/// The whole decision. @pre m, n, k >= 0
-Verdict decide(Offload offload, const Level3& call, const Rates& rates);
+/// What there is to know when a call comes.
+struct Situation {
+  Rates rates;
+  double start_up_s = 0;      ///< gains to forgo before the devices' next step (look, open) is taken; 0: open
+  double forgone_s = 0;       ///< gains forgone so far
+  bool being_opened = false;  ///< by another thread: they are paid for, but there is start_up_s to wait
+  double backlog_s = 0;
+  CpuEstimate cpu;
+};
 
-/// For the verbose line.
+/// The whole decision. @pre m, n, k >= 0
+Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now);
+
+/// A few words, the same for all calls of that reason.
+const char* words_of(Reason reason);
+
+/// For the verbose line: the words, and the estimates if there are any.
 std::string to_text(const Verdict& verdict);
+
+/// For people: "auto: where ...; trsm: never".
+std::string to_text(const OffloadRules& rules);
 
 }  // namespace tessera::api

@@ -19,6 +19,8 @@ namespace {
 
 constexpr int most_devices = 64;
 constexpr index_t largest_tile = index_t{1} << 20;
+/// Its cube is the last that a 64-bit volume holds.
+constexpr index_t largest_offload_order = (index_t{1} << 21) - 1;
 
 bool same_letters(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
@@ -156,6 +158,8 @@ constexpr HostDeviceKey host_device_keys[] = {
      [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, flop_suffixes, s.flops_per_s); }},
     {"delay",
      [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, time_suffixes, s.delay_s); }},
+    {"start",
+     [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, time_suffixes, s.start_s); }},
     {"peers", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.peers); }},
     {"compute", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.compute); }},
     {"fail",
@@ -200,15 +204,45 @@ bool set_tile(Config& config, std::string_view text) {
   return true;
 }
 
-bool set_offload(Config& config, std::string_view text) {
+bool read_offload_rule(std::string_view text, OffloadRule& rule) {
   if (text == "auto") {
-    config.offload = Offload::automatic;
+    rule = {Offload::automatic};
   } else if (text == "always") {
-    config.offload = Offload::always;
+    rule = {Offload::always};
   } else if (text == "never") {
-    config.offload = Offload::never;
+    rule = {Offload::never};
   } else {
-    return false;
+    index_t order = 0;
+    if (!parse_integer(text, 1, largest_offload_order, order)) return false;
+    rule = {Offload::by_size, order * order * order};
+  }
+  return true;
+}
+
+bool set_offload(Config& config, std::string_view text) {
+  OffloadRules rules;
+  const bool good = split(text, ',', [&](std::string_view entry) {
+    const std::size_t equals = entry.find('=');
+    const bool named = equals != std::string_view::npos;
+    OffloadRule rule;
+    if (!read_offload_rule(named ? entry.substr(equals + 1) : entry, rule)) return false;
+    if (named) return rules.set(entry.substr(0, equals), rule);
+    rules.set_all(rule);
+    return true;
+  });
+  if (good) config.offload = rules;
+  return good;
+}
+
+/// A switch, or the name of a file.
+bool set_summary(Config& config, std::string_view text) {
+  bool on = false;
+  if (!read_switch(text, on)) {
+    config.summary = std::string(text);
+  } else if (on) {
+    config.summary = "";
+  } else {
+    config.summary.reset();
   }
   return true;
 }
@@ -234,15 +268,17 @@ constexpr Setting settings_table[] = {
        c.host_devices = d.host_devices;
      }},
     {"TESSERA_HOST_DEVICE",
-     "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS, delay=TIME, compute=on|off, fail=COUNT, joined by commas, "
-     "devices by "
-     "semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",
+     "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS, delay=TIME, start=TIME, peers=on|off, compute=on|off, "
+     "fail=COUNT, joined "
+     "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",
      set_host_device, [](Config& c, const Config& d) { c.host_device = d.host_device; }},
     {"TESSERA_DEVICE_MEMORY", "a size above 0 (as 64MiB, 1.5GiB or 4096)", set_device_memory,
      [](Config& c, const Config& d) { c.device_memory_bytes = d.device_memory_bytes; }},
     {"TESSERA_TILE", "a whole number from 1 to 1048576", set_tile, [](Config& c, const Config& d) { c.tile = d.tile; }},
-    {"TESSERA_OFFLOAD", "auto, always or never", set_offload,
-     [](Config& c, const Config& d) { c.offload = d.offload; }},
+    {"TESSERA_OFFLOAD",
+     "auto, always or never, or a whole number N from 1 to 2097151 (devices from m*n*k = N^3 on), for all routines or, "
+     "as NAME=..., for one (trsm, or dtrsm), joined by commas (as auto,trsm=never,zherk=2000)",
+     set_offload, [](Config& c, const Config& d) { c.offload = d.offload; }},
     {"TESSERA_CPU_BLAS", "a path", set_path<&Config::cpu_blas>,
      [](Config& c, const Config& d) { c.cpu_blas = d.cpu_blas; }},
     {"TESSERA_CUDA_PLUGIN", "a path", set_path<&Config::cuda_plugin>,
@@ -254,6 +290,8 @@ constexpr Setting settings_table[] = {
      [](Config& c, const Config& d) { c.stats_file = d.stats_file; }},
     {"TESSERA_TRACE", "a path", set_path<&Config::trace_file>,
      [](Config& c, const Config& d) { c.trace_file = d.trace_file; }},
+    {"TESSERA_SUMMARY", "0, 1, on, off or a path", set_summary,
+     [](Config& c, const Config& d) { c.summary = d.summary; }},
 };
 
 std::string valid_names() {

@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "core/offload_rules.hpp"
 #include "core/scalar.hpp"
 
 namespace tessera {
 
 enum class DeviceChoice { automatic, cuda, host, none };
-enum class Offload { automatic, always, never };
 
 /// Settings of one host device (TESSERA_HOST_DEVICE). Rates in bytes or flops per second; 0 means unmodelled: as fast as it goes.
 struct HostDeviceSettings {
@@ -24,6 +24,7 @@ struct HostDeviceSettings {
   double peer_bytes_per_s = 0;  ///< peer link, into this device
   double flops_per_s = 0;  ///< modelled kernel time = flops / this, on one engine shared by the four compute streams
   double delay_s = 0;      ///< added to every operation (latency)
+  double start_s = 0;      ///< opening it takes this long
   bool peers =
       true;  ///< false: it copies from no other device and no other device from it, as GPUs without peer access
   bool compute = true;  ///< false: kernels only take modelled time and leave their output untouched (scheduling tests)
@@ -39,12 +40,13 @@ struct Config {
       HostDeviceSettings{}};                       ///< one for all, or one per device (the last repeats)
   std::optional<std::size_t> device_memory_bytes;  ///< slab per device; default: a share of the free memory
   std::optional<index_t> tile;                     ///< tile size in elements; default: chosen per problem
-  Offload offload = Offload::automatic;
+  OffloadRules offload;
   std::string cpu_blas;     ///< path of the CPU BLAS; empty: found
   std::string cuda_plugin;  ///< path of libtessera_cuda.so; empty: beside libtessera.so
   bool verbose = false;
-  std::string stats_file;  ///< empty: none
-  std::string trace_file;  ///< empty: none
+  std::string stats_file;              ///< empty: none
+  std::string trace_file;              ///< empty: none
+  std::optional<std::string> summary;  ///< file that a summary is appended to at exit; empty: standard error
 
   /// Settings of host device `index`.
   const HostDeviceSettings& host_device_settings(int index) const;

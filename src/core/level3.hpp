@@ -13,6 +13,11 @@ namespace tessera {
 enum class Routine : std::uint8_t { gemm, symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm };
 inline constexpr int routine_count = 9;
 
+/// The Hermitian routines are complex only.
+constexpr bool exists(Routine routine, ScalarType type) {
+  return is_complex(type) || (routine != Routine::hemm && routine != Routine::herk && routine != Routine::her2k);
+}
+
 /// By routine; T is A's transpose, or its conjugate transpose for the Hermitian routines.
 ///
 ///   gemm          C = alpha op_a(A) op_b(B) + beta C                 op_a(A) m x k, op_b(B) k x n, C m x n

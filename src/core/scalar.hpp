@@ -13,6 +13,7 @@ namespace tessera {
 using index_t = std::int64_t;
 
 enum class ScalarType : std::uint8_t { s, d, c, z };
+inline constexpr ScalarType scalar_types[] = {ScalarType::s, ScalarType::d, ScalarType::c, ScalarType::z};
 enum class Layout : std::uint8_t { col_major, row_major };
 enum class Op : std::uint8_t { no_trans, trans, conj_trans };
 enum class Side : std::uint8_t { left, right };

@@ -55,6 +55,8 @@ struct DeviceInfo {
   std::string pci_bus_id;       ///< "0000:1b:00.0"; empty for host devices
   double flops_per_s = 0;       ///< double-precision matrix rate, a rough figure; 0: unknown
   double link_bytes_per_s = 0;  ///< host link, a rough figure; 0: unknown
+  double page_lock_bytes_per_s = 0;  ///< page-locking pageable host memory and undoing it; 0: it is used as it is
+  double start_up_s = 0;             ///< that opening it takes, a rough figure
   index_t segment_bytes =
       0;  ///< copies of column segments shorter than this do not reach the rate of the link; 0: any will do
 };

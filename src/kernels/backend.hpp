@@ -27,7 +27,7 @@ class Backend {
 };
 
 /// Raised whenever Device, TileOps or Backend change: plugin and library must agree.
-inline constexpr int backend_abi = 1;
+inline constexpr int backend_abi = 2;
 
 /// Signature of the plugin's entry. @return nullptr if `abi` differs from the plugin's. Throws NotAvailable (no driver, no device).
 using BackendEntry = Backend* (*)(int abi);

@@ -1,6 +1,7 @@
 // The offload decision: settings first, then size, then the model.
 #include "blas_api/policy.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -9,6 +10,14 @@
 namespace tessera::api {
 namespace {
 
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr OffloadRule automatic = {Offload::automatic};
+constexpr OffloadRule always = {Offload::always};
+constexpr OffloadRule never = {Offload::never};
+
 Level3 square(index_t n, ScalarType type = ScalarType::d) {
   Level3 problem;
   problem.type = type;
@@ -16,45 +25,79 @@ Level3 square(index_t n, ScalarType type = ScalarType::d) {
   return problem;
 }
 
-constexpr Rates gpu = {1, 50e12, 50e9, 500e9};
+Verdict decide_early(const OffloadRule& rule, const Level3& call) {
+  return api::decide_early(rule, call, volume_of(call));
+}
+
+constexpr Rates gpu = {1, 50e12, 50e9, 0, 0};
+
+CpuEstimate certain(double seconds) { return {seconds, seconds, seconds}; }
+
+/// Open devices, and a CPU that needs so long.
+Situation open(double cpu_s) {
+  Situation now;
+  now.rates = gpu;
+  now.cpu = certain(cpu_s);
+  return now;
+}
+
+/// A CPU of 500 GFLOP/s.
+Situation at_500_gflops(const Level3& call) { return open(flops_of(call) / 500e9); }
 
 TEST(Policy, VolumeDoesNotOverflow) {
   constexpr index_t big = INT64_MAX;
-  EXPECT_TRUE(below_volume(0, big, big, 1));
-  EXPECT_TRUE(below_volume(big, 0, big, 1));
-  EXPECT_TRUE(below_volume(big, big, 0, 1));
-  EXPECT_FALSE(below_volume(big, big, big, INT64_MAX));
-  EXPECT_FALSE(below_volume(big, 2, 1, INT64_MAX));
-  EXPECT_FALSE(below_volume(1, big, 2, INT64_MAX));
-  EXPECT_TRUE(below_volume(10, 10, 9, 1000));
-  EXPECT_FALSE(below_volume(10, 10, 10, 1000));
+  EXPECT_EQ(volume_of(0, big, big), 0);
+  EXPECT_EQ(volume_of(big, 0, big), 0);
+  EXPECT_EQ(volume_of(big, big, 0), 0);
+  EXPECT_EQ(volume_of(big, big, big), INT64_MAX);
+  EXPECT_EQ(volume_of(big, 2, 1), INT64_MAX);
+  EXPECT_EQ(volume_of(1, big, 2), INT64_MAX);
+  EXPECT_EQ(volume_of(10, 11, 12), 1320);
 }
 
 TEST(Policy, NeverIsNever) {
-  const Verdict verdict = decide(Offload::never, square(100000), gpu);
+  const Verdict verdict = decide(never, square(100000), open(1e9));
   EXPECT_FALSE(verdict.offload);
   EXPECT_EQ(verdict.reason, Reason::never);
 }
 
 TEST(Policy, AlwaysTakesEveryProduct) {
-  for (const index_t n : {1, 2, 100, 10000}) EXPECT_TRUE(decide(Offload::always, square(n), gpu).offload) << n;
+  for (const index_t n : {1, 2, 100, 10000}) EXPECT_TRUE(decide(always, square(n), open(0)).offload) << n;
+  // What it costs to start devices is no question then, nor who else waits for them.
+  Situation busy = open(0);
+  busy.start_up_s = 100;
+  busy.backlog_s = 100;
+  EXPECT_TRUE(decide(always, square(1), busy).offload);
+}
+
+TEST(Policy, ASizeDividesByVolume) {
+  const OffloadRule rule = {Offload::by_size, index_t{200} * 200 * 200};
+  EXPECT_TRUE(decide(rule, square(200), open(0)).offload);
+  EXPECT_EQ(decide(rule, square(200), open(0)).reason, Reason::large_by_rule);
+  Level3 call = square(200);
+  call.k = 199;
+  EXPECT_FALSE(decide(rule, call, open(1e9)).offload);
+  EXPECT_EQ(decide(rule, call, open(1e9)).reason, Reason::small_by_rule);
+  call.alpha = 0;
+  call.k = 100000;
+  EXPECT_EQ(decide(rule, call, open(1e9)).reason, Reason::only_scales);
 }
 
 TEST(Policy, ScalingStaysOnTheCpu) {
-  for (const Offload offload : {Offload::always, Offload::automatic}) {
+  for (const OffloadRule& rule : {always, automatic}) {
     Level3 problem = square(20000);
     problem.alpha = 0;
-    EXPECT_EQ(decide(offload, problem, gpu).reason, Reason::only_scales);
+    EXPECT_EQ(decide(rule, problem, open(1e9)).reason, Reason::only_scales);
     problem = square(20000);
     problem.k = 0;
-    EXPECT_EQ(decide(offload, problem, gpu).reason, Reason::only_scales);
-    EXPECT_FALSE(decide(offload, problem, gpu).offload);
+    EXPECT_EQ(decide(rule, problem, open(1e9)).reason, Reason::only_scales);
+    EXPECT_FALSE(decide(rule, problem, open(1e9)).offload);
   }
 }
 
 TEST(Policy, WithoutDevicesNothingIsOffloaded) {
-  for (const Offload offload : {Offload::always, Offload::automatic}) {
-    const Verdict verdict = decide(offload, square(20000), Rates{});
+  for (const OffloadRule& rule : {always, automatic}) {
+    const Verdict verdict = decide(rule, square(20000), Situation{});
     EXPECT_FALSE(verdict.offload);
     EXPECT_EQ(verdict.reason, Reason::no_devices);
   }
@@ -68,15 +111,15 @@ TEST(Policy, TinyIsDecidedWithoutTheDevices) {
       if (!call.has_k()) call.k = 0;
       return call;
     };
-    EXPECT_EQ(decide_early(Offload::automatic, of_size(400)).reason, Reason::tiny) << routine;
-    EXPECT_TRUE(decide_early(Offload::automatic, of_size(512)).offload) << routine;
-    EXPECT_TRUE(decide_early(Offload::always, of_size(1)).offload) << routine;
+    EXPECT_EQ(decide_early(automatic, of_size(400)).reason, Reason::tiny) << routine;
+    EXPECT_TRUE(decide_early(automatic, of_size(512)).offload) << routine;
+    EXPECT_TRUE(decide_early(always, of_size(1)).offload) << routine;
   }
   // A large triangle that meets few columns is no small call, nor is the reverse.
   Level3 call = {.routine = Routine::trsm, .side = Side::left, .m = 8192, .n = 2, .alpha = 1};
-  EXPECT_TRUE(decide_early(Offload::automatic, call).offload);
+  EXPECT_TRUE(decide_early(automatic, call).offload);
   call.side = Side::right;
-  EXPECT_EQ(decide_early(Offload::automatic, call).reason, Reason::tiny);
+  EXPECT_EQ(decide_early(automatic, call).reason, Reason::tiny);
 }
 
 TEST(Policy, TrafficOfEachRoutine) {
@@ -102,59 +145,180 @@ TEST(Policy, TrafficOfEachRoutine) {
     EXPECT_EQ(bytes({.routine = routine, .side = Side::left, .m = 10, .n = 20}, 0), 55 + 400);
     EXPECT_EQ(bytes({.routine = routine, .side = Side::right, .m = 10, .n = 20}, 0), 210 + 400);
   }
+  EXPECT_EQ(touched_bytes({.routine = Routine::gemm, .m = 10, .n = 20, .k = 30, .beta = 1}), (300 + 600 + 200) * 8);
+  EXPECT_EQ(touched_bytes({.routine = Routine::trsm, .m = 10, .n = 20}), (55 + 200) * 8);
 }
 
 TEST(Policy, TheModelWeighsLinksAgainstArithmetic) {
-  EXPECT_EQ(decide(Offload::automatic, square(8192), gpu).reason, Reason::device_wins);
+  EXPECT_EQ(decide(automatic, square(8192), at_500_gflops(square(8192))).reason, Reason::device_wins);
   // An outer product is all traffic: 3 n^2 elements for n^2 multiplications.
   Level3 outer = square(20000);
   outer.k = 1;
-  EXPECT_EQ(decide(Offload::automatic, outer, gpu).reason, Reason::cpu_wins);
+  EXPECT_EQ(decide(automatic, outer, at_500_gflops(outer)).reason, Reason::cpu_wins);
   // A slow link turns a cube away that a better one takes.
-  Rates slow = gpu;
-  slow.link_bytes_per_s = 1e9;
-  EXPECT_TRUE(decide(Offload::automatic, square(1500), gpu).offload);
-  EXPECT_FALSE(decide(Offload::automatic, square(1500), slow).offload);
+  Situation now = at_500_gflops(square(1500));
+  EXPECT_TRUE(decide(automatic, square(1500), now).offload);
+  now.rates.link_bytes_per_s = 1e9;
+  EXPECT_FALSE(decide(automatic, square(1500), now).offload);
   // A device slower than the CPU never gets anything.
-  Rates weak = gpu;
-  weak.device_flops_per_s = 100e9;
-  EXPECT_FALSE(decide(Offload::automatic, square(30000), weak).offload);
+  now = at_500_gflops(square(30000));
+  now.rates.flops_per_s = 100e9;
+  EXPECT_FALSE(decide(automatic, square(30000), now).offload);
 }
 
 TEST(Policy, TheModelIsItsFormula) {
   Level3 problem = square(1000);
   problem.n = 2000;
   problem.beta = 0;
-  Verdict verdict = decide(Offload::automatic, problem, gpu);
-  EXPECT_NEAR(verdict.device_s, 200e-6 + (1e6 + 2e6 + 2e6) * 8 / 50e9 + 4e9 / 50e12, 1e-9);
-  EXPECT_NEAR(verdict.cpu_s, 4e9 / 500e9, 1e-9);
+  const auto device_s = [&](const Situation& now) { return decide(automatic, problem, now).device_s; };
+  EXPECT_NEAR(device_s(open(1)), 200e-6 + (1e6 + 2e6 + 2e6) * 8 / 50e9 + 4e9 / 50e12, 1e-9);
+  EXPECT_EQ(decide(automatic, problem, open(1.25)).cpu_s, 1.25);
   problem.beta = 1;
-  verdict = decide(Offload::automatic, problem, gpu);
-  EXPECT_NEAR(verdict.device_s, 200e-6 + (1e6 + 2e6 + 4e6) * 8 / 50e9 + 4e9 / 50e12, 1e-9);
+  EXPECT_NEAR(device_s(open(1)), 200e-6 + (1e6 + 2e6 + 4e6) * 8 / 50e9 + 4e9 / 50e12, 1e-9);
   problem.type = ScalarType::c;
-  verdict = decide(Offload::automatic, problem, gpu);
-  EXPECT_NEAR(verdict.device_s, 200e-6 + (1e6 + 2e6 + 4e6) * 8 / 50e9 + 2 * 4e9 / 50e12, 1e-9);
+  EXPECT_NEAR(device_s(open(1)), 200e-6 + (1e6 + 2e6 + 4e6) * 8 / 50e9 + 2 * 4e9 / 50e12, 1e-9);
+  // Page-locking: every operand once.
+  Situation pageable = open(1);
+  pageable.rates.page_lock_bytes_per_s = 10e9;
+  EXPECT_NEAR(device_s(pageable) - device_s(open(1)), (1e6 + 2e6 + 2e6) * 8 / 10e9, 1e-9);
 }
 
-TEST(Policy, UnknownRatesCountAsUnlimited) {
+TEST(Policy, WhoMustWaitAddsTheBacklog) {
+  const Level3 call = square(4096);
+  Situation now = open(0.5);
+  const double alone = decide(automatic, call, now).device_s;
+  ASSERT_LT(alone, 0.25);
+  now.backlog_s = 0.25;
+  Verdict verdict = decide(automatic, call, now);
+  EXPECT_TRUE(verdict.offload);
+  EXPECT_DOUBLE_EQ(verdict.device_s, alone + 0.25);
+  EXPECT_DOUBLE_EQ(verdict.wait_s, 0.25);
+  now.backlog_s = 0.75;
+  verdict = decide(automatic, call, now);
+  EXPECT_FALSE(verdict.offload);
+  EXPECT_EQ(verdict.reason, Reason::cpu_wins);
+  EXPECT_THAT(to_text(verdict), HasSubstr("waiting"));
+}
+
+TEST(Policy, AStartMustBeEarned) {
+  const Level3 call = square(4096);
+  Situation now = open(0.5);
+  const double gain = 0.5 - decide(automatic, call, now).device_s;
+  now.start_up_s = 2;
+  Verdict verdict = decide(automatic, call, now);
+  EXPECT_FALSE(verdict.offload);
+  EXPECT_EQ(verdict.reason, Reason::start_up);
+  EXPECT_THAT(to_text(verdict), AllOf(HasSubstr("starting takes 2 s"), HasSubstr("0.5 s on the CPU")));
+  // One call that gains enough by itself.
+  now.cpu = certain(2.5);
+  EXPECT_TRUE(decide(automatic, call, now).offload);
+  // Or many together.
+  now.cpu = certain(0.5);
+  now.forgone_s = 2 - 1.01 * gain;
+  EXPECT_FALSE(decide(automatic, call, now).offload);
+  now.forgone_s = 2 - 0.99 * gain;
+  EXPECT_TRUE(decide(automatic, call, now).offload);
+  // Never for a call that devices would not do sooner.
+  now.cpu = certain(1e-6);
+  now.forgone_s = 100;
+  EXPECT_EQ(decide(automatic, call, now).reason, Reason::cpu_wins);
+}
+
+TEST(Policy, TheStartNeverCostsMoreThanTwiceWhatHindsightPays) {
+  // A program of any number of calls of any size: whenever it ends, what it has lost is at most twice the least possible.
+  for (const double gain : {0.001, 0.3, 0.7, 1.9, 2.0, 50.0}) {
+    Situation now = open(0);
+    now.start_up_s = 2;
+    const Level3 call = square(4096);
+    const double device_s = decide(automatic, call, open(1)).device_s;
+    now.cpu = certain(device_s + gain);
+    double lost = 0;
+    bool started = false;
+    for (int calls = 1; calls <= 5000; ++calls) {
+      if (!started && decide(automatic, call, now).offload) {
+        started = true;
+        lost += now.start_up_s;
+        now.start_up_s = 0;
+      } else if (!started) {
+        lost += gain;
+        now.forgone_s += gain;
+      }
+      const double least = std::min(2.0, calls * gain);
+      ASSERT_LE(lost, 2 * least * (1 + 1e-9)) << calls << " calls that gain " << gain;
+    }
+    EXPECT_TRUE(started) << gain;
+  }
+}
+
+TEST(Policy, WhoeverFindsAnotherThreadStartingWaitsOnlyIfThatIsSooner) {
+  const Level3 call = square(4096);
+  Situation now = open(0.5);
+  now.start_up_s = 2;
+  now.being_opened = true;
+  EXPECT_EQ(decide(automatic, call, now).reason, Reason::cpu_wins);
+  now.cpu = certain(3);
+  const Verdict verdict = decide(automatic, call, now);
+  EXPECT_TRUE(verdict.offload);
+  EXPECT_GT(verdict.device_s, 2);
+  EXPECT_TRUE(decide(always, call, now).offload);
+}
+
+TEST(Policy, AnUncertainCpuIsTriedIfThatIsCheap) {
+  const Level3 call = square(4096);
+  const double device_s = decide(automatic, call, open(1)).device_s;
+  Situation now = open(0);
+  now.cpu = {.expected_s = 2 * device_s, .least_s = device_s / 2, .most_s = 3 * device_s};
+  EXPECT_EQ(decide(automatic, call, now).reason, Reason::trial);
+  EXPECT_FALSE(decide(automatic, call, now).offload);
+  // Not if it may take too long, and not if even the best would not do.
+  now.cpu.most_s = 20 * device_s;
+  EXPECT_TRUE(decide(automatic, call, now).offload);
+  now.cpu = {.expected_s = 2 * device_s, .least_s = 1.5 * device_s, .most_s = 3 * device_s};
+  EXPECT_TRUE(decide(automatic, call, now).offload);
+}
+
+TEST(Policy, RatesAddUp) {
   device::DeviceInfo known;
   known.flops_per_s = 1e12;
   known.link_bytes_per_s = 1e10;
-  const std::vector<device::DeviceInfo> devices = {known, known};
-  Rates rates = rates_of(devices, 1e11);
+  known.page_lock_bytes_per_s = 2e10;
+  known.start_up_s = 0.5;
+  device::DeviceInfo other = known;
+  other.page_lock_bytes_per_s = 1e10;
+  Rates rates = rates_of(std::vector{known, other});
   EXPECT_EQ(rates.devices, 2);
-  EXPECT_DOUBLE_EQ(rates.device_flops_per_s, 2e12);
+  EXPECT_DOUBLE_EQ(rates.flops_per_s, 2e12);
   EXPECT_DOUBLE_EQ(rates.link_bytes_per_s, 2e10);
-  rates = rates_of(std::vector{known, device::DeviceInfo{}}, 1e11);
-  EXPECT_EQ(rates.device_flops_per_s, 0);
-  EXPECT_TRUE(decide(Offload::automatic, square(1000), rates).offload);
-  EXPECT_GE(estimated_cpu_flops_per_s(), 1e9);
+  EXPECT_DOUBLE_EQ(rates.page_lock_bytes_per_s, 1e10);
+  EXPECT_DOUBLE_EQ(rates.start_up_s, 1);
+  // Unknown counts as unlimited.
+  rates = rates_of(std::vector{known, device::DeviceInfo{}});
+  EXPECT_EQ(rates.flops_per_s, 0);
+  Situation now = open(0.1);
+  now.rates = rates;
+  EXPECT_TRUE(decide(automatic, square(1000), now).offload);
 }
 
 TEST(Policy, EveryReasonHasWords) {
-  for (int reason = 0; reason <= static_cast<int>(Reason::out_of_memory); ++reason) {
-    EXPECT_FALSE(to_text({false, static_cast<Reason>(reason)}).empty()) << reason;
+  std::vector<std::string> all;
+  for (int reason = 0; reason < reason_count; ++reason) {
+    all.push_back(words_of(static_cast<Reason>(reason)));
+    EXPECT_THAT(all.back(), Not(testing::IsEmpty())) << reason;
+    EXPECT_THAT(to_text({false, static_cast<Reason>(reason)}), HasSubstr(all.back()));
   }
+  EXPECT_EQ(static_cast<int>(Reason::out_of_memory), reason_count - 1);
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
+}
+
+TEST(Policy, RulesInWords) {
+  OffloadRules rules;
+  EXPECT_THAT(to_text(rules), AllOf(HasSubstr("auto"), Not(HasSubstr(";"))));
+  ASSERT_TRUE(rules.set("trsm", never));
+  ASSERT_TRUE(rules.set("dgemm", always));
+  ASSERT_TRUE(rules.set("herk", {Offload::by_size, 8000}));
+  EXPECT_THAT(to_text(rules), AllOf(HasSubstr("; trsm: never devices"), HasSubstr("; dgemm: always devices"),
+                                    HasSubstr("; herk: devices from m*n*k = 20^3 on"), Not(HasSubstr("sgemm"))));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr const char* names[] = {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",
                                  "TESSERA_OFFLOAD", "TESSERA_CPU_BLAS",    "TESSERA_CUDA_PLUGIN",   "TESSERA_VERBOSE",
-                                 "TESSERA_STATS",   "TESSERA_TRACE"};
+                                 "TESSERA_STATS",   "TESSERA_TRACE",       "TESSERA_SUMMARY"};
 
 /// Starts without any setting and puts the environment back.
 class ConfigTest : public testing::Test {
@@ -102,7 +102,9 @@ TEST(ParseBytes, RefusesEverythingElse) {
 TEST_F(ConfigTest, NothingSetGivesTheDefaults) {
   const Config config = Config::from_environment();
   EXPECT_EQ(config.devices, DeviceChoice::automatic);
-  EXPECT_EQ(config.offload, Offload::automatic);
+  EXPECT_TRUE(config.offload.weighs());
+  EXPECT_FALSE(config.offload.any([](const OffloadRule& rule) { return rule != OffloadRule{}; }));
+  EXPECT_FALSE(config.summary.has_value());
   EXPECT_FALSE(config.tile || config.device_memory_bytes);
   EXPECT_FALSE(config.verbose);
   EXPECT_EQ(config.host_device.size(), 1u);
@@ -112,9 +114,10 @@ TEST_F(ConfigTest, NothingSetGivesTheDefaults) {
 TEST_F(ConfigTest, EverySettingIsRead) {
   const Config config = Config::from_settings(
       " TESSERA_DEVICES=host:3\tTESSERA_HOST_DEVICE=memory=64MiB,link=2GB/s,peer=10GB/s,speed=100GFLOP/s,delay=5us,"
-      "compute=off,fail=100\nTESSERA_DEVICE_MEMORY=1GiB TESSERA_TILE=512 TESSERA_OFFLOAD=always "
+      "start=2s,compute=off,fail=100\nTESSERA_DEVICE_MEMORY=1GiB TESSERA_TILE=512 TESSERA_OFFLOAD=always "
       "TESSERA_CPU_BLAS=/lib/x.so "
-      "TESSERA_CUDA_PLUGIN=/lib/y.so TESSERA_VERBOSE=1 TESSERA_STATS=s.json TESSERA_TRACE=t.json ");
+      "TESSERA_CUDA_PLUGIN=/lib/y.so TESSERA_VERBOSE=1 TESSERA_STATS=s.json TESSERA_TRACE=t.json "
+      "TESSERA_SUMMARY=calls.txt");
   EXPECT_EQ(config.devices, DeviceChoice::host);
   EXPECT_EQ(config.host_devices, 3);
   ASSERT_EQ(config.host_device.size(), 1u);
@@ -124,11 +127,13 @@ TEST_F(ConfigTest, EverySettingIsRead) {
   EXPECT_DOUBLE_EQ(device.peer_bytes_per_s, 1e10);
   EXPECT_DOUBLE_EQ(device.flops_per_s, 1e11);
   EXPECT_DOUBLE_EQ(device.delay_s, 5e-6);
+  EXPECT_DOUBLE_EQ(device.start_s, 2);
   EXPECT_FALSE(device.compute);
   EXPECT_EQ(device.fail_after_ops, 100);
   EXPECT_EQ(config.device_memory_bytes, std::size_t{1} << 30);
   EXPECT_EQ(config.tile, 512);
-  EXPECT_EQ(config.offload, Offload::always);
+  EXPECT_EQ(config.offload.general(), OffloadRule{Offload::always});
+  EXPECT_EQ(config.summary, "calls.txt");
   EXPECT_EQ(config.cpu_blas, "/lib/x.so");
   EXPECT_EQ(config.cuda_plugin, "/lib/y.so");
   EXPECT_TRUE(config.verbose);
@@ -172,8 +177,49 @@ TEST_F(ConfigTest, SettingsWinOverTheEnvironmentAndAnEmptyValueIsTheDefault) {
   EXPECT_EQ(Config::from_environment().tile, 64);
   const Config config = Config::from_settings("TESSERA_TILE=128");
   EXPECT_EQ(config.tile, 128);
-  EXPECT_EQ(config.offload, Offload::never);
+  EXPECT_TRUE(config.offload.never());
   EXPECT_FALSE(Config::from_settings("TESSERA_TILE=").tile.has_value());
+}
+
+TEST_F(ConfigTest, OffloadRulesOfSingleRoutines) {
+  const OffloadRules rules =
+      Config::from_settings("TESSERA_OFFLOAD=auto,trsm=never,dgemm=always,zherk=2000,ctrsm=1").offload;
+  EXPECT_EQ(rules.general(), OffloadRule{});
+  EXPECT_EQ(rules.of(Routine::gemm, ScalarType::d), OffloadRule{Offload::always});
+  EXPECT_EQ(rules.of(Routine::gemm, ScalarType::s), OffloadRule{});
+  for (const ScalarType type : {ScalarType::s, ScalarType::d, ScalarType::z})
+    EXPECT_EQ(rules.of(Routine::trsm, type), OffloadRule{Offload::never});
+  const OffloadRule from_1{Offload::by_size, 1}, from_2000{Offload::by_size, 8000000000};
+  EXPECT_EQ(rules.of(Routine::trsm, ScalarType::c), from_1);
+  EXPECT_EQ(rules.of(Routine::herk, ScalarType::z), from_2000);
+  EXPECT_EQ(rules.of(Routine::herk, ScalarType::c), OffloadRule{});
+  EXPECT_EQ(rules.of(Routine::syrk, ScalarType::z), OffloadRule{});
+  EXPECT_TRUE(rules.weighs());
+  EXPECT_FALSE(rules.never());
+}
+
+TEST_F(ConfigTest, TheLastOffloadRuleThatMatchesWins) {
+  const auto rules = [](const std::string& text) { return Config::from_settings("TESSERA_OFFLOAD=" + text).offload; };
+  EXPECT_EQ(rules("dgemm=always,gemm=never").of(Routine::gemm, ScalarType::d), OffloadRule{Offload::never});
+  EXPECT_EQ(rules("gemm=never,dgemm=always").of(Routine::gemm, ScalarType::d), OffloadRule{Offload::always});
+  EXPECT_TRUE(rules("dgemm=always,never").never());
+  EXPECT_FALSE(rules("never,dgemm=always").never());
+  EXPECT_FALSE(rules("always,dgemm=500").weighs());
+  EXPECT_TRUE(rules("always,dgemm=auto").weighs());
+  EXPECT_EQ(rules("dgemm=always").of(Routine::symm, ScalarType::d), OffloadRule{});
+  const OffloadRule largest{Offload::by_size, index_t{2097151} * 2097151 * 2097151};
+  EXPECT_EQ(rules("2097151").of(Routine::hemm, ScalarType::c), largest);
+}
+
+TEST_F(ConfigTest, ASummaryGoesToStandardErrorOrAFile) {
+  const auto summary = [](const std::string& text) { return Config::from_settings("TESSERA_SUMMARY=" + text).summary; };
+  EXPECT_EQ(summary("1"), "");
+  EXPECT_EQ(summary("on"), "");
+  EXPECT_EQ(summary("calls.txt"), "calls.txt");
+  setenv("TESSERA_SUMMARY", "calls.txt", 1);
+  EXPECT_EQ(summary("0"), std::nullopt);
+  EXPECT_EQ(summary("off"), std::nullopt);
+  EXPECT_EQ(summary(""), std::nullopt);
 }
 
 TEST_F(ConfigTest, WrongSettingsAreRefused) {
@@ -209,6 +255,20 @@ TEST_F(ConfigTest, WrongSettingsAreRefused) {
                                "TESSERA_TILE=99999999999999999999",
                                "TESSERA_TILE=1.5",
                                "TESSERA_OFFLOAD=sometimes",
+                               "TESSERA_OFFLOAD=auto,",
+                               "TESSERA_OFFLOAD=,always",
+                               "TESSERA_OFFLOAD==never",
+                               "TESSERA_OFFLOAD=dgemm",
+                               "TESSERA_OFFLOAD=dgemm=",
+                               "TESSERA_OFFLOAD=dgemm=sometimes",
+                               "TESSERA_OFFLOAD=DGEMM=never",
+                               "TESSERA_OFFLOAD=dgemv=never",
+                               "TESSERA_OFFLOAD=dhemm=never",
+                               "TESSERA_OFFLOAD=d=never",
+                               "TESSERA_OFFLOAD=0",
+                               "TESSERA_OFFLOAD=2097152",
+                               "TESSERA_OFFLOAD=gemm=1.5",
+                               "TESSERA_OFFLOAD=gemm=-1",
                                "TESSERA_VERBOSE=2",
                                "TESSERA_VERBOSE=yes"}) {
     const std::string name = std::string(settings).substr(0, std::string(settings).find('='));

@@ -2,7 +2,9 @@
 // streams, for as long as the device's modelled speed says.
 #include "kernels/host/host_backend.hpp"
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "core/error.hpp"
@@ -81,7 +83,9 @@ class HostBackend final : public Backend {
     std::vector<Accelerator> accelerators;
     for (const int ordinal : ordinals) {
       if (ordinal < 0 || ordinal >= count_) throw NotAvailable("there is no host device " + std::to_string(ordinal));
-      auto device = std::make_unique<device::HostDevice>(ordinal, config_.host_device_settings(ordinal));
+      const HostDeviceSettings& settings = config_.host_device_settings(ordinal);
+      std::this_thread::sleep_for(std::chrono::duration<double>(settings.start_s));
+      auto device = std::make_unique<device::HostDevice>(ordinal, settings);
       auto ops = std::make_unique<HostTileOps>(*device, blas_);
       accelerators.push_back({std::move(device), std::move(ops)});
     }

@@ -1,0 +1,110 @@
+#include "blas_api/cpu_speed.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "blas_api/policy.hpp"
+
+namespace tessera::api {
+namespace {
+
+/// One core with 256-bit multiply-add at about 2 GHz, double precision.
+constexpr double core_flops_per_s = 30e9;
+/// What one core draws from memory, and what the memory of a machine of the last decade gives to all of them.
+constexpr double core_bytes_per_s = 10e9;
+constexpr double memory_bytes_per_s = 100e9;
+
+}  // namespace
+
+int CpuSpeed::available_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(CPU_COUNT(&set), 1) : 1;
+}
+
+CpuSpeed::Place CpuSpeed::place_of(const Level3& call) {
+  const auto digits = [](index_t number) {
+    return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(number)));
+  };
+  const int volume = (digits(volume_of(call)) - digits(least_volume)) / 3;
+  const index_t smallest = std::min({call.m, call.n, inner_size(call)});
+  const int size = smallest < 32 ? 0 : smallest < 128 ? 1 : smallest < 512 ? 2 : 3;
+  return {std::clamp(volume, 0, volume_classes - 1), size};
+}
+
+std::atomic<CpuSpeed::Seen>& CpuSpeed::cell_of(const Level3& call) {
+  const Place place = place_of(call);
+  return cells_[static_cast<std::size_t>(call.type)][static_cast<std::size_t>(place.volume)]
+               [static_cast<std::size_t>(place.size)];
+}
+
+void CpuSpeed::record(const Level3& call, double seconds) {
+  if (!(seconds > 0)) return;
+  const auto rate = static_cast<float>(flops_of(call) / seconds);
+  std::atomic<Seen>& cell = cell_of(call);
+  Seen seen = cell.load(std::memory_order_relaxed);
+  const float difference = rate - seen.flops_per_s;
+  seen.flops_per_s = seen.count == 0 ? rate : seen.flops_per_s + difference / (difference > 0 ? 2.0F : 8.0F);
+  seen.count = static_cast<std::uint16_t>(std::min(seen.count + 1, trusted_count));
+  seen.passed_over = 0;
+  cell.store(seen, std::memory_order_relaxed);
+}
+
+void CpuSpeed::passed_over(const Level3& call) {
+  std::atomic<Seen>& cell = cell_of(call);
+  Seen seen = cell.load(std::memory_order_relaxed);
+  if (++seen.passed_over >= lifetime) {
+    seen.passed_over = 0;
+    seen.count = std::min<std::uint16_t>(seen.count, trusted_count - 1);
+  }
+  cell.store(seen, std::memory_order_relaxed);
+}
+
+CpuEstimate CpuSpeed::estimate(const Level3& call) const {
+  const Place place = place_of(call);
+  const double flops = flops_of(call);
+  double lower = 0;
+  double upper = std::numeric_limits<double>::infinity();
+  double own = 0;
+  for (int v = 0; v < volume_classes; ++v) {
+    for (int s = 0; s < size_classes; ++s) {
+      const Seen seen =
+          cells_of(call.type)[static_cast<std::size_t>(v)][static_cast<std::size_t>(s)].load(std::memory_order_relaxed);
+      if (seen.count == 0) continue;
+      const auto rate = static_cast<double>(seen.flops_per_s);
+      if (v == place.volume && s == place.size) {
+        own = rate;
+        if (seen.count >= trusted_count) return {flops / own, flops / own, flops / own};
+      } else if (v <= place.volume && s <= place.size) {
+        lower = std::max(lower, rate);
+      } else if (v >= place.volume && s >= place.size) {
+        upper = std::min(upper, rate);
+      }
+    }
+  }
+  if (std::isinf(upper)) {
+    const bool single = call.type == ScalarType::s || call.type == ScalarType::c;
+    const double arithmetic = processors_ * core_flops_per_s * (single ? 2 : 1);
+    const double memory = std::min(processors_ * core_bytes_per_s, memory_bytes_per_s);
+    upper = std::min(arithmetic, flops / traffic_bytes(call) * memory);
+  }
+  upper = std::max({upper, lower, own});
+  if (own > 0) return {flops / own, flops / upper, flops / own};
+  if (lower == 0) return {flops / upper, flops / upper, flops / upper};
+  return {flops / std::sqrt(lower * upper), flops / upper, flops / lower};
+}
+
+bool CpuSpeed::knows(ScalarType type) const {
+  for (const auto& of_volume : cells_of(type)) {
+    for (const std::atomic<Seen>& cell : of_volume) {
+      if (cell.load(std::memory_order_relaxed).count > 0) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace tessera::api

@@ -1,0 +1,137 @@
+// The decision in a context, on host devices: what it looks at, what it remembers, and what it says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "blas_api/context.hpp"
+
+namespace tessera::api {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// A product of ones, of which the context makes n in every entry.
+class Ones {
+ public:
+  explicit Ones(index_t n, ScalarType type = ScalarType::d) : n_(n), ones_(elements(n), 1), product_(elements(n), 0) {
+    call_.type = type;
+    call_.m = call_.n = call_.k = n;
+    call_.A = call_.B = ones_.data();
+    call_.C = product_.data();
+    call_.lda = call_.ldb = call_.ldc = n;
+  }
+  /// @return whether devices computed it
+  bool run(Context& context) {
+    const bool on_devices = context.run(call_, Fallback::cpu_blas).has_value();
+    EXPECT_EQ(product_.back(), static_cast<double>(n_));
+    return on_devices;
+  }
+
+ private:
+  static std::size_t elements(index_t n) { return static_cast<std::size_t>(n * n); }
+
+  index_t n_;
+  std::vector<double> ones_;
+  std::vector<double> product_;
+  Level3 call_;
+};
+
+/// What a verbose context says of one call.
+std::string line_about(const std::string& settings, index_t n) {
+  testing::internal::CaptureStderr();
+  Context context(Config::from_settings("TESSERA_VERBOSE=1 " + settings));
+  Ones(n).run(context);
+  return testing::internal::GetCapturedStderr();
+}
+
+// A cube of 1024 takes a device without modelled rates 200 us in the model, which no CPU reaches.
+constexpr index_t large = 1024;
+
+TEST(Offload, DevicesThatStartAtOnceTakeALargeCallAtOnce) {
+  EXPECT_THAT(line_about("TESSERA_DEVICES=host:2", large),
+              AllOf(HasSubstr("on host:0,host:1 (sooner on devices: estimated"), HasSubstr("s on the CPU)")));
+}
+
+TEST(Offload, DevicesThatTakeLongToStartAreLeftAlone) {
+  // If they were started, this would take half an hour.
+  EXPECT_THAT(line_about("TESSERA_DEVICES=host:2 TESSERA_HOST_DEVICE=start=1000s", large),
+              AllOf(HasSubstr("on the CPU BLAS (starting the devices is not worth it yet: estimated"),
+                    HasSubstr("starting takes 2e+03 s, 0 s were forgone before")));
+}
+
+TEST(Offload, WhatManyCallsForgoPaysForTheStart) {
+  Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=start=500ms"));
+  Ones product(600);
+  int on_the_cpu = 0;
+  while (!product.run(context)) ASSERT_LT(++on_the_cpu, 10000);
+  EXPECT_TRUE(product.run(context));
+}
+
+TEST(Offload, RulesOfSingleRoutines) {
+  Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_TILE=64 TESSERA_OFFLOAD=never,dgemm=always"));
+  EXPECT_TRUE(Ones(20).run(context));
+  Context by_size(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_TILE=64 TESSERA_OFFLOAD=never,gemm=100"));
+  EXPECT_FALSE(Ones(99).run(by_size));
+  EXPECT_TRUE(Ones(100).run(by_size));
+  Context other(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_TILE=64 TESSERA_OFFLOAD=always,dgemm=never"));
+  EXPECT_FALSE(Ones(20).run(other));
+}
+
+TEST(Offload, WithoutASignOfAGpuNothingIsLoaded) {
+  const char* const before = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string kept = before != nullptr ? before : "";
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  const std::string line = line_about("TESSERA_DEVICES=auto", 500);
+  before != nullptr ? setenv("CUDA_VISIBLE_DEVICES", kept.c_str(), 1) : unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_THAT(line, AllOf(HasSubstr("on the CPU BLAS (there is no sign of a GPU)"), Not(HasSubstr("plugin"))));
+}
+
+TEST(Offload, CallsOnDevicesAreBacklog) {
+  Context context(
+      Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_OFFLOAD=always "
+                            "TESSERA_HOST_DEVICE=speed=100MFLOP/s,compute=off TESSERA_TILE=64"));
+  EXPECT_EQ(context.backlog_s(), 0);
+  std::atomic<bool> seen = false;
+  std::thread caller([&] {
+    std::vector<double> matrix(100 * 100, 1);
+    const Level3 call{.m = 100,
+                      .n = 100,
+                      .k = 100,
+                      .A = matrix.data(),
+                      .lda = 100,
+                      .B = matrix.data(),
+                      .ldb = 100,
+                      .C = matrix.data(),
+                      .ldc = 100};
+    while (!seen) context.run(call);
+  });
+  // The call is estimated by the device's own rate: 2e6 operations.
+  double backlog = 0;
+  while (backlog == 0) backlog = context.backlog_s();
+  EXPECT_NEAR(backlog, 2e6 / 100e6 + 200e-6, 1e-6);
+  seen = true;
+  caller.join();
+  EXPECT_EQ(context.backlog_s(), 0);
+}
+
+TEST(Offload, ManyThreadsDecideWhileDevicesStart) {
+  Context context(Config::from_settings("TESSERA_DEVICES=host:2 TESSERA_HOST_DEVICE=start=20ms"));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      Ones product(450);
+      for (int i = 0; i < 10; ++i) product.run(context);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace tessera::api
