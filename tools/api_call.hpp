@@ -10,10 +10,4 @@ namespace tessera::tools {
 /// @pre the routine exists for the type: exists(call.routine, call.type)
 tessera_status call_tessera(tessera_context context, const Level3& call);
 
-/// The Hermitian routines exist for complex types only.
-constexpr bool exists(Routine routine, ScalarType type) {
-  const bool hermitian = routine == Routine::hemm || routine == Routine::herk || routine == Routine::her2k;
-  return !hermitian || is_complex(type);
-}
-
 }  // namespace tessera::tools
