@@ -30,7 +30,7 @@ void SettingsOptions::add_to(CLI::App& app) {
                  "at exit, calls by routine, size and place; on standard error or appended to a file")
       ->expected(0, 1)
       ->default_str("1")
-      ->type_name("[FILE]")
+      ->option_text("[FILE]")
       ->group("Settings (each is a TESSERA_* variable)");
 }
 

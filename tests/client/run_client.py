@@ -15,6 +15,9 @@ CHECK:
                forwarded arrives at that BLAS
   loader       the program loads the library that is the first ARGUMENT by itself; it gets a list of symbols that must be there
   same_output  not preloaded and preloaded: the same standard output
+  switches     TESSERA_OFFLOAD with rules for single routines, on a product of size 50: only those that they name ran on the devices
+  summary      TESSERA_SUMMARY, on standard error and in a file: every call is counted where it ran, without it nothing is said
+  fork_summary the program and its child report their own calls, each under its own process number
   faults       devices that fail at operation 0, 1, 2, ...: the result is right, or the process aborts and says why
 """
 import json
@@ -176,6 +179,83 @@ def check_fallback(library, program, settings, reason, announcements):
         fail(f"not one line per call that says '{reason}'", result)
 
 
+RULES = "never,dgemm=always,zgemm=40,cgemm=60"
+
+
+def check_switches(library, program):
+    with tempfile.TemporaryDirectory() as folder:
+        stats = os.path.join(folder, "stats.json")
+        result = run(library, program, TESSERA_STATS=stats, **{**HOST, "TESSERA_OFFLOAD": RULES})
+        expect_good(result)
+        with open(stats, encoding="utf-8") as file:
+            ran = [json.loads(line)["routine"] for line in file]
+    quarter = reported_calls(result) // 4  # each type as often
+    if ran != ["dgemm"] * quarter + ["zgemm"] * quarter:
+        fail(f"ran on devices: {ran}", result)
+    refused = run(library, program, TESSERA_OFFLOAD="auto,dgemv=never")
+    expect_good(refused, silent=False)
+    if refused.stderr.count("\n") != 1 or "expected auto, always or never" not in refused.stderr:
+        fail("a wrong rule is not told in one line", refused)
+    print(f"{len(ran)} of {4 * quarter} calls ran on host devices")
+
+
+def read_summaries(text):
+    """[(process, {(routine, place): calls}, {reason: calls})], whatever else the lines say."""
+    summaries = []
+    for line in text.splitlines():
+        head = re.fullmatch(r"tessera: summary of process (\d+) \((.+)\), \d+\.\d+ s", line)
+        row = re.fullmatch(r"tessera: (\w+) +(?:\d+-\d+)? +(devices|CPU) +(\d+) +\d+\.\d+ +\d+\.\d+", line)
+        reason = re.fullmatch(r"tessera: +(\d+) x (.+)", line)
+        if head:
+            summaries.append((int(head[1]), {}, {}))
+        elif row:
+            calls = summaries[-1][1]
+            calls[row[1], row[2]] = calls.get((row[1], row[2]), 0) + int(row[3])
+        elif reason:
+            summaries[-1][2][reason[2]] = int(reason[1])
+        elif not line.startswith("tessera: routine "):
+            fail(f"what does this line mean: {line}")
+    return summaries
+
+
+def check_summary(library, program):
+    settings = {**HOST, "TESSERA_OFFLOAD": RULES}
+    result = run(library, program, TESSERA_SUMMARY="1", **settings)
+    expect_good(result, silent=False)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "summary.txt")
+        for _ in range(2):
+            expect_good(run(library, program, TESSERA_SUMMARY=path, **settings))
+        with open(path, encoding="utf-8") as file:
+            in_file = read_summaries(file.read())
+    on_stderr = read_summaries(result.stderr)
+    quarter = reported_calls(result) // 4
+    calls = {("sgemm", "CPU"): quarter, ("dgemm", "devices"): quarter, ("cgemm", "CPU"): quarter,
+             ("zgemm", "devices"): quarter, ("all", "devices"): 2 * quarter, ("all", "CPU"): 2 * quarter}
+    reasons = {"TESSERA_OFFLOAD=never": quarter, "TESSERA_OFFLOAD=always": quarter,
+               "below the size in TESSERA_OFFLOAD": quarter, "from the size in TESSERA_OFFLOAD on": quarter}
+    if len(on_stderr) != 1 or len(in_file) != 2:
+        fail(f"{len(on_stderr)} and {len(in_file)} summaries", result)
+    for process, rows, why in on_stderr + in_file:
+        if rows != calls or why != reasons:
+            fail(f"process {process} reports {rows} because of {why}", result)
+    if len({process for process, _, _ in in_file}) != 2:
+        fail("two runs are one process")
+    expect_good(run(library, program, TESSERA_SUMMARY="0", **settings))
+
+
+def check_fork_summary(library, program):
+    result = run(library, program, TESSERA_SUMMARY="on", **HOST)
+    expect_good(result, silent=False)
+    child, parent = read_summaries(result.stderr)
+    if child[0] == parent[0]:
+        fail("child and parent have one process number", result)
+    if child[1:] != ({("dgemm", "CPU"): 1, ("all", "CPU"): 1}, {"the devices belong to the parent process": 1}):
+        fail(f"the child reports {child[1:]}", result)
+    if parent[1:] != ({("dgemm", "devices"): 2, ("all", "devices"): 2}, {"TESSERA_OFFLOAD=always": 2}):
+        fail(f"the parent reports {parent[1:]}", result)
+
+
 def check_faults(library, program):
     right = aborted = 0
     for operation in range(0, 60):
@@ -217,6 +297,12 @@ def main():
                        "could not be opened", 1)
     elif check == "no_memory":
         check_fallback(library, program, {**HOST, "TESSERA_HOST_DEVICE": "memory=1kB"}, "", 0)
+    elif check == "switches":
+        check_switches(library, program)
+    elif check == "summary":
+        check_summary(library, program)
+    elif check == "fork_summary":
+        check_fork_summary(library, program)
     elif check == "faults":
         check_faults(library, program)
     else:

@@ -83,6 +83,12 @@ class Info(ToolCase):
         self.assert_good(result)
         self.assertIn("error", json.loads(result.stdout)["used"])
 
+    def test_offload_rules_in_words(self):
+        result = tessera("info", "--offload", "auto,trsm=never,zherk=2000")
+        self.assert_good(result)
+        self.assertRegex(result.stdout, r"(?m)^offload +auto \(.*\); zherk: devices from m\*n\*k = 2000\^3 on; trsm: never devices$")
+        self.assertEqual(json.loads(tessera("info", "--offload", "never", "--json").stdout)["offload"], "never devices")
+
     def test_wrong_use(self):
         self.assert_refused(tessera("info", "--devices", "gpu"), "TESSERA_DEVICES", '"gpu"')
         self.assert_refused(tessera("info", "--nonsense"), "--nonsense")
@@ -103,17 +109,24 @@ class Run(ToolCase):
 
     def test_variables(self):
         seen = self.variables("--devices", "host:3", "--tile", "256", "--memory", "64MiB", "--host-device", "memory=64MiB",
-                              "--offload", "always", "--verbose", "--stats", "s.jsonl", "--trace", "/tmp/t.json")
+                              "--offload", "auto,trsm=never", "--verbose", "--stats", "s.jsonl", "--trace", "/tmp/t.json",
+                              "--summary")
         self.assertEqual(pathlib.Path(seen["LD_PRELOAD"]).resolve(), (BUILD / "lib" / "libtessera_blas.so").resolve())
         expected = {"TESSERA_DEVICES": "host:3", "TESSERA_TILE": "256", "TESSERA_DEVICE_MEMORY": "64MiB",
-                    "TESSERA_HOST_DEVICE": "memory=64MiB", "TESSERA_OFFLOAD": "always", "TESSERA_VERBOSE": "1",
-                    "TESSERA_STATS": os.path.abspath("s.jsonl"), "TESSERA_TRACE": "/tmp/t.json"}
+                    "TESSERA_HOST_DEVICE": "memory=64MiB", "TESSERA_OFFLOAD": "auto,trsm=never", "TESSERA_VERBOSE": "1",
+                    "TESSERA_STATS": os.path.abspath("s.jsonl"), "TESSERA_TRACE": "/tmp/t.json",
+                    "TESSERA_SUMMARY": "1"}
         self.assertEqual({name: value for name, value in seen.items() if name.startswith("TESSERA_")}, expected)
 
     def test_options_win_over_the_environment_and_leave_the_rest(self):
         seen = self.variables("--tile", "128", TESSERA_TILE="512", TESSERA_OFFLOAD="never")
         self.assertEqual(seen["TESSERA_TILE"], "128")
         self.assertEqual(seen["TESSERA_OFFLOAD"], "never")
+
+    def test_a_summary_is_a_switch_or_a_file(self):
+        self.assertEqual(self.variables("--summary", "calls.txt")["TESSERA_SUMMARY"], os.path.abspath("calls.txt"))
+        self.assertEqual(self.variables("--summary=off")["TESSERA_SUMMARY"], "off")
+        self.assertNotIn("TESSERA_SUMMARY", self.variables())
 
     def test_other_preloads_are_kept(self):
         other = str((BUILD / "lib" / "libtessera.so").resolve())
