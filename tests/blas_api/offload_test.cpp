@@ -66,6 +66,28 @@ TEST(Offload, DevicesThatTakeLongToStartAreLeftAlone) {
                     HasSubstr("starting takes 2e+03 s, 0 s were forgone before")));
 }
 
+/// The number before the last `unit` in `line`.
+double number_before(const std::string& line, const std::string& unit) {
+  const std::size_t end = line.rfind(unit);
+  if (end == std::string::npos) return -1;
+  return std::stod(line.substr(line.rfind(' ', end - 1) + 1));
+}
+
+TEST(Offload, TheCpuIsExpectedToTakeWhatItTook) {
+  Context context(Config::from_settings("TESSERA_VERBOSE=1 TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=start=1000s"));
+  Ones product(large);
+  const auto line = [&] {
+    testing::internal::CaptureStderr();
+    product.run(context);
+    return testing::internal::GetCapturedStderr();
+  };
+  const double took_s = number_before(line(), " s, ");
+  ASSERT_GT(took_s, 0);
+  const std::string second = line();
+  EXPECT_NEAR(number_before(second, " s on the CPU"), took_s, 0.06 * took_s);
+  EXPECT_NEAR(number_before(second, " s were forgone"), took_s - 200e-6, 0.06 * took_s);
+}
+
 TEST(Offload, WhatManyCallsForgoPaysForTheStart) {
   Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=start=500ms"));
   Ones product(600);
