@@ -14,6 +14,10 @@
 #include "kernels/host/host_backend.hpp"
 #include "kernels/plugin_loader.hpp"
 #include "locations.hpp"
+#include "preload_plan.hpp"
+#include "program_reader.hpp"
+#include "program_report.hpp"
+#include "program_text.hpp"
 #include "settings_options.hpp"
 #include "tessera/tessera.h"
 #include "text_table.hpp"
@@ -28,13 +32,14 @@ constexpr const char* plugin_name = "libtessera_cuda.so";
 struct InfoOptions {
   SettingsOptions settings;
   bool json = false;
+  std::string program;
 };
 
 ordered_json settings_in_force(const SettingsOptions& options) {
   ordered_json settings = ordered_json::object();
   for (const char* name : {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",
                            "TESSERA_OFFLOAD", "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_VERBOSE",
-                           "TESSERA_STATS", "TESSERA_TRACE", "TESSERA_SUMMARY"}) {
+                           "TESSERA_STATS", "TESSERA_TRACE", "TESSERA_SUMMARY", "TESSERA_LAPACK_BLOCK"}) {
     if (const char* value = std::getenv(name); value != nullptr) settings[name] = value;
   }
   for (const auto& [name, value] : options.values()) settings[name] = value;
@@ -213,14 +218,36 @@ void print_text(const ordered_json& info) {
   }
 }
 
+/// What `tessera run` would catch of a program. Opens no device.
+int report_program(const InfoOptions& options) {
+  const Program program = read_program({options.program});
+  const Report report = analyse(program, read_faces());
+  PlanOptions plan;
+  plan.devices = devices_expected(options.settings.config());
+  PreloadPlan planned;
+  try {
+    planned = plan_preload(program, report, plan);
+  } catch (const std::runtime_error& error) {
+    planned.reasons.push_back(std::string(error.what()) + ".");
+  }
+  const ordered_json description = describe_program(program, report, planned);
+  fmt::print("{}", options.json ? description.dump(2) + "\n" : program_text(description, options.program));
+  return 0;
+}
+
 }  // namespace
 
 Command add_info(CLI::App& app) {
   CLI::App* info = app.add_subcommand("info", "show devices, what Tessera would use, and why");
   auto options = std::make_shared<InfoOptions>();
   info->add_flag("--json", options->json, "as one JSON object");
+  info->add_option(
+          "--program", options->program,
+          "instead, say which BLAS calls of this program or library `tessera run` can catch, and why not others")
+      ->type_name("PROGRAM");
   options->settings.add_to(*info);
   return {info, [options] {
+            if (!options->program.empty()) return report_program(*options);
             const ordered_json collected = collect(*options);
             if (options->json) {
               fmt::print("{}\n", collected.dump(2));

@@ -1,4 +1,4 @@
-// `tessera run [options] -- program args`: sets the preload and the environment, and becomes the program.
+// `tessera run [options] -- program args`: looks at the program, sets the preload and the environment, and becomes the program.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,10 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "locations.hpp"
+#include "core/log.hpp"
+#include "preload_plan.hpp"
+#include "program_reader.hpp"
+#include "program_report.hpp"
 #include "settings_options.hpp"
 
 namespace tessera::tools {
@@ -18,26 +21,54 @@ void set_variable(const std::string& name, const std::string& value) {
   if (setenv(name.c_str(), value.c_str(), 1) != 0) throw std::runtime_error(name + ": " + std::strerror(errno));
 }
 
-int run_program(const SettingsOptions& settings, std::vector<std::string> program) {
-  if (program.empty()) throw UsageError("run: no program given; use: tessera run [options] -- program [arguments]");
-  settings.config();  // says now, and once, what the program's every process would say
+struct RunOptions {
+  SettingsOptions settings;
+  std::string lapack = "auto";
+  std::string lapack_block;
+  std::string integers = "auto";
+};
 
-  constexpr const char* preload_name = "libtessera_blas.so";
-  const auto preload = find_library(preload_name);
-  if (!preload) {
-    std::string tried;
-    for (const auto& folder : library_folders()) tried += ' ' + folder.string();
-    throw std::runtime_error(std::string(preload_name) + " not found in" + tried);
+PlanOptions plan_options(const RunOptions& options) {
+  PlanOptions plan = lapack_option(options.lapack);
+  if (options.integers == "32") plan.bits = 32;
+  if (options.integers == "64") plan.bits = 64;
+  plan.devices = devices_expected(options.settings.config());
+  return plan;
+}
+
+/// A program that cannot be read may still be run.
+PreloadPlan plan_for(const std::vector<std::string>& program, const PlanOptions& options) {
+  std::string unread;
+  try {
+    const Program read = read_program(program);
+    return plan_preload(read, analyse(read, read_faces()), options);
+  } catch (const UnreadableProgram& error) {
+    unread = error.what();
   }
-  std::string chain = preload->string();
-  // The loader splits LD_PRELOAD at blanks and colons and has no way to quote them.
-  if (chain.find_first_of(" :") != std::string::npos) {
-    throw std::runtime_error("LD_PRELOAD cannot name " + chain + ": the path has a blank or a colon in it");
+  PreloadPlan plan = plan_preload(options);
+  plan.reasons.push_back("Nothing is known of the program (" + unread + ").");
+  return plan;
+}
+
+void put_in_front(const char* variable, const std::string& value) {
+  const char* before = std::getenv(variable);
+  set_variable(variable, before != nullptr && *before != '\0' ? value + ":" + before : value);
+}
+
+int run_program(const RunOptions& options, std::vector<std::string> program) {
+  if (program.empty()) throw UsageError("run: no program given; use: tessera run [options] -- program [arguments]");
+  const Config config = options.settings.config();  // says now, and once, what the program's every process would say
+
+  const PreloadPlan plan = plan_for(program, plan_options(options));
+  std::string chain;
+  for (const std::string& file : plan.preload) chain += (chain.empty() ? "" : ":") + file;
+  if (config.verbose) {
+    for (const std::string& reason : plan.reasons) log_line("run: " + reason);
   }
-  const char* before = std::getenv("LD_PRELOAD");
-  if (before != nullptr && *before != '\0') chain += std::string(":") + before;
-  set_variable("LD_PRELOAD", chain);
-  for (const auto& [name, value] : settings.values()) set_variable(name, value);
+  put_in_front("LD_PRELOAD", chain);
+  if (!plan.library_path.empty()) put_in_front("LD_LIBRARY_PATH", plan.library_path);
+  for (const auto& [name, value] : options.settings.values()) set_variable(name, value);
+  if (!options.lapack_block.empty()) set_variable("TESSERA_LAPACK_BLOCK", options.lapack_block);
 
   std::vector<char*> argv;
   argv.reserve(program.size() + 1);
@@ -54,9 +85,22 @@ int run_program(const SettingsOptions& settings, std::vector<std::string> progra
 Command add_run(CLI::App& app, const std::vector<std::string>& program) {
   CLI::App* run = app.add_subcommand("run", "run a program with its BLAS calls going through Tessera");
   run->footer("Use: tessera run [OPTIONS] -- PROGRAM [ARGUMENTS]");
-  auto settings = std::make_shared<SettingsOptions>();
-  settings->add_to(*run);
-  return {run, [settings, program] { return run_program(*settings, program); }};
+  auto options = std::make_shared<RunOptions>();
+  run->add_option(
+         "--lapack", options->lapack,
+         "whose LAPACK: own (the program's), reference (one whose BLAS calls can be caught), auto (reference where "
+         "devices will be used), or the file of one")
+      ->type_name("WHICH");
+  run->add_option("--lapack-block", options->lapack_block, "block size of LAPACK (TESSERA_LAPACK_BLOCK); 0: as it is")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 20));
+  run->add_option(
+         "--integers", options->integers,
+         "width of the integers behind plain names (dgemm_): 32, 64 or auto (what the program's libraries have)")
+      ->type_name("BITS")
+      ->check(CLI::IsMember({"auto", "32", "64"}));
+  options->settings.add_to(*run);
+  return {run, [options, program] { return run_program(*options, program); }};
 }
 
 }  // namespace tessera::tools

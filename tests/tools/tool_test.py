@@ -155,6 +155,239 @@ class Run(ToolCase):
         self.assert_refused(tessera("run", "--host-device", "memory=1XB", "--", "env"), "TESSERA_HOST_DEVICE")
 
 
+def first_existing(*patterns):
+    for pattern in patterns:
+        for found in sorted(pathlib.Path("/").glob(pattern.lstrip("/"))):
+            return found
+    return None
+
+
+OPENBLAS = first_existing("/usr/lib/*/openblas*/libopenblas.so.0")
+OPENBLAS64 = first_existing("/usr/lib/*/openblas64*/libopenblas64.so.0", "/usr/lib/*/libopenblas64.so.0")
+REFERENCE_BLAS = first_existing("/usr/lib/*/blas/libblas.so.3")
+REFERENCE_LAPACK = first_existing("/usr/lib/*/lapack/liblapack.so.3")
+
+
+class BuiltProgramCase(ToolCase):
+    """Small programs, built here, against the BLAS libraries that are installed."""
+    def build(self, name, code, *arguments):
+        source = self.folder / (name + ".c")
+        source.write_text(code)
+        target = self.folder / name
+        self.assert_good(run(os.environ.get("CC", "cc"), "-o", target, source, *arguments))
+        return target
+
+    def caller(self, name, symbols, *arguments):
+        """A program that refers to these functions. It is never run."""
+        code = "".join(f"void {s}(void);\n" for s in symbols)
+        return self.build(name, code + "int main(void) { " + " ".join(f"{s}();" for s in symbols) + " return 0; }\n", *arguments)
+
+    def library(self, path, symbols, code="", *arguments):
+        body = code + "".join(f"void {s}(void) {{}}\n" for s in symbols)
+        return self.build(path, body, "-shared", "-fPIC", f"-Wl,-soname,{path}", *arguments)
+
+    def need(self, *files):
+        if not all(files):
+            self.skipTest("the libraries of this test are not installed")
+
+
+LEVEL3 = [f"{t}{r}" for r in ("gemm", "symm", "syrk", "syr2k", "trmm", "trsm") for t in "sdcz"] + \
+         [f"{t}{r}" for r in ("hemm", "herk", "her2k") for t in "cz"]
+
+
+class ProgramInfo(BuiltProgramCase):
+    def info(self, program, *options):
+        result = tessera("info", "--program", program, "--json", *options)
+        self.assert_good(result)
+        return json.loads(result.stdout)
+
+    def names(self, info, fate):
+        verdict = info["verdict"]["caught"] + info["verdict"]["not_caught"]
+        return sorted(name for part in verdict if part["fate"] == fate for name in part["names"])
+
+    def test_shared_blas(self):
+        self.need(REFERENCE_BLAS)
+        program = self.caller("prog", ["dgemm_", "cblas_ztrsm", "daxpy_"], REFERENCE_BLAS)
+        info = self.info(program)
+        self.assertEqual(self.names(info, "caught"), ["cblas_ztrsm", "dgemm_"])
+        self.assertEqual(info["verdict"]["not_caught"], [])
+        self.assertEqual((info["integer_bits"], info["blas_inside"], info["statically_linked"]), (32, False, False))
+        row = next(r for r in info["objects"] if r["object"] == str(program))
+        self.assertTrue(row["from"].endswith("libblas.so.3"), row)
+        text = tessera("info", "--program", program)
+        self.assert_good(text)
+        self.assertTrue(text.stdout.startswith("`tessera run` will catch:\n  cblas_ztrsm dgemm_\n"), text.stdout)
+        self.assertIn(f"Use: tessera run -- {program}\n", text.stdout)
+
+    def test_blas_in_the_program(self):
+        # As a static libblas.a would leave it: defined, not exported; and the same stripped.
+        code = "".join(f"void {name}_(void) {{}}\n" for name in LEVEL3) + 'const char* const volatile error[] = {"DGEMM ", "DTRSM "};\n'
+        program = self.build("prog", code + "int main(void) { dgemm_(); return error[0] == error[1]; }\n")
+        self.assertTrue(self.info(program)["blas_inside"])
+        self.assert_good(run("strip", program))
+        self.assertTrue(self.info(program)["blas_inside"])
+        self.assertIn("linked into the executable", tessera("info", "--program", program).stdout)
+
+    def test_static_program(self):
+        program = self.build("prog", "int main(void) { return 0; }\n", "-static")
+        self.assertTrue(self.info(program)["statically_linked"])
+        self.assertIn("will catch nothing", tessera("info", "--program", program).stdout)
+
+    def test_64_bit_integers(self):
+        self.need(OPENBLAS64)
+        info = self.info(self.caller("prog", ["dgemm_"], OPENBLAS64))
+        self.assertEqual(info["integer_bits"], 64)
+        self.assertEqual([r["integer_bits"] for r in info["objects"] if not r["library"]], [64])
+
+    def test_renamed_and_width_in_the_name(self):
+        self.library("libwheel.so", [f"scipy_cblas_{name}64_" for name in LEVEL3])
+        self.library("libacme.so", [f"acme_{name}_" for name in LEVEL3])
+        program = self.caller("prog", ["scipy_cblas_dgemm64_", "acme_dgemm_"], self.folder / "libwheel.so", self.folder / "libacme.so",
+                              f"-Wl,-rpath,{self.folder}")
+        info = self.info(program)
+        self.assertIn("acme_dgemm_", self.names(info, "renamed"))
+        self.assertEqual(info["integer_bits"], 32)
+        self.assertEqual({r["integer_bits"] for r in info["objects"] if "scipy_cblas_dgemm64_" in r["names"]}, {64})
+
+    def test_lapack_of_openblas(self):
+        self.need(OPENBLAS)
+        info = self.info(self.caller("prog", ["dgetrf_", "dpotrf_", "dgeqrf_"], OPENBLAS), "--devices", "none")
+        self.assertEqual(self.names(info, "openblas_lapack"), ["dgetrf_", "dpotrf_"])
+        self.assertEqual(self.names(info, "partly_lapack"), ["dgeqrf_"])
+        self.assertTrue(info["openblas_lapack_stays"])
+
+    def test_reference_lapack(self):
+        self.need(REFERENCE_LAPACK, REFERENCE_BLAS)
+        program = self.caller("prog", ["dgetrf_"], REFERENCE_LAPACK, f"-Wl,-rpath,{REFERENCE_LAPACK.parent}")
+        info = self.info(program)
+        self.assertEqual(self.names(info, "through_lapack"), ["dgetrf_"])
+        self.assertFalse(info["openblas_lapack_stays"])
+
+    def test_no_blas(self):
+        program = self.build("prog", "int main(void) { return 0; }\n")
+        info = self.info(program)
+        self.assertEqual((info["objects"], info["verdict"]), ([], {"caught": [], "not_caught": []}))
+        self.assertIn("calls no Level-3 BLAS", tessera("info", "--program", program).stdout)
+
+    def test_a_library_of_its_own(self):
+        self.need(REFERENCE_BLAS)
+        code = "void dgemm_(void);\nvoid solve(void) { dgemm_(); }\n"
+        info = self.info(self.library("libsolve.so", [], code, REFERENCE_BLAS))
+        self.assertEqual(self.names(info, "caught"), ["dgemm_"])
+
+    def test_scripts(self):
+        script = self.folder / "script"
+        script.write_text("#!/usr/bin/env sh\nexit 7\n")
+        script.chmod(0o755)
+        info = self.info(script)
+        self.assertTrue(info["program"].endswith("/sh"), info["program"])
+        self.assertIn("script is a script of /usr/bin/env.", info["notes"])
+
+    def test_python_is_asked_and_numpy_is_not_imported(self):
+        # A Python of our own, whose numpy is a folder with a module that calls BLAS and breaks when it is imported.
+        self.need(REFERENCE_BLAS)
+        package = self.folder / "site" / "numpy" / "linalg"
+        package.mkdir(parents=True)
+        (package.parent / "__init__.py").write_text("raise SystemExit('imported')\n")
+        code = "void cblas_dgemm(void);\nvoid solve(void) { cblas_dgemm(); }\n"
+        self.library("module.so", [], code, REFERENCE_BLAS).rename(package / "module.so")
+        result = tessera("info", "--json", "--program", sys.executable, PYTHONPATH=str(self.folder / "site"))
+        self.assert_good(result)
+        rows = json.loads(result.stdout)["objects"]
+        self.assertIn((str(package / "module.so"), ["cblas_dgemm"], True), [(r["object"], r["names"], r["caught"]) for r in rows])
+
+    def test_wrong_use(self):
+        missing = tessera("info", "--program", "/nonexistent/program")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("/nonexistent/program: no such program", missing.stderr)
+        damaged = self.folder / "damaged"
+        damaged.write_bytes(b"\x7fELF" + bytes(100))
+        damaged.chmod(0o755)
+        result = tessera("info", "--program", damaged)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(str(damaged), result.stderr)
+
+
+class RunPlan(BuiltProgramCase):
+    """What `tessera run` puts in front of which program."""
+    def prefix(self):
+        """An installation with the 64-bit library, which stands for itself by a name only where the build has none."""
+        prefix = self.folder / "prefix"
+        (prefix / "bin").mkdir(parents=True)
+        (prefix / "bin" / "tessera").write_bytes(TESSERA.read_bytes())
+        (prefix / "bin" / "tessera").chmod(0o755)
+        (prefix / "lib").mkdir()
+        for file in (BUILD / "lib").glob("*.so*"):
+            (prefix / "lib" / file.name).symlink_to(file)
+        if not (prefix / "lib" / "libtessera_blas64.so").exists():
+            self.library("libtessera_blas64.so", [name + "_" for name in LEVEL3]).rename(prefix / "lib" / "libtessera_blas64.so")
+        return prefix
+
+    def variables(self, command, program, *options, **extra):
+        """What the program finds in its environment: it prints it."""
+        result = run(command, "run", *options, "--", program, **extra)
+        self.assert_good(result)
+        seen = dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
+        preload = [pathlib.Path(file).name for file in seen.get("LD_PRELOAD", "").split(":")]
+        return preload, seen.get("LD_LIBRARY_PATH", ""), result.stderr
+
+    PRINTER = """#include <stdio.h>
+extern char** environ;
+int main(int argc, char** argv) { if (argc > 99) { CALLS } for (char** e = environ; *e; ++e) puts(*e); return argv == 0; }
+"""
+
+    def printer(self, name, symbols, *arguments):
+        declared = "".join(f"void {s}(void);\n" for s in symbols)
+        return self.build(name, declared + self.PRINTER.replace("CALLS", " ".join(f"{s}();" for s in symbols)), *arguments)
+
+    def test_width(self):
+        self.need(OPENBLAS, OPENBLAS64)
+        command = self.prefix() / "bin" / "tessera"
+        narrow = self.printer("narrow", ["dgemm_"], OPENBLAS)
+        wide = self.printer("wide", ["dgemm_"], OPENBLAS64)
+        self.assertEqual(self.variables(command, narrow)[0], ["libtessera_blas.so"])
+        preload, _, told = self.variables(command, wide, "--verbose")
+        self.assertEqual(preload, ["libtessera_blas64.so"])
+        self.assertIn("64-bit integers here", told)
+        self.assertEqual(self.variables(command, wide, "--integers", "32")[0], ["libtessera_blas.so"])
+        # Behind a launcher it is the program that counts.
+        result = run(command, "run", "--", "env", "A=b", wide)
+        self.assertRegex(result.stdout, "(?m)^LD_PRELOAD=.*libtessera_blas64.so$")
+
+    def test_lapack(self):
+        self.need(OPENBLAS, REFERENCE_LAPACK)
+        program = self.printer("prog", ["dgetrf_"], OPENBLAS)
+        reference = ["libtessera_blas.so", "libtessera_lapack.so", "liblapack.so.3"]
+        devices = ["--devices", "host:2"]
+        self.assertEqual(self.variables(TESSERA, program, *devices)[0], reference)
+        self.assertEqual(self.variables(TESSERA, program, "--devices", "none")[0], ["libtessera_blas.so"])
+        self.assertEqual(self.variables(TESSERA, program, *devices, "--lapack", "own")[0], ["libtessera_blas.so"])
+        self.assertEqual(self.variables(TESSERA, program, "--devices", "none", "--lapack", "reference")[0], reference)
+        self.assertEqual(self.variables(TESSERA, program, "--lapack", REFERENCE_LAPACK)[0], reference)
+
+    def test_lapack_under_its_own_name(self):
+        lapack = first_existing("/usr/lib/*/openblas*/liblapack.so.3")
+        self.need(lapack, REFERENCE_LAPACK)
+        program = self.printer("prog", ["dgetrf_"], "-Wl,--no-as-needed", lapack, f"-Wl,-rpath-link,{lapack.parent}")
+        preload, library_path, _ = self.variables(TESSERA, program, "--devices", "host:2", LD_LIBRARY_PATH=str(lapack.parent))
+        self.assertEqual(preload, ["libtessera_blas.so", "libtessera_lapack.so"])
+        self.assertEqual(library_path.split(":")[0], str(REFERENCE_LAPACK.parent))
+
+    def test_another_error_exit_is_not_hidden(self):
+        self.need(OPENBLAS, REFERENCE_LAPACK)
+        self.library("libown.so", ["xerbla_"])
+        program = self.printer("prog", ["xerbla_", "dgetrf_"], self.folder / "libown.so", OPENBLAS, f"-Wl,-rpath,{self.folder}")
+        preload, _, told = self.variables(TESSERA, program, "--devices", "host:2", "--verbose")
+        self.assertNotIn("liblapack.so.3", preload)
+        self.assertIn("would hide the xerbla_", told)
+        self.assertIn("liblapack.so.3", self.variables(TESSERA, program, "--devices", "host:2", "--lapack", "reference")[0])
+
+    def test_wrong_use(self):
+        self.assert_refused(tessera("run", "--lapack", "openblas", "--", "env"), "--lapack", '"openblas"')
+        self.assert_refused(tessera("run", "--lapack-block", "-1", "--", "env"), "--lapack-block")
+        self.assert_refused(tessera("run", "--integers", "16", "--", "env"), "--integers")
+
+
 class Bench(ToolCase):
     def bench(self, *arguments):
         result = tessera("bench", "gemm", *arguments, "--json", "-")

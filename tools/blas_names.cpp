@@ -1,0 +1,70 @@
+#include "blas_names.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera::tools {
+namespace {
+
+constexpr std::array level3 = {
+#define TESSERA_ROUTINE(routine, letter, T) std::string_view(#letter #routine),
+#include "core/routines.def"
+#undef TESSERA_ROUTINE
+};
+
+/// LAPACK without the letter of the type. Those that OpenBLAS wrote anew come first.
+constexpr std::array<std::string_view, 12> openblas_stems = {"getrf", "gesv",  "getrs", "getf2", "potrf", "potri",
+                                                             "potf2", "lauum", "lauu2", "trtri", "trti2", "trtrs"};
+constexpr std::array<std::string_view, 76> reference_stems = {
+    "geqrf", "geqp3", "gelqf", "geqlf", "gerqf", "orgqr", "ungqr", "orglq", "unglq", "orgql", "ungql", "ormqr", "unmqr",
+    "ormlq", "unmlq", "ormtr", "unmtr", "ormbr", "unmbr", "orgbr", "ungbr", "orgtr", "ungtr", "orghr", "unghr", "getri",
+    "gesvx", "gecon", "gels",  "gelsd", "gelsy", "gelss", "gesvd", "gesdd", "gebrd", "gehrd", "geev",  "geevx", "gees",
+    "geesx", "ggev",  "gges",  "posv",  "posvx", "potrs", "pbtrf", "gbtrf", "gbsv",  "pbsv",  "sytrf", "hetrf", "sysv",
+    "hesv",  "sytrs", "hetrs", "sytri", "hetri", "sytrd", "hetrd", "syev",  "heev",  "syevd", "heevd", "syevr", "heevr",
+    "syevx", "heevx", "sygst", "hegst", "sygv",  "hegv",  "sygvd", "hegvd", "sygvx", "hegvx", "trsyl"};
+
+/// Longest first, because "_" ends the others.
+constexpr std::array<std::string_view, 5> suffixes = {"_64_", "_64", "64_", "_", ""};
+
+template <class List>
+bool has(const List& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+bool is_type_letter(char c) { return c == 's' || c == 'd' || c == 'c' || c == 'z'; }
+
+bool is_lapack(std::string_view routine) {
+  return routine.size() > 1 && is_type_letter(routine[0]) &&
+         (has(openblas_stems, routine.substr(1)) || has(reference_stems, routine.substr(1)));
+}
+
+}  // namespace
+
+bool openblas_has_own(std::string_view routine) {
+  return routine.size() > 1 && is_type_letter(routine[0]) && has(openblas_stems, routine.substr(1));
+}
+
+std::optional<BlasName> parse_blas_name(std::string_view symbol) {
+  for (const std::string_view suffix : suffixes) {
+    if (!symbol.ends_with(suffix)) continue;
+    std::string_view core = symbol.substr(0, symbol.size() - suffix.size());
+    constexpr std::string_view work = "_work";  // LAPACKE_dgetrf_work: the caller brings the workspace
+    if (core.find("LAPACKE_") != std::string_view::npos && core.ends_with(work)) core.remove_suffix(work.size());
+    const std::size_t underscore = core.rfind('_');
+    const std::string_view routine = underscore == std::string_view::npos ? core : core.substr(underscore + 1);
+    std::string_view before = core.substr(0, core.size() - routine.size());
+    BlasName name{.routine = std::string(routine), .prefix = {}, .suffix = std::string(suffix)};
+    name.lapack = is_lapack(routine);
+    if (!name.lapack && !has(level3, routine)) continue;
+    for (const std::string_view interface : {"cblas_", "LAPACKE_"}) {
+      if (!before.ends_with(interface)) continue;
+      before.remove_suffix(interface.size());
+      name.c_interface = true;
+    }
+    name.prefix = before;
+    return name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tessera::tools

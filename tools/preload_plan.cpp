@@ -1,0 +1,180 @@
+#include "preload_plan.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+
+#include "commands.hpp"
+#include "elf_file.hpp"
+#include "locations.hpp"
+
+namespace tessera::tools {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string own_library(const char* name) {
+  const auto file = find_library(name);
+  if (!file) {
+    std::string tried;
+    for (const auto& folder : library_folders()) tried += ' ' + folder.string();
+    throw std::runtime_error(std::string(name) + " not found in" + tried);
+  }
+  // The loader splits LD_PRELOAD at blanks and colons and has no way to quote them.
+  if (file->string().find_first_of(" :") != std::string::npos) {
+    throw std::runtime_error("LD_PRELOAD cannot name " + file->string() + ": the path has a blank or a colon in it");
+  }
+  return *file;
+}
+
+bool is_reference_lapack(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(file, error)) return false;
+  try {
+    return calls_blas_by_symbol(read_elf(file, false));
+  } catch (const NotReadable&) {
+    return false;
+  }
+}
+
+/// Whether a folder can be searched before all others without changing anything but LAPACK.
+bool holds_only_lapack(const fs::path& folder) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (name.find(".so") != std::string::npos && name.rfind("liblapack", 0) != 0) return false;
+  }
+  return !error;
+}
+
+void plan_lapack(const Program& program, const Report& report, const PlanOptions& options, PreloadPlan& plan) {
+  const bool wanted = options.lapack == LapackChoice::reference;
+  if (options.lapack == LapackChoice::own || (!wanted && !options.devices)) {
+    if (report.openblas_lapack && options.lapack == LapackChoice::automatic) {
+      plan.reasons.emplace_back("LAPACK stays OpenBLAS's, which is the quickest without devices.");
+    }
+    return;
+  }
+  if (report.uses_lapack) {
+    if (const auto blocks = find_library("libtessera_lapack.so")) {
+      plan.preload.push_back(*blocks);
+      plan.reasons.emplace_back("LAPACK is told to work in larger blocks (TESSERA_LAPACK_BLOCK).");
+    }
+  }
+  if (!report.openblas_lapack) {
+    if (wanted) plan.reasons.emplace_back("No LAPACK is put in front: no call of the program goes to OpenBLAS's.");
+    return;
+  }
+  const int bits = options.bits.value_or(report.bits);
+  const auto file = !options.lapack_file.empty() ? std::optional<std::string>(options.lapack_file)
+                                                 : find_reference_lapack(bits, program);
+  if (!file) {
+    const std::string missing = "no LAPACK that calls BLAS by symbols is installed (Debian: " +
+                                std::string(bits == 64 ? "liblapack64-3" : "liblapack3") + ")";
+    if (wanted) throw std::runtime_error(missing);
+    plan.reasons.push_back("LAPACK stays OpenBLAS's: " + missing + ".");
+    return;
+  }
+  const fs::path folder = fs::absolute(*file).parent_path();
+  if (report.lapack_by_soname && holds_only_lapack(folder)) {
+    plan.library_path = folder;
+    plan.reasons.push_back("LAPACK becomes " + *file + ", whose BLAS calls can be caught, by LD_LIBRARY_PATH.");
+    return;
+  }
+  const auto own_blas = find_library(bits == 64 ? "tessera/libblas64.so.3" : "tessera/libblas.so.3");
+  if (report.openblas_by_soname && own_blas && holds_only_lapack(folder)) {
+    plan.library_path = own_blas->parent_path().string() + ":" + folder.string();
+    plan.reasons.push_back("LAPACK becomes " + *file + ", whose BLAS calls can be caught, and BLAS " +
+                           own_blas->string() + ", because OpenBLAS would bring its LAPACK along: by LD_LIBRARY_PATH.");
+    return;
+  }
+  if (report.own_error_exit && !wanted) {
+    plan.reasons.push_back(
+        "LAPACK stays OpenBLAS's: preloading " + *file +
+        " would hide the xerbla_ of a library of the program; --lapack reference does it nevertheless.");
+    return;
+  }
+  plan.preload.push_back(fs::absolute(*file));
+  plan.reasons.push_back("LAPACK becomes " + *file + ", whose BLAS calls can be caught, by LD_PRELOAD.");
+}
+
+}  // namespace
+
+PlanOptions lapack_option(const std::string& text) {
+  PlanOptions options;
+  if (text == "auto") return options;
+  options.lapack = text == "own" ? LapackChoice::own : LapackChoice::reference;
+  if (text != "own" && text != "reference") {
+    options.lapack_file = text;
+    std::error_code error;
+    if (!fs::is_regular_file(text, error)) {
+      throw UsageError("--lapack: \"" + text + "\" is neither auto, own or reference nor a file");
+    }
+  }
+  return options;
+}
+
+bool devices_expected(const Config& config) {
+  if (config.offload == Offload::never) return false;
+  switch (config.devices) {
+    case DeviceChoice::none:
+      return false;
+    case DeviceChoice::cuda:
+    case DeviceChoice::host:
+      return true;
+    case DeviceChoice::automatic:
+      return access("/dev/nvidiactl", F_OK) == 0;
+  }
+  return false;
+}
+
+PreloadPlan plan_preload(const PlanOptions& options) {
+  PreloadPlan plan;
+  const bool wide = options.bits == 64;
+  plan.preload.push_back(own_library(wide ? "libtessera_blas64.so" : "libtessera_blas.so"));
+  return plan;
+}
+
+PreloadPlan plan_preload(const Program& program, const Report& report, const PlanOptions& options) {
+  PlanOptions chosen = options;
+  chosen.bits = options.bits.value_or(report.bits);
+  PreloadPlan plan = plan_preload(chosen);
+  plan.reasons.push_back(chosen.bits == 64 ? "Plain names have 64-bit integers here: libtessera_blas64.so."
+                                           : "Plain names have 32-bit integers here: libtessera_blas.so.");
+  if (report.mixed && !options.bits) {
+    plan.reasons.emplace_back(
+        "The program uses plain names with integers of both widths; the 32-bit names are taken, which read sizes below "
+        "2^31 rightly from either.");
+  }
+  plan_lapack(program, report, chosen, plan);
+  return plan;
+}
+
+std::optional<std::string> find_reference_lapack(int bits, const Program& near) {
+  const std::string width = bits == 64 ? "64" : "";
+  std::vector<fs::path> folders;
+  const auto add = [&folders](const fs::path& folder) {
+    std::error_code error;
+    const fs::path real = fs::canonical(folder, error);
+    if (!error && std::find(folders.begin(), folders.end(), real) == folders.end()) folders.push_back(real);
+  };
+  // Debian's loader searches a folder of the architecture; whatever it is called, libc is in it.
+  for (const ProgramObject& object : near.objects) {
+    if (object.soname.rfind("libc.so", 0) == 0 || object.soname.rfind("lib", 0) == 0) {
+      add(fs::path(object.path).parent_path());
+    }
+  }
+  for (const char* folder : {"/usr/local/lib", "/usr/lib64", "/usr/lib"}) add(folder);
+  for (const fs::path& folder : folders) {
+    for (const std::string& sub : {"lapack" + width, std::string()}) {
+      const fs::path file = folder / sub / ("liblapack" + width + ".so.3");
+      if (is_reference_lapack(file)) return file;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tessera::tools
