@@ -1,0 +1,70 @@
+// How large the blocks of LAPACK's routines should be where their Level-3 calls run on devices. Pure.
+//
+// A blocked factorisation of order n updates what is left of the matrix once per block column, with k = the block size: C crosses
+// the host link n / block times. LAPACK's 32 or 64 suit a cache; eight times that moves an eighth. The price is in
+// the panels, which stay on the CPU: how much they grow is what limits each routine below.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tessera::lapack {
+
+/// The largest block of a routine that is worth its panels, by the name that it gives ILAENV ("DGETRF").
+/// @return 0 for routines that are better left alone
+inline std::int32_t largest_block(std::string_view name) {
+  struct Limit {
+    std::string_view stem;
+    std::int32_t block;
+  };
+  constexpr Limit limits[] = {
+      // Panels are recursive (xGETRF2, xPOTRF2) or matrix products (xGETRI): Level 3 whatever the size.
+      {"GETRF", 512},
+      {"POTRF", 512},
+      {"GETRI", 512},
+      // Diagonal blocks go through Level 2: n * block^2 operations.
+      {"TRTRI", 256},
+      {"LAUUM", 256},
+      {"SYGST", 256},
+      {"HEGST", 256},
+      // Whole panels go through Level 2: n^2 * block operations.
+      {"GEQRF", 128},
+      {"GELQF", 128},
+      {"GEQLF", 128},
+      {"GERQF", 128},
+      {"ORGQR", 128},
+      {"UNGQR", 128},
+      {"ORGLQ", 128},
+      {"UNGLQ", 128},
+      {"SYTRD", 128},
+      {"HETRD", 128},
+      {"GEBRD", 128},
+  };
+  // Not here because their block is limited by arrays of fixed size: xORMQR and its kin, xGEHRD, xGBTRF, xPBTRF, xTREVC3.
+  if (name.size() < 6) return 0;
+  for (const Limit& limit : limits) {
+    if (name.substr(1, 5) == limit.stem && name.find_first_not_of(' ', 6) == std::string_view::npos) return limit.block;
+  }
+  return 0;
+}
+
+/// @param order    the smaller side of the matrix
+/// @param own      what LAPACK itself says
+/// @param setting  TESSERA_LAPACK_BLOCK; 0 leaves everything alone
+/// Workspace stays consistent: of the routines above those that have one ask here for its size as well, and take a smaller
+/// block if they are given less.
+inline std::int32_t block_size(std::string_view name, std::int32_t order, std::int32_t own,
+                               std::optional<std::int32_t> setting) {
+  const std::int32_t largest = largest_block(name);
+  if (largest == 0) return own;
+  if (setting) return *setting == 0 ? own : (*setting < largest ? *setting : largest);
+  // Below this the update is computed on the CPU, where LAPACK's own choice is right.
+  constexpr std::int32_t smallest_order = 2048;
+  constexpr std::int32_t large_order = 8192;
+  if (order < smallest_order) return own;
+  const std::int32_t wanted = order < large_order ? largest / 2 : largest;
+  return wanted > own ? wanted : own;
+}
+
+}  // namespace tessera::lapack
