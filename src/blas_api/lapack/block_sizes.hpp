@@ -5,48 +5,52 @@
 // the panels, which stay on the CPU: how much they grow is what limits each routine below.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
 namespace tessera::lapack {
 
-/// The largest block of a routine that is worth its panels, by the name that it gives ILAENV ("DGETRF").
-/// @return 0 for routines that are better left alone
-inline std::int32_t largest_block(std::string_view name) {
-  struct Limit {
-    std::string_view stem;
-    std::int32_t block;
-  };
-  constexpr Limit limits[] = {
+/// What suits a routine, by the name that it gives ILAENV ("DGETRF").
+struct BlockLimits {
+  std::string_view stem;  ///< without the letter of the type
+  std::int32_t wanted;    ///< for large matrices
+  std::int32_t most;      ///< whatever the setting says
+};
+
+/// @return nullptr for routines that are better left alone
+inline const BlockLimits* limits_of(std::string_view name) {
+  constexpr std::int32_t any = INT32_MAX;
+  static constexpr BlockLimits limits[] = {
       // Panels are recursive (xGETRF2, xPOTRF2) or matrix products (xGETRI): Level 3 whatever the size.
-      {"GETRF", 512},
-      {"POTRF", 512},
-      {"GETRI", 512},
+      {"GETRF", 512, any},
+      {"POTRF", 512, any},
+      {"GETRI", 512, any},
       // Diagonal blocks go through Level 2: n * block^2 operations.
-      {"TRTRI", 256},
-      {"LAUUM", 256},
-      {"SYGST", 256},
-      {"HEGST", 256},
+      {"TRTRI", 256, 256},
+      {"LAUUM", 256, 256},
+      {"SYGST", 256, 256},
+      {"HEGST", 256, 256},
       // Whole panels go through Level 2: n^2 * block operations.
-      {"GEQRF", 128},
-      {"GELQF", 128},
-      {"GEQLF", 128},
-      {"GERQF", 128},
-      {"ORGQR", 128},
-      {"UNGQR", 128},
-      {"ORGLQ", 128},
-      {"UNGLQ", 128},
-      {"SYTRD", 128},
-      {"HETRD", 128},
-      {"GEBRD", 128},
+      {"GEQRF", 128, 128},
+      {"GELQF", 128, 128},
+      {"GEQLF", 128, 128},
+      {"GERQF", 128, 128},
+      {"ORGQR", 128, 128},
+      {"UNGQR", 128, 128},
+      {"ORGLQ", 128, 128},
+      {"UNGLQ", 128, 128},
+      {"SYTRD", 128, 128},
+      {"HETRD", 128, 128},
+      {"GEBRD", 128, 128},
   };
   // Not here because their block is limited by arrays of fixed size: xORMQR and its kin, xGEHRD, xGBTRF, xPBTRF, xTREVC3.
-  if (name.size() < 6) return 0;
-  for (const Limit& limit : limits) {
-    if (name.substr(1, 5) == limit.stem && name.find_first_not_of(' ', 6) == std::string_view::npos) return limit.block;
+  if (name.size() < 6) return nullptr;
+  for (const BlockLimits& routine : limits) {
+    if (name.substr(1, 5) == routine.stem && name.find_first_not_of(' ', 6) == std::string_view::npos) return &routine;
   }
-  return 0;
+  return nullptr;
 }
 
 /// @param order    the smaller side of the matrix
@@ -56,15 +60,14 @@ inline std::int32_t largest_block(std::string_view name) {
 /// block if they are given less.
 inline std::int32_t block_size(std::string_view name, std::int32_t order, std::int32_t own,
                                std::optional<std::int32_t> setting) {
-  const std::int32_t largest = largest_block(name);
-  if (largest == 0) return own;
-  if (setting) return *setting == 0 ? own : (*setting < largest ? *setting : largest);
+  const BlockLimits* limits = limits_of(name);
+  if (limits == nullptr) return own;
+  if (setting) return *setting == 0 ? own : std::min(*setting, limits->most);
   // Below this the update is computed on the CPU, where LAPACK's own choice is right.
   constexpr std::int32_t smallest_order = 2048;
   constexpr std::int32_t large_order = 8192;
   if (order < smallest_order) return own;
-  const std::int32_t wanted = order < large_order ? largest / 2 : largest;
-  return wanted > own ? wanted : own;
+  return std::max(own, order < large_order ? limits->wanted / 2 : limits->wanted);
 }
 
 }  // namespace tessera::lapack
