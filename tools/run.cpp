@@ -93,12 +93,12 @@ Command add_run(CLI::App& app, const std::vector<std::string>& program) {
       ->type_name("WHICH");
   run->add_option("--lapack-block", options->lapack_block, "block size of LAPACK (TESSERA_LAPACK_BLOCK); 0: as it is")
       ->type_name("N")
-      ->check(CLI::Range(0, 1 << 20));
+      ->check(CLI::Range(0, 1 << 20).description(""));
   run->add_option(
          "--integers", options->integers,
          "width of the integers behind plain names (dgemm_): 32, 64 or auto (what the program's libraries have)")
       ->type_name("BITS")
-      ->check(CLI::IsMember({"auto", "32", "64"}));
+      ->check(CLI::IsMember({"auto", "32", "64"}).description(""));
   options->settings.add_to(*run);
   return {run, [options, program] { return run_program(*options, program); }};
 }

@@ -12,6 +12,7 @@ SYSTEM = r"lib(stdc\+\+|gcc_s|c|m|pthread|dl|rt)\.so\.\d+|ld-linux[-\w]*\.so\.\d
 LIBRARIES = {
     "libtessera.so": (r"libhwloc\.so\.\d+", None, r"tessera_\w+"),
     "libtessera_blas.so": (r"libtessera\.so\.\d+", r"libtessera\.so\.\d+", None),
+    "libtessera_lapack.so": (r"$^", None, r"ilaenv_"),
     "libtessera_cuda.so": (r"libcublas(Lt)?\.so\.\d+", None, r"tessera_cuda_backend"),
 }
 NEVER_EXPORTED = {"xerbla_", "cblas_xerbla", "xerbla"}
