@@ -81,14 +81,16 @@ void plan_lapack(const Program& program, const Report& report, const PlanOptions
   const fs::path folder = fs::absolute(*file).parent_path();
   if (report.lapack_by_soname && holds_only_lapack(folder)) {
     plan.library_path = folder;
-    plan.reasons.push_back("LAPACK becomes " + *file + ", whose BLAS calls can be caught, by LD_LIBRARY_PATH.");
+    plan.reasons.push_back("LAPACK becomes " + *file + ", whose BLAS calls can be caught, by " + plan.library_variable +
+                           ".");
     return;
   }
   const auto own_blas = find_library(bits == 64 ? "tessera/libblas64.so.3" : "tessera/libblas.so.3");
   if (report.openblas_by_soname && own_blas && holds_only_lapack(folder)) {
     plan.library_path = own_blas->parent_path().string() + ":" + folder.string();
     plan.reasons.push_back("LAPACK becomes " + *file + ", whose BLAS calls can be caught, and BLAS " +
-                           own_blas->string() + ", because OpenBLAS would bring its LAPACK along: by LD_LIBRARY_PATH.");
+                           own_blas->string() + ", because OpenBLAS would bring its LAPACK along: by " +
+                           plan.library_variable + ".");
     return;
   }
   if (report.own_error_exit && !wanted) {
@@ -149,6 +151,8 @@ PreloadPlan plan_preload(const Program& program, const Report& report, const Pla
         "The program uses plain names with integers of both widths; the 32-bit names are taken, which read sizes below "
         "2^31 rightly from either.");
   }
+  plan.library_variable = program.library_variable;
+  plan.library_default = program.library_default;
   plan_lapack(program, report, chosen, plan);
   return plan;
 }

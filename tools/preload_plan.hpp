@@ -29,7 +29,9 @@ PlanOptions lapack_option(const std::string& text);
 
 struct PreloadPlan {
   std::vector<std::string> preload;  ///< files, in order
-  std::string library_path;          ///< folders to put in front of LD_LIBRARY_PATH; empty: none
+  std::string library_path;          ///< folders to put in front of `library_variable`; empty: none
+  std::string library_variable;
+  std::string library_default;       ///< what they are put in front of if that is not set
   std::vector<std::string> reasons;  ///< in whole sentences
 };
 

@@ -267,10 +267,17 @@ class Reader {
 
   Program read_r(const fs::path& path) {
     const fs::path beside = path.parent_path() / "R";
-    std::string home = output_of({is_executable_file(beside) ? beside.string() : "R", "RHOME"}, "");
-    home.erase(std::find(home.begin(), home.end(), '\n'), home.end());
+    const std::string r = is_executable_file(beside) ? beside.string() : "R";
+    const auto line_of = [](std::string output) {
+      output.erase(std::find(output.begin(), output.end(), '\n'), output.end());
+      return output;
+    };
+    const std::string home = line_of(output_of({r, "RHOME"}, ""));
     if (home.empty()) throw UnreadableProgram(path.string() + ": R RHOME gives no folder");
-    library_path_ = home + "/lib";
+    // R puts folders of its own in front of LD_LIBRARY_PATH, unless it is told which.
+    library_path_ = line_of(output_of({r, "CMD", "printenv", "LD_LIBRARY_PATH"}, ""));
+    program_.library_variable = "R_LD_LIBRARY_PATH";
+    program_.library_default = library_path_;
     read_main(home + "/bin/exec/R");
     read_modules(fs::path(home) / "modules");
     read_modules(fs::path(home) / "library");

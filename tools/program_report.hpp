@@ -47,6 +47,9 @@ struct Program {
   Scope global;
   /// Modules that it opens later (extension modules of interpreters), each with its own libraries: searched after `global`.
   std::vector<Scope> modules;
+  /// The variable that says where its libraries are looked for first, and what it is if it is not set: R has its own.
+  std::string library_variable = "LD_LIBRARY_PATH";
+  std::string library_default;
   std::vector<std::string> notes;  ///< what the reader has to say, in whole sentences
 };
 

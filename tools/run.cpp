@@ -50,9 +50,11 @@ PreloadPlan plan_for(const std::vector<std::string>& program, const PlanOptions&
   return plan;
 }
 
-void put_in_front(const char* variable, const std::string& value) {
-  const char* before = std::getenv(variable);
-  set_variable(variable, before != nullptr && *before != '\0' ? value + ":" + before : value);
+/// @param otherwise what it is if it is not set
+void put_in_front(const std::string& variable, const std::string& value, const std::string& otherwise) {
+  const char* set = std::getenv(variable.c_str());
+  const std::string before = set != nullptr ? set : otherwise;
+  set_variable(variable, before.empty() ? value : value + ":" + before);
 }
 
 int run_program(const RunOptions& options, std::vector<std::string> program) {
@@ -65,8 +67,8 @@ int run_program(const RunOptions& options, std::vector<std::string> program) {
   if (config.verbose) {
     for (const std::string& reason : plan.reasons) log_line("run: " + reason);
   }
-  put_in_front("LD_PRELOAD", chain);
-  if (!plan.library_path.empty()) put_in_front("LD_LIBRARY_PATH", plan.library_path);
+  put_in_front("LD_PRELOAD", chain, "");
+  if (!plan.library_path.empty()) put_in_front(plan.library_variable, plan.library_path, plan.library_default);
   for (const auto& [name, value] : options.settings.values()) set_variable(name, value);
   if (!options.lapack_block.empty()) set_variable("TESSERA_LAPACK_BLOCK", options.lapack_block);
 

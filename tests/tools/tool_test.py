@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -317,7 +318,7 @@ class RunPlan(BuiltProgramCase):
         (prefix / "bin" / "tessera").write_bytes(TESSERA.read_bytes())
         (prefix / "bin" / "tessera").chmod(0o755)
         (prefix / "lib").mkdir()
-        for file in (BUILD / "lib").glob("*.so*"):
+        for file in (BUILD / "lib").iterdir():
             (prefix / "lib" / file.name).symlink_to(file)
         if not (prefix / "lib" / "libtessera_blas64.so").exists():
             self.library("libtessera_blas64.so", [name + "_" for name in LEVEL3]).rename(prefix / "lib" / "libtessera_blas64.so")
@@ -381,6 +382,30 @@ int main(int argc, char** argv) { if (argc > 99) { CALLS } for (char** e = envir
         self.assertNotIn("liblapack.so.3", preload)
         self.assertIn("would hide the xerbla_", told)
         self.assertIn("liblapack.so.3", self.variables(TESSERA, program, "--devices", "host:2", "--lapack", "reference")[0])
+
+    def test_mpi(self):
+        mpirun = shutil.which("mpiexec.mpich")
+        self.need(mpirun)
+        for order in ((TESSERA, "run", "--tile", "77", "--", mpirun, "-n", "2"), (mpirun, "-n", "2", TESSERA, "run", "--tile", "77", "--")):
+            result = run(*order, "printenv", "LD_PRELOAD", "TESSERA_TILE")
+            self.assert_good(result)
+            self.assertEqual(sorted(pathlib.Path(line).name for line in result.stdout.split()), ["77"] * 2 + ["libtessera_blas.so"] * 2)
+
+    def test_folders_of_r(self):
+        # R sets LD_LIBRARY_PATH itself, from another variable.
+        r = shutil.which("R")
+        self.need(r, REFERENCE_LAPACK, first_existing("/usr/lib/*/openblas*/liblapack.so.3"))
+        prefix = self.prefix()
+        if not (prefix / "lib" / "tessera" / "libblas.so.3").exists():
+            (prefix / "lib" / "tessera").mkdir()
+            (prefix / "lib" / "tessera" / "libblas.so.3").symlink_to(REFERENCE_BLAS)
+        if "openblas" not in run(r, "CMD", "ldd", run(r, "RHOME").stdout.strip() + "/lib/libR.so").stdout:
+            self.skipTest("this R does not use OpenBLAS")
+        result = run(prefix / "bin" / "tessera", "run", "--devices", "host:2", "--", r, "CMD", "printenv", "LD_LIBRARY_PATH")
+        self.assert_good(result)
+        folders = result.stdout.strip().split(":")
+        self.assertEqual(folders[:2], [str(prefix / "lib" / "tessera"), str(REFERENCE_LAPACK.parent)])
+        self.assertIn(run(r, "RHOME").stdout.strip() + "/lib", folders)
 
     def test_wrong_use(self):
         self.assert_refused(tessera("run", "--lapack", "openblas", "--", "env"), "--lapack", '"openblas"')
