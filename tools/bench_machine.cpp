@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -28,7 +27,7 @@ BenchMachine::Rates measured_rates(const BenchMachine& machine, ScalarType type)
 BenchMachine::Rates rates_of_settings(const Config& config) {
   BenchMachine::Rates result{true, {}, {{"source", "settings"}}};
   bool links_known = true;
-  for (int device = 0; device < config.host_devices; ++device) {
+  for (const int device : config.device_share(config.host_devices).ordinals()) {
     const HostDeviceSettings& settings = config.host_device_settings(device);
     result.rates.flops_per_s += settings.flops_per_s;
     result.rates.up_bytes_per_s += settings.link_bytes_per_s;
@@ -53,10 +52,7 @@ BenchMachine::BenchMachine(const Config& config, const std::vector<ScalarType>& 
   }
   if (cuda != nullptr && config.devices != DeviceChoice::host && config.devices != DeviceChoice::none) {
     ordinals = config.cuda_ordinals;
-    if (ordinals.empty()) {
-      ordinals.resize(static_cast<std::size_t>(cuda->device_count()));
-      std::iota(ordinals.begin(), ordinals.end(), 0);
-    }
+    if (ordinals.empty()) ordinals = config.device_share(cuda->device_count()).ordinals();
   }
   for (const ScalarType type : types) {
     Rates& one = rates[type];

@@ -37,9 +37,10 @@ struct InfoOptions {
 
 ordered_json settings_in_force(const SettingsOptions& options) {
   ordered_json settings = ordered_json::object();
-  for (const char* name : {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",
-                           "TESSERA_OFFLOAD", "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_VERBOSE",
-                           "TESSERA_STATS", "TESSERA_TRACE", "TESSERA_SUMMARY", "TESSERA_LAPACK_BLOCK"}) {
+  for (const char* name :
+       {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE", "TESSERA_OFFLOAD",
+        "TESSERA_SHARE", "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_VERBOSE", "TESSERA_STATS", "TESSERA_TRACE",
+        "TESSERA_SUMMARY", "TESSERA_LAPACK_BLOCK"}) {
     if (const char* value = std::getenv(name); value != nullptr) settings[name] = value;
   }
   for (const auto& [name, value] : options.values()) settings[name] = value;
@@ -127,6 +128,26 @@ ordered_json collect(const InfoOptions& options) {
   info["auto"] = automatic;
 
   ordered_json used = {{"choice", ""}, {"devices", ordered_json::array()}};
+  const auto share_of = [&](int visible) {
+    const DeviceShare share = config.device_share(visible);
+    if (config.local_rank && visible > 0) {
+      const LocalRank& place = *config.local_rank;
+      used["share"] = {{"rank", place.rank},
+                       {"ranks", place.ranks},
+                       {"launcher", place.launcher},
+                       {"of", visible},
+                       {"sharers", share.sharers}};
+    }
+    return share.ordinals();
+  };
+  const auto describe_gpus = [&] {
+    const std::vector<int> wanted = share_of(static_cast<int>(gpus));
+    if (wanted.size() == gpus) {
+      used.update(cuda_info);  // all are open already
+    } else {
+      describe_devices(*cuda, wanted, used);
+    }
+  };
   try {
     switch (config.devices) {
       case DeviceChoice::none:
@@ -134,20 +155,21 @@ ordered_json collect(const InfoOptions& options) {
         break;
       case DeviceChoice::host:
         used["choice"] = "host";
-        describe_devices(*kernels::make_host_backend(config, config.host_devices, cpu_blas), {}, used);
+        describe_devices(*kernels::make_host_backend(config, config.host_devices, cpu_blas),
+                         share_of(config.host_devices), used);
         break;
       case DeviceChoice::cuda:
         used["choice"] = "cuda";
         if (gpus == 0) throw NotAvailable(plugin.value("error", "no CUDA device"));
         if (config.cuda_ordinals.empty()) {
-          used.update(cuda_info);
+          describe_gpus();
         } else {
           describe_devices(*cuda, config.cuda_ordinals, used);
         }
         break;
       case DeviceChoice::automatic:
         used["choice"] = "auto";
-        used.update(cuda_info);
+        describe_gpus();
         break;
     }
   } catch (const Error& error) {
@@ -211,6 +233,13 @@ void print_text(const ordered_json& info) {
   if (used.contains("error")) used_text += " (" + used["error"].get<std::string>() + ")";
   line("calls run on", used_text);
   line("offload", info["offload"].get<std::string>());
+  if (used.contains("share")) {
+    const ordered_json& share = used["share"];
+    const int sharers = share["sharers"].get<int>();
+    line("share", fmt::format("rank {} of {} on this host ({}): {} of {} device(s){}", share["rank"].get<int>(),
+                              share["ranks"].get<int>(), share["launcher"].get<std::string>(), used["devices"].size(),
+                              share["of"].get<int>(), sharers > 1 ? fmt::format(", shared by {} ranks", sharers) : ""));
+  }
   if (!used["devices"].empty()) print_devices(used);
   if (used["choice"] != "auto" && used["choice"] != "cuda" && !info["cuda"]["devices"].empty()) {
     fmt::print("\nNot used by these settings:\n");

@@ -20,6 +20,7 @@ void SettingsOptions::add_to(CLI::App& app) {
   add("--offload", offload_,
       "auto, always, never or N (devices from m*n*k = N^3 on), and for single routines as auto,trsm=never,dgemm=2000",
       "WHEN");
+  add("--share", share_, "part of the host among MPI ranks: auto, off or, say, 1/4 (second of four)", "PART");
   add("--cpu-blas", cpu_blas_, "file of the CPU BLAS", "FILE");
   add("--cuda-plugin", cuda_plugin_, "file of the CUDA plugin", "FILE");
   add("--stats", stats_, "append one JSON object per call to this file", "FILE");
@@ -48,6 +49,7 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const
   add("TESSERA_DEVICE_MEMORY", memory_);
   add("TESSERA_HOST_DEVICE", host_device_);
   add("TESSERA_OFFLOAD", offload_);
+  add("TESSERA_SHARE", share_);
   add("TESSERA_CPU_BLAS", cpu_blas_);  // a bare library name is searched for, so it stays as it is
   add_file("TESSERA_CUDA_PLUGIN", cuda_plugin_);
   if (verbose_) add("TESSERA_VERBOSE", "1");

@@ -33,6 +33,7 @@ class SettingsOptions {
   std::string memory_;
   std::string host_device_;
   std::string offload_;
+  std::string share_;
   std::string cpu_blas_;
   std::string cuda_plugin_;
   std::string stats_;

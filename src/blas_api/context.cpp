@@ -28,6 +28,8 @@
 namespace tessera::api {
 
 struct Context::State {
+  explicit State(int local_ranks) : cpu_speed(CpuSpeed::available_processors(local_ranks)) {}
+
   struct Cpu {
     std::shared_ptr<const kernels::CpuBlas> blas;
     std::exception_ptr failure;
@@ -37,7 +39,7 @@ struct Context::State {
   std::map<const Face*, Cpu> cpus;
 
   /// What the decision learns and remembers. Relaxed: each is a number by itself.
-  CpuSpeed cpu_speed{CpuSpeed::available_processors()};
+  CpuSpeed cpu_speed;
   std::atomic<double> forgone_s = 0;  ///< by calls that the CPU answered although devices would have been quicker
   std::atomic<std::int64_t> backlog_ns = 0;  ///< whole numbers, so that it comes back to 0
 
@@ -55,6 +57,7 @@ struct Context::State {
   // From `found` on:
   std::unique_ptr<kernels::Backend> backend;
   std::vector<int> ordinals;
+  int sharers = 1;  ///< processes on this host that use these devices
   Rates rates;
   // In `open`:
   std::unique_ptr<runtime::Runtime> runtime;
@@ -126,6 +129,14 @@ bool cuda_may_be_there(const Config& config) {
   return there("/dev/nvidiactl") || there("/dev/dxg") || there("/dev/nvmap");
 }
 
+/// "rank 1 of 4 on this host (Open MPI): cuda:2 cuda:3"
+std::string to_text(const LocalRank& place, const DeviceShare& share, const std::vector<device::DeviceInfo>& devices) {
+  std::string text = fmt::format("rank {} of {} on this host ({}):", place.rank, place.ranks, place.launcher);
+  for (const device::DeviceInfo& device : devices) text += fmt::format(" {}:{}", device.backend, device.ordinal);
+  if (share.sharers > 1) text += fmt::format(", shared by {} ranks", share.sharers);
+  return text;
+}
+
 void log_call(const Level3& call, const std::string& where, const Verdict& verdict, double seconds) {
   log_line(fmt::format("{} on {} ({}): {:.6f} s, {:.3f} TFLOP/s", describe(call), where, to_text(verdict), seconds,
                        seconds > 0 ? flops_of(call) / seconds * 1e-12 : 0.0));
@@ -177,6 +188,10 @@ void Context::State::probe(const Config& config, const std::shared_ptr<const ker
     devices = std::move(chosen);
   }
   if (devices.empty()) throw NotAvailable("there is no CUDA device");
+  const DeviceShare share = config.device_share(static_cast<int>(devices.size()));
+  devices = {devices.begin() + share.first, devices.begin() + share.first + share.count};
+  sharers = share.sharers;
+  if (config.verbose && config.local_rank) log_line(to_text(*config.local_rank, share, devices));
   for (const device::DeviceInfo& device : devices) ordinals.push_back(device.ordinal);
   rates = rates_of(devices);
   if (!host) rates.start_up_s += cuda_probe_s;
@@ -187,7 +202,7 @@ Context::Context(Config config)
       summary_(config_.summary ? &CallSummary::of_process(*config_.summary) : nullptr),
       watched_(config_.verbose || summary_ != nullptr),
       learns_(config_.devices != DeviceChoice::none && config_.offload.weighs()),
-      state_(std::make_unique<State>()) {}
+      state_(std::make_unique<State>(config_.local_ranks())) {}
 
 Context::~Context() {
   // In a child the worker threads do not exist and the driver must not be called: leave everything where it is.
@@ -222,7 +237,7 @@ bool Context::advance(Face& face) {
     } else {
       state_->runtime = std::make_unique<runtime::Runtime>(
           state_->backend->open(state_->ordinals), config_,
-          [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); });
+          [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); }, state_->sharers);
       state_->stage.store(State::Stage::open, std::memory_order_release);
     }
   } catch (...) {

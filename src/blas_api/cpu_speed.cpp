@@ -1,6 +1,7 @@
 #include "blas_api/cpu_speed.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -8,6 +9,7 @@
 #include <limits>
 
 #include "blas_api/policy.hpp"
+#include "core/host_share.hpp"
 
 namespace tessera::api {
 namespace {
@@ -20,10 +22,11 @@ constexpr double memory_bytes_per_s = 100e9;
 
 }  // namespace
 
-int CpuSpeed::available_processors() {
+int CpuSpeed::available_processors(int local_ranks) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(CPU_COUNT(&set), 1) : 1;
+  const int allowed = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  return processors_of_rank(allowed, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), local_ranks);
 }
 
 CpuSpeed::Place CpuSpeed::place_of(const Level3& call) {

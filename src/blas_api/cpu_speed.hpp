@@ -38,7 +38,7 @@ class CpuSpeed {
   static constexpr index_t least_volume = index_t{1} << 20;
 
   /// Processors that this process may run on.
-  static int available_processors();
+  static int available_processors(int local_ranks);
 
   explicit CpuSpeed(int processors) : processors_(processors) {}
 

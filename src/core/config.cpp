@@ -247,6 +247,31 @@ bool set_summary(Config& config, std::string_view text) {
   return true;
 }
 
+const char* environment_variable(const char* name) { return std::getenv(name); }
+
+bool set_share(Config& config, std::string_view text) {
+  if (text == "auto") {
+    config.share = Share::automatic;
+    config.local_rank = find_local_rank(environment_variable);
+    return true;
+  }
+  if (text == "off") {
+    config.share = Share::off;
+    config.local_rank.reset();
+    return true;
+  }
+  const std::size_t slash = text.find('/');
+  std::int64_t rank = 0;
+  std::int64_t ranks = 0;
+  if (slash == std::string_view::npos || !parse_integer(text.substr(slash + 1), 1, most_ranks, ranks) ||
+      !parse_integer(text.substr(0, slash), 0, ranks - 1, rank)) {
+    return false;
+  }
+  config.share = Share::given;
+  config.local_rank = LocalRank{static_cast<int>(rank), static_cast<int>(ranks), "TESSERA_SHARE"};
+  return true;
+}
+
 template <std::string Config::*path>
 bool set_path(Config& config, std::string_view text) {
   config.*path = std::string(text);
@@ -279,6 +304,8 @@ constexpr Setting settings_table[] = {
      "auto, always or never, or a whole number N from 1 to 2097151 (devices from m*n*k = N^3 on), for all routines or, "
      "as NAME=..., for one (trsm, or dtrsm), joined by commas (as auto,trsm=never,zherk=2000)",
      set_offload, [](Config& c, const Config& d) { c.offload = d.offload; }},
+    {"TESSERA_SHARE", "auto, off, or RANK/RANKS counted from 0 (as 1/4)", set_share,
+     [](Config& c, const Config&) { set_share(c, "auto"); }},
     {"TESSERA_CPU_BLAS", "a path", set_path<&Config::cpu_blas>,
      [](Config& c, const Config& d) { c.cpu_blas = d.cpu_blas; }},
     {"TESSERA_CUDA_PLUGIN", "a path", set_path<&Config::cuda_plugin>,
@@ -318,8 +345,18 @@ const HostDeviceSettings& Config::host_device_settings(int index) const {
   return host_device[std::min(static_cast<std::size_t>(std::max(index, 0)), last)];
 }
 
+DeviceShare Config::device_share(int visible) const {
+  if (!local_rank || !cuda_ordinals.empty()) return {0, visible, 1};
+  // A host device is a setting of each process, so all ranks have the same; and who names a share means what there is to see.
+  if (devices == DeviceChoice::host || share == Share::given) {
+    return divide_devices(local_rank->rank, local_rank->ranks, visible);
+  }
+  return share_of_gpus(*local_rank, visible, gpus_of_host(environment_variable, local_rank));
+}
+
 Config Config::from_environment() {
   Config config;
+  set_share(config, "auto");
   for (const Setting& setting : settings_table) {
     const char* const value = std::getenv(setting.name);
     if (value == nullptr || apply(setting, config, value)) continue;

@@ -10,12 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "core/host_share.hpp"
 #include "core/offload_rules.hpp"
 #include "core/scalar.hpp"
 
 namespace tessera {
 
 enum class DeviceChoice { automatic, cuda, host, none };
+/// Whether this process is one of several that share the host: as its launcher says, no, or as the setting says.
+enum class Share { automatic, off, given };
 
 /// Settings of one host device (TESSERA_HOST_DEVICE). Rates in bytes or flops per second; 0 means unmodelled: as fast as it goes.
 struct HostDeviceSettings {
@@ -41,8 +44,10 @@ struct Config {
   std::optional<std::size_t> device_memory_bytes;  ///< slab per device; default: a share of the free memory
   std::optional<index_t> tile;                     ///< tile size in elements; default: chosen per problem
   OffloadRules offload;
-  std::string cpu_blas;     ///< path of the CPU BLAS; empty: found
-  std::string cuda_plugin;  ///< path of libtessera_cuda.so; empty: beside libtessera.so
+  Share share = Share::automatic;
+  std::optional<LocalRank> local_rank;  ///< where `share` leads to; empty: this process has the host for itself
+  std::string cpu_blas;                 ///< path of the CPU BLAS; empty: found
+  std::string cuda_plugin;              ///< path of libtessera_cuda.so; empty: beside libtessera.so
   bool verbose = false;
   std::string stats_file;              ///< empty: none
   std::string trace_file;              ///< empty: none
@@ -50,6 +55,13 @@ struct Config {
 
   /// Settings of host device `index`.
   const HostDeviceSettings& host_device_settings(int index) const;
+
+  /// Ranks on this host that divide it, this process included; 1 if it does not share it.
+  int local_ranks() const { return local_rank ? local_rank->ranks : 1; }
+
+  /// What this process takes of the `visible` devices of its backend: its rank's part, or all of them where `cuda_ordinals`
+  /// names devices (they are filtered by the caller) or the host is not shared.
+  DeviceShare device_share(int visible) const;
 
   static Config from_environment();
   /// `settings`: NAME=value pairs separated by white space, names as in the environment; they win over the environment.

@@ -10,6 +10,7 @@
 
 #include "cache/tile_cache.hpp"
 #include "core/error.hpp"
+#include "core/host_share.hpp"
 #include "core/thread.hpp"
 #include "runtime/job.hpp"
 #include "runtime/signal.hpp"
@@ -19,9 +20,6 @@
 
 namespace tessera::runtime {
 namespace {
-
-// Leaves room for what other libraries of the program keep on the device.
-constexpr double share_of_free_memory = 0.8;
 
 // Admits callers one at a time in order of arrival.
 class Turnstile {
@@ -103,17 +101,19 @@ void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& oper
 
 class Runtime::Implementation {
  public:
-  Implementation(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute)
+  Implementation(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
+                 int sharers)
       : accelerators_(std::move(accelerators)), host_compute_(std::move(host_compute)), trace_(config.trace_file) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
     std::vector<cache::CacheDevice> places;
     for (const kernels::Accelerator& accelerator : accelerators_) {
       device::Device& device = *accelerator.device;
-      const auto share =
-          static_cast<std::size_t>(share_of_free_memory * static_cast<double>(device.free_memory_bytes()));
+      const std::size_t free_bytes = device.free_memory_bytes();
       // A host device's memory is its setting: all of it is ours.
-      const std::size_t all = device.info().backend == "host" ? device.free_memory_bytes() : share;
-      const std::size_t bytes = config.device_memory_bytes.value_or(all);
+      const std::size_t ours = device.info().backend == "host"
+                                   ? free_bytes
+                                   : memory_to_take(device.info().memory_bytes, free_bytes, sharers);
+      const std::size_t bytes = config.device_memory_bytes.value_or(ours);
       places.push_back({&device, device.reserve(bytes), bytes});
     }
     cache_.emplace(places);
@@ -360,8 +360,10 @@ class Runtime::Implementation {
   bool stopping_ = false;  // guarded by mutex_
 };
 
-Runtime::Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute)
-    : implementation_(std::make_unique<Implementation>(std::move(accelerators), config, std::move(host_compute))) {}
+Runtime::Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
+                 int sharers)
+    : implementation_(
+          std::make_unique<Implementation>(std::move(accelerators), config, std::move(host_compute), sharers)) {}
 Runtime::~Runtime() = default;
 
 std::vector<const device::Device*> Runtime::devices() const { return implementation_->devices(); }

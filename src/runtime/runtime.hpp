@@ -20,9 +20,11 @@ class Runtime {
   using HostCompute = std::function<void(const Level3&)>;
 
   /// Takes the devices over, reserves their slabs and starts the workers.
+  /// @param sharers processes that take memory of the same devices, this one included
   /// @param host_compute finishes jobs whose devices have all failed; called on the thread that called run()
   /// @throws OutOfDeviceMemory
-  Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute);
+  Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
+          int sharers = 1);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;

@@ -317,6 +317,8 @@ TEST(CApiDevices, AWrongCpuBlasIsReportedAndTheDefaultUsed) {
 
 TEST(CApiDevices, DescribesWhatItComputesOn) {
   EXPECT_THAT(Context(on_devices).devices(), testing::AllOf(StartsWith("host:0 "), HasSubstr("\nhost:1 ")));
+  EXPECT_THAT(Context("TESSERA_DEVICES=host:5 TESSERA_SHARE=1/2").devices(),
+              testing::AllOf(StartsWith("host:2 "), HasSubstr("\nhost:3 "), HasSubstr("\nhost:4 ")));
   EXPECT_THAT(Context("TESSERA_DEVICES=none").devices(), testing::AllOf(StartsWith("cpu "), HasSubstr("no devices")));
   EXPECT_THAT(Context(std::string(on_devices) + "TESSERA_OFFLOAD=never").devices(), HasSubstr("TESSERA_OFFLOAD=never"));
 }

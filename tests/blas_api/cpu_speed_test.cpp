@@ -37,7 +37,9 @@ TEST(CpuSpeed, BeforeAnythingIsKnownTheRooflineOfTheMachineCounts) {
   EXPECT_EQ(speed.estimate(square(4000)).least_s, speed.estimate(square(4000)).most_s);
   // An outer product does two operations on 16 bytes that it writes, 40 GB/s in all, and has next to no input.
   EXPECT_NEAR(expected_rate(speed, product(4000, 4000, 1)), 2.0 / 8 * 40e9, 1e7);
-  EXPECT_GE(CpuSpeed::available_processors(), 1);
+  EXPECT_GE(CpuSpeed::available_processors(1), 1);
+  EXPECT_LE(CpuSpeed::available_processors(1 << 20), CpuSpeed::available_processors(1));
+  EXPECT_GE(CpuSpeed::available_processors(1 << 20), 1);
 }
 
 TEST(CpuSpeed, AMeasuredSizeAnswersForItself) {

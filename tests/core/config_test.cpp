@@ -18,19 +18,29 @@ using testing::HasSubstr;
 
 constexpr const char* names[] = {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",
                                  "TESSERA_OFFLOAD", "TESSERA_CPU_BLAS",    "TESSERA_CUDA_PLUGIN",   "TESSERA_VERBOSE",
-                                 "TESSERA_STATS",   "TESSERA_TRACE",       "TESSERA_SUMMARY"};
+                                 "TESSERA_STATS",   "TESSERA_TRACE",       "TESSERA_SUMMARY",       "TESSERA_SHARE"};
+constexpr const char* launcher_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
+                                          "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                          "MV2_COMM_WORLD_LOCAL_RANK",
+                                          "MV2_COMM_WORLD_LOCAL_SIZE",
+                                          "MPI_LOCALRANKID",
+                                          "MPI_LOCALNRANKS",
+                                          "PALS_LOCAL_RANKID",
+                                          "PALS_LOCAL_SIZE",
+                                          "PMI_LOCAL_RANK",
+                                          "PMI_LOCAL_SIZE",
+                                          "SLURM_STEP_TASKS_PER_NODE"};
 
 /// Starts without any setting and puts the environment back.
 class ConfigTest : public testing::Test {
  protected:
   ConfigTest() {
-    for (const char* name : names) {
-      if (const char* value = std::getenv(name)) saved_[name] = value;
-      unsetenv(name);
-    }
+    for (const char* name : names) hide(name);
+    for (const char* name : launcher_names) hide(name);
   }
   ~ConfigTest() override {
     for (const char* name : names) unsetenv(name);
+    for (const char* name : launcher_names) unsetenv(name);
     for (const auto& [name, value] : saved_) setenv(name.c_str(), value.c_str(), 1);
   }
 
@@ -53,6 +63,11 @@ class ConfigTest : public testing::Test {
   }
 
  private:
+  void hide(const char* name) {
+    if (const char* value = std::getenv(name)) saved_[name] = value;
+    unsetenv(name);
+  }
+
   std::map<std::string, std::string> saved_;
 };
 
@@ -222,6 +237,43 @@ TEST_F(ConfigTest, ASummaryGoesToStandardErrorOrAFile) {
   EXPECT_EQ(summary(""), std::nullopt);
 }
 
+TEST_F(ConfigTest, TheLauncherSaysWhatPartOfTheHost) {
+  EXPECT_EQ(Config::from_environment().local_rank, std::nullopt);
+  EXPECT_EQ(Config::from_environment().local_ranks(), 1);
+  setenv("MPI_LOCALRANKID", "1", 1);
+  setenv("MPI_LOCALNRANKS", "4", 1);
+  const LocalRank second{1, 4, "Hydra"};
+  EXPECT_EQ(Config().local_rank, std::nullopt);
+  EXPECT_EQ(Config::from_environment().local_rank, second);
+  EXPECT_EQ(Config::from_settings("TESSERA_TILE=16").local_rank, second);
+  EXPECT_EQ(Config::from_settings("TESSERA_SHARE=off").local_rank, std::nullopt);
+  EXPECT_EQ(Config::from_settings("TESSERA_SHARE=2/3").local_rank, (LocalRank{2, 3, "TESSERA_SHARE"}));
+  EXPECT_EQ(Config::from_settings("TESSERA_SHARE=2/3").local_ranks(), 3);
+  setenv("TESSERA_SHARE", "off", 1);
+  EXPECT_EQ(Config::from_environment().local_rank, std::nullopt);
+  EXPECT_EQ(Config::from_settings("TESSERA_SHARE=auto").local_rank, second);
+  EXPECT_EQ(Config::from_settings("TESSERA_SHARE=").local_rank, second);
+  Config config;
+  EXPECT_THAT(complaint_about("TESSERA_SHARE", "4/4", config), HasSubstr("counted from 0"));
+  EXPECT_EQ(config.local_rank, second);
+}
+
+TEST_F(ConfigTest, DevicesAreDividedUnlessTheyAreNamed) {
+  const auto share_of = [](const std::string& settings, int visible) {
+    return Config::from_settings(settings).device_share(visible);
+  };
+  EXPECT_EQ(share_of("TESSERA_DEVICES=host:4", 4), (DeviceShare{0, 4, 1}));
+  EXPECT_EQ(share_of("TESSERA_DEVICES=host:4 TESSERA_SHARE=1/2", 4), (DeviceShare{2, 2, 1}));
+  EXPECT_EQ(share_of("TESSERA_DEVICES=host:1 TESSERA_SHARE=1/2", 1), (DeviceShare{0, 1, 2}));
+  EXPECT_EQ(share_of("TESSERA_DEVICES=cuda TESSERA_SHARE=3/4", 8), (DeviceShare{6, 2, 1}));
+  EXPECT_EQ(share_of("TESSERA_DEVICES=auto TESSERA_SHARE=3/4", 1), (DeviceShare{0, 1, 4}));
+  EXPECT_EQ(share_of("TESSERA_DEVICES=cuda:0,2 TESSERA_SHARE=1/2", 2), (DeviceShare{0, 2, 1}));
+  setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
+  setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+  EXPECT_EQ(share_of("TESSERA_DEVICES=host:4", 4), (DeviceShare{2, 2, 1}));
+  EXPECT_EQ(share_of("TESSERA_DEVICES=host:4 TESSERA_SHARE=off", 4), (DeviceShare{0, 4, 1}));
+}
+
 TEST_F(ConfigTest, WrongSettingsAreRefused) {
   for (const char* settings : {"TESSERA_DEVICES=gpu",
                                "TESSERA_DEVICES=host",
@@ -269,6 +321,15 @@ TEST_F(ConfigTest, WrongSettingsAreRefused) {
                                "TESSERA_OFFLOAD=2097152",
                                "TESSERA_OFFLOAD=gemm=1.5",
                                "TESSERA_OFFLOAD=gemm=-1",
+                               "TESSERA_SHARE=1",
+                               "TESSERA_SHARE=1/",
+                               "TESSERA_SHARE=/2",
+                               "TESSERA_SHARE=2/2",
+                               "TESSERA_SHARE=-1/2",
+                               "TESSERA_SHARE=0/0",
+                               "TESSERA_SHARE=0/2/4",
+                               "TESSERA_SHARE=0/1048577",
+                               "TESSERA_SHARE=on",
                                "TESSERA_VERBOSE=2",
                                "TESSERA_VERBOSE=yes"}) {
     const std::string name = std::string(settings).substr(0, std::string(settings).find('='));
@@ -314,9 +375,9 @@ using ConfigDeathTest = ConfigTest;
 
 TEST_F(ConfigDeathTest, AProcessSaysItOnItsStandardError) {
   setenv("TESSERA_TILE", "abc", 1);
-  EXPECT_EXIT(
-      std::_Exit(Config::from_environment().tile.has_value() ? 1 : 0), testing::ExitedWithCode(0),
-      "^tessera: TESSERA_TILE=\"abc\" is not valid: expected a whole number from 1 to 1048576; the default is used\n$");
+  EXPECT_EXIT(std::_Exit(Config::from_environment().tile.has_value() ? 1 : 0), testing::ExitedWithCode(0),
+              "^tessera: TESSERA_TILE=\"abc\" is not valid: expected a whole number from 1 to 1048576; the default "
+              "is used\n$");
 }
 
 }  // namespace

@@ -79,6 +79,22 @@ class Info(ToolCase):
         self.assertIn("calls run on host:0, host:1", text)
         self.assertIn("peer access", text)
 
+    def test_share_of_a_rank(self):
+        ranks = {"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
+        result = tessera("info", "--json", "--devices", "host:6", **ranks)
+        self.assert_good(result)
+        used = json.loads(result.stdout)["used"]
+        self.assertEqual([d["id"] for d in used["devices"]], ["host:1", "host:2"])
+        self.assertEqual(used["peer_access"], [[False, True], [True, False]])
+        self.assertEqual(used["share"], {"rank": 1, "ranks": 4, "launcher": "Open MPI", "of": 6, "sharers": 1})
+        text = tessera("info", "--devices", "host:2", **ranks).stdout
+        self.assertIn("calls run on host:0\n", text)
+        self.assertIn("share        rank 1 of 4 on this host (Open MPI): 1 of 2 device(s), shared by 2 ranks\n", text)
+        text = tessera("info", "--devices", "host:2", "--share", "off", **ranks).stdout
+        self.assertIn("calls run on host:0, host:1\n", text)
+        self.assertNotIn("on this host", text)
+        self.assert_refused(tessera("info", "--share", "4/4"), "TESSERA_SHARE", '"4/4"')
+
     def test_devices_that_are_not_there(self):
         result = tessera("info", "--json", "--devices", "cuda:63", "--cuda-plugin", "/nonexistent/plugin.so")
         self.assert_good(result)
