@@ -1,0 +1,183 @@
+"""Runs a program of the distribution as it is and with Tessera under it, and compares what both runs say. usage:
+  run_program.py results ARRANGEMENT OFFLOAD LIBRARIES ROUTINES [--lapack FOLDER] -- PROGRAM [ARGUMENT...]
+  run_program.py suite   ARRANGEMENT OFFLOAD LIBRARIES ROUTINES [--lapack FOLDER] -- PYTHON PYTEST-ARGUMENT...
+
+results       the program prints lines `NAME NUMBER...`: the first number is the size of a result, the others depend linearly on it and are
+              no larger. Both runs must print the same names, and numbers that differ by rounding alone. `NAME.residual NUMBER` is an
+              error in units of rounding and must be small in both runs.
+suite         the tests of a Python package: whatever passes without Tessera passes with it, and nothing else is skipped
+
+ARRANGEMENT   preload: LD_PRELOAD=libtessera_blas.so; system: Tessera is the libblas.so.3 that the loader finds
+OFFLOAD       always: every call is cut into tiles on two host devices; auto: as it comes, without a setting
+LIBRARIES     folder with libtessera_blas.so and tessera/libblas.so.3
+ROUTINES      sgemm,dtrsm,...: each of them must have run on both devices, in several tiles (always), or must have been seen (auto)
+--lapack      folder with the liblapack.so.3 to use in both runs, in place of the machine's choice
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+HOST_DEVICES = {"TESSERA_DEVICES": "host:2", "TESSERA_TILE": "16"}
+SECONDS = 1500
+LARGEST_RESIDUAL = 3
+# Relative to the norm of a result. Factorisations amplify rounding by the condition of their matrices, at most about a thousand.
+ROUNDING = {"s": 2e-5, "c": 2e-5, "d": 1e-11, "z": 1e-11}
+
+
+def fail(text, result=None):
+    print(text)
+    if result is not None:
+        print(f"exit {result.returncode}\nstdout:\n{result.stdout[-4000:]}\nstderr:\n{result.stderr[-4000:]}")
+    sys.exit(1)
+
+
+def environment(options, tessera, settings):
+    """That of this process without what would make a run depend on who starts it."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_") and k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
+    clean["OPENBLAS_NUM_THREADS"] = "1"
+    clean["PYTHONDONTWRITEBYTECODE"] = "1"
+    folders = [options.lapack] if options.lapack else []
+    if tessera and options.arrangement == "system":
+        folders.insert(0, os.path.join(options.libraries, "tessera"))
+    if folders:
+        clean["LD_LIBRARY_PATH"] = ":".join(folders)
+    if tessera and options.arrangement == "preload":
+        clean["LD_PRELOAD"] = os.path.join(options.libraries, "libtessera_blas.so")
+    clean.update(settings)
+    return clean
+
+
+def run(options, command, tessera=False, **settings):
+    try:
+        return subprocess.run(command, env=environment(options, tessera, settings), capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        fail(f"not finished after {SECONDS} s: {' '.join(command)}")
+
+
+def check_devices(path, routines):
+    """Every routine ran, nothing ran elsewhere, and some call of each was spread over both devices."""
+    spread, ran = set(), set()
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            job = json.loads(line)
+            worked = [device["device"] for device in job["devices"] if device["tasks"] > 0]
+            if any(not device.startswith("host:") for device in worked):
+                fail(f"job {number} ran on {worked}")
+            ran.add(job["routine"])
+            if len(worked) == 2 and sum(device["tasks"] for device in job["devices"]) >= 4:
+                spread.add(job["routine"])
+    if missing := [routine for routine in routines if routine not in spread]:
+        fail(f"no call on both devices of {', '.join(missing)}; there were {number} calls of {', '.join(sorted(ran))}")
+    print(f"{number} calls of {', '.join(sorted(ran))} ran on host devices")
+
+
+def check_seen(text, routines):
+    """Told verbosely, the library says of each call where it ran."""
+    seen = set(re.findall(r"^tessera: ([sdcz][a-z0-9]+) .* on (?:the CPU BLAS|cuda:)", text, re.MULTILINE))
+    if missing := [routine for routine in routines if routine not in seen]:
+        fail(f"no call seen of {', '.join(missing)}, but of {', '.join(sorted(seen))}")
+    print(f"calls of {', '.join(sorted(seen))} were seen")
+
+
+def run_with_tessera(options, command):
+    """Runs the command as arranged; checks where its calls ran, and that the library said nothing that nobody asked for."""
+    if options.offload == "always":
+        with tempfile.TemporaryDirectory() as folder:
+            stats = os.path.join(folder, "stats.jsonl")
+            result = run(options, command, True, TESSERA_OFFLOAD="always", TESSERA_STATS=stats, **HOST_DEVICES)
+            if result.returncode != 0:
+                fail("the program failed with Tessera", result)
+            if not os.path.exists(stats):
+                fail("no call reached Tessera", result)
+            check_devices(stats, options.routines)
+    else:
+        result = run(options, command, True)
+        if result.returncode != 0:
+            fail("the program failed with Tessera", result)
+        # Wrappers of a test runner close or capture the standard error that the lines would go to.
+        if options.check == "results":
+            check_seen(run(options, command, True, TESSERA_VERBOSE="1").stderr, options.routines)
+    if "tessera: " in result.stderr:
+        fail("the library said something that nobody asked for", result)
+    return result
+
+
+def numbers_of(result):
+    lines = {}
+    for line in result.stdout.splitlines():
+        name, *values = line.split()
+        lines.setdefault(name, []).append([float(value) for value in values])
+    return lines
+
+
+def check_results(options, command):
+    plain = run(options, command)
+    if plain.returncode != 0:
+        fail("the program fails without Tessera", plain)
+    expected, printed = numbers_of(plain), numbers_of(run_with_tessera(options, command))
+    if expected.keys() != printed.keys() or not expected:
+        fail(f"names differ: {expected.keys() ^ printed.keys()}")
+    wrong, residuals = [], 0
+    for name in expected:
+        for before, after in zip(expected[name], printed[name], strict=True):
+            if name.endswith(".residual"):
+                residuals += 1
+                if not (before[0] < LARGEST_RESIDUAL and after[0] < LARGEST_RESIDUAL):
+                    wrong.append(f"{name}: {after[0]} with, {before[0]} without Tessera")
+                continue
+            bound = ROUNDING[name[0]] * abs(before[0])
+            if not all(abs(x - y) <= bound for x, y in zip(before, after, strict=True)):
+                wrong.append(f"{name}: {after} instead of {before}")
+    if wrong:
+        fail("\n".join(wrong))
+    print(f"{len(expected)} results agree, {residuals} residuals are small")
+
+
+def outcomes(options, command, start):
+    """Runs pytest by start(command); returns its verdict on each test."""
+    python, *arguments = command
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.xml")
+        result = start([python, "-c", f"import os, sys, pytest; os.chdir({folder!r}); "
+                        f"status = pytest.main(['-q', '-p', 'no:cacheprovider', '--junitxml', {report!r}, *sys.argv[1:]]); "
+                        "sys.exit(status > 1)", *arguments])
+        if result.returncode != 0 or not os.path.exists(report):
+            fail("the tests did not run", result)
+        verdicts = {}
+        for case in xml.etree.ElementTree.parse(report).iter("testcase"):
+            verdict = next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
+            verdicts.setdefault(f"{case.get('classname')}.{case.get('name')}", []).append(verdict)
+    return verdicts, result
+
+
+def check_suite(options, command):
+    plain, _ = outcomes(options, command, lambda pytest: run(options, pytest))
+    passed = [name for name, verdict in plain.items() if set(verdict) == {"passed"}]
+    if not passed:
+        fail("no test passes without Tessera")
+    with_tessera, result = outcomes(options, command, lambda pytest: run_with_tessera(options, pytest))
+    if wrong := [name for name in passed if with_tessera.get(name) != plain[name]]:
+        fail("pass without Tessera only:\n" + "\n".join(wrong), result)
+    print(f"{len(passed)} tests pass, {len(plain) - len(passed)} are skipped or fail without Tessera as well")
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("check", choices=("results", "suite"))
+    parser.add_argument("arrangement", choices=("preload", "system"))
+    parser.add_argument("offload", choices=("always", "auto"))
+    parser.add_argument("libraries")
+    parser.add_argument("routines", type=lambda text: text.split(","))
+    parser.add_argument("--lapack")
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args()
+    {"results": check_results, "suite": check_suite}[options.check](options, options.command)
+
+
+if __name__ == "__main__":
+    main()
