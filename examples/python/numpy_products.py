@@ -8,7 +8,7 @@ from results import check, numbers, product, report, residual
 
 
 def products(letter, dtype):
-    m, n, k = 150, 130, 170
+    m, n, k = 90, 70, 110
     a, b = numbers(m, k, 1, dtype), numbers(k, n, 2, dtype)
     square = numbers(m, m, 3, dtype)
     wide, tall = numbers(2 * m, k + 9, 4, dtype), numbers(k + 5, 3 * n, 5, dtype)
@@ -49,13 +49,13 @@ def products(letter, dtype):
     untouched = np.concatenate([larger[1::2].ravel(), larger[:, :n].ravel()])
     print(f"{letter}.out_strided.rest_touched", np.count_nonzero(untouched != 7))
     check(f"{letter}.inner", np.inner(a, tall[:n, :k]), product(a, tall[:n, :k].T), k)
-    check(f"{letter}.tensordot", np.tensordot(a.reshape(15, 10, k), b, axes=1).reshape(m, n), product(a, b), k)
+    check(f"{letter}.tensordot", np.tensordot(a.reshape(9, 10, k), b, axes=1).reshape(m, n), product(a, b), k)
     check(f"{letter}.einsum", np.einsum("ij,jk->ik", a, b, optimize=True), product(a, b), k)
     check(f"{letter}.multi_dot", np.linalg.multi_dot([a, b, b.T]), product(product(a, b), b.T), k)
 
 
 def solvers(letter, dtype):
-    n = 200
+    n = 140
     a = numbers(n, n, 6, dtype) + (20 * np.eye(n)).astype(dtype)
     h = a.conj().T @ a
     b = numbers(n, 90, 7, dtype)

@@ -94,7 +94,7 @@ def routines(letter, dtype):
 
 
 def solvers(letter, dtype):
-    n = 200
+    n = 140
     a = numbers(n, n, 11, dtype) + (20 * np.eye(n)).astype(dtype)
     h = a.conj().T @ a
     b = numbers(n, 90, 12, dtype)

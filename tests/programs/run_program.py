@@ -1,6 +1,6 @@
 """Runs a program of the distribution as it is and with Tessera under it, and compares what both runs say. usage:
-  run_program.py results ARRANGEMENT OFFLOAD LIBRARIES ROUTINES [--lapack FOLDER] -- PROGRAM [ARGUMENT...]
-  run_program.py suite   ARRANGEMENT OFFLOAD LIBRARIES ROUTINES [--lapack FOLDER] -- PYTHON PYTEST-ARGUMENT...
+  run_program.py results ARRANGEMENT OFFLOAD LIBRARIES ROUTINES [--over FOLDER[:FOLDER]] -- PROGRAM [ARGUMENT...]
+  run_program.py suite   ARRANGEMENT OFFLOAD LIBRARIES ROUTINES [--over FOLDER[:FOLDER]] -- PYTHON PYTEST-ARGUMENT...
 
 results       the program prints lines `NAME NUMBER...`: the first number is the size of a result, the others depend linearly on it and are
               no larger. Both runs must print the same names, and numbers that differ by rounding alone. `NAME.residual NUMBER` is an
@@ -11,7 +11,7 @@ ARRANGEMENT   preload: LD_PRELOAD=libtessera_blas.so; system: Tessera is the lib
 OFFLOAD       always: every call is cut into tiles on two host devices; auto: as it comes, without a setting
 LIBRARIES     folder with libtessera_blas.so and tessera/libblas.so.3
 ROUTINES      sgemm,dtrsm,...: each of them must have run on both devices, in several tiles (always), or must have been seen (auto)
---lapack      folder with the liblapack.so.3 to use in both runs, in place of the machine's choice
+--over        folders with the libblas.so.3 and liblapack.so.3 to use in both runs, in place of the machine's choice
 """
 import argparse
 import json
@@ -41,11 +41,15 @@ def environment(options, tessera, settings):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_") and k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
     clean["OPENBLAS_NUM_THREADS"] = "1"
     clean["PYTHONDONTWRITEBYTECODE"] = "1"
-    folders = [options.lapack] if options.lapack else []
+    folders = list(options.over)
     if tessera and options.arrangement == "system":
         folders.insert(0, os.path.join(options.libraries, "tessera"))
     if folders:
         clean["LD_LIBRARY_PATH"] = ":".join(folders)
+        if os.path.basename(options.command[0]).startswith("R"):
+            # R's start script puts folders of its own, that of the system's libblas.so.3 among them, in front of LD_LIBRARY_PATH.
+            home = subprocess.run(["R", "RHOME"], capture_output=True, text=True, check=True).stdout.strip()
+            clean["R_LD_LIBRARY_PATH"] = ":".join([*folders, os.path.join(home, "lib")])
     if tessera and options.arrangement == "preload":
         clean["LD_PRELOAD"] = os.path.join(options.libraries, "libtessera_blas.so")
     clean.update(settings)
@@ -173,7 +177,7 @@ def main():
     parser.add_argument("offload", choices=("always", "auto"))
     parser.add_argument("libraries")
     parser.add_argument("routines", type=lambda text: text.split(","))
-    parser.add_argument("--lapack")
+    parser.add_argument("--over", type=lambda text: text.split(":"), default=[])
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     {"results": check_results, "suite": check_suite}[options.check](options, options.command)
