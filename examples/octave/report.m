@@ -3,15 +3,15 @@
 % report (name, error, unit): how far a result is from what it should be, in units of the rounding to be expected.
 function report (name, X, unit)
   if (nargin == 3)
-    printf ("%s.residual %.3g\n", name, double (max (abs (X(:)))) / unit);
+    fprintf ("%s.residual %.3g\n", name, double (max (abs (X(:)))) / unit);
     return;
   end
   X = double (X);
   W = reshape (1 + mod (7 * (0:numel (X) - 1), 11), size (X));
   W = W / sqrt (sum (W(:) .^ 2));
-  printf ("%s %.17g %.17g", name, sqrt (sum (abs (X(:)) .^ 2)), sum (W(:) .* real (X(:))));
+  fprintf ("%s %.17g %.17g", name, sqrt (sum (abs (X(:)) .^ 2)), sum (W(:) .* real (X(:))));
   if (iscomplex (X))
-    printf (" %.17g", sum (W(:) .* imag (X(:))));
+    fprintf (" %.17g", sum (W(:) .* imag (X(:))));
   end
-  printf ("\n");
+  fprintf ("\n");
 end
