@@ -1,5 +1,6 @@
 """Makes a Python environment of its own with wheels from PyPI, for the tests that run in it. usage: install_wheels.py FOLDER REQUIREMENT...
-Does nothing if FOLDER holds them already. Exit status 77: PyPI is out of reach."""
+Does nothing if FOLDER holds them already. Exit status 77: it cannot be done here."""
+import importlib.util
 import os
 import subprocess
 import sys
@@ -17,6 +18,9 @@ def main():
     if os.path.exists(complete) and open(complete, encoding="utf-8").read().split() == requirements:
         print("nothing to install")
         return 0
+    if importlib.util.find_spec("ensurepip") is None:
+        print("skipped: Python cannot make environments here (Debian: python3-venv)")
+        return NOT_AVAILABLE
     venv.create(folder, with_pip=True, clear=True)
     # Without its own settings: one of a surrounding environment would install elsewhere.
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_USER")}

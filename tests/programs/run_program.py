@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ import xml.etree.ElementTree
 # Tiles so small that each is a fraction of what the programs multiply: the tests of the packages have matrices of three rows.
 TILES = {"results": "16", "suite": "2"}
 SECONDS = 1500
+NOT_AVAILABLE = 77
 LARGEST_RESIDUAL = 3
 # Relative to the norm of a result. Factorisations amplify rounding by the condition of their matrices, at most about a thousand.
 ROUNDING = {"s": 2e-5, "c": 2e-5, "d": 1e-11, "z": 1e-11}
@@ -182,6 +184,9 @@ def main():
     parser.add_argument("--over", type=lambda text: text.split(":"), default=[])
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
+    if not shutil.which(options.command[0]):
+        print(f"skipped: there is no {options.command[0]}")
+        sys.exit(NOT_AVAILABLE)
     {"results": check_results, "suite": check_suite}[options.check](options, options.command)
 
 
