@@ -54,6 +54,8 @@ struct Context::State {
   std::atomic<Stage> stage = Stage::unknown;
 
   std::mutex open_mutex;  ///< held to go to the next stage
+  /// A thread does so, which may take seconds. Relaxed: for estimates only.
+  std::atomic<bool> advancing = false;
   // From `found` on:
   std::unique_ptr<kernels::Backend> backend;
   std::vector<int> ordinals;
@@ -221,8 +223,8 @@ bool Context::may_use_devices(Verdict& verdict) const {
   return true;
 }
 
-bool Context::advance(Face& face) {
-  if (!state_->may_touch_devices()) return false;
+void Context::advance(Face& face) {
+  state_->advancing.store(true, std::memory_order_relaxed);
   try {
     if (state_->stage.load(std::memory_order_relaxed) == State::Stage::unknown) {
       std::shared_ptr<const kernels::CpuBlas> blas;
@@ -243,7 +245,7 @@ bool Context::advance(Face& face) {
   } catch (...) {
     state_->remember_failure(config_);
   }
-  return true;
+  state_->advancing.store(false, std::memory_order_relaxed);
 }
 
 runtime::Runtime* Context::opened(Fallback fallback, Verdict& verdict) {
@@ -262,13 +264,12 @@ runtime::Runtime* Context::runtime() {
   while (state_->stage.load(std::memory_order_acquire) < State::Stage::open) {
     if (!state_->may_touch_devices()) return nullptr;
     const std::lock_guard lock(state_->open_mutex);
-    if (state_->stage.load(std::memory_order_relaxed) < State::Stage::open && !advance(state_->own_face))
-      return nullptr;
+    if (state_->stage.load(std::memory_order_relaxed) < State::Stage::open) advance(state_->own_face);
   }
   return opened(Fallback::report, verdict);
 }
 
-Situation Context::situation(const Level3& call, bool being_opened) const {
+Situation Context::situation(const Level3& call) const {
   const State::Stage stage = state_->stage.load(std::memory_order_acquire);
   Situation now;
   now.rates = stage == State::Stage::unknown ? likely_gpu : state_->rates;
@@ -276,7 +277,7 @@ Situation Context::situation(const Level3& call, bool being_opened) const {
                    : stage == State::Stage::unknown ? cuda_probe_s
                                                     : state_->rates.start_up_s;
   now.forgone_s = state_->forgone_s.load(std::memory_order_relaxed);
-  now.being_opened = being_opened;
+  now.being_opened = stage < State::Stage::open && state_->advancing.load(std::memory_order_relaxed);
   now.backlog_s = backlog_s();
   if (learns_) now.cpu = state_->cpu_speed.estimate(call);
   return now;
@@ -334,20 +335,19 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
   for (;;) {
     const Stage stage = state_->stage.load(std::memory_order_acquire);
     if (stage == Stage::failed) return opened(fallback, verdict);
-    std::unique_lock lock(state_->open_mutex, std::defer_lock);
-    const bool being_opened = stage != Stage::open && !lock.try_lock();
     // To look at host devices costs nothing, so they are weighed by what they are.
     if (stage != Stage::unknown || !host) {
-      verdict = decide(rule, call, situation(call, being_opened));
+      verdict = decide(rule, call, situation(call));
       if (!verdict.offload) return nullptr;
       if (stage == Stage::open) return opened(fallback, verdict);
     }
-    if (being_opened) {
-      lock.lock();  // and look what has become of it
-    } else if (state_->stage.load(std::memory_order_relaxed) == stage && !advance(face)) {
+    if (!state_->may_touch_devices()) {
       verdict = {false, Reason::forked};
       return nullptr;
     }
+    const std::lock_guard lock(state_->open_mutex);
+    // Otherwise another thread has just taken this step.
+    if (state_->stage.load(std::memory_order_relaxed) == stage) advance(face);
   }
 }
 

@@ -62,12 +62,12 @@ class Context {
   runtime::Runtime* devices_for(const Level3& call, Fallback fallback, Face& face, Verdict& verdict);
   /// Whether devices may be considered at all. @param verdict receives why not
   bool may_use_devices(Verdict& verdict) const;
-  /// Finds out what devices there are, or, if that is known, opens them. @pre the lock of the state is held
-  /// @return false in a child of the process that began to do so
-  bool advance(Face& face);
+  /// Finds out what devices there are, or, if that is known, opens them.
+  /// @pre open_mutex is held, may_touch_devices() was true
+  void advance(Face& face);
   /// @pre the devices are open or have failed
   runtime::Runtime* opened(Fallback fallback, Verdict& verdict);
-  Situation situation(const Level3& call, bool being_opened) const;
+  Situation situation(const Level3& call) const;
   /// Times a small product, so that the first large call of a type is not decided blindly.
   void measure_cpu(ScalarType type, Face& face);
 
