@@ -122,7 +122,7 @@ TEST(Offload, CallsOnDevicesAreBacklog) {
   EXPECT_EQ(context.backlog_s(), 0);
   std::atomic<bool> seen = false;
   std::thread caller([&] {
-    std::vector<double> matrix(100 * 100, 1);
+    std::vector<double> matrix(10000, 1);
     const Level3 call{.m = 100,
                       .n = 100,
                       .k = 100,
