@@ -52,9 +52,9 @@ struct DeviceInfo {
   int ordinal = 0;      ///< within its backend
   std::string name;
   std::size_t memory_bytes = 0;
-  std::string pci_bus_id;       ///< "0000:1b:00.0"; empty for host devices
-  double flops_per_s = 0;       ///< double-precision matrix rate, a rough figure; 0: unknown
-  double link_bytes_per_s = 0;  ///< host link, a rough figure; 0: unknown
+  std::string pci_bus_id;            ///< "0000:1b:00.0"; empty for host devices
+  double flops_per_s = 0;            ///< double-precision matrix rate, a rough figure; 0: unknown
+  double link_bytes_per_s = 0;       ///< host link, a rough figure; 0: unknown
   double page_lock_bytes_per_s = 0;  ///< page-locking pageable host memory and undoing it; 0: it is used as it is
   double start_up_s = 0;             ///< that opening it takes, a rough figure
   index_t segment_bytes =
