@@ -315,6 +315,24 @@ TEST(CApiDevices, AWrongCpuBlasIsReportedAndTheDefaultUsed) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
 }
 
+/// The plugin's devices refuse all memory and say how much was asked for.
+TEST(CApiDevices, RanksTakeTheirPartsOfDevicesAndMemory) {
+  const auto plugin =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/test_plugins/full_devices.so";
+  const auto asked = [&](const std::string& settings) -> std::string {
+    try {
+      return Context("TESSERA_DEVICES=cuda TESSERA_CUDA_PLUGIN=" + plugin.string() + " " + settings).devices();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(asked("TESSERA_SHARE=off"), "test:0 has no 720000 bytes");  // of what is free
+  EXPECT_EQ(asked("TESSERA_SHARE=1/2"), "test:2 has no 720000 bytes");
+  EXPECT_EQ(asked("TESSERA_SHARE=5/8"), "test:2 has no 400000 bytes");  // of the whole, with one other
+  EXPECT_EQ(asked("TESSERA_SHARE=5/8 TESSERA_DEVICE_MEMORY=4096"), "test:2 has no 4096 bytes");
+  EXPECT_EQ(asked("TESSERA_SHARE=5/8 TESSERA_DEVICES=cuda:1,3"), "test:1 has no 720000 bytes");
+}
+
 TEST(CApiDevices, DescribesWhatItComputesOn) {
   EXPECT_THAT(Context(on_devices).devices(), testing::AllOf(StartsWith("host:0 "), HasSubstr("\nhost:1 ")));
   EXPECT_THAT(Context("TESSERA_DEVICES=host:5 TESSERA_SHARE=1/2").devices(),
