@@ -16,12 +16,8 @@ constexpr auto nowhere = static_cast<std::size_t>(-1);
 /// A BLAS has 30 such names, a library that wraps some under names of its own has fewer.
 constexpr std::size_t names_of_a_blas = 24;
 
-struct Dress {
-  std::string prefix;
-  std::string suffix;
-  bool c_interface = false;
-  auto operator<=>(const Dress&) const = default;
-};
+/// Prefix, suffix, whether it is a C interface.
+using Dress = std::tuple<std::string, std::string, bool>;
 
 /// What an object is to others.
 struct Role {
