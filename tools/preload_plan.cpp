@@ -120,7 +120,7 @@ PlanOptions lapack_option(const std::string& text) {
 }
 
 bool devices_expected(const Config& config) {
-  if (config.offload == Offload::never) return false;
+  if (config.offload.never()) return false;
   switch (config.devices) {
     case DeviceChoice::none:
       return false;
