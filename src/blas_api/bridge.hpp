@@ -14,3 +14,6 @@ extern "C" __attribute__((visibility("default"))) void tessera_private_run(const
 /// The CPU BLAS behind `face`; nullptr, after a line on standard error, if there is none.
 extern "C" __attribute__((visibility("default"))) const tessera::kernels::CpuBlas* tessera_private_cpu_blas(
     tessera::api::Face& face) noexcept;
+
+/// To be called while libraries are torn down, before the CPU BLAS is: no other thread gets into it any more (core/process.hpp).
+extern "C" __attribute__((visibility("default"))) void tessera_private_leave() noexcept;

@@ -1,8 +1,6 @@
 // The own C API (tessera/tessera.h): checks, conversion to column-major form, and exceptions into status codes. Nothing is
 // thrown through it. Arguments are checked as the caller gave them, so that positions are the caller's. The 30 BLAS functions
 // come from core/routines.def; how their parameters are declared depends on the call shape only.
-#include <unistd.h>
-
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -17,6 +15,7 @@
 #include "blas_api/policy.hpp"
 #include "core/error.hpp"
 #include "core/level3.hpp"
+#include "core/process.hpp"
 #include "tessera/tessera.h"
 
 using tessera::Layout;
@@ -37,7 +36,7 @@ struct tessera_context_struct {
   explicit tessera_context_struct(tessera::Config config) : context(std::move(config)) {}
 
   tessera::api::Context context;
-  pid_t maker = getpid();
+  std::uint64_t maker = tessera::process::identity();
   std::shared_mutex in_use;  ///< shared by calls, taken by tessera_destroy to wait for them
   std::mutex last_mutex;     ///< guards the rest
   std::optional<tessera::runtime::JobStatistics> last;
@@ -212,6 +211,8 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
       job->seconds = tessera::device::now_seconds() - begin;
       job->flops = flops_of(call);
     }
+    // A child may ask for it, and must not find the lock taken by a thread that it does not have.
+    const tessera::process::Pass whole(tessera::process::Work::computing);
     const std::lock_guard lock(ctx->last_mutex);
     ctx->last = std::move(job);
   });
@@ -219,6 +220,7 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
 
 tessera::runtime::JobStatistics last_job(tessera_context ctx) {
   require(ctx != nullptr, 1, "ctx is null");
+  const tessera::process::Pass whole(tessera::process::Work::computing);
   const std::lock_guard lock(ctx->last_mutex);
   require(ctx->last.has_value(), 1, "no call has completed on this context yet");
   return *ctx->last;
@@ -238,7 +240,7 @@ tessera_status tessera_destroy(tessera_context ctx) {
   return guarded([&] {
     if (ctx == nullptr) return;
     // In a child after fork, calls of threads that exist only in the parent may hold the lock for ever.
-    if (ctx->maker == getpid()) const std::unique_lock idle(ctx->in_use);
+    if (ctx->maker == tessera::process::identity()) const std::unique_lock idle(ctx->in_use);
     delete ctx;
   });
 }

@@ -1,28 +1,41 @@
 // The shared context behind the drop-in BLAS symbols; bridge.hpp says what holds.
+#include <atomic>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <string>
 
 #include "blas_api/bridge.hpp"
 #include "blas_api/context.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 
 namespace {
 
 using tessera::api::Context;
 
 /// Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone already.
+/// No static variable of the function, since a child made while another thread constructs it would wait for that thread.
 Context& shared_context() {
-  static Context* const context = new Context(tessera::Config::from_environment());
+  // The release of the exchange, which publishes the context, pairs with the acquire load.
+  static std::atomic<Context*> shared = nullptr;
+  Context* context = shared.load(std::memory_order_acquire);
+  if (context == nullptr) {
+    auto mine = std::make_unique<Context>(tessera::Config::from_environment());
+    if (shared.compare_exchange_strong(context, mine.get(), std::memory_order_acq_rel)) context = mine.release();
+  }
   return *context;
 }
 
 }  // namespace
 
+extern "C" void tessera_private_leave() noexcept { tessera::process::leave_libraries(); }
+
 extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::Face& face) noexcept {
   try {
     shared_context().run(call, tessera::api::Fallback::cpu_blas, &face);
   } catch (const std::exception& error) {
+    tessera::process::stop_if_ending();  // the driver is gone, and nobody will look at C
     tessera::log_line(std::string(error.what()) + ": the result is partly written and cannot be saved; aborting");
     std::abort();
   }

@@ -13,6 +13,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "core/error.hpp"
 #include "core/level3.hpp"
 #include "core/log.hpp"
+#include "core/process.hpp"
 #include "kernels/host/host_backend.hpp"
 #include "kernels/host/reference.hpp"
 #include "kernels/plugin_loader.hpp"
@@ -30,23 +32,20 @@ namespace tessera::api {
 struct Context::State {
   explicit State(int local_ranks) : cpu_speed(CpuSpeed::available_processors(local_ranks)) {}
 
-  struct Cpu {
-    std::shared_ptr<const kernels::CpuBlas> blas;
-    std::exception_ptr failure;
-  };
-  Face own_face;         ///< of calls through the own API
-  std::mutex cpu_mutex;  ///< guards cpus
-  std::map<const Face*, Cpu> cpus;
+  Face own_face;  ///< of calls through the own API
+  /// Whether somebody has been told, once is enough; order nothing.
+  std::atomic<bool> told_of_setting = false;
+  std::atomic<bool> told_of_reference = false;
 
   /// What the decision learns and remembers. Relaxed: each is a number by itself.
   CpuSpeed cpu_speed;
   std::atomic<double> forgone_s = 0;  ///< by calls that the CPU answered although devices would have been quicker
   std::atomic<std::int64_t> backlog_ns = 0;  ///< whole numbers, so that it comes back to 0
 
-  /// The process that began to open devices; 0: none yet. Set before open_mutex is first taken, so that a child, in which that
-  /// mutex may stay locked for ever, knows not to wait for it. Relaxed: a child has a copy of the memory as it was, and within
-  /// one process only the value itself counts.
-  std::atomic<pid_t> owner = 0;
+  /// The process that began to open devices, see process::identity(); 0: none yet. Set before open_mutex is first taken, so that a
+  /// child, in which that mutex may stay locked for ever, knows not to wait for it. Relaxed: a child has a copy of the memory as
+  /// it was, and within one process only the value itself counts.
+  std::atomic<std::uint64_t> owner = 0;
 
   /// How far the devices are. Each stage is stored, with release, when what belongs to it is written, which is never written
   /// again; so an acquire load is enough to read it, and calls are decided without a lock.
@@ -67,16 +66,20 @@ struct Context::State {
   std::exception_ptr failure;  ///< why the devices that were asked for are not there
   std::string failure_text;
 
+  ~State() { delete own_face.cpu.load(std::memory_order_relaxed); }
+
   bool in_child() const {
-    const pid_t begun_by = owner.load(std::memory_order_relaxed);
-    return begun_by != 0 && begun_by != getpid();
+    const std::uint64_t begun_by = owner.load(std::memory_order_relaxed);
+    return begun_by != 0 && begun_by != process::identity();
   }
 
-  /// @return false in a child of the process that uses the devices
-  bool may_touch_devices() {
-    const pid_t self = getpid();
-    pid_t expected = 0;
-    return owner.compare_exchange_strong(expected, self, std::memory_order_relaxed) || expected == self;
+  /// @return false in a child of the process that uses the devices, and once the process is ending; `verdict` says which
+  bool may_touch_devices(Verdict& verdict) {
+    verdict = {false, process::ending() ? Reason::ending : Reason::forked};
+    const std::uint64_t self = process::identity();
+    std::uint64_t expected = 0;
+    const bool ours = owner.compare_exchange_strong(expected, self, std::memory_order_relaxed) || expected == self;
+    return ours && !process::ending();
   }
 
   /// Finds out what devices there are. @throws NotAvailable
@@ -85,6 +88,9 @@ struct Context::State {
 };
 
 namespace {
+
+/// A call that the CPU has done sooner than this, by estimate, does not wait for devices that are being opened: GPUs need seconds.
+constexpr double opening_s = 1;
 
 /// The letters of the Fortran call, in its order, and the sizes: "dtrsm LUNN m=20 n=30".
 std::string describe(const Level3& call) {
@@ -154,7 +160,9 @@ bool does_nothing(const Level3& call) {
 void append_line(const std::string& file, std::string line) {
   line += '\n';
   const int descriptor = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  const bool good = descriptor >= 0 && write(descriptor, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  ssize_t written = -1;
+  while (descriptor >= 0 && (written = write(descriptor, line.data(), line.size())) < 0 && errno == EINTR) continue;
+  const bool good = written == static_cast<ssize_t>(line.size());
   if (!good) log_line(fmt::format("cannot write TESSERA_STATS={}: {}", file, std::strerror(errno)));
   if (descriptor >= 0) close(descriptor);
 }
@@ -207,8 +215,10 @@ Context::Context(Config config)
       state_(std::make_unique<State>(config_.local_ranks())) {}
 
 Context::~Context() {
-  // In a child the worker threads do not exist and the driver must not be called: leave everything where it is.
-  if (state_->in_child()) static_cast<void>(state_.release());
+  const std::uint64_t owner = state_->owner.load(std::memory_order_relaxed);
+  // In a child the worker threads do not exist, and there as in a process that is ending the driver must not be called: leave
+  // everything where it is.
+  if (owner != 0 && (owner != process::identity() || process::ending())) static_cast<void>(state_.release());
 }
 
 bool Context::may_use_devices(Verdict& verdict) const {
@@ -223,7 +233,9 @@ bool Context::may_use_devices(Verdict& verdict) const {
   return true;
 }
 
-void Context::advance(Face& face) {
+bool Context::advance(Face& face, Verdict& verdict) {
+  const process::Pass driving(process::Work::driving);
+  if (!state_->may_touch_devices(verdict)) return false;
   state_->advancing.store(true, std::memory_order_relaxed);
   try {
     if (state_->stage.load(std::memory_order_relaxed) == State::Stage::unknown) {
@@ -240,12 +252,14 @@ void Context::advance(Face& face) {
       state_->runtime = std::make_unique<runtime::Runtime>(
           state_->backend->open(state_->ordinals), config_,
           [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); }, state_->sharers);
+      process::watch(&typeid(*state_->backend));  // the driver has registered by now what it does at exit
       state_->stage.store(State::Stage::open, std::memory_order_release);
     }
   } catch (...) {
     state_->remember_failure(config_);
   }
   state_->advancing.store(false, std::memory_order_relaxed);
+  return true;
 }
 
 runtime::Runtime* Context::opened(Fallback fallback, Verdict& verdict) {
@@ -262,9 +276,11 @@ runtime::Runtime* Context::runtime() {
   Verdict verdict;
   if (!may_use_devices(verdict)) return nullptr;
   while (state_->stage.load(std::memory_order_acquire) < State::Stage::open) {
-    if (!state_->may_touch_devices()) return nullptr;
+    if (!state_->may_touch_devices(verdict)) return nullptr;
     const std::lock_guard lock(state_->open_mutex);
-    if (state_->stage.load(std::memory_order_relaxed) < State::Stage::open) advance(state_->own_face);
+    if (state_->stage.load(std::memory_order_relaxed) < State::Stage::open && !advance(state_->own_face, verdict)) {
+      return nullptr;
+    }
   }
   return opened(Fallback::report, verdict);
 }
@@ -341,58 +357,59 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
       if (!verdict.offload) return nullptr;
       if (stage == Stage::open) return opened(fallback, verdict);
     }
-    if (!state_->may_touch_devices()) {
-      verdict = {false, Reason::forked};
-      return nullptr;
-    }
+    if (!state_->may_touch_devices(verdict)) return nullptr;
     const std::lock_guard lock(state_->open_mutex);
     // Otherwise another thread has just taken this step.
-    if (state_->stage.load(std::memory_order_relaxed) == stage) advance(face);
+    if (state_->stage.load(std::memory_order_relaxed) == stage && !advance(face, verdict)) return nullptr;
   }
 }
 
 std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {
   Face& face = which != nullptr ? *which : state_->own_face;
-  const std::lock_guard lock(state_->cpu_mutex);
-  State::Cpu& cpu = state_->cpus[&face];
-  if (cpu.failure) std::rethrow_exception(cpu.failure);
-  if (cpu.blas) return cpu.blas;
+  const CpuOutcome* outcome = face.cpu.load(std::memory_order_acquire);
+  if (outcome == nullptr) {
+    auto mine = std::make_unique<CpuOutcome>();
+    try {
+      mine->blas = open_cpu_blas(face);
+    } catch (...) {
+      mine->failure = std::current_exception();
+    }
+    if (face.cpu.compare_exchange_strong(outcome, mine.get(), std::memory_order_acq_rel)) outcome = mine.release();
+  }
+  if (outcome->failure) std::rethrow_exception(outcome->failure);
+  return outcome->blas;
+}
+
+std::shared_ptr<const kernels::CpuBlas> Context::open_cpu_blas(const Face& face) {
+  kernels::CpuBlasSearch search = face.search;
   if (!config_.cpu_blas.empty()) {
     try {
-      cpu.blas = kernels::CpuBlas::open(config_.cpu_blas, face.search);
+      return kernels::CpuBlas::open(config_.cpu_blas, search);
     } catch (const NotAvailable& error) {
-      log_line(
-          fmt::format("TESSERA_CPU_BLAS=\"{}\" is not valid: {}; the default is used", config_.cpu_blas, error.what()));
-    }
-  }
-  if (!cpu.blas) {
-    try {
-      if (face.next_definition != nullptr) {
-        face.search.next_gemm = face.next_definition(face.search.scheme.fortran("dgemm").c_str());
+      if (!state_->told_of_setting.exchange(true)) {
+        log_line(fmt::format("TESSERA_CPU_BLAS=\"{}\" is not valid: {}; the default is used", config_.cpu_blas,
+                             error.what()));
       }
-      cpu.blas = kernels::CpuBlas::open("", face.search);
-    } catch (...) {
-      cpu.failure = std::current_exception();
-      throw;
     }
   }
-  face.cpu.store(cpu.blas.get(), std::memory_order_release);
-  return cpu.blas;
+  if (face.next_definition != nullptr) {
+    search.next_gemm = face.next_definition(search.scheme.fortran("dgemm").c_str());
+  }
+  return kernels::CpuBlas::open("", search);
 }
 
 void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) {
-  const kernels::CpuBlas* blas = face.cpu.load(std::memory_order_acquire);
-  if (blas == nullptr) {
-    try {
-      blas = cpu_blas(&face).get();
-    } catch (const NotAvailable& error) {
-      if (fallback == Fallback::report) throw;
-      // A caller without an error channel gets the right result, slowly, and is told.
-      static std::once_flag told;
-      std::call_once(told, [&] { log_line(fmt::format("{}; the slow built-in BLAS is used", error.what())); });
-      kernels::reference_level3(call);
-      return;
-    }
+  const CpuOutcome* const outcome = face.cpu.load(std::memory_order_acquire);
+  if (outcome != nullptr && outcome->blas) return outcome->blas->run(call);
+  std::shared_ptr<const kernels::CpuBlas> blas;
+  try {
+    blas = cpu_blas(&face);
+  } catch (const NotAvailable& error) {
+    if (fallback == Fallback::report) throw;
+    // A caller without an error channel gets the right result, slowly, and is told.
+    if (!state_->told_of_reference.exchange(true))
+      log_line(fmt::format("{}; the slow built-in BLAS is used", error.what()));
+    return kernels::reference_level3(call);
   }
   blas->run(call);
 }
@@ -428,6 +445,7 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
     if (summary_ != nullptr) summary_->record(call, volume, verdict, device::now_seconds() - arrival_s);
   };
   if (verdict.offload) {
+    const process::WithoutCancellation stays;
     if (runtime::Runtime* const runtime = devices_for(call, fallback, face, verdict)) {
       const Pending pending(state_->backlog_ns, verdict.device_s - verdict.wait_s);
       if (verdict.reason == Reason::device_wins) state_->cpu_speed.passed_over(call);
@@ -470,8 +488,8 @@ std::string Context::describe_devices() {
                           info.pci_bus_id.empty() ? "" : ", ", info.pci_bus_id);
     }
     why = "no device works any more";
-  } else if (state_->in_child()) {
-    why = to_text({false, Reason::forked});
+  } else if (Verdict verdict; !state_->may_touch_devices(verdict)) {
+    why = to_text(verdict);
   } else if (state_->stage.load(std::memory_order_acquire) == State::Stage::failed) {
     why = state_->failure_text;
   }

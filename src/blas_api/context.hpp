@@ -2,7 +2,8 @@
 // makes contexts; the BLAS symbols share one that is never destroyed.
 //
 // Invariants: the constructor touches no device and loads nothing; devices are opened at most once, and a failure to open
-// them is remembered; a child of the process that began to open them never touches them, not even to close them.
+// them is remembered; a child of the process that began to open them never touches them, not even to close them, and neither does a
+// process that has begun to end. What stays on the CPU takes no lock, and does not wait for devices to be opened.
 #pragma once
 
 #include <memory>
@@ -63,8 +64,8 @@ class Context {
   /// Whether devices may be considered at all. @param verdict receives why not
   bool may_use_devices(Verdict& verdict) const;
   /// Finds out what devices there are, or, if that is known, opens them.
-  /// @pre open_mutex is held, may_touch_devices() was true
-  void advance(Face& face);
+  /// @return false where devices must not be touched, with the reason in `verdict` @pre open_mutex is held
+  bool advance(Face& face, Verdict& verdict);
   /// @pre the devices are open or have failed
   runtime::Runtime* opened(Fallback fallback, Verdict& verdict);
   Situation situation(const Level3& call) const;
@@ -76,6 +77,7 @@ class Context {
                                                     Verdict verdict);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict);
   void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
+  std::shared_ptr<const kernels::CpuBlas> open_cpu_blas(const Face& face);
 
   Config config_;
   CallSummary* summary_;  ///< nullptr: nobody wants one

@@ -163,6 +163,8 @@ const char* words_of(Reason reason) {
       return "to measure the CPU";
     case Reason::forked:
       return "the devices belong to the parent process";
+    case Reason::ending:
+      return "the process is ending";
     case Reason::unavailable:
       return "the devices could not be opened";
     case Reason::out_of_memory:

@@ -87,10 +87,11 @@ enum class Reason : std::uint8_t {
   start_up,       ///< devices would win, but have not earned their start yet
   trial,          ///< devices may win, but the CPU was hardly ever measured at this size, and trying it costs little
   forked,         ///< a child of the process that opened the devices
+  ending,         ///< exit() has begun
   unavailable,    ///< the devices could not be opened
   out_of_memory   ///< the job does not fit on the devices
 };
-inline constexpr int reason_count = 15;
+inline constexpr int reason_count = 16;
 
 /// Where a call runs and why.
 struct Verdict {

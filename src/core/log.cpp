@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/process.hpp"
+
 namespace tessera {
 
 void log_line(std::string_view text) noexcept {
@@ -29,6 +31,7 @@ void log_line(std::string_view text) noexcept {
     if (line[i] == '\n') line[i] = ' ';
   }
 
+  const process::WithoutCancellation stays;
   const int saved_errno = errno;
   ssize_t written = 0;
   do {

@@ -11,6 +11,7 @@
 #include "cache/tile_cache.hpp"
 #include "core/error.hpp"
 #include "core/host_share.hpp"
+#include "core/process.hpp"
 #include "core/thread.hpp"
 #include "runtime/job.hpp"
 #include "runtime/signal.hpp"
@@ -174,10 +175,11 @@ class Runtime::Implementation {
 
     std::vector<TaskId> pending(static_cast<std::size_t>(graph.task_count()));
     for (std::size_t t = 0; t < pending.size(); ++t) pending[t] = static_cast<TaskId>(t);
-    {
+    // Once the process ends, the host computes what is still to do: the calling thread may be one that somebody waits for.
+    if (const process::Pass driving(process::Work::driving); driving) {
       const auto pinning = pin_operands(graph);
       std::vector<bool> usable = usable_seats();
-      while (!pending.empty() && std::find(usable.begin(), usable.end(), true) != usable.end()) {
+      while (!pending.empty() && !process::ending() && std::find(usable.begin(), usable.end(), true) != usable.end()) {
         const std::vector<Worker::Outcome> outcomes = attempt(graph, pending, usable);
         std::vector<bool> done(static_cast<std::size_t>(graph.task_count()), false);
         bool torn = false;  // beyond repair
@@ -199,7 +201,7 @@ class Runtime::Implementation {
         if (torn) {
           throw DeviceLost("a device failed while it wrote a tile of C back: " + first_error(outcomes));
         }
-        if (!pending.empty()) ++statistics.restarts;
+        if (!pending.empty() && !process::ending()) ++statistics.restarts;
       }
     }
     if (!pending.empty()) {

@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/level3.hpp"
+#include "core/process.hpp"
 
 namespace tessera::runtime {
 
@@ -45,6 +46,7 @@ Worker::Outcome Worker::run(Job& job) noexcept {
   side_by_side_ = should_advance_side_by_side(job.graph());
   try {
     loop(job);
+    if (process::ending() && !job.ended()) job.fail();
     // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's memory.
     while (!job.failed() && cache_.arriving_bytes(index_) > 0)
       std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -76,7 +78,7 @@ bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
 void Worker::loop(Job& job) {
   // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is seen.
   const auto timeout = polls_ ? std::chrono::microseconds(20) : std::chrono::microseconds(2000);
-  while (!job.ended()) {
+  while (!job.ended() && !process::ending()) {
     const std::uint64_t seen = signal_.version();
     bool progress = retire(job);
     progress |= refill(job);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/process.hpp"
 #include "kernels/host/gemm_pieces.hpp"
 #include "kernels/host/reference.hpp"
 
@@ -128,6 +129,7 @@ class LoadedBlas final : public CpuBlas {
     blas->scheme_ = scheme;
     blas->integer_bits_ = integer_bits_of(handle, scheme, bits);
     blas->path_ = file_of(blas->address_of({.routine = Routine::gemm, .type = ScalarType::d}));
+    process::watch(handle);
     return blas;
   }
 
@@ -173,6 +175,7 @@ class LoadedBlas final : public CpuBlas {
   }
 
   void run_typed(const Level3& c, const void* alpha, const void* beta) const {
+    const process::Pass pass(process::Work::computing);
     const char op_a = letter_of(c.op_a), op_b = letter_of(c.op_b);
     const char side = letter_of(c.side), uplo = letter_of(c.uplo), diag = letter_of(c.diag);
     const BlasInt m = c.m, n = c.n, k = c.k, lda = c.lda, ldb = c.ldb, ldc = c.ldc;
@@ -277,6 +280,10 @@ class Attempts {
 }  // namespace
 
 std::shared_ptr<const CpuBlas> CpuBlas::open(const std::string& path, const CpuBlasSearch& search) {
+  const process::WithoutCancellation stays;
+  const process::Pass pass(process::Work::opening);
+  if (process::opening_was_cut())
+    throw NotAvailable("the CPU BLAS was being opened by another thread when this process was forked");
   Attempts attempts(search);
 #if defined(TESSERA_SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   const int bind = 0;

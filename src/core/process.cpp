@@ -1,0 +1,219 @@
+// Counters, gates and handlers behind process.hpp. Everything here is atomics in static memory and a few words per thread: a child
+// can put them right whatever the other threads of its parent were doing.
+#include "core/process.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <ctime>
+#include <optional>
+
+namespace tessera::process {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t works = 3;
+constexpr std::size_t shards = 64;
+constexpr std::size_t unknown_shard = shards;
+constexpr std::size_t most_libraries = 16;
+
+// Why a gate is closed.
+constexpr unsigned for_fork = 1;
+constexpr unsigned for_end = 2;
+
+/// Threads at work of one kind. A thread counts itself in its shard and then looks whether the gate is closed; who closes the gate
+/// looks at the shards afterwards. All four accesses are sequentially consistent, so at least one of the two sees the other.
+struct Gate {
+  struct alignas(64) Shard {
+    std::atomic<int> inside = 0;
+  };
+  alignas(64) std::atomic<unsigned> closed = 0;
+  std::array<Shard, shards> counts;
+};
+
+struct Thread {
+  std::size_t shard = unknown_shard;
+  std::array<int, works> depth{};  ///< passes held, by work
+  int forks = 0;                   ///< registrations of our handler that have run; more than one prepares the same fork
+  bool ends_process = false;
+};
+
+constinit std::array<Gate, works> gates;
+constinit std::atomic<std::size_t> next_shard = 0;
+/// 1 while a thread forks: one at a time, since the handlers of a BLAS do not expect two.
+constinit std::atomic<unsigned> fork_turn = 0;
+/// Whether the fork in progress has not waited any longer for the loading of the CPU BLAS. Guarded by fork_turn.
+constinit bool cuts_opening = false;
+/// The rest orders nothing, each is looked at by itself.
+constinit std::atomic<bool> cut = false;
+constinit std::atomic<bool> has_begun_to_end = false;
+constinit std::atomic<std::uint32_t> generation = 0;
+constinit std::array<std::atomic<const void*>, most_libraries> watched{};
+
+constinit thread_local Thread self;
+
+Gate& gate_of(Work work) { return gates[static_cast<std::size_t>(work)]; }
+int& depth_of(Work work) { return self.depth[static_cast<std::size_t>(work)]; }
+
+std::atomic<int>& count_of(Gate& gate) {
+  if (self.shard == unknown_shard) self.shard = next_shard.fetch_add(1, std::memory_order_relaxed) % shards;
+  return gate.counts[self.shard].inside;
+}
+
+[[noreturn]] void stop() {
+  const WithoutCancellation stays;
+  for (;;) pause();
+}
+
+/// @pre the thread has counted itself
+bool may_pass(unsigned closed) {
+  // Who is waited for already must not be made to wait.
+  if (depth_of(Work::computing) + depth_of(Work::opening) > 1) return true;
+  return ((closed & for_fork) == 0 || self.forks > 0) && ((closed & for_end) == 0 || self.ends_process);
+}
+
+void close(Gate& gate, unsigned reason) { gate.closed.fetch_or(reason, std::memory_order_seq_cst); }
+
+void open(Gate& gate, unsigned reason) {
+  gate.closed.fetch_and(~reason, std::memory_order_seq_cst);
+  gate.closed.notify_all();
+}
+
+/// Waits until nobody but the calling thread is at this work. @pre the gate is closed
+/// @return false if `patience` has run out
+bool drain(Work work, std::optional<Clock::duration> patience) {
+  const WithoutCancellation stays;
+  const int saved_errno = errno;
+  const Clock::time_point deadline = Clock::now() + patience.value_or(Clock::duration::zero());
+  Gate& gate = gate_of(work);
+  for (std::size_t s = 0; s < shards; ++s) {
+    const int own = s == self.shard && depth_of(work) > 0 ? 1 : 0;
+    while (gate.counts[s].inside.load(std::memory_order_seq_cst) > own) {
+      if (patience && Clock::now() >= deadline) return false;
+      const timespec moment{0, 20'000};
+      nanosleep(&moment, nullptr);
+    }
+  }
+  errno = saved_errno;
+  return true;
+}
+
+}  // namespace
+
+WithoutCancellation::WithoutCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_); }
+WithoutCancellation::~WithoutCancellation() { pthread_setcancelstate(former_, nullptr); }
+
+bool Pass::enter(Work work) noexcept {
+  int& depth = depth_of(work);
+  if (++depth > 1) return true;
+  if (work != Work::computing) watch(&gates);  // what is opened or driven now is what the handlers are for
+  Gate& gate = gate_of(work);
+  std::atomic<int>& count = count_of(gate);
+  for (;;) {
+    count.fetch_add(1, std::memory_order_seq_cst);
+    const unsigned closed = gate.closed.load(std::memory_order_seq_cst);
+    if (closed == 0 || may_pass(closed)) [[likely]]
+      return true;
+    count.fetch_sub(1, std::memory_order_release);
+    depth = 0;
+    if ((closed & for_end) != 0) {
+      if (work == Work::driving) return false;
+      stop();
+    }
+    gate.closed.wait(closed, std::memory_order_relaxed);
+    depth = 1;
+  }
+}
+
+void Pass::leave(Work work) noexcept {
+  // The release pairs with the load in drain(): who sees the thread gone sees all that it did.
+  if (--depth_of(work) == 0) count_of(gate_of(work)).fetch_sub(1, std::memory_order_release);
+}
+
+void watch(const void* library) noexcept {
+  for (auto& known : watched) {
+    const void* expected = known.load(std::memory_order_relaxed);
+    if (expected == nullptr && known.compare_exchange_strong(expected, library, std::memory_order_relaxed)) {
+      // Without memory for a handler nothing better can be done than to go on without it.
+      static_cast<void>(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child));
+      static_cast<void>(std::atexit(leave_devices));
+      return;
+    }
+    if (expected == library) return;
+  }
+}
+
+bool ending() noexcept { return has_begun_to_end.load(std::memory_order_relaxed); }
+
+void stop_if_ending() noexcept {
+  if (ending() && !self.ends_process) stop();
+}
+
+std::uint64_t identity() noexcept {
+  const auto number = static_cast<std::uint64_t>(getpid());
+  return number << 32 | generation.load(std::memory_order_relaxed);
+}
+
+bool opening_was_cut() noexcept { return cut.load(std::memory_order_relaxed); }
+
+void before_fork() noexcept {
+  if (self.forks++ > 0) return;
+  while (fork_turn.exchange(1, std::memory_order_acquire) != 0) fork_turn.wait(1, std::memory_order_relaxed);
+  close(gate_of(Work::opening), for_fork);
+  cuts_opening = !drain(Work::opening, opening_patience);
+  close(gate_of(Work::computing), for_fork);
+  drain(Work::computing, std::nullopt);
+}
+
+void after_fork_in_parent() noexcept {
+  if (--self.forks > 0) return;
+  open(gate_of(Work::computing), for_fork);
+  open(gate_of(Work::opening), for_fork);
+  fork_turn.store(0, std::memory_order_release);
+  fork_turn.notify_one();
+}
+
+void after_fork_in_child() noexcept {
+  if (--self.forks > 0) return;
+  // Of the parent's threads only this one exists.
+  for (std::size_t work = 0; work < works; ++work) {
+    for (auto& shard : gates[work].counts) shard.inside.store(0, std::memory_order_relaxed);
+    if (self.depth[work] > 0) gates[work].counts[self.shard].inside.store(1, std::memory_order_relaxed);
+    if (!self.ends_process) gates[work].closed.store(0, std::memory_order_relaxed);
+    gates[work].closed.fetch_and(~for_fork, std::memory_order_relaxed);
+  }
+  if (!self.ends_process) has_begun_to_end.store(false, std::memory_order_relaxed);
+  if (cuts_opening) cut.store(true, std::memory_order_relaxed);
+  generation.fetch_add(1, std::memory_order_relaxed);
+  fork_turn.store(0, std::memory_order_relaxed);
+}
+
+void leave_devices() noexcept {
+  if (has_begun_to_end.exchange(true, std::memory_order_relaxed)) return;
+  self.ends_process = true;
+  close(gate_of(Work::driving), for_end);
+  drain(Work::driving, ending_patience);
+}
+
+void leave_libraries() noexcept {
+  self.ends_process = true;
+  has_begun_to_end.store(true, std::memory_order_relaxed);
+  for (const Work work : {Work::opening, Work::computing}) {
+    close(gate_of(work), for_end);
+    drain(work, ending_patience);
+  }
+}
+
+namespace {
+/// Runs while libraries are torn down, those of the CPU BLAS after this one or, where the program brought it, after the drop-in
+/// library, which calls the same.
+[[gnu::destructor]] void at_unload() { leave_libraries(); }
+}  // namespace
+
+}  // namespace tessera::process

@@ -1,0 +1,92 @@
+// What the process that we live in may do at any moment, fork and exit, kept away from code that cannot bear it.
+//
+// A thread says by a Pass what it is about to do:
+//
+//   computing  inside the CPU BLAS, whose locks and threads a child must not inherit half-way. fork() waits for its end.
+//   opening    loading the CPU BLAS: a child must not inherit a half-loaded library either. fork() waits for its end, but not
+//              for ever, because the thread may wait for a lock that the forking one holds; a child that was made nevertheless
+//              knows by opening_was_cut() that it must not try again.
+//   driving    using devices. The end of the process waits for it; once that has begun nobody else is let in. fork() does not
+//              wait: a child has nothing to do with devices.
+//
+// Handlers for fork and exit run in the opposite order of their registration. So they are registered (watch) each time that a
+// library with handlers of its own has been opened: ours then come first, while all of it still works.
+//
+// The process ends in two steps. (1) exit() runs its handlers: devices are left (a driver may be gone next), and what they have
+// not computed the CPU computes; all calls still return, since destructors may wait for threads that make calls. (2) Libraries are
+// torn down: threads that are inside the CPU BLAS may finish, any other but the exiting one that wants in stops there for good.
+// Neither step waits without bound.
+//
+// A Pass costs one atomic increment and one decrement on a counter that few threads share. All functions are thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace tessera::process {
+
+enum class Work : std::uint8_t { computing, opening, driving };
+
+/// Held by a thread during such work. Passes may be nested. Waits while another thread forks (computing, opening), and for ever if
+/// libraries are being torn down by another thread.
+class Pass {
+ public:
+  explicit Pass(Work work) noexcept : work_(work), admitted_(enter(work)) {}
+  ~Pass() {
+    if (admitted_) leave(work_);
+  }
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+  /// false: the process is ending, and there is to be no more driving. All other work is always admitted.
+  explicit operator bool() const { return admitted_; }
+
+ private:
+  static bool enter(Work work) noexcept;
+  static void leave(Work work) noexcept;
+
+  Work work_;
+  bool admitted_;
+};
+
+/// Registers the handlers for fork and exit after those of `library`, an address that stands for it, once for each. The first pass
+/// for opening or driving registers them before anything is open.
+void watch(const void* library) noexcept;
+
+/// Whether exit() has begun: devices are to be left.
+bool ending() noexcept;
+
+/// Stops the calling thread for good if another one is ending the process. For a thread that has met something that can only be
+/// a consequence of that.
+void stop_if_ending() noexcept;
+
+/// Differs between a process and those that it was forked from, also where a process number is used again.
+std::uint64_t identity() noexcept;
+
+/// In a child: whether another thread was loading the CPU BLAS when it was made.
+bool opening_was_cut() noexcept;
+
+/// What the handlers do. Public for tests, and for the libraries' destructors.
+void before_fork() noexcept;
+void after_fork_in_parent() noexcept;
+void after_fork_in_child() noexcept;
+void leave_devices() noexcept;
+void leave_libraries() noexcept;
+
+/// How long fork() waits for the CPU BLAS to be loaded, and each step of the end for threads that are at work.
+inline constexpr std::chrono::seconds opening_patience{5};
+inline constexpr std::chrono::seconds ending_patience{10};
+
+/// Keeps pthread_cancel away while it lives: unwinding through a BLAS call would end the process.
+class WithoutCancellation {
+ public:
+  WithoutCancellation() noexcept;
+  ~WithoutCancellation();
+  WithoutCancellation(const WithoutCancellation&) = delete;
+  WithoutCancellation& operator=(const WithoutCancellation&) = delete;
+
+ private:
+  int former_ = 0;
+};
+
+}  // namespace tessera::process

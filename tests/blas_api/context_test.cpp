@@ -1,0 +1,153 @@
+// Who waits for whom in a context: calls that stay on the CPU wait for nobody, neither for devices that are being opened nor for
+// those that compute; and devices are left when the process ends.
+#include "blas_api/context.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/process.hpp"
+
+namespace tessera::api {
+namespace {
+
+using ::testing::ExitedWithCode;
+
+/// C = A B of this order with whole numbers, so that the result is exact: row i of A is i % 7, column j of B is j % 5.
+class Product {
+ public:
+  explicit Product(index_t order) : order_(order), A_(elements()), B_(elements()), C_(elements(), -1) {
+    for (index_t j = 0; j < order; ++j) {
+      for (index_t i = 0; i < order; ++i) {
+        A_[at(i, j)] = static_cast<double>(i % 7);
+        B_[at(i, j)] = static_cast<double>(j % 5);
+      }
+    }
+  }
+  Level3 call() {
+    return {.m = order_,
+            .n = order_,
+            .k = order_,
+            .A = A_.data(),
+            .lda = order_,
+            .B = B_.data(),
+            .ldb = order_,
+            .C = C_.data(),
+            .ldc = order_};
+  }
+  bool is_right() const {
+    for (index_t j = 0; j < order_; ++j) {
+      for (index_t i = 0; i < order_; ++i) {
+        if (C_[at(i, j)] != static_cast<double>(order_ * (i % 7) * (j % 5))) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  std::size_t elements() const { return static_cast<std::size_t>(order_ * order_); }
+  std::size_t at(index_t i, index_t j) const { return static_cast<std::size_t>(i + j * order_); }
+
+  index_t order_;
+  std::vector<double> A_, B_, C_;
+};
+
+constexpr index_t small = 100;
+constexpr index_t medium = 420;  ///< devices are worth a look, but the CPU needs only a moment
+constexpr index_t large = 2000;
+
+bool has_device_threads() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream(task.path() / "comm") >> name;
+    if (name.rfind("tsr0", 0) == 0) return true;
+  }
+  return false;
+}
+
+TEST(Context, CallsForTheCpuDoNotWaitForDevicesThatAreBeingOpened) {
+  const std::string plugin =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/test_plugins/slow_to_open.so")
+          .string();
+  void* const library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  auto& reached = *static_cast<std::atomic<int>*>(dlsym(library, "tessera_test_reached"));
+  auto& allowed = *static_cast<std::atomic<int>*>(dlsym(library, "tessera_test_allowed"));
+
+  Context context(Config::from_settings("TESSERA_CUDA_PLUGIN=" + plugin));
+  Product first(large);
+  std::thread opener([&] { context.run(first.call()); });
+  for (const int step : {1, 2}) {
+    while (reached < step) std::this_thread::yield();
+    // The opener stays where it is until we allow the step. If these calls waited for it, nothing would ever go on.
+    for (const index_t order : {small, medium}) {
+      Product product(order);
+      EXPECT_FALSE(context.run(product.call()).has_value());
+      EXPECT_TRUE(product.is_right());
+    }
+    EXPECT_EQ(reached, step);
+    allowed = step;
+  }
+  opener.join();
+  EXPECT_TRUE(first.is_right());
+}
+
+class SlowDevices : public ::testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+/// With 10 s for each copy and kernel the large call takes hours. With 5 ms it takes more than a minute; but little fits into the
+/// memory, so that little is under way at any time.
+constexpr const char* slowest_devices = "TESSERA_DEVICES=host:2 TESSERA_TILE=64 TESSERA_HOST_DEVICE=delay=10s";
+constexpr const char* slow_devices = "TESSERA_DEVICES=host:2 TESSERA_TILE=64 TESSERA_HOST_DEVICE=delay=5ms,memory=2MiB";
+
+TEST_F(SlowDevices, SmallCallsDoNotQueueBehindALargeOne) {
+  EXPECT_EXIT(
+      {
+        Context context(Config::from_settings(slowest_devices));
+        Product first(large);
+        std::atomic<bool> done = false;
+        std::thread([&] {
+          context.run(first.call());
+          done = true;
+        }).detach();
+        while (!has_device_threads()) std::this_thread::yield();
+        bool good = true;
+        for (int i = 0; i < 100; ++i) {
+          Product product(small);
+          context.run(product.call());
+          good = good && product.is_right();
+        }
+        _exit(good && !done ? 0 : 1);
+      },
+      ExitedWithCode(0), "");
+}
+
+TEST_F(SlowDevices, AreLeftWhenTheProcessEndsAndTheCpuGoesOn) {
+  EXPECT_EXIT(
+      {
+        Context context(Config::from_settings(slow_devices));
+        Product first(large);
+        std::optional<runtime::JobStatistics> job;
+        std::thread caller([&] { job = context.run(first.call()); });
+        while (!has_device_threads()) std::this_thread::yield();
+        process::leave_devices();
+        caller.join();
+        const bool cpu_went_on = job && job->devices.back().device == "cpu" && job->devices.back().tasks > 0;
+        Product late(large);
+        const bool stays = !context.run(late.call()).has_value();
+        _exit(first.is_right() && late.is_right() && cpu_went_on && stays ? 0 : 1);
+      },
+      ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace tessera::api

@@ -1,0 +1,84 @@
+/* Threads multiply without end, and the process ends under them.
+ *
+ *   leave WAY THREADS SIZE MICROSECONDS     all of it, after that time, by WAY:
+ *     return        from main                       exit     exit() in main
+ *     thread        exit() in one of the threads    quick    quick_exit()     now      _exit()
+ *     main_thread   pthread_exit() in main, then exit() in one of the threads
+ *     join          a handler of exit(), older than the first product, waits until each thread has ended its loop
+ *     late          such a handler multiplies
+ *
+ * The status is 7, or, if a product is wrong, 9. */
+#include <cblas.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char* way;
+static int size, thread_count;
+static atomic_int stopping, rounds;
+static pthread_t threads[64];
+
+/* Small whole numbers, so that the result is exact: row i of A is i % 7, column j of B is j % 5. */
+static void multiply(void) {
+  const size_t bytes = (size_t)size * (size_t)size * sizeof(double);
+  double *a = malloc(bytes), *b = malloc(bytes), *c = malloc(bytes);
+  if (a == NULL || b == NULL || c == NULL) _exit(8);
+  for (int j = 0; j < size; ++j) {
+    for (int i = 0; i < size; ++i) {
+      a[i + j * size] = i % 7;
+      b[i + j * size] = j % 5;
+      c[i + j * size] = 1;
+    }
+  }
+  cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, size, size, size, 2, a, size, b, size, 1, c, size);
+  for (int j = 0; j < size; ++j) {
+    for (int i = 0; i < size; ++i) {
+      if (c[i + j * size] != 2.0 * size * (i % 7) * (j % 5) + 1) _exit(9);
+    }
+  }
+  free(a);
+  free(b);
+  free(c);
+}
+
+static void* loop(void* last) {
+  while (!stopping) {
+    multiply();
+    ++rounds;
+    if (last != NULL && stopping == 0 && rounds > 2 * thread_count &&
+        (strcmp(way, "thread") == 0 || strcmp(way, "main_thread") == 0))
+      exit(7);
+  }
+  return NULL;
+}
+
+static void at_exit(void) {
+  if (strcmp(way, "join") == 0) {
+    stopping = 1;
+    for (int t = 0; t < thread_count; ++t) pthread_join(threads[t], NULL);
+  }
+  if (strcmp(way, "late") == 0) multiply();
+}
+
+int main(int argc, char** argv) {
+  if (argc < 5) return 2;
+  way = argv[1];
+  thread_count = atoi(argv[2]);
+  size = atoi(argv[3]);
+  if (thread_count < 1 || thread_count > 64 || atexit(at_exit) != 0) return 2;
+  for (int t = 0; t < thread_count; ++t) {
+    if (pthread_create(&threads[t], NULL, loop, t == thread_count - 1 ? &threads[t] : NULL) != 0) return 2;
+  }
+  usleep((useconds_t)atoi(argv[4]));
+  if (strcmp(way, "thread") == 0) {
+    for (;;) pause();
+  }
+  if (strcmp(way, "main_thread") == 0) pthread_exit(NULL);
+  if (strcmp(way, "exit") == 0) exit(7);
+  if (strcmp(way, "quick") == 0) quick_exit(7);
+  if (strcmp(way, "now") == 0) _exit(7);
+  return 7;
+}

@@ -1,0 +1,246 @@
+// Passes, and what fork and the end of the process do with them. What cannot be undone happens in a process of its own.
+#include "core/process.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace tessera::process {
+namespace {
+
+using ::testing::ExitedWithCode;
+
+/// Lets others run for a while. What is looked at afterwards may be as it was for lack of time, never for too much of it.
+void let_others_run() {
+  for (int i = 0; i < 2000; ++i) std::this_thread::yield();
+}
+
+/// A thread that is at work from the constructor until leave().
+class Colleague {
+ public:
+  explicit Colleague(Work work) {
+    thread_ = std::thread([this, work] {
+      const Pass pass(work);
+      inside_ = true;
+      inside_.notify_all();
+      leaving_.wait(false);
+      left = true;
+    });
+    inside_.wait(false);
+  }
+  ~Colleague() {
+    leave();
+    thread_.join();
+  }
+  Colleague(const Colleague&) = delete;
+  Colleague& operator=(const Colleague&) = delete;
+  void leave() {
+    leaving_ = true;
+    leaving_.notify_all();
+  }
+
+  std::atomic<bool> left = false;
+
+ private:
+  std::atomic<bool> inside_ = false;
+  std::atomic<bool> leaving_ = false;
+  std::thread thread_;
+};
+
+class ForkGate : public ::testing::TestWithParam<Work> {};
+INSTANTIATE_TEST_SUITE_P(Works, ForkGate, ::testing::Values(Work::computing, Work::opening));
+
+TEST_P(ForkGate, WaitsForThoseThatAreInside) {
+  for (int round = 0; round < 20; ++round) {
+    Colleague colleague(GetParam());
+    std::thread waker([&] {
+      let_others_run();
+      colleague.leave();
+    });
+    before_fork();
+    EXPECT_TRUE(colleague.left);
+    after_fork_in_parent();
+    waker.join();
+  }
+}
+
+TEST_P(ForkGate, LetsNobodyInMeanwhile) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<bool> inside = false;
+    before_fork();
+    std::thread other([&] {
+      const Pass pass(GetParam());
+      inside = true;
+    });
+    let_others_run();
+    EXPECT_FALSE(inside);
+    after_fork_in_parent();
+    other.join();
+    EXPECT_TRUE(inside);
+  }
+}
+
+TEST_P(ForkGate, DoesNotWaitForTheThreadThatForks) {
+  const Pass pass(GetParam());
+  const Pass nested(Work::computing);
+  before_fork();
+  const Pass within(Work::computing);
+  after_fork_in_parent();
+}
+
+TEST_P(ForkGate, LetsAThreadThatIsInsideGoFurtherIn) {
+  std::atomic<bool> stop = false;
+  std::atomic<bool> inside = false;
+  std::thread other([&] {
+    while (!stop) {
+      const Pass pass(GetParam());
+      inside = true;
+      for (int i = 0; i < 10; ++i) {
+        std::this_thread::yield();
+        const Pass nested(Work::computing);
+        const Pass elsewhere(Work::opening);
+      }
+    }
+  });
+  while (!inside) std::this_thread::yield();
+  for (int round = 0; round < 50; ++round) {
+    before_fork();
+    after_fork_in_parent();
+  }
+  stop = true;
+  other.join();
+}
+
+TEST(ForkHandlers, HandlersThatAreRegisteredTwiceCountAsOne) {
+  before_fork();
+  before_fork();
+  after_fork_in_parent();
+  std::atomic<bool> inside = false;
+  std::thread other([&] {
+    const Pass pass(Work::computing);
+    inside = true;
+  });
+  let_others_run();
+  EXPECT_FALSE(inside);
+  after_fork_in_parent();
+  other.join();
+}
+
+TEST(ForkHandlers, OneThreadAtATime) {
+  int forks = 0;  // without a lock: that is the point
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        { const Pass pass(Work::computing); }
+        before_fork();
+        ++forks;
+        after_fork_in_parent();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(forks, 400);
+}
+
+TEST(ForkHandlers, DoesNotWaitForDevices) {
+  Colleague colleague(Work::driving);
+  before_fork();
+  EXPECT_FALSE(colleague.left);
+  after_fork_in_parent();
+}
+
+TEST(ForkHandlers, TheChildIsOpen) {
+  { const Pass registers(Work::opening); }
+  Colleague driver(Work::driving);
+  const std::uint64_t parent = identity();
+  const pid_t child = fork();
+  if (child == 0) {
+    { const Pass pass(Work::computing); }
+    // Nobody is at work here whom these could wait for.
+    before_fork();
+    after_fork_in_parent();
+    const bool good = identity() != parent && !opening_was_cut() && !ending();
+    const auto begin = std::chrono::steady_clock::now();
+    leave_devices();
+    _exit(good && std::chrono::steady_clock::now() - begin < ending_patience ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(identity(), parent);
+}
+
+TEST(ForkHandlers, AChildKnowsOfAnOpeningThatItCannotFinish) {
+  Colleague opener(Work::opening);
+  const pid_t child = fork();  // waits for as long as its patience lasts
+  if (child == 0) _exit(opening_was_cut() ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_FALSE(opening_was_cut());
+}
+
+class End : public ::testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(End, NobodyDrivesDevicesAnyMoreButAllCompute) {
+  EXPECT_EXIT(
+      {
+        Colleague driver(Work::driving);
+        std::thread waker([&] {
+          let_others_run();
+          driver.leave();
+        });
+        leave_devices();
+        bool good = driver.left && ending();
+        waker.join();
+        std::thread other([&] {
+          const Pass driving(Work::driving);
+          const Pass computing(Work::computing);
+          good = good && !driving && computing;
+        });
+        other.join();
+        stop_if_ending();
+        _exit(good ? 0 : 1);
+      },
+      ExitedWithCode(0), "");
+}
+
+TEST_F(End, LibrariesAreLeftByAllButTheExitingThread) {
+  EXPECT_EXIT(
+      {
+        leave_devices();
+        Colleague colleague(Work::computing);
+        std::thread waker([&] {
+          let_others_run();
+          colleague.leave();
+        });
+        leave_libraries();
+        bool good = colleague.left;
+        std::atomic<bool> inside = false;
+        std::thread([&] {
+          const Pass pass(Work::computing);
+          inside = true;
+        }).detach();
+        std::thread([&] {
+          stop_if_ending();
+          inside = true;
+        }).detach();
+        let_others_run();
+        const Pass own(Work::computing);
+        waker.join();
+        _exit(good && !inside && own ? 0 : 1);
+      },
+      ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace tessera::process

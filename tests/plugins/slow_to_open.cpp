@@ -1,0 +1,38 @@
+// A plugin that takes its time: it tells of its devices, and later fails to open them, when the test says so.
+#include <atomic>
+#include <thread>
+
+#include "core/error.hpp"
+#include "kernels/backend.hpp"
+
+extern "C" {
+/// 1: asked for devices, 2: asked to open them.
+__attribute__((visibility("default"))) std::atomic<int> tessera_test_reached = 0;
+/// What may be answered, likewise.
+__attribute__((visibility("default"))) std::atomic<int> tessera_test_allowed = 0;
+}
+
+namespace {
+
+void reach(int step) {
+  tessera_test_reached = step;
+  while (tessera_test_allowed < step) std::this_thread::yield();
+}
+
+class SlowToOpen final : public tessera::kernels::Backend {
+ public:
+  std::vector<tessera::device::DeviceInfo> devices() const override {
+    reach(1);
+    return std::vector<tessera::device::DeviceInfo>(1);
+  }
+  std::vector<tessera::kernels::Accelerator> open(const std::vector<int>&) override {
+    reach(2);
+    throw tessera::NotAvailable("that took a while, and then nothing came of it");
+  }
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(int abi) {
+  return abi == tessera::kernels::backend_abi ? new SlowToOpen : nullptr;
+}
