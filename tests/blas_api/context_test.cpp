@@ -99,7 +99,7 @@ TEST(Context, CallsForTheCpuDoNotWaitForDevicesThatAreBeingOpened) {
   EXPECT_TRUE(first.is_right());
 }
 
-class SlowDevices : public ::testing::Test {
+class BusyDevices : public ::testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
@@ -109,7 +109,7 @@ class SlowDevices : public ::testing::Test {
 constexpr const char* slowest_devices = "TESSERA_DEVICES=host:2 TESSERA_TILE=64 TESSERA_HOST_DEVICE=delay=10s";
 constexpr const char* slow_devices = "TESSERA_DEVICES=host:2 TESSERA_TILE=64 TESSERA_HOST_DEVICE=delay=5ms,memory=2MiB";
 
-TEST_F(SlowDevices, SmallCallsDoNotQueueBehindALargeOne) {
+TEST_F(BusyDevices, SmallCallsDoNotQueueBehindALargeOne) {
   EXPECT_EXIT(
       {
         Context context(Config::from_settings(slowest_devices));
@@ -131,7 +131,7 @@ TEST_F(SlowDevices, SmallCallsDoNotQueueBehindALargeOne) {
       ExitedWithCode(0), "");
 }
 
-TEST_F(SlowDevices, AreLeftWhenTheProcessEndsAndTheCpuGoesOn) {
+TEST_F(BusyDevices, AreLeftWhenTheProcessEndsAndTheCpuGoesOn) {
   EXPECT_EXIT(
       {
         Context context(Config::from_settings(slow_devices));

@@ -18,6 +18,12 @@ CHECK:
   switches     TESSERA_OFFLOAD with rules for single routines, on a product of size 50: only those that they name ran on the devices
   summary      TESSERA_SUMMARY, on standard error and in a file: every call is counted where it ran, without it nothing is said
   fork_summary the program and its child report their own calls, each under its own process number
+  crowd        forced onto three host devices: exit 0, silence, and TESSERA_STATS tells that each call of this process, and none of its
+               children's, ran there
+  crowd_cpu    as preload, with a CPU BLAS of two threads
+  first_calls  as crowd_cpu, many times, on devices too
+  leave        the process ends in every way, on the CPU and on devices, at several moments: the expected status, and silence
+  reopen       not preloaded, the library is the program's argument: forced onto devices, and left alone
   faults       devices that fail at operation 0, 1, 2, ...: the result is right, or the process aborts and says why
 """
 import json
@@ -28,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 
+CPU_THREADS = {"OPENBLAS_NUM_THREADS": "2"}
 HOST = {"TESSERA_DEVICES": "host:3", "TESSERA_OFFLOAD": "always", "TESSERA_TILE": "16"}
 
 
@@ -256,6 +263,30 @@ def check_fork_summary(library, program):
         fail(f"the parent reports {parent[1:]}", result)
 
 
+def check_crowd(library, program):
+    with tempfile.TemporaryDirectory() as folder:
+        stats = os.path.join(folder, "stats.json")
+        result = run(library, program, TESSERA_STATS=stats, **HOST, **CPU_THREADS)
+        expect_good(result)
+        with open(stats, encoding="utf-8") as file:
+            jobs = sum(1 for line in file if json.loads(line))
+    if jobs != reported_calls(result):
+        fail(f"{reported_calls(result)} calls, but {jobs} jobs in TESSERA_STATS", result)
+    print(f"{jobs} calls ran on host devices")
+
+
+def check_leave(library, program):
+    for way in ("return", "exit", "thread", "main_thread", "quick", "now", "join", "late"):
+        for place, settings in (("CPU", {}), ("devices", HOST)):
+            for repetition in range(6):
+                moment = str(4000 * repetition**2)  # microseconds
+                # On the CPU large enough for its threads.
+                result = run(library, program + [way, "8", "100" if settings else "150", moment], **settings, **CPU_THREADS)
+                if result.returncode != 7 or result.stdout or result.stderr:
+                    fail(f"leaving by {way} on {place} after {moment} us went wrong", result)
+    print("every way ended well")
+
+
 def check_faults(library, program):
     right = aborted = 0
     for operation in range(0, 60):
@@ -303,6 +334,19 @@ def main():
         check_summary(library, program)
     elif check == "fork_summary":
         check_fork_summary(library, program)
+    elif check == "crowd":
+        check_crowd(library, program)
+    elif check == "crowd_cpu":
+        expect_good(run(library, program, **CPU_THREADS))
+    elif check == "first_calls":
+        for _ in range(15):
+            expect_good(run(library, program, **HOST, **CPU_THREADS))
+            expect_good(run(library, program, **CPU_THREADS))
+    elif check == "leave":
+        check_leave(library, program)
+    elif check == "reopen":
+        expect_good(run(None, program + [library], **HOST))
+        expect_good(run(None, program + [library]))
     elif check == "faults":
         check_faults(library, program)
     else:

@@ -2,9 +2,11 @@
 // compare each result with the oracle. On the way they fork, run programs and are interrupted by signals, as asked for. Children
 // compute too, and so do their children.
 //
-//   stress THREADS CALLS [FORK_EVERY [SIGNALS]]
+//   stress THREADS CALLS [FORK_EVERY [SIGNALS [cold]]]
 //     FORK_EVERY   each thread forks before every such call; 0: never
 //     SIGNALS      none, restart, interrupt: a signal each millisecond, with SA_RESTART or without
+//     cold         the threads' first calls are the first of the process. Otherwise calls are made before, so that devices are the
+//                  parent's by the time of the forks
 //
 // Prints the number of calls that ask for a product. Everything wrong is printed too, and the status is 1 then.
 #include <gtest/gtest.h>
@@ -202,6 +204,7 @@ int main(int argc, char** argv) {
   const int calls = argc > 2 ? std::atoi(argv[2]) : 1000;
   const int fork_every = argc > 3 ? std::atoi(argv[3]) : 0;
   const std::string signals = argc > 4 ? argv[4] : "none";
+  const bool cold = argc > 5;
   std::atomic<bool> good = true;
   if (fork_every > 0) {
     // Before any use. The child may open devices; what it counts is its own.
@@ -214,6 +217,10 @@ int main(int argc, char** argv) {
     if (!ended_well(child)) good = false;
   }
   if (signals != "none") start_ticks(signals);
+  if (!cold) {
+    Random random(2);
+    while (products == 0) good = one_call(random, 40) && good;
+  }
   std::vector<std::thread> crowd;
   for (int t = 0; t < threads; ++t) {
     crowd.emplace_back([&, t] {

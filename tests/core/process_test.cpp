@@ -191,17 +191,22 @@ class End : public ::testing::Test {
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
+bool ending_waits_for(Work work, void (*step)() noexcept) {
+  Colleague colleague(work);
+  std::thread waker([&] {
+    let_others_run();
+    colleague.leave();
+  });
+  step();
+  const bool waited = colleague.left;
+  waker.join();
+  return waited;
+}
+
 TEST_F(End, NobodyDrivesDevicesAnyMoreButAllCompute) {
   EXPECT_EXIT(
       {
-        Colleague driver(Work::driving);
-        std::thread waker([&] {
-          let_others_run();
-          driver.leave();
-        });
-        leave_devices();
-        bool good = driver.left && ending();
-        waker.join();
+        bool good = ending_waits_for(Work::driving, leave_devices) && ending();
         std::thread other([&] {
           const Pass driving(Work::driving);
           const Pass computing(Work::computing);
@@ -218,13 +223,7 @@ TEST_F(End, LibrariesAreLeftByAllButTheExitingThread) {
   EXPECT_EXIT(
       {
         leave_devices();
-        Colleague colleague(Work::computing);
-        std::thread waker([&] {
-          let_others_run();
-          colleague.leave();
-        });
-        leave_libraries();
-        bool good = colleague.left;
+        const bool good = ending_waits_for(Work::computing, leave_libraries);
         std::atomic<bool> inside = false;
         std::thread([&] {
           const Pass pass(Work::computing);
@@ -236,7 +235,6 @@ TEST_F(End, LibrariesAreLeftByAllButTheExitingThread) {
         }).detach();
         let_others_run();
         const Pass own(Work::computing);
-        waker.join();
         _exit(good && !inside && own ? 0 : 1);
       },
       ExitedWithCode(0), "");
