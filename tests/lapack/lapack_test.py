@@ -203,6 +203,15 @@ class Clients(LapackCase):
                    "s = crossprod(a) + 300 * diag(300); r = chol(s); cat(max(abs(a %*% x - 1)), max(abs(crossprod(r) - s)))",
                    lapack=["--lapack", "reference"])
 
+    def test_error_exit_of_r(self):
+        # R turns a wrong argument into an error of R; a preloaded LAPACK would bring an xerbla_ that ends the process.
+        self.need(shutil.which("Rscript"))
+        code = ("dyn.load(file.path(R.home('modules'), 'lapack.so'));"
+                "e = try(.Fortran('dtrtri', 'L', 'N', -1L, 1.0, 1L, 0L), silent = TRUE); cat(if (inherits(e, 'try-error')) e else 'nothing', 'alive')")
+        result = tessera("run", "--", "Rscript", "--vanilla", "-e", code, **DEVICES)
+        self.assert_good(result)
+        self.assertRegex(result.stdout, r"(?s)DTRTRI.*error code -3.*alive")
+
 
 if __name__ == "__main__":
     unittest.main()
