@@ -22,6 +22,7 @@
 #include "core/level3.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
+#include "core/thread.hpp"
 #include "kernels/host/host_backend.hpp"
 #include "kernels/host/reference.hpp"
 #include "kernels/plugin_loader.hpp"
@@ -445,7 +446,7 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
     if (summary_ != nullptr) summary_->record(call, volume, verdict, device::now_seconds() - arrival_s);
   };
   if (verdict.offload) {
-    const process::WithoutCancellation stays;
+    const WithoutCancellation stays;
     if (runtime::Runtime* const runtime = devices_for(call, fallback, face, verdict)) {
       const Pending pending(state_->backlog_ns, verdict.device_s - verdict.wait_s);
       if (verdict.reason == Reason::device_wins) state_->cpu_speed.passed_over(call);

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/process.hpp"
+#include "core/thread.hpp"
 
 namespace tessera {
 
@@ -31,7 +31,7 @@ void log_line(std::string_view text) noexcept {
     if (line[i] == '\n') line[i] = ' ';
   }
 
-  const process::WithoutCancellation stays;
+  const WithoutCancellation stays;
   const int saved_errno = errno;
   ssize_t written = 0;
   do {

@@ -1,6 +1,7 @@
 // Counters, gates and handlers behind process.hpp. Everything here is atomics in static memory and a few words per thread: a child
 // can put them right whatever the other threads of its parent were doing.
 #include "core/process.hpp"
+#include "core/thread.hpp"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -105,9 +106,6 @@ bool drain(Work work, std::optional<Clock::duration> patience) {
 }
 
 }  // namespace
-
-WithoutCancellation::WithoutCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_); }
-WithoutCancellation::~WithoutCancellation() { pthread_setcancelstate(former_, nullptr); }
 
 bool Pass::enter(Work work) noexcept {
   int& depth = depth_of(work);

@@ -77,16 +77,4 @@ void leave_libraries() noexcept;
 inline constexpr std::chrono::seconds opening_patience{5};
 inline constexpr std::chrono::seconds ending_patience{10};
 
-/// Keeps pthread_cancel away while it lives: unwinding through a BLAS call would end the process.
-class WithoutCancellation {
- public:
-  WithoutCancellation() noexcept;
-  ~WithoutCancellation();
-  WithoutCancellation(const WithoutCancellation&) = delete;
-  WithoutCancellation& operator=(const WithoutCancellation&) = delete;
-
- private:
-  int former_ = 0;
-};
-
 }  // namespace tessera::process

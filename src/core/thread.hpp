@@ -26,4 +26,16 @@ std::thread start_thread(F&& body) {
   return thread;
 }
 
+/// Keeps pthread_cancel away while it lives: unwinding through a BLAS call would end the process.
+class WithoutCancellation {
+ public:
+  WithoutCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &former_); }
+  ~WithoutCancellation() { pthread_setcancelstate(former_, nullptr); }
+  WithoutCancellation(const WithoutCancellation&) = delete;
+  WithoutCancellation& operator=(const WithoutCancellation&) = delete;
+
+ private:
+  int former_ = 0;
+};
+
 }  // namespace tessera

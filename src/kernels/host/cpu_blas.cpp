@@ -18,6 +18,7 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "core/thread.hpp"
 #include "kernels/host/gemm_pieces.hpp"
 #include "kernels/host/reference.hpp"
 
@@ -280,7 +281,7 @@ class Attempts {
 }  // namespace
 
 std::shared_ptr<const CpuBlas> CpuBlas::open(const std::string& path, const CpuBlasSearch& search) {
-  const process::WithoutCancellation stays;
+  const WithoutCancellation stays;
   const process::Pass pass(process::Work::opening);
   if (process::opening_was_cut())
     throw NotAvailable("the CPU BLAS was being opened by another thread when this process was forked");
