@@ -231,6 +231,10 @@ bool Context::may_use_devices(Verdict& verdict) const {
     verdict = {false, Reason::forked};
     return false;
   }
+  if (process::ending()) {
+    verdict = {false, Reason::ending};
+    return false;
+  }
   return true;
 }
 
