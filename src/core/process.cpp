@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -41,7 +42,9 @@ struct Gate {
 struct Thread {
   std::size_t shard = unknown_shard;
   std::array<int, works> depth{};  ///< passes held, by work
-  int forks = 0;                   ///< registrations of our handler that have run; more than one prepares the same fork
+  /// Registrations of our handler that have run; more than one prepares the same fork. A C library may run what was registered in
+  /// between only after the fork: so 0 is possible there.
+  int forks = 0;
   bool ends_process = false;
 };
 
@@ -55,6 +58,9 @@ constinit bool cuts_opening = false;
 constinit std::atomic<bool> cut = false;
 constinit std::atomic<bool> has_begun_to_end = false;
 constinit std::atomic<std::uint32_t> generation = 0;
+/// The process that all of this tells of; 0: none yet. A fork that began before our handlers were there makes a child where it is
+/// another than the child.
+constinit std::atomic<pid_t> told_of = 0;
 constinit std::array<std::atomic<const void*>, most_libraries> watched{};
 
 constinit thread_local Thread self;
@@ -70,6 +76,42 @@ std::atomic<int>& count_of(Gate& gate) {
 [[noreturn]] void stop() {
   const WithoutCancellation stays;
   for (;;) pause();
+}
+
+/// In a child, of whose parent's threads only this one exists.
+void begin_anew() {
+  for (std::size_t work = 0; work < works; ++work) {
+    for (auto& shard : gates[work].counts) shard.inside.store(0, std::memory_order_relaxed);
+    if (self.depth[work] > 0) gates[work].counts[self.shard].inside.store(1, std::memory_order_relaxed);
+    if (!self.ends_process) gates[work].closed.store(0, std::memory_order_relaxed);
+    gates[work].closed.fetch_and(~for_fork, std::memory_order_relaxed);
+  }
+  if (!self.ends_process) has_begun_to_end.store(false, std::memory_order_relaxed);
+  generation.fetch_add(1, std::memory_order_relaxed);
+  fork_turn.store(0, std::memory_order_relaxed);
+  told_of.store(getpid(), std::memory_order_relaxed);
+}
+
+/// To be called before anything is waited for: does for a child what our handlers could not do, if they were registered while it
+/// was being made. @return whether it was so
+bool catch_up() {
+  pid_t before = told_of.load(std::memory_order_relaxed);
+  const pid_t now = getpid();
+  if (before == now || !told_of.compare_exchange_strong(before, now, std::memory_order_relaxed) || before == 0)
+    return false;
+  const auto& opening = gate_of(Work::opening).counts;
+  if (std::any_of(opening.begin(), opening.end(), [](const Gate::Shard& shard) { return shard.inside > 0; })) {
+    cut.store(true, std::memory_order_relaxed);
+  }
+  begin_anew();
+  return true;
+}
+
+void add_handlers() {
+  catch_up();
+  // Without memory for a handler nothing better can be done than to go on without it.
+  static_cast<void>(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child));
+  static_cast<void>(std::atexit(leave_devices));
 }
 
 /// @pre the thread has counted itself
@@ -120,6 +162,10 @@ bool Pass::enter(Work work) noexcept {
       return true;
     count.fetch_sub(1, std::memory_order_release);
     depth = 0;
+    if (catch_up()) {
+      depth = 1;
+      continue;
+    }
     if ((closed & for_end) != 0) {
       if (work == Work::driving) return false;
       stop();
@@ -135,13 +181,14 @@ void Pass::leave(Work work) noexcept {
 }
 
 void watch(const void* library) noexcept {
+  bool registered = false;
   for (auto& known : watched) {
-    const void* expected = known.load(std::memory_order_relaxed);
-    if (expected == nullptr && known.compare_exchange_strong(expected, library, std::memory_order_relaxed)) {
-      // Without memory for a handler nothing better can be done than to go on without it.
-      static_cast<void>(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child));
-      static_cast<void>(std::atexit(leave_devices));
-      return;
+    const void* expected = known.load(std::memory_order_acquire);
+    if (expected == nullptr) {
+      // Noted afterwards, so that nobody takes it for done too early; that two threads may do it at once the handlers bear.
+      if (!registered) add_handlers();
+      registered = true;
+      if (known.compare_exchange_strong(expected, library, std::memory_order_release)) return;
     }
     if (expected == library) return;
   }
@@ -162,6 +209,7 @@ bool opening_was_cut() noexcept { return cut.load(std::memory_order_relaxed); }
 
 void before_fork() noexcept {
   if (self.forks++ > 0) return;
+  catch_up();
   while (fork_turn.exchange(1, std::memory_order_acquire) != 0) fork_turn.wait(1, std::memory_order_relaxed);
   close(gate_of(Work::opening), for_fork);
   cuts_opening = !drain(Work::opening, opening_patience);
@@ -170,7 +218,7 @@ void before_fork() noexcept {
 }
 
 void after_fork_in_parent() noexcept {
-  if (--self.forks > 0) return;
+  if (self.forks == 0 || --self.forks > 0) return;
   open(gate_of(Work::computing), for_fork);
   open(gate_of(Work::opening), for_fork);
   fork_turn.store(0, std::memory_order_release);
@@ -178,21 +226,13 @@ void after_fork_in_parent() noexcept {
 }
 
 void after_fork_in_child() noexcept {
-  if (--self.forks > 0) return;
-  // Of the parent's threads only this one exists.
-  for (std::size_t work = 0; work < works; ++work) {
-    for (auto& shard : gates[work].counts) shard.inside.store(0, std::memory_order_relaxed);
-    if (self.depth[work] > 0) gates[work].counts[self.shard].inside.store(1, std::memory_order_relaxed);
-    if (!self.ends_process) gates[work].closed.store(0, std::memory_order_relaxed);
-    gates[work].closed.fetch_and(~for_fork, std::memory_order_relaxed);
-  }
-  if (!self.ends_process) has_begun_to_end.store(false, std::memory_order_relaxed);
+  if (self.forks == 0 || --self.forks > 0) return;
   if (cuts_opening) cut.store(true, std::memory_order_relaxed);
-  generation.fetch_add(1, std::memory_order_relaxed);
-  fork_turn.store(0, std::memory_order_relaxed);
+  begin_anew();
 }
 
 void leave_devices() noexcept {
+  catch_up();
   if (has_begun_to_end.exchange(true, std::memory_order_relaxed)) return;
   self.ends_process = true;
   close(gate_of(Work::driving), for_end);
@@ -200,6 +240,7 @@ void leave_devices() noexcept {
 }
 
 void leave_libraries() noexcept {
+  catch_up();
   self.ends_process = true;
   has_begun_to_end.store(true, std::memory_order_relaxed);
   for (const Work work : {Work::opening, Work::computing}) {

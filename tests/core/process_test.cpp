@@ -131,6 +131,35 @@ TEST(ForkHandlers, HandlersThatAreRegisteredTwiceCountAsOne) {
   other.join();
 }
 
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+// As when handlers are registered by one thread while another is between its handlers and the making of the child.
+TEST(ForkHandlers, AChildOfAForkWithoutThemWaitsForNobodyOfItsParent) {
+  std::jthread forking;  // declared first: ends when the colleagues have left
+  Colleague opening(Work::opening);
+  const Colleague computing(Work::computing);
+  const Colleague driving(Work::driving);
+  for (const bool during_a_fork : {false, true}) {
+    if (during_a_fork) forking = std::jthread([] { before_fork(), after_fork_in_parent(); });
+    let_others_run();
+    for (const bool forks_again : {false, true}) {
+      const pid_t child = _Fork();
+      if (child == 0) {
+        alarm(4);  // sooner than any patience ends
+        if (forks_again) before_fork(), after_fork_in_parent();
+        const bool drives = static_cast<bool>(Pass(Work::driving));
+        leave_devices();
+        { const Pass pass(Work::computing); }
+        leave_libraries();
+        _exit(drives && opening_was_cut() ? 0 : 1);
+      }
+      int status = -1;
+      EXPECT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0) << during_a_fork << forks_again;
+    }
+  }
+}
+#endif
+
 TEST(ForkHandlers, OneThreadAtATime) {
   int forks = 0;  // without a lock: that is the point
   std::vector<std::thread> threads;
