@@ -308,24 +308,19 @@ double Context::backlog_s() const {
   return 1e-9 * static_cast<double>(state_->backlog_ns.load(std::memory_order_relaxed));
 }
 
-void Context::measure_cpu(ScalarType type, Face& face) {
-  constexpr index_t order = 104;  // CpuSpeed does not look at less
-  static_assert(order * order * order >= CpuSpeed::least_volume);
+void Context::measure_cpu(const Level3& probe, Face& face) {
   constexpr double built_in_flops_per_s = 1e9;
-  dispatch(type, [&]<Scalar T>(T) {
+  dispatch(probe.type, [&]<Scalar T>(T) {
     // Not zeros: the reference BLAS skips those.
-    const std::vector<T> factor(order * order, T(0.5F));
-    std::vector<T> product(order * order);
-    const Level3 call{.type = type,
-                      .m = order,
-                      .n = order,
-                      .k = order,
-                      .A = factor.data(),
-                      .lda = order,
-                      .B = factor.data(),
-                      .ldb = order,
-                      .C = product.data(),
-                      .ldc = order};
+    const std::vector<T> factors(static_cast<std::size_t>(std::max(probe.m, probe.n) * probe.k), T(0.5F));
+    std::vector<T> product(static_cast<std::size_t>(probe.m * probe.n));
+    Level3 call = probe;
+    call.A = factors.data();
+    call.lda = probe.m;
+    call.B = factors.data();
+    call.ldb = probe.k;
+    call.C = product.data();
+    call.ldc = probe.m;
     double least_s = flops_of(call) / built_in_flops_per_s;
     try {
       // Twice: the first may have to start the threads of the BLAS.
@@ -351,14 +346,25 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
     verdict = {false, Reason::no_gpu};
     return nullptr;
   }
-  if (weighed && !state_->cpu_speed.knows(call.type)) measure_cpu(call.type, face);
+  if (weighed && !state_->cpu_speed.knows(call.type)) {
+    constexpr index_t order = 104;  // CpuSpeed does not look at less
+    static_assert(order * order * order >= CpuSpeed::least_volume);
+    measure_cpu({.type = call.type, .m = order, .n = order, .k = order}, face);
+  }
 
   for (;;) {
     const Stage stage = state_->stage.load(std::memory_order_acquire);
     if (stage == Stage::failed) return opened(fallback, verdict);
     // To look at host devices costs nothing, so they are weighed by what they are.
     if (stage != Stage::unknown || !host) {
-      verdict = decide(rule, call, situation(call));
+      const Situation now = situation(call);
+      verdict = decide(rule, call, now);
+      if (weighed) {
+        if (const auto probe = next_probe(state_->cpu_speed, call, verdict.device_s + now.start_up_s)) {
+          measure_cpu(*probe, face);
+          continue;
+        }
+      }
       if (!verdict.offload) return nullptr;
       if (stage == Stage::open) return opened(fallback, verdict);
     }

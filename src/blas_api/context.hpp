@@ -69,8 +69,8 @@ class Context {
   /// @pre the devices are open or have failed
   runtime::Runtime* opened(Fallback fallback, Verdict& verdict);
   Situation situation(const Level3& call) const;
-  /// Times a small product, so that the first large call of a type is not decided blindly.
-  void measure_cpu(ScalarType type, Face& face);
+  /// Times a product of the type and sizes of `probe`, so that the first large calls are not decided blindly.
+  void measure_cpu(const Level3& probe, Face& face);
 
   /// What run() does for calls that are not small, or when somebody watches.
   std::optional<runtime::JobStatistics> run_weighed(const Level3& call, index_t volume, Fallback fallback, Face& face,

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "blas_api/policy.hpp"
 #include "core/host_share.hpp"
@@ -14,8 +16,8 @@
 namespace tessera::api {
 namespace {
 
-/// One core with 256-bit multiply-add at about 2 GHz, double precision.
-constexpr double core_flops_per_s = 30e9;
+/// One core with two units for 512-bit multiply-add at 2 GHz, double precision.
+constexpr double core_flops_per_s = 64e9;
 /// What one core draws from memory, and what the memory of a machine of the last decade gives to all of them.
 constexpr double core_bytes_per_s = 10e9;
 constexpr double memory_bytes_per_s = 100e9;
@@ -39,10 +41,12 @@ CpuSpeed::Place CpuSpeed::place_of(const Level3& call) {
   return {std::clamp(volume, 0, volume_classes - 1), size};
 }
 
-std::atomic<CpuSpeed::Seen>& CpuSpeed::cell_of(const Level3& call) {
+const std::atomic<CpuSpeed::Seen>& CpuSpeed::cell_of(const Level3& call) const {
   const Place place = place_of(call);
-  return cells_[static_cast<std::size_t>(call.type)][static_cast<std::size_t>(place.volume)]
-               [static_cast<std::size_t>(place.size)];
+  return cells_of(call.type)[static_cast<std::size_t>(place.volume)][static_cast<std::size_t>(place.size)];
+}
+std::atomic<CpuSpeed::Seen>& CpuSpeed::cell_of(const Level3& call) {
+  return const_cast<std::atomic<Seen>&>(std::as_const(*this).cell_of(call));
 }
 
 void CpuSpeed::record(const Level3& call, double seconds) {
@@ -101,6 +105,8 @@ CpuEstimate CpuSpeed::estimate(const Level3& call) const {
   return {flops / std::sqrt(lower * upper), flops / upper, flops / lower};
 }
 
+bool CpuSpeed::has_seen(const Level3& call) const { return cell_of(call).load(std::memory_order_relaxed).count > 0; }
+
 bool CpuSpeed::knows(ScalarType type) const {
   for (const auto& of_volume : cells_of(type)) {
     for (const std::atomic<Seen>& cell : of_volume) {
@@ -108,6 +114,24 @@ bool CpuSpeed::knows(ScalarType type) const {
     }
   }
   return false;
+}
+
+std::optional<Level3> next_probe(const CpuSpeed& speed, const Level3& call, double devices_s) {
+  constexpr std::array<index_t, 5> sides = {1664, 832, 416, 208, 104};  // a class of volumes each
+  constexpr double largest_part = 1.0 / 32;
+  const CpuEstimate whole = speed.estimate(call);
+  if (whole.least_s >= devices_s || whole.most_s <= devices_s) return std::nullopt;
+  for (const index_t side : sides) {
+    Level3 probe;
+    probe.type = call.type;
+    probe.m = std::min(call.m, side);
+    probe.n = std::min(call.n, side);
+    probe.k = std::min(inner_size(call), side);
+    const index_t volume = volume_of(probe);
+    if (volume < CpuSpeed::least_volume || volume >= volume_of(call) || speed.has_seen(probe)) continue;
+    if (speed.estimate(probe).most_s <= largest_part * std::min(devices_s, whole.expected_s)) return probe;
+  }
+  return std::nullopt;
 }
 
 }  // namespace tessera::api

@@ -13,12 +13,16 @@
 // way down. A first call that also started the threads of the BLAS, or one that was interrupted, is so forgotten at the next
 // good one, while a machine that stays slower (its cores are taken by others) is believed after some calls.
 //
+// What has not been seen can be looked for: a call that the estimate leaves in doubt is preceded by products of its shape, cut to
+// shorter sides, that together take a small part of its time (next_probe).
+//
 // Memory-bound calls need no term of their own: they have small sizes, and so cells of their own.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "core/level3.hpp"
 
@@ -55,6 +59,9 @@ class CpuSpeed {
   /// Something was measured in this type.
   bool knows(ScalarType type) const;
 
+  /// Something was measured in the cell of this call.
+  bool has_seen(const Level3& call) const;
+
   static constexpr int trusted_count = 2;  ///< measurements after which a cell answers for itself
   static constexpr int lifetime = 64;
 
@@ -79,10 +86,16 @@ class CpuSpeed {
   static Place place_of(const Level3& call);
 
   const Cells& cells_of(ScalarType type) const { return cells_[static_cast<std::size_t>(type)]; }
+  const std::atomic<Seen>& cell_of(const Level3& call) const;
   std::atomic<Seen>& cell_of(const Level3& call);
 
   int processors_;
   std::array<Cells, 4> cells_{};
 };
+
+/// The product that is worth timing on the CPU before it is decided whether a call goes to devices, which need `devices_s` for it:
+/// the largest of cells not yet seen that takes at most a thirty-second of either. Sizes and type of a gemm, without operands.
+/// @return nothing if no doubt is left or none such exists @pre speed knows the type
+std::optional<Level3> next_probe(const CpuSpeed& speed, const Level3& call, double devices_s);
 
 }  // namespace tessera::api

@@ -11,10 +11,14 @@ constexpr std::nullopt_t automatic = std::nullopt;
 TEST(LapackBlockSizes, grow_with_the_order) {
   EXPECT_EQ(block_size("DGETRF", 2047, 64, automatic), 64);
   EXPECT_EQ(block_size("DGETRF", 2048, 64, automatic), 256);
-  EXPECT_EQ(block_size("ZPOTRF", 8191, 64, automatic), 256);
-  EXPECT_EQ(block_size("SPOTRF", 8192, 64, automatic), 512);
+  EXPECT_EQ(block_size("ZPOTRF", 4096, 64, automatic), 512);
+  EXPECT_EQ(block_size("SPOTRF", 8000, 64, automatic), 1024);
+  EXPECT_EQ(block_size("SPOTRF", 20000, 64, automatic), 2048);
+  EXPECT_EQ(block_size("SPOTRF", 2147483647, 64, automatic), 2048);
+  EXPECT_EQ(block_size("DTRTRI", 4096, 64, automatic), 256);
+  EXPECT_EQ(block_size("DGEQRF", 4096, 32, automatic), 64);
   EXPECT_EQ(block_size("DGEQRF", 20000, 32, automatic), 128);
-  EXPECT_EQ(block_size("DGETRF", 20000, 1024, automatic), 1024) << "never smaller than LAPACK's own";
+  EXPECT_EQ(block_size("DGETRF", 20000, 4096, automatic), 4096) << "never smaller than LAPACK's own";
 }
 
 TEST(LapackBlockSizes, follow_the_setting_within_what_suits_the_routine) {
@@ -33,7 +37,7 @@ TEST(LapackBlockSizes, leave_the_others_alone) {
     EXPECT_EQ(block_size(name, 20000, 32, automatic), 32) << name;
     EXPECT_EQ(block_size(name, 20000, 32, 512), 32) << name;
   }
-  EXPECT_EQ(block_size("DGETRF  ", 20000, 64, automatic), 512) << "names are padded";
+  EXPECT_EQ(block_size("DGETRF  ", 20000, 64, automatic), 2048) << "names are padded";
 }
 
 }  // namespace

@@ -21,18 +21,20 @@ namespace {
 using ::testing::ExitedWithCode;
 
 /// C = A B of this order with whole numbers, so that the result is exact: row i of A is i % 7, column j of B is j % 5.
+template <Scalar T>
 class Product {
  public:
   explicit Product(index_t order) : order_(order), A_(elements()), B_(elements()), C_(elements(), -1) {
     for (index_t j = 0; j < order; ++j) {
       for (index_t i = 0; i < order; ++i) {
-        A_[at(i, j)] = static_cast<double>(i % 7);
-        B_[at(i, j)] = static_cast<double>(j % 5);
+        A_[at(i, j)] = static_cast<T>(i % 7);
+        B_[at(i, j)] = static_cast<T>(j % 5);
       }
     }
   }
   Level3 call() {
-    return {.m = order_,
+    return {.type = scalar_type_of<T>(),
+            .m = order_,
             .n = order_,
             .k = order_,
             .A = A_.data(),
@@ -45,7 +47,7 @@ class Product {
   bool is_right() const {
     for (index_t j = 0; j < order_; ++j) {
       for (index_t i = 0; i < order_; ++i) {
-        if (C_[at(i, j)] != static_cast<double>(order_ * (i % 7) * (j % 5))) return false;
+        if (C_[at(i, j)] != static_cast<T>(order_ * (i % 7) * (j % 5))) return false;
       }
     }
     return true;
@@ -56,7 +58,7 @@ class Product {
   std::size_t at(index_t i, index_t j) const { return static_cast<std::size_t>(i + j * order_); }
 
   index_t order_;
-  std::vector<double> A_, B_, C_;
+  std::vector<T> A_, B_, C_;
 };
 
 constexpr index_t small = 100;
@@ -81,14 +83,18 @@ TEST(Context, CallsForTheCpuDoNotWaitForDevicesThatAreBeingOpened) {
   auto& reached = *static_cast<std::atomic<int>*>(dlsym(library, "tessera_test_reached"));
   auto& allowed = *static_cast<std::atomic<int>*>(dlsym(library, "tessera_test_allowed"));
 
-  Context context(Config::from_settings("TESSERA_CUDA_PLUGIN=" + plugin));
-  Product first(large);
-  std::thread opener([&] { context.run(first.call()); });
+  Context context(Config::from_settings("TESSERA_OFFLOAD=auto,sgemm=always TESSERA_CUDA_PLUGIN=" + plugin));
+  Product<float> first(large);
+  std::atomic<bool> returned = false;
+  std::thread opener([&] {
+    context.run(first.call());
+    returned = true;
+  });
   for (const int step : {1, 2}) {
-    while (reached < step) std::this_thread::yield();
+    while (reached < step && !returned) std::this_thread::yield();
     // The opener stays where it is until we allow the step. If these calls waited for it, nothing would ever go on.
     for (const index_t order : {small, medium}) {
-      Product product(order);
+      Product<double> product(order);
       EXPECT_FALSE(context.run(product.call()).has_value());
       EXPECT_TRUE(product.is_right());
     }
@@ -113,7 +119,7 @@ TEST_F(BusyDevices, SmallCallsDoNotQueueBehindALargeOne) {
   EXPECT_EXIT(
       {
         Context context(Config::from_settings(slowest_devices));
-        Product first(large);
+        Product<double> first(large);
         std::atomic<bool> done = false;
         std::thread([&] {
           context.run(first.call());
@@ -122,7 +128,7 @@ TEST_F(BusyDevices, SmallCallsDoNotQueueBehindALargeOne) {
         while (!has_device_threads()) std::this_thread::yield();
         bool good = true;
         for (int i = 0; i < 100; ++i) {
-          Product product(small);
+          Product<double> product(small);
           context.run(product.call());
           good = good && product.is_right();
         }
@@ -135,14 +141,14 @@ TEST_F(BusyDevices, AreLeftWhenTheProcessEndsAndTheCpuGoesOn) {
   EXPECT_EXIT(
       {
         Context context(Config::from_settings(slow_devices));
-        Product first(large);
+        Product<double> first(large);
         std::optional<runtime::JobStatistics> job;
         std::thread caller([&] { job = context.run(first.call()); });
         while (!has_device_threads()) std::this_thread::yield();
         process::leave_devices();
         caller.join();
         const bool cpu_went_on = job && job->devices.back().device == "cpu" && job->devices.back().tasks > 0;
-        Product late(large);
+        Product<double> late(large);
         const bool stays = !context.run(late.call()).has_value();
         _exit(first.is_right() && late.is_right() && cpu_went_on && stays ? 0 : 1);
       },

@@ -31,9 +31,9 @@ double worst_rate(const CpuSpeed& speed, const Level3& call) { return flops_of(c
 TEST(CpuSpeed, BeforeAnythingIsKnownTheRooflineOfTheMachineCounts) {
   const CpuSpeed speed(4);
   EXPECT_FALSE(speed.knows(ScalarType::d));
-  EXPECT_NEAR(expected_rate(speed, square(4000)), 4 * 30e9, 1);
-  EXPECT_NEAR(expected_rate(speed, square(4000, ScalarType::s)), 8 * 30e9, 1);
-  EXPECT_NEAR(expected_rate(speed, square(4000, ScalarType::z)), 4 * 30e9, 1);
+  EXPECT_NEAR(expected_rate(speed, square(4000)), 4 * 64e9, 1);
+  EXPECT_NEAR(expected_rate(speed, square(4000, ScalarType::s)), 8 * 64e9, 1);
+  EXPECT_NEAR(expected_rate(speed, square(4000, ScalarType::z)), 4 * 64e9, 1);
   EXPECT_EQ(speed.estimate(square(4000)).least_s, speed.estimate(square(4000)).most_s);
   // An outer product does two operations on 16 bytes that it writes, 40 GB/s in all, and has next to no input.
   EXPECT_NEAR(expected_rate(speed, product(4000, 4000, 1)), 2.0 / 8 * 40e9, 1e7);
@@ -49,7 +49,7 @@ TEST(CpuSpeed, AMeasuredSizeAnswersForItself) {
   EXPECT_FALSE(speed.knows(ScalarType::s));
   for (const auto rate : {expected_rate, best_rate, worst_rate}) EXPECT_NEAR(rate(speed, square(1000)), 1.5e9, 1e3);
   // Other types are other functions.
-  EXPECT_NEAR(expected_rate(speed, square(1000, ScalarType::z)), 4 * 30e9, 1);
+  EXPECT_NEAR(expected_rate(speed, square(1000, ScalarType::z)), 4 * 64e9, 1);
 }
 
 TEST(CpuSpeed, ASlowFirstCallIsForgotten) {
@@ -57,7 +57,7 @@ TEST(CpuSpeed, ASlowFirstCallIsForgotten) {
   record_rate(speed, square(1000), 1e9);  // it started the threads of the BLAS
   // One measurement is not trusted: better is still thought possible.
   EXPECT_NEAR(expected_rate(speed, square(1000)), 1e9, 1e3);
-  EXPECT_NEAR(best_rate(speed, square(1000)), 4 * 30e9, 1);
+  EXPECT_NEAR(best_rate(speed, square(1000)), 4 * 64e9, 1);
   EXPECT_NEAR(worst_rate(speed, square(1000)), 1e9, 1e3);
   record_rate(speed, square(1000), 100e9, 5);
   EXPECT_GT(expected_rate(speed, square(1000)), 95e9);
@@ -82,8 +82,8 @@ TEST(CpuSpeed, UnseenSizesLieBetweenTheirNeighbours) {
   record_rate(speed, square(110), 2e9, 3);
   // As fast as the small one at least; as the machine at best.
   EXPECT_NEAR(worst_rate(speed, square(4000)), 2e9, 1e3);
-  EXPECT_NEAR(best_rate(speed, square(4000)), 64 * 30e9, 1);
-  EXPECT_NEAR(expected_rate(speed, square(4000)), std::sqrt(2e9 * 64 * 30e9), 1e6);
+  EXPECT_NEAR(best_rate(speed, square(4000)), 64 * 64e9, 1);
+  EXPECT_NEAR(expected_rate(speed, square(4000)), std::sqrt(2e9 * 64 * 64e9), 1e6);
   // A large call is no slower than a small one, and a small one no quicker than a large one.
   record_rate(speed, square(8000), 3e9, 3);
   EXPECT_NEAR(worst_rate(speed, square(2000)), 2e9, 1e3);
@@ -124,11 +124,64 @@ TEST(CpuSpeed, WhatIsPassedOverForLongIsNotTrustedAnyMore) {
   for (int i = 0; i < CpuSpeed::lifetime - 1; ++i) speed.passed_over(square(1000));
   EXPECT_NEAR(best_rate(speed, square(1000)), 2e9, 1e3);
   speed.passed_over(square(1000));
-  EXPECT_NEAR(best_rate(speed, square(1000)), 4 * 30e9, 1);
+  EXPECT_NEAR(best_rate(speed, square(1000)), 4 * 64e9, 1);
   EXPECT_NEAR(expected_rate(speed, square(1000)), 2e9, 1e3);
   // A measurement makes it trusted again.
   record_rate(speed, square(1000), 2e9);
   EXPECT_NEAR(best_rate(speed, square(1000)), 2e9, 1e3);
+}
+
+/// Times all that next_probe asks for, on a BLAS of a constant rate. @return the seconds that it took
+double probe_all(CpuSpeed& speed, const Level3& call, double devices_s, double flops_per_s) {
+  double spent_s = 0;
+  while (const auto probe = next_probe(speed, call, devices_s)) {
+    EXPECT_FALSE(speed.has_seen(*probe));
+    EXPECT_EQ(probe->routine, Routine::gemm);
+    EXPECT_EQ(probe->type, call.type);
+    spent_s += flops_of(*probe) / flops_per_s;
+    record_rate(speed, *probe, flops_per_s);
+  }
+  return spent_s;
+}
+
+TEST(CpuSpeed, ProbesSettleWhatIsInDoubtForASmallPartOfItsTime) {
+  for (const double rate : {1e9, 50e9, 1e12, 4e12}) {
+    for (const double devices_s : {0.01, 0.1, 1.0}) {
+      CpuSpeed speed(16);
+      record_rate(speed, square(104), std::min(rate, 50e9));
+      const double seconds = flops_of(square(4000)) / rate;
+      const double spent_s = probe_all(speed, square(4000), devices_s, rate);
+      EXPECT_LT(spent_s, 0.1 * std::min(seconds, devices_s)) << rate << ' ' << devices_s;
+      if (spent_s == 0) continue;
+      EXPECT_GT(expected_rate(speed, square(4000)), 0.3 * rate) << rate << ' ' << devices_s;
+    }
+  }
+}
+
+TEST(CpuSpeed, ProbesHaveTheShapeOfTheCall) {
+  CpuSpeed speed(16);
+  record_rate(speed, square(104), 50e9);
+  const auto thin = next_probe(speed, product(20000, 5000, 64), 0.1);
+  ASSERT_TRUE(thin);
+  EXPECT_EQ(thin->k, 64);
+  EXPECT_EQ(thin->m, thin->n);
+  Level3 solve = product(20000, 64, 0, ScalarType::z);
+  solve.routine = Routine::trsm;
+  solve.side = Side::left;
+  record_rate(speed, square(104, ScalarType::z), 50e9);
+  const auto of_solve = next_probe(speed, solve, 0.5);
+  ASSERT_TRUE(of_solve);
+  EXPECT_EQ(of_solve->n, 64);
+  EXPECT_EQ(of_solve->m, of_solve->k);
+  EXPECT_EQ(of_solve->type, ScalarType::z);
+}
+
+TEST(CpuSpeed, WhatIsClearIsNotProbed) {
+  CpuSpeed speed(16);
+  record_rate(speed, square(104), 50e9);
+  EXPECT_FALSE(next_probe(speed, square(4000), 1e-3));  // no CPU is so quick
+  EXPECT_FALSE(next_probe(speed, square(4000), 1e3));
+  EXPECT_TRUE(next_probe(speed, square(4000), 0.3));
 }
 
 TEST(CpuSpeed, ManyThreadsRecordAtOnce) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -15,7 +16,8 @@ namespace tessera::lapack {
 /// What suits a routine, by the name that it gives ILAENV ("DGETRF").
 struct BlockLimits {
   std::string_view stem;  ///< without the letter of the type
-  std::int32_t wanted;    ///< for large matrices
+  std::int32_t part;      ///< the block is this part of the order, in powers of two
+  std::int32_t wanted;    ///< and no more than that
   std::int32_t most;      ///< whatever the setting says
 };
 
@@ -23,27 +25,28 @@ struct BlockLimits {
 inline const BlockLimits* limits_of(std::string_view name) {
   constexpr std::int32_t any = INT32_MAX;
   static constexpr BlockLimits limits[] = {
-      // Panels are recursive (xGETRF2, xPOTRF2) or matrix products (xGETRI): Level 3 whatever the size.
-      {"GETRF", 512, any},
-      {"POTRF", 512, any},
-      {"GETRI", 512, any},
+      // Panels are recursive (xGETRF2, xPOTRF2) or matrix products (xGETRI): Level 3 whatever the size. The first two were
+      // measured: bench/results/2026-11-21-h200-lapack.md.
+      {"GETRF", 8, 2048, any},
+      {"POTRF", 8, 2048, any},
+      {"GETRI", 16, 512, any},
       // Diagonal blocks go through Level 2: n * block^2 operations.
-      {"TRTRI", 256, 256},
-      {"LAUUM", 256, 256},
-      {"SYGST", 256, 256},
-      {"HEGST", 256, 256},
+      {"TRTRI", 16, 256, 256},
+      {"LAUUM", 16, 256, 256},
+      {"SYGST", 16, 256, 256},
+      {"HEGST", 16, 256, 256},
       // Whole panels go through Level 2: n^2 * block operations.
-      {"GEQRF", 128, 128},
-      {"GELQF", 128, 128},
-      {"GEQLF", 128, 128},
-      {"GERQF", 128, 128},
-      {"ORGQR", 128, 128},
-      {"UNGQR", 128, 128},
-      {"ORGLQ", 128, 128},
-      {"UNGLQ", 128, 128},
-      {"SYTRD", 128, 128},
-      {"HETRD", 128, 128},
-      {"GEBRD", 128, 128},
+      {"GEQRF", 64, 128, 128},
+      {"GELQF", 64, 128, 128},
+      {"GEQLF", 64, 128, 128},
+      {"GERQF", 64, 128, 128},
+      {"ORGQR", 64, 128, 128},
+      {"UNGQR", 64, 128, 128},
+      {"ORGLQ", 64, 128, 128},
+      {"UNGLQ", 64, 128, 128},
+      {"SYTRD", 64, 128, 128},
+      {"HETRD", 64, 128, 128},
+      {"GEBRD", 64, 128, 128},
   };
   // Not here because their block is limited by arrays of fixed size: xORMQR and its kin, xGEHRD, xGBTRF, xPBTRF, xTREVC3.
   if (name.size() < 6) return nullptr;
@@ -65,9 +68,9 @@ inline std::int32_t block_size(std::string_view name, std::int32_t order, std::i
   if (setting) return *setting == 0 ? own : std::min(*setting, limits->most);
   // Below this the update is computed on the CPU, where LAPACK's own choice is right.
   constexpr std::int32_t smallest_order = 2048;
-  constexpr std::int32_t large_order = 8192;
   if (order < smallest_order) return own;
-  return std::max(own, order < large_order ? limits->wanted / 2 : limits->wanted);
+  const auto part = static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(order / limits->part)));
+  return std::max(own, std::min(part, limits->wanted));
 }
 
 }  // namespace tessera::lapack
