@@ -96,7 +96,7 @@ for name in (b"DGETRF", b"DORMQR", b"DGEHRD", b"DHSEQR", b"NOSUCH"):
         self.assert_good(plain)
         self.assert_good(result)
         changed = [(a, b) for a, b in zip(plain.stdout.splitlines(), result.stdout.splitlines(), strict=True) if a != b]
-        self.assertEqual(changed, [("DGETRF 1 64", "DGETRF 1 256")])
+        self.assertEqual(changed, [("DGETRF 1 64", "DGETRF 1 512")])
 
     def test_results_and_sizes_of_the_calls(self):
         self.need(REFERENCE_LAPACK, BENCH)
