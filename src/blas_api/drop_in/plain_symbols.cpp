@@ -26,7 +26,9 @@ constinit Face plain_face = {.search = {.integer_bits = TESSERA_INTEGER_BITS,
 #include "blas_api/drop_in/level3_symbols.inc"
 
 // Fortran compilers that append nothing, and programs written for them: dgemm is dgemm_. The types do not matter to an alias.
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wattribute-alias"
+#endif
 #define TESSERA_ROUTINE(routine, letter, T) \
   extern "C" __attribute__((visibility("default"), alias(#letter #routine "_"))) void letter##routine();
 #include "core/routines.def"
