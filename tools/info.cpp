@@ -70,7 +70,7 @@ void describe_devices(kernels::Backend& backend, const std::vector<int>& wanted,
       throw NotAvailable(fmt::format("there is no device {}", ordinal));
     }
   }
-  const std::vector<kernels::Accelerator> open = backend.open(ordinals);
+  const std::vector<kernels::Accelerator> open = backend.open(ordinals, 0);
   for (std::size_t i = 0; i < open.size(); ++i) {
     to["devices"][i]["free_memory_bytes"] = open[i].device->free_memory_bytes();
     ordered_json row = ordered_json::array();

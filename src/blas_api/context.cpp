@@ -59,7 +59,8 @@ struct Context::State {
   // From `found` on:
   std::unique_ptr<kernels::Backend> backend;
   std::vector<int> ordinals;
-  int sharers = 1;  ///< processes on this host that use these devices
+  int sharers = 1;       ///< processes on this host that use these devices
+  int copy_threads = 0;  ///< of each device
   Rates rates;
   // In `open`:
   std::unique_ptr<runtime::Runtime> runtime;
@@ -89,6 +90,9 @@ struct Context::State {
 };
 
 namespace {
+
+/// What a copy thread moves between pageable memory and a device, those of both directions counted.
+constexpr double carried_bytes_per_s = 4e9;
 
 /// A call that the CPU has done sooner than this, by estimate, does not wait for devices that are being opened: GPUs need seconds.
 constexpr double opening_s = 1;
@@ -205,7 +209,14 @@ void Context::State::probe(const Config& config, const std::shared_ptr<const ker
   if (config.verbose && config.local_rank) log_line(to_text(*config.local_rank, share, devices));
   for (const device::DeviceInfo& device : devices) ordinals.push_back(device.ordinal);
   rates = rates_of(devices);
+  copy_threads =
+      config.copy_threads_of(static_cast<int>(devices.size()), CpuSpeed::available_processors(config.local_ranks()));
   if (!host) rates.start_up_s += cuda_probe_s;
+  if (!host && copy_threads > 0) {
+    rates.page_lock_bytes_per_s = 0;
+    const double carried = carried_bytes_per_s * rates.devices * copy_threads;
+    rates.link_bytes_per_s = rates.link_bytes_per_s > 0 ? std::min(rates.link_bytes_per_s, carried) : carried;
+  }
 }
 
 Context::Context(Config config)
@@ -255,9 +266,10 @@ bool Context::advance(Face& face, Verdict& verdict) {
       state_->stage.store(State::Stage::found, std::memory_order_release);
     } else {
       state_->runtime = std::make_unique<runtime::Runtime>(
-          state_->backend->open(state_->ordinals), config_,
+          state_->backend->open(state_->ordinals, state_->copy_threads), config_,
           [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); }, state_->sharers);
-      process::watch(&typeid(*state_->backend));  // the driver has registered by now what it does at exit
+      const kernels::Backend& backend = *state_->backend;
+      process::watch(&typeid(backend));  // the driver has registered by now what it does at exit
       state_->stage.store(State::Stage::open, std::memory_order_release);
     }
   } catch (...) {

@@ -18,6 +18,7 @@ namespace tessera {
 namespace {
 
 constexpr int most_devices = 64;
+constexpr int most_copy_threads = 256;
 constexpr index_t largest_tile = index_t{1} << 20;
 /// Its cube is the last that a 64-bit volume holds.
 constexpr index_t largest_offload_order = (index_t{1} << 21) - 1;
@@ -197,6 +198,13 @@ bool set_device_memory(Config& config, std::string_view text) {
   return true;
 }
 
+bool set_copy_threads(Config& config, std::string_view text) {
+  std::int64_t threads = 0;
+  if (!parse_integer(text, 0, most_copy_threads, threads)) return false;
+  config.copy_threads = static_cast<int>(threads);
+  return true;
+}
+
 bool set_tile(Config& config, std::string_view text) {
   index_t tile = 0;
   if (!parse_integer(text, 1, largest_tile, tile)) return false;
@@ -299,6 +307,8 @@ constexpr Setting settings_table[] = {
      set_host_device, [](Config& c, const Config& d) { c.host_device = d.host_device; }},
     {"TESSERA_DEVICE_MEMORY", "a size above 0 (as 64MiB, 1.5GiB or 4096)", set_device_memory,
      [](Config& c, const Config& d) { c.device_memory_bytes = d.device_memory_bytes; }},
+    {"TESSERA_COPY_THREADS", "a whole number from 0 to 256", set_copy_threads,
+     [](Config& c, const Config& d) { c.copy_threads = d.copy_threads; }},
     {"TESSERA_TILE", "a whole number from 1 to 1048576", set_tile, [](Config& c, const Config& d) { c.tile = d.tile; }},
     {"TESSERA_OFFLOAD",
      "auto, always or never, or a whole number N from 1 to 2097151 (devices from m*n*k = N^3 on), for all routines or, "
@@ -343,6 +353,16 @@ const HostDeviceSettings& Config::host_device_settings(int index) const {
   if (host_device.empty()) return defaults;
   const std::size_t last = host_device.size() - 1;
   return host_device[std::min(static_cast<std::size_t>(std::max(index, 0)), last)];
+}
+
+int Config::copy_threads_of(int devices, int processors) const {
+  if (copy_threads) return *copy_threads;
+  // A thread carries about 6 GB/s. Twelve keep a link of 55 GB/s busy both ways; with three, page-locking (15 GB/s, undoing it included)
+  // is as quick and leaves the processors alone.
+  constexpr int enough = 12;
+  constexpr int worthwhile = 4;
+  const int threads = std::min(processors / std::max(devices, 1), enough);
+  return threads < worthwhile ? 0 : threads;
 }
 
 DeviceShare Config::device_share(int visible) const {

@@ -42,7 +42,8 @@ struct Config {
   std::vector<HostDeviceSettings> host_device = {
       HostDeviceSettings{}};                       ///< one for all, or one per device (the last repeats)
   std::optional<std::size_t> device_memory_bytes;  ///< slab per device; default: a share of the free memory
-  std::optional<index_t> tile;                     ///< tile size in elements; default: chosen per problem
+  std::optional<int> copy_threads;  ///< of each GPU, for pageable memory; 0: page-lock it; default: by processors
+  std::optional<index_t> tile;      ///< tile size in elements; default: chosen per problem
   OffloadRules offload;
   Share share = Share::automatic;
   std::optional<LocalRank> local_rank;  ///< where `share` leads to; empty: this process has the host for itself
@@ -58,6 +59,10 @@ struct Config {
 
   /// Ranks on this host that divide it, this process included; 1 if it does not share it.
   int local_ranks() const { return local_rank ? local_rank->ranks : 1; }
+
+  /// Threads that carry pageable memory to and from each of `devices` GPUs, see DeviceInfo. @param processors that this process
+  /// may count on
+  int copy_threads_of(int devices, int processors) const;
 
   /// What this process takes of the `visible` devices of its backend: its rank's part, or all of them where `cuda_ordinals`
   /// names devices (they are filtered by the caller) or the host is not shared.

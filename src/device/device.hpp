@@ -57,6 +57,8 @@ struct DeviceInfo {
   double link_bytes_per_s = 0;       ///< host link, a rough figure; 0: unknown
   double page_lock_bytes_per_s = 0;  ///< page-locking pageable host memory and undoing it; 0: it is used as it is
   double start_up_s = 0;             ///< that opening it takes, a rough figure
+  /// Threads of the host that carry pageable memory to and from it once it is open; 0: that is page-locked better.
+  int copy_threads = 0;
   index_t segment_bytes =
       0;  ///< copies of column segments shorter than this do not reach the rate of the link; 0: any will do
 };

@@ -325,6 +325,7 @@ class Runtime::Implementation {
     const std::vector<device::HostRange> ranges = graph.host_ranges();
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       if (seats_[d].lost) continue;
+      if (accelerators_[d].device->info().copy_threads > 0) return nullptr;  // all devices have them
       return accelerators_[d].device->pin_host(ranges);
     }
     return nullptr;

@@ -16,9 +16,10 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* names[] = {"TESSERA_DEVICES", "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",
-                                 "TESSERA_OFFLOAD", "TESSERA_CPU_BLAS",    "TESSERA_CUDA_PLUGIN",   "TESSERA_VERBOSE",
-                                 "TESSERA_STATS",   "TESSERA_TRACE",       "TESSERA_SUMMARY",       "TESSERA_SHARE"};
+constexpr const char* names[] = {
+    "TESSERA_DEVICES",  "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",  "TESSERA_OFFLOAD",
+    "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_VERBOSE",       "TESSERA_STATS", "TESSERA_TRACE",
+    "TESSERA_SUMMARY",  "TESSERA_SHARE",       "TESSERA_COPY_THREADS"};
 constexpr const char* launcher_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
                                           "OMPI_COMM_WORLD_LOCAL_SIZE",
                                           "MV2_COMM_WORLD_LOCAL_RANK",
@@ -129,7 +130,8 @@ TEST_F(ConfigTest, NothingSetGivesTheDefaults) {
 TEST_F(ConfigTest, EverySettingIsRead) {
   const Config config = Config::from_settings(
       " TESSERA_DEVICES=host:3\tTESSERA_HOST_DEVICE=memory=64MiB,link=2GB/s,peer=10GB/s,speed=100GFLOP/s,delay=5us,"
-      "start=2s,compute=off,fail=100\nTESSERA_DEVICE_MEMORY=1GiB TESSERA_TILE=512 TESSERA_OFFLOAD=always "
+      "start=2s,compute=off,fail=100\nTESSERA_DEVICE_MEMORY=1GiB TESSERA_COPY_THREADS=5 TESSERA_TILE=512 "
+      "TESSERA_OFFLOAD=always "
       "TESSERA_CPU_BLAS=/lib/x.so "
       "TESSERA_CUDA_PLUGIN=/lib/y.so TESSERA_VERBOSE=1 TESSERA_STATS=s.json TESSERA_TRACE=t.json "
       "TESSERA_SUMMARY=calls.txt");
@@ -146,6 +148,7 @@ TEST_F(ConfigTest, EverySettingIsRead) {
   EXPECT_FALSE(device.compute);
   EXPECT_EQ(device.fail_after_ops, 100);
   EXPECT_EQ(config.device_memory_bytes, std::size_t{1} << 30);
+  EXPECT_EQ(config.copy_threads, 5);
   EXPECT_EQ(config.tile, 512);
   EXPECT_EQ(config.offload.general(), OffloadRule{Offload::always});
   EXPECT_EQ(config.summary, "calls.txt");
@@ -154,6 +157,23 @@ TEST_F(ConfigTest, EverySettingIsRead) {
   EXPECT_TRUE(config.verbose);
   EXPECT_EQ(config.stats_file, "s.json");
   EXPECT_EQ(config.trace_file, "t.json");
+}
+
+TEST_F(ConfigTest, CopyThreadsFollowTheProcessors) {
+  const Config config;
+  EXPECT_EQ(config.copy_threads_of(1, 16), 12);
+  EXPECT_EQ(config.copy_threads_of(1, 8), 8);
+  EXPECT_EQ(config.copy_threads_of(8, 128), 12);
+  EXPECT_EQ(config.copy_threads_of(4, 16), 4);
+  // So few do not beat page-locking.
+  EXPECT_EQ(config.copy_threads_of(1, 3), 0);
+  EXPECT_EQ(config.copy_threads_of(8, 16), 0);
+  for (const int threads : {0, 2, 256}) {
+    const std::string text = "TESSERA_COPY_THREADS=" + std::to_string(threads);
+    EXPECT_EQ(Config::from_settings(text).copy_threads_of(8, 16), threads);
+  }
+  for (const char* wrong : {"-1", "257", "auto", "2.5"})
+    EXPECT_THAT(message_of(std::string("TESSERA_COPY_THREADS=") + wrong), HasSubstr("0 to 256"));
 }
 
 TEST_F(ConfigTest, ChoicesOfDevices) {

@@ -34,16 +34,19 @@ struct BackendParam {
   Kind kind = Kind::host;
   int devices = 1;
   bool cpu_blas = true;  ///< host devices: compute with the CPU BLAS of the machine (else with the reference)
+  int copy_threads = 0;  ///< GPUs: stage pageable memory with so many threads (0: leave it to CUDA)
 
   std::string name() const {
     return std::string(kind == Kind::host ? "host" : "cuda") + (cpu_blas ? "_" : "_reference_") +
-           std::to_string(devices);
+           (copy_threads > 0 ? "staged_" : "") + std::to_string(devices);
   }
   friend std::ostream& operator<<(std::ostream& out, const BackendParam& param) { return out << param.name(); }
 };
 
 inline BackendParam host_param(int devices) { return {BackendParam::Kind::host, devices, true}; }
-inline BackendParam cuda_param(int devices) { return {BackendParam::Kind::cuda, devices, true}; }
+inline BackendParam cuda_param(int devices, int copy_threads = 0) {
+  return {BackendParam::Kind::cuda, devices, true, copy_threads};
+}
 
 /// Devices that live as long as this does.
 struct OpenedDevices {
@@ -67,7 +70,7 @@ inline OpenedDevices open_host_devices(int count, std::vector<HostDeviceSettings
   opened.backend = kernels::make_host_backend(config, count, std::move(blas));
   std::vector<int> ordinals(static_cast<std::size_t>(count));
   std::iota(ordinals.begin(), ordinals.end(), 0);
-  opened.accelerators = opened.backend->open(ordinals);
+  opened.accelerators = opened.backend->open(ordinals, 0);
   return opened;
 }
 
@@ -80,7 +83,7 @@ inline std::string cuda_plugin_path() {
 }
 
 /// The first `count` GPUs; on failure `missing` says why.
-inline OpenedDevices open_cuda_devices(int count) {
+inline OpenedDevices open_cuda_devices(int count, int copy_threads = 0) {
   OpenedDevices opened;
   const std::string path = cuda_plugin_path();
   if (!std::filesystem::exists(path)) {
@@ -96,7 +99,7 @@ inline OpenedDevices open_cuda_devices(int count) {
     }
     std::vector<int> ordinals(static_cast<std::size_t>(count));
     std::iota(ordinals.begin(), ordinals.end(), 0);
-    opened.accelerators = opened.backend->open(ordinals);
+    opened.accelerators = opened.backend->open(ordinals, copy_threads);
     for (auto& accelerator : opened.accelerators) accelerator.device->attach_thread();
   } catch (const NotAvailable& error) {
     opened.missing = std::string("no CUDA device: ") + error.what();
@@ -105,7 +108,7 @@ inline OpenedDevices open_cuda_devices(int count) {
 }
 
 inline OpenedDevices open_devices(const BackendParam& param) {
-  if (param.kind == BackendParam::Kind::cuda) return open_cuda_devices(param.devices);
+  if (param.kind == BackendParam::Kind::cuda) return open_cuda_devices(param.devices, param.copy_threads);
   return open_host_devices(param.devices, {HostDeviceSettings{}},
                            param.cpu_blas ? kernels::CpuBlas::open("") : nullptr);
 }
@@ -145,12 +148,14 @@ inline device::EventStatus finish(device::Device& device, device::StreamId strea
   static_assert(true, "")
 
 /// The instances that every suite over both backends has: three numbers of host devices, one GPU, two GPUs.
-#define TESSERA_INSTANTIATE_BACKENDS(suite)                                                                  \
-  INSTANTIATE_TEST_SUITE_P(Host, suite,                                                                      \
-                           ::testing::Values(::tessera::test::host_param(1), ::tessera::test::host_param(2), \
-                                             ::tessera::test::host_param(3)),                                \
-                           [](const auto& info) { return info.param.name(); });                              \
-  INSTANTIATE_TEST_SUITE_P(Cuda, suite, ::testing::Values(::tessera::test::cuda_param(1)),                   \
-                           [](const auto& info) { return info.param.name(); });                              \
-  INSTANTIATE_TEST_SUITE_P(MultiGpu, suite, ::testing::Values(::tessera::test::cuda_param(2)),               \
+#define TESSERA_INSTANTIATE_BACKENDS(suite)                                                                      \
+  INSTANTIATE_TEST_SUITE_P(Host, suite,                                                                          \
+                           ::testing::Values(::tessera::test::host_param(1), ::tessera::test::host_param(2),     \
+                                             ::tessera::test::host_param(3)),                                    \
+                           [](const auto& info) { return info.param.name(); });                                  \
+  INSTANTIATE_TEST_SUITE_P(Cuda, suite,                                                                          \
+                           ::testing::Values(::tessera::test::cuda_param(1), ::tessera::test::cuda_param(1, 3)), \
+                           [](const auto& info) { return info.param.name(); });                                  \
+  INSTANTIATE_TEST_SUITE_P(MultiGpu, suite,                                                                      \
+                           ::testing::Values(::tessera::test::cuda_param(2), ::tessera::test::cuda_param(2, 3)), \
                            [](const auto& info) { return info.param.name(); })

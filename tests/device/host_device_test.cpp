@@ -480,8 +480,8 @@ TEST(HostBackend, OpensDevicesWithTheirOwnSettings) {
   EXPECT_EQ(infos[0].flops_per_s, 1e9);
   EXPECT_EQ(infos[2].link_bytes_per_s, 3e9);
   EXPECT_TRUE(opened.device(0).can_access(opened.device(2)));
-  EXPECT_THROW(opened.backend->open({3}), NotAvailable);
-  EXPECT_THROW(opened.backend->open({-1}), NotAvailable);
+  EXPECT_THROW(opened.backend->open({3}, 0), NotAvailable);
+  EXPECT_THROW(opened.backend->open({-1}, 0), NotAvailable);
 }
 
 }  // namespace

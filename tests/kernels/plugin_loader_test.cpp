@@ -63,7 +63,7 @@ TEST(PluginLoader, GoodPluginIsOpenedAndItsExceptionsAreCaughtByType) {
   EXPECT_EQ(backend->devices().size(), 2u);
   EXPECT_EQ(backend->devices()[1].ordinal, 1);
   try {
-    backend->open({0, 1});
+    backend->open({0, 1}, 0);
     FAIL() << "open() returned";
   } catch (const OutOfDeviceMemory& error) {
     EXPECT_STREQ(error.what(), "no memory for 2 devices");
@@ -93,9 +93,9 @@ TEST(PluginLoader, RealPluginShowsDevicesOrSaysWhatIsMissing) {
     EXPECT_FALSE(devices[i].name.empty());
     EXPECT_GT(devices[i].memory_bytes, 0u);
   }
-  EXPECT_THROW(backend->open({static_cast<int>(devices.size())}), NotAvailable);
-  EXPECT_THROW(backend->open({-1}), NotAvailable);
-  EXPECT_THROW(backend->open({0, 0}), NotAvailable);
+  EXPECT_THROW(backend->open({static_cast<int>(devices.size())}, 0), NotAvailable);
+  EXPECT_THROW(backend->open({-1}, 0), NotAvailable);
+  EXPECT_THROW(backend->open({0, 0}, 0), NotAvailable);
 }
 
 }  // namespace

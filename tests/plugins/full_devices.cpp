@@ -42,7 +42,7 @@ class FullDevices final : public kernels::Backend {
     }
     return infos;
   }
-  std::vector<kernels::Accelerator> open(const std::vector<int>& ordinals) override {
+  std::vector<kernels::Accelerator> open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
     std::vector<kernels::Accelerator> opened;
     for (const int ordinal : ordinals) {
       const auto all = devices();

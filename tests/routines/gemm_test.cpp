@@ -26,6 +26,7 @@ struct DeviceSet {
   int devices;
   index_t slots;
   bool unequal;
+  int copy_threads = 0;  ///< GPUs stage pageable memory with so many
   friend std::ostream& operator<<(std::ostream& out, const DeviceSet& set) { return out << set.name; }
 };
 
@@ -46,7 +47,7 @@ class GemmConformance : public ::testing::TestWithParam<DeviceSet> {
     const DeviceSet& set = GetParam();
     const auto memory = static_cast<std::size_t>(set.slots * tile * tile) * sizeof(std::complex<double>);
     if (set.cuda) {
-      opened_ = test::open_cuda_devices(set.devices);
+      opened_ = test::open_cuda_devices(set.devices, set.copy_threads);
       if (!opened_.missing.empty()) {
         if (test::cuda_required()) FAIL() << opened_.missing;
         GTEST_SKIP() << opened_.missing;
@@ -180,10 +181,12 @@ INSTANTIATE_TEST_SUITE_P(Host, GemmConformance,
                          [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Cuda, GemmConformance,
                          ::testing::Values(DeviceSet{"cuda_1_plenty", true, 1, plenty, false},
+                                           DeviceSet{"cuda_1_staged", true, 1, plenty, false, 3},
                                            DeviceSet{"cuda_1_fewest", true, 1, fewest, false}),
                          [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(MultiGpu, GemmConformance,
                          ::testing::Values(DeviceSet{"cuda_2_plenty", true, 2, plenty, false},
+                                           DeviceSet{"cuda_2_staged", true, 2, plenty, false, 3},
                                            DeviceSet{"cuda_2_fewest", true, 2, fewest, false}),
                          [](const auto& info) { return std::string(info.param.name); });
 

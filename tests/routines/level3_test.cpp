@@ -27,6 +27,7 @@ struct Machine {
   bool fewest;  ///< memory for an output and one step's inputs per stream, no more
   bool unequal;
   bool peers = true;
+  int copy_threads = 0;  ///< GPUs stage pageable memory with so many
   friend std::ostream& operator<<(std::ostream& out, const Machine& machine) { return out << machine.name; }
 };
 
@@ -47,7 +48,7 @@ class Level3Conformance : public ::testing::TestWithParam<Machine> {
     const std::size_t memory =
         static_cast<std::size_t>((machine.fewest ? 12 : 4096) * tile * tile) * sizeof(std::complex<double>);
     if (machine.cuda) {
-      opened_ = test::open_cuda_devices(machine.devices);
+      opened_ = test::open_cuda_devices(machine.devices, machine.copy_threads);
       if (!opened_.missing.empty()) {
         if (test::cuda_required()) FAIL() << opened_.missing;
         GTEST_SKIP() << opened_.missing;
@@ -172,10 +173,12 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Cuda, Level3Conformance,
                          ::testing::Values(Machine{"cuda_1", true, 1, false, false},
+                                           Machine{"cuda_1_staged", true, 1, false, false, true, 3},
                                            Machine{"cuda_1_fewest", true, 1, true, false}),
                          [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(MultiGpu, Level3Conformance,
                          ::testing::Values(Machine{"cuda_2", true, 2, false, false},
+                                           Machine{"cuda_2_staged", true, 2, false, false, true, 3},
                                            Machine{"cuda_2_fewest", true, 2, true, false}),
                          [](const auto& info) { return std::string(info.param.name); });
 

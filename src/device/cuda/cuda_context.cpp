@@ -16,6 +16,9 @@ struct Driver {
   decltype(&cuCtxSetCurrent) set_current = nullptr;
   decltype(&cuGetErrorString) error_string = nullptr;
   decltype(&cuPointerGetAttribute) pointer_attribute = nullptr;
+  // nullptr in an old driver:
+  decltype(&cuStreamWaitValue32) stream_wait = nullptr;
+  decltype(&cuStreamWriteValue32) stream_write = nullptr;
 };
 
 template <class Function>
@@ -38,6 +41,8 @@ Driver open_driver() {
   resolve(library, "cuCtxSetCurrent", driver.set_current);
   resolve(library, "cuGetErrorString", driver.error_string);
   resolve(library, "cuPointerGetAttribute", driver.pointer_attribute);
+  driver.stream_wait = reinterpret_cast<decltype(driver.stream_wait)>(dlsym(library, "cuStreamWaitValue32_v2"));
+  driver.stream_write = reinterpret_cast<decltype(driver.stream_write)>(dlsym(library, "cuStreamWriteValue32_v2"));
   return driver;
 }
 
@@ -73,6 +78,20 @@ AddressRange allocation_around(std::uintptr_t address) noexcept {
     return {};
   }
   return {begin, begin + bytes};
+}
+
+bool can_order_streams_by_memory() noexcept {
+  return driver().stream_wait != nullptr && driver().stream_write != nullptr;
+}
+
+bool await_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept {
+  return driver().stream_wait(stream, reinterpret_cast<CUdeviceptr>(&number), value, CU_STREAM_WAIT_VALUE_GEQ) ==
+         CUDA_SUCCESS;
+}
+
+bool write_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept {
+  return driver().stream_write(stream, reinterpret_cast<CUdeviceptr>(&number), value, CU_STREAM_WRITE_VALUE_DEFAULT) ==
+         CUDA_SUCCESS;
 }
 
 CurrentContext::CurrentContext(CUcontext context) noexcept {

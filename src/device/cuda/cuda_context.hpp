@@ -40,6 +40,14 @@ struct AddressRange {
 /// The one that `address` lies in, as the driver knows it; empty where it cannot tell. @pre a context has been made
 AddressRange allocation_around(std::uintptr_t address) noexcept;
 
+/// The driver lets streams wait for and write numbers in page-locked memory (CUDA 12).
+bool can_order_streams_by_memory() noexcept;
+/// What follows in the stream waits until the number is at least `value`, as distances on a circle go. @pre the above; page-locked
+/// @return false if the driver refused
+bool await_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept;
+/// Writes the number when what precedes in the stream is done and visible to the host. @pre, @return as above
+bool write_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept;
+
 /// Forgets the runtime's last error of this thread, which would otherwise be found by an unrelated later check.
 inline void forget_error() noexcept { static_cast<void>(cudaGetLastError()); }
 

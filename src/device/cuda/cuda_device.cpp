@@ -69,6 +69,13 @@ bool accessible(Block host, Extent extent) {
   return HostRegistry::instance().page_locked({begin, end});
 }
 
+/// Memory that CUDA knows nothing of at one end of it. What is page-locked in part can be staged as well.
+bool is_pageable(Block host, Extent extent) {
+  const index_t last_column = extent.columns - 1;
+  return HostRegistry::is_pageable(host.address + extent.first_byte(0)) ||
+         HostRegistry::is_pageable(host.address + last_column * host.pitch_bytes + extent.last_byte(last_column) - 1);
+}
+
 bool contiguous(Block to, Block from, Extent extent) {
   return extent.columns == 1 || (to.pitch_bytes == extent.column_bytes && from.pitch_bytes == extent.column_bytes);
 }
@@ -103,7 +110,7 @@ DeviceInfo describe_device(int ordinal) {
   return info;
 }
 
-CudaDevice::CudaDevice(int ordinal)
+CudaDevice::CudaDevice(int ordinal, int copy_threads)
     : info_(describe_device(ordinal)),
       context_(primary_context(ordinal)),
       process_(getpid()),
@@ -111,6 +118,7 @@ CudaDevice::CudaDevice(int ordinal)
       read_only_registration_(attribute(ordinal, cudaDevAttrHostRegisterReadOnlySupported) != 0),
       pool_(std::make_shared<EventPool>(ordinal, context_)) {
   const CurrentContext current(context_);
+  if (can_order_streams_by_memory()) info_.copy_threads = copy_threads;
   try {
     make_streams();
     check(ordinal, "loading the kernels of the plugin", load_triangle_copy());
@@ -131,14 +139,15 @@ CudaDevice::CudaDevice(int ordinal)
 
 CudaDevice::~CudaDevice() {
   // Nothing can be given back in a forked child, on a lost device, or once CUDA is shutting down (the first call tells).
-  if (!owned_by_this_process() || lost()) return;
   const CurrentContext current(context_);
-  for (const cudaStream_t stream : streams_) {
-    if (cudaStreamSynchronize(stream) != cudaSuccess) {
-      forget_error();
-      return;
-    }
+  if (!owned_by_this_process() || lost() || !std::all_of(streams_.begin(), streams_.end(), [](cudaStream_t stream) {
+        return cudaStreamSynchronize(stream) == cudaSuccess;
+      })) {
+    forget_error();
+    for (auto& ring : staging_) static_cast<void>(ring.release());
+    return;
   }
+  for (auto& ring : staging_) ring.reset();
   if (slab_ != nullptr && cudaFree(slab_) != cudaSuccess) forget_error();
   destroy_streams();
   base_.reset();
@@ -247,12 +256,76 @@ void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from
   }
 }
 
+void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent) {
+  const bool up = id.kind == StreamKind::up;
+  const char* const what = up ? "copy up" : "copy down";
+  const cudaMemcpyKind kind = up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+  const auto copy = [&](Block on_device, Block on_host, Extent part) {
+    submit_copy(id, what, up ? on_device : on_host, up ? on_host : on_device, part, kind, nullptr);
+  };
+  const CurrentContext current(context_);
+  CudaStaging* const staging = info_.copy_threads > 0 && extent.columns > 0 && is_pageable(host, extent)
+                                   ? this->staging(up ? StagingRing::Direction::up : StagingRing::Direction::down)
+                                   : nullptr;
+  if (staging == nullptr) return copy(device, host, extent);
+  if (!accepts_work(id)) return;
+  StagingRing& ring = staging->ring();
+  const cudaStream_t on = stream(id);
+  const auto expect = [&](bool accepted) {
+    if (!accepted) lose("cuda:" + std::to_string(ordinal()) + ": " + what + ": the driver refused to order a stream");
+  };
+  if (up && take_up_waits()) expect(staging->gate(on));
+  const std::vector<StagedPiece> pieces = staged_pieces(extent, ring.slot_bytes());
+  std::vector<StagingRing::Use> uses;
+  for (const StagedPiece& piece : pieces) {
+    const StagingRing::Use use = ring.add(host, extent, piece);
+    expect(staging->begin(on, use));
+    for (const StagedPart& part : staged_parts(piece, extent)) {
+      copy({device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes},
+           {ring.memory(use.slot) + (part.first - piece.first), piece.pitch_bytes()}, part.extent);
+    }
+    expect(staging->end(on, use));
+    uses.push_back(use);
+  }
+  if (up) return;
+  // The copy ends when the last uses of all slots do.
+  for (std::size_t u = uses.size() - std::min(uses.size(), ring.slot_count()); u < uses.size(); ++u) {
+    expect(staging->await_end(on, uses[u]));
+  }
+}
+
+CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
+  auto& ring = staging_[static_cast<std::size_t>(direction)];
+  if (!ring && !staging_failed_) {
+    // On the way down the host writes past the cache, for which fewer threads do.
+    const int down = std::max(1, info_.copy_threads / 3);
+    const int threads = direction == StagingRing::Direction::down ? down : std::max(1, info_.copy_threads - down);
+    auto made = CudaStaging::make(direction, threads);
+    staging_failed_ = !made;
+    const std::lock_guard lock(staging_mutex_);
+    ring = std::move(made);
+  }
+  return ring.get();
+}
+
+bool CudaDevice::take_up_waits() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(up_waits_, false);
+}
+
+void CudaDevice::abandon_staging() noexcept {
+  const std::lock_guard lock(staging_mutex_);
+  for (auto& ring : staging_) {
+    if (ring) ring->ring().abandon();
+  }
+}
+
 void CudaDevice::copy_up(Block device_to, Block host_from, Extent extent) {
-  submit_copy({StreamKind::up, 0}, "copy up", device_to, host_from, extent, cudaMemcpyHostToDevice, nullptr);
+  copy_host({StreamKind::up, 0}, device_to, host_from, extent);
 }
 
 void CudaDevice::copy_down(Block host_to, Block device_from, Extent extent) {
-  submit_copy({StreamKind::down, 0}, "copy down", host_to, device_from, extent, cudaMemcpyDeviceToHost, nullptr);
+  copy_host({StreamKind::down, 0}, device_from, host_to, extent);
 }
 
 void CudaDevice::copy_peer(Block device_to, Device& source, Block source_from, Extent extent) {
@@ -344,6 +417,7 @@ void CudaDevice::wait(StreamId id, const EventPtr& event) {
     if (std::find(causes.begin(), causes.end(), cause) == causes.end()) causes.push_back(std::move(cause));
   }
   if (status == EventStatus::failed) return;
+  if (id.kind == StreamKind::up) up_waits_ = true;
   if (const cudaError_t error = cudaStreamWaitEvent(stream(id), cuda_event->handle(), 0); error != cudaSuccess) {
     forget_error();
     lose(describe_error(ordinal(), "waiting for an event", error));
@@ -360,6 +434,7 @@ bool CudaDevice::accepts_work(StreamId id) {
 
 void CudaDevice::lose(const std::string& reason) {
   lost_.store(true, std::memory_order_release);
+  abandon_staging();
   throw DeviceLost(reason);
 }
 
@@ -393,6 +468,7 @@ bool CudaDevice::recover() noexcept {
     forget_error();
     if (error != cudaSuccess) lost_.store(true, std::memory_order_release);
   }
+  if (lost()) abandon_staging();
   const std::lock_guard lock(mutex_);
   for (CudaEvent::Causes& causes : causes_) causes.clear();
   return !lost();

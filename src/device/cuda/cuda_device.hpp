@@ -4,8 +4,9 @@
 // No call depends on the thread's current device (see cuda_context.hpp).
 // Failure: the first submission that CUDA refuses, or a sticky error, loses the device for good. Work submitted to a stream that
 // had to wait for a lost device is dropped, and its events fail, until recover().
-// Pageable host memory is legal everywhere; CUDA then stages it, and the submission may block until the copy is done.
-// Triangles are copied by a kernel, or column by column where they lie in pageable memory.
+// Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp); without them CUDA does that, slower,
+// and the submission may block until the copy is done.
+// Triangles are copied by a kernel, or column by column where CUDA stages them.
 #pragma once
 
 #include <sys/types.h>
@@ -18,6 +19,7 @@
 
 #include "device/cuda/cuda_context.hpp"
 #include "device/cuda/cuda_event.hpp"
+#include "device/cuda/cuda_staging.hpp"
 #include "device/device.hpp"
 
 namespace tessera::device::cuda {
@@ -28,8 +30,9 @@ DeviceInfo describe_device(int ordinal);
 class CudaDevice final : public Device {
  public:
   /// Makes the context (which takes a few tenths of a second) and the streams; the thread's current device stays.
+  /// @param copy_threads see DeviceInfo; they start with the first copy of pageable memory
   /// @throws NotAvailable, DeviceLost
-  explicit CudaDevice(int ordinal);
+  CudaDevice(int ordinal, int copy_threads);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -72,6 +75,12 @@ class CudaDevice final : public Device {
   std::shared_ptr<const TimeBase> make_base(double patience_s);
   void submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
                    const CudaDevice* source);
+  /// Copies between the GPU and host memory, which is staged where that is better.
+  void copy_host(StreamId id, Block device, Block host, Extent extent);
+  /// The ring of this direction, made at its first use; nullptr: CUDA is to stage. @pre the context is current
+  CudaStaging* staging(StagingRing::Direction direction);
+  void abandon_staging() noexcept;
+  bool take_up_waits();
 
   DeviceInfo info_;
   CUcontext context_ = nullptr;
@@ -84,12 +93,17 @@ class CudaDevice final : public Device {
   std::byte* slab_ = nullptr;
   std::shared_ptr<EventPool> pool_;
 
+  std::mutex staging_mutex_;  // guards the pointers, which are set once, by the submitting thread
+  std::array<std::unique_ptr<CudaStaging>, 2> staging_;  ///< by direction
+  bool staging_failed_ = false;
+
   // Release in lose() pairs with acquire in lost(): who is refused also sees what led to it.
   std::atomic<bool> lost_{false};
 
   std::mutex mutex_;  // guards what follows
   std::shared_ptr<const TimeBase> base_;
   double next_base_at_ = 0;
+  bool up_waits_ = false;  ///< the up stream waits for something since the last staged copy
   std::array<CudaEvent::Causes, stream_count> causes_;  ///< unfinished events of other devices, by stream
 };
 

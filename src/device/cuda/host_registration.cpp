@@ -12,16 +12,6 @@ void* pointer(std::uintptr_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): pages are found by integer arithmetic
 }
 
-bool is_pageable(std::uintptr_t address) {
-  cudaPointerAttributes attributes{};
-  const cudaError_t error = cudaPointerGetAttributes(&attributes, pointer(address));
-  if (error != cudaSuccess) {
-    forget_error();
-    return false;
-  }
-  return attributes.type == cudaMemoryTypeUnregistered;
-}
-
 bool register_pages(const PageRange& pages, bool read_only_supported) {
   void* const begin = pointer(pages.begin);
   // Portable: page-locked for all GPUs, whichever of them asked. Mapped: kernels copy triangles.
@@ -71,7 +61,10 @@ std::vector<std::uintptr_t> HostRegistry::acquire(CUcontext context, bool read_o
     }
     // What another pinning left over of this range stays pageable; copies are split at its edges.
     if (held || pages.bytes() < smallest_worth_locking) continue;
-    if (!is_pageable(pages.begin) || !is_pageable(pages.end - 1)) continue;
+    if (!is_pageable(static_cast<const std::byte*>(pointer(pages.begin))) ||
+        !is_pageable(static_cast<const std::byte*>(pointer(pages.end - 1)))) {
+      continue;
+    }
     keys.reserve(keys.size() + 1);
     const auto place = entries_.emplace(pages.begin, Entry{pages.end, context, 1}).first;
     if (register_pages(pages, read_only_supported)) {
@@ -92,6 +85,15 @@ void HostRegistry::release(std::span<const std::uintptr_t> keys) noexcept {
     if (cudaHostUnregister(pointer(key)) != cudaSuccess) forget_error();
     entries_.erase(entry);
   }
+}
+
+bool HostRegistry::is_pageable(const std::byte* address) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess) {
+    forget_error();
+    return false;
+  }
+  return attributes.type == cudaMemoryTypeUnregistered;
 }
 
 bool HostRegistry::page_locked(HostRange range) {

@@ -28,6 +28,9 @@ class HostRegistry {
   std::vector<std::uintptr_t> acquire(CUcontext context, bool read_only_supported, std::span<const HostRange> ranges);
   void release(std::span<const std::uintptr_t> keys) noexcept;
 
+  /// CUDA knows nothing of the memory there. Never throws.
+  static bool is_pageable(const std::byte* address);
+
   /// All of the range is one page-locked allocation or registration, ours or the application's, which kernels of the
   /// current GPU can address. Cannot be told for some memory: then false. Never throws.
   bool page_locked(HostRange range);

@@ -47,7 +47,7 @@ class CudaBackend final : public Backend {
     return infos;
   }
 
-  std::vector<Accelerator> open(const std::vector<int>& ordinals) override {
+  std::vector<Accelerator> open(const std::vector<int>& ordinals, int copy_threads) override {
     const int count = device_count();
     for (auto ordinal = ordinals.begin(); ordinal != ordinals.end(); ++ordinal) {
       if (*ordinal < 0 || *ordinal >= count) {
@@ -61,7 +61,7 @@ class CudaBackend final : public Backend {
     // NVTX looks for a profiler on its first use; here, so that no worker has to load a library.
     nvtxInitialize(nullptr);
     try {
-      return open_devices(ordinals);
+      return open_devices(ordinals, copy_threads);
     } catch (const DeviceLost& error) {
       // Nothing was computed yet: to the caller a device that fails while it is opened is not there.
       throw NotAvailable(error.what());
@@ -69,11 +69,11 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  static std::vector<Accelerator> open_devices(const std::vector<int>& ordinals) {
+  static std::vector<Accelerator> open_devices(const std::vector<int>& ordinals, int copy_threads) {
     std::vector<Accelerator> accelerators;
     std::vector<CudaDevice*> opened;
     for (const int ordinal : ordinals) {
-      auto device = std::make_unique<CudaDevice>(ordinal);
+      auto device = std::make_unique<CudaDevice>(ordinal, copy_threads);
       auto ops = std::make_unique<CudaTileOps>(*device);
       opened.push_back(device.get());
       accelerators.push_back({std::move(device), std::move(ops)});

@@ -79,7 +79,7 @@ class HostBackend final : public Backend {
     return infos;
   }
 
-  std::vector<Accelerator> open(const std::vector<int>& ordinals) override {
+  std::vector<Accelerator> open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
     std::vector<Accelerator> accelerators;
     for (const int ordinal : ordinals) {
       if (ordinal < 0 || ordinal >= count_) throw NotAvailable("there is no host device " + std::to_string(ordinal));

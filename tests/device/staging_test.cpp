@@ -1,0 +1,276 @@
+// Staging rings with a thread in the place of a GPU's stream: it waits for and writes the same numbers, and copies between
+// the slots and its own memory what staged_parts says.
+#include "device/staging.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace tessera::device {
+namespace {
+
+using Direction = StagingRing::Direction;
+
+/// Executes what it is given in order, on a thread of its own, like a stream.
+class Stream {
+ public:
+  Stream() : thread_([this] { run(); }) {}
+  ~Stream() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  void submit(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      work_.push_back(std::move(work));
+    }
+    changed_.notify_all();
+  }
+  void await(std::uint32_t& number, std::uint32_t value) {
+    submit([&number, value] {
+      while (static_cast<std::int32_t>(std::atomic_ref(number).load(std::memory_order_acquire) - value) < 0)
+        std::this_thread::yield();
+    });
+  }
+  void write(std::uint32_t& number, std::uint32_t value) {
+    submit([&number, value] { std::atomic_ref(number).store(value, std::memory_order_release); });
+  }
+  void finish() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return work_.empty() && idle_; });
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return ending_ || !work_.empty(); });
+      if (work_.empty()) return;
+      const auto work = std::move(work_.front());
+      work_.pop_front();
+      idle_ = false;
+      lock.unlock();
+      work();
+      lock.lock();
+      idle_ = true;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool idle_ = true;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+/// A ring and its memory.
+struct Rig {
+  Rig(Direction direction, std::size_t slots, index_t slot_bytes, int threads)
+      : numbers(slots),
+        memory(slots * static_cast<std::size_t>(slot_bytes)),
+        up(direction == Direction::up),
+        ring(direction, numbers.data(), memory.data(), slots, slot_bytes, threads) {}
+
+  /// What CudaDevice does.
+  void copy(Block device, Block host, Extent extent) {
+    std::vector<StagingRing::Use> uses;
+    for (const StagedPiece& piece : staged_pieces(extent, ring.slot_bytes())) {
+      EXPECT_LE(piece.pitch_bytes() * piece.columns, ring.slot_bytes());
+      const StagingRing::Use use = ring.add(host, extent, piece);
+      StagingRing::Slot& slot = ring.slot(use.slot);
+      if (up) {
+        stream.await(slot.filled, use.number);
+      } else {
+        stream.await(slot.emptied, use.number - 1);
+      }
+      for (const StagedPart& part : staged_parts(piece, extent)) {
+        std::byte* const packed = ring.memory(use.slot) + (part.first - piece.first);
+        stream.submit([=, this] {
+          for (index_t j = 0; j < part.extent.columns; ++j) {
+            for (index_t b = part.extent.first_byte(j); b < part.extent.last_byte(j); ++b) {
+              std::byte& on_device = device.address[(part.column + j) * device.pitch_bytes + part.first + b];
+              std::byte& staged = packed[j * piece.pitch_bytes() + b];
+              (up ? on_device : staged) = up ? staged : on_device;
+            }
+          }
+        });
+      }
+      stream.write(up ? slot.emptied : slot.filled, use.number);
+      uses.push_back(use);
+    }
+    if (up) return;
+    for (std::size_t u = uses.size() - std::min(uses.size(), ring.slot_count()); u < uses.size(); ++u)
+      stream.await(ring.slot(uses[u].slot).emptied, uses[u].number);
+  }
+
+  std::vector<StagingRing::Slot> numbers;
+  std::vector<std::byte> memory;
+  bool up;
+  StagingRing ring;
+  Stream stream;
+};
+
+struct Matrix {
+  Matrix(index_t columns, index_t pitch) : bytes(static_cast<std::size_t>(columns * pitch)), pitch_bytes(pitch) {}
+  void fill(unsigned seed) {
+    std::mt19937 random(seed);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  }
+  Block block() { return {bytes.data(), pitch_bytes}; }
+
+  std::vector<std::byte> bytes;
+  index_t pitch_bytes;
+};
+
+bool moved(Extent extent, index_t j, index_t byte) {
+  return byte >= extent.first_byte(j) && byte < extent.last_byte(j);
+}
+
+class Staging : public ::testing::TestWithParam<Direction> {};
+INSTANTIATE_TEST_SUITE_P(Directions, Staging, ::testing::Values(Direction::up, Direction::down));
+
+TEST_P(Staging, MovesWhatTheExtentSaysAndNothingElse) {
+  const Extent extents[] = {
+      {0, 0},
+      {8, 1},
+      {1, 50},
+      {200, 33},
+      {1000, 3},
+      {256, 16},
+      {5000, 2},
+      {4096, 1},
+      {160, 20, Part::lower, 8},
+      {160, 20, Part::upper, 8},
+      {800, 50, Part::lower, 16},
+      {800, 50, Part::upper, 16},
+      {8, 1, Part::upper, 8},
+      {2400, 300, Part::lower, 8},
+      {2400, 300, Part::upper, 8},
+  };
+  for (const index_t slot_bytes : {64, 1000, 1024, 4096}) {
+    Rig rig(GetParam(), 3, slot_bytes, 2);
+    unsigned seed = 1;
+    for (const Extent& extent : extents) {
+      Matrix host(extent.columns, extent.column_bytes + 24);
+      Matrix device(extent.columns, extent.column_bytes);
+      host.fill(++seed);
+      device.fill(++seed);
+      const Matrix old_host = host;
+      const Matrix old_device = device;
+      rig.copy(device.block(), host.block(), extent);
+      rig.stream.finish();
+      for (index_t j = 0; j < extent.columns; ++j) {
+        for (index_t b = 0; b < host.pitch_bytes; ++b) {
+          const auto h = static_cast<std::size_t>(j * host.pitch_bytes + b);
+          const auto d = static_cast<std::size_t>(j * device.pitch_bytes + b);
+          const bool is_moved = b < extent.column_bytes && moved(extent, j, b);
+          const std::byte expected_host = is_moved && !rig.up ? old_device.bytes[d] : old_host.bytes[h];
+          ASSERT_EQ(host.bytes[h], expected_host) << j << ' ' << b << ' ' << slot_bytes;
+          if (b >= extent.column_bytes) continue;
+          const std::byte expected_device = is_moved && rig.up ? old_host.bytes[h] : old_device.bytes[d];
+          ASSERT_EQ(device.bytes[d], expected_device) << j << ' ' << b << ' ' << slot_bytes;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Staging, ManyCopiesAreUnderWayAtATime) {
+  Rig rig(GetParam(), 5, 512, 3);
+  const Extent extent{300, 10};
+  std::vector<Matrix> hosts(40, Matrix(10, 304));
+  std::vector<Matrix> devices(40, Matrix(10, 300));
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    (rig.up ? hosts : devices)[i].fill(static_cast<unsigned>(i));
+    rig.copy(devices[i].block(), hosts[i].block(), extent);
+  }
+  rig.stream.finish();
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    for (index_t j = 0; j < 10; ++j) {
+      const auto* const host = hosts[i].bytes.data() + j * 304;
+      ASSERT_TRUE(std::equal(host, host + 300, devices[i].bytes.data() + j * 300)) << i << ' ' << j;
+    }
+  }
+}
+
+TEST_P(Staging, AnAbandonedRingTouchesNothingAndLetsTheStreamEnd) {
+  const Extent extent{100, 20};
+  Matrix host(20, 100);
+  Matrix device(20, 100);
+  Rig rig(GetParam(), 2, 100, 2);
+  std::atomic<bool> go = false;
+  rig.stream.submit([&] { go.wait(false); });  // a kernel that the copy has to wait for
+  rig.copy(device.block(), host.block(), extent);
+  rig.ring.abandon();
+  host.fill(7);
+  device.fill(8);
+  const Matrix before = host;
+  go = true;
+  go.notify_all();
+  rig.stream.finish();
+  rig.copy(device.block(), host.block(), extent);  // after that, too
+  rig.stream.finish();
+  EXPECT_EQ(host.bytes, before.bytes);
+}
+
+// A matrix that an earlier copy is to write, on which the stream waits.
+TEST(StagingGate, NothingIsReadBeforeTheStreamGetsThere) {
+  const Extent extent{100, 20};
+  Matrix host(20, 100);
+  Matrix device(20, 100);
+  Rig rig(Direction::up, 8, 300, 3);
+  host.fill(1);
+  for (unsigned round = 0; round < 20; ++round) {
+    std::atomic<bool> go = false;
+    rig.stream.submit([&] { go.wait(false); });
+    rig.stream.write(rig.ring.slot(0).gate, rig.ring.add_gate());
+    rig.copy(device.block(), host.block(), extent);
+    std::this_thread::yield();
+    host.fill(round + 2);
+    go = true;
+    go.notify_all();
+    rig.stream.finish();
+    ASSERT_EQ(device.bytes, host.bytes) << round;
+  }
+}
+
+TEST(StagingPieces, FitIntoASlotAndCoverTheExtentOnce) {
+  for (const Extent& extent : {Extent{1000, 7}, Extent{64, 100}, Extent{480, 60, Part::lower, 8},
+                               Extent{480, 60, Part::upper, 8}, Extent{5000, 3}}) {
+    for (const index_t slot_bytes : {100, 1000, 10000, 1000000}) {
+      std::vector<int> times(static_cast<std::size_t>(extent.column_bytes * extent.columns), 0);
+      for (const StagedPiece& piece : staged_pieces(extent, slot_bytes)) {
+        EXPECT_LE(piece.pitch_bytes() * piece.columns, slot_bytes);
+        for (const StagedPart& part : staged_parts(piece, extent)) {
+          EXPECT_GE(part.first, piece.first);
+          for (index_t j = 0; j < part.extent.columns; ++j) {
+            for (index_t b = part.extent.first_byte(j); b < part.extent.last_byte(j); ++b)
+              ++times[static_cast<std::size_t>((part.column + j) * extent.column_bytes + part.first + b)];
+          }
+        }
+      }
+      for (index_t j = 0; j < extent.columns; ++j) {
+        for (index_t b = 0; b < extent.column_bytes; ++b) {
+          ASSERT_EQ(times[static_cast<std::size_t>(j * extent.column_bytes + b)], moved(extent, j, b) ? 1 : 0)
+              << j << ' ' << b << ' ' << slot_bytes;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::device
