@@ -94,9 +94,6 @@ namespace {
 /// What a copy thread moves between pageable memory and a device, those of both directions counted.
 constexpr double carried_bytes_per_s = 4e9;
 
-/// A call that the CPU has done sooner than this, by estimate, does not wait for devices that are being opened: GPUs need seconds.
-constexpr double opening_s = 1;
-
 /// The letters of the Fortran call, in its order, and the sizes: "dtrsm LUNN m=20 n=30".
 std::string describe(const Level3& call) {
   std::string text = name_of(call) + ' ';
