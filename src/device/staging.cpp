@@ -195,19 +195,19 @@ void StagingRing::carry(const Job& job) {
 }
 
 bool StagingRing::await(std::uint32_t& number, std::uint32_t value) const {
-  constexpr int spins = 200;
   const auto reached = [&] {
     // Numbers go round.
     return static_cast<std::int32_t>(std::atomic_ref(number).load(std::memory_order_acquire) - value) >= 0;
   };
-  for (int i = 0; !reached(); ++i) {
+  // A thread that sleeps comes back some hundred microseconds late, as long as the device needs for several slots.
+  constexpr std::chrono::microseconds patience{300};
+  const auto begin = std::chrono::steady_clock::now();
+  while (!reached()) {
     if (abandoned_.load(std::memory_order_relaxed)) return false;
-    if (i < spins) {
-#if defined(__SSE2__)
-      _mm_pause();
-#endif
+    if (std::chrono::steady_clock::now() - begin < patience) {
+      std::this_thread::yield();
     } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }
   return true;

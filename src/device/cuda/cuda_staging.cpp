@@ -9,7 +9,7 @@ namespace {
 // Measured on one H200: bench/results.
 constexpr index_t slot_bytes = index_t{2} << 20;
 /// A thread at each of these, and some more that the device copies.
-constexpr std::size_t spare_slots = 4;
+constexpr std::size_t spare_slots = 8;
 
 }  // namespace
 
