@@ -101,7 +101,7 @@ CpuEstimate CpuSpeed::estimate(const Level3& call) const {
   }
   upper = std::max({upper, lower, own});
   if (own > 0) return {flops / own, flops / upper, flops / own};
-  if (lower == 0) return {flops / upper, flops / upper, flops / upper};
+  if (lower == 0) return {flops / upper, flops / upper, flops / upper, false};
   return {flops / std::sqrt(lower * upper), flops / upper, flops / lower};
 }
 
@@ -118,7 +118,7 @@ bool CpuSpeed::knows(ScalarType type) const {
 
 std::optional<Level3> next_probe(const CpuSpeed& speed, const Level3& call, double devices_s) {
   constexpr std::array<index_t, 5> sides = {1664, 832, 416, 208, 104};  // a class of volumes each
-  constexpr double largest_part = 1.0 / 32;
+  constexpr double largest_part = 1.0 / 64;
   const CpuEstimate whole = speed.estimate(call);
   if (whole.least_s >= devices_s || whole.most_s <= devices_s) return std::nullopt;
   for (const index_t side : sides) {
@@ -129,7 +129,9 @@ std::optional<Level3> next_probe(const CpuSpeed& speed, const Level3& call, doub
     probe.k = std::min(inner_size(call), side);
     const index_t volume = volume_of(probe);
     if (volume < CpuSpeed::least_volume || volume >= volume_of(call) || speed.has_seen(probe)) continue;
-    if (speed.estimate(probe).most_s <= largest_part * std::min(devices_s, whole.expected_s)) return probe;
+    const CpuEstimate estimate = speed.estimate(probe);
+    if (!estimate.bounded) continue;
+    if (estimate.most_s <= largest_part * std::min(devices_s, whole.expected_s)) return probe;
   }
   return std::nullopt;
 }

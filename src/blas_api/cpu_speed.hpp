@@ -31,8 +31,9 @@ namespace tessera::api {
 /// Seconds of a call on the CPU BLAS.
 struct CpuEstimate {
   double expected_s = 0;
-  double least_s = 0;  ///< at best, by what is known
-  double most_s = 0;   ///< at worst
+  double least_s = 0;   ///< at best, by what is known
+  double most_s = 0;    ///< at worst
+  bool bounded = true;  ///< nothing that was seen says how bad it can be: `most_s` is a hope if this is false
 };
 
 class CpuSpeed {
@@ -94,7 +95,7 @@ class CpuSpeed {
 };
 
 /// The product that is worth timing on the CPU before it is decided whether a call goes to devices, which need `devices_s` for it:
-/// the largest of cells not yet seen that takes at most a thirty-second of either. Sizes and type of a gemm, without operands.
+/// the largest of cells not yet seen that, timed twice, takes at most a thirty-second of either. Sizes and type of a gemm, without operands.
 /// @return nothing if no doubt is left or none such exists @pre speed knows the type
 std::optional<Level3> next_probe(const CpuSpeed& speed, const Level3& call, double devices_s);
 

@@ -90,6 +90,9 @@ void begin_anew() {
   generation.fetch_add(1, std::memory_order_relaxed);
   fork_turn.store(0, std::memory_order_relaxed);
   told_of.store(getpid(), std::memory_order_relaxed);
+  // In a child that catches up late another thread may wait by now.
+  for (Gate& gate : gates) gate.closed.notify_all();
+  fork_turn.notify_all();
 }
 
 /// To be called before anything is waited for: does for a child what our handlers could not do, if they were registered while it
@@ -151,8 +154,9 @@ bool drain(Work work, std::optional<Clock::duration> patience) {
 
 bool Pass::enter(Work work) noexcept {
   int& depth = depth_of(work);
+  // What is opened or driven now is what the handlers are for. Before the thread is at work: watch() may begin anew.
+  if (depth == 0 && work != Work::computing) watch(&gates);
   if (++depth > 1) return true;
-  if (work != Work::computing) watch(&gates);  // what is opened or driven now is what the handlers are for
   Gate& gate = gate_of(work);
   std::atomic<int>& count = count_of(gate);
   for (;;) {
@@ -201,6 +205,7 @@ void stop_if_ending() noexcept {
 }
 
 std::uint64_t identity() noexcept {
+  catch_up();
   const auto number = static_cast<std::uint64_t>(getpid());
   return number << 32 | generation.load(std::memory_order_relaxed);
 }
@@ -226,7 +231,11 @@ void after_fork_in_parent() noexcept {
 }
 
 void after_fork_in_child() noexcept {
-  if (self.forks == 0 || --self.forks > 0) return;
+  if (self.forks == 0) {
+    catch_up();
+    return;
+  }
+  if (--self.forks > 0) return;
   if (cuts_opening) cut.store(true, std::memory_order_relaxed);
   begin_anew();
 }

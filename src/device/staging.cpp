@@ -125,12 +125,13 @@ StagingRing::~StagingRing() {
 StagingRing::Use StagingRing::add(Block host, Extent extent, const StagedPiece& piece) {
   std::unique_lock lock(mutex_);
   const Use use{added_ % count_, static_cast<std::uint32_t>(added_ / count_ + 1)};
-  ++added_;
   if (abandoned_.load(std::memory_order_relaxed)) {
+    ++added_;
     finish(use);
     return use;
   }
   jobs_.push_back({host, extent, piece, use, gates_});
+  ++added_;  // after what may throw
   lock.unlock();
   changed_.notify_one();
   return use;

@@ -184,6 +184,16 @@ TEST(CpuSpeed, WhatIsClearIsNotProbed) {
   EXPECT_TRUE(next_probe(speed, square(4000), 0.3));
 }
 
+TEST(CpuSpeed, NothingIsProbedThatMayTakeForEver) {
+  // What was seen is larger and thinner, and says nothing about a slow BLAS that is asked for a cube.
+  CpuSpeed speed(16);
+  record_rate(speed, product(20000, 20000, 200), 1e9);
+  EXPECT_FALSE(speed.estimate(square(832)).bounded);
+  EXPECT_TRUE(speed.estimate(product(20000, 20000, 600)).bounded);
+  for (const double devices_s : {0.01, 0.1, 1.0})
+    EXPECT_LT(probe_all(speed, square(8000), devices_s, 1e9), devices_s / 10);
+}
+
 TEST(CpuSpeed, ManyThreadsRecordAtOnce) {
   CpuSpeed speed(4);
   std::vector<std::thread> threads;

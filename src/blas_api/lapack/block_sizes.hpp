@@ -69,7 +69,8 @@ inline std::int32_t block_size(std::string_view name, std::int32_t order, std::i
   // Below this the update is computed on the CPU, where LAPACK's own choice is right.
   constexpr std::int32_t smallest_order = 2048;
   if (order < smallest_order) return own;
-  const auto part = static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(order / limits->part)));
+  const auto part =
+      static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>((order - 1) / limits->part + 1)));
   return std::max(own, std::min(part, limits->wanted));
 }
 

@@ -40,7 +40,7 @@ struct AddressRange {
 /// The one that `address` lies in, as the driver knows it; empty where it cannot tell. @pre a context has been made
 AddressRange allocation_around(std::uintptr_t address) noexcept;
 
-/// The driver lets streams wait for and write numbers in page-locked memory (CUDA 12).
+/// The driver lets streams wait for and write numbers in page-locked memory.
 bool can_order_streams_by_memory() noexcept;
 /// What follows in the stream waits until the number is at least `value`, as distances on a circle go. @pre the above; page-locked
 /// @return false if the driver refused

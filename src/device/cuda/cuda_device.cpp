@@ -6,6 +6,7 @@
 #include <cctype>
 #include <chrono>
 #include <fstream>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -69,11 +70,13 @@ bool accessible(Block host, Extent extent) {
   return HostRegistry::instance().page_locked({begin, end});
 }
 
-/// Memory that CUDA knows nothing of at one end of it. What is page-locked in part can be staged as well.
-bool is_pageable(Block host, Extent extent) {
+/// Memory that CUDA knows nothing of at one end of it, or that a context of ours has page-locked and may unlock at any time.
+bool is_to_be_staged(Block host, Extent extent) {
   const index_t last_column = extent.columns - 1;
-  return HostRegistry::is_pageable(host.address + extent.first_byte(0)) ||
-         HostRegistry::is_pageable(host.address + last_column * host.pitch_bytes + extent.last_byte(last_column) - 1);
+  const std::byte* const begin = host.address + extent.first_byte(0);
+  const std::byte* const end = host.address + last_column * host.pitch_bytes + extent.last_byte(last_column);
+  return HostRegistry::is_pageable(begin) || HostRegistry::is_pageable(end - 1) ||
+         HostRegistry::instance().overlaps({begin, end});
 }
 
 bool contiguous(Block to, Block from, Extent extent) {
@@ -264,34 +267,20 @@ void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent)
     submit_copy(id, what, up ? on_device : on_host, up ? on_host : on_device, part, kind, nullptr);
   };
   const CurrentContext current(context_);
-  CudaStaging* const staging = info_.copy_threads > 0 && extent.columns > 0 && is_pageable(host, extent)
+  CudaStaging* const staging = info_.copy_threads > 0 && extent.bytes() > 0 && is_to_be_staged(host, extent)
                                    ? this->staging(up ? StagingRing::Direction::up : StagingRing::Direction::down)
                                    : nullptr;
   if (staging == nullptr) return copy(device, host, extent);
   if (!accepts_work(id)) return;
-  StagingRing& ring = staging->ring();
-  const cudaStream_t on = stream(id);
-  const auto expect = [&](bool accepted) {
-    if (!accepted) lose("cuda:" + std::to_string(ordinal()) + ": " + what + ": the driver refused to order a stream");
-  };
-  if (up && take_up_waits()) expect(staging->gate(on));
-  const std::vector<StagedPiece> pieces = staged_pieces(extent, ring.slot_bytes());
-  std::vector<StagingRing::Use> uses;
-  for (const StagedPiece& piece : pieces) {
-    const StagingRing::Use use = ring.add(host, extent, piece);
-    expect(staging->begin(on, use));
-    for (const StagedPart& part : staged_parts(piece, extent)) {
-      copy({device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes},
-           {ring.memory(use.slot) + (part.first - piece.first), piece.pitch_bytes()}, part.extent);
-    }
-    expect(staging->end(on, use));
-    uses.push_back(use);
+  bool accepted = false;
+  try {
+    accepted =
+        staging->submit(stream(id), host, extent, up && take_up_waits(), [&](const StagedPart& part, Block slot) {
+          copy({device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes}, slot, part.extent);
+        });
+  } catch (const std::bad_alloc&) {  // half of a copy must not stay
   }
-  if (up) return;
-  // The copy ends when the last uses of all slots do.
-  for (std::size_t u = uses.size() - std::min(uses.size(), ring.slot_count()); u < uses.size(); ++u) {
-    expect(staging->await_end(on, uses[u]));
-  }
+  if (!accepted) lose("cuda:" + std::to_string(ordinal()) + ": " + what + ": it could not be staged");
 }
 
 CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
@@ -300,7 +289,7 @@ CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
     // On the way down the host writes past the cache, for which fewer threads do.
     const int down = std::max(1, info_.copy_threads / 3);
     const int threads = direction == StagingRing::Direction::down ? down : std::max(1, info_.copy_threads - down);
-    auto made = CudaStaging::make(direction, threads);
+    auto made = CudaStaging::make(direction, threads, base_stream_);
     staging_failed_ = !made;
     const std::lock_guard lock(staging_mutex_);
     ring = std::move(made);
@@ -316,7 +305,9 @@ bool CudaDevice::take_up_waits() {
 void CudaDevice::abandon_staging() noexcept {
   const std::lock_guard lock(staging_mutex_);
   for (auto& ring : staging_) {
-    if (ring) ring->ring().abandon();
+    if (!ring) continue;
+    pool_->distrust();  // first: the streams go on without what the threads have not copied
+    ring->ring().abandon();
   }
 }
 

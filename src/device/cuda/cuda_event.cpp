@@ -61,7 +61,7 @@ EventStatus CudaEvent::status() const noexcept {
   }
   if (error == cudaErrorNotReady) return EventStatus::pending;
 
-  now = error == cudaSuccess ? EventStatus::complete : EventStatus::failed;
+  now = error == cudaSuccess && !pool_->distrusted() ? EventStatus::complete : EventStatus::failed;
   Causes dropped;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   // Another thread may have been faster and have dropped the causes that its verdict was made of.

@@ -36,12 +36,17 @@ class EventPool {
   /// @throws DeviceLost
   cudaEvent_t take();
   void give(cudaEvent_t event) noexcept;
+  /// From now on a stream that comes to an event says nothing about the copies before it: events not yet known to be complete
+  /// fail.
+  void distrust() noexcept { distrusted_ = true; }
+  bool distrusted() const noexcept { return distrusted_; }
   /// Destroys the handles in the pool; those that come back later are left to the process's end.
   void close() noexcept;
 
  private:
   const int ordinal_;
   const CUcontext context_;
+  std::atomic<bool> distrusted_ = false;
   std::mutex mutex_;
   std::vector<cudaEvent_t> idle_;
   bool closed_ = false;

@@ -1,6 +1,7 @@
 // A staging ring in page-locked memory, and how a stream takes part in it. Belongs to one CudaDevice.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "device/cuda/cuda_context.hpp"
@@ -11,8 +12,9 @@ namespace tessera::device::cuda {
 class CudaStaging {
  public:
   /// Starts `threads` copy threads, which run where the calling thread may run. @pre the GPU's context is current
-  /// @return nullptr if memory or threads cannot be had, or the driver is too old for streams to wait for numbers
-  static std::unique_ptr<CudaStaging> make(StagingRing::Direction direction, int threads);
+  /// @param idle any stream without work, to see whether it can wait for numbers
+  /// @return nullptr if it cannot, or memory or threads cannot be had
+  static std::unique_ptr<CudaStaging> make(StagingRing::Direction direction, int threads, cudaStream_t idle);
   /// @pre no stream uses the ring; the GPU's context is current
   ~CudaStaging();
   CudaStaging(const CudaStaging&) = delete;
@@ -20,17 +22,18 @@ class CudaStaging {
 
   StagingRing& ring() { return *ring_; }
 
-  /// What is copied up from now on is not read before the stream has passed what it waits for now.
-  bool gate(cudaStream_t stream) const;
-  /// The stream's part in one use of a slot: what it does between begin() and end() is copying to (down) or from it (up).
-  /// All return false if the driver refused.
-  bool begin(cudaStream_t stream, StagingRing::Use use) const;
-  bool end(cudaStream_t stream, StagingRing::Use use) const;
-  /// What follows in the stream waits until the use of a slot on the way down is over, and the host memory written.
-  bool await_end(cudaStream_t stream, StagingRing::Use use) const;
+  /// One copy between `host` and the device, for which the stream calls `copy` per part, between the part's place in the block on the
+  /// device and `slot`. @param waits up: the stream has been told to wait, perhaps for what writes `host`
+  /// @return false if the driver refused, half-way perhaps: the device is to be given up, as if this or `copy` throws
+  bool submit(cudaStream_t stream, Block host, Extent extent, bool waits,
+              const std::function<void(const StagedPart& part, Block slot)>& copy);
 
  private:
   CudaStaging(StagingRing::Direction direction, void* memory) : direction_(direction), memory_(memory) {}
+
+  /// The stream's part in one use of a slot is what it does between these.
+  bool begin(cudaStream_t stream, StagingRing::Use use) const;
+  bool end(cudaStream_t stream, StagingRing::Use use) const;
 
   StagingRing::Direction direction_;
   void* memory_;

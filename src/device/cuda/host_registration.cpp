@@ -96,6 +96,14 @@ bool HostRegistry::is_pageable(const std::byte* address) {
   return attributes.type == cudaMemoryTypeUnregistered;
 }
 
+bool HostRegistry::overlaps(HostRange range) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(range.begin);
+  const auto end = reinterpret_cast<std::uintptr_t>(range.end);
+  const std::lock_guard lock(mutex_);
+  const auto after = entries_.lower_bound(end);
+  return after != entries_.begin() && std::prev(after)->second.end > begin;
+}
+
 bool HostRegistry::page_locked(HostRange range) {
   const auto begin = reinterpret_cast<std::uintptr_t>(range.begin);
   const auto end = reinterpret_cast<std::uintptr_t>(range.end);

@@ -31,6 +31,9 @@ class HostRegistry {
   /// CUDA knows nothing of the memory there. Never throws.
   static bool is_pageable(const std::byte* address);
 
+  /// Some of the range is page-locked by us, for whichever job. Thread-safe.
+  bool overlaps(HostRange range);
+
   /// All of the range is one page-locked allocation or registration, ours or the application's, which kernels of the
   /// current GPU can address. Cannot be told for some memory: then false. Never throws.
   bool page_locked(HostRange range);
