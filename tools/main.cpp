@@ -35,6 +35,9 @@ int main(int argc, char** argv) {
   bench->require_subcommand(1);
   for (Command& command : tessera::tools::add_bench(*bench)) commands.push_back(std::move(command));
   commands.push_back(tessera::tools::add_stats(app));
+  CLI::App* trace = app.add_subcommand("trace", "show a trace file (TESSERA_TRACE)");
+  trace->require_subcommand(1);
+  commands.push_back(tessera::tools::add_trace_draw(*trace));
 
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order in which CLI11 takes a vector

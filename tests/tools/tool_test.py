@@ -716,6 +716,40 @@ class Chart(ToolCase):
                 self.assertFalse(picture.exists())
 
 
+class Trace(ToolCase):
+    def test_picture_of_a_run(self):
+        file = self.folder / "trace.json"
+        self.assert_good(tessera("bench", "gemm", "--n", "100", "--tile", "32", "--repeats", "1", "--trace", file, *TWO_HOST_DEVICES))
+        picture = self.folder / "timeline.svg"
+        result = tessera("trace", "draw", file, "-o", picture)
+        self.assert_good(result)
+        self.assertIn("dgemm 100 x 100 x 100", result.stdout)
+        self.assertRegex(result.stdout, r"(?m)^device +start-up +kernels +waiting +tail$")
+        for device in ("host:0", "host:1"):
+            self.assertRegex(result.stdout, rf"(?m)^{device} .* ms \(.* %\)$")
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        self.assertTrue(root.tag.endswith("svg"))
+        words = "".join(root.itertext())
+        self.assertIn("host:0 up", words)
+        self.assertIn("gemm task", words)
+        first = tessera("trace", "draw", file, "--call", "1")
+        self.assert_good(first)
+
+    def test_bad_files(self):
+        missing = tessera("trace", "draw", self.folder / "none")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("cannot be read", missing.stderr)
+        file = self.folder / "broken"
+        for text, told in (("[]", "no call"), ("[{}]", "ph"), ("{", "parse error"), ("17", "")):
+            file.write_text(text)
+            broken = tessera("trace", "draw", file)
+            self.assertEqual(broken.returncode, 1, text)
+            self.assertIn(str(file), broken.stderr)
+            self.assertIn(told, broken.stderr)
+        self.assertEqual(tessera("trace", "draw").returncode, 2)
+        self.assertEqual(tessera("trace").returncode, 2)
+
+
 class Stats(ToolCase):
     def test_file_of_a_run(self):
         file = self.folder / "stats.jsonl"
