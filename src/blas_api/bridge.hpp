@@ -15,5 +15,9 @@ extern "C" __attribute__((visibility("default"))) void tessera_private_run(const
 extern "C" __attribute__((visibility("default"))) const tessera::kernels::CpuBlas* tessera_private_cpu_blas(
     tessera::api::Face& face) noexcept;
 
+/// To be called when a drop-in library has been loaded: forks wait from now on for threads that are inside the CPU BLAS, before the
+/// handlers of libraries that are loaded already run (core/process.hpp).
+extern "C" __attribute__((visibility("default"))) void tessera_private_enter() noexcept;
+
 /// To be called while libraries are torn down, before the CPU BLAS is: no other thread gets into it any more (core/process.hpp).
 extern "C" __attribute__((visibility("default"))) void tessera_private_leave() noexcept;

@@ -29,6 +29,11 @@ Context& shared_context() {
 
 }  // namespace
 
+extern "C" void tessera_private_enter() noexcept {
+  static const char all_loaded = 0;
+  tessera::process::watch(&all_loaded);
+}
+
 extern "C" void tessera_private_leave() noexcept { tessera::process::leave_libraries(); }
 
 extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::Face& face) noexcept {

@@ -385,6 +385,8 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
 }
 
 std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {
+  if (process::cpu_blas_is_cut())
+    throw NotAvailable("another thread began to use the CPU BLAS while this process was being forked");
   Face& face = which != nullptr ? *which : state_->own_face;
   const CpuOutcome* outcome = face.cpu.load(std::memory_order_acquire);
   if (outcome == nullptr) {
@@ -420,7 +422,7 @@ std::shared_ptr<const kernels::CpuBlas> Context::open_cpu_blas(const Face& face)
 
 void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) {
   const CpuOutcome* const outcome = face.cpu.load(std::memory_order_acquire);
-  if (outcome != nullptr && outcome->blas) return outcome->blas->run(call);
+  if (outcome != nullptr && outcome->blas && !process::cpu_blas_is_cut()) return outcome->blas->run(call);
   std::shared_ptr<const kernels::CpuBlas> blas;
   try {
     blas = cpu_blas(&face);

@@ -52,8 +52,11 @@ constinit std::array<Gate, works> gates;
 constinit std::atomic<std::size_t> next_shard = 0;
 /// 1 while a thread forks: one at a time, since the handlers of a BLAS do not expect two.
 constinit std::atomic<unsigned> fork_turn = 0;
-/// Whether the fork in progress has not waited any longer for the loading of the CPU BLAS. Guarded by fork_turn.
-constinit bool cuts_opening = false;
+/// Whether the fork in progress makes a child that must not use the CPU BLAS. Guarded by fork_turn.
+constinit bool cuts = false;
+/// Handlers for fork that were registered after those of at_load(). Noted after a registration and before what it is for begins,
+/// which fork waits for: the waiting orders it.
+constinit std::atomic<int> registrations = 0;
 /// The rest orders nothing, each is looked at by itself.
 constinit std::atomic<bool> cut = false;
 constinit std::atomic<bool> has_begun_to_end = false;
@@ -102,19 +105,34 @@ bool catch_up() {
   const pid_t now = getpid();
   if (before == now || !told_of.compare_exchange_strong(before, now, std::memory_order_relaxed) || before == 0)
     return false;
-  const auto& opening = gate_of(Work::opening).counts;
-  if (std::any_of(opening.begin(), opening.end(), [](const Gate::Shard& shard) { return shard.inside > 0; })) {
-    cut.store(true, std::memory_order_relaxed);
+  for (const Work work : {Work::opening, Work::computing}) {
+    const auto& counts = gate_of(work).counts;
+    if (std::any_of(counts.begin(), counts.end(), [](const Gate::Shard& shard) { return shard.inside > 0; }))
+      cut.store(true, std::memory_order_relaxed);
   }
   begin_anew();
   return true;
 }
 
+// Without memory for a handler nothing better can be done than to go on without it.
 void add_handlers() {
   catch_up();
-  // Without memory for a handler nothing better can be done than to go on without it.
-  static_cast<void>(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child));
+  if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0)
+    registrations.fetch_add(1, std::memory_order_relaxed);
   static_cast<void>(std::atexit(leave_devices));
+}
+
+/// The last of our handlers: all that had been registered when the fork began have run.
+void finish_before_fork() {
+  before_fork();
+  // Else somebody who uses the CPU BLAS has overtaken the fork. What that BLAS does before a fork is over, and its locks and
+  // threads may have come to life again.
+  if (self.forks - 1 < registrations.load(std::memory_order_relaxed)) cuts = true;
+}
+
+/// All that loading the library does.
+[[gnu::constructor]] void at_load() {
+  static_cast<void>(pthread_atfork(finish_before_fork, after_fork_in_parent, after_fork_in_child));
 }
 
 /// @pre the thread has counted itself
@@ -210,14 +228,14 @@ std::uint64_t identity() noexcept {
   return number << 32 | generation.load(std::memory_order_relaxed);
 }
 
-bool opening_was_cut() noexcept { return cut.load(std::memory_order_relaxed); }
+bool cpu_blas_is_cut() noexcept { return cut.load(std::memory_order_relaxed); }
 
 void before_fork() noexcept {
   if (self.forks++ > 0) return;
   catch_up();
   while (fork_turn.exchange(1, std::memory_order_acquire) != 0) fork_turn.wait(1, std::memory_order_relaxed);
   close(gate_of(Work::opening), for_fork);
-  cuts_opening = !drain(Work::opening, opening_patience);
+  cuts = !drain(Work::opening, opening_patience);
   close(gate_of(Work::computing), for_fork);
   drain(Work::computing, std::nullopt);
 }
@@ -236,7 +254,7 @@ void after_fork_in_child() noexcept {
     return;
   }
   if (--self.forks > 0) return;
-  if (cuts_opening) cut.store(true, std::memory_order_relaxed);
+  if (cuts) cut.store(true, std::memory_order_relaxed);
   begin_anew();
 }
 

@@ -5,12 +5,14 @@
 //   computing  inside the CPU BLAS, whose locks and threads a child must not inherit half-way. fork() waits for its end.
 //   opening    loading the CPU BLAS: a child must not inherit a half-loaded library either. fork() waits for its end, but not
 //              for ever, because the thread may wait for a lock that the forking one holds; a child that was made nevertheless
-//              knows by opening_was_cut() that it must not try again.
+//              knows by cpu_blas_is_cut() that it must not use it.
 //   driving    using devices. The end of the process waits for it; once that has begun nobody else is let in. fork() does not
 //              wait: a child has nothing to do with devices.
 //
 // Handlers for fork and exit run in the opposite order of their registration. So they are registered (watch) each time that a
-// library with handlers of its own has been opened: ours then come first, while all of it still works.
+// library with handlers of its own has been opened: ours then come first, while all of it still works. A fork that began before
+// knows nothing of them. Those that are registered when we are loaded take part in it, too late for the CPU BLAS, whose own
+// handlers may have run: if they see that others have been registered meanwhile, the child gets a cut CPU BLAS too.
 //
 // The process ends in two steps. (1) exit() runs its handlers: devices are left (a driver may be gone next), and what they have
 // not computed the CPU computes; all calls still return, since destructors may wait for threads that make calls. (2) Libraries are
@@ -63,8 +65,9 @@ void stop_if_ending() noexcept;
 /// Differs between a process and those that it was forked from, also where a process number is used again.
 std::uint64_t identity() noexcept;
 
-/// In a child: whether another thread was loading the CPU BLAS when it was made.
-bool opening_was_cut() noexcept;
+/// In a child: whether it must not use the CPU BLAS, because another thread was opening it when the child was made, or had begun
+/// to use it after the fork had begun.
+bool cpu_blas_is_cut() noexcept;
 
 /// What the handlers do. Public for tests, and for the libraries' destructors.
 void before_fork() noexcept;

@@ -2,6 +2,7 @@
 #include "core/process.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -150,7 +151,7 @@ TEST(ForkHandlers, AChildOfAForkWithoutThemWaitsForNobodyOfItsParent) {
         leave_devices();
         { const Pass pass(Work::computing); }
         leave_libraries();
-        _exit(drives && opening_was_cut() ? 0 : 1);
+        _exit(drives && cpu_blas_is_cut() ? 0 : 1);
       }
       int status = -1;
       EXPECT_EQ(waitpid(child, &status, 0), child);
@@ -185,7 +186,6 @@ TEST(ForkHandlers, DoesNotWaitForDevices) {
 }
 
 TEST(ForkHandlers, TheChildIsOpen) {
-  { const Pass registers(Work::opening); }
   Colleague driver(Work::driving);
   const std::uint64_t parent = identity();
   const pid_t child = fork();
@@ -194,7 +194,7 @@ TEST(ForkHandlers, TheChildIsOpen) {
     // Nobody is at work here whom these could wait for.
     before_fork();
     after_fork_in_parent();
-    const bool good = identity() != parent && !opening_was_cut() && !ending();
+    const bool good = identity() != parent && !cpu_blas_is_cut() && !ending();
     const auto begin = std::chrono::steady_clock::now();
     leave_devices();
     _exit(good && std::chrono::steady_clock::now() - begin < ending_patience ? 0 : 1);
@@ -208,11 +208,65 @@ TEST(ForkHandlers, TheChildIsOpen) {
 TEST(ForkHandlers, AChildKnowsOfAnOpeningThatItCannotFinish) {
   Colleague opener(Work::opening);
   const pid_t child = fork();  // waits for as long as its patience lasts
-  if (child == 0) _exit(opening_was_cut() ? 0 : 1);
+  if (child == 0) _exit(cpu_blas_is_cut() ? 0 : 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_FALSE(opening_was_cut());
+  EXPECT_FALSE(cpu_blas_is_cut());
+}
+
+class FirstFork : public ::testing::Test {
+ protected:
+  // In a process in which nothing has happened yet.
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(FirstFork, HandlersAreThereBeforeAnyUse) {
+  EXPECT_EXIT(
+      {
+        Colleague colleague(Work::computing);
+        std::thread waker([&] {
+          let_others_run();
+          colleague.leave();
+        });
+        const pid_t child = fork();
+        if (child == 0) _exit(0);
+        const bool waited = colleague.left;
+        waker.join();
+        _exit(waited ? 0 : 1);
+      },
+      ExitedWithCode(0), "");
+}
+
+// What runs first in a fork, as the handler of a CPU BLAS may.
+bool is_overtaken = false;
+void earliest_handler() {
+  static const int library = 0;
+  if (is_overtaken) watch(&library);
+}
+
+TEST_F(FirstFork, AChildDoesNotUseWhatOthersBeganToUseDuringIt) {
+  for (is_overtaken = false;; is_overtaken = true) {
+    EXPECT_EXIT(
+        {
+          { const Pass first(Work::opening); }
+          pthread_atfork(earliest_handler, nullptr, nullptr);
+          const pid_t child = fork();
+          if (child == 0) _exit(cpu_blas_is_cut() == is_overtaken ? 0 : 1);
+          int status = -1;
+          waitpid(child, &status, 0);
+          const bool good = status == 0 && !cpu_blas_is_cut();
+          // All handlers are there for the next one.
+          is_overtaken = false;
+          const pid_t next = fork();
+          if (next == 0) _exit(cpu_blas_is_cut() ? 1 : 0);
+          waitpid(next, &status, 0);
+          _exit(good && status == 0 ? 0 : 1);
+        },
+        ExitedWithCode(0), "")
+        << is_overtaken;
+    if (is_overtaken) break;
+  }
 }
 
 class End : public ::testing::Test {

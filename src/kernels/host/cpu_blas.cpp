@@ -283,8 +283,6 @@ class Attempts {
 std::shared_ptr<const CpuBlas> CpuBlas::open(const std::string& path, const CpuBlasSearch& search) {
   const WithoutCancellation stays;
   const process::Pass pass(process::Work::opening);
-  if (process::opening_was_cut())
-    throw NotAvailable("the CPU BLAS was being opened by another thread when this process was forked");
   Attempts attempts(search);
 #if defined(TESSERA_SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   const int bind = 0;
