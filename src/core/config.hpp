@@ -28,6 +28,7 @@ struct HostDeviceSettings {
   double flops_per_s = 0;  ///< modelled kernel time = flops / this, on one engine shared by the four compute streams
   double delay_s = 0;      ///< added to every operation (latency)
   double start_s = 0;      ///< opening it takes this long
+  std::size_t segment_bytes = 0;  ///< what it says in DeviceInfo::segment_bytes; copies take no notice
   bool peers =
       true;  ///< false: it copies from no other device and no other device from it, as GPUs without peer access
   bool compute = true;  ///< false: kernels only take modelled time and leave their output untouched (scheduling tests)
