@@ -119,6 +119,7 @@ void TileCache::finish_output(Replica* output) {
 void TileCache::publish(Replica* output) {
   const std::lock_guard lock(mutex_);
   output->ready = nullptr;  // its fetch is long over; there is nothing to wait for
+  if (Replica* const old = directory_.find(output->device, output->tile)) discard(*old, TileEvent::drop);
   directory_.publish(*output);
 }
 
@@ -132,6 +133,12 @@ bool TileCache::collect(int device) {
     any = true;
   }
   return any;
+}
+
+bool TileCache::has_arrived(int device, const HostTile& tile) const {
+  const std::lock_guard lock(mutex_);
+  const Replica* const replica = directory_.find(device, tile);
+  return replica != nullptr && (!replica->ready || replica->ready->status() == device::EventStatus::complete);
 }
 
 Level TileCache::locate(int device, const HostTile& tile) const {

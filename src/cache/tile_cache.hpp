@@ -85,7 +85,8 @@ class TileCache {
   device::EventPtr write_back(Replica* output, index_t task, bool& begun);
   /// Makes a finished output readable by all devices. It stays pinned until finish_output(). Where devices are not all connected,
   /// only after its write-back, because some will read it from host memory.
-  /// @pre the kernels that wrote it have completed
+  /// The old value, if the device has fetched that too, is dropped.
+  /// @pre the kernels that wrote it have completed; nobody reads the old value
   void publish(Replica* output);
   /// After the write-back: the tile leaves the device or, if it was published, is a tile like any other.
   void finish_output(Replica* output);
@@ -93,6 +94,8 @@ class TileCache {
   /// Lets go of the sources of peer copies into `device` that have completed. @return whether there were any
   bool collect(int device);
 
+  /// Whether the tile is on the device and not only on its way there.
+  bool has_arrived(int device, const HostTile& tile) const;
   Level locate(int device, const HostTile& tile) const;
 
   CacheCounters counters(int device) const;

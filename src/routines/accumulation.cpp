@@ -25,7 +25,8 @@ class Accumulation final : public CallGraph {
       : CallGraph(call, machine, tile),
         A_(view_of_a(call)),
         B_(view_of_b(call)),
-        C_(call.C, call.m, call.n, call.ldc, Op::no_trans, call.type) {
+        C_(call.C, call.m, call.n, call.ldc, Op::no_trans, call.type),
+        devices_(machine.devices) {
     order_ = choose_order(shape_, tiling_, machine);
     if (call.is_rank_update()) {
       std::erase_if(order_, [&](const TileIndex& t) { return call.uplo == Uplo::lower ? t.i < t.j : t.i > t.j; });
@@ -38,15 +39,19 @@ class Accumulation final : public CallGraph {
     const runtime::HostTile tile = on_diagonal(t)
                                        ? C_.diagonal_tile(rows(t.i).first, rows(t.i).size, call_.uplo)
                                        : C_.tile(rows(t.i).first, cols(t.j).first, rows(t.i).size, cols(t.j).size).tile;
-    return {.tile = tile, .fetch = fetch, .may_add_last = true, .needs_old = fetch};
+    return {.tile = tile, .fetch = fetch, .adding_steps = step_count(task), .needs_old = fetch};
   }
 
   index_t step_count(TaskId task) const override { return terms(index_of(task)) * kt(); }
 
-  Step step(TaskId task, index_t l) const override {
+  // Each home begins its sums somewhere else: so devices fetch different tiles from the host, and when they come to each other's
+  // these have arrived.
+  Step step(TaskId task, index_t s) const override {
     const TileIndex t = index_of(task);
+    const index_t steps = step_count(task);
+    const index_t l = (s + home(task, devices_) * steps / devices_) % steps;
     Step step = call_.is_rank_update() ? rank_update(t, l) : product(t, l);
-    step.call.beta = l == 0 ? call_.beta : AnyScalar(1);
+    step.call.beta = s == 0 ? call_.beta : AnyScalar(1);
     return step;
   }
 
@@ -152,6 +157,7 @@ class Accumulation final : public CallGraph {
   MatrixView A_;
   MatrixView B_;  // unused by syrk and herk
   MatrixView C_;
+  index_t devices_;
 };
 
 }  // namespace

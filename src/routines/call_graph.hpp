@@ -28,6 +28,19 @@ class CallGraph : public runtime::TaskGraph {
   }
   double flops() const override { return flops_of(call_); }
 
+  /// Devices form a grid as square as can be, over which the tiles of C are dealt: then each device reads few rows of A and columns
+  /// of B, and its first tiles of C grow as a square.
+  index_t home(runtime::TaskId task, index_t devices) const override {
+    index_t shorter = 1;
+    for (index_t side = 1; side * side <= devices; ++side) {
+      if (devices % side == 0) shorter = side;
+    }
+    const index_t longer = devices / shorter;
+    const runtime::TileIndex t = index_of(task);
+    const bool wide = nt() >= mt();
+    return (wide ? t.i : t.j) % shorter * longer + (wide ? t.j : t.i) % longer;
+  }
+
  protected:
   /// A range of one dimension in elements.
   struct Span {

@@ -21,6 +21,9 @@ using runtime::Step;
 using runtime::TaskId;
 using runtime::TileIndex;
 
+// With room for everything, few lines at a time: their tasks advance side by side and wait for each other's results.
+constexpr index_t lines_together = 4;
+
 class Triangular final : public CallGraph {
  public:
   Triangular(const Level3& call, const runtime::Machine& machine, index_t tile)
@@ -36,6 +39,7 @@ class Triangular final : public CallGraph {
     const TileIndex t = index_of(task);
     return {.tile = B_.tile(rows(t.i).first, cols(t.j).first, rows(t.i).size, cols(t.j).size).tile,
             .fetch = solves(),
+            .adding_steps = solves() ? inputs(position(t)) : 0,
             .needs_old = true,
             .publish = solves()};
   }
@@ -49,13 +53,25 @@ class Triangular final : public CallGraph {
     // trsm ends with the diagonal tile, trmm begins with it.
     if (s == (solves() ? products : 0)) return diagonal_step(t, p, products == 0 || !solves());
     const index_t first = inputs_precede_ ? 0 : p + 1;
-    // trsm takes results in the order in which they are made.
+    // trsm takes results in the order in which they are made; trmm goes away from the diagonal, so that tasks of a line which go on side
+    // by side come to an old value at the same time.
     const index_t s_product = solves() ? s : s - 1;
-    const index_t l = inputs_precede_ || !solves() ? first + s_product : line_length() - 1 - s_product;
+    const index_t l = inputs_precede_ == solves() ? first + s_product : first + products - 1 - s_product;
     return product_step(t, l, solves() && s == 0);
   }
 
+  // The tile of B that is read.
+  index_t wave(TaskId task, index_t s) const override {
+    return solves() ? s : s + line_length() - 1 - inputs(position(index_of(task)));
+  }
+
   bool ordered() const override { return true; }
+
+  // Tasks of a line wait for each other, those of different lines do not.
+  index_t home(TaskId task, index_t devices) const override {
+    const TileIndex t = index_of(task);
+    return (left() ? t.j : t.i) % devices;
+  }
 
   TaskId write_after(TaskId task) const override {
     if (solves()) return no_task;
@@ -88,7 +104,10 @@ class Triangular final : public CallGraph {
   void make_order(const runtime::Machine& machine) {
     const index_t lines = left() ? nt() : mt();
     const index_t room = room_for_inputs(shape_, tiling_, machine);
-    const index_t together = solves() ? std::clamp<index_t>(room / line_length() - 1, 1, lines) : 1;
+    const index_t together = !solves() ? 1
+                             : fits(machine.slots(slot_bytes()))
+                                 ? std::min<index_t>(lines, lines_together)
+                                 : std::clamp<index_t>(room / line_length() - 1, 1, lines);
     const bool ascending = inputs_precede_ == solves();
     order_.reserve(static_cast<std::size_t>(mt() * nt()));
     tasks_.resize(order_.capacity());

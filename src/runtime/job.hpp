@@ -5,6 +5,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,6 @@ class Job {
   /// @param pending tasks to do, in order. @param raise wakes all workers.
   Job(const TaskGraph& graph, std::size_t devices, const std::vector<TaskId>& pending, std::function<void()> raise)
       : graph_(graph),
-        queue_(static_cast<index_t>(pending.size())),
         stations_(devices),
         loads_(devices),
         unfinished_(static_cast<index_t>(pending.size())),
@@ -30,17 +30,19 @@ class Job {
       progress_ = std::deque<Progress>(static_cast<std::size_t>(graph.task_count()));
       for (Progress& task : progress_) task.done = task.published = true;
     }
+    for (std::size_t d = 0; d < devices; ++d) queues_.emplace_back(static_cast<index_t>(pending.size() / devices + 1));
     double flops = 0;
     for (const TaskId task : pending) {
       if (graph.ordered()) at(task).done = at(task).published = false;
-      queue_.push(task);
+      queues_[static_cast<std::size_t>(graph.home(task, static_cast<index_t>(devices)))].push(task);
       flops += graph.task_flops(task);
     }
     unassigned_flops_.store(flops, std::memory_order_relaxed);
   }
 
   const TaskGraph& graph() const { return graph_; }
-  TaskQueue& queue() { return queue_; }
+  /// The next task that is at home on a device.
+  std::optional<TaskId> pop(std::size_t home) { return queues_[home].pop(); }
   ReservationStation& station(std::size_t device) { return stations_[device]; }
   std::size_t device_count() const { return stations_.size(); }
 
@@ -118,7 +120,7 @@ class Job {
   const Progress& at(TaskId task) const { return progress_[static_cast<std::size_t>(task)]; }
 
   const TaskGraph& graph_;
-  TaskQueue queue_;
+  std::deque<TaskQueue> queues_;  // by home
   std::deque<ReservationStation> stations_;
   std::deque<Load> loads_;
   std::deque<Progress> progress_;  // by task, of ordered graphs only

@@ -35,8 +35,8 @@ struct Step {
 struct Output {
   HostTile tile;
   bool fetch = false;  ///< its old value is read by the first step
-  bool may_add_last =
-      false;  ///< the steps only add to it: the old value, times the first step's beta, may as well be added last
+  /// The steps before this one only add to it: its old value, times the first step's beta, may as well be added after them.
+  index_t adding_steps = 0;
   bool needs_old = false;  ///< the task cannot be redone once the host tile has been overwritten
   bool publish = false;    ///< other tasks read the result
 };
@@ -77,11 +77,18 @@ class TaskGraph {
   virtual index_t step_count(TaskId task) const = 0;
   virtual Step step(TaskId task, index_t l) const = 0;
 
+  /// Steps of one wave, of whatever tasks, read the same tiles: tasks that advance side by side do so wave by wave.
+  virtual index_t wave(TaskId, index_t step) const { return step; }
+
   /// Whether tasks depend on each other. Then each depends only on tasks of lower numbers, and they must start in that order.
   virtual bool ordered() const { return false; }
   /// The task that must be done before this one's result may overwrite host memory, because it (or one before it) reads what
   /// is there; no_task: none.
   virtual TaskId write_after(TaskId) const { return no_task; }
+
+  /// Which of `devices` takes the task unless it has too much to do: tasks that share operands have the same home, and homes have
+  /// about the same number of tasks.
+  virtual index_t home(TaskId task, index_t devices) const = 0;
 
   double task_flops(TaskId task) const {
     double sum = 0;

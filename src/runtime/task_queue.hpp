@@ -1,5 +1,6 @@
-// The global queue of ready tasks: lock-free, many producers and consumers (Michael and Scott, as Boost.Lockfree has it). All
-// devices draw from it by demand, which is what balances the load (BLASX, section IV-C).
+// A queue of ready tasks: lock-free, many producers and consumers (Michael and Scott, as Boost.Lockfree has it). There is one for the
+// tasks at home on each device; devices draw from their own by demand, and from the others' when it is empty, which is what balances
+// the load (BLASX, section IV-C, has one queue for all).
 #pragma once
 
 #include <boost/lockfree/queue.hpp>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <numeric>
 #include <thread>
 
 #include "core/error.hpp"
@@ -32,20 +33,14 @@ bool completed(const device::EventPtr& event) {
 }  // namespace
 
 Worker::Outcome Worker::run(Job& job) noexcept {
-  outcome_ = {};
-  lanes_ = {};
-  held_.clear();
-  write_backs_.clear();
-  outputs_ = 0;
-  prefetched_steps_.clear();
-  first_submission_s_ = 0;
-  completed_flops_ = 0;
-  const index_t slots_per_lane = 3;  // an output and one step's inputs
-  active_lanes_ =
-      static_cast<std::size_t>(std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
-  side_by_side_ = should_advance_side_by_side(job.graph());
+  begin(job);
+  // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is seen.
+  const auto timeout = polls_ ? std::chrono::microseconds(20) : std::chrono::microseconds(2000);
   try {
-    loop(job);
+    while (!job.ended() && !process::ending()) {
+      const std::uint64_t seen = signal_.version();
+      if (!advance(job) && !job.ended()) signal_.wait(seen, timeout);
+    }
     if (process::ending() && !job.ended()) job.fail();
     // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's memory.
     while (!job.failed() && cache_.arriving_bytes(index_) > 0)
@@ -59,6 +54,33 @@ Worker::Outcome Worker::run(Job& job) noexcept {
     outcome_.usable = device_.recover();
     settle_write_backs();
   }
+  return finish();
+}
+
+void Worker::begin(const Job& job) {
+  outcome_ = {};
+  lanes_ = {};
+  held_.clear();
+  write_backs_.clear();
+  outputs_ = 0;
+  prefetched_steps_.clear();
+  first_kernel_s_ = 0;
+  completed_flops_ = 0;
+  const index_t slots_per_lane = 3;  // an output and one step's inputs
+  active_lanes_ =
+      static_cast<std::size_t>(std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
+  side_by_side_ = should_advance_side_by_side(job.graph());
+}
+
+bool Worker::advance(Job& job) {
+  bool progress = retire(job);
+  progress |= refill(job);
+  progress |= submit(job);
+  progress |= prefetch(job);
+  return progress;
+}
+
+Worker::Outcome Worker::finish() {
   cache_.log(index_).resolve();
   outcome_.operations = cache_.log(index_).take_finished();
   lanes_ = {};
@@ -69,23 +91,10 @@ Worker::Outcome Worker::run(Job& job) noexcept {
 // tasks should rather end early, so that results go down while tiles come up. In ordered graphs a task may wait for another one of the
 // same lane.
 bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
-  if (graph.ordered() || !graph.fits(cache_.slots(index_))) return false;
+  if (!graph.fits(cache_.slots(index_))) return false;
   const device::DeviceInfo& info = device_.info();
   if (info.flops_per_s <= 0 || info.link_bytes_per_s <= 0) return true;
   return graph.flops() / info.flops_per_s > static_cast<double>(graph.compulsory_up_bytes()) / info.link_bytes_per_s;
-}
-
-void Worker::loop(Job& job) {
-  // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is seen.
-  const auto timeout = polls_ ? std::chrono::microseconds(20) : std::chrono::microseconds(2000);
-  while (!job.ended() && !process::ending()) {
-    const std::uint64_t seen = signal_.version();
-    bool progress = retire(job);
-    progress |= refill(job);
-    progress |= submit(job);
-    progress |= prefetch(job);
-    if (!progress && !job.ended()) signal_.wait(seen, timeout);
-  }
 }
 
 // Lets go of everything whose events have completed.
@@ -98,8 +107,9 @@ bool Worker::retire(Job& job) {
       cache_.release(kernel.x);
       if (kernel.y != nullptr) cache_.release(kernel.y);
       completed_flops_ += kernel.flops;
+      if (first_kernel_s_ <= 0) first_kernel_s_ = kernel.begun->completed_at();
       job.complete(static_cast<std::size_t>(index_), kernel.flops,
-                   completed_flops_ / std::max(device::now_seconds() - first_submission_s_, 1e-9));
+                   completed_flops_ / std::max(kernel.done->completed_at() - first_kernel_s_, 1e-9));
       if (kernel.output != nullptr) {
         if (cache_.all_connected()) publish(job, kernel.output, kernel.task);
         held_.push_back({kernel.output, kernel.task});
@@ -158,7 +168,7 @@ bool Worker::refill(Job& job) {
   ReservationStation& station = job.station(static_cast<std::size_t>(index_));
   bool any = false;
   while (station.size() < station_tasks_per_lane * active_lanes_) {
-    const auto task = job.queue().pop();
+    const auto task = job.pop(static_cast<std::size_t>(index_));
     if (!task) break;
     station.put({*task, job.graph().task_flops(*task), 0, false});
     any = true;
@@ -213,7 +223,7 @@ bool Worker::prefetch(Job& job) {
   // Old values that are added last: they are needed when the products are done, and nobody else asks for them.
   for (const Lane& lane : lanes_) {
     for (const Submission& submission : lane.submissions) {
-      if (!submission.adds_last || submission.output == nullptr) continue;
+      if (!submission.adds_old() || submission.has_added || submission.output == nullptr) continue;
       if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
       any |= cache_.prefetch(index_, submission.output->tile, reserve) == cache::Prefetch::started;
     }
@@ -240,21 +250,30 @@ bool Worker::take_task(Job& job, Lane& lane) {
   if (job.graph().ordered() && outputs_ >= room_for_outputs) return false;
   ReservationStation& station = job.station(me);
   auto entry = station.take_best([&](const StationEntry& e) { return job.should_take(me, e.flops); });
-  if (!entry && station.size() == 0 && !refill(job)) entry = steal(job);
+  if (!entry && station.size() == 0 && !refill(job) && lane.submissions.empty()) entry = steal(job);
   if (!entry) return false;
   job.take(me, entry->flops);
   ++outputs_;
   if (entry->stolen) ++outcome_.stolen;
-  lane.submissions.push_back({.task = entry->task, .steps = job.graph().step_count(entry->task)});
+  lane.submissions.push_back(
+      {.task = entry->task, .steps = job.graph().step_count(entry->task), .wave = job.graph().wave(entry->task, 0)});
   return true;
 }
 
-// From the station with the most work left, its lowest priority first.
+// What is at home elsewhere: from the next device that has tasks in its queue, else from the station with the most work left, its lowest
+// priority first.
 std::optional<StationEntry> Worker::steal(Job& job) {
   const auto me = static_cast<std::size_t>(index_);
+  const std::size_t devices = job.device_count();
+  for (std::size_t d = 1; d < devices; ++d) {
+    if (const auto task = job.pop((me + d) % devices)) {
+      job.station(me).put({*task, job.graph().task_flops(*task), 0, true});
+      return job.station(me).take_best([&](const StationEntry& e) { return job.should_take(me, e.flops); });
+    }
+  }
   std::size_t victim = me;
   double most = 0;
-  for (std::size_t other = 0; other < job.device_count(); ++other) {
+  for (std::size_t other = 0; other < devices; ++other) {
     const double flops = other == me ? 0 : job.station(other).flops();
     if (flops > most) {
       most = flops;
@@ -267,20 +286,49 @@ std::optional<StationEntry> Worker::steal(Job& job) {
   return entry;
 }
 
-// The next step of the lane's first task. @return false if it cannot be submitted yet: no room for one of its tiles, or an operand is not computed yet
+// The next step of one of the lane's tasks: of the oldest whose tiles are here, so that results go down early, else of the one that is
+// furthest behind among those that can go on.
 bool Worker::submit_step(Job& job, int lane_index) {
+  auto& submissions = lanes_[static_cast<std::size_t>(lane_index)].submissions;
+  const auto try_step = [&](std::size_t index) {
+    if (!submit_step_of(job, lane_index, submissions[index])) return false;
+    if (submissions[index].ended()) submissions.erase(submissions.begin() + static_cast<std::ptrdiff_t>(index));
+    return true;
+  };
+  if (submissions.size() == 1) return try_step(0);
+  for (std::size_t index = 0; index < submissions.size(); ++index) {
+    if (is_here(job, submissions[index]) && try_step(index)) return true;
+  }
+  std::vector<std::size_t> order(submissions.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t x, std::size_t y) { return submissions[x].wave < submissions[y].wave; });
+  return std::any_of(order.begin(), order.end(), try_step);
+}
+
+// Whether the next step waits for nothing.
+bool Worker::is_here(const Job& job, const Submission& submission) const {
+  if (submission.output == nullptr || submission.adds_next()) return false;
+  const Step step = job.graph().step(submission.task, submission.next_step);
+  return cache_.has_arrived(index_, step.a.tile) &&
+         (step.b.tile.address == nullptr || cache_.has_arrived(index_, step.b.tile));
+}
+
+// @return false if the step cannot be submitted yet: no room for one of its tiles, an operand that is not computed yet, or a link that
+// has enough to do
+bool Worker::submit_step_of(Job& job, int lane_index, Submission& submission) {
   const TaskGraph& graph = job.graph();
   Lane& lane = lanes_[static_cast<std::size_t>(lane_index)];
-  Submission& submission = lane.submissions.front();
   const Output output = graph.output(submission.task);
-  if (submission.output == nullptr) {
-    submission.adds_last = output.fetch && output.may_add_last && side_by_side_;
-    submission.output = cache_.acquire_output(index_, output.tile, output.fetch && !submission.adds_last);
-    if (submission.output == nullptr) return false;
-  }
-  const bool adds = submission.next_step == submission.steps;  // past the task's own steps
+  const bool begins = submission.output == nullptr;
+  if (begins && output.fetch && side_by_side_) submission.adds_after = output.adding_steps;
+  const bool adds = submission.adds_next();
   Step step = adds ? Step{.call = {}, .a = {output.tile}, .b = {}} : graph.step(submission.task, submission.next_step);
   if (!job.readable(step.a) || !job.readable(step.b)) return false;
+  const bool fetches_old = begins && output.fetch && !submission.adds_old();
+  if ((fetches_old || comes_from_host(step)) && must_wait_for_link(submission)) return false;
+  if (begins) submission.output = cache_.acquire_output(index_, output.tile, fetches_old);
+  if (submission.output == nullptr) return false;
   if (submission.x == nullptr) submission.x = cache_.pin(index_, step.a.tile);
   if (submission.x == nullptr) return false;
   cache::Replica* const x = submission.x;
@@ -289,7 +337,7 @@ bool Worker::submit_step(Job& job, int lane_index) {
     y = cache_.pin(index_, step.b.tile);
     if (y == nullptr) return false;
   }
-  if (submission.next_step == 0 && submission.adds_last) {
+  if (submission.next_step == 0 && submission.adds_old()) {
     submission.beta = step.call.beta;
     step.call.beta = 0;
   }
@@ -302,29 +350,50 @@ bool Worker::submit_step(Job& job, int lane_index) {
     device_.wait(stream, tile->ready);
     lane.awaited = tile->ready;
   }
-  if (first_submission_s_ <= 0) first_submission_s_ = device::now_seconds();
   auto begin = device_.record(stream);
   submit_call(job, step, submission, x, y, lane_index);
   auto done = device_.record(stream);
   const double flops = adds ? 0 : flops_of(step.call);
   cache_.log(index_).add({.stream = stream, .flops = flops, .task = submission.task, .step = submission.next_step},
-                         std::move(begin), done);
+                         begin, done);
 
   submission.x = nullptr;
-  ++submission.next_step;
+  if (adds)
+    submission.has_added = true;
+  else
+    ++submission.next_step;
+  submission.wave = graph.wave(submission.task, submission.next_step);
   ++outcome_.steps;
   outcome_.flops += flops;
-  const bool last = submission.next_step == submission.steps + (submission.adds_last ? 1 : 0);
-  lane.kernels.push_back({std::move(done), x, y, flops, last ? submission.output : nullptr, submission.task});
-  if (!last) lane.submissions.push_back(submission);
-  lane.submissions.pop_front();
+  lane.kernels.push_back({std::move(begin), std::move(done), x, y, flops,
+                          submission.ended() ? submission.output : nullptr, submission.task});
   return true;
+}
+
+bool Worker::comes_from_host(const Step& step) const {
+  const auto absent = [&](const Operand& operand) {
+    return operand.tile.address != nullptr && cache_.locate(index_, operand.tile) == cache::Level::host;
+  };
+  return absent(step.a) || absent(step.b);
+}
+
+// Tiles are asked for late, so that devices share what there is to fetch, and peers do not wait for the end of a long queue. Tasks that
+// advance side by side wait for the one that is behind: what is fetched for that one serves the others too.
+bool Worker::must_wait_for_link(const Submission& submission) {
+  if (cache_.arriving_bytes(index_) >= link_queue_bytes) return true;
+  if (!side_by_side_) return false;
+  for (std::size_t lane = 0; lane < active_lanes_; ++lane) {
+    for (const Submission& other : lanes_[lane].submissions) {
+      if (other.wave < submission.wave) return true;
+    }
+  }
+  return false;
 }
 
 void Worker::submit_call(const Job& job, const Step& step, const Submission& submission, cache::Replica* x,
                          cache::Replica* y, int lane) {
   const HostTile& C = submission.output->tile;
-  if (submission.next_step == submission.steps) {
+  if (submission.adds_next()) {
     ops_.add(lane, {.type = job.graph().type(),
                     .part = C.part,
                     .hermitian = job.graph().is_hermitian() && C.part != Part::full,

@@ -2,13 +2,20 @@
 // four compute streams step by step, starts write-backs, and lets go of tiles when the kernels that read them have completed.
 // It never waits for the device while there is something to submit, and never drains a stream.
 //
-// A lane is a compute stream and the task that is being submitted to it. Submission runs ahead of execution by up to `run_ahead`
-// steps a lane, across task boundaries. While the kernels of a lane wait for tiles from the host, it takes more tasks, which
-// advance side by side: each tile that arrives then serves several products, and computing catches up with the link sooner. For the
-// same reason an output's old value is fetched last where memory allows, and added in a step of its own. Beyond that, the tiles of the tasks in the station are fetched in advance as long as the
-// link from the host would fall idle and there is free memory: nothing is pinned or evicted for it, and the tasks may still be
-// stolen. Where memory is short, a lane waits with what it has pinned; since there is room for an output and one step's
-// inputs per lane, some lane can always go on.
+// A lane is a compute stream and the tasks that are being submitted to it. Submission runs ahead of execution by up to `run_ahead`
+// steps a task. While the kernels of a lane wait for tiles from the host, it takes more tasks, which advance side by side, wave by
+// wave: each tile that arrives then serves several products, and computing catches up with the link sooner. What can run at once goes
+// first, the oldest task before others, so that results go down early. For the same reasons an output's old value is fetched
+// last where memory allows, and added in a step of its own.
+//
+// A tile is asked for late: while more than `link_queue_bytes` are on their way from the host, no further one is, so that each device
+// fetches its share of what all need, and nobody waits for the end of a peer's queue. The link never falls idle meanwhile: where no step
+// asks, the tiles of the tasks in the station are fetched in advance as long as there is free memory; nothing is pinned or evicted for
+// it, and the tasks may still be stolen.
+//
+// Where memory is short, a lane waits with what it has pinned; since there is room for an output and one step's inputs per lane, some
+// lane can always go on. Side by side tasks go only where everything fits. Of those whose next step is of the lowest wave one can go
+// on: it waits for results of its own wave at most, and these for lower ones.
 //
 // Ordered graphs: tasks start in their order on every device, and a device holds no more outputs than it has room to compute, so the first
 // unfinished task is always one that can go on: a step whose operand is not published yet, or a result that must not be
@@ -39,7 +46,7 @@ class Worker {
   static constexpr std::size_t tasks_per_lane = 4;  ///< at most, while tiles are still arriving
   static constexpr index_t link_queue_bytes = index_t{64}
                                               << 20;  ///< on their way before prefetching stops: about a millisecond
-  static constexpr std::size_t station_tasks_per_lane = 2;
+  static constexpr std::size_t station_tasks_per_lane = 4;
 
   struct Outcome {
     bool usable = true;        ///< the device can go on with the next attempt
@@ -59,8 +66,16 @@ class Worker {
   /// Works on the job until it ends. @pre called by the device's own thread
   Outcome run(Job& job) noexcept;
 
+  // The parts of run(), for who has a clock and a way to wait of their own (tests/modelled_run.hpp).
+  void begin(const Job& job);
+  /// Does what can be done without waiting. @return whether there was anything
+  bool advance(Job& job);
+  /// @pre the job has ended
+  Outcome finish();
+
  private:
   struct Kernel {  // a submitted step
+    device::EventPtr begun;
     device::EventPtr done;
     cache::Replica* x = nullptr;
     cache::Replica* y = nullptr;
@@ -73,15 +88,22 @@ class Worker {
     TaskId task = 0;
     index_t steps = 0;
     index_t next_step = 0;
+    index_t wave = 0;  // of the next step
     cache::Replica* output = nullptr;
     cache::Replica* x = nullptr;  // pinned for the next step, while y has no room yet
-    bool adds_last = false;       // one more step adds the output's old value, times `beta`
+    index_t adds_after =
+        0;  // after so many steps one more adds the output's old value, times `beta`; 0: it was there from the start
     AnyScalar beta = 0;
+
+    bool adds_old() const { return adds_after > 0; }
+    bool adds_next() const { return adds_old() && !has_added && next_step == adds_after; }
+    bool ended() const { return next_step == steps && !adds_next(); }
+    bool has_added = false;
   };
   struct Lane {
-    std::deque<Submission> submissions;  // the next step is the first one's; they take turns
-    std::deque<Kernel> kernels;          // in stream order
-    device::EventPtr awaited;            // what the last submitted kernel waits for; nullptr if nothing
+    std::vector<Submission> submissions;  // the oldest first
+    std::deque<Kernel> kernels;           // in stream order
+    device::EventPtr awaited;             // what the last submitted kernel waits for; nullptr if nothing
   };
   struct Held {  // a finished output whose host tile is still read by other tasks
     cache::Replica* output = nullptr;
@@ -93,12 +115,15 @@ class Worker {
     TaskId task = 0;
   };
 
-  void loop(Job& job);
   bool retire(Job& job);
   bool refill(Job& job);
   bool submit(Job& job);
   bool prefetch(Job& job);
   bool submit_step(Job& job, int lane);
+  bool submit_step_of(Job& job, int lane, Submission& submission);
+  bool is_here(const Job& job, const Submission& submission) const;
+  bool comes_from_host(const Step& step) const;
+  bool must_wait_for_link(const Submission& submission);
   void submit_call(const Job& job, const Step& step, const Submission& submission, cache::Replica* x, cache::Replica* y,
                    int lane);
   bool should_advance_side_by_side(const TaskGraph& graph) const;
@@ -125,7 +150,7 @@ class Worker {
   std::deque<WriteBack> write_backs_;           // in stream order
   index_t outputs_ = 0;                         // acquired and not finished
   std::map<TaskId, index_t> prefetched_steps_;  // of tasks in the station: steps whose inputs have been asked for
-  double first_submission_s_ = 0;
+  double first_kernel_s_ = 0;                   // on the clock of the events
   double completed_flops_ = 0;
   Outcome outcome_;
 };

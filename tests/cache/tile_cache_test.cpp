@@ -192,6 +192,33 @@ TEST_F(TileCacheTest, APublishedOutputStaysUntilItIsWrittenBack) {
   cache_->check_invariants();
 }
 
+TEST_F(TileCacheTest, AResultTakesThePlaceOfTheOldValueWhenItIsPublished) {
+  open(2, 4);
+  Replica* output = cache_->acquire_output(0, tile(1), false);
+  Replica* old = cache_->pin(0, tile(1));
+  ASSERT_NE(old, output);
+  expect_contents(*old);
+  std::vector<double> result(rows * cols, 2.5);
+  std::memcpy(output->address, result.data(), tile_bytes);
+  EXPECT_THROW(cache_->publish(output), InternalError);  // somebody still reads it
+  cache_->release(old);
+  cache_->publish(output);
+  EXPECT_EQ(cache_->pin(0, tile(1)), output);
+  Replica* reader = cache_->pin(1, tile(1));
+  ASSERT_EQ(test::wait_for(reader->ready), device::EventStatus::complete);
+  EXPECT_EQ(std::memcmp(reader->address, result.data(), tile_bytes), 0);
+  cache_->check_invariants();
+}
+
+TEST_F(TileCacheTest, KnowsWhatHasArrived) {
+  open(2, 4);
+  EXPECT_FALSE(cache_->has_arrived(0, tile(1)));
+  Replica* replica = cache_->pin(0, tile(1));
+  ASSERT_EQ(test::wait_for(replica->ready), device::EventStatus::complete);
+  EXPECT_TRUE(cache_->has_arrived(0, tile(1)));
+  EXPECT_FALSE(cache_->has_arrived(1, tile(1)));
+}
+
 TEST_F(TileCacheTest, PrefetchTakesOnlyFreeMemoryAndTilesThatNobodyHolds) {
   open(2, 4);
   EXPECT_EQ(cache_->prefetch(0, tile(0), 2), Prefetch::started);

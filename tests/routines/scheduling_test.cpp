@@ -1,8 +1,11 @@
 // What the runtime as a whole promises, measured by counters and modelled time: traffic, balance, and survival of failures.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -78,6 +81,45 @@ TEST_P(TrafficModel, TwiceAtMostWithMemoryForAQuarterOfTheOperands) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Host, TrafficModel, ::testing::Values(1, 2, 4));
+
+// Homes share the tasks out evenly, and the sums of different homes begin with different tiles.
+TEST(Homes, AreEvenAndBeginApart) {
+  alignas(8) static std::byte memory[64];
+  for (const Routine routine :
+       {Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm, Routine::trsm}) {
+    for (const int devices : {1, 2, 3, 4, 6, 8}) {
+      Level3 call;
+      call.routine = routine;
+      call.m = call.n = 24 * tile;
+      if (call.has_k()) call.k = call.n;
+      call.A = call.B = call.C = memory;
+      call.lda = call.ldb = call.ldc = call.n;
+      const runtime::Machine machine{devices, std::size_t{1} << 30, 0};
+      const auto graph = (call.is_triangular() ? make_triangular : make_accumulation)(call, machine, tile);
+      std::vector<index_t> counts(static_cast<std::size_t>(devices), 0);
+      std::set<std::pair<index_t, const std::byte*>> begins;  // home and place of the first tile of B along k
+      for (runtime::TaskId task = 0; task < graph->task_count(); ++task) {
+        const index_t home = graph->home(task, devices);
+        ASSERT_GE(home, 0);
+        ASSERT_LT(home, devices);
+        ++counts[static_cast<std::size_t>(home)];
+        if (routine == Routine::gemm) {
+          const auto b = graph->step(task, 0).b.tile.address - memory;
+          begins.insert({home, memory + b % (call.ldb * 8)});
+        }
+      }
+      const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+      // A triangle cannot be dealt as evenly as a square.
+      EXPECT_LE(static_cast<double>(*most), (call.is_rank_update() ? 1.4 : 1.0) * static_cast<double>(*least))
+          << name_of(routine) << devices;
+      if (routine != Routine::gemm) continue;
+      std::set<const std::byte*> places;
+      for (const auto& [home, place] : begins) places.insert(place);
+      EXPECT_EQ(begins.size(), static_cast<std::size_t>(devices));  // one for each home
+      EXPECT_EQ(places.size(), static_cast<std::size_t>(devices));  // of which no two are the same
+    }
+  }
+}
 
 // Three devices at 1 : 1 : 0.4, kernels that only take modelled time. Judged by the modelled time that each device was given to
 // compute, not by the clock.

@@ -1,0 +1,73 @@
+// Prints how long the schedules of the routines take on a modelled machine (tests/modelled_run.hpp): what changes of order, tiling and
+// prefetching do, before a GPU has seen them.
+// usage: schedule_model [ROUTINE,...|all] [DEVICES,...] [N,...] [MEMORY_GB] [TILE] [TRACE]
+// TRACE: a file for the last run, for `tessera trace draw`
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "runtime/trace.hpp"
+#include "tests/modelled_run.hpp"
+
+namespace {
+
+std::vector<std::string> parts_of(const std::string& list) {
+  std::vector<std::string> parts;
+  std::stringstream stream(list);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace tessera;
+  const std::string names = argc > 1 && std::string(argv[1]) != "all" ? argv[1] : "gemm,symm,syrk,syr2k,trmm,trsm";
+  const std::vector<std::string> devices = parts_of(argc > 2 ? argv[2] : "1,2,4");
+  const std::vector<std::string> sizes = parts_of(argc > 3 ? argv[3] : "4096,8192,16384,32768");
+  const double memory = argc > 4 ? std::atof(argv[4]) : 100;
+  const index_t tile = argc > 5 ? std::atol(argv[5]) : 0;
+  std::printf("%-6s %-7s", "", "devices");
+  for (const std::string& n : sizes) std::printf(" | n = %-28s", n.c_str());
+  std::printf("\n");
+  for (const std::string& name : parts_of(names)) {
+    for (const std::string& count : devices) {
+      std::printf("%-6s %-7s", name.c_str(), count.c_str());
+      for (const std::string& size : sizes) {
+        Level3 call;
+        for (int r = 0; r < routine_count; ++r) {
+          if (name == name_of(static_cast<Routine>(r))) call.routine = static_cast<Routine>(r);
+        }
+        const index_t n = std::atol(size.c_str());
+        call.m = call.n = n;
+        if (call.has_k()) call.k = n;
+        call.alpha = 1.1;
+        call.beta = call.is_triangular() ? 0 : 0.3;
+        test::ModelledMachine machine = test::modelled_h200(std::atoi(count.c_str()));
+        machine.memory_bytes = static_cast<std::size_t>(memory * 1e9);
+        const test::ModelledRun run = test::modelled_run(machine, call, tile);
+        std::printf(" | %5.1f%% %6.1f TF up %4.2f %ldx%ldx%ld", 100 * run.fraction_of_bound(),
+                    flops_of(call) / run.seconds * 1e-12,
+                    static_cast<double>(run.bytes_up) / static_cast<double>(run.compulsory_up), run.tiling.m,
+                    run.tiling.n, run.tiling.k);
+        std::fflush(stdout);
+        if (argc > 6) {
+          runtime::JobStatistics job{.routine = name_of(call),
+                                     .m = n,
+                                     .n = n,
+                                     .k = n,
+                                     .seconds = run.seconds,
+                                     .flops = flops_of(call),
+                                     .devices = {}};
+          std::vector<std::string> names;
+          for (int d = 0; d < machine.devices; ++d) names.push_back("model:" + std::to_string(d));
+          for (const std::string& name : names) job.devices.push_back({.device = name});
+          runtime::TraceFile(argv[6]).append(job, 0, names, run.operations);
+        }
+      }
+      std::printf("\n");
+    }
+  }
+}

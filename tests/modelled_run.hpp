@@ -1,0 +1,329 @@
+// A schedule without a machine: the real workers, cache and task graphs on modelled devices, in virtual time, on one thread. What comes
+// out is exact and the same every time, so that it may decide a test; it takes milliseconds where the job would take seconds.
+//
+// Model: a device has one compute engine for its four streams and one engine for each direction of its links. Of the work that is
+// ready an engine takes that of the stream with the lowest number, as streams are ranked on GPUs, and is not interrupted. A kernel takes
+// flops / rate + overhead, a copy bytes / rate + overhead; copies over host links share what the host gives in that direction
+// and in both. A worker looks at its device some time after anything has completed. Nothing is stored: addresses are only compared.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cache/tile_cache.hpp"
+#include "device/device.hpp"
+#include "kernels/tile_ops.hpp"
+#include "routines/level3.hpp"
+#include "runtime/job.hpp"
+#include "runtime/signal.hpp"
+#include "runtime/statistics.hpp"
+#include "runtime/worker.hpp"
+
+namespace tessera::test {
+
+/// All devices are alike. Rates per second.
+struct ModelledMachine {
+  int devices = 1;
+  std::size_t memory_bytes = std::size_t{100} << 30;
+  double flops = 58e12;       ///< of one device, double precision; single precision counts the same
+  double link_bytes = 50e9;   ///< of one device in one direction
+  double host_bytes = 150e9;  ///< of all links in one direction
+  double host_both = 160e9;   ///< of all links in both directions
+  double peer_bytes = 350e9;  ///< into one device
+  double kernel_overhead = 8e-6;
+  double copy_overhead = 8e-6;
+  double look = 15e-6;  ///< from the completion of something until the worker sees it
+  index_t segment_bytes = 32768;
+};
+
+/// One H200, or several of one host (bench/results).
+inline ModelledMachine modelled_h200(int devices) {
+  ModelledMachine machine;
+  machine.devices = devices;
+  machine.host_both = devices == 1 ? 95e9 : 160e9;
+  return machine;
+}
+
+class VirtualClock {
+ public:
+  double now() const { return now_; }
+  void set(double now) { now_ = now; }
+
+ private:
+  double now_ = 0;
+};
+
+class ModelledEvent final : public device::Event {
+ public:
+  device::EventStatus status() const noexcept override {
+    return at_ ? device::EventStatus::complete : device::EventStatus::pending;
+  }
+  double completed_at() const override { return *at_; }
+  void complete(double at) { at_ = at; }
+
+ private:
+  std::optional<double> at_;
+};
+
+/// What all links of the host carry together.
+struct HostTraffic {
+  int up = 0;
+  int down = 0;
+};
+
+class ModelledDevice final : public device::Device, public kernels::TileOps {
+ public:
+  ModelledDevice(int ordinal, const ModelledMachine& machine, const VirtualClock& clock, HostTraffic& host)
+      : machine_(machine), clock_(clock), host_(host) {
+    info_.backend = "model";
+    info_.ordinal = ordinal;
+    info_.memory_bytes = machine.memory_bytes;
+    info_.flops_per_s = machine.flops;
+    info_.link_bytes_per_s = machine.link_bytes;
+    info_.segment_bytes = machine.segment_bytes;
+  }
+
+  const device::DeviceInfo& info() const override { return info_; }
+  std::size_t free_memory_bytes() const override { return machine_.memory_bytes; }
+  std::byte* reserve(std::size_t) override {
+    return reinterpret_cast<std::byte*>((std::uintptr_t{1} << 60) + (static_cast<std::uintptr_t>(info_.ordinal) << 50));
+  }
+  void copy_up(device::Block, device::Block, device::Extent extent) override { copy(device::StreamKind::up, extent); }
+  void copy_down(device::Block, device::Block, device::Extent extent) override {
+    copy(device::StreamKind::down, extent);
+  }
+  void copy_peer(device::Block, Device&, device::Block, device::Extent extent) override {
+    copy(device::StreamKind::peer, extent);
+  }
+  bool can_access(const Device&) const override { return true; }
+  device::EventPtr record(device::StreamId stream) override {
+    auto event = std::make_shared<ModelledEvent>();
+    queue(stream).push_back({.records = event});
+    settle();
+    return event;
+  }
+  void wait(device::StreamId stream, const device::EventPtr& event) override {
+    queue(stream).push_back({.awaits = event});
+  }
+  std::unique_ptr<device::HostPinning> pin_host(std::span<const device::HostRange>) override { return nullptr; }
+  bool on_completion(std::function<void()>) override { return false; }
+  void attach_thread() override {}
+  bool recover() noexcept override { return false; }
+
+  void run(int stream, const Level3& call) override { compute(stream, flops_of(call) / machine_.flops); }
+  void add(int stream, const kernels::Addition& addition) override {
+    // Bound by the device's memory.
+    const double bytes =
+        3.0 * static_cast<double>(addition.m * addition.n) * static_cast<double>(element_bytes(addition.type));
+    compute(stream, bytes / 4e12);
+  }
+
+  /// Begins and ends what can begin and end now. @return whether anything did
+  bool settle() {
+    bool any = false;
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (Engine& engine : engines_) progress |= end(engine);
+      for (auto& stream : streams_) {
+        while (!stream.empty() && pass(stream.front())) {
+          stream.pop_front();
+          progress = true;
+        }
+      }
+      for (int kind = 0; kind < 4; ++kind) progress |= begin(static_cast<device::StreamKind>(kind));
+      any |= progress;
+    }
+    return any;
+  }
+
+  /// When the next work ends.
+  double next_end() const {
+    double next = std::numeric_limits<double>::infinity();
+    for (const Engine& engine : engines_) {
+      if (engine.stream >= 0) next = std::min(next, engine.ends);
+    }
+    return next;
+  }
+
+ private:
+  struct Operation {  // exactly one of: work, a point to record, an event to wait for
+    double seconds = 0;
+    double bytes = 0;
+    std::shared_ptr<ModelledEvent> records = nullptr;
+    device::EventPtr awaits = nullptr;
+
+    bool works() const { return !records && !awaits; }
+  };
+  struct Engine {
+    int stream = -1;  ///< whose first operation it runs
+    double ends = 0;
+  };
+
+  std::deque<Operation>& queue(device::StreamId stream) {
+    return streams_[static_cast<std::size_t>(device::stream_number(stream))];
+  }
+  void compute(int stream, double seconds) {
+    queue({device::StreamKind::compute, stream}).push_back({.seconds = seconds + machine_.kernel_overhead});
+  }
+  void copy(device::StreamKind kind, device::Extent extent) {
+    queue({kind}).push_back({.bytes = static_cast<double>(extent.bytes())});
+  }
+
+  bool pass(Operation& operation) {
+    if (operation.records) operation.records->complete(clock_.now());
+    return operation.records || (operation.awaits && operation.awaits->status() == device::EventStatus::complete);
+  }
+
+  bool end(Engine& engine) {
+    if (engine.stream < 0 || engine.ends > clock_.now()) return false;
+    streams_[static_cast<std::size_t>(engine.stream)].pop_front();
+    const auto kind = kind_of(engine.stream);
+    if (kind == device::StreamKind::up) --host_.up;
+    if (kind == device::StreamKind::down) --host_.down;
+    engine.stream = -1;
+    return true;
+  }
+
+  bool begin(device::StreamKind kind) {
+    Engine& engine = engines_[static_cast<std::size_t>(kind)];
+    Operation* first = nullptr;
+    int of = -1;
+    for (int number = 0; number < device::stream_count; ++number) {
+      auto& stream = streams_[static_cast<std::size_t>(number)];
+      if (kind_of(number) != kind || stream.empty() || !stream.front().works()) continue;
+      Operation& operation = stream.front();
+      if (first == nullptr) {
+        first = &operation;
+        of = number;
+      }
+    }
+    if (first == nullptr || engine.stream >= 0) return false;
+    engine = {of, clock_.now() + seconds_of(kind, *first)};
+    return true;
+  }
+
+  double seconds_of(device::StreamKind kind, const Operation& operation) {
+    if (kind == device::StreamKind::compute) return operation.seconds;
+    if (kind == device::StreamKind::peer) return operation.bytes / machine_.peer_bytes + machine_.copy_overhead;
+    int& same = kind == device::StreamKind::up ? host_.up : host_.down;
+    ++same;
+    const double rate =
+        std::min({machine_.link_bytes, machine_.host_bytes / same, machine_.host_both / (host_.up + host_.down)});
+    return operation.bytes / rate + machine_.copy_overhead;
+  }
+
+  static device::StreamKind kind_of(int number) {
+    if (number < device::compute_streams) return device::StreamKind::compute;
+    return static_cast<device::StreamKind>(number - device::compute_streams + 1);
+  }
+
+  const ModelledMachine& machine_;
+  const VirtualClock& clock_;
+  HostTraffic& host_;
+  device::DeviceInfo info_;
+  std::array<std::deque<Operation>, device::stream_count> streams_;
+  std::array<Engine, 4> engines_;  // by StreamKind
+};
+
+struct ModelledRun {
+  double seconds = 0;
+  double bound_s = 0;  ///< of the same model, with all transfers hidden behind each other and behind kernels
+  std::int64_t bytes_up = 0, bytes_down = 0, bytes_peer = 0;
+  std::int64_t compulsory_up = 0, compulsory_down = 0;
+  runtime::Tiling tiling;
+  std::vector<std::vector<device::Operation>> operations;  ///< by device
+
+  double fraction_of_bound() const { return bound_s / seconds; }
+};
+
+/// Runs the call's graph. Operands have no memory: their addresses are made up here.
+inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, index_t tile = 0) {
+  call.A = reinterpret_cast<const void*>(std::uintptr_t{1} << 45);
+  call.B = reinterpret_cast<const void*>(std::uintptr_t{2} << 45);
+  call.C = reinterpret_cast<void*>(std::uintptr_t{3} << 45);
+  call.lda = shape_of_a(call).rows;
+  call.ldb = std::max<index_t>(1, shape_of_b(call).rows);
+  call.ldc = call.m;
+
+  VirtualClock clock;
+  HostTraffic host;
+  std::deque<ModelledDevice> devices;
+  std::vector<cache::CacheDevice> places;
+  for (int d = 0; d < machine.devices; ++d) {
+    ModelledDevice& device = devices.emplace_back(d, machine, clock, host);
+    places.push_back({&device, device.reserve(machine.memory_bytes), machine.memory_bytes});
+  }
+  const runtime::Machine room{machine.devices, machine.memory_bytes, machine.segment_bytes};
+  const auto graph = (call.is_triangular() ? routines::make_triangular : routines::make_accumulation)(call, room, tile);
+  cache::TileCache cache(places);
+  cache.begin_job(graph->slot_bytes(), element_bytes(call.type));
+
+  std::vector<runtime::TaskId> tasks(static_cast<std::size_t>(graph->task_count()));
+  for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t] = static_cast<runtime::TaskId>(t);
+  runtime::Job job(*graph, devices.size(), tasks, [] {});
+  runtime::Signal signal;
+  std::deque<runtime::Worker> workers;
+  for (int d = 0; d < machine.devices; ++d) {
+    ModelledDevice& device = devices[static_cast<std::size_t>(d)];
+    workers.emplace_back(d, device, device, cache, signal, true).begin(job);
+  }
+
+  const auto settle_all = [&] {
+    bool any = false;
+    for (bool progress = true; progress; any |= progress) {
+      progress = false;
+      for (ModelledDevice& device : devices) progress |= device.settle();
+    }
+    return any;
+  };
+  for (double look_at = 0; !job.ended();) {
+    // Devices go on until the workers look.
+    for (;;) {
+      settle_all();
+      double next = std::numeric_limits<double>::infinity();
+      for (const ModelledDevice& device : devices) next = std::min(next, device.next_end());
+      if (next >= look_at) break;
+      clock.set(next);
+    }
+    clock.set(look_at);
+    for (bool progress = true; progress && !job.ended();) {
+      progress = false;
+      for (runtime::Worker& worker : workers) progress |= worker.advance(job);
+      settle_all();
+    }
+    double next = std::numeric_limits<double>::infinity();
+    for (const ModelledDevice& device : devices) next = std::min(next, device.next_end());
+    if (!job.ended() && next == std::numeric_limits<double>::infinity())
+      throw std::runtime_error("nothing runs and nothing can be submitted");
+    look_at = next + machine.look;
+  }
+
+  ModelledRun run;
+  run.seconds = clock.now();
+  run.tiling = graph->tiling();
+  run.compulsory_up = graph->compulsory_up_bytes();
+  run.compulsory_down = graph->compulsory_down_bytes();
+  for (int d = 0; d < machine.devices; ++d) {
+    const cache::CacheCounters counters = cache.counters(d);
+    run.bytes_up += counters.bytes_up;
+    run.bytes_down += counters.bytes_down;
+    run.bytes_peer += counters.bytes_peer;
+    run.operations.push_back(workers[static_cast<std::size_t>(d)].finish().operations);
+  }
+  const double one_way = std::min(machine.devices * machine.link_bytes, machine.host_bytes);
+  const double both = std::min(2 * one_way, machine.host_both);
+  const auto up = static_cast<double>(run.compulsory_up);
+  const auto down = static_cast<double>(run.compulsory_down);
+  run.bound_s =
+      std::max({graph->flops() / (machine.devices * machine.flops), up / one_way, down / one_way, (up + down) / both});
+  return run;
+}
+
+}  // namespace tessera::test

@@ -1,0 +1,127 @@
+// Schedules on a modelled machine (tests/modelled_run.hpp): what was gained in the order of tasks, steps and copies must not be lost
+// unnoticed. The limits are a little below what the model gives today (docs/adr/0008-schedule.md).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "routines/level3.hpp"
+#include "tests/modelled_run.hpp"
+
+namespace tessera::routines {
+namespace {
+
+using test::modelled_h200;
+using test::modelled_run;
+using test::ModelledMachine;
+using test::ModelledRun;
+
+Level3 square_call(Routine routine, index_t n) {
+  Level3 call;
+  call.routine = routine;
+  call.m = call.n = n;
+  if (call.has_k()) call.k = n;
+  call.alpha = 1.1;
+  call.beta = call.is_triangular() ? 0 : 0.3;
+  return call;
+}
+
+struct Expectation {
+  Routine routine;
+  int devices;
+  double fraction;  ///< of the bound, at n = 16384
+};
+
+class ScheduleModel : public ::testing::TestWithParam<Expectation> {};
+
+TEST_P(ScheduleModel, ReachesMostOfTheBound) {
+  const ModelledRun run = modelled_run(modelled_h200(GetParam().devices), square_call(GetParam().routine, 16384));
+  EXPECT_GE(run.fraction_of_bound(), GetParam().fraction);
+  RecordProperty("fraction_of_bound", std::to_string(run.fraction_of_bound()));
+}
+
+TEST_P(ScheduleModel, EveryTileCrossesAHostLinkOnce) {
+  const ModelledRun run = modelled_run(modelled_h200(GetParam().devices), square_call(GetParam().routine, 16384));
+  EXPECT_EQ(run.bytes_up, run.compulsory_up);
+  EXPECT_EQ(run.bytes_down, run.compulsory_down);
+}
+
+TEST_P(ScheduleModel, TheSameCallTakesTheSameTime) {
+  const auto once = [] {
+    return modelled_run(modelled_h200(GetParam().devices), square_call(GetParam().routine, 8192));
+  };
+  EXPECT_EQ(once().seconds, once().seconds);
+}
+
+// What all devices need is fetched in equal shares.
+TEST_P(ScheduleModel, LinksFetchAboutTheSame) {
+  const ModelledRun run = modelled_run(modelled_h200(GetParam().devices), square_call(GetParam().routine, 16384));
+  index_t most = 0;
+  for (const auto& operations : run.operations) {
+    index_t up = 0;
+    for (const device::Operation& operation : operations) {
+      if (operation.stream.kind == device::StreamKind::up) up += operation.bytes;
+    }
+    most = std::max(most, up);
+  }
+  EXPECT_LE(static_cast<double>(most) * GetParam().devices, 1.35 * static_cast<double>(run.bytes_up));
+}
+
+INSTANTIATE_TEST_SUITE_P(H200, ScheduleModel,
+                         ::testing::Values(Expectation{Routine::gemm, 1, 0.90}, Expectation{Routine::gemm, 2, 0.83},
+                                           Expectation{Routine::gemm, 4, 0.93}, Expectation{Routine::gemm, 8, 0.90},
+                                           Expectation{Routine::symm, 1, 0.91}, Expectation{Routine::symm, 2, 0.85},
+                                           Expectation{Routine::symm, 4, 0.93}, Expectation{Routine::syrk, 1, 0.86},
+                                           Expectation{Routine::syrk, 2, 0.80}, Expectation{Routine::syrk, 4, 0.87},
+                                           Expectation{Routine::syr2k, 1, 0.90}, Expectation{Routine::syr2k, 2, 0.75},
+                                           Expectation{Routine::syr2k, 4, 0.70}, Expectation{Routine::trmm, 1, 0.77},
+                                           Expectation{Routine::trmm, 2, 0.70}, Expectation{Routine::trmm, 4, 0.90},
+                                           Expectation{Routine::trsm, 1, 0.84}, Expectation{Routine::trsm, 2, 0.75},
+                                           Expectation{Routine::trsm, 4, 0.88}),
+                         [](const auto& info) {
+                           return name_of(info.param.routine) + std::to_string(info.param.devices);
+                         });
+
+// Against one device on the same machine.
+TEST(ScheduleModelSizes, MoreDevicesAreNeverSlower) {
+  for (const Routine routine :
+       {Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm, Routine::trsm}) {
+    for (const index_t n : {2048, 4096, 8192, 16384, 32768}) {
+      double before = modelled_run(modelled_h200(1), square_call(routine, n)).seconds;
+      for (const int devices : {2, 4}) {
+        const double now = modelled_run(modelled_h200(devices), square_call(routine, n)).seconds;
+        EXPECT_LE(now, 1.02 * before) << name_of(routine) << " " << n << " on " << devices;
+        before = now;
+      }
+    }
+  }
+}
+
+// Every routine, type, side, triangle and transpose ends, whatever the machine: with little memory, slow links, no time for looks.
+TEST(ScheduleModelSizes, EveryGraphEnds) {
+  for (int number = 0; number < routine_count; ++number) {
+    for (const index_t n : {1, 300, 1500, 4000}) {
+      for (const int devices : {1, 3}) {
+        for (const std::size_t memory : {std::size_t{40} << 20, std::size_t{400} << 20, std::size_t{4} << 30}) {
+          for (int variant = 0; variant < 8; ++variant) {
+            Level3 call = square_call(static_cast<Routine>(number), n);
+            call.type = exists(call.routine, ScalarType::d) ? ScalarType::d : ScalarType::z;
+            call.side = variant % 2 == 0 ? Side::left : Side::right;
+            call.uplo = variant / 2 % 2 == 0 ? Uplo::lower : Uplo::upper;
+            if (variant / 4 == 1 && (call.has_k() || call.is_triangular()))
+              call.op_a = call.is_hermitian() ? Op::conj_trans : Op::trans;
+            ModelledMachine machine = modelled_h200(devices);
+            machine.memory_bytes = memory;
+            const ModelledRun run = modelled_run(machine, call, n > 2000 ? 0 : 128);
+            EXPECT_GT(run.seconds, 0);
+            EXPECT_GE(run.bytes_up, run.compulsory_up);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::routines
