@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -46,6 +47,7 @@ struct BenchOptions {
   std::string host = "auto";
   int repeats = 5;
   std::vector<std::string> peers;
+  std::vector<int> cublasxt_blocks = {2048, 4096};
   std::string json_file;
   bool check = false;
 
@@ -232,7 +234,7 @@ class Bench {
         machine_(options.settings.config(), types_of(cases_), options.host == "pinned", options.wants("cublasxt")) {
     // Peers first: Tessera takes most of what memory the GPUs have left.
     if (options_.wants("cublasxt")) {
-      for (const int block_size : {2048, 4096}) {
+      for (const int block_size : options_.cublasxt_blocks) {
         contestants_.push_back(make_cublasxt_contestant(*machine_.cuda, machine_.ordinals, block_size, !pinned()));
       }
     }
@@ -255,7 +257,11 @@ class Bench {
   Level3 prepare(Level3 call, Matrices& matrices) const;
   std::vector<Series> measure(const Level3& call, Matrices& matrices, ProgressBar& progress);
   json describe_case(const Level3& one) const;
-  json report(const Level3& call, const std::vector<Series>& series, TextTable& table) const;
+  json report(const Level3& call, const std::vector<Series>& series, std::vector<std::string>& cells) const;
+  json document(const json& documents) const;
+  bool json_to_stdout() const { return options_.json_file == "-"; }
+  bool json_to_regular_file() const;
+  void save(const json& document) const;
   void print(std::FILE* out, const std::string& where, const TextTable& table, double worst_error) const;
 
   const BenchOptions& options_;
@@ -334,7 +340,7 @@ json Bench::describe_case(const Level3& one) const {
   return document;
 }
 
-json Bench::report(const Level3& call, const std::vector<Series>& series, TextTable& table) const {
+json Bench::report(const Level3& call, const std::vector<Series>& series, std::vector<std::string>& cells) const {
   const double flops = flops_of(call);
   const auto describe = [&](const Series& one) {
     json entry;
@@ -356,7 +362,6 @@ json Bench::report(const Level3& call, const std::vector<Series>& series, TextTa
   result["flops"] = flops;
   result["tessera"] = describe(own);
   for (const Outcome& run : own.runs) result["tessera"]["jobs"].push_back(run.job);
-  std::vector<std::string> cells;
   if (options_.several) cells.push_back(name_of(call) + ' ' + variant(call));
   cells.push_back(size_text(call));
   cells.push_back(three_digits(flops / own.median_s() * 1e-12));
@@ -410,8 +415,31 @@ json Bench::report(const Level3& call, const std::vector<Series>& series, TextTa
   cells.push_back(ratio_text(static_cast<double>(total.bytes_down), down));
   cells.push_back(ratio_text(static_cast<double>(total.bytes_peer), up));
   cells.push_back(on_devices ? fmt::to_string(job.tile_m) : "-");
-  table.add_row(cells);
   return result;
+}
+
+/// What is written of the documents of all cases.
+json Bench::document(const json& documents) const {
+  if (!options_.several) return documents[0];
+  return {{"tessera_version", tessera_version()}, {"runs", documents}};
+}
+
+/// A pipe or terminal gets one document, at the end.
+bool Bench::json_to_regular_file() const {
+  if (options_.json_file.empty() || json_to_stdout()) return false;
+  return !std::filesystem::exists(options_.json_file) || std::filesystem::is_regular_file(options_.json_file);
+}
+
+/// Whoever opens the file, at any moment, finds a whole document.
+void Bench::save(const json& document) const {
+  namespace fs = std::filesystem;
+  const fs::path target =
+      json_to_regular_file() ? fs::weakly_canonical(options_.json_file) : fs::path(options_.json_file);
+  const fs::path written = json_to_regular_file() ? fs::path(target.string() + ".part") : target;
+  std::ofstream file(written);
+  file << document.dump(2) << '\n';
+  if (!file.flush()) throw std::runtime_error(options_.json_file + ": cannot be written");
+  if (written != target) fs::rename(written, target);
 }
 
 int Bench::run() {
@@ -427,39 +455,39 @@ int Bench::run() {
   header.insert(header.end(), {"of bound", "up/compulsory", "down/compulsory", "peer/compulsory up", "tile"});
   TextTable table(header);
 
+  // Sizes first: a run that is cut off has measured all routines at some sizes, and the file has them. The table is by routine.
   json documents = json::array();
+  for (const Level3& one : cases_) documents.push_back(describe_case(one));
+  std::vector<std::vector<std::vector<std::string>>> rows(cases_.size());
   double worst_error = 0;
   std::string where;
   {
     ProgressBar progress(static_cast<int>(cases_.size() * sizes_.size() * contestants_.size()) *
                          (options_.repeats + 1));
-    for (const Level3& one : cases_) {
-      json document = describe_case(one);
-      for (const Size& size : sizes_) {
-        const Level3 call = prepare(with_size(one, size), matrices);
+    for (const Size& size : sizes_) {
+      for (std::size_t c = 0; c < cases_.size(); ++c) {
+        const Level3 call = prepare(with_size(cases_[c], size), matrices);
         const std::vector<Series> series = measure(call, matrices, progress);
-        document["results"].push_back(report(call, series, table));
+        documents[c]["results"].push_back(report(call, series, rows[c].emplace_back()));
         for (const Series& each : series) worst_error = std::max(worst_error, each.worst_error);
         where.clear();
         for (const DeviceRecord& device : series[0].middle_job().devices) {
           where += (where.empty() ? "" : " ") + device.device;
         }
+        documents[c]["devices"] = where;
+        if (json_to_regular_file()) save(document(documents));
       }
-      document["devices"] = where;
-      documents.push_back(std::move(document));
     }
   }
+  for (const auto& rows_of_case : rows) {
+    for (const std::vector<std::string>& row : rows_of_case) table.add_row(row);
+  }
 
-  const json document =
-      options_.several ? json{{"tessera_version", tessera_version()}, {"runs", documents}} : documents[0];
-  const bool json_to_stdout = options_.json_file == "-";
-  print(json_to_stdout ? stderr : stdout, where, table, worst_error);
-  if (json_to_stdout) {
-    fmt::print("{}\n", document.dump(2));
-  } else if (!options_.json_file.empty()) {
-    std::ofstream file(options_.json_file);
-    file << document.dump(2) << '\n';
-    if (!file.flush()) throw std::runtime_error(options_.json_file + ": cannot be written");
+  print(json_to_stdout() ? stderr : stdout, where, table, worst_error);
+  if (json_to_stdout()) {
+    fmt::print("{}\n", document(documents).dump(2));
+  } else if (!options_.json_file.empty() && !json_to_regular_file()) {
+    save(document(documents));
   }
   return worst_error <= 1 ? 0 : 1;
 }
@@ -560,7 +588,13 @@ Command add_subcommand(CLI::App& bench, const char* name, const char* help, cons
   app->add_option("--peer", options->peers, "cublasxt or cpu; may be repeated")
       ->delimiter(',')
       ->check(CLI::IsMember({"cublasxt", "cpu"}));
-  app->add_option("--json", options->json_file, "write everything to this file; - for standard output")
+  app->add_option("--cublasxt-blocks", options->cublasxt_blocks, "block sizes of cublasXt; the best is in the table")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->type_name("B,...");
+  app->add_option("--json", options->json_file,
+                  "write everything to this file, as far as it is measured; - for standard output, at the end")
       ->type_name("FILE");
   app->add_flag("--check", options->check, "compare entries of the result with inner products in extended precision");
   options->settings.add_to(*app);
