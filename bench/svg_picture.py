@@ -1,0 +1,81 @@
+"""A picture in SVG, part by part, and what the pictures of measurements have in common: colours, axes, numbers. Used by chart.py and
+sweep.py; needs nothing but Python's standard library."""
+import math
+from xml.sax.saxutils import escape
+
+# Who is measured: key in the JSON of `tessera bench`, name in a legend, colour. The palette is Okabe and Ito's, which colour-blind
+# readers can tell apart.
+CONTESTANTS = [
+    ("tessera", "Tessera", "#0072b2"),
+    ("cublasxt", "cublasXt", "#e69f00"),
+    ("cpu", "CPU BLAS", "#999999"),
+]
+BOUND = ("bound", "bound (links and devices at their best)", "#222222")
+
+AXIS, GRID, INK, TITLE = "#333333", "#e0e0e0", "#333333", "#111111"
+DASHES = ' stroke-dasharray="4 2"'
+FONT = "font-family=\"Helvetica, Arial, sans-serif\""
+
+
+def tick_step(top):
+    """The smallest of 1, 2, 5 times a power of ten that cuts [0, top] into at most six parts."""
+    power = 10 ** math.floor(math.log10(top / 6))
+    return next(power * factor for factor in (1, 2, 5, 10) if top / (power * factor) <= 6)
+
+
+def number(value):
+    """Three significant digits without an exponent."""
+    if value == 0:
+        return "0"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def unit_of(top):
+    """Unit for rates in TFLOP/s of which `top` is the highest, and the factor that leads to it."""
+    return ("TFLOP/s", 1) if top >= 1 else ("GFLOP/s", 1000)
+
+
+class Picture:
+    def __init__(self, width, height):
+        self.width, self.height = width, height
+        self.parts = []
+
+    def text(self, x, y, words, size=12, anchor="middle", colour=INK, extra=""):
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}" {FONT}{extra}>'
+                          f"{escape(words)}</text>")
+
+    def title(self, x, words):
+        self.text(x, 28, words, 16, "start", TITLE, ' font-weight="bold"')
+
+    def upright_text(self, x, y, words):
+        self.text(x, y, words, extra=f' transform="rotate(-90 {x} {y:.1f})"')
+
+    def line(self, x1, y1, x2, y2, colour, thickness=1, extra=""):
+        self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
+                          f'stroke-width="{thickness}"{extra}/>')
+
+    def box(self, x, y, width, height, colour, tip=None):
+        """A filled rectangle. @param tip shown where the reader points at it"""
+        tail = "/>" if tip is None else f"><title>{escape(tip)}</title></rect>"
+        self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"{tail}')
+
+    def polyline(self, points, colour, thickness=1.6, extra=""):
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        self.parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{thickness}"{extra}/>')
+
+    def mark(self, shape, x, y, colour, tip=None):
+        """A point of a line: shape 0, 1, 2, ... is a disc, square, triangle, diamond, and so on again."""
+        corners = [None, [(-3, -3), (3, -3), (3, 3), (-3, 3)], [(0, -4), (3.8, 3), (-3.8, 3)], [(0, -4.4), (4.4, 0), (0, 4.4), (-4.4, 0)]]
+        outline = corners[shape % len(corners)]
+        if outline is None:
+            self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.3" fill="{colour}"')
+        else:
+            path = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in outline)
+            self.parts.append(f'<polygon points="{path}" fill="{colour}"')
+        name = "circle" if outline is None else "polygon"
+        self.parts[-1] += "/>" if tip is None else f"><title>{escape(tip)}</title></{name}>"
+
+    def svg(self):
+        return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '
+                          f'viewBox="0 0 {self.width} {self.height}">',
+                          f'<rect width="{self.width}" height="{self.height}" fill="#ffffff"/>', *self.parts, "</svg>", ""])
