@@ -79,3 +79,44 @@ class Picture:
         return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '
                           f'viewBox="0 0 {self.width} {self.height}">',
                           f'<rect width="{self.width}" height="{self.height}" fill="#ffffff"/>', *self.parts, "</svg>", ""])
+
+
+class Panel:
+    """A pair of axes in a picture, from the origin: lines of rates over something.
+
+    @param x_top, y_top  the largest values that have to fit; the y axis ends at the next tick
+    """
+
+    def __init__(self, picture, left, top, width, height, x_top, y_top):
+        self.picture = picture
+        self.left, self.top, self.width, self.height = left, top, width, height
+        self.x_top = x_top
+        self.step = tick_step(y_top)
+        self.y_top = math.ceil(y_top / self.step - 1e-9) * self.step
+
+    def x(self, value):
+        return self.left + self.width * value / self.x_top
+
+    def y(self, value):
+        return self.top + self.height * (1 - value / self.y_top)
+
+    def axes(self, title, x_ticks, x_name):
+        """@param x_ticks (position, text) of each"""
+        self.picture.text(self.left, self.top - 10, title, 13, "start", TITLE, ' font-weight="bold"')
+        for tick in range(round(self.y_top / self.step) + 1):
+            y = self.y(tick * self.step)
+            self.picture.line(self.left, y, self.left + self.width, y, AXIS if tick == 0 else GRID)
+            self.picture.text(self.left - 6, y + 4, f"{tick * self.step:g}", 11, "end")
+        bottom = self.top + self.height
+        for position, words in x_ticks:
+            self.picture.line(self.x(position), bottom, self.x(position), bottom + 4, AXIS)
+            self.picture.text(self.x(position), bottom + 17, words, 11)
+        self.picture.text(self.left + self.width / 2, bottom + 34, x_name, 11)
+
+    def series(self, points, colour, mark=None, tip="", extra=""):
+        """A line through (x, y) points. @param mark shape of its points; None: none @param tip begins what is shown at each"""
+        points = sorted(points)
+        if len(points) > 1:
+            self.picture.polyline([(self.x(x), self.y(y)) for x, y in points], colour, extra=extra)
+        for x, y in points if mark is not None else []:
+            self.picture.mark(mark, self.x(x), self.y(y), colour, f"{tip} {x:g}: {number(y)}")
