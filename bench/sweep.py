@@ -286,8 +286,9 @@ def measure(sweep, run, limit):
     sweep.measuring.unlink(missing_ok=True)
     log = sweep.out / "measuring.log"
     with open(log, "w", encoding="utf-8") as errors:
+        # In a session of its own: a signal to this script's group must not look like a failure of the bench.
         process = subprocess.Popen(bench_command(sweep.options, run, sweep.measuring), stdout=subprocess.DEVNULL, stderr=errors,
-                                   preexec_fn=end_with_parent)
+                                   start_new_session=True, preexec_fn=end_with_parent)
     try:
         while True:
             ended = process.poll() is not None  # asked before the file is read, which then is the last one

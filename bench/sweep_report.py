@@ -488,6 +488,7 @@ def read_file(name):
 def source_lines(sessions, points):
     """When and how, of the sessions that measured something that still counts."""
     used = {point["session"] for point in points}
-    return [f"{session['date']}, Tessera {session['version']}: `{session['command']}`" +
-            (f" with `{session['settings']}`" if session.get("settings") else "") + "  "
-            for index, session in enumerate(sessions) if index in used]
+    lines = [f"{session['date']}, Tessera {session['version']}: `{session['command']}`" +
+             (f" with `{session['settings']}`" if session.get("settings") else "") + "  "
+             for index, session in enumerate(sessions) if index in used]
+    return list(dict.fromkeys(lines))

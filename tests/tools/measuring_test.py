@@ -1,0 +1,344 @@
+"""Tests of the scripts and programs in bench/ that measure: sweep.py, network_bench, lapack_gpu.sh, network_gpu.sh, all on host devices.
+usage: measuring_test.py [CASE], with the build folder in TESSERA_TEST_BUILD."""
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+import xml.etree.ElementTree
+
+sys.dont_write_bytecode = True  # beside the sources
+
+from tool_test import BUILD, REFERENCE_LAPACK, SOURCE, TESSERA, ToolCase, environment, run
+
+sys.path.insert(0, str(SOURCE / "bench"))
+import sweep
+
+SVG = "{http://www.w3.org/2000/svg}"
+NO_CUDA = {"TESSERA_CUDA_PLUGIN": "/nonexistent/plugin.so"}
+
+
+def texts(picture):
+    return [text.text for text in xml.etree.ElementTree.parse(picture).getroot().iter(SVG + "text")]
+
+
+def is_running(pid):
+    try:
+        return "zombie" not in (pathlib.Path("/proc") / pid / "status").read_text()
+    except OSError:
+        return False
+
+
+class Sweep(ToolCase):
+    SCRIPT = SOURCE / "bench" / "sweep.py"
+    DEVICES = ["--", "--host-device", "memory=32MiB,speed=50GFLOP/s,link=8GB/s"]
+
+    def setUp(self):
+        super().setUp()
+        self.out = self.folder / "page"
+
+    def arguments(self, *options, devices=None):
+        return [sys.executable, self.SCRIPT, self.out, "--build", BUILD, "--backend", "host", "--repeats", "1", *options,
+                *(self.DEVICES if devices is None else devices)]
+
+    def sweep(self, *options, devices=None):
+        return run(*self.arguments(*options, devices=devices), **NO_CUDA)
+
+    def points(self):
+        return {(p["routine"], p["devices"], p["result"]["n"], p["tile"]): p for p in json.loads((self.out / "sweep.json").read_text())["points"]}
+
+    def page(self):
+        return (self.out / "README.md").read_text()
+
+    def test_page(self):
+        options = ["--n", "48,64:128:32", "--cpu-up-to", "64", "--tiles", "32,64", "--tile-n", "96", "--volume-n", "100"]
+        self.assert_good(self.sweep(*options))
+        points = self.points()
+        routines = ["d" + name for name in ("gemm", "symm", "syrk", "syr2k", "trmm", "trsm")]
+        expected = {(routine, count, n, None) for routine in routines for count in (1, 2) for n in (48, 64, 96, 128)}
+        self.assertEqual(set(points), expected | {("dgemm", 2, 96, 32), ("dgemm", 2, 96, 64)})
+        for (_, count, n, tile), point in points.items():
+            result = point["result"]
+            self.assertEqual("cpu" in result, count == 2 and n <= 64)
+            self.assertTrue(result["tessera"]["correct"])
+            self.assertEqual(len(result["tessera"]["job"]["devices"]), count)
+            self.assertLessEqual(result["tessera"]["job"]["tile_m"], tile or n)
+
+        page = self.page()
+        for words in ("Fig. 7", "Table III", "Table V", "n = 96 (BLASX, Table V)", "Fig. 9", "Fig. 10", "host devices", "processors", "bench/sweep.py",
+                      "All results were checked and are correct.", "| dsyr2k | ", "| compulsory | "):
+            self.assertIn(words, page)
+        self.assertNotIn("not reached", page)
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["README.md", "fig10.svg", "fig7.svg", "sweep.json"])
+        words = texts(self.out / "fig7.svg")
+        for expected in ["Tessera", "CPU BLAS", "1 device", "2 devices", "matrix size n"]:
+            self.assertIn(expected, words)
+        self.assertNotIn("cublasXt", words)
+        self.assertTrue(all(any(word.startswith(routine + ",") for word in words) for routine in routines))
+        self.assertTrue(any("n = 96, 2 devices" in word for word in texts(self.out / "fig10.svg")))
+
+        # What is there is not measured again; what is asked for in addition is.
+        self.assert_good(self.sweep(*options))
+        self.assertEqual(self.points(), points)
+        options[1] += ",160"
+        self.assert_good(self.sweep(*options))
+        more = self.points()
+        self.assertEqual({key: more[key] for key in points}, points)
+        self.assertEqual({key[2] for key in set(more) - set(points)}, {160})
+
+        # The same page from the file alone.
+        drawn = self.folder / "drawn"
+        self.assert_good(run(sys.executable, self.SCRIPT, drawn, "--volume-n", "100", "--draw", self.out / "sweep.json"))
+        self.assertEqual((drawn / "fig7.svg").read_text(), (self.out / "fig7.svg").read_text())
+        self.assertEqual((drawn / "README.md").read_text(), self.page())
+
+    # A `tessera` that measures the first size only and then hangs, while there is a file "hang".
+    HANGING = """#!{python}
+import os, pathlib, subprocess, sys, time
+arguments, folder = sys.argv[1:], pathlib.Path(__file__).parent
+if arguments[0] == "bench" and (folder / "hang").exists():
+    (folder / "pid").write_text(str(os.getpid()))
+    sizes = arguments.index("--n") + 1
+    arguments[sizes] = arguments[sizes].split(",")[0]
+    subprocess.run(["{tessera}", *arguments], stdout=subprocess.DEVNULL)
+    time.sleep(600)
+os.execv("{tessera}", ["{tessera}", *arguments])
+"""
+
+    def test_cut_off(self):
+        options = ["--n", "32,64", "--routines", "gemm,trsm", "--tiles", "none", "--build", self.folder]
+        (self.folder / "bin").mkdir()
+        program, hang = self.folder / "bin" / "tessera", self.folder / "bin" / "hang"
+        program.write_text(self.HANGING.format(python=sys.executable, tessera=TESSERA))
+        program.chmod(0o755)
+        hang.touch()
+        expected = [("dgemm", 2, 32, None), ("dtrsm", 2, 32, None), ("dgemm", 2, 64, None), ("dtrsm", 2, 64, None)]
+        for how, status, points in ((signal.SIGTERM, 3, expected[:2]), (signal.SIGKILL, -signal.SIGKILL, expected)):
+            with self.subTest(how=how):
+                script = subprocess.Popen([str(a) for a in self.arguments(*options)], stdout=subprocess.PIPE, text=True, env=environment(**NO_CUDA))
+                self.addCleanup(script.stdout.close)
+                while "dtrsm" not in script.stdout.readline():
+                    self.assertIsNone(script.poll())
+                script.send_signal(how)
+                self.assertEqual(script.wait(60), status)
+                self.assertEqual(set(self.points()), set(points))
+                while is_running((self.folder / "bin" / "pid").read_text()):  # no process is left on the devices
+                    time.sleep(0.01)
+        self.assertIn("not reached yet", self.page())
+        before = self.points()
+        hang.unlink()
+        self.assert_good(self.sweep(*options))
+        after = self.points()
+        self.assertEqual(set(after), {(routine, count, n, None) for routine in ("dgemm", "dtrsm") for count in (1, 2) for n in (32, 64)})
+        self.assertEqual({key: after[key] for key in before}, before)
+        self.assertNotIn("not reached yet", self.page())
+
+    def test_time_budget(self):
+        result = self.sweep("--n", "64", "--time-budget", "0")
+        self.assertEqual(result.returncode, 3, result.stdout + result.stderr)
+        self.assertIn("the time budget is used up", result.stdout)
+        self.assert_good(self.sweep("--n", "64", "--time-budget", "600", "--tiles", "none"))
+
+    def test_failures(self):
+        result = self.sweep("--n", "64", "--tiles", "none", "--peer", "cublasxt")
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("cublasxt needs GPUs", result.stdout)
+        self.assertNotIn("Traceback", result.stderr)
+        wrong = ["--", "--host-device", "memory=32MiB,compute=off"]
+        self.out = self.folder / "wrong"
+        result = self.sweep("--n", "64", "--routines", "gemm", "--tiles", "none", devices=wrong)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("**Wrong results:** dgemm 2 64, dgemm 1 64", self.page())
+
+    def test_other_machine_or_options(self):
+        options = ["--n", "64", "--routines", "gemm", "--tiles", "none", "--counts", "1"]
+        self.assert_good(self.sweep(*options))
+        refused = self.sweep(*options, devices=["--", "--host-device", "memory=64MiB"])
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("name another folder", refused.stderr)
+        document = json.loads((self.out / "sweep.json").read_text())
+        document["machine"]["cpu"] = "another"
+        (self.out / "sweep.json").write_text(json.dumps(document))
+        refused = self.sweep(*options)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("another machine", refused.stderr)
+
+    def test_wrong_use(self):
+        self.assert_refused(self.sweep("--n", "0"), "--n")
+        self.assert_refused(self.sweep("--routines", "gemv"), "--routines")
+        self.assert_refused(self.sweep("--routines", "hemm"), "c and z")
+        self.assert_refused(self.sweep("--type", "q"), "--type")
+
+    def options_with_gpus(self, *arguments):
+        """As they are where there are four GPUs."""
+        options = sweep.parse([str(self.out), *arguments])
+        options.backend, options.counts, options.peers = "cuda", [1, 2, 4], ("cublasxt",)
+        return options
+
+    def test_order(self):
+        options = self.options_with_gpus("--n", "1024:4096:1024,16384,32768,39936", "--cpu-up-to", "2048", "--tiles", "1024,16384", "--tile-n", "8192,16384")
+        runs = sweep.join(sweep.wanted_runs(options))
+        small, large, xt = (2048, 4096), (4096,), ("cublasxt",)
+        expected = [
+            # Coarse and small on all numbers of devices, the CPU beside the most of them; coarse and large, with one block size of cublasXt.
+            (4, (1024, 2048), None, xt + ("cpu",), small), (4, (4096, 16384), None, xt, small),
+            (2, (1024, 2048, 4096, 16384), None, xt, small), (1, (1024, 2048, 4096, 16384), None, xt, small),
+            (4, (32768, 39936), None, xt, large), (2, (32768, 39936), None, xt, large), (1, (32768, 39936), None, xt, large),
+            # Tiles on the most devices, beside the own choice where that is not measured anyway; none larger than the matrices.
+            (4, (8192,), None, xt, small), (4, (8192, 16384), 1024, xt, (1024,)), (4, (16384,), 16384, xt, (16384,)),
+            # What lies between.
+            (4, (3072,), None, xt, small), (2, (3072,), None, xt, small), (1, (3072,), None, xt, small)]
+        self.assertEqual([(run.devices, run.sizes, run.tile, run.peers, run.blocks) for run in runs], expected)
+        self.assertEqual({run.routines for run in runs[7:10]}, {("gemm",)})
+        command = sweep.bench_command(options, runs[2], "file.json")
+        for words in (("--devices", "cuda:0,1"), ("--peer", "cublasxt"), ("--cublasxt-blocks", "2048,4096"), ("--n", "1024,2048,4096,16384")):
+            self.assertEqual(command[command.index(words[0]) + 1], words[1])
+
+    def test_machine(self):
+        gpus = [{"name": "NVIDIA X", "memory_bytes": 80 << 30}] * 2
+        info = {"cuda": {"devices": gpus, "peer_access": [[False, True], [True, False]]}}
+        machine = sweep.describe_machine(info, self.options_with_gpus("--machine", "rented"))
+        text = "\n".join(sweep.sweep_report.machine_lines(machine))
+        for words in ("rented", "2 x NVIDIA X, 80 GiB each", "which reach each other", "processors"):
+            self.assertIn(words, text)
+        self.assertEqual(sweep.sweep_report.machine_name(machine), "2 x NVIDIA X")
+
+    @staticmethod
+    def bench_file(seconds, devices, blocks=None):
+        """As `tessera bench` writes it. @param seconds by n, of Tessera; cublasXt takes twice as long on one device, as long on more"""
+        def result(n, s):
+            flops = 2 * n**3
+            job = {"devices": [{"device": name, "bytes_up": 3 << 20, "bytes_down": 1 << 20, "bytes_peer": (2 << 20) if len(devices) > 1 else 0,
+                                "kernel_s": s / 2, "transfer_s": s / 4, "other_s": s / 4} for name in devices],
+                   "compulsory_up": 6 << 20, "compulsory_down": 2 << 20}
+            slow = {"median_s": 2 * s if len(devices) == 1 else s}
+            return {"m": n, "n": n, "k": n, "flops": flops, "bound_s": s / 2, "fraction_of_bound": 0.5,
+                    # Three runs, of which the middle one counts.
+                    "tessera": {"median_s": s, "tflops": flops / s * 1e-12, "seconds": [2 * s, s, s / 2], "jobs": [{}, job, {}], "correct": True},
+                    "cublasxt": {"median_s": slow["median_s"], "tflops": flops / slow["median_s"] * 1e-12, "ratio": slow["median_s"] / s,
+                                 "block_sizes": {"2048": {**slow, "correct": True}}}}
+        return {"tessera_version": "1.2.3", "routine": "dgemm", "host_memory": "pinned", "repeats": 3, "settings": "TESSERA_DEVICES=cuda",
+                "rates": {"cublas": 130100}, "devices": " ".join(devices), "results": [result(n, s) for n, s in seconds.items()]}
+
+    def draw(self, *documents):
+        files = []
+        for index, document in enumerate(documents):
+            files.append(self.folder / f"{index}.json")
+            files[-1].write_text(json.dumps(document))
+        return run(sys.executable, self.SCRIPT, self.out, "--machine", "a machine of two GPUs", "--draw", *files)
+
+    def test_tables(self):
+        one = self.bench_file({1024: 1.0, 4096: 8.0}, ["cuda:0"])
+        two = self.bench_file({1024: 1.0, 4096: 4.0, 8192: 9.0}, ["cuda:0", "cuda:1"])
+        self.assert_good(self.draw(one, two))
+        page = self.page()
+        # Efficiencies of 1/2 and 1, and between them in steps of 1024 two thirds and five sixths: 3/4. cublasXt: 1 and 2, so 3/2.
+        self.assertIn("| dgemm | 75.0 % | 150.0 % | 1024 to 4096 (2) | 93.5 % | 89.8 % |", page)
+        self.assertIn("n = 8192 (BLASX, Table V)", page)
+        self.assertIn("| cuda:1 | 4.00 + 2.00 |", page)
+        self.assertIn("| all | 8.00 + 4.00 |", page)
+        self.assertIn("| compulsory | 8.00 |", page)
+        self.assertIn("| dgemm | cuda:0 | 4500 | 2250 | 2250 |", page)
+        for words in ("# Level 3 on a machine of two GPUs", "cuBLAS 13.1.0", "Tessera 1.2.3", "page-locked", "2048 for n = 1024 to 8192", "Not measured: the CPU"):
+            self.assertIn(words, page)
+        # Marks of the lines: two sizes on one GPU and three on two, of two contestants.
+        root = xml.etree.ElementTree.parse(self.out / "fig7.svg").getroot()
+        self.assertEqual(len([mark for mark in root.iter(SVG + "title")]), 10)
+
+    def test_recorded_runs_can_be_drawn(self):
+        names = [f"2026-11-21-h200-x{count}-{what}.json" for count in (1, 2) for what in ("level3", "dgemm")]
+        result = run(sys.executable, self.SCRIPT, self.out, "--draw", *(SOURCE / "bench" / "results" / name for name in names))
+        self.assert_good(result)
+        self.assertIn("| dgemm | 90.9 % | 89.0 % | 4096 to 32768 (4) |", self.page())
+
+    def test_files_that_cannot_be_drawn(self):
+        for document in ({"results": []}, {"no": "results"}, {"runs": [{"routine": "dgemm"}]}):
+            with self.subTest(document=document):
+                result = self.draw(document)
+                self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                self.assertIn("sweep.py: ", result.stderr)
+                self.assertNotIn("Traceback", result.stderr)
+
+
+class Network(ToolCase):
+    PROGRAM = BUILD / "bin" / "network_bench"
+    SMALL = ["--layers", "40-70-50-10", "--batch", "30", "--passes", "4"]
+    PRELOAD = {"LD_PRELOAD": str(BUILD / "lib" / "libtessera_blas.so"), "TESSERA_DEVICES": "host:2", "TESSERA_OFFLOAD": "always",
+               "TESSERA_TILE": "32", "TESSERA_HOST_DEVICE": "memory=32MiB"}
+
+    def bench(self, *options, **extra):
+        result = run(self.PROGRAM, *options, **extra)
+        self.assert_good(result)
+        return json.loads(result.stdout)
+
+    def test_derivatives(self):
+        self.assertTrue(self.bench("--check")["correct"])
+        self.assertTrue(self.bench("--check", "--layers", "5-3", "--batch", "7")["correct"])
+        self.assertTrue(self.bench("--check", "--calls", "fortran", **self.PRELOAD)["correct"])
+
+    def test_preloaded(self):
+        for kind, digits in (("s", 5), ("d", 12)):
+            for calls in ("cblas", "fortran"):
+                with self.subTest(type=kind, calls=calls):
+                    options = [*self.SMALL, "--type", kind, "--calls", calls]
+                    plain = self.bench(*options)
+                    stats = self.folder / f"{kind}{calls}.jsonl"
+                    preloaded = self.bench(*options, TESSERA_STATS=str(stats), **self.PRELOAD)
+                    for name in ("first_loss", "last_loss"):
+                        self.assertAlmostEqual(plain[name], preloaded[name], delta=10**-digits + 1e-8)
+                    self.assertLess(preloaded["last_loss"], preloaded["first_loss"])
+                    jobs = [json.loads(line) for line in stats.read_text().splitlines()]
+                    # Of three layers, in each of four passes: three products forward, two derivatives handed down, three updates.
+                    self.assertEqual([job["routine"] for job in jobs], [kind + "gemm"] * 4 * 8)
+                    self.assertEqual(plain["parameters"], 40 * 70 + 70 * 50 + 50 * 10 + 130)
+
+    def test_wrong_use(self):
+        for options in (["--layers", "10"], ["--layers", "10-x"], ["--layers", "10-0-3"], ["--batch", "0"], ["--type", "z"], ["--nonsense"], ["--passes"]):
+            with self.subTest(options=options):
+                self.assert_refused(run(self.PROGRAM, *options), "usage: network_bench")
+
+
+class GpuScripts(ToolCase):
+    """lapack_gpu.sh and network_gpu.sh where there is no GPU: over the CPU and Tessera's host devices."""
+    DEVICES = {"TESSERA_DEVICES": "host:2", "TESSERA_OFFLOAD": "always", "TESSERA_HOST_DEVICE": "memory=32MiB"}
+
+    def script(self, name, **extra):
+        result = run(SOURCE / "bench" / name, BUILD, self.folder, **{**self.DEVICES, **extra})
+        lines = self.folder / name.replace("_gpu.sh", ".jsonl")
+        return result, [json.loads(line) for line in lines.read_text().splitlines()]
+
+    def test_network(self):
+        result, runs = self.script("network_gpu.sh", LAYERS="40-64-10", BATCHES="16 32", RUNS="cpu tessera")
+        self.assert_good(result)
+        self.assertEqual([(one["run"], one["batch"], one["correct"]) for one in runs],
+                         [(label, batch, True) for label in ("CPU: OpenBLAS", "Tessera") for batch in (16, 32)])
+        self.assertRegex(result.stdout, r"(?m)^Tessera +32 .* yes$")
+
+    def test_lapack(self):
+        if REFERENCE_LAPACK is None:
+            self.skipTest("no reference LAPACK is installed")
+        result, runs = self.script("lapack_gpu.sh", N="150", REPEATS="1", BLOCKS="default 64", RUNS="cpu tessera")
+        self.assert_good(result)
+        self.assertEqual([one["routine"] for one in runs], ["dpotrf", "dgetrf"] * 3)
+        self.assertTrue(all(one["correct"] for one in runs))
+        self.assertRegex(result.stdout, r"(?m)^Tessera, reference LAPACK, blocks of 64 +dgetrf .* yes$")
+
+    def test_runs_that_take_too_long_are_cut(self):
+        # Every operation of a device takes longer than the run may.
+        result, runs = self.script("network_gpu.sh", LAYERS="40-64-10", BATCHES="16", RUNS="tessera", TIMEOUT="1",
+                                   TESSERA_HOST_DEVICE="memory=32MiB,delay=10s")
+        self.assert_good(result)
+        self.assertEqual([one["cut_after_s"] for one in runs], [1])
+        self.assertIn("cut after 1 s", result.stdout)
+
+    def test_failures_are_told(self):
+        result, runs = self.script("network_gpu.sh", LAYERS="40", BATCHES="16", RUNS="cpu")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(runs[0]["failed"], 2)
+        self.assertIn("failed, status 2", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
