@@ -29,10 +29,7 @@ Context& shared_context() {
 
 }  // namespace
 
-extern "C" void tessera_private_enter() noexcept {
-  static const char all_loaded = 0;
-  tessera::process::watch(&all_loaded);
-}
+extern "C" void tessera_private_enter() noexcept { tessera::process::watch_all_loaded(); }
 
 extern "C" void tessera_private_leave() noexcept { tessera::process::leave_libraries(); }
 

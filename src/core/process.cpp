@@ -3,6 +3,7 @@
 #include "core/process.hpp"
 #include "core/thread.hpp"
 
+#include <link.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -45,6 +46,7 @@ struct Thread {
   /// Registrations of our handler that have run; more than one prepares the same fork. A C library may run what was registered in
   /// between only after the fork: so 0 is possible there.
   int forks = 0;
+  int for_blas = 0;  ///< of these, registrations that are for a CPU BLAS
   bool ends_process = false;
 };
 
@@ -54,7 +56,7 @@ constinit std::atomic<std::size_t> next_shard = 0;
 constinit std::atomic<unsigned> fork_turn = 0;
 /// Whether the fork in progress makes a child that must not use the CPU BLAS. Guarded by fork_turn.
 constinit bool cuts = false;
-/// Handlers for fork that were registered after those of at_load(). Noted after a registration and before what it is for begins,
+/// Handlers for fork that were registered for a CPU BLAS. Noted after a registration and before what it is for begins,
 /// which fork waits for: the waiting orders it.
 constinit std::atomic<int> registrations = 0;
 /// The rest orders nothing, each is looked at by itself.
@@ -65,6 +67,8 @@ constinit std::atomic<std::uint32_t> generation = 0;
 /// another than the child.
 constinit std::atomic<pid_t> told_of = 0;
 constinit std::array<std::atomic<const void*>, most_libraries> watched{};
+/// loads_so_far() when all that had been loaded was watched; 0: never.
+constinit std::atomic<unsigned long long> loads_watched = 0;
 
 constinit thread_local Thread self;
 
@@ -114,12 +118,35 @@ bool catch_up() {
   return true;
 }
 
+void before_fork_for_blas() {
+  ++self.for_blas;
+  before_fork();
+}
+
 // Without memory for a handler nothing better can be done than to go on without it.
 void add_handlers() {
   catch_up();
-  if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0)
+  static_cast<void>(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child));
+  static_cast<void>(std::atexit(leave_devices));
+}
+
+void add_handlers_for_blas() {
+  catch_up();
+  if (pthread_atfork(before_fork_for_blas, after_fork_in_parent, after_fork_in_child) == 0)
     registrations.fetch_add(1, std::memory_order_relaxed);
   static_cast<void>(std::atexit(leave_devices));
+}
+
+/// How many objects the process has loaded so far, those that it has closed included.
+unsigned long long loads_so_far() {
+  unsigned long long loads = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* to) {
+        *static_cast<unsigned long long*>(to) = object->dlpi_adds;
+        return 1;
+      },
+      &loads);
+  return loads;
 }
 
 /// The last of our handlers: all that had been registered when the fork began have run.
@@ -127,7 +154,8 @@ void finish_before_fork() {
   before_fork();
   // Else somebody who uses the CPU BLAS has overtaken the fork. What that BLAS does before a fork is over, and its locks and
   // threads may have come to life again.
-  if (self.forks - 1 < registrations.load(std::memory_order_relaxed)) cuts = true;
+  if (self.for_blas < registrations.load(std::memory_order_relaxed)) cuts = true;
+  self.for_blas = 0;
 }
 
 /// All that loading the library does.
@@ -173,7 +201,7 @@ bool drain(Work work, std::optional<Clock::duration> patience) {
 bool Pass::enter(Work work) noexcept {
   int& depth = depth_of(work);
   // What is opened or driven now is what the handlers are for. Before the thread is at work: watch() may begin anew.
-  if (depth == 0 && work != Work::computing) watch(&gates);
+  if (depth == 0 && work != Work::computing) watch_loaded(&gates);
   if (++depth > 1) return true;
   Gate& gate = gate_of(work);
   std::atomic<int>& count = count_of(gate);
@@ -202,18 +230,36 @@ void Pass::leave(Work work) noexcept {
   if (--depth_of(work) == 0) count_of(gate_of(work)).fetch_sub(1, std::memory_order_release);
 }
 
-void watch(const void* library) noexcept {
+namespace {
+/// Does `registration`, unless the library is known already, and notes it.
+template <class Registration>
+void watch_once(const void* library, Registration registration) {
   bool registered = false;
   for (auto& known : watched) {
     const void* expected = known.load(std::memory_order_acquire);
     if (expected == nullptr) {
       // Noted afterwards, so that nobody takes it for done too early; that two threads may do it at once the handlers bear.
-      if (!registered) add_handlers();
+      if (!registered) registration();
       registered = true;
       if (known.compare_exchange_strong(expected, library, std::memory_order_release)) return;
     }
     if (expected == library) return;
   }
+}
+}  // namespace
+
+void watch(const void* library) noexcept { watch_once(library, add_handlers); }
+
+void watch_loaded(const void* library) noexcept {
+  watch_once(library, [] {
+    const unsigned long long loads = loads_watched.load(std::memory_order_relaxed);
+    if (loads == 0 || loads != loads_so_far()) add_handlers_for_blas();
+  });
+}
+
+void watch_all_loaded() noexcept {
+  add_handlers_for_blas();
+  loads_watched.store(loads_so_far(), std::memory_order_relaxed);
 }
 
 bool ending() noexcept { return has_begun_to_end.load(std::memory_order_relaxed); }

@@ -51,9 +51,15 @@ class Pass {
   bool admitted_;
 };
 
-/// Registers the handlers for fork and exit after those of `library`, an address that stands for it, once for each. The first pass
-/// for opening or driving registers them before anything is open.
+/// Registers the handlers for fork and exit after those of `library`, a driver, once for each: an address stands for it.
 void watch(const void* library) noexcept;
+
+/// The same for a CPU BLAS, which registers its handlers when it is loaded: nothing is to be done if nothing has been loaded since
+/// watch_all_loaded(). The first pass for opening or driving does it before anything is open.
+void watch_loaded(const void* library) noexcept;
+
+/// To be called while libraries are loaded, by one that is set up after all whose handlers matter.
+void watch_all_loaded() noexcept;
 
 /// Whether exit() has begun: devices are to be left.
 bool ending() noexcept;

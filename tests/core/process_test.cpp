@@ -238,11 +238,33 @@ TEST_F(FirstFork, HandlersAreThereBeforeAnyUse) {
       ExitedWithCode(0), "");
 }
 
+TEST_F(FirstFork, NothingIsOvertakenByThoseWhoUseWhatWasThereBefore) {
+  EXPECT_EXIT(
+      {
+        watch_all_loaded();
+        static bool used = false;
+        pthread_atfork(
+            [] {
+              static const int library = 0;
+              watch_loaded(&library);
+              { const Pass first(Work::opening); }
+              used = true;
+            },
+            nullptr, nullptr);
+        const pid_t child = fork();
+        if (child == 0) _exit(cpu_blas_is_cut() || !used ? 1 : 0);
+        int status = -1;
+        waitpid(child, &status, 0);
+        _exit(status == 0 ? 0 : 1);
+      },
+      ExitedWithCode(0), "");
+}
+
 // What runs first in a fork, as the handler of a CPU BLAS may.
 bool is_overtaken = false;
 void earliest_handler() {
   static const int library = 0;
-  if (is_overtaken) watch(&library);
+  is_overtaken ? watch_loaded(&library) : watch(&library);
 }
 
 TEST_F(FirstFork, AChildDoesNotUseWhatOthersBeganToUseDuringIt) {

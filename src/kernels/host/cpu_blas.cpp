@@ -130,7 +130,7 @@ class LoadedBlas final : public CpuBlas {
     blas->scheme_ = scheme;
     blas->integer_bits_ = integer_bits_of(handle, scheme, bits);
     blas->path_ = file_of(blas->address_of({.routine = Routine::gemm, .type = ScalarType::d}));
-    process::watch(handle);
+    process::watch_loaded(handle);
     return blas;
   }
 
