@@ -1,6 +1,7 @@
 # tests_environment: what every test that runs our code has in its environment. Tests that are not suites of a tests_* binary set
 # it themselves: set_tests_properties(... ENVIRONMENT "${tests_environment}").
-set(tests_environment "TESSERA_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+# Rates that somebody has measured for himself decide no test.
+set(tests_environment "TESSERA_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/test_cache")
 if(TESSERA_SANITIZE)
   # Threads of the uninstrumented OpenBLAS are of no interest, and cost much under a sanitizer. Accesses of libc on its behalf are
   # left out, because how it synchronises inside cannot be seen.

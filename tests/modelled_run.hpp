@@ -22,6 +22,7 @@
 #include "kernels/tile_ops.hpp"
 #include "routines/level3.hpp"
 #include "runtime/job.hpp"
+#include "runtime/performance_model.hpp"
 #include "runtime/signal.hpp"
 #include "runtime/statistics.hpp"
 #include "runtime/worker.hpp"
@@ -322,7 +323,7 @@ inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, ind
   const auto up = static_cast<double>(run.compulsory_up);
   const auto down = static_cast<double>(run.compulsory_down);
   run.bound_s =
-      std::max({graph->flops() / (machine.devices * machine.flops), up / one_way, down / one_way, (up + down) / both});
+      runtime::bound_seconds({graph->flops(), up, down}, machine.devices * machine.flops, {one_way, one_way, both});
   return run;
 }
 

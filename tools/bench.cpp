@@ -16,7 +16,6 @@
 #include <optional>
 
 #include "api_call.hpp"
-#include "bench_bound.hpp"
 #include "bench_machine.hpp"
 #include "commands.hpp"
 #include "contestants.hpp"
@@ -399,7 +398,7 @@ json Bench::report(const Level3& call, const std::vector<Series>& series, std::v
   const BenchMachine::Rates& machine = machine_.rates.at(call.type);
   const bool on_devices = !job.devices.empty();
   if (machine.known && on_devices) {
-    const double bound_s = bound_seconds(machine.rates, flops, up, down);
+    const double bound_s = runtime::bound_seconds({flops, up, down}, machine.flops_per_s, machine.links);
     result["bound_s"] = bound_s;
     result["fraction_of_bound"] = bound_s / own.median_s();
     cells.push_back(percent_text(bound_s, own.median_s()));
@@ -504,8 +503,8 @@ void Bench::print(std::FILE* out, const std::string& where, const TextTable& tab
     fmt::print(out, "rates ({}){}: {} TFLOP/s in-core; host links in GB/s: up {}, down {}, both ways {}\n",
                machine.description["source"].get<std::string>(),
                machine_.rates.size() > 1 ? fmt::format(" of {}", letter(type)) : "",
-               three_digits(machine.rates.flops_per_s * 1e-12), gigabytes(machine.rates.up_bytes_per_s),
-               gigabytes(machine.rates.down_bytes_per_s), gigabytes(machine.rates.both_bytes_per_s));
+               three_digits(machine.flops_per_s * 1e-12), gigabytes(machine.links.up), gigabytes(machine.links.down),
+               gigabytes(machine.links.both));
   }
   fmt::print(out, "\n{}", table.text());
   if (options_.check) {

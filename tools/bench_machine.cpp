@@ -20,23 +20,24 @@ BenchMachine::Rates measured_rates(const BenchMachine& machine, ScalarType type)
   }
   const auto count = static_cast<double>(machine.ordinals.size());
   return {true,
-          {count * measured.flops_per_s, measured.up_bytes_per_s, measured.down_bytes_per_s, measured.both_bytes_per_s},
+          count * measured.flops_per_s,
+          {measured.up_bytes_per_s, measured.down_bytes_per_s, measured.both_bytes_per_s},
           {{"source", "measured"}, {"cublas", machine.cuda->cublas_version()}}};
 }
 
 BenchMachine::Rates rates_of_settings(const Config& config) {
-  BenchMachine::Rates result{true, {}, {{"source", "settings"}}};
+  BenchMachine::Rates result{true, 0, {}, {{"source", "settings"}}};
   bool links_known = true;
   for (const int device : config.device_share(config.host_devices).ordinals()) {
     const HostDeviceSettings& settings = config.host_device_settings(device);
-    result.rates.flops_per_s += settings.flops_per_s;
-    result.rates.up_bytes_per_s += settings.link_bytes_per_s;
+    result.flops_per_s += settings.flops_per_s;
+    result.links.up += settings.link_bytes_per_s;
     if (settings.flops_per_s <= 0) result.known = false;
     if (settings.link_bytes_per_s <= 0) links_known = false;
   }
-  if (!links_known) result.rates.up_bytes_per_s = 0;  // one link without a limit: no limit to all
-  result.rates.down_bytes_per_s = result.rates.up_bytes_per_s;
-  result.rates.both_bytes_per_s = 2 * result.rates.up_bytes_per_s;
+  if (!links_known) result.links.up = 0;  // one link without a limit: no limit to all
+  result.links.down = result.links.up;
+  result.links.both = 2 * result.links.up;
   return result;
 }
 
@@ -62,10 +63,10 @@ BenchMachine::BenchMachine(const Config& config, const std::vector<ScalarType>& 
       one = rates_of_settings(config);
     }
     if (one.known) {
-      one.description["flops_per_s"] = one.rates.flops_per_s;
-      one.description["up_bytes_per_s"] = one.rates.up_bytes_per_s;
-      one.description["down_bytes_per_s"] = one.rates.down_bytes_per_s;
-      one.description["both_bytes_per_s"] = one.rates.both_bytes_per_s;
+      one.description["flops_per_s"] = one.flops_per_s;
+      one.description["up_bytes_per_s"] = one.links.up;
+      one.description["down_bytes_per_s"] = one.links.down;
+      one.description["both_bytes_per_s"] = one.links.both;
     }
   }
   if (pinned && cuda == nullptr) {

@@ -7,16 +7,17 @@
 #include <vector>
 
 #include "bench/cuda_peers.h"
-#include "bench_bound.hpp"
 #include "core/config.hpp"
 #include "core/scalar.hpp"
+#include "runtime/performance_model.hpp"
 
 namespace tessera::tools {
 
 struct BenchMachine {
   struct Rates {
     bool known = false;
-    MachineRates rates;
+    double flops_per_s = 0;
+    runtime::LinkRates links;
     nlohmann::ordered_json description;  ///< null if not known
   };
 

@@ -30,6 +30,7 @@ Command add_info(CLI::App& app);
 Command add_run(CLI::App& app, const std::vector<std::string>& program);
 /// The subcommands of `bench`: one per routine, and `all`.
 std::vector<Command> add_bench(CLI::App& bench);
+Command add_calibrate(CLI::App& app);
 Command add_stats(CLI::App& app);
 /// The subcommand `draw` of `trace`.
 Command add_trace_draw(CLI::App& trace);

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   std::vector<Command> commands;
   commands.push_back(tessera::tools::add_info(app));
   commands.push_back(tessera::tools::add_run(app, program));
+  commands.push_back(tessera::tools::add_calibrate(app));
   CLI::App* bench = app.add_subcommand("bench", "measure a routine beside its peers");
   bench->require_subcommand(1);
   for (Command& command : tessera::tools::add_bench(*bench)) commands.push_back(std::move(command));

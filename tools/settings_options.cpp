@@ -24,8 +24,11 @@ void SettingsOptions::add_to(CLI::App& app) {
   add("--share", share_, "part of the host among MPI ranks: auto, off or, say, 1/4 (second of four)", "PART");
   add("--cpu-blas", cpu_blas_, "file of the CPU BLAS", "FILE");
   add("--cuda-plugin", cuda_plugin_, "file of the CUDA plugin", "FILE");
+  add("--calibration", calibration_, "file with measured rates of the devices, or off", "FILE");
   add("--stats", stats_, "append one JSON object per call to this file", "FILE");
   add("--trace", trace_, "write a trace for ui.perfetto.dev to this file", "FILE");
+  app.add_flag("--warm-up", warm_up_, "open the devices in the background of the first call")
+      ->group("Settings (each is a TESSERA_* variable)");
   app.add_flag("--verbose", verbose_, "one line per call on standard error")
       ->group("Settings (each is a TESSERA_* variable)");
   app.add_option("--summary", summary_,
@@ -54,6 +57,8 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const
   add("TESSERA_SHARE", share_);
   add("TESSERA_CPU_BLAS", cpu_blas_);  // a bare library name is searched for, so it stays as it is
   add_file("TESSERA_CUDA_PLUGIN", cuda_plugin_);
+  calibration_ == "off" ? add("TESSERA_CALIBRATION", calibration_) : add_file("TESSERA_CALIBRATION", calibration_);
+  if (warm_up_) add("TESSERA_WARM_UP", "1");
   if (verbose_) add("TESSERA_VERBOSE", "1");
   add_file("TESSERA_STATS", stats_);
   add_file("TESSERA_TRACE", trace_);

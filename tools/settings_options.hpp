@@ -37,9 +37,11 @@ class SettingsOptions {
   std::string share_;
   std::string cpu_blas_;
   std::string cuda_plugin_;
+  std::string calibration_;
   std::string stats_;
   std::string trace_;
   std::string summary_;
+  bool warm_up_ = false;
   bool verbose_ = false;
 };
 

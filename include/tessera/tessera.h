@@ -46,6 +46,11 @@ typedef struct tessera_context_struct* tessera_context;
  * (TESSERA_DEVICES other than auto), so that an error shows early. */
 TESSERA_API tessera_status tessera_create(tessera_context* ctx);
 TESSERA_API tessera_status tessera_create_with(tessera_context* ctx, const char* settings);
+/* Opens the CPU BLAS and the devices of the context now, and lets these compute a little, so that the first large call need not: starting
+ * CUDA and loading its kernels takes seconds. NULL: the context that the BLAS symbols (dgemm_, cblas_dgemm, ...) of this process share.
+ * Returns when it is done; may run in a thread of its own beside calls. Without devices it does next to nothing.
+ * TESSERA_WARM_UP=1 has the same done in the background of the first call. */
+TESSERA_API tessera_status tessera_warm_up(tessera_context ctx);
 /* Waits for calls in flight. NULL is allowed. */
 TESSERA_API tessera_status tessera_destroy(tessera_context ctx);
 

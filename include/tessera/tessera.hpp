@@ -49,6 +49,9 @@ class Context {
 
   tessera_context handle() const noexcept { return handle_; }
 
+  /// Opens the devices before a call needs them.
+  void warm_up() const { check(tessera_warm_up(handle_)); }
+
   /// One line per device.
   std::string devices() const { return text_of(tessera_devices); }
   /// Of the last completed call, as JSON.

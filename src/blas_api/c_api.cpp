@@ -355,6 +355,14 @@ tessera_status tessera_last_job_json(tessera_context ctx, char* text, size_t siz
   return guarded([&] { hand_out(tessera::runtime::to_json(last_job(ctx)), text, size, needed); });
 }
 
+tessera_status tessera_warm_up(tessera_context ctx) {
+  return guarded([&] {
+    if (ctx == nullptr) return tessera::api::shared_context().warm_up();
+    const std::shared_lock alive(ctx->in_use);
+    ctx->context.warm_up();
+  });
+}
+
 tessera_status tessera_devices(tessera_context ctx, char* text, size_t size, size_t* needed) {
   return guarded([&] {
     require(ctx != nullptr, 1, "ctx is null");

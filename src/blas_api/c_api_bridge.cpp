@@ -10,13 +10,9 @@
 #include "core/log.hpp"
 #include "core/process.hpp"
 
-namespace {
-
-using tessera::api::Context;
-
 /// Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone already.
 /// No static variable of the function, since a child made while another thread constructs it would wait for that thread.
-Context& shared_context() {
+tessera::api::Context& tessera::api::shared_context() {
   // The release of the exchange, which publishes the context, pairs with the acquire load.
   static std::atomic<Context*> shared = nullptr;
   Context* context = shared.load(std::memory_order_acquire);
@@ -27,15 +23,13 @@ Context& shared_context() {
   return *context;
 }
 
-}  // namespace
-
 extern "C" void tessera_private_enter() noexcept { tessera::process::watch_all_loaded(); }
 
 extern "C" void tessera_private_leave() noexcept { tessera::process::leave_libraries(); }
 
 extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::Face& face) noexcept {
   try {
-    shared_context().run(call, tessera::api::Fallback::cpu_blas, &face);
+    tessera::api::shared_context().run(call, tessera::api::Fallback::cpu_blas, &face);
   } catch (const std::exception& error) {
     tessera::process::stop_if_ending();  // the driver is gone, and nobody will look at C
     tessera::log_line(std::string(error.what()) + ": the result is partly written and cannot be saved; aborting");
@@ -45,7 +39,7 @@ extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::F
 
 extern "C" const tessera::kernels::CpuBlas* tessera_private_cpu_blas(tessera::api::Face& face) noexcept {
   try {
-    return shared_context().cpu_blas(&face).get();
+    return tessera::api::shared_context().cpu_blas(&face).get();
   } catch (const std::exception& error) {
     tessera::log_line(error.what());
     return nullptr;

@@ -13,10 +13,14 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <system_error>
+#include <thread>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include "blas_api/calibration_file.hpp"
+#include "blas_api/device_bias.hpp"
 #include "blas_api/policy.hpp"
 #include "core/error.hpp"
 #include "core/level3.hpp"
@@ -40,6 +44,10 @@ struct Context::State {
 
   /// What the decision learns and remembers. Relaxed: each is a number by itself.
   CpuSpeed cpu_speed;
+  DeviceBias device_bias;
+  std::atomic<bool> warming = false;  ///< a thread does it or has done it
+  std::thread warmer;                 ///< written by who sets `warming`
+  std::uint64_t warmer_maker = 0;     ///< its process
   std::atomic<double> forgone_s = 0;  ///< by calls that the CPU answered although devices would have been quicker
   std::atomic<std::int64_t> backlog_ns = 0;  ///< whole numbers, so that it comes back to 0
 
@@ -212,7 +220,14 @@ void Context::State::probe(const Config& config, const std::shared_ptr<const ker
   if (!host && copy_threads > 0) {
     rates.page_lock_bytes_per_s = 0;
     const double carried = carried_bytes_per_s * rates.devices * copy_threads;
-    rates.link_bytes_per_s = rates.link_bytes_per_s > 0 ? std::min(rates.link_bytes_per_s, carried) : carried;
+    const double one_way = rates.links.up > 0 ? std::min(rates.links.up, carried) : carried;
+    rates.links = {one_way, one_way, carried};
+  }
+  const CalibrationFile file(config.calibration, devices, copy_threads);
+  if (const auto measured = file.read()) {
+    rates.flops_per_s = measured->flops_per_s;
+    rates.links = copy_threads > 0 || host ? measured->pageable : measured->page_locked;
+    if (config.verbose) log_line(fmt::format("rates of the devices: {}", file.path()));
   }
 }
 
@@ -224,6 +239,11 @@ Context::Context(Config config)
       state_(std::make_unique<State>(config_.local_ranks())) {}
 
 Context::~Context() {
+  if (state_->warmer.joinable()) {
+    // In a child it does not exist.
+    const bool ours = state_->warmer_maker == process::identity();
+    ours ? state_->warmer.join() : state_->warmer.detach();
+  }
   const std::uint64_t owner = state_->owner.load(std::memory_order_relaxed);
   // In a child the worker threads do not exist, and there as in a process that is ending the driver must not be called: leave
   // everything where it is.
@@ -286,13 +306,14 @@ runtime::Runtime* Context::opened(Fallback fallback, Verdict& verdict) {
   return nullptr;
 }
 
-runtime::Runtime* Context::runtime() {
+runtime::Runtime* Context::runtime(Face* face) {
   Verdict verdict;
   if (!may_use_devices(verdict)) return nullptr;
   while (state_->stage.load(std::memory_order_acquire) < State::Stage::open) {
     if (!state_->may_touch_devices(verdict)) return nullptr;
     const std::lock_guard lock(state_->open_mutex);
-    if (state_->stage.load(std::memory_order_relaxed) < State::Stage::open && !advance(state_->own_face, verdict)) {
+    if (state_->stage.load(std::memory_order_relaxed) < State::Stage::open &&
+        !advance(face != nullptr ? *face : state_->own_face, verdict)) {
       return nullptr;
     }
   }
@@ -309,6 +330,7 @@ Situation Context::situation(const Level3& call) const {
   now.forgone_s = state_->forgone_s.load(std::memory_order_relaxed);
   now.being_opened = stage < State::Stage::open && state_->advancing.load(std::memory_order_relaxed);
   now.backlog_s = backlog_s();
+  now.bias = state_->device_bias.of(volume_of(call));
   if (learns_) now.cpu = state_->cpu_speed.estimate(call);
   return now;
 }
@@ -448,8 +470,10 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const 
 }
 
 std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which) {
-  if (does_nothing(call)) return std::nullopt;
   Face& face = which != nullptr ? *which : state_->own_face;
+  if (config_.warm_up) [[unlikely]]
+    warm_up_in_background(face);
+  if (does_nothing(call)) return std::nullopt;
 
   const index_t volume = volume_of(call);
   const Verdict verdict = decide_early(config_.offload.of(call.routine, call.type), call, volume);
@@ -473,6 +497,7 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
       if (verdict.reason == Reason::device_wins) state_->cpu_speed.passed_over(call);
       try {
         runtime::JobStatistics job = run_on_devices(*runtime, call, verdict);
+        if (learns_ && verdict.model_s > 0) state_->device_bias.record(volume, job.seconds / verdict.model_s);
         note();
         return job;
       } catch (const OutOfDeviceMemory& error) {  // C is untouched
@@ -488,6 +513,7 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
   const double seconds = device::now_seconds() - begin_s;
   if (learns_ && volume >= CpuSpeed::least_volume) {
     state_->cpu_speed.record(call, seconds);
+    if (verdict.reason == Reason::cpu_wins) state_->device_bias.passed_over(volume);
     // What it cost not to have the devices open, by the time that it really took.
     const bool weighed = verdict.cpu_s > 0;
     if (weighed && seconds > verdict.device_s && state_->stage.load(std::memory_order_relaxed) < State::Stage::open)
@@ -496,6 +522,61 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
   if (config_.verbose) log_call(call, "the CPU BLAS", verdict, seconds);
   note();
   return std::nullopt;
+}
+
+void Context::warm_up(Face* face) {
+  try {
+    static_cast<void>(cpu_blas(face));
+  } catch (const NotAvailable&) {  // the first call that needs it says so
+  }
+  if (config_.offload.never()) return;
+  runtime::Runtime* const runtime = this->runtime(face);
+  if (runtime == nullptr) return;
+  const WithoutCancellation stays;
+  for (const ScalarType type : scalar_types) {
+    for (int number = 0; number < routine_count; ++number) {
+      const auto routine = static_cast<Routine>(number);
+      if (!exists(routine, type)) continue;
+      dispatch(type, [&]<Scalar T>(T) {
+        // An identity: what is solved with it stays finite.
+        constexpr index_t order = 64;
+        std::vector<T> A(order * order), B(order * order), C(order * order);
+        for (std::size_t i = 0; i < order; ++i) A[i * (order + 1)] = T(1);
+        Level3 call{.routine = routine, .type = type, .m = order, .n = order};
+        if (call.has_k()) call.k = order;
+        call.A = A.data();
+        call.B = call.is_triangular() ? C.data() : B.data();
+        call.C = C.data();
+        call.lda = call.ldb = call.ldc = order;
+        static_cast<void>(routines::run(*runtime, call));
+      });
+    }
+  }
+}
+
+void Context::warm_up_in_background(Face& face) {
+  if (state_->warming.load(std::memory_order_relaxed) || state_->warming.exchange(true)) return;
+  try {
+    state_->warmer_maker = process::identity();
+    state_->warmer = start_thread([this, &face] {
+      try {
+        warm_up(&face);
+      } catch (const std::exception&) {  // remembered where devices are opened, and told to whoever needs them
+      }
+    });
+  } catch (const std::system_error&) {  // the calls that need it will do it
+  }
+}
+
+std::pair<std::string, runtime::Calibration> Context::calibrate() {
+  runtime::Runtime* const runtime = this->runtime();
+  if (runtime == nullptr) throw NotAvailable("there are no devices to measure");
+  std::vector<device::DeviceInfo> devices;
+  for (const device::Device* const device : runtime->devices()) devices.push_back(device->info());
+  const CalibrationFile file(config_.calibration, devices, state_->copy_threads);
+  const runtime::Calibration rates = runtime->calibrate();
+  file.write(rates);
+  return {file.path(), rates};
 }
 
 std::string Context::describe_devices() {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "blas_api/call_summary.hpp"
 #include "blas_api/face.hpp"
@@ -37,7 +38,8 @@ class Context {
 
   /// The runtime, opened if need be; nullptr if the configuration resolves to no devices, or in a child after fork. Thread-safe.
   /// @throws NotAvailable, OutOfDeviceMemory if devices that were asked for by name cannot be opened
-  runtime::Runtime* runtime();
+  /// @param face behind which a CPU BLAS finishes what devices have failed to do; null: the own API
+  runtime::Runtime* runtime(Face* face = nullptr);
 
   /// The one behind `face` (null: the own API), opened at the first call. A wrong TESSERA_CPU_BLAS is reported on standard error,
   /// and the default used. Thread-safe. @throws NotAvailable
@@ -52,6 +54,15 @@ class Context {
 
   /// Estimated seconds of the calls that are on the devices or wait for them.
   double backlog_s() const;
+
+  /// Opens the CPU BLAS and the devices, if there are any, and has these compute a little of each routine in each type, so that the first
+  /// large call finds everything loaded. What cannot be opened is left as it is. Thread-safe; blocks for as long as it takes.
+  /// @throws as runtime()
+  void warm_up(Face* face = nullptr);
+
+  /// Measures the devices and keeps their rates for later contexts and processes. @return the file they are in, and the rates
+  /// @throws NotAvailable if there are no devices, or no place for the file; as runtime()
+  std::pair<std::string, runtime::Calibration> calibrate();
 
   /// One line per device, or one that says that the CPU BLAS is used and why. Opens the devices. @throws as runtime()
   std::string describe_devices();
@@ -78,6 +89,8 @@ class Context {
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict);
   void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
   std::shared_ptr<const kernels::CpuBlas> open_cpu_blas(const Face& face);
+  /// Has another thread do warm_up(), once. Calls meanwhile stay on the CPU if that is sooner.
+  void warm_up_in_background(Face& face);
 
   Config config_;
   CallSummary* summary_;  ///< nullptr: nobody wants one
@@ -85,5 +98,8 @@ class Context {
   bool learns_;           ///< some call may be weighed: the speed of the CPU matters
   std::unique_ptr<State> state_;
 };
+
+/// The context of all BLAS symbols: made from the environment at the first call, never destroyed.
+Context& shared_context();
 
 }  // namespace tessera::api

@@ -18,8 +18,6 @@ constexpr double fixed_overhead_s = 200e-6;
 /// once in CpuSpeed::lifetime calls, so in the long run trials cost a twentieth.
 constexpr double trial_factor = 4;
 
-double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
-
 /// Elements that a call reads of its inputs, and those of its result.
 struct Elements {
   double read = 0;
@@ -68,8 +66,6 @@ std::string text_of(const OffloadRule& rule) {
 }  // namespace
 
 Rates rates_of(std::span<const device::DeviceInfo> devices) {
-  Rates rates;
-  rates.devices = static_cast<int>(devices.size());
   const auto sum = [&](double device::DeviceInfo::*rate) {
     double total = 0;
     for (const device::DeviceInfo& device : devices) {
@@ -78,8 +74,8 @@ Rates rates_of(std::span<const device::DeviceInfo> devices) {
     }
     return total;
   };
-  rates.flops_per_s = sum(&device::DeviceInfo::flops_per_s);
-  rates.link_bytes_per_s = sum(&device::DeviceInfo::link_bytes_per_s);
+  Rates rates = rough_rates(static_cast<int>(devices.size()), sum(&device::DeviceInfo::flops_per_s),
+                            sum(&device::DeviceInfo::link_bytes_per_s));
   for (const device::DeviceInfo& device : devices) {
     const double lock = device.page_lock_bytes_per_s;
     if (lock > 0 && (rates.page_lock_bytes_per_s == 0 || lock < rates.page_lock_bytes_per_s))
@@ -89,10 +85,11 @@ Rates rates_of(std::span<const device::DeviceInfo> devices) {
   return rates;
 }
 
-double traffic_bytes(const Level3& call) {
+runtime::Demand demand_of(const Level3& call) {
   const Elements elements = elements_of(call);
   const bool reads_result = call.is_triangular() || call.beta != AnyScalar(0);
-  return (elements.read + (reads_result ? 2 : 1) * elements.result) * static_cast<double>(element_bytes(call.type));
+  const auto bytes = static_cast<double>(element_bytes(call.type));
+  return {flops_of(call), (elements.read + (reads_result ? elements.result : 0)) * bytes, elements.result * bytes};
 }
 
 double touched_bytes(const Level3& call) {
@@ -105,11 +102,10 @@ Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now
   if (!verdict.offload) return verdict;
   if (now.rates.devices == 0) return {false, Reason::no_devices};
 
-  const bool single = call.type == ScalarType::s || call.type == ScalarType::c;
   verdict.wait_s = now.backlog_s;
-  verdict.device_s = verdict.wait_s + fixed_overhead_s + over(touched_bytes(call), now.rates.page_lock_bytes_per_s) +
-                     over(traffic_bytes(call), now.rates.link_bytes_per_s) +
-                     over(flops_of(call) * (single ? 0.5 : 1), now.rates.flops_per_s);
+  verdict.model_s = fixed_overhead_s + runtime::seconds_at(touched_bytes(call), now.rates.page_lock_bytes_per_s) +
+                    runtime::expected_seconds(demand_of(call), now.rates.flops_of(call.type), now.rates.links);
+  verdict.device_s = verdict.wait_s + now.bias * verdict.model_s;
   if (rule.when != Offload::automatic) return verdict;
 
   verdict.cpu_s = now.cpu.expected_s;

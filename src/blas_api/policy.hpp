@@ -2,13 +2,14 @@
 // what they need to know.
 //
 // Where the setting leaves it to the model, a call goes to the devices if it is estimated to end sooner there:
-//   device_s = backlog + 200 us + touched / page-locking rate + traffic / (sum of host links) + flops / (sum of device rates)
+//   device_s = backlog + (200 us + touched / page-locking rate + expected time of the performance model) * bias
 //   cpu_s    = as the CPU BLAS has shown so far (cpu_speed.hpp)
-// with backlog = the estimates of all calls that are on the devices or wait for them, traffic = what the routine reads of A, B
-// and C (of symmetric and triangular matrices one triangle) and what it writes of C, touched = the same with C counted once.
-// Memory is taken to be pageable; whether it is page-locked cannot be known without CUDA. Device rates are those of double
-// precision, twice as high in single. Copies and kernels are added up although they overlap: the first tiles are not modelled,
-// and the sum errs towards the CPU. A rate that a device does not know (0) counts as unlimited, as in an unmodelled host device.
+// with backlog = the estimates of all calls that are on the devices or wait for them, touched = the operands' bytes, those of
+// symmetric and triangular matrices as one triangle, and bias = what calls of this size took so far over what was expected
+// (device_bias.hpp). The model (runtime/performance_model.hpp) knows what the routine reads and writes; its rates come from `tessera
+// calibrate` or, where that has not been run, from what devices say of themselves: then single precision counts as twice as
+// fast as double, and a rate that a device does not know (0) as unlimited, as in an unmodelled host device. Memory is taken to
+// be pageable; whether it is page-locked cannot be known without CUDA.
 //
 // Starting devices costs start_up_s once, and nobody knows how many calls will follow. As with skis that are rented until the
 // rent has reached their price, calls stay on the CPU until what they lost by it reaches start_up_s. In whatever order
@@ -19,6 +20,8 @@
 // Before there is a look at the devices their rates are those of `likely_gpu`: looking loads the driver, and costs too.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -29,6 +32,7 @@
 #include "core/offload_rules.hpp"
 #include "core/scalar.hpp"
 #include "kernels/backend.hpp"
+#include "runtime/performance_model.hpp"
 
 namespace tessera::api {
 
@@ -51,27 +55,39 @@ constexpr index_t inner_size(const Level3& call) {
 }
 constexpr index_t volume_of(const Level3& call) { return volume_of(call.m, call.n, inner_size(call)); }
 
-/// Bytes that the call reads and writes. beta == 0 does not read C.
-double traffic_bytes(const Level3& call);
+/// Flops, and the bytes that the call reads (up) and writes (down). beta == 0 does not read C.
+runtime::Demand demand_of(const Level3& call);
 /// Bytes of the operands, each counted once.
 double touched_bytes(const Level3& call);
 
-/// What the devices are together, in double precision; 0: unknown.
+/// What the devices are together; 0: unknown.
 struct Rates {
   int devices = 0;
-  double flops_per_s = 0;
-  double link_bytes_per_s = 0;       ///< one direction
-  double page_lock_bytes_per_s = 0;  ///< of the slowest: one device locks for all
-  double start_up_s = 0;             ///< opening them all, one after the other
+  std::array<double, 4> flops_per_s = {};  ///< by ScalarType
+  runtime::LinkRates links;                ///< as calls on pageable memory see them
+  double page_lock_bytes_per_s = 0;        ///< of the slowest: one device locks for all
+  double start_up_s = 0;                   ///< opening them all, one after the other
+
+  double flops_of(ScalarType type) const { return flops_per_s[static_cast<std::size_t>(type)]; }
 };
 
+/// From rough figures: the arithmetic in double precision, and one direction of the links.
+constexpr Rates rough_rates(int devices, double flops_per_s, double link_bytes_per_s) {
+  return {devices,
+          {2 * flops_per_s, flops_per_s, 2 * flops_per_s, flops_per_s},
+          {link_bytes_per_s, link_bytes_per_s, 0},
+          0,
+          0};
+}
+
+/// From what devices say of themselves.
 Rates rates_of(std::span<const device::DeviceInfo> devices);
 
 /// Loading the CUDA plugin and the driver, and counting GPUs.
 inline constexpr double cuda_probe_s = 0.2;
 /// What is assumed of GPUs that nobody has looked at yet: one H200 (bench/results), which is more than most are, so that a look
 /// is taken rather too early than too late.
-inline constexpr Rates likely_gpu = {1, 60e12, 54e9, 15e9, 0};
+inline constexpr Rates likely_gpu = rough_rates(1, 60e12, 48e9);
 
 enum class Reason : std::uint8_t {
   never,          ///< TESSERA_OFFLOAD says never
@@ -98,7 +114,8 @@ struct Verdict {
   bool offload = false;
   Reason reason = Reason::never;
   // Estimates, where the devices were considered.
-  double device_s = 0;    ///< with wait_s
+  double device_s = 0;    ///< with wait_s and bias
+  double model_s = 0;     ///< of it, what the model gives for the call itself
   double wait_s = 0;      ///< for calls that are there already
   double cpu_s = 0;       ///< 0: not estimated
   double start_up_s = 0;  ///< for Reason::start_up: what starting the devices takes,
@@ -127,6 +144,7 @@ struct Situation {
   double forgone_s = 0;       ///< gains forgone so far
   bool being_opened = false;  ///< by another thread: they are paid for, but there is start_up_s to wait
   double backlog_s = 0;
+  double bias = 1;  ///< see device_bias.hpp
   CpuEstimate cpu;
 };
 

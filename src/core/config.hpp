@@ -50,6 +50,8 @@ struct Config {
   std::optional<LocalRank> local_rank;  ///< where `share` leads to; empty: this process has the host for itself
   std::string cpu_blas;                 ///< path of the CPU BLAS; empty: found
   std::string cuda_plugin;              ///< path of libtessera_cuda.so; empty: beside libtessera.so
+  std::string calibration;              ///< file with measured rates, or "off"; empty: in the user's cache
+  bool warm_up = false;                 ///< open devices in the background at the first call, whatever it is
   bool verbose = false;
   std::string stats_file;              ///< empty: none
   std::string trace_file;              ///< empty: none

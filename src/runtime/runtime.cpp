@@ -13,6 +13,7 @@
 #include "core/host_share.hpp"
 #include "core/process.hpp"
 #include "core/thread.hpp"
+#include "runtime/calibration.hpp"
 #include "runtime/job.hpp"
 #include "runtime/signal.hpp"
 #include "runtime/topology.hpp"
@@ -120,6 +121,7 @@ class Runtime::Implementation {
     cache_.emplace(places);
     for (std::size_t d = 0; d < accelerators_.size(); ++d) {
       Seat& seat = seats_.emplace_back();
+      seat.slab = places[d].slab;
       seat.slab_bytes = places[d].slab_bytes;
       device::Device& device = *accelerators_[d].device;
       seat.segment_bytes = device.info().segment_bytes;
@@ -221,12 +223,28 @@ class Runtime::Implementation {
     return statistics;
   }
 
+  Calibration calibrate() {
+    const Turnstile::Turn turn(turnstile_);
+    const process::Pass driving(process::Work::driving);
+    if (!driving) throw NotAvailable("the process is ending");
+    std::vector<MeasuredDevice> devices;
+    const std::vector<bool> usable = usable_seats();
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      const kernels::Accelerator& accelerator = accelerators_[d];
+      if (usable[d])
+        devices.push_back({accelerator.device.get(), accelerator.ops.get(), seats_[d].slab, seats_[d].slab_bytes});
+    }
+    if (devices.empty()) throw NotAvailable("no device works any more");
+    return runtime::calibrate(devices);
+  }
+
  private:
   // A device's place in the runtime: its worker, the thread that runs it, and what passes between that thread and run().
   struct Seat {
     Signal signal;
     std::optional<Worker> worker;
     std::thread thread;
+    std::byte* slab = nullptr;
     std::size_t slab_bytes = 0;
     index_t segment_bytes = 0;
     bool lost = false;        // guarded by mutex_
@@ -372,5 +390,6 @@ Runtime::~Runtime() = default;
 std::vector<const device::Device*> Runtime::devices() const { return implementation_->devices(); }
 Machine Runtime::machine() const { return implementation_->machine(); }
 JobStatistics Runtime::run(const TaskGraph& graph) { return implementation_->run(graph); }
+Calibration Runtime::calibrate() { return implementation_->calibrate(); }
 
 }  // namespace tessera::runtime

@@ -9,6 +9,7 @@
 #include "core/config.hpp"
 #include "device/device.hpp"
 #include "kernels/backend.hpp"
+#include "runtime/performance_model.hpp"
 #include "runtime/statistics.hpp"
 #include "runtime/task_graph.hpp"
 
@@ -40,6 +41,10 @@ class Runtime {
   /// @throws OutOfDeviceMemory if some device cannot hold one step of the graph; C is untouched
   /// @throws DeviceLost if a device failed while an output tile was being written back over a C that the task needs (beta != 0)
   JobStatistics run(const TaskGraph& graph);
+
+  /// Measures the devices that still work, between two jobs. Thread-safe; blocks for some tenths of a second.
+  /// @throws NotAvailable if there is no such device, or the process is ending; as runtime::calibrate()
+  Calibration calibrate();
 
  private:
   class Implementation;

@@ -277,11 +277,11 @@ def check_crowd(library, program):
 
 def check_leave(library, program):
     for way in ("return", "exit", "thread", "main_thread", "quick", "now", "join", "late"):
-        for place, settings in (("CPU", {}), ("devices", HOST)):
+        for place, settings in (("CPU", {}), ("devices", HOST), ("devices that warm up", {**HOST, "TESSERA_OFFLOAD": "auto", "TESSERA_WARM_UP": "1"})):
             for repetition in range(6):
                 moment = str(4000 * repetition**2)  # microseconds
                 # On the CPU large enough for its threads.
-                result = run(library, program + [way, "8", "100" if settings else "150", moment], **settings, **CPU_THREADS)
+                result = run(library, program + [way, "8", "150" if place == "CPU" else "100", moment], **settings, **CPU_THREADS)
                 if result.returncode != 7 or result.stdout or result.stderr:
                     fail(f"leaving by {way} on {place} after {moment} us went wrong", result)
     print("every way ended well")
@@ -342,6 +342,7 @@ def main():
         for _ in range(15):
             expect_good(run(library, program, **HOST, **CPU_THREADS))
             expect_good(run(library, program, **CPU_THREADS))
+            expect_good(run(library, program, **{**HOST, "TESSERA_OFFLOAD": "auto", "TESSERA_WARM_UP": "1"}, **CPU_THREADS))
     elif check == "leave":
         check_leave(library, program)
     elif check == "reopen":

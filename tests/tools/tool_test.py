@@ -13,6 +13,8 @@ import xml.etree.ElementTree
 BUILD = pathlib.Path(os.environ["TESSERA_TEST_BUILD"])
 SOURCE = pathlib.Path(os.environ["TESSERA_SOURCE_DIR"])
 TESSERA = BUILD / "bin" / "tessera"
+# A program that is not sanitized cannot preload a sanitized library, which is then not built.
+TESSERA_RUNS_PROGRAMS = (BUILD / "lib" / "libtessera_blas.so").exists() and (BUILD / "bin" / "cblas_gemm").exists()
 TWO_HOST_DEVICES = ["--devices", "host:2", "--host-device", "memory=32MiB,speed=50GFLOP/s,link=8GB/s"]
 
 
@@ -210,6 +212,36 @@ class BuiltProgramCase(ToolCase):
 
 LEVEL3 = [f"{t}{r}" for r in ("gemm", "symm", "syrk", "syr2k", "trmm", "trsm") for t in "sdcz"] + \
          [f"{t}{r}" for r in ("hemm", "herk", "her2k") for t in "cz"]
+
+
+class Calibrate(ToolCase):
+    def test_rates_are_kept_and_found(self):
+        kept = self.folder / "rates.json"
+        devices = ["--devices", "host:2", "--host-device", "memory=8MiB,speed=20GFLOP/s,link=1GB/s,compute=off", "--calibration", kept]
+        result = tessera("calibrate", *devices)
+        self.assert_good(result)
+        for part in ("host:0", "host:1", "d gemm", "pageable memory", "from a peer", str(kept)):
+            self.assertIn(part, result.stdout)
+        rates = json.loads(kept.read_text())
+        self.assertEqual(rates["devices"], 2)
+        self.assertLess(rates["flops_per_s"]["d"], 41e9)
+        if TESSERA_RUNS_PROGRAMS:
+            result = tessera("run", "--verbose", *devices, "--", BUILD / "bin" / "cblas_gemm", "600")
+            self.assert_good(result)
+            self.assertIn(f"rates of the devices: {kept}", result.stderr)
+
+    def test_the_default_is_the_cache_of_the_user(self):
+        result = tessera("calibrate", "--devices", "host:1", "--host-device", "memory=8MiB,compute=off", XDG_CACHE_HOME=str(self.folder))
+        self.assert_good(result)
+        self.assertEqual(len(list((self.folder / "tessera").glob("calibration-*.json"))), 1)
+
+    def test_without_devices_or_place(self):
+        result = tessera("calibrate", "--devices", "none")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no devices", result.stderr)
+        result = tessera("calibrate", "--devices", "host:1", "--calibration", "off")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no place", result.stderr)
 
 
 class ProgramInfo(BuiltProgramCase):

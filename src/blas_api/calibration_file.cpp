@@ -1,0 +1,121 @@
+#include "blas_api/calibration_file.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "core/error.hpp"
+
+namespace tessera::api {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int format = 1;
+
+/// FNV-1a: a name for a file, not a safeguard; the file says itself what it belongs to.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+/// XDG Base Directory Specification: a relative path is to be ignored.
+std::string cache_folder() {
+  if (const char* const cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
+    return std::string(cache) + "/tessera";
+  if (const char* const home = std::getenv("HOME"); home != nullptr && *home == '/')
+    return std::string(home) + "/.cache/tessera";
+  return "";
+}
+
+ordered_json json_of(const runtime::LinkRates& links) {
+  return {{"up", links.up}, {"down", links.down}, {"both", links.both}};
+}
+
+runtime::LinkRates links_from(const ordered_json& json) {
+  return {json.at("up").get<double>(), json.at("down").get<double>(), json.at("both").get<double>()};
+}
+
+}  // namespace
+
+CalibrationFile::CalibrationFile(const std::string& setting, std::span<const device::DeviceInfo> devices,
+                                 int copy_threads)
+    : machine_(fmt::format("{} copy threads", copy_threads)) {
+  for (const device::DeviceInfo& device : devices) {
+    machine_ += fmt::format("; {}:{} {} {}", device.backend, device.ordinal, device.name, device.pci_bus_id);
+    if (device.backend == "host")
+      machine_ += fmt::format(" {:g} flop/s {:g} byte/s", device.flops_per_s, device.link_bytes_per_s);
+  }
+  if (setting == "off") return;
+  path_ = setting;
+  if (path_.empty()) {
+    const std::string folder = cache_folder();
+    if (!folder.empty()) path_ = fmt::format("{}/calibration-{:016x}.json", folder, hash_of(machine_));
+  }
+}
+
+std::optional<runtime::Calibration> CalibrationFile::read() const {
+  if (path_.empty()) return std::nullopt;
+  std::ifstream file(path_);
+  if (!file) return std::nullopt;
+  try {
+    const ordered_json json = ordered_json::parse(file);
+    if (json.at("format") != format || json.at("machine") != machine_) return std::nullopt;
+    runtime::Calibration rates;
+    rates.devices = json.at("devices").get<int>();
+    for (const ScalarType type : scalar_types)
+      rates.flops_per_s[static_cast<std::size_t>(type)] =
+          json.at("flops_per_s").at(std::string(1, letter(type))).get<double>();
+    rates.page_locked = links_from(json.at("page_locked_bytes_per_s"));
+    rates.pageable = links_from(json.at("pageable_bytes_per_s"));
+    rates.peer_bytes_per_s = json.at("peer_bytes_per_s").get<double>();
+    return rates;
+  } catch (const std::exception&) {  // broken, of another format, or a folder
+    return std::nullopt;
+  }
+}
+
+void CalibrationFile::write(const runtime::Calibration& rates) const {
+  if (path_.empty())
+    throw NotAvailable(
+        "there is no place to keep the rates: neither XDG_CACHE_HOME nor HOME is set, or TESSERA_CALIBRATION=off");
+  ordered_json json = {{"format", format}, {"machine", machine_}, {"devices", rates.devices}};
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  json["measured"] = text;
+  for (const ScalarType type : scalar_types) json["flops_per_s"][std::string(1, letter(type))] = rates.flops_of(type);
+  json["page_locked_bytes_per_s"] = json_of(rates.page_locked);
+  json["pageable_bytes_per_s"] = json_of(rates.pageable);
+  json["peer_bytes_per_s"] = rates.peer_bytes_per_s;
+
+  // Whoever reads meanwhile gets the old file or the new one.
+  const std::string draft = fmt::format("{}.{}", path_, getpid());
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
+  std::ofstream file(draft);
+  file << json.dump(2) << '\n';
+  file.close();
+  if (file) std::filesystem::rename(draft, path_, error);
+  if (!file || error) {
+    std::remove(draft.c_str());
+    throw NotAvailable(fmt::format("cannot write {}: {}", path_, error ? error.message() : std::strerror(errno)));
+  }
+}
+
+}  // namespace tessera::api

@@ -1,0 +1,25 @@
+// Measures what devices and their links can do, in well under a second: the rates of the performance model.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "device/device.hpp"
+#include "kernels/tile_ops.hpp"
+#include "runtime/performance_model.hpp"
+
+namespace tessera::runtime {
+
+/// An idle device, and memory of it that may be overwritten.
+struct MeasuredDevice {
+  device::Device* device = nullptr;
+  kernels::TileOps* ops = nullptr;
+  std::byte* memory = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Copies and multiplies on all devices at once, each driven by a thread of its own. Blocks. @pre nobody else submits to the devices
+/// @throws DeviceLost, OutOfDeviceMemory if a device has less than a few MiB
+Calibration calibrate(std::span<const MeasuredDevice> devices);
+
+}  // namespace tessera::runtime

@@ -1,0 +1,54 @@
+// `tessera calibrate`: measures the devices that the settings lead to, and keeps their rates where the offload policy finds them.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "blas_api/context.hpp"
+#include "commands.hpp"
+#include "locations.hpp"
+#include "settings_options.hpp"
+#include "text_table.hpp"
+
+namespace tessera::tools {
+namespace {
+
+constexpr const char* plugin_name = "libtessera_cuda.so";
+
+int calibrate(const SettingsOptions& settings) {
+  Config config = settings.config();
+  // The library finds the plugin beside itself; this program is not beside it.
+  if (config.cuda_plugin.empty()) {
+    if (const auto found = find_library(plugin_name)) config.cuda_plugin = found->string();
+  }
+  api::Context context(config);
+  const auto [file, rates] = context.calibrate();
+
+  TextTable table({"all together", "TFLOP/s"});
+  for (const ScalarType type : scalar_types)
+    table.add_row({fmt::format("{} gemm", letter(type)), three_digits(rates.flops_of(type) * 1e-12)});
+  TextTable links({"host links, GB/s", "up", "down", "both ways"});
+  const auto add = [&links](const char* name, const runtime::LinkRates& one) {
+    links.add_row({name, three_digits(one.up * 1e-9), three_digits(one.down * 1e-9), three_digits(one.both * 1e-9)});
+  };
+  add("page-locked memory", rates.page_locked);
+  add("pageable memory", rates.pageable);
+  fmt::print("{}\n{}\n{}", context.describe_devices(), table.text(), links.text());
+  if (rates.peer_bytes_per_s > 0)
+    fmt::print("\nfrom a peer: {} GB/s into each device\n", three_digits(rates.peer_bytes_per_s * 1e-9));
+  fmt::print("\nkept in {}\n", file);
+  return 0;
+}
+
+}  // namespace
+
+Command add_calibrate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("calibrate", "measure the devices and keep their rates");
+  auto settings = std::make_shared<SettingsOptions>();
+  settings->add_to(*command);
+  return {command, [settings] { return calibrate(*settings); }};
+}
+
+}  // namespace tessera::tools
