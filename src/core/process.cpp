@@ -137,7 +137,8 @@ void add_handlers_for_blas() {
   static_cast<void>(std::atexit(leave_devices));
 }
 
-/// How many objects the process has loaded so far, those that it has closed included.
+/// How many objects the process has loaded so far, those that it has closed included. Takes a lock of the loader, which a child would
+/// find taken: only for threads that fork() waits for.
 unsigned long long loads_so_far() {
   unsigned long long loads = 0;
   dl_iterate_phdr(
@@ -196,12 +197,32 @@ bool drain(Work work, std::optional<Clock::duration> patience) {
   return true;
 }
 
+/// Does `registration`, unless the library is known already, and notes it.
+template <class Registration>
+void watch_once(const void* library, Registration registration) {
+  bool registered = false;
+  for (auto& known : watched) {
+    const void* expected = known.load(std::memory_order_acquire);
+    if (expected == nullptr) {
+      // Noted afterwards, so that nobody takes it for done too early; that two threads may do it at once the handlers bear.
+      if (!registered) registration();
+      registered = true;
+      if (known.compare_exchange_strong(expected, library, std::memory_order_release)) return;
+    }
+    if (expected == library) return;
+  }
+}
+
 }  // namespace
 
 bool Pass::enter(Work work) noexcept {
   int& depth = depth_of(work);
   // What is opened or driven now is what the handlers are for. Before the thread is at work: watch() may begin anew.
-  if (depth == 0 && work != Work::computing) watch_loaded(&gates);
+  if (depth == 0 && work != Work::computing) {
+    watch_once(&gates, [] {
+      if (loads_watched.load(std::memory_order_relaxed) == 0) add_handlers_for_blas();
+    });
+  }
   if (++depth > 1) return true;
   Gate& gate = gate_of(work);
   std::atomic<int>& count = count_of(gate);
@@ -229,24 +250,6 @@ void Pass::leave(Work work) noexcept {
   // The release pairs with the load in drain(): who sees the thread gone sees all that it did.
   if (--depth_of(work) == 0) count_of(gate_of(work)).fetch_sub(1, std::memory_order_release);
 }
-
-namespace {
-/// Does `registration`, unless the library is known already, and notes it.
-template <class Registration>
-void watch_once(const void* library, Registration registration) {
-  bool registered = false;
-  for (auto& known : watched) {
-    const void* expected = known.load(std::memory_order_acquire);
-    if (expected == nullptr) {
-      // Noted afterwards, so that nobody takes it for done too early; that two threads may do it at once the handlers bear.
-      if (!registered) registration();
-      registered = true;
-      if (known.compare_exchange_strong(expected, library, std::memory_order_release)) return;
-    }
-    if (expected == library) return;
-  }
-}
-}  // namespace
 
 void watch(const void* library) noexcept { watch_once(library, add_handlers); }
 

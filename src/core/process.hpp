@@ -55,10 +55,11 @@ class Pass {
 void watch(const void* library) noexcept;
 
 /// The same for a CPU BLAS, which registers its handlers when it is loaded: nothing is to be done if nothing has been loaded since
-/// watch_all_loaded(). The first pass for opening or driving does it before anything is open.
+/// watch_all_loaded(). @pre the thread is opening
 void watch_loaded(const void* library) noexcept;
 
-/// To be called while libraries are loaded, by one that is set up after all whose handlers matter.
+/// To be called while libraries are loaded, by one that is set up after all whose handlers matter. Where nobody does, the first pass
+/// for opening or driving registers handlers.
 void watch_all_loaded() noexcept;
 
 /// Whether exit() has begun: devices are to be left.

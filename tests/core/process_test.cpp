@@ -246,8 +246,8 @@ TEST_F(FirstFork, NothingIsOvertakenByThoseWhoUseWhatWasThereBefore) {
         pthread_atfork(
             [] {
               static const int library = 0;
+              const Pass first(Work::opening);
               watch_loaded(&library);
-              { const Pass first(Work::opening); }
               used = true;
             },
             nullptr, nullptr);
@@ -264,6 +264,7 @@ TEST_F(FirstFork, NothingIsOvertakenByThoseWhoUseWhatWasThereBefore) {
 bool is_overtaken = false;
 void earliest_handler() {
   static const int library = 0;
+  const Pass opening(Work::opening);
   is_overtaken ? watch_loaded(&library) : watch(&library);
 }
 
