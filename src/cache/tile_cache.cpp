@@ -37,11 +37,12 @@ void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
 
 index_t TileCache::slots(int device) const { return static_cast<index_t>(at(device).heap.capacity() / slot_bytes_); }
 
-Replica* TileCache::pin(int device, const HostTile& tile) {
+Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
   const std::lock_guard lock(mutex_);
   PerDevice& here = at(device);
   if (Replica* resident = directory_.find(device, tile)) {
     directory_.touch(*resident);
+    resident->next_use = next_use;
     ++resident->readers;
     ++here.counters.l1_hits;
     return resident;
@@ -55,18 +56,29 @@ Replica* TileCache::pin(int device, const HostTile& tile) {
   }
   Replica& replica = fetch(device, tile, address, source);
   replica.readers = 1;
+  replica.next_use = next_use;
   return &replica;
 }
 
-Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve) {
+Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve, index_t next_use, index_t later_than) {
   const std::lock_guard lock(mutex_);
   if (directory_.coherence(tile).state != TileState::invalid) return Prefetch::held;
-  heap::DeviceHeap& heap = at(device).heap;
-  if (heap.free_bytes() < static_cast<std::size_t>(reserve + 1) * slot_bytes_) return Prefetch::no_room;
-  std::byte* address = heap.allocate(slot_bytes_);
+  PerDevice& here = at(device);
+  if (here.heap.free_bytes() < static_cast<std::size_t>(reserve + 1) * slot_bytes_) {
+    Replica* victim = directory_.eviction_candidate(device, later_than);
+    if (victim == nullptr) return Prefetch::no_room;
+    discard(*victim, TileEvent::drop);
+    ++here.counters.evictions;
+  }
+  std::byte* address = here.heap.allocate(slot_bytes_);
   if (address == nullptr) return Prefetch::no_room;
-  fetch(device, tile, address, nullptr);
+  fetch(device, tile, address, nullptr).next_use = next_use;
   return Prefetch::started;
+}
+
+void TileCache::set_next_uses(int device, const std::function<index_t(const HostTile&)>& next_use_of) {
+  const std::lock_guard lock(mutex_);
+  directory_.for_each(device, [&](Replica& replica) { replica.next_use = next_use_of(replica.tile); });
 }
 
 index_t TileCache::arriving_bytes(int device) {
@@ -85,9 +97,9 @@ void TileCache::release(Replica* replica) {
   --replica->readers;
 }
 
-Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch) {
+Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch, index_t needed_soon) {
   const std::lock_guard lock(mutex_);
-  std::byte* address = allocate_slot(device);
+  std::byte* address = allocate_slot(device, needed_soon);
   if (address == nullptr) return nullptr;
   Replica& replica = directory_.insert(device, tile, address, TileEvent::write);
   replica.readers = 1;  // before the copy: an output is never evicted, whatever becomes of it
@@ -163,12 +175,12 @@ void TileCache::check_invariants() const {
   }
 }
 
-// A segment of the heap, made free by evicting ALRU tiles if need be; nullptr if all tiles are in use.
-std::byte* TileCache::allocate_slot(int device) {
+// A segment of the heap, made free by eviction if need be; nullptr if all tiles are in use.
+std::byte* TileCache::allocate_slot(int device, index_t needed_soon) {
   PerDevice& here = at(device);
   for (;;) {
     if (std::byte* address = here.heap.allocate(slot_bytes_)) return address;
-    Replica* victim = directory_.eviction_candidate(device);
+    Replica* victim = directory_.eviction_candidate(device, needed_soon);
     if (victim == nullptr) return nullptr;
     discard(*victim, TileEvent::drop);
     ++here.counters.evictions;

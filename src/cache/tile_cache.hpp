@@ -1,5 +1,6 @@
 // The two-level tile cache: gives a device the address of a tile, fetching it on a miss from a peer that has it or is about to
-// have it (level 2), else from host memory, and evicts by ALRU when the device's heap is full.
+// have it (level 2), else from host memory. When the device's heap is full it evicts the tile whose next use is farthest, as far as the
+// worker has told it, and by ALRU among those of which nothing is known.
 //
 // Invariants: readers > 0 keeps a replica in place; no two devices fetch the same tile from host memory as long as one of them
 // holds it (fetches in flight are shared: the second waits for the first one's event); an output tile has one holder.
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -65,20 +67,27 @@ class TileCache {
   index_t slots(int device) const;
 
   /// Pins `tile` on `device`, fetching it on a miss (this device, then a peer, then the host).
+  /// @param next_use when the device wants the tile again, by its worker's own count
   /// @return the replica, readers raised by one until release(); readable after its `ready` event, leading dimension tile.rows;
   ///         nullptr if the heap is full of tiles in use: try again when some work of this device has completed
   /// @throws DeviceLost
-  Replica* pin(int device, const HostTile& tile);
+  Replica* pin(int device, const HostTile& tile, index_t next_use = never);
   void release(Replica* replica);
 
   /// Starts to fetch a tile from host memory that will be pinned later, if no device holds it and there is a free segment beside
-  /// `reserve` others: nothing is evicted for it.
-  Prefetch prefetch(int device, const HostTile& tile, index_t reserve);
+  /// `reserve` others, or a tile that makes room for it.
+  /// @param next_use   when it will be pinned
+  /// @param later_than tiles that are needed later make room
+  Prefetch prefetch(int device, const HostTile& tile, index_t reserve, index_t next_use = never,
+                    index_t later_than = never);
+  /// Tells when each tile that the device holds will be wanted next. Forgets what was known before.
+  void set_next_uses(int device, const std::function<index_t(const HostTile&)>& next_use_of);
   /// Bytes that are on their way from host memory to the device.
   index_t arriving_bytes(int device);
 
   /// Space for an output tile (state Modified), pinned; its old value is fetched if `fetch`. nullptr as for pin().
-  Replica* acquire_output(int device, const HostTile& tile, bool fetch);
+  /// @param needed_soon tiles that will be wanted by then are not evicted for it
+  Replica* acquire_output(int device, const HostTile& tile, bool fetch, index_t needed_soon = -1);
   /// Starts the copy of an output tile to host memory. @pre the kernels that wrote it have completed
   /// @return the event after which it is there
   /// @param begun set once the copy may have touched host memory, also if this then throws
@@ -124,7 +133,7 @@ class TileCache {
 
   PerDevice& at(int device) { return devices_[static_cast<std::size_t>(device)]; }
   const PerDevice& at(int device) const { return devices_[static_cast<std::size_t>(device)]; }
-  std::byte* allocate_slot(int device);
+  std::byte* allocate_slot(int device, index_t needed_soon = -1);
   void discard(Replica& replica, TileEvent event);
   Replica& fetch(int device, const HostTile& tile, std::byte* address, Replica* source);
   void copy_from_host(Replica& replica);

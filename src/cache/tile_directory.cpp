@@ -1,7 +1,5 @@
 #include "cache/tile_directory.hpp"
 
-#include <algorithm>
-
 #include "core/error.hpp"
 
 namespace tessera::cache {
@@ -81,13 +79,19 @@ void TileDirectory::touch(Replica& replica) {
   order.splice(order.begin(), order, replica.position);
 }
 
-Replica* TileDirectory::eviction_candidate(int device) const {
+Replica* TileDirectory::eviction_candidate(int device, index_t later_than) const {
   const auto& order = order_of_use_[static_cast<std::size_t>(device)];
-  const auto found = std::find_if(order.rbegin(), order.rend(), [](const Replica* replica) {
+  Replica* last_used = nullptr;
+  for (auto place = order.rbegin(); place != order.rend(); ++place) {
+    Replica* const replica = *place;
+    if (replica->readers != 0 || replica->next_use <= later_than) continue;
     // A copy in flight would still write into the segment; a failed one ends the job anyway.
-    return replica->readers == 0 && (!replica->ready || replica->ready->status() == device::EventStatus::complete);
-  });
-  return found == order.rend() ? nullptr : *found;
+    if (replica->ready && replica->ready->status() != device::EventStatus::complete) continue;
+    last_used = replica;
+    later_than = replica->next_use;
+    if (later_than == never) break;  // nothing is later
+  }
+  return last_used;
 }
 
 void TileDirectory::clear() {

@@ -7,10 +7,11 @@
 // still arriving is never offered for eviction. The directory lives for one job; nothing in it outlives the call, because the
 // program may change its matrices between calls.
 // Pure bookkeeping: moves no data, allocates no device memory, not thread-safe (the tile cache holds its lock).
-// Source: BLASX, section IV-B, Alg. 2 (ALRU) and Fig. 3 (MESI-X).
+// Source: BLASX, section IV-B, Alg. 2 (ALRU) and Fig. 3 (MESI-X); Belady 1966 for eviction by next use.
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <list>
 #include <memory>
 #include <unordered_map>
@@ -32,6 +33,17 @@ struct HostTile {
   bool operator==(const HostTile&) const = default;
 };
 
+struct HostTileHash {
+  std::size_t operator()(const HostTile& tile) const noexcept {
+    // Distinct tiles of one job mostly differ in their address; its low bits are alike for all.
+    const auto address = reinterpret_cast<std::uintptr_t>(tile.address);
+    return static_cast<std::size_t>((address >> 6) * 0x9E3779B97F4A7C15ULL);
+  }
+};
+
+/// No known use of a tile to come.
+inline constexpr index_t never = std::numeric_limits<index_t>::max();
+
 /// A tile's copy on one device.
 struct Replica {
   HostTile tile;
@@ -41,6 +53,7 @@ struct Replica {
   device::EventPtr ready;                  ///< after which it may be read; nullptr: at once
   int readers = 0;                         ///< kernels and peer copies in flight that read it, and steps that wait to
   int outgoing = 0;                        ///< peer copies in flight from it
+  index_t next_use = never;                ///< when the device's worker will want it next, by the worker's own count
   std::list<Replica*>::iterator position;  ///< in the device's order of use
 };
 
@@ -65,8 +78,14 @@ class TileDirectory {
   /// Moves it to the front of its device's order of use.
   void touch(Replica& replica);
 
-  /// The least recently used replica of the device that nobody reads and that has arrived: ALRU. nullptr if there is none.
-  Replica* eviction_candidate(int device) const;
+  /// Of the device's replicas that nobody reads, that have arrived and whose next use is later than `later_than`: the one that is used
+  /// last, the least recently used among equals (ALRU where nothing is known). nullptr if there is none.
+  Replica* eviction_candidate(int device, index_t later_than = -1) const;
+  /// Calls `visit(replica)` for each of the device's replicas.
+  template <class F>
+  void for_each(int device, F&& visit) {
+    for (Replica* replica : order_of_use_[static_cast<std::size_t>(device)]) visit(*replica);
+  }
 
   std::size_t replica_count(int device) const { return order_of_use_[static_cast<std::size_t>(device)].size(); }
   void clear();
@@ -79,15 +98,8 @@ class TileDirectory {
     Coherence coherence;
     std::vector<std::unique_ptr<Replica>> replicas;  // by device; nullptr where it has none
   };
-  struct Hash {
-    std::size_t operator()(const HostTile& tile) const noexcept {
-      // Distinct tiles of one job mostly differ in their address; its low bits are alike for all.
-      const auto address = reinterpret_cast<std::uintptr_t>(tile.address);
-      return static_cast<std::size_t>((address >> 6) * 0x9E3779B97F4A7C15ULL);
-    }
-  };
 
-  using Entries = std::unordered_map<HostTile, Entry, Hash>;
+  using Entries = std::unordered_map<HostTile, Entry, HostTileHash>;
 
   Entry& entry_of(const HostTile& tile, bool output);
 

@@ -27,10 +27,8 @@ class Accumulation final : public CallGraph {
         B_(view_of_b(call)),
         C_(call.C, call.m, call.n, call.ldc, Op::no_trans, call.type),
         devices_(machine.devices) {
-    order_ = choose_order(shape_, tiling_, machine);
-    if (call.is_rank_update()) {
-      std::erase_if(order_, [&](const TileIndex& t) { return call.uplo == Uplo::lower ? t.i < t.j : t.i > t.j; });
-    }
+    const index_t products = call.is_rank_update() && !has_no_b() ? 2 : 1;
+    set_order(choose_order(shape_, tiling_, machine, call.uplo, products));
   }
 
   Output output(TaskId task) const override {
@@ -44,15 +42,22 @@ class Accumulation final : public CallGraph {
 
   index_t step_count(TaskId task) const override { return terms(index_of(task)) * kt(); }
 
-  // Each home begins its sums somewhere else: so devices fetch different tiles from the host, and when they come to each other's
+  // Each home begins its sums somewhere else, where no group shares the steps: so devices fetch different tiles from the host, and when they come to each other's
   // these have arrived.
   Step step(TaskId task, index_t s) const override {
     const TileIndex t = index_of(task);
     const index_t steps = step_count(task);
-    const index_t l = (s + home(task, devices_) * steps / devices_) % steps;
+    const index_t begin = grouped() ? 0 : home(task, devices_) * steps / devices_;
+    const index_t l = (s + begin) % steps;
     Step step = call_.is_rank_update() ? rank_update(t, l) : product(t, l);
     step.call.beta = s == 0 ? call_.beta : AnyScalar(1);
     return step;
+  }
+
+  // The diagonal tiles of a rank-2k update take A_l and B_l in one step, the others in two.
+  index_t wave(TaskId task, index_t s) const override {
+    const bool two_terms = call_.is_rank_update() && !has_no_b();
+    return two_terms && on_diagonal(index_of(task)) ? 2 * s : s;
   }
 
   bool is_hermitian() const override { return call_.is_rank_update() && call_.is_hermitian(); }
@@ -122,8 +127,9 @@ class Accumulation final : public CallGraph {
   }
 
   Step rank_update(const TileIndex& t, index_t step_index) const {
-    const index_t l = step_index % kt();
-    const bool second = step_index >= kt();
+    // Both products of a rank-2k update by turns, because the tasks of a group share A_l and B_l.
+    const index_t l = step_index / terms(t);
+    const bool second = step_index % terms(t) == 1;
     const Span i = rows(t.i);
     const Span j = cols(t.j);
     const Span d = depth(l);

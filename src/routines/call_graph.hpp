@@ -27,6 +27,10 @@ class CallGraph : public runtime::TaskGraph {
     return mt() * kt() + kt() * nt() + 2 * mt() * nt() <= slots - index_t{2} * device::compute_streams;
   }
   double flops() const override { return flops_of(call_); }
+  bool grouped() const override { return !group_ends_.empty(); }
+  runtime::TaskId group_end(runtime::TaskId task) const override {
+    return *std::upper_bound(group_ends_.begin(), group_ends_.end(), task);
+  }
 
   /// Devices form a grid as square as can be, over which the tiles of C are dealt: then each device reads few rows of A and columns
   /// of B, and its first tiles of C grow as a square.
@@ -61,6 +65,10 @@ class CallGraph : public runtime::TaskGraph {
   index_t nt() const { return ceil_div(shape_.n, tiling_.n); }
   index_t kt() const { return ceil_div(shape_.k, tiling_.k); }
 
+  void set_order(TaskOrder order) {
+    order_ = std::move(order.tiles);
+    group_ends_ = std::move(order.group_ends);
+  }
   runtime::TileIndex index_of(runtime::TaskId task) const { return order_[static_cast<std::size_t>(task)]; }
 
   /// A step of the call's type with all else at its default.
@@ -86,6 +94,7 @@ class CallGraph : public runtime::TaskGraph {
   ProductShape shape_;
   runtime::Tiling tiling_;
   std::vector<runtime::TileIndex> order_;
+  std::vector<runtime::TaskId> group_ends_;  // ascending; empty: not grouped
 };
 
 }  // namespace tessera::routines

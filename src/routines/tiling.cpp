@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -143,19 +144,46 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
   return tiling;
 }
 
-index_t room_for_inputs(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
-  return machine.slots(slot_bytes(shape.type, tiling)) - index_t{2} * device::compute_streams;
+index_t slots_of(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
+  return machine.slots(slot_bytes(shape.type, tiling));
 }
 
-std::vector<TileIndex> choose_order(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
+index_t room_for_inputs(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
+  return slots_of(shape, tiling, machine) - index_t{2} * device::compute_streams;
+}
+
+TaskOrder choose_order(const ProductShape& shape, const Tiling& tiling, const Machine& machine, Uplo uplo,
+                       index_t products) {
+  const bool triangle = shape.tie == Tie::mn;
   const index_t mt = ceil_div(shape.m, tiling.m);
   const index_t nt = ceil_div(shape.n, tiling.n);
-  if (holds_operands(shape, tiling, machine)) return runtime::square_order(mt, nt, tiling.m, tiling.n);
-  // A strip's part of A stays; the column of B in use and the one that is arriving pass by. B is read once per strip, so as few
-  // as possible, of equal height.
-  const index_t kt = ceil_div(shape.k, tiling.k);
-  const index_t highest = std::clamp<index_t>(room_for_inputs(shape, tiling, machine) / kt - 2, 1, mt);
-  return runtime::strip_order(mt, nt, ceil_div(mt, ceil_div(mt, highest)));
+  const auto is_stored = [&](const TileIndex& t) {
+    return !triangle || (uplo == Uplo::lower ? t.i >= t.j : t.i <= t.j);
+  };
+  TaskOrder order;
+  if (holds_operands(shape, tiling, machine)) {
+    order.tiles = runtime::square_order(mt, nt, tiling.m, tiling.n);
+    std::erase_if(order.tiles, [&](const TileIndex& t) { return !is_stored(t); });
+    return order;
+  }
+  const runtime::GroupedProduct product{.form = triangle ? runtime::GroupForm::triangle : runtime::GroupForm::rectangle,
+                                        .mt = mt,
+                                        .nt = nt,
+                                        .kt = products * ceil_div(shape.k, tiling.k)};
+  const auto grouping = runtime::choose_grouping(product, slots_of(shape, tiling, machine), machine.devices);
+  for (const runtime::TileGroup& group : runtime::groups_of(product, grouping)) {
+    for (index_t col = group.col; col < group.col + group.cols; ++col) {
+      for (index_t row = group.row; row < group.row + group.rows; ++row) {
+        TileIndex t{static_cast<std::int32_t>(row), static_cast<std::int32_t>(col)};
+        // Groups lie on the lower triangle: the upper one is its mirror image.
+        if (triangle && uplo == Uplo::upper) std::swap(t.i, t.j);
+        if (is_stored(t)) order.tiles.push_back(t);
+      }
+    }
+    const auto end = static_cast<runtime::TaskId>(order.tiles.size());
+    if (order.group_ends.empty() || order.group_ends.back() < end) order.group_ends.push_back(end);
+  }
+  return order;
 }
 
 }  // namespace tessera::routines

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/level3.hpp"
+#include "runtime/grouping.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/task_graph.hpp"
 #include "runtime/tile_order.hpp"
@@ -37,11 +38,21 @@ std::size_t slot_bytes(ScalarType type, const runtime::Tiling& tiling);
 /// @throws OutOfDeviceMemory if even the smallest tile does not fit
 runtime::Tiling choose_tiling(const ProductShape& shape, const runtime::Machine& machine, index_t forced);
 
-/// Slots left for tiles of A and B beside the outputs that are being computed and written back.
+/// Slots of the smallest device.
+index_t slots_of(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
+/// Those left for tiles of A and B beside the outputs that are being computed and written back.
 index_t room_for_inputs(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
 
-/// Growing squares where A and B fit the smallest device, strips of tile rows where they do not.
-std::vector<runtime::TileIndex> choose_order(const ProductShape& shape, const runtime::Tiling& tiling,
-                                             const runtime::Machine& machine);
+/// Tiles of C in the order in which their tasks start, and where their groups end if they are to run in groups.
+struct TaskOrder {
+  std::vector<runtime::TileIndex> tiles;
+  std::vector<runtime::TaskId> group_ends;
+};
+
+/// Growing squares where A and B fit the smallest device, groups where they do not.
+/// @param uplo of which triangle of C there are tasks, if the shape ties m to n
+/// @param products of pairs of operands that make up C: 2 for a rank-2k update
+TaskOrder choose_order(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine,
+                       Uplo uplo = Uplo::lower, index_t products = 1);
 
 }  // namespace tessera::routines

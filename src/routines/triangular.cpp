@@ -21,7 +21,7 @@ using runtime::Step;
 using runtime::TaskId;
 using runtime::TileIndex;
 
-// With room for everything, few lines at a time: their tasks advance side by side and wait for each other's results.
+// With room for everything, a few lines at a time: their tasks advance side by side and wait for each other's results.
 constexpr index_t lines_together = 4;
 
 class Triangular final : public CallGraph {
@@ -99,27 +99,50 @@ class Triangular final : public CallGraph {
   TaskId task_of(const TileIndex& t) const { return tasks_[static_cast<std::size_t>(t.i * nt() + t.j)]; }
 
   // trsm goes from the tiles without inputs to those with most, trmm the other way. Lines are independent. trsm sweeps as many lines
-  // together as fit the device beside a row of A; trmm needs a whole line of old values at once, and takes one line after
-  // the other.
+  // together as fit the device beside a row of A, trmm takes one line after the other while the triangle stays. Where that moves much more
+  // than groups of a few rows and lines do, groups: they move less, but their rows wait for each other.
   void make_order(const runtime::Machine& machine) {
     const index_t lines = left() ? nt() : mt();
-    const index_t room = room_for_inputs(shape_, tiling_, machine);
-    const index_t together = !solves() ? 1
-                             : fits(machine.slots(slot_bytes()))
-                                 ? std::min<index_t>(lines, lines_together)
-                                 : std::clamp<index_t>(room / line_length() - 1, 1, lines);
-    const bool ascending = inputs_precede_ == solves();
+    const index_t length = line_length();
     order_.reserve(static_cast<std::size_t>(mt() * nt()));
     tasks_.resize(order_.capacity());
-    for (index_t first = 0; first < lines; first += together) {
-      for (index_t s = 0; s < line_length(); ++s) {
-        const index_t p = ascending ? s : line_length() - 1 - s;
-        for (index_t line = first; line < std::min(lines, first + together); ++line) {
-          const auto i = static_cast<std::int32_t>(left() ? p : line);
-          const auto j = static_cast<std::int32_t>(left() ? line : p);
-          tasks_[static_cast<std::size_t>(i * nt() + j)] = static_cast<TaskId>(order_.size());
-          order_.push_back({i, j});
-        }
+    const index_t room = room_for_inputs(shape_, tiling_, machine);
+    const bool triangle_stays = room >= triangle_elements(length) + 2 * length;
+    const bool all_stay = fits(slots_of(shape_, tiling_, machine));
+    const index_t together = !solves()  ? 1
+                             : all_stay ? std::min(lines, lines_together)
+                                        : std::clamp<index_t>(room / length - 1, 1, lines);
+    const index_t passes = !all_stay && (solves() || !triangle_stays) ? ceil_div(lines, together) : 1;
+    const runtime::GroupedProduct product{runtime::GroupForm::sweep, length, lines, length,
+                                          solves() ? index_t{device::compute_streams} : 1};
+    const index_t slots = slots_of(shape_, tiling_, machine);
+    const auto grouping = passes == 1 ? runtime::Grouping{} : runtime::choose_grouping(product, slots, machine.devices);
+    const index_t swept = passes * triangle_elements(length) + lines * length;
+    if (passes == 1 || 3 * swept <= 4 * runtime::up_tiles(product, grouping, slots)) {
+      for (index_t first = 0; first < lines; first += together) {
+        append({0, first, length, std::min(together, lines - first)});
+      }
+      return;
+    }
+    std::vector<runtime::TileGroup> groups = runtime::groups_of(product, grouping);
+    // trmm goes from the row with most inputs to the one with none: the mirror image.
+    if (!solves()) std::reverse(groups.begin(), groups.end());
+    for (const runtime::TileGroup& group : groups) {
+      append(group);
+      group_ends_.push_back(static_cast<TaskId>(order_.size()));
+    }
+  }
+
+  // Row r of a group is the position with r inputs.
+  void append(const runtime::TileGroup& group) {
+    for (index_t r = 0; r < group.rows; ++r) {
+      const index_t inputs = solves() ? group.row + r : group.row + group.rows - 1 - r;
+      const index_t p = inputs_precede_ ? inputs : line_length() - 1 - inputs;
+      for (index_t line = group.col; line < group.col + group.cols; ++line) {
+        const auto i = static_cast<std::int32_t>(left() ? p : line);
+        const auto j = static_cast<std::int32_t>(left() ? line : p);
+        tasks_[static_cast<std::size_t>(i * nt() + j)] = static_cast<TaskId>(order_.size());
+        order_.push_back({i, j});
       }
     }
   }

@@ -2,6 +2,7 @@
 // workers of the attempt. If a device fails the attempt ends, and the runtime starts another one with the tasks that are left.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -32,17 +33,38 @@ class Job {
     }
     for (std::size_t d = 0; d < devices; ++d) queues_.emplace_back(static_cast<index_t>(pending.size() / devices + 1));
     double flops = 0;
+    if (graph.grouped()) pending_ = pending;
+    TaskId group_end = 0;
+    index_t queued = 0;
     for (const TaskId task : pending) {
       if (graph.ordered()) at(task).done = at(task).published = false;
-      queues_[static_cast<std::size_t>(graph.home(task, static_cast<index_t>(devices)))].push(task);
+      if (!graph.grouped()) {
+        queues_[static_cast<std::size_t>(graph.home(task, static_cast<index_t>(devices)))].push(task);
+      } else if (task >= group_end) {
+        queues_[0].push(task);
+        ++queued;
+      }
+      if (graph.grouped()) group_end = graph.group_end(task);
       flops += graph.task_flops(task);
     }
+    queued_.store(queued, std::memory_order_relaxed);
     unassigned_flops_.store(flops, std::memory_order_relaxed);
   }
 
   const TaskGraph& graph() const { return graph_; }
-  /// The next task that is at home on a device.
+  /// The next task that is at home on a device. @pre not graph().grouped()
   std::optional<TaskId> pop(std::size_t home) { return queues_[home].pop(); }
+  /// The tasks to do of the next group, in order; empty if there is none. @pre graph().grouped()
+  /// @param ahead for later: the last groups are left to devices that can start them now
+  std::vector<TaskId> draw_group(bool ahead) {
+    // An estimate: whoever draws meanwhile leaves one group less, which stealing makes good.
+    if (ahead && queued_.load(std::memory_order_relaxed) < static_cast<index_t>(loads_.size())) return {};
+    const auto first = queues_[0].pop();
+    if (!first) return {};
+    queued_.fetch_sub(1, std::memory_order_relaxed);
+    const auto begin = std::lower_bound(pending_.begin(), pending_.end(), *first);
+    return {begin, std::lower_bound(begin, pending_.end(), graph_.group_end(*first))};
+  }
   ReservationStation& station(std::size_t device) { return stations_[device]; }
   std::size_t device_count() const { return stations_.size(); }
 
@@ -120,7 +142,9 @@ class Job {
   const Progress& at(TaskId task) const { return progress_[static_cast<std::size_t>(task)]; }
 
   const TaskGraph& graph_;
-  std::deque<TaskQueue> queues_;  // by home
+  std::deque<TaskQueue> queues_;    // by home; of grouped graphs the first task of each group, all in the first
+  std::atomic<index_t> queued_{0};  // groups in it
+  std::vector<TaskId> pending_;     // ascending; of grouped graphs only
   std::deque<ReservationStation> stations_;
   std::deque<Load> loads_;
   std::deque<Progress> progress_;  // by task, of ordered graphs only

@@ -77,7 +77,8 @@ class TaskGraph {
   virtual index_t step_count(TaskId task) const = 0;
   virtual Step step(TaskId task, index_t l) const = 0;
 
-  /// Steps of one wave, of whatever tasks, read the same tiles: tasks that advance side by side do so wave by wave.
+  /// Steps of one wave, of whatever tasks, read the same tiles, as far as these tasks share any: tasks that advance side by side or as a
+  /// group do so wave by wave. Ascends with the steps of a task.
   virtual index_t wave(TaskId, index_t step) const { return step; }
 
   /// Whether tasks depend on each other. Then each depends only on tasks of lower numbers, and they must start in that order.
@@ -87,8 +88,14 @@ class TaskGraph {
   virtual TaskId write_after(TaskId) const { return no_task; }
 
   /// Which of `devices` takes the task unless it has too much to do: tasks that share operands have the same home, and homes have
-  /// about the same number of tasks.
+  /// about the same number of tasks. Of no use to grouped graphs.
   virtual index_t home(TaskId task, index_t devices) const = 0;
+
+  /// Whether memory is too short for tasks to go their own ways. Then the tasks of a group advance together, wave by wave, so that a tile
+  /// serves the whole group while it is on the device; a device takes one group after the other.
+  virtual bool grouped() const { return false; }
+  /// One past the last task of the group that begins with, or has, `task`. @pre grouped()
+  virtual TaskId group_end(TaskId task) const { return task + 1; }
 
   double task_flops(TaskId task) const {
     double sum = 0;

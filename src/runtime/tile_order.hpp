@@ -1,9 +1,7 @@
-// The order in which the tiles of C start: as growing squares, inside strips that fit the device.
+// The order in which the tiles of C start where A and B fit the device: as growing squares. Where they do not, see grouping.hpp.
 //
 // With r rows of A and c columns of B on a device, r * c elements of C can be computed: squares earn the most arithmetic per
-// byte, and computing starts after a few tiles. If A and B do not fit as a whole, C is cut into strips of tile rows whose part of
-// A does fit and stays, while the columns of B pass by once per strip; odd strips run backwards, so that the columns used last are
-// used first again.
+// byte, and computing starts after a few tiles.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +20,5 @@ struct TileIndex {
 /// All mt x nt tiles of tile_m x tile_n elements as growing squares (of elements, whatever the shape of the tiles): shell by shell,
 /// within a shell the new row and the new column in turns.
 std::vector<TileIndex> square_order(index_t mt, index_t nt, index_t tile_m, index_t tile_n);
-
-/// All mt x nt tiles, column by column within strips of `strip` tile rows.
-std::vector<TileIndex> strip_order(index_t mt, index_t nt, index_t strip);
 
 }  // namespace tessera::runtime

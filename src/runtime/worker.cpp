@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <numeric>
 #include <thread>
@@ -64,6 +65,10 @@ void Worker::begin(const Job& job) {
   write_backs_.clear();
   outputs_ = 0;
   prefetched_steps_.clear();
+  group_.clear();
+  forecast_.clear();
+  group_tasks_.clear();
+  group_begin_ = group_end_ = position_ = prefetched_ = 0;
   first_kernel_s_ = 0;
   completed_flops_ = 0;
   const index_t slots_per_lane = 3;  // an output and one step's inputs
@@ -75,8 +80,13 @@ void Worker::begin(const Job& job) {
 bool Worker::advance(Job& job) {
   bool progress = retire(job);
   progress |= refill(job);
-  progress |= submit(job);
-  progress |= prefetch(job);
+  if (job.graph().grouped()) {
+    progress |= submit_group(job);
+    progress |= prefetch_forecast(job);
+  } else {
+    progress |= submit(job);
+    progress |= prefetch(job);
+  }
   return progress;
 }
 
@@ -91,7 +101,7 @@ Worker::Outcome Worker::finish() {
 // tasks should rather end early, so that results go down while tiles come up. In ordered graphs a task may wait for another one of the
 // same lane.
 bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
-  if (!graph.fits(cache_.slots(index_))) return false;
+  if (graph.grouped() || !graph.fits(cache_.slots(index_))) return false;
   const device::DeviceInfo& info = device_.info();
   if (info.flops_per_s <= 0 || info.link_bytes_per_s <= 0) return true;
   return graph.flops() / info.flops_per_s > static_cast<double>(graph.compulsory_up_bytes()) / info.link_bytes_per_s;
@@ -167,6 +177,14 @@ void Worker::settle_write_backs() {
 bool Worker::refill(Job& job) {
   ReservationStation& station = job.station(static_cast<std::size_t>(index_));
   bool any = false;
+  if (job.graph().grouped()) {
+    if (!group_.empty() || station.size() > 0) return false;
+    for (const TaskId task : job.draw_group(false)) {
+      station.put({task, job.graph().task_flops(task), 0, false});
+      any = true;
+    }
+    return any;
+  }
   while (station.size() < station_tasks_per_lane * active_lanes_) {
     const auto task = job.pop(static_cast<std::size_t>(index_));
     if (!task) break;
@@ -209,6 +227,133 @@ bool Worker::submit(Job& job) {
   return any;
 }
 
+// One step per task of the group in turn, in that order: what comes next is then known.
+bool Worker::submit_group(Job& job) {
+  bool any = false;
+  for (;;) {
+    if ((group_.empty() || may_take_early(job)) && !take_group(job) && group_.empty()) return any;
+    // A step whose operand is still being computed lets others pass.
+    const auto next =
+        std::find_if(group_.begin(), group_.end(), [&](const auto& entry) { return is_readable(job, entry.second); });
+    if (next == group_.end()) return any;
+    position_ = next->first;
+    Submission& submission = next->second;
+    const auto lane = static_cast<std::size_t>(submission.turn) % active_lanes_;
+    if (lanes_[lane].kernels.size() >= run_ahead) return any;
+    if (!submit_step_of(job, static_cast<int>(lane), submission)) return any;
+    any = true;
+    auto node = group_.extract(next);
+    if (node.mapped().ended()) continue;
+    node.key() = position_of(node.mapped());
+    group_.insert(std::move(node));
+  }
+}
+
+bool Worker::is_readable(const Job& job, const Submission& submission) {
+  if (!job.graph().ordered()) return true;
+  const Step step = job.graph().step(submission.task, submission.next_step);
+  return job.readable(step.a) && job.readable(step.b);
+}
+
+// The next group is taken when the end of this one is in sight, so that its old values come in time, and so that there is something to do
+// where the last tasks of a group wait for each other.
+bool Worker::may_take_early(Job& job) const {
+  const auto next = static_cast<index_t>(job.station(static_cast<std::size_t>(index_)).size());
+  const auto& [position, submission] = *group_.begin();
+  return next > 0 && submission.first_position == group_begin_ && group_end_ - position <= 2 * lookahead() &&
+         outputs_ + next <= room_for_outputs(job.graph());
+}
+
+// The tasks in the station become a group that is worked on, and the next group takes their place in the station.
+bool Worker::take_group(Job& job) {
+  ReservationStation& station = job.station(static_cast<std::size_t>(index_));
+  Lane taken;
+  for (std::int64_t stolen = outcome_.stolen; take_task(job, taken); stolen = outcome_.stolen) {
+    if (station.size() > 0) continue;
+    // Whoever has to steal takes its share of what is left, not one task after the other. In ordered graphs nothing else says when to stop.
+    const bool enough = job.graph().ordered() && taken.submissions.size() >= active_lanes_;
+    if (outcome_.stolen == stolen || !group_.empty() || enough) break;
+  }
+  if (taken.submissions.empty()) return false;
+  std::sort(taken.submissions.begin(), taken.submissions.end(),
+            [](const Submission& a, const Submission& b) { return a.task < b.task; });
+  if (station.size() == 0) {
+    for (const TaskId task : job.draw_group(true)) station.put({task, job.graph().task_flops(task), 0, false});
+  }
+
+  // Positions count anew from the begin of the group that is still worked on, if there is one.
+  forecast_.clear();
+  if (!group_.empty()) forecast_.append(job.graph(), group_tasks_);
+  std::map<index_t, Submission> unfinished;
+  for (auto& [position, submission] : group_) {
+    submission.first_position -= group_begin_;
+    unfinished.emplace(position - group_begin_, submission);
+  }
+  group_ = std::move(unfinished);
+  group_tasks_.clear();
+  for (const Submission& submission : taken.submissions) group_tasks_.push_back(submission.task);
+  const index_t first_wave = Forecast::first_wave(job.graph(), group_tasks_);
+  group_begin_ = forecast_.end();
+  index_t turn = 0;
+  for (Submission& submission : taken.submissions) {
+    submission.first_position = group_begin_;
+    submission.first_wave = first_wave;
+    submission.turns = static_cast<index_t>(group_tasks_.size());
+    submission.turn = turn++;
+    group_.emplace(position_of(submission), submission);
+  }
+  forecast_.append(job.graph(), group_tasks_);
+  group_end_ = forecast_.end();
+  forecast_.append(job.graph(), station.ordered());
+  position_ = prefetched_ = group_.begin()->first;
+  cache_.set_next_uses(index_, [&](const HostTile& tile) { return forecast_.next_use(tile, position_ - 1); });
+  return true;
+}
+
+index_t Worker::next_use(const HostTile& tile) const {
+  return group_.empty() ? cache::never : forecast_.next_use(tile, position_);
+}
+
+// Whether something is under way that will let go of tiles.
+bool Worker::room_will_come() const {
+  return !write_backs_.empty() ||
+         std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return !lane.kernels.empty(); });
+}
+
+// Brings what the steps to come read, in their order.
+bool Worker::prefetch_forecast(const Job& job) {
+  const index_t begin = group_.empty() ? position_ : group_.begin()->first;
+  const index_t end = std::min(forecast_.end(), begin + 2 * lookahead());
+  // What is needed again makes room only for what is needed at once, else it is fetched once more for nothing: about as many positions
+  // ahead as a group of r c tasks reads tiles in a wave, r + c >= 2 sqrt(r c). Further ahead only what is needed no more.
+  const index_t near = begin + static_cast<index_t>(2 * std::sqrt(static_cast<double>(group_tasks_.size())));
+  bool any = false;
+  for (prefetched_ = std::max(prefetched_, begin); prefetched_ < end; ++prefetched_) {
+    const Forecast::Place place = forecast_.at(prefetched_);
+    if (place.task == no_task) continue;
+    const auto starting = place.step == 0 ? group_.find(prefetched_) : group_.end();
+    if (starting != group_.end() && starting->second.output == nullptr) {
+      const Output output = job.graph().output(place.task);
+      if (output.fetch) {
+        if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
+        starting->second.output = cache_.acquire_output(index_, output.tile, true, end);
+        if (starting->second.output == nullptr) return any;
+        any = true;
+      }
+    }
+    const Step step = job.graph().step(place.task, place.step);
+    for (const Operand* operand : {&step.a, &step.b}) {
+      if (operand->tile.address == nullptr || !job.readable(*operand)) continue;
+      if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
+      const cache::Prefetch outcome =
+          cache_.prefetch(index_, operand->tile, 0, prefetched_, prefetched_ < near ? prefetched_ : cache::never - 1);
+      if (outcome == cache::Prefetch::no_room) return any;
+      any |= outcome == cache::Prefetch::started;
+    }
+  }
+  return any;
+}
+
 bool Worker::wants_another_task(const Lane& lane) const {
   if (lane.submissions.empty()) return lane.kernels.size() < run_ahead;
   return side_by_side_ && lane.submissions.size() < tasks_per_lane && lane.awaited &&
@@ -244,13 +389,20 @@ bool Worker::prefetch(Job& job) {
   return any;
 }
 
+// An output more must leave room for the inputs of steps.
+index_t Worker::room_for_outputs(const TaskGraph& graph) const {
+  const auto lanes = static_cast<index_t>(active_lanes_);
+  const index_t slots = cache_.slots(index_);
+  return std::max<index_t>(graph.grouped() ? slots - 2 * lanes : slots / 3, lanes);
+}
+
 bool Worker::take_task(Job& job, Lane& lane) {
   const auto me = static_cast<std::size_t>(index_);
-  const index_t room_for_outputs = std::max<index_t>(cache_.slots(index_) / 3, static_cast<index_t>(active_lanes_));
-  if (job.graph().ordered() && outputs_ >= room_for_outputs) return false;
+  if (job.graph().ordered() && outputs_ >= room_for_outputs(job.graph())) return false;
   ReservationStation& station = job.station(me);
   auto entry = station.take_best([&](const StationEntry& e) { return job.should_take(me, e.flops); });
-  if (!entry && station.size() == 0 && !refill(job) && lane.submissions.empty()) entry = steal(job);
+  const bool may_steal = job.graph().grouped() || lane.submissions.empty();
+  if (!entry && station.size() == 0 && !refill(job) && may_steal) entry = steal(job);
   if (!entry) return false;
   job.take(me, entry->flops);
   ++outputs_;
@@ -265,7 +417,7 @@ bool Worker::take_task(Job& job, Lane& lane) {
 std::optional<StationEntry> Worker::steal(Job& job) {
   const auto me = static_cast<std::size_t>(index_);
   const std::size_t devices = job.device_count();
-  for (std::size_t d = 1; d < devices; ++d) {
+  for (std::size_t d = 1; d < devices && !job.graph().grouped(); ++d) {
     if (const auto task = job.pop((me + d) % devices)) {
       job.station(me).put({*task, job.graph().task_flops(*task), 0, true});
       return job.station(me).take_best([&](const StationEntry& e) { return job.should_take(me, e.flops); });
@@ -327,14 +479,22 @@ bool Worker::submit_step_of(Job& job, int lane_index, Submission& submission) {
   if (!job.readable(step.a) || !job.readable(step.b)) return false;
   const bool fetches_old = begins && output.fetch && !submission.adds_old();
   if ((fetches_old || comes_from_host(step)) && must_wait_for_link(submission)) return false;
-  if (begins) submission.output = cache_.acquire_output(index_, output.tile, fetches_old);
+  if (begins) {
+    // Rather wait for the results of the group before than send away what is about to be read.
+    const index_t needed_soon = !group_.empty() && room_will_come() ? position_ + 2 * lookahead() : -1;
+    submission.output = cache_.acquire_output(index_, output.tile, fetches_old, needed_soon);
+  }
   if (submission.output == nullptr) return false;
-  if (submission.x == nullptr) submission.x = cache_.pin(index_, step.a.tile);
+  if (submission.x == nullptr) submission.x = cache_.pin(index_, step.a.tile, next_use(step.a.tile));
   if (submission.x == nullptr) return false;
   cache::Replica* const x = submission.x;
   cache::Replica* y = nullptr;
   if (step.b.tile.address != nullptr) {
-    y = cache_.pin(index_, step.b.tile);
+    y = cache_.pin(index_, step.b.tile, next_use(step.b.tile));
+    if (y == nullptr && graph.grouped()) {  // another step may be tried first next time
+      cache_.release(x);
+      submission.x = nullptr;
+    }
     if (y == nullptr) return false;
   }
   if (submission.next_step == 0 && submission.adds_old()) {

@@ -20,6 +20,10 @@
 // Ordered graphs: tasks start in their order on every device, and a device holds no more outputs than it has room to compute, so the first
 // unfinished task is always one that can go on: a step whose operand is not published yet, or a result that must not be
 // written yet, waits only for earlier tasks.
+//
+// Grouped graphs (memory is short): instead of each lane its own tasks, the tasks of a group take turns over all lanes, in exactly the order
+// that the forecast knows. So the cache is told when each tile is needed next, and the prefetch may replace what is needed later
+// than what it brings.
 // Source: BLASX, section IV-C and IV-D, Alg. 1, Eq. 3.
 #pragma once
 
@@ -34,6 +38,7 @@
 #include "cache/tile_cache.hpp"
 #include "device/device.hpp"
 #include "kernels/tile_ops.hpp"
+#include "runtime/forecast.hpp"
 #include "runtime/job.hpp"
 #include "runtime/signal.hpp"
 #include "runtime/statistics.hpp"
@@ -95,6 +100,9 @@ class Worker {
         0;  // after so many steps one more adds the output's old value, times `beta`; 0: it was there from the start
     AnyScalar beta = 0;
 
+    // Of grouped graphs: its group's first position and first wave, the number of tasks in it, and which of them this is.
+    index_t first_position = 0, first_wave = 0, turns = 1, turn = 0;
+
     bool adds_old() const { return adds_after > 0; }
     bool adds_next() const { return adds_old() && !has_added && next_step == adds_after; }
     bool ended() const { return next_step == steps && !adds_next(); }
@@ -124,6 +132,20 @@ class Worker {
   bool is_here(const Job& job, const Submission& submission) const;
   bool comes_from_host(const Step& step) const;
   bool must_wait_for_link(const Submission& submission);
+  bool submit_group(Job& job);
+  static bool is_readable(const Job& job, const Submission& submission);
+  bool take_group(Job& job);
+  bool prefetch_forecast(const Job& job);
+  static index_t position_of(const Submission& s) {
+    return s.first_position + (s.wave - s.first_wave) * s.turns + s.turn;
+  }
+  bool may_take_early(Job& job) const;
+  index_t room_for_outputs(const TaskGraph& graph) const;
+  index_t next_use(const HostTile& tile) const;
+  bool room_will_come() const;
+  index_t lookahead() const {
+    return std::max<index_t>(static_cast<index_t>(group_tasks_.size()), run_ahead * device::compute_streams);
+  }
   void submit_call(const Job& job, const Step& step, const Submission& submission, cache::Replica* x, cache::Replica* y,
                    int lane);
   bool should_advance_side_by_side(const TaskGraph& graph) const;
@@ -146,6 +168,14 @@ class Worker {
   std::size_t active_lanes_ = 0;
   bool side_by_side_ = false;  // lanes may take several tasks, and old values of C are added last
   std::array<Lane, device::compute_streams> lanes_;
+  // Of grouped graphs.
+  std::map<index_t, Submission> group_;  // the tasks that are being submitted, by the positions of their next steps
+  std::vector<TaskId> group_tasks_;      // of the group that was taken last
+  index_t group_begin_ = 0;              // its positions
+  index_t group_end_ = 0;
+  Forecast forecast_;
+  index_t position_ = 0;    // of the next step in the forecast
+  index_t prefetched_ = 0;  // position up to which inputs have been asked for
   std::deque<Held> held_;
   std::deque<WriteBack> write_backs_;           // in stream order
   index_t outputs_ = 0;                         // acquired and not finished

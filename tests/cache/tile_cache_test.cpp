@@ -235,6 +235,84 @@ TEST_F(TileCacheTest, PrefetchTakesOnlyFreeMemoryAndTilesThatNobodyHolds) {
   cache_->check_invariants();
 }
 
+TEST_F(TileCacheTest, EvictsWhatIsNeededLast) {
+  open(1, 4);
+  for (const auto& [number, next_use] : {std::pair<std::size_t, index_t>{0, 30}, {1, 50}, {2, 10}, {3, 40}}) {
+    Replica* replica = cache_->pin(0, tile(number), next_use);
+    ASSERT_NE(replica, nullptr);
+    expect_contents(*replica);
+    if (number != 1) cache_->release(replica);  // the farthest is in use
+  }
+  ASSERT_NE(cache_->pin(0, tile(4), 20), nullptr);
+  EXPECT_EQ(cache_->locate(0, tile(3)), Level::host);
+  ASSERT_NE(cache_->pin(0, tile(5), 20), nullptr);
+  EXPECT_EQ(cache_->locate(0, tile(0)), Level::host);
+  EXPECT_EQ(cache_->locate(0, tile(1)), Level::l1);
+  EXPECT_EQ(cache_->locate(0, tile(2)), Level::l1);
+  cache_->check_invariants();
+}
+
+TEST_F(TileCacheTest, EvictsTheLeastRecentlyUsedOfWhatIsNeededNoMore) {
+  open(1, 3);
+  for (std::size_t t = 0; t < 3; ++t) {
+    Replica* replica = cache_->pin(0, tile(t), t == 0 ? 5 : never);
+    expect_contents(*replica);
+    cache_->release(replica);
+  }
+  cache_->release(cache_->pin(0, tile(1)));
+  cache_->pin(0, tile(3));
+  EXPECT_EQ(cache_->locate(0, tile(2)), Level::host);
+  EXPECT_EQ(cache_->locate(0, tile(0)), Level::l1);
+  EXPECT_EQ(cache_->locate(0, tile(1)), Level::l1);
+}
+
+TEST_F(TileCacheTest, PrefetchReplacesOnlyWhatIsNeededLater) {
+  open(1, 3);
+  for (std::size_t t = 0; t < 3; ++t) {
+    Replica* replica = cache_->pin(0, tile(t), 10 * static_cast<index_t>(t + 1));
+    expect_contents(*replica);
+    cache_->release(replica);
+  }
+  EXPECT_EQ(cache_->prefetch(0, tile(3), 0, 30, 30), Prefetch::no_room);
+  EXPECT_EQ(cache_->prefetch(0, tile(3), 0), Prefetch::no_room);
+  EXPECT_EQ(cache_->prefetch(0, tile(3), 0, 25, 25), Prefetch::started);
+  EXPECT_EQ(cache_->locate(0, tile(2)), Level::host);
+  EXPECT_EQ(cache_->counters(0).evictions, 1);
+  // It is needed at 25 itself: not for one that is needed then, but for one that is needed sooner, once it has arrived.
+  test::finish(opened_.device(0), {device::StreamKind::up});
+  EXPECT_EQ(cache_->prefetch(0, tile(2), 0, 25, 25), Prefetch::no_room);
+  EXPECT_EQ(cache_->prefetch(0, tile(2), 0, 15, 15), Prefetch::started);
+  EXPECT_EQ(cache_->locate(0, tile(3)), Level::host);
+  cache_->check_invariants();
+}
+
+TEST_F(TileCacheTest, AnOutputSparesWhatIsNeededSoon) {
+  open(1, 2);
+  for (std::size_t t = 0; t < 2; ++t) {
+    Replica* replica = cache_->pin(0, tile(t), t == 0 ? 3 : 7);
+    expect_contents(*replica);
+    cache_->release(replica);
+  }
+  EXPECT_EQ(cache_->acquire_output(0, tile(5), false, 7), nullptr);
+  EXPECT_NE(cache_->acquire_output(0, tile(5), false, 6), nullptr);
+  EXPECT_EQ(cache_->locate(0, tile(0)), Level::l1);
+  EXPECT_NE(cache_->acquire_output(0, tile(6), false), nullptr);
+  cache_->check_invariants();
+}
+
+TEST_F(TileCacheTest, LearnsNextUsesAnew) {
+  open(1, 2);
+  for (std::size_t t = 0; t < 2; ++t) {
+    Replica* replica = cache_->pin(0, tile(t), t == 0 ? 3 : 7);
+    expect_contents(*replica);
+    cache_->release(replica);
+  }
+  cache_->set_next_uses(0, [&](const HostTile& asked) { return asked == tile(1) ? 1 : never; });
+  cache_->pin(0, tile(2));
+  EXPECT_EQ(cache_->locate(0, tile(0)), Level::host);
+  EXPECT_EQ(cache_->locate(0, tile(1)), Level::l1);
+}
+
 TEST_F(TileCacheTest, TrustsNothingOfAnEarlierJob) {
   open(1, 4);
   cache_->release(cache_->pin(0, tile(0)));

@@ -98,6 +98,19 @@ TEST(ScheduleModelSizes, MoreDevicesAreNeverSlower) {
   }
 }
 
+// dgemm of 24 GiB of matrices with 4 GB on each device.
+TEST(ScheduleModelSizes, ShortMemoryCostsLittle) {
+  for (const int devices : {1, 2}) {
+    ModelledMachine machine = modelled_h200(devices);
+    const Level3 call = square_call(Routine::gemm, 32768);
+    const double enough = modelled_run(machine, call).seconds;
+    machine.memory_bytes = 4'000'000'000;
+    const ModelledRun run = modelled_run(machine, call);
+    EXPECT_LE(run.seconds, enough / (devices == 1 ? 0.88 : 0.8)) << devices;
+    EXPECT_LE(static_cast<double>(run.bytes_up), 1.7 * static_cast<double>(run.compulsory_up)) << devices;
+  }
+}
+
 // Every routine, type, side, triangle and transpose ends, whatever the machine: with little memory, slow links, no time for looks.
 TEST(ScheduleModelSizes, EveryGraphEnds) {
   for (int number = 0; number < routine_count; ++number) {

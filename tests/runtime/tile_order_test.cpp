@@ -23,7 +23,6 @@ TEST(TileOrder, VisitsEveryTileOnce) {
   for (index_t mt = 1; mt <= 9; ++mt) {
     for (index_t nt = 1; nt <= 9; ++nt) {
       for (const index_t tile_m : {1, 3}) expect_permutation(square_order(mt, nt, tile_m, 1), mt, nt);
-      for (index_t strip = 1; strip <= mt + 1; ++strip) expect_permutation(strip_order(mt, nt, strip), mt, nt);
     }
   }
 }
@@ -53,12 +52,6 @@ TEST(TileOrder, GrowsSquaresOfElementsFromTallTiles) {
 TEST(TileOrder, ANewRowAndANewColumnTakeTurns) {
   const std::vector<TileIndex> expected = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {0, 2}, {2, 0}, {1, 2}, {2, 1}, {2, 2}};
   EXPECT_EQ(square_order(3, 3, 8, 8), expected);
-}
-
-TEST(TileOrder, StripsSweepColumnsAndTurnBack) {
-  const std::vector<TileIndex> expected = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 2}, {2, 2}, {3, 2},
-                                           {2, 1}, {3, 1}, {2, 0}, {3, 0}, {4, 0}, {4, 1}, {4, 2}};
-  EXPECT_EQ(strip_order(5, 3, 2), expected);
 }
 
 }  // namespace
