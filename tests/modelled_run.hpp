@@ -12,7 +12,9 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -29,9 +31,15 @@
 
 namespace tessera::test {
 
-/// All devices are alike. Rates per second.
+/// Rates per second.
 struct ModelledMachine {
   int devices = 1;
+  std::vector<double>
+      speeds;  ///< of the devices' kernels and links, relative to the rates below; those that are missing are 1
+  bool connected = true;  ///< devices copy from each other
+  unsigned seed = 0;      ///< of the order in which workers look; 0: in turns
+  int lost = -1;          ///< this device is lost after so many looks, and the others begin again with what is left
+  int looks = 0;
   std::size_t memory_bytes = std::size_t{100} << 30;
   double flops = 58e12;       ///< of one device, double precision; single precision counts the same
   double link_bytes = 50e9;   ///< of one device in one direction
@@ -82,7 +90,12 @@ struct HostTraffic {
 class ModelledDevice final : public device::Device, public kernels::TileOps {
  public:
   ModelledDevice(int ordinal, const ModelledMachine& machine, const VirtualClock& clock, HostTraffic& host)
-      : machine_(machine), clock_(clock), host_(host) {
+      : machine_(machine),
+        speed_(static_cast<std::size_t>(ordinal) < machine.speeds.size()
+                   ? machine.speeds[static_cast<std::size_t>(ordinal)]
+                   : 1),
+        clock_(clock),
+        host_(host) {
     info_.backend = "model";
     info_.ordinal = ordinal;
     info_.memory_bytes = machine.memory_bytes;
@@ -103,7 +116,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   void copy_peer(device::Block, Device&, device::Block, device::Extent extent) override {
     copy(device::StreamKind::peer, extent);
   }
-  bool can_access(const Device&) const override { return true; }
+  bool can_access(const Device&) const override { return machine_.connected; }
   device::EventPtr record(device::StreamId stream) override {
     auto event = std::make_shared<ModelledEvent>();
     queue(stream).push_back({.records = event});
@@ -118,7 +131,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   void attach_thread() override {}
   bool recover() noexcept override { return false; }
 
-  void run(int stream, const Level3& call) override { compute(stream, flops_of(call) / machine_.flops); }
+  void run(int stream, const Level3& call) override { compute(stream, flops_of(call) / (speed_ * machine_.flops)); }
   void add(int stream, const kernels::Addition& addition) override {
     // Bound by the device's memory.
     const double bytes =
@@ -215,8 +228,8 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
     if (kind == device::StreamKind::peer) return operation.bytes / machine_.peer_bytes + machine_.copy_overhead;
     int& same = kind == device::StreamKind::up ? host_.up : host_.down;
     ++same;
-    const double rate =
-        std::min({machine_.link_bytes, machine_.host_bytes / same, machine_.host_both / (host_.up + host_.down)});
+    const double rate = std::min(
+        {speed_ * machine_.link_bytes, machine_.host_bytes / same, machine_.host_both / (host_.up + host_.down)});
     return operation.bytes / rate + machine_.copy_overhead;
   }
 
@@ -226,6 +239,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   }
 
   const ModelledMachine& machine_;
+  double speed_;
   const VirtualClock& clock_;
   HostTraffic& host_;
   device::DeviceInfo info_;
@@ -240,9 +254,81 @@ struct ModelledRun {
   std::int64_t compulsory_up = 0, compulsory_down = 0;
   runtime::Tiling tiling;
   std::vector<std::vector<device::Operation>> operations;  ///< by device
+  std::vector<runtime::TaskId> done;                       ///< ascending
 
   double fraction_of_bound() const { return bound_s / seconds; }
 };
+
+/// Runs the tasks on the usable devices until they are done or the workers have looked so often.
+inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtime::TaskGraph& graph,
+                                    std::size_t element_bytes, const std::vector<runtime::TaskId>& tasks,
+                                    const std::vector<bool>& usable, int looks) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  VirtualClock clock;
+  HostTraffic host;
+  std::deque<ModelledDevice> devices;
+  std::vector<cache::CacheDevice> places;
+  for (int d = 0; d < machine.devices; ++d) {
+    ModelledDevice& device = devices.emplace_back(d, machine, clock, host);
+    places.push_back({&device, device.reserve(machine.memory_bytes), machine.memory_bytes});
+  }
+  cache::TileCache cache(places);
+  cache.begin_job(graph.slot_bytes(), element_bytes);
+  runtime::Signal signal;
+  std::deque<runtime::Worker> workers;
+  std::vector<runtime::Worker*> order;
+  bool side_by_side = true;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    runtime::Worker& worker = workers.emplace_back(static_cast<int>(d), devices[d], devices[d], cache, signal, true);
+    if (!usable[d]) continue;
+    side_by_side = side_by_side && worker.should_advance_side_by_side(graph);
+    order.push_back(&worker);
+  }
+  runtime::Job job(graph, usable, tasks, side_by_side, [] {});
+  for (runtime::Worker* worker : order) worker->begin(job);
+
+  const auto settle_all = [&] {
+    bool any = false;
+    for (bool progress = true; progress; any |= progress) {
+      progress = false;
+      for (ModelledDevice& device : devices) progress |= device.settle();
+    }
+    return any;
+  };
+  const auto next_end = [&] {
+    double next = never;
+    for (const ModelledDevice& device : devices) next = std::min(next, device.next_end());
+    return next;
+  };
+  std::minstd_rand random(machine.seed);
+  for (double look_at = 0; !job.ended() && looks > 0; --looks) {
+    // Devices go on until the workers look.
+    for (settle_all(); next_end() < look_at; settle_all()) clock.set(next_end());
+    clock.set(look_at);
+    for (bool progress = true; progress && !job.ended();) {
+      progress = false;
+      if (machine.seed != 0) std::shuffle(order.begin(), order.end(), random);
+      for (runtime::Worker* worker : order) progress |= worker->advance(job);
+      progress |= settle_all();
+    }
+    if (!job.ended() && next_end() == never) throw std::runtime_error("nothing runs and nothing can be submitted");
+    look_at = next_end() + machine.look;
+  }
+
+  ModelledRun run;
+  run.seconds = clock.now();
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const cache::CacheCounters counters = cache.counters(static_cast<int>(d));
+    run.bytes_up += counters.bytes_up;
+    run.bytes_down += counters.bytes_down;
+    run.bytes_peer += counters.bytes_peer;
+    runtime::Worker::Outcome outcome = workers[d].finish();
+    run.done.insert(run.done.end(), outcome.done.begin(), outcome.done.end());
+    run.operations.push_back(std::move(outcome.operations));
+  }
+  std::sort(run.done.begin(), run.done.end());
+  return run;
+}
 
 /// Runs the call's graph. Operands have no memory: their addresses are made up here.
 inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, index_t tile = 0) {
@@ -253,71 +339,23 @@ inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, ind
   call.ldb = std::max<index_t>(1, shape_of_b(call).rows);
   call.ldc = call.m;
 
-  VirtualClock clock;
-  HostTraffic host;
-  std::deque<ModelledDevice> devices;
-  std::vector<cache::CacheDevice> places;
-  for (int d = 0; d < machine.devices; ++d) {
-    ModelledDevice& device = devices.emplace_back(d, machine, clock, host);
-    places.push_back({&device, device.reserve(machine.memory_bytes), machine.memory_bytes});
-  }
   const runtime::Machine room{machine.devices, machine.memory_bytes, machine.segment_bytes};
   const auto graph = (call.is_triangular() ? routines::make_triangular : routines::make_accumulation)(call, room, tile);
-  cache::TileCache cache(places);
-  cache.begin_job(graph->slot_bytes(), element_bytes(call.type));
-
   std::vector<runtime::TaskId> tasks(static_cast<std::size_t>(graph->task_count()));
-  for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t] = static_cast<runtime::TaskId>(t);
-  runtime::Job job(*graph, devices.size(), tasks, [] {});
-  runtime::Signal signal;
-  std::deque<runtime::Worker> workers;
-  for (int d = 0; d < machine.devices; ++d) {
-    ModelledDevice& device = devices[static_cast<std::size_t>(d)];
-    workers.emplace_back(d, device, device, cache, signal, true).begin(job);
+  std::iota(tasks.begin(), tasks.end(), runtime::TaskId{0});
+  std::vector<bool> usable(static_cast<std::size_t>(machine.devices), true);
+  if (machine.lost >= 0) {
+    const ModelledRun before =
+        modelled_attempt(machine, *graph, element_bytes(call.type), tasks, usable, machine.looks);
+    std::erase_if(
+        tasks, [&](runtime::TaskId task) { return std::binary_search(before.done.begin(), before.done.end(), task); });
+    usable[static_cast<std::size_t>(machine.lost)] = false;
   }
-
-  const auto settle_all = [&] {
-    bool any = false;
-    for (bool progress = true; progress; any |= progress) {
-      progress = false;
-      for (ModelledDevice& device : devices) progress |= device.settle();
-    }
-    return any;
-  };
-  for (double look_at = 0; !job.ended();) {
-    // Devices go on until the workers look.
-    for (;;) {
-      settle_all();
-      double next = std::numeric_limits<double>::infinity();
-      for (const ModelledDevice& device : devices) next = std::min(next, device.next_end());
-      if (next >= look_at) break;
-      clock.set(next);
-    }
-    clock.set(look_at);
-    for (bool progress = true; progress && !job.ended();) {
-      progress = false;
-      for (runtime::Worker& worker : workers) progress |= worker.advance(job);
-      settle_all();
-    }
-    double next = std::numeric_limits<double>::infinity();
-    for (const ModelledDevice& device : devices) next = std::min(next, device.next_end());
-    if (!job.ended() && next == std::numeric_limits<double>::infinity())
-      throw std::runtime_error("nothing runs and nothing can be submitted");
-    look_at = next + machine.look;
-  }
-
-  ModelledRun run;
-  run.seconds = clock.now();
+  ModelledRun run =
+      modelled_attempt(machine, *graph, element_bytes(call.type), tasks, usable, std::numeric_limits<int>::max());
   run.tiling = graph->tiling();
   run.compulsory_up = graph->compulsory_up_bytes();
   run.compulsory_down = graph->compulsory_down_bytes();
-  for (int d = 0; d < machine.devices; ++d) {
-    const cache::CacheCounters counters = cache.counters(d);
-    run.bytes_up += counters.bytes_up;
-    run.bytes_down += counters.bytes_down;
-    run.bytes_peer += counters.bytes_peer;
-    run.operations.push_back(workers[static_cast<std::size_t>(d)].finish().operations);
-  }
   const double one_way = std::min(machine.devices * machine.link_bytes, machine.host_bytes);
   const double both = std::min(2 * one_way, machine.host_both);
   const auto up = static_cast<double>(run.compulsory_up);

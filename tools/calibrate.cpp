@@ -33,7 +33,7 @@ int calibrate(const SettingsOptions& settings) {
   const auto add = [&links](const char* name, const runtime::LinkRates& one) {
     links.add_row({name, three_digits(one.up * 1e-9), three_digits(one.down * 1e-9), three_digits(one.both * 1e-9)});
   };
-  add("page-locked memory", rates.page_locked);
+  if (rates.page_locked.up > 0) add("page-locked memory", rates.page_locked);
   add("pageable memory", rates.pageable);
   fmt::print("{}\n{}\n{}", context.describe_devices(), table.text(), links.text());
   if (rates.peer_bytes_per_s > 0)

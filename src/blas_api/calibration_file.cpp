@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -49,11 +52,21 @@ runtime::LinkRates links_from(const ordered_json& json) {
   return {json.at("up").get<double>(), json.at("down").get<double>(), json.at("both").get<double>()};
 }
 
+/// A rate of 0 would count as unlimited.
+bool is_plausible(const runtime::Calibration& rates) {
+  const auto known = [](double rate) { return std::isfinite(rate) && rate > 0; };
+  const auto unknown_or_known = [&](double rate) { return rate == 0 || known(rate); };
+  return std::all_of(rates.flops_per_s.begin(), rates.flops_per_s.end(), known) && known(rates.pageable.up) &&
+         known(rates.pageable.down) && known(rates.pageable.both) && unknown_or_known(rates.page_locked.up) &&
+         unknown_or_known(rates.page_locked.down) && unknown_or_known(rates.page_locked.both) &&
+         unknown_or_known(rates.peer_bytes_per_s);
+}
+
 }  // namespace
 
 CalibrationFile::CalibrationFile(const std::string& setting, std::span<const device::DeviceInfo> devices,
                                  int copy_threads)
-    : machine_(fmt::format("{} copy threads", copy_threads)) {
+    : devices_(static_cast<int>(devices.size())), machine_(fmt::format("{} copy threads", copy_threads)) {
   for (const device::DeviceInfo& device : devices) {
     machine_ += fmt::format("; {}:{} {} {}", device.backend, device.ordinal, device.name, device.pci_bus_id);
     if (device.backend == "host")
@@ -68,7 +81,8 @@ CalibrationFile::CalibrationFile(const std::string& setting, std::span<const dev
 }
 
 std::optional<runtime::Calibration> CalibrationFile::read() const {
-  if (path_.empty()) return std::nullopt;
+  std::error_code error;
+  if (path_.empty() || !std::filesystem::is_regular_file(path_, error)) return std::nullopt;
   std::ifstream file(path_);
   if (!file) return std::nullopt;
   try {
@@ -82,6 +96,7 @@ std::optional<runtime::Calibration> CalibrationFile::read() const {
     rates.page_locked = links_from(json.at("page_locked_bytes_per_s"));
     rates.pageable = links_from(json.at("pageable_bytes_per_s"));
     rates.peer_bytes_per_s = json.at("peer_bytes_per_s").get<double>();
+    if (!is_plausible(rates) || rates.devices != devices_) return std::nullopt;
     return rates;
   } catch (const std::exception&) {  // broken, of another format, or a folder
     return std::nullopt;
@@ -105,7 +120,8 @@ void CalibrationFile::write(const runtime::Calibration& rates) const {
   json["peer_bytes_per_s"] = rates.peer_bytes_per_s;
 
   // Whoever reads meanwhile gets the old file or the new one.
-  const std::string draft = fmt::format("{}.{}", path_, getpid());
+  static std::atomic<int> drafts = 0;
+  const std::string draft = fmt::format("{}.{}.{}", path_, getpid(), drafts.fetch_add(1));
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
   std::ofstream file(draft);
@@ -113,8 +129,9 @@ void CalibrationFile::write(const runtime::Calibration& rates) const {
   file.close();
   if (file) std::filesystem::rename(draft, path_, error);
   if (!file || error) {
+    const std::string why = error ? error.message() : std::strerror(errno);
     std::remove(draft.c_str());
-    throw NotAvailable(fmt::format("cannot write {}: {}", path_, error ? error.message() : std::strerror(errno)));
+    throw NotAvailable(fmt::format("cannot write {}: {}", path_, why));
   }
 }
 

@@ -29,6 +29,7 @@ class CalibrationFile {
   void write(const runtime::Calibration& rates) const;
 
  private:
+  int devices_;
   std::string machine_;  ///< what the rates belong to, in words
   std::string path_;
 };

@@ -226,7 +226,7 @@ void Context::State::probe(const Config& config, const std::shared_ptr<const ker
   const CalibrationFile file(config.calibration, devices, copy_threads);
   if (const auto measured = file.read()) {
     rates.flops_per_s = measured->flops_per_s;
-    rates.links = copy_threads > 0 || host ? measured->pageable : measured->page_locked;
+    rates.links = measured->page_locked.up > 0 && copy_threads == 0 ? measured->page_locked : measured->pageable;
     if (config.verbose) log_line(fmt::format("rates of the devices: {}", file.path()));
   }
 }
@@ -529,29 +529,12 @@ void Context::warm_up(Face* face) {
     static_cast<void>(cpu_blas(face));
   } catch (const NotAvailable&) {  // the first call that needs it says so
   }
-  if (config_.offload.never()) return;
+  const bool sought = config_.devices == DeviceChoice::automatic;
+  if (config_.offload.never() || (sought && !cuda_may_be_there(config_))) return;
   runtime::Runtime* const runtime = this->runtime(face);
   if (runtime == nullptr) return;
   const WithoutCancellation stays;
-  for (const ScalarType type : scalar_types) {
-    for (int number = 0; number < routine_count; ++number) {
-      const auto routine = static_cast<Routine>(number);
-      if (!exists(routine, type)) continue;
-      dispatch(type, [&]<Scalar T>(T) {
-        // An identity: what is solved with it stays finite.
-        constexpr index_t order = 64;
-        std::vector<T> A(order * order), B(order * order), C(order * order);
-        for (std::size_t i = 0; i < order; ++i) A[i * (order + 1)] = T(1);
-        Level3 call{.routine = routine, .type = type, .m = order, .n = order};
-        if (call.has_k()) call.k = order;
-        call.A = A.data();
-        call.B = call.is_triangular() ? C.data() : B.data();
-        call.C = C.data();
-        call.lda = call.ldb = call.ldc = order;
-        static_cast<void>(routines::run(*runtime, call));
-      });
-    }
-  }
+  runtime->warm_up();
 }
 
 void Context::warm_up_in_background(Face& face) {

@@ -55,9 +55,9 @@ class Context {
   /// Estimated seconds of the calls that are on the devices or wait for them.
   double backlog_s() const;
 
-  /// Opens the CPU BLAS and the devices, if there are any, and has these compute a little of each routine in each type, so that the first
-  /// large call finds everything loaded. What cannot be opened is left as it is. Thread-safe; blocks for as long as it takes.
-  /// @throws as runtime()
+  /// Opens the CPU BLAS and the devices, if there are any, and has each of these run each kernel once, so that the first large call finds
+  /// everything loaded. What cannot be opened is left as it is. Thread-safe; blocks for as long as it takes.
+  /// @throws as runtime(), and as runtime::Runtime::warm_up()
   void warm_up(Face* face = nullptr);
 
   /// Measures the devices and keeps their rates for later contexts and processes. @return the file they are in, and the rates

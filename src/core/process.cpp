@@ -255,8 +255,9 @@ void watch(const void* library) noexcept { watch_once(library, add_handlers); }
 
 void watch_loaded(const void* library) noexcept {
   watch_once(library, [] {
+    // Ours are to come first in any case; but a fork that is under way has run those that protect what was there before.
     const unsigned long long loads = loads_watched.load(std::memory_order_relaxed);
-    if (loads == 0 || loads != loads_so_far()) add_handlers_for_blas();
+    loads == 0 || loads != loads_so_far() ? add_handlers_for_blas() : add_handlers();
   });
 }
 

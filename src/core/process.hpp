@@ -54,8 +54,8 @@ class Pass {
 /// Registers the handlers for fork and exit after those of `library`, a driver, once for each: an address stands for it.
 void watch(const void* library) noexcept;
 
-/// The same for a CPU BLAS, which registers its handlers when it is loaded: nothing is to be done if nothing has been loaded since
-/// watch_all_loaded(). @pre the thread is opening
+/// The same for a CPU BLAS, which registers its handlers when it is loaded: a fork that is under way is not overtaken by it if nothing has
+/// been loaded since watch_all_loaded(). @pre the thread is opening
 void watch_loaded(const void* library) noexcept;
 
 /// To be called while libraries are loaded, by one that is set up after all whose handlers matter. Where nobody does, the first pass

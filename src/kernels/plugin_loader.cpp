@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/error.hpp"
+#include "core/process.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -34,7 +35,12 @@ std::string default_path() {
 
 std::unique_ptr<Backend> open_cuda_backend(const std::string& path) {
   const std::string file = path.empty() ? default_path() : path;
-  void* const plugin = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* plugin = nullptr;
+  {
+    // A child of a fork meanwhile would find the loader's lock taken.
+    const process::Pass loading(process::Work::opening);
+    plugin = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (plugin == nullptr) throw NotAvailable("the CUDA plugin cannot be loaded: " + loader_error());
   // From here on the plugin stays open also on failure: what it started (or its libraries did) may still run.
   const auto entry = reinterpret_cast<BackendEntry>(dlsym(plugin, backend_entry_name));

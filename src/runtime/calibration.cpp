@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
+#include <complex>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <random>
 #include <string>
@@ -33,9 +33,10 @@ constexpr std::size_t least_memory_bytes = std::size_t{4} << 20;
 constexpr int copies = 4;
 constexpr index_t largest_tile = 2048;
 constexpr index_t smallest_tile = 128;
+constexpr double shortest = 1e-9;  // that a clock can tell
 constexpr double lengthy_copy_seconds = 0.02;
-constexpr double kernel_seconds = 0.02;  // of a measurement that counts
-constexpr double lengthy_seconds = 0.2;  // of one that has told enough, on a slow device
+constexpr double kernel_seconds = 0.02;   // of a measurement that counts
+constexpr double lengthy_seconds = 0.05;  // of one that has told enough, on a slow device
 
 double wait_for(const device::EventPtr& event) {
   while (event->status() == EventStatus::pending) std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -43,38 +44,67 @@ double wait_for(const device::EventPtr& event) {
   return event->completed_at();
 }
 
-/// Host memory that holds numbers: what kernels draw of power, and so their clock, depends on the data. A few thousand, again and again.
+/// Fills host memory with numbers: what kernels draw of power, and so their clock, depends on the data. A few thousand, again and again.
 template <Scalar T>
-std::vector<T> numbers(std::size_t bytes) {
+void fill(std::vector<std::byte>& memory, std::size_t bytes) {
   constexpr std::size_t period = 4093;  // a prime: columns differ
+  memory.resize(bytes);
+  auto* const values = reinterpret_cast<T*>(memory.data());
   std::minstd_rand random(1);
   std::uniform_real_distribution<float> value(-1, 1);
-  std::vector<T> result(bytes / sizeof(T));
-  for (std::size_t i = 0; i < result.size(); ++i) result[i] = i < period ? T(value(random)) : result[i - period];
-  return result;
+  for (std::size_t i = 0; i < bytes / sizeof(T); ++i) values[i] = i < period ? T(value(random)) : values[i - period];
+}
+
+/// Runs `body(d)` for each device by a thread of its own. A device whose body throws is recovered before what the body owns is gone.
+/// @param together one less is expected there for each thread that fails
+template <class Body>
+void on_all(std::span<const MeasuredDevice> devices, std::barrier<>& together, Body body) {
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto give_up = [&] {
+    const std::lock_guard lock(mutex);
+    failure = std::current_exception();
+    together.arrive_and_drop();
+  };
+  std::vector<std::thread> threads;
+  threads.reserve(devices.size());
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    try {
+      threads.push_back(start_thread([&, d] {
+        try {
+          devices[d].device->attach_thread();
+          body(d);
+        } catch (...) {
+          static_cast<void>(devices[d].device->recover());
+          give_up();
+        }
+      }));
+    } catch (const std::system_error&) {
+      give_up();
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 /// What one thread does for one device, side by side with its colleagues.
 class Station {
  public:
-  Station(const MeasuredDevice& own, const MeasuredDevice* peer, std::barrier<>& together)
-      : device_(*own.device), own_(own), peer_(peer), together_(together) {
-    if (own.bytes < least_memory_bytes)
-      throw OutOfDeviceMemory("measuring needs " + std::to_string(least_memory_bytes) + " bytes of each device");
-    const std::size_t buffer = std::min(most_buffer_bytes, own.bytes / 2);
-    extent_ = {.column_bytes = column_bytes, .columns = static_cast<index_t>(buffer) / column_bytes};
+  /// @param buffer bytes that are copied at once: each device has twice as many
+  Station(const MeasuredDevice& own, const MeasuredDevice* peer, index_t buffer, std::barrier<>& together)
+      : device_(*own.device), own_(own), peer_(peer), together_(together), buffer_(buffer) {
+    extent_ = {.column_bytes = column_bytes, .columns = buffer / column_bytes};
   }
 
   /// Every device comes to each of these at the same time. Rates are of this device.
   void run() {
-    device_.attach_thread();
-    auto memory = numbers<double>(static_cast<std::size_t>(extent_.bytes()));
-    const auto* const begin = reinterpret_cast<std::byte*>(memory.data());
-    pageable = links(memory);
-    {
-      const device::HostRange range{begin, begin + extent_.bytes()};
+    fill<double>(memory_, static_cast<std::size_t>(buffer_));
+    pageable = links();
+    // Threads that carry memory carry what we lock ourselves, too: there is nothing to be learnt then.
+    if (device_.info().copy_threads == 0) {
+      const device::HostRange range{memory_.data(), memory_.data() + buffer_};
       const auto pinning = device_.pin_host(std::span(&range, 1));
-      page_locked = links(memory);
+      page_locked = links();
     }
     peer_rate = peer_ != nullptr ? rate({StreamKind::peer}) : 0;
     for (const ScalarType type : scalar_types) {
@@ -88,13 +118,14 @@ class Station {
   std::array<double, 4> flops_per_s = {};
 
  private:
-  LinkRates links(std::vector<double>& memory) {
-    host_ = reinterpret_cast<std::byte*>(memory.data());
+  LinkRates links() {
+    extent_.columns = buffer_ / column_bytes;
     // The first copy of a buffer finds it in no cache. Where it takes long, a part of it tells enough.
     const double seconds = bytes() / rate({StreamKind::up});
-    if (seconds > lengthy_copy_seconds)
-      extent_.columns = std::max<index_t>(
-          1, static_cast<index_t>(static_cast<double>(extent_.columns) * lengthy_copy_seconds / seconds));
+    if (seconds > lengthy_copy_seconds) {
+      const double part = static_cast<double>(extent_.columns) * lengthy_copy_seconds / seconds;
+      extent_.columns = std::max<index_t>(1, static_cast<index_t>(part));
+    }
     LinkRates rates;
     rates.up = rate({StreamKind::up});
     rates.down = rate({StreamKind::down});
@@ -103,7 +134,7 @@ class Station {
     const auto [down_begin, down_end] = copy({StreamKind::down});
     const double both_seconds =
         std::max(wait_for(up_end), wait_for(down_end)) - std::min(wait_for(up_begin), wait_for(down_begin));
-    rates.both = 2 * bytes() / std::max(both_seconds, 1e-9);
+    rates.both = 2 * bytes() / std::max(both_seconds, shortest);
     return rates;
   }
 
@@ -114,51 +145,50 @@ class Station {
     together_.arrive_and_wait();
     const auto [begin, end] = copy(stream);
     const double seconds = wait_for(end) - wait_for(begin);
-    return bytes() / std::max(seconds, 1e-9);
+    return bytes() / std::max(seconds, shortest);
   }
 
   std::pair<device::EventPtr, device::EventPtr> copy(StreamId stream) {
-    const Block host{host_, column_bytes};
-    // Downwards from the other half of the memory, so that both directions may run at once.
+    const Block host{memory_.data(), column_bytes};
+    // Downwards, and for peers, from the other half of the memory, so that both directions may run at once.
     const bool down = stream.kind == StreamKind::down;
-    const Block here{own_.memory + (down ? extent_.bytes() : 0), column_bytes};
+    const Block here{own_.memory + (down ? buffer_ : 0), column_bytes};
     auto begin = device_.record(stream);
     for (int i = 0; i < copies; ++i) {
       if (stream.kind == StreamKind::up) device_.copy_up(here, host, extent_);
       if (stream.kind == StreamKind::down) device_.copy_down(host, here, extent_);
       if (stream.kind == StreamKind::peer)
-        device_.copy_peer(here, *peer_->device, {peer_->memory + extent_.bytes(), column_bytes}, extent_);
+        device_.copy_peer(here, *peer_->device, {peer_->memory + buffer_, column_bytes}, extent_);
     }
     return {std::move(begin), device_.record(stream)};
   }
 
-  /// Tiles on all compute streams, larger and larger ones until they are as large as tiles get or take long.
+  /// Tiles on all compute streams, larger and larger ones until they are as large as tiles get, fill the memory or take long.
   template <Scalar T>
   double kernel_rate(ScalarType type) {
-    const auto factors = numbers<T>(static_cast<std::size_t>(std::min<index_t>(
-        extent_.bytes(), index_t{2} * largest_tile * largest_tile * static_cast<index_t>(sizeof(T)))));
-    host_ = reinterpret_cast<std::byte*>(const_cast<T*>(factors.data()));
-    double result = 0;
-    for (index_t tile = smallest_tile; tile <= largest_tile; tile *= 2) {
-      const std::size_t tile_bytes = static_cast<std::size_t>(tile * tile) * sizeof(T);
-      if ((2 + device::compute_streams) * tile_bytes > own_.bytes || 2 * tile_bytes > factors.size() * sizeof(T)) break;
-      device_.copy_up({own_.memory, static_cast<index_t>(2 * tile_bytes)},
-                      {host_, static_cast<index_t>(2 * tile_bytes)},
-                      {.column_bytes = static_cast<index_t>(2 * tile_bytes), .columns = 1});
+    const auto fits = [&](index_t tile) { return (1 + device::compute_streams) * tile_bytes<T>(tile) <= own_.bytes; };
+    for (index_t tile = smallest_tile;; tile *= 2) {
+      const std::size_t bytes = tile_bytes<T>(tile);
+      fill<T>(memory_, bytes);
+      device_.copy_up({own_.memory, static_cast<index_t>(bytes)}, {memory_.data(), static_cast<index_t>(bytes)},
+                      {.column_bytes = static_cast<index_t>(bytes), .columns = 1});
       wait_for(device_.record({StreamKind::up}));
       multiply<T>(type, tile, 1);  // loads the kernel
       double seconds = multiply<T>(type, tile, 1);
-      const bool last = tile == largest_tile || seconds > lengthy_seconds;
+      const bool last = tile == largest_tile || seconds > lengthy_seconds || !fits(2 * tile);
+      if (!last) continue;
       int repeats = 1;
-      if (last && seconds < kernel_seconds) {
-        repeats = static_cast<int>(kernel_seconds / std::max(seconds, 1e-6)) + 1;
+      if (seconds < kernel_seconds) {
+        repeats = static_cast<int>(kernel_seconds / std::max(seconds, shortest)) + 1;
         seconds = multiply<T>(type, tile, repeats);
       }
-      result =
-          std::max(result, repeats * device::compute_streams * flops_of(product(type, tile)) / std::max(seconds, 1e-9));
-      if (last) break;
+      return repeats * device::compute_streams * flops_of(product(type, tile)) / std::max(seconds, shortest);
     }
-    return result;
+  }
+
+  template <Scalar T>
+  static std::size_t tile_bytes(index_t tile) {
+    return static_cast<std::size_t>(tile * tile) * sizeof(T);
   }
 
   static Level3 product(ScalarType type, index_t tile) {
@@ -167,16 +197,14 @@ class Station {
 
   template <Scalar T>
   double multiply(ScalarType type, index_t tile, int repeats) {
-    const std::size_t tile_bytes = static_cast<std::size_t>(tile * tile) * sizeof(T);
     Level3 call = product(type, tile);
     call.alpha = 1;
     call.beta = 0;
-    call.A = own_.memory;
-    call.B = own_.memory + tile_bytes;
+    call.A = call.B = own_.memory;
     double begin = 0, end = 0;
     std::vector<device::EventPtr> begins, ends;
     for (int stream = 0; stream < device::compute_streams; ++stream) {
-      call.C = own_.memory + static_cast<std::size_t>(2 + stream) * tile_bytes;
+      call.C = own_.memory + static_cast<std::size_t>(1 + stream) * tile_bytes<T>(tile);
       begins.push_back(device_.record({StreamKind::compute, stream}));
       for (int i = 0; i < repeats; ++i) own_.ops->run(stream, call);
       ends.push_back(device_.record({StreamKind::compute, stream}));
@@ -192,47 +220,69 @@ class Station {
   const MeasuredDevice& own_;
   const MeasuredDevice* peer_;
   std::barrier<>& together_;
+  index_t buffer_;
   Extent extent_;
-  std::byte* host_ = nullptr;
+  std::vector<std::byte> memory_;  // outlives the copies from it
 };
+
+/// Each kernel that tasks are made of, once, on tiles of zeros.
+void run_each_kernel(const MeasuredDevice& device) {
+  constexpr index_t tile = 64;
+  const std::vector<std::byte> zeros(4 * static_cast<std::size_t>(tile * tile) * sizeof(std::complex<double>));
+  const auto bytes = static_cast<index_t>(zeros.size());
+  device.device->copy_up({device.memory, bytes}, {const_cast<std::byte*>(zeros.data()), bytes},
+                         {.column_bytes = bytes, .columns = 1});
+  wait_for(device.device->record({StreamKind::up}));
+  std::byte* const A = device.memory;
+  std::byte* const B = A + bytes / 4;
+  std::byte* const C = B + bytes / 4;
+  for (const ScalarType type : scalar_types) {
+    for (int number = 0; number < routine_count; ++number) {
+      Level3 call{.routine = static_cast<Routine>(number), .type = type, .m = tile, .n = tile};
+      if (!exists(call.routine, type)) continue;
+      if (call.has_k()) call.k = tile;
+      call.A = A;
+      call.B = B;
+      call.C = C;
+      call.lda = call.ldb = call.ldc = tile;
+      call.diag = Diag::unit;
+      device.ops->run(0, call);
+    }
+    device.ops->add(0, {.type = type, .m = tile, .n = tile, .factor = 1, .X = A, .ldx = tile, .C = C, .ldc = tile});
+  }
+  wait_for(device.device->record({StreamKind::compute, 0}));
+  device.device->copy_down({const_cast<std::byte*>(zeros.data()), bytes}, {device.memory, bytes},
+                           {.column_bytes = bytes, .columns = 1});
+  wait_for(device.device->record({StreamKind::down}));
+}
+
+void require_memory(std::span<const MeasuredDevice> devices) {
+  for (const MeasuredDevice& device : devices) {
+    if (device.bytes < least_memory_bytes)
+      throw OutOfDeviceMemory("this needs " + std::to_string(least_memory_bytes) + " bytes of each device");
+  }
+}
 
 }  // namespace
 
 Calibration calibrate(std::span<const MeasuredDevice> devices) {
-  std::barrier together(static_cast<std::ptrdiff_t>(devices.size()));
+  require_memory(devices);
+  std::size_t buffer = most_buffer_bytes;
   bool connected = devices.size() > 1;
   for (const MeasuredDevice& one : devices) {
+    buffer = std::min(buffer, one.bytes / 2);
     for (const MeasuredDevice& other : devices)
       connected = connected && (&one == &other || one.device->can_access(*other.device));
   }
+  buffer -= buffer % column_bytes;
+  std::barrier together(static_cast<std::ptrdiff_t>(devices.size()));
   std::vector<Station> stations;
   stations.reserve(devices.size());
-  for (std::size_t d = 0; d < devices.size(); ++d)
-    stations.emplace_back(devices[d], connected ? &devices[(d + 1) % devices.size()] : nullptr, together);
-
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto give_up = [&] {
-    const std::lock_guard lock(mutex);
-    failure = std::current_exception();
-    together.arrive_and_drop();  // the others go on without it
-  };
-  std::vector<std::thread> threads;
-  for (Station& station : stations) {
-    try {
-      threads.push_back(start_thread([&] {
-        try {
-          station.run();
-        } catch (...) {
-          give_up();
-        }
-      }));
-    } catch (const std::system_error&) {
-      give_up();
-    }
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const MeasuredDevice* const peer = connected ? &devices[(d + 1) % devices.size()] : nullptr;
+    stations.emplace_back(devices[d], peer, static_cast<index_t>(buffer), together);
   }
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  on_all(devices, together, [&](std::size_t d) { stations[d].run(); });
 
   Calibration sum;
   sum.devices = static_cast<int>(devices.size());
@@ -250,6 +300,12 @@ Calibration calibrate(std::span<const MeasuredDevice> devices) {
         sum.peer_bytes_per_s > 0 ? std::min(sum.peer_bytes_per_s, station.peer_rate) : station.peer_rate;
   }
   return sum;
+}
+
+void warm_up(std::span<const MeasuredDevice> devices) {
+  require_memory(devices);
+  std::barrier together(static_cast<std::ptrdiff_t>(devices.size()));
+  on_all(devices, together, [&](std::size_t d) { run_each_kernel(devices[d]); });
 }
 
 }  // namespace tessera::runtime

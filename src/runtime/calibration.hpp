@@ -1,4 +1,5 @@
-// Measures what devices and their links can do, in well under a second: the rates of the performance model.
+// What is done with idle devices as a whole: measuring what they and their links can do (the rates of the performance model), and loading
+// what their kernels need before a call does.
 #pragma once
 
 #include <cstddef>
@@ -21,5 +22,8 @@ struct MeasuredDevice {
 /// Copies and multiplies on all devices at once, each driven by a thread of its own. Blocks. @pre nobody else submits to the devices
 /// @throws DeviceLost, OutOfDeviceMemory if a device has less than a few MiB
 Calibration calibrate(std::span<const MeasuredDevice> devices);
+
+/// Has each device run each kernel once. As calibrate().
+void warm_up(std::span<const MeasuredDevice> devices);
 
 }  // namespace tessera::runtime

@@ -20,18 +20,26 @@ namespace tessera::runtime {
 
 class Job {
  public:
-  /// @param pending tasks to do, in order. @param raise wakes all workers.
-  Job(const TaskGraph& graph, std::size_t devices, const std::vector<TaskId>& pending, std::function<void()> raise)
+  /// @param usable which devices take part. @param pending tasks to do, in order. @param side_by_side see
+  /// Worker::should_advance_side_by_side. @param raise wakes all workers.
+  Job(const TaskGraph& graph, const std::vector<bool>& usable, const std::vector<TaskId>& pending, bool side_by_side,
+      std::function<void()> raise)
       : graph_(graph),
-        stations_(devices),
-        loads_(devices),
+        side_by_side_(side_by_side),
+        stations_(usable.size()),
+        loads_(usable.size()),
         unfinished_(static_cast<index_t>(pending.size())),
         raise_(std::move(raise)) {
     if (graph.ordered()) {
       progress_ = std::deque<Progress>(static_cast<std::size_t>(graph.task_count()));
       for (Progress& task : progress_) task.done = task.published = true;
     }
-    for (std::size_t d = 0; d < devices; ++d) queues_.emplace_back(static_cast<index_t>(pending.size() / devices + 1));
+    std::vector<std::size_t> homes;
+    for (std::size_t d = 0; d < usable.size(); ++d) {
+      queues_.emplace_back(static_cast<index_t>(pending.size() / usable.size() + 1));
+      loads_[d].absent = !usable[d];
+      if (usable[d]) homes.push_back(d);
+    }
     double flops = 0;
     if (graph.grouped()) pending_ = pending;
     TaskId group_end = 0;
@@ -39,7 +47,8 @@ class Job {
     for (const TaskId task : pending) {
       if (graph.ordered()) at(task).done = at(task).published = false;
       if (!graph.grouped()) {
-        queues_[static_cast<std::size_t>(graph.home(task, static_cast<index_t>(devices)))].push(task);
+        const index_t home = graph.home(task, static_cast<index_t>(homes.size()));
+        queues_[homes[static_cast<std::size_t>(home)]].push(task);
       } else if (task >= group_end) {
         queues_[0].push(task);
         ++queued;
@@ -52,6 +61,7 @@ class Job {
   }
 
   const TaskGraph& graph() const { return graph_; }
+  bool side_by_side() const { return side_by_side_; }
   /// The next task that is at home on a device. @pre not graph().grouped()
   std::optional<TaskId> pop(std::size_t home) { return queues_[home].pop(); }
   /// The tasks to do of the next group, in order; empty if there is none. @pre graph().grouped()
@@ -116,7 +126,7 @@ class Job {
       fastest = std::max(fastest, loads[d].flops_per_s);
     }
     for (std::size_t d = 0; d < loads.size(); ++d) {
-      if (loads_[d].absent.load(std::memory_order_relaxed)) {
+      if (loads_[d].absent) {
         loads[d].flops_per_s = 0;
       } else if (loads[d].flops_per_s <= 0) {
         loads[d].flops_per_s = fastest > 0 ? fastest : 1;
@@ -124,14 +134,12 @@ class Job {
     }
     return runtime::should_take(loads, device, task_flops, unassigned_flops_.load(std::memory_order_relaxed));
   }
-  /// Says, before the workers start, that a device does not take part.
-  void set_absent(std::size_t device) { loads_[device].absent.store(true, std::memory_order_relaxed); }
 
  private:
   struct Load {
     std::atomic<double> committed_flops{0};
     std::atomic<double> flops_per_s{0};
-    std::atomic<bool> absent{false};
+    bool absent = false;
   };
 
   struct Progress {  // of a task of an ordered graph
@@ -142,6 +150,7 @@ class Job {
   const Progress& at(TaskId task) const { return progress_[static_cast<std::size_t>(task)]; }
 
   const TaskGraph& graph_;
+  bool side_by_side_;
   std::deque<TaskQueue> queues_;    // by home; of grouped graphs the first task of each group, all in the first
   std::atomic<index_t> queued_{0};  // groups in it
   std::vector<TaskId> pending_;     // ascending; of grouped graphs only

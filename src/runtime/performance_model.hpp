@@ -57,7 +57,7 @@ constexpr double expected_seconds(const Demand& job, double flops_per_s, const L
 struct Calibration {
   int devices = 0;
   std::array<double, 4> flops_per_s = {};  ///< by ScalarType
-  LinkRates page_locked;
+  LinkRates page_locked;                   ///< 0: not measured, where threads carry pageable memory
   LinkRates pageable;
   double peer_bytes_per_s = 0;  ///< into one device, while all devices do it; 0: no peers
 

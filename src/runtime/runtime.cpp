@@ -223,7 +223,9 @@ class Runtime::Implementation {
     return statistics;
   }
 
-  Calibration calibrate() {
+  /// Between two jobs, `use(idle devices)`.
+  template <class Use>
+  auto with_idle_devices(Use use) {
     const Turnstile::Turn turn(turnstile_);
     const process::Pass driving(process::Work::driving);
     if (!driving) throw NotAvailable("the process is ending");
@@ -235,7 +237,15 @@ class Runtime::Implementation {
         devices.push_back({accelerator.device.get(), accelerator.ops.get(), seats_[d].slab, seats_[d].slab_bytes});
     }
     if (devices.empty()) throw NotAvailable("no device works any more");
-    return runtime::calibrate(devices);
+    try {
+      return use(devices);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t d = 0; d < seats_.size(); ++d) {
+        if (usable[d] && !accelerators_[d].device->recover()) seats_[d].lost = true;
+      }
+      throw;
+    }
   }
 
  private:
@@ -300,12 +310,12 @@ class Runtime::Implementation {
   std::vector<Worker::Outcome> attempt(const TaskGraph& graph, const std::vector<TaskId>& pending,
                                        const std::vector<bool>& usable) {
     cache_->begin_job(graph.slot_bytes(), element_bytes(graph.type()));
-    Job job(graph, seats_.size(), pending, [this] {
+    bool side_by_side = true;
+    for (std::size_t d = 0; d < seats_.size(); ++d)
+      side_by_side = side_by_side && (!usable[d] || seats_[d].worker->should_advance_side_by_side(graph));
+    Job job(graph, usable, pending, side_by_side, [this] {
       for (Seat& seat : seats_) seat.signal.raise();
     });
-    for (std::size_t d = 0; d < seats_.size(); ++d) {
-      if (!usable[d]) job.set_absent(d);
-    }
     std::unique_lock lock(mutex_);
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       if (usable[d]) seats_[d].job = &job;
@@ -390,6 +400,11 @@ Runtime::~Runtime() = default;
 std::vector<const device::Device*> Runtime::devices() const { return implementation_->devices(); }
 Machine Runtime::machine() const { return implementation_->machine(); }
 JobStatistics Runtime::run(const TaskGraph& graph) { return implementation_->run(graph); }
-Calibration Runtime::calibrate() { return implementation_->calibrate(); }
+Calibration Runtime::calibrate() {
+  return implementation_->with_idle_devices([](const auto& devices) { return runtime::calibrate(devices); });
+}
+void Runtime::warm_up() {
+  implementation_->with_idle_devices([](const auto& devices) { runtime::warm_up(devices); });
+}
 
 }  // namespace tessera::runtime

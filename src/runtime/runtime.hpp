@@ -46,6 +46,9 @@ class Runtime {
   /// @throws NotAvailable if there is no such device, or the process is ending; as runtime::calibrate()
   Calibration calibrate();
 
+  /// Has the devices that still work load their kernels, between two jobs. As calibrate().
+  void warm_up();
+
  private:
   class Implementation;
   std::unique_ptr<Implementation> implementation_;

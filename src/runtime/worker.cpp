@@ -74,7 +74,7 @@ void Worker::begin(const Job& job) {
   const index_t slots_per_lane = 3;  // an output and one step's inputs
   active_lanes_ =
       static_cast<std::size_t>(std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
-  side_by_side_ = should_advance_side_by_side(job.graph());
+  side_by_side_ = job.side_by_side();
 }
 
 bool Worker::advance(Job& job) {
@@ -478,7 +478,7 @@ bool Worker::submit_step_of(Job& job, int lane_index, Submission& submission) {
   Step step = adds ? Step{.call = {}, .a = {output.tile}, .b = {}} : graph.step(submission.task, submission.next_step);
   if (!job.readable(step.a) || !job.readable(step.b)) return false;
   const bool fetches_old = begins && output.fetch && !submission.adds_old();
-  if ((fetches_old || comes_from_host(step)) && must_wait_for_link(submission)) return false;
+  if ((fetches_old || comes_from_host(step)) && must_wait_for_link(job, submission)) return false;
   if (begins) {
     // Rather wait for the results of the group before than send away what is about to be read.
     const index_t needed_soon = !group_.empty() && room_will_come() ? position_ + 2 * lookahead() : -1;
@@ -538,13 +538,14 @@ bool Worker::comes_from_host(const Step& step) const {
 }
 
 // Tiles are asked for late, so that devices share what there is to fetch, and peers do not wait for the end of a long queue. Tasks that
-// advance side by side wait for the one that is behind: what is fetched for that one serves the others too.
-bool Worker::must_wait_for_link(const Submission& submission) {
+// advance side by side wait for the one that is behind: what is fetched for that one serves the others too. But not for one that
+// itself waits for a result: whoever computes that may wait for us.
+bool Worker::must_wait_for_link(const Job& job, const Submission& submission) {
   if (cache_.arriving_bytes(index_) >= link_queue_bytes) return true;
   if (!side_by_side_) return false;
   for (std::size_t lane = 0; lane < active_lanes_; ++lane) {
     for (const Submission& other : lanes_[lane].submissions) {
-      if (other.wave < submission.wave) return true;
+      if (other.wave < submission.wave && is_readable(job, other)) return true;
     }
   }
   return false;

@@ -14,8 +14,8 @@
 // it, and the tasks may still be stolen.
 //
 // Where memory is short, a lane waits with what it has pinned; since there is room for an output and one step's inputs per lane, some
-// lane can always go on. Side by side tasks go only where everything fits. Of those whose next step is of the lowest wave one can go
-// on: it waits for results of its own wave at most, and these for lower ones.
+// lane can always go on. Side by side tasks go only where everything fits, and none waits for another one that itself waits for a result:
+// of those that can be read, the one of the lowest wave can go on.
 //
 // Ordered graphs: tasks start in their order on every device, and a device holds no more outputs than it has room to compute, so the first
 // unfinished task is always one that can go on: a step whose operand is not published yet, or a result that must not be
@@ -49,8 +49,8 @@ class Worker {
  public:
   static constexpr std::size_t run_ahead = 4;       ///< steps submitted and not completed, per task in a lane
   static constexpr std::size_t tasks_per_lane = 4;  ///< at most, while tiles are still arriving
-  static constexpr index_t link_queue_bytes = index_t{64}
-                                              << 20;  ///< on their way before prefetching stops: about a millisecond
+  static constexpr index_t link_queue_bytes =
+      index_t{64} << 20;  ///< on their way before no more are asked for: about a millisecond
   static constexpr std::size_t station_tasks_per_lane = 4;
 
   struct Outcome {
@@ -70,6 +70,10 @@ class Worker {
 
   /// Works on the job until it ends. @pre called by the device's own thread
   Outcome run(Job& job) noexcept;
+
+  /// Whether tasks should advance side by side here. A job does so on all its devices or on none: results must not depend on who
+  /// computes what.
+  bool should_advance_side_by_side(const TaskGraph& graph) const;
 
   // The parts of run(), for who has a clock and a way to wait of their own (tests/modelled_run.hpp).
   void begin(const Job& job);
@@ -96,8 +100,9 @@ class Worker {
     index_t wave = 0;  // of the next step
     cache::Replica* output = nullptr;
     cache::Replica* x = nullptr;  // pinned for the next step, while y has no room yet
-    index_t adds_after =
-        0;  // after so many steps one more adds the output's old value, times `beta`; 0: it was there from the start
+    // After so many steps one more adds the output's old value, times `beta`; 0: it was there from the start.
+    index_t adds_after = 0;
+    bool has_added = false;
     AnyScalar beta = 0;
 
     // Of grouped graphs: its group's first position and first wave, the number of tasks in it, and which of them this is.
@@ -106,7 +111,6 @@ class Worker {
     bool adds_old() const { return adds_after > 0; }
     bool adds_next() const { return adds_old() && !has_added && next_step == adds_after; }
     bool ended() const { return next_step == steps && !adds_next(); }
-    bool has_added = false;
   };
   struct Lane {
     std::vector<Submission> submissions;  // the oldest first
@@ -131,7 +135,7 @@ class Worker {
   bool submit_step_of(Job& job, int lane, Submission& submission);
   bool is_here(const Job& job, const Submission& submission) const;
   bool comes_from_host(const Step& step) const;
-  bool must_wait_for_link(const Submission& submission);
+  bool must_wait_for_link(const Job& job, const Submission& submission);
   bool submit_group(Job& job);
   static bool is_readable(const Job& job, const Submission& submission);
   bool take_group(Job& job);
@@ -148,7 +152,6 @@ class Worker {
   }
   void submit_call(const Job& job, const Step& step, const Submission& submission, cache::Replica* x, cache::Replica* y,
                    int lane);
-  bool should_advance_side_by_side(const TaskGraph& graph) const;
   bool wants_another_task(const Lane& lane) const;
   bool take_task(Job& job, Lane& lane);
   std::optional<StationEntry> steal(Job& job);

@@ -85,6 +85,29 @@ TEST_F(CalibrationFileTest, WhatCannotBeReadIsNotThere) {
   EXPECT_FALSE(CalibrationFile(folder_.string(), two_gpus(), 12).read());
 }
 
+// They would count as unlimited.
+TEST_F(CalibrationFileTest, RatesThatCannotBeAreNotBelieved) {
+  const CalibrationFile kept(file("rates"), two_gpus(), 12);
+  for (const double wrong : {0.0, -1.0}) {
+    runtime::Calibration rates = some_rates();
+    rates.flops_per_s[2] = wrong;
+    kept.write(rates);
+    EXPECT_FALSE(kept.read());
+    rates = some_rates();
+    rates.pageable.both = wrong;
+    kept.write(rates);
+    EXPECT_FALSE(kept.read());
+  }
+  runtime::Calibration rates = some_rates();
+  rates.page_locked = {};  // not measured
+  rates.peer_bytes_per_s = 0;
+  kept.write(rates);
+  EXPECT_EQ(kept.read(), rates);
+  rates.devices = 3;
+  kept.write(rates);
+  EXPECT_FALSE(kept.read());
+}
+
 TEST_F(CalibrationFileTest, LivesInTheCacheOfTheUser) {
   setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
   const CalibrationFile kept("", two_gpus(), 12);

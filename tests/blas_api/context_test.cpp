@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -103,6 +104,15 @@ TEST(Context, CallsForTheCpuDoNotWaitForDevicesThatAreBeingOpened) {
   }
   opener.join();
   EXPECT_TRUE(first.is_right());
+}
+
+TEST(Context, WarmsUpInTheBackgroundOfTheFirstCall) {
+  Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_WARM_UP=1"));
+  Product<double> product(small);
+  EXPECT_FALSE(context.run(product.call()).has_value());
+  EXPECT_TRUE(product.is_right());
+  for (int i = 0; i < 30000 && !has_device_threads(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(has_device_threads());
 }
 
 class BusyDevices : public ::testing::Test {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <random>
 #include <string>
 
 #include "routines/level3.hpp"
@@ -133,6 +135,68 @@ TEST(ScheduleModelSizes, EveryGraphEnds) {
         }
       }
     }
+  }
+}
+
+// A thief's late line holds up its early one, which waits for the owner, which waits for the late line: tasks must not wait for one that waits.
+TEST(ScheduleModelSizes, LinesOfTrsmOnUnequalDevicesWithoutPeersDoNotWaitForEachOther) {
+  for (const index_t lines : {11, 15}) {
+    for (const index_t length : {12, 20, 29}) {
+      for (unsigned seed = 0; seed < 6; ++seed) {
+        constexpr index_t tile = 64;
+        Level3 call{.routine = Routine::trsm, .m = length * tile, .n = lines * tile};
+        call.alpha = 1.1;
+        ModelledMachine machine;
+        machine.devices = 2;
+        machine.speeds = {1, 0.2};
+        machine.connected = false;
+        machine.seed = seed;
+        machine.segment_bytes = 0;
+        machine.memory_bytes = std::size_t{400} << 20;
+        machine.flops = 1e10;
+        machine.link_bytes = 1e9;
+        EXPECT_NO_THROW(static_cast<void>(modelled_run(machine, call, tile))) << lines << " " << length << " " << seed;
+      }
+    }
+  }
+}
+
+// Devices that differ, that copy from each other or not, that look in any order, and of which one may be lost: nothing waits for ever, and
+// all that is to be done is done once.
+TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
+  std::minstd_rand random(1);
+  const auto one_of = [&](auto... values) {
+    const std::array list = {values...};
+    return list[random() % list.size()];
+  };
+  for (int run = 0; run < 1000; ++run) {
+    Level3 call;
+    call.routine = run % 3 != 0 ? Routine::trsm : one_of(Routine::gemm, Routine::symm, Routine::syr2k, Routine::trmm);
+    constexpr index_t tile = 64;
+    call.m = tile * static_cast<index_t>(1 + random() % 30);
+    call.n = tile * static_cast<index_t>(1 + random() % 12);
+    call.side = one_of(Side::left, Side::right);
+    if (call.side == Side::right) std::swap(call.m, call.n);
+    if (call.is_rank_update()) call.m = call.n;
+    if (call.has_k()) call.k = tile * static_cast<index_t>(1 + random() % 10);
+    call.uplo = one_of(Uplo::lower, Uplo::upper);
+    call.alpha = 1.1;
+    call.beta = call.is_triangular() ? 0 : 0.3;
+    ModelledMachine machine;
+    machine.devices = one_of(2, 3, 4);
+    machine.segment_bytes = 0;
+    machine.memory_bytes = one_of(std::size_t{3} << 20, std::size_t{40} << 20, std::size_t{4} << 30);
+    machine.flops = one_of(1e11, 1e12, 1e13);
+    machine.link_bytes = one_of(1e9, 1e10, 5e10);
+    for (int d = 0; d < machine.devices; ++d) machine.speeds.push_back(one_of(1.0, 1.0, 5.0, 0.2));
+    machine.connected = one_of(true, false);
+    machine.seed = static_cast<unsigned>(run + 1);
+    if (run % 4 == 0) {
+      machine.lost = static_cast<int>(random() % static_cast<unsigned>(machine.devices));
+      machine.looks = static_cast<int>(1 + random() % 400);
+    }
+    EXPECT_NO_THROW(static_cast<void>(modelled_run(machine, call, tile)))
+        << run << " " << name_of(call) << " " << call.m << " x " << call.n;
   }
 }
 

@@ -36,11 +36,9 @@ class Calibrating : public ::testing::TestWithParam<test::BackendParam> {};
 
 void expect_rates(const Calibration& rates, bool peers) {
   for (const ScalarType type : scalar_types) EXPECT_GT(rates.flops_of(type), 0) << letter(type);
-  for (const LinkRates& one : {rates.page_locked, rates.pageable}) {
-    EXPECT_GT(one.up, 0);
-    EXPECT_GT(one.down, 0);
-    EXPECT_GT(one.both, 0);
-  }
+  EXPECT_GT(rates.pageable.up, 0);
+  EXPECT_GT(rates.pageable.down, 0);
+  EXPECT_GT(rates.pageable.both, 0);
   EXPECT_EQ(rates.peer_bytes_per_s > 0, peers);
 }
 
@@ -54,6 +52,8 @@ TEST_P(Calibrating, FindsARateForEverything) {
   const Calibration rates = runtime.calibrate();
   EXPECT_EQ(rates.devices, static_cast<int>(devices));
   expect_rates(rates, peers);
+  EXPECT_EQ(rates.page_locked.up > 0, GetParam().copy_threads == 0);
+  runtime.warm_up();
 }
 TESSERA_INSTANTIATE_BACKENDS(Calibrating);
 
@@ -77,6 +77,19 @@ TEST(Calibration, FindsNoMoreThanWhatDevicesAreModelledToDo) {
     EXPECT_LE(one.both, rounding * 6e9);
   }
   EXPECT_LE(rates.peer_bytes_per_s, rounding * 2e9);
+}
+
+TEST(Calibration, DevicesMayDifferAndLinksBeSlow) {
+  HostDeviceSettings large;
+  large.compute = false;
+  large.flops_per_s = 50e9;
+  HostDeviceSettings small = large;
+  small.memory_bytes = std::size_t{5} << 20;
+  small.link_bytes_per_s = 30e6;
+  auto opened = test::open_host_devices(2, {large, small});
+  Runtime runtime(std::move(opened.accelerators), Config{}, [](const Level3&) {});
+  expect_rates(runtime.calibrate(), true);
+  runtime.warm_up();
 }
 
 TEST(Calibration, ADeviceThatFailsOrIsTooSmallIsReported) {
