@@ -224,15 +224,19 @@ class FirstFork : public ::testing::Test {
 TEST_F(FirstFork, HandlersAreThereBeforeAnyUse) {
   EXPECT_EXIT(
       {
-        Colleague colleague(Work::computing);
-        std::thread waker([&] {
-          let_others_run();
-          colleague.leave();
-        });
-        const pid_t child = fork();
-        if (child == 0) _exit(0);
-        const bool waited = colleague.left;
-        waker.join();
+        bool waited = false;
+        {
+          Colleague colleague(Work::computing);
+          std::thread waker([&] {
+            let_others_run();
+            colleague.leave();
+          });
+          const pid_t child = fork();
+          if (child == 0) _exit(0);
+          waited = colleague.left;
+          waker.join();
+          waitpid(child, nullptr, 0);
+        }
         _exit(waited ? 0 : 1);
       },
       ExitedWithCode(0), "");

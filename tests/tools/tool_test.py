@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -435,7 +436,11 @@ int main(int argc, char** argv) { if (argc > 99) { CALLS } for (char** e = envir
         mpirun = shutil.which("mpiexec.mpich")
         self.need(mpirun)
         for order in ((TESSERA, "run", "--tile", "77", "--", mpirun, "-n", "2"), (mpirun, "-n", "2", TESSERA, "run", "--tile", "77", "--")):
-            result = run(*order, "printenv", "LD_PRELOAD", "TESSERA_TILE")
+            for _ in range(5):
+                result = run(*order, "printenv", "LD_PRELOAD", "TESSERA_TILE")
+                # Hydra by itself: 13 of 14000 runs of mpiexec with nothing of ours, on a busy machine.
+                if result.returncode != -signal.SIGPIPE:
+                    break
             self.assert_good(result)
             self.assertEqual(sorted(pathlib.Path(line).name for line in result.stdout.split()), ["77"] * 2 + ["libtessera_blas.so"] * 2)
 
