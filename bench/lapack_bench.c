@@ -5,11 +5,12 @@
    usage: lapack_bench ROUTINE N[,N...] [REPEATS] */
 #include <float.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#define PROGRAM "lapack_bench"
+#include "program.h"
 
 typedef size_t length; /* of a character argument */
 void dpotrf_(const char* uplo, const int* n, double* A, const int* lda, int* info, length);
@@ -39,29 +40,6 @@ struct problem {
   int* pivots;
   int lwork;
 };
-
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void* allocate(size_t bytes) {
-  void* memory = malloc(bytes);
-  if (memory == NULL) {
-    fprintf(stderr, "lapack_bench: no memory for %zu bytes\n", bytes);
-    exit(1);
-  }
-  return memory;
-}
-
-static double random_number(void) {
-  static uint64_t state = 88172645463325252u;
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return (double)(state >> 11) * 0x1p-53 - 0.5;
-}
 
 static size_t at(int n, int i, int j) { return (size_t)j * (size_t)n + (size_t)i; }
 

@@ -8,11 +8,12 @@
    --calls fortran: sgemm_ in place of cblas_sgemm, for libraries that catch only these (NVBLAS).
    --check: derivatives by all parameters against central differences in double precision, and those in single against those in double. */
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#define PROGRAM "network_bench"
+#include "program.h"
 
 enum { MAX_LAYERS = 64, MAX_PASSES = 1000 };
 enum { COLUMN_MAJOR = 102, NO_TRANS = 111, TRANS = 112 }; /* of CBLAS */
@@ -31,30 +32,6 @@ void dgemm_(const char* op_a, const char* op_b, const int* m, const int* n, cons
 
 static int fortran_calls = 0;
 static double product_seconds = 0; /* in gemm calls, since it was last set to 0 */
-static uint64_t random_state;
-
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void* allocate(size_t bytes) {
-  void* memory = malloc(bytes);
-  if (memory == NULL) {
-    fprintf(stderr, "network_bench: no memory for %zu bytes\n", bytes);
-    exit(1);
-  }
-  return memory;
-}
-
-/* In (-0.5, 0.5) (xorshift64, Marsaglia 2003). */
-static double random_number(void) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return (double)(random_state >> 11) * 0x1p-53 - 0.5;
-}
 
 #define real float
 #define NAME(x) single_##x

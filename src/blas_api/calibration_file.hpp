@@ -21,7 +21,7 @@ class CalibrationFile {
   /// Empty: rates are not to be kept, or there is no place for them.
   const std::string& path() const { return path_; }
 
-  /// Rates that were measured on these devices by this version; nothing if there is no such file. Never throws for a file that is
+  /// Rates that were measured on these devices; nothing if there is no such file. Never throws for a file that is
   /// broken or belongs to others.
   std::optional<runtime::Calibration> read() const;
 

@@ -118,23 +118,23 @@ bool catch_up() {
   return true;
 }
 
-void before_fork_for_blas() {
+void before_fork_for_blas() noexcept {
   ++self.for_blas;
   before_fork();
 }
 
 // Without memory for a handler nothing better can be done than to go on without it.
-void add_handlers() {
+bool add_handlers(void (*before)() noexcept) {
   catch_up();
-  static_cast<void>(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child));
+  const bool added = pthread_atfork(before, after_fork_in_parent, after_fork_in_child) == 0;
   static_cast<void>(std::atexit(leave_devices));
+  return added;
 }
 
+void add_handlers_for_driver() { static_cast<void>(add_handlers(before_fork)); }
+
 void add_handlers_for_blas() {
-  catch_up();
-  if (pthread_atfork(before_fork_for_blas, after_fork_in_parent, after_fork_in_child) == 0)
-    registrations.fetch_add(1, std::memory_order_relaxed);
-  static_cast<void>(std::atexit(leave_devices));
+  if (add_handlers(before_fork_for_blas)) registrations.fetch_add(1, std::memory_order_relaxed);
 }
 
 /// How many objects the process has loaded so far, those that it has closed included. Takes a lock of the loader, which a child would
@@ -251,13 +251,13 @@ void Pass::leave(Work work) noexcept {
   if (--depth_of(work) == 0) count_of(gate_of(work)).fetch_sub(1, std::memory_order_release);
 }
 
-void watch(const void* library) noexcept { watch_once(library, add_handlers); }
+void watch(const void* library) noexcept { watch_once(library, add_handlers_for_driver); }
 
 void watch_loaded(const void* library) noexcept {
   watch_once(library, [] {
     // Ours are to come first in any case; but a fork that is under way has run those that protect what was there before.
     const unsigned long long loads = loads_watched.load(std::memory_order_relaxed);
-    loads == 0 || loads != loads_so_far() ? add_handlers_for_blas() : add_handlers();
+    loads == 0 || loads != loads_so_far() ? add_handlers_for_blas() : add_handlers_for_driver();
   });
 }
 

@@ -98,8 +98,7 @@ Worker::Outcome Worker::finish() {
 }
 
 // Worth it where computing is what takes longest: then the start, when tiles are few, is what is lost. Where the link takes longest,
-// tasks should rather end early, so that results go down while tiles come up. In ordered graphs a task may wait for another one of the
-// same lane.
+// tasks should rather end early, so that results go down while tiles come up.
 bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
   if (graph.grouped() || !graph.fits(cache_.slots(index_))) return false;
   const device::DeviceInfo& info = device_.info();
