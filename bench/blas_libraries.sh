@@ -6,7 +6,7 @@
 #   openblas        OpenBLAS; the script ends if there is none
 #   reference       the reference LAPACK, nvblas: NVBLAS where there is a GPU; empty where they are not found
 #   links           a folder that goes with the script, with the folders openblas and reference (libblas.so.3 and liblapack.so.3, to be put on
-#                   LD_LIBRARY_PATH) and nvblas.conf
+#                   LD_LIBRARY_PATH), nvblas.conf (NVBLAS page-locks operands by itself) and nvblas-pageable.conf (it does not)
 # environment: TIMEOUT, seconds that one run may take (600); RUNS, the kinds of runs, separated by spaces.
 time_limit=${TIMEOUT:-600}
 failed=0
@@ -34,13 +34,13 @@ find_libraries() {
   ln -s "$openblas" "$links/openblas/liblapack.so.3"
   ln -s "$openblas" "$links/reference/libblas.so.3"
   [ -z "$reference" ] || ln -s "$reference" "$links/reference/liblapack.so.3"
-  cat >"$links/nvblas.conf" <<TEXT
+  cat >"$links/nvblas-pageable.conf" <<TEXT
 NVBLAS_LOGFILE $out/nvblas.log
 NVBLAS_CPU_BLAS_LIB $openblas
 NVBLAS_GPU_LIST ALL
 NVBLAS_TILE_DIM 2048
-NVBLAS_AUTOPIN_MEM_ENABLED
 TEXT
+  { cat "$links/nvblas-pageable.conf"; echo NVBLAS_AUTOPIN_MEM_ENABLED; } >"$links/nvblas.conf"
 }
 
 # wanted KIND: whether RUNS has it, or there is no RUNS.

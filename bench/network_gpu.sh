@@ -4,7 +4,7 @@
 # usage: bench/network_gpu.sh BUILD_FOLDER OUT_FOLDER [LIBRARIES]
 # LIBRARIES: a folder with libopenblas.so.0 and what it needs, for machines that lack it; otherwise that of the system is taken.
 # environment: LAYERS (3072-16384-16384-10), BATCHES ("1024 8192"), TYPE (s), PASSES (3, of which the best counts; devices start in the first), RUNS
-# ("cpu tessera nvblas"), TIMEOUT (600 seconds for each run; a run that takes longer is cut, and the table says so)
+# ("cpu tessera nvblas nvblas-pageable"), TIMEOUT (600 seconds for each run; a run that takes longer is cut, and the table says so)
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/blas_libraries.sh"
 find_libraries "$@"
@@ -35,6 +35,8 @@ run() { # label variables... -- options...
 if [ -n "$nvblas" ]; then
   # NVBLAS catches the Fortran symbols only.
   ! wanted nvblas || run "NVBLAS, Fortran calls" NVBLAS_CONFIG_FILE="$links/nvblas.conf" LD_PRELOAD="$nvblas" -- --calls fortran
+  ! wanted nvblas-pageable ||
+    run "NVBLAS without page-locking" NVBLAS_CONFIG_FILE="$links/nvblas-pageable.conf" LD_PRELOAD="$nvblas" -- --calls fortran
 else
   echo "NVBLAS: not found, or no GPU" | tee -a "$table"
 fi
