@@ -81,14 +81,24 @@ void TileCache::set_next_uses(int device, const std::function<index_t(const Host
   directory_.for_each(device, [&](Replica& replica) { replica.next_use = next_use_of(replica.tile); });
 }
 
-index_t TileCache::arriving_bytes(int device) {
+bool TileCache::is_fetching(int device) {
+  const std::lock_guard lock(mutex_);
+  forget_arrived(at(device));
+  return !at(device).arrivals.empty();
+}
+
+index_t TileCache::queued_bytes(int device) {
   const std::lock_guard lock(mutex_);
   PerDevice& here = at(device);
+  forget_arrived(here);
+  return here.arrivals.empty() ? 0 : here.arriving_bytes - here.arrivals.front().bytes;
+}
+
+void TileCache::forget_arrived(PerDevice& here) {
   while (!here.arrivals.empty() && here.arrivals.front().done->status() != device::EventStatus::pending) {
     here.arriving_bytes -= here.arrivals.front().bytes;
     here.arrivals.pop_front();
   }
-  return here.arriving_bytes;
 }
 
 void TileCache::release(Replica* replica) {

@@ -82,8 +82,10 @@ class TileCache {
                     index_t later_than = never);
   /// Tells when each tile that the device holds will be wanted next. Forgets what was known before.
   void set_next_uses(int device, const std::function<index_t(const HostTile&)>& next_use_of);
-  /// Bytes that are on their way from host memory to the device.
-  index_t arriving_bytes(int device);
+  /// Whether anything is on its way from host memory to the device.
+  bool is_fetching(int device);
+  /// Bytes of the copies from host memory that wait behind the one under way.
+  index_t queued_bytes(int device);
 
   /// Space for an output tile (state Modified), pinned; its old value is fetched if `fetch`. nullptr as for pin().
   /// @param needed_soon tiles that will be wanted by then are not evicted for it
@@ -131,6 +133,7 @@ class TileCache {
     device::OperationLog log = {};          // touched by the device's worker only
   };
 
+  void forget_arrived(PerDevice& here);
   PerDevice& at(int device) { return devices_[static_cast<std::size_t>(device)]; }
   const PerDevice& at(int device) const { return devices_[static_cast<std::size_t>(device)]; }
   std::byte* allocate_slot(int device, index_t needed_soon = -1);

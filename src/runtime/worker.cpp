@@ -44,7 +44,7 @@ Worker::Outcome Worker::run(Job& job) noexcept {
     }
     if (process::ending() && !job.ended()) job.fail();
     // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's memory.
-    while (!job.failed() && cache_.arriving_bytes(index_) > 0)
+    while (!job.failed() && cache_.is_fetching(index_))
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   } catch (const std::exception& error) {
     outcome_.error = error.what();
@@ -334,7 +334,7 @@ bool Worker::prefetch_forecast(const Job& job) {
     if (starting != group_.end() && starting->second.output == nullptr) {
       const Output output = job.graph().output(place.task);
       if (output.fetch) {
-        if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
+        if (cache_.queued_bytes(index_) >= link_queue_bytes) return any;
         starting->second.output = cache_.acquire_output(index_, output.tile, true, end);
         if (starting->second.output == nullptr) return any;
         any = true;
@@ -343,7 +343,7 @@ bool Worker::prefetch_forecast(const Job& job) {
     const Step step = job.graph().step(place.task, place.step);
     for (const Operand* operand : {&step.a, &step.b}) {
       if (operand->tile.address == nullptr || !job.readable(*operand)) continue;
-      if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
+      if (cache_.queued_bytes(index_) >= link_queue_bytes) return any;
       const cache::Prefetch outcome =
           cache_.prefetch(index_, operand->tile, 0, prefetched_, prefetched_ < near ? prefetched_ : cache::never - 1);
       if (outcome == cache::Prefetch::no_room) return any;
@@ -368,7 +368,7 @@ bool Worker::prefetch(Job& job) {
   for (const Lane& lane : lanes_) {
     for (const Submission& submission : lane.submissions) {
       if (!submission.adds_old() || submission.has_added || submission.output == nullptr) continue;
-      if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
+      if (cache_.queued_bytes(index_) >= link_queue_bytes) return any;
       any |= cache_.prefetch(index_, submission.output->tile, reserve) == cache::Prefetch::started;
     }
   }
@@ -378,7 +378,7 @@ bool Worker::prefetch(Job& job) {
       const Step step = job.graph().step(task, l);
       for (const Operand& operand : {step.a, step.b}) {
         if (operand.tile.address == nullptr || operand.after != no_task) continue;
-        if (cache_.arriving_bytes(index_) >= link_queue_bytes) return any;
+        if (cache_.queued_bytes(index_) >= link_queue_bytes) return any;
         const cache::Prefetch outcome = cache_.prefetch(index_, operand.tile, reserve);
         if (outcome == cache::Prefetch::no_room) return any;
         any |= outcome == cache::Prefetch::started;
@@ -540,7 +540,7 @@ bool Worker::comes_from_host(const Step& step) const {
 // advance side by side wait for the one that is behind: what is fetched for that one serves the others too. But not for one that
 // itself waits for a result: whoever computes that may wait for us.
 bool Worker::must_wait_for_link(const Job& job, const Submission& submission) {
-  if (cache_.arriving_bytes(index_) >= link_queue_bytes) return true;
+  if (cache_.queued_bytes(index_) >= link_queue_bytes) return true;
   if (!side_by_side_) return false;
   for (std::size_t lane = 0; lane < active_lanes_; ++lane) {
     for (const Submission& other : lanes_[lane].submissions) {

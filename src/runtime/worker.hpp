@@ -8,9 +8,9 @@
 // first, the oldest task before others, so that results go down early. For the same reasons an output's old value is fetched
 // last where memory allows, and added in a step of its own.
 //
-// A tile is asked for late: while more than `link_queue_bytes` are on their way from the host, no further one is, so that each device
-// fetches its share of what all need, and nobody waits for the end of a peer's queue. The link never falls idle meanwhile: where no step
-// asks, the tiles of the tasks in the station are fetched in advance as long as there is free memory; nothing is pinned or evicted for
+// A tile is asked for late: while `link_queue_bytes` wait behind the one that is on its way from the host, no further one is, so that each
+// device fetches its share of what all need, and nobody waits for the end of a peer's queue. There is always a next one: between two
+// tiles a link would wait for us, and copy threads would begin anew. Where no step asks, the tiles of the tasks in the station are fetched in advance as long as there is free memory; nothing is pinned or evicted for
 // it, and the tasks may still be stolen.
 //
 // Where memory is short, a lane waits with what it has pinned; since there is room for an output and one step's inputs per lane, some
@@ -50,7 +50,7 @@ class Worker {
   static constexpr std::size_t run_ahead = 4;       ///< steps submitted and not completed, per task in a lane
   static constexpr std::size_t tasks_per_lane = 4;  ///< at most, while tiles are still arriving
   static constexpr index_t link_queue_bytes =
-      index_t{64} << 20;  ///< on their way before no more are asked for: about a millisecond
+      index_t{32} << 20;  ///< behind the tile under way before no more are asked for: about half a millisecond
   static constexpr std::size_t station_tasks_per_lane = 4;
 
   struct Outcome {

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "tests/device/backends.hpp"
+#include "tests/modelled_run.hpp"
 
 namespace tessera::cache {
 namespace {
@@ -231,8 +232,34 @@ TEST_F(TileCacheTest, PrefetchTakesOnlyFreeMemoryAndTilesThatNobodyHolds) {
   ASSERT_NE(pinned, nullptr);
   EXPECT_EQ(cache_->counters(0).l1_hits, 1);
   expect_contents(*pinned);
-  EXPECT_EQ(cache_->arriving_bytes(0), 0);  // copies up run in order
+  EXPECT_FALSE(cache_->is_fetching(0));  // copies up run in order
   cache_->check_invariants();
+}
+
+// On a modelled device, whose copies end when we say so.
+TEST_F(TileCacheTest, CountsWhatWaitsBehindTheCopyUnderWay) {
+  open(1, 8);  // for the host tiles
+  const test::ModelledMachine machine = test::modelled_h200(1);
+  test::VirtualClock clock;
+  test::HostTraffic traffic;
+  test::ModelledDevice device(0, machine, clock, traffic);
+  TileCache cache({{&device, device.reserve(8 * tile_bytes), 8 * tile_bytes}});
+  cache.begin_job(tile_bytes, sizeof(double));
+  EXPECT_FALSE(cache.is_fetching(0));
+  EXPECT_EQ(cache.queued_bytes(0), 0);
+  for (index_t left = 0; left < 3; ++left) {
+    EXPECT_EQ(cache.prefetch(0, tile(static_cast<std::size_t>(left)), 0), Prefetch::started);
+    EXPECT_TRUE(cache.is_fetching(0));
+    EXPECT_EQ(cache.queued_bytes(0), left * static_cast<index_t>(tile_bytes));
+  }
+  for (index_t left = 2; left >= 0; --left) {
+    EXPECT_TRUE(cache.is_fetching(0));
+    EXPECT_EQ(cache.queued_bytes(0), left * static_cast<index_t>(tile_bytes));
+    clock.set(device.next_end());
+    device.settle();
+  }
+  EXPECT_FALSE(cache.is_fetching(0));
+  EXPECT_EQ(cache.queued_bytes(0), 0);
 }
 
 TEST_F(TileCacheTest, EvictsWhatIsNeededLast) {
