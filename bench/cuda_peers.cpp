@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -142,34 +143,68 @@ void in_core_gemm(cublasHandle_t handle, char type, int n, std::byte* A, std::by
   }
 }
 
-double measure_in_core(int ordinal, char type, const std::byte* random, std::size_t random_bytes) {
-  constexpr int n = 4096;
-  constexpr int calls = 6;
-  const std::size_t bytes = std::size_t{n} * n * element_bytes(type);
-  check(cudaSetDevice(ordinal), "cudaSetDevice");
-  const DeviceMemory A = device_memory(bytes), B = device_memory(bytes), C = device_memory(bytes);
-  for (std::byte* matrix : {A.get(), B.get()}) {
-    for (std::size_t offset = 0; offset < bytes; offset += random_bytes)
-      check(cudaMemcpy(matrix + offset, random, std::min(random_bytes, bytes - offset), cudaMemcpyHostToDevice),
-            "cudaMemcpy");
+// One GPU's gemm on matrices in its memory.
+class Products {
+ public:
+  static constexpr int n = 4096;
+
+  // `random`: host memory with numbers of the type.
+  Products(int ordinal, char type, const std::byte* random, std::size_t random_bytes) : ordinal_(ordinal), type_(type) {
+    const std::size_t bytes = std::size_t{n} * n * element_bytes(type);
+    check(cudaSetDevice(ordinal), "cudaSetDevice");
+    for (DeviceMemory* matrix : {&A_, &B_, &C_}) *matrix = device_memory(bytes);
+    for (std::byte* matrix : {A_.get(), B_.get()}) {
+      for (std::size_t offset = 0; offset < bytes; offset += random_bytes)
+        check(cudaMemcpy(matrix + offset, random, std::min(random_bytes, bytes - offset), cudaMemcpyHostToDevice),
+              "cudaMemcpy");
+    }
+    check(cudaMemset(C_.get(), 0, bytes), "cudaMemset");
+    stream_ = make_stream();
+    cublasHandle_t raw = nullptr;
+    check(cublasCreate(&raw), "cublasCreate");
+    handle_.reset(raw);
+    check(cublasSetStream(raw, stream_.get()), "cublasSetStream");
+    begin_ = make_event();
+    end_ = make_event();
   }
-  check(cudaMemset(C.get(), 0, bytes), "cudaMemset");
-  cublasHandle_t raw = nullptr;
-  check(cublasCreate(&raw), "cublasCreate");
-  const Cublas handle(raw);
-  const CudaEvent begin = make_event(), end = make_event();
-  float best_ms = 0;
-  for (int round = 0; round < 3; ++round) {  // the first round warms up
-    check(cudaEventRecord(begin.get()), "cudaEventRecord");
-    for (int call = 0; call < calls; ++call) in_core_gemm(handle.get(), type, n, A.get(), B.get(), C.get());
-    check(cudaEventRecord(end.get()), "cudaEventRecord");
-    check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
+
+  double flops() const { return (type_ == 'c' || type_ == 'z' ? 8.0 : 2.0) * n * n * n; }
+
+  void begin(int count) const {
+    check(cudaSetDevice(ordinal_), "cudaSetDevice");
+    check(cudaEventRecord(begin_.get(), stream_.get()), "cudaEventRecord");
+    for (int i = 0; i < count; ++i) in_core_gemm(handle_.get(), type_, n, A_.get(), B_.get(), C_.get());
+    check(cudaEventRecord(end_.get(), stream_.get()), "cudaEventRecord");
+  }
+
+  // @return seconds since begin()
+  double end() const {
+    check(cudaSetDevice(ordinal_), "cudaSetDevice");
+    check(cudaEventSynchronize(end_.get()), "cudaEventSynchronize");
     float ms = 0;
-    check(cudaEventElapsedTime(&ms, begin.get(), end.get()), "cudaEventElapsedTime");
-    if (round == 1 || (round > 1 && ms < best_ms)) best_ms = ms;
+    check(cudaEventElapsedTime(&ms, begin_.get(), end_.get()), "cudaEventElapsedTime");
+    return static_cast<double>(ms) * 1e-3;
   }
-  const double flops = (type == 'c' || type == 'z' ? 8.0 : 2.0) * n * n * n * calls;
-  return flops / (static_cast<double>(best_ms) * 1e-3);
+
+ private:
+  int ordinal_;
+  char type_;
+  DeviceMemory A_, B_, C_;
+  Stream stream_;
+  Cublas handle_;
+  CudaEvent begin_, end_;
+};
+
+double measure_in_core(int ordinal, char type, const std::byte* random, std::size_t random_bytes) {
+  constexpr int calls = 6;
+  const Products products(ordinal, type, random, random_bytes);
+  double best = 0;
+  for (int round = 0; round < 3; ++round) {  // the first round warms up
+    products.begin(calls);
+    const double seconds = products.end();
+    if (round > 0) best = std::max(best, calls * products.flops() / seconds);
+  }
+  return best;
 }
 
 // One GPU's end of the link measurement.
@@ -386,8 +421,43 @@ void xt_destroy(tessera_bench_xt xt) {
   delete xt;
 }
 
-constexpr tessera_bench_cuda table = {TESSERA_BENCH_ABI, last_error,    device_count, cublas_version, pinned_alloc,
-                                      pinned_free,       measure_rates, xt_create,    xt_level3,      xt_destroy};
+}  // namespace
+
+struct tessera_bench_products_struct {
+  std::vector<Products> gpus;
+};
+
+namespace {
+
+int products_create(const int* ordinals, int count, char type, tessera_bench_products* products) {
+  *products = nullptr;
+  return guarded([&] {
+    if (count < 1) throw std::invalid_argument("no GPU given");
+    std::vector<std::byte> random(std::size_t{64} << 20);
+    fill_random(random.data(), random.size(), type);
+    auto made = std::make_unique<tessera_bench_products_struct>();
+    for (int i = 0; i < count; ++i) made->gpus.emplace_back(ordinals[i], type, random.data(), random.size());
+    *products = made.release();
+  });
+}
+
+int products_run(tessera_bench_products products, double flops, double* seconds) {
+  return guarded([&] {
+    const double share = flops / static_cast<double>(products->gpus.size());
+    const double one = products->gpus.front().flops();
+    const int count = std::max(1, static_cast<int>(std::lround(share / one)));
+    for (const Products& gpu : products->gpus) gpu.begin(count);
+    double longest = 0;
+    for (const Products& gpu : products->gpus) longest = std::max(longest, gpu.end());
+    *seconds = longest * share / (count * one);
+  });
+}
+
+void products_destroy(tessera_bench_products products) { delete products; }
+
+constexpr tessera_bench_cuda table = {TESSERA_BENCH_ABI, last_error,    device_count,    cublas_version, pinned_alloc,
+                                      pinned_free,       measure_rates, xt_create,       xt_level3,      xt_destroy,
+                                      products_create,   products_run,  products_destroy};
 
 }  // namespace
 

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_BENCH_ABI 2
+#define TESSERA_BENCH_ABI 3
 
 typedef struct {
   double flops_per_s;      /* in-core gemm of the type, 4096 x 4096, one GPU */
@@ -41,6 +41,7 @@ typedef struct tessera_bench_level3 {
 } tessera_bench_level3;
 
 typedef struct tessera_bench_xt_struct* tessera_bench_xt;
+typedef struct tessera_bench_products_struct* tessera_bench_products;
 
 typedef struct {
   int abi;
@@ -57,6 +58,11 @@ typedef struct {
   /* Returns when C is complete in host memory. */
   int (*xt_level3)(tessera_bench_xt xt, const tessera_bench_level3* call);
   void (*xt_destroy)(tessera_bench_xt xt);
+  /* In-core gemm of the type, 4096 x 4096, on all these GPUs at once. */
+  int (*products_create)(const int* ordinals, int count, char type, tessera_bench_products* products);
+  /* As many products as `flops` operations take, divided equally: the seconds that so many take. */
+  int (*products_run)(tessera_bench_products products, double flops, double* seconds);
+  void (*products_destroy)(tessera_bench_products products);
 } tessera_bench_cuda;
 
 /* The only exported symbol. */

@@ -49,6 +49,7 @@ struct BenchOptions {
   std::vector<int> cublasxt_blocks = {2048, 4096};
   std::string json_file;
   bool check = false;
+  bool in_core = false;
 
   bool wants(const char* peer) const { return std::find(peers.begin(), peers.end(), peer) != peers.end(); }
 };
@@ -230,7 +231,13 @@ class Bench {
       : options_(options),
         sizes_(sizes_of(options)),
         cases_(cases_of(options)),
-        machine_(options.settings.config(), types_of(cases_), options.host == "pinned", options.wants("cublasxt")) {
+        machine_(options.settings.config(), types_of(cases_), options.host == "pinned",
+                 options.in_core             ? "--in-core"
+                 : options.wants("cublasxt") ? "--peer cublasxt"
+                                             : "") {
+    if (options_.in_core) {  // before Tessera takes most of the memory
+      for (const ScalarType type : types_of(cases_)) static_cast<void>(machine_.in_core_seconds(type, 1));
+    }
     // Peers first: Tessera takes most of what memory the GPUs have left.
     if (options_.wants("cublasxt")) {
       for (const int block_size : options_.cublasxt_blocks) {
@@ -254,9 +261,14 @@ class Bench {
   bool pinned() const { return options_.host == "pinned" || (options_.host == "auto" && !machine_.ordinals.empty()); }
   Matrices make_matrices() const;
   Level3 prepare(Level3 call, Matrices& matrices) const;
-  std::vector<Series> measure(const Level3& call, Matrices& matrices, ProgressBar& progress);
+  /// What all contestants did, and what the kernels alone took, in turns with them.
+  struct Measured {
+    std::vector<Series> series;  ///< Tessera first
+    std::vector<double> in_core_s;
+  };
+  Measured measure(const Level3& call, Matrices& matrices, ProgressBar& progress);
   json describe_case(const Level3& one) const;
-  json report(const Level3& call, const std::vector<Series>& series, std::vector<std::string>& cells) const;
+  json report(const Level3& call, const Measured& measured, std::vector<std::string>& cells) const;
   json document(const json& documents) const;
   bool json_to_stdout() const { return options_.json_file == "-"; }
   bool json_to_regular_file() const;
@@ -296,7 +308,7 @@ Level3 Bench::prepare(Level3 call, Matrices& matrices) const {
   return call;
 }
 
-std::vector<Series> Bench::measure(const Level3& call, Matrices& matrices, ProgressBar& progress) {
+Bench::Measured Bench::measure(const Level3& call, Matrices& matrices, ProgressBar& progress) {
   std::optional<EntryCheck> check;
   if (options_.check) check.emplace(call, checked_entries);
   Level3 contested = call;
@@ -304,7 +316,8 @@ std::vector<Series> Bench::measure(const Level3& call, Matrices& matrices, Progr
     contested.B = call.C;
     contested.ldb = call.ldc;
   }
-  std::vector<Series> series(contestants_.size());
+  Measured measured{std::vector<Series>(contestants_.size()), {}};
+  std::vector<Series>& series = measured.series;
   for (int repeat = 0; repeat <= options_.repeats; ++repeat) {  // repeat 0 warms up
     for (std::size_t c = 0; c < contestants_.size(); ++c) {
       progress.begin(fmt::format("{} {} {}", name_of(call), size_text(call), contestants_[c]->name()));
@@ -316,8 +329,12 @@ std::vector<Series> Bench::measure(const Level3& call, Matrices& matrices, Progr
       if (repeat > 0) series[c].runs.push_back(std::move(outcome));
       progress.advance();
     }
+    if (options_.in_core) {
+      const double seconds = machine_.in_core_seconds(call.type, flops_of(call));
+      if (repeat > 0) measured.in_core_s.push_back(seconds);
+    }
   }
-  return series;
+  return measured;
 }
 
 json Bench::describe_case(const Level3& one) const {
@@ -339,7 +356,8 @@ json Bench::describe_case(const Level3& one) const {
   return document;
 }
 
-json Bench::report(const Level3& call, const std::vector<Series>& series, std::vector<std::string>& cells) const {
+json Bench::report(const Level3& call, const Measured& measured, std::vector<std::string>& cells) const {
+  const std::vector<Series>& series = measured.series;
   const double flops = flops_of(call);
   const auto describe = [&](const Series& one) {
     json entry;
@@ -405,6 +423,16 @@ json Bench::report(const Level3& call, const std::vector<Series>& series, std::v
   } else {
     cells.push_back("-");
   }
+  if (options_.in_core) {
+    const double kernels_s = median(measured.in_core_s);
+    const double bound_s = std::max(kernels_s, runtime::bound_seconds({0, up, down}, 0, machine.links));
+    result["in_core"] = {{"median_s", kernels_s},
+                         {"tflops", flops / kernels_s * 1e-12},
+                         {"bound_s", bound_s},
+                         {"fraction_of_bound", bound_s / own.median_s()}};
+    cells.push_back(three_digits(flops / kernels_s * 1e-12));
+    cells.push_back(percent_text(bound_s, own.median_s()));
+  }
   result["bytes"] = {{"up", total.bytes_up},
                      {"down", total.bytes_down},
                      {"peer", total.bytes_peer},
@@ -451,7 +479,9 @@ int Bench::run() {
   header.insert(header.end(), {options_.several ? "size" : size_names, "Tessera TFLOP/s"});
   if (options_.wants("cublasxt")) header.insert(header.end(), {"cublasXt", "ratio"});
   if (options_.wants("cpu")) header.insert(header.end(), {"CPU BLAS", "ratio"});
-  header.insert(header.end(), {"of bound", "up/compulsory", "down/compulsory", "peer/compulsory up", "tile"});
+  header.emplace_back("of bound");
+  if (options_.in_core) header.insert(header.end(), {"in-core", "of bound with it"});
+  header.insert(header.end(), {"up/compulsory", "down/compulsory", "peer/compulsory up", "tile"});
   TextTable table(header);
 
   // Sizes first: a run that is cut off has measured all routines at some sizes, and the file has them. The table is by routine.
@@ -466,11 +496,11 @@ int Bench::run() {
     for (const Size& size : sizes_) {
       for (std::size_t c = 0; c < cases_.size(); ++c) {
         const Level3 call = prepare(with_size(cases_[c], size), matrices);
-        const std::vector<Series> series = measure(call, matrices, progress);
-        documents[c]["results"].push_back(report(call, series, rows[c].emplace_back()));
-        for (const Series& each : series) worst_error = std::max(worst_error, each.worst_error);
+        const Measured measured = measure(call, matrices, progress);
+        documents[c]["results"].push_back(report(call, measured, rows[c].emplace_back()));
+        for (const Series& each : measured.series) worst_error = std::max(worst_error, each.worst_error);
         where.clear();
-        for (const DeviceRecord& device : series[0].middle_job().devices) {
+        for (const DeviceRecord& device : measured.series[0].middle_job().devices) {
           where += (where.empty() ? "" : " ") + device.device;
         }
         documents[c]["devices"] = where;
@@ -595,6 +625,8 @@ Command add_subcommand(CLI::App& bench, const char* name, const char* help, cons
   app->add_option("--json", options->json_file,
                   "write everything to this file, as far as it is measured; - for standard output, at the end")
       ->type_name("FILE");
+  app->add_flag("--in-core", options->in_core,
+                "also what cuBLAS takes for as many operations in GPU memory, in turns, and the bound with it");
   app->add_flag("--check", options->check, "compare entries of the result with inner products in extended precision");
   options->settings.add_to(*app);
   return {app, [options] { return Bench(*options).run(); }};

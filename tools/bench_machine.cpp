@@ -43,7 +43,8 @@ BenchMachine::Rates rates_of_settings(const Config& config) {
 
 }  // namespace
 
-BenchMachine::BenchMachine(const Config& config, const std::vector<ScalarType>& types, bool pinned, bool needs_gpus) {
+BenchMachine::BenchMachine(const Config& config, const std::vector<ScalarType>& types, bool pinned,
+                           const std::string& needs_gpus) {
   std::string why;
   if (config.devices == DeviceChoice::automatic || config.devices == DeviceChoice::cuda) {
     cuda = cuda_module(why);
@@ -72,9 +73,24 @@ BenchMachine::BenchMachine(const Config& config, const std::vector<ScalarType>& 
   if (pinned && cuda == nullptr) {
     throw std::runtime_error("page-locked memory needs CUDA: " + (why.empty() ? "no CUDA devices in use" : why));
   }
-  if (needs_gpus && ordinals.empty()) {
-    throw std::runtime_error("--peer cublasxt needs GPUs" + (why.empty() ? "" : ": " + why));
+  if (!needs_gpus.empty() && ordinals.empty()) {
+    throw std::runtime_error(needs_gpus + " needs GPUs" + (why.empty() ? "" : ": " + why));
   }
+}
+
+double BenchMachine::in_core_seconds(ScalarType type, double flops) {
+  const auto expect = [this](int status) {
+    if (status != 0) throw std::runtime_error(fmt::format("measuring the GPUs: {}", cuda->last_error()));
+  };
+  auto found = products_.find(type);
+  if (found == products_.end()) {
+    tessera_bench_products made = nullptr;
+    expect(cuda->products_create(ordinals.data(), static_cast<int>(ordinals.size()), letter(type), &made));
+    found = products_.emplace(type, Products(made, {cuda})).first;
+  }
+  double seconds = 0;
+  expect(cuda->products_run(found->second.get(), flops, &seconds));
+  return seconds;
 }
 
 void BenchMachine::require_same_gpus(const nlohmann::ordered_json& job) const {

@@ -550,6 +550,9 @@ class Bench(ToolCase):
         result = tessera("bench", "gemm", "--n", "10", "--devices", "host:1", "--peer", "cublasxt")
         self.assertEqual(result.returncode, 1)
         self.assertIn("cublasxt needs GPUs", result.stderr)
+        result = tessera("bench", "gemm", "--n", "10", "--devices", "host:1", "--in-core")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("--in-core needs GPUs", result.stderr)
 
 
 class Routines(ToolCase):
