@@ -126,6 +126,7 @@ class Station {
       const double part = static_cast<double>(extent_.columns) * lengthy_copy_seconds / seconds;
       extent_.columns = std::max<index_t>(1, static_cast<index_t>(part));
     }
+    static_cast<void>(rate({StreamKind::down}));  // slots and threads of this direction begin, too
     LinkRates rates;
     rates.up = rate({StreamKind::up});
     rates.down = rate({StreamKind::down});
