@@ -32,6 +32,7 @@ class SettingsOptions {
   std::string tile_;
   std::string memory_;
   std::string copy_threads_;
+  std::string cpu_worker_;
   std::string host_device_;
   std::string offload_;
   std::string share_;

@@ -458,8 +458,23 @@ void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) 
   blas->run(call);
 }
 
+// By what this process has seen of its CPU BLAS. While copy threads carry the operands, the processors are theirs.
+runtime::CpuHelp Context::cpu_help(const Level3& call, const Verdict& verdict) const {
+  if (config_.cpu_worker == CpuWorkerUse::always) return {.always = true};
+  const double seconds = verdict.device_s - verdict.wait_s;
+  if (config_.cpu_worker == CpuWorkerUse::never || seconds <= 0 || !state_->cpu_speed.knows(call.type)) return {};
+  const CpuEstimate cpu = state_->cpu_speed.estimate(call);
+  if (!cpu.bounded) return {};
+  double idle = 1;
+  if (state_->copy_threads > 0) {
+    const runtime::Demand moved = demand_of(call);
+    idle -= std::min(1.0, runtime::move_seconds(moved, state_->rates.links) / seconds);
+  }
+  return {.flops_per_s = idle * flops_of(call) / cpu.most_s, .devices_flops_per_s = flops_of(call) / seconds};
+}
+
 runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict) {
-  runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0));
+  runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0), cpu_help(call, verdict));
   if (config_.verbose) {
     std::string where;
     for (const runtime::DeviceStatistics& device : job.devices) where += (where.empty() ? "" : ",") + device.device;

@@ -86,6 +86,7 @@ class Context {
   /// What run() does for calls that are not small, or when somebody watches.
   std::optional<runtime::JobStatistics> run_weighed(const Level3& call, index_t volume, Fallback fallback, Face& face,
                                                     Verdict verdict);
+  runtime::CpuHelp cpu_help(const Level3& call, const Verdict& verdict) const;
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict);
   void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
   std::shared_ptr<const kernels::CpuBlas> open_cpu_blas(const Face& face);

@@ -258,6 +258,18 @@ bool set_summary(Config& config, std::string_view text) {
 
 const char* environment_variable(const char* name) { return std::getenv(name); }
 
+bool set_cpu_worker(Config& config, std::string_view text) {
+  bool on = false;
+  if (text == "auto") {
+    config.cpu_worker = CpuWorkerUse::automatic;
+  } else if (read_switch(text, on)) {
+    config.cpu_worker = on ? CpuWorkerUse::always : CpuWorkerUse::never;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool set_share(Config& config, std::string_view text) {
   if (text == "auto") {
     config.share = Share::automatic;
@@ -316,6 +328,8 @@ constexpr Setting settings_table[] = {
      "auto, always or never, or a whole number N from 1 to 2097151 (devices from m*n*k = N^3 on), for all routines or, "
      "as NAME=..., for one (trsm, or dtrsm), joined by commas (as auto,trsm=never,zherk=2000)",
      set_offload, [](Config& c, const Config& d) { c.offload = d.offload; }},
+    {"TESSERA_CPU_WORKER", "auto, on or off", set_cpu_worker,
+     [](Config& c, const Config& d) { c.cpu_worker = d.cpu_worker; }},
     {"TESSERA_SHARE", "auto, off, or RANK/RANKS counted from 0 (as 1/4)", set_share,
      [](Config& c, const Config&) { set_share(c, "auto"); }},
     {"TESSERA_CPU_BLAS", "a path", set_path<&Config::cpu_blas>,

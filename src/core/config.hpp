@@ -36,6 +36,13 @@ struct HostDeviceSettings {
       -1;  ///< injected failure: the operation with this number (from 0) and all later ones fail; -1: never
 };
 
+/// Whether the CPU computes tiles of jobs that devices compute.
+enum class CpuWorkerUse : std::uint8_t {
+  automatic,  ///< if the job ends notably sooner for it
+  always,
+  never
+};
+
 struct Config {
   DeviceChoice devices = DeviceChoice::automatic;
   std::vector<int> cuda_ordinals;  ///< empty: all
@@ -46,6 +53,7 @@ struct Config {
   std::optional<int> copy_threads;  ///< of each GPU, for pageable memory; 0: page-lock it; default: by processors
   std::optional<index_t> tile;      ///< tile size in elements; default: chosen per problem
   OffloadRules offload;
+  CpuWorkerUse cpu_worker = CpuWorkerUse::automatic;
   Share share = Share::automatic;
   std::optional<LocalRank> local_rank;  ///< where `share` leads to; empty: this process has the host for itself
   std::string cpu_blas;                 ///< path of the CPU BLAS; empty: found

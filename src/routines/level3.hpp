@@ -17,7 +17,9 @@ std::unique_ptr<runtime::TaskGraph> make_triangular(const Level3& call, const ru
 
 /// Runs a checked call on the runtime's devices. trmm's B is C. @pre all dimensions >= 1 and alpha != 0
 /// @param tile forced tile size (TESSERA_TILE), 0: chosen from the problem and the machine
+/// @param cpu  what the CPU does of it
 /// @throws OutOfDeviceMemory, DeviceLost (see Runtime::run)
-runtime::JobStatistics run(runtime::Runtime& runtime, const Level3& call, index_t tile = 0);
+runtime::JobStatistics run(runtime::Runtime& runtime, const Level3& call, index_t tile = 0,
+                           const runtime::CpuHelp& cpu = {});
 
 }  // namespace tessera::routines

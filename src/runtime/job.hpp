@@ -114,6 +114,35 @@ class Job {
     loads_[device].flops_per_s.store(measured_flops_per_s, std::memory_order_relaxed);
   }
 
+  /// A task that the CPU should compute now, if there is one: what no device has begun. Tasks that depend on each other, and groups, are
+  /// the devices' alone.
+  std::optional<TaskId> take_for_cpu(const CpuHelp& help) {
+    if (graph_.ordered() || graph_.grouped()) return std::nullopt;
+    double left = unassigned_flops_.load(std::memory_order_relaxed);
+    double measured = 0;
+    for (const Load& load : loads_) {
+      left += load.committed_flops.load(std::memory_order_relaxed);
+      measured += load.flops_per_s.load(std::memory_order_relaxed);
+    }
+    const auto take = [&](double flops) { return cpu_should_take(help, measured, flops, left); };
+    const auto taken = [&](double flops) { unassigned_flops_.fetch_sub(flops, std::memory_order_relaxed); };
+    // Tasks differ little, those at edges and on diagonals are smaller.
+    if (!take(graph_.flops() / static_cast<double>(graph_.task_count()))) return std::nullopt;
+    for (TaskQueue& queue : queues_) {
+      if (const auto task = queue.pop()) {
+        taken(graph_.task_flops(*task));
+        return task;
+      }
+    }
+    for (ReservationStation& station : stations_) {
+      if (const auto entry = station.steal_worst([&](const StationEntry& e) { return take(e.flops); })) {
+        taken(entry->flops);
+        return entry->task;
+      }
+    }
+    return std::nullopt;
+  }
+
   /// Whether `device` should take a task now. A device that has not computed yet counts as fast as the fastest.
   bool should_take(std::size_t device, double task_flops) const {
     if (graph_.ordered()) return true;  // who leaves a task to others might wait for it

@@ -37,4 +37,25 @@ inline bool should_take(std::span<const DeviceLoad> loads, std::size_t device, d
   return my_end <= std::max(all_flops / all_flops_per_s, best_other_end);
 }
 
+/// What the CPU can do for a job that devices compute.
+struct CpuHelp {
+  double flops_per_s = 0;          ///< of the CPU BLAS while devices compute; 0: it takes no part
+  double devices_flops_per_s = 0;  ///< what the devices together are expected to reach, transfers included
+  bool always = false;             ///< it takes what it can get, whatever the rates are
+};
+
+/// Whether the CPU should compute a task beside the devices: if it is done with it, by a safe margin, before they are with what is left.
+/// The faster of what they are expected to reach and what they have reached counts. A CPU that makes little difference takes no part:
+/// who computes what depends on the moment, and so do the last bits of the result.
+/// @param measured_flops_per_s of the devices together, in this job; 0: not known yet
+/// @param left_flops           what the devices have not computed yet, the task in question included
+inline bool cpu_should_take(const CpuHelp& cpu, double measured_flops_per_s, double task_flops, double left_flops) {
+  constexpr double least_share = 1.0 / 16;
+  constexpr double margin = 1.25;
+  if (cpu.always) return true;
+  const double devices_flops_per_s = std::max(cpu.devices_flops_per_s, measured_flops_per_s);
+  if (cpu.devices_flops_per_s <= 0 || cpu.flops_per_s < least_share * devices_flops_per_s) return false;
+  return margin * task_flops / cpu.flops_per_s <= left_flops / (devices_flops_per_s + cpu.flops_per_s);
+}
+
 }  // namespace tessera::runtime

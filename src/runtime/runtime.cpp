@@ -56,22 +56,6 @@ std::string name_of(const device::Device& device) {
   return device.info().backend + ":" + std::to_string(device.info().ordinal);
 }
 
-// The task on host memory, step by step.
-void compute_on_host(const TaskGraph& graph, TaskId task, const Runtime::HostCompute& compute) {
-  const HostTile C = graph.output(task).tile;
-  for (index_t l = 0; l < graph.step_count(task); ++l) {
-    const Step step = graph.step(task, l);
-    Level3 call = step.call;
-    call.A = step.a.tile.address;
-    call.lda = step.a.tile.ld;
-    call.B = step.b.tile.address;
-    call.ldb = step.b.tile.ld;
-    call.C = C.address;
-    call.ldc = C.ld;
-    compute(call);
-  }
-}
-
 void add(DeviceStatistics& sum, const cache::CacheCounters& counters, const Worker::Outcome& outcome) {
   sum.l1_hits += counters.l1_hits;
   sum.l2_hits += counters.l2_hits;
@@ -84,6 +68,12 @@ void add(DeviceStatistics& sum, const cache::CacheCounters& counters, const Work
   sum.steps += outcome.steps;
   sum.stolen += outcome.stolen;
   sum.flops += outcome.flops;
+}
+
+void add(DeviceStatistics& sum, const CpuWorker::Outcome& outcome) {
+  sum.tasks += static_cast<std::int64_t>(outcome.done.size());
+  sum.steps += static_cast<std::int64_t>(outcome.operations.size());
+  for (const device::Operation& operation : outcome.operations) sum.flops += operation.flops;
 }
 
 void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& operations, double seconds) {
@@ -105,7 +95,7 @@ class Runtime::Implementation {
  public:
   Implementation(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
                  int sharers)
-      : accelerators_(std::move(accelerators)), host_compute_(std::move(host_compute)), trace_(config.trace_file) {
+      : accelerators_(std::move(accelerators)), cpu_worker_(std::move(host_compute)), trace_(config.trace_file) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
     std::vector<cache::CacheDevice> places;
     for (const kernels::Accelerator& accelerator : accelerators_) {
@@ -163,7 +153,7 @@ class Runtime::Implementation {
     return machine;
   }
 
-  JobStatistics run(const TaskGraph& graph) {
+  JobStatistics run(const TaskGraph& graph, const CpuHelp& cpu) {
     const Turnstile::Turn turn(turnstile_);
     const double begin_s = device::now_seconds();
     check_room(graph);
@@ -173,7 +163,13 @@ class Runtime::Implementation {
       names.push_back(name_of(*accelerator.device));
       statistics.devices.push_back({.device = names.back()});
     }
-    std::vector<std::vector<device::Operation>> operations(seats_.size());
+    names.emplace_back("cpu");
+    DeviceStatistics by_cpu{.device = names.back()};
+    std::vector<std::vector<device::Operation>> operations(names.size());
+    const auto count_cpu = [&](const CpuWorker::Outcome& outcome) {
+      add(by_cpu, outcome);
+      operations.back().insert(operations.back().end(), outcome.operations.begin(), outcome.operations.end());
+    };
 
     std::vector<TaskId> pending(static_cast<std::size_t>(graph.task_count()));
     for (std::size_t t = 0; t < pending.size(); ++t) pending[t] = static_cast<TaskId>(t);
@@ -182,8 +178,10 @@ class Runtime::Implementation {
       const auto pinning = pin_operands(graph);
       std::vector<bool> usable = usable_seats();
       while (!pending.empty() && !process::ending() && std::find(usable.begin(), usable.end(), true) != usable.end()) {
-        const std::vector<Worker::Outcome> outcomes = attempt(graph, pending, usable);
+        const auto [outcomes, cpu_outcome] = attempt(graph, pending, usable, cpu);
         std::vector<bool> done(static_cast<std::size_t>(graph.task_count()), false);
+        count_cpu(cpu_outcome);
+        for (const TaskId task : cpu_outcome.done) done[static_cast<std::size_t>(task)] = true;
         bool torn = false;  // beyond repair
         bool lost = false;
         for (std::size_t d = 0; d < outcomes.size(); ++d) {
@@ -206,17 +204,10 @@ class Runtime::Implementation {
         if (!pending.empty() && !process::ending()) ++statistics.restarts;
       }
     }
-    if (!pending.empty()) {
-      statistics.devices.push_back({.device = "cpu"});
-      for (const TaskId task : pending) {
-        compute_on_host(graph, task, host_compute_);
-        ++statistics.devices.back().tasks;
-        statistics.devices.back().steps += graph.step_count(task);
-        statistics.devices.back().flops += graph.task_flops(task);
-      }
-    }
+    count_cpu(cpu_worker_.finish(graph, pending));
+    if (by_cpu.tasks > 0) statistics.devices.push_back(std::move(by_cpu));
     statistics.seconds = device::now_seconds() - begin_s;
-    for (std::size_t d = 0; d < operations.size(); ++d) {
+    for (std::size_t d = 0; d < statistics.devices.size(); ++d) {
       add_times(statistics.devices[d], operations[d], statistics.seconds);
     }
     trace_.append(statistics, begin_s, names, operations);
@@ -306,9 +297,11 @@ class Runtime::Implementation {
     }
   }
 
-  // Runs the pending tasks on the usable devices until all are done or a device fails.
-  std::vector<Worker::Outcome> attempt(const TaskGraph& graph, const std::vector<TaskId>& pending,
-                                       const std::vector<bool>& usable) {
+  // Runs the pending tasks on the usable devices, and the CPU as far as it helps, until all are done or a device fails.
+  std::pair<std::vector<Worker::Outcome>, CpuWorker::Outcome> attempt(const TaskGraph& graph,
+                                                                      const std::vector<TaskId>& pending,
+                                                                      const std::vector<bool>& usable,
+                                                                      const CpuHelp& cpu) {
     cache_->begin_job(graph.slot_bytes(), element_bytes(graph.type()));
     bool side_by_side = true;
     for (std::size_t d = 0; d < seats_.size(); ++d)
@@ -320,14 +313,19 @@ class Runtime::Implementation {
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       if (usable[d]) seats_[d].job = &job;
     }
+    lock.unlock();
     changed_.notify_all();
+    CpuWorker::Outcome by_cpu = cpu_worker_.run(job, cpu);
+    lock.lock();
     changed_.wait(lock,
                   [&] { return std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return !s.job; }); });
     std::vector<Worker::Outcome> outcomes(seats_.size());
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       if (usable[d]) outcomes[d] = std::move(seats_[d].outcome);
     }
-    return outcomes;
+    lock.unlock();
+    if (by_cpu.error) std::rethrow_exception(by_cpu.error);
+    return {std::move(outcomes), std::move(by_cpu)};
   }
 
   std::vector<bool> usable_seats() const {
@@ -381,7 +379,7 @@ class Runtime::Implementation {
   }
 
   std::vector<kernels::Accelerator> accelerators_;
-  HostCompute host_compute_;
+  CpuWorker cpu_worker_;
   TraceFile trace_;
   std::optional<cache::TileCache> cache_;
   std::deque<Seat> seats_;  // by device; fixed after construction
@@ -399,7 +397,7 @@ Runtime::~Runtime() = default;
 
 std::vector<const device::Device*> Runtime::devices() const { return implementation_->devices(); }
 Machine Runtime::machine() const { return implementation_->machine(); }
-JobStatistics Runtime::run(const TaskGraph& graph) { return implementation_->run(graph); }
+JobStatistics Runtime::run(const TaskGraph& graph, const CpuHelp& cpu) { return implementation_->run(graph, cpu); }
 Calibration Runtime::calibrate() {
   return implementation_->with_idle_devices([](const auto& devices) { return runtime::calibrate(devices); });
 }

@@ -2,13 +2,14 @@
 // callers on several threads queue up in order of arrival.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "core/config.hpp"
 #include "device/device.hpp"
 #include "kernels/backend.hpp"
+#include "runtime/cpu_worker.hpp"
+#include "runtime/load_balance.hpp"
 #include "runtime/performance_model.hpp"
 #include "runtime/statistics.hpp"
 #include "runtime/task_graph.hpp"
@@ -17,12 +18,12 @@ namespace tessera::runtime {
 
 class Runtime {
  public:
-  /// Computes a call on host operands, on the calling thread.
-  using HostCompute = std::function<void(const Level3&)>;
+  using HostCompute = runtime::HostCompute;
 
   /// Takes the devices over, reserves their slabs and starts the workers.
   /// @param sharers processes that take memory of the same devices, this one included
-  /// @param host_compute finishes jobs whose devices have all failed; called on the thread that called run()
+  /// @param host_compute computes what the CPU does of a job, and finishes jobs whose devices have all failed; called on the thread that
+  ///                     called run()
   /// @throws OutOfDeviceMemory
   Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
           int sharers = 1);
@@ -38,9 +39,10 @@ class Runtime {
 
   /// Runs the graph to its end: every output tile is in host memory on return. If devices fail on the way, the others go on,
   /// and at the last the CPU. Thread-safe; blocks.
+  /// @param cpu what the CPU does of it meanwhile
   /// @throws OutOfDeviceMemory if some device cannot hold one step of the graph; C is untouched
   /// @throws DeviceLost if a device failed while an output tile was being written back over a C that the task needs (beta != 0)
-  JobStatistics run(const TaskGraph& graph);
+  JobStatistics run(const TaskGraph& graph, const CpuHelp& cpu = {});
 
   /// Measures the devices that still work, between two jobs. Thread-safe; blocks for some tenths of a second.
   /// @throws NotAvailable if there is no such device, or the process is ending; as runtime::calibrate()

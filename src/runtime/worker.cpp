@@ -44,8 +44,7 @@ Worker::Outcome Worker::run(Job& job) noexcept {
     }
     if (process::ending() && !job.ended()) job.fail();
     // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's memory.
-    while (!job.failed() && cache_.is_fetching(index_))
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    while (!job.failed() && cache_.is_fetching(index_)) std::this_thread::sleep_for(std::chrono::microseconds(20));
   } catch (const std::exception& error) {
     outcome_.error = error.what();
     job.fail();

@@ -17,9 +17,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr const char* names[] = {
-    "TESSERA_DEVICES",  "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",  "TESSERA_OFFLOAD",
-    "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_VERBOSE",       "TESSERA_STATS", "TESSERA_TRACE",
-    "TESSERA_SUMMARY",  "TESSERA_SHARE",       "TESSERA_COPY_THREADS"};
+    "TESSERA_DEVICES",  "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",      "TESSERA_OFFLOAD",
+    "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_VERBOSE",       "TESSERA_STATS",     "TESSERA_TRACE",
+    "TESSERA_SUMMARY",  "TESSERA_SHARE",       "TESSERA_COPY_THREADS",  "TESSERA_CPU_WORKER"};
 constexpr const char* launcher_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
                                           "OMPI_COMM_WORLD_LOCAL_SIZE",
                                           "MV2_COMM_WORLD_LOCAL_RANK",
@@ -157,6 +157,14 @@ TEST_F(ConfigTest, EverySettingIsRead) {
   EXPECT_TRUE(config.verbose);
   EXPECT_EQ(config.stats_file, "s.json");
   EXPECT_EQ(config.trace_file, "t.json");
+}
+
+TEST_F(ConfigTest, CpuWorker) {
+  EXPECT_EQ(Config().cpu_worker, CpuWorkerUse::automatic);
+  EXPECT_EQ(Config::from_settings("TESSERA_CPU_WORKER=on").cpu_worker, CpuWorkerUse::always);
+  EXPECT_EQ(Config::from_settings("TESSERA_CPU_WORKER=0").cpu_worker, CpuWorkerUse::never);
+  EXPECT_EQ(Config::from_settings("TESSERA_CPU_WORKER=auto").cpu_worker, CpuWorkerUse::automatic);
+  EXPECT_THAT(message_of("TESSERA_CPU_WORKER=maybe"), HasSubstr("auto, on or off"));
 }
 
 TEST_F(ConfigTest, CopyThreadsFollowTheProcessors) {

@@ -27,7 +27,8 @@ struct Machine {
   bool fewest;  ///< memory for an output and one step's inputs per stream, no more
   bool unequal;
   bool peers = true;
-  int copy_threads = 0;  ///< GPUs stage pageable memory with so many
+  int copy_threads = 0;     ///< GPUs stage pageable memory with so many
+  bool cpu_worker = false;  ///< the CPU takes what tiles it can get
   friend std::ostream& operator<<(std::ostream& out, const Machine& machine) { return out << machine.name; }
 };
 
@@ -73,7 +74,7 @@ class Level3Conformance : public ::testing::TestWithParam<Machine> {
     Level3Fixture<T> fixture(c, seed);
     const Level3 problem = fixture.problem();
     if (problem.only_scales()) return;  // never gets to the devices
-    run(*runtime_, problem, tile);
+    run(*runtime_, problem, tile, {.always = GetParam().cpu_worker});
     EXPECT_TRUE(fixture.check()) << "type " << letter(scalar_type_of<T>());
   }
   void expect_right(ScalarType type, const Level3Case& c, unsigned seed) {
@@ -169,11 +170,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Machine{"host_3_unequal_fewest", false, 3, true, true},
                       Machine{"host_3_without_peers", false, 3, false, false, false},
                       Machine{"host_3_without_peers_fewest", false, 3, true, false, false},
+                      Machine{"host_2_and_cpu", false, 2, false, true, true, 0, true},
                       Machine{"host_5", false, 5, false, false}, Machine{"host_5_fewest", false, 5, true, false}),
     [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Cuda, Level3Conformance,
                          ::testing::Values(Machine{"cuda_1", true, 1, false, false},
                                            Machine{"cuda_1_staged", true, 1, false, false, true, 3},
+                                           Machine{"cuda_1_and_cpu", true, 1, false, false, true, 0, true},
                                            Machine{"cuda_1_fewest", true, 1, true, false}),
                          [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(MultiGpu, Level3Conformance,
@@ -319,7 +322,7 @@ TEST(Level3FailureModel, RightOrReported) {
       Level3Fixture<double> fixture(
           {.routine = routine, .m = 5 * tile, .n = 4 * tile + 3, .k = 3 * tile, .alpha = 2, .beta = 0.5}, 5);
       try {
-        const auto statistics = run(*host.runtime, fixture.problem(), tile);
+        const auto statistics = run(*host.runtime, fixture.problem(), tile, {.always = failing % 2 == 0});
         EXPECT_TRUE(fixture.check()) << "operation " << failing;
         if (statistics.restarts > 0) ++survived;
       } catch (const DeviceLost&) {

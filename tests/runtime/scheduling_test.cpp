@@ -134,6 +134,24 @@ TEST(LoadBalance, EqualDevicesShareAFewTasks) {
   EXPECT_TRUE(should_take(std::vector<DeviceLoad>{{20, 1}, {0, 1}}, 1, 10, 10));
 }
 
+TEST(LoadBalance, TheCpuTakesWhatItEndsBeforeTheDevices) {
+  const CpuHelp half{.flops_per_s = 50, .devices_flops_per_s = 100};
+  EXPECT_TRUE(cpu_should_take(half, 0, 100, 10000));
+  EXPECT_TRUE(cpu_should_take(half, 100, 100, 400));   // 2 s with margin 2.5; all the rest takes 2.67
+  EXPECT_FALSE(cpu_should_take(half, 100, 100, 370));  // 2.47
+  EXPECT_FALSE(cpu_should_take(half, 200, 100, 400));  // they turn out to be faster
+  EXPECT_TRUE(cpu_should_take(half, 20, 100, 400));    // or slower, or have just begun: what was expected counts
+}
+
+TEST(LoadBalance, ACpuThatMakesLittleDifferenceOrIsNotKnownTakesNoPart) {
+  EXPECT_TRUE(cpu_should_take({.flops_per_s = 7, .devices_flops_per_s = 100}, 0, 1, 1e6));
+  EXPECT_FALSE(cpu_should_take({.flops_per_s = 6, .devices_flops_per_s = 100}, 0, 1, 1e6));
+  EXPECT_FALSE(cpu_should_take({.flops_per_s = 7, .devices_flops_per_s = 100}, 120, 1, 1e6));
+  EXPECT_FALSE(cpu_should_take({.flops_per_s = 7}, 10, 1, 1e6));
+  EXPECT_FALSE(cpu_should_take({}, 10, 1, 1e6));
+  EXPECT_TRUE(cpu_should_take({.always = true}, 10, 1, 1));
+}
+
 TEST(LoadBalance, ALoneDeviceAndAnUnmeasuredOneAlwaysTake) {
   EXPECT_TRUE(should_take(std::vector<DeviceLoad>{{1e9, 1}}, 0, 10, 10));
   EXPECT_TRUE(should_take(std::vector<DeviceLoad>{{50, 0}, {0, 1}}, 0, 10, 10));

@@ -1,0 +1,52 @@
+#include "runtime/cpu_worker.hpp"
+
+#include "core/process.hpp"
+
+namespace tessera::runtime {
+
+CpuWorker::Outcome CpuWorker::run(Job& job, const CpuHelp& help) const {
+  Outcome outcome;
+  try {
+    while (!job.ended() && !process::ending()) {
+      const auto task = job.take_for_cpu(help);
+      if (!task) break;
+      compute(job.graph(), *task, outcome);
+      job.finish_task(*task);
+    }
+  } catch (...) {
+    outcome.error = std::current_exception();
+    job.fail();
+  }
+  return outcome;
+}
+
+CpuWorker::Outcome CpuWorker::finish(const TaskGraph& graph, std::span<const TaskId> tasks) const {
+  Outcome outcome;
+  for (const TaskId task : tasks) compute(graph, task, outcome);
+  return outcome;
+}
+
+void CpuWorker::compute(const TaskGraph& graph, TaskId task, Outcome& outcome) const {
+  const HostTile C = graph.output(task).tile;
+  for (index_t l = 0; l < graph.step_count(task); ++l) {
+    const Step step = graph.step(task, l);
+    Level3 call = step.call;
+    call.A = step.a.tile.address;
+    call.lda = step.a.tile.ld;
+    call.B = step.b.tile.address;
+    call.ldb = step.b.tile.ld;
+    call.C = C.address;
+    call.ldc = C.ld;
+    const double begin_s = device::now_seconds();
+    compute_(call);
+    outcome.operations.push_back({.stream = {device::StreamKind::compute, 0},
+                                  .begin_s = begin_s,
+                                  .end_s = device::now_seconds(),
+                                  .flops = flops_of(call),
+                                  .task = task,
+                                  .step = l});
+  }
+  outcome.done.push_back(task);
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,43 @@
+// The CPU as one more worker: computes tasks on host memory with the CPU BLAS, on the thread that asked for the job and would only wait
+// otherwise. It copies nothing and holds no tiles; devices see of it only that tasks are gone.
+// Source: BLASX, section IV-C and Fig. 9.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/level3.hpp"
+#include "device/operation_log.hpp"
+#include "runtime/job.hpp"
+#include "runtime/task_graph.hpp"
+
+namespace tessera::runtime {
+
+/// Computes a call on host operands, on the calling thread.
+using HostCompute = std::function<void(const Level3&)>;
+
+class CpuWorker {
+ public:
+  struct Outcome {
+    std::vector<TaskId> done;
+    std::vector<device::Operation> operations;
+    std::exception_ptr error;  ///< what a call threw: the tile that it wrote is in an unknown state
+  };
+
+  explicit CpuWorker(HostCompute compute) : compute_(std::move(compute)) {}
+
+  /// Takes tasks from the job as long as there are some and the job ends sooner for it. Does not wait for the job's end.
+  Outcome run(Job& job, const CpuHelp& help) const;
+
+  /// Computes these tasks one after the other. @throws what a call throws
+  Outcome finish(const TaskGraph& graph, std::span<const TaskId> tasks) const;
+
+ private:
+  void compute(const TaskGraph& graph, TaskId task, Outcome& outcome) const;
+
+  HostCompute compute_;
+};
+
+}  // namespace tessera::runtime
