@@ -68,13 +68,14 @@ class Run(NamedTuple):
     tile: Optional[int]
     peers: tuple
     blocks: tuple
+    cpu_worker: Optional[str] = None
 
     def text(self):
         return (f"{' '.join(self.routines)}, n = {','.join(map(str, self.sizes))}, on {self.devices} device" + ("s" if self.devices > 1 else "") +
-                (f", tiles of {self.tile}" if self.tile else ""))
+                (f", tiles of {self.tile}" if self.tile else "") + (f", CPU worker {self.cpu_worker}" if self.cpu_worker else ""))
 
     def keys(self, scalar):
-        return [(scalar + routine, self.devices, n, self.tile) for n in self.sizes for routine in self.routines]
+        return [(scalar + routine, self.devices, n, self.tile, self.cpu_worker) for n in self.sizes for routine in self.routines]
 
 
 # --- what to measure, and in which order ---
@@ -116,7 +117,9 @@ def wanted_runs(options):
     for tile in options.tiles:
         sizes = [n for n in options.tile_sizes if n >= tile]
         tiles += [Run(most, ("gemm",), (n,), tile, options.peers, (tile,) if "cublasxt" in options.peers else ()) for n in sizes]
-    return [*sized(first_small), *sized(first_large), *tiles, *sized(small), *sized(large)]
+    cpu_worker = [Run(1, ("gemm",), tuple(options.cpu_worker_sizes), None, (), (), use) for use in sweep_report.CPU_WORKER_USES
+                  if options.cpu_worker_sizes]
+    return [*sized(first_small), *sized(first_large), *tiles, *cpu_worker, *sized(small), *sized(large)]
 
 
 def join(runs):
@@ -241,6 +244,10 @@ def bench_command(options, run, json_file):
                "--devices", devices, "--repeats", str(options.repeats), "--check", "--json", str(json_file)]
     if run.tile:
         command += ["--tile", str(run.tile)]
+    if run.cpu_worker:
+        command += ["--cpu-worker", run.cpu_worker]
+        if run.cpu_worker == "auto":  # weighs by the CPU's rate, which is learnt where calls are weighed
+            command += ["--offload", "auto"]
     if run.peers:
         command += ["--peer", ",".join(run.peers)]
     if run.blocks:
@@ -249,11 +256,12 @@ def bench_command(options, run, json_file):
 
 
 def point_text(point):
-    routine, devices, n, tile = key_of(point)
+    routine, devices, n, tile, cpu_worker = key_of(point)
     unit, factor = sweep_report.unit_of(sweep_report.tflops_of(point, "tessera"))
     rates = [f"{words} {number(rate * factor)}" for who, words, _ in [*CONTESTANTS, ("bound", "bound", "")]
              for rate in [sweep_report.tflops_of(point, who)] if rate is not None]
-    return (f"  {routine} n={n} on {devices}" + (f", tiles of {tile}" if tile else "") + f": {', '.join(rates)} {unit}" +
+    return (f"  {routine} n={n} on {devices}" + (f", tiles of {tile}" if tile else "") +
+            (f", CPU worker {cpu_worker}" if cpu_worker else "") + f": {', '.join(rates)} {unit}" +
             ("  WRONG" if sweep_report.is_wrong(point) else ""))
 
 
@@ -332,8 +340,8 @@ def measure_all(sweep, limit, notes):
             missing = [key for key in run.keys(options.type) if not is_there(sweep.points, key, run)]
             failed = missing[:1] if len(missing) < len(run.keys(options.type)) else missing
             given_up.update(failed)
-            names = tuple(dict.fromkeys(routine[1:] for routine, _, _, _ in failed))
-            part = run._replace(routines=names, sizes=tuple(dict.fromkeys(n for _, _, n, _ in failed)))
+            names = tuple(dict.fromkeys(routine[1:] for routine, *_ in failed))
+            part = run._replace(routines=names, sizes=tuple(dict.fromkeys(n for _, _, n, *_ in failed)))
             failures.append(f"{part.text()}: {why}")
             print(f"  failed: {why}", flush=True)
         write_page(sweep, notes + failures, runs_left(options, sweep.points, given_up))
@@ -344,7 +352,7 @@ def measure_all(sweep, limit, notes):
 
 def draw_pictures(points, out, name):
     pictures = {"fig7": "", "fig10": ""}
-    if any(p["tile"] is None for p in points.all):
+    if any(map(sweep_report.is_of_own_choice, points.all)):
         pictures["fig7"] = "fig7.svg"
         write_whole(out / "fig7.svg", sweep_report.draw_rates(points, f"Level 3 on {name}"))
     if sweep_report.tile_groups(points):
@@ -410,12 +418,16 @@ def parse(arguments):
     parser.add_argument("--tiles", type=lambda text: [] if text == "none" else numbers(text), default=numbers(TILES), metavar="T,...|none",
                         help=f"tile sizes of dgemm on the most devices; without it {TILES}")
     parser.add_argument("--tile-n", dest="tile_sizes", type=numbers, default=[8192, 16384], metavar="N,...", help="and the sizes there")
+    parser.add_argument("--cpu-worker-n", dest="cpu_worker_sizes", type=lambda text: [] if text == "none" else numbers(text), default=None,
+                        metavar="N,...|none", help="sizes of dgemm on one device with the CPU beside it and without; without it 8192 and 16384 if --n has them")
     parser.add_argument("--volume-n", type=int, default=16384, metavar="N", help="size whose communication volume is shown")
     parser.add_argument("--machine", default="", metavar="TEXT", help="what else is to be said of the machine")
     parser.add_argument("--draw", nargs="+", metavar="FILE", help="measure nothing, draw these")
     options = parser.parse_args(own)
     if options.type in "sd" and set(options.routines) - set(ROUTINES):
         parser.error("hemm, herk and her2k exist for the types c and z only")
+    if options.cpu_worker_sizes is None:
+        options.cpu_worker_sizes = [n for n in (8192, 16384) if n in options.sizes]
     options.bench_options = bench_options
     options.tessera = str(options.build / "bin" / "tessera")
     options.command = shlex.join(["bench/sweep.py", *arguments])

@@ -1,8 +1,8 @@
 """Points of a sweep, read from the JSON of `tessera bench` or of sweep.py, and the page that is made of them: BLASX's Figs. 7, 8 and 10 and
 its Tables III and V (Wang et al. 2016, sections V-A and V-B). Used by sweep.py; needs nothing but Python's standard library.
 
-A point is one routine at one size on so many devices: {"routine", "devices" (how many), "tile" (None: Tessera's own choice), "settings",
-"host_memory", "repeats", "rates", "tessera_version", "session", "result"}. Its result is that of `tessera bench`, with the statistics of
+A point is one routine at one size on so many devices: {"routine", "devices" (how many), "tile" and "cpu_worker" (None: Tessera's own choice),
+"settings", "host_memory", "repeats", "rates", "tessera_version", "session", "result"}. Its result is that of `tessera bench`, with the statistics of
 the median run alone.
 """
 import json
@@ -16,6 +16,9 @@ MIB = 1 << 20
 # BLASX, Table III: average parallel efficiency on three K40c, n = 1024 to 39936: BLASX, cuBLAS-XT.
 PAPER_EFFICIENCY = {"dsyrk": (0.8554, 0.6421), "dtrsm": (0.8158, 0.7727), "dtrmm": (0.8899, 0.8211), "dsymm": (0.9036, 0.5796),
                     "dgemm": (0.9353, 0.8985), "dsyr2k": (0.8554, 0.6421)}
+
+# Values of TESSERA_CPU_WORKER that Fig. 9 compares.
+CPU_WORKER_USES = ("off", "auto", "on")
 
 
 # --- points ---
@@ -48,20 +51,25 @@ def points_of_bench(document, session=0):
     for run in document.get("runs", [document]):
         settings = run.get("settings", "")
         tile = re.search(r"\bTESSERA_TILE=(\d+)", settings)
+        cpu_worker = re.search(r"\bTESSERA_CPU_WORKER=(\w+)", settings)
         for result in run.get("results", []):
             if size_of(result) is None:
                 continue
             tessera = {key: value for key, value in result["tessera"].items() if key != "jobs"}
             tessera["job"] = middle_job(result["tessera"])
             points.append({"routine": run["routine"], "devices": count_of(run), "tile": int(tile.group(1)) if tile else None,
-                           "settings": settings, "host_memory": run.get("host_memory", ""), "repeats": run.get("repeats", 0),
+                           "cpu_worker": cpu_worker.group(1) if cpu_worker else None, "settings": settings, "host_memory": run.get("host_memory", ""), "repeats": run.get("repeats", 0),
                            "rates": run.get("rates"), "tessera_version": run.get("tessera_version", ""), "session": session,
                            "result": {**result, "tessera": tessera}})
     return points
 
 
 def key_of(point):
-    return point["routine"], point["devices"], size_of(point["result"]), point["tile"]
+    return point["routine"], point["devices"], size_of(point["result"]), point["tile"], point.get("cpu_worker")
+
+
+def is_of_own_choice(point):
+    return point["tile"] is None and point.get("cpu_worker") is None
 
 
 def seconds_of(point, who):
@@ -98,7 +106,7 @@ class Points:
 
     def by_size(self, routine, count):
         """Points by n, with Tessera's own tile size."""
-        found = {size_of(p["result"]): p for p in self.all if (p["routine"], p["devices"], p["tile"]) == (routine, count, None)}
+        found = {size_of(p["result"]): p for p in self.all if (p["routine"], p["devices"]) == (routine, count) and is_of_own_choice(p)}
         return dict(sorted(found.items()))
 
 
@@ -128,7 +136,7 @@ def efficiency(points, routine, count, who):
 
 def volume_size(points, wanted):
     """The n whose communication volume is shown: the one that the paper shows, or the largest below it, or the smallest."""
-    sizes = sorted({size_of(p["result"]) for p in points.all if p["tile"] is None})
+    sizes = sorted({size_of(p["result"]) for p in points.all if is_of_own_choice(p)})
     return max([n for n in sizes if n <= wanted] or sizes[:1], default=None)
 
 
@@ -211,7 +219,7 @@ def tile_groups(points):
 
 def own_choice(points, group):
     """The point that Fig. 10 compares a group with: the same without a tile size, if it was measured."""
-    return points.by_key.get((*group, None))
+    return points.by_key.get((*group, None, None))
 
 
 def draw_tiles(points, title):
@@ -273,10 +281,11 @@ def blocks_text(point):
 
 def rates_tables(points):
     counts = [count for count in points.counts() if count > 0]
-    sized = [p for p in points.all if p["tile"] is None]
+    sized = [p for p in points.all if is_of_own_choice(p)]
     unit, factor = unit_of(max(tflops_of(p, "tessera") for p in sized))
     peer = any("cublasxt" in p["result"] for p in sized)
     cpu = any("cpu" in p["result"] for p in sized)
+    in_core = any("in_core" in p["result"] for p in sized)
     parts = []
     for routine in points.routines():
         by_count = {count: points.by_size(routine, count) for count in counts}
@@ -286,18 +295,21 @@ def rates_tables(points):
         header, rows = ["n"], []
         for count in counts:
             header += [f"{devices_text(points, count)}: Tessera"] + (["cublasXt", "ratio"] if peer else []) + ["of bound"]
+            header += ["of bound, kernels as long"] if in_core else []
         header += ["CPU BLAS"] if cpu else []
         for n in sizes:
             row = [str(n)]
             for count in counts:
                 p = by_count[count].get(n)
                 if p is None:
-                    row += ["-"] * (4 if peer else 2)
+                    row += ["-"] * (2 + 2 * peer + in_core)
                     continue
                 row.append(rate_text(p, "tessera", factor) + (" **wrong**" if is_wrong(p) else ""))
                 if peer:
                     row += [rate_text(p, "cublasxt", factor), f"{p['result']['cublasxt']['ratio']:.2f}" if "cublasxt" in p["result"] else "-"]
                 row.append(percent(p["result"]["fraction_of_bound"]) if "fraction_of_bound" in p["result"] else "-")
+                if in_core:
+                    row.append(percent(p["result"]["in_core"]["fraction_of_bound"]) if "in_core" in p["result"] else "-")
             if cpu:
                 found = [by_count[count][n] for count in counts if n in by_count[count] and "cpu" in by_count[count][n]["result"]]
                 row.append(rate_text(found[0], "cpu", factor) if found else "-")
@@ -423,10 +435,37 @@ def values_text(points, of):
     return ", ".join(dict.fromkeys(str(of(point)) for point in points if of(point)))
 
 
+def cpu_worker_table(points):
+    """Fig. 9: TFLOP/s without the CPU, with what it takes by the estimate, and with all that it can get; and its part of the operations."""
+    groups = {}
+    for point in points.all:
+        if point.get("cpu_worker") is not None:
+            groups.setdefault((point["routine"], point["devices"], size_of(point["result"])), {})[point["cpu_worker"]] = point
+    if not groups:
+        return ""
+    unit, factor = unit_of(max(tflops_of(p, "tessera") for group in groups.values() for p in group.values()))
+    rows = []
+    for (routine, count, n), group in sorted(groups.items()):
+        row = [routine, devices_text(points, count), str(n)]
+        for use in CPU_WORKER_USES:
+            row.append(rate_text(group[use], "tessera", factor) if use in group else "-")
+            if use != "off":
+                row.append(percent(cpu_part(group[use])) if use in group else "-")
+        rows.append(row)
+    header = ["routine", "devices", "n", f"off, {unit}"] + [text for use in CPU_WORKER_USES[1:] for text in (f"{use}, {unit}", "by the CPU")]
+    return ("`TESSERA_CPU_WORKER`: `off`, `auto` (where the call ends notably sooner for it), `on` (all tiles that it can get); and the part of the "
+            "operations that the CPU computed.\n\n" + table(header, rows))
+
+
+def cpu_part(point):
+    flops = {device["device"]: device["flops"] for device in point["result"]["tessera"]["job"].get("devices", [])}
+    return flops.get("cpu", 0) / sum(flops.values()) if flops else 1.0  # without devices: all of the call
+
+
 def page(points, head, pictures):
     """@param head {"machines", "sources" (lines on where the points come from), "missing" (lines), "volume_n"}
     @param pictures names of the files of Figs. 7 and 10, "" if there is none"""
-    sized = [p for p in points.all if p["tile"] is None]
+    sized = [p for p in points.all if is_of_own_choice(p)]
     parts = ["# Level 3 on " + " and ".join(dict.fromkeys(map(machine_name, head["machines"]))) + "\n"]
     parts.append("\n".join("- " + line for machine in head["machines"] for line in machine_lines(machine)) + "\n")
     parts.append("\n".join(head["sources"]) + "\n")
@@ -460,7 +499,7 @@ def page(points, head, pictures):
         parts.append(f"## Where the time went, ms, n = {n} (BLASX, Fig. 8)\nOf Tessera's devices in the same run: kernels; copies that no kernel "
                      "hid; the rest.\n")
         parts.append(profile_tables(points, n))
-    parts.append("## What the CPU adds (BLASX, Fig. 9)\nNot measured: the CPU computes no tiles beside the devices.\n")
+    parts.append("## What the CPU adds (BLASX, Fig. 9)\n" + (cpu_worker_table(points) or "Not measured.\n"))
     parts.append("## Tile size (BLASX, Fig. 10)\n")
     if tile_groups(points):
         parts.append((f"![rates over tile size]({pictures['fig10']})\n\n" if pictures["fig10"] else "") +

@@ -47,19 +47,21 @@ class Sweep(ToolCase):
         return run(*self.arguments(*options, devices=devices), **NO_CUDA)
 
     def points(self):
-        return {(p["routine"], p["devices"], p["result"]["n"], p["tile"]): p for p in json.loads((self.out / "sweep.json").read_text())["points"]}
+        return {(p["routine"], p["devices"], p["result"]["n"], p["cpu_worker"] or p["tile"]): p for p in json.loads((self.out / "sweep.json").read_text())["points"]}
 
     def page(self):
         return (self.out / "README.md").read_text()
 
     def test_page(self):
-        options = ["--n", "48,64:128:32", "--cpu-up-to", "64", "--tiles", "32,64", "--tile-n", "96", "--volume-n", "100"]
+        options = ["--n", "48,64:128:32", "--cpu-up-to", "64", "--tiles", "32,64", "--tile-n", "96", "--volume-n", "100", "--cpu-worker-n", "128"]
         self.assert_good(self.sweep(*options))
         points = self.points()
         routines = ["d" + name for name in ("gemm", "symm", "syrk", "syr2k", "trmm", "trsm")]
         expected = {(routine, count, n, None) for routine in routines for count in (1, 2) for n in (48, 64, 96, 128)}
-        self.assertEqual(set(points), expected | {("dgemm", 2, 96, 32), ("dgemm", 2, 96, 64)})
+        self.assertEqual(set(points), expected | {("dgemm", 2, 96, 32), ("dgemm", 2, 96, 64)} | {("dgemm", 1, 128, use) for use in ("off", "auto", "on")})
         for (_, count, n, tile), point in points.items():
+            if tile in ("off", "auto", "on"):
+                continue
             result = point["result"]
             self.assertEqual("cpu" in result, count == 2 and n <= 64)
             self.assertTrue(result["tessera"]["correct"])
@@ -108,7 +110,7 @@ os.execv("{tessera}", ["{tessera}", *arguments])
 """
 
     def test_cut_off(self):
-        options = ["--n", "32,64", "--routines", "gemm,trsm", "--tiles", "none", "--build", self.folder]
+        options = ["--n", "32,64", "--routines", "gemm,trsm", "--tiles", "none", "--cpu-worker-n", "none", "--build", self.folder]
         (self.folder / "bin").mkdir()
         program, hang = self.folder / "bin" / "tessera", self.folder / "bin" / "hang"
         program.write_text(self.HANGING.format(python=sys.executable, tessera=TESSERA))
@@ -188,10 +190,14 @@ os.execv("{tessera}", ["{tessera}", *arguments])
             (4, (32768, 39936), None, xt, large), (2, (32768, 39936), None, xt, large), (1, (32768, 39936), None, xt, large),
             # Tiles on the most devices, beside the own choice where that is not measured anyway; none larger than the matrices.
             (4, (8192,), None, xt, small), (4, (8192, 16384), 1024, xt, (1024,)), (4, (16384,), 16384, xt, (16384,)),
+            # The CPU beside one device, by TESSERA_CPU_WORKER.
+            (1, (16384,), None, (), ()), (1, (16384,), None, (), ()), (1, (16384,), None, (), ()),
             # What lies between.
             (4, (3072,), None, xt, small), (2, (3072,), None, xt, small), (1, (3072,), None, xt, small)]
         self.assertEqual([(run.devices, run.sizes, run.tile, run.peers, run.blocks) for run in runs], expected)
         self.assertEqual({run.routines for run in runs[7:10]}, {("gemm",)})
+        self.assertEqual([run.cpu_worker for run in runs[10:14]], ["off", "auto", "on", None])
+        self.assertEqual(sweep.bench_command(options, runs[11], "file.json")[-4:], ["--cpu-worker", "auto", "--offload", "auto"])
         command = sweep.bench_command(options, runs[2], "file.json")
         for words in (("--devices", "cuda:0,1"), ("--peer", "cublasxt"), ("--cublasxt-blocks", "2048,4096"), ("--n", "1024,2048,4096,16384")):
             self.assertEqual(command[command.index(words[0]) + 1], words[1])
@@ -241,7 +247,7 @@ os.execv("{tessera}", ["{tessera}", *arguments])
         self.assertIn("| all | 8.00 + 4.00 |", page)
         self.assertIn("| compulsory | 8.00 |", page)
         self.assertIn("| dgemm | cuda:0 | 4500 | 2250 | 2250 |", page)
-        for words in ("# Level 3 on a machine of two GPUs", "cuBLAS 13.1.0", "Tessera 1.2.3", "page-locked", "2048 for n = 1024 to 8192", "Not measured: the CPU"):
+        for words in ("# Level 3 on a machine of two GPUs", "cuBLAS 13.1.0", "Tessera 1.2.3", "page-locked", "2048 for n = 1024 to 8192", "(BLASX, Fig. 9)\nNot measured."):
             self.assertIn(words, page)
         # Marks of the lines: two sizes on one GPU and three on two, of two contestants.
         root = xml.etree.ElementTree.parse(self.out / "fig7.svg").getroot()
