@@ -1,4 +1,4 @@
-# Sourced by lapack_gpu.sh and network_gpu.sh: finds the BLAS and LAPACK of this machine, makes folders from which the loader takes one or the
+# Sourced by lapack_gpu.sh, network_gpu.sh and first_call.sh: finds the BLAS and LAPACK of this machine, makes folders from which the loader takes one or the
 # other, and runs a program over them within a time limit.
 #
 # find_libraries BUILD OUT [LIBRARIES] sets, as absolute paths:

@@ -70,7 +70,9 @@ struct Context::State {
   int sharers = 1;       ///< processes on this host that use these devices
   int copy_threads = 0;  ///< of each device
   Rates rates;
+  double load_s = 0;  ///< that finding them took
   // In `open`:
+  double open_s = 0;  ///< that opening them took
   std::unique_ptr<runtime::Runtime> runtime;
   // In `failed`:
   std::exception_ptr failure;  ///< why the devices that were asked for are not there
@@ -158,6 +160,13 @@ std::string to_text(const LocalRank& place, const DeviceShare& share, const std:
 void log_call(const Level3& call, const std::string& where, const Verdict& verdict, double seconds) {
   log_line(fmt::format("{} on {} ({}): {:.6f} s, {:.3f} TFLOP/s", describe(call), where, to_text(verdict), seconds,
                        seconds > 0 ? flops_of(call) / seconds * 1e-12 : 0.0));
+}
+
+void log_start_up(const runtime::StartUp& start_up) {
+  log_line(fmt::format(
+      "devices were found in {:.3f} s, opened in {:.3f} s, their memory reserved in {:.3f} s; first kernel {:.3f} s "
+      "after the call",
+      start_up.load_s, start_up.open_s, start_up.reserve_s, start_up.first_kernel_s));
 }
 
 /// The reference's early outs. Where they do not hold, a call without a product still scales C.
@@ -270,6 +279,7 @@ bool Context::advance(Face& face, Verdict& verdict) {
   const process::Pass driving(process::Work::driving);
   if (!state_->may_touch_devices(verdict)) return false;
   state_->advancing.store(true, std::memory_order_relaxed);
+  const double begin_s = device::now_seconds();
   try {
     if (state_->stage.load(std::memory_order_relaxed) == State::Stage::unknown) {
       std::shared_ptr<const kernels::CpuBlas> blas;
@@ -280,10 +290,13 @@ bool Context::advance(Face& face, Verdict& verdict) {
         }
       }
       state_->probe(config_, blas);
+      state_->load_s = device::now_seconds() - begin_s;
       state_->stage.store(State::Stage::found, std::memory_order_release);
     } else {
+      std::vector<kernels::Accelerator> devices = state_->backend->open(state_->ordinals, state_->copy_threads);
+      state_->open_s = device::now_seconds() - begin_s;
       state_->runtime = std::make_unique<runtime::Runtime>(
-          state_->backend->open(state_->ordinals, state_->copy_threads), config_,
+          std::move(devices), config_,
           [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); }, state_->sharers);
       const kernels::Backend& backend = *state_->backend;
       process::watch(&typeid(backend));  // the driver has registered by now what it does at exit
@@ -473,12 +486,19 @@ runtime::CpuHelp Context::cpu_help(const Level3& call, const Verdict& verdict) c
   return {.flops_per_s = idle * flops_of(call) / cpu.most_s, .devices_flops_per_s = flops_of(call) / seconds};
 }
 
-runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict) {
+runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict,
+                                               double arrival_s) {
   runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0), cpu_help(call, verdict));
+  if (job.start_up) {
+    job.start_up->load_s = state_->load_s;
+    job.start_up->open_s = state_->open_s;
+    if (job.first_kernel_at > 0) job.start_up->first_kernel_s = job.first_kernel_at - arrival_s;
+  }
   if (config_.verbose) {
     std::string where;
     for (const runtime::DeviceStatistics& device : job.devices) where += (where.empty() ? "" : ",") + device.device;
     log_call(call, where, verdict, job.seconds);
+    if (job.start_up) log_start_up(*job.start_up);
   }
   if (!config_.stats_file.empty()) append_line(config_.stats_file, runtime::to_json(job));
   return job;
@@ -511,7 +531,7 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
       const Pending pending(state_->backlog_ns, verdict.device_s - verdict.wait_s);
       if (verdict.reason == Reason::device_wins) state_->cpu_speed.passed_over(call);
       try {
-        runtime::JobStatistics job = run_on_devices(*runtime, call, verdict);
+        runtime::JobStatistics job = run_on_devices(*runtime, call, verdict, arrival_s);
         if (learns_ && verdict.model_s > 0) state_->device_bias.record(volume, job.seconds / verdict.model_s);
         note();
         return job;

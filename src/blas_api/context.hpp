@@ -87,7 +87,9 @@ class Context {
   std::optional<runtime::JobStatistics> run_weighed(const Level3& call, index_t volume, Fallback fallback, Face& face,
                                                     Verdict verdict);
   runtime::CpuHelp cpu_help(const Level3& call, const Verdict& verdict) const;
-  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict);
+  /// @param arrival_s when the call came
+  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict,
+                                        double arrival_s);
   void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
   std::shared_ptr<const kernels::CpuBlas> open_cpu_blas(const Face& face);
   /// Has another thread do warm_up(), once. Calls meanwhile stay on the CPU if that is sooner.

@@ -80,7 +80,7 @@ Rates rates_of(std::span<const device::DeviceInfo> devices) {
     const double lock = device.page_lock_bytes_per_s;
     if (lock > 0 && (rates.page_lock_bytes_per_s == 0 || lock < rates.page_lock_bytes_per_s))
       rates.page_lock_bytes_per_s = lock;
-    rates.start_up_s += device.start_up_s;
+    rates.start_up_s = std::max(rates.start_up_s, device.start_up_s);
   }
   return rates;
 }

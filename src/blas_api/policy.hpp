@@ -66,7 +66,7 @@ struct Rates {
   std::array<double, 4> flops_per_s = {};  ///< by ScalarType
   runtime::LinkRates links;                ///< as calls on pageable memory see them
   double page_lock_bytes_per_s = 0;        ///< of the slowest: one device locks for all
-  double start_up_s = 0;                   ///< opening them all, one after the other
+  double start_up_s = 0;                   ///< opening them all, side by side
 
   double flops_of(ScalarType type) const { return flops_per_s[static_cast<std::size_t>(type)]; }
 };

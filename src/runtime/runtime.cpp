@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/host_share.hpp"
 #include "core/process.hpp"
+#include "core/side_by_side.hpp"
 #include "core/thread.hpp"
 #include "runtime/calibration.hpp"
 #include "runtime/job.hpp"
@@ -89,6 +91,17 @@ void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& oper
   sum.other_s = std::max(0.0, seconds - busy_s);
 }
 
+double first_kernel_at(const std::vector<std::vector<device::Operation>>& operations) {
+  double first_s = 0;
+  for (const auto& of_device : operations) {
+    for (const device::Operation& operation : of_device) {
+      if (operation.stream.kind == device::StreamKind::compute && (first_s <= 0 || operation.begin_s < first_s))
+        first_s = operation.begin_s;
+    }
+  }
+  return first_s;
+}
+
 }  // namespace
 
 class Runtime::Implementation {
@@ -97,17 +110,23 @@ class Runtime::Implementation {
                  int sharers)
       : accelerators_(std::move(accelerators)), cpu_worker_(std::move(host_compute)), trace_(config.trace_file) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
-    std::vector<cache::CacheDevice> places;
-    for (const kernels::Accelerator& accelerator : accelerators_) {
-      device::Device& device = *accelerator.device;
+    const double begin_s = device::now_seconds();
+    std::vector<cache::CacheDevice> places(accelerators_.size());
+    const bool bound = std::any_of(
+        accelerators_.begin(), accelerators_.end(),
+        [](const kernels::Accelerator& accelerator) { return !accelerator.device->info().pci_bus_id.empty(); });
+    // Side by side, since a GPU's driver takes some time for most of its memory; and beside that, what the workers begin with.
+    side_by_side(accelerators_.size() + (bound ? 1 : 0), [&](std::size_t d) {
+      if (d == accelerators_.size()) return load_topology();
+      device::Device& device = *accelerators_[d].device;
       const std::size_t free_bytes = device.free_memory_bytes();
       // A host device's memory is its setting: all of it is ours.
       const std::size_t ours = device.info().backend == "host"
                                    ? free_bytes
                                    : memory_to_take(device.info().memory_bytes, free_bytes, sharers);
       const std::size_t bytes = config.device_memory_bytes.value_or(ours);
-      places.push_back({&device, device.reserve(bytes), bytes});
-    }
+      places[d] = {&device, device.reserve(bytes), bytes};
+    });
     cache_.emplace(places);
     for (std::size_t d = 0; d < accelerators_.size(); ++d) {
       Seat& seat = seats_.emplace_back();
@@ -126,6 +145,7 @@ class Runtime::Implementation {
       stop();
       throw NotAvailable(std::string("cannot start a worker thread: ") + error.what());
     }
+    start_up_.emplace().reserve_s = device::now_seconds() - begin_s;
   }
 
   ~Implementation() { stop(); }
@@ -210,6 +230,10 @@ class Runtime::Implementation {
     for (std::size_t d = 0; d < statistics.devices.size(); ++d) {
       add_times(statistics.devices[d], operations[d], statistics.seconds);
     }
+    statistics.first_kernel_at = first_kernel_at(operations);
+    statistics.start_up = std::exchange(start_up_, std::nullopt);
+    if (statistics.start_up && statistics.first_kernel_at > 0)
+      statistics.start_up->first_kernel_s = statistics.first_kernel_at - begin_s;
     trace_.append(statistics, begin_s, names, operations);
     return statistics;
   }
@@ -384,6 +408,7 @@ class Runtime::Implementation {
   std::optional<cache::TileCache> cache_;
   std::deque<Seat> seats_;  // by device; fixed after construction
   Turnstile turnstile_;
+  std::optional<StartUp> start_up_;  // until the first job has it; of who has the turn
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;  // guarded by mutex_

@@ -54,6 +54,12 @@ std::string to_json(const JobStatistics& job) {
                                  {"compulsory_up", job.compulsory_up},
                                  {"compulsory_down", job.compulsory_down},
                                  {"restarts", job.restarts}};
+  if (job.start_up) {
+    json["start_up"] = {{"load_s", job.start_up->load_s},
+                        {"open_s", job.start_up->open_s},
+                        {"reserve_s", job.start_up->reserve_s},
+                        {"first_kernel_s", job.start_up->first_kernel_s}};
+  }
   auto& devices = json["devices"] = nlohmann::ordered_json::array();
   for (const DeviceStatistics& device : job.devices) devices.push_back(json_of(device));
   return json.dump();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,14 @@ struct DeviceStatistics {
   double flops = 0;
 };
 
+/// What the first job of a runtime waited for, in seconds. Where devices were opened before the call, it did not wait for that.
+struct StartUp {
+  double load_s = 0;          ///< finding the devices: loading plugin and driver
+  double open_s = 0;          ///< opening them: contexts, handles, connections
+  double reserve_s = 0;       ///< reserving their memory, and starting the workers
+  double first_kernel_s = 0;  ///< from the call's entry to the begin of its first kernel; 0: none has run
+};
+
 struct JobStatistics {
   std::string routine;  ///< "dgemm"
   index_t m = 0, n = 0, k = 0;
@@ -35,7 +44,9 @@ struct JobStatistics {
   double flops = 0;
   std::int64_t compulsory_up = 0;  ///< bytes, see DESIGN "compulsory traffic"
   std::int64_t compulsory_down = 0;
-  std::int64_t restarts = 0;  ///< times the job went on after a device failed
+  std::int64_t restarts = 0;             ///< times the job went on after a device failed
+  double first_kernel_at = 0;            ///< on the clock of device::now_seconds; 0: none has run
+  std::optional<StartUp> start_up = {};  ///< of a runtime's first job
   std::vector<DeviceStatistics> devices;
 
   std::int64_t bytes_up() const;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <complex>
 #include <cstring>
 #include <filesystem>
@@ -435,9 +436,21 @@ TEST(CApiStatistics, OneLineOfJsonPerJob) {
     const nlohmann::json job = nlohmann::json::parse(line);
     EXPECT_EQ(job["routine"], "sgemm");
     EXPECT_EQ(job["devices"].size(), 2u);
+    EXPECT_EQ(job.contains("start_up"), lines == 0);
   }
   EXPECT_EQ(lines, 3);
   std::filesystem::remove(file);
+}
+
+TEST(CApiStatistics, TheFirstJobTellsOfDevicesThatWereOpenedBefore) {
+  const Context context(std::string(on_devices) + "TESSERA_HOST_DEVICE=start=5ms");  // they are named: this opens them
+  const auto begin = std::chrono::steady_clock::now();
+  compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 20, 33, 17, 1, 0, 1);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const nlohmann::json start_up = nlohmann::json::parse(context.last_job_json())["start_up"];
+  EXPECT_GE(start_up["open_s"], 0.005);
+  EXPECT_GT(start_up["first_kernel_s"], 0);
+  EXPECT_LT(start_up["first_kernel_s"], took.count());
 }
 
 TEST(CApiThreads, CallsOfSeveralThreadsOnOneContext) {

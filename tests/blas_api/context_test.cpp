@@ -106,6 +106,22 @@ TEST(Context, CallsForTheCpuDoNotWaitForDevicesThatAreBeingOpened) {
   EXPECT_TRUE(first.is_right());
 }
 
+TEST(Context, TheFirstJobTellsWhatItWaitedFor) {
+  Context context(Config::from_settings("TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_HOST_DEVICE=start=5ms"));
+  Product<double> product(small);
+  const auto first = context.run(product.call());
+  ASSERT_TRUE(first && first->start_up);
+  const runtime::StartUp& start_up = *first->start_up;
+  EXPECT_GT(start_up.load_s, 0);
+  EXPECT_GE(start_up.open_s, 0.005);
+  EXPECT_GT(start_up.reserve_s, 0);
+  EXPECT_GT(start_up.first_kernel_s, start_up.load_s + start_up.open_s + start_up.reserve_s);
+  const auto second = context.run(product.call());
+  ASSERT_TRUE(second);
+  EXPECT_FALSE(second->start_up);
+  EXPECT_GT(second->first_kernel_at, first->first_kernel_at);
+}
+
 TEST(Context, WarmsUpInTheBackgroundOfTheFirstCall) {
   Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_WARM_UP=1"));
   Product<double> product(small);

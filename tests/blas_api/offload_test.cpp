@@ -59,11 +59,16 @@ TEST(Offload, DevicesThatStartAtOnceTakeALargeCallAtOnce) {
               AllOf(HasSubstr("on host:0,host:1 (sooner on devices: estimated"), HasSubstr("s on the CPU)")));
 }
 
+TEST(Offload, TheFirstCallOnDevicesTellsOfTheirStart) {
+  EXPECT_THAT(line_about("TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always", 100),
+              AllOf(HasSubstr("devices were found in "), HasSubstr(" s after the call")));
+}
+
 TEST(Offload, DevicesThatTakeLongToStartAreLeftAlone) {
   // If they were started, this would take half an hour.
   EXPECT_THAT(line_about("TESSERA_DEVICES=host:2 TESSERA_HOST_DEVICE=start=1000s", large),
               AllOf(HasSubstr("on the CPU BLAS (starting the devices is not worth it yet: estimated"),
-                    HasSubstr("starting takes 2e+03 s, 0 s were forgone before")));
+                    HasSubstr("starting takes 1e+03 s, 0 s were forgone before")));
 }
 
 /// The number before the last `unit` in `line`.

@@ -295,13 +295,14 @@ TEST(Policy, RatesAddUp) {
   known.start_up_s = 0.5;
   device::DeviceInfo other = known;
   other.page_lock_bytes_per_s = 1e10;
+  other.start_up_s = 0.25;
   Rates rates = rates_of(std::vector{known, other});
   EXPECT_EQ(rates.devices, 2);
   EXPECT_DOUBLE_EQ(rates.flops_of(ScalarType::d), 2e12);
   EXPECT_DOUBLE_EQ(rates.flops_of(ScalarType::c), 4e12);
   EXPECT_EQ(rates.links, (runtime::LinkRates{2e10, 2e10, 0}));
   EXPECT_DOUBLE_EQ(rates.page_lock_bytes_per_s, 1e10);
-  EXPECT_DOUBLE_EQ(rates.start_up_s, 1);
+  EXPECT_DOUBLE_EQ(rates.start_up_s, 0.5);
   // Unknown counts as unlimited.
   rates = rates_of(std::vector{known, device::DeviceInfo{}});
   EXPECT_EQ(rates.flops_of(ScalarType::d), 0);

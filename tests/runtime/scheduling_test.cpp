@@ -225,6 +225,14 @@ TEST(Statistics, AddsUpDevicesAndPrintsJson) {
   ASSERT_EQ(json["devices"].size(), 2u);
   EXPECT_EQ(json["devices"][1]["device"], "host:1");
   EXPECT_EQ(json["devices"][1]["bytes_up"], 20);
+  EXPECT_FALSE(json.contains("start_up"));
+}
+
+TEST(Statistics, PrintsTheStartUpOfAFirstJob) {
+  JobStatistics job = some_job();
+  job.start_up = {.load_s = 0.5, .open_s = 0.25, .reserve_s = 0.125, .first_kernel_s = 2};
+  EXPECT_EQ(nlohmann::json::parse(to_json(job))["start_up"],
+            nlohmann::json({{"load_s", 0.5}, {"open_s", 0.25}, {"reserve_s", 0.125}, {"first_kernel_s", 2.0}}));
 }
 
 TEST(Trace, IsValidJsonAfterEveryJob) {

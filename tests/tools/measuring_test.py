@@ -1,4 +1,5 @@
-"""Tests of the scripts and programs in bench/ that measure: sweep.py, network_bench, lapack_gpu.sh, network_gpu.sh, all on host devices.
+"""Tests of the scripts and programs in bench/ that measure: sweep.py, network_bench, first_call.sh, lapack_gpu.sh, network_gpu.sh, all on host
+devices.
 usage: measuring_test.py [CASE], with the build folder in TESSERA_TEST_BUILD."""
 import json
 import pathlib
@@ -304,6 +305,30 @@ class Network(ToolCase):
         for options in (["--layers", "10"], ["--layers", "10-x"], ["--layers", "10-0-3"], ["--batch", "0"], ["--type", "z"], ["--nonsense"], ["--passes"]):
             with self.subTest(options=options):
                 self.assert_refused(run(self.PROGRAM, *options), "usage: network_bench")
+
+
+class FirstCall(ToolCase):
+    def script(self, **extra):
+        result = run(SOURCE / "bench" / "first_call.sh", BUILD, self.folder, N="200", REPEATS="3",
+                     **{"TESSERA_HOST_DEVICE": "memory=32MiB,start=10ms", **extra})
+        return result, [json.loads(line) for line in (self.folder / "first_call.jsonl").read_text().splitlines()]
+
+    def test_table(self):
+        result, runs = self.script(DEVICES="host:1 host:2")
+        self.assert_good(result)
+        self.assertEqual([one["run"] for one in runs], ["host:1"] * 3 + ["host:2"] * 3)
+        for one in runs:
+            self.assertTrue(one["correct"])
+            self.assertGreaterEqual(one["open_s"], 0.01)
+            self.assertGreater(one["first_kernel_s"], one["load_s"] + one["open_s"] + one["reserve_s"])
+            self.assertGreater(one["first_s"], one["first_kernel_s"])
+        self.assertRegex(result.stdout, r"(?m)^host:2 .* 3  yes$")
+        self.assertEqual((self.folder / "first_call.txt").read_text(), result.stdout)
+
+    def test_failures_are_told(self):
+        result, _ = self.script(DEVICES="none")  # the CPU BLAS answers, which starts nothing
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r"(?m)^none .* 0  NO$")
 
 
 class GpuScripts(ToolCase):

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/side_by_side.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "device/cuda/nvtx_range.hpp"
 #include "kernels/backend.hpp"
@@ -70,14 +71,15 @@ class CudaBackend final : public Backend {
 
  private:
   static std::vector<Accelerator> open_devices(const std::vector<int>& ordinals, int copy_threads) {
-    std::vector<Accelerator> accelerators;
-    std::vector<CudaDevice*> opened;
-    for (const int ordinal : ordinals) {
-      auto device = std::make_unique<CudaDevice>(ordinal, copy_threads);
+    std::vector<Accelerator> accelerators(ordinals.size());
+    std::vector<CudaDevice*> opened(ordinals.size());
+    // A context, its modules and its cuBLAS handles belong to one GPU, and what a thread's calls refer to is its own current context.
+    side_by_side(ordinals.size(), [&](std::size_t d) {
+      auto device = std::make_unique<CudaDevice>(ordinals[d], copy_threads);
       auto ops = std::make_unique<CudaTileOps>(*device);
-      opened.push_back(device.get());
-      accelerators.push_back({std::move(device), std::move(ops)});
-    }
+      opened[d] = device.get();
+      accelerators[d] = {std::move(device), std::move(ops)};
+    });
     for (CudaDevice* device : opened) {
       for (const CudaDevice* peer : opened) {
         if (peer != device) device->enable_peer(*peer);

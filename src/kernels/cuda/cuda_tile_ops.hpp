@@ -1,9 +1,11 @@
 // Tile kernels of a GPU by cuBLAS, one handle (with cuBLAS's own workspace) per compute stream. Calls with alpha == 0, of which
 // cuBLAS does not say that they leave A and B unread in all routines, go to a kernel of our own.
 //
-// The handles are made with the device, on the thread that opens it: their workspaces are then not counted as free memory
-// when the slab is reserved, and workers never make cuBLAS load libraries, which would deadlock with a caller that holds
-// the loader's lock (Python multiplies matrices while it imports).
+// The handles are all made with the device, on the thread that opens it, none at the first use of its stream. cublasCreate() allocates
+// device memory: that must not be counted as free when the slab is reserved, which may take what is left, and allocating it later
+// could wait for work that is under way. And workers never make cuBLAS load libraries, which would deadlock with a caller that holds
+// the loader's lock (Python multiplies matrices while it imports). What the further handles of a device cost is paid on all devices
+// at once.
 // Arithmetic: cuBLAS's default math mode, which neither rounds to TF32 nor emulates a type by a narrower one. Pedantic
 // mode would promise no more for the four BLAS types and forbids kernels. A user who turns emulation on for all of cuBLAS by
 // its environment variables has asked for it, and gets it.

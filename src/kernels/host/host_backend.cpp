@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/level3.hpp"
+#include "core/side_by_side.hpp"
 #include "device/host/host_device.hpp"
 #include "kernels/host/reference.hpp"
 
@@ -80,15 +81,16 @@ class HostBackend final : public Backend {
   }
 
   std::vector<Accelerator> open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
-    std::vector<Accelerator> accelerators;
-    for (const int ordinal : ordinals) {
+    std::vector<Accelerator> accelerators(ordinals.size());
+    side_by_side(ordinals.size(), [&](std::size_t d) {
+      const int ordinal = ordinals[d];
       if (ordinal < 0 || ordinal >= count_) throw NotAvailable("there is no host device " + std::to_string(ordinal));
       const HostDeviceSettings& settings = config_.host_device_settings(ordinal);
       std::this_thread::sleep_for(std::chrono::duration<double>(settings.start_s));
       auto device = std::make_unique<device::HostDevice>(ordinal, settings);
       auto ops = std::make_unique<HostTileOps>(*device, blas_);
-      accelerators.push_back({std::move(device), std::move(ops)});
-    }
+      accelerators[d] = {std::move(device), std::move(ops)};
+    });
     return accelerators;
   }
 

@@ -1,0 +1,91 @@
+// Work side by side: all of it at once, its failures, and a caller that holds the loader's lock.
+#include "core/side_by_side.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/meeting.hpp"
+
+namespace tessera {
+namespace {
+
+TEST(SideBySide, DoesEachPieceOnce) {
+  for (const std::size_t count : {0, 1, 2, 9}) {
+    std::array<std::atomic<int>, 9> done = {};
+    side_by_side(count, [&](std::size_t piece) { ++done.at(piece); });
+    for (std::size_t piece = 0; piece < done.size(); ++piece) EXPECT_EQ(done.at(piece), piece < count ? 1 : 0);
+  }
+}
+
+TEST(SideBySide, DoesThemAllAtOnceOnThreadsThatTakeNoSignals) {
+  constexpr std::size_t count = 4;
+  test::Meeting meeting(count);
+  std::array<std::thread::id, count> threads;
+  std::array<bool, count> takes_signals = {};
+  side_by_side(count, [&](std::size_t piece) {
+    EXPECT_TRUE(meeting.wait_for_all());
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    takes_signals.at(piece) = sigismember(&blocked, SIGUSR1) == 0;
+    threads.at(piece) = std::this_thread::get_id();
+  });
+  for (std::size_t piece = 0; piece < count; ++piece) {
+    EXPECT_EQ(std::count(threads.begin(), threads.end(), threads.at(piece)), 1);
+    EXPECT_EQ(takes_signals.at(piece), threads.at(piece) == std::this_thread::get_id());
+  }
+}
+
+TEST(SideBySide, ReportsTheFailureOfTheLowestNumberWhenAllHaveEnded) {
+  test::Meeting meeting(3);
+  std::atomic<int> ended = 0;
+  try {
+    side_by_side(3, [&](std::size_t piece) {
+      EXPECT_TRUE(meeting.wait_for_all());
+      ++ended;
+      if (piece > 0) throw std::runtime_error(std::to_string(piece));
+    });
+    FAIL() << "no failure";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "1");
+  }
+  EXPECT_EQ(ended, 3);
+}
+
+// In a library's constructor the thread holds the loader's lock. A thread that needs it there, as opening a device does, waits until
+// the library is loaded, so a caller that waits for this thread would wait for ever.
+std::vector<std::thread::id> workers;
+void work_while_loading() {
+  workers.resize(3);
+  side_by_side(3, [](std::size_t piece) {
+    EXPECT_NE(dlsym(RTLD_DEFAULT, "dlsym"), nullptr);
+    workers.at(piece) = std::this_thread::get_id();
+  });
+}
+
+TEST(SideBySide, IsDoneByACallerWhoHoldsTheLoaderAlone) {
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/test_plugins";
+  const auto function = std::to_string(reinterpret_cast<std::uintptr_t>(&work_while_loading));
+  ASSERT_EQ(setenv("TESSERA_TEST_CALL_AT_LOAD", function.c_str(), 1), 0);
+  void* const library = dlopen((folder / "calls_at_load.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  ASSERT_EQ(workers.size(), 3u);
+  for (const std::thread::id worker : workers) EXPECT_EQ(worker, std::this_thread::get_id());
+  unsetenv("TESSERA_TEST_CALL_AT_LOAD");
+  dlclose(library);
+}
+
+}  // namespace
+}  // namespace tessera
