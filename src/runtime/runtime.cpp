@@ -111,39 +111,14 @@ class Runtime::Implementation {
       : accelerators_(std::move(accelerators)), cpu_worker_(std::move(host_compute)), trace_(config.trace_file) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
     const double begin_s = device::now_seconds();
-    std::vector<cache::CacheDevice> places(accelerators_.size());
-    const bool bound = std::any_of(
-        accelerators_.begin(), accelerators_.end(),
-        [](const kernels::Accelerator& accelerator) { return !accelerator.device->info().pci_bus_id.empty(); });
-    // Side by side, since a GPU's driver takes some time for most of its memory; and beside that, what the workers begin with.
-    side_by_side(accelerators_.size() + (bound ? 1 : 0), [&](std::size_t d) {
-      if (d == accelerators_.size()) return load_topology();
-      device::Device& device = *accelerators_[d].device;
-      const std::size_t free_bytes = device.free_memory_bytes();
-      // A host device's memory is its setting: all of it is ours.
-      const std::size_t ours = device.info().backend == "host"
-                                   ? free_bytes
-                                   : memory_to_take(device.info().memory_bytes, free_bytes, sharers);
-      const std::size_t bytes = config.device_memory_bytes.value_or(ours);
-      places[d] = {&device, device.reserve(bytes), bytes};
-    });
-    cache_.emplace(places);
-    for (std::size_t d = 0; d < accelerators_.size(); ++d) {
-      Seat& seat = seats_.emplace_back();
-      seat.slab = places[d].slab;
-      seat.slab_bytes = places[d].slab_bytes;
-      device::Device& device = *accelerators_[d].device;
-      seat.segment_bytes = device.info().segment_bytes;
-      const bool tells = device.on_completion([&signal = seat.signal] { signal.raise(); });
-      seat.worker.emplace(static_cast<int>(d), device, *accelerators_[d].ops, *cache_, seat.signal, !tells);
-    }
+    for (std::size_t d = 0; d < accelerators_.size(); ++d) seats_.emplace_back();
     try {
-      for (std::size_t d = 0; d < seats_.size(); ++d) {
-        seats_[d].thread = start_thread([this, d] { serve(d); });
-      }
-    } catch (const std::system_error& error) {
+      // First, since they take some time to find their processors, and no notice of the rest before there is a job.
+      start_threads();
+      prepare_seats(reserve_slabs(config, sharers));
+    } catch (...) {
       stop();
-      throw NotAvailable(std::string("cannot start a worker thread: ") + error.what());
+      throw;
     }
     start_up_.emplace().reserve_s = device::now_seconds() - begin_s;
   }
@@ -276,6 +251,45 @@ class Runtime::Implementation {
     Job* job = nullptr;       // guarded by mutex_; set: the worker is to run or is running
     Worker::Outcome outcome;  // guarded by mutex_
   };
+
+  void start_threads() {
+    try {
+      for (std::size_t d = 0; d < seats_.size(); ++d) {
+        seats_[d].thread = start_thread([this, d] { serve(d); });
+      }
+    } catch (const std::system_error& error) {
+      throw NotAvailable(std::string("cannot start a worker thread: ") + error.what());
+    }
+  }
+
+  // Side by side, since a GPU's driver takes some time for most of its memory.
+  std::vector<cache::CacheDevice> reserve_slabs(const Config& config, int sharers) {
+    std::vector<cache::CacheDevice> places(accelerators_.size());
+    side_by_side(accelerators_.size(), [&](std::size_t d) {
+      device::Device& device = *accelerators_[d].device;
+      const std::size_t free_bytes = device.free_memory_bytes();
+      // A host device's memory is its setting: all of it is ours.
+      const std::size_t ours = device.info().backend == "host"
+                                   ? free_bytes
+                                   : memory_to_take(device.info().memory_bytes, free_bytes, sharers);
+      const std::size_t bytes = config.device_memory_bytes.value_or(ours);
+      places[d] = {&device, device.reserve(bytes), bytes};
+    });
+    return places;
+  }
+
+  void prepare_seats(const std::vector<cache::CacheDevice>& places) {
+    cache_.emplace(places);
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      Seat& seat = seats_[d];
+      seat.slab = places[d].slab;
+      seat.slab_bytes = places[d].slab_bytes;
+      device::Device& device = *accelerators_[d].device;
+      seat.segment_bytes = device.info().segment_bytes;
+      const bool tells = device.on_completion([&signal = seat.signal] { signal.raise(); });
+      seat.worker.emplace(static_cast<int>(d), device, *accelerators_[d].ops, *cache_, seat.signal, !tells);
+    }
+  }
 
   void stop() {
     {

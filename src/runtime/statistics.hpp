@@ -32,7 +32,7 @@ struct DeviceStatistics {
 struct StartUp {
   double load_s = 0;          ///< finding the devices: loading plugin and driver
   double open_s = 0;          ///< opening them: contexts, handles, connections
-  double reserve_s = 0;       ///< reserving their memory, and starting the workers
+  double reserve_s = 0;       ///< starting the workers and reserving the memory
   double first_kernel_s = 0;  ///< from the call's entry to the begin of its first kernel; 0: none has run
 };
 

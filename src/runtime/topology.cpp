@@ -5,7 +5,7 @@
 namespace tessera::runtime {
 namespace {
 
-// Loading the topology takes tens of milliseconds: once per process, where a device has a place. Never destroyed, so
+// Loading the topology takes tens of milliseconds: once per process, at the first device that has a place. Never destroyed, so
 // that exiting does not race with workers.
 hwloc_topology_t topology() noexcept {
   static const hwloc_topology_t loaded = [] {
@@ -27,8 +27,6 @@ hwloc_topology_t topology() noexcept {
 }
 
 }  // namespace
-
-void load_topology() noexcept { static_cast<void>(topology()); }
 
 bool bind_near(const std::string& pci_bus_id) noexcept {
   if (pci_bus_id.empty()) return false;

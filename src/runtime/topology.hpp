@@ -9,7 +9,4 @@ namespace tessera::runtime {
 /// device's place is unknown (host devices, virtual machines that hide it). @return whether it bound
 bool bind_near(const std::string& pci_bus_id) noexcept;
 
-/// Does in advance what the first bind_near() of a process takes its time for.
-void load_topology() noexcept;
-
 }  // namespace tessera::runtime

@@ -23,7 +23,7 @@ namespace tessera {
 namespace {
 
 TEST(SideBySide, DoesEachPieceOnce) {
-  for (const std::size_t count : {0, 1, 2, 9}) {
+  for (const std::size_t count : std::vector<std::size_t>{0, 1, 2, 9}) {
     std::array<std::atomic<int>, 9> done = {};
     side_by_side(count, [&](std::size_t piece) { ++done.at(piece); });
     for (std::size_t piece = 0; piece < done.size(); ++piece) EXPECT_EQ(done.at(piece), piece < count ? 1 : 0);

@@ -29,7 +29,7 @@ constexpr double recover_patience_s = 60;
 constexpr std::size_t causes_before_asking = 8;
 /// Pages of 4 KiB: 20 GB/s to lock, 55 GB/s to unlock, measured on a host with H200.
 constexpr double page_lock_bytes_per_s = 1 / (1 / 20e9 + 1 / 55e9);
-/// A context, the kernels of cuBLAS, and the slab; 0.5 to 3 s were seen for one to eight GPUs.
+/// A context, the kernels of cuBLAS, and the slab; 0.5 to 3 s were seen for one to eight GPUs, opened one after the other.
 constexpr double start_up_s = 0.5;
 
 int attribute(int ordinal, cudaDeviceAttr name) {
