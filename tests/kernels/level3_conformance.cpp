@@ -156,6 +156,47 @@ INSTANTIATE_TEST_SUITE_P(Cuda, TileConformance,
                                             ::testing::ValuesIn(test::all_routines)),
                          name_of_instance);
 
+class TileTriangles : public ::testing::TestWithParam<BackendParam> {};
+
+/// Sizes at which a device may split the triangle or deal right-hand sides to thread blocks, and their neighbours. The oracle
+/// takes long for large ones, so of those not all variants are run.
+TEST_P(TileTriangles, SolvedAcrossTheirBlocks) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  DeviceRunner runner(opened.device(0), opened.ops(0));
+  struct Size {
+    index_t order, columns;
+    int step;  ///< of so many variants one is run in double, and a fifth of that in the other types
+  };
+  constexpr Size small_sizes[] = {{1, 300, 1},  {31, 17, 1}, {33, 7, 1},   {64, 16, 1},  {127, 5, 1},
+                                  {40, 100, 1}, {129, 3, 1}, {255, 16, 3}, {256, 1, 1},  {257, 17, 3},
+                                  {300, 33, 5}, {511, 1, 5}, {512, 2, 5},  {513, 17, 7}, {640, 1, 7}};
+  constexpr Size large_sizes[] = {{1000, 17, 13}, {1500, 1, 17}};
+  int variants = 0;
+  const auto run = [&]<Scalar T>(T, const Size& size, int step) {
+    for (const Side side : test::all_sides) {
+      Level3Case base{.routine = Routine::trsm};
+      base.m = side == Side::left ? size.order : size.columns;
+      base.n = side == Side::left ? size.columns : size.order;
+      base.alpha = test::factors(scalar_type_of<T>()).back();
+      test::for_each_variant(scalar_type_of<T>(), base, [&](const Level3Case& c) {
+        if (c.side == side && variants++ % step == 0 && !HasFatalFailure()) runner.run_and_check<T>(c);
+      });
+    }
+  };
+  for (const Size& size : small_sizes) {
+    for (const ScalarType type : test::all_types) {
+      const int step = type == ScalarType::d ? size.step : 5 * size.step;
+      dispatch(type, [&]<Scalar T>(T value) { run(value, size, step); });
+    }
+  }
+  for (const Size& size : large_sizes) run(double{}, size, size.step);
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, TileTriangles, ::testing::Values(test::host_param(1), with_reference),
+                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Cuda, TileTriangles, ::testing::Values(test::cuda_param(1)),
+                         [](const auto& info) { return info.param.name(); });
+
 class TileStreams : public ::testing::TestWithParam<BackendParam> {};
 
 TEST_P(TileStreams, FourStreamsOnEveryDeviceAtOnce) {

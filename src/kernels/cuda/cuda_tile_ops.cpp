@@ -8,6 +8,8 @@
 #include "core/error.hpp"
 #include "device/cuda/nvtx_range.hpp"
 #include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/trsm.hpp"
+#include "kernels/cuda/trsm_recursion.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -47,7 +49,6 @@ struct Cublas;
     static constexpr auto syr2k = TESSERA_CUBLAS(cublas##letter##syr2k);   \
     static constexpr auto her2k = TESSERA_CUBLAS(cublas##letter##he##r2k); \
     static constexpr auto trmm = TESSERA_CUBLAS(cublas##letter##trmm);     \
-    static constexpr auto trsm = TESSERA_CUBLAS(cublas##letter##trsm);     \
   }
 
 TESSERA_CUBLAS_FUNCTIONS(float, float, float, S, sy);
@@ -68,6 +69,7 @@ cublasOperation_t operation_of(Op op, ScalarType type) {
   return op == Op::conj_trans && is_complex(type) ? CUBLAS_OP_C : CUBLAS_OP_T;
 }
 
+/// Every routine but trsm, which is solve()'s.
 template <Scalar T>
 cublasStatus_t submit(cublasHandle_t handle, const Level3& call) {
   using Functions = Cublas<T>;
@@ -109,7 +111,7 @@ cublasStatus_t submit(cublasHandle_t handle, const Level3& call) {
     case Routine::trsm:
       break;
   }
-  return Functions::trsm(handle, side, fill, op_a, diag, m, n, &alpha, A, lda, C, ldc);
+  return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 /// The BLAS has no complex symmetric update by the conjugate transpose and no Hermitian one by the transpose.
@@ -123,6 +125,7 @@ bool has_legal_transpose(const Level3& call) {
 CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
   const CurrentContext current(device_.context());
   check("loading the kernels of the plugin", load_elementwise_kernels());
+  check("loading the kernels of trsm", load_trsm_kernels());
   try {
     for (int index = 0; index < device::compute_streams; ++index) {
       cublasHandle_t& handle = handles_[static_cast<std::size_t>(index)];
@@ -190,7 +193,22 @@ void CudaTileOps::run(int compute_stream, const Level3& call) {
     check(name, make_diagonal_real(call, device_.stream(stream)));
   }
   const cublasHandle_t handle = handles_[static_cast<std::size_t>(compute_stream)];
+  if (call.routine == Routine::trsm) {
+    solve(handle, device_.stream(stream), call);
+    return;
+  }
   check(name, dispatch(call.type, [&]<Scalar T>(T) { return submit<T>(handle, call); }));
+}
+
+void CudaTileOps::solve(cublasHandle_t handle, cudaStream_t stream, const Level3& call) {
+  const char* const name = name_of(call.routine);
+  run_in_parts(call, trsm_leaf_rows(call.type), [&](const Level3& part) {
+    if (part.routine == Routine::trsm) {
+      check(name, solve_leaf(part, stream));
+    } else {
+      check(name, dispatch(part.type, [&]<Scalar T>(T) { return submit<T>(handle, part); }));
+    }
+  });
 }
 
 void CudaTileOps::add(int compute_stream, const Addition& addition) {

@@ -1,0 +1,126 @@
+// The thread block of trsm_strip.hpp on a GPU: one strip of 16 right-hand sides per block, 8 warps.
+#include "kernels/cuda/trsm.hpp"
+
+#include <cuda_runtime.h>
+
+#include <complex>
+#include <type_traits>
+
+#include "kernels/cuda/trsm_strip.hpp"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+/// The threads of a block of `warps` warps. Barriers 1 and 2 of the hardware; 0 is __syncthreads().
+template <int warps>
+struct GpuWarps {
+  __device__ int lane() const { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ int warp() const { return __shfl_sync(all_lanes, static_cast<int>(threadIdx.x) / 32, 0); }
+  __device__ void sync_warp() const { __syncwarp(); }
+  // Numbers of barriers are constants, else the compiler reserves all 16 for every block.
+  __device__ void arrive(int barrier) const {
+    __threadfence_block();
+    if (barrier == 0) {
+      asm volatile("bar.arrive 1, %0;" ::"n"(32 * warps) : "memory");
+    } else {
+      asm volatile("bar.arrive 2, %0;" ::"n"(32 * warps) : "memory");
+    }
+  }
+  __device__ void await(int barrier) const {
+    if (barrier == 0) {
+      asm volatile("bar.sync 1, %0;" ::"n"(32 * warps) : "memory");
+    } else {
+      asm volatile("bar.sync 2, %0;" ::"n"(32 * warps) : "memory");
+    }
+  }
+  template <class R>
+  __device__ R shuffle(R value, int lane) const {
+    return __shfl_sync(all_lanes, value, lane);
+  }
+  __device__ void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4],
+                           const double (&b)[4]) const {
+#if __CUDA_ARCH__ >= 900
+    asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
+        "{%12, %13, %14, %15}, {%0, %1, %2, %3};"
+        : "+d"(upper[0]), "+d"(upper[1]), "+d"(lower[0]), "+d"(lower[1])
+        : "d"(a[0][0]), "d"(a[1][0]), "d"(a[0][1]), "d"(a[1][1]), "d"(a[0][2]), "d"(a[1][2]), "d"(a[0][3]),
+          "d"(a[1][3]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+#else
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      multiply_8x4x8(upper, a[0][s], b[s]);
+      multiply_8x4x8(lower, a[1][s], b[s]);
+    }
+#endif
+  }
+
+ private:
+  static constexpr unsigned all_lanes = 0xffffffffU;
+
+  __device__ static void multiply_8x4x8(double (&c)[2], double a, double b) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(c[0]), "+d"(c[1])
+        : "d"(a), "d"(b));
+  }
+};
+
+template <class Shape>
+__global__ void __launch_bounds__(Shape::threads) solve_strips(TriangularSystem<typename Shape::E> system) {
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto& memory = *reinterpret_cast<StripMemory<Shape>*>(bytes);
+  const index_t first_column = static_cast<index_t>(blockIdx.x) * columns_per_strip;
+  StripSolver<Shape, GpuWarps<Shape::warps>>(system, memory, first_column, {}).run();
+}
+
+constexpr int warps_per_strip = 8;
+
+template <Scalar T>
+inline constexpr int parts_of = is_complex(scalar_type_of<T>()) ? 2 : 1;
+template <Scalar T>
+using RealOf = std::conditional_t<sizeof(T) / parts_of<T> == sizeof(float), float, double>;
+
+template <Scalar T, index_t leaf_rows = trsm_leaf_rows(scalar_type_of<T>()), int warps = warps_per_strip>
+using ShapeOf = StripShape<RealOf<T>, parts_of<T>, warps, static_cast<int>(leaf_rows / (rows_per_block * warps))>;
+
+template <class Shape>
+const void* kernel_of() {
+  return reinterpret_cast<const void*>(solve_strips<Shape>);
+}
+
+template <class Shape>
+cudaError_t load() {
+  cudaFuncAttributes attributes{};
+  const cudaError_t loaded = cudaFuncGetAttributes(&attributes, kernel_of<Shape>());
+  if (loaded != cudaSuccess) return loaded;
+  return cudaFuncSetAttribute(kernel_of<Shape>(), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              static_cast<int>(sizeof(StripMemory<Shape>)));
+}
+
+template <class Shape>
+cudaError_t launch(const Level3& call, cudaStream_t stream) {
+  auto system = system_of<typename Shape::R, Shape::parts>(call);
+  if (system.order < 1 || system.columns < 1) return cudaSuccess;
+  if (system.order > Shape::rows) return cudaErrorInvalidValue;
+  // Strips are counted along x, the one dimension of a grid that reaches 2^31 - 1.
+  const index_t strips = (system.columns + columns_per_strip - 1) / columns_per_strip;
+  if (strips > 0x7fffffff) return cudaErrorInvalidValue;
+  void* arguments[] = {&system};
+  return cudaLaunchKernel(kernel_of<Shape>(), dim3(static_cast<unsigned>(strips)), dim3(Shape::threads), arguments,
+                          sizeof(StripMemory<Shape>), stream);
+}
+
+}  // namespace
+
+cudaError_t solve_leaf(const Level3& call, cudaStream_t stream) {
+  return dispatch(call.type, [&]<Scalar T>(T) { return launch<ShapeOf<T>>(call, stream); });
+}
+
+cudaError_t load_trsm_kernels() {
+  for (const ScalarType type : scalar_types) {
+    const cudaError_t error = dispatch(type, []<Scalar T>(T) { return load<ShapeOf<T>>(); });
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace tessera::kernels::cuda

@@ -1,0 +1,449 @@
+// One leaf of a triangular solve as the threads of one block compute it: L X = alpha B for a strip of 16 right-hand sides, L lower
+// triangular. Every variant is brought to this form by strides (see system_of): a transposed triangle exchanges them, an
+// upper one is a lower one in reversed order and has negative ones, and A on the right exchanges those of B.
+//
+// Rows are dealt to warps in blocks of 16: block k belongs to warp k mod warps. A warp keeps its part of the strip in registers,
+// in the layout of the accumulators of mma.m16n8k16, until its block has been updated by all blocks before it; then it
+// solves and publishes it in shared memory, from where all warps take it to update what is theirs (right-looking). L is
+// read from global memory straight into registers, every element once per strip, one step ahead of its use. The warp
+// of the next block updates that block first, solves and publishes it, and makes up for the rest later, so that the
+// chain from block to block is one product of 16 x 16 x 16 and one substitution of 16 rows.
+//
+// Arithmetic: substitution. x_i = (b_i - sum_j<i l_ij x_j) * (1 / l_ii); the reciprocals of single diagonal elements are
+// the only ones taken. Sums of blocks run on FP64 tensor cores (fused multiply-adds) for double, and as fused multiply-adds else.
+//
+// Cost of a strip of r rows in double on one SM of an H100 or H200, at 128 FMA per cycle by tensor cores: 16 r^2 / 2
+// FMA are r^2 / 16 cycles (256 rows: 4100 cycles, 2.3 us). The chain is longer: r / 16 steps of about 200 cycles for
+// the product, 400 for the substitution (16 dependent pairs of multiply and FMA; 120 FMA at one per two cycles and
+// warp) and 100 for shared memory and barrier, 44 r cycles (256 rows: 11000 cycles, 6.4 us). So up to about 700 rows the
+// chain decides, and plain FMA (64 per cycle) would be hidden by it, too, where no other work shares the SM. L goes through
+// L2 once per strip: 256 rows, 128 strips: 33 MB, 7 us at 5 TB/s, beside the chain.
+//
+// The machine is a parameter: the kernel's is the GPU's warp, that of the unit test is made of host threads.
+#pragma once
+
+#include "core/level3.hpp"
+#include "kernels/cuda/trsm_recursion.hpp"
+
+#if defined(__CUDACC__)
+#define TESSERA_DEVICE __device__ __forceinline__
+#else
+#define TESSERA_DEVICE
+#endif
+// Without it arrays are indexed by variables and leave the registers. The host's compilers do not know it.
+#if defined(__CUDA_ARCH__)
+#define TESSERA_UNROLL _Pragma("unroll")
+#else
+#define TESSERA_UNROLL
+#endif
+
+namespace tessera::kernels::cuda {
+
+/// An element as it is stored: one part for a real type, real and imaginary part for a complex one.
+template <class R, int parts>
+struct alignas(parts * sizeof(R)) Element {
+  R part[parts];
+};
+
+/// L X = alpha B, X in the place of B. L(i, j) is at L[i * l_row + j * l_col], X(i, j) at X[i * x_row + j * x_col].
+/// Only L(i, j) with i > j are read, and those with i == j if not `unit`.
+template <class Stored>
+struct TriangularSystem {
+  using E = Stored;
+  const E* L;
+  index_t l_row, l_col;
+  E* X;
+  index_t x_row, x_col;
+  index_t order, columns;
+  E alpha;
+  bool scales;     ///< alpha is not one
+  bool conjugate;  ///< L stands for its conjugate
+  bool unit;       ///< the diagonal is one
+};
+
+/// A trsm call in that form. @pre R and parts are those of the call's type
+template <class R, int parts>
+TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
+  using E = Element<R, parts>;
+  const TriangleForm form = triangle_form(call);
+  const bool left = call.side == Side::left;
+  TriangularSystem<E> system{};
+  system.L = static_cast<const E*>(call.A);
+  system.l_row = form.transposed ? call.lda : 1;
+  system.l_col = form.transposed ? 1 : call.lda;
+  system.X = static_cast<E*>(call.C);
+  system.x_row = left ? 1 : call.ldc;
+  system.x_col = left ? call.ldc : 1;
+  system.order = left ? call.m : call.n;
+  system.columns = left ? call.n : call.m;
+  if (!form.lower) {
+    system.L += (system.order - 1) * (system.l_row + system.l_col);
+    system.X += (system.order - 1) * system.x_row;
+    system.l_row = -system.l_row;
+    system.l_col = -system.l_col;
+    system.x_row = -system.x_row;
+  }
+  system.alpha.part[0] = static_cast<R>(call.alpha.real());
+  if constexpr (parts == 2) system.alpha.part[1] = static_cast<R>(call.alpha.imag());
+  system.scales = call.alpha != AnyScalar(1);
+  system.conjugate = call.op_a == Op::conj_trans;
+  system.unit = call.diag == Diag::unit;
+  return system;
+}
+
+inline constexpr int rows_per_block = 16;
+inline constexpr int columns_per_strip = 16;
+/// Elements from row to row of a strip in shared memory: four rows of eight doubles, which a warp reads at once as the
+/// second operand of a product, then lie in different banks.
+inline constexpr int strip_stride = 20;
+
+/// How many rows a leaf may have at most, and what its threads keep: `blocks` blocks of 16 rows for each of `warps` warps.
+template <class Real, int parts_of_element, int warps_of_strip, int blocks_of_warp>
+struct StripShape {
+  using R = Real;
+  using E = Element<Real, parts_of_element>;
+  static constexpr int parts = parts_of_element;
+  static constexpr int warps = warps_of_strip;
+  static constexpr int blocks = blocks_of_warp;
+  static constexpr int threads = 32 * warps;
+  static constexpr int rows = rows_per_block * warps * blocks;
+  // The warp of a block goes ahead of the others, and must not own the next block, too.
+  static_assert(warps >= 2);
+};
+
+/// Shared memory of a thread block.
+template <class Shape>
+struct StripMemory {
+  typename Shape::R X[Shape::parts][Shape::rows * strip_stride];
+  /// Per warp the diagonal block that it solves next: minus the elements below the diagonal, reciprocals on it; by columns.
+  typename Shape::E diagonal[Shape::warps][rows_per_block * rows_per_block];
+};
+
+/// The threads of a block as one of them sees it. Members are per thread unless they say otherwise.
+///
+/// Machine:  int lane(), int warp()
+///           void sync_warp()                      all of the warp; shared memory written before is seen after
+///           void arrive(int barrier)              all of the warp; counts it, and goes on
+///           void await(int barrier)               all of the warp; waits until all warps have arrived or wait
+///           R shuffle(R value, int lane)          all of the warp; the value of that lane
+///           void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4], const double (&b)[4])
+///                                                 all of the warp; C += A B, A 16 x 16, B 16 x 8: thread 4 g + q has
+///                                                 C(g, 2 q), C(g, 2 q + 1), C(g + 8, ..), A(g + 8 t, q + 4 s), B(q + 4 s, g)
+template <class Shape, class Machine>
+class StripSolver {
+  using R = typename Shape::R;
+  using E = typename Shape::E;
+  static constexpr int parts = Shape::parts;
+  static constexpr int re = 0, im = parts - 1;
+
+ public:
+  TESSERA_DEVICE StripSolver(const TriangularSystem<E>& system, StripMemory<Shape>& memory, index_t first_column,
+                             Machine machine)
+      : system_(system),
+        memory_(memory),
+        machine_(machine),
+        first_column_(first_column),
+        group_(machine.lane() / 4),
+        member_(machine.lane() % 4) {}
+
+  /// @pre order <= Shape::rows
+  TESSERA_DEVICE void run() {
+    const int block_count = static_cast<int>((system_.order + rows_per_block - 1) / rows_per_block);
+    // The blocks of this warp that are not solved yet are next, next + warps, ...; all arrays are shifted when one has been
+    // solved, so that indices stay constants and the arrays in registers.
+    int next = machine_.warp();
+    Tile sums[Shape::blocks];
+    Factor factors[Shape::blocks] = {};
+    TESSERA_UNROLL
+    for (int s = 0; s < Shape::blocks; ++s) load_right_hand_sides(sums[s], next + s * Shape::warps);
+    if (next < block_count) load_diagonal(next);
+    // In round k block k is solved, and block k - 1 is taken off all blocks behind it. Round k + 1 uses the other of two
+    // barriers; none can be two rounds ahead, because a warp that only arrives in one round waits in the next.
+    for (int k = 0; k < block_count; ++k) {
+      const bool solves = next == k;
+      if (solves) {
+        if (k > 0) update(sums[0], factors[0], k - 1);
+        solve(sums[0], k);
+        machine_.arrive(k % 2);
+        store(k);
+        TESSERA_UNROLL
+        for (int s = 0; s + 1 < Shape::blocks; ++s) {
+          sums[s] = sums[s + 1];
+          factors[s] = factors[s + 1];
+        }
+        next += Shape::warps;
+        if (next < block_count) load_diagonal(next);
+      }
+      TESSERA_UNROLL
+      for (int s = 0; s < Shape::blocks; ++s) {
+        const int block = next + s * Shape::warps;
+        if (block >= block_count) break;
+        if (k > 0) update(sums[s], factors[s], k - 1);
+        load_factor(factors[s], block, k);
+      }
+      if (!solves) machine_.await(k % 2);
+    }
+  }
+
+ private:
+  /// 16 x 16 elements of the strip. Thread 4 g + q of a warp has those of rows g and g + 8, columns 2 q, 2 q + 1, 2 q + 8 and
+  /// 2 q + 9.
+  struct Tile {
+    R part[parts][2][2][2];  ///< [row tile][column tile][column]
+  };
+  /// 16 x 16 elements of minus L. The thread has those of rows g and g + 8, columns q, q + 4, q + 8 and q + 12.
+  struct Factor {
+    R part[parts][2][4];  ///< [row tile][column tile]
+  };
+
+  TESSERA_DEVICE static E product(const E& a, const E& b) {
+    if constexpr (parts == 1) {
+      return E{{a.part[0] * b.part[0]}};
+    } else {
+      return E{{a.part[re] * b.part[re] - a.part[im] * b.part[im], a.part[re] * b.part[im] + a.part[im] * b.part[re]}};
+    }
+  }
+
+  /// One over an element. Complex: the quotient is scaled by the larger part (Smith), so that nothing overflows early.
+  TESSERA_DEVICE static E reciprocal(const E& a) {
+    if constexpr (parts == 1) {
+      return E{{R(1) / a.part[0]}};
+    } else {
+      const R x = a.part[re], y = a.part[im];
+      if ((x < 0 ? -x : x) >= (y < 0 ? -y : y)) {
+        const R ratio = y / x;
+        const R scale = R(1) / (x + y * ratio);
+        return E{{scale, -ratio * scale}};
+      }
+      const R ratio = x / y;
+      const R scale = R(1) / (y + x * ratio);
+      return E{{ratio * scale, -scale}};
+    }
+  }
+
+  TESSERA_DEVICE R* row_of_strip(int part, int row) const { return memory_.X[part] + row * strip_stride; }
+
+  /// Global element (row, column of the strip); nullptr outside.
+  TESSERA_DEVICE E* element(int row, int column) const {
+    const index_t j = first_column_ + column;
+    if (row >= system_.order || j >= system_.columns) return nullptr;
+    return system_.X + row * system_.x_row + j * system_.x_col;
+  }
+
+  /// Rows and columns outside are zero. A row outside is behind all others, so it reaches none of them.
+  TESSERA_DEVICE void load_right_hand_sides(Tile& tile, int block) const {
+    TESSERA_UNROLL
+    for (int t = 0; t < 2; ++t) {
+      TESSERA_UNROLL
+      for (int u = 0; u < 2; ++u) {
+        TESSERA_UNROLL
+        for (int c = 0; c < 2; ++c) {
+          const E* const from = element(block * rows_per_block + 8 * t + group_, 8 * u + 2 * member_ + c);
+          E value = from != nullptr ? *from : E{};
+          if (system_.scales) value = product(system_.alpha, value);
+          TESSERA_UNROLL
+          for (int p = 0; p < parts; ++p) tile.part[p][t][u][c] = value.part[p];
+        }
+      }
+    }
+  }
+
+  /// Minus the block of L in block row `block` and block column `k`, with zeros on and above the diagonal of L and below its end.
+  TESSERA_DEVICE void load_factor(Factor& factor, int block, int k) const {
+    TESSERA_UNROLL
+    for (int t = 0; t < 2; ++t) {
+      TESSERA_UNROLL
+      for (int s = 0; s < 4; ++s) {
+        const int i = block * rows_per_block + 8 * t + group_;
+        const int j = k * rows_per_block + 4 * s + member_;
+        E value{};
+        if (i < system_.order && j < i) value = system_.L[i * system_.l_row + j * system_.l_col];
+        factor.part[re][t][s] = -value.part[re];
+        if constexpr (parts == 2) factor.part[im][t][s] = system_.conjugate ? value.part[im] : -value.part[im];
+      }
+    }
+  }
+
+  TESSERA_DEVICE void load_diagonal(int block) const {
+    Factor factor;
+    load_factor(factor, block, block);
+    TESSERA_UNROLL
+    for (int t = 0; t < 2; ++t) {
+      TESSERA_UNROLL
+      for (int s = 0; s < 4; ++s) {
+        const int i = 8 * t + group_, j = 4 * s + member_;
+        E value;
+        TESSERA_UNROLL
+        for (int p = 0; p < parts; ++p) value.part[p] = factor.part[p][t][s];
+        if (i == j) {
+          value = E{};
+          value.part[re] = 1;
+          const index_t at = block * rows_per_block + i;
+          if (at < system_.order && !system_.unit) {
+            E pivot = system_.L[at * (system_.l_row + system_.l_col)];
+            if constexpr (parts == 2) {
+              if (system_.conjugate) pivot.part[im] = -pivot.part[im];
+            }
+            value = reciprocal(pivot);
+          }
+        }
+        memory_.diagonal[machine_.warp()][j * rows_per_block + i] = value;
+      }
+    }
+  }
+
+  /// tile -= L(.., block k) X(block k)
+  TESSERA_DEVICE void update(Tile& tile, const Factor& factor, int k) {
+    if constexpr (sizeof(R) == sizeof(double)) {
+      update_by_tensor_cores(tile, factor, k);
+    } else {
+      update_by_fma(tile, factor, k);
+    }
+  }
+
+  TESSERA_DEVICE void update_by_tensor_cores(Tile& tile, const Factor& factor, int k) {
+    TESSERA_UNROLL
+    for (int u = 0; u < 2; ++u) {
+      R x[parts][4];
+      TESSERA_UNROLL
+      for (int p = 0; p < parts; ++p) {
+        TESSERA_UNROLL
+        for (int s = 0; s < 4; ++s) x[p][s] = row_of_strip(p, k * rows_per_block + 4 * s + member_)[8 * u + group_];
+      }
+      multiply(tile, re, u, factor.part[re], x[re]);
+      if constexpr (parts == 2) {
+        multiply(tile, im, u, factor.part[re], x[im]);
+        multiply(tile, im, u, factor.part[im], x[re]);
+        // The product of two imaginary parts is minus a real one.
+        TESSERA_UNROLL
+        for (int s = 0; s < 4; ++s) x[im][s] = -x[im][s];
+        multiply(tile, re, u, factor.part[im], x[im]);
+      }
+    }
+  }
+  TESSERA_DEVICE void multiply(Tile& tile, int part, int u, const R (&l)[2][4], const R (&x)[4]) {
+    machine_.multiply(tile.part[part][0][u], tile.part[part][1][u], l, x);
+  }
+
+  TESSERA_DEVICE void update_by_fma(Tile& tile, const Factor& factor, int k) {
+    TESSERA_UNROLL
+    for (int s = 0; s < 4; ++s) {
+      TESSERA_UNROLL
+      for (int q = 0; q < 4; ++q) {
+        R x[parts][2][2];
+        R l[parts][2];
+        TESSERA_UNROLL
+        for (int p = 0; p < parts; ++p) {
+          const R* const row = row_of_strip(p, k * rows_per_block + 4 * s + q);
+          TESSERA_UNROLL
+          for (int u = 0; u < 2; ++u) {
+            x[p][u][0] = row[8 * u + 2 * member_];
+            x[p][u][1] = row[8 * u + 2 * member_ + 1];
+          }
+          TESSERA_UNROLL
+          for (int t = 0; t < 2; ++t) l[p][t] = machine_.shuffle(factor.part[p][t][s], 4 * group_ + q);
+        }
+        TESSERA_UNROLL
+        for (int t = 0; t < 2; ++t) {
+          TESSERA_UNROLL
+          for (int u = 0; u < 2; ++u) {
+            TESSERA_UNROLL
+            for (int c = 0; c < 2; ++c) {
+              tile.part[re][t][u][c] += l[re][t] * x[re][u][c];
+              if constexpr (parts == 2) {
+                tile.part[re][t][u][c] -= l[im][t] * x[im][u][c];
+                tile.part[im][t][u][c] += l[re][t] * x[im][u][c];
+                tile.part[im][t][u][c] += l[im][t] * x[re][u][c];
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /// Substitution with diagonal block k, one column per thread, from the registers of the warp to shared memory.
+  TESSERA_DEVICE void solve(const Tile& tile, int k) {
+    TESSERA_UNROLL
+    for (int p = 0; p < parts; ++p) {
+      TESSERA_UNROLL
+      for (int t = 0; t < 2; ++t) {
+        R* const row = row_of_strip(p, k * rows_per_block + 8 * t + group_);
+        TESSERA_UNROLL
+        for (int u = 0; u < 2; ++u) {
+          row[8 * u + 2 * member_] = tile.part[p][t][u][0];
+          row[8 * u + 2 * member_ + 1] = tile.part[p][t][u][1];
+        }
+      }
+    }
+    machine_.sync_warp();
+    if (machine_.lane() < columns_per_strip) {
+      const E* const diagonal = memory_.diagonal[machine_.warp()];
+      R x[parts][rows_per_block];
+      TESSERA_UNROLL
+      for (int p = 0; p < parts; ++p) {
+        TESSERA_UNROLL
+        for (int i = 0; i < rows_per_block; ++i) x[p][i] = row_of_strip(p, k * rows_per_block + i)[machine_.lane()];
+      }
+      TESSERA_UNROLL
+      for (int j = 0; j < rows_per_block; ++j) {
+        const E inverse = diagonal[j * rows_per_block + j];
+        if constexpr (parts == 1) {
+          x[re][j] *= inverse.part[re];
+        } else if (!system_.unit) {
+          const E quotient = product(E{{x[re][j], x[im][j]}}, inverse);
+          x[re][j] = quotient.part[re];
+          x[im][j] = quotient.part[im];
+        }
+        TESSERA_UNROLL
+        for (int i = j + 1; i < rows_per_block; ++i) {
+          const E l = diagonal[j * rows_per_block + i];
+          x[re][i] += l.part[re] * x[re][j];
+          if constexpr (parts == 2) {
+            x[re][i] -= l.part[im] * x[im][j];
+            x[im][i] += l.part[re] * x[im][j];
+            x[im][i] += l.part[im] * x[re][j];
+          }
+        }
+      }
+      TESSERA_UNROLL
+      for (int p = 0; p < parts; ++p) {
+        TESSERA_UNROLL
+        for (int i = 0; i < rows_per_block; ++i) row_of_strip(p, k * rows_per_block + i)[machine_.lane()] = x[p][i];
+      }
+    }
+    machine_.sync_warp();
+  }
+
+  /// Block k from shared to global memory, by the warp that has solved it.
+  TESSERA_DEVICE void store(int k) const {
+    TESSERA_UNROLL
+    for (int t = 0; t < 2; ++t) {
+      TESSERA_UNROLL
+      for (int u = 0; u < 2; ++u) {
+        TESSERA_UNROLL
+        for (int c = 0; c < 2; ++c) {
+          const int row = k * rows_per_block + 8 * t + group_;
+          const int column = 8 * u + 2 * member_ + c;
+          E value;
+          TESSERA_UNROLL
+          for (int p = 0; p < parts; ++p) value.part[p] = row_of_strip(p, row)[column];
+          E* const to = element(row, column);
+          if (to != nullptr) *to = value;
+        }
+      }
+    }
+  }
+
+  const TriangularSystem<E>& system_;
+  StripMemory<Shape>& memory_;
+  Machine machine_;
+  const index_t first_column_;
+  const int group_;   ///< row of a thread in a tile of eight
+  const int member_;  ///< its place among the four threads of that row
+};
+
+}  // namespace tessera::kernels::cuda
+
+#undef TESSERA_DEVICE
+#undef TESSERA_UNROLL

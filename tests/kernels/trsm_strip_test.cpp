@@ -1,0 +1,173 @@
+// The parts of the CUDA plugin's trsm that are plain C++: how a triangle is split, and what the threads of a block compute. The
+// latter runs on a machine made of host threads, one per thread of the block, that exchange values as a warp does.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <barrier>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "kernels/cuda/trsm_recursion.hpp"
+#include "kernels/cuda/trsm_strip.hpp"
+#include "kernels/host/reference.hpp"
+#include "tests/level3_problem.hpp"
+
+namespace tessera {
+namespace {
+
+using kernels::cuda::run_in_parts;
+using test::Level3Case;
+using test::Level3Fixture;
+
+/// One thread block: what its threads share.
+template <int warps>
+struct HostBlock {
+  struct Warp {
+    std::barrier<> all_lanes{32};
+    // A lane that writes into one of the two has passed a barrier that all lanes reach after they have read it.
+    std::array<std::array<std::array<double, 12>, 32>, 2> exchange{};
+  };
+  std::array<Warp, warps> of_warp;
+  std::array<std::barrier<>, 2> barriers{std::barrier<>(32 * warps), std::barrier<>(32 * warps)};
+};
+
+template <int warps>
+class HostWarps {
+ public:
+  HostWarps(HostBlock<warps>& block, int thread) : block_(&block), thread_(thread) {}
+
+  int lane() const { return thread_ % 32; }
+  int warp() const { return thread_ / 32; }
+  void sync_warp() { mine().all_lanes.arrive_and_wait(); }
+  void arrive(int barrier) { static_cast<void>(block_->barriers[static_cast<std::size_t>(barrier)].arrive()); }
+  void await(int barrier) { block_->barriers[static_cast<std::size_t>(barrier)].arrive_and_wait(); }
+
+  template <class R>
+  R shuffle(R value, int from) {
+    return static_cast<R>(exchange({static_cast<double>(value)})[static_cast<std::size_t>(from)][0]);
+  }
+
+  void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4], const double (&b)[4]) {
+    const auto& values =
+        exchange({a[0][0], a[0][1], a[0][2], a[0][3], a[1][0], a[1][1], a[1][2], a[1][3], b[0], b[1], b[2], b[3]});
+    const std::size_t group = static_cast<std::size_t>(lane()) / 4;
+    const std::size_t member = static_cast<std::size_t>(lane()) % 4;
+    for (std::size_t s = 0; s < 4; ++s) {
+      for (std::size_t q = 0; q < 4; ++q) {
+        for (std::size_t c = 0; c < 2; ++c) {
+          const double x = values[4 * (2 * member + c) + q][8 + s];
+          upper[c] += values[4 * group + q][s] * x;
+          lower[c] += values[4 * group + q][4 + s] * x;
+        }
+      }
+    }
+  }
+
+ private:
+  typename HostBlock<warps>::Warp& mine() { return block_->of_warp[static_cast<std::size_t>(warp())]; }
+
+  const std::array<std::array<double, 12>, 32>& exchange(const std::array<double, 12>& values) {
+    auto& lanes = mine().exchange[turn_];
+    turn_ = 1 - turn_;
+    lanes[static_cast<std::size_t>(lane())] = values;
+    mine().all_lanes.arrive_and_wait();
+    return lanes;
+  }
+
+  HostBlock<warps>* block_;
+  int thread_;
+  std::size_t turn_ = 0;
+};
+
+template <Scalar T>
+using SmallStrip = kernels::cuda::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 2, 2>;
+
+/// As the kernel does it, one block after the other.
+template <Scalar T>
+void solve_by_strips(const Level3& call) {
+  using Shape = SmallStrip<T>;
+  const auto system = kernels::cuda::system_of<typename Shape::R, Shape::parts>(call);
+  ASSERT_LE(system.order, Shape::rows);
+  for (index_t column = 0; column < system.columns; column += kernels::cuda::columns_per_strip) {
+    const auto memory = std::make_unique<kernels::cuda::StripMemory<Shape>>();
+    HostBlock<Shape::warps> block;
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < Shape::threads; ++thread) {
+      threads.emplace_back([&, thread] {
+        using Machine = HostWarps<Shape::warps>;
+        kernels::cuda::StripSolver<Shape, Machine>(system, *memory, column, Machine(block, thread)).run();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+template <Scalar T>
+void check_strips(const Level3Case& c) {
+  Level3Fixture<T> fixture(c, 1);
+  solve_by_strips<T>(fixture.problem());
+  EXPECT_TRUE(fixture.check());
+}
+
+Level3Case trsm_case(Side side, index_t order, index_t columns) {
+  Level3Case c{.routine = Routine::trsm, .side = side};
+  c.m = side == Side::left ? order : columns;
+  c.n = side == Side::left ? columns : order;
+  return c;
+}
+
+TEST(TrsmStrip, AllVariants) {
+  for (const Side side : test::all_sides) {
+    const Level3Case base = trsm_case(side, 37, 3);
+    test::for_each_variant(ScalarType::z, base, [&](Level3Case c) {
+      if (c.side != side) return;
+      c.alpha = {0.5, -1.25};
+      check_strips<std::complex<double>>(c);
+    });
+  }
+}
+
+TEST(TrsmStrip, AllTypesAndSizes) {
+  for (const Side side : test::all_sides) {
+    for (const index_t order : {1, 15, 16, 17, 33, 64}) {
+      Level3Case c = trsm_case(side, order, order == 33 ? 17 : 2);
+      c.uplo = order % 2 == 0 ? Uplo::upper : Uplo::lower;
+      c.op_a = order % 3 == 0 ? Op::conj_trans : Op::no_trans;
+      c.diag = order == 17 ? Diag::unit : Diag::non_unit;
+      for (const ScalarType type : test::all_types) {
+        dispatch(type, [&]<Scalar T>(T) { check_strips<T>(c); });
+      }
+    }
+  }
+}
+
+TEST(TrsmRecursion, PartsGiveTheWhole) {
+  for (const Side side : test::all_sides) {
+    for (const index_t order : {1, 4, 5, 8, 9, 23, 40}) {
+      for (const ScalarType type : {ScalarType::d, ScalarType::z}) {
+        dispatch(type, [&]<Scalar T>(T) {
+          test::for_each_variant(type, trsm_case(side, order, 3), [&](Level3Case c) {
+            if (c.side != side) return;
+            c.alpha = test::factors(type).back();
+            Level3Fixture<T> fixture(c, 1);
+            index_t leaves = 0;
+            run_in_parts(fixture.problem(), 4, [&](const Level3& part) {
+              if (part.routine == Routine::trsm) {
+                ++leaves;
+                EXPECT_LE(side == Side::left ? part.m : part.n, 4);
+              }
+              kernels::reference_level3(part);
+            });
+            EXPECT_EQ(leaves, (order + 3) / 4);
+            EXPECT_TRUE(fixture.check());
+          });
+        });
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
