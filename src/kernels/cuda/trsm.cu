@@ -13,9 +13,13 @@ namespace {
 
 /// The threads of a block of `warps` warps. Barriers 1 and 2 of the hardware; 0 is __syncthreads().
 template <int warps>
-struct GpuWarps {
+class GpuWarps {
+ public:
+  // From one lane, so that the compiler sees that the warp agrees.
+  __device__ GpuWarps() : warp_(__shfl_sync(all_lanes, static_cast<int>(threadIdx.x) / 32, 0)) {}
+
   __device__ int lane() const { return static_cast<int>(threadIdx.x) % 32; }
-  __device__ int warp() const { return __shfl_sync(all_lanes, static_cast<int>(threadIdx.x) / 32, 0); }
+  __device__ int warp() const { return warp_; }
   __device__ void sync_warp() const { __syncwarp(); }
   // Numbers of barriers are constants, else the compiler reserves all 16 for every block.
   __device__ void arrive(int barrier) const {
@@ -27,6 +31,7 @@ struct GpuWarps {
     }
   }
   __device__ void await(int barrier) const {
+    __syncwarp();
     if (barrier == 0) {
       asm volatile("bar.sync 1, %0;" ::"n"(32 * warps) : "memory");
     } else {
@@ -62,10 +67,17 @@ struct GpuWarps {
         : "+d"(c[0]), "+d"(c[1])
         : "d"(a), "d"(b));
   }
+
+  int warp_;
 };
 
+/// Blocks per SM that registers must allow: two where that spills little, so that one computes while the other waits.
 template <class Shape>
-__global__ void __launch_bounds__(Shape::threads) solve_strips(TriangularSystem<typename Shape::E> system) {
+inline constexpr int blocks_per_sm = Shape::warps <= 8 && Shape::blocks <= 2 && sizeof(typename Shape::E) <= 8 ? 2 : 1;
+
+template <class Shape>
+__global__ void __launch_bounds__(Shape::threads, blocks_per_sm<Shape>)
+    solve_strips(TriangularSystem<typename Shape::E> system) {
   extern __shared__ __align__(16) unsigned char bytes[];
   auto& memory = *reinterpret_cast<StripMemory<Shape>*>(bytes);
   const index_t first_column = static_cast<index_t>(blockIdx.x) * columns_per_strip;

@@ -22,6 +22,8 @@
 // The machine is a parameter: the kernel's is the GPU's warp, that of the unit test is made of host threads.
 #pragma once
 
+#include <cmath>
+
 #include "core/level3.hpp"
 #include "kernels/cuda/trsm_recursion.hpp"
 
@@ -196,11 +198,17 @@ class StripSolver {
     R part[parts][2][4];  ///< [row tile][column tile]
   };
 
+  TESSERA_DEVICE static R fused(R a, R b, R c) {
+    using std::fma;
+    return fma(a, b, c);
+  }
+
   TESSERA_DEVICE static E product(const E& a, const E& b) {
     if constexpr (parts == 1) {
       return E{{a.part[0] * b.part[0]}};
     } else {
-      return E{{a.part[re] * b.part[re] - a.part[im] * b.part[im], a.part[re] * b.part[im] + a.part[im] * b.part[re]}};
+      return E{{fused(a.part[re], b.part[re], -(a.part[im] * b.part[im])),
+                fused(a.part[re], b.part[im], a.part[im] * b.part[re])}};
     }
   }
 
@@ -250,14 +258,17 @@ class StripSolver {
 
   /// Minus the block of L in block row `block` and block column `k`, with zeros on and above the diagonal of L and below its end.
   TESSERA_DEVICE void load_factor(Factor& factor, int block, int k) const {
+    const int i = block * rows_per_block + group_;
+    const int j = k * rows_per_block + member_;
+    const E* const from = system_.L + i * system_.l_row + j * system_.l_col;
     TESSERA_UNROLL
     for (int t = 0; t < 2; ++t) {
       TESSERA_UNROLL
       for (int s = 0; s < 4; ++s) {
-        const int i = block * rows_per_block + 8 * t + group_;
-        const int j = k * rows_per_block + 4 * s + member_;
         E value{};
-        if (i < system_.order && j < i) value = system_.L[i * system_.l_row + j * system_.l_col];
+        if (i + 8 * t < system_.order && j + 4 * s < i + 8 * t) {
+          value = from[8 * t * system_.l_row + 4 * s * system_.l_col];
+        }
         factor.part[re][t][s] = -value.part[re];
         if constexpr (parts == 2) factor.part[im][t][s] = system_.conjugate ? value.part[im] : -value.part[im];
       }
@@ -349,11 +360,13 @@ class StripSolver {
           for (int u = 0; u < 2; ++u) {
             TESSERA_UNROLL
             for (int c = 0; c < 2; ++c) {
-              tile.part[re][t][u][c] += l[re][t] * x[re][u][c];
+              R& sum = tile.part[re][t][u][c];
+              sum = fused(l[re][t], x[re][u][c], sum);
               if constexpr (parts == 2) {
-                tile.part[re][t][u][c] -= l[im][t] * x[im][u][c];
-                tile.part[im][t][u][c] += l[re][t] * x[im][u][c];
-                tile.part[im][t][u][c] += l[im][t] * x[re][u][c];
+                R& sum_im = tile.part[im][t][u][c];
+                sum = fused(-l[im][t], x[im][u][c], sum);
+                sum_im = fused(l[re][t], x[im][u][c], sum_im);
+                sum_im = fused(l[im][t], x[re][u][c], sum_im);
               }
             }
           }
@@ -398,11 +411,11 @@ class StripSolver {
         TESSERA_UNROLL
         for (int i = j + 1; i < rows_per_block; ++i) {
           const E l = diagonal[j * rows_per_block + i];
-          x[re][i] += l.part[re] * x[re][j];
+          x[re][i] = fused(l.part[re], x[re][j], x[re][i]);
           if constexpr (parts == 2) {
-            x[re][i] -= l.part[im] * x[im][j];
-            x[im][i] += l.part[re] * x[im][j];
-            x[im][i] += l.part[im] * x[re][j];
+            x[re][i] = fused(-l.part[im], x[im][j], x[re][i]);
+            x[im][i] = fused(l.part[re], x[im][j], x[im][i]);
+            x[im][i] = fused(l.part[im], x[re][j], x[im][i]);
           }
         }
       }
