@@ -13,13 +13,9 @@ namespace {
 
 /// The threads of a block of `warps` warps. Barriers 1 and 2 of the hardware; 0 is __syncthreads().
 template <int warps>
-class GpuWarps {
- public:
-  // From one lane, so that the compiler sees that the warp agrees.
-  __device__ GpuWarps() : warp_(__shfl_sync(all_lanes, static_cast<int>(threadIdx.x) / 32, 0)) {}
-
+struct GpuWarps {
   __device__ int lane() const { return static_cast<int>(threadIdx.x) % 32; }
-  __device__ int warp() const { return warp_; }
+  __device__ int warp() const { return static_cast<int>(threadIdx.x) / 32; }
   __device__ void sync_warp() const { __syncwarp(); }
   // Numbers of barriers are constants, else the compiler reserves all 16 for every block.
   __device__ void arrive(int barrier) const {
@@ -45,7 +41,8 @@ class GpuWarps {
   __device__ void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4],
                            const double (&b)[4]) const {
 #if __CUDA_ARCH__ >= 900
-    asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
         "{%12, %13, %14, %15}, {%0, %1, %2, %3};"
         : "+d"(upper[0]), "+d"(upper[1]), "+d"(lower[0]), "+d"(lower[1])
         : "d"(a[0][0]), "d"(a[1][0]), "d"(a[0][1]), "d"(a[1][1]), "d"(a[0][2]), "d"(a[1][2]), "d"(a[0][3]),
@@ -63,12 +60,10 @@ class GpuWarps {
   static constexpr unsigned all_lanes = 0xffffffffU;
 
   __device__ static void multiply_8x4x8(double (&c)[2], double a, double b) {
-    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-        : "+d"(c[0]), "+d"(c[1])
-        : "d"(a), "d"(b));
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                 : "+d"(c[0]), "+d"(c[1])
+                 : "d"(a), "d"(b));
   }
-
-  int warp_;
 };
 
 /// Blocks per SM that registers must allow: two where that spills little, so that one computes while the other waits.
