@@ -4,7 +4,7 @@
 // Model: a device has one compute engine for its four streams and one engine for each direction of its links. Of the work that is
 // ready an engine takes that of the stream with the lowest number, as streams are ranked on GPUs, and is not interrupted. A kernel takes
 // flops / rate + overhead, a copy bytes / rate + overhead; copies over host links share what the host gives in that direction
-// and in both. A worker looks at its device some time after anything has completed. Nothing is stored: addresses are only compared.
+// and in both, anew for every piece of some MiB. A worker looks at its device some time after anything has completed. Nothing is stored: addresses are only compared.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/tile_cache.hpp"
@@ -167,9 +168,9 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   }
 
  private:
-  struct Operation {  // exactly one of: work, a point to record, an event to wait for
-    double seconds = 0;
-    double bytes = 0;
+  struct Operation {     // exactly one of: work, a point to record, an event to wait for
+    double seconds = 0;  ///< of work that is no copy, and before a copy begins
+    double bytes = 0;    ///< left to copy
     std::shared_ptr<ModelledEvent> records = nullptr;
     device::EventPtr awaits = nullptr;
 
@@ -178,7 +179,9 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   struct Engine {
     int stream = -1;  ///< whose first operation it runs
     double ends = 0;
+    double bytes = 0;  ///< that have been copied then
   };
+  static constexpr double piece_bytes = 4 << 20;
 
   std::deque<Operation>& queue(device::StreamId stream) {
     return streams_[static_cast<std::size_t>(device::stream_number(stream))];
@@ -187,7 +190,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
     queue({device::StreamKind::compute, stream}).push_back({.seconds = seconds + machine_.kernel_overhead});
   }
   void copy(device::StreamKind kind, device::Extent extent) {
-    queue({kind}).push_back({.bytes = static_cast<double>(extent.bytes())});
+    queue({kind}).push_back({.seconds = machine_.copy_overhead, .bytes = static_cast<double>(extent.bytes())});
   }
 
   bool pass(Operation& operation) {
@@ -197,7 +200,9 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
 
   bool end(Engine& engine) {
     if (engine.stream < 0 || engine.ends > clock_.now()) return false;
-    streams_[static_cast<std::size_t>(engine.stream)].pop_front();
+    auto& stream = streams_[static_cast<std::size_t>(engine.stream)];
+    stream.front().bytes -= engine.bytes;
+    if (stream.front().bytes <= 0) stream.pop_front();
     const auto kind = kind_of(engine.stream);
     if (kind == device::StreamKind::up) --host_.up;
     if (kind == device::StreamKind::down) --host_.down;
@@ -219,18 +224,20 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
       }
     }
     if (first == nullptr || engine.stream >= 0) return false;
-    engine = {of, clock_.now() + seconds_of(kind, *first)};
+    const bool by_link = kind == device::StreamKind::up || kind == device::StreamKind::down;
+    const double bytes = by_link ? std::min(first->bytes, piece_bytes) : first->bytes;
+    const double overhead = std::exchange(first->seconds, 0);
+    engine = {of, clock_.now() + overhead + bytes / rate_of(kind), bytes};
     return true;
   }
 
-  double seconds_of(device::StreamKind kind, const Operation& operation) {
-    if (kind == device::StreamKind::compute) return operation.seconds;
-    if (kind == device::StreamKind::peer) return operation.bytes / machine_.peer_bytes + machine_.copy_overhead;
+  double rate_of(device::StreamKind kind) {
+    if (kind == device::StreamKind::compute) return 1;  // no bytes
+    if (kind == device::StreamKind::peer) return machine_.peer_bytes;
     int& same = kind == device::StreamKind::up ? host_.up : host_.down;
     ++same;
-    const double rate = std::min(
+    return std::min(
         {speed_ * machine_.link_bytes, machine_.host_bytes / same, machine_.host_both / (host_.up + host_.down)});
-    return operation.bytes / rate + machine_.copy_overhead;
   }
 
   static device::StreamKind kind_of(int number) {

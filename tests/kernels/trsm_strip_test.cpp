@@ -82,7 +82,7 @@ class HostWarps {
 };
 
 template <Scalar T>
-using SmallStrip = kernels::cuda::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 2, 2>;
+using SmallStrip = kernels::cuda::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 4>;
 
 /// As the kernel does it, one block after the other.
 template <Scalar T>

@@ -1,4 +1,4 @@
-// The thread block of trsm_strip.hpp on a GPU: one strip of 16 right-hand sides per block, 8 warps.
+// The thread block of trsm_strip.hpp on a GPU: one strip of 16 right-hand sides per block.
 #include "kernels/cuda/trsm.hpp"
 
 #include <cuda_runtime.h>
@@ -36,7 +36,7 @@ struct GpuWarps {
   }
   template <class R>
   __device__ R shuffle(R value, int lane) const {
-    return __shfl_sync(all_lanes, value, lane);
+    return __shfl_sync(0xffffffffU, value, lane);
   }
   __device__ void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4],
                            const double (&b)[4]) const {
@@ -57,8 +57,6 @@ struct GpuWarps {
   }
 
  private:
-  static constexpr unsigned all_lanes = 0xffffffffU;
-
   __device__ static void multiply_8x4x8(double (&c)[2], double a, double b) {
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
                  : "+d"(c[0]), "+d"(c[1])
@@ -66,28 +64,22 @@ struct GpuWarps {
   }
 };
 
-/// Blocks per SM that registers must allow: two where that spills little, so that one computes while the other waits.
 template <class Shape>
-inline constexpr int blocks_per_sm = Shape::warps <= 8 && Shape::blocks <= 2 && sizeof(typename Shape::E) <= 8 ? 2 : 1;
-
-template <class Shape>
-__global__ void __launch_bounds__(Shape::threads, blocks_per_sm<Shape>)
-    solve_strips(TriangularSystem<typename Shape::E> system) {
+__global__ void __launch_bounds__(Shape::threads) solve_strips(TriangularSystem<typename Shape::E> system) {
   extern __shared__ __align__(16) unsigned char bytes[];
   auto& memory = *reinterpret_cast<StripMemory<Shape>*>(bytes);
   const index_t first_column = static_cast<index_t>(blockIdx.x) * columns_per_strip;
   StripSolver<Shape, GpuWarps<Shape::warps>>(system, memory, first_column, {}).run();
 }
 
-constexpr int warps_per_strip = 8;
-
 template <Scalar T>
 inline constexpr int parts_of = is_complex(scalar_type_of<T>()) ? 2 : 1;
 template <Scalar T>
 using RealOf = std::conditional_t<sizeof(T) / parts_of<T> == sizeof(float), float, double>;
 
-template <Scalar T, index_t leaf_rows = trsm_leaf_rows(scalar_type_of<T>()), int warps = warps_per_strip>
-using ShapeOf = StripShape<RealOf<T>, parts_of<T>, warps, static_cast<int>(leaf_rows / (rows_per_block * warps))>;
+template <Scalar T>
+using ShapeOf =
+    StripShape<RealOf<T>, parts_of<T>, static_cast<int>(trsm_leaf_rows(scalar_type_of<T>()) / rows_per_block)>;
 
 template <class Shape>
 const void* kernel_of() {

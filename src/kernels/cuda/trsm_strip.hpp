@@ -2,12 +2,11 @@
 // triangular. Every variant is brought to this form by strides (see system_of): a transposed triangle exchanges them, an
 // upper one is a lower one in reversed order and has negative ones, and A on the right exchanges those of B.
 //
-// Rows are dealt to warps in blocks of 16: block k belongs to warp k mod warps. A warp keeps its part of the strip in registers,
-// in the layout of the accumulators of mma.m16n8k16, until its block has been updated by all blocks before it; then it
-// solves and publishes it in shared memory, from where all warps take it to update what is theirs (right-looking). L is
-// read from global memory straight into registers, every element once per strip, one step ahead of its use. The warp
-// of the next block updates that block first, solves and publishes it, and makes up for the rest later, so that the
-// chain from block to block is one product of 16 x 16 x 16 and one substitution of 16 rows.
+// Each warp has a block of 16 rows. It keeps its part of the strip in registers, in the layout of the accumulators of
+// mma.m16n8k16, until its block has been updated by all blocks before it; then it solves and publishes it in shared memory, from where
+// the warps behind it take it to update theirs (right-looking). L is read from global memory straight into registers, every
+// element once per strip, one step ahead of its use. The chain from block to block is one product of 16 x 16 x 16 and one
+// substitution of 16 rows.
 //
 // Arithmetic: substitution. x_i = (b_i - sum_j<i l_ij x_j) * (1 / l_ii); the reciprocals of single diagonal elements are
 // the only ones taken. Sums of blocks run on FP64 tensor cores (fused multiply-adds) for double, and as fused multiply-adds else.
@@ -99,25 +98,22 @@ inline constexpr int columns_per_strip = 16;
 /// second operand of a product, then lie in different banks.
 inline constexpr int strip_stride = 20;
 
-/// How many rows a leaf may have at most, and what its threads keep: `blocks` blocks of 16 rows for each of `warps` warps.
-template <class Real, int parts_of_element, int warps_of_strip, int blocks_of_warp>
+/// A leaf has at most `warps` blocks of 16 rows.
+template <class Real, int parts_of_element, int warps_of_strip>
 struct StripShape {
   using R = Real;
   using E = Element<Real, parts_of_element>;
   static constexpr int parts = parts_of_element;
   static constexpr int warps = warps_of_strip;
-  static constexpr int blocks = blocks_of_warp;
   static constexpr int threads = 32 * warps;
-  static constexpr int rows = rows_per_block * warps * blocks;
-  // The warp of a block goes ahead of the others, and must not own the next block, too.
-  static_assert(warps >= 2);
+  static constexpr int rows = rows_per_block * warps;
 };
 
 /// Shared memory of a thread block.
 template <class Shape>
 struct StripMemory {
   typename Shape::R X[Shape::parts][Shape::rows * strip_stride];
-  /// Per warp the diagonal block that it solves next: minus the elements below the diagonal, reciprocals on it; by columns.
+  /// Per warp its diagonal block: minus the elements below the diagonal, reciprocals on it; by columns.
   typename Shape::E diagonal[Shape::warps][rows_per_block * rows_per_block];
 };
 
@@ -151,39 +147,23 @@ class StripSolver {
   /// @pre order <= Shape::rows
   TESSERA_DEVICE void run() {
     const int block_count = static_cast<int>((system_.order + rows_per_block - 1) / rows_per_block);
-    // The blocks of this warp that are not solved yet are next, next + warps, ...; all arrays are shifted when one has been
-    // solved, so that indices stay constants and the arrays in registers.
-    int next = machine_.warp();
-    Tile sums[Shape::blocks];
-    Factor factors[Shape::blocks] = {};
-    TESSERA_UNROLL
-    for (int s = 0; s < Shape::blocks; ++s) load_right_hand_sides(sums[s], next + s * Shape::warps);
-    if (next < block_count) load_diagonal(next);
+    const int block = machine_.warp();
+    Tile sums;
+    Factor factor = {};
+    load_right_hand_sides(sums, block);
+    if (block < block_count) load_diagonal(block);
     // In round k block k is solved, and block k - 1 is taken off all blocks behind it. Round k + 1 uses the other of two
-    // barriers; none can be two rounds ahead, because a warp that only arrives in one round waits in the next.
+    // barriers; nobody can be two rounds ahead, because a warp that only arrives in one round waits in the next.
     for (int k = 0; k < block_count; ++k) {
-      const bool solves = next == k;
-      if (solves) {
-        if (k > 0) update(sums[0], factors[0], k - 1);
-        solve(sums[0], k);
+      if (block >= k && block < block_count && k > 0) update(sums, factor, k - 1);
+      if (block == k) {
+        solve(sums, k);
         machine_.arrive(k % 2);
         store(k);
-        TESSERA_UNROLL
-        for (int s = 0; s + 1 < Shape::blocks; ++s) {
-          sums[s] = sums[s + 1];
-          factors[s] = factors[s + 1];
-        }
-        next += Shape::warps;
-        if (next < block_count) load_diagonal(next);
+      } else {
+        if (block > k && block < block_count) load_factor(factor, block, k);
+        machine_.await(k % 2);
       }
-      TESSERA_UNROLL
-      for (int s = 0; s < Shape::blocks; ++s) {
-        const int block = next + s * Shape::warps;
-        if (block >= block_count) break;
-        if (k > 0) update(sums[s], factors[s], k - 1);
-        load_factor(factors[s], block, k);
-      }
-      if (!solves) machine_.await(k % 2);
     }
   }
 
