@@ -49,7 +49,8 @@ struct ModelledMachine {
   double peer_bytes = 350e9;  ///< into one device
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
-  double look = 15e-6;  ///< from the completion of something until the worker sees it
+  double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns
+  double look = 15e-6;            ///< from the completion of something until the worker sees it
   index_t segment_bytes = 32768;
 };
 
@@ -58,6 +59,7 @@ inline ModelledMachine modelled_h200(int devices) {
   ModelledMachine machine;
   machine.devices = devices;
   machine.host_both = devices == 1 ? 95e9 : 160e9;
+  machine.short_column_bytes = 5000;  // docs/adr/0003-tall-tiles.md
   return machine;
 }
 
@@ -190,7 +192,11 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
     queue({device::StreamKind::compute, stream}).push_back({.seconds = seconds + machine_.kernel_overhead});
   }
   void copy(device::StreamKind kind, device::Extent extent) {
-    queue({kind}).push_back({.seconds = machine_.copy_overhead, .bytes = static_cast<double>(extent.bytes())});
+    const double slowness =
+        std::max(1.0, (1 + machine_.short_column_bytes / static_cast<double>(extent.column_bytes)) / 1.15);
+    queue({kind}).push_back(
+        {.seconds = machine_.copy_overhead,
+         .bytes = (kind == device::StreamKind::peer ? 1 : slowness) * static_cast<double>(extent.bytes())});
   }
 
   bool pass(Operation& operation) {

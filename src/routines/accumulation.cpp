@@ -26,6 +26,7 @@ class Accumulation final : public CallGraph {
         A_(view_of_a(call)),
         B_(view_of_b(call)),
         C_(call.C, call.m, call.n, call.ldc, Op::no_trans, call.type),
+        panels_(choose_panels(shape_, tiling_, machine)),
         devices_(machine.devices) {
     const index_t products = call.is_rank_update() && !has_no_b() ? 2 : 1;
     set_order(choose_order(shape_, tiling_, machine, call.uplo, products));
@@ -59,6 +60,8 @@ class Accumulation final : public CallGraph {
     const bool two_terms = call_.is_rank_update() && !has_no_b();
     return two_terms && on_diagonal(index_of(task)) ? 2 * s : s;
   }
+
+  std::size_t slot_bytes() const override { return routines::slot_bytes(call_.type, tiling_, panels_); }
 
   bool is_hermitian() const override { return call_.is_rank_update() && call_.is_hermitian(); }
 
@@ -97,8 +100,8 @@ class Accumulation final : public CallGraph {
     const Span j = cols(t.j);
     const Span d = depth(l);
     if (!is_symmetric_product()) {
-      return multiply(call_.alpha, A_.tile(i.first, d.first, i.size, d.size), B_.tile(d.first, j.first, d.size, j.size),
-                      i, j, d);
+      return multiply(call_.alpha, A_.tile(i.first, d.first, i.size, d.size),
+                      part_of_panel(B_, shape_.k, panels_.depth, d, j), i, j, d);
     }
     const bool left = call_.side == Side::left;
     const index_t index = left ? t.i : t.j;
@@ -126,6 +129,18 @@ class Accumulation final : public CallGraph {
     return mirrored;
   }
 
+  // Rows i of columns j of X, which has `rows` rows: a part of a tile of `panel` rows.
+  static ViewTile part_of_panel(const MatrixView& X, index_t rows, index_t panel, const Span& i, const Span& j) {
+    const index_t first = i.first / panel * panel;
+    ViewTile block = X.tile(first, j.first, std::min(panel, rows - first), j.size);
+    block.first_row = i.first - first;
+    return block;
+  }
+  // Rows i of an operand of a rank update.
+  ViewTile block_of_rows(const MatrixView& X, const Span& i, const Span& d) const {
+    return part_of_panel(X, shape_.m, panels_.rows, i, d);
+  }
+
   Step rank_update(const TileIndex& t, index_t step_index) const {
     // Both products of a rank-2k update by turns, because the tasks of a group share A_l and B_l.
     const index_t l = step_index / terms(t);
@@ -134,10 +149,9 @@ class Accumulation final : public CallGraph {
     const Span j = cols(t.j);
     const Span d = depth(l);
     if (on_diagonal(t)) {
-      Step step{.call = tile_call(call_.routine, i.size, i.size, d.size),
-                .a = {A_.tile(i.first, d.first, i.size, d.size).tile},
-                .b = {}};
-      if (!has_no_b()) step.b = {B_.tile(i.first, d.first, i.size, d.size).tile};
+      Step step{
+          .call = tile_call(call_.routine, i.size, i.size, d.size), .a = block_of_rows(A_, i, d).operand(), .b = {}};
+      if (!has_no_b()) step.b = block_of_rows(B_, i, d).operand();
       step.call.uplo = call_.uplo;
       step.call.op_a = call_.op_a;
       step.call.alpha = call_.alpha;
@@ -145,15 +159,15 @@ class Accumulation final : public CallGraph {
     }
     const MatrixView& X = second ? B_ : A_;
     const MatrixView& Y = has_no_b() || second ? A_ : B_;
-    ViewTile y = Y.tile(j.first, d.first, j.size, d.size);
+    ViewTile y = block_of_rows(Y, j, d);
     y.op = transposed(y.op, call_.is_hermitian());
     const AnyScalar alpha = second && call_.is_hermitian() ? std::conj(call_.alpha) : call_.alpha;
-    return multiply(alpha, X.tile(i.first, d.first, i.size, d.size), y, i, j, d);
+    return multiply(alpha, block_of_rows(X, i, d), y, i, j, d);
   }
 
   Step multiply(AnyScalar alpha, const ViewTile& x, const ViewTile& y, const Span& i, const Span& j,
                 const Span& d) const {
-    Step step{.call = tile_call(Routine::gemm, i.size, j.size, d.size), .a = {x.tile}, .b = {y.tile}};
+    Step step{.call = tile_call(Routine::gemm, i.size, j.size, d.size), .a = x.operand(), .b = y.operand()};
     step.call.op_a = x.op;
     step.call.op_b = y.op;
     step.call.alpha = alpha;
@@ -163,6 +177,7 @@ class Accumulation final : public CallGraph {
   MatrixView A_;
   MatrixView B_;  // unused by syrk and herk
   MatrixView C_;
+  Panels panels_;
   index_t devices_;
 };
 

@@ -14,6 +14,9 @@ namespace tessera::routines {
 struct ViewTile {
   runtime::HostTile tile;
   Op op = Op::no_trans;
+  index_t first_row = 0;  ///< the block is as many stored rows from there on as the product reads
+
+  runtime::Operand operand() const { return {.tile = tile, .first_row = first_row}; }
 };
 
 constexpr index_t triangle_elements(index_t n) { return n * (n + 1) / 2; }

@@ -15,7 +15,9 @@ using runtime::Tiling;
 
 namespace {
 
-constexpr index_t largest_tile = 2048;   // beyond it the kernels gain nothing
+constexpr index_t largest_tile = 2048;       // beyond it the kernels gain nothing
+constexpr index_t smallest_tied_tile = 500;  // of rank updates, whose tiles of C have short columns both ways
+constexpr index_t narrowest_tile = 128;
 constexpr index_t smallest_tile = 256;   // below it a kernel is shorter than its submission
 constexpr index_t tiles_per_lane = 3;    // an output and one step's inputs
 constexpr index_t tasks_per_lane = 8;    // enough for the lanes to end at about the same time
@@ -70,14 +72,17 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine) {
   const auto tasks = [&] { return shape.tie == Tie::mn ? m.parts * (m.parts + 1) / 2 : m.parts * n.parts; };
   const index_t streams = index_t{device::compute_streams} * machine.devices;
   while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * smallest_tile) n.parts *= 2;
+  while (!shape.n_is_strided && tasks() < fewest_per_lane * streams && n.part() >= 2 * narrowest_tile) n.parts *= 2;
   // Short segments cost less than streams without work.
-  while (tasks() < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest_tile) {
+  const index_t smallest = shape.tie == Tie::mn ? smallest_tied_tile : smallest_tile;
+  while (tasks() < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest) {
     if (shape.tie == Tie::mn) {
       n.parts = ++m.parts;
     } else {
       (m.part() >= n.part() ? m : n).parts *= 2;
     }
   }
+  if (shape.k_runs_down_b) k.parts *= 2;  // see choose_panels
   if (shape.tie == Tie::mk) k.parts = m.parts;
   if (shape.tie == Tie::nk) k.parts = n.parts;
   return {m.part(), n.part(), k.part()};
@@ -100,8 +105,10 @@ ProductShape shape_of(const Level3& c) {
   if (c.routine == Routine::gemm) {
     shape.n_is_strided = c.op_b != Op::no_trans;
     shape.k_is_strided = !a_plain || c.op_b == Op::no_trans;
+    shape.k_runs_down_b = a_plain && c.op_b == Op::no_trans;
   } else if (c.is_rank_update()) {
     shape.m = c.n;
+    shape.m_runs_down_a = a_plain;
     shape.n_is_strided = true;
     shape.k_is_strided = !a_plain;
     shape.tie = Tie::mn;
@@ -113,8 +120,9 @@ ProductShape shape_of(const Level3& c) {
   return shape;
 }
 
-std::size_t slot_bytes(ScalarType type, const Tiling& tiling) {
-  const index_t elements = std::max({tiling.m * tiling.n, tiling.m * tiling.k, tiling.k * tiling.n});
+std::size_t slot_bytes(ScalarType type, const Tiling& tiling, const Panels& panels) {
+  const index_t elements = std::max(
+      {tiling.m * tiling.n, std::max(tiling.m, panels.rows) * tiling.k, std::max(tiling.k, panels.depth) * tiling.n});
   return static_cast<std::size_t>(elements) * element_bytes(type);
 }
 
@@ -142,6 +150,23 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
     apply(shape.tie, tiling);
   }
   return tiling;
+}
+
+Panels choose_panels(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
+  const auto taller = [&](index_t part, index_t size) {
+    const index_t column_bytes = part * static_cast<index_t>(element_bytes(shape.type));
+    const index_t wanted = (machine.segment_bytes + column_bytes / 2) / column_bytes;
+    return std::clamp<index_t>(wanted, 1, ceil_div(size, part)) * part;
+  };
+  const Panels none{tiling.m, tiling.k};
+  const Panels panels{shape.m_runs_down_a ? taller(tiling.m, shape.m) : tiling.m,
+                      shape.k_runs_down_b ? taller(tiling.k, shape.k) : tiling.k};
+  // All slots are as large as the largest tile.
+  const index_t mt = ceil_div(shape.m, tiling.m);
+  const index_t nt = ceil_div(shape.n, tiling.n);
+  const index_t kt = ceil_div(shape.k, tiling.k);
+  const index_t slots = machine.slots(slot_bytes(shape.type, tiling, panels)) - index_t{2} * device::compute_streams;
+  return mt * kt + kt * nt + 2 * mt * nt <= slots ? panels : none;
 }
 
 index_t slots_of(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {

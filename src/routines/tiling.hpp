@@ -23,13 +23,26 @@ struct ProductShape {
   index_t m = 0, n = 0, k = 0;
   bool n_is_strided = false;  ///< m always is, by C
   bool k_is_strided = true;
+  bool m_runs_down_a = false;  ///< a rank update, and blocks of its operands are rows of their stored columns
+  bool k_runs_down_b = false;  ///< gemm, and blocks of B, not of A, are cut along stored columns by k
   Tie tie = Tie::none;
 };
 
 ProductShape shape_of(const Level3& call);
 
+/// Rows of the tiles of operands where these are taller than the blocks that steps read: multiples of the tiling's m and k.
+struct Panels {
+  index_t rows = 0;   ///< of a rank update's operands
+  index_t depth = 0;  ///< of gemm's B
+  bool operator==(const Panels&) const = default;
+};
+
 /// Bytes of the largest of the three tiles.
-std::size_t slot_bytes(ScalarType type, const runtime::Tiling& tiling);
+std::size_t slot_bytes(ScalarType type, const runtime::Tiling& tiling, const Panels& panels = {});
+
+/// Where tasks or steps want blocks with shorter columns than the copy engine does, and there is room, several of them read parts of one
+/// taller tile.
+Panels choose_panels(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
 
 /// Large tiles keep the kernels at full rate, small ones start and end sooner and share better: the largest size is taken that
 /// still gives every stream of every device several tasks, and of which each device can hold an output and one step's inputs per

@@ -28,12 +28,14 @@ CpuWorker::Outcome CpuWorker::finish(const TaskGraph& graph, std::span<const Tas
 
 void CpuWorker::compute(const TaskGraph& graph, TaskId task, Outcome& outcome) const {
   const HostTile C = graph.output(task).tile;
+  const auto element = static_cast<index_t>(element_bytes(graph.type()));
   for (index_t l = 0; l < graph.step_count(task); ++l) {
     const Step step = graph.step(task, l);
     Level3 call = step.call;
-    call.A = step.a.tile.address;
+    // An operand that is not there stays a null pointer.
+    call.A = step.a.tile.address + step.a.first_row * element;
     call.lda = step.a.tile.ld;
-    call.B = step.b.tile.address;
+    call.B = step.b.tile.address + step.b.first_row * element;
     call.ldb = step.b.tile.ld;
     call.C = C.address;
     call.ldc = C.ld;

@@ -22,6 +22,7 @@ inline constexpr TaskId no_task = -1;
 struct Operand {
   HostTile tile;           ///< address == nullptr: the step has no such operand
   TaskId after = no_task;  ///< the task whose output it is: readable once that task has published it
+  index_t first_row = 0;   ///< of the stored tile; the step reads as many rows as its sizes say
 };
 
 /// One call of a tile kernel that adds to, or finishes, the task's output tile C.

@@ -565,10 +565,11 @@ void Worker::submit_call(const Job& job, const Step& step, const Submission& sub
                     .ldc = C.rows});
     return;
   }
+  const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
   Level3 call = step.call;
-  call.A = x->address;
+  call.A = x->address + step.a.first_row * element;
   call.lda = x->tile.rows;
-  call.B = y != nullptr ? y->address : nullptr;
+  call.B = y != nullptr ? y->address + step.b.first_row * element : nullptr;
   call.ldb = y != nullptr ? y->tile.rows : 0;
   call.C = submission.output->address;
   call.ldc = C.rows;

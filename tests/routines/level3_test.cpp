@@ -29,6 +29,7 @@ struct Machine {
   bool peers = true;
   int copy_threads = 0;     ///< GPUs stage pageable memory with so many
   bool cpu_worker = false;  ///< the CPU takes what tiles it can get
+  bool tall = false;        ///< tiles of operands are taller than those of C where they can be
   friend std::ostream& operator<<(std::ostream& out, const Machine& machine) { return out << machine.name; }
 };
 
@@ -59,6 +60,7 @@ class Level3Conformance : public ::testing::TestWithParam<Machine> {
       for (std::size_t d = 0; d < settings.size(); ++d) {
         settings[d].memory_bytes = memory;
         settings[d].peers = machine.peers;
+        if (machine.tall) settings[d].segment_bytes = 3 * tile * sizeof(double);
         if (machine.unequal) {
           settings[d].flops_per_s = d == 0 ? 2e7 : 2e8;
           settings[d].link_bytes_per_s = d % 2 == 0 ? 1e9 : 0;
@@ -171,6 +173,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Machine{"host_3_without_peers", false, 3, false, false, false},
                       Machine{"host_3_without_peers_fewest", false, 3, true, false, false},
                       Machine{"host_2_and_cpu", false, 2, false, true, true, 0, true},
+                      Machine{"host_2_tall", false, 2, false, false, true, 0, false, true},
+                      Machine{"host_2_tall_and_cpu", false, 2, false, true, true, 0, true, true},
                       Machine{"host_5", false, 5, false, false}, Machine{"host_5_fewest", false, 5, true, false}),
     [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Cuda, Level3Conformance,
@@ -190,8 +194,9 @@ INSTANTIATE_TEST_SUITE_P(MultiGpu, Level3Conformance,
 constexpr index_t tile = 16;
 
 struct HostRuntime {
-  HostRuntime(int devices, std::size_t tiles, std::int64_t fail_after_ops = -1) {
+  HostRuntime(int devices, std::size_t tiles, std::int64_t fail_after_ops = -1, std::size_t segment_bytes = 0) {
     HostDeviceSettings settings;
+    settings.segment_bytes = segment_bytes;
     settings.memory_bytes = tiles * tile * tile * sizeof(double);
     std::vector<HostDeviceSettings> all(static_cast<std::size_t>(devices), settings);
     all.back().fail_after_ops = fail_after_ops;
@@ -202,12 +207,14 @@ struct HostRuntime {
   std::unique_ptr<runtime::Runtime> runtime;
 };
 
-class Level3TrafficModel : public ::testing::TestWithParam<int> {};
+/// Devices, and rows that columns of a tile should have (0: any will do).
+class Level3TrafficModel : public ::testing::TestWithParam<std::pair<int, index_t>> {};
 
 // Only stored and written triangles move, and each of their elements once.
 TEST_P(Level3TrafficModel, NothingMovesTwiceWhereMemorySuffices) {
   constexpr index_t n = 7 * tile + 3;
-  HostRuntime host(GetParam(), 400);
+  const auto [devices, segment_rows] = GetParam();
+  HostRuntime host(devices, 400, -1, static_cast<std::size_t>(segment_rows) * sizeof(double));
   constexpr index_t full = n * n * 8;
   constexpr index_t triangle = n * (n + 1) / 2 * 8;
   const auto run_case = [&](Routine routine, double beta) {
@@ -228,7 +235,9 @@ TEST_P(Level3TrafficModel, NothingMovesTwiceWhereMemorySuffices) {
   EXPECT_EQ(run_case(Routine::trsm, 0).compulsory_up, triangle + full);
 }
 
-INSTANTIATE_TEST_SUITE_P(Host, Level3TrafficModel, ::testing::Values(1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(Host, Level3TrafficModel,
+                         ::testing::Values(std::pair(1, 0), std::pair(2, 0), std::pair(4, 0), std::pair(1, 2 * tile),
+                                           std::pair(2, 3 * tile)));
 
 // Element offsets beyond 2^31 in every operand: few rows of matrices with very large leading dimensions, in memory that is
 // reserved but for the most part never touched.

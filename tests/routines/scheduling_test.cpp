@@ -427,6 +427,39 @@ TEST(Tiling, TilesAreTallWhereCopiesAskForIt) {
   EXPECT_EQ(choose_tiling({.m = 100, .n = 100000, .k = 5000}, machine, 0).m, 100);
 }
 
+TEST(Tiling, OperandsOfRankUpdatesHaveTallerTilesWhereThereIsRoom) {
+  const runtime::Machine machine{.devices = 1, .heap_bytes = std::size_t{100} << 30, .segment_bytes = 32768};
+  ProductShape shape{.m = 8192, .n = 8192, .k = 8192, .m_runs_down_a = true, .tie = Tie::mn};
+  const auto rows = [&](index_t tile, const runtime::Machine& on) {
+    return choose_panels(shape, {tile, tile, 2048}, on).rows;
+  };
+  EXPECT_EQ(rows(1024, machine), 4096);
+  EXPECT_EQ(rows(1408, machine), 3 * 1408);
+  EXPECT_EQ(rows(2048, machine), 4096);
+  EXPECT_EQ(rows(3328, machine), 3328);  // long enough
+  EXPECT_EQ(slot_bytes(ScalarType::d, {1024, 1024, 2048}, {4096, 2048}), std::size_t{4096 * 2048 * 8});
+  // Each tile of C and of its old values would take a slot of 64 MiB.
+  EXPECT_EQ(rows(1024, {.devices = 1, .heap_bytes = std::size_t{4} << 30, .segment_bytes = 32768}), 1024);
+  EXPECT_EQ(rows(1024, {.devices = 1, .heap_bytes = std::size_t{100} << 30, .segment_bytes = 0}), 1024);
+  shape.m = 1500;  // two tiles, no more
+  EXPECT_EQ(rows(1024, machine), 2048);
+  shape.m_runs_down_a = false;
+  EXPECT_EQ(rows(1024, machine), 1024);
+}
+
+TEST(Tiling, StepsOfGemmReadPartsOfTallerTilesOfB) {
+  const runtime::Machine machine{.devices = 1, .heap_bytes = std::size_t{100} << 30, .segment_bytes = 32768};
+  Level3 call{.routine = Routine::gemm, .m = 16384, .n = 16384, .k = 16384};
+  const auto tiling = choose_tiling(shape_of(call), machine, 0);
+  EXPECT_EQ(tiling.k, 2048);
+  EXPECT_EQ(choose_panels(shape_of(call), tiling, machine), (Panels{tiling.m, 4096}));
+  call.op_a = Op::trans;  // then its columns, too, are cut by k
+  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0).k, 4096);
+  EXPECT_EQ(choose_panels(shape_of(call), {4096, 2048, 4096}, machine), (Panels{4096, 4096}));
+  call.op_b = Op::trans;
+  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0).k, 4096);
+}
+
 TEST(Tiling, ForcedSizesAreTaken) {
   const runtime::Machine machine{.devices = 2, .heap_bytes = 1 << 20};
   EXPECT_EQ(choose_tiling({.m = 100, .n = 50, .k = 9}, machine, 16), (runtime::Tiling{16, 16, 9}));
