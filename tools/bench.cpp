@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "api_call.hpp"
 #include "bench_machine.hpp"
@@ -34,6 +36,8 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr int checked_entries = 400;
+/// What a contestant leaves to its threads and the driver is over by then, and does not count against the next one.
+constexpr auto pause_between_contestants = std::chrono::milliseconds(20);
 
 struct BenchOptions {
   SettingsOptions settings;
@@ -323,6 +327,7 @@ Bench::Measured Bench::measure(const Level3& call, Matrices& matrices, ProgressB
       progress.begin(fmt::format("{} {} {}", name_of(call), size_text(call), contestants_[c]->name()));
       if (call.is_triangular()) matrices.C.copy_from(matrices.B, bytes_of(call, {call.m, call.n}));
       if (check) check->remember();
+      if (contestants_.size() > 1) std::this_thread::sleep_for(pause_between_contestants);
       Outcome outcome = contestants_[c]->run(contested);
       if (check) series[c].worst_error = std::max(series[c].worst_error, check->worst_error());
       if (c == 0 && repeat == 0 && options_.wants("cublasxt")) machine_.require_same_gpus(outcome.job);

@@ -102,6 +102,15 @@ std::optional<runtime::Calibration> CalibrationFile::read() const {
   }
 }
 
+bool CalibrationFile::has_place() const {
+  if (path_.empty()) return false;
+  const std::filesystem::path parent = std::filesystem::path(path_).parent_path();
+  const std::filesystem::path folder = parent.empty() ? "." : parent;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
 void CalibrationFile::write(const runtime::Calibration& rates) const {
   if (path_.empty())
     throw NotAvailable(

@@ -70,7 +70,8 @@ struct Context::State {
   int sharers = 1;       ///< processes on this host that use these devices
   int copy_threads = 0;  ///< of each device
   Rates rates;
-  double load_s = 0;  ///< that finding them took
+  double load_s = 0;                          ///< that finding them took
+  std::optional<CalibrationFile> unmeasured;  ///< where their rates belong that nobody has measured yet
   // In `open`:
   double open_s = 0;  ///< that opening them took
   std::unique_ptr<runtime::Runtime> runtime;
@@ -96,6 +97,8 @@ struct Context::State {
 
   /// Finds out what devices there are. @throws NotAvailable
   void probe(const Config& config, const std::shared_ptr<const kernels::CpuBlas>& blas);
+  /// Measures the rates of the open devices and keeps them. @pre unmeasured
+  void measure(const Config& config);
   void remember_failure(const Config& config);
 };
 
@@ -237,6 +240,19 @@ void Context::State::probe(const Config& config, const std::shared_ptr<const ker
     rates.flops_per_s = measured->flops_per_s;
     rates.links = measured->page_locked.up > 0 && copy_threads == 0 ? measured->page_locked : measured->pageable;
     if (config.verbose) log_line(fmt::format("rates of the devices: {}", file.path()));
+  } else if (config.offload.weighs() && (!host || !config.calibration.empty()) && file.has_place()) {
+    // Host devices are settings: their rates are measured where a file is named for them.
+    unmeasured = file;
+  }
+}
+
+// For the processes to come: in this one the rough figures may be in use already, and what calls take corrects them.
+void Context::State::measure(const Config& config) {
+  try {
+    unmeasured->write(runtime->calibrate());
+    if (config.verbose) log_line(fmt::format("rates of the devices were measured: {}", unmeasured->path()));
+  } catch (const std::exception& error) {  // without them all works as well
+    if (config.verbose) log_line(fmt::format("rates of the devices were not kept: {}", error.what()));
   }
 }
 
@@ -301,6 +317,7 @@ bool Context::advance(Face& face, Verdict& verdict) {
       const kernels::Backend& backend = *state_->backend;
       process::watch(&typeid(backend));  // the driver has registered by now what it does at exit
       state_->stage.store(State::Stage::open, std::memory_order_release);
+      if (state_->unmeasured) state_->measure(config_);
     }
   } catch (...) {
     state_->remember_failure(config_);

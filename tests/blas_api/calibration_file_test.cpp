@@ -162,6 +162,24 @@ TEST_F(CalibrationFileTest, DecidesWhereCallsRun) {
   EXPECT_EQ(C[0], order);
 }
 
+// Once: whoever comes later reads what the first one has found out.
+TEST_F(CalibrationFileTest, IsWrittenWhenDevicesAreFirstOpened) {
+  const std::string settings =
+      "TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=memory=8MiB,speed=20GFLOP/s,link=1GB/s TESSERA_CALIBRATION=" +
+      file("a/rates");
+  Context(Config::from_settings(settings + " TESSERA_OFFLOAD=always")).runtime();  // needs no rates
+  EXPECT_FALSE(std::filesystem::exists(file("a/rates")));
+  ASSERT_NE(Context(Config::from_settings(settings)).runtime(), nullptr);
+  ASSERT_TRUE(std::filesystem::exists(file("a/rates")));
+  const auto written = std::filesystem::last_write_time(file("a/rates"));
+  ASSERT_NE(Context(Config::from_settings(settings)).runtime(), nullptr);
+  EXPECT_EQ(std::filesystem::last_write_time(file("a/rates")), written);
+  // Where there is no place for it nothing is measured, and nothing fails.
+  std::ofstream(file("plain")) << "a file where a folder should be";
+  const std::string nowhere = "TESSERA_DEVICES=host:1 TESSERA_CALIBRATION=" + file("plain") + "/rates";
+  EXPECT_NE(Context(Config::from_settings(nowhere)).runtime(), nullptr);
+}
+
 TEST(DeviceBias, IsBelievedFromTheSecondCallOn) {
   DeviceBias bias;
   constexpr index_t volume = 1 << 27;
