@@ -97,12 +97,15 @@ Worker::Outcome Worker::finish() {
 }
 
 // Worth it where computing is what takes longest: then the start, when tiles are few, is what is lost. Where the link takes longest,
-// tasks should rather end early, so that results go down while tiles come up.
+// tasks should rather end early, so that results go down while tiles come up. Old values then wait, which would otherwise come before the
+// first product of each task: for them it is worth it up to twice the time on the link.
 bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
   if (graph.grouped() || !graph.fits(cache_.slots(index_))) return false;
   const device::DeviceInfo& info = device_.info();
   if (info.flops_per_s <= 0 || info.link_bytes_per_s <= 0) return true;
-  return graph.flops() / info.flops_per_s > static_cast<double>(graph.compulsory_up_bytes()) / info.link_bytes_per_s;
+  const double worth = graph.output(0).fetch ? 2 : 1;
+  return worth * graph.flops() / info.flops_per_s >
+         static_cast<double>(graph.compulsory_up_bytes()) / info.link_bytes_per_s;
 }
 
 // Lets go of everything whose events have completed.
