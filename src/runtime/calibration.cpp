@@ -98,11 +98,11 @@ class Station {
 
   /// Every device comes to each of these at the same time. Rates are of this device.
   void run() {
-    fill<double>(memory_, static_cast<std::size_t>(buffer_));
+    fill<double>(memory_, 2 * static_cast<std::size_t>(buffer_));
     pageable = links();
     // Threads that carry memory carry what we lock ourselves, too: there is nothing to be learnt then.
     if (device_.info().copy_threads == 0) {
-      const device::HostRange range{memory_.data(), memory_.data() + buffer_};
+      const device::HostRange range{memory_.data(), memory_.data() + memory_.size()};
       const auto pinning = device_.pin_host(std::span(&range, 1));
       page_locked = links();
     }
@@ -150,9 +150,10 @@ class Station {
   }
 
   std::pair<device::EventPtr, device::EventPtr> copy(StreamId stream) {
-    const Block host{memory_.data(), column_bytes};
-    // Downwards, and for peers, from the other half of the memory, so that both directions may run at once.
+    // Downwards, and for peers, from the other half of the memory, and to the other half of the host's, so that both directions may run
+    // at once.
     const bool down = stream.kind == StreamKind::down;
+    const Block host{memory_.data() + (down ? buffer_ : 0), column_bytes};
     const Block here{own_.memory + (down ? buffer_ : 0), column_bytes};
     auto begin = device_.record(stream);
     for (int i = 0; i < copies; ++i) {
