@@ -102,13 +102,14 @@ std::optional<runtime::Calibration> CalibrationFile::read() const {
   }
 }
 
-bool CalibrationFile::has_place() const {
-  if (path_.empty()) return false;
-  const std::filesystem::path parent = std::filesystem::path(path_).parent_path();
-  const std::filesystem::path folder = parent.empty() ? "." : parent;
+bool CalibrationFile::is_free() const {
+  namespace fs = std::filesystem;
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  return access(folder.c_str(), W_OK | X_OK) == 0;
+  if (path_.empty() || fs::exists(path_, error) || error) return false;
+  // The folder is made by write(): what counts is the first one that is there.
+  fs::path folder = fs::absolute(path_, error).parent_path();
+  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  return fs::is_directory(folder, error) && access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
 void CalibrationFile::write(const runtime::Calibration& rates) const {

@@ -25,8 +25,8 @@ class CalibrationFile {
   /// broken or belongs to others.
   std::optional<runtime::Calibration> read() const;
 
-  /// Whether write() would work, as far as can be told; makes the folder.
-  bool has_place() const;
+  /// Whether nothing is there and write() would work, as far as can be told.
+  bool is_free() const;
 
   /// Replaces the file as a whole. @throws NotAvailable if there is no place for it or it cannot be written
   void write(const runtime::Calibration& rates) const;

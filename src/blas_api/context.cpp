@@ -72,6 +72,9 @@ struct Context::State {
   Rates rates;
   double load_s = 0;                          ///< that finding them took
   std::optional<CalibrationFile> unmeasured;  ///< where their rates belong that nobody has measured yet
+  std::atomic<bool> measured = false;         ///< or somebody is about to
+  std::atomic<int> cpu_calls =
+      0;  ///< calls that the CPU BLAS is computing, small ones not counted. Relaxed: for estimates only
   // In `open`:
   double open_s = 0;  ///< that opening them took
   std::unique_ptr<runtime::Runtime> runtime;
@@ -97,8 +100,8 @@ struct Context::State {
 
   /// Finds out what devices there are. @throws NotAvailable
   void probe(const Config& config, const std::shared_ptr<const kernels::CpuBlas>& blas);
-  /// Measures the rates of the open devices and keeps them. @pre unmeasured
-  void measure(const Config& config);
+  /// Measures the rates of the open devices and keeps them, if nobody ever has. @pre stage is open
+  void measure_once(const Config& config);
   void remember_failure(const Config& config);
 };
 
@@ -106,6 +109,8 @@ namespace {
 
 /// What a copy thread moves between pageable memory and a device, those of both directions counted.
 constexpr double carried_bytes_per_s = 4e9;
+/// What measuring the rates of devices takes.
+constexpr double calibration_s = 0.5;
 
 /// The letters of the Fortran call, in its order, and the sizes: "dtrsm LUNN m=20 n=30".
 std::string describe(const Level3& call) {
@@ -139,6 +144,18 @@ class Pending {
  private:
   std::atomic<std::int64_t>& backlog_ns_;
   std::int64_t ns_;
+};
+
+/// One more, as long as it lives.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>& count) : count_(count) { count_.fetch_add(1, std::memory_order_relaxed); }
+  ~Counted() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int>& count_;
 };
 
 /// The GPUs that `automatic` and `cuda` mean may be there. Without a driver there is no device file: nvidiactl; dxg under WSL;
@@ -240,14 +257,18 @@ void Context::State::probe(const Config& config, const std::shared_ptr<const ker
     rates.flops_per_s = measured->flops_per_s;
     rates.links = measured->page_locked.up > 0 && copy_threads == 0 ? measured->page_locked : measured->pageable;
     if (config.verbose) log_line(fmt::format("rates of the devices: {}", file.path()));
-  } else if (config.offload.weighs() && (!host || !config.calibration.empty()) && file.has_place()) {
-    // Host devices are settings: their rates are measured where a file is named for them.
+  } else if (config.offload.weighs() && (!host || !config.calibration.empty()) && config.local_ranks() == 1 &&
+             sharers == 1 && file.is_free()) {
+    // Host devices are settings: their rates are measured where a file is named for them. Ranks that measure at once would each find a
+    // part of what the host gives.
     unmeasured = file;
+    rates.start_up_s += calibration_s;
   }
 }
 
 // For the processes to come: in this one the rough figures may be in use already, and what calls take corrects them.
-void Context::State::measure(const Config& config) {
+void Context::State::measure_once(const Config& config) {
+  if (!unmeasured || measured.exchange(true, std::memory_order_relaxed)) return;
   try {
     unmeasured->write(runtime->calibrate());
     if (config.verbose) log_line(fmt::format("rates of the devices were measured: {}", unmeasured->path()));
@@ -317,7 +338,6 @@ bool Context::advance(Face& face, Verdict& verdict) {
       const kernels::Backend& backend = *state_->backend;
       process::watch(&typeid(backend));  // the driver has registered by now what it does at exit
       state_->stage.store(State::Stage::open, std::memory_order_release);
-      if (state_->unmeasured) state_->measure(config_);
     }
   } catch (...) {
     state_->remember_failure(config_);
@@ -427,7 +447,10 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
         }
       }
       if (!verdict.offload) return nullptr;
-      if (stage == Stage::open) return opened(fallback, verdict);
+      if (stage == Stage::open) {
+        state_->measure_once(config_);
+        return opened(fallback, verdict);
+      }
     }
     if (!state_->may_touch_devices(verdict)) return nullptr;
     const std::lock_guard lock(state_->open_mutex);
@@ -488,11 +511,14 @@ void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) 
   blas->run(call);
 }
 
-// By what this process has seen of its CPU BLAS. While copy threads carry the operands, the processors are theirs.
+// By what this process has seen of its CPU BLAS. While copy threads carry the operands, the processors are theirs. A call that the CPU BLAS
+// is computing may hold it for long.
 runtime::CpuHelp Context::cpu_help(const Level3& call, const Verdict& verdict) const {
   if (config_.cpu_worker == CpuWorkerUse::always) return {.always = true};
   const double seconds = verdict.device_s - verdict.wait_s;
-  if (config_.cpu_worker == CpuWorkerUse::never || seconds <= 0 || !state_->cpu_speed.knows(call.type)) return {};
+  if (config_.cpu_worker == CpuWorkerUse::never || seconds <= 0 || !state_->cpu_speed.knows(call.type) ||
+      state_->cpu_calls.load(std::memory_order_relaxed) > 0)
+    return {};
   const CpuEstimate cpu = state_->cpu_speed.estimate(call);
   if (!cpu.bounded) return {};
   double idle = 1;
@@ -549,7 +575,9 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
       if (verdict.reason == Reason::device_wins) state_->cpu_speed.passed_over(call);
       try {
         runtime::JobStatistics job = run_on_devices(*runtime, call, verdict, arrival_s);
-        if (learns_ && verdict.model_s > 0) state_->device_bias.record(volume, job.seconds / verdict.model_s);
+        const bool helped = job.devices.back().device == "cpu";
+        if (learns_ && verdict.model_s > 0 && !helped)
+          state_->device_bias.record(volume, job.seconds / verdict.model_s);
         note();
         return job;
       } catch (const OutOfDeviceMemory& error) {  // C is untouched
@@ -561,7 +589,10 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
   }
 
   const double begin_s = device::now_seconds();
-  compute_on_cpu(call, fallback, face);
+  {
+    const Counted computing(state_->cpu_calls);
+    compute_on_cpu(call, fallback, face);
+  }
   const double seconds = device::now_seconds() - begin_s;
   if (learns_ && volume >= CpuSpeed::least_volume) {
     state_->cpu_speed.record(call, seconds);
@@ -586,6 +617,7 @@ void Context::warm_up(Face* face) {
   runtime::Runtime* const runtime = this->runtime(face);
   if (runtime == nullptr) return;
   const WithoutCancellation stays;
+  state_->measure_once(config_);
   runtime->warm_up();
 }
 

@@ -52,9 +52,11 @@ struct CpuHelp {
 inline bool cpu_should_take(const CpuHelp& cpu, double measured_flops_per_s, double task_flops, double left_flops) {
   constexpr double least_share = 1.0 / 16;
   constexpr double margin = 1.25;
+  constexpr double longest_s = 2;  // a task cannot be given back, whatever happens meanwhile
   if (cpu.always) return true;
   const double devices_flops_per_s = std::max(cpu.devices_flops_per_s, measured_flops_per_s);
   if (cpu.devices_flops_per_s <= 0 || cpu.flops_per_s < least_share * devices_flops_per_s) return false;
+  if (task_flops > longest_s * cpu.flops_per_s) return false;
   return margin * task_flops / cpu.flops_per_s <= left_flops / (devices_flops_per_s + cpu.flops_per_s);
 }
 

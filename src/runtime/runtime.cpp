@@ -91,7 +91,7 @@ void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& oper
   sum.other_s = std::max(0.0, seconds - busy_s);
 }
 
-double first_kernel_at(const std::vector<std::vector<device::Operation>>& operations) {
+double first_kernel_at(std::span<const std::vector<device::Operation>> operations) {
   double first_s = 0;
   for (const auto& of_device : operations) {
     for (const device::Operation& operation : of_device) {
@@ -205,7 +205,7 @@ class Runtime::Implementation {
     for (std::size_t d = 0; d < statistics.devices.size(); ++d) {
       add_times(statistics.devices[d], operations[d], statistics.seconds);
     }
-    statistics.first_kernel_at = first_kernel_at(operations);
+    statistics.first_kernel_at = first_kernel_at(std::span(operations).first(seats_.size()));
     statistics.start_up = std::exchange(start_up_, std::nullopt);
     if (statistics.start_up && statistics.first_kernel_at > 0)
       statistics.start_up->first_kernel_s = statistics.first_kernel_at - begin_s;

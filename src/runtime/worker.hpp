@@ -71,8 +71,8 @@ class Worker {
   /// Works on the job until it ends. @pre called by the device's own thread
   Outcome run(Job& job) noexcept;
 
-  /// Whether tasks should advance side by side here. A job does so on all its devices or on none: results must not depend on who
-  /// computes what.
+  /// Whether tasks should advance side by side here. A job does so on all its devices or on none: results must not depend on which
+  /// of them computes what.
   bool should_advance_side_by_side(const TaskGraph& graph) const;
 
   // The parts of run(), for who has a clock and a way to wait of their own (tests/modelled_run.hpp).

@@ -162,22 +162,43 @@ TEST_F(CalibrationFileTest, DecidesWhereCallsRun) {
   EXPECT_EQ(C[0], order);
 }
 
+TEST_F(CalibrationFileTest, KnowsWhetherItsPlaceIsFree) {
+  EXPECT_TRUE(CalibrationFile(file("rates"), two_gpus(), 12).is_free());
+  EXPECT_TRUE(CalibrationFile(file("a/b/rates"), two_gpus(), 12).is_free());
+  EXPECT_FALSE(std::filesystem::exists(file("a")));
+  EXPECT_FALSE(CalibrationFile("off", two_gpus(), 12).is_free());
+  std::ofstream(file("plain")) << "somebody else's";
+  EXPECT_FALSE(CalibrationFile(file("plain"), two_gpus(), 12).is_free());
+  EXPECT_FALSE(CalibrationFile(file("plain/rates"), two_gpus(), 12).is_free());
+  std::filesystem::create_directory(file("folder"));
+  EXPECT_FALSE(CalibrationFile(file("folder"), two_gpus(), 12).is_free());
+}
+
 // Once: whoever comes later reads what the first one has found out.
-TEST_F(CalibrationFileTest, IsWrittenWhenDevicesAreFirstOpened) {
-  const std::string settings =
-      "TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=memory=8MiB,speed=20GFLOP/s,link=1GB/s TESSERA_CALIBRATION=" +
-      file("a/rates");
-  Context(Config::from_settings(settings + " TESSERA_OFFLOAD=always")).runtime();  // needs no rates
-  EXPECT_FALSE(std::filesystem::exists(file("a/rates")));
-  ASSERT_NE(Context(Config::from_settings(settings)).runtime(), nullptr);
+TEST_F(CalibrationFileTest, IsWrittenByTheFirstCallThatIsWeighed) {
+  constexpr index_t order = 512;
+  std::vector<float> A(order * order, 1), B(order * order, 1), C(order * order);
+  Level3 call{.type = ScalarType::s, .m = order, .n = order, .k = order};
+  call.A = A.data();
+  call.B = B.data();
+  call.C = C.data();
+  call.lda = call.ldb = call.ldc = order;
+  const auto run_with = [&](const std::string& more) {
+    Context context(
+        Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_CALIBRATION=" + file("a/rates") + " " + more));
+    context.run(call);
+  };
+  Context opened(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_CALIBRATION=" + file("a/rates")));
+  ASSERT_NE(opened.runtime(), nullptr);
+  run_with("TESSERA_OFFLOAD=always");  // needs no rates
+  run_with("TESSERA_SHARE=0/2");       // would measure beside another rank
+  EXPECT_FALSE(std::filesystem::exists(file("a")));
+  opened.warm_up();
   ASSERT_TRUE(std::filesystem::exists(file("a/rates")));
   const auto written = std::filesystem::last_write_time(file("a/rates"));
-  ASSERT_NE(Context(Config::from_settings(settings)).runtime(), nullptr);
+  run_with("");
+  run_with("TESSERA_HOST_DEVICE=speed=1TFLOP/s");  // other devices: the file is not theirs
   EXPECT_EQ(std::filesystem::last_write_time(file("a/rates")), written);
-  // Where there is no place for it nothing is measured, and nothing fails.
-  std::ofstream(file("plain")) << "a file where a folder should be";
-  const std::string nowhere = "TESSERA_DEVICES=host:1 TESSERA_CALIBRATION=" + file("plain") + "/rates";
-  EXPECT_NE(Context(Config::from_settings(nowhere)).runtime(), nullptr);
 }
 
 TEST(DeviceBias, IsBelievedFromTheSecondCallOn) {

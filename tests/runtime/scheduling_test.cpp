@@ -144,6 +144,7 @@ TEST(LoadBalance, TheCpuTakesWhatItEndsBeforeTheDevices) {
 }
 
 TEST(LoadBalance, ACpuThatMakesLittleDifferenceOrIsNotKnownTakesNoPart) {
+  EXPECT_FALSE(cpu_should_take({.flops_per_s = 50, .devices_flops_per_s = 100}, 0, 101, 1e6));  // more than two seconds
   EXPECT_TRUE(cpu_should_take({.flops_per_s = 7, .devices_flops_per_s = 100}, 0, 1, 1e6));
   EXPECT_FALSE(cpu_should_take({.flops_per_s = 6, .devices_flops_per_s = 100}, 0, 1, 1e6));
   EXPECT_FALSE(cpu_should_take({.flops_per_s = 7, .devices_flops_per_s = 100}, 120, 1, 1e6));
