@@ -52,6 +52,7 @@ struct ModelledMachine {
   double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns
   double look = 15e-6;            ///< from the completion of something until the worker sees it
   index_t segment_bytes = 32768;
+  index_t share_bytes = index_t{32} << 20;
 };
 
 /// One H200, or several of one host (bench/results).
@@ -344,7 +345,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
 }
 
 /// Runs the call's graph. Operands have no memory: their addresses are made up here.
-inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, index_t tile = 0) {
+inline ModelledRun modelled_run(ModelledMachine machine, Level3 call, index_t tile = 0) {
   call.A = reinterpret_cast<const void*>(std::uintptr_t{1} << 45);
   call.B = reinterpret_cast<const void*>(std::uintptr_t{2} << 45);
   call.C = reinterpret_cast<void*>(std::uintptr_t{3} << 45);
@@ -352,8 +353,14 @@ inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, ind
   call.ldb = std::max<index_t>(1, shape_of_b(call).rows);
   call.ldc = call.m;
 
-  const runtime::Machine room{machine.devices, machine.memory_bytes, machine.segment_bytes};
-  const auto graph = (call.is_triangular() ? routines::make_triangular : routines::make_accumulation)(call, room, tile);
+  runtime::Machine room{machine.devices, machine.memory_bytes, machine.segment_bytes, machine.share_bytes};
+  const auto make = call.is_triangular() ? routines::make_triangular : routines::make_accumulation;
+  auto graph = make(call, room, tile);
+  const int all_devices = machine.devices;
+  if (const auto devices = static_cast<int>(routines::worthwhile_devices(*graph, room)); devices < all_devices) {
+    machine.devices = room.devices = devices;
+    graph = make(call, room, tile);
+  }
   std::vector<runtime::TaskId> tasks(static_cast<std::size_t>(graph->task_count()));
   std::iota(tasks.begin(), tasks.end(), runtime::TaskId{0});
   std::vector<bool> usable(static_cast<std::size_t>(machine.devices), true);
@@ -369,6 +376,7 @@ inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, ind
   run.tiling = graph->tiling();
   run.compulsory_up = graph->compulsory_up_bytes();
   run.compulsory_down = graph->compulsory_down_bytes();
+  machine.devices = all_devices;  // the bound knows no better
   const double one_way = std::min(machine.devices * machine.link_bytes, machine.host_bytes);
   const double both = std::min(2 * one_way, machine.host_both);
   const auto up = static_cast<double>(run.compulsory_up);

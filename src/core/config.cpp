@@ -162,6 +162,7 @@ constexpr HostDeviceKey host_device_keys[] = {
     {"start",
      [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, time_suffixes, s.start_s); }},
     {"segment", [](HostDeviceSettings& s, std::string_view text) { return read_bytes(text, s.segment_bytes); }},
+    {"share", [](HostDeviceSettings& s, std::string_view text) { return read_bytes(text, s.share_bytes); }},
     {"peers", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.peers); }},
     {"compute", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.compute); }},
     {"fail",
@@ -314,7 +315,7 @@ constexpr Setting settings_table[] = {
        c.host_devices = d.host_devices;
      }},
     {"TESSERA_HOST_DEVICE",
-     "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS, delay=TIME, start=TIME, segment=SIZE, peers=on|off, "
+     "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS, delay=TIME, start=TIME, segment=SIZE, share=SIZE, peers=on|off, "
      "compute=on|off, "
      "fail=COUNT, joined "
      "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",

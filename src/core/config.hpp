@@ -29,6 +29,7 @@ struct HostDeviceSettings {
   double delay_s = 0;      ///< added to every operation (latency)
   double start_s = 0;      ///< opening it takes this long
   std::size_t segment_bytes = 0;  ///< what it says in DeviceInfo::segment_bytes; copies take no notice
+  std::size_t share_bytes = 0;    ///< what it says in DeviceInfo::share_bytes
   bool peers =
       true;  ///< false: it copies from no other device and no other device from it, as GPUs without peer access
   bool compute = true;  ///< false: kernels only take modelled time and leave their output untouched (scheduling tests)

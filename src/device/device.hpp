@@ -61,6 +61,7 @@ struct DeviceInfo {
   int copy_threads = 0;
   index_t segment_bytes =
       0;  ///< copies of column segments shorter than this do not reach the rate of the link; 0: any will do
+  index_t share_bytes = 0;  ///< that a job should bring to each device: with less, fewer devices are sooner done
 };
 
 /// A column-major 2-D block as copy engines see it: `columns` runs of `column_bytes`, `pitch_bytes` apart.

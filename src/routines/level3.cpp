@@ -1,13 +1,26 @@
 #include "routines/level3.hpp"
 
+#include <algorithm>
+
 #include "core/error.hpp"
 
 namespace tessera::routines {
 
+index_t worthwhile_devices(const runtime::TaskGraph& graph, const runtime::Machine& machine) {
+  if (machine.share_bytes <= 0) return machine.devices;
+  return std::clamp<index_t>(graph.compulsory_up_bytes() / machine.share_bytes, 1, std::max(machine.devices, 1));
+}
+
 runtime::JobStatistics run(runtime::Runtime& runtime, const Level3& call, index_t tile, const runtime::CpuHelp& cpu) {
   if (call.m < 1 || call.n < 1 || call.only_scales()) throw InternalError(name_of(call) + ": nothing to multiply");
   const auto make = call.is_triangular() ? make_triangular : make_accumulation;
-  return runtime.run(*make(call, runtime.machine(), tile), cpu);
+  runtime::Machine machine = runtime.machine();
+  auto graph = make(call, machine, tile);
+  if (const index_t devices = worthwhile_devices(*graph, machine); devices < machine.devices) {
+    machine.devices = static_cast<int>(devices);
+    graph = make(call, machine, tile);
+  }
+  return runtime.run(*graph, cpu, machine.devices);
 }
 
 }  // namespace tessera::routines

@@ -91,6 +91,13 @@ void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& oper
   sum.other_s = std::max(0.0, seconds - busy_s);
 }
 
+std::vector<bool> first_of(std::vector<bool> usable, index_t most) {
+  for (std::size_t d = 0; d < usable.size(); ++d) {
+    if (usable[d]) usable[d] = most-- > 0;
+  }
+  return usable;
+}
+
 double first_kernel_at(std::span<const std::vector<device::Operation>> operations) {
   double first_s = 0;
   for (const auto& of_device : operations) {
@@ -143,12 +150,13 @@ class Runtime::Implementation {
       if (seat.lost) continue;
       machine.heap_bytes = machine.devices == 0 ? seat.slab_bytes : std::min(machine.heap_bytes, seat.slab_bytes);
       machine.segment_bytes = std::max(machine.segment_bytes, seat.segment_bytes);
+      machine.share_bytes = std::max(machine.share_bytes, seat.share_bytes);
       ++machine.devices;
     }
     return machine;
   }
 
-  JobStatistics run(const TaskGraph& graph, const CpuHelp& cpu) {
+  JobStatistics run(const TaskGraph& graph, const CpuHelp& cpu, index_t most_devices) {
     const Turnstile::Turn turn(turnstile_);
     const double begin_s = device::now_seconds();
     check_room(graph);
@@ -173,14 +181,15 @@ class Runtime::Implementation {
       const auto pinning = pin_operands(graph);
       std::vector<bool> usable = usable_seats();
       while (!pending.empty() && !process::ending() && std::find(usable.begin(), usable.end(), true) != usable.end()) {
-        const auto [outcomes, cpu_outcome] = attempt(graph, pending, usable, cpu);
+        const std::vector<bool> working = first_of(usable, most_devices);
+        const auto [outcomes, cpu_outcome] = attempt(graph, pending, working, cpu);
         std::vector<bool> done(static_cast<std::size_t>(graph.task_count()), false);
         count_cpu(cpu_outcome);
         for (const TaskId task : cpu_outcome.done) done[static_cast<std::size_t>(task)] = true;
         bool torn = false;  // beyond repair
         bool lost = false;
         for (std::size_t d = 0; d < outcomes.size(); ++d) {
-          if (!usable[d]) continue;
+          if (!working[d]) continue;
           add(statistics.devices[d], cache_->counters(static_cast<int>(d)), outcomes[d]);
           operations[d].insert(operations[d].end(), outcomes[d].operations.begin(), outcomes[d].operations.end());
           for (const TaskId task : outcomes[d].done) done[static_cast<std::size_t>(task)] = true;
@@ -247,6 +256,7 @@ class Runtime::Implementation {
     std::byte* slab = nullptr;
     std::size_t slab_bytes = 0;
     index_t segment_bytes = 0;
+    index_t share_bytes = 0;
     bool lost = false;        // guarded by mutex_
     Job* job = nullptr;       // guarded by mutex_; set: the worker is to run or is running
     Worker::Outcome outcome;  // guarded by mutex_
@@ -286,6 +296,7 @@ class Runtime::Implementation {
       seat.slab_bytes = places[d].slab_bytes;
       device::Device& device = *accelerators_[d].device;
       seat.segment_bytes = device.info().segment_bytes;
+      seat.share_bytes = device.info().share_bytes;
       const bool tells = device.on_completion([&signal = seat.signal] { signal.raise(); });
       seat.worker.emplace(static_cast<int>(d), device, *accelerators_[d].ops, *cache_, seat.signal, !tells);
     }
@@ -436,7 +447,9 @@ Runtime::~Runtime() = default;
 
 std::vector<const device::Device*> Runtime::devices() const { return implementation_->devices(); }
 Machine Runtime::machine() const { return implementation_->machine(); }
-JobStatistics Runtime::run(const TaskGraph& graph, const CpuHelp& cpu) { return implementation_->run(graph, cpu); }
+JobStatistics Runtime::run(const TaskGraph& graph, const CpuHelp& cpu, index_t most_devices) {
+  return implementation_->run(graph, cpu, most_devices);
+}
 Calibration Runtime::calibrate() {
   return implementation_->with_idle_devices([](const auto& devices) { return runtime::calibrate(devices); });
 }

@@ -2,6 +2,7 @@
 // callers on several threads queue up in order of arrival.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -42,7 +43,9 @@ class Runtime {
   /// @param cpu what the CPU does of it meanwhile
   /// @throws OutOfDeviceMemory if some device cannot hold one step of the graph; C is untouched
   /// @throws DeviceLost if a device failed while an output tile was being written back over a C that the task needs (beta != 0)
-  JobStatistics run(const TaskGraph& graph, const CpuHelp& cpu = {});
+  /// @param most_devices use no more of them at once
+  JobStatistics run(const TaskGraph& graph, const CpuHelp& cpu = {},
+                    index_t most_devices = std::numeric_limits<index_t>::max());
 
   /// Measures the devices that still work, between two jobs. Thread-safe; blocks for some tenths of a second.
   /// @throws NotAvailable if there is no such device, or the process is ending; as runtime::calibrate()

@@ -53,6 +53,7 @@ struct Machine {
   int devices = 0;
   std::size_t heap_bytes = 0;  ///< of the smallest device
   index_t segment_bytes = 0;   ///< see DeviceInfo::segment_bytes; the largest of all devices
+  index_t share_bytes = 0;     ///< see DeviceInfo::share_bytes; likewise
 
   /// Tiles of at most `slot_bytes` bytes that fit the smallest device at once.
   index_t slots(std::size_t slot_bytes) const {

@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(H200, ScheduleModel,
 TEST(ScheduleModelSizes, MoreDevicesAreNeverSlower) {
   for (const Routine routine :
        {Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm, Routine::trsm}) {
-    for (const index_t n : {2048, 4096, 8192, 16384, 32768}) {
+    for (const index_t n : {512, 1024, 2048, 4096, 8192, 16384, 32768}) {
       const double alone = modelled_run(modelled_h200(1), square_call(routine, n)).seconds;
       for (const int devices : {2, 4}) {
         const double now = modelled_run(modelled_h200(devices), square_call(routine, n)).seconds;
@@ -151,6 +151,7 @@ TEST(ScheduleModelSizes, LinesOfTrsmOnUnequalDevicesWithoutPeersDoNotWaitForEach
         machine.connected = false;
         machine.seed = seed;
         machine.segment_bytes = 0;
+        machine.share_bytes = 0;
         machine.memory_bytes = std::size_t{400} << 20;
         machine.flops = 1e10;
         machine.link_bytes = 1e9;
@@ -184,6 +185,7 @@ TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
     ModelledMachine machine;
     machine.devices = one_of(2, 3, 4);
     machine.segment_bytes = 0;
+    machine.share_bytes = 0;
     machine.memory_bytes = one_of(std::size_t{3} << 20, std::size_t{40} << 20, std::size_t{4} << 30);
     machine.flops = one_of(1e11, 1e12, 1e13);
     machine.link_bytes = one_of(1e9, 1e10, 5e10);

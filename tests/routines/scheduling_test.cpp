@@ -234,6 +234,37 @@ TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
 }
 
 // The operation with each of these numbers fails on one of three devices; whatever it was, the result is right or the call says no.
+TEST(Runtime, LeavesDevicesAloneForWhichThereIsTooLittle) {
+  auto settings = devices_with(3, 400 * tile_bytes);
+  for (HostDeviceSettings& device : settings) device.share_bytes = 100 * tile_bytes;
+  HostRuntime host(settings);
+  const auto devices_used = [&](index_t n) {
+    test::GemmFixture<double> fixture({.m = n, .n = n, .k = n, .alpha = 2, .beta = 0.5}, 5);
+    const auto statistics = run(*host.runtime, fixture.problem(), tile);
+    EXPECT_TRUE(fixture.check());
+    EXPECT_EQ(statistics.devices.size(), 3u);
+    return std::count_if(statistics.devices.begin(), statistics.devices.end(),
+                         [](const auto& device) { return device.misses + device.l1_hits + device.l2_hits > 0; });
+  };
+  EXPECT_EQ(devices_used(5 * tile), 1);   // 75 tiles to bring
+  EXPECT_EQ(devices_used(8 * tile), 1);   // 192
+  EXPECT_LE(devices_used(9 * tile), 2);   // 243
+  EXPECT_LE(devices_used(11 * tile), 3);  // 363
+}
+
+TEST(Runtime, TakesAnotherDeviceWhereTheOnlyOneIsLost) {
+  auto settings = devices_with(2, 400 * tile_bytes);
+  for (HostDeviceSettings& device : settings) device.share_bytes = 1000 * tile_bytes;
+  settings[0].fail_after_ops = 20;
+  HostRuntime host(settings);
+  test::GemmFixture<double> fixture({.m = 5 * tile, .n = 5 * tile, .k = 5 * tile, .alpha = 2, .beta = 0}, 5);
+  const auto statistics = run(*host.runtime, fixture.problem(), tile);
+  EXPECT_TRUE(fixture.check());
+  EXPECT_EQ(statistics.restarts, 1);
+  EXPECT_GT(statistics.devices[1].tasks, 0);
+  EXPECT_EQ(host.host_products, 0);
+}
+
 // Devices so slow that the CPU, were it as slow as the reference, gets something to do.
 TEST(CpuWorker, ComputesTilesBesideTheDevices) {
   auto settings = devices_with(2, 400 * tile_bytes);

@@ -198,6 +198,7 @@ HostDevice::HostDevice(int ordinal, const HostDeviceSettings& settings) : settin
   info_.link_bytes_per_s = settings.link_bytes_per_s;
   info_.start_up_s = settings.start_s;
   info_.segment_bytes = static_cast<index_t>(settings.segment_bytes);
+  info_.share_bytes = static_cast<index_t>(settings.share_bytes);
   for (int number = 0; number < stream_count; ++number) {
     streams_[static_cast<std::size_t>(number)] = std::make_unique<Stream>(*this, number);
   }
