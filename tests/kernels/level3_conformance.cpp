@@ -3,8 +3,10 @@
 // C where beta == 0, the padding) holds NaN, and what must not be written is compared byte for byte.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <limits>
+#include <random>
 #include <tuple>
 #include <vector>
 
@@ -190,6 +192,51 @@ TEST_P(TileTriangles, SolvedAcrossTheirBlocks) {
     }
   }
   for (const Size& size : large_sizes) run(double{}, size, size.step);
+}
+
+// Threads of a device hand parts of a solve to each other: whatever they wait for too little shows in some round.
+TEST_P(TileTriangles, GiveTheSameBitsInEveryRoundOnFourStreams) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  constexpr index_t order = 300, columns = 100, rounds = 25;
+  constexpr index_t triangle_bytes = order * order * static_cast<index_t>(sizeof(double));
+  constexpr index_t bytes = order * columns * static_cast<index_t>(sizeof(double));
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(triangle_bytes + device::compute_streams * bytes));
+  std::minstd_rand random(1);
+  std::uniform_real_distribution<double> value(-1, 1);
+  std::vector<double> A(order * order), B(order * columns);
+  for (index_t e = 0; e < order * order; ++e) A[e] = e % (order + 1) == 0 ? 2 : value(random) / order;
+  for (double& element : B) element = value(random);
+  const auto host = [](std::vector<double>& matrix, index_t size) {
+    return device::Block{reinterpret_cast<std::byte*>(matrix.data()), size};
+  };
+  device.copy_up({slab, triangle_bytes}, host(A, triangle_bytes), {triangle_bytes, 1});
+  std::array<std::vector<double>, device::compute_streams> first;
+  for (index_t round = 0; round < rounds; ++round) {
+    std::array<std::vector<double>, device::compute_streams> X;
+    for (int stream = 0; stream < device::compute_streams; ++stream) {
+      std::byte* const at = slab + triangle_bytes + stream * bytes;
+      device.copy_up({at, bytes}, host(B, bytes), {bytes, 1});
+      device.wait({StreamKind::compute, stream}, device.record({StreamKind::up, 0}));
+    }
+    for (int stream = 0; stream < device::compute_streams; ++stream) {
+      Level3 call{.routine = Routine::trsm, .m = order, .n = columns, .alpha = 0.5};
+      call.uplo = stream % 2 == 0 ? Uplo::lower : Uplo::upper;
+      call.op_a = stream / 2 == 0 ? Op::no_trans : Op::trans;
+      call.A = slab;
+      call.C = slab + triangle_bytes + stream * bytes;
+      call.lda = call.ldc = order;
+      opened.ops(0).run(stream, call);
+    }
+    for (int stream = 0; stream < device::compute_streams; ++stream) {
+      X[stream].resize(order * columns);
+      device.wait({StreamKind::down, 0}, device.record({StreamKind::compute, stream}));
+      device.copy_down(host(X[stream], bytes), {slab + triangle_bytes + stream * bytes, bytes}, {bytes, 1});
+    }
+    ASSERT_EQ(test::finish(device, {StreamKind::down, 0}), EventStatus::complete);
+    if (round == 0) first = X;
+    ASSERT_TRUE(X == first) << "round " << round;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Host, TileTriangles, ::testing::Values(test::host_param(1), with_reference),
