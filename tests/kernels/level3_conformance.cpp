@@ -205,7 +205,7 @@ TEST_P(TileTriangles, GiveTheSameBitsInEveryRoundOnFourStreams) {
   std::minstd_rand random(1);
   std::uniform_real_distribution<double> value(-1, 1);
   std::vector<double> A(order * order), B(order * columns);
-  for (index_t e = 0; e < order * order; ++e) A[e] = e % (order + 1) == 0 ? 2 : value(random) / order;
+  for (std::size_t e = 0; e < A.size(); ++e) A[e] = e % (order + 1) == 0 ? 2 : value(random) / order;
   for (double& element : B) element = value(random);
   const auto host = [](std::vector<double>& matrix, index_t size) {
     return device::Block{reinterpret_cast<std::byte*>(matrix.data()), size};
@@ -229,9 +229,10 @@ TEST_P(TileTriangles, GiveTheSameBitsInEveryRoundOnFourStreams) {
       opened.ops(0).run(stream, call);
     }
     for (int stream = 0; stream < device::compute_streams; ++stream) {
-      X[stream].resize(order * columns);
+      std::vector<double>& result = X[static_cast<std::size_t>(stream)];
+      result.resize(order * columns);
       device.wait({StreamKind::down, 0}, device.record({StreamKind::compute, stream}));
-      device.copy_down(host(X[stream], bytes), {slab + triangle_bytes + stream * bytes, bytes}, {bytes, 1});
+      device.copy_down(host(result, bytes), {slab + triangle_bytes + stream * bytes, bytes}, {bytes, 1});
     }
     ASSERT_EQ(test::finish(device, {StreamKind::down, 0}), EventStatus::complete);
     if (round == 0) first = X;
