@@ -23,9 +23,7 @@ class CallGraph : public runtime::TaskGraph {
   index_t k() const override { return shape_.k; }
   index_t task_count() const override { return static_cast<index_t>(order_.size()); }
   std::size_t slot_bytes() const override { return routines::slot_bytes(call_.type, tiling_); }
-  bool fits(index_t slots) const override {
-    return mt() * kt() + kt() * nt() + 2 * mt() * nt() <= slots - index_t{2} * device::compute_streams;
-  }
+  bool fits(index_t slots) const override { return all_fits(shape_, tiling_, slots); }
   double flops() const override { return flops_of(call_); }
   bool grouped() const override { return !group_ends_.empty(); }
   runtime::TaskId group_end(runtime::TaskId task) const override {

@@ -152,6 +152,13 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
   return tiling;
 }
 
+bool all_fits(const ProductShape& shape, const Tiling& tiling, index_t slots) {
+  const index_t mt = ceil_div(shape.m, tiling.m);
+  const index_t nt = ceil_div(shape.n, tiling.n);
+  const index_t kt = ceil_div(shape.k, tiling.k);
+  return mt * kt + kt * nt + 2 * mt * nt <= slots - index_t{2} * device::compute_streams;
+}
+
 Panels choose_panels(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
   const auto taller = [&](index_t part, index_t size) {
     const index_t column_bytes = part * static_cast<index_t>(element_bytes(shape.type));
@@ -162,11 +169,7 @@ Panels choose_panels(const ProductShape& shape, const Tiling& tiling, const Mach
   const Panels panels{shape.m_runs_down_a ? taller(tiling.m, shape.m) : tiling.m,
                       shape.k_runs_down_b ? taller(tiling.k, shape.k) : tiling.k};
   // All slots are as large as the largest tile.
-  const index_t mt = ceil_div(shape.m, tiling.m);
-  const index_t nt = ceil_div(shape.n, tiling.n);
-  const index_t kt = ceil_div(shape.k, tiling.k);
-  const index_t slots = machine.slots(slot_bytes(shape.type, tiling, panels)) - index_t{2} * device::compute_streams;
-  return mt * kt + kt * nt + 2 * mt * nt <= slots ? panels : none;
+  return all_fits(shape, tiling, machine.slots(slot_bytes(shape.type, tiling, panels))) ? panels : none;
 }
 
 index_t slots_of(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {

@@ -32,6 +32,22 @@ runtime::Calibration some_rates() {
   return {2, {1e12, 2e12, 3e12, 4e12}, {5e10, 6e10, 7e10}, {8e9, 9e9, 1e10}, 1.1e11};
 }
 
+/// A call that is large enough to be weighed.
+struct Product {
+  static constexpr index_t order = 512;
+  std::vector<float> A = std::vector<float>(order * order, 1), B = A, C = std::vector<float>(order * order);
+  Level3 call{.type = ScalarType::s,
+              .m = order,
+              .n = order,
+              .k = order,
+              .A = A.data(),
+              .lda = order,
+              .B = B.data(),
+              .ldb = order,
+              .C = C.data(),
+              .ldc = order};
+};
+
 class CalibrationFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -132,16 +148,10 @@ TEST_F(CalibrationFileTest, WithoutAPlaceNothingIsWritten) {
 
 TEST_F(CalibrationFileTest, DecidesWhereCallsRun) {
   const std::string settings = "TESSERA_DEVICES=host:1 TESSERA_CALIBRATION=" + file("rates");
-  constexpr index_t order = 512;
-  std::vector<float> A(order * order, 1), B(order * order, 1), C(order * order);
-  Level3 call{.type = ScalarType::s, .m = order, .n = order, .k = order};
-  call.A = A.data();
-  call.B = B.data();
-  call.C = C.data();
-  call.lda = call.ldb = call.ldc = order;
+  Product product;
   const auto runs_on_devices = [&] {
     Context context(Config::from_settings(settings));
-    return context.run(call).has_value();
+    return context.run(product.call).has_value();
   };
   runtime::Calibration rates;
   {
@@ -159,7 +169,7 @@ TEST_F(CalibrationFileTest, DecidesWhereCallsRun) {
   };
   pretend(1e6);
   EXPECT_FALSE(runs_on_devices());
-  EXPECT_EQ(C[0], order);
+  EXPECT_EQ(product.C[0], Product::order);
 }
 
 TEST_F(CalibrationFileTest, KnowsWhetherItsPlaceIsFree) {
@@ -176,17 +186,11 @@ TEST_F(CalibrationFileTest, KnowsWhetherItsPlaceIsFree) {
 
 // Once: whoever comes later reads what the first one has found out.
 TEST_F(CalibrationFileTest, IsWrittenByTheFirstCallThatIsWeighed) {
-  constexpr index_t order = 512;
-  std::vector<float> A(order * order, 1), B(order * order, 1), C(order * order);
-  Level3 call{.type = ScalarType::s, .m = order, .n = order, .k = order};
-  call.A = A.data();
-  call.B = B.data();
-  call.C = C.data();
-  call.lda = call.ldb = call.ldc = order;
+  Product product;
   const auto run_with = [&](const std::string& more) {
     Context context(
         Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_CALIBRATION=" + file("a/rates") + " " + more));
-    context.run(call);
+    context.run(product.call);
   };
   Context opened(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_CALIBRATION=" + file("a/rates")));
   ASSERT_NE(opened.runtime(), nullptr);
