@@ -4,8 +4,10 @@
 
 #include <array>
 #include <barrier>
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -21,6 +23,33 @@ using kernels::cuda::run_in_parts;
 using test::Level3Case;
 using test::Level3Fixture;
 
+/// A barrier that is told anew each time how many threads it is for, as those of a thread block are.
+class CountedBarrier {
+ public:
+  void arrive(int threads) {
+    const std::lock_guard lock(mutex_);
+    count(threads);
+  }
+  void await(int threads) {
+    std::unique_lock lock(mutex_);
+    const int phase = phase_;
+    count(threads);
+    next_phase_.wait(lock, [&] { return phase_ != phase; });
+  }
+
+ private:
+  void count(int threads) {
+    if (++arrived_ < threads) return;
+    arrived_ = 0;
+    ++phase_;
+    next_phase_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable next_phase_;
+  int arrived_ = 0, phase_ = 0;
+};
+
 /// One thread block: what its threads share.
 template <int warps>
 struct HostBlock {
@@ -30,7 +59,7 @@ struct HostBlock {
     std::array<std::array<std::array<double, 12>, 32>, 2> exchange{};
   };
   std::array<Warp, warps> of_warp;
-  std::array<std::barrier<>, 2> barriers{std::barrier<>(32 * warps), std::barrier<>(32 * warps)};
+  std::array<CountedBarrier, 2> barriers;
 };
 
 template <int warps>
@@ -41,8 +70,8 @@ class HostWarps {
   int lane() const { return thread_ % 32; }
   int warp() const { return thread_ / 32; }
   void sync_warp() { mine().all_lanes.arrive_and_wait(); }
-  void arrive(int barrier) { static_cast<void>(block_->barriers[static_cast<std::size_t>(barrier)].arrive()); }
-  void await(int barrier) { block_->barriers[static_cast<std::size_t>(barrier)].arrive_and_wait(); }
+  void arrive(int barrier, int count) { block_->barriers[static_cast<std::size_t>(barrier)].arrive(32 * count); }
+  void await(int barrier, int count) { block_->barriers[static_cast<std::size_t>(barrier)].await(32 * count); }
 
   template <class R>
   R shuffle(R value, int from) {
@@ -81,16 +110,16 @@ class HostWarps {
   std::size_t turn_ = 0;
 };
 
-template <Scalar T>
-using SmallStrip = kernels::cuda::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 4>;
+template <Scalar T, int columns>
+using SmallStrip = kernels::cuda::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 4, columns>;
 
 /// As the kernel does it, one block after the other.
-template <Scalar T>
+template <Scalar T, int columns>
 void solve_by_strips(const Level3& call) {
-  using Shape = SmallStrip<T>;
+  using Shape = SmallStrip<T, columns>;
   const auto system = kernels::cuda::system_of<typename Shape::R, Shape::parts>(call);
   ASSERT_LE(system.order, Shape::rows);
-  for (index_t column = 0; column < system.columns; column += kernels::cuda::columns_per_strip) {
+  for (index_t column = 0; column < system.columns; column += Shape::columns) {
     const auto memory = std::make_unique<kernels::cuda::StripMemory<Shape>>();
     HostBlock<Shape::warps> block;
     std::vector<std::thread> threads;
@@ -106,9 +135,12 @@ void solve_by_strips(const Level3& call) {
 
 template <Scalar T>
 void check_strips(const Level3Case& c) {
-  Level3Fixture<T> fixture(c, 1);
-  solve_by_strips<T>(fixture.problem());
-  EXPECT_TRUE(fixture.check());
+  Level3Fixture<T> narrow(c, 1);
+  solve_by_strips<T, 16>(narrow.problem());
+  EXPECT_TRUE(narrow.check());
+  Level3Fixture<T> wide(c, 1);
+  solve_by_strips<T, 32>(wide.problem());
+  EXPECT_TRUE(wide.check());
 }
 
 Level3Case trsm_case(Side side, index_t order, index_t columns) {
@@ -132,7 +164,7 @@ TEST(TrsmStrip, AllVariants) {
 TEST(TrsmStrip, AllTypesAndSizes) {
   for (const Side side : test::all_sides) {
     for (const index_t order : {1, 15, 16, 17, 33, 64}) {
-      Level3Case c = trsm_case(side, order, order == 33 ? 17 : 2);
+      Level3Case c = trsm_case(side, order, order == 33 ? 35 : 2);
       c.uplo = order % 2 == 0 ? Uplo::upper : Uplo::lower;
       c.op_a = order % 3 == 0 ? Op::conj_trans : Op::no_trans;
       c.diag = order == 17 ? Diag::unit : Diag::non_unit;

@@ -125,7 +125,7 @@ bool has_legal_transpose(const Level3& call) {
 CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
   const CurrentContext current(device_.context());
   check("loading the kernels of the plugin", load_elementwise_kernels());
-  check("loading the kernels of trsm", load_trsm_kernels());
+  check("loading the kernels of trsm", load_trsm_kernels(shared_bytes_));
   try {
     for (int index = 0; index < device::compute_streams; ++index) {
       cublasHandle_t& handle = handles_[static_cast<std::size_t>(index)];
@@ -204,7 +204,7 @@ void CudaTileOps::solve(cublasHandle_t handle, cudaStream_t stream, const Level3
   const char* const name = name_of(call.routine);
   run_in_parts(call, trsm_leaf_rows(call.type), [&](const Level3& part) {
     if (part.routine == Routine::trsm) {
-      check(name, solve_leaf(part, stream));
+      check(name, solve_leaf(part, stream, shared_bytes_));
     } else {
       check(name, dispatch(part.type, [&]<Scalar T>(T) { return submit<T>(handle, part); }));
     }

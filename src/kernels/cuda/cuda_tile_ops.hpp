@@ -40,6 +40,7 @@ class CudaTileOps final : public TileOps {
 
   device::cuda::CudaDevice& device_;
   std::array<cublasHandle_t, device::compute_streams> handles_{};
+  int shared_bytes_ = 0;  // that a thread block may have
 };
 
 }  // namespace tessera::kernels::cuda

@@ -17,9 +17,11 @@ constexpr index_t trsm_leaf_rows(ScalarType type) { return type == ScalarType::z
 
 /// Submits op_a(A) X = alpha C, or X op_a(A) = alpha C, X in the place of C, to the stream.
 /// @pre m, n >= 1; the triangle has at most trsm_leaf_rows(type) rows; the stream's GPU is current
-cudaError_t solve_leaf(const Level3& call, cudaStream_t stream);
+/// @param shared_bytes of load_trsm_kernels() on that GPU
+cudaError_t solve_leaf(const Level3& call, cudaStream_t stream, int shared_bytes);
 
 /// Loads the kernels for the current GPU, and allows them the shared memory that they need there.
-cudaError_t load_trsm_kernels();
+/// @param[out] shared_bytes what a thread block of this GPU may have
+cudaError_t load_trsm_kernels(int& shared_bytes);
 
 }  // namespace tessera::kernels::cuda

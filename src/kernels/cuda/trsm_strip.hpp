@@ -1,22 +1,22 @@
-// One leaf of a triangular solve as the threads of one block compute it: L X = alpha B for a strip of 16 right-hand sides, L lower
+// One leaf of a triangular solve as the threads of one block compute it: L X = alpha B for a strip of 16 or 32 right-hand sides, L lower
 // triangular. Every variant is brought to this form by strides (see system_of): a transposed triangle exchanges them, an
 // upper one is a lower one in reversed order and has negative ones, and A on the right exchanges those of B.
 //
 // Each warp has a block of 16 rows. It keeps its part of the strip in registers, in the layout of the accumulators of
 // mma.m16n8k16, until its block has been updated by all blocks before it; then it solves and publishes it in shared memory, from where
 // the warps behind it take it to update theirs (right-looking). L is read from global memory straight into registers, every
-// element once per strip, one step ahead of its use. The chain from block to block is one product of 16 x 16 x 16 and one
+// element once per strip, one step ahead of its use. The chain from block to block is one product of a block and one
 // substitution of 16 rows.
 //
 // Arithmetic: substitution. x_i = (b_i - sum_j<i l_ij x_j) * (1 / l_ii); the reciprocals of single diagonal elements are
 // the only ones taken. Sums of blocks run on FP64 tensor cores (fused multiply-adds) for double, and as fused multiply-adds else.
+// What happens to a column does not depend on the strip that it is in.
 //
-// Cost of a strip of r rows in double on one SM of an H100 or H200, at 128 FMA per cycle by tensor cores: 16 r^2 / 2
-// FMA are r^2 / 16 cycles (256 rows: 4100 cycles, 2.3 us). The chain is longer: r / 16 steps of about 200 cycles for
-// the product, 400 for the substitution (16 dependent pairs of multiply and FMA; 120 FMA at one per two cycles and
-// warp) and 100 for shared memory and barrier, 44 r cycles (256 rows: 11000 cycles, 6.4 us). So up to about 700 rows the
-// chain decides, and plain FMA (64 per cycle) would be hidden by it, too, where no other work shares the SM. L goes through
-// L2 once per strip: 256 rows, 128 strips: 33 MB, 7 us at 5 TB/s, beside the chain.
+// Cost in double on an H200: the chain decides. Measured for one block of 16 rows and 16 columns, in cycles: product 250, or 700 where all
+// warps are at theirs; to shared memory and to columns 200; substitution 550 (16 dependent pairs of multiply and FMA, 17 cycles each);
+// back 110; barrier 200 to 500. The products of a strip of 256 rows and 32 columns alone are 7700 cycles of the tensor cores, 4 us
+// of the 20 that it takes. A strip of 32 columns has as many lanes in the substitution as a warp has, so it costs little more time than one
+// of 16, on half as many multiprocessors; what else runs on the GPU gets the others.
 //
 // The machine is a parameter: the kernel's is the GPU's warp, that of the unit test is made of host threads.
 #pragma once
@@ -93,13 +93,9 @@ TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
 }
 
 inline constexpr int rows_per_block = 16;
-inline constexpr int columns_per_strip = 16;
-/// Elements from row to row of a strip in shared memory: four rows of eight doubles, which a warp reads at once as the
-/// second operand of a product, then lie in different banks.
-inline constexpr int strip_stride = 20;
 
-/// A leaf has at most `warps` blocks of 16 rows.
-template <class Real, int parts_of_element, int warps_of_strip>
+/// A leaf has at most `warps` blocks of 16 rows. A strip has 8, 16 or 32 columns: one for each lane in the substitution.
+template <class Real, int parts_of_element, int warps_of_strip, int columns_of_strip>
 struct StripShape {
   using R = Real;
   using E = Element<Real, parts_of_element>;
@@ -107,12 +103,17 @@ struct StripShape {
   static constexpr int warps = warps_of_strip;
   static constexpr int threads = 32 * warps;
   static constexpr int rows = rows_per_block * warps;
+  static constexpr int columns = columns_of_strip;
+  static constexpr int column_tiles = columns / 8;
+  /// Elements from row to row of a strip in shared memory: four rows of eight doubles, which a warp reads at once as the
+  /// second operand of a product, then lie in different banks.
+  static constexpr int stride = columns + 4;
 };
 
 /// Shared memory of a thread block.
 template <class Shape>
 struct StripMemory {
-  typename Shape::R X[Shape::parts][Shape::rows * strip_stride];
+  typename Shape::R X[Shape::parts][Shape::rows * Shape::stride];
   /// Per warp its diagonal block: minus the elements below the diagonal, reciprocals on it; by columns.
   typename Shape::E diagonal[Shape::warps][rows_per_block * rows_per_block];
 };
@@ -121,8 +122,8 @@ struct StripMemory {
 ///
 /// Machine:  int lane(), int warp()
 ///           void sync_warp()                      all of the warp; shared memory written before is seen after
-///           void arrive(int barrier)              all of the warp; counts it, and goes on
-///           void await(int barrier)               all of the warp; waits until all warps have arrived or wait
+///           void arrive(int barrier, int warps)   all of the warp; counts it, and goes on
+///           void await(int barrier, int warps)    all of the warp; waits until so many warps have arrived or wait
 ///           R shuffle(R value, int lane)          all of the warp; the value of that lane
 ///           void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4], const double (&b)[4])
 ///                                                 all of the warp; C += A B, A 16 x 16, B 16 x 8: thread 4 g + q has
@@ -133,6 +134,7 @@ class StripSolver {
   using E = typename Shape::E;
   static constexpr int parts = Shape::parts;
   static constexpr int re = 0, im = parts - 1;
+  static constexpr int column_tiles = Shape::column_tiles;
 
  public:
   TESSERA_DEVICE StripSolver(const TriangularSystem<E>& system, StripMemory<Shape>& memory, index_t first_column,
@@ -148,30 +150,27 @@ class StripSolver {
   TESSERA_DEVICE void run() {
     const int block_count = static_cast<int>((system_.order + rows_per_block - 1) / rows_per_block);
     const int block = machine_.warp();
+    if (block >= block_count) return;
     Tile sums;
-    Factor factor = {};
     load_right_hand_sides(sums, block);
-    if (block < block_count) load_diagonal(block);
-    // In round k block k is solved, and block k - 1 is taken off all blocks behind it. Round k + 1 uses the other of two
-    // barriers; nobody can be two rounds ahead, because a warp that only arrives in one round waits in the next.
-    for (int k = 0; k < block_count; ++k) {
-      if (block >= k && block < block_count && k > 0) update(sums, factor, k - 1);
-      if (block == k) {
-        solve(sums, k);
-        machine_.arrive(k % 2);
-        store(k);
-      } else {
-        if (block > k && block < block_count) load_factor(factor, block, k);
-        machine_.await(k % 2);
-      }
+    load_diagonal(block);
+    // In round k block k is solved, and then taken off all blocks behind it. Who has solved its block takes no part in later rounds. Round
+    // k + 1 uses the other of two barriers: nobody can be two rounds ahead of a warp that waits.
+    for (int k = 0; k < block; ++k) {
+      Factor factor;
+      load_factor(factor, block, k);
+      machine_.await(k % 2, block_count - k);
+      update(sums, factor, k);
     }
+    solve(sums, block);
+    if (block + 1 < block_count) machine_.arrive(block % 2, block_count - block);
+    store(block);
   }
 
  private:
-  /// 16 x 16 elements of the strip. Thread 4 g + q of a warp has those of rows g and g + 8, columns 2 q, 2 q + 1, 2 q + 8 and
-  /// 2 q + 9.
+  /// 16 rows of the strip. Thread 4 g + q of a warp has those of rows g and g + 8, columns 2 q and 2 q + 1 of every eight.
   struct Tile {
-    R part[parts][2][2][2];  ///< [row tile][column tile][column]
+    R part[parts][2][column_tiles][2];  ///< [row tile][column tile][column]
   };
   /// 16 x 16 elements of minus L. The thread has those of rows g and g + 8, columns q, q + 4, q + 8 and q + 12.
   struct Factor {
@@ -209,7 +208,7 @@ class StripSolver {
     }
   }
 
-  TESSERA_DEVICE R* row_of_strip(int part, int row) const { return memory_.X[part] + row * strip_stride; }
+  TESSERA_DEVICE R* row_of_strip(int part, int row) const { return memory_.X[part] + row * Shape::stride; }
 
   /// Global element (row, column of the strip); nullptr outside.
   TESSERA_DEVICE E* element(int row, int column) const {
@@ -223,7 +222,7 @@ class StripSolver {
     TESSERA_UNROLL
     for (int t = 0; t < 2; ++t) {
       TESSERA_UNROLL
-      for (int u = 0; u < 2; ++u) {
+      for (int u = 0; u < column_tiles; ++u) {
         TESSERA_UNROLL
         for (int c = 0; c < 2; ++c) {
           const E* const from = element(block * rows_per_block + 8 * t + group_, 8 * u + 2 * member_ + c);
@@ -294,7 +293,7 @@ class StripSolver {
 
   TESSERA_DEVICE void update_by_tensor_cores(Tile& tile, const Factor& factor, int k) {
     TESSERA_UNROLL
-    for (int u = 0; u < 2; ++u) {
+    for (int u = 0; u < column_tiles; ++u) {
       R x[parts][4];
       TESSERA_UNROLL
       for (int p = 0; p < parts; ++p) {
@@ -321,13 +320,13 @@ class StripSolver {
     for (int s = 0; s < 4; ++s) {
       TESSERA_UNROLL
       for (int q = 0; q < 4; ++q) {
-        R x[parts][2][2];
+        R x[parts][column_tiles][2];
         R l[parts][2];
         TESSERA_UNROLL
         for (int p = 0; p < parts; ++p) {
           const R* const row = row_of_strip(p, k * rows_per_block + 4 * s + q);
           TESSERA_UNROLL
-          for (int u = 0; u < 2; ++u) {
+          for (int u = 0; u < column_tiles; ++u) {
             x[p][u][0] = row[8 * u + 2 * member_];
             x[p][u][1] = row[8 * u + 2 * member_ + 1];
           }
@@ -337,7 +336,7 @@ class StripSolver {
         TESSERA_UNROLL
         for (int t = 0; t < 2; ++t) {
           TESSERA_UNROLL
-          for (int u = 0; u < 2; ++u) {
+          for (int u = 0; u < column_tiles; ++u) {
             TESSERA_UNROLL
             for (int c = 0; c < 2; ++c) {
               R& sum = tile.part[re][t][u][c];
@@ -363,14 +362,14 @@ class StripSolver {
       for (int t = 0; t < 2; ++t) {
         R* const row = row_of_strip(p, k * rows_per_block + 8 * t + group_);
         TESSERA_UNROLL
-        for (int u = 0; u < 2; ++u) {
+        for (int u = 0; u < column_tiles; ++u) {
           row[8 * u + 2 * member_] = tile.part[p][t][u][0];
           row[8 * u + 2 * member_ + 1] = tile.part[p][t][u][1];
         }
       }
     }
     machine_.sync_warp();
-    if (machine_.lane() < columns_per_strip) {
+    if (machine_.lane() < Shape::columns) {
       const E* const diagonal = memory_.diagonal[machine_.warp()];
       R x[parts][rows_per_block];
       TESSERA_UNROLL
@@ -413,7 +412,7 @@ class StripSolver {
     TESSERA_UNROLL
     for (int t = 0; t < 2; ++t) {
       TESSERA_UNROLL
-      for (int u = 0; u < 2; ++u) {
+      for (int u = 0; u < column_tiles; ++u) {
         TESSERA_UNROLL
         for (int c = 0; c < 2; ++c) {
           const int row = k * rows_per_block + 8 * t + group_;
