@@ -212,16 +212,16 @@ double Worker::priority(const TaskGraph& graph, TaskId task) const {
   return sum;
 }
 
-// One step per lane in turn, as long as some lane can go on: tasks advance side by side and share what they fetch (Alg. 1).
+// Asks for the tiles of one step per lane in turn, as long as some lane can go on: tasks advance side by side and share what they fetch
+// (Alg. 1). What has come is launched.
 bool Worker::submit(Job& job) {
   bool any = false;
   for (bool progress = true; progress;) {
-    progress = false;
+    progress = launch_oldest(job);
     for (std::size_t index = 0; index < active_lanes_; ++index) {
       Lane& lane = lanes_[index];
-      if (wants_another_task(lane)) take_task(job, lane);
-      if (lane.submissions.empty() || lane.kernels.size() >= run_ahead * lane.submissions.size()) continue;
-      progress |= submit_step(job, static_cast<int>(index));
+      if (wants_another_task(job, lane)) take_task(job, lane);
+      progress |= ask_for_step(job, lane);
     }
     any |= progress;
   }
@@ -241,7 +241,8 @@ bool Worker::submit_group(Job& job) {
     Submission& submission = next->second;
     const auto lane = static_cast<std::size_t>(submission.turn) % active_lanes_;
     if (lanes_[lane].kernels.size() >= run_ahead) return any;
-    if (!submit_step_of(job, static_cast<int>(lane), submission)) return any;
+    if (!ask(job, submission)) return any;
+    launch(job, static_cast<int>(lane), submission);
     any = true;
     auto node = group_.extract(next);
     if (node.mapped().ended()) continue;
@@ -355,10 +356,16 @@ bool Worker::prefetch_forecast(const Job& job) {
   return any;
 }
 
-bool Worker::wants_another_task(const Lane& lane) const {
+bool Worker::wants_another_task(const Job& job, const Lane& lane) const {
   if (lane.submissions.empty()) return lane.kernels.size() < run_ahead;
-  return side_by_side_ && lane.submissions.size() < tasks_per_lane && lane.awaited &&
-         lane.awaited->status() == EventStatus::pending;
+  if (!side_by_side_ || lane.submissions.size() >= tasks_per_lane) return false;
+  bool for_results = false;
+  for (const Submission& submission : lane.submissions) {
+    if (submission.asked.empty() ? is_readable(job, submission) : has_come(submission)) return false;
+    for_results |= submission.asked.empty();
+  }
+  // What waits for results of other tasks would leave the link without work; what waits for tiles has given it some.
+  return !for_results || cache_.queued_bytes(index_) == 0;
 }
 
 // Keeps the link from the host busy with what the next tasks need.
@@ -408,8 +415,10 @@ bool Worker::take_task(Job& job, Lane& lane) {
   job.take(me, entry->flops);
   ++outputs_;
   if (entry->stolen) ++outcome_.stolen;
-  lane.submissions.push_back(
-      {.task = entry->task, .steps = job.graph().step_count(entry->task), .wave = job.graph().wave(entry->task, 0)});
+  lane.submissions.push_back({.task = entry->task,
+                              .number = ++taken_,
+                              .steps = job.graph().step_count(entry->task),
+                              .wave = job.graph().wave(entry->task, 0)});
   return true;
 }
 
@@ -439,24 +448,76 @@ std::optional<StationEntry> Worker::steal(Job& job) {
   return entry;
 }
 
-// The next step of one of the lane's tasks: of the oldest whose tiles are here, so that results go down early, else of the one that is
+// For the next step of one of the lane's tasks: of the oldest whose tiles are here, so that results go down early, else of the one that is
 // furthest behind among those that can go on.
-bool Worker::submit_step(Job& job, int lane_index) {
-  auto& submissions = lanes_[static_cast<std::size_t>(lane_index)].submissions;
-  const auto try_step = [&](std::size_t index) {
-    if (!submit_step_of(job, lane_index, submissions[index])) return false;
-    if (submissions[index].ended()) submissions.erase(submissions.begin() + static_cast<std::ptrdiff_t>(index));
-    return true;
+bool Worker::ask_for_step(Job& job, Lane& lane) {
+  auto& submissions = lane.submissions;
+  const auto may_ask = [](const Submission& submission) {
+    return !submission.all_asked() && submission.asked.size() < run_ahead;
   };
-  if (submissions.size() == 1) return try_step(0);
-  for (std::size_t index = 0; index < submissions.size(); ++index) {
-    if (is_here(job, submissions[index]) && try_step(index)) return true;
+  for (Submission& submission : submissions) {
+    if (may_ask(submission) && is_here(job, submission) && ask(job, submission)) return true;
   }
-  std::vector<std::size_t> order(submissions.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<Submission*> order;
+  for (Submission& submission : submissions) {
+    if (may_ask(submission)) order.push_back(&submission);
+  }
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t x, std::size_t y) { return submissions[x].wave < submissions[y].wave; });
-  return std::any_of(order.begin(), order.end(), try_step);
+                   [](const Submission* x, const Submission* y) { return x->wave < y->wave; });
+  return std::any_of(order.begin(), order.end(), [&](Submission* submission) { return ask(job, *submission); });
+}
+
+// Launches steps of the oldest task that can go on, as many as keep the device busy until we look again. What is launched earlier would
+// run before what comes later for an older task, whose result then goes down late.
+bool Worker::launch_oldest(const Job& job) {
+  double backlog = 0;
+  std::size_t kernels = 0;
+  for (const Lane& lane : lanes_) {
+    kernels += lane.kernels.size();
+    for (const Kernel& kernel : lane.kernels) backlog += expected_seconds(kernel.flops);
+  }
+  bool any = false;
+  for (; kernels < fewest_kernels || backlog < enough_backlog_s; ++kernels) {
+    Lane* lane = nullptr;
+    std::vector<Submission>::iterator oldest;
+    for (Lane& other : lanes_) {
+      if (other.kernels.size() >= run_ahead * tasks_per_lane) continue;
+      for (auto submission = other.submissions.begin(); submission != other.submissions.end(); ++submission) {
+        if (!may_launch(*submission) || (lane != nullptr && oldest->number < submission->number)) continue;
+        lane = &other;
+        oldest = submission;
+      }
+    }
+    if (lane == nullptr) return any;
+    launch(job, static_cast<int>(lane - lanes_.data()), *oldest);
+    backlog += expected_seconds(lane->kernels.back().flops);
+    if (oldest->ended()) lane->submissions.erase(oldest);
+    any = true;
+  }
+  return any;
+}
+
+// Short kernels wait for their tiles on the device: there they begin some microseconds earlier. Old values come last, so that to wait for
+// one would hold up what comes after it in the stream.
+bool Worker::may_launch(const Submission& submission) const {
+  if (submission.asked.empty()) return false;
+  const Asked& next = submission.asked.front();
+  const bool is_short = expected_seconds(flops_of(next.step.call)) < short_kernel_s && !next.adds;
+  return is_short || has_come(submission);
+}
+
+double Worker::expected_seconds(double flops) const {
+  const double rate = device_.info().flops_per_s;
+  return rate > 0 ? flops / rate : 0;
+}
+
+// Also what will never come because its copy has failed: the kernel's event tells of it.
+bool Worker::has_come(const Submission& submission) {
+  const auto here = [](const cache::Replica* tile) {
+    return tile == nullptr || !tile->ready || tile->ready->status() != EventStatus::pending;
+  };
+  const Asked& next = submission.asked.front();
+  return here(next.x) && here(next.y) && (next.number > 0 || here(submission.output));
 }
 
 // Whether the next step waits for nothing.
@@ -467,11 +528,10 @@ bool Worker::is_here(const Job& job, const Submission& submission) const {
          (step.b.tile.address == nullptr || cache_.has_arrived(index_, step.b.tile));
 }
 
-// @return false if the step cannot be submitted yet: no room for one of its tiles, an operand that is not computed yet, or a link that
-// has enough to do
-bool Worker::submit_step_of(Job& job, int lane_index, Submission& submission) {
+// Pins the tiles of the task's next step, which brings them here.
+// @return false if that cannot be yet: no room for one of its tiles, an operand that is not computed yet, or a link that has enough to do
+bool Worker::ask(Job& job, Submission& submission) {
   const TaskGraph& graph = job.graph();
-  Lane& lane = lanes_[static_cast<std::size_t>(lane_index)];
   const Output output = graph.output(submission.task);
   const bool begins = submission.output == nullptr;
   if (begins && output.fetch && side_by_side_) submission.adds_after = output.adding_steps;
@@ -502,33 +562,37 @@ bool Worker::submit_step_of(Job& job, int lane_index, Submission& submission) {
     submission.beta = step.call.beta;
     step.call.beta = 0;
   }
-
-  const StreamId stream{StreamKind::compute, lane_index};
-  lane.awaited = nullptr;
-  cache::Replica* const first_read = submission.next_step == 0 ? submission.output : nullptr;
-  for (const cache::Replica* tile : {first_read, x, y}) {
-    if (tile == nullptr || !tile->ready || tile->ready->status() == EventStatus::complete) continue;
-    device_.wait(stream, tile->ready);
-    lane.awaited = tile->ready;
-  }
-  auto begin = device_.record(stream);
-  submit_call(job, step, submission, x, y, lane_index);
-  auto done = device_.record(stream);
-  const double flops = adds ? 0 : flops_of(step.call);
-  cache_.log(index_).add({.stream = stream, .flops = flops, .task = submission.task, .step = submission.next_step},
-                         begin, done);
-
   submission.x = nullptr;
+  submission.asked.push_back({step, x, y, submission.next_step, adds});
   if (adds)
     submission.has_added = true;
   else
     ++submission.next_step;
   submission.wave = graph.wave(submission.task, submission.next_step);
+  return true;
+}
+
+// Submits the oldest step that has been asked for; the stream waits for tiles that are still on their way.
+void Worker::launch(const Job& job, int lane_index, Submission& submission) {
+  Lane& lane = lanes_[static_cast<std::size_t>(lane_index)];
+  const StreamId stream{StreamKind::compute, lane_index};
+  const Asked asked = std::move(submission.asked.front());
+  submission.asked.pop_front();
+  cache::Replica* const first_read = asked.number == 0 ? submission.output : nullptr;
+  for (const cache::Replica* tile : {first_read, asked.x, asked.y}) {
+    if (tile == nullptr || !tile->ready || tile->ready->status() == EventStatus::complete) continue;
+    device_.wait(stream, tile->ready);
+  }
+  auto begin = device_.record(stream);
+  submit_call(job, asked, submission, lane_index);
+  auto done = device_.record(stream);
+  const double flops = asked.adds ? 0 : flops_of(asked.step.call);
+  cache_.log(index_).add({.stream = stream, .flops = flops, .task = submission.task, .step = asked.number}, begin,
+                         done);
   ++outcome_.steps;
   outcome_.flops += flops;
-  lane.kernels.push_back({std::move(begin), std::move(done), x, y, flops,
+  lane.kernels.push_back({std::move(begin), std::move(done), asked.x, asked.y, flops,
                           submission.ended() ? submission.output : nullptr, submission.task});
-  return true;
 }
 
 bool Worker::comes_from_host(const Step& step) const {
@@ -552,10 +616,12 @@ bool Worker::must_wait_for_link(const Job& job, const Submission& submission) {
   return false;
 }
 
-void Worker::submit_call(const Job& job, const Step& step, const Submission& submission, cache::Replica* x,
-                         cache::Replica* y, int lane) {
+void Worker::submit_call(const Job& job, const Asked& asked, const Submission& submission, int lane) {
   const HostTile& C = submission.output->tile;
-  if (submission.adds_next()) {
+  const cache::Replica* const x = asked.x;
+  const cache::Replica* const y = asked.y;
+  const Step& step = asked.step;
+  if (asked.adds) {
     ops_.add(lane, {.type = job.graph().type(),
                     .part = C.part,
                     .hermitian = job.graph().is_hermitian() && C.part != Part::full,

@@ -2,16 +2,19 @@
 // four compute streams step by step, starts write-backs, and lets go of tiles when the kernels that read them have completed.
 // It never waits for the device while there is something to submit, and never drains a stream.
 //
-// A lane is a compute stream and the tasks that are being submitted to it. Submission runs ahead of execution by up to `run_ahead`
-// steps a task. While the kernels of a lane wait for tiles from the host, it takes more tasks, which advance side by side, wave by
-// wave: each tile that arrives then serves several products, and computing catches up with the link sooner. What can run at once goes
-// first, the oldest task before others, so that results go down early. For the same reasons an output's old value is fetched
-// last where memory allows, and added in a step of its own.
+// A lane is a compute stream and the tasks that are submitted to it. A step is submitted in two parts. First its tiles are asked for, by up to
+// `run_ahead` steps a task. While the tasks of a lane wait, it takes more tasks, which advance side by side, wave by wave: each tile
+// that arrives then serves several products, and computing catches up with the link sooner. For the same reasons an output's old
+// value is fetched last where memory allows, and added in a step of its own.
 //
-// A tile is asked for late: while `link_queue_bytes` wait behind the one that is on its way from the host, no further one is, so that each
-// device fetches its share of what all need, and nobody waits for the end of a peer's queue. There is always a next one: between two
-// tiles a link would wait for us, and copy threads would begin anew. Where no step asks, the tiles of the tasks in the station are fetched in advance as long as there is free memory; nothing is pinned or evicted for
-// it, and the tasks may still be stolen.
+// Then, when its tiles have come, the step is launched, those of the oldest task first, and only as many as keep the device busy until we look
+// again. Streams have no order among each other but a rank: what is launched when it is asked for runs in the order of arrival, or
+// by rank, so that results are complete all at once, late, and go down while nothing is computed any more.
+//
+// A tile is asked for late, too: while `link_queue_bytes` wait behind the one that is on its way from the host, no further one is, so that
+// each device fetches its share of what all need, and nobody waits for the end of a peer's queue. There is always a next one:
+// between two tiles a link would wait for us, and copy threads would begin anew. Where no step asks, the tiles of the tasks in the
+// station are fetched in advance as long as there is free memory; nothing is pinned or evicted for it, and the tasks may still be stolen.
 //
 // Where memory is short, a lane waits with what it has pinned; since there is room for an output and one step's inputs per lane, some
 // lane can always go on. Side by side tasks go only where everything fits, and none waits for another one that itself waits for a result:
@@ -47,10 +50,14 @@ namespace tessera::runtime {
 
 class Worker {
  public:
-  static constexpr std::size_t run_ahead = 4;       ///< steps submitted and not completed, per task in a lane
+  static constexpr std::size_t run_ahead = 4;       ///< steps asked for and not launched, per task
   static constexpr std::size_t tasks_per_lane = 4;  ///< at most, while tiles are still arriving
   static constexpr index_t link_queue_bytes =
       index_t{32} << 20;  ///< behind the tile under way before no more are asked for: about half a millisecond
+  // Launched kernels: so much by the device's rough rate, but at least so many.
+  static constexpr double enough_backlog_s = 2e-3;
+  static constexpr std::size_t fewest_kernels = 2;
+  static constexpr double short_kernel_s = 1e-4;  ///< a few times what it takes us to see that a tile has come
   static constexpr std::size_t station_tasks_per_lane = 4;
 
   struct Outcome {
@@ -93,13 +100,22 @@ class Worker {
     cache::Replica* output = nullptr;
     TaskId task = 0;
   };
+  struct Asked {  // a step whose tiles are here or on their way
+    Step step;
+    cache::Replica* x = nullptr;
+    cache::Replica* y = nullptr;
+    index_t number = 0;  // of the step
+    bool adds = false;   // the output's old value; not one of the graph's steps
+  };
   struct Submission {  // the task being submitted to a lane
     TaskId task = 0;
+    std::int64_t number = 0;  // counts the tasks that this worker has taken
     index_t steps = 0;
     index_t next_step = 0;
     index_t wave = 0;  // of the next step
     cache::Replica* output = nullptr;
-    cache::Replica* x = nullptr;  // pinned for the next step, while y has no room yet
+    cache::Replica* x = nullptr;   // pinned for the next step, while y has no room yet
+    std::deque<Asked> asked = {};  // and not launched
     // After so many steps one more adds the output's old value, times `beta`; 0: it was there from the start.
     index_t adds_after = 0;
     bool has_added = false;
@@ -110,12 +126,12 @@ class Worker {
 
     bool adds_old() const { return adds_after > 0; }
     bool adds_next() const { return adds_old() && !has_added && next_step == adds_after; }
-    bool ended() const { return next_step == steps && !adds_next(); }
+    bool all_asked() const { return next_step == steps && !adds_next(); }
+    bool ended() const { return all_asked() && asked.empty(); }
   };
   struct Lane {
     std::vector<Submission> submissions;  // the oldest first
     std::deque<Kernel> kernels;           // in stream order
-    device::EventPtr awaited;             // what the last submitted kernel waits for; nullptr if nothing
   };
   struct Held {  // a finished output whose host tile is still read by other tasks
     cache::Replica* output = nullptr;
@@ -131,8 +147,13 @@ class Worker {
   bool refill(Job& job);
   bool submit(Job& job);
   bool prefetch(Job& job);
-  bool submit_step(Job& job, int lane);
-  bool submit_step_of(Job& job, int lane, Submission& submission);
+  bool ask_for_step(Job& job, Lane& lane);
+  bool ask(Job& job, Submission& submission);
+  bool launch_oldest(const Job& job);
+  void launch(const Job& job, int lane, Submission& submission);
+  bool may_launch(const Submission& submission) const;
+  double expected_seconds(double flops) const;
+  static bool has_come(const Submission& submission);
   bool is_here(const Job& job, const Submission& submission) const;
   bool comes_from_host(const Step& step) const;
   bool must_wait_for_link(const Job& job, const Submission& submission);
@@ -150,9 +171,8 @@ class Worker {
   index_t lookahead() const {
     return std::max<index_t>(static_cast<index_t>(group_tasks_.size()), run_ahead * device::compute_streams);
   }
-  void submit_call(const Job& job, const Step& step, const Submission& submission, cache::Replica* x, cache::Replica* y,
-                   int lane);
-  bool wants_another_task(const Lane& lane) const;
+  void submit_call(const Job& job, const Asked& asked, const Submission& submission, int lane);
+  bool wants_another_task(const Job& job, const Lane& lane) const;
   bool take_task(Job& job, Lane& lane);
   std::optional<StationEntry> steal(Job& job);
   void publish(Job& job, cache::Replica* output, TaskId task);
@@ -182,6 +202,7 @@ class Worker {
   std::deque<Held> held_;
   std::deque<WriteBack> write_backs_;           // in stream order
   index_t outputs_ = 0;                         // acquired and not finished
+  std::int64_t taken_ = 0;                      // tasks
   std::map<TaskId, index_t> prefetched_steps_;  // of tasks in the station: steps whose inputs have been asked for
   double first_kernel_s_ = 0;                   // on the clock of the events
   double completed_flops_ = 0;
