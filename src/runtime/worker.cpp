@@ -576,7 +576,7 @@ bool Worker::ask(Job& job, Submission& submission) {
 void Worker::launch(const Job& job, int lane_index, Submission& submission) {
   Lane& lane = lanes_[static_cast<std::size_t>(lane_index)];
   const StreamId stream{StreamKind::compute, lane_index};
-  const Asked asked = std::move(submission.asked.front());
+  const Asked asked = submission.asked.front();
   submission.asked.pop_front();
   cache::Replica* const first_read = asked.number == 0 ? submission.output : nullptr;
   for (const cache::Replica* tile : {first_read, asked.x, asked.y}) {
@@ -610,7 +610,7 @@ bool Worker::must_wait_for_link(const Job& job, const Submission& submission) {
   if (!side_by_side_) return false;
   for (std::size_t lane = 0; lane < active_lanes_; ++lane) {
     for (const Submission& other : lanes_[lane].submissions) {
-      if (other.wave < submission.wave && is_readable(job, other)) return true;
+      if (!other.all_asked() && other.wave < submission.wave && is_readable(job, other)) return true;
     }
   }
   return false;

@@ -1,6 +1,6 @@
 // The worker of one device: the only thread that submits to it. Keeps the reservation station filled, puts the best tasks on the
 // four compute streams step by step, starts write-backs, and lets go of tiles when the kernels that read them have completed.
-// It never waits for the device while there is something to submit, and never drains a stream.
+// It never blocks on the device, and never drains a stream.
 //
 // A lane is a compute stream and the tasks that are submitted to it. A step is submitted in two parts. First its tiles are asked for, by up to
 // `run_ahead` steps a task. While the tasks of a lane wait, it takes more tasks, which advance side by side, wave by wave: each tile
@@ -25,7 +25,7 @@
 // written yet, waits only for earlier tasks.
 //
 // Grouped graphs (memory is short): instead of each lane its own tasks, the tasks of a group take turns over all lanes, in exactly the order
-// that the forecast knows. So the cache is told when each tile is needed next, and the prefetch may replace what is needed later
+// that the forecast knows, and are launched when they are asked for. So the cache is told when each tile is needed next, and the prefetch may replace what is needed later
 // than what it brings.
 // Source: BLASX, section IV-C and IV-D, Alg. 1, Eq. 3.
 #pragma once
@@ -50,7 +50,8 @@ namespace tessera::runtime {
 
 class Worker {
  public:
-  static constexpr std::size_t run_ahead = 4;       ///< steps asked for and not launched, per task
+  /// Steps asked for and not launched, per task; launched and not completed, of a lane before it takes a task, or of a group.
+  static constexpr std::size_t run_ahead = 4;
   static constexpr std::size_t tasks_per_lane = 4;  ///< at most, while tiles are still arriving
   static constexpr index_t link_queue_bytes =
       index_t{32} << 20;  ///< behind the tile under way before no more are asked for: about half a millisecond
