@@ -406,7 +406,8 @@ index_t Worker::room_for_outputs(const TaskGraph& graph) const {
 
 bool Worker::take_task(Job& job, Lane& lane) {
   const auto me = static_cast<std::size_t>(index_);
-  if (job.graph().ordered() && outputs_ >= room_for_outputs(job.graph())) return false;
+  const bool holds_many = job.graph().ordered() || job.graph().grouped();
+  if (holds_many && outputs_ >= room_for_outputs(job.graph())) return false;
   ReservationStation& station = job.station(me);
   auto entry = station.take_best([&](const StationEntry& e) { return job.should_take(me, e.flops); });
   const bool may_steal = job.graph().grouped() || lane.submissions.empty();

@@ -179,6 +179,33 @@ TEST(ScheduleModelSizes, LinesOfTrsmOnUnequalDevicesWithoutPeersDoNotWaitForEach
   }
 }
 
+// Where memory is short a fast device that steals takes no more than it has room for.
+TEST(ScheduleModelSizes, GroupsOnUnequalDevicesEnd) {
+  for (const Routine routine : {Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k}) {
+    for (const index_t tiles : {20, 26}) {
+      for (const index_t slots : {64, 96}) {
+        for (const double slow : {0.5, 0.2, 0.1, 0.02}) {
+          for (const int devices : {2, 3, 4}) {
+            constexpr index_t tile = 64;
+            ModelledMachine machine;
+            machine.devices = devices;
+            machine.speeds = std::vector<double>(static_cast<std::size_t>(devices), slow);
+            machine.speeds[0] = 1;
+            machine.connected = false;
+            machine.segment_bytes = 0;
+            machine.share_bytes = 0;
+            machine.memory_bytes = static_cast<std::size_t>(slots * tile * tile) * sizeof(double);
+            machine.flops = 1e11;
+            machine.link_bytes = 1e10;
+            EXPECT_NO_THROW(static_cast<void>(modelled_run(machine, square_call(routine, tiles * tile), tile)))
+                << name_of(routine) << " " << tiles << " " << slots << " " << slow << " " << devices;
+          }
+        }
+      }
+    }
+  }
+}
+
 // Devices that differ, that copy from each other or not, that look in any order, and of which one may be lost: nothing waits for ever, and
 // all that is to be done is done once.
 TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
@@ -205,7 +232,8 @@ TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
     machine.segment_bytes = 0;
     machine.share_bytes = 0;
     machine.memory_bytes = one_of(std::size_t{3} << 20, std::size_t{40} << 20, std::size_t{4} << 30);
-    machine.flops = one_of(1e11, 1e12, 1e13);
+    machine.flops = one_of(1e9, 1e10, 1e11, 1e12,
+                           1e13);  // kernels of half a millisecond, which wait for their tiles, and short ones
     machine.link_bytes = one_of(1e9, 1e10, 5e10);
     for (int d = 0; d < machine.devices; ++d) machine.speeds.push_back(one_of(1.0, 1.0, 5.0, 0.2));
     machine.connected = one_of(true, false);
