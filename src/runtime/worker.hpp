@@ -25,8 +25,8 @@
 // written yet, waits only for earlier tasks.
 //
 // Grouped graphs (memory is short): instead of each lane its own tasks, the tasks of a group take turns over all lanes, in exactly the order
-// that the forecast knows, and are launched when they are asked for. So the cache is told when each tile is needed next, and the prefetch may replace what is needed later
-// than what it brings.
+// that the forecast knows, and are launched when they are asked for. So the cache is told when each tile is needed next, and the
+// prefetch may replace what is needed later than what it brings.
 // Source: BLASX, section IV-C and IV-D, Alg. 1, Eq. 3.
 #pragma once
 

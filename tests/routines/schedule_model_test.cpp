@@ -19,6 +19,9 @@ using test::modelled_run;
 using test::ModelledMachine;
 using test::ModelledRun;
 
+constexpr Routine real_routines[] = {Routine::gemm,  Routine::symm, Routine::syrk,
+                                     Routine::syr2k, Routine::trmm, Routine::trsm};
+
 Level3 square_call(Routine routine, index_t n) {
   Level3 call;
   call.routine = routine;
@@ -87,8 +90,7 @@ INSTANTIATE_TEST_SUITE_P(H200, ScheduleModel,
 
 // Results go down while others are computed: after the last kernel little more than its own is left.
 TEST(ScheduleModelSizes, ResultsDoNotPileUp) {
-  for (const Routine routine :
-       {Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm, Routine::trsm}) {
+  for (const Routine routine : real_routines) {
     for (const index_t n : {16384, 24576}) {
       const ModelledMachine machine = modelled_h200(1);
       const ModelledRun run = modelled_run(machine, square_call(routine, n));
@@ -105,8 +107,7 @@ TEST(ScheduleModelSizes, ResultsDoNotPileUp) {
 
 // Against one device on the same machine.
 TEST(ScheduleModelSizes, MoreDevicesAreNeverSlower) {
-  for (const Routine routine :
-       {Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm, Routine::trsm}) {
+  for (const Routine routine : real_routines) {
     for (const index_t n : {512, 1024, 2048, 4096, 8192, 16384, 32768}) {
       const double alone = modelled_run(modelled_h200(1), square_call(routine, n)).seconds;
       for (const int devices : {2, 4}) {
@@ -232,8 +233,8 @@ TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
     machine.segment_bytes = 0;
     machine.share_bytes = 0;
     machine.memory_bytes = one_of(std::size_t{3} << 20, std::size_t{40} << 20, std::size_t{4} << 30);
-    machine.flops = one_of(1e9, 1e10, 1e11, 1e12,
-                           1e13);  // kernels of half a millisecond, which wait for their tiles, and short ones
+    // Kernels of half a millisecond, which are launched when their tiles have come, and short ones.
+    machine.flops = one_of(1e9, 1e10, 1e11, 1e12, 1e13);
     machine.link_bytes = one_of(1e9, 1e10, 5e10);
     for (int d = 0; d < machine.devices; ++d) machine.speeds.push_back(one_of(1.0, 1.0, 5.0, 0.2));
     machine.connected = one_of(true, false);

@@ -233,7 +233,6 @@ TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
                                   << " " << statistics.devices[2].tasks;
 }
 
-// The operation with each of these numbers fails on one of three devices; whatever it was, the result is right or the call says no.
 TEST(Runtime, LeavesDevicesAloneForWhichThereIsTooLittle) {
   auto settings = devices_with(3, 400 * tile_bytes);
   for (HostDeviceSettings& device : settings) device.share_bytes = 100 * tile_bytes;
@@ -320,6 +319,7 @@ TEST(CpuWorker, AnErrorOfItsEndsTheJob) {
   EXPECT_TRUE(fixture.check());
 }
 
+// The operation with each of these numbers fails on one of three devices; whatever it was, the result is right or the call says no.
 TEST(FailureModel, OtherDevicesFinishTheJob) {
   int survived = 0;
   for (const std::int64_t failing_operation : {0, 1, 2, 5, 11, 23, 47, 95, 150, 300}) {
