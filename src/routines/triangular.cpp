@@ -99,8 +99,9 @@ class Triangular final : public CallGraph {
   TaskId task_of(const TileIndex& t) const { return tasks_[static_cast<std::size_t>(t.i * nt() + t.j)]; }
 
   // trsm goes from the tiles without inputs to those with most, trmm the other way. Lines are independent. trsm sweeps as many lines
-  // together as fit the device beside a row of A, trmm takes one line after the other while the triangle stays. Where that moves much more
-  // than groups of a few rows and lines do, groups: they move less, but their rows wait for each other.
+  // together as fit the device beside a row of A, trmm takes one line after the other while the triangle stays, after some first ones
+  // together. Where that moves much more than groups of a few rows and lines do, groups: they move less, but their rows wait for
+  // each other.
   void make_order(const runtime::Machine& machine) {
     const index_t lines = left() ? nt() : mt();
     const index_t length = line_length();
@@ -112,6 +113,8 @@ class Triangular final : public CallGraph {
     const index_t together = !solves()  ? 1
                              : all_stay ? std::min(lines, lines_together)
                                         : std::clamp<index_t>(room / length - 1, 1, lines);
+    // trmm waits for the triangle first. Meanwhile as many lines use each tile of it as can go down while the others are computed.
+    const index_t first_together = !solves() && all_stay && lines >= 3 * lines_together ? lines_together : together;
     const index_t passes = !all_stay && (solves() || !triangle_stays) ? ceil_div(lines, together) : 1;
     const runtime::GroupedProduct product{runtime::GroupForm::sweep, length, lines, length,
                                           solves() ? index_t{device::compute_streams} : 1};
@@ -119,8 +122,8 @@ class Triangular final : public CallGraph {
     const auto grouping = passes == 1 ? runtime::Grouping{} : runtime::choose_grouping(product, slots, machine.devices);
     const index_t swept = passes * triangle_elements(length) + lines * length;
     if (passes == 1 || 3 * swept <= 4 * runtime::up_tiles(product, grouping, slots)) {
-      for (index_t first = 0; first < lines; first += together) {
-        append({0, first, length, std::min(together, lines - first)});
+      for (index_t first = 0, width = first_together; first < lines; first += width, width = together) {
+        append({0, first, length, std::min(width, lines - first)});
       }
       return;
     }

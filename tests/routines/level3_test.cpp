@@ -145,20 +145,25 @@ TEST_P(Level3Conformance, EveryFactor) {
   }
 }
 
-// A triangular sweep over a single line of tiles depends on itself from end to end.
-TEST_P(Level3Conformance, ThinTriangularProblems) {
+// A triangular sweep over a single line of tiles depends on itself from end to end; of many lines some begin together.
+TEST_P(Level3Conformance, ThinAndWideTriangularProblems) {
+  struct Extent {
+    index_t along, across;  // the triangle's side, and the other one of B
+  };
   unsigned seed = 12000;
   for (const Routine routine : {Routine::trmm, Routine::trsm}) {
     for (const Side side : {Side::left, Side::right}) {
       for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
-        const bool left = side == Side::left;
-        expect_right<double>({.routine = routine,
-                              .side = side,
-                              .uplo = uplo,
-                              .m = left ? 11 * tile + 1 : 3,
-                              .n = left ? 3 : 11 * tile + 1,
-                              .alpha = 2},
-                             seed++);
+        for (const Extent extent : {Extent{11 * tile + 1, 3}, Extent{3 * tile + 1, 13 * tile + 3}}) {
+          const bool left = side == Side::left;
+          expect_right<double>({.routine = routine,
+                                .side = side,
+                                .uplo = uplo,
+                                .m = left ? extent.along : extent.across,
+                                .n = left ? extent.across : extent.along,
+                                .alpha = 2},
+                               seed++);
+        }
       }
     }
   }

@@ -88,6 +88,12 @@ INSTANTIATE_TEST_SUITE_P(H200, ScheduleModel,
                            return name_of(info.param.routine) + std::to_string(info.param.devices);
                          });
 
+// The first lines of a triangular product go together, so that the kernels do not wait for the whole triangle.
+TEST(ScheduleModelSizes, ManyLinesOfAProductInPlaceUseTheFirstTilesOfTheTriangle) {
+  EXPECT_GE(modelled_run(modelled_h200(1), square_call(Routine::trmm, 24576)).fraction_of_bound(), 0.92);
+  EXPECT_GE(modelled_run(modelled_h200(1), square_call(Routine::trmm, 32768)).fraction_of_bound(), 0.95);
+}
+
 // Results go down while others are computed: after the last kernel little more than its own is left.
 TEST(ScheduleModelSizes, ResultsDoNotPileUp) {
   for (const Routine routine : real_routines) {
@@ -157,24 +163,27 @@ TEST(ScheduleModelSizes, EveryGraphEnds) {
 }
 
 // A thief's late line holds up its early one, which waits for the owner, which waits for the late line: tasks must not wait for one that waits.
-TEST(ScheduleModelSizes, LinesOfTrsmOnUnequalDevicesWithoutPeersDoNotWaitForEachOther) {
-  for (const index_t lines : {11, 15}) {
-    for (const index_t length : {12, 20, 29}) {
-      for (unsigned seed = 0; seed < 6; ++seed) {
-        constexpr index_t tile = 64;
-        Level3 call{.routine = Routine::trsm, .m = length * tile, .n = lines * tile};
-        call.alpha = 1.1;
-        ModelledMachine machine;
-        machine.devices = 2;
-        machine.speeds = {1, 0.2};
-        machine.connected = false;
-        machine.seed = seed;
-        machine.segment_bytes = 0;
-        machine.share_bytes = 0;
-        machine.memory_bytes = std::size_t{400} << 20;
-        machine.flops = 1e10;
-        machine.link_bytes = 1e9;
-        EXPECT_NO_THROW(static_cast<void>(modelled_run(machine, call, tile))) << lines << " " << length << " " << seed;
+TEST(ScheduleModelSizes, LinesOnUnequalDevicesWithoutPeersDoNotWaitForEachOther) {
+  for (const Routine routine : {Routine::trsm, Routine::trmm}) {
+    for (const index_t lines : {11, 15}) {
+      for (const index_t length : {12, 20, 29}) {
+        for (unsigned seed = 0; seed < 6; ++seed) {
+          constexpr index_t tile = 64;
+          Level3 call{.routine = routine, .m = length * tile, .n = lines * tile};
+          call.alpha = 1.1;
+          ModelledMachine machine;
+          machine.devices = 2;
+          machine.speeds = {1, 0.2};
+          machine.connected = false;
+          machine.seed = seed;
+          machine.segment_bytes = 0;
+          machine.share_bytes = 0;
+          machine.memory_bytes = std::size_t{400} << 20;
+          machine.flops = 1e10;
+          machine.link_bytes = 1e9;
+          EXPECT_NO_THROW(static_cast<void>(modelled_run(machine, call, tile)))
+              << name_of(routine) << " " << lines << " " << length << " " << seed;
+        }
       }
     }
   }
