@@ -162,6 +162,15 @@ TEST(ScheduleModelSizes, EveryGraphEnds) {
   }
 }
 
+/// Devices that make no difference between tall and short tiles, and of which small calls use all.
+ModelledMachine machine_for_small_tiles(int devices) {
+  ModelledMachine machine;
+  machine.devices = devices;
+  machine.segment_bytes = 0;
+  machine.share_bytes = 0;
+  return machine;
+}
+
 // A thief's late line holds up its early one, which waits for the owner, which waits for the late line: tasks must not wait for one that waits.
 TEST(ScheduleModelSizes, LinesOnUnequalDevicesWithoutPeersDoNotWaitForEachOther) {
   for (const Routine routine : {Routine::trsm, Routine::trmm}) {
@@ -171,13 +180,10 @@ TEST(ScheduleModelSizes, LinesOnUnequalDevicesWithoutPeersDoNotWaitForEachOther)
           constexpr index_t tile = 64;
           Level3 call{.routine = routine, .m = length * tile, .n = lines * tile};
           call.alpha = 1.1;
-          ModelledMachine machine;
-          machine.devices = 2;
+          ModelledMachine machine = machine_for_small_tiles(2);
           machine.speeds = {1, 0.2};
           machine.connected = false;
           machine.seed = seed;
-          machine.segment_bytes = 0;
-          machine.share_bytes = 0;
           machine.memory_bytes = std::size_t{400} << 20;
           machine.flops = 1e10;
           machine.link_bytes = 1e9;
@@ -197,13 +203,10 @@ TEST(ScheduleModelSizes, GroupsOnUnequalDevicesEnd) {
         for (const double slow : {0.5, 0.2, 0.1, 0.02}) {
           for (const int devices : {2, 3, 4}) {
             constexpr index_t tile = 64;
-            ModelledMachine machine;
-            machine.devices = devices;
+            ModelledMachine machine = machine_for_small_tiles(devices);
             machine.speeds = std::vector<double>(static_cast<std::size_t>(devices), slow);
             machine.speeds[0] = 1;
             machine.connected = false;
-            machine.segment_bytes = 0;
-            machine.share_bytes = 0;
             machine.memory_bytes = static_cast<std::size_t>(slots * tile * tile) * sizeof(double);
             machine.flops = 1e11;
             machine.link_bytes = 1e10;
@@ -237,10 +240,7 @@ TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
     call.uplo = one_of(Uplo::lower, Uplo::upper);
     call.alpha = 1.1;
     call.beta = call.is_triangular() ? 0 : 0.3;
-    ModelledMachine machine;
-    machine.devices = one_of(2, 3, 4);
-    machine.segment_bytes = 0;
-    machine.share_bytes = 0;
+    ModelledMachine machine = machine_for_small_tiles(one_of(2, 3, 4));
     machine.memory_bytes = one_of(std::size_t{3} << 20, std::size_t{40} << 20, std::size_t{4} << 30);
     // Kernels of half a millisecond, which are launched when their tiles have come, and short ones.
     machine.flops = one_of(1e9, 1e10, 1e11, 1e12, 1e13);

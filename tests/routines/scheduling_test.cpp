@@ -245,9 +245,10 @@ TEST(Runtime, LeavesDevicesAloneForWhichThereIsTooLittle) {
     return std::count_if(statistics.devices.begin(), statistics.devices.end(),
                          [](const auto& device) { return device.misses + device.l1_hits + device.l2_hits > 0; });
   };
-  EXPECT_EQ(devices_used(5 * tile), 1);  // 75 tiles to bring
-  EXPECT_EQ(devices_used(8 * tile), 1);  // 192
-  EXPECT_LE(devices_used(9 * tile), 2);  // 243
+  EXPECT_EQ(devices_used(5 * tile), 1);   // 75 tiles to bring
+  EXPECT_EQ(devices_used(8 * tile), 1);   // 192
+  EXPECT_LE(devices_used(9 * tile), 2);   // 243
+  EXPECT_GE(devices_used(11 * tile), 1);  // 363: all three may take part, or one that is quick does all
 }
 
 TEST(Runtime, TakesAnotherDeviceWhereTheOnlyOneIsLost) {
