@@ -171,6 +171,33 @@ ModelledMachine machine_for_small_tiles(int devices) {
   return machine;
 }
 
+// Three devices at 1 : 1 : 0.4, judged by the time that each was given to compute.
+TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
+  constexpr index_t tiles = 16;
+  constexpr index_t tile = 8;
+  for (const unsigned seed : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    ModelledMachine machine = machine_for_small_tiles(3);
+    machine.speeds = {1, 1, 0.4};
+    machine.flops = flops_of({.m = tile, .n = tile, .k = tile}) / 0.001;  // a step takes a millisecond on the fast ones
+    machine.seed = seed;
+    const ModelledRun run = modelled_run(machine, square_call(Routine::gemm, tiles * tile), tile);
+    double sum = 0, speed_sum = 0, latest = 0;
+    std::string shares;
+    for (std::size_t d = 0; d < 3; ++d) {
+      double flops = 0;
+      for (const device::Operation& operation : run.operations[d]) flops += operation.flops;
+      EXPECT_GT(flops, 0) << "device " << d;
+      sum += flops;
+      speed_sum += machine.speeds[d] * machine.flops;
+      latest = std::max(latest, flops / (machine.speeds[d] * machine.flops));
+      shares += " " + std::to_string(flops);
+    }
+    const double ideal = sum / speed_sum;
+    EXPECT_LE(latest, 1.10 * ideal) << "seed " << seed << ", flops" << shares;
+    RecordProperty("latest_over_ideal_" + std::to_string(seed), std::to_string(latest / ideal));
+  }
+}
+
 // A thief's late line holds up its early one, which waits for the owner, which waits for the late line: tasks must not wait for one that waits.
 TEST(ScheduleModelSizes, LinesOnUnequalDevicesWithoutPeersDoNotWaitForEachOther) {
   for (const Routine routine : {Routine::trsm, Routine::trmm}) {

@@ -204,35 +204,6 @@ TEST(Homes, AreEvenAndBeginApart) {
   }
 }
 
-// Three devices at 1 : 1 : 0.4, kernels that only take modelled time. Judged by the modelled time that each device was given to
-// compute, not by the clock.
-TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
-  constexpr index_t tiles = 16;
-  constexpr index_t small = 8;
-  const double step_flops = flops_of({.m = small, .n = small, .k = small});
-  const double speeds[] = {1, 1, 0.4};
-  std::vector<HostDeviceSettings> settings(3);
-  for (std::size_t d = 0; d < 3; ++d) {
-    settings[d].memory_bytes = 1 << 20;
-    settings[d].compute = false;
-    settings[d].flops_per_s = speeds[d] * step_flops / 0.001;  // a step takes a millisecond on the fast ones
-  }
-  HostRuntime host(settings, false);
-  test::GemmFixture<double> fixture({.m = tiles * small, .n = tiles * small, .k = tiles * small, .alpha = 1, .beta = 0},
-                                    1);
-  const auto statistics = run(*host.runtime, fixture.problem(), small);
-  double speed_sum = 0;
-  double latest = 0;
-  for (std::size_t d = 0; d < 3; ++d) {
-    speed_sum += settings[d].flops_per_s;
-    latest = std::max(latest, statistics.devices[d].flops / settings[d].flops_per_s);
-    EXPECT_GT(statistics.devices[d].tasks, 0);
-  }
-  const double ideal = statistics.flops / speed_sum;
-  EXPECT_LE(latest, 1.10 * ideal) << "tasks " << statistics.devices[0].tasks << " " << statistics.devices[1].tasks
-                                  << " " << statistics.devices[2].tasks;
-}
-
 TEST(Runtime, LeavesDevicesAloneForWhichThereIsTooLittle) {
   auto settings = devices_with(3, 400 * tile_bytes);
   for (HostDeviceSettings& device : settings) device.share_bytes = 100 * tile_bytes;
