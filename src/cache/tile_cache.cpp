@@ -29,6 +29,7 @@ void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
     device.peer_copies.clear();
     device.arrivals.clear();
     device.arriving_bytes = 0;
+    device.scratch_count = 0;
     device.log.clear();
   }
   slot_bytes_ = segment_bytes(slot_bytes);
@@ -145,6 +146,13 @@ void TileCache::publish(Replica* output) {
   directory_.publish(*output);
 }
 
+std::byte* TileCache::take_scratch(int device) {
+  const std::lock_guard lock(mutex_);
+  std::byte* const address = allocate_slot(device);
+  if (address != nullptr) ++at(device).scratch_count;
+  return address;
+}
+
 bool TileCache::collect(int device) {
   const std::lock_guard lock(mutex_);
   auto& copies = at(device).peer_copies;
@@ -178,8 +186,9 @@ void TileCache::check_invariants() const {
   const std::lock_guard lock(mutex_);
   directory_.check_invariants();
   for (std::size_t device = 0; device < devices_.size(); ++device) {
-    devices_[device].heap.check_invariants();
-    if (devices_[device].heap.occupied_count() != directory_.replica_count(static_cast<int>(device))) {
+    const PerDevice& here = devices_[device];
+    here.heap.check_invariants();
+    if (here.heap.occupied_count() != directory_.replica_count(static_cast<int>(device)) + here.scratch_count) {
       throw InternalError("cache: heap and directory disagree");
     }
   }

@@ -102,6 +102,10 @@ class TileCache {
   /// After the write-back: the tile leaves the device or, if it was published, is a tile like any other.
   void finish_output(Replica* output);
 
+  /// Space for a tile's elements that belong to no tile, until the job ends.
+  /// @return nullptr if the heap is full of tiles in use
+  std::byte* take_scratch(int device);
+
   /// Lets go of the sources of peer copies into `device` that have completed. @return whether there were any
   bool collect(int device);
 
@@ -130,7 +134,8 @@ class TileCache {
     std::deque<PeerCopy> peer_copies = {};  // in stream order
     std::deque<Arrival> arrivals = {};      // in stream order
     index_t arriving_bytes = 0;             // their sum
-    device::OperationLog log = {};          // touched by the device's worker only
+    std::size_t scratch_count = 0;
+    device::OperationLog log = {};  // touched by the device's worker only
   };
 
   void forget_arrived(PerDevice& here);

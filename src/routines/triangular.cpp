@@ -6,7 +6,8 @@
 //                                                       their tasks, from the devices that made them
 //   trmm  B_p = alpha (T_pp B_p + sum_l T_pl B_l)       sweeps the other way; reads old values, so a result waits on its device until
 //                                                       the task before it in the sweep, the last other reader, is done
-// alpha enters once, in the first step. Source: BLASX, Eq. 1c and 1d; KBLAS for the direction of the sweeps.
+// alpha enters once, in the first step. The first lines of trmm, which share the triangle while it arrives, take T_pp last on devices and
+// sweep like trsm within a row. Source: BLASX, Eq. 1c and 1d; KBLAS for the direction of the sweeps.
 #include <memory>
 
 #include "routines/call_graph.hpp"
@@ -23,6 +24,8 @@ using runtime::TileIndex;
 
 // With room for everything, a few lines at a time: their tasks advance side by side and wait for each other's results.
 constexpr index_t lines_together = 4;
+// Lines per device from which trmm begins with some of them all at once.
+constexpr index_t fewest_wide_lines = 6;
 
 class Triangular final : public CallGraph {
  public:
@@ -56,14 +59,19 @@ class Triangular final : public CallGraph {
     // trsm takes results in the order in which they are made; trmm goes away from the diagonal, so that tasks of a line which go on side
     // by side come to an old value at the same time.
     const index_t s_product = solves() ? s : s - 1;
-    const index_t l = inputs_precede_ == solves() ? first + s_product : first + products - 1 - s_product;
+    const bool outwards = !solves() && !first_step_last(task);
+    const index_t l = inputs_precede_ != outwards ? first + s_product : first + products - 1 - s_product;
     return product_step(t, l, solves() && s == 0);
   }
 
-  // The tile of B that is read.
-  index_t wave(TaskId task, index_t s) const override {
-    return solves() ? s : s + line_length() - 1 - inputs(position(index_of(task)));
+  // The tile of B that is read. Lines that go one after the other come later than those that begin together: until the triangle is here,
+  // only these use the link well.
+  index_t wave(TaskId task, index_t nth) const override {
+    if (solves() || first_step_last(task)) return nth;
+    return line_length() + nth + line_length() - 1 - inputs(position(index_of(task)));
   }
+
+  bool first_step_last(TaskId task) const override { return task < first_steps_last_; }
 
   bool ordered() const override { return true; }
 
@@ -113,8 +121,11 @@ class Triangular final : public CallGraph {
     const index_t together = !solves()  ? 1
                              : all_stay ? std::min(lines, lines_together)
                                         : std::clamp<index_t>(room / length - 1, 1, lines);
-    // trmm waits for the triangle first. Meanwhile as many lines use each tile of it as can go down while the others are computed.
-    const index_t first_together = !solves() && all_stay && lines >= 3 * lines_together ? lines_together : together;
+    // trmm waits for the triangle first. Meanwhile some lines use each tile of it as it comes, from the one that all rows need, and their
+    // results go down while the other lines are computed.
+    const bool begins_wide = !solves() && all_stay && lines >= fewest_wide_lines * machine.devices;
+    const index_t wide_lines = begins_wide ? std::min<index_t>(lines_together * machine.devices, lines / 2) : 0;
+    first_steps_last_ = wide_lines * length;
     const index_t passes = !all_stay && (solves() || !triangle_stays) ? ceil_div(lines, together) : 1;
     const runtime::GroupedProduct product{runtime::GroupForm::sweep, length, lines, length,
                                           solves() ? index_t{device::compute_streams} : 1};
@@ -122,7 +133,8 @@ class Triangular final : public CallGraph {
     const auto grouping = passes == 1 ? runtime::Grouping{} : runtime::choose_grouping(product, slots, machine.devices);
     const index_t swept = passes * triangle_elements(length) + lines * length;
     if (passes == 1 || 3 * swept <= 4 * runtime::up_tiles(product, grouping, slots)) {
-      for (index_t first = 0, width = first_together; first < lines; first += width, width = together) {
+      for (index_t first = 0, width = begins_wide ? wide_lines : together; first < lines;
+           first += width, width = together) {
         append({0, first, length, std::min(width, lines - first)});
       }
       return;
@@ -187,8 +199,9 @@ class Triangular final : public CallGraph {
 
   MatrixView A_;  // op(A), of which one triangle exists
   MatrixView B_;
-  bool inputs_precede_ = true;  // along a line, the tiles that a result is made of come before it
-  std::vector<TaskId> tasks_;   // by tile, row by row
+  bool inputs_precede_ = true;   // along a line, the tiles that a result is made of come before it
+  std::vector<TaskId> tasks_;    // by tile, row by row
+  TaskId first_steps_last_ = 0;  // trmm: the tasks before this one take their diagonal tile last
 };
 
 }  // namespace

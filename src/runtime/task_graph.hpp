@@ -30,6 +30,7 @@ struct Step {
   Level3 call;  ///< sizes, ops and factors; addresses and leading dimensions are those of the operands' replicas
   Operand a;
   Operand b;
+  bool apart = false;  ///< what the call gives is added to C, which the call cannot do itself
 };
 
 /// The tile that a task computes.
@@ -79,9 +80,22 @@ class TaskGraph {
   virtual index_t step_count(TaskId task) const = 0;
   virtual Step step(TaskId task, index_t l) const = 0;
 
+  /// Whether devices take the task's first step last. Then that step sets C and reads no result of another task, the others add to C, and
+  /// all tiles fit the devices. @pre not grouped()
+  virtual bool first_step_last(TaskId) const { return false; }
+  /// The step that devices take as their nth, to the same end.
+  Step nth_step(TaskId task, index_t n) const {
+    const index_t steps = step_count(task);
+    if (steps == 1 || !first_step_last(task)) return step(task, n);
+    Step taken = step(task, (n + 1) % steps);
+    if (n == 0) taken.call.beta = 0;
+    taken.apart = n == steps - 1;
+    return taken;
+  }
+
   /// Steps of one wave, of whatever tasks, read the same tiles, as far as these tasks share any: tasks that advance side by side or as a
-  /// group do so wave by wave. Ascends with the steps of a task.
-  virtual index_t wave(TaskId, index_t step) const { return step; }
+  /// group do so wave by wave. Ascends with the steps of a task, in the order in which devices take them.
+  virtual index_t wave(TaskId, index_t nth_step) const { return nth_step; }
 
   /// Whether tasks depend on each other. Then each depends only on tasks of lower numbers, and they must start in that order.
   virtual bool ordered() const { return false; }

@@ -33,10 +33,10 @@ bool completed(const device::EventPtr& event) {
 }  // namespace
 
 Worker::Outcome Worker::run(Job& job) noexcept {
-  begin(job);
   // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is seen.
   const auto timeout = polls_ ? std::chrono::microseconds(20) : std::chrono::microseconds(2000);
   try {
+    begin(job);
     while (!job.ended() && !process::ending()) {
       const std::uint64_t seen = signal_.version();
       if (!advance(job) && !job.ended()) signal_.wait(seen, timeout);
@@ -73,6 +73,11 @@ void Worker::begin(const Job& job) {
   active_lanes_ =
       static_cast<std::size_t>(std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
   side_by_side_ = job.side_by_side();
+  if (!job.graph().first_step_last(0)) return;
+  for (Lane& lane : lanes_) {
+    lane.scratch = cache_.take_scratch(index_);
+    if (lane.scratch == nullptr) throw InternalError("worker: no room for scratch");
+  }
 }
 
 bool Worker::advance(Job& job) {
@@ -252,7 +257,7 @@ bool Worker::submit_group(Job& job) {
 
 bool Worker::is_readable(const Job& job, const Submission& submission) {
   if (!job.graph().ordered()) return true;
-  const Step step = job.graph().step(submission.task, submission.next_step);
+  const Step step = job.graph().nth_step(submission.task, submission.next_step);
   return job.readable(step.a) && job.readable(step.b);
 }
 
@@ -383,7 +388,7 @@ bool Worker::prefetch(Job& job) {
   for (const TaskId task : job.station(static_cast<std::size_t>(index_)).ordered()) {
     const index_t steps = job.graph().step_count(task);
     for (index_t& l = prefetched_steps_[task]; l < steps; ++l) {
-      const Step step = job.graph().step(task, l);
+      const Step step = job.graph().nth_step(task, l);
       for (const Operand& operand : {step.a, step.b}) {
         if (operand.tile.address == nullptr || operand.after != no_task) continue;
         if (cache_.queued_bytes(index_) >= link_queue_bytes) return any;
@@ -523,7 +528,7 @@ bool Worker::has_come(const Submission& submission) {
 // Whether the next step waits for nothing.
 bool Worker::is_here(const Job& job, const Submission& submission) const {
   if (submission.output == nullptr || submission.adds_next()) return false;
-  const Step step = job.graph().step(submission.task, submission.next_step);
+  const Step step = job.graph().nth_step(submission.task, submission.next_step);
   return cache_.has_arrived(index_, step.a.tile) &&
          (step.b.tile.address == nullptr || cache_.has_arrived(index_, step.b.tile));
 }
@@ -536,7 +541,8 @@ bool Worker::ask(Job& job, Submission& submission) {
   const bool begins = submission.output == nullptr;
   if (begins && output.fetch && side_by_side_) submission.adds_after = output.adding_steps;
   const bool adds = submission.adds_next();
-  Step step = adds ? Step{.call = {}, .a = {output.tile}, .b = {}} : graph.step(submission.task, submission.next_step);
+  Step step =
+      adds ? Step{.call = {}, .a = {output.tile}, .b = {}} : graph.nth_step(submission.task, submission.next_step);
   if (!job.readable(step.a) || !job.readable(step.b)) return false;
   const bool fetches_old = begins && output.fetch && !submission.adds_old();
   if ((fetches_old || comes_from_host(step)) && must_wait_for_link(job, submission)) return false;
@@ -621,17 +627,20 @@ void Worker::submit_call(const Job& job, const Asked& asked, const Submission& s
   const cache::Replica* const x = asked.x;
   const cache::Replica* const y = asked.y;
   const Step& step = asked.step;
-  if (asked.adds) {
+  const auto add = [&](const AnyScalar& factor, const std::byte* X) {
     ops_.add(lane, {.type = job.graph().type(),
                     .part = C.part,
                     .hermitian = job.graph().is_hermitian() && C.part != Part::full,
                     .m = C.rows,
                     .n = C.cols,
-                    .factor = submission.beta,
-                    .X = x->address,
+                    .factor = factor,
+                    .X = X,
                     .ldx = C.rows,
                     .C = submission.output->address,
                     .ldc = C.rows});
+  };
+  if (asked.adds) {
+    add(submission.beta, x->address);
     return;
   }
   const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
@@ -640,9 +649,11 @@ void Worker::submit_call(const Job& job, const Asked& asked, const Submission& s
   call.lda = x->tile.rows;
   call.B = y != nullptr ? y->address + step.b.first_row * element : nullptr;
   call.ldb = y != nullptr ? y->tile.rows : 0;
-  call.C = submission.output->address;
+  std::byte* const scratch = lanes_[static_cast<std::size_t>(lane)].scratch;
+  call.C = step.apart ? scratch : submission.output->address;
   call.ldc = C.rows;
   ops_.run(lane, call);
+  if (step.apart) add(1, scratch);
 }
 
 }  // namespace tessera::runtime

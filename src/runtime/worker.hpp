@@ -133,6 +133,7 @@ class Worker {
   struct Lane {
     std::vector<Submission> submissions;  // the oldest first
     std::deque<Kernel> kernels;           // in stream order
+    std::byte* scratch = nullptr;         // for what steps compute apart
   };
   struct Held {  // a finished output whose host tile is still read by other tasks
     cache::Replica* output = nullptr;

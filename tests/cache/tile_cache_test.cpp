@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -136,6 +137,23 @@ TEST_F(TileCacheTest, EvictsOnlyWhatNobodyReads) {
   EXPECT_EQ(cache_->locate(0, tile(1)), Level::host);
   EXPECT_EQ(cache_->locate(0, tile(0)), Level::l1);
   expect_contents(*next);
+  cache_->check_invariants();
+}
+
+TEST_F(TileCacheTest, ScratchIsNobodysTileUntilTheJobEnds) {
+  open(1, 2);
+  cache_->release(cache_->pin(0, tile(0)));
+  test::finish(opened_.device(0), {device::StreamKind::up});
+  const std::byte* const first = cache_->take_scratch(0);
+  const std::byte* const second = cache_->take_scratch(0);  // the tile makes room for it
+  ASSERT_TRUE(first != nullptr && second != nullptr);
+  EXPECT_GE(static_cast<std::size_t>(std::abs(first - second)), tile_bytes);
+  EXPECT_EQ(cache_->locate(0, tile(0)), Level::host);
+  EXPECT_EQ(cache_->pin(0, tile(1)), nullptr);
+  EXPECT_EQ(cache_->take_scratch(0), nullptr);
+  cache_->check_invariants();
+  cache_->begin_job(tile_bytes, sizeof(double));
+  EXPECT_NE(cache_->pin(0, tile(1)), nullptr);
   cache_->check_invariants();
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -166,6 +167,19 @@ TEST_P(Level3Conformance, ThinAndWideTriangularProblems) {
         }
       }
     }
+  }
+}
+
+// With so many lines, products begin with some of them all at once.
+TEST_P(Level3Conformance, WideTriangularProducts) {
+  unsigned seed = 14000;
+  const Level3Case base{
+      .routine = Routine::trmm, .m = 3 * tile + 1, .n = (6 * GetParam().devices + 1) * tile + 3, .alpha = {0.75, -0.5}};
+  for (const ScalarType type : test::types_of(Routine::trmm)) {
+    test::for_each_variant(type, base, [&](Level3Case c) {
+      if (c.side == Side::right) std::swap(c.m, c.n);
+      expect_right(type, c, seed++);
+    });
   }
 }
 

@@ -34,7 +34,7 @@ struct HostRuntime {
     runtime =
         std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, [this](const Level3& product) {
           ++host_products;
-          kernels::reference_gemm(product);
+          kernels::reference_level3(product);
         });
   }
   test::OpenedDevices opened;
@@ -166,6 +166,48 @@ TEST_P(TrafficModel, GroupsComputeWhatTheCallMeans) {
 INSTANTIATE_TEST_SUITE_P(Host, TrafficModel, ::testing::Values(1, 2, 4));
 
 // Homes share the tasks out evenly, and the sums of different homes begin with different tiles.
+TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
+  alignas(8) static std::byte memory[64];
+  const auto graph_of = [&](Routine routine, index_t lines, int devices, std::size_t memory_bytes) {
+    const Level3 call{.routine = routine,
+                      .m = 4 * tile,
+                      .n = lines * tile,
+                      .A = memory,
+                      .lda = 4 * tile,
+                      .C = memory,
+                      .ldc = 4 * tile};
+    return make_triangular(call, {devices, memory_bytes, 0}, tile);
+  };
+  constexpr std::size_t plenty = std::size_t{1} << 30;
+  EXPECT_FALSE(graph_of(Routine::trmm, 5, 1, plenty)->first_step_last(0));
+  EXPECT_FALSE(graph_of(Routine::trmm, 11, 2, plenty)->first_step_last(0));
+  EXPECT_FALSE(graph_of(Routine::trsm, 12, 1, plenty)->first_step_last(0));
+  EXPECT_FALSE(graph_of(Routine::trmm, 12, 1, 100 * tile_bytes)->first_step_last(0));
+
+  for (const int devices : {1, 2}) {
+    const index_t lines = 6 * devices + 1;
+    const auto graph = graph_of(Routine::trmm, lines, devices, plenty);
+    const index_t wide_lines = lines / 2;
+    for (runtime::TaskId task = 0; task < graph->task_count(); ++task) {
+      EXPECT_EQ(graph->first_step_last(task), task < 4 * wide_lines);
+      const index_t steps = graph->step_count(task);
+      for (index_t nth = 1; nth < steps; ++nth) EXPECT_GT(graph->wave(task, nth), graph->wave(task, nth - 1));
+      const runtime::Step last = graph->nth_step(task, steps - 1);
+      const bool turned = task < 4 * wide_lines && steps > 1;
+      EXPECT_EQ(last.apart, turned);
+      EXPECT_EQ(last.call.routine, turned || steps == 1 ? Routine::trmm : Routine::gemm);
+      if (!turned) continue;
+      // The tile of B that all rows need comes first, and nothing is added to what has not been set.
+      EXPECT_EQ(graph->nth_step(task, 0).b.tile.address,
+                memory + graph->wave(task, 0) * tile * 8 +
+                    (graph->output(task).tile.address - memory) / (4 * tile * 8) * (4 * tile * 8));
+      EXPECT_EQ(graph->wave(task, 0), 0);
+      EXPECT_EQ(graph->nth_step(task, 0).call.beta, AnyScalar(0));
+      for (index_t nth = 1; nth < steps - 1; ++nth) EXPECT_EQ(graph->nth_step(task, nth).call.beta, AnyScalar(1));
+    }
+  }
+}
+
 TEST(Homes, AreEvenAndBeginApart) {
   alignas(8) static std::byte memory[64];
   for (const Routine routine :
@@ -311,6 +353,33 @@ TEST(FailureModel, OtherDevicesFinishTheJob) {
     EXPECT_TRUE(next.check());
   }
   EXPECT_GT(survived, 4);
+}
+
+// A product in place, whose first step comes last on devices and first on the CPU.
+TEST(FailureModel, OthersFinishAWideTriangularProduct) {
+  int survived = 0;
+  int reported = 0;
+  int finished_by_cpu = 0;
+  for (const int devices : {1, 2}) {
+    for (std::int64_t failing_operation = 0; failing_operation < 240; failing_operation += 3) {
+      auto settings = devices_with(devices, 4000 * tile_bytes);
+      settings.back().fail_after_ops = failing_operation;
+      HostRuntime host(settings);
+      test::Level3Fixture<double> fixture({.routine = Routine::trmm, .m = 4 * tile + 1, .n = 12 * tile + 3, .alpha = 2},
+                                          5);
+      try {
+        const auto statistics = run(*host.runtime, fixture.problem(), tile);
+        EXPECT_TRUE(fixture.check()) << "operation " << failing_operation << " of " << devices << " devices";
+        if (statistics.restarts > 0) ++survived;
+        if (host.host_products > 0) ++finished_by_cpu;
+      } catch (const DeviceLost&) {
+        ++reported;
+      }
+    }
+  }
+  EXPECT_GT(survived, 20);
+  EXPECT_GT(finished_by_cpu, 20);
+  EXPECT_GT(reported, 0);
 }
 
 TEST(FailureModel, TheCpuFinishesWhenNoDeviceIsLeft) {
