@@ -1,6 +1,7 @@
 // Prints how long the schedules of the routines take on a modelled machine (tests/modelled_run.hpp): what changes of order, tiling and
 // prefetching do, before a GPU has seen them.
 // usage: schedule_model [ROUTINE,...|all] [DEVICES,...] [N,...] [MEMORY_GB] [TILE] [TRACE]
+// ROUTINE: with its type (strsm), or without (double precision). Single precision is computed at the rate of double precision.
 // TRACE: a file for the last run, for `tessera trace draw`
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,8 @@
 
 namespace {
 
+using namespace tessera;
+
 std::vector<std::string> parts_of(const std::string& list) {
   std::vector<std::string> parts;
   std::stringstream stream(list);
@@ -20,10 +23,23 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
+// "trsm" or "strsm"; false: neither
+bool parse(const std::string& name, Level3& call) {
+  for (int r = 0; r < routine_count; ++r) {
+    call.routine = static_cast<Routine>(r);
+    for (const ScalarType type : scalar_types) {
+      call.type = type;
+      if (exists(call.routine, type) && name == name_of(call)) return true;
+    }
+    call.type = ScalarType::d;
+    if (exists(call.routine, call.type) && name == name_of(call.routine)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace tessera;
   const std::string names = argc > 1 && std::string(argv[1]) != "all" ? argv[1] : "gemm,symm,syrk,syr2k,trmm,trsm";
   const std::vector<std::string> devices = parts_of(argc > 2 ? argv[2] : "1,2,4");
   const std::vector<std::string> sizes = parts_of(argc > 3 ? argv[3] : "4096,8192,16384,32768");
@@ -37,8 +53,9 @@ int main(int argc, char** argv) {
       std::printf("%-6s %-7s", name.c_str(), count.c_str());
       for (const std::string& size : sizes) {
         Level3 call;
-        for (int r = 0; r < routine_count; ++r) {
-          if (name == name_of(static_cast<Routine>(r))) call.routine = static_cast<Routine>(r);
+        if (!parse(name, call)) {
+          std::fprintf(stderr, "no routine %s\n", name.c_str());
+          return 1;
         }
         const index_t n = std::atol(size.c_str());
         call.m = call.n = n;

@@ -43,12 +43,12 @@ class Accumulation final : public CallGraph {
 
   index_t step_count(TaskId task) const override { return terms(index_of(task)) * kt(); }
 
-  // Each home begins its sums somewhere else, where no group shares the steps: so devices fetch different tiles from the host, and when they come to each other's
-  // these have arrived.
+  // Devices that begin with the same terms fetch a part of their tiles each, and have the rest from each other at once. Where a wave has
+  // too few tiles for that, each home begins its sums somewhere else, and when it comes to others' tiles these have arrived.
   Step step(TaskId task, index_t s) const override {
     const TileIndex t = index_of(task);
     const index_t steps = step_count(task);
-    const index_t begin = grouped() ? 0 : home(task, devices_) * steps / devices_;
+    const index_t begin = grouped() || tiles_of_a_wave() >= devices_ ? 0 : home(task, devices_) * steps / devices_;
     const index_t l = (s + begin) % steps;
     Step step = call_.is_rank_update() ? rank_update(t, l) : product(t, l);
     step.call.beta = s == 0 ? call_.beta : AnyScalar(1);
@@ -59,6 +59,11 @@ class Accumulation final : public CallGraph {
   index_t wave(TaskId task, index_t s) const override {
     const bool two_terms = call_.is_rank_update() && !has_no_b();
     return two_terms && on_diagonal(index_of(task)) ? 2 * s : s;
+  }
+
+  // A grid of devices would deal a triangle unevenly.
+  index_t home(TaskId task, index_t devices) const override {
+    return call_.is_rank_update() ? task % devices : CallGraph::home(task, devices);
   }
 
   std::size_t slot_bytes() const override { return routines::slot_bytes(call_.type, tiling_, panels_); }
@@ -90,6 +95,11 @@ class Accumulation final : public CallGraph {
   }
 
   bool has_no_b() const { return call_.routine == Routine::syrk || call_.routine == Routine::herk; }
+  // Those that all devices read.
+  index_t tiles_of_a_wave() const {
+    if (!call_.is_rank_update()) return mt();
+    return ceil_div(shape_.m, panels_.rows) * (has_no_b() ? 1 : 2);
+  }
   bool is_symmetric_product() const { return call_.routine == Routine::symm || call_.routine == Routine::hemm; }
   bool on_diagonal(const TileIndex& t) const { return call_.is_rank_update() && t.i == t.j; }
   index_t terms(const TileIndex& t) const { return call_.is_rank_update() && !has_no_b() && !on_diagonal(t) ? 2 : 1; }
