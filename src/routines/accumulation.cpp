@@ -95,7 +95,7 @@ class Accumulation final : public CallGraph {
   }
 
   bool has_no_b() const { return call_.routine == Routine::syrk || call_.routine == Routine::herk; }
-  // Those that all devices read.
+  // The large ones: of A.
   index_t tiles_of_a_wave() const {
     if (!call_.is_rank_update()) return mt();
     return ceil_div(shape_.m, panels_.rows) * (has_no_b() ? 1 : 2);

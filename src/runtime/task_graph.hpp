@@ -81,7 +81,7 @@ class TaskGraph {
   virtual Step step(TaskId task, index_t l) const = 0;
 
   /// Whether devices take the task's first step last. Then that step sets C and reads no result of another task, the others add to C, and
-  /// all tiles fit the devices. @pre not grouped()
+  /// all tiles fit the devices. True of the first tasks or of none. @pre not grouped()
   virtual bool first_step_last(TaskId) const { return false; }
   /// The step that devices take as their nth, to the same end.
   Step nth_step(TaskId task, index_t n) const {
@@ -95,7 +95,7 @@ class TaskGraph {
 
   /// Steps of one wave, of whatever tasks, read the same tiles, as far as these tasks share any: tasks that advance side by side or as a
   /// group do so wave by wave. Ascends with the steps of a task, in the order in which devices take them.
-  virtual index_t wave(TaskId, index_t nth_step) const { return nth_step; }
+  virtual index_t wave(TaskId, index_t nth) const { return nth; }
 
   /// Whether tasks depend on each other. Then each depends only on tasks of lower numbers, and they must start in that order.
   virtual bool ordered() const { return false; }
@@ -103,8 +103,8 @@ class TaskGraph {
   /// is there; no_task: none.
   virtual TaskId write_after(TaskId) const { return no_task; }
 
-  /// Which of `devices` takes the task unless it has too much to do: tasks that share operands have the same home, and homes have
-  /// about the same number of tasks. Of no use to grouped graphs.
+  /// Which of `devices` takes the task unless it has too much to do: homes have about the same number of tasks, and tasks that share
+  /// operands the same home as far as this goes with it. Of no use to grouped graphs.
   virtual index_t home(TaskId task, index_t devices) const = 0;
 
   /// Whether memory is too short for tasks to go their own ways. Then the tasks of a group advance together, wave by wave, so that a tile

@@ -165,42 +165,50 @@ TEST_P(TrafficModel, GroupsComputeWhatTheCallMeans) {
 
 INSTANTIATE_TEST_SUITE_P(Host, TrafficModel, ::testing::Values(1, 2, 4));
 
-// Homes share the tasks out evenly, and the sums of different homes begin with different tiles.
 TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
   alignas(8) static std::byte memory[64];
-  const auto graph_of = [&](Routine routine, index_t lines, int devices, std::size_t memory_bytes) {
+  constexpr index_t rows = 4;
+  const auto graph_of = [&](Routine routine, Uplo uplo, index_t lines, int devices, std::size_t memory_bytes) {
     const Level3 call{.routine = routine,
-                      .m = 4 * tile,
+                      .uplo = uplo,
+                      .m = rows * tile,
                       .n = lines * tile,
                       .A = memory,
-                      .lda = 4 * tile,
+                      .lda = rows * tile,
                       .C = memory,
-                      .ldc = 4 * tile};
+                      .ldc = rows * tile};
     return make_triangular(call, {devices, memory_bytes, 0}, tile);
   };
   constexpr std::size_t plenty = std::size_t{1} << 30;
-  EXPECT_FALSE(graph_of(Routine::trmm, 5, 1, plenty)->first_step_last(0));
-  EXPECT_FALSE(graph_of(Routine::trmm, 11, 2, plenty)->first_step_last(0));
-  EXPECT_FALSE(graph_of(Routine::trsm, 12, 1, plenty)->first_step_last(0));
-  EXPECT_FALSE(graph_of(Routine::trmm, 12, 1, 100 * tile_bytes)->first_step_last(0));
+  for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
+    EXPECT_FALSE(graph_of(Routine::trmm, uplo, 5, 1, plenty)->first_step_last(0));
+    EXPECT_FALSE(graph_of(Routine::trmm, uplo, 11, 2, plenty)->first_step_last(0));
+    EXPECT_FALSE(graph_of(Routine::trsm, uplo, 12, 1, plenty)->first_step_last(0));
+    EXPECT_FALSE(graph_of(Routine::trmm, uplo, 12, 1, 100 * tile_bytes)->first_step_last(0));
+  }
 
-  for (const int devices : {1, 2}) {
-    const index_t lines = 6 * devices + 1;
-    const auto graph = graph_of(Routine::trmm, lines, devices, plenty);
-    const index_t wide_lines = lines / 2;
+  struct Case {
+    Uplo uplo;
+    int devices;
+    index_t lines, wide_lines;
+  };
+  for (const Case& c : {Case{Uplo::lower, 1, 7, 3}, Case{Uplo::upper, 1, 20, 4}, Case{Uplo::lower, 2, 13, 6},
+                        Case{Uplo::upper, 2, 40, 8}}) {
+    const auto graph = graph_of(Routine::trmm, c.uplo, c.lines, c.devices, plenty);
     for (runtime::TaskId task = 0; task < graph->task_count(); ++task) {
-      EXPECT_EQ(graph->first_step_last(task), task < 4 * wide_lines);
+      EXPECT_EQ(graph->first_step_last(task), task < rows * c.wide_lines);
       const index_t steps = graph->step_count(task);
       for (index_t nth = 1; nth < steps; ++nth) EXPECT_GT(graph->wave(task, nth), graph->wave(task, nth - 1));
       const runtime::Step last = graph->nth_step(task, steps - 1);
-      const bool turned = task < 4 * wide_lines && steps > 1;
+      const bool turned = task < rows * c.wide_lines && steps > 1;
       EXPECT_EQ(last.apart, turned);
       EXPECT_EQ(last.call.routine, turned || steps == 1 ? Routine::trmm : Routine::gemm);
       if (!turned) continue;
       // The tile of B that all rows need comes first, and nothing is added to what has not been set.
-      EXPECT_EQ(graph->nth_step(task, 0).b.tile.address,
-                memory + graph->wave(task, 0) * tile * 8 +
-                    (graph->output(task).tile.address - memory) / (4 * tile * 8) * (4 * tile * 8));
+      constexpr std::ptrdiff_t line_bytes = rows * tile * tile * 8;
+      const std::ptrdiff_t line = (graph->output(task).tile.address - memory) / line_bytes;
+      const std::ptrdiff_t row = c.uplo == Uplo::lower ? 0 : rows - 1;
+      EXPECT_EQ(graph->nth_step(task, 0).b.tile.address - memory, line * line_bytes + row * tile * 8);
       EXPECT_EQ(graph->wave(task, 0), 0);
       EXPECT_EQ(graph->nth_step(task, 0).call.beta, AnyScalar(0));
       for (index_t nth = 1; nth < steps - 1; ++nth) EXPECT_EQ(graph->nth_step(task, nth).call.beta, AnyScalar(1));
