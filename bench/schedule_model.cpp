@@ -29,10 +29,9 @@ bool parse(const std::string& name, Level3& call) {
     call.routine = static_cast<Routine>(r);
     for (const ScalarType type : scalar_types) {
       call.type = type;
-      if (exists(call.routine, type) && name == name_of(call)) return true;
+      if (!exists(call.routine, type)) continue;
+      if (name == name_of(call) || (type == ScalarType::d && name == name_of(call.routine))) return true;
     }
-    call.type = ScalarType::d;
-    if (exists(call.routine, call.type) && name == name_of(call.routine)) return true;
   }
   return false;
 }

@@ -28,8 +28,7 @@ class Accumulation final : public CallGraph {
         C_(call.C, call.m, call.n, call.ldc, Op::no_trans, call.type),
         panels_(choose_panels(shape_, tiling_, machine)),
         devices_(machine.devices) {
-    const index_t products = call.is_rank_update() && !has_no_b() ? 2 : 1;
-    set_order(choose_order(shape_, tiling_, machine, call.uplo, products));
+    set_order(choose_order(shape_, tiling_, machine, call.uplo, products()));
   }
 
   Output output(TaskId task) const override {
@@ -56,10 +55,7 @@ class Accumulation final : public CallGraph {
   }
 
   // The diagonal tiles of a rank-2k update take A_l and B_l in one step, the others in two.
-  index_t wave(TaskId task, index_t s) const override {
-    const bool two_terms = call_.is_rank_update() && !has_no_b();
-    return two_terms && on_diagonal(index_of(task)) ? 2 * s : s;
-  }
+  index_t wave(TaskId task, index_t s) const override { return on_diagonal(index_of(task)) ? products() * s : s; }
 
   // A grid of devices would deal a triangle unevenly.
   index_t home(TaskId task, index_t devices) const override {
@@ -95,14 +91,15 @@ class Accumulation final : public CallGraph {
   }
 
   bool has_no_b() const { return call_.routine == Routine::syrk || call_.routine == Routine::herk; }
-  // The large ones: of A.
+  // Of pairs of operands that make up C.
+  index_t products() const { return call_.is_rank_update() && !has_no_b() ? 2 : 1; }
+  // The large ones: of A, or of the operands of a rank update.
   index_t tiles_of_a_wave() const {
-    if (!call_.is_rank_update()) return mt();
-    return ceil_div(shape_.m, panels_.rows) * (has_no_b() ? 1 : 2);
+    return call_.is_rank_update() ? products() * ceil_div(shape_.m, panels_.rows) : mt();
   }
   bool is_symmetric_product() const { return call_.routine == Routine::symm || call_.routine == Routine::hemm; }
   bool on_diagonal(const TileIndex& t) const { return call_.is_rank_update() && t.i == t.j; }
-  index_t terms(const TileIndex& t) const { return call_.is_rank_update() && !has_no_b() && !on_diagonal(t) ? 2 : 1; }
+  index_t terms(const TileIndex& t) const { return on_diagonal(t) ? 1 : products(); }
 
   // gemm, symm and hemm.
   Step product(const TileIndex& t, index_t l) const {

@@ -81,7 +81,7 @@ class TaskGraph {
   virtual Step step(TaskId task, index_t l) const = 0;
 
   /// Whether devices take the task's first step last. Then that step sets C and reads no result of another task, the others add to C, and
-  /// all tiles fit the devices. True of the first tasks or of none. @pre not grouped()
+  /// all tiles fit the devices. True of the first tasks or of none, and of none in grouped graphs.
   virtual bool first_step_last(TaskId) const { return false; }
   /// The step that devices take as their nth, to the same end.
   Step nth_step(TaskId task, index_t n) const {

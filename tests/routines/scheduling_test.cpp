@@ -48,6 +48,9 @@ std::vector<HostDeviceSettings> devices_with(int count, std::size_t memory_bytes
   return std::vector<HostDeviceSettings>(static_cast<std::size_t>(count), settings);
 }
 
+// Operands of graphs that do not run: only addresses count.
+alignas(8) std::byte memory[64];
+
 class TrafficModel : public ::testing::TestWithParam<int> {};
 
 TEST_P(TrafficModel, EveryTileCrossesAHostLinkOnceWhereMemorySuffices) {
@@ -166,7 +169,6 @@ TEST_P(TrafficModel, GroupsComputeWhatTheCallMeans) {
 INSTANTIATE_TEST_SUITE_P(Host, TrafficModel, ::testing::Values(1, 2, 4));
 
 TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
-  alignas(8) static std::byte memory[64];
   constexpr index_t rows = 4;
   const auto graph_of = [&](Routine routine, Uplo uplo, index_t lines, int devices, std::size_t memory_bytes) {
     const Level3 call{.routine = routine,
@@ -217,7 +219,6 @@ TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
 }
 
 TEST(Homes, AreEven) {
-  alignas(8) static std::byte memory[64];
   for (const Routine routine :
        {Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm, Routine::trsm}) {
     for (const int devices : {1, 2, 3, 4, 6, 8}) {
@@ -244,7 +245,6 @@ TEST(Homes, AreEven) {
 
 // Places along k where the tasks of each home begin their sums.
 std::set<std::pair<index_t, std::ptrdiff_t>> begins_of_gemm(index_t row_tiles, int devices) {
-  alignas(8) static std::byte memory[64];
   const Level3 call{.routine = Routine::gemm,
                     .m = row_tiles * tile,
                     .n = 24 * tile,
