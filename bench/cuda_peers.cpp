@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/lt_gemm.hpp"
+
 struct tessera_bench_xt_struct {
   cublasXtHandle_t handle = nullptr;
 };
@@ -147,9 +149,14 @@ void in_core_gemm(cublasHandle_t handle, char type, int n, std::byte* A, std::by
 class Products {
  public:
   static constexpr int n = 4096;
+  enum class Kernel {
+    blas,
+    ours
+  };  // what cuBLAS's gemm chooses; what Tessera's products run on, where that is another one
 
   // `random`: host memory with numbers of the type.
-  Products(int ordinal, char type, const std::byte* random, std::size_t random_bytes) : ordinal_(ordinal), type_(type) {
+  Products(int ordinal, char type, const std::byte* random, std::size_t random_bytes)
+      : ordinal_(ordinal), type_(type), lt_gemm_(ordinal) {
     const std::size_t bytes = std::size_t{n} * n * element_bytes(type);
     check(cudaSetDevice(ordinal), "cudaSetDevice");
     for (DeviceMemory* matrix : {&A_, &B_, &C_}) *matrix = device_memory(bytes);
@@ -170,10 +177,13 @@ class Products {
 
   double flops() const { return (type_ == 'c' || type_ == 'z' ? 8.0 : 2.0) * n * n * n; }
 
-  void begin(int count) const {
+  void begin(int count, Kernel kernel) {
     check(cudaSetDevice(ordinal_), "cudaSetDevice");
     check(cudaEventRecord(begin_.get(), stream_.get()), "cudaEventRecord");
-    for (int i = 0; i < count; ++i) in_core_gemm(handle_.get(), type_, n, A_.get(), B_.get(), C_.get());
+    for (int i = 0; i < count; ++i) {
+      if (kernel == Kernel::blas || !multiply_as_tessera())
+        in_core_gemm(handle_.get(), type_, n, A_.get(), B_.get(), C_.get());
+    }
     check(cudaEventRecord(end_.get(), stream_.get()), "cudaEventRecord");
   }
 
@@ -187,8 +197,19 @@ class Products {
   }
 
  private:
+  bool multiply_as_tessera() {
+    if (type_ != 'd') return false;
+    const cublasStatus_t status = lt_gemm_.multiply(
+        reinterpret_cast<cublasLtHandle_t>(handle_.get()), stream_.get(),
+        {.m = n, .n = n, .k = n, .A = A_.get(), .lda = n, .B = B_.get(), .ldb = n, .beta = 1, .C = C_.get(), .ldc = n});
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+    check(status, "cublasLtMatmul");
+    return true;
+  }
+
   int ordinal_;
   char type_;
+  tessera::kernels::cuda::LtGemm lt_gemm_;
   DeviceMemory A_, B_, C_;
   Stream stream_;
   Cublas handle_;
@@ -197,12 +218,14 @@ class Products {
 
 double measure_in_core(int ordinal, char type, const std::byte* random, std::size_t random_bytes) {
   constexpr int calls = 6;
-  const Products products(ordinal, type, random, random_bytes);
+  Products products(ordinal, type, random, random_bytes);
   double best = 0;
   for (int round = 0; round < 3; ++round) {  // the first round warms up
-    products.begin(calls);
-    const double seconds = products.end();
-    if (round > 0) best = std::max(best, calls * products.flops() / seconds);
+    for (const Products::Kernel kernel : {Products::Kernel::blas, Products::Kernel::ours}) {
+      products.begin(calls, kernel);
+      const double seconds = products.end();
+      if (round > 0) best = std::max(best, calls * products.flops() / seconds);
+    }
   }
   return best;
 }
@@ -446,7 +469,7 @@ int products_run(tessera_bench_products products, double flops, double* seconds)
     const double share = flops / static_cast<double>(products->gpus.size());
     const double one = products->gpus.front().flops();
     const int count = std::max(1, static_cast<int>(std::lround(share / one)));
-    for (const Products& gpu : products->gpus) gpu.begin(count);
+    for (Products& gpu : products->gpus) gpu.begin(count, Products::Kernel::ours);
     double longest = 0;
     for (const Products& gpu : products->gpus) longest = std::max(longest, gpu.end());
     *seconds = longest * share / (count * one);

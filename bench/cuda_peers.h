@@ -16,7 +16,7 @@ extern "C" {
 #define TESSERA_BENCH_ABI 3
 
 typedef struct {
-  double flops_per_s;      /* in-core gemm of the type, 4096 x 4096, one GPU */
+  double flops_per_s;      /* in-core gemm of the type, 4096 x 4096, one GPU; of two kernels the quicker one */
   double up_bytes_per_s;   /* page-locked host -> device, all GPUs at once, summed */
   double down_bytes_per_s; /* device -> host, likewise */
   double both_bytes_per_s; /* both directions at once, bytes of both summed */
@@ -58,7 +58,7 @@ typedef struct {
   /* Returns when C is complete in host memory. */
   int (*xt_level3)(tessera_bench_xt xt, const tessera_bench_level3* call);
   void (*xt_destroy)(tessera_bench_xt xt);
-  /* In-core gemm of the type, 4096 x 4096, on all these GPUs at once. */
+  /* In-core gemm of the type, 4096 x 4096, on all these GPUs at once, by the kernel that Tessera takes. */
   int (*products_create)(const int* ordinals, int count, char type, tessera_bench_products* products);
   /* As many products as `flops` operations take, divided equally: the seconds that so many take. */
   int (*products_run)(tessera_bench_products products, double flops, double* seconds);

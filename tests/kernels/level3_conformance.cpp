@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <random>
@@ -32,8 +33,8 @@ constexpr index_t slab_bytes = index_t{24} << 20;
 /// Runs problems in a device's memory, and brings the result and the inputs back to where they came from.
 class DeviceRunner {
  public:
-  DeviceRunner(Device& device, kernels::TileOps& ops)
-      : device_(device), ops_(ops), slab_(device.reserve(static_cast<std::size_t>(slab_bytes))) {}
+  DeviceRunner(Device& device, kernels::TileOps& ops, index_t bytes = slab_bytes)
+      : device_(device), ops_(ops), slab_bytes_(bytes), slab_(device.reserve(static_cast<std::size_t>(bytes))) {}
 
   /// The operands lie one after the other from `offset` on. The fixture may be looked at when the event has completed.
   template <Scalar T>
@@ -70,7 +71,7 @@ class DeviceRunner {
     const auto bytes = static_cast<index_t>(values.size() * sizeof(T));
     std::byte* const address = slab_ + offset;
     offset = (offset + bytes + 255) / 256 * 256;
-    EXPECT_LE(offset, slab_bytes);
+    EXPECT_LE(offset, slab_bytes_);
     device_.copy_up({address, bytes}, {reinterpret_cast<std::byte*>(values.data()), bytes}, {bytes, 1});
     return address;
   }
@@ -82,6 +83,7 @@ class DeviceRunner {
 
   Device& device_;
   kernels::TileOps& ops_;
+  index_t slab_bytes_;
   std::byte* slab_;
 };
 
@@ -250,6 +252,47 @@ TEST_P(TileTriangles, GiveTheSameBitsInEveryRoundOnFourStreams) {
 INSTANTIATE_TEST_SUITE_P(Host, TileTriangles, ::testing::Values(test::host_param(1), with_reference),
                          [](const auto& info) { return info.param.name(); });
 INSTANTIATE_TEST_SUITE_P(Cuda, TileTriangles, ::testing::Values(test::cuda_param(1)),
+                         [](const auto& info) { return info.param.name(); });
+
+// Products that fill a GPU, beside the CPU BLAS: inner products in wider precision would take seconds each.
+class LargeTiles : public ::testing::TestWithParam<BackendParam> {};
+
+TEST_P(LargeTiles, ProductsAgreeWithTheCpuBlas) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  auto expected = test::open_devices(test::host_param(1));
+  constexpr index_t bytes = index_t{80} << 20;
+  DeviceRunner runner(opened.device(0), opened.ops(0), bytes);
+  DeviceRunner cpu(expected.device(0), expected.ops(0), bytes);
+  const auto compare = [&](const Level3Case& c) {
+    Level3Fixture<double> fixture(c, 1), by_cpu(c, 1);
+    index_t offset = 0, cpu_offset = 0;
+    ASSERT_EQ(wait_for(runner.submit(fixture, 0, offset)), EventStatus::complete);
+    ASSERT_EQ(wait_for(cpu.submit(by_cpu, 0, cpu_offset)), EventStatus::complete);
+    const index_t ldc = c.m + c.padding;
+    // Operands and the old C are at most of order one.
+    const double tolerance = 8 * static_cast<double>(c.k) * std::numeric_limits<double>::epsilon();
+    for (index_t at = 0; at < ldc * c.n; ++at) {
+      const auto element = static_cast<std::size_t>(at);
+      if (at % ldc < c.m) {
+        ASSERT_NEAR(fixture.C()[element], by_cpu.C()[element], tolerance) << at % ldc << ", " << at / ldc;
+      } else {
+        ASSERT_TRUE(std::isnan(fixture.C()[element])) << "padding was written";
+      }
+    }
+  };
+  for (const Op op_a : {Op::no_trans, Op::trans}) {
+    for (const Op op_b : {Op::no_trans, Op::conj_trans}) {
+      compare({.op_a = op_a, .op_b = op_b, .m = 1400, .n = 1298, .k = 2062, .alpha = 2, .beta = 0, .padding = 2});
+      compare({.op_a = op_a, .op_b = op_b, .m = 1399, .n = 1301, .k = 2055, .alpha = 1, .beta = 0.5, .padding = 1});
+    }
+  }
+  // Columns that are not aligned for wide loads.
+  compare({.m = 1400, .n = 1298, .k = 2062, .alpha = 1, .beta = 1, .padding = 1});
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, LargeTiles, ::testing::Values(test::host_param(1)),
+                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Cuda, LargeTiles, ::testing::Values(test::cuda_param(1)),
                          [](const auto& info) { return info.param.name(); });
 
 class TileStreams : public ::testing::TestWithParam<BackendParam> {};

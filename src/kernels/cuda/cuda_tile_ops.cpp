@@ -122,7 +122,7 @@ bool has_legal_transpose(const Level3& call) {
 
 }  // namespace
 
-CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
+CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device), lt_gemm_(device.ordinal()) {
   const CurrentContext current(device_.context());
   check("loading the kernels of the plugin", load_elementwise_kernels());
   check("loading the kernels of trsm", load_trsm_kernels(shared_bytes_));
@@ -197,7 +197,16 @@ void CudaTileOps::run(int compute_stream, const Level3& call) {
     solve(handle, device_.stream(stream), call);
     return;
   }
-  check(name, dispatch(call.type, [&]<Scalar T>(T) { return submit<T>(handle, call); }));
+  check(name, submit_call(handle, device_.stream(stream), call));
+}
+
+cublasStatus_t CudaTileOps::submit_call(cublasHandle_t handle, cudaStream_t stream, const Level3& call) {
+  if (call.routine == Routine::gemm && call.type == ScalarType::d) {
+    // cuBLAS's handles may be used as those of cuBLASLt.
+    const cublasStatus_t status = lt_gemm_.multiply(reinterpret_cast<cublasLtHandle_t>(handle), stream, call);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) return status;
+  }
+  return dispatch(call.type, [&]<Scalar T>(T) { return submit<T>(handle, call); });
 }
 
 void CudaTileOps::solve(cublasHandle_t handle, cudaStream_t stream, const Level3& call) {
@@ -206,7 +215,7 @@ void CudaTileOps::solve(cublasHandle_t handle, cudaStream_t stream, const Level3
     if (part.routine == Routine::trsm) {
       check(name, solve_leaf(part, stream, shared_bytes_));
     } else {
-      check(name, dispatch(part.type, [&]<Scalar T>(T) { return submit<T>(handle, part); }));
+      check(name, submit_call(handle, stream, part));
     }
   });
 }

@@ -1,6 +1,6 @@
 // Tile kernels of a GPU by cuBLAS, one handle (with cuBLAS's own workspace) per compute stream. Calls with alpha == 0, of which
 // cuBLAS does not say that they leave A and B unread in all routines, go to a kernel of our own. trsm is made of cuBLAS's gemm
-// and a kernel of our own (trsm.hpp).
+// and a kernel of our own (trsm.hpp). Large products in double precision go to a kernel that cuBLAS does not choose by itself (lt_gemm.hpp).
 //
 // The handles are all made with the device, on the thread that opens it, none at the first use of its stream. cublasCreate() allocates
 // device memory: that must not be counted as free when the slab is reserved, which may take what is left, and allocating it later
@@ -17,6 +17,7 @@
 #include <array>
 
 #include "device/cuda/cuda_device.hpp"
+#include "kernels/cuda/lt_gemm.hpp"
 #include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels::cuda {
@@ -36,9 +37,11 @@ class CudaTileOps final : public TileOps {
   void check(const char* what, cublasStatus_t status);
   void check(const char* what, cudaError_t error);
   void destroy_handles() noexcept;
+  cublasStatus_t submit_call(cublasHandle_t handle, cudaStream_t stream, const Level3& call);
   void solve(cublasHandle_t handle, cudaStream_t stream, const Level3& call);
 
   device::cuda::CudaDevice& device_;
+  LtGemm lt_gemm_;
   std::array<cublasHandle_t, device::compute_streams> handles_{};
   int shared_bytes_ = 0;  // that a thread block may have
 };
