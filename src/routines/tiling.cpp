@@ -51,6 +51,13 @@ bool holds_operands(const ProductShape& shape, const Tiling& tiling, const Machi
   return panels * ceil_div(shape.k, tiling.k) <= room_for_inputs(shape, tiling, machine);
 }
 
+// Where dgemm takes A and B as they are stored, columns of up to two segments are not cut: a tile of them is one piece of memory, which
+// copy engines are quickest with. The other types have at least twice the operations per byte, and there smaller tiles are worth more.
+bool stays_whole(const ProductShape& shape, const Machine& machine, index_t size) {
+  return shape.k_runs_down_b && shape.type == ScalarType::d &&
+         size * static_cast<index_t>(sizeof(double)) <= 2 * machine.segment_bytes;
+}
+
 // A dimension on which segments should be long, and the parts that it is cut into.
 struct Cut {
   index_t size;
@@ -63,7 +70,9 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine) {
   const index_t share = shape.tie == Tie::mn ? 3 : 4;
   const index_t segment = machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type)) * share / 4;
   // Rounded, so that a part is never much shorter than the segment.
-  const auto segments = [&](index_t size) { return Cut{size, std::max<index_t>(1, (size + segment / 2) / segment)}; };
+  const auto segments = [&](index_t size) {
+    return Cut{size, stays_whole(shape, machine, size) ? 1 : std::max<index_t>(1, (size + segment / 2) / segment)};
+  };
   const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, largest_tile)}; };
   Cut m = segments(shape.m);
   Cut n = shape.n_is_strided ? segments(shape.n) : tiles(shape.n);
@@ -82,7 +91,12 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine) {
       (m.part() >= n.part() ? m : n).parts *= 2;
     }
   }
-  if (shape.k_runs_down_b) k.parts *= 2;  // see choose_panels
+  if (shape.k_runs_down_b) {  // see choose_panels
+    k.parts *= 2;
+    // Blocks of A as large as where columns are cut.
+    const index_t block = segment * largest_tile;
+    if (stays_whole(shape, machine, shape.k)) k.parts = std::max(k.parts, (m.part() * shape.k + block / 2) / block);
+  }
   if (shape.tie == Tie::mk) k.parts = m.parts;
   if (shape.tie == Tie::nk) k.parts = n.parts;
   return {m.part(), n.part(), k.part()};
@@ -163,7 +177,8 @@ Panels choose_panels(const ProductShape& shape, const Tiling& tiling, const Mach
   const auto taller = [&](index_t part, index_t size) {
     const index_t column_bytes = part * static_cast<index_t>(element_bytes(shape.type));
     const index_t wanted = (machine.segment_bytes + column_bytes / 2) / column_bytes;
-    return std::clamp<index_t>(wanted, 1, ceil_div(size, part)) * part;
+    const index_t all = ceil_div(size, part);
+    return (stays_whole(shape, machine, size) ? all : std::clamp<index_t>(wanted, 1, all)) * part;
   };
   const Panels none{tiling.m, tiling.k};
   const Panels panels{shape.m_runs_down_a ? taller(tiling.m, shape.m) : tiling.m,

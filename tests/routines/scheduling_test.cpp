@@ -569,6 +569,32 @@ TEST(Tiling, StepsOfGemmReadPartsOfTallerTilesOfB) {
   EXPECT_EQ(choose_tiling(shape_of(call), machine, 0).k, 4096);
 }
 
+TEST(Tiling, DgemmDoesNotCutColumnsOfUpToTwoSegments) {
+  const runtime::Machine machine{.devices = 1, .heap_bytes = std::size_t{100} << 30, .segment_bytes = 32768};
+  const auto square = [](index_t n) { return Level3{.routine = Routine::gemm, .m = n, .n = n, .k = n}; };
+  for (const index_t n : {5000, 6144, 8192}) {
+    const auto shape = shape_of(square(n));
+    const auto tiling = choose_tiling(shape, machine, 0);
+    EXPECT_EQ(tiling.m, n);
+    EXPECT_GE(ceil_div(n, tiling.n), 8);                        // two tasks per stream
+    EXPECT_GE(choose_panels(shape, tiling, machine).depth, n);  // B's too
+    EXPECT_LE(tiling.m * tiling.k, 5 * 4096 * 2048 / 4);        // blocks of A do not grow
+  }
+  EXPECT_EQ(choose_tiling(shape_of(square(16384)), machine, 0).m, 4096);
+  // A long and narrow product keeps its blocks of A, too.
+  Level3 call = square(16384);
+  call.k = 8192;
+  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0).k, 2048);
+  for (const ScalarType type : {ScalarType::s, ScalarType::c, ScalarType::z}) {
+    call = square((index_t{65536} / static_cast<index_t>(element_bytes(type))));
+    call.type = type;
+    EXPECT_LT(choose_tiling(shape_of(call), machine, 0).m, call.m);
+  }
+  call = square(8192);
+  call.op_a = Op::trans;  // a block of A would be two whole columns squared
+  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0).m, 4096);
+}
+
 TEST(Tiling, ForcedSizesAreTaken) {
   const runtime::Machine machine{.devices = 2, .heap_bytes = 1 << 20};
   EXPECT_EQ(choose_tiling({.m = 100, .n = 50, .k = 9}, machine, 16), (runtime::Tiling{16, 16, 9}));

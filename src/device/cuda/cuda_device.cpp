@@ -216,7 +216,7 @@ void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from
   cudaError_t error = cudaSuccess;
   if (extent.part != Part::full &&
       (source != nullptr || accessible(kind == cudaMemcpyHostToDevice ? from : to, extent))) {
-    error = copy_triangle(to, from, extent, on);
+    error = copy_triangle(to, from, extent, kind, on);
     if (error == cudaSuccess) return;
     forget_error();
     lose(describe_error(ordinal(), what, error));

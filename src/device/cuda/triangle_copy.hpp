@@ -9,8 +9,9 @@ namespace tessera::device::cuda {
 
 /// Submits the copy of a triangle to the stream; touches nothing outside it. Page-locked host memory is read and written in
 /// place, at the rate of the link.
+/// @param direction as of cudaMemcpy; it decides how many multiprocessors the copy takes
 /// @pre extent.part is a triangle; both blocks are accessible to the stream's GPU, which is current
-cudaError_t copy_triangle(Block to, Block from, Extent extent, cudaStream_t stream);
+cudaError_t copy_triangle(Block to, Block from, Extent extent, cudaMemcpyKind direction, cudaStream_t stream);
 
 /// Loads the kernels for the current GPU now, so that no worker waits for it, and tells if there are none for it.
 cudaError_t load_triangle_copy();
