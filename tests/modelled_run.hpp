@@ -52,7 +52,7 @@ struct ModelledMachine {
   double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns
   double look = 15e-6;            ///< from the completion of something until the worker sees it
   index_t segment_bytes = 32768;
-  index_t share_bytes = index_t{32} << 20;
+  index_t share_bytes = index_t{40} << 20;
 };
 
 /// One H200, or several of one host (bench/results).

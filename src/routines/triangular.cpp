@@ -26,6 +26,8 @@ using runtime::TileIndex;
 constexpr index_t lines_together = 4;
 // Lines per device from which trmm begins with some of them all at once.
 constexpr index_t fewest_wide_lines = 6;
+// Tiles of a line.
+constexpr index_t short_line = 4;
 
 class Triangular final : public CallGraph {
  public:
@@ -67,8 +69,12 @@ class Triangular final : public CallGraph {
   // The tile of B that is read. Lines that go one after the other come later than those that begin together: until the triangle is here,
   // only these use the link well.
   index_t wave(TaskId task, index_t nth) const override {
-    if (solves() || first_step_last(task)) return nth;
-    return line_length() + nth + line_length() - 1 - inputs(position(index_of(task)));
+    if (solves()) return nth;
+    const index_t products = inputs(position(index_of(task)));
+    if (!first_step_last(task)) return line_length() + nth + line_length() - 1 - products;
+    // Short lines are held up by the link: what the last row waits for comes before the other rows' diagonal tiles.
+    const bool on_diagonal = nth == products;
+    return on_diagonal && line_length() <= short_line ? std::max<index_t>(line_length() - 2, 0) : nth;
   }
 
   bool first_step_last(TaskId task) const override { return task < first_steps_last_; }

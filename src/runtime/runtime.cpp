@@ -257,8 +257,10 @@ class Runtime::Implementation {
     std::size_t slab_bytes = 0;
     index_t segment_bytes = 0;
     index_t share_bytes = 0;
-    bool lost = false;        // guarded by mutex_
-    Job* job = nullptr;       // guarded by mutex_; set: the worker is to run or is running
+    bool lost = false;   // guarded by mutex_
+    Job* job = nullptr;  // guarded by mutex_; set: the worker is to run or is running
+    std::condition_variable
+        begun;                // there is a job, or no more will come; its own, so that a small call wakes no others
     Worker::Outcome outcome;  // guarded by mutex_
   };
 
@@ -307,8 +309,8 @@ class Runtime::Implementation {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
     }
-    changed_.notify_all();
     for (Seat& seat : seats_) {
+      seat.begun.notify_one();
       if (seat.thread.joinable()) seat.thread.join();
     }
     for (const kernels::Accelerator& accelerator : accelerators_) accelerator.device->on_completion({});
@@ -326,7 +328,7 @@ class Runtime::Implementation {
     bind_near(accelerators_[d].device->info().pci_bus_id);
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return stopping_ || seat.job != nullptr; });
+      seat.begun.wait(lock, [&] { return stopping_ || seat.job != nullptr; });
       if (seat.job == nullptr) return;
       Job& job = *seat.job;
       lock.unlock();
@@ -342,7 +344,7 @@ class Runtime::Implementation {
       seat.outcome = std::move(outcome);
       seat.job = nullptr;
       if (!seat.outcome.usable) seat.lost = true;
-      changed_.notify_all();
+      finished_.notify_one();
     }
   }
 
@@ -363,11 +365,13 @@ class Runtime::Implementation {
       if (usable[d]) seats_[d].job = &job;
     }
     lock.unlock();
-    changed_.notify_all();
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      if (usable[d]) seats_[d].begun.notify_one();
+    }
     CpuWorker::Outcome by_cpu = cpu_worker_.run(job, cpu);
     lock.lock();
-    changed_.wait(lock,
-                  [&] { return std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return !s.job; }); });
+    finished_.wait(lock,
+                   [&] { return std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return !s.job; }); });
     std::vector<Worker::Outcome> outcomes(seats_.size());
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       if (usable[d]) outcomes[d] = std::move(seats_[d].outcome);
@@ -435,8 +439,8 @@ class Runtime::Implementation {
   Turnstile turnstile_;
   std::optional<StartUp> start_up_;  // until the first job has it; of who has the turn
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;  // guarded by mutex_
+  std::condition_variable finished_;  // a seat's job; only the one caller who has the turn waits
+  bool stopping_ = false;             // guarded by mutex_
 };
 
 Runtime::Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,

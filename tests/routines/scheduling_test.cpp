@@ -200,9 +200,15 @@ TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
     for (runtime::TaskId task = 0; task < graph->task_count(); ++task) {
       EXPECT_EQ(graph->first_step_last(task), task < rows * c.wide_lines);
       const index_t steps = graph->step_count(task);
-      for (index_t nth = 1; nth < steps; ++nth) EXPECT_GT(graph->wave(task, nth), graph->wave(task, nth - 1));
       const runtime::Step last = graph->nth_step(task, steps - 1);
-      const bool turned = task < rows * c.wide_lines && steps > 1;
+      const bool wide = task < rows * c.wide_lines;
+      const bool turned = wide && steps > 1;
+      const index_t ascending = wide ? steps - 1 : steps;
+      for (index_t nth = 1; nth < ascending; ++nth) EXPECT_GT(graph->wave(task, nth), graph->wave(task, nth - 1));
+      // In short lines the diagonal tiles come with the last tiles of B but one.
+      if (wide) {
+        EXPECT_EQ(graph->wave(task, steps - 1), rows - 2);
+      }
       EXPECT_EQ(last.apart, turned);
       EXPECT_EQ(last.call.routine, turned || steps == 1 ? Routine::trmm : Routine::gemm);
       if (!turned) continue;
@@ -215,6 +221,19 @@ TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
       EXPECT_EQ(graph->nth_step(task, 0).call.beta, AnyScalar(0));
       for (index_t nth = 1; nth < steps - 1; ++nth) EXPECT_EQ(graph->nth_step(task, nth).call.beta, AnyScalar(1));
     }
+  }
+
+  // In long lines, where kernels take longest, diagonal tiles come when their rows do.
+  const Level3 call{.routine = Routine::trmm,
+                    .m = 6 * tile,
+                    .n = 20 * tile,
+                    .A = memory,
+                    .lda = 6 * tile,
+                    .C = memory,
+                    .ldc = 6 * tile};
+  const auto graph = make_triangular(call, {1, plenty, 0}, tile);
+  for (runtime::TaskId task = 0; task < 6 * 4; ++task) {
+    for (index_t nth = 0; nth < graph->step_count(task); ++nth) EXPECT_EQ(graph->wave(task, nth), nth);
   }
 }
 

@@ -107,7 +107,7 @@ DeviceInfo describe_device(int ordinal) {
   info.flops_per_s = double_precision_rate(ordinal, properties.major, properties.minor);
   // Measured on H200: 32 GB/s for columns up to 16 KiB beside kernels, 47 GB/s from 32 KiB on (bench/results).
   info.segment_bytes = 32768;
-  info.share_bytes = index_t{32} << 20;  // two thirds of a millisecond on the link
+  info.share_bytes = index_t{40} << 20;  // three quarters of a millisecond on the link
   info.page_lock_bytes_per_s = page_lock_bytes_per_s;
   info.start_up_s = start_up_s;
   if (!info.pci_bus_id.empty()) info.link_bytes_per_s = host_link_rate(info.pci_bus_id);
