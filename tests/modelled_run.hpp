@@ -50,6 +50,7 @@ struct ModelledMachine {
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
   double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns
+  bool in_pages = false;          ///< instead: columns are copied in pieces that end at pages of 64 KiB of host memory
   double look = 15e-6;            ///< from the completion of something until the worker sees it
   index_t segment_bytes = 32768;
   index_t share_bytes = index_t{40} << 20;
@@ -62,6 +63,44 @@ inline ModelledMachine modelled_h200(int devices) {
   machine.host_both = devices == 1 ? 95e9 : 160e9;
   machine.short_column_bytes = 5000;  // docs/adr/0003-tall-tiles.md
   return machine;
+}
+
+/// The same with the rates at which its copy engine moves columns beside kernels: at most 54.5 GB/s (docs/adr/0003-tall-tiles.md, pages of
+/// 64 KiB). Nearer to the machine where leading dimensions are multiples of 64 KiB, too slow where they are not.
+inline ModelledMachine modelled_h200_in_pages(int devices) {
+  ModelledMachine machine = modelled_h200(devices);
+  machine.link_bytes = 54.5e9;
+  if (devices == 1) machine.host_both = 100e9;
+  machine.in_pages = true;
+  return machine;
+}
+
+/// How much longer than at 54.5 GB/s a copy of these columns takes.
+inline double slowness_in_pages(device::StreamKind kind, device::Block host, device::Extent extent) {
+  constexpr std::uintptr_t page = 65536;
+  constexpr double kib = 1024;
+  constexpr double fastest = 54.5e3;  // bytes per microsecond
+  if (host.pitch_bytes == extent.column_bytes) return 1;
+  // Measured, and straight lines between.
+  const auto microseconds = [](double bytes) {
+    if (bytes <= 16 * kib) return bytes / 32e3;
+    if (bytes <= 24 * kib) return 0.512;
+    if (bytes <= 32 * kib) return 0.512 + (bytes / kib - 24) / 8 * 0.182;
+    return std::max(bytes / fastest, 0.694 + std::min(bytes / kib - 32, 8.0) / 8 * 0.059);
+  };
+  const index_t columns = std::min<index_t>(extent.columns, 64);  // that tell for all
+  double sum = 0;
+  for (index_t j = 0; j < columns; ++j) {
+    auto at = reinterpret_cast<std::uintptr_t>(host.address) + static_cast<std::uintptr_t>(j * host.pitch_bytes);
+    for (const std::uintptr_t end = at + static_cast<std::uintptr_t>(extent.column_bytes); at < end;) {
+      const std::uintptr_t next = std::min(end, (at / page + 1) * page);
+      sum += microseconds(static_cast<double>(next - at));
+      at = next;
+    }
+  }
+  const double writing =
+      kind == device::StreamKind::down && extent.column_bytes < static_cast<index_t>(page) ? 1.09 : 1;
+  return std::max(1.0, sum * fastest / static_cast<double>(columns * extent.column_bytes)) * writing;
 }
 
 class VirtualClock {
@@ -113,12 +152,14 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   std::byte* reserve(std::size_t) override {
     return reinterpret_cast<std::byte*>((std::uintptr_t{1} << 60) + (static_cast<std::uintptr_t>(info_.ordinal) << 50));
   }
-  void copy_up(device::Block, device::Block, device::Extent extent) override { copy(device::StreamKind::up, extent); }
-  void copy_down(device::Block, device::Block, device::Extent extent) override {
-    copy(device::StreamKind::down, extent);
+  void copy_up(device::Block, device::Block host, device::Extent extent) override {
+    copy(device::StreamKind::up, host, extent);
+  }
+  void copy_down(device::Block host, device::Block, device::Extent extent) override {
+    copy(device::StreamKind::down, host, extent);
   }
   void copy_peer(device::Block, Device&, device::Block, device::Extent extent) override {
-    copy(device::StreamKind::peer, extent);
+    copy(device::StreamKind::peer, {}, extent);
   }
   bool can_access(const Device&) const override { return machine_.connected; }
   device::EventPtr record(device::StreamId stream) override {
@@ -192,9 +233,11 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   void compute(int stream, double seconds) {
     queue({device::StreamKind::compute, stream}).push_back({.seconds = seconds + machine_.kernel_overhead});
   }
-  void copy(device::StreamKind kind, device::Extent extent) {
+  void copy(device::StreamKind kind, device::Block host, device::Extent extent) {
     const double slowness =
-        std::max(1.0, (1 + machine_.short_column_bytes / static_cast<double>(extent.column_bytes)) / 1.15);
+        machine_.in_pages
+            ? slowness_in_pages(kind, host, extent)
+            : std::max(1.0, (1 + machine_.short_column_bytes / static_cast<double>(extent.column_bytes)) / 1.15);
     queue({kind}).push_back(
         {.seconds = machine_.copy_overhead,
          .bytes = (kind == device::StreamKind::peer ? 1 : slowness) * static_cast<double>(extent.bytes())});

@@ -95,6 +95,31 @@ TEST(ScheduleModelSizes, ManyLinesOfAProductInPlaceUseTheFirstTilesOfTheTriangle
   EXPECT_GE(modelled_run(modelled_h200(1), square_call(Routine::trmm, 32768)).fraction_of_bound(), 0.97);
 }
 
+// With the rates at which copy engines move columns, what holds a product of short lines up is when its first results go down.
+TEST(ScheduleModelInPages, ShortLinesOfAProductInPlaceGiveTheirFirstResultsEarly) {
+  for (const auto& [n, fraction] : {std::pair<index_t, double>{15000, 0.69}, {16384, 0.82}, {17000, 0.80}})
+    EXPECT_GE(modelled_run(test::modelled_h200_in_pages(1), square_call(Routine::trmm, n)).fraction_of_bound(),
+              fraction)
+        << n;
+}
+
+TEST(ScheduleModelInPages, WholeColumnsComeAtTheRateOfTheLink) {
+  EXPECT_GE(modelled_run(test::modelled_h200_in_pages(1), square_call(Routine::gemm, 8192)).fraction_of_bound(), 0.90);
+  EXPECT_GE(modelled_run(test::modelled_h200_in_pages(4), square_call(Routine::gemm, 8192)).fraction_of_bound(), 0.90);
+}
+
+TEST(ScheduleModelInPages, ColumnsAreCutAtPages) {
+  const auto slowness = [](std::uintptr_t at, index_t bytes, index_t pitch) {
+    return test::slowness_in_pages(device::StreamKind::up, {reinterpret_cast<std::byte*>(at), pitch}, {bytes, 100});
+  };
+  constexpr index_t kib = 1024;
+  EXPECT_EQ(slowness(13, 40 * kib, 40 * kib), 1);  // one piece of memory
+  EXPECT_NEAR(54.5 / slowness(0, 64 * kib, 128 * kib), 54.5, 0.1);
+  EXPECT_NEAR(54.5 / slowness(0, 32 * kib, 128 * kib), 47, 0.5);
+  EXPECT_NEAR(54.5 / slowness(48 * kib, 32 * kib, 128 * kib), 32, 0.1);
+  EXPECT_NEAR(54.5 / slowness(52 * kib, 26 * kib, 128 * kib), 32, 0.5);
+}
+
 // Results go down while others are computed: after the last kernel little more than its own is left.
 TEST(ScheduleModelSizes, ResultsDoNotPileUp) {
   for (const Routine routine : real_routines) {
