@@ -150,9 +150,9 @@ class Products {
  public:
   static constexpr int n = 4096;
   enum class Kernel {
-    blas,
-    ours
-  };  // what cuBLAS's gemm chooses; what Tessera's products run on, where that is another one
+    blas,  // what cuBLAS's gemm chooses
+    ours,  // what Tessera's products run on, where that is another one
+  };
 
   // `random`: host memory with numbers of the type.
   Products(int ordinal, char type, const std::byte* random, std::size_t random_bytes)

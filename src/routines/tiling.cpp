@@ -51,11 +51,12 @@ bool holds_operands(const ProductShape& shape, const Tiling& tiling, const Machi
   return panels * ceil_div(shape.k, tiling.k) <= room_for_inputs(shape, tiling, machine);
 }
 
-// Where dgemm takes A and B as they are stored, columns of up to two segments are not cut: a tile of them is one piece of memory, which
-// copy engines are quickest with. The other types have at least twice the operations per byte, and there smaller tiles are worth more.
-bool stays_whole(const ProductShape& shape, const Machine& machine, index_t size) {
+// Where dgemm takes A and B as they are stored, and both have columns of up to two segments, they are not cut for their length alone: a
+// tile of whole columns is one piece of memory, which copy engines are quickest with. Such a product takes longest on the link whatever
+// its n is. The other types have at least twice the operations per byte, and there smaller tiles are worth more.
+bool has_short_columns(const ProductShape& shape, const Machine& machine) {
   return shape.k_runs_down_b && shape.type == ScalarType::d &&
-         size * static_cast<index_t>(sizeof(double)) <= 2 * machine.segment_bytes;
+         std::max(shape.m, shape.k) * static_cast<index_t>(sizeof(double)) <= 2 * machine.segment_bytes;
 }
 
 // A dimension on which segments should be long, and the parts that it is cut into.
@@ -65,13 +66,14 @@ struct Cut {
   index_t part() const { return part_of(size, parts); }
 };
 
-Tiling tall_tiles(const ProductShape& shape, const Machine& machine) {
+// whole: columns are not cut for their length
+Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole) {
   // A triangle of tiles has half as many tasks: a little shorter, and there are enough.
   const index_t share = shape.tie == Tie::mn ? 3 : 4;
   const index_t segment = machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type)) * share / 4;
   // Rounded, so that a part is never much shorter than the segment.
   const auto segments = [&](index_t size) {
-    return Cut{size, stays_whole(shape, machine, size) ? 1 : std::max<index_t>(1, (size + segment / 2) / segment)};
+    return Cut{size, whole ? 1 : std::max<index_t>(1, (size + segment / 2) / segment)};
   };
   const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, largest_tile)}; };
   Cut m = segments(shape.m);
@@ -95,7 +97,7 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine) {
     k.parts *= 2;
     // Blocks of A as large as where columns are cut.
     const index_t block = segment * largest_tile;
-    if (stays_whole(shape, machine, shape.k)) k.parts = std::max(k.parts, (m.part() * shape.k + block / 2) / block);
+    if (whole) k.parts = std::max(k.parts, (m.part() * shape.k + block / 2) / block);
   }
   if (shape.tie == Tie::mk) k.parts = m.parts;
   if (shape.tie == Tie::nk) k.parts = n.parts;
@@ -148,7 +150,12 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
   if (forced > 0) {
     tiling = {std::min(shape.m, forced), std::min(shape.n, forced), std::min(shape.k, forced)};
   } else {
-    if (machine.segment_bytes > 0) tiling = tall_tiles(shape, machine);
+    if (machine.segment_bytes > 0) {
+      const bool whole = has_short_columns(shape, machine);
+      tiling = tall_tiles(shape, machine, whole);
+      // Whole columns make more and narrower tiles of B, each in a slot for the largest tile.
+      if (whole && !holds_operands(shape, tiling, machine)) tiling = tall_tiles(shape, machine, false);
+    }
     // Where memory is short, slots that all tiles fill are worth more than long segments.
     if (machine.segment_bytes == 0 || !holds_operands(shape, tiling, machine)) tiling = square_tiles(shape, machine);
   }
@@ -177,14 +184,17 @@ Panels choose_panels(const ProductShape& shape, const Tiling& tiling, const Mach
   const auto taller = [&](index_t part, index_t size) {
     const index_t column_bytes = part * static_cast<index_t>(element_bytes(shape.type));
     const index_t wanted = (machine.segment_bytes + column_bytes / 2) / column_bytes;
-    const index_t all = ceil_div(size, part);
-    return (stays_whole(shape, machine, size) ? all : std::clamp<index_t>(wanted, 1, all)) * part;
+    return std::clamp<index_t>(wanted, 1, ceil_div(size, part)) * part;
   };
-  const Panels none{tiling.m, tiling.k};
-  const Panels panels{shape.m_runs_down_a ? taller(tiling.m, shape.m) : tiling.m,
-                      shape.k_runs_down_b ? taller(tiling.k, shape.k) : tiling.k};
   // All slots are as large as the largest tile.
-  return all_fits(shape, tiling, machine.slots(slot_bytes(shape.type, tiling, panels))) ? panels : none;
+  const auto fits = [&](const Panels& panels) {
+    return all_fits(shape, tiling, machine.slots(slot_bytes(shape.type, tiling, panels)));
+  };
+  const Panels whole{tiling.m, ceil_div(shape.k, tiling.k) * tiling.k};
+  if (has_short_columns(shape, machine) && fits(whole)) return whole;
+  const Panels tall{shape.m_runs_down_a ? taller(tiling.m, shape.m) : tiling.m,
+                    shape.k_runs_down_b ? taller(tiling.k, shape.k) : tiling.k};
+  return fits(tall) ? tall : Panels{tiling.m, tiling.k};
 }
 
 index_t slots_of(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {

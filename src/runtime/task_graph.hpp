@@ -94,8 +94,8 @@ class TaskGraph {
   }
 
   /// Steps of one wave, of whatever tasks, read the same tiles, as far as these tasks share any: tasks that advance side by side or as a
-  /// group do so wave by wave. Ascends with the steps of a task, in the order in which devices take them; a first step
-  /// that is taken last may be of the same wave as the one before.
+  /// group do so wave by wave. Ascends with the steps of a task, in the order in which devices take them. A first step that is taken last is
+  /// of the wave in which it should be asked for, whatever others read then; it may be that of the step before.
   virtual index_t wave(TaskId, index_t nth) const { return nth; }
 
   /// Whether tasks depend on each other. Then each depends only on tasks of lower numbers, and they must start in that order.

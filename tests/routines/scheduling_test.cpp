@@ -205,7 +205,7 @@ TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
       const bool turned = wide && steps > 1;
       const index_t ascending = wide ? steps - 1 : steps;
       for (index_t nth = 1; nth < ascending; ++nth) EXPECT_GT(graph->wave(task, nth), graph->wave(task, nth - 1));
-      // In short lines the diagonal tiles come with the last tiles of B but one.
+      // In short lines the diagonal tiles come with the last tile of B but one.
       if (wide) {
         EXPECT_EQ(graph->wave(task, steps - 1), rows - 2);
       }
@@ -600,10 +600,12 @@ TEST(Tiling, DgemmDoesNotCutColumnsOfUpToTwoSegments) {
     EXPECT_LE(tiling.m * tiling.k, 5 * 4096 * 2048 / 4);        // blocks of A do not grow
   }
   EXPECT_EQ(choose_tiling(shape_of(square(16384)), machine, 0).m, 4096);
-  // A long and narrow product keeps its blocks of A, too.
+  // Both operands' columns have to be short: else kernels may take longest, and they want deep steps.
   Level3 call = square(16384);
   call.k = 8192;
-  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0).k, 2048);
+  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0), (runtime::Tiling{4096, 2048, 2048}));
+  std::swap(call.m, call.k);
+  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0), (runtime::Tiling{4096, 1024, 2048}));
   for (const ScalarType type : {ScalarType::s, ScalarType::c, ScalarType::z}) {
     call = square((index_t{65536} / static_cast<index_t>(element_bytes(type))));
     call.type = type;
@@ -612,6 +614,22 @@ TEST(Tiling, DgemmDoesNotCutColumnsOfUpToTwoSegments) {
   call = square(8192);
   call.op_a = Op::trans;  // a block of A would be two whole columns squared
   EXPECT_EQ(choose_tiling(shape_of(call), machine, 0).m, 4096);
+}
+
+// Less memory costs whole columns first, then B's long ones; columns of 32 KiB stay.
+TEST(Tiling, DgemmCutsColumnsWhereMemoryIsShort) {
+  const auto shape = shape_of({.routine = Routine::gemm, .m = 8192, .n = 8192, .k = 8192});
+  for (const int devices : {1, 2, 4}) {
+    for (const std::size_t gib : {12, 16, 24, 40, 80}) {
+      const runtime::Machine machine{.devices = devices, .heap_bytes = gib << 30, .segment_bytes = 32768};
+      const auto tiling = choose_tiling(shape, machine, 0);
+      EXPECT_GE(tiling.m, 4096) << devices << " devices with " << gib << " GiB";
+      EXPECT_GE(choose_panels(shape, tiling, machine).depth, gib < 24 && devices > 1 ? 2048 : 4096)
+          << devices << " devices with " << gib << " GiB";
+    }
+  }
+  const runtime::Machine little{.devices = 1, .heap_bytes = std::size_t{12} << 30, .segment_bytes = 32768};
+  EXPECT_EQ(choose_tiling(shape, little, 0), (runtime::Tiling{4096, 512, 2048}));
 }
 
 TEST(Tiling, ForcedSizesAreTaken) {

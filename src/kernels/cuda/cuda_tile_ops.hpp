@@ -9,7 +9,7 @@
 // at once.
 // Arithmetic: cuBLAS's default math mode, which neither rounds to TF32 nor emulates a type by a narrower one. Pedantic
 // mode would promise no more for the four BLAS types and forbids kernels. A user who turns emulation on for all of cuBLAS by
-// its environment variables has asked for it, and gets it.
+// its environment variables has asked for it, and gets it, but for the products of lt_gemm.hpp.
 #pragma once
 
 #include <cublas_v2.h>
