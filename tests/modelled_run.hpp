@@ -65,21 +65,23 @@ inline ModelledMachine modelled_h200(int devices) {
   return machine;
 }
 
-/// The same with the rates at which its copy engine moves columns beside kernels: at most 54.5 GB/s (docs/adr/0003-tall-tiles.md, pages of
-/// 64 KiB). Nearer to the machine where leading dimensions are multiples of 64 KiB, too slow where they are not.
+/// At most what its copy engine moves beside kernels, per second.
+inline constexpr double h200_page_bytes = 54.5e9;
+
+/// The same with the rates at which the copy engine moves columns beside kernels (docs/adr/0003-tall-tiles.md, pages of 64 KiB). Nearer to the machine where leading dimensions are multiples of 64 KiB, too slow where they are not.
 inline ModelledMachine modelled_h200_in_pages(int devices) {
   ModelledMachine machine = modelled_h200(devices);
-  machine.link_bytes = 54.5e9;
+  machine.link_bytes = h200_page_bytes;
   if (devices == 1) machine.host_both = 100e9;
   machine.in_pages = true;
   return machine;
 }
 
-/// How much longer than at 54.5 GB/s a copy of these columns takes.
+/// How much longer than at that rate a copy of these columns takes.
 inline double slowness_in_pages(device::StreamKind kind, device::Block host, device::Extent extent) {
   constexpr std::uintptr_t page = 65536;
   constexpr double kib = 1024;
-  constexpr double fastest = 54.5e3;  // bytes per microsecond
+  constexpr double fastest = 1e-6 * h200_page_bytes;  // per microsecond
   if (host.pitch_bytes == extent.column_bytes) return 1;
   // Measured, and straight lines between.
   const auto microseconds = [](double bytes) {

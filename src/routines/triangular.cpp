@@ -66,8 +66,8 @@ class Triangular final : public CallGraph {
     return product_step(t, l, solves() && s == 0);
   }
 
-  // The tile of B that is read, but for diagonal tiles of lines that begin together. Lines that go one after the other come later than those that begin together: until the triangle is here,
-  // only these use the link well.
+  // The tile of B that is read, but for diagonal tiles of lines that begin together. Lines that go one after the other come later than
+  // these: until the triangle is here, only these use the link well.
   index_t wave(TaskId task, index_t nth) const override {
     if (solves()) return nth;
     const index_t products = inputs(position(index_of(task)));

@@ -257,11 +257,10 @@ class Runtime::Implementation {
     std::size_t slab_bytes = 0;
     index_t segment_bytes = 0;
     index_t share_bytes = 0;
-    bool lost = false;   // guarded by mutex_
-    Job* job = nullptr;  // guarded by mutex_; set: the worker is to run or is running
-    std::condition_variable
-        begun;                // there is a job, or no more will come; its own, so that a small call wakes no others
-    Worker::Outcome outcome;  // guarded by mutex_
+    bool lost = false;              // guarded by mutex_
+    Job* job = nullptr;             // guarded by mutex_; set: the worker is to run or is running
+    Worker::Outcome outcome;        // guarded by mutex_
+    std::condition_variable begun;  // there is a job, or no more will come; a call wakes only the seats that it uses
   };
 
   void start_threads() {

@@ -51,6 +51,14 @@ bool write_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t valu
 /// Forgets the runtime's last error of this thread, which would otherwise be found by an unrelated later check.
 inline void forget_error() noexcept { static_cast<void>(cudaGetLastError()); }
 
+/// An attribute of a GPU; 0 where it cannot be read.
+inline int attribute(int ordinal, cudaDeviceAttr name) noexcept {
+  int value = 0;
+  if (cudaDeviceGetAttribute(&value, name, ordinal) == cudaSuccess) return value;
+  forget_error();
+  return 0;
+}
+
 /// "cuda:1: copy up: an illegal memory access was encountered (cudaErrorIllegalAddress)"
 std::string describe_error(int ordinal, const char* what, cudaError_t error);
 

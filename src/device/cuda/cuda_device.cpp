@@ -32,13 +32,6 @@ constexpr double page_lock_bytes_per_s = 1 / (1 / 20e9 + 1 / 55e9);
 /// A context, the kernels of cuBLAS, and the slab; 0.5 to 3 s were seen for one to eight GPUs, opened one after the other.
 constexpr double start_up_s = 0.5;
 
-int attribute(int ordinal, cudaDeviceAttr name) {
-  int value = 0;
-  if (cudaDeviceGetAttribute(&value, name, ordinal) == cudaSuccess) return value;
-  forget_error();
-  return 0;
-}
-
 /// Double-precision matrix rate: multiprocessors * clock * single-precision lanes * 2 / (single : double ratio); the tensor
 /// cores of compute capability 8.0 and 9.0 double it. A tenth is lost in practice. H200: 60e12, A100: 18e12.
 double double_precision_rate(int ordinal, int major, int minor) {

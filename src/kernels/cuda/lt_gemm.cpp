@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "device/cuda/cuda_context.hpp"
 #include "kernels/cuda/wave_fill.hpp"
 
 namespace tessera::kernels::cuda {
@@ -129,13 +130,6 @@ std::optional<LtGemm::Choice> find(cublasLtHandle_t handle, Op op_a, Op op_b) {
   return std::nullopt;
 }
 
-int attribute(cudaDeviceAttr name, int ordinal) {
-  int value = 0;
-  if (cudaDeviceGetAttribute(&value, name, ordinal) == cudaSuccess) return value;
-  static_cast<void>(cudaGetLastError());
-  return 0;
-}
-
 #endif
 
 }  // namespace
@@ -143,8 +137,8 @@ int attribute(cudaDeviceAttr name, int ordinal) {
 LtGemm::LtGemm([[maybe_unused]] int ordinal) {
 #if CUBLAS_VERSION >= 120000
   // Where it was measured.
-  if (attribute(cudaDevAttrComputeCapabilityMajor, ordinal) == 9) {
-    multiprocessors_ = attribute(cudaDevAttrMultiProcessorCount, ordinal);
+  if (device::cuda::attribute(ordinal, cudaDevAttrComputeCapabilityMajor) == 9) {
+    multiprocessors_ = device::cuda::attribute(ordinal, cudaDevAttrMultiProcessorCount);
   }
 #endif
 }
