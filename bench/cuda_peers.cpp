@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/lt_gemm.hpp"
+#include "kernels/cuda/dgemm.hpp"
 
 struct tessera_bench_xt_struct {
   cublasXtHandle_t handle = nullptr;
@@ -155,10 +155,10 @@ class Products {
   };
 
   // `random`: host memory with numbers of the type.
-  Products(int ordinal, char type, const std::byte* random, std::size_t random_bytes)
-      : ordinal_(ordinal), type_(type), lt_gemm_(ordinal) {
+  Products(int ordinal, char type, const std::byte* random, std::size_t random_bytes) : ordinal_(ordinal), type_(type) {
     const std::size_t bytes = std::size_t{n} * n * element_bytes(type);
     check(cudaSetDevice(ordinal), "cudaSetDevice");
+    check(dgemm_.load(ordinal), "loading the kernels of dgemm");
     for (DeviceMemory* matrix : {&A_, &B_, &C_}) *matrix = device_memory(bytes);
     for (std::byte* matrix : {A_.get(), B_.get()}) {
       for (std::size_t offset = 0; offset < bytes; offset += random_bytes)
@@ -201,18 +201,18 @@ class Products {
 
  private:
   bool multiply_as_tessera() {
-    if (!has_two_kernels()) return false;
-    const cublasStatus_t status = lt_gemm_.multiply(
-        reinterpret_cast<cublasLtHandle_t>(handle_.get()), stream_.get(),
-        {.m = n, .n = n, .k = n, .A = A_.get(), .lda = n, .B = B_.get(), .ldb = n, .beta = 1, .C = C_.get(), .ldc = n});
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
-    check(status, "cublasLtMatmul");
+    const tessera::Level3 call{
+        .m = n, .n = n, .k = n, .A = A_.get(), .lda = n, .B = B_.get(), .ldb = n, .beta = 1, .C = C_.get(), .ldc = n};
+    if (!has_two_kernels() || !dgemm_.takes(call)) return false;
+    const cudaError_t error = dgemm_.submit(call, stream_.get());
+    if (error == cudaErrorNotSupported) return false;
+    check(error, "dgemm");
     return true;
   }
 
   int ordinal_;
   char type_;
-  tessera::kernels::cuda::LtGemm lt_gemm_;
+  tessera::kernels::cuda::HopperDgemm dgemm_;
   DeviceMemory A_, B_, C_;
   Stream stream_;
   Cublas handle_;

@@ -3,11 +3,13 @@
 // C where beta == 0, the padding) holds NaN, and what must not be written is compared byte for byte.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <deque>
 #include <limits>
 #include <random>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -270,7 +272,8 @@ TEST_P(LargeTiles, ProductsAgreeWithTheCpuBlas) {
     ASSERT_EQ(wait_for(cpu.submit(by_cpu, 0, cpu_offset)), EventStatus::complete);
     const index_t ldc = c.m + c.padding;
     // Operands and the old C are at most of order one.
-    const double tolerance = 8 * static_cast<double>(c.k) * std::numeric_limits<double>::epsilon();
+    const index_t terms = c.routine == Routine::gemm ? c.k : c.m;
+    const double tolerance = 8 * static_cast<double>(terms) * std::numeric_limits<double>::epsilon();
     for (index_t at = 0; at < ldc * c.n; ++at) {
       const auto element = static_cast<std::size_t>(at);
       if (at % ldc < c.m) {
@@ -279,6 +282,11 @@ TEST_P(LargeTiles, ProductsAgreeWithTheCpuBlas) {
         ASSERT_TRUE(std::isnan(fixture.C()[element])) << "padding was written";
       }
     }
+    const auto bytes_of = [](const auto& matrix) { return std::as_bytes(std::span(matrix)); };
+    EXPECT_TRUE(std::ranges::equal(bytes_of(fixture.A()), bytes_of(by_cpu.A()))) << "A was written";
+    if (c.routine == Routine::gemm) {
+      EXPECT_TRUE(std::ranges::equal(bytes_of(fixture.B()), bytes_of(by_cpu.B()))) << "B was written";
+    }
   };
   for (const Op op_a : {Op::no_trans, Op::trans}) {
     for (const Op op_b : {Op::no_trans, Op::conj_trans}) {
@@ -286,8 +294,19 @@ TEST_P(LargeTiles, ProductsAgreeWithTheCpuBlas) {
       compare({.op_a = op_a, .op_b = op_b, .m = 1399, .n = 1301, .k = 2055, .alpha = 1, .beta = 0.5, .padding = 1});
     }
   }
-  // Columns that are not aligned for wide loads.
+  for (const Op op_a : {Op::no_trans, Op::trans}) {
+    for (const Op op_b : {Op::no_trans, Op::trans}) {
+      for (const double beta : {0.0, -1.0})
+        compare(
+            {.op_a = op_a, .op_b = op_b, .m = 1408, .n = 1536, .k = 1040, .alpha = -0.5, .beta = beta, .padding = 16});
+    }
+  }
+  // Columns that are not aligned for wide loads: of all matrices, and of C alone.
   compare({.m = 1400, .n = 1298, .k = 2062, .alpha = 1, .beta = 1, .padding = 1});
+  compare({.op_a = Op::trans, .m = 1408, .n = 1536, .k = 2055, .alpha = 1, .beta = 1, .padding = 1});
+  // Products whose B and C are parts of one matrix.
+  for (const Op op_a : {Op::no_trans, Op::trans})
+    compare({.routine = Routine::trsm, .op_a = op_a, .m = 2048, .n = 2048, .alpha = 0.5, .padding = 2});
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, LargeTiles, ::testing::Values(test::cuda_param(1)),

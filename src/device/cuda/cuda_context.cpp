@@ -19,6 +19,7 @@ struct Driver {
   // nullptr in an old driver:
   decltype(&cuStreamWaitValue32) stream_wait = nullptr;
   decltype(&cuStreamWriteValue32) stream_write = nullptr;
+  decltype(&cuTensorMapEncodeTiled) describe_tensor = nullptr;
 };
 
 template <class Function>
@@ -43,6 +44,7 @@ Driver open_driver() {
   resolve(library, "cuPointerGetAttribute", driver.pointer_attribute);
   driver.stream_wait = reinterpret_cast<decltype(driver.stream_wait)>(dlsym(library, "cuStreamWaitValue32_v2"));
   driver.stream_write = reinterpret_cast<decltype(driver.stream_write)>(dlsym(library, "cuStreamWriteValue32_v2"));
+  driver.describe_tensor = reinterpret_cast<decltype(driver.describe_tensor)>(dlsym(library, "cuTensorMapEncodeTiled"));
   return driver;
 }
 
@@ -92,6 +94,17 @@ bool await_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t valu
 bool write_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept {
   return driver().stream_write(stream, reinterpret_cast<CUdeviceptr>(&number), value, CU_STREAM_WRITE_VALUE_DEFAULT) ==
          CUDA_SUCCESS;
+}
+
+bool can_describe_tensors() { return driver().describe_tensor != nullptr; }
+
+bool describe_tensor(CUtensorMap& map, const void* address, unsigned dimensions, const cuuint64_t* extents,
+                     const cuuint64_t* strides, const cuuint32_t* box) noexcept {
+  constexpr cuuint32_t every_element[] = {1, 1, 1, 1, 1};
+  return driver().describe_tensor(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, dimensions, const_cast<void*>(address),
+                                  extents, strides, box, every_element, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 CurrentContext::CurrentContext(CUcontext context) noexcept {

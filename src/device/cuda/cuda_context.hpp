@@ -10,6 +10,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -47,6 +48,21 @@ bool can_order_streams_by_memory() noexcept;
 bool await_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept;
 /// Writes the number when what precedes in the stream is done and visible to the host. @pre, @return as above
 bool write_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept;
+
+/// The driver can describe matrices to the copy engines of multiprocessors (GPUs from compute capability 9.0 on have them).
+bool can_describe_tensors();
+/// Describes a tensor of doubles in global memory, boxes of which are to be copied to shared memory, swizzled by 128 bytes; zeros come from
+/// outside of it. The first dimension is contiguous.
+/// @param strides in bytes, multiples of 16, of all dimensions but the first
+/// @return false if the driver refused @pre can_describe_tensors(); `address` is a multiple of 16
+bool describe_tensor(CUtensorMap& map, const void* address, unsigned dimensions, const cuuint64_t* extents,
+                     const cuuint64_t* strides, const cuuint32_t* box) noexcept;
+template <std::size_t dimensions>
+bool describe_tensor(CUtensorMap& map, const void* address, const std::array<cuuint64_t, dimensions>& extents,
+                     const std::array<cuuint64_t, dimensions - 1>& strides,
+                     const std::array<cuuint32_t, dimensions>& box) noexcept {
+  return describe_tensor(map, address, static_cast<unsigned>(dimensions), extents.data(), strides.data(), box.data());
+}
 
 /// Forgets the runtime's last error of this thread, which would otherwise be found by an unrelated later check.
 inline void forget_error() noexcept { static_cast<void>(cudaGetLastError()); }

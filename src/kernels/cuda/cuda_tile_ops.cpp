@@ -69,7 +69,7 @@ cublasOperation_t operation_of(Op op, ScalarType type) {
   return op == Op::conj_trans && is_complex(type) ? CUBLAS_OP_C : CUBLAS_OP_T;
 }
 
-/// Every routine but trsm, which is solve()'s.
+/// By cuBLAS: every routine but trsm, which is solve()'s.
 template <Scalar T>
 cublasStatus_t submit(cublasHandle_t handle, const Level3& call) {
   using Functions = Cublas<T>;
@@ -122,10 +122,11 @@ bool has_legal_transpose(const Level3& call) {
 
 }  // namespace
 
-CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device), lt_gemm_(device.ordinal()) {
+CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
   const CurrentContext current(device_.context());
   check("loading the kernels of the plugin", load_elementwise_kernels());
   check("loading the kernels of trsm", load_trsm_kernels(shared_bytes_));
+  check("loading the kernels of dgemm", dgemm_.load(device_.ordinal()));
   try {
     for (int index = 0; index < device::compute_streams; ++index) {
       cublasHandle_t& handle = handles_[static_cast<std::size_t>(index)];
@@ -197,16 +198,19 @@ void CudaTileOps::run(int compute_stream, const Level3& call) {
     solve(handle, device_.stream(stream), call);
     return;
   }
-  check(name, submit_call(handle, device_.stream(stream), call));
+  submit_call(name, handle, device_.stream(stream), call);
 }
 
-cublasStatus_t CudaTileOps::submit_call(cublasHandle_t handle, cudaStream_t stream, const Level3& call) {
-  if (call.routine == Routine::gemm && call.type == ScalarType::d) {
-    // cuBLAS's handles may be used as those of cuBLASLt.
-    const cublasStatus_t status = lt_gemm_.multiply(reinterpret_cast<cublasLtHandle_t>(handle), stream, call);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED) return status;
+// name: of the routine that the call is, or is a part of
+void CudaTileOps::submit_call(const char* name, cublasHandle_t handle, cudaStream_t stream, const Level3& call) {
+  if (dgemm_.takes(call)) {
+    const cudaError_t error = dgemm_.submit(call, stream);
+    if (error != cudaErrorNotSupported) {
+      check(name, error);
+      return;
+    }
   }
-  return dispatch(call.type, [&]<Scalar T>(T) { return submit<T>(handle, call); });
+  check(name, dispatch(call.type, [&]<Scalar T>(T) { return submit<T>(handle, call); }));
 }
 
 void CudaTileOps::solve(cublasHandle_t handle, cudaStream_t stream, const Level3& call) {
@@ -215,7 +219,7 @@ void CudaTileOps::solve(cublasHandle_t handle, cudaStream_t stream, const Level3
     if (part.routine == Routine::trsm) {
       check(name, solve_leaf(part, stream, shared_bytes_));
     } else {
-      check(name, submit_call(handle, stream, part));
+      submit_call(name, handle, stream, part);
     }
   });
 }

@@ -1,6 +1,6 @@
 // Tile kernels of a GPU by cuBLAS, one handle (with cuBLAS's own workspace) per compute stream. Calls with alpha == 0, of which
-// cuBLAS does not say that they leave A and B unread in all routines, go to a kernel of our own. trsm is made of cuBLAS's gemm
-// and a kernel of our own (trsm.hpp). Large products in double precision go to a kernel that cuBLAS does not choose by itself (lt_gemm.hpp).
+// cuBLAS does not say that they leave A and B unread in all routines, go to a kernel of our own. trsm is made of products
+// and a kernel of our own (trsm.hpp). Large products in double precision are those of dgemm.hpp.
 //
 // The handles are all made with the device, on the thread that opens it, none at the first use of its stream. cublasCreate() allocates
 // device memory: that must not be counted as free when the slab is reserved, which may take what is left, and allocating it later
@@ -9,7 +9,7 @@
 // at once.
 // Arithmetic: cuBLAS's default math mode, which neither rounds to TF32 nor emulates a type by a narrower one. Pedantic
 // mode would promise no more for the four BLAS types and forbids kernels. A user who turns emulation on for all of cuBLAS by
-// its environment variables has asked for it, and gets it, but for the products of lt_gemm.hpp.
+// its environment variables has asked for it, and gets it, but for the products of dgemm.hpp.
 #pragma once
 
 #include <cublas_v2.h>
@@ -17,7 +17,7 @@
 #include <array>
 
 #include "device/cuda/cuda_device.hpp"
-#include "kernels/cuda/lt_gemm.hpp"
+#include "kernels/cuda/dgemm.hpp"
 #include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels::cuda {
@@ -37,11 +37,11 @@ class CudaTileOps final : public TileOps {
   void check(const char* what, cublasStatus_t status);
   void check(const char* what, cudaError_t error);
   void destroy_handles() noexcept;
-  cublasStatus_t submit_call(cublasHandle_t handle, cudaStream_t stream, const Level3& call);
+  void submit_call(const char* name, cublasHandle_t handle, cudaStream_t stream, const Level3& call);
   void solve(cublasHandle_t handle, cudaStream_t stream, const Level3& call);
 
   device::cuda::CudaDevice& device_;
-  LtGemm lt_gemm_;
+  HopperDgemm dgemm_;
   std::array<cublasHandle_t, device::compute_streams> handles_{};
   int shared_bytes_ = 0;  // that a thread block may have
 };

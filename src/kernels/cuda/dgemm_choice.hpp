@@ -1,0 +1,44 @@
+// Which products dgemm.cu does better than cuBLAS. Plain C++, so that it is tested without a GPU.
+#pragma once
+
+#include <cstdint>
+
+#include "core/level3.hpp"
+
+namespace tessera::kernels::cuda {
+
+inline constexpr int dgemm_block_side = 128;  ///< rows and columns of C that a thread block computes
+
+/// The part of the multiprocessors' time that goes into elements of an m x n result if each computes one block of `side` x `side` of them at
+/// a time. @pre m, n, side, multiprocessors >= 1
+constexpr double wave_fill(index_t m, index_t n, index_t side, index_t multiprocessors) {
+  const index_t blocks = ((m + side - 1) / side) * ((n + side - 1) / side);
+  const index_t waves = (blocks + multiprocessors - 1) / multiprocessors;
+  return static_cast<double>(m) * static_cast<double>(n) / static_cast<double>(side * side * waves * multiprocessors);
+}
+
+/// With less cuBLAS's smaller blocks fill the GPU better.
+inline constexpr double least_fill_of_dgemm = 0.8;
+/// A block takes a whole multiprocessor, which short products had better share: they are where others wait for them (triangular solves).
+inline constexpr index_t least_sum_of_dgemm = 1024;
+
+/// Whether a call is a product for dgemm.cu: in double precision, of a fitting size, and with A and B where the copy engine can read them (columns
+/// at multiples of 16 bytes).
+inline bool is_for_dgemm_kernel(const Level3& call, index_t multiprocessors) {
+  // The kernel counts elements and blocks in int, and the copy engine takes columns that lie less than 2^40 bytes apart.
+  constexpr index_t most_elements = index_t{1} << 30;
+  constexpr index_t most_blocks = (index_t{1} << 31) - 1;
+  constexpr index_t largest_ld = index_t{1} << 36;
+  const auto blocks = [](index_t elements) { return (elements + dgemm_block_side - 1) / dgemm_block_side; };
+  const auto is_readable = [](const void* matrix, index_t ld) {
+    return (reinterpret_cast<std::uintptr_t>(matrix) | static_cast<std::uintptr_t>(ld) * sizeof(double)) % 16 == 0 &&
+           ld <= largest_ld;
+  };
+  return call.routine == Routine::gemm && call.type == ScalarType::d && call.alpha != AnyScalar(0) && call.m >= 1 &&
+         call.n >= 1 && call.m <= most_elements && call.n <= most_elements && call.k >= least_sum_of_dgemm &&
+         call.k <= most_elements && blocks(call.m) * blocks(call.n) <= most_blocks && is_readable(call.A, call.lda) &&
+         is_readable(call.B, call.ldb) &&
+         wave_fill(call.m, call.n, dgemm_block_side, multiprocessors) >= least_fill_of_dgemm;
+}
+
+}  // namespace tessera::kernels::cuda
