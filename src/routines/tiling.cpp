@@ -15,13 +15,14 @@ using runtime::Tiling;
 
 namespace {
 
-constexpr index_t largest_tile = 2048;       // beyond it the kernels gain nothing
+constexpr index_t largest_tile = 2048;       // beyond it the kernels gain nothing, or little (see tall_tiles)
 constexpr index_t smallest_tied_tile = 500;  // of rank updates, whose tiles of C have short columns both ways
 constexpr index_t narrowest_tile = 128;
 constexpr index_t smallest_tile = 256;   // below it a kernel is shorter than its submission
 constexpr index_t tiles_per_lane = 3;    // an output and one step's inputs
 constexpr index_t tasks_per_lane = 8;    // enough for the lanes to end at about the same time
 constexpr index_t fewest_per_lane = 2;   // for the sake of long segments
+constexpr index_t deep_per_lane = 24;    // from so many tasks on a first product that comes late does not matter
 constexpr index_t largest_granule = 64;  // kernels and copies like multiples of powers of two
 
 // `size` cut into `count` nearly equal parts, multiples of a granule that is as large as it can be without leaving a sliver at
@@ -67,7 +68,9 @@ struct Cut {
 };
 
 // whole: columns are not cut for their length
-Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole) {
+// deep: steps of dgemm are as deep as A's and B's tiles are tall where the job is long. A kernel that adds up twice as many products reads and
+// writes C half as often, which is 2 % of the power that holds an H200 back.
+Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole, bool deep) {
   // A triangle of tiles has half as many tasks: a little shorter, and there are enough.
   const index_t share = shape.tie == Tie::mn ? 3 : 4;
   const index_t segment = machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type)) * share / 4;
@@ -93,7 +96,8 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole)
       (m.part() >= n.part() ? m : n).parts *= 2;
     }
   }
-  if (shape.k_runs_down_b) {  // see choose_panels
+  const bool is_deep = deep && !whole && shape.type == ScalarType::d && tasks() >= deep_per_lane * streams;
+  if (shape.k_runs_down_b && !is_deep) {  // see choose_panels
     k.parts *= 2;
     // Blocks of A as large as where columns are cut.
     const index_t block = segment * largest_tile;
@@ -152,9 +156,9 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
   } else {
     if (machine.segment_bytes > 0) {
       const bool whole = has_short_columns(shape, machine);
-      tiling = tall_tiles(shape, machine, whole);
-      // Whole columns make more and narrower tiles of B, each in a slot for the largest tile.
-      if (whole && !holds_operands(shape, tiling, machine)) tiling = tall_tiles(shape, machine, false);
+      tiling = tall_tiles(shape, machine, whole, true);
+      // Whole columns make more and narrower tiles of B, and deep steps larger tiles of A: each tile is in a slot for the largest one.
+      if (!holds_operands(shape, tiling, machine)) tiling = tall_tiles(shape, machine, false, false);
     }
     // Where memory is short, slots that all tiles fill are worth more than long segments.
     if (machine.segment_bytes == 0 || !holds_operands(shape, tiling, machine)) tiling = square_tiles(shape, machine);

@@ -49,7 +49,8 @@ Panels choose_panels(const ProductShape& shape, const runtime::Tiling& tiling, c
 
 /// Large tiles keep the kernels at full rate, small ones start and end sooner and share better: the largest size is taken that
 /// still gives every stream of every device several tasks, and of which each device can hold an output and one step's inputs per
-/// stream. Where copy engines are slow on short column segments (Machine::segment_bytes), tiles are tall.
+/// stream. Where copy engines are slow on short column segments (Machine::segment_bytes), tiles are tall, and steps of long
+/// products deep.
 /// @param forced tile size to use for all three dimensions, 0: choose. It too shrinks if the memory is too small for it.
 /// @throws OutOfDeviceMemory if even the smallest tile does not fit
 runtime::Tiling choose_tiling(const ProductShape& shape, const runtime::Machine& machine, index_t forced);

@@ -589,6 +589,24 @@ TEST(Tiling, StepsOfGemmReadPartsOfTallerTilesOfB) {
   EXPECT_EQ(choose_tiling(shape_of(call), machine, 0).k, 4096);
 }
 
+TEST(Tiling, LongProductsHaveDeepSteps) {
+  const auto depth = [](index_t n, int devices, std::size_t gib, ScalarType type = ScalarType::d) {
+    return choose_tiling(shape_of({.routine = Routine::gemm, .type = type, .m = n, .n = n, .k = n}),
+                         {.devices = devices, .heap_bytes = gib << 30, .segment_bytes = 32768}, 0)
+        .k;
+  };
+  EXPECT_EQ(depth(24576, 1, 100), 2048);
+  EXPECT_EQ(depth(32768, 1, 100), 4096);
+  EXPECT_EQ(depth(32768, 4, 100), 2048);  // a quarter of the tasks for each
+  EXPECT_EQ(depth(65536, 4, 100), 4096);
+  EXPECT_EQ(depth(32768, 1, 20), 2048);  // A and B would not fit into larger slots
+  EXPECT_EQ(depth(32768, 1, 100, ScalarType::z), 1024);
+  // Whole columns are deep enough.
+  const Level3 wide{.routine = Routine::gemm, .m = 8192, .n = 200000, .k = 8192};
+  const runtime::Machine machine{.devices = 1, .heap_bytes = std::size_t{100} << 30, .segment_bytes = 32768};
+  EXPECT_EQ(choose_tiling(shape_of(wide), machine, 0).k, 1024);
+}
+
 TEST(Tiling, DgemmDoesNotCutColumnsOfUpToTwoSegments) {
   const runtime::Machine machine{.devices = 1, .heap_bytes = std::size_t{100} << 30, .segment_bytes = 32768};
   const auto square = [](index_t n) { return Level3{.routine = Routine::gemm, .m = n, .n = n, .k = n}; };
