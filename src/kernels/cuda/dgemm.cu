@@ -367,7 +367,7 @@ using Kernel = void (*)(CUtensorMap, CUtensorMap, Product);
 constexpr std::array<Kernel, 4> kernels = {dgemm_blocks<false, false>, dgemm_blocks<false, true>,
                                            dgemm_blocks<true, false>, dgemm_blocks<true, true>};
 
-// `rows`: of op(A); of B columns. `along`: the sum runs along the stored columns.
+// `rows`: of op(A); of op(B) its columns.
 bool describe(CUtensorMap& map, Lie lie, const void* matrix, index_t rows, index_t sums, index_t ld) {
   const auto whole = [](index_t value) { return static_cast<cuuint64_t>(value); };
   const cuuint64_t ld_bytes = whole(ld) * sizeof(double);
@@ -385,6 +385,7 @@ bool describe(CUtensorMap& map, Lie lie, const void* matrix, index_t rows, index
   return false;
 }
 
+// along: the sum runs down the stored columns
 Lie lie_of(bool along, index_t rows) {
   if (along) return Lie::along;
   return rows % chunk == 0 ? Lie::across : Lie::across_ragged;

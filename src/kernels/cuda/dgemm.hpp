@@ -2,7 +2,7 @@
 // decides, which it does after some tenths of a second (docs/adr/0010-kernels-and-power.md).
 //
 // A thread block computes 128 x 128 elements of C. One of its warps has the copy engine of the multiprocessor (TMA) fetch operands into shared
-// memory, steps of 32 of the sum ahead; eight multiply by the tensor cores, each 64 x 32 elements, and never wait for each other
+// memory, up to three stages of 32 of the sum ahead; eight multiply by the tensor cores, each 64 x 32 elements, and wait for stages, not for each other
 // (dgemm_fragments.hpp says who takes what). Nothing is allocated, shared between streams, or waited for.
 #pragma once
 

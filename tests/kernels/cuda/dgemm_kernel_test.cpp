@@ -2,15 +2,15 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "kernels/cuda/dgemm.hpp"
+#include "tests/device/backends.hpp"
 
 namespace tessera {
 namespace {
@@ -25,14 +25,13 @@ using DeviceArray = std::unique_ptr<double, Free>;
 class CudaDgemmKernel : public ::testing::Test {
  protected:
   void SetUp() override {
-    const char* const required = std::getenv("TESSERA_TEST_REQUIRE_CUDA");
     int count = 0, major = 0, minor = 0;
     if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0) {
       ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
       ASSERT_EQ(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), cudaSuccess);
       ASSERT_EQ(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), cudaSuccess);
     } else {
-      ASSERT_FALSE(required != nullptr && std::string(required) == "1") << "no CUDA device";
+      ASSERT_FALSE(test::cuda_required()) << "no CUDA device";
     }
     if (major != 9 || minor != 0) GTEST_SKIP() << "no GPU of compute capability 9.0";
     ASSERT_EQ(dgemm_.load(0), cudaSuccess);
