@@ -203,11 +203,10 @@ class Products {
   bool multiply_as_tessera() {
     const tessera::Level3 call{
         .m = n, .n = n, .k = n, .A = A_.get(), .lda = n, .B = B_.get(), .ldb = n, .beta = 1, .C = C_.get(), .ldc = n};
-    if (!has_two_kernels() || !dgemm_.takes(call)) return false;
-    const cudaError_t error = dgemm_.submit(call, stream_.get());
-    if (error == cudaErrorNotSupported) return false;
-    check(error, "dgemm");
-    return true;
+    if (!has_two_kernels()) return false;
+    const auto taken = dgemm_.submit_if_taken(call, stream_.get());
+    if (taken) check(*taken, "dgemm");
+    return taken.has_value();
   }
 
   int ordinal_;

@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -73,6 +74,14 @@ inline int attribute(int ordinal, cudaDeviceAttr name) noexcept {
   if (cudaDeviceGetAttribute(&value, name, ordinal) == cudaSuccess) return value;
   forget_error();
   return 0;
+}
+
+/// Loads a kernel on the current GPU, where modules are loaded lazily, for launches with so many bytes of dynamic shared memory.
+inline cudaError_t load_kernel(const void* kernel, std::size_t shared_bytes = 0) noexcept {
+  cudaFuncAttributes attributes{};
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+  if (error != cudaSuccess || shared_bytes == 0) return error;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
 }
 
 /// "cuda:1: copy up: an illegal memory access was encountered (cudaErrorIllegalAddress)"

@@ -203,14 +203,11 @@ void CudaTileOps::run(int compute_stream, const Level3& call) {
 
 // name: of the routine that the call is, or is a part of
 void CudaTileOps::submit_call(const char* name, cublasHandle_t handle, cudaStream_t stream, const Level3& call) {
-  if (dgemm_.takes(call)) {
-    const cudaError_t error = dgemm_.submit(call, stream);
-    if (error != cudaErrorNotSupported) {
-      check(name, error);
-      return;
-    }
+  if (const auto taken = dgemm_.submit_if_taken(call, stream)) {
+    check(name, *taken);
+  } else {
+    check(name, dispatch(call.type, [&]<Scalar T>(T) { return submit<T>(handle, call); }));
   }
-  check(name, dispatch(call.type, [&]<Scalar T>(T) { return submit<T>(handle, call); }));
 }
 
 void CudaTileOps::solve(cublasHandle_t handle, cudaStream_t stream, const Level3& call) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "device/cuda/cuda_context.hpp"
 #include "kernels/cuda/dgemm_choice.hpp"
@@ -399,10 +400,7 @@ cudaError_t HopperDgemm::load(int ordinal) {
       attribute(ordinal, cudaDevAttrComputeCapabilityMinor) != 0 || !device::cuda::can_describe_tensors())
     return cudaSuccess;
   for (const Kernel kernel : kernels) {
-    cudaFuncAttributes attributes{};
-    cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);  // loads it
-    if (error == cudaSuccess)
-      error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    const cudaError_t error = device::cuda::load_kernel(reinterpret_cast<const void*>(kernel), shared_bytes);
     if (error != cudaSuccess) return error;
   }
   multiprocessors_ = attribute(ordinal, cudaDevAttrMultiProcessorCount);
@@ -411,6 +409,12 @@ cudaError_t HopperDgemm::load(int ordinal) {
 
 bool HopperDgemm::takes(const Level3& call) const {
   return multiprocessors_ > 0 && is_for_dgemm_kernel(call, multiprocessors_);
+}
+
+std::optional<cudaError_t> HopperDgemm::submit_if_taken(const Level3& call, cudaStream_t stream) const {
+  if (!takes(call)) return std::nullopt;
+  const cudaError_t error = submit(call, stream);
+  return error == cudaErrorNotSupported ? std::nullopt : std::optional(error);
 }
 
 cudaError_t HopperDgemm::submit(const Level3& call, cudaStream_t stream) const {

@@ -8,6 +8,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <optional>
+
 #include "core/level3.hpp"
 
 namespace tessera::kernels::cuda {
@@ -25,6 +27,9 @@ class HopperDgemm {
   /// to the stream. @pre load() found such a GPU; it is current
   /// @return cudaErrorNotSupported if the driver does not describe the operands to the copy engine; then nothing was submitted
   cudaError_t submit(const Level3& call, cudaStream_t stream) const;
+
+  /// Submits the call if takes() and the driver allow it. @return nothing where cuBLAS is to do it. @pre the GPU is current
+  std::optional<cudaError_t> submit_if_taken(const Level3& call, cudaStream_t stream) const;
 
  private:
   index_t multiprocessors_ = 0;  // 0: no such GPU

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "device/cuda/cuda_context.hpp"
+
 namespace tessera::kernels::cuda {
 namespace {
 
@@ -184,10 +186,9 @@ cudaError_t add(const Addition& a, cudaStream_t stream) {
 cudaError_t load_elementwise_kernels() {
   for (const ScalarType type : {ScalarType::s, ScalarType::d, ScalarType::c, ScalarType::z}) {
     const cudaError_t error = dispatch(type, []<Scalar T>(T) {
-      cudaFuncAttributes attributes{};
       cudaError_t loaded = cudaSuccess;
       for (const void* kernel : {kernel_for<T>(), diagonal_kernel_for<T>(), addition_kernel_for<T>()}) {
-        if (loaded == cudaSuccess) loaded = cudaFuncGetAttributes(&attributes, kernel);
+        if (loaded == cudaSuccess) loaded = device::cuda::load_kernel(kernel);
       }
       return loaded;
     });

@@ -6,6 +6,7 @@
 #include <complex>
 #include <type_traits>
 
+#include "device/cuda/cuda_context.hpp"
 #include "kernels/cuda/trsm_strip.hpp"
 
 namespace tessera::kernels::cuda {
@@ -103,11 +104,7 @@ constexpr bool fits(int shared_bytes) {
 
 template <class Shape>
 cudaError_t load() {
-  cudaFuncAttributes attributes{};
-  const cudaError_t loaded = cudaFuncGetAttributes(&attributes, kernel_of<Shape>());
-  if (loaded != cudaSuccess) return loaded;
-  return cudaFuncSetAttribute(kernel_of<Shape>(), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              static_cast<int>(sizeof(StripMemory<Shape>)));
+  return device::cuda::load_kernel(kernel_of<Shape>(), sizeof(StripMemory<Shape>));
 }
 
 template <class Shape>
