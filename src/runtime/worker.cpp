@@ -360,13 +360,28 @@ bool Worker::prefetch_forecast(const Job& job) {
   return any;
 }
 
-bool Worker::wants_another_task(const Job& job, const Lane& lane) const {
+// Whether products have begun and none is left, so that the tiles that the lanes' tasks share are too few or come too late for what has been
+// taken: more tasks use the same tiles. Not where so few tasks are left that all would end together; not where results of lines that begin
+// together would come later; nor where devices wait for each other's results, which more tiles in between delay.
+bool Worker::starves(Job& job) const {
+  if (first_kernel_s_ <= 0 || job.graph().first_step_last(0)) return false;
+  if (job.graph().ordered() && job.device_count() > 1) return false;
+  return std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.kernels.empty(); }) &&
+         job.station(static_cast<std::size_t>(index_)).size() >= left_per_lane * active_lanes_;
+}
+
+bool Worker::wants_another_task(Job& job, const Lane& lane) const {
   if (lane.submissions.empty()) return lane.kernels.size() < run_ahead;
   if (!side_by_side_ || lane.submissions.size() >= tasks_per_lane) return false;
   bool for_results = false;
   for (const Submission& submission : lane.submissions) {
-    if (submission.asked.empty() ? is_readable(job, submission) : has_come(submission)) return false;
-    for_results |= submission.asked.empty();
+    if (!submission.asked.empty()) {
+      if (has_come(submission)) return false;
+    } else if (!is_readable(job, submission)) {
+      for_results = true;
+    } else if (!starves(job)) {
+      return false;
+    }
   }
   // What waits for results of other tasks would leave the link without work; what waits for tiles has given it some.
   return !for_results || cache_.queued_bytes(index_) == 0;

@@ -5,7 +5,7 @@
 // A lane is a compute stream and the tasks that are submitted to it. A step is submitted in two parts. First its tiles are asked for, by up to
 // `run_ahead` steps a task. While the tasks of a lane wait, it takes more tasks, which advance side by side, wave by wave: each tile
 // that arrives then serves several products, and computing catches up with the link sooner. For the same reasons an output's old
-// value is fetched last where memory allows, and added in a step of its own.
+// value is fetched last where memory allows, and added in a step of its own. A device without a kernel takes more tasks, too (starves()).
 //
 // Then, when its tiles have come, the step is launched, those of the oldest task first, and only as many as keep the device busy until we look
 // again. Streams have no order among each other but a rank: what is launched when it is asked for runs in the order of arrival, or
@@ -60,6 +60,7 @@ class Worker {
   static constexpr std::size_t fewest_kernels = 2;
   static constexpr double short_kernel_s = 1e-4;  ///< a few times what it takes us to see that a tile has come
   static constexpr std::size_t station_tasks_per_lane = 4;
+  static constexpr std::size_t left_per_lane = 2;  ///< in the station, where a starved device takes some early
 
   struct Outcome {
     bool usable = true;        ///< the device can go on with the next attempt
@@ -174,7 +175,8 @@ class Worker {
     return std::max<index_t>(static_cast<index_t>(group_tasks_.size()), run_ahead * device::compute_streams);
   }
   void submit_call(const Job& job, const Asked& asked, const Submission& submission, int lane);
-  bool wants_another_task(const Job& job, const Lane& lane) const;
+  bool starves(Job& job) const;
+  bool wants_another_task(Job& job, const Lane& lane) const;
   bool take_task(Job& job, Lane& lane);
   std::optional<StationEntry> steal(Job& job);
   void publish(Job& job, cache::Replica* output, TaskId task);

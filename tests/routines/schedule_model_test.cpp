@@ -108,6 +108,19 @@ TEST(ScheduleModelInPages, WholeColumnsComeAtTheRateOfTheLink) {
   EXPECT_GE(modelled_run(test::modelled_h200_in_pages(4), square_call(Routine::gemm, 8192)).fraction_of_bound(), 0.90);
 }
 
+// Where the link keeps kernels waiting at the start, more tasks use what it brings.
+TEST(ScheduleModelInPages, StarvedDevicesTakeMoreTasks) {
+  const auto fraction = [](Routine routine, index_t n) {
+    return modelled_run(test::modelled_h200_in_pages(1), square_call(routine, n)).fraction_of_bound();
+  };
+  EXPECT_GE(fraction(Routine::gemm, 15000), 0.84);
+  EXPECT_GE(fraction(Routine::gemm, 32768), 0.975);
+  EXPECT_GE(fraction(Routine::syrk, 20000), 0.93);
+  EXPECT_GE(fraction(Routine::trsm, 16000), 0.84);
+  // Too few tasks for that: they would end together.
+  EXPECT_GE(fraction(Routine::syrk, 16000), 0.825);
+}
+
 TEST(ScheduleModelInPages, ColumnsAreCutAtPages) {
   const auto slowness = [](std::uintptr_t at, index_t bytes, index_t pitch) {
     return test::slowness_in_pages(device::StreamKind::up, {reinterpret_cast<std::byte*>(at), pitch}, {bytes, 100});
