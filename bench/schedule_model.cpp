@@ -2,7 +2,7 @@
 // prefetching do, before a GPU has seen them.
 // usage: schedule_model [--pages] [ROUTINE,...|all] [DEVICES,...] [N,...] [MEMORY_GB] [TILE] [TRACE]
 // --pages: with the rates of copies out of pages of 64 KiB (docs/adr/0003-tall-tiles.md)
-// ROUTINE: with its type (strsm), or without (double precision). Single precision is computed at the rate of double precision.
+// ROUTINE: with its type (strsm), or without (double precision), and with :R where A is on the right (trmm:R). Single precision is computed at the rate of double precision.
 // TRACE: a file for the last run, for `tessera trace draw`
 #include <cstdio>
 #include <cstdlib>
@@ -58,7 +58,9 @@ int main(int argc, char** argv) {
       std::printf("%-6s %-7s", name.c_str(), count.c_str());
       for (const std::string& size : sizes) {
         Level3 call;
-        if (!parse(name, call)) {
+        const bool right = name.ends_with(":R");
+        if (right) call.side = Side::right;
+        if (!parse(right ? name.substr(0, name.size() - 2) : name, call)) {
           std::fprintf(stderr, "no routine %s\n", name.c_str());
           return 1;
         }

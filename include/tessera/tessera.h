@@ -210,7 +210,7 @@ typedef struct {
   int devices;        /* 0: the call ran on the CPU BLAS, and the rest is 0 but for seconds and flops */
   double seconds;
   double flops;
-  int64_t tile_m, tile_n, tile_k;
+  int64_t tile_m, tile_n, tile_k; /* means, where tiles come in two sizes */
   int64_t l1_hits, l2_hits, misses;
   int64_t bytes_up, bytes_down, bytes_peer;
   int64_t compulsory_up, compulsory_down;

@@ -108,7 +108,7 @@ class Accumulation final : public CallGraph {
     const Span d = depth(l);
     if (!is_symmetric_product()) {
       return multiply(call_.alpha, A_.tile(i.first, d.first, i.size, d.size),
-                      part_of_panel(B_, shape_.k, panels_.depth, d, j), i, j, d);
+                      part_of_panel(B_, shape_.k, panels_.depth, tiling_.k, d, j), i, j, d);
     }
     const bool left = call_.side == Side::left;
     const index_t index = left ? t.i : t.j;
@@ -136,8 +136,10 @@ class Accumulation final : public CallGraph {
     return mirrored;
   }
 
-  // Rows i of columns j of X, which has `rows` rows: a part of a tile of `panel` rows.
-  static ViewTile part_of_panel(const MatrixView& X, index_t rows, index_t panel, const Span& i, const Span& j) {
+  // Rows i of columns j of X, which has `rows` rows: a tile of its own, or a part of a panel of several tiles of one size.
+  static ViewTile part_of_panel(const MatrixView& X, index_t rows, index_t panel, index_t tile, const Span& i,
+                                const Span& j) {
+    if (panel == tile) return X.tile(i.first, j.first, i.size, j.size);
     const index_t first = i.first / panel * panel;
     ViewTile block = X.tile(first, j.first, std::min(panel, rows - first), j.size);
     block.first_row = i.first - first;
@@ -145,7 +147,7 @@ class Accumulation final : public CallGraph {
   }
   // Rows i of an operand of a rank update.
   ViewTile block_of_rows(const MatrixView& X, const Span& i, const Span& d) const {
-    return part_of_panel(X, shape_.m, panels_.rows, i, d);
+    return part_of_panel(X, shape_.m, panels_.rows, tiling_.m, i, d);
   }
 
   Step rank_update(const TileIndex& t, index_t step_index) const {

@@ -40,7 +40,8 @@ class CallGraph : public runtime::TaskGraph {
     const index_t longer = devices / shorter;
     const runtime::TileIndex t = index_of(task);
     const bool wide = nt() >= mt();
-    return (wide ? t.i : t.j) % shorter * longer + (wide ? t.j : t.i) % longer;
+    return wide ? deal(t.i, shorter, tiling_.skew_m) * longer + deal(t.j, longer, tiling_.skew_n)
+                : deal(t.j, shorter, tiling_.skew_n) * longer + deal(t.i, longer, tiling_.skew_m);
   }
 
  protected:
@@ -53,12 +54,19 @@ class CallGraph : public runtime::TaskGraph {
   CallGraph(const Level3& call, const runtime::Machine& machine, index_t tile)
       : call_(call), shape_(shape_of(call)), tiling_(choose_tiling(shape_, machine, tile)) {}
 
-  static Span span(index_t index, index_t tile, index_t size) {
-    return {index * tile, std::min(tile, size - index * tile)};
+  /// To which of `count` the tiles with this index of a dimension go, in turns. An even number of them would get the shorter ones of all
+  /// pairs or the longer ones, so there each round begins one later.
+  static index_t deal(index_t index, index_t count, index_t skew) {
+    return (skew != 0 && count % 2 == 0 ? index + index / count : index) % count;
   }
-  Span rows(index_t i) const { return span(i, tiling_.m, shape_.m); }
-  Span cols(index_t j) const { return span(j, tiling_.n, shape_.n); }
-  Span depth(index_t l) const { return span(l, tiling_.k, shape_.k); }
+
+  static Span span(index_t index, index_t tile, index_t skew, index_t size) {
+    const auto cut = [=](index_t i) { return i * tile < size ? i * tile - i % 2 * skew : size; };
+    return {cut(index), cut(index + 1) - cut(index)};
+  }
+  Span rows(index_t i) const { return span(i, tiling_.m, tiling_.skew_m, shape_.m); }
+  Span cols(index_t j) const { return span(j, tiling_.n, tiling_.skew_n, shape_.n); }
+  Span depth(index_t l) const { return span(l, tiling_.k, tiling_.skew_k, shape_.k); }
   index_t mt() const { return ceil_div(shape_.m, tiling_.m); }
   index_t nt() const { return ceil_div(shape_.n, tiling_.n); }
   index_t kt() const { return ceil_div(shape_.k, tiling_.k); }

@@ -1,6 +1,7 @@
 #include "routines/tiling.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@ using runtime::Tiling;
 namespace {
 
 constexpr index_t largest_tile = 2048;       // beyond it the kernels gain nothing, or little (see tall_tiles)
+constexpr index_t smallest_halved = 1500;    // of A on the right, see tall_tiles
 constexpr index_t smallest_tied_tile = 500;  // of rank updates, whose tiles of C have short columns both ways
 constexpr index_t narrowest_tile = 128;
 constexpr index_t smallest_tile = 256;   // below it a kernel is shorter than its submission
@@ -67,13 +69,23 @@ struct Cut {
   index_t part() const { return part_of(size, parts); }
 };
 
+// Columns of a multiple of two segments fill pages of the copy engine where the matrix begins with one, and it is slow with halves of a page:
+// 43 GB/s beside kernels on the way down, with three and five eighths 52. Elsewhere these are no slower than halves (docs/adr/0003-tall-tiles.md).
+// In single precision copies matter least, and kernels prefer tiles of one size.
+bool is_in_pages(const ProductShape& shape, index_t size, index_t segment) {
+  return shape.type != ScalarType::s && size % (2 * segment) == 0;
+}
+
 // whole: columns are not cut for their length
 // deep: steps of dgemm are as deep as A's and B's tiles are tall where the job is long. A kernel that adds up twice as many products reads and
 // writes C half as often, which is 2 % of the power that holds an H200 back.
-Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole, bool deep) {
-  // A triangle of tiles has half as many tasks: a little shorter, and there are enough.
-  const index_t share = shape.tie == Tie::mn ? 3 : 4;
-  const index_t segment = machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type)) * share / 4;
+// pairs: tiles of two sizes instead of halves of pages, and halves of those of A on the right
+Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole, bool deep, bool pairs) {
+  const index_t longest = machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type));
+  // A triangle of tiles has half as many tasks: a little shorter, and there are enough. But where there are few even so, the link takes
+  // longest.
+  const bool is_small = pairs && shape.m <= 4 * longest && is_in_pages(shape, shape.m, longest);
+  const index_t segment = shape.tie == Tie::mn && !is_small ? longest * 3 / 4 : longest;
   // Rounded, so that a part is never much shorter than the segment.
   const auto segments = [&](index_t size) {
     return Cut{size, whole ? 1 : std::max<index_t>(1, (size + segment / 2) / segment)};
@@ -87,6 +99,9 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   const index_t streams = index_t{device::compute_streams} * machine.devices;
   while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * smallest_tile) n.parts *= 2;
   while (!shape.n_is_strided && tasks() < fewest_per_lane * streams && n.part() >= 2 * narrowest_tile) n.parts *= 2;
+  // With A on the right, the columns of its tiles alone get shorter by this, B's and C's do not.
+  while (pairs && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams && n.part() >= 2 * smallest_halved)
+    n.parts *= 2;
   // Short segments cost less than streams without work.
   const index_t smallest = shape.tie == Tie::mn ? smallest_tied_tile : smallest_tile;
   while (tasks() < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest) {
@@ -105,7 +120,23 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   }
   if (shape.tie == Tie::mk) k.parts = m.parts;
   if (shape.tie == Tie::nk) k.parts = n.parts;
-  return {m.part(), n.part(), k.part()};
+  const auto skew_of = [&](const Cut& cut) {
+    return pairs && cut.part() == longest && is_in_pages(shape, cut.size, longest) ? longest / 4 : 0;
+  };
+  // Lines of B, which devices are dealt, in an odd number of rounds: some would have more of the longer ones. With one round the link decides.
+  const index_t rounds = ceil_div(m.parts, machine.devices);
+  const bool is_uneven = shape.tie == Tie::nk && machine.devices > 1 && rounds > 1 && rounds % 2 == 1;
+  // A sweep begins with the longer tile of a pair.
+  const index_t direction = shape.sweeps_forward ? -1 : 1;
+  return {.m = m.part(),
+          .n = n.part(),
+          .k = k.part(),
+          .skew_m = is_uneven              ? 0
+                    : shape.tie == Tie::mk ? direction * skew_of(m)
+                                           : skew_of(m),
+          .skew_n = shape.n_is_strided ? direction * skew_of(n) : 0,
+          // Steps of gemm read parts of B's tiles.
+          .skew_k = shape.k_is_strided && !shape.k_runs_down_b ? direction * skew_of(k) : 0};
 }
 
 // Tied dimensions have the same size, so the smaller of the two tiles serves both.
@@ -136,13 +167,18 @@ ProductShape shape_of(const Level3& c) {
     shape.k = left ? c.m : c.n;
     shape.n_is_strided = !left;
     shape.tie = left ? Tie::mk : Tie::nk;
+    // The first tile is the one that all others need, or that needs all others (triangular.cpp).
+    const bool lower = (c.uplo == Uplo::lower) == a_plain;
+    shape.sweeps_forward = c.is_triangular() && (lower == left) == (c.routine == Routine::trsm);
   }
   return shape;
 }
 
 std::size_t slot_bytes(ScalarType type, const Tiling& tiling, const Panels& panels) {
-  const index_t elements = std::max(
-      {tiling.m * tiling.n, std::max(tiling.m, panels.rows) * tiling.k, std::max(tiling.k, panels.depth) * tiling.n});
+  const index_t m = tiling.m + std::abs(tiling.skew_m);
+  const index_t n = tiling.n + std::abs(tiling.skew_n);
+  const index_t k = tiling.k + std::abs(tiling.skew_k);
+  const index_t elements = std::max({m * n, std::max(m, panels.rows) * k, std::max(k, panels.depth) * n});
   return static_cast<std::size_t>(elements) * element_bytes(type);
 }
 
@@ -155,16 +191,20 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
     tiling = {std::min(shape.m, forced), std::min(shape.n, forced), std::min(shape.k, forced)};
   } else {
     if (machine.segment_bytes > 0) {
-      const bool whole = has_short_columns(shape, machine);
-      tiling = tall_tiles(shape, machine, whole, true);
+      const auto tall = [&](bool whole, bool deep) {
+        // The longer tile of each pair makes all slots larger, and halves of A's leave more of them to small tiles.
+        const Tiling t = tall_tiles(shape, machine, whole, deep, true);
+        return all_fits(shape, t, slots_of(shape, t, machine)) ? t : tall_tiles(shape, machine, whole, deep, false);
+      };
+      tiling = tall(has_short_columns(shape, machine), true);
       // Whole columns make more and narrower tiles of B, and deep steps larger tiles of A: each tile is in a slot for the largest one.
-      if (!holds_operands(shape, tiling, machine)) tiling = tall_tiles(shape, machine, false, false);
+      if (!holds_operands(shape, tiling, machine)) tiling = tall(false, false);
     }
     // Where memory is short, slots that all tiles fill are worth more than long segments.
     if (machine.segment_bytes == 0 || !holds_operands(shape, tiling, machine)) tiling = square_tiles(shape, machine);
   }
   apply(shape.tie, tiling);
-  while (!fits(tiling)) {
+  while (!fits(tiling)) {  // never so with pairs, which are only where all fits
     index_t& longest = std::max({std::ref(tiling.m), std::ref(tiling.n), std::ref(tiling.k)},
                                 [](const auto& a, const auto& b) { return a.get() < b.get(); });
     if (longest == 1) {

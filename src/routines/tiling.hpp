@@ -23,14 +23,16 @@ struct ProductShape {
   index_t m = 0, n = 0, k = 0;
   bool n_is_strided = false;  ///< m always is, by C
   bool k_is_strided = true;
-  bool m_runs_down_a = false;  ///< a rank update, and blocks of its operands are rows of their stored columns
-  bool k_runs_down_b = false;  ///< gemm, and blocks of B, not of A, are cut along stored columns by k
+  bool m_runs_down_a = false;   ///< a rank update, and blocks of its operands are rows of their stored columns
+  bool sweeps_forward = false;  ///< trmm or trsm, and the first tile of a line of B is computed first
+  bool k_runs_down_b = false;   ///< gemm, and blocks of B, not of A, are cut along stored columns by k
   Tie tie = Tie::none;
 };
 
 ProductShape shape_of(const Level3& call);
 
-/// Rows of the tiles of operands where these are taller than the blocks that steps read: multiples of the tiling's m and k.
+/// Rows of the tiles of operands where these are taller than the blocks that steps read: multiples of the tiling's m and k, and these
+/// themselves where tiles come in pairs.
 struct Panels {
   index_t rows = 0;   ///< of a rank update's operands
   index_t depth = 0;  ///< of gemm's B
@@ -50,8 +52,8 @@ Panels choose_panels(const ProductShape& shape, const runtime::Tiling& tiling, c
 /// Large tiles keep the kernels at full rate, small ones start and end sooner and share better: the largest size is taken that
 /// still gives every stream of every device several tasks, and of which each device can hold an output and one step's inputs per
 /// stream. Where copy engines are slow on short column segments (Machine::segment_bytes), tiles are tall, and steps of long
-/// products deep.
-/// @param forced tile size to use for all three dimensions, 0: choose. It too shrinks if the memory is too small for it.
+/// products deep; columns that such segments cut into halves of pages come in pairs of tiles instead, where everything fits.
+/// @param forced tile size to use for all three dimensions, without pairs, 0: choose. It too shrinks if the memory is too small for it.
 /// @throws OutOfDeviceMemory if even the smallest tile does not fit
 runtime::Tiling choose_tiling(const ProductShape& shape, const runtime::Machine& machine, index_t forced);
 

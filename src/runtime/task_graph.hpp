@@ -43,9 +43,11 @@ struct Output {
   bool publish = false;    ///< other tasks read the result
 };
 
-/// Sizes of the tiles of the three dimensions.
+/// Sizes of the tiles of the three dimensions. Where a dimension has a skew, its tiles come in pairs, of which the first is so much shorter
+/// and the second so much longer; or, where the skew is negative, the other way round.
 struct Tiling {
   index_t m = 0, n = 0, k = 0;
+  index_t skew_m = 0, skew_n = 0, skew_k = 0;
   bool operator==(const Tiling&) const = default;
 };
 
@@ -104,7 +106,7 @@ class TaskGraph {
   /// is there; no_task: none.
   virtual TaskId write_after(TaskId) const { return no_task; }
 
-  /// Which of `devices` takes the task unless it has too much to do: homes have about the same number of tasks, and tasks that share
+  /// Which of `devices` takes the task unless it has too much to do: homes have about the same number of tasks, of each size, and tasks that share
   /// operands the same home as far as this goes with it. Of no use to grouped graphs.
   virtual index_t home(TaskId task, index_t devices) const = 0;
 

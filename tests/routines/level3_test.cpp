@@ -12,6 +12,7 @@
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/reference.hpp"
 #include "routines/level3.hpp"
+#include "routines/tiling.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
 
@@ -257,6 +258,66 @@ TEST_P(Level3TrafficModel, NothingMovesTwiceWhereMemorySuffices) {
 INSTANTIATE_TEST_SUITE_P(Host, Level3TrafficModel,
                          ::testing::Values(std::pair(1, 0), std::pair(2, 0), std::pair(4, 0), std::pair(1, 2 * tile),
                                            std::pair(2, 3 * tile)));
+
+// Columns of whole pages, of two segments each, are cut into tiles of two sizes, whose sides no longer are multiples of one number.
+class Level3UnevenTiles : public ::testing::Test {
+ protected:
+  static constexpr index_t segments = 4;  // in a column
+
+  void expect_right(const HostRuntime& host, int devices, index_t segment_bytes, ScalarType type,
+                    const Level3Case& base) {
+    test::for_each_variant(type, base, [&](const Level3Case& c) {
+      dispatch(type, [&]<Scalar T>(T) {
+        Level3Fixture<T> fixture(c, seed_++);
+        const Level3 call = fixture.problem();
+        const runtime::Machine machine{devices, std::size_t{1} << 30, segment_bytes};
+        EXPECT_NE(choose_tiling(shape_of(call), machine, 0).skew_m, 0) << name_of(call);
+        const auto statistics = run(*host.runtime, call, 0);
+        EXPECT_TRUE(fixture.check()) << name_of(call);
+        EXPECT_EQ(statistics.tile_m, segment_bytes / static_cast<index_t>(sizeof(T)));
+        EXPECT_EQ(statistics.bytes_up(), statistics.compulsory_up);
+        EXPECT_EQ(statistics.bytes_down(), statistics.compulsory_down);
+      });
+    });
+  }
+
+  unsigned seed_ = 1;
+};
+
+TEST_F(Level3UnevenTiles, EveryVariantOfProductsAndSolves) {
+  constexpr index_t n = 64;
+  constexpr index_t segment_bytes = n / segments * sizeof(double);
+  HostRuntime host(2, 4000, -1, segment_bytes);
+  for (const Routine routine : test::all_routines) {
+    if (Level3{.routine = routine}.is_rank_update()) continue;
+    for (const ScalarType type : test::types_of(routine)) {
+      if (type == ScalarType::s) continue;  // has tiles of one size
+      expect_right(host, 2, segment_bytes, type,
+                   {.routine = routine,
+                    .m = 2 * n,
+                    .n = n,
+                    .k = 2 * n,
+                    .alpha = {0.75, -0.5},
+                    .beta = {-1.5, 0.25},
+                    .padding = 3});
+    }
+  }
+}
+
+TEST_F(Level3UnevenTiles, EveryVariantOfRankUpdates) {
+  constexpr index_t n = 64;
+  for (const Routine routine : test::all_routines) {
+    if (!Level3{.routine = routine}.is_rank_update()) continue;
+    for (const ScalarType type : test::types_of(routine)) {
+      if (type == ScalarType::s) continue;
+      const auto segment_bytes = n / segments * static_cast<index_t>(element_bytes(type));
+      HostRuntime host(1, 4000, -1, static_cast<std::size_t>(segment_bytes));
+      expect_right(
+          host, 1, segment_bytes, type,
+          {.routine = routine, .m = n, .n = n, .k = 2 * n, .alpha = {0.75, -0.5}, .beta = {-1.5, 0.25}, .padding = 3});
+    }
+  }
+}
 
 // Element offsets beyond 2^31 in every operand: few rows of matrices with very large leading dimensions, in memory that is
 // reserved but for the most part never touched.

@@ -36,6 +36,7 @@ struct Expectation {
   Routine routine;
   int devices;
   double fraction;  ///< of the bound, at n = 16384
+  double in_pages;  ///< likewise, where the copy engine is slow with halves of pages, as a GPU's is at this n
 };
 
 class ScheduleModel : public ::testing::TestWithParam<Expectation> {};
@@ -43,6 +44,9 @@ class ScheduleModel : public ::testing::TestWithParam<Expectation> {};
 TEST_P(ScheduleModel, ReachesMostOfTheBound) {
   const ModelledRun run = modelled_run(modelled_h200(GetParam().devices), square_call(GetParam().routine, 16384));
   EXPECT_GE(run.fraction_of_bound(), GetParam().fraction);
+  const ModelledRun in_pages =
+      modelled_run(test::modelled_h200_in_pages(GetParam().devices), square_call(GetParam().routine, 16384));
+  EXPECT_GE(in_pages.fraction_of_bound(), GetParam().in_pages);
   RecordProperty("fraction_of_bound", std::to_string(run.fraction_of_bound()));
 }
 
@@ -73,20 +77,19 @@ TEST_P(ScheduleModel, LinksFetchAboutTheSame) {
   EXPECT_LE(static_cast<double>(most) * GetParam().devices, 1.35 * static_cast<double>(run.bytes_up));
 }
 
-INSTANTIATE_TEST_SUITE_P(H200, ScheduleModel,
-                         ::testing::Values(Expectation{Routine::gemm, 1, 0.92}, Expectation{Routine::gemm, 2, 0.90},
-                                           Expectation{Routine::gemm, 4, 0.93}, Expectation{Routine::gemm, 8, 0.94},
-                                           Expectation{Routine::symm, 1, 0.93}, Expectation{Routine::symm, 2, 0.90},
-                                           Expectation{Routine::symm, 4, 0.93}, Expectation{Routine::syrk, 1, 0.89},
-                                           Expectation{Routine::syrk, 2, 0.82}, Expectation{Routine::syrk, 4, 0.86},
-                                           Expectation{Routine::syr2k, 1, 0.92}, Expectation{Routine::syr2k, 2, 0.92},
-                                           Expectation{Routine::syr2k, 4, 0.84}, Expectation{Routine::trmm, 1, 0.86},
-                                           Expectation{Routine::trmm, 2, 0.81}, Expectation{Routine::trmm, 4, 0.93},
-                                           Expectation{Routine::trsm, 1, 0.86}, Expectation{Routine::trsm, 2, 0.80},
-                                           Expectation{Routine::trsm, 4, 0.94}),
-                         [](const auto& info) {
-                           return name_of(info.param.routine) + std::to_string(info.param.devices);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    H200, ScheduleModel,
+    ::testing::Values(Expectation{Routine::gemm, 1, 0.93, 0.93}, Expectation{Routine::gemm, 2, 0.91, 0.91},
+                      Expectation{Routine::gemm, 4, 0.93, 0.86}, Expectation{Routine::gemm, 8, 0.94, 0.87},
+                      Expectation{Routine::symm, 1, 0.94, 0.94}, Expectation{Routine::symm, 2, 0.92, 0.92},
+                      Expectation{Routine::symm, 4, 0.93, 0.88}, Expectation{Routine::syrk, 1, 0.89, 0.88},
+                      Expectation{Routine::syrk, 2, 0.82, 0.75}, Expectation{Routine::syrk, 4, 0.86, 0.64},
+                      Expectation{Routine::syr2k, 1, 0.92, 0.92}, Expectation{Routine::syr2k, 2, 0.92, 0.91},
+                      Expectation{Routine::syr2k, 4, 0.84, 0.69}, Expectation{Routine::trmm, 1, 0.86, 0.87},
+                      Expectation{Routine::trmm, 2, 0.78, 0.79}, Expectation{Routine::trmm, 4, 0.92, 0.85},
+                      Expectation{Routine::trsm, 1, 0.87, 0.87}, Expectation{Routine::trsm, 2, 0.79, 0.79},
+                      Expectation{Routine::trsm, 4, 0.93, 0.88}),
+    [](const auto& info) { return name_of(info.param.routine) + std::to_string(info.param.devices); });
 
 // The first lines of a triangular product go all at once, so that the kernels do not wait for the whole triangle.
 TEST(ScheduleModelSizes, ManyLinesOfAProductInPlaceUseTheFirstTilesOfTheTriangle) {
@@ -97,7 +100,7 @@ TEST(ScheduleModelSizes, ManyLinesOfAProductInPlaceUseTheFirstTilesOfTheTriangle
 
 // With the rates at which copy engines move columns, what holds a product of short lines up is when its first results go down.
 TEST(ScheduleModelInPages, ShortLinesOfAProductInPlaceGiveTheirFirstResultsEarly) {
-  for (const auto& [n, fraction] : {std::pair<index_t, double>{15000, 0.69}, {16384, 0.82}, {17000, 0.80}})
+  for (const auto& [n, fraction] : {std::pair<index_t, double>{15000, 0.69}, {16384, 0.87}, {17000, 0.80}})
     EXPECT_GE(modelled_run(test::modelled_h200_in_pages(1), square_call(Routine::trmm, n)).fraction_of_bound(),
               fraction)
         << n;
@@ -119,6 +122,25 @@ TEST(ScheduleModelInPages, StarvedDevicesTakeMoreTasks) {
   EXPECT_GE(fraction(Routine::trsm, 16000), 0.84);
   // Too few tasks for that: they would end together.
   EXPECT_GE(fraction(Routine::syrk, 16000), 0.825);
+}
+
+// Devices are dealt lines of tiles, and the tiles of a line wait for each other.
+TEST(ScheduleModelInPages, ThereIsWorkForAllWithAOnTheRight) {
+  struct Case {
+    Routine routine;
+    int devices;
+    index_t n;
+    double fraction;
+  };
+  for (const Case& c :
+       {Case{Routine::symm, 1, 8192, 0.73}, Case{Routine::trsm, 1, 8192, 0.66}, Case{Routine::symm, 2, 16384, 0.88},
+        Case{Routine::trmm, 2, 24576, 0.88}, Case{Routine::trsm, 2, 32768, 0.92}, Case{Routine::symm, 4, 16384, 0.79},
+        Case{Routine::trmm, 4, 16384, 0.74}, Case{Routine::trsm, 4, 16384, 0.75}}) {
+    Level3 call = square_call(c.routine, c.n);
+    call.side = Side::right;
+    EXPECT_GE(modelled_run(test::modelled_h200_in_pages(c.devices), call).fraction_of_bound(), c.fraction)
+        << name_of(c.routine) << " " << c.n << " on " << c.devices;
+  }
 }
 
 TEST(ScheduleModelInPages, ColumnsAreCutAtPages) {
@@ -144,7 +166,8 @@ TEST(ScheduleModelSizes, ResultsDoNotPileUp) {
         if (operation.stream.kind == device::StreamKind::compute)
           last_kernel_s = std::max(last_kernel_s, operation.end_s);
       }
-      const double tile_s = static_cast<double>(run.tiling.m * run.tiling.n) * sizeof(double) / machine.link_bytes;
+      const index_t tile = (run.tiling.m + std::abs(run.tiling.skew_m)) * (run.tiling.n + std::abs(run.tiling.skew_n));
+      const double tile_s = static_cast<double>(tile) * sizeof(double) / machine.link_bytes;
       EXPECT_LE(run.seconds - last_kernel_s, 2.5 * tile_s) << name_of(routine) << " " << n;
     }
   }

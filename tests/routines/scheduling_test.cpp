@@ -263,6 +263,28 @@ TEST(Homes, AreEven) {
   }
 }
 
+// Tiles of two sizes are dealt so that no device gets the small ones: an even number of rounds to each.
+TEST(Homes, HaveTheSameWork) {
+  for (const Routine routine : {Routine::gemm, Routine::symm, Routine::trmm, Routine::trsm}) {
+    for (const Side side : {Side::left, Side::right}) {
+      for (const int devices : {2, 4, 8}) {
+        Level3 call{.routine = routine, .side = side, .m = 8 * 8192, .n = 8 * 8192};
+        if (call.has_k()) call.k = 8192;
+        call.A = call.B = call.C = memory;
+        call.lda = call.ldb = call.ldc = call.m;
+        const runtime::Machine machine{devices, std::size_t{1} << 40, 32768};
+        const auto graph = (call.is_triangular() ? make_triangular : make_accumulation)(call, machine, 0);
+        EXPECT_NE(graph->tiling().skew_m, 0);
+        std::vector<double> flops(static_cast<std::size_t>(devices), 0);
+        for (runtime::TaskId task = 0; task < graph->task_count(); ++task)
+          flops[static_cast<std::size_t>(graph->home(task, devices))] += graph->task_flops(task);
+        const auto [least, most] = std::minmax_element(flops.begin(), flops.end());
+        EXPECT_LE(*most, 1.001 * *least) << name_of(routine) << " " << devices;
+      }
+    }
+  }
+}
+
 // Places along k where the tasks of each home begin their sums.
 std::set<std::pair<index_t, std::ptrdiff_t>> begins_of_gemm(index_t row_tiles, int devices) {
   const Level3 call{.routine = Routine::gemm,
@@ -622,9 +644,9 @@ TEST(Tiling, DgemmDoesNotCutColumnsOfUpToTwoSegments) {
   // Both operands' columns have to be short: else kernels may take longest, and they want deep steps.
   Level3 call = square(16384);
   call.k = 8192;
-  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0), (runtime::Tiling{4096, 2048, 2048}));
+  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0), (runtime::Tiling{4096, 2048, 2048, 1024}));
   std::swap(call.m, call.k);
-  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0), (runtime::Tiling{4096, 1024, 2048}));
+  EXPECT_EQ(choose_tiling(shape_of(call), machine, 0), (runtime::Tiling{4096, 1024, 2048, 1024}));
   for (const ScalarType type : {ScalarType::s, ScalarType::c, ScalarType::z}) {
     call = square((index_t{65536} / static_cast<index_t>(element_bytes(type))));
     call.type = type;
@@ -648,7 +670,76 @@ TEST(Tiling, DgemmCutsColumnsWhereMemoryIsShort) {
     }
   }
   const runtime::Machine little{.devices = 1, .heap_bytes = std::size_t{12} << 30, .segment_bytes = 32768};
-  EXPECT_EQ(choose_tiling(shape, little, 0), (runtime::Tiling{4096, 512, 2048}));
+  EXPECT_EQ(choose_tiling(shape, little, 0), (runtime::Tiling{4096, 512, 2048, 1024}));
+}
+
+// Columns of whole pages, two segments each, are not cut in the middle of pages where there is room for tiles of different sizes.
+TEST(Tiling, PagesAreCutUnevenly) {
+  const runtime::Machine machine{.devices = 1, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768};
+  const auto tiling = [](const Level3& call, const runtime::Machine& on) {
+    return choose_tiling(shape_of(call), on, 0);
+  };
+  const index_t n = 16384;
+  const Level3 left{.routine = Routine::trmm, .m = n, .n = n};
+  EXPECT_EQ(tiling(left, machine), (runtime::Tiling{4096, 2048, 4096, 1024, 0, 1024}));
+  Level3 other_way = left;  // sweeps begin with the longer one of a pair
+  other_way.uplo = Uplo::upper;
+  EXPECT_EQ(tiling(other_way, machine), (runtime::Tiling{4096, 2048, 4096, -1024, 0, -1024}));
+  EXPECT_EQ(slot_bytes(ScalarType::d, tiling(other_way, machine)), std::size_t{5120 * 5120 * 8});
+  other_way.routine = Routine::trsm;
+  EXPECT_EQ(tiling(other_way, machine).skew_k, 1024);
+  other_way.op_a = Op::trans;
+  EXPECT_EQ(tiling(other_way, machine).skew_k, -1024);
+  other_way.type = ScalarType::s;
+  EXPECT_EQ(tiling(other_way, machine).skew_k, 0);
+  EXPECT_EQ(slot_bytes(ScalarType::d, tiling(left, machine)), std::size_t{5120 * 5120 * 8});
+  Level3 right = left;
+  right.side = Side::right;
+  EXPECT_EQ(tiling(right, machine), (runtime::Tiling{4096, 4096, 4096, 1024, -1024, -1024}));
+  Level3 syrk{.routine = Routine::syrk, .m = n, .n = n, .k = n};
+  EXPECT_EQ(tiling(syrk, machine), (runtime::Tiling{4096, 4096, 2048, 1024, 1024, 0}));
+  syrk.op_a = Op::trans;
+  EXPECT_EQ(tiling(syrk, machine), (runtime::Tiling{4096, 4096, 4096, 1024, 1024, 1024}));
+  syrk.m = syrk.n = 2 * n;  // enough tasks: shorter tiles, as elsewhere
+  EXPECT_EQ(tiling(syrk, machine).skew_m, 0);
+  Level3 gemm{.routine = Routine::gemm, .op_b = Op::trans, .m = n, .n = n, .k = n};
+  EXPECT_EQ(tiling(gemm, machine), (runtime::Tiling{4096, 4096, 2048, 1024, 1024, 0}));
+  gemm.type = ScalarType::z;
+  EXPECT_EQ(tiling(gemm, machine), (runtime::Tiling{2048, 2048, 2048, 512, 512, 0}));
+
+  for (const index_t other : {16000, 12288, 4096, 8192 + 4096}) {
+    EXPECT_EQ(tiling({.routine = Routine::trmm, .m = other, .n = n}, machine).skew_m, 0) << other;
+  }
+  // Devices that are dealt three lines of tiles each would not have the same work.
+  right.m = 6 * 4096;
+  EXPECT_EQ(tiling(right, machine).skew_m, 1024);
+  runtime::Machine two = machine;
+  two.devices = 2;
+  EXPECT_EQ(tiling(right, two).skew_m, 0);
+  EXPECT_EQ(tiling(right, two).skew_k, -1024);
+  // Without room for pairs, rank updates have tiles like those of other sizes.
+  syrk = {.routine = Routine::syrk, .m = n, .n = n, .k = n};
+  runtime::Machine small = machine;
+  small.heap_bytes = std::size_t{9} << 30;
+  EXPECT_EQ(tiling(syrk, small), (runtime::Tiling{3328, 3328, 2048}));
+  // Tiles are in slots for the largest one, and the memory is enough for those of one size.
+  const Level3 large{.routine = Routine::trmm, .m = 40960, .n = 40960};
+  EXPECT_EQ(tiling(large, machine), (runtime::Tiling{4096, 2048, 4096}));
+  EXPECT_EQ(choose_tiling(shape_of(left), machine, 4096).skew_m, 0);
+}
+
+// With A on the right a line of tiles is as tall as columns should be, so that tiles are cut the other way where there are few.
+TEST(Tiling, ThereAreTilesForAllStreamsWithAOnTheRight) {
+  for (const Routine routine : {Routine::symm, Routine::trmm, Routine::trsm}) {
+    for (const int devices : {1, 2, 4}) {
+      const Level3 call{.routine = routine, .side = Side::right, .m = 16384, .n = 16384};
+      const auto tiling = choose_tiling(
+          shape_of(call), {.devices = devices, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768}, 0);
+      EXPECT_EQ(tiling.m, 4096);
+      EXPECT_EQ(tiling.n, devices == 4 ? 2048 : 4096);
+      EXPECT_EQ(tiling.k, tiling.n);
+    }
+  }
 }
 
 TEST(Tiling, ForcedSizesAreTaken) {
