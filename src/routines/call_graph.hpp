@@ -40,8 +40,7 @@ class CallGraph : public runtime::TaskGraph {
     const index_t longer = devices / shorter;
     const runtime::TileIndex t = index_of(task);
     const bool wide = nt() >= mt();
-    return wide ? deal(t.i, shorter, tiling_.skew_m) * longer + deal(t.j, longer, tiling_.skew_n)
-                : deal(t.j, shorter, tiling_.skew_n) * longer + deal(t.i, longer, tiling_.skew_m);
+    return (wide ? t.i : t.j) % shorter * longer + (wide ? t.j : t.i) % longer;
   }
 
  protected:
@@ -53,12 +52,6 @@ class CallGraph : public runtime::TaskGraph {
 
   CallGraph(const Level3& call, const runtime::Machine& machine, index_t tile)
       : call_(call), shape_(shape_of(call)), tiling_(choose_tiling(shape_, machine, tile)) {}
-
-  /// To which of `count` the tiles with this index of a dimension go, in turns. An even number of them would get the shorter ones of all
-  /// pairs or the longer ones, so there each round begins one later.
-  static index_t deal(index_t index, index_t count, index_t skew) {
-    return (skew != 0 && count % 2 == 0 ? index + index / count : index) % count;
-  }
 
   static Span span(index_t index, index_t tile, index_t skew, index_t size) {
     const auto cut = [=](index_t i) { return i * tile < size ? i * tile - i % 2 * skew : size; };

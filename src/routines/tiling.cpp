@@ -79,8 +79,10 @@ bool is_in_pages(const ProductShape& shape, index_t size, index_t segment) {
 // whole: columns are not cut for their length
 // deep: steps of dgemm are as deep as A's and B's tiles are tall where the job is long. A kernel that adds up twice as many products reads and
 // writes C half as often, which is 2 % of the power that holds an H200 back.
-// pairs: tiles of two sizes instead of halves of pages, and halves of those of A on the right
-Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole, bool deep, bool pairs) {
+// roomy: tiles of two sizes instead of halves of pages, and halves of those of A on the right
+Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole, bool deep, bool roomy) {
+  // Several devices wait for each other's tiles, and did better with tiles of one size.
+  const bool pairs = roomy && machine.devices == 1;
   const index_t longest = machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type));
   // A triangle of tiles has half as many tasks: a little shorter, and there are enough. But where there are few even so, the link takes
   // longest.
@@ -100,7 +102,7 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * smallest_tile) n.parts *= 2;
   while (!shape.n_is_strided && tasks() < fewest_per_lane * streams && n.part() >= 2 * narrowest_tile) n.parts *= 2;
   // With A on the right, the columns of its tiles alone get shorter by this, B's and C's do not.
-  while (pairs && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams && n.part() >= 2 * smallest_halved)
+  while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams && n.part() >= 2 * smallest_halved)
     n.parts *= 2;
   // Short segments cost less than streams without work.
   const index_t smallest = shape.tie == Tie::mn ? smallest_tied_tile : smallest_tile;
@@ -123,17 +125,12 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   const auto skew_of = [&](const Cut& cut) {
     return pairs && cut.part() == longest && is_in_pages(shape, cut.size, longest) ? longest / 4 : 0;
   };
-  // Lines of B, which devices are dealt, in an odd number of rounds: some would have more of the longer ones. With one round the link decides.
-  const index_t rounds = ceil_div(m.parts, machine.devices);
-  const bool is_uneven = shape.tie == Tie::nk && machine.devices > 1 && rounds > 1 && rounds % 2 == 1;
   // A sweep begins with the longer tile of a pair.
   const index_t direction = shape.sweeps_forward ? -1 : 1;
   return {.m = m.part(),
           .n = n.part(),
           .k = k.part(),
-          .skew_m = is_uneven              ? 0
-                    : shape.tie == Tie::mk ? direction * skew_of(m)
-                                           : skew_of(m),
+          .skew_m = shape.tie == Tie::mk ? direction * skew_of(m) : skew_of(m),
           .skew_n = shape.n_is_strided ? direction * skew_of(n) : 0,
           // Steps of gemm read parts of B's tiles.
           .skew_k = shape.k_is_strided && !shape.k_runs_down_b ? direction * skew_of(k) : 0};

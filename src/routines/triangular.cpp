@@ -84,7 +84,7 @@ class Triangular final : public CallGraph {
   // Tasks of a line wait for each other, those of different lines do not.
   index_t home(TaskId task, index_t devices) const override {
     const TileIndex t = index_of(task);
-    return left() ? deal(t.j, devices, tiling_.skew_n) : deal(t.i, devices, tiling_.skew_m);
+    return (left() ? t.j : t.i) % devices;
   }
 
   TaskId write_after(TaskId task) const override {

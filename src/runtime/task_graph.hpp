@@ -106,7 +106,7 @@ class TaskGraph {
   /// is there; no_task: none.
   virtual TaskId write_after(TaskId) const { return no_task; }
 
-  /// Which of `devices` takes the task unless it has too much to do: homes have about the same number of tasks, of each size, and tasks that share
+  /// Which of `devices` takes the task unless it has too much to do: homes have about the same number of tasks, and tasks that share
   /// operands the same home as far as this goes with it. Of no use to grouped graphs.
   virtual index_t home(TaskId task, index_t devices) const = 0;
 

@@ -362,10 +362,9 @@ bool Worker::prefetch_forecast(const Job& job) {
 
 // Whether products have begun and none is left, so that the tiles that the lanes' tasks share are too few or come too late for what has been
 // taken: more tasks use the same tiles. Not where so few tasks are left that all would end together; not where results of lines that begin
-// together would come later; nor where devices wait for each other's results, which more tiles in between delay.
+// together would come later; nor where several devices wait for what others fetch and compute, which more tiles in between delay.
 bool Worker::starves(Job& job) const {
-  if (first_kernel_s_ <= 0 || job.graph().first_step_last(0)) return false;
-  if (job.graph().ordered() && job.device_count() > 1) return false;
+  if (first_kernel_s_ <= 0 || job.device_count() > 1 || job.graph().first_step_last(0)) return false;
   return std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.kernels.empty(); }) &&
          job.station(static_cast<std::size_t>(index_)).size() >= left_per_lane * active_lanes_;
 }

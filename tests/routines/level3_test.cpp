@@ -264,13 +264,12 @@ class Level3UnevenTiles : public ::testing::Test {
  protected:
   static constexpr index_t segments = 4;  // in a column
 
-  void expect_right(const HostRuntime& host, int devices, index_t segment_bytes, ScalarType type,
-                    const Level3Case& base) {
+  void expect_right(const HostRuntime& host, index_t segment_bytes, ScalarType type, const Level3Case& base) {
     test::for_each_variant(type, base, [&](const Level3Case& c) {
       dispatch(type, [&]<Scalar T>(T) {
         Level3Fixture<T> fixture(c, seed_++);
         const Level3 call = fixture.problem();
-        const runtime::Machine machine{devices, std::size_t{1} << 30, segment_bytes};
+        const runtime::Machine machine{1, std::size_t{1} << 30, segment_bytes};
         EXPECT_NE(choose_tiling(shape_of(call), machine, 0).skew_m, 0) << name_of(call);
         const auto statistics = run(*host.runtime, call, 0);
         EXPECT_TRUE(fixture.check()) << name_of(call);
@@ -287,12 +286,12 @@ class Level3UnevenTiles : public ::testing::Test {
 TEST_F(Level3UnevenTiles, EveryVariantOfProductsAndSolves) {
   constexpr index_t n = 64;
   constexpr index_t segment_bytes = n / segments * sizeof(double);
-  HostRuntime host(2, 4000, -1, segment_bytes);
+  HostRuntime host(1, 4000, -1, segment_bytes);
   for (const Routine routine : test::all_routines) {
     if (Level3{.routine = routine}.is_rank_update()) continue;
     for (const ScalarType type : test::types_of(routine)) {
       if (type == ScalarType::s) continue;  // has tiles of one size
-      expect_right(host, 2, segment_bytes, type,
+      expect_right(host, segment_bytes, type,
                    {.routine = routine,
                     .m = 2 * n,
                     .n = n,
@@ -313,7 +312,7 @@ TEST_F(Level3UnevenTiles, EveryVariantOfRankUpdates) {
       const auto segment_bytes = n / segments * static_cast<index_t>(element_bytes(type));
       HostRuntime host(1, 4000, -1, static_cast<std::size_t>(segment_bytes));
       expect_right(
-          host, 1, segment_bytes, type,
+          host, segment_bytes, type,
           {.routine = routine, .m = n, .n = n, .k = 2 * n, .alpha = {0.75, -0.5}, .beta = {-1.5, 0.25}, .padding = 3});
     }
   }

@@ -79,16 +79,16 @@ TEST_P(ScheduleModel, LinksFetchAboutTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(
     H200, ScheduleModel,
-    ::testing::Values(Expectation{Routine::gemm, 1, 0.93, 0.93}, Expectation{Routine::gemm, 2, 0.91, 0.91},
-                      Expectation{Routine::gemm, 4, 0.93, 0.86}, Expectation{Routine::gemm, 8, 0.94, 0.87},
-                      Expectation{Routine::symm, 1, 0.94, 0.94}, Expectation{Routine::symm, 2, 0.92, 0.92},
-                      Expectation{Routine::symm, 4, 0.93, 0.88}, Expectation{Routine::syrk, 1, 0.89, 0.88},
-                      Expectation{Routine::syrk, 2, 0.82, 0.75}, Expectation{Routine::syrk, 4, 0.86, 0.64},
-                      Expectation{Routine::syr2k, 1, 0.92, 0.92}, Expectation{Routine::syr2k, 2, 0.92, 0.91},
+    ::testing::Values(Expectation{Routine::gemm, 1, 0.93, 0.93}, Expectation{Routine::gemm, 2, 0.91, 0.89},
+                      Expectation{Routine::gemm, 4, 0.93, 0.81}, Expectation{Routine::gemm, 8, 0.94, 0.82},
+                      Expectation{Routine::symm, 1, 0.94, 0.94}, Expectation{Routine::symm, 2, 0.91, 0.91},
+                      Expectation{Routine::symm, 4, 0.93, 0.81}, Expectation{Routine::syrk, 1, 0.89, 0.88},
+                      Expectation{Routine::syrk, 2, 0.82, 0.75}, Expectation{Routine::syrk, 4, 0.86, 0.65},
+                      Expectation{Routine::syr2k, 1, 0.92, 0.92}, Expectation{Routine::syr2k, 2, 0.92, 0.92},
                       Expectation{Routine::syr2k, 4, 0.84, 0.69}, Expectation{Routine::trmm, 1, 0.86, 0.87},
-                      Expectation{Routine::trmm, 2, 0.78, 0.79}, Expectation{Routine::trmm, 4, 0.92, 0.85},
-                      Expectation{Routine::trsm, 1, 0.87, 0.87}, Expectation{Routine::trsm, 2, 0.79, 0.79},
-                      Expectation{Routine::trsm, 4, 0.93, 0.88}),
+                      Expectation{Routine::trmm, 2, 0.81, 0.75}, Expectation{Routine::trmm, 4, 0.93, 0.79},
+                      Expectation{Routine::trsm, 1, 0.87, 0.87}, Expectation{Routine::trsm, 2, 0.80, 0.82},
+                      Expectation{Routine::trsm, 4, 0.94, 0.81}),
     [](const auto& info) { return name_of(info.param.routine) + std::to_string(info.param.devices); });
 
 // The first lines of a triangular product go all at once, so that the kernels do not wait for the whole triangle.
@@ -133,9 +133,8 @@ TEST(ScheduleModelInPages, ThereIsWorkForAllWithAOnTheRight) {
     double fraction;
   };
   for (const Case& c :
-       {Case{Routine::symm, 1, 8192, 0.73}, Case{Routine::trsm, 1, 8192, 0.66}, Case{Routine::symm, 2, 16384, 0.88},
-        Case{Routine::trmm, 2, 24576, 0.88}, Case{Routine::trsm, 2, 32768, 0.92}, Case{Routine::symm, 4, 16384, 0.79},
-        Case{Routine::trmm, 4, 16384, 0.74}, Case{Routine::trsm, 4, 16384, 0.75}}) {
+       {Case{Routine::symm, 1, 8192, 0.73}, Case{Routine::trsm, 1, 8192, 0.66}, Case{Routine::symm, 4, 16384, 0.74},
+        Case{Routine::trmm, 4, 16384, 0.71}, Case{Routine::trsm, 4, 16384, 0.71}}) {
     Level3 call = square_call(c.routine, c.n);
     call.side = Side::right;
     EXPECT_GE(modelled_run(test::modelled_h200_in_pages(c.devices), call).fraction_of_bound(), c.fraction)
