@@ -9,6 +9,7 @@
 #include <string>
 
 #include "routines/level3.hpp"
+#include "runtime/grouping.hpp"
 #include "tests/modelled_run.hpp"
 
 namespace tessera::routines {
@@ -197,6 +198,51 @@ TEST(ScheduleModelSizes, ShortMemoryCostsLittle) {
     EXPECT_LE(static_cast<double>(run.bytes_up), 1.7 * static_cast<double>(run.compulsory_up)) << devices;
   }
 }
+
+// The model of the cut, for a call of `tiles` cubed tile products on devices of `slots` slots.
+double modelled_up(Routine routine, index_t tiles, index_t slots, int devices, bool reads_c) {
+  using runtime::GroupForm;
+  runtime::GroupedProduct product{GroupForm::rectangle, tiles, tiles, tiles};
+  const bool rank_update = Level3{.routine = routine}.is_rank_update();
+  if (rank_update) product.form = GroupForm::triangle;
+  if (routine == Routine::syr2k) product.kt *= 2;
+  if (routine == Routine::trmm || routine == Routine::trsm) product.form = GroupForm::sweep;
+  if (routine == Routine::trsm) product.fewest_cols = device::compute_streams;
+  const auto grouping = runtime::choose_grouping(product, slots, devices);
+  const index_t c_tiles = !reads_c ? 0 : rank_update ? tiles * (tiles + 1) / 2 : tiles * tiles;
+  return static_cast<double>(runtime::up_tiles(product, grouping, slots) + c_tiles);
+}
+
+class ScheduleModelOfGroups : public ::testing::TestWithParam<int> {};
+
+// Memory for a half down to a sixteenth of three square operands. Evicting the least recently used tile moves up to four times as much.
+TEST_P(ScheduleModelOfGroups, MoveAboutWhatTheModelOfTheCutSays) {
+  constexpr index_t tiles = 12;
+  constexpr index_t tile = 512;
+  constexpr std::size_t tile_bytes = tile * tile * sizeof(double);
+  for (const Routine routine : real_routines) {
+    Level3 call = square_call(routine, tiles * tile);
+    for (const double beta : {0.0, 0.5}) {
+      if (call.is_triangular() && beta != 0) continue;
+      call.beta = beta;
+      for (const index_t share : {2, 4, 8, 16}) {
+        const index_t slots = 3 * tiles * tiles / share;
+        const double expected = modelled_up(routine, tiles, slots, GetParam(), beta != 0);
+        for (const unsigned seed : {0U, 1U, 2U}) {
+          ModelledMachine machine = modelled_h200(GetParam());
+          machine.seed = seed;
+          machine.memory_bytes = static_cast<std::size_t>(slots) * tile_bytes;
+          const ModelledRun run = modelled_run(machine, call, tile);
+          // Several devices mostly move less, because they share what they fetch.
+          EXPECT_LE(static_cast<double>(run.bytes_up) / static_cast<double>(tile_bytes), 1.1 * expected)
+              << name_of(routine) << " with 1/" << share << " of the memory, beta " << beta << ", seed " << seed;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(H200, ScheduleModelOfGroups, ::testing::Values(1, 2, 4));
 
 // Every routine, type, side, triangle and transpose ends, whatever the machine: with little memory, slow links, no time for looks.
 TEST(ScheduleModelSizes, EveryGraphEnds) {
