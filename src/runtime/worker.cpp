@@ -73,6 +73,7 @@ void Worker::begin(const Job& job) {
   active_lanes_ =
       static_cast<std::size_t>(std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
   side_by_side_ = job.side_by_side();
+  in_turn_ = fetches_in_turn(job);
   if (!job.graph().first_step_last(0)) return;
   for (Lane& lane : lanes_) {
     lane.scratch = cache_.take_scratch(index_);
@@ -110,6 +111,13 @@ bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
   const double worth = graph.output(0).fetch ? 2 : 1;
   return worth * graph.flops() / info.flops_per_s >
          static_cast<double>(graph.compulsory_up_bytes()) / info.link_bytes_per_s;
+}
+
+// Whether tasks that go one after the other fetch everything over one link, where all of it finds room. Then what a task asks for comes before
+// what the next ones ask for, and the task ends the sooner after its last tile the less is left to do: an addition rather than its products.
+// Several devices would all ask for the tiles that they share first.
+bool Worker::fetches_in_turn(const Job& job) const {
+  return !side_by_side_ && job.device_count() == 1 && !job.graph().grouped() && job.graph().fits(cache_.slots(index_));
 }
 
 // Lets go of everything whose events have completed.
@@ -516,12 +524,13 @@ bool Worker::launch_oldest(const Job& job) {
   return any;
 }
 
-// Short kernels wait for their tiles on the device: there they begin some microseconds earlier. Old values come last, so that to wait for
-// one would hold up what comes after it in the stream.
+// Short kernels wait for their tiles on the device: there they begin some microseconds earlier. Side by side old values come last, so that
+// to wait for one would hold up what comes after it in the stream.
 bool Worker::may_launch(const Submission& submission) const {
   if (submission.asked.empty()) return false;
   const Asked& next = submission.asked.front();
-  const bool is_short = expected_seconds(flops_of(next.step.call)) < short_kernel_s && !next.adds;
+  const bool is_short =
+      next.adds ? in_turn_ : expected_seconds(flops_of(next.step.call)) < short_kernel_s;
   return is_short || has_come(submission);
 }
 
@@ -553,7 +562,7 @@ bool Worker::ask(Job& job, Submission& submission) {
   const TaskGraph& graph = job.graph();
   const Output output = graph.output(submission.task);
   const bool begins = submission.output == nullptr;
-  if (begins && output.fetch && side_by_side_) submission.adds_after = output.adding_steps;
+  if (begins && output.fetch && (side_by_side_ || in_turn_)) submission.adds_after = output.adding_steps;
   const bool adds = submission.adds_next();
   Step step =
       adds ? Step{.call = {}, .a = {output.tile}, .b = {}} : graph.nth_step(submission.task, submission.next_step);

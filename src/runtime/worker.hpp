@@ -152,6 +152,7 @@ class Worker {
   bool prefetch(Job& job);
   bool ask_for_step(Job& job, Lane& lane);
   bool ask(Job& job, Submission& submission);
+  bool fetches_in_turn(const Job& job) const;
   bool launch_oldest(const Job& job);
   void launch(const Job& job, int lane, Submission& submission);
   bool may_launch(const Submission& submission) const;
@@ -193,7 +194,10 @@ class Worker {
 
   // State of the current job.
   std::size_t active_lanes_ = 0;
-  bool side_by_side_ = false;  // lanes may take several tasks, and old values of C are added last
+  // Lanes may take several tasks, and old values of C are added last.
+  bool side_by_side_ = false;
+  // Or each lane its tasks one after the other, but what they ask for comes in that order, and old values of C are added last, too.
+  bool in_turn_ = false;
   std::array<Lane, device::compute_streams> lanes_;
   // Of grouped graphs.
   std::map<index_t, Submission> group_;  // the tasks that are being submitted, by the positions of their next steps

@@ -125,6 +125,30 @@ TEST(ScheduleModelInPages, StarvedDevicesTakeMoreTasks) {
   EXPECT_GE(fraction(Routine::syrk, 16000), 0.825);
 }
 
+// Where the link takes longest, the job ends soon after the last tile has come: an addition is left to do, and a copy of the result.
+TEST(ScheduleModelInPages, OldValuesComeLastWhereTheLinkTakesLongest) {
+  for (const Routine routine : {Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k}) {
+    for (const index_t n : {1024, 2048, 4096}) {
+      const ModelledMachine machine = test::modelled_h200_in_pages(1);
+      const ModelledRun run = modelled_run(machine, square_call(routine, n));
+      double last_up = 0;
+      for (const device::Operation& operation : run.operations[0]) {
+        if (operation.stream.kind == device::StreamKind::up) last_up = std::max(last_up, operation.end_s);
+      }
+      for (const device::Operation& operation : run.operations[0]) {
+        if (operation.begin_s >= last_up && operation.stream.kind == device::StreamKind::compute) {
+          EXPECT_EQ(operation.flops, 0) << name_of(routine) << " " << n;
+        }
+      }
+      if (square_call(routine, n).is_rank_update()) continue;  // short columns, which go down more slowly than others come
+      const double tile_bytes = 8 * static_cast<double>(run.tiling.m * run.tiling.n);
+      const double addition = machine.kernel_overhead + 3 * tile_bytes / 4e12;
+      const double copy = machine.copy_overhead + 1.1 * tile_bytes / machine.link_bytes;
+      EXPECT_LE(run.seconds - last_up, addition + copy + 3 * machine.look) << name_of(routine) << " " << n;
+    }
+  }
+}
+
 // Devices are dealt lines of tiles, and the tiles of a line wait for each other.
 TEST(ScheduleModelInPages, ThereIsWorkForAllWithAOnTheRight) {
   struct Case {
