@@ -308,6 +308,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
 
 struct ModelledRun {
   double seconds = 0;
+  std::vector<double> announced_s;  ///< when the job said that it would end soon
   double bound_s = 0;  ///< of the same model, with all transfers hidden behind each other and behind kernels
   std::int64_t bytes_up = 0, bytes_down = 0, bytes_peer = 0;
   std::int64_t compulsory_up = 0, compulsory_down = 0;
@@ -343,7 +344,10 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     side_by_side = side_by_side && worker.should_advance_side_by_side(graph);
     order.push_back(&worker);
   }
-  runtime::Job job(graph, usable, tasks, side_by_side, [] {});
+  ModelledRun run;
+  const auto announce_end = [&] { run.announced_s.push_back(clock.now()); };
+  runtime::Job job(
+      graph, usable, tasks, side_by_side, [] {}, announce_end);
   for (runtime::Worker* worker : order) worker->begin(job);
 
   const auto settle_all = [&] {
@@ -374,7 +378,6 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     look_at = next_end() + machine.look;
   }
 
-  ModelledRun run;
   run.seconds = clock.now();
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const cache::CacheCounters counters = cache.counters(static_cast<int>(d));

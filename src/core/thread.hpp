@@ -2,6 +2,8 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/prctl.h>
+#include <chrono>
 #include <csignal>
 #include <thread>
 #include <utility>
@@ -25,6 +27,21 @@ std::thread start_thread(F&& body) {
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   return thread;
 }
+
+/// Gives way to other threads until `done()`, or until `patience` is over. For what comes sooner than a thread that sleeps would be woken,
+/// which takes some tens of microseconds, on virtual machines hundreds. @return done()
+template <class Done>
+bool yield_until(Done&& done, std::chrono::microseconds patience) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!done()) {
+    if (std::chrono::steady_clock::now() - begin >= patience) return done();
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+/// Waits of the calling thread end when they should. Linux makes them up to 50 us longer, so that processors sleep longer.
+inline void wake_on_time() { prctl(PR_SET_TIMERSLACK, 1UL); }
 
 /// Keeps pthread_cancel away while it lives: unwinding through a BLAS call would end the process.
 class WithoutCancellation {

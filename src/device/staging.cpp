@@ -202,16 +202,11 @@ bool StagingRing::await(std::uint32_t& number, std::uint32_t value) const {
   };
   // A thread that sleeps comes back some hundred microseconds late, as long as the device needs for several slots.
   constexpr std::chrono::microseconds patience{300};
-  const auto begin = std::chrono::steady_clock::now();
-  while (!reached()) {
-    if (abandoned_.load(std::memory_order_relaxed)) return false;
-    if (std::chrono::steady_clock::now() - begin < patience) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
+  const auto ended = [&] { return reached() || abandoned_.load(std::memory_order_relaxed); };
+  if (!yield_until(ended, patience)) {
+    while (!ended()) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  return true;
+  return reached();
 }
 
 }  // namespace tessera::device

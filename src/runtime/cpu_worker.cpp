@@ -11,6 +11,7 @@ CpuWorker::Outcome CpuWorker::run(Job& job, const CpuHelp& help) const {
       const auto task = job.take_for_cpu(help);
       if (!task) break;
       compute(job.graph(), *task, outcome);
+      job.begin_write_back();
       job.finish_task(*task);
     }
   } catch (...) {

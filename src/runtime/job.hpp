@@ -21,15 +21,17 @@ namespace tessera::runtime {
 class Job {
  public:
   /// @param usable which devices take part. @param pending tasks to do, in order. @param side_by_side see
-  /// Worker::should_advance_side_by_side. @param raise wakes all workers.
+  /// Worker::should_advance_side_by_side. @param raise wakes all workers. @param announce_end called once ends_soon().
   Job(const TaskGraph& graph, const std::vector<bool>& usable, const std::vector<TaskId>& pending, bool side_by_side,
-      std::function<void()> raise)
+      std::function<void()> raise, std::function<void()> announce_end)
       : graph_(graph),
         side_by_side_(side_by_side),
         stations_(usable.size()),
         loads_(usable.size()),
+        unwritten_(static_cast<index_t>(pending.size())),
         unfinished_(static_cast<index_t>(pending.size())),
-        raise_(std::move(raise)) {
+        raise_(std::move(raise)),
+        announce_end_(std::move(announce_end)) {
     if (graph.ordered()) {
       progress_ = std::deque<Progress>(static_cast<std::size_t>(graph.task_count()));
       for (Progress& task : progress_) task.done = task.published = true;
@@ -81,6 +83,13 @@ class Job {
   /// True when nothing is left to do or nothing more can be done.
   bool ended() const { return unfinished_.load(std::memory_order_acquire) == 0 || failed(); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
+  /// Whether all results are in host memory or on their way there.
+  bool ends_soon() const { return unwritten_.load(std::memory_order_relaxed) == 0; }
+  /// A task's result goes to host memory from now on, or is there.
+  void begin_write_back() {
+    if (unwritten_.fetch_sub(1, std::memory_order_relaxed) == 1) announce_end_();
+  }
+  /// @pre begin_write_back() was called for it
   void finish_task(TaskId task) {
     if (graph_.ordered()) at(task).done.store(true, std::memory_order_release);  // pairs with may_overwrite()
     // Pairs with ended(): who sees zero sees everything that was done before.
@@ -187,9 +196,11 @@ class Job {
   std::deque<Load> loads_;
   std::deque<Progress> progress_;  // by task, of ordered graphs only
   std::atomic<double> unassigned_flops_{0};
+  std::atomic<index_t> unwritten_;  // a hint: nothing is read because of it
   std::atomic<index_t> unfinished_;
   std::atomic<bool> failed_{false};
   std::function<void()> raise_;
+  std::function<void()> announce_end_;
 };
 
 }  // namespace tessera::runtime

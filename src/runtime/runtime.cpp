@@ -1,6 +1,8 @@
 #include "runtime/runtime.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -160,6 +162,7 @@ class Runtime::Implementation {
     const Turnstile::Turn turn(turnstile_);
     const double begin_s = device::now_seconds();
     check_room(graph);
+    alert_seats(most_devices);
     JobStatistics statistics = describe(graph);
     std::vector<std::string> names;
     for (const auto& accelerator : accelerators_) {
@@ -257,11 +260,16 @@ class Runtime::Implementation {
     std::size_t slab_bytes = 0;
     index_t segment_bytes = 0;
     index_t share_bytes = 0;
-    bool lost = false;              // guarded by mutex_
-    Job* job = nullptr;             // guarded by mutex_; set: the worker is to run or is running
-    Worker::Outcome outcome;        // guarded by mutex_
-    std::condition_variable begun;  // there is a job, or no more will come; a call wakes only the seats that it uses
+    bool lost = false;                // guarded by mutex_
+    bool alerted = false;             // guarded by mutex_; a job is about to come
+    std::atomic<Job*> job = nullptr;  // changes under mutex_; set: the worker is to run or is running
+    Worker::Outcome outcome;          // guarded by mutex_
+    std::condition_variable
+        begun;  // a job has come or is about to, or no more will; a call wakes only the seats that it uses
   };
+  // How long those who wait for each other stay awake: while a call prepares its job, and while its last results go down.
+  static constexpr std::chrono::microseconds begin_patience{200};
+  static constexpr std::chrono::microseconds end_patience{1000};
 
   void start_threads() {
     try {
@@ -315,8 +323,20 @@ class Runtime::Implementation {
     for (const kernels::Accelerator& accelerator : accelerators_) accelerator.device->on_completion({});
   }
 
+  // The threads of the devices wake up while the job is prepared.
+  void alert_seats(index_t most_devices) {
+    const std::vector<bool> called = first_of(usable_seats(), most_devices);
+    std::unique_lock lock(mutex_);
+    for (std::size_t d = 0; d < seats_.size(); ++d) seats_[d].alerted = called[d];
+    lock.unlock();
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      if (called[d]) seats_[d].begun.notify_one();
+    }
+  }
+
   // The thread of a device.
   void serve(std::size_t d) {
+    wake_on_time();
     Seat& seat = seats_[d];
     std::string unusable;
     try {
@@ -327,8 +347,14 @@ class Runtime::Implementation {
     bind_near(accelerators_[d].device->info().pci_bus_id);
     std::unique_lock lock(mutex_);
     for (;;) {
-      seat.begun.wait(lock, [&] { return stopping_ || seat.job != nullptr; });
-      if (seat.job == nullptr) return;
+      seat.begun.wait(lock, [&] { return stopping_ || seat.alerted || seat.job != nullptr; });
+      if (stopping_ && seat.job == nullptr) return;
+      if (std::exchange(seat.alerted, false) && seat.job == nullptr) {
+        lock.unlock();
+        yield_until([&] { return seat.job != nullptr; }, begin_patience);
+        lock.lock();
+        continue;
+      }
       Job& job = *seat.job;
       lock.unlock();
       Worker::Outcome outcome;
@@ -342,6 +368,7 @@ class Runtime::Implementation {
       lock.lock();
       seat.outcome = std::move(outcome);
       seat.job = nullptr;
+      --working_;
       if (!seat.outcome.usable) seat.lost = true;
       finished_.notify_one();
     }
@@ -356,12 +383,21 @@ class Runtime::Implementation {
     bool side_by_side = true;
     for (std::size_t d = 0; d < seats_.size(); ++d)
       side_by_side = side_by_side && (!usable[d] || seats_[d].worker->should_advance_side_by_side(graph));
-    Job job(graph, usable, pending, side_by_side, [this] {
+    const auto raise = [this] {
       for (Seat& seat : seats_) seat.signal.raise();
-    });
+    };
+    const auto announce_end = [this] {
+      const std::lock_guard lock(mutex_);
+      ends_soon_ = true;
+      finished_.notify_one();
+    };
+    Job job(graph, usable, pending, side_by_side, raise, announce_end);
     std::unique_lock lock(mutex_);
+    ends_soon_ = false;
     for (std::size_t d = 0; d < seats_.size(); ++d) {
-      if (usable[d]) seats_[d].job = &job;
+      if (!usable[d]) continue;
+      ++working_;
+      seats_[d].job = &job;
     }
     lock.unlock();
     for (std::size_t d = 0; d < seats_.size(); ++d) {
@@ -369,8 +405,11 @@ class Runtime::Implementation {
     }
     CpuWorker::Outcome by_cpu = cpu_worker_.run(job, cpu);
     lock.lock();
-    finished_.wait(lock,
-                   [&] { return std::all_of(seats_.begin(), seats_.end(), [](const Seat& s) { return !s.job; }); });
+    finished_.wait(lock, [&] { return ends_soon_ || working_ == 0; });
+    lock.unlock();
+    yield_until([&] { return working_ == 0; }, end_patience);
+    lock.lock();
+    finished_.wait(lock, [&] { return working_ == 0; });
     std::vector<Worker::Outcome> outcomes(seats_.size());
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       if (usable[d]) outcomes[d] = std::move(seats_[d].outcome);
@@ -438,7 +477,9 @@ class Runtime::Implementation {
   Turnstile turnstile_;
   std::optional<StartUp> start_up_;  // until the first job has it; of who has the turn
   mutable std::mutex mutex_;
-  std::condition_variable finished_;  // a seat's job; only the one caller who has the turn waits
+  std::condition_variable finished_;  // a seat's job, or all but its end; only the one caller who has the turn waits
+  std::atomic<int> working_ = 0;      // seats with a job; changes under mutex_
+  bool ends_soon_ = false;            // guarded by mutex_
   bool stopping_ = false;             // guarded by mutex_
 };
 

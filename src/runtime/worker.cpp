@@ -33,13 +33,19 @@ bool completed(const device::EventPtr& event) {
 }  // namespace
 
 Worker::Outcome Worker::run(Job& job) noexcept {
-  // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is seen.
+  // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is seen. At the end nothing
+  // is left for the device to do while we sleep.
   const auto timeout = polls_ ? std::chrono::microseconds(20) : std::chrono::microseconds(2000);
   try {
     begin(job);
     while (!job.ended() && !process::ending()) {
       const std::uint64_t seen = signal_.version();
-      if (!advance(job) && !job.ended()) signal_.wait(seen, timeout);
+      if (advance(job) || job.ended()) continue;
+      if (polls_ && job.ends_soon()) {
+        std::this_thread::yield();
+      } else {
+        signal_.wait(seen, timeout);
+      }
     }
     if (process::ending() && !job.ended()) job.fail();
     // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's memory.
@@ -144,6 +150,7 @@ bool Worker::retire(Job& job) {
   any |= std::erase_if(held_, [&](const Held& held) {
            if (!job.may_overwrite(held.task)) return false;
            write_back(held.output, held.task);
+           job.begin_write_back();
            return true;
          }) > 0;
   while (!write_backs_.empty() && completed(write_backs_.front().done)) {
@@ -529,8 +536,7 @@ bool Worker::launch_oldest(const Job& job) {
 bool Worker::may_launch(const Submission& submission) const {
   if (submission.asked.empty()) return false;
   const Asked& next = submission.asked.front();
-  const bool is_short =
-      next.adds ? in_turn_ : expected_seconds(flops_of(next.step.call)) < short_kernel_s;
+  const bool is_short = next.adds ? in_turn_ : expected_seconds(flops_of(next.step.call)) < short_kernel_s;
   return is_short || has_come(submission);
 }
 

@@ -140,7 +140,8 @@ TEST(ScheduleModelInPages, OldValuesComeLastWhereTheLinkTakesLongest) {
           EXPECT_EQ(operation.flops, 0) << name_of(routine) << " " << n;
         }
       }
-      if (square_call(routine, n).is_rank_update()) continue;  // short columns, which go down more slowly than others come
+      if (square_call(routine, n).is_rank_update())
+        continue;  // short columns, which go down more slowly than others come
       const double tile_bytes = 8 * static_cast<double>(run.tiling.m * run.tiling.n);
       const double addition = machine.kernel_overhead + 3 * tile_bytes / 4e12;
       const double copy = machine.copy_overhead + 1.1 * tile_bytes / machine.link_bytes;
@@ -267,6 +268,22 @@ TEST_P(ScheduleModelOfGroups, MoveAboutWhatTheModelOfTheCutSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(H200, ScheduleModelOfGroups, ::testing::Values(1, 2, 4));
+
+// Who waits for the job is told once, when the last results go down.
+TEST_P(ScheduleModel, SaysThatItWillEndSoon) {
+  const ModelledRun run = modelled_run(modelled_h200(GetParam().devices), square_call(GetParam().routine, 8192));
+  ASSERT_EQ(run.announced_s.size(), 1U);
+  double last_copy = 0;
+  for (const auto& operations : run.operations) {
+    for (const device::Operation& operation : operations) {
+      if (operation.stream.kind == device::StreamKind::down)
+        last_copy = std::max(last_copy, operation.end_s);
+      else
+        EXPECT_LE(operation.end_s, run.announced_s[0]);
+    }
+  }
+  EXPECT_LT(run.announced_s[0], last_copy);
+}
 
 // Every routine, type, side, triangle and transpose ends, whatever the machine: with little memory, slow links, no time for looks.
 TEST(ScheduleModelSizes, EveryGraphEnds) {
