@@ -127,16 +127,18 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   };
   // A sweep begins with the longer tile of a pair.
   const index_t direction = shape.sweeps_forward ? -1 : 1;
-  // With A on the right, whose columns n and k run down, m has pairs already, and tiles of two sizes both ways leave more multiprocessors
-  // without work at their ends: of an H200's, one in eight rather than one in thirty.
-  const auto skew_across = [&](const Cut& cut) { return shape.tie == Tie::nk ? 0 : direction * skew_of(cut); };
+  // Tiles of C have two sizes one way, but in rank updates: both ways they leave more multiprocessors without work at their ends, of an
+  // H200's one in eight rather than one in thirty.
+  const auto skew_k = [&] {
+    // Steps of gemm read parts of B's tiles; with A on the right n is cut as k is.
+    return shape.k_is_strided && !shape.k_runs_down_b && shape.tie != Tie::nk ? direction * skew_of(k) : 0;
+  };
   return {.m = m.part(),
           .n = n.part(),
           .k = k.part(),
           .skew_m = shape.tie == Tie::mk ? direction * skew_of(m) : skew_of(m),
-          .skew_n = shape.n_is_strided ? skew_across(n) : 0,
-          // Steps of gemm read parts of B's tiles.
-          .skew_k = shape.k_is_strided && !shape.k_runs_down_b ? skew_across(k) : 0};
+          .skew_n = shape.tie == Tie::mn ? skew_of(n) : 0,
+          .skew_k = skew_k()};
 }
 
 // Tied dimensions have the same size, so the smaller of the two tiles serves both.
