@@ -52,6 +52,7 @@ struct ModelledMachine {
   double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns
   bool in_pages = false;          ///< instead: columns are copied in pieces that end at pages of 64 KiB of host memory
   double look = 15e-6;            ///< from the completion of something until the worker sees it
+  double submission = 0;          ///< the worker's time per kernel; of use with one device, since all share the clock
   index_t segment_bytes = 32768;
   index_t share_bytes = index_t{40} << 20;
 };
@@ -134,7 +135,7 @@ struct HostTraffic {
 
 class ModelledDevice final : public device::Device, public kernels::TileOps {
  public:
-  ModelledDevice(int ordinal, const ModelledMachine& machine, const VirtualClock& clock, HostTraffic& host)
+  ModelledDevice(int ordinal, const ModelledMachine& machine, VirtualClock& clock, HostTraffic& host)
       : machine_(machine),
         speed_(static_cast<std::size_t>(ordinal) < machine.speeds.size()
                    ? machine.speeds[static_cast<std::size_t>(ordinal)]
@@ -229,10 +230,17 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   };
   static constexpr double piece_bytes = 4 << 20;
 
+  // While the worker is busy.
+  void go_on_until(double then) {
+    for (settle(); next_end() < then; settle()) clock_.set(next_end());
+    clock_.set(then);
+    settle();
+  }
   std::deque<Operation>& queue(device::StreamId stream) {
     return streams_[static_cast<std::size_t>(device::stream_number(stream))];
   }
   void compute(int stream, double seconds) {
+    if (machine_.submission > 0) go_on_until(clock_.now() + machine_.submission);
     queue({device::StreamKind::compute, stream}).push_back({.seconds = seconds + machine_.kernel_overhead});
   }
   void copy(device::StreamKind kind, device::Block host, device::Extent extent) {
@@ -299,7 +307,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
 
   const ModelledMachine& machine_;
   double speed_;
-  const VirtualClock& clock_;
+  VirtualClock& clock_;
   HostTraffic& host_;
   device::DeviceInfo info_;
   std::array<std::deque<Operation>, device::stream_count> streams_;
@@ -371,7 +379,9 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     for (bool progress = true; progress && !job.ended();) {
       progress = false;
       if (machine.seed != 0) std::shuffle(order.begin(), order.end(), random);
-      for (runtime::Worker* worker : order) progress |= worker->advance(job);
+      for (runtime::Worker* worker : order) {
+        while (worker->advance(job)) progress = true;
+      }
       progress |= settle_all();
     }
     if (!job.ended() && next_end() == never) throw std::runtime_error("nothing runs and nothing can be submitted");

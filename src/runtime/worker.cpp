@@ -90,12 +90,11 @@ void Worker::begin(const Job& job) {
 bool Worker::advance(Job& job) {
   bool progress = retire(job);
   progress |= refill(job);
+  // One kernel at a time: some take as long to submit as to run, and results that are complete meanwhile should go down first.
   if (job.graph().grouped()) {
-    progress |= submit_group(job);
-    progress |= prefetch_forecast(job);
+    progress |= submit_group(job) || prefetch_forecast(job);
   } else {
-    progress |= submit(job);
-    progress |= prefetch(job);
+    progress |= submit(job) || prefetch(job);
   }
   return progress;
 }
@@ -231,43 +230,37 @@ double Worker::priority(const TaskGraph& graph, TaskId task) const {
   return sum;
 }
 
-// Asks for the tiles of one step per lane in turn, as long as some lane can go on: tasks advance side by side and share what they fetch
-// (Alg. 1). What has come is launched.
+// Launches a step whose tiles have come; where there is none, asks for those of one step per lane: tasks advance side by side and share what
+// they fetch (Alg. 1). @return whether anything could go on
 bool Worker::submit(Job& job) {
+  if (launch_oldest(job)) return true;
   bool any = false;
-  for (bool progress = true; progress;) {
-    progress = launch_oldest(job);
-    for (std::size_t index = 0; index < active_lanes_; ++index) {
-      Lane& lane = lanes_[index];
-      if (wants_another_task(job, lane)) take_task(job, lane);
-      progress |= ask_for_step(job, lane);
-    }
-    any |= progress;
+  for (std::size_t index = 0; index < active_lanes_; ++index) {
+    Lane& lane = lanes_[index];
+    if (wants_another_task(job, lane)) take_task(job, lane);
+    any |= ask_for_step(job, lane);
   }
   return any;
 }
 
-// One step per task of the group in turn, in that order: what comes next is then known.
+// One step of the group's tasks, which take turns: what comes next is then known. @return whether there was one that could go on
 bool Worker::submit_group(Job& job) {
-  bool any = false;
-  for (;;) {
-    if ((group_.empty() || may_take_early(job)) && !take_group(job) && group_.empty()) return any;
-    // A step whose operand is still being computed lets others pass.
-    const auto next =
-        std::find_if(group_.begin(), group_.end(), [&](const auto& entry) { return is_readable(job, entry.second); });
-    if (next == group_.end()) return any;
-    position_ = next->first;
-    Submission& submission = next->second;
-    const auto lane = static_cast<std::size_t>(submission.turn) % active_lanes_;
-    if (lanes_[lane].kernels.size() >= run_ahead) return any;
-    if (!ask(job, submission)) return any;
-    launch(job, static_cast<int>(lane), submission);
-    any = true;
-    auto node = group_.extract(next);
-    if (node.mapped().ended()) continue;
-    node.key() = position_of(node.mapped());
-    group_.insert(std::move(node));
-  }
+  if ((group_.empty() || may_take_early(job)) && !take_group(job) && group_.empty()) return false;
+  // A step whose operand is still being computed lets others pass.
+  const auto next =
+      std::find_if(group_.begin(), group_.end(), [&](const auto& entry) { return is_readable(job, entry.second); });
+  if (next == group_.end()) return false;
+  position_ = next->first;
+  Submission& submission = next->second;
+  const auto lane = static_cast<std::size_t>(submission.turn) % active_lanes_;
+  if (lanes_[lane].kernels.size() >= run_ahead) return false;
+  if (!ask(job, submission)) return false;
+  launch(job, static_cast<int>(lane), submission);
+  auto node = group_.extract(next);
+  if (node.mapped().ended()) return true;
+  node.key() = position_of(node.mapped());
+  group_.insert(std::move(node));
+  return true;
 }
 
 bool Worker::is_readable(const Job& job, const Submission& submission) {
@@ -501,8 +494,8 @@ bool Worker::ask_for_step(Job& job, Lane& lane) {
   return std::any_of(order.begin(), order.end(), [&](Submission* submission) { return ask(job, *submission); });
 }
 
-// Launches steps of the oldest task that can go on, as many as keep the device busy until we look again. What is launched earlier would
-// run before what comes later for an older task, whose result then goes down late.
+// Launches a step of the oldest task that can go on, unless what has been launched keeps the device busy until we look again. What is
+// launched earlier would run before what comes later for an older task, whose result then goes down late.
 bool Worker::launch_oldest(const Job& job) {
   double backlog = 0;
   std::size_t kernels = 0;
@@ -510,25 +503,21 @@ bool Worker::launch_oldest(const Job& job) {
     kernels += lane.kernels.size();
     for (const Kernel& kernel : lane.kernels) backlog += expected_seconds(kernel.flops);
   }
-  bool any = false;
-  for (; kernels < fewest_kernels || backlog < enough_backlog_s; ++kernels) {
-    Lane* lane = nullptr;
-    std::vector<Submission>::iterator oldest;
-    for (Lane& other : lanes_) {
-      if (other.kernels.size() >= run_ahead * tasks_per_lane) continue;
-      for (auto submission = other.submissions.begin(); submission != other.submissions.end(); ++submission) {
-        if (!may_launch(*submission) || (lane != nullptr && oldest->number < submission->number)) continue;
-        lane = &other;
-        oldest = submission;
-      }
+  if (kernels >= fewest_kernels && backlog >= enough_backlog_s) return false;
+  Lane* lane = nullptr;
+  std::vector<Submission>::iterator oldest;
+  for (Lane& other : lanes_) {
+    if (other.kernels.size() >= run_ahead * tasks_per_lane) continue;
+    for (auto submission = other.submissions.begin(); submission != other.submissions.end(); ++submission) {
+      if (!may_launch(*submission) || (lane != nullptr && oldest->number < submission->number)) continue;
+      lane = &other;
+      oldest = submission;
     }
-    if (lane == nullptr) return any;
-    launch(job, static_cast<int>(lane - lanes_.data()), *oldest);
-    backlog += expected_seconds(lane->kernels.back().flops);
-    if (oldest->ended()) lane->submissions.erase(oldest);
-    any = true;
   }
-  return any;
+  if (lane == nullptr) return false;
+  launch(job, static_cast<int>(lane - lanes_.data()), *oldest);
+  if (oldest->ended()) lane->submissions.erase(oldest);
+  return true;
 }
 
 // Short kernels wait for their tiles on the device: there they begin some microseconds earlier. Side by side old values come last, so that

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "routines/level3.hpp"
 #include "runtime/grouping.hpp"
@@ -268,6 +270,26 @@ TEST_P(ScheduleModelOfGroups, MoveAboutWhatTheModelOfTheCutSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(H200, ScheduleModelOfGroups, ::testing::Values(1, 2, 4));
+
+// Kernels that take longer to submit than to run: what is complete goes down before the next one is submitted.
+TEST(ScheduleModelSizes, ResultsDoNotWaitForSubmissions) {
+  ModelledMachine machine = modelled_h200(1);
+  machine.submission = 300e-6;
+  const ModelledRun run = modelled_run(machine, square_call(Routine::trmm, 4096));
+  std::map<index_t, double> complete;
+  std::vector<device::Operation> copies;
+  for (const device::Operation& operation : run.operations[0]) {
+    if (operation.stream.kind == device::StreamKind::compute) complete[operation.task] = operation.end_s;
+    if (operation.stream.kind == device::StreamKind::down) copies.push_back(operation);
+  }
+  ASSERT_GE(copies.size(), 8U);
+  double free_at = 0;
+  for (const device::Operation& copy : copies) {
+    EXPECT_LE(copy.begin_s, std::max(free_at, complete.at(copy.task)) + 1.1 * machine.submission + machine.look)
+        << copy.task;
+    free_at = copy.end_s;
+  }
+}
 
 // Who waits for the job is told once, when the last results go down.
 TEST_P(ScheduleModel, SaysThatItWillEndSoon) {
