@@ -76,6 +76,23 @@ bool is_in_pages(const ProductShape& shape, index_t size, index_t segment) {
   return shape.type != ScalarType::s && size % (2 * segment) == 0;
 }
 
+// How many columns a tile should have where columns are whole: as few as wanted while there are too few tasks for all lanes to end together, and
+// as the fewest while some lanes have none.
+struct Widths {
+  index_t wanted = smallest_tile;
+  index_t fewest = narrowest_tile;
+  index_t tasks_per_lane = fewest_per_lane;  // below that the fewest
+};
+
+// However many right-hand sides a tile has, its solve is a chain of launches, two per 256 rows: they take longer to submit than few columns to
+// compute. Where the triangle is small, what every task costs counts instead. In elements, the same for all types
+// (docs/adr/0009-trsm-kernel.md).
+Widths widths_of_solves(index_t rows, index_t devices) {
+  const auto area = [rows](index_t elements) { return elements / rows; };
+  const index_t by_rows = std::clamp<index_t>(rows / (index_t{device::compute_streams} * devices), 512, 1024);
+  return {std::max(by_rows, area(index_t{1} << 18)), std::max(smallest_tile, area(index_t{1} << 19)), 1};
+}
+
 // whole: columns are not cut for their length
 // deep: steps of dgemm are as deep as A's and B's tiles are tall where the job is long. A kernel that adds up twice as many products reads and
 // writes C half as often, which is 2 % of the power that holds an H200 back.
@@ -92,21 +109,23 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   const auto segments = [&](index_t size) {
     return Cut{size, whole ? 1 : std::max<index_t>(1, (size + segment / 2) / segment)};
   };
-  const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, largest_tile)}; };
   Cut m = segments(shape.m);
+  const Widths widths = shape.solves_columns ? widths_of_solves(m.part(), machine.devices) : Widths{};
+  const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, std::max(largest_tile, widths.wanted))}; };
   Cut n = shape.n_is_strided ? segments(shape.n) : tiles(shape.n);
   Cut k = shape.k_is_strided ? segments(shape.k) : tiles(shape.k);
 
   const auto tasks = [&] { return shape.tie == Tie::mn ? m.parts * (m.parts + 1) / 2 : m.parts * n.parts; };
   const index_t streams = index_t{device::compute_streams} * machine.devices;
-  while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * smallest_tile) n.parts *= 2;
-  while (!shape.n_is_strided && tasks() < fewest_per_lane * streams && n.part() >= 2 * narrowest_tile) n.parts *= 2;
+  while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * widths.wanted) n.parts *= 2;
+  while (!shape.n_is_strided && tasks() < widths.tasks_per_lane * streams && n.part() >= 2 * widths.fewest)
+    n.parts *= 2;
   // With A on the right, the columns of its tiles alone get shorter by this, B's and C's do not.
   while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams && n.part() >= 2 * smallest_halved)
     n.parts *= 2;
-  // Short segments cost less than streams without work.
+  // Short segments cost less than streams without work. But a solve gains nothing by a triangle of several tiles: one waits for the other.
   const index_t smallest = shape.tie == Tie::mn ? smallest_tied_tile : smallest_tile;
-  while (tasks() < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest) {
+  while (!shape.solves_columns && tasks() < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest) {
     if (shape.tie == Tie::mn) {
       n.parts = ++m.parts;
     } else {
@@ -171,6 +190,7 @@ ProductShape shape_of(const Level3& c) {
     shape.tie = left ? Tie::mk : Tie::nk;
     // The first tile is the one that all others need, or that needs all others (triangular.cpp).
     const bool lower = (c.uplo == Uplo::lower) == a_plain;
+    shape.solves_columns = left && c.routine == Routine::trsm;
     shape.sweeps_forward = c.is_triangular() && (lower == left) == (c.routine == Routine::trsm);
   }
   return shape;

@@ -667,6 +667,25 @@ TEST(Tiling, ThereAreTilesForAllStreamsWithAOnTheRight) {
   }
 }
 
+// A solve takes time to submit, however few its columns are.
+TEST(Tiling, TilesOfSolvesAreWide) {
+  const auto tiling = [](index_t m, index_t n, int devices) {
+    const Level3 call{.routine = Routine::trsm, .m = m, .n = n};
+    return choose_tiling(shape_of(call),
+                         {.devices = devices, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768}, 0);
+  };
+  for (const auto& [m, width] : {std::pair<index_t, index_t>{1024, 512}, {2048, 512}, {4096, 1024}, {6000, 1024}}) {
+    EXPECT_EQ(tiling(m, m, 1).n, width) << m;
+    EXPECT_EQ(tiling(m, m, 1).m, m);
+  }
+  EXPECT_EQ(tiling(8192, 8192, 1).n, 1024);
+  EXPECT_EQ(tiling(8192, 8192, 2).n, 512);  // who has others beside it has less to submit
+  EXPECT_EQ(tiling(64, 20000, 1).n, 4032);
+  // With few right-hand sides, some for each stream rather than a triangle in pieces.
+  EXPECT_EQ(tiling(4096, 1000, 1), (runtime::Tiling{4096, 256, 4096}));
+  EXPECT_EQ(tiling(4096, 10, 1), (runtime::Tiling{4096, 10, 4096}));
+}
+
 TEST(Tiling, ForcedSizesAreTaken) {
   const runtime::Machine machine{.devices = 2, .heap_bytes = 1 << 20};
   EXPECT_EQ(choose_tiling({.m = 100, .n = 50, .k = 9}, machine, 16), (runtime::Tiling{16, 16, 9}));
