@@ -380,7 +380,10 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
       progress = false;
       if (machine.seed != 0) std::shuffle(order.begin(), order.end(), random);
       for (runtime::Worker* worker : order) {
-        while (worker->advance(job)) progress = true;
+        for (int turns = 0; worker->advance(job); ++turns) {
+          if (turns > 1'000'000) throw std::runtime_error("a worker goes on without getting anywhere");
+          progress = true;
+        }
       }
       progress |= settle_all();
     }

@@ -42,6 +42,7 @@ class Job {
       loads_[d].absent = !usable[d];
       if (usable[d]) homes.push_back(d);
     }
+    usable_count_ = homes.size();
     double flops = 0;
     if (graph.grouped()) pending_ = pending;
     TaskId group_end = 0;
@@ -79,6 +80,8 @@ class Job {
   }
   ReservationStation& station(std::size_t device) { return stations_[device]; }
   std::size_t device_count() const { return stations_.size(); }
+  /// Of those, the ones that take part.
+  std::size_t usable_count() const { return usable_count_; }
 
   /// True when nothing is left to do or nothing more can be done.
   bool ended() const { return unfinished_.load(std::memory_order_acquire) == 0 || failed(); }
@@ -189,6 +192,7 @@ class Job {
 
   const TaskGraph& graph_;
   bool side_by_side_;
+  std::size_t usable_count_ = 0;
   std::deque<TaskQueue> queues_;    // by home; of grouped graphs the first task of each group, all in the first
   std::atomic<index_t> queued_{0};  // groups in it
   std::vector<TaskId> pending_;     // ascending; of grouped graphs only

@@ -162,7 +162,6 @@ class Runtime::Implementation {
     const Turnstile::Turn turn(turnstile_);
     const double begin_s = device::now_seconds();
     check_room(graph);
-    alert_seats(most_devices);
     JobStatistics statistics = describe(graph);
     std::vector<std::string> names;
     for (const auto& accelerator : accelerators_) {
@@ -264,8 +263,8 @@ class Runtime::Implementation {
     bool alerted = false;             // guarded by mutex_; a job is about to come
     std::atomic<Job*> job = nullptr;  // changes under mutex_; set: the worker is to run or is running
     Worker::Outcome outcome;          // guarded by mutex_
-    std::condition_variable
-        begun;  // a job has come or is about to, or no more will; a call wakes only the seats that it uses
+    // A job has come or is about to, or no more will; a call wakes only the seats that it uses.
+    std::condition_variable begun;
   };
   // How long those who wait for each other stay awake: while a call prepares its job, and while its last results go down.
   static constexpr std::chrono::microseconds begin_patience{200};
@@ -324,8 +323,7 @@ class Runtime::Implementation {
   }
 
   // The threads of the devices wake up while the job is prepared.
-  void alert_seats(index_t most_devices) {
-    const std::vector<bool> called = first_of(usable_seats(), most_devices);
+  void alert_seats(const std::vector<bool>& called) {
     std::unique_lock lock(mutex_);
     for (std::size_t d = 0; d < seats_.size(); ++d) seats_[d].alerted = called[d];
     lock.unlock();
@@ -379,6 +377,7 @@ class Runtime::Implementation {
                                                                       const std::vector<TaskId>& pending,
                                                                       const std::vector<bool>& usable,
                                                                       const CpuHelp& cpu) {
+    alert_seats(usable);
     cache_->begin_job(graph.slot_bytes(), element_bytes(graph.type()));
     bool side_by_side = true;
     for (std::size_t d = 0; d < seats_.size(); ++d)

@@ -41,7 +41,7 @@ Worker::Outcome Worker::run(Job& job) noexcept {
     while (!job.ended() && !process::ending()) {
       const std::uint64_t seen = signal_.version();
       if (advance(job) || job.ended()) continue;
-      if (polls_ && job.ends_soon()) {
+      if (polls_ && job.ends_soon() && !write_backs_.empty()) {
         std::this_thread::yield();
       } else {
         signal_.wait(seen, timeout);
@@ -122,7 +122,7 @@ bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
 // what the next ones ask for, and the task ends the sooner after its last tile the less is left to do: an addition rather than its products.
 // Several devices would all ask for the tiles that they share first.
 bool Worker::fetches_in_turn(const Job& job) const {
-  return !side_by_side_ && job.device_count() == 1 && !job.graph().grouped() && job.graph().fits(cache_.slots(index_));
+  return !side_by_side_ && job.usable_count() == 1 && !job.graph().grouped() && job.graph().fits(cache_.slots(index_));
 }
 
 // Lets go of everything whose events have completed.
@@ -372,7 +372,7 @@ bool Worker::prefetch_forecast(const Job& job) {
 // taken: more tasks use the same tiles. Not where so few tasks are left that all would end together; not where results of lines that begin
 // together would come later; nor where several devices wait for what others fetch and compute, which more tiles in between delay.
 bool Worker::starves(Job& job) const {
-  if (first_kernel_s_ <= 0 || job.device_count() > 1 || job.graph().first_step_last(0)) return false;
+  if (first_kernel_s_ <= 0 || job.usable_count() > 1 || job.graph().first_step_last(0)) return false;
   return std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.kernels.empty(); }) &&
          job.station(static_cast<std::size_t>(index_)).size() >= left_per_lane * active_lanes_;
 }
@@ -520,8 +520,8 @@ bool Worker::launch_oldest(const Job& job) {
   return true;
 }
 
-// Short kernels wait for their tiles on the device: there they begin some microseconds earlier. Side by side old values come last, so that
-// to wait for one would hold up what comes after it in the stream.
+// Short kernels wait for their tiles on the device: there they begin some microseconds earlier. So do additions in turn: a lane has one task
+// then, and what follows in its stream comes later over the same link. Side by side it may be here already, and old values come last.
 bool Worker::may_launch(const Submission& submission) const {
   if (submission.asked.empty()) return false;
   const Asked& next = submission.asked.front();

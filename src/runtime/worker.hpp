@@ -5,7 +5,7 @@
 // A lane is a compute stream and the tasks that are submitted to it. A step is submitted in two parts. First its tiles are asked for, by up to
 // `run_ahead` steps a task. While the tasks of a lane wait, it takes more tasks, which advance side by side, wave by wave: each tile
 // that arrives then serves several products, and computing catches up with the link sooner. For the same reasons an output's old
-// value is fetched last where memory allows, and added in a step of its own. A device without a kernel takes more tasks, too (starves()).
+// value is not fetched first where memory allows, but added after the products in a step of its own. A device without a kernel takes more tasks, too (starves()).
 //
 // Then, when its tiles have come, the step is launched, those of the oldest task first, and only as many as keep the device busy until we look
 // again. Streams have no order among each other but a rank: what is launched when it is asked for runs in the order of arrival, or
@@ -194,10 +194,8 @@ class Worker {
 
   // State of the current job.
   std::size_t active_lanes_ = 0;
-  // Lanes may take several tasks, and old values of C are added last.
-  bool side_by_side_ = false;
-  // Or each lane its tasks one after the other, but what they ask for comes in that order, and old values of C are added last, too.
-  bool in_turn_ = false;
+  bool side_by_side_ = false;  // lanes may take several tasks, and old values of C are added last
+  bool in_turn_ = false;       // each lane takes one task after the other, and old values of C are added last, too
   std::array<Lane, device::compute_streams> lanes_;
   // Of grouped graphs.
   std::map<index_t, Submission> group_;  // the tasks that are being submitted, by the positions of their next steps

@@ -32,6 +32,7 @@ struct Machine {
   int copy_threads = 0;     ///< GPUs stage pageable memory with so many
   bool cpu_worker = false;  ///< the CPU takes what tiles it can get
   bool tall = false;        ///< tiles of operands are taller than those of C where they can be
+  bool slow_link = false;   ///< it takes longest, so that a device goes from one task to the next
   friend std::ostream& operator<<(std::ostream& out, const Machine& machine) { return out << machine.name; }
 };
 
@@ -63,6 +64,10 @@ class Level3Conformance : public ::testing::TestWithParam<Machine> {
         settings[d].memory_bytes = memory;
         settings[d].peers = machine.peers;
         if (machine.tall) settings[d].segment_bytes = 3 * tile * sizeof(double);
+        if (machine.slow_link) {
+          settings[d].flops_per_s = 1e12;
+          settings[d].link_bytes_per_s = 2e8;
+        }
         if (machine.unequal) {
           settings[d].flops_per_s = d == 0 ? 2e7 : 2e8;
           settings[d].link_bytes_per_s = d % 2 == 0 ? 1e9 : 0;
@@ -195,6 +200,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Machine{"host_2_and_cpu", false, 2, false, true, true, 0, true},
                       Machine{"host_2_tall", false, 2, false, false, true, 0, false, true},
                       Machine{"host_2_tall_and_cpu", false, 2, false, true, true, 0, true, true},
+                      Machine{"host_1_slow_link", false, 1, false, false, true, 0, false, false, true},
+                      Machine{"host_1_tall_and_cpu_slow_link", false, 1, false, false, true, 0, true, true, true},
                       Machine{"host_5", false, 5, false, false}, Machine{"host_5_fewest", false, 5, true, false}),
     [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Cuda, Level3Conformance,
