@@ -76,21 +76,25 @@ bool is_in_pages(const ProductShape& shape, index_t size, index_t segment) {
   return shape.type != ScalarType::s && size % (2 * segment) == 0;
 }
 
-// How many columns a tile should have where columns are whole: as few as wanted while there are too few tasks for all lanes to end together, and
-// as the fewest while some lanes have none.
+// How many columns a tile should have at least where columns are whole: enough for tasks that are worth what they cost, while there are too few for
+// all lanes to end together, and for any task at all while lanes have none.
 struct Widths {
-  index_t wanted = smallest_tile;
-  index_t fewest = narrowest_tile;
-  index_t tasks_per_lane = fewest_per_lane;  // below that the fewest
+  index_t wanted;
+  index_t fewest;
 };
 
+// A task takes some 40 microseconds however little it has to do, of which the link is idle for some. `rows`: of a tile.
+Widths widths_of_products(index_t rows, index_t depth, index_t devices) {
+  return {smallest_tile, std::clamp((index_t{1} << 20) / (devices * (rows + depth)), narrowest_tile, smallest_tile)};
+}
+
 // However many right-hand sides a tile has, its solve is a chain of launches, two per 256 rows: they take longer to submit than few columns to
-// compute. Where the triangle is small, what every task costs counts instead. In elements, the same for all types
-// (docs/adr/0009-trsm-kernel.md).
+// compute (docs/adr/0009-trsm-kernel.md). Where the triangle is small, what every task costs counts instead.
 Widths widths_of_solves(index_t rows, index_t devices) {
   const auto area = [rows](index_t elements) { return elements / rows; };
   const index_t by_rows = std::clamp<index_t>(rows / (index_t{device::compute_streams} * devices), 512, 1024);
-  return {std::max(by_rows, area(index_t{1} << 18)), std::max(smallest_tile, area(index_t{1} << 19)), 1};
+  const index_t wanted = std::max(by_rows, area(index_t{1} << 18));
+  return {wanted, std::clamp(area(index_t{1} << 19), narrowest_tile, wanted)};
 }
 
 // whole: columns are not cut for their length
@@ -110,7 +114,8 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
     return Cut{size, whole ? 1 : std::max<index_t>(1, (size + segment / 2) / segment)};
   };
   Cut m = segments(shape.m);
-  const Widths widths = shape.solves_columns ? widths_of_solves(m.part(), machine.devices) : Widths{};
+  const Widths widths = shape.solves_columns ? widths_of_solves(m.part(), machine.devices)
+                                             : widths_of_products(m.part(), shape.k, machine.devices);
   const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, std::max(largest_tile, widths.wanted))}; };
   Cut n = shape.n_is_strided ? segments(shape.n) : tiles(shape.n);
   Cut k = shape.k_is_strided ? segments(shape.k) : tiles(shape.k);
@@ -118,14 +123,20 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   const auto tasks = [&] { return shape.tie == Tie::mn ? m.parts * (m.parts + 1) / 2 : m.parts * n.parts; };
   const index_t streams = index_t{device::compute_streams} * machine.devices;
   while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * widths.wanted) n.parts *= 2;
-  while (!shape.n_is_strided && tasks() < widths.tasks_per_lane * streams && n.part() >= 2 * widths.fewest)
-    n.parts *= 2;
+  // The tiles of a line of solves wait for each other, so that it is work for one stream, however many they are.
+  const auto has_few = [&] { return shape.solves_columns ? n.parts < streams : tasks() < fewest_per_lane * streams; };
+  while (!shape.n_is_strided && has_few() && n.part() >= 2 * widths.fewest) n.parts *= 2;
   // With A on the right, the columns of its tiles alone get shorter by this, B's and C's do not.
   while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams && n.part() >= 2 * smallest_halved)
     n.parts *= 2;
-  // Short segments cost less than streams without work. But a solve gains nothing by a triangle of several tiles: one waits for the other.
-  const index_t smallest = shape.tie == Tie::mn ? smallest_tied_tile : smallest_tile;
-  while (!shape.solves_columns && tasks() < fewest_per_lane * streams && std::max(m.part(), n.part()) >= 2 * smallest) {
+  // Short segments cost less than streams without work, if there is work enough. But more tiles in a line of solves are none for another stream.
+  constexpr index_t least_work = index_t{1} << 21;  // elements that a task alone needs
+  const auto halves_work = [&] {
+    if (shape.tie == Tie::mn) return m.part() >= 2 * smallest_tied_tile;
+    const auto [shorter, longer] = std::minmax({m.part(), n.part()});
+    return longer >= 2 * smallest_tile && longer / 2 * (shape.k + shorter) * machine.devices >= least_work;
+  };
+  while (!shape.solves_columns && tasks() < fewest_per_lane * streams && halves_work()) {
     if (shape.tie == Tie::mn) {
       n.parts = ++m.parts;
     } else {

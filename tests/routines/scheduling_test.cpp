@@ -398,13 +398,14 @@ TEST(FailureModel, TheCpuFinishesWhenNoDeviceIsLeft) {
 
 // With beta != 0 a failure before the write-backs is survived; one in the middle of a write-back must be reported. Long kernels are not
 // launched before their tiles have come, so that a copy that fails must be seen without them.
-void expect_no_silent_torn_tile(double flops_per_s) {
+void expect_no_silent_torn_tile(double flops_per_s, double link_bytes_per_s = 0) {
   int reported = 0;
   int survived = 0;
   for (std::int64_t failing_operation = 0; failing_operation < 60; ++failing_operation) {
     auto settings = devices_with(1, 64 * tile_bytes);
     settings[0].fail_after_ops = failing_operation;
     settings[0].flops_per_s = flops_per_s;
+    settings[0].link_bytes_per_s = link_bytes_per_s;
     HostRuntime host(settings);
     test::GemmFixture<double> fixture({.m = 3 * tile, .n = 3 * tile, .k = 2 * tile, .alpha = 2, .beta = 1}, 5);
     try {
@@ -423,6 +424,8 @@ TEST(FailureModel, ATornTileIsNeverKeptSilentWhereKernelsAreLong) {
   constexpr double step_flops = 2.0 * tile * tile * tile;
   expect_no_silent_torn_tile(step_flops / 0.0003);
 }
+
+TEST(FailureModel, ATornTileIsNeverKeptSilentWhereTheLinkIsSlow) { expect_no_silent_torn_tile(1e12, 2e8); }
 
 // The devices that are left decide about tiles, not those that are gone.
 TEST(FailureModel, ALostSmallDeviceDoesNotStandInTheWay) {
@@ -665,6 +668,32 @@ TEST(Tiling, ThereAreTilesForAllStreamsWithAOnTheRight) {
       EXPECT_EQ(tiling.k, tiling.n);
     }
   }
+}
+
+// What a task costs by itself is as much as half a megabyte on the link, and more.
+TEST(Tiling, SmallCallsHaveFewTasks) {
+  const auto tiling = [](Level3 call, index_t n) {
+    call.m = call.n = n;
+    if (call.has_k()) call.k = n;
+    return choose_tiling(shape_of(call), {.devices = 1, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768},
+                         0);
+  };
+  const Level3 gemm{.routine = Routine::gemm};
+  EXPECT_EQ(tiling(gemm, 512), (runtime::Tiling{512, 256, 256}));
+  EXPECT_EQ(tiling(gemm, 1024), (runtime::Tiling{1024, 256, 512}));
+  EXPECT_EQ(tiling(gemm, 1500), (runtime::Tiling{1500, 384, 768}));
+  EXPECT_EQ(tiling(gemm, 2048), (runtime::Tiling{2048, 256, 1024}));
+  EXPECT_EQ(tiling({.routine = Routine::trmm}, 1024), (runtime::Tiling{1024, 256, 1024}));
+  EXPECT_EQ(tiling({.routine = Routine::symm, .side = Side::right}, 1024), (runtime::Tiling{1024, 1024, 1024}));
+  EXPECT_EQ(tiling({.routine = Routine::gemm, .op_b = Op::trans}, 1024), (runtime::Tiling{1024, 1024, 1024}));
+  // Several devices would have nothing to do otherwise.
+  EXPECT_EQ(choose_tiling(shape_of({.routine = Routine::gemm, .m = 2048, .n = 2048, .k = 2048}),
+                          {.devices = 2, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768}, 0),
+            (runtime::Tiling{2048, 128, 1024}));
+  // Few columns, but much to read.
+  EXPECT_EQ(choose_tiling(shape_of({.routine = Routine::gemm, .m = 4096, .n = 100, .k = 4096}),
+                          {.devices = 1, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768}, 0),
+            (runtime::Tiling{512, 100, 2048}));
 }
 
 // A solve takes time to submit, however few its columns are.
