@@ -83,6 +83,10 @@ class Job {
   /// Of those, the ones that take part.
   std::size_t usable_count() const { return usable_count_; }
 
+  /// A worker is ready to begin. Each calls it once.
+  void arrive() { arrived_.fetch_add(1, std::memory_order_relaxed); }
+  bool all_arrived() const { return arrived_.load(std::memory_order_relaxed) == usable_count_; }
+
   /// True when nothing is left to do or nothing more can be done.
   bool ended() const { return unfinished_.load(std::memory_order_acquire) == 0 || failed(); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
@@ -193,6 +197,7 @@ class Job {
   const TaskGraph& graph_;
   bool side_by_side_;
   std::size_t usable_count_ = 0;
+  std::atomic<std::size_t> arrived_{0};
   std::deque<TaskQueue> queues_;    // by home; of grouped graphs the first task of each group, all in the first
   std::atomic<index_t> queued_{0};  // groups in it
   std::vector<TaskId> pending_;     // ascending; of grouped graphs only

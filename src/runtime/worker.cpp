@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "core/level3.hpp"
 #include "core/process.hpp"
+#include "core/thread.hpp"
 
 namespace tessera::runtime {
 
@@ -38,6 +39,9 @@ Worker::Outcome Worker::run(Job& job) noexcept {
   const auto timeout = polls_ ? std::chrono::microseconds(20) : std::chrono::microseconds(2000);
   try {
     begin(job);
+    // Who begins a tenth of a millisecond before the others asks for all large tiles that they share.
+    job.arrive();
+    yield_until([&job] { return job.all_arrived() || job.ended(); }, begin_patience);
     while (!job.ended() && !process::ending()) {
       const std::uint64_t seen = signal_.version();
       if (advance(job) || job.ended()) continue;

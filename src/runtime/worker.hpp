@@ -31,6 +31,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <optional>
@@ -60,6 +61,7 @@ class Worker {
   static constexpr std::size_t fewest_kernels = 2;
   static constexpr double short_kernel_s = 1e-4;  ///< a few times what it takes us to see that a tile has come
   static constexpr std::size_t station_tasks_per_lane = 4;
+  static constexpr std::chrono::microseconds begin_patience{200};  ///< with other workers that have not woken up yet
   static constexpr std::size_t left_per_lane = 2;  ///< in the station, where a starved device takes some early
 
   struct Outcome {

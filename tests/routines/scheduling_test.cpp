@@ -14,6 +14,7 @@
 #include "kernels/host/reference.hpp"
 #include "routines/level3.hpp"
 #include "routines/tiling.hpp"
+#include "runtime/job.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
 #include "tests/routines/gemm_problem.hpp"
@@ -273,6 +274,35 @@ TEST(Runtime, TakesAnotherDeviceWhereTheOnlyOneIsLost) {
   EXPECT_EQ(statistics.restarts, 1);
   EXPECT_GT(statistics.devices[1].tasks, 0);
   EXPECT_EQ(host.host_products, 0);
+}
+
+// Of three devices, one of which does not take part.
+TEST(Job, TellsWhenAllHaveArrivedAndWhenItEndsSoon) {
+  Level3 call{.routine = Routine::gemm, .m = 2 * tile, .n = 2 * tile, .k = tile};
+  call.A = call.B = call.C = memory;
+  call.lda = call.ldb = call.ldc = 2 * tile;
+  const auto graph = make_accumulation(call, {.devices = 3, .heap_bytes = 100 * tile_bytes}, tile);
+  int announced = 0;
+  runtime::Job job(
+      *graph, {true, false, true}, {0, 1, 2, 3}, false, [] {}, [&] { ++announced; });
+  EXPECT_EQ(job.device_count(), 3U);
+  EXPECT_EQ(job.usable_count(), 2U);
+  job.arrive();
+  EXPECT_FALSE(job.all_arrived());
+  job.arrive();
+  EXPECT_TRUE(job.all_arrived());
+  for (int task = 0; task < 4; ++task) {
+    EXPECT_FALSE(job.ends_soon());
+    EXPECT_EQ(announced, 0);
+    job.begin_write_back();
+  }
+  EXPECT_TRUE(job.ends_soon());
+  EXPECT_EQ(announced, 1);
+  for (runtime::TaskId task = 0; task < 4; ++task) {
+    EXPECT_FALSE(job.ended());
+    job.finish_task(task);
+  }
+  EXPECT_TRUE(job.ended());
 }
 
 // Devices so slow that the CPU, were it as slow as the reference, gets something to do.
