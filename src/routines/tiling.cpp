@@ -83,7 +83,8 @@ struct Widths {
   index_t fewest;
 };
 
-// A task takes some 40 microseconds however little it has to do, of which the link is idle for some. `rows`: of a tile.
+// A task costs some 40 microseconds beside what it moves: it should have 2^20 elements of its own, which are its columns of B and C. `rows`: of a
+// tile (docs/adr/0003-tall-tiles.md).
 Widths widths_of_products(index_t rows, index_t depth, index_t devices) {
   return {smallest_tile, std::clamp((index_t{1} << 20) / (devices * (rows + depth)), narrowest_tile, smallest_tile)};
 }
