@@ -197,10 +197,10 @@ class Job {
   const TaskGraph& graph_;
   bool side_by_side_;
   std::size_t usable_count_ = 0;
-  std::atomic<std::size_t> arrived_{0};
-  std::deque<TaskQueue> queues_;    // by home; of grouped graphs the first task of each group, all in the first
-  std::atomic<index_t> queued_{0};  // groups in it
-  std::vector<TaskId> pending_;     // ascending; of grouped graphs only
+  std::atomic<std::size_t> arrived_{0};  // a hint: nothing is read because of it
+  std::deque<TaskQueue> queues_;         // by home; of grouped graphs the first task of each group, all in the first
+  std::atomic<index_t> queued_{0};       // groups in it
+  std::vector<TaskId> pending_;          // ascending; of grouped graphs only
   std::deque<ReservationStation> stations_;
   std::deque<Load> loads_;
   std::deque<Progress> progress_;  // by task, of ordered graphs only

@@ -7,7 +7,7 @@
 // with compulsory bytes only; compute and move are the first and the largest of the other terms. The bound needs both to overlap from
 // the first byte to the last. What really overlaps is some three quarters of the shorter one: the first tiles come before the
 // first product, the last results go after the last one. Measured on one H200, dgemm from page-locked memory: n = 4096, 8192, 16384
-// take 8.3, 33.0, 162 ms, which the formula gives as 7.9, 33.9, 178.
+// take 8.3, 33.0, 162 ms, which the formula gives as 7.9, 33.7, 173.
 #pragma once
 
 #include <algorithm>

@@ -276,6 +276,26 @@ TEST(Runtime, TakesAnotherDeviceWhereTheOnlyOneIsLost) {
   EXPECT_EQ(host.host_products, 0);
 }
 
+// Where the link takes longest, a task ends with the addition of its old values: one step more. So it does where one of several devices is enough.
+TEST(Runtime, AddsOldValuesLastWhereTheLinkIsSlow) {
+  for (const int devices : {1, 2}) {
+    auto settings = devices_with(devices, 400 * tile_bytes);
+    for (HostDeviceSettings& device : settings) {
+      device.flops_per_s = 1e12;
+      device.link_bytes_per_s = 2e8;
+      device.share_bytes = 1000 * tile_bytes;
+    }
+    HostRuntime host(settings);
+    for (const double beta : {0.0, 0.5}) {
+      test::GemmFixture<double> fixture({.m = 4 * tile, .n = 5 * tile, .k = 3 * tile, .alpha = 2, .beta = beta}, 5);
+      const auto statistics = run(*host.runtime, fixture.problem(), tile);
+      EXPECT_TRUE(fixture.check());
+      EXPECT_EQ(statistics.devices[0].tasks, 20);
+      EXPECT_EQ(statistics.devices[0].steps, 20 * (beta == 0 ? 3 : 4)) << devices << " devices, beta " << beta;
+    }
+  }
+}
+
 // Of three devices, one of which does not take part.
 TEST(Job, TellsWhenAllHaveArrivedAndWhenItEndsSoon) {
   Level3 call{.routine = Routine::gemm, .m = 2 * tile, .n = 2 * tile, .k = tile};
@@ -700,7 +720,7 @@ TEST(Tiling, ThereAreTilesForAllStreamsWithAOnTheRight) {
   }
 }
 
-// What a task costs by itself is as much as half a megabyte on the link, and more.
+// What a task costs by itself is as long as two megabytes on the link.
 TEST(Tiling, SmallCallsHaveFewTasks) {
   const auto tiling = [](Level3 call, index_t n) {
     call.m = call.n = n;
