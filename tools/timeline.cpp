@@ -148,13 +148,14 @@ Timeline read_timeline(const nlohmann::json& events, std::size_t number) {
     row.computes = row.name.rfind("compute", 0) == 0;
     row.spans.push_back({at_us, at_us + event.at("dur").get<double>(), event.at("name")});
   }
+  devices.erase(0);  // the calls
+  std::map<int, DeviceRows> by_device;
+  for (auto& [pid, name] : devices) by_device[pid].name = std::move(name);
   for (auto& [place, row] : rows) {
     std::sort(row.spans.begin(), row.spans.end(), [](const Span& a, const Span& b) { return a.begin_us < b.begin_us; });
-    if (timeline.devices.empty() || timeline.devices.back().name != devices[place.first]) {
-      timeline.devices.push_back({devices[place.first], {}});
-    }
-    timeline.devices.back().streams.push_back(std::move(row));
+    by_device[place.first].streams.push_back(std::move(row));
   }
+  for (auto& [pid, device] : by_device) timeline.devices.push_back(std::move(device));
   return timeline;
 }
 

@@ -47,7 +47,7 @@ struct DeviceRows {
 struct Timeline {
   std::string call;  ///< "dgemm 4096 x 4096 x 4096"
   double length_us = 0;
-  std::vector<DeviceRows> devices;  ///< those with spans
+  std::vector<DeviceRows> devices;  ///< all of the trace, also those that had nothing to do in this call
 };
 
 /// @param events the array of a trace file

@@ -62,8 +62,13 @@ TEST(Timeline, HasTheStreamsOfOneCall) {
 
   const Timeline first = read_timeline(trace(), 1);
   EXPECT_EQ(first.call, "dgemm 3 x 4 x 5");
-  ASSERT_EQ(first.devices.size(), 1u);
   EXPECT_EQ(first.devices[0].streams[0].spans[0].name, "old");
+  // A device that had nothing to do is what one looks for.
+  ASSERT_EQ(first.devices.size(), 2u);
+  EXPECT_EQ(first.devices[1].name, "cuda:1");
+  EXPECT_TRUE(first.devices[1].streams.empty());
+  EXPECT_EQ(first.devices[1].lost_time(50).tail_us, 50);
+  EXPECT_EQ(first.devices[1].shares(50).other_us, 50);
 }
 
 TEST(Timeline, SaysWhereTheTimeWent) {
