@@ -158,18 +158,16 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   };
   // A sweep begins with the longer tile of a pair.
   const index_t direction = shape.sweeps_forward ? -1 : 1;
+  // Steps of gemm read parts of B's tiles; with A on the right n is cut as k is.
+  const bool k_has_pairs = shape.k_is_strided && !shape.k_runs_down_b && shape.tie != Tie::nk;
   // Tiles of C have two sizes one way, but in rank updates: both ways they leave more multiprocessors without work at their ends, of an
   // H200's one in eight rather than one in thirty.
-  const auto skew_k = [&] {
-    // Steps of gemm read parts of B's tiles; with A on the right n is cut as k is.
-    return shape.k_is_strided && !shape.k_runs_down_b && shape.tie != Tie::nk ? direction * skew_of(k) : 0;
-  };
   return {.m = m.part(),
           .n = n.part(),
           .k = k.part(),
-          .skew_m = shape.tie == Tie::mk ? direction * skew_of(m) : skew_of(m),
+          .skew_m = direction * skew_of(m),
           .skew_n = shape.tie == Tie::mn ? skew_of(n) : 0,
-          .skew_k = skew_k()};
+          .skew_k = k_has_pairs ? direction * skew_of(k) : 0};
 }
 
 // Tied dimensions have the same size, so the smaller of the two tiles serves both.
@@ -200,10 +198,10 @@ ProductShape shape_of(const Level3& c) {
     shape.k = left ? c.m : c.n;
     shape.n_is_strided = !left;
     shape.tie = left ? Tie::mk : Tie::nk;
+    shape.solves_columns = left && c.routine == Routine::trsm;
     // The first tile is the one that all others need, or that needs all others (triangular.cpp).
     const bool lower = (c.uplo == Uplo::lower) == a_plain;
-    shape.solves_columns = left && c.routine == Routine::trsm;
-    shape.sweeps_forward = c.is_triangular() && (lower == left) == (c.routine == Routine::trsm);
+    shape.sweeps_forward = left && c.is_triangular() && lower == shape.solves_columns;
   }
   return shape;
 }

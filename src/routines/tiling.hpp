@@ -25,7 +25,7 @@ struct ProductShape {
   bool k_is_strided = true;
   bool m_runs_down_a = false;   ///< a rank update, and blocks of its operands are rows of their stored columns
   bool solves_columns = false;  ///< trsm with A on the left
-  bool sweeps_forward = false;  ///< trmm or trsm, and the first tile of a line of B is computed first
+  bool sweeps_forward = false;  ///< trmm or trsm on the left, whose first tile of a line of B is computed first
   bool k_runs_down_b = false;   ///< gemm, and blocks of B, not of A, are cut along stored columns by k
   Tie tie = Tie::none;
 };

@@ -327,6 +327,9 @@ class Runtime::Implementation {
     std::unique_lock lock(mutex_);
     for (std::size_t d = 0; d < seats_.size(); ++d) seats_[d].alerted = called[d];
     lock.unlock();
+    wake(called);
+  }
+  void wake(const std::vector<bool>& called) {
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       if (called[d]) seats_[d].begun.notify_one();
     }
@@ -366,7 +369,6 @@ class Runtime::Implementation {
       lock.lock();
       seat.outcome = std::move(outcome);
       seat.job = nullptr;
-      --working_;
       if (!seat.outcome.usable) seat.lost = true;
       finished_.notify_one();
     }
@@ -394,21 +396,20 @@ class Runtime::Implementation {
     std::unique_lock lock(mutex_);
     ends_soon_ = false;
     for (std::size_t d = 0; d < seats_.size(); ++d) {
-      if (!usable[d]) continue;
-      ++working_;
-      seats_[d].job = &job;
+      if (usable[d]) seats_[d].job = &job;
     }
     lock.unlock();
-    for (std::size_t d = 0; d < seats_.size(); ++d) {
-      if (usable[d]) seats_[d].begun.notify_one();
-    }
+    wake(usable);
     CpuWorker::Outcome by_cpu = cpu_worker_.run(job, cpu);
     lock.lock();
-    finished_.wait(lock, [&] { return ends_soon_ || working_ == 0; });
+    const auto all_done = [&] {
+      return std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.job == nullptr; });
+    };
+    finished_.wait(lock, [&] { return ends_soon_ || all_done(); });
     lock.unlock();
-    yield_until([&] { return working_ == 0; }, end_patience);
+    yield_until(all_done, end_patience);
     lock.lock();
-    finished_.wait(lock, [&] { return working_ == 0; });
+    finished_.wait(lock, all_done);
     std::vector<Worker::Outcome> outcomes(seats_.size());
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       if (usable[d]) outcomes[d] = std::move(seats_[d].outcome);
@@ -477,7 +478,6 @@ class Runtime::Implementation {
   std::optional<StartUp> start_up_;  // until the first job has it; of who has the turn
   mutable std::mutex mutex_;
   std::condition_variable finished_;  // a seat's job, or all but its end; only the one caller who has the turn waits
-  std::atomic<int> working_ = 0;      // seats with a job; changes under mutex_
   bool ends_soon_ = false;            // guarded by mutex_
   bool stopping_ = false;             // guarded by mutex_
 };

@@ -114,7 +114,7 @@ Worker::Outcome Worker::finish() {
 // tasks should rather end early, so that results go down while tiles come up. Old values then wait, which would otherwise come before the
 // first product of each task: for them it is worth it up to twice the time on the link.
 bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
-  if (graph.grouped() || !graph.fits(cache_.slots(index_))) return false;
+  if (!holds_all_of(graph)) return false;
   const device::DeviceInfo& info = device_.info();
   if (info.flops_per_s <= 0 || info.link_bytes_per_s <= 0) return true;
   const double worth = graph.output(0).fetch ? 2 : 1;
@@ -126,8 +126,10 @@ bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
 // what the next ones ask for, and the task ends the sooner after its last tile the less is left to do: an addition rather than its products.
 // Several devices would all ask for the tiles that they share first.
 bool Worker::fetches_in_turn(const Job& job) const {
-  return !side_by_side_ && job.usable_count() == 1 && !job.graph().grouped() && job.graph().fits(cache_.slots(index_));
+  return !side_by_side_ && job.usable_count() == 1 && holds_all_of(job.graph());
 }
+
+bool Worker::holds_all_of(const TaskGraph& graph) const { return !graph.grouped() && graph.fits(cache_.slots(index_)); }
 
 // Lets go of everything whose events have completed.
 bool Worker::retire(Job& job) {

@@ -155,6 +155,7 @@ class Worker {
   bool ask_for_step(Job& job, Lane& lane);
   bool ask(Job& job, Submission& submission);
   bool fetches_in_turn(const Job& job) const;
+  bool holds_all_of(const TaskGraph& graph) const;
   bool launch_oldest(const Job& job);
   void launch(const Job& job, int lane, Submission& submission);
   bool may_launch(const Submission& submission) const;

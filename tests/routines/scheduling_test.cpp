@@ -28,9 +28,8 @@ constexpr index_t tile = 16;
 constexpr std::size_t tile_bytes = tile * tile * sizeof(double);
 
 struct HostRuntime {
-  explicit HostRuntime(const std::vector<HostDeviceSettings>& settings, bool compute = true) {
-    opened = test::open_host_devices(static_cast<int>(settings.size()), settings,
-                                     compute ? kernels::CpuBlas::open("") : nullptr);
+  explicit HostRuntime(const std::vector<HostDeviceSettings>& settings) {
+    opened = test::open_host_devices(static_cast<int>(settings.size()), settings, kernels::CpuBlas::open(""));
     runtime =
         std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, [this](const Level3& product) {
           ++host_products;
@@ -46,6 +45,11 @@ std::vector<HostDeviceSettings> devices_with(int count, std::size_t memory_bytes
   HostDeviceSettings settings;
   settings.memory_bytes = memory_bytes;
   return std::vector<HostDeviceSettings>(static_cast<std::size_t>(count), settings);
+}
+
+// Of one H200 or several: its memory, and columns that should not be shorter.
+runtime::Machine machine_with(int devices) {
+  return {.devices = devices, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768};
 }
 
 // Operands of graphs that do not run: only addresses count.
@@ -655,7 +659,7 @@ TEST(Tiling, DgemmCutsColumnsWhereMemoryIsShort) {
 
 // Columns of whole pages, two segments each, are not cut in the middle of pages where there is room for tiles of different sizes.
 TEST(Tiling, PagesAreCutUnevenly) {
-  const runtime::Machine machine{.devices = 1, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768};
+  const runtime::Machine machine = machine_with(1);
   const auto tiling = [](const Level3& call, const runtime::Machine& on) {
     return choose_tiling(shape_of(call), on, 0);
   };
@@ -691,8 +695,7 @@ TEST(Tiling, PagesAreCutUnevenly) {
     EXPECT_EQ(tiling({.routine = Routine::trmm, .m = other, .n = n}, machine).skew_m, 0) << other;
   }
   // Several devices wait for each other's tiles.
-  runtime::Machine two = machine;
-  two.devices = 2;
+  const runtime::Machine two = machine_with(2);
   EXPECT_EQ(tiling(left, two), (runtime::Tiling{4096, 1024, 4096}));
   EXPECT_EQ(tiling(right, two), (runtime::Tiling{4096, 4096, 4096}));
   // Without room for pairs, rank updates have tiles like those of other sizes.
@@ -711,8 +714,7 @@ TEST(Tiling, ThereAreTilesForAllStreamsWithAOnTheRight) {
   for (const Routine routine : {Routine::symm, Routine::trmm, Routine::trsm}) {
     for (const int devices : {1, 2, 4}) {
       const Level3 call{.routine = routine, .side = Side::right, .m = 16384, .n = 16384};
-      const auto tiling = choose_tiling(
-          shape_of(call), {.devices = devices, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768}, 0);
+      const auto tiling = choose_tiling(shape_of(call), machine_with(devices), 0);
       EXPECT_EQ(tiling.m, 4096);
       EXPECT_EQ(tiling.n, devices == 4 ? 2048 : 4096);
       EXPECT_EQ(tiling.k, tiling.n);
@@ -725,8 +727,7 @@ TEST(Tiling, SmallCallsHaveFewTasks) {
   const auto tiling = [](Level3 call, index_t n) {
     call.m = call.n = n;
     if (call.has_k()) call.k = n;
-    return choose_tiling(shape_of(call), {.devices = 1, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768},
-                         0);
+    return choose_tiling(shape_of(call), machine_with(1), 0);
   };
   const Level3 gemm{.routine = Routine::gemm};
   EXPECT_EQ(tiling(gemm, 512), (runtime::Tiling{512, 256, 256}));
@@ -737,12 +738,10 @@ TEST(Tiling, SmallCallsHaveFewTasks) {
   EXPECT_EQ(tiling({.routine = Routine::symm, .side = Side::right}, 1024), (runtime::Tiling{1024, 1024, 1024}));
   EXPECT_EQ(tiling({.routine = Routine::gemm, .op_b = Op::trans}, 1024), (runtime::Tiling{1024, 1024, 1024}));
   // Several devices would have nothing to do otherwise.
-  EXPECT_EQ(choose_tiling(shape_of({.routine = Routine::gemm, .m = 2048, .n = 2048, .k = 2048}),
-                          {.devices = 2, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768}, 0),
+  EXPECT_EQ(choose_tiling(shape_of({.routine = Routine::gemm, .m = 2048, .n = 2048, .k = 2048}), machine_with(2), 0),
             (runtime::Tiling{2048, 128, 1024}));
   // Few columns, but much to read.
-  EXPECT_EQ(choose_tiling(shape_of({.routine = Routine::gemm, .m = 4096, .n = 100, .k = 4096}),
-                          {.devices = 1, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768}, 0),
+  EXPECT_EQ(choose_tiling(shape_of({.routine = Routine::gemm, .m = 4096, .n = 100, .k = 4096}), machine_with(1), 0),
             (runtime::Tiling{512, 100, 2048}));
 }
 
@@ -750,8 +749,7 @@ TEST(Tiling, SmallCallsHaveFewTasks) {
 TEST(Tiling, TilesOfSolvesAreWide) {
   const auto tiling = [](index_t m, index_t n, int devices) {
     const Level3 call{.routine = Routine::trsm, .m = m, .n = n};
-    return choose_tiling(shape_of(call),
-                         {.devices = devices, .heap_bytes = std::size_t{130} << 30, .segment_bytes = 32768}, 0);
+    return choose_tiling(shape_of(call), machine_with(devices), 0);
   };
   for (const auto& [m, width] : {std::pair<index_t, index_t>{1024, 512}, {2048, 512}, {4096, 1024}, {6000, 1024}}) {
     EXPECT_EQ(tiling(m, m, 1).n, width) << m;
