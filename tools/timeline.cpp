@@ -112,14 +112,14 @@ SharesOfTime DeviceRows::shares(double call_us) const {
 
 Timeline read_timeline(const nlohmann::json& events, std::size_t number) {
   std::vector<const nlohmann::json*> calls;
-  std::map<int, std::string> devices;
+  std::map<int, DeviceRows> devices;
   std::map<std::pair<int, int>, std::string> streams;
   for (const nlohmann::json& event : events) {
     const std::string& kind = event.at("ph").get_ref<const std::string&>();
     const int pid = event.at("pid");
     if (kind == "M") {
       const std::string name = event.at("args").at("name");
-      if (event.at("name") == "process_name") devices[pid] = name;
+      if (event.at("name") == "process_name" && pid != 0) devices[pid].name = name;
       if (event.at("name") == "thread_name") streams[{pid, event.at("tid")}] = name;
     } else if (kind == "X" && pid == 0) {
       calls.push_back(&event);
@@ -148,14 +148,11 @@ Timeline read_timeline(const nlohmann::json& events, std::size_t number) {
     row.computes = row.name.rfind("compute", 0) == 0;
     row.spans.push_back({at_us, at_us + event.at("dur").get<double>(), event.at("name")});
   }
-  devices.erase(0);  // the calls
-  std::map<int, DeviceRows> by_device;
-  for (auto& [pid, name] : devices) by_device[pid].name = std::move(name);
   for (auto& [place, row] : rows) {
     std::sort(row.spans.begin(), row.spans.end(), [](const Span& a, const Span& b) { return a.begin_us < b.begin_us; });
-    by_device[place.first].streams.push_back(std::move(row));
+    devices[place.first].streams.push_back(std::move(row));
   }
-  for (auto& [pid, device] : by_device) timeline.devices.push_back(std::move(device));
+  for (auto& [pid, device] : devices) timeline.devices.push_back(std::move(device));
   return timeline;
 }
 
