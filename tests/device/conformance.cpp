@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -211,6 +212,55 @@ TEST_P(DeviceConformance, CopyDownTouchesOnlyTheBlock) {
       EXPECT_TRUE(host == expected);
       EXPECT_TRUE(slab_contents(device, slab, static_cast<index_t>(contents.size())) == contents);
     }
+  }
+}
+
+// Large enough that a GPU's copy engine and a kernel share a triangle. Whatever moves its parts, they come after the copies
+// before it and before the copies after it.
+TEST_P(DeviceConformance, LargeTrianglesTakeTheirTurn) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  const index_t element = 16;
+  const index_t n = 1301;
+  const index_t pitch = (n + 2) * element;
+  const index_t bytes = pitch * n;
+  std::byte* const slab = device.reserve(static_cast<std::size_t>(bytes));
+  const Extent full{n * element, n};
+  const Extent corner{n * element / 2, n / 2};  // of either triangle a part
+  for (const Part part : {Part::lower, Part::upper}) {
+    SCOPED_TRACE(part == Part::lower ? "lower" : "upper");
+    const Extent triangle{n * element, n, part, element};
+    std::array<Bytes, 3> host;
+    Bytes expected = random_bytes(static_cast<std::size_t>(bytes), 30);
+    for (Bytes& block : host) {
+      block = expected;
+      std::rotate(block.begin(), block.begin() + 1001 + (&block - host.data()), block.end());
+    }
+    std::vector<std::unique_ptr<device::HostPinning>> pinned;
+    for (const Bytes& block : host) pinned.push_back(pin_if(true, device, block));
+    fill_slab(device, slab, expected);
+    const std::array<Extent, 3> extents{full, triangle, corner};
+    for (std::size_t i = 0; i < 3; ++i) {
+      device.copy_up({slab, pitch}, {host[i].data(), pitch}, extents[i]);
+      model_copy(expected.data(), pitch, host[i].data(), pitch, extents[i]);
+    }
+    ASSERT_EQ(finish(device, up), EventStatus::complete);
+    EXPECT_TRUE(slab_contents(device, slab, bytes) == expected);
+
+    // Down into the first block: all of it, and after new contents from the second one the triangle. Then that is changed on the
+    // device, which must not be seen.
+    Bytes result = host[0];
+    device.copy_down({host[0].data(), pitch}, {slab, pitch}, full);
+    device.wait(up, device.record(down));
+    device.copy_up({slab, pitch}, {host[1].data(), pitch}, full);
+    device.wait(down, device.record(up));
+    device.copy_down({host[0].data(), pitch}, {slab, pitch}, triangle);
+    device.wait(up, device.record(down));
+    device.copy_up({slab, pitch}, {host[2].data(), pitch}, full);
+    ASSERT_EQ(finish(device, up), EventStatus::complete);
+    model_copy(result.data(), pitch, expected.data(), pitch, full);
+    model_copy(result.data(), pitch, host[1].data(), pitch, triangle);
+    EXPECT_TRUE(host[0] == result);
   }
 }
 

@@ -8,8 +8,12 @@
 namespace tessera {
 namespace {
 
+using device::cuda::column_beside_rectangle;
 using device::cuda::ColumnRun;
+using device::cuda::least_rectangle_bytes;
 using device::cuda::narrow_bytes;
+using device::cuda::rectangle_column;
+using device::cuda::strip_columns;
 using device::cuda::triangle_column;
 using device::cuda::wide_bytes;
 using device::cuda::wide_run;
@@ -38,6 +42,44 @@ TEST(TriangleRuns, ColumnsBeyondTheBlockAreEmpty) {
   const ColumnRun lower = triangle_column(true, 16, 8, 3);
   EXPECT_GE(lower.first, lower.last);
   EXPECT_EQ(triangle_column(false, 16, 8, 3).last, 16);
+}
+
+TEST(TriangleRuns, RectanglesAndWhatIsBesideThemAreTheTriangle) {
+  for (const index_t element_bytes : {4, 8, 16}) {
+    const index_t least_order = strip_columns + least_rectangle_bytes / element_bytes;
+    const index_t first_upper = least_order - strip_columns;  // the first column above which there is a rectangle
+    for (const index_t order :
+         {index_t{1}, first_upper, first_upper + 1, least_order - 1, least_order, 2 * least_order + 5}) {
+      for (const bool lower : {true, false}) {
+        SCOPED_TRACE(::testing::Message() << order << " of " << element_bytes << (lower ? " lower" : " upper"));
+        const index_t column_bytes = order * element_bytes;
+        index_t rectangles = 0;
+        for (index_t j = 0; j < order; ++j) {
+          const ColumnRun column = triangle_column(lower, column_bytes, element_bytes, j);
+          const ColumnRun rectangle = rectangle_column(lower, column_bytes, element_bytes, j);
+          const ColumnRun beside = column_beside_rectangle(lower, column_bytes, element_bytes, j);
+          if (rectangle.first >= rectangle.last) {
+            ASSERT_EQ(beside.first, column.first);
+            ASSERT_EQ(beside.last, column.last);
+            continue;
+          }
+          ++rectangles;
+          ASSERT_GE(rectangle.last - rectangle.first, least_rectangle_bytes);
+          ASSERT_EQ(rectangle.first, lower ? beside.last : 0);
+          ASSERT_EQ(rectangle.last, lower ? column_bytes : beside.first);
+          ASSERT_EQ(beside.first, lower ? column.first : rectangle.last);
+          ASSERT_EQ(beside.last, lower ? rectangle.first : column.last);
+          ASSERT_LT(beside.first, beside.last);  // the diagonal
+          // All columns of a strip have the same one.
+          const ColumnRun of_strip =
+              rectangle_column(lower, column_bytes, element_bytes, j / strip_columns * strip_columns);
+          ASSERT_EQ(rectangle.first, of_strip.first);
+          ASSERT_EQ(rectangle.last, of_strip.last);
+        }
+        EXPECT_EQ(rectangles > 0, lower ? order >= least_order : order > first_upper);
+      }
+    }
+  }
 }
 
 TEST(TriangleRuns, WideRunsCoverEverythingAndAreAligned) {

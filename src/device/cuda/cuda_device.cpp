@@ -14,6 +14,7 @@
 #include "device/cuda/host_registration.hpp"
 #include "device/cuda/nvtx_range.hpp"
 #include "device/cuda/triangle_copy.hpp"
+#include "device/cuda/triangle_runs.hpp"
 #include "device/split_copy.hpp"
 
 namespace tessera::device::cuda {
@@ -157,7 +158,7 @@ void CudaDevice::make_streams() {
   int lowest = 0;
   int highest = 0;
   check(ordinal(), "reading its stream priorities", cudaDeviceGetStreamPriorityRange(&lowest, &highest));
-  // Non-blocking: the application's work on the default stream must not order ours. Copies of triangles are kernels, whose few
+  // Non-blocking: the application's work on the default stream must not order ours. Copies of triangles have kernels, whose few
   // blocks must not queue behind the thousands of a matrix product. Compute streams are ranked: tasks that share the GPU then end
   // one after the other, and their write-backs do not all come at the end.
   for (int number = 0; number < stream_count; ++number) {
@@ -165,6 +166,7 @@ void CudaDevice::make_streams() {
           cudaStreamCreateWithPriority(&streams_[static_cast<std::size_t>(number)], cudaStreamNonBlocking,
                                        number < compute_streams ? std::min(highest + 1 + number, lowest) : highest));
   }
+  for (SideStream& side : sides_) side.open(ordinal(), highest);
   check(ordinal(), "creating a stream", cudaStreamCreateWithFlags(&base_stream_, cudaStreamNonBlocking));
 }
 
@@ -173,6 +175,7 @@ void CudaDevice::destroy_streams() noexcept {
     if (stream != nullptr && cudaStreamDestroy(stream) != cudaSuccess) forget_error();
     stream = nullptr;
   }
+  for (SideStream& side : sides_) side.close();
   if (base_stream_ != nullptr && cudaStreamDestroy(base_stream_) != cudaSuccess) forget_error();
   base_stream_ = nullptr;
 }
@@ -207,13 +210,6 @@ void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from
   const CurrentContext current(context_);
   const cudaStream_t on = stream(id);
   cudaError_t error = cudaSuccess;
-  if (extent.part != Part::full &&
-      (source != nullptr || accessible(kind == cudaMemcpyHostToDevice ? from : to, extent))) {
-    error = copy_triangle(to, from, extent, kind, on);
-    if (error == cudaSuccess) return;
-    forget_error();
-    lose(describe_error(ordinal(), what, error));
-  }
   auto copy = [&](Block piece_to, Block piece_from, Extent piece) {
     const auto width = static_cast<std::size_t>(piece.column_bytes);
     if (contiguous(piece_to, piece_from, piece)) {
@@ -238,19 +234,41 @@ void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from
     }
     return false;
   };
-  if (extent.part == Part::full) {
-    if (!copy_in_pieces(copy, to, from, extent)) lose(describe_error(ordinal(), what, error));
-    return;
-  }
-  // A triangle in pageable memory, which kernels cannot address. Not one rectangle: what else is in it may change meanwhile.
-  for (index_t j = 0; j < extent.columns; ++j) {
-    const index_t first = extent.first_byte(j);
-    const Block column_to{to.address + j * to.pitch_bytes + first, to.pitch_bytes};
-    const Block column_from{from.address + j * from.pitch_bytes + first, from.pitch_bytes};
-    if (!copy_in_pieces(copy, column_to, column_from, {extent.last_byte(j) - first, 1})) {
+  const auto copy_rows = [&](index_t first, index_t last, index_t column, index_t columns) {
+    if (!copy_in_pieces(copy, {to.address + column * to.pitch_bytes + first, to.pitch_bytes},
+                        {from.address + column * from.pitch_bytes + first, from.pitch_bytes},
+                        {last - first, columns})) {
       lose(describe_error(ordinal(), what, error));
     }
+  };
+  if (extent.part == Part::full) return copy_rows(0, extent.column_bytes, 0, extent.columns);
+  if (source == nullptr && !accessible(kind == cudaMemcpyHostToDevice ? from : to, extent)) {
+    // A triangle in pageable memory, which kernels cannot address. Not one rectangle: what else is in it may change meanwhile.
+    for (index_t j = 0; j < extent.columns; ++j) copy_rows(extent.first_byte(j), extent.last_byte(j), j, 1);
+    return;
   }
+  const auto check_submission = [&](cudaError_t submitted) {
+    if (submitted == cudaSuccess) return;
+    forget_error();
+    lose(describe_error(ordinal(), what, submitted));
+  };
+  const auto rectangle = [&](index_t j) {
+    return rectangle_column(extent.part == Part::lower, extent.column_bytes, extent.element_bytes, j);
+  };
+  const bool has_rectangles = rectangle(0).last > 0 || rectangle(extent.columns - 1).last > 0;
+  if (source != nullptr || !has_rectangles) {
+    return check_submission(copy_triangle(to, from, extent, kind, TrianglePart::all, on));
+  }
+  // At once, because beside copies the other way a kernel reads host memory at half the rate of the link, and the engine
+  // leaves part of the link to the kernel where columns are short (docs/adr/0003-tall-tiles.md).
+  SideStream& side = sides_[kind == cudaMemcpyHostToDevice ? 0 : 1];
+  check_submission(side.fork_from(on));
+  check_submission(copy_triangle(to, from, extent, kind, TrianglePart::beside_rectangles, side.stream()));
+  for (index_t j = 0; j < extent.columns; j += strip_columns) {
+    const ColumnRun rows = rectangle(j);
+    copy_rows(rows.first, rows.last, j, std::min(strip_columns, extent.columns - j));
+  }
+  check_submission(side.join(on));
 }
 
 void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent) {

@@ -6,7 +6,7 @@
 // had to wait for a lost device is dropped, and its events fail, until recover().
 // Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp); without them CUDA does that, slower,
 // and the submission may block until the copy is done.
-// Triangles are copied by a kernel, or column by column where CUDA stages them.
+// Triangles are copied by the copy engine and a kernel together, or column by column where CUDA stages them.
 #pragma once
 
 #include <sys/types.h>
@@ -20,6 +20,7 @@
 #include "device/cuda/cuda_context.hpp"
 #include "device/cuda/cuda_event.hpp"
 #include "device/cuda/cuda_staging.hpp"
+#include "device/cuda/side_stream.hpp"
 #include "device/device.hpp"
 
 namespace tessera::device::cuda {
@@ -89,6 +90,7 @@ class CudaDevice final : public Device {
   bool read_only_registration_ = false;
   std::vector<int> peers_;  ///< ordinals whose memory this GPU reads directly; fixed before the device is used
   std::array<cudaStream_t, stream_count> streams_{};
+  std::array<SideStream, 2> sides_;     ///< of the up stream and the down stream, for triangles
   cudaStream_t base_stream_ = nullptr;  ///< carries nothing but time bases
   std::byte* slab_ = nullptr;
   std::shared_ptr<EventPool> pool_;

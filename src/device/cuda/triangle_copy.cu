@@ -15,14 +15,14 @@ constexpr int in_flight = 4;  ///< loads of a thread before its first store
 
 // One H200, beside products at 62 TFLOP/s, columns of 32 KiB. From page-locked memory 4, 6, 8, 16 blocks read 43, 47, 47, 48 GB/s, and
 // leave 60, 58, 57, 54 TFLOP/s. To it 1, 2, 4, 16 blocks write 32, 51, 51, 52 GB/s and leave 61, 55, 46, 37: stores that wait for the link
-// hold up everybody else's way to memory. (Where the two sides are aligned differently accesses are as wide as an element or half of it,
+// hold up everybody else's way to memory. Beside the copy engine one is enough. (Where the two sides are aligned differently accesses are as wide as an element or half of it,
 // and reading is slower.)
-constexpr int blocks_for(cudaMemcpyKind direction) {
+constexpr int blocks_for(cudaMemcpyKind direction, TrianglePart part) {
   switch (direction) {
     case cudaMemcpyHostToDevice:
       return 6;
     case cudaMemcpyDeviceToHost:
-      return 2;
+      return part == TrianglePart::all ? 2 : 1;
     default:
       return 16;
   }
@@ -34,6 +34,7 @@ struct Triangle {
   index_t to_pitch, from_pitch;
   index_t column_bytes, columns, element_bytes;
   bool lower;
+  TrianglePart part;
 };
 
 /// A warp's part of a run: loads go ahead of stores, as the compiler must not move a load over a store by itself.
@@ -64,7 +65,10 @@ __global__ void __launch_bounds__(threads_per_block) copy_columns(Triangle trian
   // Neighbouring columns, which are about equally long, go to different blocks.
   const index_t first = static_cast<index_t>(blockIdx.x) + static_cast<index_t>(threadIdx.x) / warp * blocks;
   for (index_t j = first; j < triangle.columns; j += blocks * warps_per_block) {
-    const ColumnRun run = triangle_column(triangle.lower, triangle.column_bytes, triangle.element_bytes, j);
+    const ColumnRun run =
+        triangle.part == TrianglePart::all
+            ? triangle_column(triangle.lower, triangle.column_bytes, triangle.element_bytes, j)
+            : column_beside_rectangle(triangle.lower, triangle.column_bytes, triangle.element_bytes, j);
     if (run.first >= run.last) continue;
     std::byte* const to = triangle.to + j * triangle.to_pitch + run.first;
     const std::byte* const from = triangle.from + j * triangle.from_pitch + run.first;
@@ -102,15 +106,23 @@ Kernel kernel_for(int unit) {
 
 }  // namespace
 
-cudaError_t copy_triangle(Block to, Block from, Extent extent, cudaMemcpyKind direction, cudaStream_t stream) {
+cudaError_t copy_triangle(Block to, Block from, Extent extent, cudaMemcpyKind direction, TrianglePart part,
+                          cudaStream_t stream) {
   if (extent.columns <= 0 || extent.column_bytes <= 0) return cudaSuccess;
-  Triangle triangle{to.address,          from.address,   to.pitch_bytes,       from.pitch_bytes,
-                    extent.column_bytes, extent.columns, extent.element_bytes, extent.part == Part::lower};
+  Triangle triangle{to.address,
+                    from.address,
+                    to.pitch_bytes,
+                    from.pitch_bytes,
+                    extent.column_bytes,
+                    extent.columns,
+                    extent.element_bytes,
+                    extent.part == Part::lower,
+                    part};
   const int unit = narrow_bytes(
       reinterpret_cast<std::uintptr_t>(to.address) | reinterpret_cast<std::uintptr_t>(from.address) |
       static_cast<std::uintptr_t>(to.pitch_bytes | from.pitch_bytes | extent.column_bytes | extent.element_bytes));
   void* arguments[] = {&triangle};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_for(unit)), dim3(blocks_for(direction)),
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_for(unit)), dim3(blocks_for(direction, part)),
                           dim3(threads_per_block), arguments, 0, stream);
 }
 

@@ -1,4 +1,5 @@
-// How one column of a triangle is cut for wide memory accesses. Pure arithmetic, compiled for the GPU and for tests.
+// How a triangle is divided between copy engines and the kernel, and a column of it cut for wide memory accesses. Pure arithmetic,
+// compiled for the GPU and for tests.
 #pragma once
 
 #include "core/scalar.hpp"
@@ -23,6 +24,30 @@ TESSERA_HOST_DEVICE constexpr ColumnRun triangle_column(bool lower, index_t colu
   if (lower) return {j * element_bytes, column_bytes};
   const index_t end = (j + 1) * element_bytes;
   return {0, end < column_bytes ? end : column_bytes};
+}
+
+/// A triangle is divided into strips of so many columns, from the first column on. The rows that all columns of a strip have are a
+/// rectangle, which copy engines can move, if its columns are at least so long; they take as long for shorter ones.
+inline constexpr index_t strip_columns = 256;
+inline constexpr index_t least_rectangle_bytes = 16384;
+
+/// Bytes [first, last) of column j that belong to the rectangle of its strip; empty where there is none.
+TESSERA_HOST_DEVICE constexpr ColumnRun rectangle_column(bool lower, index_t column_bytes, index_t element_bytes,
+                                                         index_t j) {
+  const index_t diagonal = j / strip_columns * strip_columns * element_bytes;
+  const index_t first = lower ? diagonal + strip_columns * element_bytes : 0;
+  const index_t last = lower || column_bytes < diagonal ? column_bytes : diagonal;
+  if (last - first < least_rectangle_bytes) return {};
+  return {first, last};
+}
+
+/// Bytes [first, last) of column j of the triangle that belong to no rectangle; empty where first >= last.
+TESSERA_HOST_DEVICE constexpr ColumnRun column_beside_rectangle(bool lower, index_t column_bytes, index_t element_bytes,
+                                                                index_t j) {
+  const ColumnRun run = triangle_column(lower, column_bytes, element_bytes, j);
+  const ColumnRun rectangle = rectangle_column(lower, column_bytes, element_bytes, j);
+  if (rectangle.first >= rectangle.last) return run;
+  return lower ? ColumnRun{run.first, rectangle.first} : ColumnRun{rectangle.last, run.last};
 }
 
 /// A run of `bytes` as head + body + tail: the body's both ends are aligned to wide accesses on either side, head and tail are
