@@ -2,9 +2,10 @@
 // out is exact and the same every time, so that it may decide a test; it takes milliseconds where the job would take seconds.
 //
 // Model: a device has one compute engine for its four streams and one engine for each direction of its links. Of the work that is
-// ready an engine takes that of the stream with the lowest number, as streams are ranked on GPUs, and is not interrupted. A kernel takes
-// flops / rate + overhead, a copy bytes / rate + overhead; copies over host links share what the host gives in that direction
-// and in both, anew for every piece of some MiB. A worker looks at its device some time after anything has completed. Nothing is stored: addresses are only compared.
+// ready an engine takes that of the stream with the lowest number, as streams are ranked on GPUs. A kernel waits where one of a stream of higher
+// rank comes, and goes on after it; a copy is not interrupted. A kernel takes flops / rate + overhead, a copy bytes / rate + overhead; copies
+// over host links share what the host gives in that direction and in both, anew for every piece of some MiB. A worker looks at its device
+// some time after anything has completed. Nothing is stored: addresses are only compared.
 #pragma once
 
 #include <algorithm>
@@ -283,7 +284,11 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
         of = number;
       }
     }
-    if (first == nullptr || engine.stream >= 0) return false;
+    if (first == nullptr) return false;
+    if (engine.stream >= 0) {
+      if (kind != device::StreamKind::compute || engine.stream <= of) return false;
+      streams_[static_cast<std::size_t>(engine.stream)].front().seconds = engine.ends - clock_.now();
+    }
     const bool by_link = kind == device::StreamKind::up || kind == device::StreamKind::down;
     const double bytes = by_link ? std::min(first->bytes, piece_bytes) : first->bytes;
     const double overhead = std::exchange(first->seconds, 0);

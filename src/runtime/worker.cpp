@@ -84,6 +84,7 @@ void Worker::begin(const Job& job) {
       static_cast<std::size_t>(std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
   side_by_side_ = job.side_by_side();
   in_turn_ = fetches_in_turn(job);
+  by_age_ = side_by_side_ && job.usable_count() == 1;
   if (!job.graph().first_step_last(0)) return;
   for (Lane& lane : lanes_) {
     lane.scratch = cache_.take_scratch(index_);
@@ -521,9 +522,24 @@ bool Worker::launch_oldest(const Job& job) {
     }
   }
   if (lane == nullptr) return false;
-  launch(job, static_cast<int>(lane - lanes_.data()), *oldest);
+  launch(job, stream_for(static_cast<int>(lane - lanes_.data()), *oldest), *oldest);
   if (oldest->ended()) lane->submissions.erase(oldest);
   return true;
+}
+
+// Of the task's next step: of lower rank than those that have kernels of older tasks, so that of two tasks under way the older one ends first,
+// and its result goes down while the younger one is computed. Of short kernels the lane's own; additions follow the product before them.
+int Worker::stream_for(int lane, const Submission& submission) const {
+  const Asked& next = submission.asked.front();
+  if (next.adds && submission.stream >= 0) return submission.stream;
+  if (!by_age_ || expected_seconds(flops_of(next.step.call)) < ranked_kernel_s) return lane;
+  std::size_t stream = 0;
+  for (std::size_t other = 0; other < active_lanes_; ++other) {
+    const auto& kernels = lanes_[other].kernels;
+    const auto is_older = [&](const Kernel& kernel) { return kernel.number < submission.number; };
+    if (std::any_of(kernels.begin(), kernels.end(), is_older)) stream = std::min(other + 1, active_lanes_ - 1);
+  }
+  return static_cast<int>(stream);
 }
 
 // Short kernels wait for their tiles on the device: there they begin some microseconds earlier. So do additions in turn: a lane has one task
@@ -603,9 +619,8 @@ bool Worker::ask(Job& job, Submission& submission) {
 }
 
 // Submits the oldest step that has been asked for; the stream waits for tiles that are still on their way.
-void Worker::launch(const Job& job, int lane_index, Submission& submission) {
-  Lane& lane = lanes_[static_cast<std::size_t>(lane_index)];
-  const StreamId stream{StreamKind::compute, lane_index};
+void Worker::launch(const Job& job, int stream_index, Submission& submission) {
+  const StreamId stream{StreamKind::compute, stream_index};
   const Asked asked = submission.asked.front();
   submission.asked.pop_front();
   cache::Replica* const first_read = asked.number == 0 ? submission.output : nullptr;
@@ -613,16 +628,20 @@ void Worker::launch(const Job& job, int lane_index, Submission& submission) {
     if (tile == nullptr || !tile->ready || tile->ready->status() == EventStatus::complete) continue;
     device_.wait(stream, tile->ready);
   }
+  if (submission.launched && submission.stream != stream_index) device_.wait(stream, submission.launched);
   auto begin = device_.record(stream);
-  submit_call(job, asked, submission, lane_index);
+  submit_call(job, asked, submission, stream_index);
   auto done = device_.record(stream);
   const double flops = asked.adds ? 0 : flops_of(asked.step.call);
   cache_.log(index_).add({.stream = stream, .flops = flops, .task = submission.task, .step = asked.number}, begin,
                          done);
   ++outcome_.steps;
   outcome_.flops += flops;
-  lane.kernels.push_back({std::move(begin), std::move(done), asked.x, asked.y, flops,
-                          submission.ended() ? submission.output : nullptr, submission.task});
+  submission.stream = stream_index;
+  submission.launched = done;
+  lanes_[static_cast<std::size_t>(stream_index)].kernels.push_back(
+      {std::move(begin), std::move(done), asked.x, asked.y, flops, submission.ended() ? submission.output : nullptr,
+       submission.task, submission.number});
 }
 
 bool Worker::comes_from_host(const Step& step) const {

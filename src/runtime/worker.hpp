@@ -2,7 +2,8 @@
 // four compute streams step by step, starts write-backs, and lets go of tiles when the kernels that read them have completed.
 // It never blocks on the device, and never drains a stream.
 //
-// A lane is a compute stream and the tasks that are submitted to it. A step is submitted in two parts. First its tiles are asked for, by up to
+// A lane is a compute stream and the tasks that are submitted to it; on a single device long kernels go to the stream whose rank is that of their
+// task's age. A step is submitted in two parts. First its tiles are asked for, by up to
 // `run_ahead` steps a task. While the tasks of a lane wait, it takes more tasks, which advance side by side, wave by wave: each tile
 // that arrives then serves several products, and computing catches up with the link sooner. For the same reasons an output's old
 // value is not fetched first where memory allows, but added after the products in a step of its own. A device without a kernel takes more tasks, too (starves()).
@@ -59,7 +60,8 @@ class Worker {
   // Launched kernels: so much by the device's rough rate, but at least so many.
   static constexpr double enough_backlog_s = 2e-3;
   static constexpr std::size_t fewest_kernels = 2;
-  static constexpr double short_kernel_s = 1e-4;  ///< a few times what it takes us to see that a tile has come
+  static constexpr double short_kernel_s = 1e-4;   ///< a few times what it takes us to see that a tile has come
+  static constexpr double ranked_kernel_s = 2e-4;  ///< of shorter ones more tasks are under way than there are ranks
   static constexpr std::size_t station_tasks_per_lane = 4;
   static constexpr std::chrono::microseconds begin_patience{200};  ///< with other workers that have not woken up yet
   static constexpr std::size_t left_per_lane = 2;  ///< in the station, where a starved device takes some early
@@ -103,6 +105,7 @@ class Worker {
     // Set on a task's last step: then the output is complete.
     cache::Replica* output = nullptr;
     TaskId task = 0;
+    std::int64_t number = 0;  // of the task, see Submission
   };
   struct Asked {  // a step whose tiles are here or on their way
     Step step;
@@ -118,8 +121,10 @@ class Worker {
     index_t next_step = 0;
     index_t wave = 0;  // of the next step
     cache::Replica* output = nullptr;
-    cache::Replica* x = nullptr;   // pinned for the next step, while y has no room yet
-    std::deque<Asked> asked = {};  // and not launched
+    cache::Replica* x = nullptr;          // pinned for the next step, while y has no room yet
+    std::deque<Asked> asked = {};         // and not launched
+    int stream = -1;                      // of the last kernel
+    device::EventPtr launched = nullptr;  // completes with it
     // After so many steps one more adds the output's old value, times `beta`; 0: it was there from the start.
     index_t adds_after = 0;
     bool has_added = false;
@@ -135,7 +140,7 @@ class Worker {
   };
   struct Lane {
     std::vector<Submission> submissions;  // the oldest first
-    std::deque<Kernel> kernels;           // in stream order
+    std::deque<Kernel> kernels;           // of the stream of the same number, in its order
     std::byte* scratch = nullptr;         // for what steps compute apart
   };
   struct Held {  // a finished output whose host tile is still read by other tasks
@@ -157,7 +162,8 @@ class Worker {
   bool fetches_in_turn(const Job& job) const;
   bool holds_all_of(const TaskGraph& graph) const;
   bool launch_oldest(const Job& job);
-  void launch(const Job& job, int lane, Submission& submission);
+  void launch(const Job& job, int stream, Submission& submission);
+  int stream_for(int lane, const Submission& submission) const;
   bool may_launch(const Submission& submission) const;
   double expected_seconds(double flops) const;
   static bool has_come(const Submission& submission);
@@ -198,6 +204,7 @@ class Worker {
   // State of the current job.
   std::size_t active_lanes_ = 0;
   bool side_by_side_ = false;  // lanes may take several tasks, and old values of C are added last
+  bool by_age_ = false;        // long kernels go to the stream whose rank is that of their task's age
   bool in_turn_ = false;       // each lane takes one task after the other, and old values of C are added last, too
   std::array<Lane, device::compute_streams> lanes_;
   // Of grouped graphs.
