@@ -54,6 +54,7 @@ struct ModelledMachine {
   bool in_pages = false;          ///< instead: columns are copied in pieces that end at pages of 64 KiB of host memory
   double look = 15e-6;            ///< from the completion of something until the worker sees it
   double submission = 0;          ///< the worker's time per kernel; of use with one device, since all share the clock
+  double poll = 0;                ///< likewise, per question whether an event has completed
   index_t segment_bytes = 32768;
   index_t share_bytes = index_t{40} << 20;
 };
@@ -116,15 +117,19 @@ class VirtualClock {
   double now_ = 0;
 };
 
+class ModelledDevice;
+
 class ModelledEvent final : public device::Event {
  public:
-  device::EventStatus status() const noexcept override {
-    return at_ ? device::EventStatus::complete : device::EventStatus::pending;
-  }
+  /// @param device that goes on while somebody asks; nullptr: asking takes no time
+  explicit ModelledEvent(ModelledDevice* device) : device_(device) {}
+  device::EventStatus status() const noexcept override;
   double completed_at() const override { return *at_; }
+  bool completed() const { return at_.has_value(); }
   void complete(double at) { at_ = at; }
 
  private:
+  ModelledDevice* device_;
   std::optional<double> at_;
 };
 
@@ -167,7 +172,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   }
   bool can_access(const Device&) const override { return machine_.connected; }
   device::EventPtr record(device::StreamId stream) override {
-    auto event = std::make_shared<ModelledEvent>();
+    auto event = std::make_shared<ModelledEvent>(machine_.poll > 0 ? this : nullptr);
     queue(stream).push_back({.records = event});
     settle();
     return event;
@@ -187,6 +192,9 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
         3.0 * static_cast<double>(addition.m * addition.n) * static_cast<double>(element_bytes(addition.type));
     compute(stream, bytes / 4e12);
   }
+
+  /// What goes on while somebody asks for an event.
+  void poll() { go_on_until(clock_.now() + machine_.poll); }
 
   /// Begins and ends what can begin and end now. @return whether anything did
   bool settle() {
@@ -256,7 +264,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
 
   bool pass(Operation& operation) {
     if (operation.records) operation.records->complete(clock_.now());
-    return operation.records || (operation.awaits && operation.awaits->status() == device::EventStatus::complete);
+    return operation.records || (operation.awaits && static_cast<ModelledEvent&>(*operation.awaits).completed());
   }
 
   bool end(Engine& engine) {
@@ -319,6 +327,12 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   std::array<Engine, 4> engines_;  // by StreamKind
 };
 
+inline device::EventStatus ModelledEvent::status() const noexcept {
+  const device::EventStatus status = at_ ? device::EventStatus::complete : device::EventStatus::pending;
+  if (device_ != nullptr) device_->poll();
+  return status;
+}
+
 struct ModelledRun {
   double seconds = 0;
   std::vector<double> announced_s;  ///< when the job said that it would end soon
@@ -377,6 +391,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     return next;
   };
   std::minstd_rand random(machine.seed);
+  bool was_idle = false;
   for (double look_at = 0; !job.ended() && looks > 0; --looks) {
     // Devices go on until the workers look.
     for (settle_all(); next_end() < look_at; settle_all()) clock.set(next_end());
@@ -392,8 +407,12 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
       }
       progress |= settle_all();
     }
-    if (!job.ended() && next_end() == never) throw std::runtime_error("nothing runs and nothing can be submitted");
-    look_at = next_end() + machine.look;
+    // What ended while the worker looked is seen by its next look.
+    const bool idle = next_end() == never;
+    if (!job.ended() && idle && (was_idle || machine.poll <= 0))
+      throw std::runtime_error("nothing runs and nothing can be submitted");
+    was_idle = idle;
+    look_at = (idle ? clock.now() : next_end()) + machine.look;
   }
 
   run.seconds = clock.now();

@@ -134,23 +134,14 @@ bool Worker::holds_all_of(const TaskGraph& graph) const { return !graph.grouped(
 
 // Lets go of everything whose events have completed.
 bool Worker::retire(Job& job) {
+  // Kernels of a task may be in several lanes, and some complete while we look: whatever came before a kernel that is found complete is so, too,
+  // and found by the next pass at the latest. Only then is its result passed on.
+  std::vector<Held> results;
   bool any = false;
-  for (Lane& lane : lanes_) {
-    while (!lane.kernels.empty() && completed(lane.kernels.front().done)) {
-      const Kernel kernel = std::move(lane.kernels.front());
-      lane.kernels.pop_front();
-      cache_.release(kernel.x);
-      if (kernel.y != nullptr) cache_.release(kernel.y);
-      completed_flops_ += kernel.flops;
-      if (first_kernel_s_ <= 0) first_kernel_s_ = kernel.begun->completed_at();
-      job.complete(static_cast<std::size_t>(index_), kernel.flops,
-                   completed_flops_ / std::max(kernel.done->completed_at() - first_kernel_s_, 1e-9));
-      if (kernel.output != nullptr) {
-        if (cache_.all_connected()) publish(job, kernel.output, kernel.task);
-        held_.push_back({kernel.output, kernel.task});
-      }
-      any = true;
-    }
+  while (retire_kernels(job, results)) any = true;
+  for (const Held& result : results) {
+    if (cache_.all_connected()) publish(job, result.output, result.task);
+    held_.push_back(result);
   }
   // Not before the last kernel has completed, so that one that fails leaves the host tile intact.
   any |= std::erase_if(held_, [&](const Held& held) {
@@ -171,6 +162,25 @@ bool Worker::retire(Job& job) {
   }
   any |= cache_.collect(index_);
   if (any) cache_.log(index_).resolve();
+  return any;
+}
+
+bool Worker::retire_kernels(Job& job, std::vector<Held>& results) {
+  bool any = false;
+  for (Lane& lane : lanes_) {
+    while (!lane.kernels.empty() && completed(lane.kernels.front().done)) {
+      const Kernel kernel = std::move(lane.kernels.front());
+      lane.kernels.pop_front();
+      cache_.release(kernel.x);
+      if (kernel.y != nullptr) cache_.release(kernel.y);
+      completed_flops_ += kernel.flops;
+      if (first_kernel_s_ <= 0) first_kernel_s_ = kernel.begun->completed_at();
+      job.complete(static_cast<std::size_t>(index_), kernel.flops,
+                   completed_flops_ / std::max(kernel.done->completed_at() - first_kernel_s_, 1e-9));
+      if (kernel.output != nullptr) results.push_back({kernel.output, kernel.task});
+      any = true;
+    }
+  }
   return any;
 }
 
@@ -527,11 +537,11 @@ bool Worker::launch_oldest(const Job& job) {
   return true;
 }
 
-// Of the task's next step: of lower rank than those that have kernels of older tasks, so that of two tasks under way the older one ends first,
-// and its result goes down while the younger one is computed. Of short kernels the lane's own; additions follow the product before them.
+// For the task's next step: of lower rank than those that have kernels of older tasks, so that of two tasks under way the older one ends first,
+// and its result goes down while the younger one is computed. For short kernels the lane's own; additions follow the product before them.
 int Worker::stream_for(int lane, const Submission& submission) const {
   const Asked& next = submission.asked.front();
-  if (next.adds && submission.stream >= 0) return submission.stream;
+  if (next.adds) return submission.stream;
   if (!by_age_ || expected_seconds(flops_of(next.step.call)) < ranked_kernel_s) return lane;
   std::size_t stream = 0;
   for (std::size_t other = 0; other < active_lanes_; ++other) {

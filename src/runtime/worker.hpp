@@ -2,8 +2,8 @@
 // four compute streams step by step, starts write-backs, and lets go of tiles when the kernels that read them have completed.
 // It never blocks on the device, and never drains a stream.
 //
-// A lane is a compute stream and the tasks that are submitted to it; on a single device long kernels go to the stream whose rank is that of their
-// task's age. A step is submitted in two parts. First its tiles are asked for, by up to
+// A lane is a compute stream and the tasks that are submitted to it; on a single device the older a task is, the higher is the rank of the
+// stream that its long kernels go to. A step is submitted in two parts. First its tiles are asked for, by up to
 // `run_ahead` steps a task. While the tasks of a lane wait, it takes more tasks, which advance side by side, wave by wave: each tile
 // that arrives then serves several products, and computing catches up with the link sooner. For the same reasons an output's old
 // value is not fetched first where memory allows, but added after the products in a step of its own. A device without a kernel takes more tasks, too (starves()).
@@ -52,7 +52,7 @@ namespace tessera::runtime {
 
 class Worker {
  public:
-  /// Steps asked for and not launched, per task; launched and not completed, of a lane before it takes a task, or of a group.
+  /// Steps asked for and not launched, per task; launched and not completed, in a lane's stream before it takes a task, or of a group.
   static constexpr std::size_t run_ahead = 4;
   static constexpr std::size_t tasks_per_lane = 4;  ///< at most, while tiles are still arriving
   static constexpr index_t link_queue_bytes =
@@ -143,7 +143,7 @@ class Worker {
     std::deque<Kernel> kernels;           // of the stream of the same number, in its order
     std::byte* scratch = nullptr;         // for what steps compute apart
   };
-  struct Held {  // a finished output whose host tile is still read by other tasks
+  struct Held {  // a finished output, whose host tile other tasks may still read
     cache::Replica* output = nullptr;
     TaskId task = 0;
   };
@@ -154,6 +154,7 @@ class Worker {
   };
 
   bool retire(Job& job);
+  bool retire_kernels(Job& job, std::vector<Held>& results);
   bool refill(Job& job);
   bool submit(Job& job);
   bool prefetch(Job& job);
@@ -204,7 +205,7 @@ class Worker {
   // State of the current job.
   std::size_t active_lanes_ = 0;
   bool side_by_side_ = false;  // lanes may take several tasks, and old values of C are added last
-  bool by_age_ = false;        // long kernels go to the stream whose rank is that of their task's age
+  bool by_age_ = false;        // older tasks have the streams of higher rank
   bool in_turn_ = false;       // each lane takes one task after the other, and old values of C are added last, too
   std::array<Lane, device::compute_streams> lanes_;
   // Of grouped graphs.

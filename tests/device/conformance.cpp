@@ -237,7 +237,10 @@ TEST_P(DeviceConformance, LargeTrianglesTakeTheirTurn) {
       std::rotate(block.begin(), block.begin() + 1001 + (&block - host.data()), block.end());
     }
     std::vector<std::unique_ptr<device::HostPinning>> pinned;
-    for (const Bytes& block : host) pinned.push_back(pin_if(true, device, block));
+    for (const Bytes& block : host) {
+      pinned.push_back(pin_if(true, device, block));
+      ASSERT_TRUE(pinned.back() != nullptr || GetParam().kind == test::BackendParam::Kind::host);
+    }
     fill_slab(device, slab, expected);
     const std::array<Extent, 3> extents{full, triangle, corner};
     for (std::size_t i = 0; i < 3; ++i) {

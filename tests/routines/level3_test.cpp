@@ -29,10 +29,11 @@ struct Machine {
   bool fewest;  ///< memory for an output and one step's inputs per stream, no more
   bool unequal;
   bool peers = true;
-  int copy_threads = 0;     ///< GPUs stage pageable memory with so many
-  bool cpu_worker = false;  ///< the CPU takes what tiles it can get
-  bool tall = false;        ///< tiles of operands are taller than those of C where they can be
-  bool slow_link = false;   ///< it takes longest, so that a device goes from one task to the next
+  int copy_threads = 0;       ///< GPUs stage pageable memory with so many
+  bool cpu_worker = false;    ///< the CPU takes what tiles it can get
+  bool tall = false;          ///< tiles of operands are taller than those of C where they can be
+  bool slow_link = false;     ///< it takes longest, so that a device goes from one task to the next
+  bool slow_kernels = false;  ///< products of tiles are long, so that steps of a task go to different streams
   friend std::ostream& operator<<(std::ostream& out, const Machine& machine) { return out << machine.name; }
 };
 
@@ -68,6 +69,8 @@ class Level3Conformance : public ::testing::TestWithParam<Machine> {
           settings[d].flops_per_s = 1e12;
           settings[d].link_bytes_per_s = 2e8;
         }
+        // A fifth of a millisecond is long (Worker::ranked_kernel_s); triangular products and solves take half of it.
+        if (machine.slow_kernels) settings[d].flops_per_s = 2.0 * tile * tile * tile / 2.5e-4;
         if (machine.unequal) {
           settings[d].flops_per_s = d == 0 ? 2e7 : 2e8;
           settings[d].link_bytes_per_s = d % 2 == 0 ? 1e9 : 0;
@@ -202,6 +205,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Machine{"host_2_tall_and_cpu", false, 2, false, true, true, 0, true, true},
                       Machine{"host_1_slow_link", false, 1, false, false, true, 0, false, false, true},
                       Machine{"host_1_tall_and_cpu_slow_link", false, 1, false, false, true, 0, true, true, true},
+                      Machine{"host_1_slow_kernels", false, 1, false, false, true, 0, false, false, false, true},
                       Machine{"host_5", false, 5, false, false}, Machine{"host_5_fewest", false, 5, true, false}),
     [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Cuda, Level3Conformance,

@@ -455,5 +455,35 @@ TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
   }
 }
 
+// On a busy machine a worker may be stopped between any two looks, and kernels of one task that are in several streams complete between them.
+TEST(ScheduleModelSizes, EveryGraphEndsWithASlowWorker) {
+  std::minstd_rand random(2);
+  const auto one_of = [&](auto... values) {
+    const std::array list{values...};
+    return list[random() % list.size()];
+  };
+  for (int run = 0; run < 600; ++run) {
+    constexpr index_t tile = 64;
+    Level3 call;
+    call.routine = one_of(Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm, Routine::trsm);
+    call.m = tile * static_cast<index_t>(2 + random() % 8);
+    call.n = tile * static_cast<index_t>(2 + random() % 12);
+    call.side = one_of(Side::left, Side::right);
+    if (call.is_rank_update()) call.m = call.n;
+    if (call.has_k()) call.k = tile * static_cast<index_t>(1 + random() % 8);
+    call.uplo = one_of(Uplo::lower, Uplo::upper);
+    call.alpha = 1.1;
+    call.beta = call.is_triangular() ? 0 : 0.3;
+    ModelledMachine machine = machine_for_small_tiles(1);
+    machine.memory_bytes = std::size_t{4} << 30;
+    machine.flops = one_of(1e9, 2e9, 1e10);  // kernels of 50 microseconds to half a millisecond
+    machine.link_bytes = one_of(1e9, 1e10, 5e10);
+    machine.poll = one_of(1e-6, 3e-5, 3e-4);
+    const ModelledRun ended = modelled_run(machine, call, tile);
+    EXPECT_EQ(ended.bytes_down, ended.compulsory_down)
+        << run << " " << name_of(call) << " " << call.m << " x " << call.n;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::routines

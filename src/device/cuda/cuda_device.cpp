@@ -166,8 +166,8 @@ void CudaDevice::make_streams() {
           cudaStreamCreateWithPriority(&streams_[static_cast<std::size_t>(number)], cudaStreamNonBlocking,
                                        number < compute_streams ? std::min(highest + 1 + number, lowest) : highest));
   }
-  for (SideStream& side : sides_) side.open(ordinal(), highest);
   check(ordinal(), "creating a stream", cudaStreamCreateWithFlags(&base_stream_, cudaStreamNonBlocking));
+  for (SideStream& side : sides_) side.open(ordinal(), highest);
 }
 
 void CudaDevice::destroy_streams() noexcept {
@@ -203,72 +203,75 @@ std::byte* CudaDevice::reserve(std::size_t bytes) {
   return slab_;
 }
 
+void CudaDevice::lose_unless(cudaError_t submitted, const char* what) {
+  if (submitted == cudaSuccess) return;
+  forget_error();
+  lose(describe_error(ordinal(), what, submitted));
+}
+
 void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
                              const CudaDevice* source) {
   if (!accepts_work(id)) return;
   const NvtxRange range(what);
   const CurrentContext current(context_);
-  const cudaStream_t on = stream(id);
+  const Transfer transfer{what, to, from, extent, kind, source, stream(id)};
+  if (extent.part == Part::full) return submit_rows(transfer, 0, extent.column_bytes, 0, extent.columns);
+  if (source != nullptr || accessible(kind == cudaMemcpyHostToDevice ? from : to, extent)) {
+    return submit_triangle(transfer);
+  }
+  // A triangle in pageable memory, which kernels cannot address. Not one rectangle: what else is in it may change meanwhile.
+  for (index_t j = 0; j < extent.columns; ++j) submit_rows(transfer, extent.first_byte(j), extent.last_byte(j), j, 1);
+}
+
+void CudaDevice::submit_rows(const Transfer& t, index_t first, index_t last, index_t column, index_t columns) {
   cudaError_t error = cudaSuccess;
-  auto copy = [&](Block piece_to, Block piece_from, Extent piece) {
+  auto copy = [&](Block to, Block from, Extent piece) {
     const auto width = static_cast<std::size_t>(piece.column_bytes);
-    if (contiguous(piece_to, piece_from, piece)) {
+    if (contiguous(to, from, piece)) {
       const auto bytes = static_cast<std::size_t>(piece.bytes());
-      error = source != nullptr
-                  ? cudaMemcpyPeerAsync(piece_to.address, ordinal(), piece_from.address, source->ordinal(), bytes, on)
-                  : cudaMemcpyAsync(piece_to.address, piece_from.address, bytes, kind, on);
-    } else if (std::max(piece_to.pitch_bytes, piece_from.pitch_bytes) > max_pitch_bytes_) {
+      error = t.source != nullptr
+                  ? cudaMemcpyPeerAsync(to.address, ordinal(), from.address, t.source->ordinal(), bytes, t.on)
+                  : cudaMemcpyAsync(to.address, from.address, bytes, t.kind, t.on);
+    } else if (std::max(to.pitch_bytes, from.pitch_bytes) > max_pitch_bytes_) {
       error = cudaErrorInvalidPitchValue;
       return false;
     } else {
-      error = cudaMemcpy2DAsync(piece_to.address, static_cast<std::size_t>(piece_to.pitch_bytes), piece_from.address,
-                                static_cast<std::size_t>(piece_from.pitch_bytes), width,
-                                static_cast<std::size_t>(piece.columns), kind, on);
+      error = cudaMemcpy2DAsync(to.address, static_cast<std::size_t>(to.pitch_bytes), from.address,
+                                static_cast<std::size_t>(from.pitch_bytes), width,
+                                static_cast<std::size_t>(piece.columns), t.kind, t.on);
     }
     if (error == cudaSuccess) return true;
     forget_error();
     // The pitch limit, or host memory of which only a part is page-locked: smaller pieces can be copied. Anything
     // else is the device's end.
-    if (error != cudaErrorInvalidValue && error != cudaErrorInvalidPitchValue) {
-      lose(describe_error(ordinal(), what, error));
-    }
+    if (error != cudaErrorInvalidValue && error != cudaErrorInvalidPitchValue) lose_unless(error, t.what);
     return false;
   };
-  const auto copy_rows = [&](index_t first, index_t last, index_t column, index_t columns) {
-    if (!copy_in_pieces(copy, {to.address + column * to.pitch_bytes + first, to.pitch_bytes},
-                        {from.address + column * from.pitch_bytes + first, from.pitch_bytes},
-                        {last - first, columns})) {
-      lose(describe_error(ordinal(), what, error));
-    }
-  };
-  if (extent.part == Part::full) return copy_rows(0, extent.column_bytes, 0, extent.columns);
-  if (source == nullptr && !accessible(kind == cudaMemcpyHostToDevice ? from : to, extent)) {
-    // A triangle in pageable memory, which kernels cannot address. Not one rectangle: what else is in it may change meanwhile.
-    for (index_t j = 0; j < extent.columns; ++j) copy_rows(extent.first_byte(j), extent.last_byte(j), j, 1);
-    return;
-  }
-  const auto check_submission = [&](cudaError_t submitted) {
-    if (submitted == cudaSuccess) return;
-    forget_error();
-    lose(describe_error(ordinal(), what, submitted));
-  };
+  const bool copied = copy_in_pieces(copy, {t.to.address + column * t.to.pitch_bytes + first, t.to.pitch_bytes},
+                                     {t.from.address + column * t.from.pitch_bytes + first, t.from.pitch_bytes},
+                                     {last - first, columns});
+  if (!copied) lose_unless(error, t.what);
+}
+
+void CudaDevice::submit_triangle(const Transfer& t) {
+  const Extent& extent = t.extent;
   const auto rectangle = [&](index_t j) {
     return rectangle_column(extent.part == Part::lower, extent.column_bytes, extent.element_bytes, j);
   };
   const bool has_rectangles = rectangle(0).last > 0 || rectangle(extent.columns - 1).last > 0;
-  if (source != nullptr || !has_rectangles) {
-    return check_submission(copy_triangle(to, from, extent, kind, TrianglePart::all, on));
+  if (t.source != nullptr || !has_rectangles) {
+    return lose_unless(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::all, t.on), t.what);
   }
   // At once, because beside copies the other way a kernel reads host memory at half the rate of the link, and the engine
   // leaves part of the link to the kernel where columns are short (docs/adr/0003-tall-tiles.md).
-  SideStream& side = sides_[kind == cudaMemcpyHostToDevice ? 0 : 1];
-  check_submission(side.fork_from(on));
-  check_submission(copy_triangle(to, from, extent, kind, TrianglePart::beside_rectangles, side.stream()));
+  SideStream& side = sides_[t.kind == cudaMemcpyHostToDevice ? 0 : 1];
+  lose_unless(side.fork_from(t.on), t.what);
+  lose_unless(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::beside_rectangles, side.stream()), t.what);
   for (index_t j = 0; j < extent.columns; j += strip_columns) {
     const ColumnRun rows = rectangle(j);
-    copy_rows(rows.first, rows.last, j, std::min(strip_columns, extent.columns - j));
+    submit_rows(t, rows.first, rows.last, j, std::min(strip_columns, extent.columns - j));
   }
-  check_submission(side.join(on));
+  lose_unless(side.join(t.on), t.what);
 }
 
 void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent) {
@@ -462,7 +465,7 @@ void CudaDevice::attach_thread() {
 bool CudaDevice::recover() noexcept {
   const CurrentContext current(context_);
   const double deadline = now_seconds() + recover_patience_s;
-  for (const cudaStream_t stream : streams_) {
+  const auto await_idle = [&](cudaStream_t stream) {
     cudaError_t error = cudaStreamQuery(stream);
     while (error == cudaErrorNotReady && now_seconds() < deadline) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -470,7 +473,10 @@ bool CudaDevice::recover() noexcept {
     }
     forget_error();
     if (error != cudaSuccess) lost_.store(true, std::memory_order_release);
-  }
+  };
+  for (const cudaStream_t stream : streams_) await_idle(stream);
+  // A copy that failed between its two parts has not been joined.
+  for (const SideStream& side : sides_) await_idle(side.stream());
   if (lost()) abandon_staging();
   const std::lock_guard lock(mutex_);
   for (CudaEvent::Causes& causes : causes_) causes.clear();

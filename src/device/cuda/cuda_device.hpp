@@ -1,4 +1,5 @@
-// One GPU as a Device: a slab from one cudaMalloc, four compute streams and one each for up, down and peer copies.
+// One GPU as a Device: a slab from one cudaMalloc, four compute streams and one each for up, down and peer copies, the former two with another one
+// beside them.
 //
 // Threads: submissions come from one thread at a time (the device's worker); record() and wait() may come from others.
 // No call depends on the thread's current device (see cuda_context.hpp).
@@ -6,7 +7,8 @@
 // had to wait for a lost device is dropped, and its events fail, until recover().
 // Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp); without them CUDA does that, slower,
 // and the submission may block until the copy is done.
-// Triangles are copied by the copy engine and a kernel together, or column by column where CUDA stages them.
+// Large triangles are copied by the copy engine and a kernel together, small ones and those of peers by a kernel, and where CUDA stages them
+// they go column by column.
 #pragma once
 
 #include <sys/types.h>
@@ -74,8 +76,22 @@ class CudaDevice final : public Device {
   /// A new time base; the pool's stream for it is idle, so that this takes microseconds. @return nullptr if it did not
   /// complete within `patience_s`.
   std::shared_ptr<const TimeBase> make_base(double patience_s);
+  struct Transfer {  // a copy that is being submitted
+    const char* what;
+    Block to;
+    Block from;
+    Extent extent;
+    cudaMemcpyKind kind;
+    const CudaDevice* source;  ///< of a copy from a peer
+    cudaStream_t on;
+  };
   void submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
                    const CudaDevice* source);
+  /// Bytes [first, last) of so many columns.
+  void submit_rows(const Transfer& transfer, index_t first, index_t last, index_t column, index_t columns);
+  /// @pre both blocks are accessible to the GPU
+  void submit_triangle(const Transfer& transfer);
+  void lose_unless(cudaError_t submitted, const char* what);
   /// Copies between the GPU and host memory, which is staged where that is better.
   void copy_host(StreamId id, Block device, Block host, Extent extent);
   /// The ring of this direction, made at its first use; nullptr: CUDA is to stage. @pre the context is current
