@@ -48,6 +48,7 @@ struct ModelledMachine {
   double host_bytes = 150e9;  ///< of all links in one direction
   double host_both = 160e9;   ///< of all links in both directions
   double peer_bytes = 350e9;  ///< into one device
+  bool interrupts = true;     ///< a kernel waits while those of streams of higher rank run, as on a GPU
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
   double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns
@@ -294,7 +295,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
     }
     if (first == nullptr) return false;
     if (engine.stream >= 0) {
-      if (kind != device::StreamKind::compute || engine.stream <= of) return false;
+      if (kind != device::StreamKind::compute || !machine_.interrupts || engine.stream <= of) return false;
       streams_[static_cast<std::size_t>(engine.stream)].front().seconds = engine.ends - clock_.now();
     }
     const bool by_link = kind == device::StreamKind::up || kind == device::StreamKind::down;

@@ -44,11 +44,14 @@ struct Expectation {
 
 class ScheduleModel : public ::testing::TestWithParam<Expectation> {};
 
+// Kernels run to their end here; who interrupts whom is judged apart (OlderTasksEndFirst).
 TEST_P(ScheduleModel, ReachesMostOfTheBound) {
-  const ModelledRun run = modelled_run(modelled_h200(GetParam().devices), square_call(GetParam().routine, 16384));
+  ModelledMachine machine = modelled_h200(GetParam().devices);
+  ModelledMachine machine_in_pages = test::modelled_h200_in_pages(GetParam().devices);
+  machine.interrupts = machine_in_pages.interrupts = false;
+  const ModelledRun run = modelled_run(machine, square_call(GetParam().routine, 16384));
   EXPECT_GE(run.fraction_of_bound(), GetParam().fraction);
-  const ModelledRun in_pages =
-      modelled_run(test::modelled_h200_in_pages(GetParam().devices), square_call(GetParam().routine, 16384));
+  const ModelledRun in_pages = modelled_run(machine_in_pages, square_call(GetParam().routine, 16384));
   EXPECT_GE(in_pages.fraction_of_bound(), GetParam().in_pages);
   RecordProperty("fraction_of_bound", std::to_string(run.fraction_of_bound()));
 }
@@ -82,15 +85,15 @@ TEST_P(ScheduleModel, LinksFetchAboutTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(
     H200, ScheduleModel,
-    ::testing::Values(Expectation{Routine::gemm, 1, 0.93, 0.93}, Expectation{Routine::gemm, 2, 0.91, 0.885},
+    ::testing::Values(Expectation{Routine::gemm, 1, 0.93, 0.93}, Expectation{Routine::gemm, 2, 0.91, 0.89},
                       Expectation{Routine::gemm, 4, 0.93, 0.81}, Expectation{Routine::gemm, 8, 0.94, 0.82},
                       Expectation{Routine::symm, 1, 0.94, 0.94}, Expectation{Routine::symm, 2, 0.91, 0.91},
-                      Expectation{Routine::symm, 4, 0.93, 0.805}, Expectation{Routine::syrk, 1, 0.91, 0.91},
+                      Expectation{Routine::symm, 4, 0.93, 0.81}, Expectation{Routine::syrk, 1, 0.89, 0.88},
                       Expectation{Routine::syrk, 2, 0.82, 0.75}, Expectation{Routine::syrk, 4, 0.86, 0.65},
-                      Expectation{Routine::syr2k, 1, 0.945, 0.945}, Expectation{Routine::syr2k, 2, 0.92, 0.92},
-                      Expectation{Routine::syr2k, 4, 0.84, 0.69}, Expectation{Routine::trmm, 1, 0.86, 0.875},
+                      Expectation{Routine::syr2k, 1, 0.92, 0.92}, Expectation{Routine::syr2k, 2, 0.92, 0.92},
+                      Expectation{Routine::syr2k, 4, 0.84, 0.69}, Expectation{Routine::trmm, 1, 0.86, 0.87},
                       Expectation{Routine::trmm, 2, 0.81, 0.75}, Expectation{Routine::trmm, 4, 0.93, 0.79},
-                      Expectation{Routine::trsm, 1, 0.87, 0.88}, Expectation{Routine::trsm, 2, 0.80, 0.82},
+                      Expectation{Routine::trsm, 1, 0.87, 0.87}, Expectation{Routine::trsm, 2, 0.80, 0.82},
                       Expectation{Routine::trsm, 4, 0.94, 0.81}),
     [](const auto& info) { return name_of(info.param.routine) + std::to_string(info.param.devices); });
 
@@ -112,6 +115,15 @@ TEST(ScheduleModelInPages, ShortLinesOfAProductInPlaceGiveTheirFirstResultsEarly
 TEST(ScheduleModelInPages, WholeColumnsComeAtTheRateOfTheLink) {
   EXPECT_GE(modelled_run(test::modelled_h200_in_pages(1), square_call(Routine::gemm, 8192)).fraction_of_bound(), 0.90);
   EXPECT_GE(modelled_run(test::modelled_h200_in_pages(4), square_call(Routine::gemm, 8192)).fraction_of_bound(), 0.90);
+}
+
+// Kernels interrupt others, and the older of two tasks ends first all the same.
+TEST(ScheduleModelInPages, OlderTasksEndFirst) {
+  for (const auto& [routine, fraction] : {std::pair{Routine::syrk, 0.91}, std::pair{Routine::syr2k, 0.945},
+                                          std::pair{Routine::trmm, 0.875}, std::pair{Routine::trsm, 0.88}}) {
+    const ModelledRun run = modelled_run(test::modelled_h200_in_pages(1), square_call(routine, 16384));
+    EXPECT_GE(run.fraction_of_bound(), fraction) << name_of(routine);
+  }
 }
 
 // Where the link keeps kernels waiting at the start, more tasks use what it brings.
@@ -332,6 +344,14 @@ TEST(ScheduleModelSizes, EveryGraphEnds) {
   }
 }
 
+/// Draws one of its arguments.
+auto drawing_with(std::minstd_rand& random) {
+  return [&random](auto... values) {
+    const std::array list{values...};
+    return list[random() % list.size()];
+  };
+}
+
 /// Devices that make no difference between tall and short tiles, and of which small calls use all.
 ModelledMachine machine_for_small_tiles(int devices) {
   ModelledMachine machine;
@@ -458,10 +478,7 @@ TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
 // On a busy machine a worker may be stopped between any two looks, and kernels of one task that are in several streams complete between them.
 TEST(ScheduleModelSizes, EveryGraphEndsWithASlowWorker) {
   std::minstd_rand random(2);
-  const auto one_of = [&](auto... values) {
-    const std::array list{values...};
-    return list[random() % list.size()];
-  };
+  const auto one_of = drawing_with(random);
   for (int run = 0; run < 600; ++run) {
     constexpr index_t tile = 64;
     Level3 call;
