@@ -1,10 +1,11 @@
 #include "blas_api/calibration_file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <vector>
 
 #include "core/error.hpp"
 
@@ -25,7 +27,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int format = 1;
+constexpr int format = 2;
 
 /// FNV-1a: a name for a file, not a safeguard; the file says itself what it belongs to.
 std::uint64_t hash_of(const std::string& text) {
@@ -61,16 +63,60 @@ bool is_plausible(const runtime::Calibration& rates) {
          unknown_or_known(rates.peer_bytes_per_s);
 }
 
+ordered_json json_of(const runtime::Calibration& rates) {
+  ordered_json json = {{"devices", rates.devices}};
+  for (const ScalarType type : scalar_types) json["flops_per_s"][std::string(1, letter(type))] = rates.flops_of(type);
+  json["page_locked_bytes_per_s"] = json_of(rates.page_locked);
+  json["pageable_bytes_per_s"] = json_of(rates.pageable);
+  json["peer_bytes_per_s"] = rates.peer_bytes_per_s;
+  return json;
+}
+
+runtime::Calibration rates_from(const ordered_json& json) {
+  runtime::Calibration rates;
+  rates.devices = json.at("devices").get<int>();
+  for (const ScalarType type : scalar_types)
+    rates.flops_per_s[static_cast<std::size_t>(type)] =
+        json.at("flops_per_s").at(std::string(1, letter(type))).get<double>();
+  rates.page_locked = links_from(json.at("page_locked_bytes_per_s"));
+  rates.pageable = links_from(json.at("pageable_bytes_per_s"));
+  rates.peer_bytes_per_s = json.at("peer_bytes_per_s").get<double>();
+  return rates;
+}
+
+/// Nothing if there is no such file or it is no JSON.
+std::optional<ordered_json> parse(const std::string& path) {
+  std::error_code error;
+  if (path.empty() || !std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  std::ifstream file(path);
+  ordered_json json = ordered_json::parse(file, nullptr, false);
+  if (!file || json.is_discarded()) return std::nullopt;
+  return json;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
 }  // namespace
 
 CalibrationFile::CalibrationFile(const std::string& setting, std::span<const device::DeviceInfo> devices,
-                                 int copy_threads)
-    : devices_(static_cast<int>(devices.size())), machine_(fmt::format("{} copy threads", copy_threads)) {
+                                 int copy_threads, const std::string& driver)
+    : devices_(static_cast<int>(devices.size())), named_(!setting.empty()) {
+  std::vector<std::string> names;
   for (const device::DeviceInfo& device : devices) {
-    machine_ += fmt::format("; {}:{} {} {}", device.backend, device.ordinal, device.name, device.pci_bus_id);
-    if (device.backend == "host")
-      machine_ += fmt::format(" {:g} flop/s {:g} byte/s", device.flops_per_s, device.link_bytes_per_s);
+    // CUDA may number GPUs otherwise than the kernel lists them.
+    names.push_back(device.backend == "host" ? fmt::format("host:{} {:g} flop/s {:g} byte/s", device.ordinal,
+                                                           device.flops_per_s, device.link_bytes_per_s)
+                                             : fmt::format("{} {}", device.name, device.pci_bus_id));
   }
+  std::sort(names.begin(), names.end());
+  machine_ = fmt::format("{} copy threads; driver {}; {}", copy_threads, driver, fmt::join(names, "; "));
   if (setting == "off") return;
   path_ = setting;
   if (path_.empty()) {
@@ -79,69 +125,69 @@ CalibrationFile::CalibrationFile(const std::string& setting, std::span<const dev
   }
 }
 
-std::optional<runtime::Calibration> CalibrationFile::read() const {
-  std::error_code error;
-  if (path_.empty() || !std::filesystem::is_regular_file(path_, error)) return std::nullopt;
-  std::ifstream file(path_);
-  if (!file) return std::nullopt;
+std::optional<MachineRecord> CalibrationFile::read() const {
+  const std::optional<ordered_json> json = parse(path_);
+  if (!json) return std::nullopt;
   try {
-    const ordered_json json = ordered_json::parse(file);
-    if (json.at("format") != format || json.at("machine") != machine_) return std::nullopt;
-    runtime::Calibration rates;
-    rates.devices = json.at("devices").get<int>();
-    for (const ScalarType type : scalar_types)
-      rates.flops_per_s[static_cast<std::size_t>(type)] =
-          json.at("flops_per_s").at(std::string(1, letter(type))).get<double>();
-    rates.page_locked = links_from(json.at("page_locked_bytes_per_s"));
-    rates.pageable = links_from(json.at("pageable_bytes_per_s"));
-    rates.peer_bytes_per_s = json.at("peer_bytes_per_s").get<double>();
-    if (!is_plausible(rates) || rates.devices != devices_) return std::nullopt;
-    return rates;
-  } catch (const std::exception&) {  // broken, of another format, or a folder
+    if (json->at("format") != format || json->at("machine") != machine_) return std::nullopt;
+    MachineRecord record;
+    record.start_up_s = json->at("start_up_s").get<double>();
+    if (!std::isfinite(record.start_up_s) || record.start_up_s < 0) return std::nullopt;
+    if (json->contains("rates")) {
+      record.rates = rates_from(json->at("rates"));
+      if (!is_plausible(*record.rates) || record.rates->devices != devices_) return std::nullopt;
+    }
+    if (json->contains("cpu")) {
+      record.cpu_blas = json->at("cpu").at("blas").get<std::string>();
+      record.cpu = json->at("cpu").at("flops_per_s").get<CpuSpeed::Rates>();
+      if (!CpuSpeed::are_plausible(record.cpu)) return std::nullopt;
+    }
+    return record;
+  } catch (const std::exception&) {  // of another format
     return std::nullopt;
   }
 }
 
-bool CalibrationFile::is_free() const {
+std::string CalibrationFile::obstacle() const {
   namespace fs = std::filesystem;
+  if (path_.empty()) return "there is no place for it";
   std::error_code error;
-  if (path_.empty() || fs::exists(path_, error) || error) return false;
+  const fs::file_status there = fs::symlink_status(path_, error);
+  if (fs::exists(there)) {
+    if (!fs::is_regular_file(there)) return "it is no regular file";
+    if (!named_ || read()) return "";
+    const std::optional<ordered_json> json = parse(path_);
+    if (!json || !json->is_object() || !json->contains("machine")) return "it is no calibration file";
+    return (*json)["machine"] == machine_ ? "" : "it belongs to other devices";
+  }
   // The folder is made by write(): what counts is the first one that is there.
   fs::path folder = fs::absolute(path_, error).parent_path();
   while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
-  return fs::is_directory(folder, error) && access(folder.c_str(), W_OK | X_OK) == 0;
+  if (fs::is_directory(folder, error) && access(folder.c_str(), W_OK | X_OK) == 0) return "";
+  return "its folder cannot be written";
 }
 
-void CalibrationFile::write(const runtime::Calibration& rates) const {
+void CalibrationFile::write(const MachineRecord& record) const {
   if (path_.empty())
     throw NotAvailable(
         "there is no place to keep the rates: neither XDG_CACHE_HOME nor HOME is set, or TESSERA_CALIBRATION=off");
-  ordered_json json = {{"format", format}, {"machine", machine_}, {"devices", rates.devices}};
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  json["measured"] = text;
-  for (const ScalarType type : scalar_types) json["flops_per_s"][std::string(1, letter(type))] = rates.flops_of(type);
-  json["page_locked_bytes_per_s"] = json_of(rates.page_locked);
-  json["pageable_bytes_per_s"] = json_of(rates.pageable);
-  json["peer_bytes_per_s"] = rates.peer_bytes_per_s;
+  ordered_json json = {
+      {"format", format}, {"machine", machine_}, {"written", utc_now()}, {"start_up_s", record.start_up_s}};
+  if (record.rates) json["rates"] = json_of(*record.rates);
+  if (!record.cpu_blas.empty()) json["cpu"] = {{"blas", record.cpu_blas}, {"flops_per_s", record.cpu}};
 
-  // Whoever reads meanwhile gets the old file or the new one.
-  static std::atomic<int> drafts = 0;
-  const std::string draft = fmt::format("{}.{}.{}", path_, getpid(), drafts.fetch_add(1));
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
-  std::ofstream file(draft);
-  file << json.dump(2) << '\n';
-  file.close();
-  if (file) std::filesystem::rename(draft, path_, error);
-  if (!file || error) {
-    const std::string why = error ? error.message() : std::strerror(errno);
-    std::remove(draft.c_str());
-    throw NotAvailable(fmt::format("cannot write {}: {}", path_, why));
-  }
+  // A name that nobody else has, on whatever machine shares the folder; not through a link, and for the user alone.
+  std::string draft = path_ + ".XXXXXX";
+  const int descriptor = mkostemp(draft.data(), O_CLOEXEC);
+  const std::string text = json.dump(2) + '\n';
+  bool good = descriptor >= 0 && ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (descriptor >= 0) good = close(descriptor) == 0 && good;
+  if (good && std::rename(draft.c_str(), path_.c_str()) == 0) return;
+  const std::string why = std::strerror(errno);
+  if (descriptor >= 0) std::remove(draft.c_str());
+  throw NotAvailable(fmt::format("cannot write {}: {}", path_, why));
 }
 
 }  // namespace tessera::api

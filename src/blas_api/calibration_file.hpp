@@ -1,40 +1,55 @@
-// Where measured rates are kept between processes: one JSON file per set of devices, in the user's cache directory unless
-// TESSERA_CALIBRATION names another one.
+// What is kept of a machine between processes: the rates of its devices, what starting them takes, and the speed of the CPU BLAS. One JSON file
+// per set of devices, in the user's cache directory unless TESSERA_CALIBRATION names another one.
+//
+// A file belongs to the devices by their models and PCI addresses, the driver and the copy threads, all of which are known without CUDA.
+// In the cache a file that is of no use is replaced. A file that was named is only replaced if it is one of ours.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string>
 
+#include "blas_api/cpu_speed.hpp"
 #include "kernels/backend.hpp"
 #include "runtime/performance_model.hpp"
 
 namespace tessera::api {
+
+struct MachineRecord {
+  std::optional<runtime::Calibration> rates;  ///< nothing: not measured yet
+  double start_up_s = 0;                      ///< what starting the devices took last; 0: unknown
+  std::string cpu_blas;                       ///< what `cpu` was measured of, in words; empty: nothing is known
+  CpuSpeed::Rates cpu = {};
+  bool operator==(const MachineRecord&) const = default;
+};
 
 class CalibrationFile {
  public:
   /// @param setting      Config::calibration
   /// @param devices      that are used together
   /// @param copy_threads of each of them
-  CalibrationFile(const std::string& setting, std::span<const device::DeviceInfo> devices, int copy_threads);
+  /// @param driver       its version; empty for host devices and where it is not told
+  CalibrationFile(const std::string& setting, std::span<const device::DeviceInfo> devices, int copy_threads,
+                  const std::string& driver);
 
-  /// Empty: rates are not to be kept, or there is no place for them.
+  /// Empty: nothing is to be kept, or there is no place for it.
   const std::string& path() const { return path_; }
 
-  /// Rates that were measured on these devices; nothing if there is no such file. Never throws for a file that is
-  /// broken or belongs to others.
-  std::optional<runtime::Calibration> read() const;
+  /// Nothing if there is no such file, or one that is broken or belongs to other devices. Never throws.
+  std::optional<MachineRecord> read() const;
 
-  /// Whether nothing is there and write() would work, as far as can be told.
-  bool is_free() const;
+  /// Why write() would fail or destroy what is not ours, as far as can be told; empty: it may be called.
+  std::string obstacle() const;
 
-  /// Replaces the file as a whole. @throws NotAvailable if there is no place for it or it cannot be written
-  void write(const runtime::Calibration& rates) const;
+  /// Replaces the file as a whole. Whoever reads meanwhile gets the old file or the new one. Several processes, on several
+  /// machines, may do so at once. @throws NotAvailable if there is no place for it or it cannot be written
+  void write(const MachineRecord& record) const;
 
  private:
   int devices_;
-  std::string machine_;  ///< what the rates belong to, in words
+  std::string machine_;  ///< what the record belongs to, in words
   std::string path_;
+  bool named_ = false;  ///< by the user
 };
 
 }  // namespace tessera::api

@@ -1,17 +1,21 @@
-// One context: configuration, offload policy, CPU BLAS, and the runtime, opened on the first call worth offloading. The C API
-// makes contexts; the BLAS symbols share one that is never destroyed.
+// One context: configuration, CPU BLAS, and the runtime, opened when calls are worth it. It asks the policy (policy.hpp) about each call and has it
+// computed where that says. The C API makes contexts; the BLAS symbols share one that is never destroyed.
 //
-// Invariants: the constructor touches no device and loads nothing; devices are opened at most once, and a failure to open
-// them is remembered; a child of the process that began to open them never touches them, not even to close them, and neither does a
-// process that has begun to end. What stays on the CPU takes no lock, and does not wait for devices to be opened.
+// Four rooms do the rest: device_start (opening devices), policy (deciding), call_history (what calls have shown), call_report (telling).
+//
+// Invariants: the constructor touches no device and loads nothing. What stays on the CPU takes no lock, and does not wait for devices to be
+// opened.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "blas_api/call_summary.hpp"
+#include "blas_api/call_history.hpp"
+#include "blas_api/call_report.hpp"
+#include "blas_api/device_start.hpp"
 #include "blas_api/face.hpp"
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
@@ -30,7 +34,6 @@ class Context {
  public:
   /// Touches no device.
   explicit Context(Config config);
-  ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -53,7 +56,7 @@ class Context {
                                             Face* face = nullptr);
 
   /// Estimated seconds of the calls that are on the devices or wait for them.
-  double backlog_s() const;
+  double backlog_s() const { return history_.backlog_s(); }
 
   /// Opens the CPU BLAS and the devices, if there are any, and has each of these run each kernel once, so that the first large call finds
   /// everything loaded. What cannot be opened is left as it is. Thread-safe; blocks for as long as it takes.
@@ -68,38 +71,42 @@ class Context {
   std::string describe_devices();
 
  private:
-  struct State;
-
   /// The opened runtime if `call` is to run on it, else nullptr. @param verdict receives the decision
   runtime::Runtime* devices_for(const Level3& call, Fallback fallback, Face& face, Verdict& verdict);
-  /// Whether devices may be considered at all. @param verdict receives why not
-  bool may_use_devices(Verdict& verdict) const;
-  /// Finds out what devices there are, or, if that is known, opens them.
-  /// @return false where devices must not be touched, with the reason in `verdict` @pre open_mutex is held
-  bool advance(Face& face, Verdict& verdict);
-  /// @pre the devices are open or have failed
-  runtime::Runtime* opened(Fallback fallback, Verdict& verdict);
-  Situation situation(const Level3& call) const;
-  /// Times a product of the type and sizes of `probe`, so that the first large calls are not decided blindly.
-  void measure_cpu(const Level3& probe, Face& face);
+  /// The runtime of devices that are open or have failed to open.
+  runtime::Runtime* opened(Fallback fallback, Verdict& verdict) const;
+  Verdict decide_now(const OffloadRule& rule, const Level3& call);
+  /// How calls through `face` have devices opened.
+  DeviceStart::Context start_context(Face& face);
+  /// Once: takes over what was kept of this CPU BLAS.
+  void recall_cpu_speed(Face& face);
 
   /// What run() does for calls that are not small, or when somebody watches.
   std::optional<runtime::JobStatistics> run_weighed(const Level3& call, index_t volume, Fallback fallback, Face& face,
                                                     Verdict verdict);
-  runtime::CpuHelp cpu_help(const Level3& call, const Verdict& verdict) const;
-  /// @param arrival_s when the call came
-  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, const Verdict& verdict,
-                                        double arrival_s);
+  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, index_t volume,
+                                        const Verdict& verdict, double arrival_s);
+  void run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Verdict& verdict,
+                  double arrival_s);
+  runtime::CpuHelp cpu_help(const Level3& call, const Verdict& verdict);
   void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
-  std::shared_ptr<const kernels::CpuBlas> open_cpu_blas(const Face& face);
   /// Has another thread do warm_up(), once. Calls meanwhile stay on the CPU if that is sooner.
   void warm_up_in_background(Face& face);
+  std::shared_ptr<const kernels::CpuBlas> open_cpu_blas(const Face& face);
 
-  Config config_;
-  CallSummary* summary_;  ///< nullptr: nobody wants one
-  bool watched_;          ///< verbose, or a summary is wanted
-  bool learns_;           ///< some call may be weighed: the speed of the CPU matters
-  std::unique_ptr<State> state_;
+  const Config config_;
+  CallReport report_;
+  bool learns_;  ///< some call may be weighed: the speed of the CPU matters
+  CallHistory history_;
+  struct OwnFace : Face {
+    ~OwnFace() { delete cpu.load(std::memory_order_relaxed); }
+  };
+  OwnFace own_face_;  ///< of calls through the own API
+  /// Whether somebody has been told or has done it, once is enough; order nothing.
+  std::atomic<bool> told_of_setting_ = false;
+  std::atomic<bool> told_of_reference_ = false;
+  std::atomic<bool> recalled_ = false;
+  DeviceStart start_;  ///< last: its thread uses the others
 };
 
 /// The context of all BLAS symbols: made from the environment at the first call, never destroyed.

@@ -106,6 +106,41 @@ CpuEstimate CpuSpeed::estimate(const Level3& call) const {
   return {flops / std::sqrt(lower * upper), flops / upper, flops / lower};
 }
 
+CpuSpeed::Rates CpuSpeed::rates() const {
+  Rates rates = {};
+  for (std::size_t type = 0; type < cells_.size(); ++type) {
+    for (std::size_t v = 0; v < volume_classes; ++v) {
+      for (std::size_t s = 0; s < size_classes; ++s) {
+        const Seen seen = cells_[type][v][s].load(std::memory_order_relaxed);
+        if (seen.count > 0) rates[type][v][s] = seen.flops_per_s;
+      }
+    }
+  }
+  return rates;
+}
+
+void CpuSpeed::adopt(const Rates& rates) {
+  for (std::size_t type = 0; type < cells_.size(); ++type) {
+    for (std::size_t v = 0; v < volume_classes; ++v) {
+      for (std::size_t s = 0; s < size_classes; ++s) {
+        Seen none;
+        const Seen seen{.flops_per_s = rates[type][v][s], .count = trusted_count};
+        if (seen.flops_per_s > 0) cells_[type][v][s].compare_exchange_strong(none, seen, std::memory_order_relaxed);
+      }
+    }
+  }
+}
+
+bool CpuSpeed::are_plausible(const Rates& rates) {
+  for (const auto& of_type : rates) {
+    for (const auto& of_volume : of_type) {
+      if (!std::all_of(of_volume.begin(), of_volume.end(), [](float rate) { return std::isfinite(rate) && rate >= 0; }))
+        return false;
+    }
+  }
+  return true;
+}
+
 bool CpuSpeed::has_seen(const Level3& call) const { return cell_of(call).load(std::memory_order_relaxed).count > 0; }
 
 bool CpuSpeed::knows(ScalarType type) const {

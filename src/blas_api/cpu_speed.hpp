@@ -23,6 +23,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 
 #include "core/level3.hpp"
 
@@ -57,6 +58,14 @@ class CpuSpeed {
   /// Thread-safe. @pre as record()
   CpuEstimate estimate(const Level3& call) const;
 
+  /// Flops per second by type, class of volume and class of smallest size; 0: not seen.
+  using Rates = std::array<std::array<std::array<float, 4>, 8>, 4>;
+  Rates rates() const;
+  /// Takes rates that another process has seen for its own, where it has none. Thread-safe.
+  void adopt(const Rates& rates);
+  /// No rate is negative or no number.
+  static bool are_plausible(const Rates& rates);
+
   /// Something was measured in this type.
   bool knows(ScalarType type) const;
 
@@ -67,8 +76,8 @@ class CpuSpeed {
   static constexpr int lifetime = 64;
 
  private:
-  static constexpr int volume_classes = 8;
-  static constexpr int size_classes = 4;
+  static constexpr int volume_classes = std::tuple_size_v<Rates::value_type>;
+  static constexpr int size_classes = std::tuple_size_v<Rates::value_type::value_type>;
 
   /// One word, so that it can be atomic. Relaxed everywhere: a cell depends on nothing else, and of two measurements at the
   /// same time one may be lost.

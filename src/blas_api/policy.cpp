@@ -18,6 +18,12 @@ constexpr double fixed_overhead_s = 200e-6;
 /// once in CpuSpeed::lifetime calls, so in the long run trials cost a twentieth.
 constexpr double trial_factor = 4;
 
+/// By what factor a call on the CPU counts as longer while devices compute others.
+constexpr double beside_devices = 2;
+/// How often calls must have forgone the price of the start before one waits for it, and before the background may begin.
+constexpr double start_prices = 1.5;
+constexpr double background_prices = 0.5;
+
 /// Elements that a call reads of its inputs, and those of its result.
 struct Elements {
   double read = 0;
@@ -102,30 +108,31 @@ Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now
   if (!verdict.offload) return verdict;
   if (now.rates.devices == 0) return {false, Reason::no_devices};
 
-  verdict.wait_s = now.backlog_s;
+  verdict.wait_s = now.backlog_s + now.until_open_s;
   verdict.model_s = fixed_overhead_s + runtime::seconds_at(touched_bytes(call), now.rates.page_lock_bytes_per_s) +
                     runtime::expected_seconds(demand_of(call), now.rates.flops_of(call.type), now.rates.links);
   verdict.device_s = verdict.wait_s + now.bias * verdict.model_s;
   if (rule.when != Offload::automatic) return verdict;
 
-  verdict.cpu_s = now.cpu.expected_s;
-  if (now.being_opened) {
-    verdict.wait_s += now.start_up_s;
-    verdict.device_s += now.start_up_s;
-  }
-  const double gain_s = verdict.cpu_s - verdict.device_s;
+  const double load = (1 + now.cpu_calls) * (now.backlog_s > 0 ? beside_devices : 1);
+  verdict.cpu_s = load * now.cpu.expected_s;
+  verdict.forgoes_s = std::max(verdict.cpu_s - (verdict.device_s - now.until_open_s), 0.0);
   const auto stay = [&](Reason reason) {
     verdict.offload = false;
     verdict.reason = reason;
     return verdict;
   };
-  if (gain_s <= 0) return stay(Reason::cpu_wins);
-  if (now.cpu.least_s < verdict.device_s && now.cpu.most_s <= trial_factor * verdict.device_s)
+  if (verdict.cpu_s <= verdict.device_s) {
+    if (now.until_open_s <= 0 || verdict.forgoes_s <= 0) return stay(Reason::cpu_wins);
+    const double price_s = now.rates.start_up_s;
+    if (now.being_opened || now.forgone_s < start_prices * price_s) {
+      verdict.start_up_s = price_s;
+      verdict.forgone_s = now.forgone_s;
+      verdict.start_in_background = now.forgone_s + verdict.forgoes_s >= background_prices * price_s;
+      return stay(Reason::start_up);
+    }
+  } else if (load * now.cpu.least_s < verdict.device_s && load * now.cpu.most_s <= trial_factor * verdict.device_s) {
     return stay(Reason::trial);
-  if (!now.being_opened && now.forgone_s + gain_s < now.start_up_s) {
-    verdict.start_up_s = now.start_up_s;
-    verdict.forgone_s = now.forgone_s;
-    return stay(Reason::start_up);
   }
   verdict.reason = Reason::device_wins;
   return verdict;

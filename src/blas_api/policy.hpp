@@ -3,21 +3,22 @@
 //
 // Where the setting leaves it to the model, a call goes to the devices if it is estimated to end sooner there:
 //   device_s = backlog + (200 us + touched / page-locking rate + expected time of the performance model) * bias
-//   cpu_s    = as the CPU BLAS has shown so far (cpu_speed.hpp)
+//   cpu_s    = as the CPU BLAS has shown so far (cpu_speed.hpp) * (1 + calls that it is computing for other threads)
 // with backlog = the estimates of all calls that are on the devices or wait for them, touched = the operands' bytes, those of
 // symmetric and triangular matrices as one triangle, and bias = what calls of this size took so far over what was expected
-// (device_bias.hpp). The model (runtime/performance_model.hpp) knows what the routine reads and writes; its rates come from `tessera
-// calibrate` or, where that has not been run, from what devices say of themselves: then single precision counts as twice as
+// (device_bias.hpp). The model (runtime/performance_model.hpp) knows what the routine reads and writes; its rates are those that were
+// measured on this machine or, where nobody has, what devices say of themselves: then single precision counts as twice as
 // fast as double, and a rate that a device does not know (0) as unlimited, as in an unmodelled host device. Memory is taken to
 // be pageable; whether it is page-locked cannot be known without CUDA.
 //
-// Starting devices costs start_up_s once, and nobody knows how many calls will follow. As with skis that are rented until the
-// rent has reached their price, calls stay on the CPU until what they lost by it reaches start_up_s. In whatever order
-// calls come, the time lost (gains forgone plus start-up) is at most twice what the best choice in hindsight loses:
-// hindsight starts the devices at once and pays start_up_s, or never and forgoes all gains, which are less than start_up_s
-// if we did not start either.
+// Beside calls on devices cpu_s counts twice: such a call takes processors from the threads that carry the devices' operands.
 //
-// Before there is a look at the devices their rates are those of `likely_gpu`: looking loads the driver, and costs too.
+// Starting devices takes start_up_s once, and nobody knows how many calls will follow. A call that waits for the start only if it
+// still ends sooner than on the CPU costs nothing. Otherwise calls stay on the CPU until what they have lost by it is one and a half times
+// the price, as with skis that are rented until the rent has reached what they cost; from half of the price on the background may start them.
+// In whatever order calls come, the time lost (gains forgone plus start-up) is at most three and a half times what the best choice in
+// hindsight loses. And a process that makes three calls loses next to nothing: its third may begin the start only if it takes most of that time
+// on the CPU, too.
 #pragma once
 
 #include <array>
@@ -83,11 +84,10 @@ constexpr Rates rough_rates(int devices, double flops_per_s, double link_bytes_p
 /// From what devices say of themselves.
 Rates rates_of(std::span<const device::DeviceInfo> devices);
 
-/// Loading the CUDA plugin and the driver, and counting GPUs.
-inline constexpr double cuda_probe_s = 0.2;
-/// What is assumed of GPUs that nobody has looked at yet: one H200 (bench/results), which is more than most are, so that a look
-/// is taken rather too early than too late.
-inline constexpr Rates likely_gpu = rough_rates(1, 60e12, 48e9);
+/// What is assumed of a GPU that nobody has looked at yet: an H200 (bench/results), which is more than most are, so that devices are
+/// started rather too early than too late.
+inline constexpr double likely_flops_per_s = 60e12;
+inline constexpr double likely_link_bytes_per_s = 48e9;
 
 enum class Reason : std::uint8_t {
   never,          ///< TESSERA_OFFLOAD says never
@@ -114,12 +114,15 @@ struct Verdict {
   bool offload = false;
   Reason reason = Reason::never;
   // Estimates, where the devices were considered.
-  double device_s = 0;    ///< with wait_s and bias
-  double model_s = 0;     ///< of it, what the model gives for the call itself
-  double wait_s = 0;      ///< for calls that are there already
-  double cpu_s = 0;       ///< 0: not estimated
-  double start_up_s = 0;  ///< for Reason::start_up: what starting the devices takes,
-  double forgone_s = 0;   ///< and what other calls have lost so far because it was not done
+  double device_s = 0;   ///< with wait_s and bias
+  double model_s = 0;    ///< of it, what the model gives for the call itself
+  double wait_s = 0;     ///< for calls that are there already
+  double cpu_s = 0;      ///< 0: not estimated
+  double forgoes_s = 0;  ///< what a call on the CPU loses because the devices are not open
+  // For Reason::start_up:
+  double start_up_s = 0;             ///< what starting the devices takes,
+  double forgone_s = 0;              ///< and what other calls have lost so far because it was not done
+  bool start_in_background = false;  ///< that is enough for the background
 };
 
 /// What can be said without knowing the devices: offload == false is final, true means that they must be looked at.
@@ -139,13 +142,14 @@ constexpr Verdict decide_early(const OffloadRule& rule, const Level3& call, inde
 
 /// What there is to know when a call comes.
 struct Situation {
-  Rates rates;
-  double start_up_s = 0;      ///< gains to forgo before the devices' next step (look, open) is taken; 0: open
+  Rates rates;                ///< with what starting the devices takes
+  double until_open_s = 0;    ///< what is left of that; 0: they are open
+  bool being_opened = false;  ///< by another thread
   double forgone_s = 0;       ///< gains forgone so far
-  bool being_opened = false;  ///< by another thread: they are paid for, but there is start_up_s to wait
   double backlog_s = 0;
   double bias = 1;  ///< see device_bias.hpp
   CpuEstimate cpu;
+  int cpu_calls = 0;  ///< that the CPU BLAS is computing for others
 };
 
 /// The whole decision. @pre m, n, k >= 0

@@ -62,13 +62,13 @@ class Pieces {
   std::vector<std::exception_ptr> failures_;
 };
 
-/// Returns when no other thread holds the loader's lock, which dladdr() takes.
+}  // namespace
+
+// dladdr() takes the lock.
 void pass_loader() {
   Dl_info info{};
   static_cast<void>(dladdr(reinterpret_cast<const void*>(&pass_loader), &info));
 }
-
-}  // namespace
 
 void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work) {
   const WithoutCancellation stays;

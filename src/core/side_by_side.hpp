@@ -16,4 +16,7 @@ namespace tessera {
 /// @throws what the failed piece of the lowest number has thrown
 void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work);
 
+/// Returns when no other thread holds the loader's lock.
+void pass_loader();
+
 }  // namespace tessera

@@ -91,8 +91,9 @@ void on_all(std::span<const MeasuredDevice> devices, std::barrier<>& together, B
 class Station {
  public:
   /// @param buffer bytes that are copied at once: each device has twice as many
-  Station(const MeasuredDevice& own, const MeasuredDevice* peer, index_t buffer, std::barrier<>& together)
-      : device_(*own.device), own_(own), peer_(peer), together_(together), buffer_(buffer) {
+  Station(const MeasuredDevice& own, const MeasuredDevice* peer, index_t buffer, std::barrier<>& together,
+          const std::function<bool()>& must_stop)
+      : device_(*own.device), own_(own), peer_(peer), together_(together), must_stop_(must_stop), buffer_(buffer) {
     extent_ = {.column_bytes = column_bytes, .columns = buffer / column_bytes};
   }
 
@@ -108,7 +109,7 @@ class Station {
     }
     peer_rate = peer_ != nullptr ? rate({StreamKind::peer}) : 0;
     for (const ScalarType type : scalar_types) {
-      together_.arrive_and_wait();
+      meet();
       flops_per_s[static_cast<std::size_t>(type)] = dispatch(type, [&]<Scalar T>(T) { return kernel_rate<T>(type); });
     }
   }
@@ -118,6 +119,12 @@ class Station {
   std::array<double, 4> flops_per_s = {};
 
  private:
+  /// Measurements begin together.
+  void meet() {
+    if (must_stop_ && must_stop_()) throw Interrupted();
+    together_.arrive_and_wait();
+  }
+
   LinkRates links() {
     extent_.columns = buffer_ / column_bytes;
     // The first copy of a buffer finds it in no cache. Where it takes long, a part of it tells enough.
@@ -130,7 +137,7 @@ class Station {
     LinkRates rates;
     rates.up = rate({StreamKind::up});
     rates.down = rate({StreamKind::down});
-    together_.arrive_and_wait();
+    meet();
     const auto [up_begin, up_end] = copy({StreamKind::up});
     const auto [down_begin, down_end] = copy({StreamKind::down});
     const double both_seconds =
@@ -143,7 +150,7 @@ class Station {
 
   /// While all devices do the same.
   double rate(StreamId stream) {
-    together_.arrive_and_wait();
+    meet();
     const auto [begin, end] = copy(stream);
     const double seconds = wait_for(end) - wait_for(begin);
     return bytes() / std::max(seconds, shortest);
@@ -170,6 +177,7 @@ class Station {
   double kernel_rate(ScalarType type) {
     const auto fits = [&](index_t tile) { return (1 + device::compute_streams) * tile_bytes<T>(tile) <= own_.bytes; };
     for (index_t tile = smallest_tile;; tile *= 2) {
+      if (must_stop_ && must_stop_()) throw Interrupted();
       const std::size_t bytes = tile_bytes<T>(tile);
       fill<T>(memory_, bytes);
       device_.copy_up({own_.memory, static_cast<index_t>(bytes)}, {memory_.data(), static_cast<index_t>(bytes)},
@@ -222,6 +230,7 @@ class Station {
   const MeasuredDevice& own_;
   const MeasuredDevice* peer_;
   std::barrier<>& together_;
+  const std::function<bool()>& must_stop_;
   index_t buffer_;
   Extent extent_;
   std::vector<std::byte> memory_;  // outlives the copies from it
@@ -267,7 +276,7 @@ void require_memory(std::span<const MeasuredDevice> devices) {
 
 }  // namespace
 
-Calibration calibrate(std::span<const MeasuredDevice> devices) {
+Calibration calibrate(std::span<const MeasuredDevice> devices, const std::function<bool()>& must_stop) {
   require_memory(devices);
   std::size_t buffer = most_buffer_bytes;
   bool connected = devices.size() > 1;
@@ -282,7 +291,7 @@ Calibration calibrate(std::span<const MeasuredDevice> devices) {
   stations.reserve(devices.size());
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const MeasuredDevice* const peer = connected ? &devices[(d + 1) % devices.size()] : nullptr;
-    stations.emplace_back(devices[d], peer, static_cast<index_t>(buffer), together);
+    stations.emplace_back(devices[d], peer, static_cast<index_t>(buffer), together, must_stop);
   }
   on_all(devices, together, [&](std::size_t d) { stations[d].run(); });
 

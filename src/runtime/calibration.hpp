@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 
+#include "core/error.hpp"
 #include "device/device.hpp"
 #include "kernels/tile_ops.hpp"
 #include "runtime/performance_model.hpp"
@@ -19,9 +21,16 @@ struct MeasuredDevice {
   std::size_t bytes = 0;
 };
 
+/// Thrown where measuring was to stop.
+class Interrupted final : public Error {
+ public:
+  Interrupted() : Error("interrupted") {}
+};
+
 /// Copies and multiplies on all devices at once, each driven by a thread of its own. Blocks. @pre nobody else submits to the devices
-/// @throws DeviceLost, OutOfDeviceMemory if a device has less than a few MiB
-Calibration calibrate(std::span<const MeasuredDevice> devices);
+/// @param must_stop asked between measurements, of some 20 ms each, by several threads; empty: never
+/// @throws DeviceLost, OutOfDeviceMemory if a device has less than a few MiB, Interrupted
+Calibration calibrate(std::span<const MeasuredDevice> devices, const std::function<bool()>& must_stop = {});
 
 /// Has each device run each kernel once. As calibrate().
 void warm_up(std::span<const MeasuredDevice> devices);

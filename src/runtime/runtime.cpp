@@ -49,6 +49,12 @@ class Turnstile {
     Turnstile& turnstile_;
   };
 
+  /// Somebody waits for who has the turn.
+  bool is_wanted() {
+    const std::lock_guard lock(mutex_);
+    return next_ticket_ > serving_ + 1;
+  }
+
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -223,6 +229,8 @@ class Runtime::Implementation {
     trace_.append(statistics, begin_s, names, operations);
     return statistics;
   }
+
+  bool is_wanted() { return turnstile_.is_wanted(); }
 
   /// Between two jobs, `use(idle devices)`.
   template <class Use>
@@ -492,6 +500,15 @@ std::vector<const device::Device*> Runtime::devices() const { return implementat
 Machine Runtime::machine() const { return implementation_->machine(); }
 JobStatistics Runtime::run(const TaskGraph& graph, const CpuHelp& cpu, index_t most_devices) {
   return implementation_->run(graph, cpu, most_devices);
+}
+std::optional<Calibration> Runtime::calibrate_unless_called() {
+  try {
+    return implementation_->with_idle_devices([this](const auto& devices) {
+      return runtime::calibrate(devices, [this] { return process::ending() || implementation_->is_wanted(); });
+    });
+  } catch (const Interrupted&) {
+    return std::nullopt;
+  }
 }
 Calibration Runtime::calibrate() {
   return implementation_->with_idle_devices([](const auto& devices) { return runtime::calibrate(devices); });

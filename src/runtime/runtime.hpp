@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/config.hpp"
@@ -50,6 +51,8 @@ class Runtime {
   /// Measures the devices that still work, between two jobs. Thread-safe; blocks for some tenths of a second.
   /// @throws NotAvailable if there is no such device, or the process is ending; as runtime::calibrate()
   Calibration calibrate();
+  /// The same, but gives way to a job that comes meanwhile, and to the end of the process. @return nothing if one did
+  std::optional<Calibration> calibrate_unless_called();
 
   /// Has the devices that still work load their kernels, between two jobs. As calibrate().
   void warm_up();

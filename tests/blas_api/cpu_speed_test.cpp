@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -129,6 +130,28 @@ TEST(CpuSpeed, WhatIsPassedOverForLongIsNotTrustedAnyMore) {
   // A measurement makes it trusted again.
   record_rate(speed, square(1000), 2e9);
   EXPECT_NEAR(best_rate(speed, square(1000)), 2e9, 1e3);
+}
+
+TEST(CpuSpeed, TakesOverWhatAnotherProcessHasSeen) {
+  CpuSpeed before(4);
+  record_rate(before, square(1000), 2e9, 3);
+  record_rate(before, product(5000, 5000, 20, ScalarType::z), 3e9);
+  CpuSpeed speed(4);
+  record_rate(speed, square(1000), 1e9, 3);  // its own measurements count
+  speed.adopt(before.rates());
+  EXPECT_NEAR(expected_rate(speed, square(1000)), 1e9, 1e3);
+  const Level3 thin = product(5000, 5000, 20, ScalarType::z);
+  for (const auto rate : {expected_rate, best_rate, worst_rate}) EXPECT_NEAR(rate(speed, thin), 3e9, 1e3);
+  EXPECT_FALSE(speed.knows(ScalarType::s));
+}
+
+TEST(CpuSpeed, RatesThatCannotBeAreNotPlausible) {
+  CpuSpeed::Rates rates = {};
+  EXPECT_TRUE(CpuSpeed::are_plausible(rates));
+  for (const float wrong : {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    rates[3][7][3] = wrong;
+    EXPECT_FALSE(CpuSpeed::are_plausible(rates)) << wrong;
+  }
 }
 
 /// Times all that next_probe asks for, on a BLAS of a constant rate. @return the seconds that it took

@@ -1,6 +1,8 @@
 // The decision in a context, on host devices: what it looks at, what it remembers, and what it says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -109,6 +111,27 @@ TEST(Offload, RulesOfSingleRoutines) {
   EXPECT_TRUE(Ones(100).run(by_size));
   Context other(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_TILE=64 TESSERA_OFFLOAD=always,dgemm=never"));
   EXPECT_FALSE(Ones(20).run(other));
+}
+
+// The look loads nothing, so that a child may still have devices.
+TEST(Offload, AChildMayUseDevicesThatItsParentOnlyLookedAt) {
+  Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=start=1s"));
+  Ones product(450);
+  EXPECT_FALSE(product.run(context));  // not worth a second
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool opens = context.runtime() != nullptr && !context.describe_devices().starts_with("cpu");
+    _exit(opens ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  // Once the parent has begun to open them they are its own.
+  ASSERT_NE(context.runtime(), nullptr);
+  const pid_t other = fork();
+  if (other == 0) _exit(context.runtime() == nullptr ? 0 : 1);
+  ASSERT_EQ(waitpid(other, &status, 0), other);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Offload, WithoutASignOfAGpuNothingIsLoaded) {

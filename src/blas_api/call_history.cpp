@@ -1,0 +1,105 @@
+#include "blas_api/call_history.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.hpp"
+#include "device/device.hpp"
+
+namespace tessera::api {
+namespace {
+
+/// The slowest BLAS that there is: the reference on an old processor.
+constexpr double slowest_flops_per_s = 1e9;
+/// A call that takes no longer than this on any BLAS is not worth a probe.
+constexpr double short_s = 0.05;
+constexpr double quiet_s = 0.2;
+
+}  // namespace
+
+void CallHistory::describe(const Level3& call, bool weighed, Situation& now) const {
+  now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
+  now.backlog_s = backlog_s();
+  now.bias = device_bias_.of(volume_of(call));
+  now.cpu_calls = cpu_calls();
+  if (weighed) now.cpu = cpu_speed_.estimate(call);
+}
+
+std::optional<Level3> CallHistory::wanted_probe(const Level3& call, double devices_s) const {
+  if (cpu_speed_.knows(call.type)) return next_probe(cpu_speed_, call, devices_s);
+  // The CPU BLAS alone tells how fast it is, but even the slowest would do such a call before devices are open.
+  if (flops_of(call) / slowest_flops_per_s <= std::max(devices_s, short_s)) return std::nullopt;
+  constexpr index_t order = 104;  // CpuSpeed does not look at less
+  static_assert(order * order * order >= CpuSpeed::least_volume);
+  return Level3{.type = call.type, .m = order, .n = order, .k = order};
+}
+
+void CallHistory::time_on_cpu(const Level3& probe, const std::function<void(const Level3&)>& compute) {
+  dispatch(probe.type, [&]<Scalar T>(T) {
+    // Not zeros: the reference BLAS skips those.
+    const std::vector<T> factors(static_cast<std::size_t>(std::max(probe.m, probe.n) * probe.k), T(0.5F));
+    std::vector<T> product(static_cast<std::size_t>(probe.m * probe.n));
+    Level3 call = probe;
+    call.A = factors.data();
+    call.lda = probe.m;
+    call.B = factors.data();
+    call.ldb = probe.k;
+    call.C = product.data();
+    call.ldc = probe.m;
+    double least_s = flops_of(call) / slowest_flops_per_s;
+    try {
+      // Twice: the first may have to start the threads of the BLAS.
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        const double begin_s = device::now_seconds();
+        compute(call);
+        least_s = std::min(least_s, device::now_seconds() - begin_s);
+      }
+    } catch (const NotAvailable&) {  // what answers then is slow: reference_level3
+    }
+    cpu_speed_.record(call, least_s);
+  });
+}
+
+bool CallHistory::is_quiet() const {
+  return has_used_devices_.load(std::memory_order_relaxed) && cpu_calls() == 0 && backlog_s() <= 0 &&
+         device::now_seconds() - last_end_s_.load(std::memory_order_relaxed) >= quiet_s;
+}
+
+CallHistory::OnCpu::OnCpu(CallHistory& history)
+    : history_(history), others_at_begin_(history.cpu_calls_.fetch_add(1, std::memory_order_relaxed)) {}
+
+CallHistory::OnCpu::~OnCpu() {
+  history_.last_end_s_.store(device::now_seconds(), std::memory_order_relaxed);
+  history_.cpu_calls_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void CallHistory::OnCpu::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
+                                bool devices_are_open) {
+  // Calls of several threads share the processors: what one would have taken by itself is what counts.
+  const int others_at_end = history_.cpu_calls() - 1;
+  history_.cpu_speed_.record(call, seconds / (1 + 0.5 * (others_at_begin_ + others_at_end)));
+  if (verdict.reason == Reason::cpu_wins) history_.device_bias_.passed_over(volume);
+  // What it cost not to have the devices open, by the time that it really took.
+  const double devices_s = verdict.cpu_s - verdict.forgoes_s;
+  if (!devices_are_open && verdict.cpu_s > 0 && seconds > devices_s)
+    history_.forgone_s_.fetch_add(seconds - devices_s, std::memory_order_relaxed);
+}
+
+CallHistory::OnDevices::OnDevices(CallHistory& history, double seconds)
+    : history_(history), ns_(static_cast<std::int64_t>(std::min(seconds, 1e6) * 1e9)) {
+  history_.backlog_ns_.fetch_add(ns_, std::memory_order_relaxed);
+}
+
+CallHistory::OnDevices::~OnDevices() {
+  history_.last_end_s_.store(device::now_seconds(), std::memory_order_relaxed);
+  history_.backlog_ns_.fetch_sub(ns_, std::memory_order_relaxed);
+}
+
+void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
+                                    bool helped) {
+  history_.has_used_devices_.store(true, std::memory_order_relaxed);
+  if (verdict.reason == Reason::device_wins) history_.cpu_speed_.passed_over(call);
+  if (verdict.model_s > 0 && !helped) history_.device_bias_.record(volume, seconds / verdict.model_s);
+}
+
+}  // namespace tessera::api

@@ -1,0 +1,80 @@
+// What the calls of a context have shown so far: how fast the CPU BLAS is, what devices take over what the model expects, what has been lost because
+// they are not open; and which calls are under way. The decision (policy.hpp) reads it, Context writes it.
+//
+// Thread-safe without locks. Relaxed everywhere: each number is by itself.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "blas_api/cpu_speed.hpp"
+#include "blas_api/device_bias.hpp"
+#include "blas_api/policy.hpp"
+#include "core/level3.hpp"
+
+namespace tessera::api {
+
+class CallHistory {
+ public:
+  explicit CallHistory(int processors) : cpu_speed_(processors) {}
+
+  /// Adds to `now` what is known here. @param weighed the speed of the CPU matters
+  void describe(const Level3& call, bool weighed, Situation& now) const;
+
+  /// The product that should be timed on the CPU before the call is decided; nothing if what is known will do.
+  /// @param devices_s that the call is expected to take on devices, their start included
+  std::optional<Level3> wanted_probe(const Level3& call, double devices_s) const;
+  /// Times a product of these sizes. @param compute on the CPU BLAS; throws NotAvailable if there is none
+  void time_on_cpu(const Level3& probe, const std::function<void(const Level3&)>& compute);
+
+  /// A call that the CPU BLAS is computing, while it lives.
+  class OnCpu {
+   public:
+    explicit OnCpu(CallHistory& history);
+    ~OnCpu();
+    OnCpu(const OnCpu&) = delete;
+    OnCpu& operator=(const OnCpu&) = delete;
+    /// It has taken so long. @param verdict by which it is there
+    void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool devices_are_open);
+
+   private:
+    CallHistory& history_;
+    int others_at_begin_;
+  };
+
+  /// A call that is on the devices or waits for them, while it lives.
+  class OnDevices {
+   public:
+    /// @param seconds expected, without waiting
+    OnDevices(CallHistory& history, double seconds);
+    ~OnDevices();
+    OnDevices(const OnDevices&) = delete;
+    OnDevices& operator=(const OnDevices&) = delete;
+    /// It has taken so long, without waiting. @param helped the CPU has computed a part of it
+    void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool helped);
+
+   private:
+    CallHistory& history_;
+    std::int64_t ns_;
+  };
+
+  /// Estimated seconds of the calls that are on the devices or wait for them.
+  double backlog_s() const { return 1e-9 * static_cast<double>(backlog_ns_.load(std::memory_order_relaxed)); }
+  int cpu_calls() const { return cpu_calls_.load(std::memory_order_relaxed); }
+  /// A job has run on devices, and since a fifth of a second no call of some size has been under way.
+  bool is_quiet() const;
+
+  const CpuSpeed& cpu_speed() const { return cpu_speed_; }
+  CpuSpeed& cpu_speed() { return cpu_speed_; }
+
+ private:
+  CpuSpeed cpu_speed_;
+  DeviceBias device_bias_;
+  std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker
+  std::atomic<std::int64_t> backlog_ns_ = 0;  ///< whole numbers, so that it comes back to 0
+  std::atomic<int> cpu_calls_ = 0;            ///< small ones not counted
+  std::atomic<bool> has_used_devices_ = false;
+  std::atomic<double> last_end_s_ = 0;  ///< of a call of some size
+};
+
+}  // namespace tessera::api

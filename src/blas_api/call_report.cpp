@@ -1,0 +1,84 @@
+#include "blas_api/call_report.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "core/log.hpp"
+
+namespace tessera::api {
+namespace {
+
+/// The letters of the Fortran call, in its order, and the sizes: "dtrsm LUNN m=20 n=30".
+std::string describe(const Level3& call) {
+  std::string text = name_of(call) + ' ';
+  const auto op = [](Op o) { return "NTC"[static_cast<std::size_t>(o)]; };
+  if (call.routine == Routine::gemm) {
+    text += {op(call.op_a), op(call.op_b)};
+  } else {
+    if (!call.is_rank_update()) text += call.side == Side::left ? 'L' : 'R';
+    text += call.uplo == Uplo::lower ? 'L' : 'U';
+    if (call.is_rank_update() || call.is_triangular()) text += op(call.op_a);
+    if (call.is_triangular()) text += call.diag == Diag::unit ? 'U' : 'N';
+  }
+  if (!call.is_rank_update()) text += fmt::format(" m={}", call.m);
+  text += fmt::format(" n={}", call.n);
+  if (call.has_k()) text += fmt::format(" k={}", call.k);
+  return text;
+}
+
+void log_call(const Level3& call, const std::string& where, const Verdict& verdict, double seconds) {
+  log_line(fmt::format("{} on {} ({}): {:.6f} s, {:.3f} TFLOP/s", describe(call), where, to_text(verdict), seconds,
+                       seconds > 0 ? flops_of(call) / seconds * 1e-12 : 0.0));
+}
+
+void log_start_up(const runtime::StartUp& start_up) {
+  log_line(fmt::format(
+      "devices were found in {:.3f} s, opened in {:.3f} s, their memory reserved in {:.3f} s; first kernel {:.3f} s "
+      "after the call",
+      start_up.load_s, start_up.open_s, start_up.reserve_s, start_up.first_kernel_s));
+}
+
+/// One line appended in one write, so that the lines of several processes do not mix.
+void append_line(const std::string& file, std::string line) {
+  line += '\n';
+  const int descriptor = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  ssize_t written = -1;
+  while (descriptor >= 0 && (written = write(descriptor, line.data(), line.size())) < 0 && errno == EINTR) continue;
+  const bool good = written == static_cast<ssize_t>(line.size());
+  if (!good) log_line(fmt::format("cannot write TESSERA_STATS={}: {}", file, std::strerror(errno)));
+  if (descriptor >= 0) close(descriptor);
+}
+
+}  // namespace
+
+CallReport::CallReport(const Config& config)
+    : config_(config), summary_(config.summary ? &CallSummary::of_process(*config.summary) : nullptr) {}
+
+void CallReport::on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
+                        double waited_s) const {
+  if (config_.verbose) log_call(call, "the CPU BLAS", verdict, seconds);
+  count(call, volume, verdict, waited_s);
+}
+
+void CallReport::on_devices(const Level3& call, index_t volume, const Verdict& verdict,
+                            const runtime::JobStatistics& job, double waited_s) const {
+  if (config_.verbose) {
+    std::string where;
+    for (const runtime::DeviceStatistics& device : job.devices) where += (where.empty() ? "" : ",") + device.device;
+    log_call(call, where, verdict, job.seconds);
+    if (job.start_up) log_start_up(*job.start_up);
+  }
+  if (!config_.stats_file.empty()) append_line(config_.stats_file, runtime::to_json(job));
+  count(call, volume, verdict, waited_s);
+}
+
+void CallReport::count(const Level3& call, index_t volume, const Verdict& verdict, double waited_s) const {
+  if (summary_ != nullptr) summary_->record(call, volume, verdict, waited_s);
+}
+
+}  // namespace tessera::api

@@ -1,0 +1,33 @@
+// What is told of calls to who asked for it: a line per call on standard error (TESSERA_VERBOSE), a line of JSON per call on devices
+// (TESSERA_STATS), counters that are printed at exit (TESSERA_SUMMARY).
+#pragma once
+
+#include "blas_api/call_summary.hpp"
+#include "blas_api/policy.hpp"
+#include "core/config.hpp"
+#include "core/level3.hpp"
+#include "runtime/statistics.hpp"
+
+namespace tessera::api {
+
+class CallReport {
+ public:
+  /// @param config outlives this
+  explicit CallReport(const Config& config);
+
+  /// Somebody wants to know of calls of any size.
+  bool is_wanted() const { return config_.verbose || summary_ != nullptr; }
+
+  /// A call has returned. @param seconds it has taken to compute, @param waited_s and its caller from the begin on
+  void on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds, double waited_s) const;
+  void on_devices(const Level3& call, index_t volume, const Verdict& verdict, const runtime::JobStatistics& job,
+                  double waited_s) const;
+
+ private:
+  void count(const Level3& call, index_t volume, const Verdict& verdict, double waited_s) const;
+
+  const Config& config_;
+  CallSummary* summary_;  ///< nullptr: nobody wants one
+};
+
+}  // namespace tessera::api

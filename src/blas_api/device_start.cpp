@@ -1,0 +1,407 @@
+#include "blas_api/device_start.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+#include <typeinfo>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/gpu_list.hpp"
+#include "core/log.hpp"
+#include "core/process.hpp"
+#include "core/side_by_side.hpp"
+#include "core/thread.hpp"
+#include "kernels/host/host_backend.hpp"
+#include "kernels/plugin_loader.hpp"
+
+namespace tessera::api {
+namespace {
+
+/// What a copy thread moves between pageable memory and a device, those of both directions counted.
+constexpr double carried_bytes_per_s = 4e9;
+/// Opening a GPU: the driver 0.1 s, a context 0.1 s, kernels, first copies. Each further one adds a part of that, since the driver does
+/// some of it one after the other.
+constexpr double first_gpu_s = 0.25;
+constexpr double further_gpu_s = 0.1;
+constexpr std::chrono::milliseconds look_for_processor{10};
+constexpr std::chrono::milliseconds look_for_quiet{50};
+/// Calls may come again and again while devices are measured.
+constexpr int most_attempts = 3;
+
+/// Without a driver there is no device file: nvidiactl; dxg under WSL; nvmap on boards that have the GPU in the processor.
+bool has_gpu_device_file() {
+  const auto there = [](const char* file) { return access(file, F_OK) == 0; };
+  return there("/dev/nvidiactl") || there("/dev/dxg") || there("/dev/nvmap");
+}
+
+/// GPUs of which nothing but name and place is known.
+device::DeviceInfo likely_gpu(int ordinal, const ListedGpu& listed) {
+  device::DeviceInfo info;
+  info.backend = "cuda";
+  info.ordinal = ordinal;
+  info.name = listed.model;
+  info.pci_bus_id = listed.pci_bus_id;
+  info.flops_per_s = likely_flops_per_s;
+  info.link_bytes_per_s = likely_link_bytes_per_s;
+  return info;
+}
+
+std::vector<device::DeviceInfo> listed_devices() {
+  const std::optional<std::vector<ListedGpu>> visible = visible_gpus(list_gpus(), std::getenv("CUDA_VISIBLE_DEVICES"));
+  std::vector<ListedGpu> gpus = visible.value_or(std::vector<ListedGpu>(1));
+  // Where the driver has no list but a device file, it is taken to have one GPU.
+  if (gpus.empty() && std::getenv("CUDA_VISIBLE_DEVICES") == nullptr && has_gpu_device_file()) gpus.resize(1);
+  std::vector<device::DeviceInfo> devices;
+  for (const ListedGpu& gpu : gpus) devices.push_back(likely_gpu(static_cast<int>(devices.size()), gpu));
+  return devices;
+}
+
+/// "rank 1 of 4 on this host (Open MPI): cuda:2 cuda:3"
+std::string to_text(const LocalRank& place, const DeviceShare& share, const std::vector<device::DeviceInfo>& devices) {
+  std::string text = fmt::format("rank {} of {} on this host ({}):", place.rank, place.ranks, place.launcher);
+  for (const device::DeviceInfo& device : devices) text += fmt::format(" {}:{}", device.backend, device.ordinal);
+  if (share.sharers > 1) text += fmt::format(", shared by {} ranks", share.sharers);
+  return text;
+}
+
+/// Fewer threads run on this machine than it has processors, this one not counted.
+bool has_free_processor() {
+  std::ifstream loads("/proc/loadavg");  // "0.20 0.18 0.12 1/80 11206": running threads stand before the slash
+  double average = 0;
+  int running = 0;
+  loads >> average >> average >> average >> running;
+  return loads && running - 1 < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+}  // namespace
+
+DeviceStart::~DeviceStart() {
+  const std::uint64_t self = process::identity();
+  if (attended_in_.load(std::memory_order_relaxed) == self && attendant_->thread.joinable()) {
+    {
+      const std::lock_guard lock(attendant_->mutex);
+      attendant_->stopping = true;
+    }
+    attendant_->stopped.notify_all();
+    attendant_->thread.join();
+  } else {
+    static_cast<void>(attendant_.release());  // the parent's
+  }
+  const std::uint64_t owner = owner_.load(std::memory_order_relaxed);
+  // In a child the worker threads do not exist, and there as in a process that is ending the driver must not be called: leave everything
+  // where it is.
+  if (owner != 0 && (owner != self || process::ending())) {
+    static_cast<void>(runtime_.release());
+    static_cast<void>(backend_.release());
+  }
+  for (const auto& outlook : outlooks_) delete outlook.load(std::memory_order_relaxed);
+}
+
+const Outlook& DeviceStart::outlook() {
+  if (const Outlook* const known = outlook_.load(std::memory_order_acquire)) return *known;
+  return publish(look(), 0);
+}
+
+// Of two threads that look at once, one throws its own away.
+const Outlook& DeviceStart::publish(Outlook outlook, std::size_t place) {
+  auto mine = std::make_unique<const Outlook>(std::move(outlook));
+  const Outlook* kept = nullptr;
+  if (outlooks_[place].compare_exchange_strong(kept, mine.get(), std::memory_order_acq_rel)) kept = mine.release();
+  const Outlook* before = nullptr;
+  // What is known of open devices is not replaced by an earlier look.
+  if (place == 1) {
+    outlook_.store(kept, std::memory_order_release);
+  } else if (!outlook_.compare_exchange_strong(before, kept, std::memory_order_acq_rel)) {
+    return *before;
+  }
+  return *kept;
+}
+
+Outlook DeviceStart::look() const {
+  if (config_.devices == DeviceChoice::host)
+    return outlook_of(kernels::make_host_backend(config_, config_.host_devices, nullptr)->devices());
+  std::vector<device::DeviceInfo> devices = listed_devices();
+  // A plugin that was named is tried in any case, and so are GPUs that were.
+  const bool sought = config_.devices == DeviceChoice::automatic && config_.cuda_plugin.empty();
+  if (devices.empty() && sought) {
+    Outlook nothing;
+    nothing.possible = false;
+    return nothing;
+  }
+  if (devices.empty()) devices.push_back(likely_gpu(0, {}));
+  return outlook_of(std::move(devices));
+}
+
+/// Of those of `devices` that the settings choose.
+Outlook DeviceStart::outlook_of(std::vector<device::DeviceInfo> devices) const {
+  const bool host = config_.devices == DeviceChoice::host;
+  if (config_.devices == DeviceChoice::cuda && !config_.cuda_ordinals.empty()) {
+    std::erase_if(devices, [&](const device::DeviceInfo& d) {
+      const auto& wanted = config_.cuda_ordinals;
+      return std::find(wanted.begin(), wanted.end(), d.ordinal) == wanted.end();
+    });
+  }
+  const DeviceShare share = config_.device_share(static_cast<int>(devices.size()));
+  devices = {devices.begin() + share.first, devices.begin() + share.first + share.count};
+
+  Outlook outlook;
+  outlook.sharers = share.sharers;
+  for (const device::DeviceInfo& device : devices) outlook.ordinals.push_back(device.ordinal);
+  const int count = static_cast<int>(devices.size());
+  outlook.copy_threads =
+      config_.copy_threads_of(std::max(count, 1), CpuSpeed::available_processors(config_.local_ranks()));
+  Rates& rates = outlook.rates;
+  rates = rates_of(devices);
+  if (!host) {
+    rates.start_up_s = first_gpu_s + further_gpu_s * std::max(count - 1, 0);
+    if (outlook.copy_threads > 0) {
+      rates.page_lock_bytes_per_s = 0;
+      const double carried = carried_bytes_per_s * rates.devices * outlook.copy_threads;
+      const double one_way = rates.links.up > 0 ? std::min(rates.links.up, carried) : carried;
+      rates.links = {one_way, one_way, carried};
+    }
+  }
+
+  // Host devices are settings: what is learnt of them is kept where a file is named for it. Ranks that measure at once would each find
+  // a part of what the host gives.
+  const CalibrationFile file(config_.calibration, devices, outlook.copy_threads, version_of_driver());
+  if (const auto record = file.read()) {
+    outlook.record = *record;
+    if (record->rates) {
+      rates.flops_per_s = record->rates->flops_per_s;
+      rates.links = record->rates->page_locked.up > 0 && outlook.copy_threads == 0 ? record->rates->page_locked
+                                                                                   : record->rates->pageable;
+    }
+    if (!host && record->start_up_s > 0) rates.start_up_s = record->start_up_s;
+  }
+  const bool alone = config_.local_ranks() == 1 && share.sharers == 1;
+  if (config_.offload.weighs() && alone && (!host || !config_.calibration.empty())) outlook.file = file;
+  return outlook;
+}
+
+std::string DeviceStart::version_of_driver() const {
+  return config_.devices == DeviceChoice::host ? "" : driver_version();
+}
+
+bool DeviceStart::is_being_opened() const {
+  return stage() == Stage::closed && begun_at_s_.load(std::memory_order_relaxed) > 0;
+}
+
+double DeviceStart::until_open_s() {
+  if (stage() != Stage::closed) return 0;
+  const double all_s = outlook().rates.start_up_s;
+  const double begun_at_s = begun_at_s_.load(std::memory_order_relaxed);
+  if (begun_at_s <= 0) return all_s;
+  // Who takes longer than expected takes a little longer still.
+  return std::max(all_s - (device::now_seconds() - begun_at_s), 0.1 * all_s);
+}
+
+std::optional<Reason> DeviceStart::taboo() const {
+  const std::uint64_t owner = owner_.load(std::memory_order_relaxed);
+  if (owner != 0 && owner != process::identity()) return Reason::forked;
+  if (process::ending()) return Reason::ending;
+  return std::nullopt;
+}
+
+void DeviceStart::open(const Context& context, std::optional<double> patience_s) {
+  std::uint64_t nobody = 0;
+  owner_.compare_exchange_strong(nobody, process::identity(), std::memory_order_relaxed);
+  if (taboo()) return;
+  std::unique_lock lock(open_mutex_, std::defer_lock);
+  if (!patience_s) {
+    lock.lock();
+  } else if (!lock.try_lock_for(std::chrono::duration<double>(*patience_s))) {
+    return;
+  }
+  if (stage_.load(std::memory_order_relaxed) == Stage::closed) open_here(context);
+}
+
+void DeviceStart::open_here(const Context& context) {
+  const process::Pass driving(process::Work::driving);
+  if (!driving || taboo()) return;
+  begun_at_s_.store(device::now_seconds(), std::memory_order_relaxed);
+  try {
+    find_and_open(context);
+    stage_.store(Stage::open, std::memory_order_release);
+  } catch (...) {
+    remember_failure();
+    stage_.store(Stage::failed, std::memory_order_release);
+  }
+}
+
+void DeviceStart::find_and_open(const Context& context) {
+  const double begin_s = device::now_seconds();
+  if (config_.devices == DeviceChoice::host) {
+    std::shared_ptr<const kernels::CpuBlas> blas;
+    try {
+      blas = context.cpu_blas();
+    } catch (const NotAvailable&) {  // the host devices' readable reference computes the tiles then
+    }
+    backend_ = kernels::make_host_backend(config_, config_.host_devices, blas);
+  } else {
+    backend_ = kernels::open_cuda_backend(config_.cuda_plugin);
+  }
+  const std::vector<device::DeviceInfo> devices = backend_->devices();
+  for (const int ordinal : config_.cuda_ordinals) {
+    const bool there = std::any_of(devices.begin(), devices.end(), [&](const auto& d) { return d.ordinal == ordinal; });
+    if (!there) throw NotAvailable(fmt::format("there is no CUDA device {}", ordinal));
+  }
+  if (devices.empty()) throw NotAvailable("there is no CUDA device");
+  const Outlook& found = publish(outlook_of(devices), 1);
+  load_s_ = device::now_seconds() - begin_s;
+  if (config_.verbose && config_.local_rank)
+    log_line(to_text(*config_.local_rank, config_.device_share(static_cast<int>(devices.size())), devices));
+  if (config_.verbose && found.record.rates)
+    log_line(fmt::format("rates of the devices: {}", found.file ? found.file->path() : ""));
+
+  const double open_begin_s = device::now_seconds();
+  std::vector<kernels::Accelerator> accelerators = backend_->open(found.ordinals, found.copy_threads);
+  open_s_ = device::now_seconds() - open_begin_s;
+  runtime_ = std::make_unique<runtime::Runtime>(std::move(accelerators), config_, context.compute, found.sharers);
+  const kernels::Backend& backend = *backend_;
+  process::watch(&typeid(backend));  // the driver has registered by now what it does at exit
+}
+
+void DeviceStart::remember_failure() {
+  failure_ = std::current_exception();
+  try {
+    std::rethrow_exception(failure_);
+  } catch (const std::exception& error) {
+    failure_text_ = error.what();
+  } catch (...) {
+    failure_text_ = "unknown error";
+  }
+  // Who has GPUs would otherwise never learn why they idle. Once is enough, however many contexts there are.
+  static std::atomic<bool> told = false;
+  const bool has_gpus = config_.devices != DeviceChoice::host && has_gpu_device_file();
+  if (config_.verbose || (has_gpus && !told.exchange(true)))
+    log_line(fmt::format("devices cannot be used, the CPU BLAS answers: {}", failure_text_));
+}
+
+runtime::Runtime* DeviceStart::runtime() const {
+  return stage() == Stage::open && runtime_->machine().devices > 0 ? runtime_.get() : nullptr;
+}
+
+void DeviceStart::keep(const std::function<void(MachineRecord&)>& change) {
+  const Outlook& known = outlook();
+  const process::Pass whole(process::Work::driving);  // the end of the process waits for a file that is being written
+  if (!known.file || !whole) return;
+  try {
+    const std::string obstacle = known.file->obstacle();
+    if (!obstacle.empty()) throw NotAvailable(obstacle);
+    MachineRecord record = known.file->read().value_or(MachineRecord());
+    change(record);
+    known.file->write(record);
+    if (config_.verbose) log_line(fmt::format("what was learnt of this machine is kept in {}", known.file->path()));
+  } catch (const std::exception& error) {  // without it all works as well
+    // Who has named a file is told.
+    if (config_.verbose || !config_.calibration.empty())
+      log_line(fmt::format("{}: what was learnt of this machine is not kept: {}", known.file->path(), error.what()));
+  }
+}
+
+void DeviceStart::measure() {
+  const Outlook& known = outlook();
+  runtime::Runtime* const devices = runtime();
+  if (devices == nullptr || !known.file || known.record.rates) return;
+  if (measured_.exchange(true, std::memory_order_relaxed)) return;
+  try {
+    const runtime::Calibration rates = devices->calibrate();
+    keep([&](MachineRecord& record) { record.rates = rates; });
+  } catch (const std::exception& error) {
+    if (config_.verbose) log_line(fmt::format("the devices were not measured: {}", error.what()));
+  }
+}
+
+std::pair<std::string, runtime::Calibration> DeviceStart::calibrate() {
+  runtime::Runtime* const devices = runtime();
+  if (devices == nullptr) throw NotAvailable("there are no devices to measure");
+  std::vector<device::DeviceInfo> infos;
+  for (const device::Device* const device : devices->devices()) infos.push_back(device->info());
+  const CalibrationFile file(config_.calibration, infos, outlook().copy_threads, version_of_driver());
+  MachineRecord record = file.read().value_or(MachineRecord());
+  record.rates = devices->calibrate();
+  record.start_up_s = load_s_ + open_s_;
+  file.write(record);
+  return {file.path(), *record.rates};
+}
+
+void DeviceStart::attend(Context context, Haste haste) {
+  const std::uint64_t self = process::identity();
+  std::uint64_t before = attended_in_.load(std::memory_order_relaxed);
+  if (before == self || !attended_in_.compare_exchange_strong(before, self, std::memory_order_relaxed)) return;
+  static_cast<void>(attendant_.release());  // the parent's
+  attendant_ = std::make_unique<Attendant>();
+  try {
+    attendant_->thread = start_thread([this, context = std::move(context), haste] {
+      try {
+        serve(context, haste);
+      } catch (const std::exception&) {  // no memory, or the process is ending: calls do what is needed by themselves
+      }
+    });
+  } catch (const std::system_error&) {  // likewise
+  }
+}
+
+void DeviceStart::serve(const Context& context, Haste haste) {
+  while (haste == Haste::if_free && stage() == Stage::closed && !has_free_processor()) {
+    if (!pause(look_for_processor)) return;
+  }
+  if (haste != Haste::if_used_ever) {
+    pass_loader();
+    open(context);
+  }
+  runtime::Runtime* const devices = runtime();
+  if (devices == nullptr) return;
+  if (haste == Haste::at_once) devices->warm_up();
+  if (!outlook().file) return;
+  keep_costs(context);
+  if (!outlook().record.rates) measure_in_pauses(context);
+}
+
+/// What starting cost, and what calls cost on the CPU, unless the file says nearly the same.
+void DeviceStart::keep_costs(const Context& context) {
+  const double start_up_s = load_s_ + open_s_;
+  const MachineRecord& known = outlook().record;
+  MachineRecord now = known;
+  context.add_cpu(now);
+  constexpr double near = 1.5;
+  const bool same_start = known.start_up_s < near * start_up_s && start_up_s < near * known.start_up_s;
+  if (same_start && now.cpu_blas == known.cpu_blas) return;
+  keep([&](MachineRecord& record) {
+    record.start_up_s = start_up_s;
+    context.add_cpu(record);
+  });
+}
+
+void DeviceStart::measure_in_pauses(const Context& context) {
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    while (!context.is_quiet()) {
+      if (!pause(look_for_quiet)) return;
+    }
+    if (measured_.exchange(true, std::memory_order_relaxed)) return;
+    if (const auto rates = runtime_->calibrate_unless_called()) {
+      return keep([&](MachineRecord& record) {
+        record.rates = rates;
+        context.add_cpu(record);
+      });
+    }
+    measured_.store(false, std::memory_order_relaxed);
+  }
+}
+
+/// @return false if there is nothing to wait for any more
+bool DeviceStart::pause(std::chrono::milliseconds time) {
+  std::unique_lock lock(attendant_->mutex);
+  attendant_->stopped.wait_for(lock, time, [this] { return attendant_->stopping; });
+  return !attendant_->stopping && !process::ending();
+}
+
+}  // namespace tessera::api

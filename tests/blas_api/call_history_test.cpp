@@ -1,0 +1,114 @@
+// What is remembered of calls, and which are under way.
+#include "blas_api/call_history.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace tessera::api {
+namespace {
+
+Level3 square(index_t n) { return {.m = n, .n = n, .k = n}; }
+
+Situation situation(const CallHistory& history, const Level3& call) {
+  Situation now;
+  history.describe(call, true, now);
+  return now;
+}
+
+/// The verdict on a call that stays on the CPU, for which open devices would take a tenth of its time.
+Verdict forgoing(double cpu_s) {
+  Verdict verdict{false, Reason::start_up};
+  verdict.cpu_s = cpu_s;
+  verdict.forgoes_s = 0.9 * cpu_s;
+  return verdict;
+}
+
+TEST(CallHistory, CountsWhatClosedDevicesCost) {
+  CallHistory history(4);
+  const Level3 call = square(1000);
+  const auto compute = [&](double seconds, bool open) {
+    CallHistory::OnCpu(history).record(call, volume_of(call), forgoing(1), seconds, open);
+  };
+  compute(2, false);
+  EXPECT_NEAR(situation(history, call).forgone_s, 1.9, 1e-12);
+  compute(2, true);
+  compute(0.05, false);  // the CPU was quicker than devices would have been
+  EXPECT_NEAR(situation(history, call).forgone_s, 1.9, 1e-12);
+  CallHistory::OnCpu(history).record(call, volume_of(call), {false, Reason::never}, 5, false);
+  EXPECT_NEAR(situation(history, call).forgone_s, 1.9, 1e-12);
+}
+
+TEST(CallHistory, KnowsWhoIsUnderWay) {
+  CallHistory history(4);
+  const Level3 call = square(1000);
+  {
+    const CallHistory::OnCpu one(history), other(history);
+    const CallHistory::OnDevices third(history, 0.25), fourth(history, 0.5);
+    EXPECT_EQ(situation(history, call).cpu_calls, 2);
+    EXPECT_NEAR(situation(history, call).backlog_s, 0.75, 1e-8);
+  }
+  EXPECT_EQ(situation(history, call).cpu_calls, 0);
+  EXPECT_EQ(situation(history, call).backlog_s, 0);
+}
+
+// A call that shared the processors with two others says the same of the CPU BLAS as one that took a third of the time by itself.
+TEST(CallHistory, TheSpeedOfTheCpuIsThatOfACallByItself) {
+  CallHistory alone(4), shared(4);
+  const Level3 call = square(1000);
+  CallHistory::OnCpu(alone).record(call, volume_of(call), forgoing(1), 1, false);
+  {
+    const CallHistory::OnCpu one(shared), other(shared);
+    CallHistory::OnCpu(shared).record(call, volume_of(call), forgoing(1), 3, false);
+  }
+  EXPECT_FLOAT_EQ(static_cast<float>(situation(shared, call).cpu.expected_s),
+                  static_cast<float>(situation(alone, call).cpu.expected_s));
+}
+
+TEST(CallHistory, IsQuietAMomentAfterDevicesWereUsed) {
+  CallHistory history(4);
+  const Level3 call = square(1000);
+  EXPECT_FALSE(history.is_quiet());
+  const auto becomes_quiet = [&] {
+    for (int i = 0; i < 30000 && !history.is_quiet(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return history.is_quiet();
+  };
+  {
+    CallHistory::OnDevices job(history, 0.1);
+    job.record(call, volume_of(call), {true, Reason::always}, 0.1, false);
+    EXPECT_FALSE(history.is_quiet());
+  }
+  EXPECT_FALSE(history.is_quiet());  // this very moment
+  EXPECT_TRUE(becomes_quiet());
+  {
+    const CallHistory::OnCpu computing(history);
+    EXPECT_FALSE(history.is_quiet());
+  }
+  EXPECT_TRUE(becomes_quiet());
+}
+
+TEST(CallHistory, OnlyWhatMayTakeLongIsProbed) {
+  CallHistory history(16);
+  EXPECT_FALSE(history.wanted_probe(square(512), 0.3));  // done before devices are open, by whatever BLAS
+  const auto first = history.wanted_probe(square(1024), 0.3);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->m, 104);
+  EXPECT_TRUE(history.wanted_probe(square(512), 0));
+  EXPECT_FALSE(history.wanted_probe(square(256), 0));
+  std::vector<Level3> timed;
+  history.time_on_cpu(*first, [&](const Level3& call) { timed.push_back(call); });
+  EXPECT_EQ(timed.size(), 2u);
+  EXPECT_TRUE(history.cpu_speed().knows(ScalarType::d));
+  // Without a CPU BLAS, what answers is as slow as can be.
+  CallHistory without(16);
+  without.time_on_cpu(*first, [](const Level3&) { throw NotAvailable("no BLAS"); });
+  EXPECT_NEAR(flops_of(*first) / situation(without, *first).cpu.expected_s, 1e9, 1e3);
+}
+
+}  // namespace
+}  // namespace tessera::api
