@@ -9,6 +9,7 @@
 #include "device/cuda/cuda_device.hpp"
 #include "device/cuda/nvtx_range.hpp"
 #include "kernels/backend.hpp"
+#include "kernels/cuda/cublas_library.hpp"
 #include "kernels/cuda/cuda_tile_ops.hpp"
 
 namespace tessera::kernels::cuda {
@@ -73,13 +74,18 @@ class CudaBackend final : public Backend {
   static std::vector<Accelerator> open_devices(const std::vector<int>& ordinals, int copy_threads) {
     std::vector<Accelerator> accelerators(ordinals.size());
     std::vector<CudaDevice*> opened(ordinals.size());
-    // A context, its modules and its cuBLAS handles belong to one GPU, and what a thread's calls refer to is its own current context.
-    side_by_side(ordinals.size(), [&](std::size_t d) {
-      auto device = std::make_unique<CudaDevice>(ordinals[d], copy_threads);
-      auto ops = std::make_unique<CudaTileOps>(*device);
-      opened[d] = device.get();
-      accelerators[d] = {std::move(device), std::move(ops)};
+    // A context, its modules and its cuBLAS handles belong to one GPU, and what a thread's calls refer to is its own current context. cuBLAS is
+    // loaded meanwhile.
+    side_by_side(ordinals.size() + 1, [&](std::size_t piece) {
+      if (piece == ordinals.size()) {
+        static_cast<void>(cublas());
+        return;
+      }
+      accelerators[piece].device = std::make_unique<CudaDevice>(ordinals[piece], copy_threads);
+      opened[piece] = static_cast<CudaDevice*>(accelerators[piece].device.get());
     });
+    side_by_side(ordinals.size(),
+                 [&](std::size_t d) { accelerators[d].ops = std::make_unique<CudaTileOps>(*opened[d]); });
     for (CudaDevice* device : opened) {
       for (const CudaDevice* peer : opened) {
         if (peer != device) device->enable_peer(*peer);

@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "device/cuda/nvtx_range.hpp"
+#include "kernels/cuda/cublas_library.hpp"
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/trsm.hpp"
 #include "kernels/cuda/trsm_recursion.hpp"
@@ -15,14 +16,6 @@ namespace tessera::kernels::cuda {
 namespace {
 
 using device::cuda::CurrentContext;
-
-#if CUBLAS_VERSION >= 120000
-using cublas_index = std::int64_t;
-#define TESSERA_CUBLAS(name) name##_64
-#else
-using cublas_index = int;
-#define TESSERA_CUBLAS(name) name
-#endif
 
 cublas_index narrow(index_t value) {
   if (value > std::numeric_limits<cublas_index>::max()) {
@@ -36,19 +29,24 @@ cublas_index narrow(index_t value) {
 template <Scalar T>
 struct Cublas;
 
-#define TESSERA_CUBLAS_FUNCTIONS(Type, CudaType, CudaReal, letter, he)     \
-  template <>                                                              \
-  struct Cublas<Type> {                                                    \
-    using Value = CudaType;                                                \
-    using Real = CudaReal;                                                 \
-    static constexpr auto gemm = TESSERA_CUBLAS(cublas##letter##gemm);     \
-    static constexpr auto symm = TESSERA_CUBLAS(cublas##letter##symm);     \
-    static constexpr auto hemm = TESSERA_CUBLAS(cublas##letter##he##mm);   \
-    static constexpr auto syrk = TESSERA_CUBLAS(cublas##letter##syrk);     \
-    static constexpr auto herk = TESSERA_CUBLAS(cublas##letter##he##rk);   \
-    static constexpr auto syr2k = TESSERA_CUBLAS(cublas##letter##syr2k);   \
-    static constexpr auto her2k = TESSERA_CUBLAS(cublas##letter##he##r2k); \
-    static constexpr auto trmm = TESSERA_CUBLAS(cublas##letter##trmm);     \
+#define TESSERA_CUBLAS_FUNCTION(name, member) \
+  template <class... Arguments>               \
+  static cublasStatus_t name(Arguments... arguments) { \
+    return cublas().member(arguments...);     \
+  }
+#define TESSERA_CUBLAS_FUNCTIONS(Type, CudaType, CudaReal, letter, he) \
+  template <>                                                          \
+  struct Cublas<Type> {                                                \
+    using Value = CudaType;                                            \
+    using Real = CudaReal;                                             \
+    TESSERA_CUBLAS_FUNCTION(gemm, letter##gemm)                        \
+    TESSERA_CUBLAS_FUNCTION(symm, letter##symm)                        \
+    TESSERA_CUBLAS_FUNCTION(hemm, letter##he##mm)                      \
+    TESSERA_CUBLAS_FUNCTION(syrk, letter##syrk)                        \
+    TESSERA_CUBLAS_FUNCTION(herk, letter##he##rk)                      \
+    TESSERA_CUBLAS_FUNCTION(syr2k, letter##syr2k)                      \
+    TESSERA_CUBLAS_FUNCTION(her2k, letter##he##r2k)                    \
+    TESSERA_CUBLAS_FUNCTION(trmm, letter##trmm)                        \
   }
 
 TESSERA_CUBLAS_FUNCTIONS(float, float, float, S, sy);
@@ -57,7 +55,7 @@ TESSERA_CUBLAS_FUNCTIONS(std::complex<float>, cuComplex, float, C, he);
 TESSERA_CUBLAS_FUNCTIONS(std::complex<double>, cuDoubleComplex, double, Z, he);
 
 #undef TESSERA_CUBLAS_FUNCTIONS
-#undef TESSERA_CUBLAS
+#undef TESSERA_CUBLAS_FUNCTION
 
 cublasSideMode_t side_of(Side side) { return side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT; }
 cublasFillMode_t fill_of(Uplo uplo) { return uplo == Uplo::upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER; }
@@ -130,12 +128,12 @@ CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
   try {
     for (int index = 0; index < device::compute_streams; ++index) {
       cublasHandle_t& handle = handles_[static_cast<std::size_t>(index)];
-      const cublasStatus_t created = cublasCreate(&handle);
+      const cublasStatus_t created = cublas().Create(&handle);
       if (created != CUBLAS_STATUS_SUCCESS) handle = nullptr;
       check("cublasCreate", created);
-      check("cublasSetStream", cublasSetStream(handle, device_.stream({device::StreamKind::compute, index})));
-      check("cublasSetPointerMode", cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST));
-      check("cublasSetMathMode", cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH));
+      check("cublasSetStream", cublas().SetStream(handle, device_.stream({device::StreamKind::compute, index})));
+      check("cublasSetPointerMode", cublas().SetPointerMode(handle, CUBLAS_POINTER_MODE_HOST));
+      check("cublasSetMathMode", cublas().SetMathMode(handle, CUBLAS_DEFAULT_MATH));
     }
   } catch (...) {
     destroy_handles();
@@ -158,7 +156,7 @@ CudaTileOps::~CudaTileOps() {
 void CudaTileOps::destroy_handles() noexcept {
   const CurrentContext current(device_.context());
   for (cublasHandle_t& handle : handles_) {
-    if (handle != nullptr) static_cast<void>(cublasDestroy(handle));
+    if (handle != nullptr) static_cast<void>(cublas().Destroy(handle));
     handle = nullptr;
   }
 }
@@ -167,7 +165,7 @@ void CudaTileOps::check(const char* what, cublasStatus_t status) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   device::cuda::forget_error();
   const std::string text = "cuda:" + std::to_string(device_.ordinal()) + ": " + what + ": " +
-                           cublasGetStatusString(status) + " (" + std::to_string(static_cast<int>(status)) + ")";
+                           cublas().GetStatusString(status) + " (" + std::to_string(static_cast<int>(status)) + ")";
   if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
   device_.lose(text);
 }

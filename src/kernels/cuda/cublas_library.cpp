@@ -1,0 +1,48 @@
+#include "kernels/cuda/cublas_library.hpp"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "core/error.hpp"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+#define TESSERA_TEXT(name) #name
+#define TESSERA_EXPANDED_TEXT(name) TESSERA_TEXT(name)
+/// The library of the version that the headers are of, which are binary compatible within a major one.
+constexpr const char* file_name = "libcublas.so." TESSERA_EXPANDED_TEXT(CUBLAS_VER_MAJOR);
+
+template <class Function>
+void resolve(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr) throw NotAvailable(std::string(file_name) + " has no " + name);
+}
+
+CublasLibrary open_library() {
+  void* const library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const reason = dlerror();
+    throw NotAvailable(std::string("cuBLAS cannot be loaded: ") + (reason != nullptr ? reason : file_name));
+  }
+  CublasLibrary functions;
+  // cublas_v2.h makes the names of its second API from those of the first.
+#define TESSERA_RESOLVE_ROUTINE(name) \
+  resolve(library, TESSERA_EXPANDED_TEXT(TESSERA_CUBLAS_ROUTINE(name)), functions.name);
+#define TESSERA_RESOLVE_SERVICE(name) resolve(library, TESSERA_EXPANDED_TEXT(cublas##name), functions.name);
+  TESSERA_CUBLAS_ROUTINES(TESSERA_RESOLVE_ROUTINE)
+  TESSERA_CUBLAS_SERVICES(TESSERA_RESOLVE_SERVICE)
+#undef TESSERA_RESOLVE_ROUTINE
+#undef TESSERA_RESOLVE_SERVICE
+  return functions;
+}
+
+}  // namespace
+
+const CublasLibrary& cublas() {
+  static const CublasLibrary functions = open_library();
+  return functions;
+}
+
+}  // namespace tessera::kernels::cuda

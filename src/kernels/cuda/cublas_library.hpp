@@ -1,0 +1,43 @@
+// cuBLAS, opened at run time: loading it takes as long as half a context, and is done while contexts are made. So the plugin is not linked with
+// it. It stays open for ever.
+#pragma once
+
+#include <cublas_v2.h>
+
+#include <cstdint>
+
+namespace tessera::kernels::cuda {
+
+#if CUBLAS_VERSION >= 120000
+using cublas_index = std::int64_t;
+#define TESSERA_CUBLAS_ROUTINE(name) cublas##name##_64
+#else
+using cublas_index = int;
+#define TESSERA_CUBLAS_ROUTINE(name) cublas##name
+#endif
+
+#define TESSERA_CUBLAS_ROUTINES_OF(X, letter) \
+  X(letter##gemm) X(letter##symm) X(letter##syrk) X(letter##syr2k) X(letter##trmm)
+#define TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, letter) X(letter##hemm) X(letter##herk) X(letter##her2k)
+#define TESSERA_CUBLAS_ROUTINES(X)                                                                          \
+  TESSERA_CUBLAS_ROUTINES_OF(X, S)                                                                          \
+  TESSERA_CUBLAS_ROUTINES_OF(X, D)                                                                          \
+  TESSERA_CUBLAS_ROUTINES_OF(X, C)                                                                          \
+  TESSERA_CUBLAS_ROUTINES_OF(X, Z) TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, C) TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, Z)
+#define TESSERA_CUBLAS_SERVICES(X) \
+  X(Create) X(Destroy) X(SetStream) X(SetPointerMode) X(SetMathMode) X(GetStatusString)
+
+/// The functions that are used, by their names without "cublas".
+struct CublasLibrary {
+#define TESSERA_ROUTINE_MEMBER(name) decltype(&TESSERA_CUBLAS_ROUTINE(name)) name = nullptr;
+#define TESSERA_SERVICE_MEMBER(name) decltype(&cublas##name) name = nullptr;
+  TESSERA_CUBLAS_ROUTINES(TESSERA_ROUTINE_MEMBER)
+  TESSERA_CUBLAS_SERVICES(TESSERA_SERVICE_MEMBER)
+#undef TESSERA_ROUTINE_MEMBER
+#undef TESSERA_SERVICE_MEMBER
+};
+
+/// Loads it at the first call, on the calling thread; workers come later. Thread-safe. @throws NotAvailable
+const CublasLibrary& cublas();
+
+}  // namespace tessera::kernels::cuda
