@@ -1,4 +1,4 @@
-"""Tests of the scripts and programs in bench/ that measure: sweep.py, network_bench, first_call.sh, lapack_gpu.sh, network_gpu.sh, all on host
+"""Tests of the scripts and programs in bench/ that measure: sweep.py, network_bench, first_call.sh, concurrent_calls.sh, lapack_gpu.sh, network_gpu.sh, all on host
 devices.
 usage: measuring_test.py [CASE], with the build folder in TESSERA_TEST_BUILD."""
 import json
@@ -307,28 +307,49 @@ class Network(ToolCase):
                 self.assert_refused(run(self.PROGRAM, *options), "usage: network_bench")
 
 
-class FirstCall(ToolCase):
-    def script(self, **extra):
-        result = run(SOURCE / "bench" / "first_call.sh", BUILD, self.folder, N="200", REPEATS="3",
-                     **{"TESSERA_HOST_DEVICE": "memory=32MiB,start=10ms", **extra})
-        return result, [json.loads(line) for line in (self.folder / "first_call.jsonl").read_text().splitlines()]
+class FirstCalls(ToolCase):
+    """first_call.sh and concurrent_calls.sh, over host devices."""
+    DEVICES = {"TESSERA_HOST_DEVICE": "memory=32MiB,start=10ms"}
 
-    def test_table(self):
-        result, runs = self.script(DEVICES="host:1 host:2")
+    def script(self, name, **extra):
+        result = run(SOURCE / "bench" / f"{name}.sh", BUILD, self.folder, **{**self.DEVICES, **extra})
+        self.assertEqual((self.folder / f"{name}.txt").read_text(), result.stdout)
+        return result, [json.loads(line) for line in (self.folder / f"{name}.jsonl").read_text().splitlines()]
+
+    def first_calls(self, **extra):
+        return self.script("first_call", SIZES="100 200", SERIES="150:5", START_SIZES="200", REPEATS="2", LARGEST_ON_CPU="100", **extra)
+
+    def test_first_calls(self):
+        result, runs = self.first_calls(DEVICES="host:1 host:2", BEFORE=BUILD)
         self.assert_good(result)
-        self.assertEqual([one["run"] for one in runs], ["host:1"] * 3 + ["host:2"] * 3)
+        kinds = ["three/cpu", "three/before", "three/now", "three/before", "three/now", "series/before", "series/now", "start"]
+        self.assertEqual([one["run"] for one in runs], kinds * 2 * 2)
         for one in runs:
             self.assertTrue(one["correct"])
-            self.assertGreaterEqual(one["open_s"], 0.01)
-            self.assertGreater(one["first_kernel_s"], one["load_s"] + one["open_s"] + one["reserve_s"])
-            self.assertGreater(one["first_s"], one["first_kernel_s"])
-        self.assertRegex(result.stdout, r"(?m)^host:2 .* 3  yes$")
-        self.assertEqual((self.folder / "first_call.txt").read_text(), result.stdout)
+            self.assertEqual(len(one["seconds"]), one["calls"])
+            self.assertAlmostEqual(sum(one["seconds"]), one["total_s"], delta=1e-4)
+            if one["run"] == "start":
+                self.assertGreaterEqual(one["open_s"], 0.01)
+                self.assertGreater(one["first_kernel_s"], one["load_s"] + one["open_s"] + one["reserve_s"])
+                self.assertGreater(one["first_s"], one["first_kernel_s"])
+        for devices in ("host:1", "host:2"):
+            self.assertIn(f"{devices}: seconds until the first, second, third call", result.stdout)
+        self.assertRegex(result.stdout, r"(?m)^   150      5 +[0-9.]+ +[0-9.]+ +[0-9.]+$")
+        self.assertIn("32 processes, all right", result.stdout)
 
     def test_failures_are_told(self):
-        result, _ = self.script(DEVICES="none")  # the CPU BLAS answers, which starts nothing
+        result, _ = self.first_calls(DEVICES="none")  # the CPU BLAS answers, which starts nothing
         self.assertEqual(result.returncode, 1)
-        self.assertRegex(result.stdout, r"(?m)^none .* 0  NO$")
+        self.assertIn("NOT RIGHT", result.stdout)
+
+    def test_concurrent_calls(self):
+        result, runs = self.script("concurrent_calls", SIZES="64", THREADS="1 3", SECONDS_EACH="0.2", WARM_SECONDS="0.05", REPEATS="1", DEVICES="host:2")
+        self.assert_good(result)
+        self.assertEqual([(one["run"], one["threads"]) for one in runs], [(run, threads) for threads in (1, 3) for run in ("always", "never", "auto")])
+        for one in runs:
+            self.assertTrue(one["correct"])
+            self.assertGreater(one["calls_per_s"], 0)
+        self.assertRegex(result.stdout, r"(?m)^     64        3( +[0-9.]+){3} +[0-9.]+x$")
 
 
 class GpuScripts(ToolCase):
