@@ -20,8 +20,9 @@
 
 namespace tessera::test {
 
-inline constexpr Routine all_routines[] = {Routine::gemm,  Routine::symm,  Routine::hemm, Routine::syrk, Routine::herk,
-                                           Routine::syr2k, Routine::her2k, Routine::trmm, Routine::trsm};
+inline constexpr Routine all_routines[] = {Routine::gemm, Routine::symm,  Routine::hemm,  Routine::syrk,
+                                           Routine::herk, Routine::syr2k, Routine::her2k, Routine::trmm,
+                                           Routine::trsm, Routine::gemmt};
 inline constexpr ScalarType all_types[] = {ScalarType::s, ScalarType::d, ScalarType::c, ScalarType::z};
 inline constexpr Op all_ops[] = {Op::no_trans, Op::trans, Op::conj_trans};
 inline constexpr Side all_sides[] = {Side::left, Side::right};
@@ -57,7 +58,7 @@ std::vector<T> random_matrix(index_t rows, index_t cols, index_t ld, std::mt1993
   return matrix;
 }
 
-/// One call to be tested. What a routine has no use for is ignored. Rank updates are n x n; in the complex types their
+/// One call to be tested. What a routine has no use for is ignored. Rank updates and gemmt are n x n; in the complex types their
 /// transposition is the only one that BLAS has there, whichever is named (syrk: trans, herk: conj_trans).
 struct Level3Case {
   Routine routine = Routine::gemm;
@@ -71,6 +72,8 @@ struct Level3Case {
   AnyScalar beta = 0;
   index_t padding = 3;  ///< added to every leading dimension
   bool apart = false;   ///< trmm takes B apart from C
+  bool free_half =
+      false;  ///< gemmt may leave anything in the other triangle of C, as on a device (kernels/tile_ops.hpp)
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Level3Case& c) {
@@ -101,8 +104,8 @@ class Level3Fixture {
              .k = c.k,
              .alpha = as_passed(c.alpha),
              .beta = as_passed(c.beta)};
+    if (call_.updates_triangle()) call_.m = call_.n;
     if (call_.is_rank_update()) {
-      call_.m = call_.n;
       if (complex && call_.op_a != Op::no_trans) call_.op_a = call_.is_hermitian() ? Op::conj_trans : Op::trans;
       if (call_.is_hermitian()) call_.beta = call_.beta.real();
       if (call_.routine == Routine::herk) call_.alpha = call_.alpha.real();
@@ -148,7 +151,8 @@ class Level3Fixture {
     for (index_t at = 0; at < static_cast<index_t>(C_.size()); ++at) {
       const index_t i = at % call_.ldc;
       const index_t j = at / call_.ldc;
-      if (does_nothing || !is_written(i, j)) {
+      const bool is_free = case_.free_half && call_.routine == Routine::gemmt && i < call_.m;
+      if (does_nothing || (!is_written(i, j) && !is_free)) {
         const auto element = static_cast<std::size_t>(at);
         if (std::memcmp(&C_[element], &C_before_[element], sizeof(T)) != 0)
           return failure() << "element (" << i << ", " << j << ") of C was written";
@@ -170,7 +174,7 @@ class Level3Fixture {
   static bool is_outside(Uplo uplo, index_t i, index_t j) { return uplo == Uplo::lower ? i < j : i > j; }
 
   bool is_written(index_t i, index_t j) const {
-    return i < call_.m && !(call_.is_rank_update() && is_outside(call_.uplo, i, j));
+    return i < call_.m && !(call_.updates_triangle() && is_outside(call_.uplo, i, j));
   }
 
   static T with_poisoned_imaginary_part(T value) {
@@ -344,17 +348,16 @@ void for_each_variant(ScalarType type, const Level3Case& base, F&& f) {
   const Level3 call{.routine = base.routine};
   std::vector<Op> ops(std::begin(all_ops), std::end(all_ops));
   if (call.is_rank_update() && is_complex(type)) ops = {Op::no_trans, call.is_hermitian() ? Op::conj_trans : Op::trans};
-  const bool is_gemm = base.routine == Routine::gemm;
   const bool is_symmetric = base.routine == Routine::symm || base.routine == Routine::hemm;
   const auto is_first = [](auto value) { return static_cast<int>(value) == 0; };
   for (const Side side : all_sides) {
-    if (!is_first(side) && (is_gemm || call.is_rank_update())) continue;
+    if (!is_first(side) && call.has_k()) continue;
     for (const Uplo uplo : all_uplos) {
-      if (!is_first(uplo) && is_gemm) continue;
+      if (!is_first(uplo) && base.routine == Routine::gemm) continue;
       for (const Op op_a : ops) {
         if (!is_first(op_a) && is_symmetric) continue;
         for (const Op op_b : ops) {
-          if (!is_first(op_b) && !is_gemm) continue;
+          if (!is_first(op_b) && !call.has_op_b()) continue;
           for (const Diag diag : all_diags) {
             if (!is_first(diag) && !call.is_triangular()) continue;
             Level3Case c = base;

@@ -47,6 +47,12 @@ tessera_status gemm(tessera_context context, const Level3& c) {
 }
 
 template <auto function>
+tessera_status gemmt(tessera_context context, const Level3& c) {
+  return function(context, layout, uplo(c), transpose(c.op_a), transpose(c.op_b), c.n, c.k, Factor(c.type, c.alpha),
+                  Operand(c.A), c.lda, Operand(c.B), c.ldb, Factor(c.type, c.beta), Operand(c.C), c.ldc);
+}
+
+template <auto function>
 tessera_status symm(tessera_context context, const Level3& c) {
   return function(context, layout, side(c), uplo(c), c.m, c.n, Factor(c.type, c.alpha), Operand(c.A), c.lda,
                   Operand(c.B), c.ldb, Factor(c.type, c.beta), Operand(c.C), c.ldc);
@@ -78,9 +84,9 @@ using Function = tessera_status (*)(tessera_context, const Level3&);
   { nullptr, nullptr, shape<tessera_c##routine>, shape<tessera_z##routine> }
 
 constexpr Function functions[routine_count][4] = {
-    FOUR_TYPES(gemm, gemm),      FOUR_TYPES(symm, symm),       COMPLEX_TYPES(symm, hemm),
-    FOUR_TYPES(syrk, syrk),      COMPLEX_TYPES(syrk, herk),    FOUR_TYPES(syr2k, syr2k),
-    COMPLEX_TYPES(syr2k, her2k), FOUR_TYPES(triangular, trmm), FOUR_TYPES(triangular, trsm),
+    FOUR_TYPES(gemm, gemm),       FOUR_TYPES(symm, symm),   COMPLEX_TYPES(symm, hemm),   FOUR_TYPES(syrk, syrk),
+    COMPLEX_TYPES(syrk, herk),    FOUR_TYPES(syr2k, syr2k), COMPLEX_TYPES(syr2k, her2k), FOUR_TYPES(triangular, trmm),
+    FOUR_TYPES(triangular, trsm), FOUR_TYPES(gemmt, gemmt),
 };
 
 #undef FOUR_TYPES

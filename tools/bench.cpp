@@ -78,9 +78,9 @@ std::vector<Size> sizes_of(const BenchOptions& options) {
   return sizes;
 }
 
-constexpr std::array<Routine, routine_count> all_routines = {Routine::gemm,  Routine::symm, Routine::hemm,
-                                                             Routine::syrk,  Routine::herk, Routine::syr2k,
-                                                             Routine::her2k, Routine::trmm, Routine::trsm};
+constexpr std::array<Routine, routine_count> all_routines = {
+    Routine::gemm,  Routine::symm,  Routine::hemm, Routine::syrk, Routine::herk,
+    Routine::syr2k, Routine::her2k, Routine::trmm, Routine::trsm, Routine::gemmt};
 
 Routine routine_of(const std::string& name) {
   return *std::find_if(all_routines.begin(), all_routines.end(), [&](Routine one) { return name == name_of(one); });
@@ -98,10 +98,10 @@ Op op_of(const std::string& letter) {
 bool has_side(const Level3& call) { return !call.has_k(); }
 bool has_uplo(const Level3& call) { return call.routine != Routine::gemm; }
 bool has_op_a(const Level3& call) { return call.has_k() || call.is_triangular(); }
-bool has_op_b(const Level3& call) { return call.routine == Routine::gemm; }
+bool has_op_b(const Level3& call) { return call.has_op_b(); }
 bool has_diag(const Level3& call) { return call.is_triangular(); }
 bool has_beta(const Level3& call) { return !call.is_triangular(); }
-bool has_m(const Level3& call) { return !call.is_rank_update(); }
+bool has_m(const Level3& call) { return !call.updates_triangle(); }
 
 Level3 routine_call(Routine routine, ScalarType type = ScalarType::d) {
   Level3 call;
@@ -573,6 +573,8 @@ constexpr const char* formula_of(Routine routine) {
       return "C = alpha op(A) op(B)^T + alpha op(B) op(A)^T + beta C, C symmetric";
     case Routine::her2k:
       return "C = alpha op(A) op(B)^H + conj(alpha) op(B) op(A)^H + beta C, C Hermitian";
+    case Routine::gemmt:
+      return "C = alpha op(A) op(B) + beta C, a triangle of C";
     case Routine::trmm:
       return "B = alpha op(A) B or alpha B op(A), A triangular";
     case Routine::trsm:

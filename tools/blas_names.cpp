@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::array level3 = {
 #define TESSERA_ROUTINE(routine, letter, T) std::string_view(#letter #routine),
+#define TESSERA_SYNONYM(spelling, routine, letter, T) TESSERA_ROUTINE(spelling, letter, T)
 #include "core/routines.def"
 #undef TESSERA_ROUTINE
 };

@@ -64,6 +64,7 @@ std::vector<Term> terms_of(const Level3& call) {
   };
   switch (call.routine) {
     case Routine::gemm:
+    case Routine::gemmt:
       B.op = call.op_b;
       return {{alpha, A, B}};
     case Routine::symm:
@@ -111,7 +112,7 @@ EntryCheck::EntryCheck(const Level3& call, int entries) : call_(call) {
 }
 
 bool EntryCheck::written(const Entry& entry) const {
-  if (!call_.is_rank_update()) return true;
+  if (!call_.updates_triangle()) return true;
   return call_.uplo == Uplo::lower ? entry.i >= entry.j : entry.i <= entry.j;
 }
 

@@ -88,6 +88,25 @@ TESSERA_API tessera_status tessera_zgemm(tessera_context ctx, tessera_layout lay
                                          const void* A, int64_t lda, const void* B, int64_t ldb, const void* beta,
                                          void* C, int64_t ldc);
 
+/* C = alpha * op(A) * op(B) + beta * C as gemm, C n x n, of which only the triangle is read and written: for products that are known to
+ * be symmetric or triangular. The BLAS symbols are called ?gemmt and ?gemmtr. */
+TESSERA_API tessera_status tessera_sgemmt(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                          tessera_transpose transa, tessera_transpose transb, int64_t n, int64_t k,
+                                          float alpha, const float* A, int64_t lda, const float* B, int64_t ldb,
+                                          float beta, float* C, int64_t ldc);
+TESSERA_API tessera_status tessera_dgemmt(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                          tessera_transpose transa, tessera_transpose transb, int64_t n, int64_t k,
+                                          double alpha, const double* A, int64_t lda, const double* B, int64_t ldb,
+                                          double beta, double* C, int64_t ldc);
+TESSERA_API tessera_status tessera_cgemmt(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                          tessera_transpose transa, tessera_transpose transb, int64_t n, int64_t k,
+                                          const void* alpha, const void* A, int64_t lda, const void* B, int64_t ldb,
+                                          const void* beta, void* C, int64_t ldc);
+TESSERA_API tessera_status tessera_zgemmt(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
+                                          tessera_transpose transa, tessera_transpose transb, int64_t n, int64_t k,
+                                          const void* alpha, const void* A, int64_t lda, const void* B, int64_t ldb,
+                                          const void* beta, void* C, int64_t ldc);
+
 /* C = alpha * A * B + beta * C (TESSERA_LEFT, A m x m) or alpha * B * A + beta * C (TESSERA_RIGHT, A n x n); A symmetric,
  * B and C m x n. */
 TESSERA_API tessera_status tessera_ssymm(tessera_context ctx, tessera_layout layout, tessera_side side,

@@ -87,6 +87,7 @@ struct Functions;
 template <>
 struct Functions<float> {
   static constexpr auto gemm = tessera_sgemm;
+  static constexpr auto gemmt = tessera_sgemmt;
   static constexpr auto symm = tessera_ssymm;
   static constexpr auto syrk = tessera_ssyrk;
   static constexpr auto syr2k = tessera_ssyr2k;
@@ -96,6 +97,7 @@ struct Functions<float> {
 template <>
 struct Functions<double> {
   static constexpr auto gemm = tessera_dgemm;
+  static constexpr auto gemmt = tessera_dgemmt;
   static constexpr auto symm = tessera_dsymm;
   static constexpr auto syrk = tessera_dsyrk;
   static constexpr auto syr2k = tessera_dsyr2k;
@@ -105,6 +107,7 @@ struct Functions<double> {
 template <>
 struct Functions<std::complex<float>> {
   static constexpr auto gemm = tessera_cgemm;
+  static constexpr auto gemmt = tessera_cgemmt;
   static constexpr auto symm = tessera_csymm;
   static constexpr auto syrk = tessera_csyrk;
   static constexpr auto syr2k = tessera_csyr2k;
@@ -117,6 +120,7 @@ struct Functions<std::complex<float>> {
 template <>
 struct Functions<std::complex<double>> {
   static constexpr auto gemm = tessera_zgemm;
+  static constexpr auto gemmt = tessera_zgemmt;
   static constexpr auto symm = tessera_zsymm;
   static constexpr auto syrk = tessera_zsyrk;
   static constexpr auto syr2k = tessera_zsyr2k;
@@ -165,6 +169,13 @@ void gemm(const Context& context, tessera_layout layout, tessera_transpose trans
           const T* B, std::int64_t ldb, detail::Value<T> beta, T* C, std::int64_t ldc) {
   check(detail::Functions<T>::gemm(context.handle(), layout, transa, transb, m, n, k, detail::pass(alpha), A, lda, B,
                                    ldb, detail::pass(beta), C, ldc));
+}
+template <class T>
+void gemmt(const Context& context, tessera_layout layout, tessera_uplo uplo, tessera_transpose transa,
+           tessera_transpose transb, std::int64_t n, std::int64_t k, detail::Value<T> alpha, const T* A,
+           std::int64_t lda, const T* B, std::int64_t ldb, detail::Value<T> beta, T* C, std::int64_t ldc) {
+  check(detail::Functions<T>::gemmt(context.handle(), layout, uplo, transa, transb, n, k, detail::pass(alpha), A, lda,
+                                    B, ldb, detail::pass(beta), C, ldc));
 }
 template <class T>
 void symm(const Context& context, tessera_layout layout, tessera_side side, tessera_uplo uplo, std::int64_t m,

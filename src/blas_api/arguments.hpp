@@ -45,6 +45,8 @@ constexpr Parameters parameters_of(Routine routine) {
   switch (routine) {
     case Routine::gemm:
       return {transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc, none};
+    case Routine::gemmt:
+      return {uplo, transa, transb, n, k, alpha, A, lda, B, ldb, beta, C, ldc, none};
     case Routine::symm:
     case Routine::hemm:
       return {side, uplo, m, n, alpha, A, lda, B, ldb, beta, C, ldc, none, none};
@@ -62,6 +64,8 @@ constexpr Parameters parameters_of(Routine routine) {
 }
 
 constexpr bool is_rank_update(Routine routine) { return Level3{.routine = routine}.is_rank_update(); }
+constexpr bool has_op_b(Routine routine) { return Level3{.routine = routine}.has_op_b(); }
+constexpr bool updates_triangle(Routine routine) { return Level3{.routine = routine}.updates_triangle(); }
 constexpr bool is_triangular(Routine routine) { return Level3{.routine = routine}.is_triangular(); }
 constexpr bool is_hermitian(Routine routine) { return Level3{.routine = routine}.is_hermitian(); }
 
@@ -108,11 +112,11 @@ constexpr index_t stored_run(Routine routine, const Arguments& a, Parameter lead
   const bool is_c = leading_dimension == Parameter::ldc;
   index_t rows = a.m, cols = a.n;  // of B and C where nothing else is said
   bool transposed = false;
-  if (routine == Routine::gemm) {
+  if (updates_triangle(routine)) rows = a.n;
+  if (has_op_b(routine)) {
     if (leading_dimension == Parameter::lda) cols = a.k, transposed = *a.op_a != Op::no_trans;
     if (leading_dimension == Parameter::ldb) rows = a.k, transposed = *a.op_b != Op::no_trans;
   } else if (is_rank_update(routine)) {
-    rows = a.n;
     if (!is_c) cols = a.k, transposed = *a.op_a != Op::no_trans;
   } else if (leading_dimension == Parameter::lda) {
     rows = cols = *a.side == Side::left ? a.m : a.n;
@@ -198,8 +202,8 @@ template <Routine routine, bool is_complex>
     if (a.op_a) a.op_a = *a.op_a == Op::no_trans ? other : Op::no_trans;
     return a;
   }
-  std::swap(a.m, a.n);
-  if (routine == Routine::gemm) {
+  if (routine != Routine::gemmt) std::swap(a.m, a.n);
+  if (has_op_b(routine)) {
     std::swap(a.op_a, a.op_b);
     std::swap(a.lda, a.ldb);
   }
@@ -230,7 +234,7 @@ Level3 level3_of(Layout layout, const Arguments& a, const Operands& operands) {
   if (a.op_a) call.op_a = *a.op_a;
   if (a.op_b) call.op_b = *a.op_b;
   if (a.diag) call.diag = *a.diag;
-  call.m = is_rank_update(routine) ? a.n : a.m;
+  call.m = updates_triangle(routine) ? a.n : a.m;
   call.n = a.n;
   call.k = a.k;
   call.alpha = *static_cast<const Alpha<routine, T>*>(operands.alpha);
@@ -247,7 +251,7 @@ Level3 level3_of(Layout layout, const Arguments& a, const Operands& operands) {
     call.beta = *static_cast<const Beta<routine, T>*>(operands.beta);
   }
   if (layout == Layout::row_major) {
-    if (routine == Routine::gemm) std::swap(call.A, call.B);
+    if (has_op_b(routine)) std::swap(call.A, call.B);
     if (routine == Routine::her2k) call.alpha = std::conj(call.alpha);
   }
   return call;

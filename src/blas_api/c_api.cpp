@@ -1,5 +1,5 @@
 // The own C API (tessera/tessera.h): checks, conversion to column-major form, and exceptions into status codes. Nothing is
-// thrown through it. Arguments are checked as the caller gave them, so that positions are the caller's. The 30 BLAS functions
+// thrown through it. Arguments are checked as the caller gave them, so that positions are the caller's. The 34 BLAS functions
 // come from core/routines.def; how their parameters are declared depends on the call shape only.
 #include <cstring>
 #include <memory>
@@ -266,6 +266,16 @@ const char* tessera_version(void) {
                                              {address_of(alpha), A, B, address_of(beta), C});                     \
   }
 
+#define TESSERA_GEMMT(routine, letter, T)                                                                            \
+  tessera_status tessera_##letter##routine(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,            \
+                                           tessera_transpose transa, tessera_transpose transb, int64_t n, int64_t k, \
+                                           CScalar<T> alpha, const CArray<T>* A, int64_t lda, const CArray<T>* B,    \
+                                           int64_t ldb, CScalar<T> beta, CArray<T>* C, int64_t ldc) {                \
+    return run<tessera::Routine::routine, T>(ctx, layout, {.uplo = uplo, .transa = transa, .transb = transb},        \
+                                             {.n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc},                   \
+                                             {address_of(alpha), A, B, address_of(beta), C});                        \
+  }
+
 #define TESSERA_SIDED(routine, letter, T)                                                                    \
   tessera_status tessera_##letter##routine(tessera_context ctx, tessera_layout layout, tessera_side side,    \
                                            tessera_uplo uplo, int64_t m, int64_t n, CScalar<T> alpha,        \
@@ -307,6 +317,7 @@ const char* tessera_version(void) {
   }
 
 #define TESSERA_SHAPE_gemm TESSERA_GEMM
+#define TESSERA_SHAPE_gemmt TESSERA_GEMMT
 #define TESSERA_SHAPE_symm TESSERA_SIDED
 #define TESSERA_SHAPE_hemm TESSERA_SIDED
 #define TESSERA_SHAPE_syrk TESSERA_RANK_K

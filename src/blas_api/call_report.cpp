@@ -20,12 +20,13 @@ std::string describe(const Level3& call) {
   if (call.routine == Routine::gemm) {
     text += {op(call.op_a), op(call.op_b)};
   } else {
-    if (!call.is_rank_update()) text += call.side == Side::left ? 'L' : 'R';
+    if (!call.updates_triangle()) text += call.side == Side::left ? 'L' : 'R';
     text += call.uplo == Uplo::lower ? 'L' : 'U';
-    if (call.is_rank_update() || call.is_triangular()) text += op(call.op_a);
+    if (call.updates_triangle() || call.is_triangular()) text += op(call.op_a);
+    if (call.has_op_b()) text += op(call.op_b);
     if (call.is_triangular()) text += call.diag == Diag::unit ? 'U' : 'N';
   }
-  if (!call.is_rank_update()) text += fmt::format(" m={}", call.m);
+  if (!call.updates_triangle()) text += fmt::format(" m={}", call.m);
   text += fmt::format(" n={}", call.n);
   if (call.has_k()) text += fmt::format(" k={}", call.k);
   return text;

@@ -47,6 +47,7 @@ Elements elements_of(const Level3& call) {
       return {n * k, triangle(n)};
     case Routine::syr2k:
     case Routine::her2k:
+    case Routine::gemmt:
       return {2 * n * k, triangle(n)};
     case Routine::trmm:
     case Routine::trsm:

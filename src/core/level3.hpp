@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-enum class Routine : std::uint8_t { gemm, symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm };
-inline constexpr int routine_count = 9;
+enum class Routine : std::uint8_t { gemm, symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm, gemmt };
+inline constexpr int routine_count = 10;
 
 /// The Hermitian routines are complex only.
 constexpr bool exists(Routine routine, ScalarType type) {
@@ -26,6 +26,7 @@ constexpr bool exists(Routine routine, ScalarType type) {
 ///   syr2k, her2k  C = alpha op_a(A) op_a(B)^T + alpha' op_a(B) op_a(A)^T + beta C    alpha' is conj(alpha) for her2k, else alpha
 ///   trmm          C = alpha op_a(A) B, or alpha B op_a(A)            A triangular, m x m or n x n; B m x n may be C itself (the BLAS routine)
 ///   trsm          op_a(A) X = alpha C, or X op_a(A) = alpha C        X overwrites C; B is not used
+///   gemmt         C = alpha op_a(A) op_b(B) + beta C                 op_a(A) n x k, op_b(B) k x n, C n x n (m == n), its `uplo` triangle is touched
 ///
 /// The Hermitian routines take A's (hemm) or C's (herk, her2k) diagonal as real, and leave C's real. herk has real alpha and beta,
 /// her2k real beta. beta == 0 does not read C; alpha == 0 does not read A and B; diag == unit does not read A's diagonal.
@@ -52,7 +53,11 @@ struct Level3 {
   constexpr bool is_hermitian() const {
     return routine == Routine::hemm || routine == Routine::herk || routine == Routine::her2k;
   }
-  constexpr bool has_k() const { return routine == Routine::gemm || is_rank_update(); }
+  /// gemm and gemmt: A and B each have an op.
+  constexpr bool has_op_b() const { return routine == Routine::gemm || routine == Routine::gemmt; }
+  /// C is square, and only its `uplo` triangle is read and written.
+  constexpr bool updates_triangle() const { return is_rank_update() || routine == Routine::gemmt; }
+  constexpr bool has_k() const { return has_op_b() || is_rank_update(); }
 
   /// Neither alpha nor k asks for a product: C is at most scaled, and A and B are not read.
   constexpr bool only_scales() const { return alpha == AnyScalar(0) || (has_k() && k == 0); }
@@ -60,7 +65,7 @@ struct Level3 {
 
 constexpr const char* name_of(Routine routine) {
   constexpr std::array<const char*, routine_count> names = {"gemm",  "symm",  "hemm", "syrk", "herk",
-                                                            "syr2k", "her2k", "trmm", "trsm"};
+                                                            "syr2k", "her2k", "trmm", "trsm", "gemmt"};
   return names[static_cast<std::size_t>(routine)];
 }
 /// "dgemm"
@@ -83,6 +88,7 @@ inline StoredShape shape_of_a(const Level3& call) {
 inline StoredShape shape_of_b(const Level3& call) {
   switch (call.routine) {
     case Routine::gemm:
+    case Routine::gemmt:
       return call.op_b == Op::no_trans ? StoredShape{call.k, call.n} : StoredShape{call.n, call.k};
     case Routine::symm:
     case Routine::hemm:
@@ -100,7 +106,7 @@ inline StoredShape shape_of_b(const Level3& call) {
 }
 
 /// Floating-point operations as everybody reports them (LAPACK Working Note 41, leading terms; complex operations count four
-/// times real ones).
+/// times real ones). gemmt, which has no formula there, counts two for each product that goes into the triangle.
 constexpr double flops_of(const Level3& call) {
   const double factor = is_complex(call.type) ? 4 : 1;
   const auto m = static_cast<double>(call.m);
@@ -110,6 +116,8 @@ constexpr double flops_of(const Level3& call) {
   switch (call.routine) {
     case Routine::gemm:
       return factor * 2 * m * n * k;
+    case Routine::gemmt:
+      return factor * n * (n + 1) * k;
     case Routine::symm:
     case Routine::hemm:
       return factor * 2 * m * n * side;

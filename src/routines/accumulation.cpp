@@ -1,6 +1,7 @@
 // The routines that add products to C: C_ij = beta C_ij + sum over terms and l of alpha_t X_il Y_lj, one task per tile of C.
 //
 //   gemm          one term, op(A) op(B)
+//   gemmt         the same; only tiles of the stored triangle of C, the diagonal ones by the gemmt kernel
 //   symm, hemm    one term; one factor is symmetric: of its tiles the stored ones are read, the others as transposes of those, and
 //                 the diagonal ones by the symm kernel from their stored triangle
 //   syrk, herk    one term, op(A) op(A)^T; only tiles of the stored triangle of C, the diagonal ones by the syrk kernel
@@ -49,7 +50,7 @@ class Accumulation final : public CallGraph {
     const index_t steps = step_count(task);
     const index_t begin = grouped() || tiles_of_a_wave() >= devices_ ? 0 : home(task, devices_) * steps / devices_;
     const index_t l = (s + begin) % steps;
-    Step step = call_.is_rank_update() ? rank_update(t, l) : product(t, l);
+    Step step = call_.updates_triangle() ? triangle_update(t, l) : product(t, l);
     step.call.beta = s == 0 ? call_.beta : AnyScalar(1);
     return step;
   }
@@ -59,7 +60,7 @@ class Accumulation final : public CallGraph {
 
   // A grid of devices would deal a triangle unevenly.
   index_t home(TaskId task, index_t devices) const override {
-    return call_.is_rank_update() ? task % devices : CallGraph::home(task, devices);
+    return call_.updates_triangle() ? task % devices : CallGraph::home(task, devices);
   }
 
   std::size_t slot_bytes() const override { return routines::slot_bytes(call_.type, tiling_, panels_); }
@@ -71,7 +72,7 @@ class Accumulation final : public CallGraph {
     const index_t a_bytes = is_symmetric_product() ? A_.triangle_bytes() : A_.bytes();
     return a_bytes + (one_operand ? 0 : B_.bytes()) + (call_.beta == AnyScalar(0) ? 0 : compulsory_down_bytes());
   }
-  index_t compulsory_down_bytes() const override { return call_.is_rank_update() ? C_.triangle_bytes() : C_.bytes(); }
+  index_t compulsory_down_bytes() const override { return call_.updates_triangle() ? C_.triangle_bytes() : C_.bytes(); }
   std::vector<device::HostRange> host_ranges() const override {
     return has_no_b() ? ranges_of({&A_, &C_}) : ranges_of({&A_, &B_, &C_});
   }
@@ -82,10 +83,12 @@ class Accumulation final : public CallGraph {
     if (c.routine == Routine::symm || c.routine == Routine::hemm) {
       return {c.A, symmetric, symmetric, c.lda, Op::no_trans, c.type};
     }
-    return {c.A, c.is_rank_update() ? c.n : c.m, c.k, c.lda, c.op_a, c.type};
+    return {c.A, c.m, c.k, c.lda, c.op_a, c.type};
   }
   static MatrixView view_of_b(const Level3& c) {
     if (c.routine == Routine::gemm) return {c.B, c.k, c.n, c.ldb, c.op_b, c.type};
+    // Its transpose, whose rows are read as A's are; steps apply op_b to the stored blocks.
+    if (c.routine == Routine::gemmt) return {c.B, c.n, c.k, c.ldb, transposed(c.op_b, false), c.type};
     if (c.is_rank_update()) return {c.B, c.n, c.k, c.ldb, c.op_a, c.type};
     return {c.B, c.m, c.n, c.ldb, Op::no_trans, c.type};
   }
@@ -93,12 +96,12 @@ class Accumulation final : public CallGraph {
   bool has_no_b() const { return call_.routine == Routine::syrk || call_.routine == Routine::herk; }
   // Of pairs of operands that make up C.
   index_t products() const { return call_.is_rank_update() && !has_no_b() ? 2 : 1; }
-  // The large ones: of A, or of the operands of a rank update.
+  // The large ones: of A, or of the operands of a triangle.
   index_t tiles_of_a_wave() const {
-    return call_.is_rank_update() ? products() * ceil_div(shape_.m, panels_.rows) : mt();
+    return call_.updates_triangle() ? (has_no_b() ? 1 : 2) * ceil_div(shape_.m, panels_.rows) : mt();
   }
   bool is_symmetric_product() const { return call_.routine == Routine::symm || call_.routine == Routine::hemm; }
-  bool on_diagonal(const TileIndex& t) const { return call_.is_rank_update() && t.i == t.j; }
+  bool on_diagonal(const TileIndex& t) const { return call_.updates_triangle() && t.i == t.j; }
   index_t terms(const TileIndex& t) const { return on_diagonal(t) ? 1 : products(); }
 
   // gemm, symm and hemm.
@@ -145,12 +148,12 @@ class Accumulation final : public CallGraph {
     block.first_row = i.first - first;
     return block;
   }
-  // Rows i of an operand of a rank update.
+  // Rows i of an operand of a triangle of C.
   ViewTile block_of_rows(const MatrixView& X, const Span& i, const Span& d) const {
     return part_of_panel(X, shape_.m, panels_.rows, tiling_.m, i, d);
   }
 
-  Step rank_update(const TileIndex& t, index_t step_index) const {
+  Step triangle_update(const TileIndex& t, index_t step_index) const {
     // Both products of a rank-2k update by turns, because the tasks of a group share A_l and B_l.
     const index_t l = step_index / terms(t);
     const bool second = step_index % terms(t) == 1;
@@ -163,13 +166,14 @@ class Accumulation final : public CallGraph {
       if (!has_no_b()) step.b = block_of_rows(B_, i, d).operand();
       step.call.uplo = call_.uplo;
       step.call.op_a = call_.op_a;
+      step.call.op_b = call_.op_b;
       step.call.alpha = call_.alpha;
       return step;
     }
     const MatrixView& X = second ? B_ : A_;
     const MatrixView& Y = has_no_b() || second ? A_ : B_;
     ViewTile y = block_of_rows(Y, j, d);
-    y.op = transposed(y.op, call_.is_hermitian());
+    y.op = call_.has_op_b() ? call_.op_b : transposed(y.op, call_.is_hermitian());
     const AnyScalar alpha = second && call_.is_hermitian() ? std::conj(call_.alpha) : call_.alpha;
     return multiply(alpha, block_of_rows(X, i, d), y, i, j, d);
   }

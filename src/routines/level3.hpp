@@ -1,4 +1,4 @@
-// What each BLAS routine means as tile tasks. Seven routines accumulate (accumulation.cpp), two are triangular (triangular.cpp).
+// What each BLAS routine means as tile tasks. Eight routines accumulate (accumulation.cpp), two are triangular (triangular.cpp).
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace tessera::routines {
 
-/// gemm, symm, hemm, syrk, herk, syr2k, her2k.
+/// gemm, gemmt, symm, hemm, syrk, herk, syr2k, her2k.
 std::unique_ptr<runtime::TaskGraph> make_accumulation(const Level3& call, const runtime::Machine& machine,
                                                       index_t tile);
 /// trmm, trsm.

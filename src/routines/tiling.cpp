@@ -184,16 +184,19 @@ ProductShape shape_of(const Level3& c) {
   const bool a_plain = c.op_a == Op::no_trans;
   const bool left = c.side == Side::left;
   ProductShape shape{.type = c.type, .m = c.m, .n = c.n, .k = c.k};
-  if (c.routine == Routine::gemm) {
+  if (c.updates_triangle()) {
+    // B's rows run as A's do in a rank update; in gemmt op(B) says how the columns of its n x k transpose do.
+    const bool b_plain = c.has_op_b() ? c.op_b != Op::no_trans : a_plain;
+    shape.m = c.n;
+    shape.m_runs_down_a = a_plain && b_plain;
+    shape.n_is_strided = true;
+    shape.k_is_strided = !a_plain || !b_plain;
+    shape.tie = Tie::mn;
+    shape.masked = c.has_op_b();
+  } else if (c.routine == Routine::gemm) {
     shape.n_is_strided = c.op_b != Op::no_trans;
     shape.k_is_strided = !a_plain || c.op_b == Op::no_trans;
     shape.k_runs_down_b = a_plain && c.op_b == Op::no_trans;
-  } else if (c.is_rank_update()) {
-    shape.m = c.n;
-    shape.m_runs_down_a = a_plain;
-    shape.n_is_strided = true;
-    shape.k_is_strided = !a_plain;
-    shape.tie = Tie::mn;
   } else {
     shape.k = left ? c.m : c.n;
     shape.n_is_strided = !left;
@@ -295,10 +298,10 @@ TaskOrder choose_order(const ProductShape& shape, const Tiling& tiling, const Ma
     std::erase_if(order.tiles, [&](const TileIndex& t) { return !is_stored(t); });
     return order;
   }
-  const runtime::GroupedProduct product{.form = triangle ? runtime::GroupForm::triangle : runtime::GroupForm::rectangle,
-                                        .mt = mt,
-                                        .nt = nt,
-                                        .kt = products * ceil_div(shape.k, tiling.k)};
+  const auto form = shape.masked ? runtime::GroupForm::masked
+                    : triangle   ? runtime::GroupForm::triangle
+                                 : runtime::GroupForm::rectangle;
+  const runtime::GroupedProduct product{.form = form, .mt = mt, .nt = nt, .kt = products * ceil_div(shape.k, tiling.k)};
   const auto grouping = runtime::choose_grouping(product, slots_of(shape, tiling, machine), machine.devices);
   for (const runtime::TileGroup& group : runtime::groups_of(product, grouping)) {
     for (index_t col = group.col; col < group.col + group.cols; ++col) {

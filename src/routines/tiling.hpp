@@ -23,10 +23,11 @@ struct ProductShape {
   index_t m = 0, n = 0, k = 0;
   bool n_is_strided = false;  ///< m always is, by C
   bool k_is_strided = true;
-  bool m_runs_down_a = false;   ///< a rank update, and blocks of its operands are rows of their stored columns
+  bool m_runs_down_a = false;   ///< C is a triangle, and blocks of A and of B are rows of their stored columns
   bool solves_columns = false;  ///< trsm with A on the left
   bool sweeps_forward = false;  ///< trmm or trsm on the left, whose first tile of a line of B is computed first
   bool k_runs_down_b = false;   ///< gemm, and blocks of B, not of A, are cut along stored columns by k
+  bool masked = false;          ///< gemmt: the rows and columns of a triangle of C are made of different operands
   Tie tie = Tie::none;
 };
 
@@ -35,7 +36,7 @@ ProductShape shape_of(const Level3& call);
 /// Rows of the tiles of operands where these are taller than the blocks that steps read: multiples of the tiling's m and k, and these
 /// themselves where tiles come in pairs.
 struct Panels {
-  index_t rows = 0;   ///< of a rank update's operands
+  index_t rows = 0;   ///< of the operands of a triangle of C
   index_t depth = 0;  ///< of gemm's B
   bool operator==(const Panels&) const = default;
 };

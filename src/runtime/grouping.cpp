@@ -39,6 +39,9 @@ index_t common(const RowsRead& a, const RowsRead& b) {
   return sum;
 }
 
+// The columns of the second operand that a group of the lower triangle reads.
+Range cols_read(const TileGroup& g) { return {g.col, std::min(g.col + g.cols, g.row + g.rows)}; }
+
 // Tiles of the triangle in rows [first, end).
 index_t triangle_rows(Range r) { return (r.end * (r.end + 1) - r.first * (r.first + 1)) / 2; }
 
@@ -50,6 +53,8 @@ index_t needed(const GroupedProduct& p, const TileGroup& g) {
       const RowsRead read = rows_read(g);
       return common(read, read) * p.kt;
     }
+    case GroupForm::masked:
+      return (g.rows + cols_read(g).end - g.col) * p.kt;
     case GroupForm::sweep:
       break;
   }
@@ -64,6 +69,8 @@ index_t needed_by_both(const GroupedProduct& p, const TileGroup& a, const TileGr
       return (same_rows + same_cols) * p.kt;
     case GroupForm::triangle:
       return common(rows_read(a), rows_read(b)) * p.kt;
+    case GroupForm::masked:
+      return (same_rows + common(cols_read(a), cols_read(b))) * p.kt;
     case GroupForm::sweep:
       break;
   }
@@ -107,7 +114,8 @@ std::vector<TileGroup> groups_of(const GroupedProduct& product, const Grouping& 
       const index_t col = (columns ? strip : place) * grouping.cols;
       const TileGroup group{row, col, std::min(grouping.rows, product.mt - row),
                             std::min(grouping.cols, product.nt - col)};
-      if (product.form == GroupForm::triangle && group.col >= group.row + group.rows) continue;
+      const bool lower = product.form == GroupForm::triangle || product.form == GroupForm::masked;
+      if (lower && group.col >= group.row + group.rows) continue;
       result.push_back(group);
     }
   }

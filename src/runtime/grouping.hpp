@@ -22,6 +22,7 @@ namespace tessera::runtime {
 enum class GroupForm : std::uint8_t {
   rectangle,  ///< C is m x n, made of an m x k and a k x n operand
   triangle,   ///< only the lower tiles of C; both factors are rows of the same operand
+  masked,     ///< only the lower tiles of C, made of an m x k and a k x n operand
   sweep  ///< C is m lines long and n lines wide; row p is made of rows 0..p of C itself and of p + 1 tiles of a triangle
 };
 

@@ -38,6 +38,16 @@ int reference_info(const std::string& name, const Case& c) {
     if (!spans(c.ldb, upper(c.transb) == 'N' ? c.k : c.n)) return 10;
     return spans(c.ldc, c.m) ? 0 : 13;
   }
+  if (routine == "gemmt") {
+    if (!is_one_of(c.uplo, "UL")) return 1;
+    if (!is_one_of(c.transa, "NTC")) return 2;
+    if (!is_one_of(c.transb, "NTC")) return 3;
+    if (c.n < 0) return 4;
+    if (c.k < 0) return 5;
+    if (!spans(c.lda, none_a ? c.n : c.k)) return 8;
+    if (!spans(c.ldb, upper(c.transb) == 'N' ? c.k : c.n)) return 10;
+    return spans(c.ldc, c.n) ? 0 : 13;
+  }
   if (routine == "symm" || routine == "hemm") {
     if (!is_one_of(c.side, "LR")) return 1;
     if (!is_one_of(c.uplo, "UL")) return 2;
@@ -68,7 +78,7 @@ int reference_info(const std::string& name, const Case& c) {
   return spans(c.ldc, c.n) ? 0 : 12;
 }
 
-/// Calls f.operator()<routine, T>() for each of the 30 routines.
+/// Calls f.operator()<routine, T>() for each of the 34 routines.
 template <class F>
 void for_each_routine(F&& f) {
 #define TESSERA_ROUTINE(routine, letter, T) f.template operator()<Routine::routine, T>();
@@ -131,7 +141,7 @@ TEST(Arguments, EveryCombinationInTheOrderOfTheReference) {
     }
     EXPECT_EQ(seen, checked) << name<routine, T>();
   });
-  EXPECT_EQ(routines, 30);
+  EXPECT_EQ(routines, 34);
 }
 
 /// Rows and columns of an operand, as the routine's definition has them.
@@ -146,10 +156,11 @@ Sizes sizes_of(Parameter leading_dimension, const Arguments& a) {
     if (leading_dimension == Parameter::ldc) return {a.n, a.n};
     return transposed_if(a.op_a != Op::no_trans, {a.n, a.k});
   }
-  if (routine == Routine::gemm) {
-    if (leading_dimension == Parameter::lda) return transposed_if(a.op_a != Op::no_trans, {a.m, a.k});
+  if (has_op_b(routine)) {
+    const index_t rows = routine == Routine::gemmt ? a.n : a.m;
+    if (leading_dimension == Parameter::lda) return transposed_if(a.op_a != Op::no_trans, {rows, a.k});
     if (leading_dimension == Parameter::ldb) return transposed_if(a.op_b != Op::no_trans, {a.k, a.n});
-    return {a.m, a.n};
+    return {rows, a.n};
   }
   return leading_dimension == Parameter::lda ? Sizes{order, order} : Sizes{a.m, a.n};
 }
@@ -203,10 +214,12 @@ TEST(RowMajor, GoodCallsBecomeGoodCallsOfTransposedResults) {
             EXPECT_EQ(call.C, &c);
             const bool rank = is_rank_update(routine);
             EXPECT_EQ(call.m, 7);
-            EXPECT_EQ(call.n, rank ? 7 : 5);
+            EXPECT_EQ(call.n, rank || routine == Routine::gemmt ? 7 : 5);
             EXPECT_EQ(call.k, 3);
             if (routine != Routine::gemm) {
               EXPECT_EQ(call.uplo, uplo == Uplo::upper ? Uplo::lower : Uplo::upper);
+            }
+            if (!has_op_b(routine)) {
               EXPECT_EQ(call.A, &a);
               EXPECT_EQ(call.lda, 11);
             } else {  // C^T = op(B)^T op(A)^T
@@ -220,7 +233,7 @@ TEST(RowMajor, GoodCallsBecomeGoodCallsOfTransposedResults) {
             if (rank) {
               const Op transposed = is_hermitian(routine) ? Op::conj_trans : Op::trans;
               EXPECT_EQ(call.op_a, op_a == Op::no_trans ? transposed : Op::no_trans);
-            } else if (routine != Routine::gemm) {
+            } else if (!has_op_b(routine)) {
               EXPECT_EQ(call.side, side == Side::left ? Side::right : Side::left);
               EXPECT_EQ(call.op_a, op_a);
             }

@@ -1,4 +1,4 @@
-// All nine routines through the C++ veneer, hence through the C API: results on host devices against the oracle, for every
+// All ten routines through the C++ veneer, hence through the C API: results on host devices against the oracle, for every
 // variant and both layouts, and the positions and texts of errors. More about errors of gemm is in c_api_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ void check_variant(const Context& context, const Variant& v, T alpha, T beta, in
                  .op_a = static_cast<Op>(v.op_a - TESSERA_NO_TRANS),
                  .op_b = static_cast<Op>(v.op_b - TESSERA_NO_TRANS),
                  .diag = v.diag == TESSERA_UNIT ? Diag::unit : Diag::non_unit};
-  const bool is_update = call.is_rank_update();
+  const bool is_update = call.updates_triangle();
   if (is_update) m = n;
   call.m = m;
   call.n = n;
@@ -125,9 +125,9 @@ void check_variant(const Context& context, const Variant& v, T alpha, T beta, in
   Matrix<T> A = !call.has_k() ? Matrix<T>(order, order, row_major, 2, random)
                 : plain_a     ? Matrix<T>(m, k, row_major, 2, random)
                               : Matrix<T>(k, m, row_major, 2, random);
-  Matrix<T> B = routine == Routine::gemm ? Matrix<T>(plain_b ? k : n, plain_b ? n : k, row_major, 1, random)
-                : is_update              ? Matrix<T>(A.rows(), A.cols(), row_major, 1, random)
-                                         : Matrix<T>(m, n, row_major, 1, random);
+  Matrix<T> B = call.has_op_b() ? Matrix<T>(plain_b ? k : n, plain_b ? n : k, row_major, 1, random)
+                : is_update     ? Matrix<T>(A.rows(), A.cols(), row_major, 1, random)
+                                : Matrix<T>(m, n, row_major, 1, random);
   Matrix<T> C(m, n, row_major, 3, random);
   if (!call.has_k())
     make_triangle(A, v.uplo, call.is_triangular() && call.diag == Diag::unit, routine == Routine::trsm);
@@ -153,6 +153,10 @@ void check_variant(const Context& context, const Variant& v, T alpha, T beta, in
     case Routine::gemm:
       gemm(context, v.layout, v.op_a, v.op_b, m, n, k, alpha, A.data(), A.ld(), B.data(), B.ld(), beta, C.data(),
            C.ld());
+      break;
+    case Routine::gemmt:
+      gemmt(context, v.layout, v.uplo, v.op_a, v.op_b, n, k, alpha, A.data(), A.ld(), B.data(), B.ld(), beta, C.data(),
+            C.ld());
       break;
     case Routine::symm:
       symm(context, v.layout, v.side, v.uplo, m, n, alpha, A.data(), A.ld(), B.data(), B.ld(), beta, C.data(), C.ld());
@@ -215,7 +219,7 @@ std::vector<Variant> variants_of(Routine routine) {
   const Level3 call = {.routine = routine};
   const std::vector<tessera_transpose> all_ops = {TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS};
   const auto has_op = [&](tessera_transpose op) {
-    if (routine == Routine::gemm || call.is_triangular()) return true;
+    if (call.has_op_b() || call.is_triangular()) return true;
     if (!call.is_rank_update()) return op == TESSERA_NO_TRANS;
     return !is_complex_type<T> || op != (call.is_hermitian() ? TESSERA_TRANS : TESSERA_CONJ_TRANS);
   };
@@ -230,7 +234,7 @@ std::vector<Variant> variants_of(Routine routine) {
               if (!has_side && side == TESSERA_RIGHT) continue;
               if (!has_uplo && uplo == TESSERA_LOWER) continue;
               if (!call.is_triangular() && diag == TESSERA_UNIT) continue;
-              if (routine != Routine::gemm && op_b != TESSERA_NO_TRANS) continue;
+              if (!call.has_op_b() && op_b != TESSERA_NO_TRANS) continue;
               variants.push_back({routine, layout, side, uplo, op_a, op_b, diag});
             }
   return variants;
@@ -315,6 +319,10 @@ TYPED_TEST(CApiRoutines, WithoutAProductOnlyScaleAndReadNothing) {
       gemm(context, TESSERA_COL_MAJOR, TESSERA_TRANS, TESSERA_TRANS, 5, 5, k, alpha, none, 5, none, 5, beta, C.data(),
            5);
       expect_scaled(C, false, false);
+      C = matrix();
+      gemmt(context, TESSERA_COL_MAJOR, TESSERA_UPPER, TESSERA_TRANS, TESSERA_NO_TRANS, 5, k, alpha, none, 5, none, 5,
+            beta, C.data(), 5);
+      expect_scaled(C, true, false);
       C = matrix();
       syrk(context, TESSERA_COL_MAJOR, TESSERA_UPPER, TESSERA_NO_TRANS, 5, k, alpha, none, 5, beta, C.data(), 5);
       expect_scaled(C, true, false);
@@ -410,6 +418,16 @@ TEST(CApiRoutineErrors, PositionsAndTexts) {
     expect(tessera_ztrsm(ctx, layout, l, u, nt, nu, 2, 2, nullptr, A, 2, B, 2), 9, "alpha is null");
     expect(tessera_zhemm(ctx, layout, l, u, 2, 2, one, A, 2, B, 2, nullptr, C, 2), 12, "beta is null");
   }
+  expect(tessera_dgemmt(ctx, col, uplo, nt, nt, 2, 3, 1, A, 2, B, 3, 1, C, 2), 3, "uplo is neither");
+  expect(tessera_dgemmt(ctx, row, u, trans, nt, 2, 3, 1, A, 3, B, 2, 1, C, 2), 4, "transa is none of");
+  expect(tessera_dgemmt(ctx, row, u, nt, trans, 2, 3, 1, A, 3, B, 2, 1, C, 2), 5, "transb is none of");
+  expect(tessera_dgemmt(ctx, col, u, nt, nt, -2, 3, 1, A, 2, B, 3, 1, C, 2), 6, "n is negative");
+  expect(tessera_dgemmt(ctx, col, u, nt, nt, 2, -3, 1, A, 2, B, 3, 1, C, 2), 7, "k is negative");
+  expect(tessera_dgemmt(ctx, row, u, nt, nt, 2, 3, 1, A, 2, B, 2, 1, C, 2), 10, "lda");
+  expect(tessera_dgemmt(ctx, row, u, nt, tr, 2, 3, 1, A, 3, B, 2, 1, C, 2), 12, "ldb");
+  expect(tessera_dgemmt(ctx, col, u, nt, nt, 2, 3, 1, A, 2, B, 3, 1, C, 1), 15, "ldc");
+  expect(tessera_dgemmt(ctx, col, u, nt, nt, 2, 3, 1, A, 2, nullptr, 3, 1, C, 2), 11, "B is null");
+
   expect(tessera_dsyr2k(ctx, col, u, nt, 2, 3, 1, A, 2, B, 1, 1, C, 2), 11, "ldb");
   expect(tessera_dsyr2k(ctx, row, u, nt, 2, 3, 1, A, 3, B, 3, 1, C, 1), 14, "ldc");
 
@@ -436,12 +454,15 @@ TEST(CApiRoutineStatistics, VerboseLinesNameTheVariant) {
     symm(context, TESSERA_ROW_MAJOR, TESSERA_LEFT, TESSERA_UPPER, 40, 30, 1, A.data(), 40, B.data(), 40, 0, C.data(),
          40);
     syrk(context, TESSERA_COL_MAJOR, TESSERA_LOWER, TESSERA_TRANS, 40, 30, 1, A.data(), 40, 0, C.data(), 40);
+    gemmt(context, TESSERA_COL_MAJOR, TESSERA_UPPER, TESSERA_TRANS, TESSERA_NO_TRANS, 40, 30, 1, A.data(), 40, B.data(),
+          40, 0, C.data(), 40);
     syrk(context, TESSERA_COL_MAJOR, TESSERA_LOWER, TESSERA_TRANS, 40, 0, 1, A.data(), 40, 0, C.data(), 40);
   }
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_THAT(text, HasSubstr("tessera: dtrsm LUNU m=40 n=30 on host:0,host:1 (TESSERA_OFFLOAD=always)"));
   EXPECT_THAT(text, HasSubstr("tessera: dsymm RL m=30 n=40 on host:0,host:1"));
   EXPECT_THAT(text, HasSubstr("tessera: dsyrk LT n=40 k=30 on host:0,host:1"));
+  EXPECT_THAT(text, HasSubstr("tessera: dgemmt UTN n=40 k=30 on host:0,host:1"));
   EXPECT_THAT(text, HasSubstr("tessera: dsyrk LT n=40 k=0 on the CPU BLAS (C is only scaled)"));
 }
 

@@ -141,7 +141,7 @@ TEST(Policy, TrafficOfEachRoutine) {
     EXPECT_EQ(bytes({.routine = routine, .m = 20, .n = 20, .k = 30}, 0), 600 + 210);
     EXPECT_EQ(bytes({.routine = routine, .m = 20, .n = 20, .k = 30}, 1), 600 + 420);
   }
-  for (const Routine routine : {Routine::syr2k, Routine::her2k})
+  for (const Routine routine : {Routine::syr2k, Routine::her2k, Routine::gemmt})
     EXPECT_EQ(bytes({.routine = routine, .m = 20, .n = 20, .k = 30}, 1), 1200 + 420);
   for (const Routine routine : {Routine::trmm, Routine::trsm}) {
     EXPECT_EQ(bytes({.routine = routine, .side = Side::left, .m = 10, .n = 20}, 0), 55 + 400);

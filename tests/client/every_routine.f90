@@ -1,4 +1,4 @@
-! Calls each of the 30 routines as Fortran does, and prints for each its name and all elements of its result, for comparison
+! Calls each routine that every BLAS has as Fortran does, and prints for each its name and all elements of its result, for comparison
 ! with a run over another BLAS.
 program every_routine
   implicit none

@@ -1,4 +1,5 @@
-/* Every symbol of core/routines.def as a C program declares and calls it, behind one function type; with OWN_API defined, every
+/* Every symbol of core/routines.def as a C program declares and calls it, behind one function type; gemmt, which a BLAS need not have, by
+ * gemm then; with OWN_API defined, every
  * BLAS function of tessera.h. Without cblas.h, because the libraries' headers do not agree on const, nor on cblas_xerbla. */
 #ifndef TESSERA_TESTS_CLIENT_LEVEL3_CALLS_H
 #define TESSERA_TESTS_CLIENT_LEVEL3_CALLS_H
@@ -51,6 +52,10 @@ typedef double real_z;
 #define VALUE_z(x) ((const void*)(x).d)
 #define REAL_c(x) ((x).f[0])
 #define REAL_z(x) ((x).d[0])
+#define BYTES_s 4
+#define BYTES_d 8
+#define BYTES_c 8
+#define BYTES_z 16
 #define ADDRESS_s(x) ((const void*)(x).f)
 #define ADDRESS_d(x) ((const void*)(x).d)
 #define ADDRESS_c(x) ((const void*)(x).f)
@@ -94,6 +99,50 @@ static char diag_letter(int value) { return value == 131 ? 'N' : value == 132 ? 
     CBLAS_SYMBOL(letter##routine)                                                                                    \
     (p->layout, p->transa, p->transb, p->m, p->n, p->k, VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb,        \
      VALUE_##letter(p->beta), p->C, p->ldc);                                                                         \
+  }
+
+/* One column after the other. */
+static inline void gemmt_by_gemm(const struct call* p, call_function gemm, integer element_bytes) {
+  const int by_columns = p->layout == 102;
+  const integer step_a = (p->transa == 111) == by_columns ? 1 : p->lda;
+  const integer step_b = (p->transb == 111) == by_columns ? p->ldb : 1;
+  for (integer j = 0; j < p->n; ++j) {
+    const integer first = p->uplo == 122 ? j : 0, end = p->uplo == 122 ? p->n : j + 1;
+    struct call column = *p;
+    column.m = end - first;
+    column.n = 1;
+    column.A = (const char*)p->A + first * step_a * element_bytes;
+    column.B = (char*)p->B + j * step_b * element_bytes;
+    column.C = (char*)p->C + (by_columns ? first + j * p->ldc : first * p->ldc + j) * element_bytes;
+    gemm(&column);
+  }
+}
+
+/* Weak: null where neither the BLAS that the program was linked with nor a preloaded library has it. */
+#define GEMMT(routine, letter)                                                                                         \
+  void FORTRAN_SYMBOL(letter##routine)(                                                                                \
+      const char*, const char*, const char*, const integer*, const integer*, const void*, const void*, const integer*, \
+      const void*, const integer*, const void*, void*, const integer*, size_t, size_t, size_t) __attribute__((weak));  \
+  void CBLAS_SYMBOL(letter##routine)(int, int, int, int, integer, integer, value_##letter, const void*, integer,       \
+                                     const void*, integer, value_##letter, void*, integer) __attribute__((weak));      \
+  static void fortran_call_##letter##routine(const struct call* p) {                                                   \
+    const char uplo = uplo_letter(p->uplo), ta = op_letter(p->transa), tb = op_letter(p->transb);                      \
+    if (FORTRAN_SYMBOL(letter##routine) == NULL) {                                                                     \
+      gemmt_by_gemm(p, fortran_call_##letter##gemm, BYTES_##letter);                                                   \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    FORTRAN_SYMBOL(letter##routine)                                                                                    \
+    (&uplo, &ta, &tb, &p->n, &p->k, ADDRESS_##letter(p->alpha), p->A, &p->lda, p->B, &p->ldb,                          \
+     ADDRESS_##letter(p->beta), p->C, &p->ldc, 1, 1, 1);                                                               \
+  }                                                                                                                    \
+  static void cblas_call_##letter##routine(const struct call* p) {                                                     \
+    if (CBLAS_SYMBOL(letter##routine) == NULL) {                                                                       \
+      gemmt_by_gemm(p, cblas_call_##letter##gemm, BYTES_##letter);                                                     \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    CBLAS_SYMBOL(letter##routine)                                                                                      \
+    (p->layout, p->uplo, p->transa, p->transb, p->n, p->k, VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb,       \
+     VALUE_##letter(p->beta), p->C, p->ldc);                                                                           \
   }
 
 #define SIDED(routine, letter)                                                                                        \
@@ -187,6 +236,9 @@ static int own_failures;
 #define OWN_GEMM(routine, letter)                                                                    \
   OWN(routine, letter, (tessera_transpose)p->transa, (tessera_transpose)p->transb, p->m, p->n, p->k, \
       VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb, VALUE_##letter(p->beta), p->C, p->ldc)
+#define OWN_GEMMT(routine, letter)                                                                                    \
+  OWN(routine, letter, (tessera_uplo)p->uplo, (tessera_transpose)p->transa, (tessera_transpose)p->transb, p->n, p->k, \
+      VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb, VALUE_##letter(p->beta), p->C, p->ldc)
 #define OWN_SIDED(routine, letter)                                                                               \
   OWN(routine, letter, (tessera_side)p->side, (tessera_uplo)p->uplo, p->m, p->n, VALUE_##letter(p->alpha), p->A, \
       p->lda, p->B, p->ldb, VALUE_##letter(p->beta), p->C, p->ldc)
@@ -201,6 +253,8 @@ static int own_failures;
       (tessera_diag)p->diag, p->m, p->n, VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb)
 
 #define SHAPE_gemm OWN_GEMM
+#define SHAPE_gemmt OWN_GEMMT
+#define SYNONYM(spelling, routine, letter) /* the API has one name for each */
 #define SHAPE_symm OWN_SIDED
 #define SHAPE_hemm OWN_SIDED
 #define SHAPE_syrk OWN_RANK_K
@@ -209,12 +263,14 @@ static int own_failures;
 #define SHAPE_her2k OWN_RANK_2K
 #define SHAPE_trmm OWN_TRIANGULAR
 #define SHAPE_trsm OWN_TRIANGULAR
-#define FORTRAN_CALL(letter, routine) own_column_call_##letter##routine
-#define CBLAS_CALL(letter, routine) own_call_##letter##routine
+#define FORTRAN_CALL(letter, routine, spelling) own_column_call_##letter##routine
+#define CBLAS_CALL(letter, routine, spelling) own_call_##letter##routine
 #else
-#define FORTRAN_CALL(letter, routine) fortran_call_##letter##routine
-#define CBLAS_CALL(letter, routine) cblas_call_##letter##routine
+#define FORTRAN_CALL(letter, routine, spelling) fortran_call_##letter##spelling
+#define CBLAS_CALL(letter, routine, spelling) cblas_call_##letter##spelling
 #define SHAPE_gemm GEMM
+#define SHAPE_gemmt GEMMT
+#define SYNONYM(spelling, routine, letter) SHAPE_##routine(spelling, letter)
 #define SHAPE_symm SIDED
 #define SHAPE_hemm SIDED
 #define SHAPE_syrk RANK_K
@@ -226,6 +282,7 @@ static int own_failures;
 #endif
 
 #define TESSERA_ROUTINE(routine, letter, T) SHAPE_##routine(routine, letter)
+#define TESSERA_SYNONYM(spelling, routine, letter, T) SYNONYM(spelling, routine, letter)
 #include "core/routines.def"
 #undef TESSERA_ROUTINE
 
@@ -236,8 +293,10 @@ struct symbol {
   call_function cblas;
 };
 static const struct symbol symbols[] = {
+#define TESSERA_SYNONYM(spelling, routine, letter, T) \
+  {#routine, #letter, FORTRAN_CALL(letter, routine, spelling), CBLAS_CALL(letter, routine, spelling)},
 #define TESSERA_ROUTINE(routine, letter, T) \
-  {#routine, #letter, FORTRAN_CALL(letter, routine), CBLAS_CALL(letter, routine)},
+  {#routine, #letter, FORTRAN_CALL(letter, routine, routine), CBLAS_CALL(letter, routine, routine)},
 #include "core/routines.def"
 #undef TESSERA_ROUTINE
 };

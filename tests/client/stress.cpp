@@ -82,7 +82,7 @@ call in_row_major(const Level3& p) {
   c.layout = 101;
   c.side = other_side(c.side);
   c.uplo = other_uplo(c.uplo);
-  if (p.routine == tessera::Routine::gemm) {
+  if (p.has_op_b()) {
     std::swap(c.transa, c.transb);
     std::swap(c.lda, c.ldb);
     c.A = p.B;
@@ -92,7 +92,7 @@ call in_row_major(const Level3& p) {
     const int transposed = p.is_hermitian() ? 113 : 112;
     c.transa = c.transa == 111 ? transposed : 111;
     if (p.routine == tessera::Routine::her2k) c.alpha = as_argument(std::conj(p.alpha));
-  } else {
+  } else if (!p.updates_triangle()) {
     std::swap(c.m, c.n);
   }
   return c;

@@ -1,4 +1,4 @@
-// The loader of the CPU BLAS and its nine routines, the division of products that do not fit its integers, and the
+// The loader of the CPU BLAS and its ten routines, the division of products that do not fit its integers, and the
 // readable reference.
 #include "kernels/host/cpu_blas.hpp"
 
@@ -15,6 +15,7 @@
 
 #include "core/error.hpp"
 #include "kernels/host/gemm_pieces.hpp"
+#include "kernels/host/gemmt_pieces.hpp"
 #include "kernels/host/reference.hpp"
 #include "tests/level3_problem.hpp"
 
@@ -200,6 +201,97 @@ TEST(CpuBlas, ComputesLikeTheOracle) {
   });
 }
 
+const std::vector<std::string> gemmt_symbols = {"sgemmt_", "dgemmt_", "cgemmt_", "zgemmt_"};
+
+/// f(fixture) for every variant, factor, and size around the blocks that a triangle is cut into.
+template <Scalar T, class F>
+void for_each_gemmt(F&& f) {
+  const ScalarType type = scalar_type_of<T>();
+  for (const index_t n : {1, 63, 64, 65, 129, 200}) {
+    for (const AnyScalar alpha : {AnyScalar(1), test::factors(type).back()}) {
+      for (const AnyScalar beta : test::factors(type)) {
+        const Level3Case base{.routine = Routine::gemmt, .n = n, .k = 5, .alpha = alpha, .beta = beta, .padding = 2};
+        test::for_each_variant(type, base, [&](const Level3Case& c) {
+          Level3Fixture<T> fixture(c, 3);
+          if (!::testing::Test::HasFatalFailure()) f(fixture);
+        });
+      }
+    }
+  }
+}
+
+// A BLAS that has no gemmt, and of whose functions dgemm alone does something.
+TEST(CpuBlas, GemmtIsMadeOfGemmWhereTheBlasHasNone) {
+  std::vector<std::string> missing = gemmt_symbols;
+  missing.push_back("dgemm_");
+  const SharedLibrary library(fake_blas_source(0, missing) + R"(
+    void dgemm_(char*ta,char*tb,int*m,int*n,int*k,double*al,double*a,int*lda,double*b,int*ldb,double*be,double*c,int*ldc) {
+      for (int j = 0; j < *n; ++j)
+        for (int i = 0; i < *m; ++i) {
+          double sum = 0;
+          for (int l = 0; l < *k; ++l)
+            sum += (*ta == 'N' ? a[i + l * *lda] : a[l + i * *lda]) * (*tb == 'N' ? b[l + j * *ldb] : b[j + l * *ldb]);
+          c[i + j * *ldc] = *al * sum + (*be == 0 ? 0 : *be * c[i + j * *ldc]);
+        }
+    })");
+  ASSERT_TRUE(library.built());
+  const auto blas = CpuBlas::open(library.path());
+  for_each_gemmt<double>([&](auto& fixture) {
+    blas->run(fixture.problem());
+    ASSERT_TRUE(fixture.check());
+  });
+}
+
+/// A gemmt of all types under a name; the real ones leave a sign, the complex ones multiply numbers by the conjugate of B.
+/// @param more what else they do
+std::string fake_gemmt_source(const std::string& name, const std::string& more) {
+  std::string source;
+  for (const std::string letter : {"s", "d", "c", "z"}) {
+    const std::string real = letter == "s" || letter == "c" ? "float" : "double";
+    source += "void " + letter + name + "_(char*u,char*ta,char*tb,int*n,int*k,void*al," + real + "*a,int*lda," + real +
+              "*b,int*ldb,void*be," + real + "*c,int*ldc) {";
+    if (letter == "s" || letter == "d") {
+      source += "*c = 100 * *n + 10 * *k + *ldc; }\n";
+    } else {
+      source += "c[0] = a[0] * b[0] + a[1] * b[1]; c[1] = a[1] * b[0] - a[0] * b[1];" + more + "}\n";
+    }
+  }
+  return source;
+}
+
+double first_element_of_gemmt(const CpuBlas& blas) {
+  Level3Fixture<double> fixture({.routine = Routine::gemmt, .n = 3, .k = 4, .padding = 2}, 1);
+  blas.run(fixture.problem());
+  return fixture.C()[0];
+}
+
+TEST(CpuBlas, GemmtIsTheBlasOwnUnderEitherName) {
+  for (const char* name : {"gemmt", "gemmtr"}) {
+    const SharedLibrary library(fake_blas_source(0, gemmt_symbols) + fake_gemmt_source(name, ""));
+    ASSERT_TRUE(library.built());
+    EXPECT_EQ(first_element_of_gemmt(*CpuBlas::open(library.path())), 345) << name;
+  }
+}
+
+// As older versions of OpenBLAS do.
+TEST(CpuBlas, AGemmtThatWritesToItsOperandsIsNotTaken) {
+  const SharedLibrary library(fake_blas_source(0, gemmt_symbols) + fake_gemmt_source("gemmt", "b[1] = -b[1];"));
+  ASSERT_TRUE(library.built());
+  EXPECT_NE(first_element_of_gemmt(*CpuBlas::open(library.path())), 345);
+}
+
+TEST(GemmtPieces, CoverTheTriangleOnce) {
+  const auto run = [](auto& fixture) {
+    kernels::for_each_gemmt_piece(fixture.problem(), [](const Level3& piece) {
+      EXPECT_TRUE(piece.routine == Routine::gemm || piece.n <= kernels::gemmt_diagonal) << piece.n;
+      kernels::reference_level3(piece);
+    });
+    ASSERT_TRUE(fixture.check());  // with any beta but 1 a block that is computed twice shows
+  };
+  for_each_gemmt<float>(run);
+  for_each_gemmt<std::complex<double>>(run);
+}
+
 TEST(CpuBlas, ALeadingDimensionBeyond32BitsIsLeftToTheReference) {
   // Two columns, 2^31 + 8 floats apart, in memory of which only the touched pages exist.
   const index_t ld = (index_t{1} << 31) + 8;
@@ -372,6 +464,10 @@ TEST(Reference, ComputesTheOtherRoutinesDoneByHand) {
   expect({.routine = Routine::syrk, .beta = 1}, X, {}, {2, 2.0 + i, 3, 4});
   expect({.routine = Routine::herk, .beta = 1}, X, {}, {2, 2.0 + i, 3, 6});
   expect({.routine = Routine::herk, .uplo = Uplo::upper, .op_a = Op::conj_trans}, X, {}, {2, 2, -i, 1});
+  // X B^T for B = [1 2; 0 3]: [1 0; 2+i 3]; conj(X)^T B = [1 2-3i; 0 3]. The other triangle stays as it is.
+  expect({.routine = Routine::gemmt, .op_b = Op::trans, .beta = 1}, X, {1, 0, 2, 3}, {2, 4.0 + i, 3, 7});
+  expect({.routine = Routine::gemmt, .uplo = Uplo::upper, .op_a = Op::conj_trans}, X, {1, 0, 2, 3},
+         {1, 2, 2.0 - 3.0 * i, 3});
   // i X B^T + i B X^T and i X B^H - i B X^H for B = [0 0; 1 0]: X B^T = [0 1; 0 i], X B^H the same.
   expect({.routine = Routine::syr2k, .alpha = i}, X, {0, 1, 0, 0}, {0, i, 3, -2});
   expect({.routine = Routine::her2k, .uplo = Uplo::upper, .alpha = i}, X, {0, 1, 0, 0}, {0, 2, i, -2});

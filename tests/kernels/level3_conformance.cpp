@@ -1,4 +1,4 @@
-// Tile kernels of all nine routines on every kind of device: host devices with the CPU BLAS, host devices with the
+// Tile kernels of all ten routines on every kind of device: host devices with the CPU BLAS, host devices with the
 // reference, CUDA GPUs. All types, variants and factors. What must not be read (the opposite triangle, a unit diagonal,
 // C where beta == 0, the padding) holds NaN, and what must not be written is compared byte for byte.
 #include <gtest/gtest.h>
@@ -103,6 +103,7 @@ class TileConformance : public ::testing::TestWithParam<std::tuple<BackendParam,
           base.routine = routine();
           base.alpha = alpha;
           base.beta = beta;
+          base.free_half = std::get<BackendParam>(GetParam()).kind == BackendParam::Kind::cuda;
           for (const bool apart : {false, true}) {
             if (apart && routine() != Routine::trmm) continue;
             base.apart = apart;

@@ -262,6 +262,8 @@ TEST_P(Level3TrafficModel, NothingMovesTwiceWhereMemorySuffices) {
   EXPECT_EQ(run_case(Routine::syrk, 1).compulsory_up, full + triangle);
   EXPECT_EQ(run_case(Routine::syrk, 0).compulsory_down, triangle);
   EXPECT_EQ(run_case(Routine::syr2k, 1).compulsory_up, 2 * full + triangle);
+  EXPECT_EQ(run_case(Routine::gemmt, 1).compulsory_up, 2 * full + triangle);
+  EXPECT_EQ(run_case(Routine::gemmt, 0).compulsory_down, triangle);
   EXPECT_EQ(run_case(Routine::trmm, 0).compulsory_up, triangle + full);
   EXPECT_EQ(run_case(Routine::trsm, 0).compulsory_up, triangle + full);
 }
@@ -299,7 +301,7 @@ TEST_F(Level3UnevenTiles, EveryVariantOfProductsAndSolves) {
   constexpr index_t segment_bytes = n / segments * sizeof(double);
   HostRuntime host(1, 4000, -1, segment_bytes);
   for (const Routine routine : test::all_routines) {
-    if (Level3{.routine = routine}.is_rank_update()) continue;
+    if (Level3{.routine = routine}.updates_triangle()) continue;
     for (const ScalarType type : test::types_of(routine)) {
       if (type == ScalarType::s) continue;  // has tiles of one size
       expect_right(host, segment_bytes, type,
@@ -314,10 +316,10 @@ TEST_F(Level3UnevenTiles, EveryVariantOfProductsAndSolves) {
   }
 }
 
-TEST_F(Level3UnevenTiles, EveryVariantOfRankUpdates) {
+TEST_F(Level3UnevenTiles, EveryVariantOfTriangles) {
   constexpr index_t n = 64;
   for (const Routine routine : test::all_routines) {
-    if (!Level3{.routine = routine}.is_rank_update()) continue;
+    if (!Level3{.routine = routine}.updates_triangle()) continue;
     for (const ScalarType type : test::types_of(routine)) {
       if (type == ScalarType::s) continue;
       const auto segment_bytes = n / segments * static_cast<index_t>(element_bytes(type));
@@ -415,7 +417,8 @@ TEST(Level3Lifetime, NoCopyOutlivesTheCall) {
 TEST(Level3FailureModel, RightOrReported) {
   int survived = 0;
   int reported = 0;
-  for (const Routine routine : {Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm, Routine::trsm}) {
+  for (const Routine routine :
+       {Routine::symm, Routine::syrk, Routine::syr2k, Routine::gemmt, Routine::trmm, Routine::trsm}) {
     for (std::int64_t failing = 0; failing < 90; failing += 3) {
       HostRuntime host(2, 60, failing);
       Level3Fixture<double> fixture(

@@ -22,8 +22,8 @@ using test::modelled_run;
 using test::ModelledMachine;
 using test::ModelledRun;
 
-constexpr Routine real_routines[] = {Routine::gemm,  Routine::symm, Routine::syrk,
-                                     Routine::syr2k, Routine::trmm, Routine::trsm};
+constexpr Routine real_routines[] = {Routine::gemm,  Routine::gemmt, Routine::symm, Routine::syrk,
+                                     Routine::syr2k, Routine::trmm,  Routine::trsm};
 
 Level3 square_call(Routine routine, index_t n) {
   Level3 call;
@@ -242,13 +242,13 @@ TEST(ScheduleModelSizes, ShortMemoryCostsLittle) {
 double modelled_up(Routine routine, index_t tiles, index_t slots, int devices, bool reads_c) {
   using runtime::GroupForm;
   runtime::GroupedProduct product{GroupForm::rectangle, tiles, tiles, tiles};
-  const bool rank_update = Level3{.routine = routine}.is_rank_update();
-  if (rank_update) product.form = GroupForm::triangle;
+  const bool triangle = Level3{.routine = routine}.updates_triangle();
+  if (triangle) product.form = routine == Routine::gemmt ? GroupForm::masked : GroupForm::triangle;
   if (routine == Routine::syr2k) product.kt *= 2;
   if (routine == Routine::trmm || routine == Routine::trsm) product.form = GroupForm::sweep;
   if (routine == Routine::trsm) product.fewest_cols = device::compute_streams;
   const auto grouping = runtime::choose_grouping(product, slots, devices);
-  const index_t c_tiles = !reads_c ? 0 : rank_update ? tiles * (tiles + 1) / 2 : tiles * tiles;
+  const index_t c_tiles = !reads_c ? 0 : triangle ? tiles * (tiles + 1) / 2 : tiles * tiles;
   return static_cast<double>(runtime::up_tiles(product, grouping, slots) + c_tiles);
 }
 

@@ -15,7 +15,9 @@
 namespace tessera::runtime {
 namespace {
 
-constexpr GroupForm all_forms[] = {GroupForm::rectangle, GroupForm::triangle, GroupForm::sweep};
+constexpr GroupForm all_forms[] = {GroupForm::rectangle, GroupForm::triangle, GroupForm::masked, GroupForm::sweep};
+
+bool is_lower(GroupForm form) { return form == GroupForm::triangle || form == GroupForm::masked; }
 
 TEST(Grouping, CoversEveryTileOnce) {
   for (const GroupForm form : all_forms) {
@@ -34,7 +36,7 @@ TEST(Grouping, CoversEveryTileOnce) {
               }
             }
             for (index_t i = 0; i < mt; ++i) {
-              for (index_t j = 0; j < (form == GroupForm::triangle ? i + 1 : nt); ++j) {
+              for (index_t j = 0; j < (is_lower(form) ? i + 1 : nt); ++j) {
                 ASSERT_TRUE(seen.contains({i, j}));
               }
             }
@@ -57,7 +59,7 @@ std::vector<std::tuple<int, index_t, index_t>> reads_of(const GroupedProduct& p,
     for (index_t l = 0; l < p.kt; ++l) {
       for (index_t j = g.col; j < g.col + g.cols; ++j) {
         for (index_t i = g.row; i < g.row + g.rows; ++i) {
-          if (p.form == GroupForm::triangle && i < j) continue;
+          if (is_lower(p.form) && i < j) continue;
           reads.emplace_back(0, i, l);
           reads.emplace_back(p.form == GroupForm::triangle ? 0 : 1, j, l);
         }
@@ -89,7 +91,7 @@ index_t fewest_fetches(const std::vector<std::tuple<int, index_t, index_t>>& rea
 // The model leaves slots for outputs and copies under way, so the best eviction with all other slots does no worse, and not much better
 // than the model says where it also knows what comes after the next group.
 TEST(Grouping, ModelsWhatTheBestEvictionMoves) {
-  for (const GroupForm form : {GroupForm::rectangle, GroupForm::triangle}) {
+  for (const GroupForm form : {GroupForm::rectangle, GroupForm::triangle, GroupForm::masked}) {
     for (const index_t slots : {384, 192, 128, 96, 48}) {
       const GroupedProduct product{form, 16, 16, 16};
       const Grouping grouping = choose_grouping(product, slots, 1);

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 namespace tessera::api {
@@ -54,7 +55,7 @@ struct Handlers {
   }
 };
 
-/// "DGEMM " with blanks to six characters, as Fortran passes it.
+/// "DGEMM " with blanks to at least six characters, as Fortran passes it.
 std::array<char, 16> fortran_name(RoutineName name) {
   std::array<char, 16> text{};
   std::snprintf(text.data(), text.size(), "%c%-5.*s", name.letter, static_cast<int>(name.routine.size()),
@@ -74,7 +75,8 @@ std::array<char, 24> cblas_name(RoutineName name) {
 
 void call_xerbla(void* handler, RoutineName name, int position) {
   const std::int64_t wide = position;
-  reinterpret_cast<Xerbla>(handler)(fortran_name(name).data(), &wide, 6);
+  const auto text = fortran_name(name);
+  reinterpret_cast<Xerbla>(handler)(text.data(), &wide, std::strlen(text.data()));
 }
 
 /// Without any handler: one line, and on we go.

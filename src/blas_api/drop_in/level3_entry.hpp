@@ -13,13 +13,12 @@
 
 namespace tessera::api {
 
+/// @param name under which it was called, without the letter of the type
 template <Routine routine, Scalar T>
-constexpr RoutineName routine_name = {letter(scalar_type_of<T>()), name_of(routine)};
-
-template <Routine routine, Scalar T>
-void from_fortran(Face& face, const Arguments& arguments, const Operands& operands) {
+void from_fortran(Face& face, const Arguments& arguments, const Operands& operands,
+                  const char* name = name_of(routine)) {
   if (const int bad = first_bad_argument<routine, !std::floating_point<T>>(arguments); bad != 0) {
-    return report_fortran(face, routine_name<routine, T>, bad);
+    return report_fortran(face, {letter(scalar_type_of<T>()), name}, bad);
   }
   tessera_private_run(level3_of<routine, T>(Layout::col_major, arguments, operands), face);
 }
@@ -42,16 +41,19 @@ template <Routine routine, Parameter parameter>
     case Parameter::side:
       return {a.side.has_value(), "Side", raw.side, position + 1, position};
     case Parameter::uplo: {
-      // The reference says 3 in row-major order, except in her2k.
+      // Of a rank update the reference says 3 in row-major order, except in her2k.
       const bool counts_as_3 = row_major && is_rank_update(routine) && routine != Routine::her2k;
       return {a.uplo.has_value(), "Uplo", raw.uplo, counts_as_3 ? 3 : position + 1, position};
     }
     case Parameter::transa:
-      if (routine != Routine::gemm) return {a.op_a.has_value(), "Trans", raw.transa, position + 1, position};
-      return {a.op_a.has_value(), "TransA", raw.transa, 2, row_major ? 2 : 1};
-    case Parameter::transb:
-      // The reference says 2 for a bad TransB in row-major order.
-      return {a.op_b.has_value(), "TransB", raw.transb, row_major ? 2 : 3, row_major ? 1 : 2};
+      if (!has_op_b(routine)) return {a.op_a.has_value(), "Trans", raw.transa, position + 1, position};
+      return {a.op_a.has_value(), "TransA", raw.transa, position + 1, row_major ? position + 1 : position};
+    case Parameter::transb: {
+      // Of gemm the reference says 2 for a bad TransB in row-major order.
+      const bool counts_as_2 = row_major && routine == Routine::gemm;
+      return {a.op_b.has_value(), "TransB", raw.transb, counts_as_2 ? 2 : position + 1,
+              row_major ? position - 1 : position};
+    }
     case Parameter::diag:
       return {a.diag.has_value(), "Diag", raw.diag, position + 1, position};
     default:
@@ -59,9 +61,11 @@ template <Routine routine, Parameter parameter>
   }
 }
 
+/// @param spelling as from_fortran()'s name
 template <Routine routine, Scalar T>
-void from_cblas(Face& face, int layout, const CblasEnumerators& raw, const Arguments& sizes, const Operands& operands) {
-  constexpr RoutineName name = routine_name<routine, T>;
+void from_cblas(Face& face, int layout, const CblasEnumerators& raw, const Arguments& sizes, const Operands& operands,
+                const char* spelling = name_of(routine)) {
+  const RoutineName name = {letter(scalar_type_of<T>()), spelling};
   const std::optional<Layout> order = layout_from_cblas(layout);
   if (!order) return report_cblas_enum(face, name, false, 1, 0, "layout", layout);
   const bool row_major = *order == Layout::row_major;

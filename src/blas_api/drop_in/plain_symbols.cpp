@@ -31,6 +31,7 @@ constinit Face plain_face = {.search = {.integer_bits = TESSERA_INTEGER_BITS,
 #endif
 #define TESSERA_ROUTINE(routine, letter, T) \
   extern "C" __attribute__((visibility("default"), alias(#letter #routine "_"))) void letter##routine();
+#define TESSERA_SYNONYM(spelling, routine, letter, T) TESSERA_ROUTINE(spelling, letter, T)
 #include "core/routines.def"
 #undef TESSERA_ROUTINE
 

@@ -67,7 +67,7 @@ cublasOperation_t operation_of(Op op, ScalarType type) {
   return op == Op::conj_trans && is_complex(type) ? CUBLAS_OP_C : CUBLAS_OP_T;
 }
 
-/// By cuBLAS: every routine but trsm, which is solve()'s.
+/// By cuBLAS: every routine but trsm, which is solve()'s, and gemmt, which is a gemm there.
 template <Scalar T>
 cublasStatus_t submit(cublasHandle_t handle, const Level3& call) {
   using Functions = Cublas<T>;
@@ -107,6 +107,7 @@ cublasStatus_t submit(cublasHandle_t handle, const Level3& call) {
     case Routine::trmm:
       return Functions::trmm(handle, side, fill, op_a, diag, m, n, &alpha, A, lda, B, ldb, C, ldc);
     case Routine::trsm:
+    case Routine::gemmt:
       break;
   }
   return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -194,6 +195,13 @@ void CudaTileOps::run(int compute_stream, const Level3& call) {
   const cublasHandle_t handle = handles_[static_cast<std::size_t>(compute_stream)];
   if (call.routine == Routine::trsm) {
     solve(handle, device_.stream(stream), call);
+    return;
+  }
+  if (call.routine == Routine::gemmt) {
+    // The whole square by the kernel that is quickest: the other triangle of the tile never leaves the device.
+    Level3 square = call;
+    square.routine = Routine::gemm;
+    submit_call(name, handle, device_.stream(stream), square);
     return;
   }
   submit_call(name, handle, device_.stream(stream), call);

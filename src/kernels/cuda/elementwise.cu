@@ -140,7 +140,7 @@ cudaError_t launch(const Level3& call, cudaStream_t stream) {
   using Value = typename NumberFor<T>::type;
   const T beta = scalar_cast<T>(call.beta);
   Matrix<Value> matrix{static_cast<Value*>(call.C), call.ldc, call.m, call.n, Part::full, false};
-  if (call.is_rank_update()) {
+  if (call.updates_triangle()) {
     matrix.m = call.n;
     matrix.part = call.uplo == Uplo::lower ? Part::lower : Part::upper;
     matrix.real_diagonal = call.is_hermitian();

@@ -20,6 +20,7 @@
 #include "core/process.hpp"
 #include "core/thread.hpp"
 #include "kernels/host/gemm_pieces.hpp"
+#include "kernels/host/gemmt_pieces.hpp"
 #include "kernels/host/reference.hpp"
 
 namespace tessera::kernels {
@@ -50,6 +51,9 @@ using RankKFunction = void (*)(const char* uplo, const char* op_a, const BlasInt
 using Rank2kFunction = void (*)(const char* uplo, const char* op_a, const BlasInt* n, const BlasInt* k,
                                 const void* alpha, const void* A, const BlasInt* lda, const void* B, const BlasInt* ldb,
                                 const void* beta, void* C, const BlasInt* ldc, std::size_t, std::size_t);
+using GemmtFunction = void (*)(const char* uplo, const char* op_a, const char* op_b, const BlasInt* n, const BlasInt* k,
+                               const void* alpha, const void* A, const BlasInt* lda, const void* B, const BlasInt* ldb,
+                               const void* beta, void* C, const BlasInt* ldc, std::size_t, std::size_t, std::size_t);
 /// trmm, trsm; the matrix that they overwrite is B in BLAS and C here.
 using TriangularFunction = void (*)(const char* side, const char* uplo, const char* op_a, const char* diag,
                                     const BlasInt* m, const BlasInt* n, const void* alpha, const void* A,
@@ -119,13 +123,14 @@ class LoadedBlas final : public CpuBlas {
         if (call.is_hermitian() && !is_complex(type)) continue;
         const std::string symbol = scheme.fortran(name_of(call));
         void* const address = dlsym(handle, symbol.c_str());
-        if (address == nullptr) {
+        if (address == nullptr && call.routine != Routine::gemmt) {
           why = "it lacks " + symbol;
           return nullptr;
         }
         blas->functions_[static_cast<std::size_t>(routine)][static_cast<std::size_t>(type)] = address;
       }
     }
+    blas->choose_gemmt(handle, scheme);
     blas->handle_ = handle;
     blas->scheme_ = scheme;
     blas->integer_bits_ = integer_bits_of(handle, scheme, bits);
@@ -143,20 +148,84 @@ class LoadedBlas final : public CpuBlas {
     if (call.m == 0 || call.n == 0) return;
     // Where C is only scaled, A and B must not be read; OpenBLAS's kernels for small matrices read them nevertheless
     // (seen in 0.3.21: gemm with alpha == 0 and a NaN in A gives NaN), so that case is ours.
-    const bool is_gemm = call.routine == Routine::gemm;
-    const index_t largest_size = std::max({call.m, call.n, call.has_k() ? call.k : 0});
     const index_t largest = integer_bits_ == 64 ? std::numeric_limits<BlasInt>::max() : blas_int_max;
-    if (call.only_scales() || std::max({call.lda, call.ldb, call.ldc}) > largest ||
-        (!is_gemm && largest_size > largest)) {
+    const bool is_large = std::max({call.m, call.n, call.has_k() ? call.k : 0}) > largest;
+    if (call.only_scales() || std::max({call.lda, call.ldb, call.ldc}) > largest || (is_large && !call.has_op_b())) {
       reference_level3(call);
-    } else if (is_gemm) {
-      for_each_gemm_piece(call, largest, [this](const Level3& piece) { run_in_blas(piece); });
+    } else if (call.routine == Routine::gemm) {
+      multiply(call, largest);
+    } else if (call.routine == Routine::gemmt && (is_large || address_of(call) == nullptr)) {
+      triangle_by_gemm(call, largest);
     } else {
       run_in_blas(call);
     }
   }
 
  private:
+  void multiply(const Level3& gemm, index_t largest) const {
+    for_each_gemm_piece(gemm, largest, [this](const Level3& piece) { run_in_blas(piece); });
+  }
+
+  /// A block on the diagonal is computed as a square beside C, of which the triangle is added.
+  void triangle_by_gemm(const Level3& gemmt, index_t largest) const {
+    for_each_gemmt_piece(gemmt, [&](const Level3& piece) {
+      if (piece.routine == Routine::gemm) return multiply(piece, largest);
+      alignas(64) std::byte square[gemmt_diagonal * gemmt_diagonal * sizeof(std::complex<double>)];
+      Level3 gemm = piece;
+      gemm.routine = Routine::gemm;
+      gemm.beta = 0;
+      gemm.C = square;
+      gemm.ldc = piece.n;
+      multiply(gemm, largest);
+      Level3 scaling = piece;
+      scaling.alpha = 0;
+      reference_level3(scaling);
+      reference_add({.type = piece.type,
+                     .part = piece.uplo == Uplo::lower ? Part::lower : Part::upper,
+                     .m = piece.n,
+                     .n = piece.n,
+                     .factor = 1,
+                     .X = square,
+                     .ldx = piece.n,
+                     .C = piece.C,
+                     .ldc = piece.ldc});
+    });
+  }
+
+  /// gemmt of all types, by either of its names, or of none; without it there is triangle_by_gemm(). Nothing of ours is found: a library
+  /// that leads to one of our own has the marker, and was not opened.
+  void choose_gemmt(void* handle, const SymbolScheme& scheme) {
+    auto& gemmt = functions_[static_cast<std::size_t>(Routine::gemmt)];
+    for (const char* name : {"gemmt", "gemmtr"}) {
+      for (const ScalarType type : scalar_types)
+        gemmt[static_cast<std::size_t>(type)] = dlsym(handle, scheme.fortran(letter(type) + std::string(name)).c_str());
+      if (std::find(std::begin(gemmt), std::end(gemmt), nullptr) == std::end(gemmt) && conjugates_in_gemmt()) return;
+    }
+    std::fill(std::begin(gemmt), std::end(gemmt), nullptr);
+  }
+
+  /// OpenBLAS before 0.3.30 does not: it takes B as it is (seen in 0.3.26), or conjugates B itself, which is the program's (0.3.27 to 0.3.29).
+  /// Its gemmt multiplies column by column besides, at a tenth of gemm's rate.
+  bool conjugates_in_gemmt() const {
+    using Complex = std::complex<float>;
+    const Complex A = 1, alpha = 1, beta = 0;
+    Complex B(0, 1), C = 0;
+    const Level3 call{.routine = Routine::gemmt,
+                      .type = ScalarType::c,
+                      .op_b = Op::conj_trans,
+                      .m = 1,
+                      .n = 1,
+                      .k = 1,
+                      .A = &A,
+                      .lda = 1,
+                      .B = &B,
+                      .ldb = 1,
+                      .C = &C,
+                      .ldc = 1};
+    run_typed(call, &alpha, &beta);
+    return B == Complex(0, 1) && C == Complex(0, -1);
+  }
+
   void* address_of(const Level3& call) const {
     return functions_[static_cast<std::size_t>(call.routine)][static_cast<std::size_t>(call.type)];
   }
@@ -184,6 +253,9 @@ class LoadedBlas final : public CpuBlas {
       case Routine::gemm:
         return function_of<GemmFunction>(c)(&op_a, &op_b, &m, &n, &k, alpha, c.A, &lda, c.B, &ldb, beta, c.C, &ldc, 1,
                                             1);
+      case Routine::gemmt:
+        return function_of<GemmtFunction>(c)(&uplo, &op_a, &op_b, &n, &k, alpha, c.A, &lda, c.B, &ldb, beta, c.C, &ldc,
+                                             1, 1, 1);
       case Routine::symm:
       case Routine::hemm:
         return function_of<SymmFunction>(c)(&side, &uplo, &m, &n, alpha, c.A, &lda, c.B, &ldb, beta, c.C, &ldc, 1, 1);

@@ -1,4 +1,4 @@
-// All nine routines as two loop nests: products that accumulate, and triangular matrices applied to one vector after the
+// All ten routines as two loop nests: products that accumulate, and triangular matrices applied to one vector after the
 // other.
 #include "kernels/host/reference.hpp"
 
@@ -121,6 +121,7 @@ class Reference {
   void accumulate() const {
     switch (call_.routine) {
       case Routine::gemm:
+      case Routine::gemmt:
         return update(product(A(Structure::general, call_.op_a), operand(call_.B, call_.ldb, call_.op_b), call_.k));
       case Routine::symm:
       case Routine::hemm: {
@@ -168,7 +169,7 @@ class Reference {
   void update(const Added& added) const {
     for (index_t j = 0; j < call_.n; ++j) {
       for (index_t i = 0; i < call_.m; ++i) {
-        if (call_.is_rank_update() && !in_triangle(call_.uplo, i, j)) continue;
+        if (call_.updates_triangle() && !in_triangle(call_.uplo, i, j)) continue;
         const bool is_real = is_hermitian_update() && i == j;
         T& c = C(i, j);
         Accumulator result = added(i, j);
