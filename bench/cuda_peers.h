@@ -23,9 +23,9 @@ typedef struct {
 } tessera_bench_rates;
 
 /* One Level-3 BLAS call in column-major storage, with the meaning and the enumerators of src/core/level3.hpp: routine 0 gemm,
- * 1 symm, 2 hemm, 3 syrk, 4 herk, 5 syr2k, 6 her2k, 7 trmm, 8 trsm; type one of "sdcz"; side 0 left, 1 right; uplo 0 upper,
- * 1 lower; op 0 none, 1 transpose, 2 conjugate transpose; diag 0 non-unit, 1 unit. Scalars are real and imaginary part. For trmm
- * B may be C (the BLAS routine); trsm overwrites C and does not use B. */
+ * 1 symm, 2 hemm, 3 syrk, 4 herk, 5 syr2k, 6 her2k, 7 trmm, 8 trsm (9, gemmt, it does not have); type one of "sdcz";
+ * side 0 left, 1 right; uplo 0 upper, 1 lower; op 0 none, 1 transpose, 2 conjugate transpose; diag 0 non-unit, 1 unit.
+ * Scalars are real and imaginary part. For trmm B may be C (the BLAS routine); trsm overwrites C and does not use B. */
 typedef struct tessera_bench_level3 {
   int routine;
   char type;

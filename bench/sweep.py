@@ -54,7 +54,7 @@ def numbers(text):
 
 
 def names(text):
-    wrong = [name for name in text.split(",") if name not in ROUTINES + ["hemm", "herk", "her2k"]]
+    wrong = [name for name in text.split(",") if name not in ROUTINES + ["hemm", "herk", "her2k", "gemmt"]]
     if wrong:
         raise argparse.ArgumentTypeError(f"no such routine: {', '.join(wrong)}")
     return text.split(",")

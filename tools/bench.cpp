@@ -139,8 +139,11 @@ std::vector<Level3> cases_of(const BenchOptions& options) {
   for (const std::string& type_letter : options.types) {
     const ScalarType type = type_of(type_letter[0]);
     for (const std::string& name : options.routines) {
-      if (options.several && !exists(routine_of(name), type)) continue;
-      cases.push_back(case_of(routine_of(name), type, options));
+      const Routine routine = routine_of(name);
+      const bool has_peers = routine != Routine::gemmt || !options.wants("cublasxt");
+      if (options.several && (!exists(routine, type) || !has_peers)) continue;
+      if (!has_peers) throw UsageError("--peer: cublasXt has no gemmt");
+      cases.push_back(case_of(routine, type, options));
     }
   }
   if (cases.empty()) throw UsageError("--type: none of these routines exists for it");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto nowhere = static_cast<std::size_t>(-1);
 
-/// A BLAS has 30 such names, a library that wraps some under names of its own has fewer.
+/// A BLAS has at least 30 such names, a library that wraps some under names of its own has fewer.
 constexpr std::size_t names_of_a_blas = 24;
 
 /// Prefix, suffix, whether it is a C interface.

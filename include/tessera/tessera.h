@@ -88,8 +88,8 @@ TESSERA_API tessera_status tessera_zgemm(tessera_context ctx, tessera_layout lay
                                          const void* A, int64_t lda, const void* B, int64_t ldb, const void* beta,
                                          void* C, int64_t ldc);
 
-/* C = alpha * op(A) * op(B) + beta * C as gemm, C n x n, of which only the triangle is read and written: for products that are known to
- * be symmetric or triangular. The BLAS symbols are called ?gemmt and ?gemmtr. */
+/* C = alpha * op(A) * op(B) + beta * C as gemm, C n x n, of which only the triangle is read and written: for products that
+ * are known to be symmetric or triangular. The BLAS symbols are called ?gemmt and ?gemmtr. */
 TESSERA_API tessera_status tessera_sgemmt(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
                                           tessera_transpose transa, tessera_transpose transb, int64_t n, int64_t k,
                                           float alpha, const float* A, int64_t lda, const float* B, int64_t ldb,

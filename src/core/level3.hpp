@@ -26,7 +26,7 @@ constexpr bool exists(Routine routine, ScalarType type) {
 ///   syr2k, her2k  C = alpha op_a(A) op_a(B)^T + alpha' op_a(B) op_a(A)^T + beta C    alpha' is conj(alpha) for her2k, else alpha
 ///   trmm          C = alpha op_a(A) B, or alpha B op_a(A)            A triangular, m x m or n x n; B m x n may be C itself (the BLAS routine)
 ///   trsm          op_a(A) X = alpha C, or X op_a(A) = alpha C        X overwrites C; B is not used
-///   gemmt         C = alpha op_a(A) op_b(B) + beta C                 op_a(A) n x k, op_b(B) k x n, C n x n (m == n), its `uplo` triangle is touched
+///   gemmt         C = alpha op_a(A) op_b(B) + beta C                 as gemm, C n x n (m == n), its `uplo` triangle is touched
 ///
 /// The Hermitian routines take A's (hemm) or C's (herk, her2k) diagonal as real, and leave C's real. herk has real alpha and beta,
 /// her2k real beta. beta == 0 does not read C; alpha == 0 does not read A and B; diag == unit does not read A's diagonal.

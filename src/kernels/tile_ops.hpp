@@ -26,8 +26,8 @@ struct Addition {
 class TileOps {
  public:
   virtual ~TileOps() = default;
-  /// Submits the call, whose operands lie in the device's memory; no dimension is 0. trmm takes B apart from C, or C itself. gemmt may
-  /// leave anything in the triangle of C that it does not update.
+  /// Submits the call, whose operands lie in the device's memory; no dimension is 0. trmm takes B apart from C, or C itself.
+  /// gemmt may leave anything in the triangle of C that it does not update.
   /// @throws DeviceLost. Called by one thread at a time per device.
   virtual void run(int compute_stream, const Level3& call) = 0;
   /// Submits the addition. @throws DeviceLost

@@ -1,5 +1,5 @@
-/* Linked with libblas.so.3, as R and LAPACK 3.12.1 are: multiplies by ?gemmtr and ?gemmt as Fortran and C programs call them, compares
- * with loops, and looks at what the error handlers, which are this program's, are told. */
+/* Linked with libblas.so.3, as R and LAPACK 3.12.1 are: multiplies by ?gemmtr and ?gemmt as Fortran and C programs call
+ * them, compares with loops, and looks at what the error handlers, which are this program's, are told. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

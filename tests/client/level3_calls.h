@@ -1,6 +1,6 @@
-/* Every symbol of core/routines.def as a C program declares and calls it, behind one function type; gemmt, which a BLAS need not have, by
- * gemm then; with OWN_API defined, every
- * BLAS function of tessera.h. Without cblas.h, because the libraries' headers do not agree on const, nor on cblas_xerbla. */
+/* Every symbol of core/routines.def as a C program declares and calls it, behind one function type; with OWN_API defined, every
+ * BLAS function of tessera.h. gemmt, which a BLAS need not have, is called by gemm then. Without cblas.h, because the libraries'
+ * headers do not agree on const, nor on cblas_xerbla. */
 #ifndef TESSERA_TESTS_CLIENT_LEVEL3_CALLS_H
 #define TESSERA_TESTS_CLIENT_LEVEL3_CALLS_H
 

@@ -225,7 +225,8 @@ TEST(CpuBlas, GemmtIsMadeOfGemmWhereTheBlasHasNone) {
   std::vector<std::string> missing = gemmt_symbols;
   missing.push_back("dgemm_");
   const SharedLibrary library(fake_blas_source(0, missing) + R"(
-    void dgemm_(char*ta,char*tb,int*m,int*n,int*k,double*al,double*a,int*lda,double*b,int*ldb,double*be,double*c,int*ldc) {
+    void dgemm_(char*ta,char*tb,int*m,int*n,int*k,double*al,double*a,int*lda,double*b,int*ldb,double*be,double*c,
+                int*ldc) {
       for (int j = 0; j < *n; ++j)
         for (int i = 0; i < *m; ++i) {
           double sum = 0;
@@ -242,7 +243,8 @@ TEST(CpuBlas, GemmtIsMadeOfGemmWhereTheBlasHasNone) {
   });
 }
 
-/// A gemmt of all types under a name; the real ones leave a sign, the complex ones multiply numbers by the conjugate of B.
+/// A gemmt of all types under a name; the real ones leave a sign, the complex ones multiply numbers by the conjugate of
+/// B.
 /// @param more what else they do
 std::string fake_gemmt_source(const std::string& name, const std::string& more) {
   std::string source;

@@ -91,10 +91,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Expectation{Routine::symm, 4, 0.93, 0.81}, Expectation{Routine::syrk, 1, 0.89, 0.88},
                       Expectation{Routine::syrk, 2, 0.82, 0.75}, Expectation{Routine::syrk, 4, 0.86, 0.65},
                       Expectation{Routine::syr2k, 1, 0.92, 0.92}, Expectation{Routine::syr2k, 2, 0.92, 0.92},
-                      Expectation{Routine::syr2k, 4, 0.84, 0.69}, Expectation{Routine::trmm, 1, 0.86, 0.87},
-                      Expectation{Routine::trmm, 2, 0.81, 0.75}, Expectation{Routine::trmm, 4, 0.93, 0.79},
-                      Expectation{Routine::trsm, 1, 0.87, 0.87}, Expectation{Routine::trsm, 2, 0.80, 0.82},
-                      Expectation{Routine::trsm, 4, 0.94, 0.81}),
+                      Expectation{Routine::syr2k, 4, 0.84, 0.69}, Expectation{Routine::gemmt, 1, 0.91, 0.86},
+                      Expectation{Routine::gemmt, 2, 0.85, 0.68}, Expectation{Routine::gemmt, 4, 0.84, 0.58},
+                      Expectation{Routine::trmm, 1, 0.86, 0.87}, Expectation{Routine::trmm, 2, 0.81, 0.75},
+                      Expectation{Routine::trmm, 4, 0.93, 0.79}, Expectation{Routine::trsm, 1, 0.87, 0.87},
+                      Expectation{Routine::trsm, 2, 0.80, 0.82}, Expectation{Routine::trsm, 4, 0.94, 0.81}),
     [](const auto& info) { return name_of(info.param.routine) + std::to_string(info.param.devices); });
 
 // The first lines of a triangular product go all at once, so that the kernels do not wait for the whole triangle.
@@ -154,7 +155,7 @@ TEST(ScheduleModelInPages, OldValuesComeLastWhereTheLinkTakesLongest) {
           EXPECT_EQ(operation.flops, 0) << name_of(routine) << " " << n;
         }
       }
-      if (square_call(routine, n).is_rank_update())
+      if (square_call(routine, n).updates_triangle())
         continue;  // short columns, which go down more slowly than others come
       const double tile_bytes = 8 * static_cast<double>(run.tiling.m * run.tiling.n);
       const double addition = machine.kernel_overhead + 3 * tile_bytes / 4e12;
@@ -453,7 +454,7 @@ TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
     call.n = tile * static_cast<index_t>(1 + random() % (call.routine == Routine::trmm ? 40 : 12));
     call.side = one_of(Side::left, Side::right);
     if (call.side == Side::right) std::swap(call.m, call.n);
-    if (call.is_rank_update()) call.m = call.n;
+    if (call.updates_triangle()) call.m = call.n;
     if (call.has_k()) call.k = tile * static_cast<index_t>(1 + random() % 10);
     call.uplo = one_of(Uplo::lower, Uplo::upper);
     call.alpha = 1.1;
@@ -482,11 +483,12 @@ TEST(ScheduleModelSizes, EveryGraphEndsWithASlowWorker) {
   for (int run = 0; run < 600; ++run) {
     constexpr index_t tile = 64;
     Level3 call;
-    call.routine = one_of(Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm, Routine::trsm);
+    call.routine = one_of(Routine::gemm, Routine::gemmt, Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm,
+                          Routine::trsm);
     call.m = tile * static_cast<index_t>(2 + random() % 8);
     call.n = tile * static_cast<index_t>(2 + random() % 12);
     call.side = one_of(Side::left, Side::right);
-    if (call.is_rank_update()) call.m = call.n;
+    if (call.updates_triangle()) call.m = call.n;
     if (call.has_k()) call.k = tile * static_cast<index_t>(1 + random() % 8);
     call.uplo = one_of(Uplo::lower, Uplo::upper);
     call.alpha = 1.1;

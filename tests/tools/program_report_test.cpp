@@ -89,6 +89,7 @@ TEST(BlasNames, are_taken_apart) {
       {"dgemm_", "dgemm", "", "_", false, false},
       {"dgemm", "dgemm", "", "", false, false},
       {"cblas_zher2k", "zher2k", "", "", false, true},
+      {"cblas_dgemmtr", "dgemmtr", "", "", false, true},
       {"dgemm_64_", "dgemm", "", "_64_", false, false},
       {"dgemm_64", "dgemm", "", "_64", false, false},
       {"cblas_dgemm64_", "dgemm", "", "64_", false, true},

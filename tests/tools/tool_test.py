@@ -211,7 +211,7 @@ class BuiltProgramCase(ToolCase):
             self.skipTest("the libraries of this test are not installed")
 
 
-LEVEL3 = [f"{t}{r}" for r in ("gemm", "symm", "syrk", "syr2k", "trmm", "trsm") for t in "sdcz"] + \
+LEVEL3 = [f"{t}{r}" for r in ("gemm", "gemmt", "gemmtr", "symm", "syrk", "syr2k", "trmm", "trsm") for t in "sdcz"] + \
          [f"{t}{r}" for r in ("hemm", "herk", "her2k") for t in "cz"]
 
 
@@ -612,8 +612,21 @@ class Routines(ToolCase):
                     self.assertEqual(result["flops"], real * (4 if kind in "cz" else 1))
                     self.assert_correct(result, "cpu")
 
+    def test_gemmt(self):
+        n, k = 90, 70
+        for kind, uplo, transa, transb in (("s", "L", "N", "N"), ("d", "U", "N", "T"), ("c", "L", "C", "N"), ("z", "U", "T", "C")):
+            with self.subTest(type=kind, uplo=uplo, transa=transa, transb=transb):
+                document = self.bench("gemmt", "--type", kind, "--n", n, "--k", k, "--uplo", uplo, "--transa", transa, "--transb", transb,
+                                      "--peer", "cpu")
+                self.assertEqual([document[name] for name in ("routine", "uplo", "transa", "transb")], [kind + "gemmt", uplo, transa, transb])
+                result = document["results"][0]
+                self.assertEqual((result["n"], result["k"]), (n, k))
+                self.assertNotIn("m", result)
+                self.assertEqual(result["flops"], n * (n + 1) * k * (4 if kind in "cz" else 1))
+                self.assert_correct(result, "cpu")
+
     def test_bound_and_bytes(self):
-        for routine in ("symm", "syrk", "trsm"):
+        for routine in ("symm", "syrk", "gemmt", "trsm"):
             with self.subTest(routine=routine):
                 result = self.bench(routine, "--n", "200")["results"][0]
                 up, down = result["bytes"]["compulsory_up"], result["bytes"]["compulsory_down"]
@@ -633,7 +646,7 @@ class Routines(ToolCase):
                         self.assertTrue(document["results"][0][who]["correct"])
 
     def test_check_sees_wrong_results(self):
-        for routine in ("symm", "hemm", "syrk", "herk", "syr2k", "her2k", "trmm", "trsm"):
+        for routine in ("symm", "hemm", "syrk", "herk", "syr2k", "her2k", "trmm", "trsm", "gemmt"):
             with self.subTest(routine=routine):
                 result = tessera("bench", routine, "--type", "z", "--n", "100", "--repeats", "1", "--check", "--tile", "32",
                                  "--devices", "host:2", "--host-device", "memory=32MiB,speed=50GFLOP/s,compute=off")
@@ -642,9 +655,9 @@ class Routines(ToolCase):
 
     def test_all(self):
         document = self.bench("all", "--type", "d,c", "--n", "64,100", "--peer", "cpu")
-        real = ["gemm", "symm", "syrk", "syr2k", "trmm", "trsm"]
-        nine = ["gemm", "symm", "hemm", "syrk", "herk", "syr2k", "her2k", "trmm", "trsm"]
-        self.assertEqual([run["routine"] for run in document["runs"]], ["d" + r for r in real] + ["c" + r for r in nine])
+        real = ["gemm", "symm", "syrk", "syr2k", "trmm", "trsm", "gemmt"]
+        ten = ["gemm", "symm", "hemm", "syrk", "herk", "syr2k", "her2k", "trmm", "trsm", "gemmt"]
+        self.assertEqual([run["routine"] for run in document["runs"]], ["d" + r for r in real] + ["c" + r for r in ten])
         for run in document["runs"]:
             self.assertEqual([result["n"] for result in run["results"]], [64, 100])
             for result in run["results"]:
@@ -664,6 +677,7 @@ class Routines(ToolCase):
             (("herk", "--n", "10", "--type", "s"), "--type"),
             (("syrk", "--n", "10", "--type", "z", "--transa", "C"), "--transa", "zsyrk"),
             (("her2k", "--n", "10", "--type", "c", "--transa", "T"), "--transa", "cher2k"),
+            (("gemmt", "--n", "10", "--m", "10"), "--m"),
             (("symm", "--n", "10", "--side", "M"), "--side"),
             (("trmm", "--n", "10", "--uplo", "X"), "--uplo"),
             (("trsm", "--n", "10", "--diag", "C"), "--diag"),

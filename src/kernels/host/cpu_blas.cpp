@@ -192,8 +192,8 @@ class LoadedBlas final : public CpuBlas {
     });
   }
 
-  /// gemmt of all types, by either of its names, or of none; without it there is triangle_by_gemm(). Nothing of ours is found: a library
-  /// that leads to one of our own has the marker, and was not opened.
+  /// gemmt of all types, by either of its names, or of none; without it there is triangle_by_gemm(). Nothing of ours is
+  /// found: a library that leads to one of our own has the marker, and was not opened.
   void choose_gemmt(void* handle, const SymbolScheme& scheme) {
     auto& gemmt = functions_[static_cast<std::size_t>(Routine::gemmt)];
     for (const char* name : {"gemmt", "gemmtr"}) {
@@ -204,8 +204,8 @@ class LoadedBlas final : public CpuBlas {
     std::fill(std::begin(gemmt), std::end(gemmt), nullptr);
   }
 
-  /// OpenBLAS before 0.3.30 does not: it takes B as it is (seen in 0.3.26), or conjugates B itself, which is the program's (0.3.27 to 0.3.29).
-  /// Its gemmt multiplies column by column besides, at a tenth of gemm's rate.
+  /// OpenBLAS before 0.3.30 does not: it takes B as it is (seen in 0.3.26), or conjugates the caller's B in place (0.3.27,
+  /// 0.3.29). Its gemmt multiplies column by column besides, at a tenth of gemm's rate.
   bool conjugates_in_gemmt() const {
     using Complex = std::complex<float>;
     const Complex A = 1, alpha = 1, beta = 0;

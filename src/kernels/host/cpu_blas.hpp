@@ -27,8 +27,9 @@ struct CpuBlasSearch {
   bool deep_bind = true;
 };
 
-/// The Fortran entry points of a CPU BLAS: all Level-3 routines, or it is not taken; only gemmt, which BLAS libraries got late and
-/// some of them wrong, is made of gemm where there is none to be trusted. Integers are passed by address there, so that 64-bit variables serve libraries of both widths.
+/// The Fortran entry points of a CPU BLAS: all Level-3 routines, or it is not taken. Only gemmt, which BLAS libraries got late
+/// and some of them wrong, is made of gemm where there is none to be trusted. Integers are passed by address there, so that
+/// 64-bit variables serve libraries of both widths.
 class CpuBlas {
  public:
   /// Opens `path`, or, if it is empty, the first found of: `next_gemm`'s library, a loaded one with the same names, the
@@ -43,8 +44,8 @@ class CpuBlas {
   /// 32 or 64.
   virtual int integer_bits() const noexcept = 0;
   /// Computes any of the routines now, on the calling thread and whatever threads the BLAS has of its own. Sizes beyond
-  /// its integers are handled: gemm and gemmt in pieces, all else by the reference. m, n, k may be 0; trmm takes B apart
-  /// from C, or C.
+  /// its integers are handled: gemm and gemmt in pieces, all else by the reference. m, n, k may be 0; trmm takes B
+  /// apart from C, or C.
   virtual void run(const Level3& call) const = 0;
   /// Address of another of its functions, by its Fortran or CBLAS name without prefix and suffix ("ddot"); nullptr: it has none.
   virtual void* fortran(const char* name) const = 0;

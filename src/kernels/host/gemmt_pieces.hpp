@@ -1,11 +1,13 @@
-// Cuts a gemmt, whose result is a triangle, into rectangular products and small blocks on the diagonal. Pure arithmetic on addresses.
+// Cuts a gemmt, whose result is a triangle, into rectangular products and small blocks on the diagonal. Pure arithmetic on
+// addresses.
 #pragma once
 
 #include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels {
 
-/// Rows of a block on the diagonal: large enough for a product, small enough that the half computed in vain costs little.
+/// Rows of a block on the diagonal: large enough for a product, small enough that the half computed in vain costs
+/// little.
 inline constexpr index_t gemmt_diagonal = 64;
 
 /// Rows [row, row + rows) and columns [col, col + cols) of a gemmt as a call of its own. @pre k >= 1
@@ -23,8 +25,9 @@ inline Level3 gemmt_block(const Level3& gemmt, Routine routine, index_t row, ind
   return block;
 }
 
-/// Calls `call(piece)` for a gemm of each rectangle and a gemmt of at most gemmt_diagonal rows of each block on the diagonal, which
-/// together cover the triangle once. A triangle is two of half its size and a square between them, so most products are large.
+/// Calls `call(piece)` for a gemm of each rectangle and a gemmt of at most gemmt_diagonal rows of each block on the diagonal,
+/// which together cover the triangle once. A triangle is two of half its size and a square between them, so most products
+/// are large.
 template <class Call>
 void for_each_gemmt_piece(const Level3& gemmt, const Call& call) {
   if (gemmt.n <= gemmt_diagonal) return call(gemmt);
