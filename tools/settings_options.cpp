@@ -15,7 +15,8 @@ void SettingsOptions::add_to(CLI::App& app) {
   };
   add("--devices", devices_, "auto, cuda, cuda:0,2, host:3 or none", "LIST");
   add("--tile", tile_, "tile size in elements", "N");
-  add("--memory", memory_, "memory taken on each device, for example 512MiB", "SIZE");
+  add("--memory", memory_, "memory taken on each device at most, for example 512MiB", "SIZE");
+  add("--memory-mode", memory_mode_, "grow: take it as calls need it; whole: at once and for good", "MODE");
   add("--copy-threads", copy_threads_, "threads that carry pageable memory to and from each GPU; 0: page-lock it", "N");
   add("--cpu-worker", cpu_worker_, "whether the CPU computes tiles beside the devices: auto, on or off", "WHEN");
   add("--host-device", host_device_, "memory=64MiB,link=2GB/s,...; one list per device with ';'", "LIST");
@@ -52,6 +53,7 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const
   add("TESSERA_DEVICES", devices_);
   add("TESSERA_TILE", tile_);
   add("TESSERA_DEVICE_MEMORY", memory_);
+  add("TESSERA_DEVICE_MEMORY_MODE", memory_mode_);
   add("TESSERA_COPY_THREADS", copy_threads_);
   add("TESSERA_CPU_WORKER", cpu_worker_);
   add("TESSERA_HOST_DEVICE", host_device_);

@@ -31,6 +31,7 @@ class SettingsOptions {
   std::string devices_;
   std::string tile_;
   std::string memory_;
+  std::string memory_mode_;
   std::string copy_threads_;
   std::string cpu_worker_;
   std::string host_device_;

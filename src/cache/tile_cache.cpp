@@ -36,6 +36,11 @@ void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
   element_bytes_ = static_cast<index_t>(element_bytes);
 }
 
+void TileCache::set_heap_bytes(int device, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  at(device).place.slab_bytes = bytes;
+}
+
 index_t TileCache::slots(int device) const { return static_cast<index_t>(at(device).heap.capacity() / slot_bytes_); }
 
 Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {

@@ -41,7 +41,7 @@ struct CacheCounters {
 struct CacheDevice {
   device::Device* device = nullptr;
   std::byte* slab = nullptr;
-  std::size_t slab_bytes = 0;
+  std::size_t slab_bytes = 0;  ///< usable
 };
 
 enum class Prefetch : std::uint8_t { started, held, no_room };
@@ -53,6 +53,9 @@ class TileCache {
   /// Forgets every tile and starts a job whose tiles have at most `slot_bytes` bytes of `element_bytes`-sized elements.
   /// @pre no copy or kernel is in flight on any device
   void begin_job(std::size_t slot_bytes, std::size_t element_bytes);
+
+  /// From the next job on, tiles take only so much of the device's slab.
+  void set_heap_bytes(int device, std::size_t bytes);
 
   /// Whether every device can copy from every other one.
   bool all_connected() const { return all_connected_; }

@@ -169,6 +169,10 @@ constexpr HostDeviceKey host_device_keys[] = {
      [](HostDeviceSettings& s, std::string_view text) {
        return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), s.fail_after_ops);
      }},
+    {"refuse",
+     [](HostDeviceSettings& s, std::string_view text) {
+       return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), s.refused_op);
+     }},
 };
 
 bool set_host_device(Config& config, std::string_view text) {
@@ -197,6 +201,12 @@ bool set_device_memory(Config& config, std::string_view text) {
   std::size_t bytes = 0;
   if (!read_bytes(text, bytes) || bytes == 0) return false;
   config.device_memory_bytes = bytes;
+  return true;
+}
+
+bool set_memory_mode(Config& config, std::string_view text) {
+  if (text != "grow" && text != "whole") return false;
+  config.memory_mode = text == "grow" ? MemoryMode::grow : MemoryMode::whole;
   return true;
 }
 
@@ -317,11 +327,13 @@ constexpr Setting settings_table[] = {
     {"TESSERA_HOST_DEVICE",
      "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS, delay=TIME, start=TIME, segment=SIZE, share=SIZE, peers=on|off, "
      "compute=on|off, "
-     "fail=COUNT, joined "
+     "fail=COUNT, refuse=COUNT, joined "
      "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",
      set_host_device, [](Config& c, const Config& d) { c.host_device = d.host_device; }},
     {"TESSERA_DEVICE_MEMORY", "a size above 0 (as 64MiB, 1.5GiB or 4096)", set_device_memory,
      [](Config& c, const Config& d) { c.device_memory_bytes = d.device_memory_bytes; }},
+    {"TESSERA_DEVICE_MEMORY_MODE", "grow or whole", set_memory_mode,
+     [](Config& c, const Config& d) { c.memory_mode = d.memory_mode; }},
     {"TESSERA_COPY_THREADS", "a whole number from 0 to 256", set_copy_threads,
      [](Config& c, const Config& d) { c.copy_threads = d.copy_threads; }},
     {"TESSERA_TILE", "a whole number from 1 to 1048576", set_tile, [](Config& c, const Config& d) { c.tile = d.tile; }},

@@ -35,6 +35,13 @@ struct HostDeviceSettings {
   bool compute = true;  ///< false: kernels only take modelled time and leave their output untouched (scheduling tests)
   std::int64_t fail_after_ops =
       -1;  ///< injected failure: the operation with this number (from 0) and all later ones fail; -1: never
+  std::int64_t refused_op = -1;  ///< the submission of this number (copies and kernels, from 0) is refused; -1: none
+};
+
+/// When the memory of a device is taken.
+enum class MemoryMode : std::uint8_t {
+  grow,  ///< as much as the largest call so far has needed; given back after some seconds without a call
+  whole  ///< all that calls may use, when the device is opened, until the process ends
 };
 
 /// Whether the CPU computes tiles of jobs that devices compute.
@@ -50,7 +57,8 @@ struct Config {
   int host_devices = 0;            ///< number of host devices when devices == host
   std::vector<HostDeviceSettings> host_device = {
       HostDeviceSettings{}};                       ///< one for all, or one per device (the last repeats)
-  std::optional<std::size_t> device_memory_bytes;  ///< slab per device; default: a share of the free memory
+  std::optional<std::size_t> device_memory_bytes;  ///< at most, per device; default: a share of the free memory
+  MemoryMode memory_mode = MemoryMode::grow;
   std::optional<int> copy_threads;  ///< of each GPU, for pageable memory; 0: page-lock it; default: by processors
   std::optional<index_t> tile;      ///< tile size in elements; default: chosen per problem
   OffloadRules offload;

@@ -33,6 +33,12 @@ class __attribute__((visibility("default"))) DeviceLost : public Error {
   using Error::Error;
 };
 
+/// The device did not take a piece of work, and can go on. The work would perhaps be refused again.
+class __attribute__((visibility("default"))) WorkRefused : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A backend, plugin, driver or library that was asked for is not there.
 class __attribute__((visibility("default"))) NotAvailable : public Error {
  public:

@@ -21,14 +21,14 @@ class Backend {
   virtual ~Backend() = default;
   /// What is there, without initialising it more than needed.
   virtual std::vector<device::DeviceInfo> devices() const = 0;
-  /// Opens devices by ordinal; devices of one call can exchange events and peer copies (peer access is enabled here).
+  /// Opens devices by ordinal; devices of one call can exchange events and peer copies.
   /// @param copy_threads of each device, see DeviceInfo
   /// @throws NotAvailable, OutOfDeviceMemory
   virtual std::vector<Accelerator> open(const std::vector<int>& ordinals, int copy_threads) = 0;
 };
 
 /// Raised whenever Device, TileOps or Backend change: plugin and library must agree.
-inline constexpr int backend_abi = 3;
+inline constexpr int backend_abi = 4;
 
 /// Signature of the plugin's entry. @return nullptr if `abi` differs from the plugin's. Throws NotAvailable (no driver, no device).
 using BackendEntry = Backend* (*)(int abi);

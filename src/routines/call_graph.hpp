@@ -23,7 +23,7 @@ class CallGraph : public runtime::TaskGraph {
   index_t k() const override { return shape_.k; }
   index_t task_count() const override { return static_cast<index_t>(order_.size()); }
   std::size_t slot_bytes() const override { return routines::slot_bytes(call_.type, tiling_); }
-  bool fits(index_t slots) const override { return all_fits(shape_, tiling_, slots); }
+  index_t working_slots() const override { return slots_for_all(shape_, tiling_); }
   double flops() const override { return flops_of(call_); }
   bool grouped() const override { return !group_ends_.empty(); }
   runtime::TaskId group_end(runtime::TaskId task) const override {

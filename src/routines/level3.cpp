@@ -5,6 +5,12 @@
 #include "core/error.hpp"
 
 namespace tessera::routines {
+namespace {
+
+// Memory that others take while a call is planned makes another plan. Who takes and gives back all the time is not waited for.
+constexpr int most_plans = 8;
+
+}  // namespace
 
 index_t worthwhile_devices(const runtime::TaskGraph& graph, const runtime::Machine& machine) {
   if (machine.share_bytes <= 0) return machine.devices;
@@ -14,13 +20,17 @@ index_t worthwhile_devices(const runtime::TaskGraph& graph, const runtime::Machi
 runtime::JobStatistics run(runtime::Runtime& runtime, const Level3& call, index_t tile, const runtime::CpuHelp& cpu) {
   if (call.m < 1 || call.n < 1 || call.only_scales()) throw InternalError(name_of(call) + ": nothing to multiply");
   const auto make = call.is_triangular() ? make_triangular : make_accumulation;
-  runtime::Machine machine = runtime.machine();
-  auto graph = make(call, machine, tile);
-  if (const index_t devices = worthwhile_devices(*graph, machine); devices < machine.devices) {
-    machine.devices = static_cast<int>(devices);
-    graph = make(call, machine, tile);
+  for (int plan = 0; plan < most_plans; ++plan) {
+    runtime::Machine machine = runtime.machine();
+    auto graph = make(call, machine, tile);
+    if (const index_t devices = worthwhile_devices(*graph, machine); devices < machine.devices) {
+      machine.devices = static_cast<int>(devices);
+      graph = make(call, machine, tile);
+    }
+    if (auto statistics = runtime.run(*graph, machine, cpu)) return *std::move(statistics);
   }
-  return runtime.run(*graph, cpu, machine.devices);
+  throw OutOfDeviceMemory("the free memory of the devices changed " + std::to_string(most_plans) +
+                          " times while a call was planned");
 }
 
 }  // namespace tessera::routines

@@ -252,11 +252,11 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
   return tiling;
 }
 
-bool all_fits(const ProductShape& shape, const Tiling& tiling, index_t slots) {
+index_t slots_for_all(const ProductShape& shape, const Tiling& tiling) {
   const index_t mt = ceil_div(shape.m, tiling.m);
   const index_t nt = ceil_div(shape.n, tiling.n);
   const index_t kt = ceil_div(shape.k, tiling.k);
-  return mt * kt + kt * nt + 2 * mt * nt <= slots - index_t{2} * device::compute_streams;
+  return mt * kt + kt * nt + 2 * mt * nt + index_t{2} * device::compute_streams;
 }
 
 Panels choose_panels(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {

@@ -44,8 +44,11 @@ struct Panels {
 /// Bytes of the largest of the three tiles.
 std::size_t slot_bytes(ScalarType type, const runtime::Tiling& tiling, const Panels& panels = {});
 
-/// Whether the tiles of all operands, and of C with its old values, fit into so many slots beside what streams hold.
-bool all_fits(const ProductShape& shape, const runtime::Tiling& tiling, index_t slots);
+/// Slots for the tiles of all operands, and of C with its old values, beside what streams hold.
+index_t slots_for_all(const ProductShape& shape, const runtime::Tiling& tiling);
+inline bool all_fits(const ProductShape& shape, const runtime::Tiling& tiling, index_t slots) {
+  return slots_for_all(shape, tiling) <= slots;
+}
 
 /// Where tasks or steps want blocks with shorter columns than the copy engine does, and there is room, several of them read parts of one
 /// taller tile.

@@ -13,6 +13,9 @@
 
 namespace tessera::runtime {
 
+/// More memory of a device makes no difference to what follows.
+inline constexpr std::size_t most_measured_bytes = std::size_t{320} << 20;
+
 /// An idle device, and memory of it that may be overwritten.
 struct MeasuredDevice {
   device::Device* device = nullptr;

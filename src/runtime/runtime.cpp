@@ -13,54 +13,20 @@
 
 #include "cache/tile_cache.hpp"
 #include "core/error.hpp"
-#include "core/host_share.hpp"
 #include "core/process.hpp"
 #include "core/side_by_side.hpp"
 #include "core/thread.hpp"
 #include "runtime/calibration.hpp"
+#include "runtime/device_memory.hpp"
 #include "runtime/job.hpp"
 #include "runtime/signal.hpp"
 #include "runtime/topology.hpp"
 #include "runtime/trace.hpp"
+#include "runtime/turnstile.hpp"
 #include "runtime/worker.hpp"
 
 namespace tessera::runtime {
 namespace {
-
-// Admits callers one at a time in order of arrival.
-class Turnstile {
- public:
-  class Turn {
-   public:
-    explicit Turn(Turnstile& turnstile) : turnstile_(turnstile) {
-      std::unique_lock lock(turnstile_.mutex_);
-      const std::uint64_t ticket = turnstile_.next_ticket_++;
-      turnstile_.changed_.wait(lock, [&] { return turnstile_.serving_ == ticket; });
-    }
-    ~Turn() {
-      const std::lock_guard lock(turnstile_.mutex_);
-      ++turnstile_.serving_;
-      turnstile_.changed_.notify_all();
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    Turnstile& turnstile_;
-  };
-
-  /// Somebody waits for who has the turn.
-  bool is_wanted() {
-    const std::lock_guard lock(mutex_);
-    return next_ticket_ > serving_ + 1;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t next_ticket_ = 0;
-  std::uint64_t serving_ = 0;
-};
 
 std::string name_of(const device::Device& device) {
   return device.info().backend + ":" + std::to_string(device.info().ordinal);
@@ -122,15 +88,19 @@ double first_kernel_at(std::span<const std::vector<device::Operation>> operation
 class Runtime::Implementation {
  public:
   Implementation(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
-                 int sharers)
-      : accelerators_(std::move(accelerators)), cpu_worker_(std::move(host_compute)), trace_(config.trace_file) {
+                 int sharers, std::chrono::nanoseconds idle_patience)
+      : accelerators_(std::move(accelerators)),
+        cpu_worker_(std::move(host_compute)),
+        trace_(config.trace_file),
+        idle_patience_(idle_patience) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
     const double begin_s = device::now_seconds();
     for (std::size_t d = 0; d < accelerators_.size(); ++d) seats_.emplace_back();
     try {
       // First, since they take some time to find their processors, and no notice of the rest before there is a job.
       start_threads();
-      prepare_seats(reserve_slabs(config, sharers));
+      reserve_slabs(config, sharers);
+      prepare_seats();
     } catch (...) {
       stop();
       throw;
@@ -156,7 +126,8 @@ class Runtime::Implementation {
     Machine machine;
     for (const Seat& seat : seats_) {
       if (seat.lost) continue;
-      machine.heap_bytes = machine.devices == 0 ? seat.slab_bytes : std::min(machine.heap_bytes, seat.slab_bytes);
+      const std::size_t room_bytes = seat.memory->review();
+      machine.heap_bytes = machine.devices == 0 ? room_bytes : std::min(machine.heap_bytes, room_bytes);
       machine.segment_bytes = std::max(machine.segment_bytes, seat.segment_bytes);
       machine.share_bytes = std::max(machine.share_bytes, seat.share_bytes);
       ++machine.devices;
@@ -164,10 +135,13 @@ class Runtime::Implementation {
     return machine;
   }
 
-  JobStatistics run(const TaskGraph& graph, const CpuHelp& cpu, index_t most_devices) {
+  std::optional<JobStatistics> run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu) {
     const Turnstile::Turn turn(turnstile_);
     const double begin_s = device::now_seconds();
-    check_room(graph);
+    const std::vector<std::size_t> rooms = rooms_of_seats();
+    if (const auto least = least_room(rooms); least && *least != planned_for.heap_bytes) return std::nullopt;
+    check_room(graph, rooms);
+    const index_t most_devices = planned_for.devices;
     JobStatistics statistics = describe(graph);
     std::vector<std::string> names;
     for (const auto& accelerator : accelerators_) {
@@ -186,10 +160,19 @@ class Runtime::Implementation {
     for (std::size_t t = 0; t < pending.size(); ++t) pending[t] = static_cast<TaskId>(t);
     // Once the process ends, the host computes what is still to do: the calling thread may be one that somebody waits for.
     if (const process::Pass driving(process::Work::driving); driving) {
-      const auto pinning = pin_operands(graph);
       std::vector<bool> usable = usable_seats();
+      if (const auto called = first_of(usable, most_devices); provide(graph, called, rooms) != called) {
+        const Noted noted(*this, called);
+        return std::nullopt;
+      }
+      const auto pinning = pin_operands(graph);
       while (!pending.empty() && !process::ending() && std::find(usable.begin(), usable.end(), true) != usable.end()) {
         const std::vector<bool> working = first_of(usable, most_devices);
+        // Devices that take the place of others need memory, too.
+        if (const auto provided = provide(graph, working, rooms); provided != working) {
+          for (std::size_t d = 0; d < working.size(); ++d) usable[d] = usable[d] && (!working[d] || provided[d]);
+          continue;
+        }
         const auto [outcomes, cpu_outcome] = attempt(graph, pending, working, cpu);
         std::vector<bool> done(static_cast<std::size_t>(graph.task_count()), false);
         count_cpu(cpu_outcome);
@@ -227,6 +210,7 @@ class Runtime::Implementation {
     if (statistics.start_up && statistics.first_kernel_at > 0)
       statistics.start_up->first_kernel_s = statistics.first_kernel_at - begin_s;
     trace_.append(statistics, begin_s, names, operations);
+    note_use();
     return statistics;
   }
 
@@ -242,10 +226,15 @@ class Runtime::Implementation {
     const std::vector<bool> usable = usable_seats();
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       const kernels::Accelerator& accelerator = accelerators_[d];
-      if (usable[d])
-        devices.push_back({accelerator.device.get(), accelerator.ops.get(), seats_[d].slab, seats_[d].slab_bytes});
+      if (!usable[d]) continue;
+      DeviceMemory& memory = *seats_[d].memory;
+      const auto wanted = [&] { return std::min(memory.room_bytes(), most_measured_bytes); };
+      if (!memory.provide(wanted())) static_cast<void>(memory.provide(wanted()));
+      devices.push_back({accelerator.device.get(), accelerator.ops.get(), memory.slab(),
+                         std::min(memory.committed_bytes(), wanted())});
     }
     if (devices.empty()) throw NotAvailable("no device works any more");
+    const Noted noted(*this, usable);
     try {
       return use(devices);
     } catch (...) {
@@ -263,8 +252,7 @@ class Runtime::Implementation {
     Signal signal;
     std::optional<Worker> worker;
     std::thread thread;
-    std::byte* slab = nullptr;
-    std::size_t slab_bytes = 0;
+    mutable std::optional<DeviceMemory> memory;  // thread-safe by itself; from reserve_slabs() on
     index_t segment_bytes = 0;
     index_t share_bytes = 0;
     bool lost = false;                // guarded by mutex_
@@ -273,6 +261,21 @@ class Runtime::Implementation {
     Worker::Outcome outcome;          // guarded by mutex_
     // A job has come or is about to, or no more will; a call wakes only the seats that it uses.
     std::condition_variable begun;
+  };
+  // Between two jobs: the threads of the devices then see that there is memory to give back.
+  class Noted {
+   public:
+    Noted(Implementation& runtime, std::vector<bool> used) : runtime_(runtime), used_(std::move(used)) {}
+    ~Noted() {
+      runtime_.note_use();
+      runtime_.alert_seats(used_);
+    }
+    Noted(const Noted&) = delete;
+    Noted& operator=(const Noted&) = delete;
+
+   private:
+    Implementation& runtime_;
+    std::vector<bool> used_;
   };
   // How long those who wait for each other stay awake: while a call prepares its job, and while its last results go down.
   static constexpr std::chrono::microseconds begin_patience{200};
@@ -289,27 +292,20 @@ class Runtime::Implementation {
   }
 
   // Side by side, since a GPU's driver takes some time for most of its memory.
-  std::vector<cache::CacheDevice> reserve_slabs(const Config& config, int sharers) {
-    std::vector<cache::CacheDevice> places(accelerators_.size());
-    side_by_side(accelerators_.size(), [&](std::size_t d) {
-      device::Device& device = *accelerators_[d].device;
-      const std::size_t free_bytes = device.free_memory_bytes();
-      // A host device's memory is its setting: all of it is ours.
-      const std::size_t ours = device.info().backend == "host"
-                                   ? free_bytes
-                                   : memory_to_take(device.info().memory_bytes, free_bytes, sharers);
-      const std::size_t bytes = config.device_memory_bytes.value_or(ours);
-      places[d] = {&device, device.reserve(bytes), bytes};
-    });
-    return places;
+  void reserve_slabs(const Config& config, int sharers) {
+    side_by_side(seats_.size(),
+                 [&](std::size_t d) { seats_[d].memory.emplace(*accelerators_[d].device, config, sharers); });
   }
 
-  void prepare_seats(const std::vector<cache::CacheDevice>& places) {
+  void prepare_seats() {
+    std::vector<cache::CacheDevice> places;
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      const DeviceMemory& memory = *seats_[d].memory;
+      places.push_back({accelerators_[d].device.get(), memory.slab(), memory.committed_bytes()});
+    }
     cache_.emplace(places);
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       Seat& seat = seats_[d];
-      seat.slab = places[d].slab;
-      seat.slab_bytes = places[d].slab_bytes;
       device::Device& device = *accelerators_[d].device;
       seat.segment_bytes = device.info().segment_bytes;
       seat.share_bytes = device.info().share_bytes;
@@ -318,6 +314,81 @@ class Runtime::Implementation {
     }
   }
 
+  // What plans count on, by device. @pre the caller has the turn
+  std::vector<std::size_t> rooms_of_seats() const {
+    std::vector<std::size_t> rooms;
+    for (const Seat& seat : seats_) rooms.push_back(seat.memory->room_bytes());
+    return rooms;
+  }
+  std::optional<std::size_t> least_room(const std::vector<std::size_t>& rooms) const {
+    const std::lock_guard lock(mutex_);
+    std::optional<std::size_t> least;
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      if (!seats_[d].lost) least = std::min(least.value_or(rooms[d]), rooms[d]);
+    }
+    return least;
+  }
+
+  // Has the devices commit what the job needs, all that it may need: nothing calls the driver for memory once it has begun.
+  // @return those of `called` that could @pre the caller has the turn
+  std::vector<bool> provide(const TaskGraph& graph, const std::vector<bool>& called,
+                            const std::vector<std::size_t>& rooms) {
+    const std::size_t slot = cache::TileCache::segment_bytes(graph.slot_bytes());
+    const auto working = static_cast<std::size_t>(graph.working_slots()) + Worker::spare_slots;
+    const auto needed = [&](std::size_t d) { return working < rooms[d] / slot ? working * slot : rooms[d]; };
+    std::vector<std::size_t> growing;
+    std::vector<bool> provided = called;
+    for (std::size_t d = 0; d < called.size(); ++d) {
+      if (called[d] && seats_[d].memory->committed_bytes() < needed(d)) growing.push_back(d);
+    }
+    std::vector<char> succeeded(growing.size());  // not bits: written side by side
+    if (!growing.empty()) {
+      side_by_side(growing.size(), [&](std::size_t g) {
+        succeeded[g] = seats_[growing[g]].memory->provide(needed(growing[g])) ? 1 : 0;
+      });
+    }
+    for (std::size_t g = 0; g < growing.size(); ++g) provided[growing[g]] = succeeded[g] != 0;
+    for (std::size_t d = 0; d < called.size(); ++d) {
+      if (!provided[d]) continue;
+      cache_->set_heap_bytes(static_cast<int>(d), std::min(seats_[d].memory->committed_bytes(), rooms[d]));
+    }
+    note_memory();  // before the threads of the devices have done the job and wait again
+    return provided;
+  }
+
+  void note_memory() {
+    const auto holds = [](const Seat& seat) { return seat.memory->grows() && seat.memory->committed_bytes() > 0; };
+    holds_memory_.store(std::any_of(seats_.begin(), seats_.end(), holds), std::memory_order_relaxed);
+  }
+
+  void note_use() {
+    note_memory();
+    const std::lock_guard lock(mutex_);
+    last_use_s_ = device::now_seconds();
+  }
+
+ public:
+  // In pieces, so that a call that comes meanwhile does not wait for all of them.
+  void give_back_memory() {
+    constexpr std::size_t piece_bytes = std::size_t{1} << 30;  // a millisecond
+    for (Seat& seat : seats_) {
+      for (bool more = true; more;) {
+        const process::Pass driving(process::Work::driving);
+        const Turnstile::Turn turn(turnstile_, std::try_to_lock);
+        if (!driving || !turn) return;
+        more = seat.memory->give_back(piece_bytes);
+        note_memory();
+      }
+    }
+  }
+
+  std::size_t committed_bytes() const {
+    std::size_t sum = 0;
+    for (const Seat& seat : seats_) sum += seat.memory->committed_bytes();
+    return sum;
+  }
+
+ private:
   void stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -355,8 +426,19 @@ class Runtime::Implementation {
     }
     bind_near(accelerators_[d].device->info().pci_bus_id);
     std::unique_lock lock(mutex_);
+    const auto called = [&] { return stopping_ || seat.alerted || seat.job != nullptr; };
     for (;;) {
-      seat.begun.wait(lock, [&] { return stopping_ || seat.alerted || seat.job != nullptr; });
+      if (!holds_memory_.load(std::memory_order_relaxed)) {
+        seat.begun.wait(lock, called);
+      } else if (!seat.begun.wait_for(lock, idle_patience_, called)) {
+        // Half: a job that this device had no part in may have ended since, and the next look is as far away.
+        const double idle_s = 0.5 * std::chrono::duration<double>(idle_patience_).count();
+        const bool idle = device::now_seconds() - last_use_s_ >= idle_s;
+        lock.unlock();
+        if (idle) give_back_memory();
+        lock.lock();
+        continue;
+      }
       if (stopping_ && seat.job == nullptr) return;
       if (std::exchange(seat.alerted, false) && seat.job == nullptr) {
         lock.unlock();
@@ -434,13 +516,13 @@ class Runtime::Implementation {
     return usable;
   }
 
-  void check_room(const TaskGraph& graph) const {
+  void check_room(const TaskGraph& graph, const std::vector<std::size_t>& rooms) const {
     constexpr std::size_t step_tiles = 3;  // an output and the inputs of one step
     const std::size_t slot = cache::TileCache::segment_bytes(graph.slot_bytes());
     const std::lock_guard lock(mutex_);
-    for (const Seat& seat : seats_) {
-      if (!seat.lost && seat.slab_bytes / slot < step_tiles) {
-        throw OutOfDeviceMemory("the device memory of " + std::to_string(seat.slab_bytes) +
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      if (!seats_[d].lost && rooms[d] / slot < step_tiles) {
+        throw OutOfDeviceMemory("the device memory of " + std::to_string(rooms[d]) +
                                 " bytes cannot hold three tiles of " + std::to_string(slot) + " bytes");
       }
     }
@@ -480,6 +562,7 @@ class Runtime::Implementation {
   std::vector<kernels::Accelerator> accelerators_;
   CpuWorker cpu_worker_;
   TraceFile trace_;
+  const std::chrono::nanoseconds idle_patience_;
   std::optional<cache::TileCache> cache_;
   std::deque<Seat> seats_;  // by device; fixed after construction
   Turnstile turnstile_;
@@ -488,18 +571,21 @@ class Runtime::Implementation {
   std::condition_variable finished_;  // a seat's job, or all but its end; only the one caller who has the turn waits
   bool ends_soon_ = false;            // guarded by mutex_
   bool stopping_ = false;             // guarded by mutex_
+  double last_use_s_ = 0;             // of the devices; guarded by mutex_
+  // Some device has memory that can be given back. Relaxed: a thread that misses it sees it after its next job.
+  std::atomic<bool> holds_memory_ = false;
 };
 
 Runtime::Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
-                 int sharers)
-    : implementation_(
-          std::make_unique<Implementation>(std::move(accelerators), config, std::move(host_compute), sharers)) {}
+                 int sharers, std::chrono::nanoseconds idle_patience)
+    : implementation_(std::make_unique<Implementation>(std::move(accelerators), config, std::move(host_compute),
+                                                       sharers, idle_patience)) {}
 Runtime::~Runtime() = default;
 
 std::vector<const device::Device*> Runtime::devices() const { return implementation_->devices(); }
 Machine Runtime::machine() const { return implementation_->machine(); }
-JobStatistics Runtime::run(const TaskGraph& graph, const CpuHelp& cpu, index_t most_devices) {
-  return implementation_->run(graph, cpu, most_devices);
+std::optional<JobStatistics> Runtime::run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu) {
+  return implementation_->run(graph, planned_for, cpu);
 }
 std::optional<Calibration> Runtime::calibrate_unless_called() {
   try {
@@ -510,6 +596,8 @@ std::optional<Calibration> Runtime::calibrate_unless_called() {
     return std::nullopt;
   }
 }
+void Runtime::give_back_memory() { implementation_->give_back_memory(); }
+std::size_t Runtime::committed_bytes() const { return implementation_->committed_bytes(); }
 Calibration Runtime::calibrate() {
   return implementation_->with_idle_devices([](const auto& devices) { return runtime::calibrate(devices); });
 }

@@ -2,7 +2,8 @@
 // callers on several threads queue up in order of arrival.
 #pragma once
 
-#include <limits>
+#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,9 +27,10 @@ class Runtime {
   /// @param sharers processes that take memory of the same devices, this one included
   /// @param host_compute computes what the CPU does of a job, and finishes jobs whose devices have all failed; called on the thread that
   ///                     called run()
+  /// @param idle_patience after which memory of the devices that no job uses is given back
   /// @throws OutOfDeviceMemory
   Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
-          int sharers = 1);
+          int sharers = 1, std::chrono::nanoseconds idle_patience = std::chrono::seconds(5));
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -36,17 +38,23 @@ class Runtime {
   /// Devices that still work.
   std::vector<const device::Device*> devices() const;
 
-  /// What the choice of a tiling needs to know about the machine.
+  /// What the choice of a tiling needs to know about the machine now. Memory that others have taken or given back changes it.
   Machine machine() const;
 
   /// Runs the graph to its end: every output tile is in host memory on return. If devices fail on the way, the others go on,
   /// and at the last the CPU. Thread-safe; blocks.
+  /// @param planned_for what machine() said when the graph was made, with as many of its devices as are to be used at once
   /// @param cpu what the CPU does of it meanwhile
+  /// @return nothing if the devices have another memory than that by now: plan again, nothing has been done
   /// @throws OutOfDeviceMemory if some device cannot hold one step of the graph; C is untouched
   /// @throws DeviceLost if a device failed while an output tile was being written back over a C that the task needs (beta != 0)
-  /// @param most_devices use no more of them at once
-  JobStatistics run(const TaskGraph& graph, const CpuHelp& cpu = {},
-                    index_t most_devices = std::numeric_limits<index_t>::max());
+  std::optional<JobStatistics> run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu = {});
+
+  /// Gives back the memory of the devices, which the next job takes anew. Happens by itself when no job has come for a while.
+  /// Does nothing while there is a job. Thread-safe.
+  void give_back_memory();
+  /// Memory that is taken of the devices now, all together. Thread-safe.
+  std::size_t committed_bytes() const;
 
   /// Measures the devices that still work, between two jobs. Thread-safe; blocks for some tenths of a second.
   /// @throws NotAvailable if there is no such device, or the process is ending; as runtime::calibrate()

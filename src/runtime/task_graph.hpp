@@ -124,8 +124,9 @@ class TaskGraph {
 
   /// Whether C is Hermitian: then its diagonal is real.
   virtual bool is_hermitian() const { return false; }
-  /// Whether all tiles of the job fit into `slots` at once.
-  virtual bool fits(index_t slots) const = 0;
+  /// Slots of a device that hold all tiles of the job at once, beside what streams need.
+  virtual index_t working_slots() const = 0;
+  bool fits(index_t slots) const { return working_slots() <= slots; }
 
   /// Bytes of the largest tile: every device slot of the job has this size, so that the heap cannot fragment.
   virtual std::size_t slot_bytes() const = 0;

@@ -64,6 +64,8 @@ class Worker {
   static constexpr double ranked_kernel_s = 2e-4;  ///< of shorter ones more tasks are under way than there are ranks
   static constexpr std::size_t station_tasks_per_lane = 4;
   static constexpr std::chrono::microseconds begin_patience{200};  ///< with other workers that have not woken up yet
+  /// Slots beyond what a job's tiles take at most, so that room that is kept free for lanes and results on their way down holds nothing up.
+  static constexpr std::size_t spare_slots = 32;
   static constexpr std::size_t left_per_lane = 2;  ///< in the station, where a starved device takes some early
 
   struct Outcome {

@@ -306,6 +306,21 @@ TEST(CApiDevices, TooLittleMemoryIsAnErrorAndLeavesCUntouched) {
   tessera_destroy(ctx);
 }
 
+// Something that a device refuses once concerns one call, of which the CPU does what is left.
+TEST(CApiDevices, ADeviceThatRefusesSomethingServesTheNextCall) {
+  testing::internal::CaptureStderr();
+  const Context context(
+      "TESSERA_DEVICES=host:1 TESSERA_OFFLOAD=always TESSERA_TILE=16 TESSERA_VERBOSE=1 "
+      "TESSERA_HOST_DEVICE=refuse=3");
+  for (int call = 0; call < 2; ++call)
+    compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 40, 40, 40, 1, 0, 1);
+  const std::string text = testing::internal::GetCapturedStderr();
+  const std::size_t second = text.rfind("tessera: dgemm");
+  ASSERT_NE(second, std::string::npos) << text;
+  EXPECT_THAT(text.substr(0, second), HasSubstr(",cpu ("));
+  EXPECT_THAT(text.substr(second), HasSubstr("on host:0 ("));
+}
+
 TEST(CApiDevices, AWrongCpuBlasIsReportedAndTheDefaultUsed) {
   testing::internal::CaptureStderr();
   const Context context("TESSERA_DEVICES=none TESSERA_CPU_BLAS=/nonexistent/libblas.so");

@@ -16,10 +16,11 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* names[] = {
-    "TESSERA_DEVICES",  "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY", "TESSERA_TILE",      "TESSERA_OFFLOAD",
-    "TESSERA_CPU_BLAS", "TESSERA_CUDA_PLUGIN", "TESSERA_VERBOSE",       "TESSERA_STATS",     "TESSERA_TRACE",
-    "TESSERA_SUMMARY",  "TESSERA_SHARE",       "TESSERA_COPY_THREADS",  "TESSERA_CPU_WORKER"};
+constexpr const char* names[] = {"TESSERA_DEVICES",      "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY",
+                                 "TESSERA_TILE",         "TESSERA_OFFLOAD",     "TESSERA_CPU_BLAS",
+                                 "TESSERA_CUDA_PLUGIN",  "TESSERA_VERBOSE",     "TESSERA_STATS",
+                                 "TESSERA_TRACE",        "TESSERA_SUMMARY",     "TESSERA_SHARE",
+                                 "TESSERA_COPY_THREADS", "TESSERA_CPU_WORKER",  "TESSERA_DEVICE_MEMORY_MODE"};
 constexpr const char* launcher_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
                                           "OMPI_COMM_WORLD_LOCAL_SIZE",
                                           "MV2_COMM_WORLD_LOCAL_RANK",
@@ -125,12 +126,13 @@ TEST_F(ConfigTest, NothingSetGivesTheDefaults) {
   EXPECT_FALSE(config.verbose);
   EXPECT_EQ(config.host_device.size(), 1u);
   EXPECT_EQ(config.host_device_settings(0).fail_after_ops, -1);
+  EXPECT_EQ(config.host_device_settings(0).refused_op, -1);
 }
 
 TEST_F(ConfigTest, EverySettingIsRead) {
   const Config config = Config::from_settings(
       " TESSERA_DEVICES=host:3\tTESSERA_HOST_DEVICE=memory=64MiB,link=2GB/s,peer=10GB/s,speed=100GFLOP/s,delay=5us,"
-      "start=2s,compute=off,fail=100\nTESSERA_DEVICE_MEMORY=1GiB TESSERA_COPY_THREADS=5 TESSERA_TILE=512 "
+      "start=2s,compute=off,fail=100,refuse=7\nTESSERA_DEVICE_MEMORY=1GiB TESSERA_COPY_THREADS=5 TESSERA_TILE=512 "
       "TESSERA_OFFLOAD=always "
       "TESSERA_CPU_BLAS=/lib/x.so "
       "TESSERA_CUDA_PLUGIN=/lib/y.so TESSERA_VERBOSE=1 TESSERA_STATS=s.json TESSERA_TRACE=t.json "
@@ -147,6 +149,7 @@ TEST_F(ConfigTest, EverySettingIsRead) {
   EXPECT_DOUBLE_EQ(device.start_s, 2);
   EXPECT_FALSE(device.compute);
   EXPECT_EQ(device.fail_after_ops, 100);
+  EXPECT_EQ(device.refused_op, 7);
   EXPECT_EQ(config.device_memory_bytes, std::size_t{1} << 30);
   EXPECT_EQ(config.copy_threads, 5);
   EXPECT_EQ(config.tile, 512);
@@ -165,6 +168,13 @@ TEST_F(ConfigTest, CpuWorker) {
   EXPECT_EQ(Config::from_settings("TESSERA_CPU_WORKER=0").cpu_worker, CpuWorkerUse::never);
   EXPECT_EQ(Config::from_settings("TESSERA_CPU_WORKER=auto").cpu_worker, CpuWorkerUse::automatic);
   EXPECT_THAT(message_of("TESSERA_CPU_WORKER=maybe"), HasSubstr("auto, on or off"));
+}
+
+TEST_F(ConfigTest, MemoryMode) {
+  EXPECT_EQ(Config().memory_mode, MemoryMode::grow);
+  EXPECT_EQ(Config::from_settings("TESSERA_DEVICE_MEMORY_MODE=whole").memory_mode, MemoryMode::whole);
+  EXPECT_EQ(Config::from_settings("TESSERA_DEVICE_MEMORY_MODE=grow").memory_mode, MemoryMode::grow);
+  EXPECT_THAT(message_of("TESSERA_DEVICE_MEMORY_MODE=half"), HasSubstr("grow or whole"));
 }
 
 TEST_F(ConfigTest, CopyThreadsFollowTheProcessors) {
@@ -327,6 +337,7 @@ TEST_F(ConfigTest, WrongSettingsAreRefused) {
                                "TESSERA_HOST_DEVICE=compute=maybe",
                                "TESSERA_HOST_DEVICE=fail=-1",
                                "TESSERA_HOST_DEVICE=fail=1.5",
+                               "TESSERA_HOST_DEVICE=refuse=-1",
                                "TESSERA_DEVICE_MEMORY=0",
                                "TESSERA_DEVICE_MEMORY=much",
                                "TESSERA_TILE=0",

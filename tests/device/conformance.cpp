@@ -167,6 +167,63 @@ TEST_P(DeviceConformance, SlabIsAlignedAndTooMuchIsRefused) {
   }
 }
 
+// Memory comes as it is asked for, keeps its contents while more comes, and can be had again after it was given back; peers reach it.
+TEST_P(DeviceConformance, MemoryIsCommittedAndGivenBack) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  // Several chunks of a GPU, and an end that is no multiple of anything.
+  const std::size_t whole =
+      GetParam().kind == test::BackendParam::Kind::host ? std::size_t{3} << 20 : (std::size_t{600} << 20) + 4096;
+  const auto bytes = static_cast<index_t>(whole);
+  std::vector<std::byte*> slabs;
+  for (std::size_t d = 0; d < opened.size(); ++d) {
+    EXPECT_THROW(opened.device(d).reserve_addresses(opened.device(d).info().memory_bytes * 2), OutOfDeviceMemory);
+    const std::size_t before = opened.device(d).free_memory_bytes();
+    slabs.push_back(opened.device(d).reserve_addresses(whole));
+    if (slabs.back() == nullptr) GTEST_SKIP() << "this driver maps no memory";
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slabs.back()) % 256, 0u);
+    EXPECT_GT(opened.device(d).free_memory_bytes() + (std::size_t{64} << 20), before) << "addresses are not memory";
+  }
+  const Bytes contents = random_bytes(whole, 21);
+  for (const bool again : {false, true}) {
+    for (std::size_t d = 0; d < opened.size(); ++d) {
+      Device& device = opened.device(d);
+      const std::size_t free_bytes = device.free_memory_bytes();
+      EXPECT_GE(device.commit(4096), 4096u);
+      const Bytes first(contents.begin(), contents.begin() + 4096);
+      fill_slab(device, slabs[d], first);
+      EXPECT_GE(device.commit(whole), whole);
+      EXPECT_LE(device.free_memory_bytes() + whole / 2, free_bytes);
+      EXPECT_TRUE(slab_contents(device, slabs[d], 4096) == first) << again;
+      fill_slab(device, slabs[d], contents);
+      EXPECT_TRUE(slab_contents(device, slabs[d], bytes) == contents) << again;
+    }
+    for (std::size_t d = 1; d < opened.size(); ++d) {
+      Device& device = opened.device(d);
+      if (!device.can_access(opened.device(0))) continue;
+      const Bytes zeros(whole);
+      fill_slab(device, slabs[d], zeros);
+      // In one piece, and in columns, across the edges of chunks.
+      device.copy_peer({slabs[d], bytes}, opened.device(0), {slabs[0], bytes}, {bytes / 2, 1});
+      const index_t pitch = index_t{1} << 19;
+      const index_t half = bytes / 2 / pitch * pitch;
+      device.copy_peer({slabs[d] + half, pitch}, opened.device(0), {slabs[0] + half, pitch},
+                       {pitch - 64, (bytes - half) / pitch});
+      ASSERT_EQ(finish(device, peer), EventStatus::complete);
+      Bytes expected = zeros;
+      std::copy_n(contents.begin(), bytes / 2, expected.begin());
+      model_copy(expected.data() + half, pitch, contents.data() + half, pitch, {pitch - 64, (bytes - half) / pitch});
+      EXPECT_TRUE(slab_contents(device, slabs[d], bytes) == expected);
+    }
+    for (std::size_t d = 0; d < opened.size(); ++d) {
+      const std::size_t before = opened.device(d).free_memory_bytes();
+      EXPECT_LE(opened.device(d).decommit(4096), std::size_t{256} << 20);
+      EXPECT_TRUE(slab_contents(opened.device(d), slabs[d], 4096) == Bytes(contents.begin(), contents.begin() + 4096));
+      EXPECT_EQ(opened.device(d).decommit(0), 0u);
+      EXPECT_GE(opened.device(d).free_memory_bytes(), before + whole / 2);
+    }
+  }
+}
+
 TEST_P(DeviceConformance, CopyUpTouchesOnlyTheBlock) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   Device& device = opened.device(0);

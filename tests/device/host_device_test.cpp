@@ -58,6 +58,38 @@ TEST(HostDevice, MemoryIsWhatTheSettingsSay) {
   EXPECT_THROW(device.reserve(1), InternalError) << "once";
 }
 
+TEST(HostDevice, CommitsNoMoreThanOthersLeave) {
+  HostDeviceSettings settings;
+  settings.memory_bytes = 1 << 20;
+  HostDevice device(0, settings);
+  std::byte* const slab = device.reserve_addresses(1 << 20);
+  ASSERT_NE(slab, nullptr);
+  EXPECT_THROW(device.reserve(4096), InternalError) << "one slab";
+  EXPECT_FALSE(device.holds({slab, 8}, {8, 1}));
+  device.set_memory_of_others(1000000);
+  EXPECT_EQ(device.free_memory_bytes(), 48576u);
+  EXPECT_EQ(device.commit(1 << 20), 48576u);
+  EXPECT_TRUE(device.holds({slab + 48568, 8}, {8, 1}));
+  EXPECT_FALSE(device.holds({slab + 48569, 8}, {8, 1}));
+  device.set_memory_of_others(1 << 20);
+  EXPECT_EQ(device.free_memory_bytes(), 0u);
+  EXPECT_EQ(device.commit(1 << 20), 48576u) << "what is ours stays ours";
+  EXPECT_EQ(device.decommit(50000), 48576u);
+  EXPECT_EQ(device.decommit(100), 100u);
+  EXPECT_FALSE(device.holds({slab + 100, 8}, {8, 1}));
+}
+
+TEST(HostDevice, RefusesTheOneSubmissionThatItIsToldTo) {
+  HostDeviceSettings settings;
+  settings.refused_op = 1;
+  Fixture f(settings);
+  f.copy_up();
+  EXPECT_THROW(f.copy_down(), WorkRefused);
+  f.copy_down();
+  EXPECT_EQ(finish(f.device, down), EventStatus::complete);
+  EXPECT_TRUE(f.device.recover());
+}
+
 TEST(HostDevice, CopiesOutsideTheSlabAreRefused) {
   Fixture f({});
   Fixture other({}, 1);

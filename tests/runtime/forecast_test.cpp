@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ class TwoReads final : public TaskGraph {
     return {.call = {}, .a = {tile(10 * (task + 1))}, .b = {tile(1000 + wave(task, l))}};
   }
   index_t wave(TaskId task, index_t l) const override { return starts_[static_cast<std::size_t>(task)] + l; }
-  bool fits(index_t) const override { return false; }
+  index_t working_slots() const override { return std::numeric_limits<index_t>::max(); }
   std::size_t slot_bytes() const override { return 512; }
   double flops() const override { return 0; }
   index_t compulsory_up_bytes() const override { return 0; }

@@ -20,12 +20,24 @@ struct Driver {
   decltype(&cuStreamWaitValue32) stream_wait = nullptr;
   decltype(&cuStreamWriteValue32) stream_write = nullptr;
   decltype(&cuTensorMapEncodeTiled) describe_tensor = nullptr;
+  decltype(&cuThreadExchangeStreamCaptureMode) exchange_capture_mode = nullptr;
+  MemoryFunctions memory;
+  bool maps_memory = false;  ///< it has all of `memory`
 };
+
+/// Captures do not concern this thread's calls. The driver has such a mode for each thread; this spares asking for it.
+thread_local bool is_relaxed = false;
+
+/// @return whether there is such a function
+template <class Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
 
 template <class Function>
 void resolve(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) throw NotAvailable(std::string("the CUDA driver has no ") + name);
+  if (!find(library, name, function)) throw NotAvailable(std::string("the CUDA driver has no ") + name);
 }
 
 Driver open_driver() {
@@ -42,9 +54,16 @@ Driver open_driver() {
   resolve(library, "cuCtxSetCurrent", driver.set_current);
   resolve(library, "cuGetErrorString", driver.error_string);
   resolve(library, "cuPointerGetAttribute", driver.pointer_attribute);
-  driver.stream_wait = reinterpret_cast<decltype(driver.stream_wait)>(dlsym(library, "cuStreamWaitValue32_v2"));
-  driver.stream_write = reinterpret_cast<decltype(driver.stream_write)>(dlsym(library, "cuStreamWriteValue32_v2"));
-  driver.describe_tensor = reinterpret_cast<decltype(driver.describe_tensor)>(dlsym(library, "cuTensorMapEncodeTiled"));
+  static_cast<void>(find(library, "cuStreamWaitValue32_v2", driver.stream_wait));
+  static_cast<void>(find(library, "cuStreamWriteValue32_v2", driver.stream_write));
+  static_cast<void>(find(library, "cuTensorMapEncodeTiled", driver.describe_tensor));
+  static_cast<void>(find(library, "cuThreadExchangeStreamCaptureMode", driver.exchange_capture_mode));
+  MemoryFunctions& memory = driver.memory;
+  driver.maps_memory = find(library, "cuMemGetAllocationGranularity", memory.granularity) &&
+                       find(library, "cuMemAddressReserve", memory.reserve) &&
+                       find(library, "cuMemAddressFree", memory.free) && find(library, "cuMemCreate", memory.create) &&
+                       find(library, "cuMemRelease", memory.release) && find(library, "cuMemMap", memory.map) &&
+                       find(library, "cuMemUnmap", memory.unmap) && find(library, "cuMemSetAccess", memory.set_access);
   return driver;
 }
 
@@ -82,6 +101,8 @@ AddressRange allocation_around(std::uintptr_t address) noexcept {
   return {begin, begin + bytes};
 }
 
+const MemoryFunctions* memory_functions() noexcept { return driver().maps_memory ? &driver().memory : nullptr; }
+
 bool can_order_streams_by_memory() noexcept {
   return driver().stream_wait != nullptr && driver().stream_write != nullptr;
 }
@@ -105,6 +126,39 @@ bool describe_tensor(CUtensorMap& map, const void* address, unsigned dimensions,
                                   extents, strides, box, every_element, CU_TENSOR_MAP_INTERLEAVE_NONE,
                                   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+namespace {
+
+/// @return whether this thread's mode is `mode` now, and was what is there instead
+bool exchange_capture_mode(CUstreamCaptureMode& mode) noexcept {
+  try {
+    const auto exchange = driver().exchange_capture_mode;
+    return exchange != nullptr && exchange(&mode) == CUDA_SUCCESS;
+  } catch (const NotAvailable&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+RelaxedCapture::RelaxedCapture() noexcept {
+  if (is_relaxed) return;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (!exchange_capture_mode(mode)) return;
+  previous_ = mode;
+  restore_ = is_relaxed = true;
+}
+
+RelaxedCapture::~RelaxedCapture() {
+  if (!restore_) return;
+  static_cast<void>(exchange_capture_mode(previous_));
+  is_relaxed = false;
+}
+
+void RelaxedCapture::begin_for_thread() noexcept {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (!is_relaxed) is_relaxed = exchange_capture_mode(mode);
 }
 
 CurrentContext::CurrentContext(CUcontext context) noexcept {

@@ -3,6 +3,11 @@
 // Tessera lives in other programs' processes, whose threads have a current CUDA device of their own. The plugin therefore makes
 // its context current for the length of a call and restores what was current before, including "none": cudaSetDevice
 // could not restore that without making a context on GPU 0. Only Device::attach_thread changes a thread for good.
+//
+// While some thread of the program captures a stream into a graph in global mode, calls of all others that might wait are refused, and
+// spoil the capture: queries of events, allocations. A thread is exempt whose own capture mode is relaxed. None of ours ever
+// captures, so it is so for all that we call.
+//
 // The plugin uses the primary contexts, which it shares with the application and with cuBLAS, and never releases them: events
 // may outlive their device, and CUDA must not be touched while the process exits.
 #pragma once
@@ -20,7 +25,24 @@ namespace tessera::device::cuda {
 /// Primary context of GPU `ordinal`, made if need be; the thread's current context stays. @throws NotAvailable
 CUcontext primary_context(int ordinal);
 
-/// Makes `context` current on this thread while it lives. Cheap where it is current already. Where that fails, the
+/// This thread's calls have nothing to do with captures of other threads while it lives. Cheap where that is so already; does
+/// nothing where there is no driver.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() noexcept;
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+  /// For a thread of our own, for good.
+  static void begin_for_thread() noexcept;
+
+ private:
+  CUstreamCaptureMode previous_ = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  bool restore_ = false;
+};
+
+/// Makes `context` current on this thread while it lives, and captures relaxed. Cheap where it is current already. Where that fails, the
 /// CUDA calls that follow fail and report it.
 class CurrentContext {
  public:
@@ -30,6 +52,7 @@ class CurrentContext {
   CurrentContext& operator=(const CurrentContext&) = delete;
 
  private:
+  RelaxedCapture relaxed_;
   CUcontext previous_ = nullptr;
   bool restore_ = false;
 };
@@ -41,6 +64,20 @@ struct AddressRange {
 };
 /// The one that `address` lies in, as the driver knows it; empty where it cannot tell. @pre a context has been made
 AddressRange allocation_around(std::uintptr_t address) noexcept;
+
+/// Virtual memory management of the driver.
+struct MemoryFunctions {
+  decltype(&cuMemGetAllocationGranularity) granularity = nullptr;
+  decltype(&cuMemAddressReserve) reserve = nullptr;
+  decltype(&cuMemAddressFree) free = nullptr;
+  decltype(&cuMemCreate) create = nullptr;
+  decltype(&cuMemRelease) release = nullptr;
+  decltype(&cuMemMap) map = nullptr;
+  decltype(&cuMemUnmap) unmap = nullptr;
+  decltype(&cuMemSetAccess) set_access = nullptr;
+};
+/// nullptr if the driver has none. @pre a context has been made
+const MemoryFunctions* memory_functions() noexcept;
 
 /// The driver lets streams wait for and write numbers in page-locked memory.
 bool can_order_streams_by_memory() noexcept;

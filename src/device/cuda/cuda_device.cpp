@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "device/cuda/error_scope.hpp"
 #include "device/cuda/host_registration.hpp"
 #include "device/cuda/nvtx_range.hpp"
 #include "device/cuda/triangle_copy.hpp"
@@ -114,6 +115,7 @@ CudaDevice::CudaDevice(int ordinal, int copy_threads)
       process_(getpid()),
       max_pitch_bytes_(attribute(ordinal, cudaDevAttrMaxPitch)),
       read_only_registration_(attribute(ordinal, cudaDevAttrHostRegisterReadOnlySupported) != 0),
+      users_{ordinal},
       pool_(std::make_shared<EventPool>(ordinal, context_)) {
   const CurrentContext current(context_);
   if (can_order_streams_by_memory()) info_.copy_threads = copy_threads;
@@ -143,10 +145,12 @@ CudaDevice::~CudaDevice() {
       })) {
     forget_error();
     for (auto& ring : staging_) static_cast<void>(ring.release());
+    static_cast<void>(mapped_.release());
     return;
   }
   for (auto& ring : staging_) ring.reset();
   if (slab_ != nullptr && cudaFree(slab_) != cudaSuccess) forget_error();
+  mapped_.reset();
   destroy_streams();
   base_.reset();
   pool_->close();
@@ -189,8 +193,9 @@ std::size_t CudaDevice::free_memory_bytes() const {
 }
 
 std::byte* CudaDevice::reserve(std::size_t bytes) {
-  if (slab_ != nullptr) throw InternalError("the slab of a device is reserved once");
+  if (slab_ != nullptr || mapped_) throw InternalError("the slab of a device is reserved once");
   const CurrentContext current(context_);
+  enable_peers();
   void* address = nullptr;
   const cudaError_t error = cudaMalloc(&address, bytes);
   if (error == cudaErrorMemoryAllocation) {
@@ -203,10 +208,37 @@ std::byte* CudaDevice::reserve(std::size_t bytes) {
   return slab_;
 }
 
-void CudaDevice::lose_unless(cudaError_t submitted, const char* what) {
-  if (submitted == cudaSuccess) return;
-  forget_error();
-  lose(describe_error(ordinal(), what, submitted));
+std::byte* CudaDevice::reserve_addresses(std::size_t bytes) {
+  if (slab_ != nullptr || mapped_) throw InternalError("the slab of a device is reserved once");
+  if (bytes > info_.memory_bytes) {
+    throw OutOfDeviceMemory("cuda:" + std::to_string(ordinal()) + " has " + std::to_string(info_.memory_bytes) +
+                            " bytes of memory, " + std::to_string(bytes) + " were asked for");
+  }
+  if (!maps_memory_) return nullptr;
+  const CurrentContext current(context_);
+  mapped_ = MappedMemory::reserve(ordinal(), users_, bytes);
+  if (!mapped_) throw OutOfDeviceMemory("cuda:" + std::to_string(ordinal()) + ": no addresses for its memory");
+  return reinterpret_cast<std::byte*>(mapped_->address());  // NOLINT(performance-no-int-to-ptr): as the driver has it
+}
+
+std::size_t CudaDevice::commit(std::size_t bytes) {
+  const CurrentContext current(context_);
+  return mapped_->grow(bytes);
+}
+
+std::size_t CudaDevice::decommit(std::size_t keep_bytes) {
+  const CurrentContext current(context_);
+  // Addresses that are still used must not vanish: that would be an error of the whole context.
+  for (const cudaStream_t stream : streams_) {
+    if (cudaStreamQuery(stream) == cudaSuccess) continue;
+    forget_error();
+    return mapped_->mapped_bytes();
+  }
+  return mapped_->shrink(keep_bytes);
+}
+
+void CudaDevice::require(cudaError_t submitted, const char* what) {
+  if (submitted != cudaSuccess) fail(submitted, describe_error(ordinal(), what, submitted));
 }
 
 void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
@@ -229,7 +261,7 @@ void CudaDevice::submit_rows(const Transfer& t, index_t first, index_t last, ind
     const auto width = static_cast<std::size_t>(piece.column_bytes);
     if (contiguous(to, from, piece)) {
       const auto bytes = static_cast<std::size_t>(piece.bytes());
-      error = t.source != nullptr
+      error = t.source != nullptr && !t.source->mapped_
                   ? cudaMemcpyPeerAsync(to.address, ordinal(), from.address, t.source->ordinal(), bytes, t.on)
                   : cudaMemcpyAsync(to.address, from.address, bytes, t.kind, t.on);
     } else if (std::max(to.pitch_bytes, from.pitch_bytes) > max_pitch_bytes_) {
@@ -244,13 +276,13 @@ void CudaDevice::submit_rows(const Transfer& t, index_t first, index_t last, ind
     forget_error();
     // The pitch limit, or host memory of which only a part is page-locked: smaller pieces can be copied. Anything
     // else is the device's end.
-    if (error != cudaErrorInvalidValue && error != cudaErrorInvalidPitchValue) lose_unless(error, t.what);
+    if (error != cudaErrorInvalidValue && error != cudaErrorInvalidPitchValue) require(error, t.what);
     return false;
   };
   const bool copied = copy_in_pieces(copy, {t.to.address + column * t.to.pitch_bytes + first, t.to.pitch_bytes},
                                      {t.from.address + column * t.from.pitch_bytes + first, t.from.pitch_bytes},
                                      {last - first, columns});
-  if (!copied) lose_unless(error, t.what);
+  if (!copied) require(error, t.what);
 }
 
 void CudaDevice::submit_triangle(const Transfer& t) {
@@ -260,18 +292,18 @@ void CudaDevice::submit_triangle(const Transfer& t) {
   };
   const bool has_rectangles = rectangle(0).last > 0 || rectangle(extent.columns - 1).last > 0;
   if (t.source != nullptr || !has_rectangles) {
-    return lose_unless(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::all, t.on), t.what);
+    return require(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::all, t.on), t.what);
   }
   // At once, because beside copies the other way a kernel reads host memory at half the rate of the link, and the engine
   // leaves part of the link to the kernel where columns are short (docs/adr/0003-tall-tiles.md).
   SideStream& side = sides_[t.kind == cudaMemcpyHostToDevice ? 0 : 1];
-  lose_unless(side.fork_from(t.on), t.what);
-  lose_unless(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::beside_rectangles, side.stream()), t.what);
+  require(side.fork_from(t.on), t.what);
+  require(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::beside_rectangles, side.stream()), t.what);
   for (index_t j = 0; j < extent.columns; j += strip_columns) {
     const ColumnRun rows = rectangle(j);
     submit_rows(t, rows.first, rows.last, j, std::min(strip_columns, extent.columns - j));
   }
-  lose_unless(side.join(t.on), t.what);
+  require(side.join(t.on), t.what);
 }
 
 void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent) {
@@ -294,6 +326,7 @@ void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent)
           copy({device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes}, slot, part.extent);
         });
   } catch (const std::bad_alloc&) {  // half of a copy must not stay
+  } catch (const WorkRefused&) {     // the ring waits for what the stream did not get
   }
   if (!accepted) lose("cuda:" + std::to_string(ordinal()) + ": " + what + ": it could not be staged");
 }
@@ -346,17 +379,35 @@ bool CudaDevice::can_access(const Device& peer) const {
   return other->ordinal() == ordinal() || std::find(peers_.begin(), peers_.end(), other->ordinal()) != peers_.end();
 }
 
-void CudaDevice::enable_peer(const CudaDevice& peer) {
-  int possible = 0;
-  cudaError_t error = cudaDeviceCanAccessPeer(&possible, ordinal(), peer.ordinal());
-  if (error == cudaSuccess && possible != 0) {
-    const CurrentContext current(context_);
-    error = cudaDeviceEnablePeerAccess(peer.ordinal(), 0);
-    // The application, or an earlier context of ours, may have enabled it.
-    if (error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled) peers_.push_back(peer.ordinal());
+void CudaDevice::find_peers(std::span<CudaDevice* const> opened) {
+  const RelaxedCapture relaxed;
+  const auto can_read = [](int reader, int owner) {
+    int possible = 0;
+    if (cudaDeviceCanAccessPeer(&possible, reader, owner) == cudaSuccess) return possible != 0;
+    forget_error();
+    return false;
+  };
+  for (const CudaDevice* peer : opened) {
+    if (peer == this) continue;
+    // Without peer access tiles travel through host memory.
+    if (can_read(ordinal(), peer->ordinal())) peers_.push_back(peer->ordinal());
+    if (can_read(peer->ordinal(), ordinal())) users_.push_back(peer->ordinal());
   }
-  // Without peer access tiles travel through host memory.
-  if (error != cudaSuccess) forget_error();
+}
+
+bool CudaDevice::can_map_memory() const {
+  const CurrentContext current(context_);
+  const auto trial = MappedMemory::reserve(ordinal(), users_, 1);
+  return trial && trial->grow(1) > 0;
+}
+
+void CudaDevice::enable_peers() {
+  std::erase_if(peers_, [](int peer) {
+    const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
+    if (error != cudaSuccess) forget_error();
+    // The application, or an earlier context of ours, may have enabled it.
+    return error != cudaSuccess && error != cudaErrorPeerAccessAlreadyEnabled;
+  });
 }
 
 std::shared_ptr<const TimeBase> CudaDevice::make_base(double patience_s) {
@@ -374,7 +425,8 @@ std::shared_ptr<const TimeBase> CudaDevice::make_base(double patience_s) {
       return base;
     }
     forget_error();
-    if (error != cudaErrorNotReady) lose(describe_error(ordinal(), "querying an event", error));
+    if (error != cudaErrorNotReady && !is_of_a_capture(error))
+      fail(error, describe_error(ordinal(), "querying an event", error));
     if (after > deadline) return nullptr;
     before = after;
   }
@@ -394,10 +446,7 @@ EventPtr CudaDevice::record(StreamId id) {
     return (ask ? cause->status() : cause->known_status()) == EventStatus::complete;
   });
   auto event = std::make_shared<CudaEvent>(pool_, base_, causes);
-  if (const cudaError_t error = cudaEventRecord(event->handle(), stream(id)); error != cudaSuccess) {
-    forget_error();
-    lose(describe_error(ordinal(), "recording an event", error));
-  }
+  require(cudaEventRecord(event->handle(), stream(id)), "recording an event");
   return event;
 }
 
@@ -424,10 +473,7 @@ void CudaDevice::wait(StreamId id, const EventPtr& event) {
   }
   if (status == EventStatus::failed) return;
   if (id.kind == StreamKind::up) up_waits_ = true;
-  if (const cudaError_t error = cudaStreamWaitEvent(stream(id), cuda_event->handle(), 0); error != cudaSuccess) {
-    forget_error();
-    lose(describe_error(ordinal(), "waiting for an event", error));
-  }
+  require(cudaStreamWaitEvent(stream(id), cuda_event->handle(), 0), "waiting for an event");
 }
 
 bool CudaDevice::accepts_work(StreamId id) {
@@ -444,6 +490,15 @@ void CudaDevice::lose(const std::string& reason) {
   throw DeviceLost(reason);
 }
 
+void CudaDevice::fail(cudaError_t error, const std::string& reason) {
+  const CurrentContext current(context_);
+  forget_error();
+  const cudaError_t asked = cudaStreamQuery(base_stream_);
+  if (asked != cudaSuccess) forget_error();
+  if (!survives(error, asked)) lose(reason);
+  throw WorkRefused(reason);
+}
+
 std::unique_ptr<HostPinning> CudaDevice::pin_host(std::span<const HostRange> ranges) {
   std::vector<std::uintptr_t> keys = HostRegistry::instance().acquire(context_, read_only_registration_, ranges);
   if (keys.empty()) return nullptr;
@@ -456,10 +511,8 @@ bool CudaDevice::on_completion(std::function<void()> /*listener*/) {
 }
 
 void CudaDevice::attach_thread() {
-  if (const cudaError_t error = cudaSetDevice(ordinal()); error != cudaSuccess) {
-    forget_error();
-    lose(describe_error(ordinal(), "becoming a thread's current device", error));
-  }
+  RelaxedCapture::begin_for_thread();
+  require(cudaSetDevice(ordinal()), "becoming a thread's current device");
 }
 
 bool CudaDevice::recover() noexcept {
@@ -467,7 +520,7 @@ bool CudaDevice::recover() noexcept {
   const double deadline = now_seconds() + recover_patience_s;
   const auto await_idle = [&](cudaStream_t stream) {
     cudaError_t error = cudaStreamQuery(stream);
-    while (error == cudaErrorNotReady && now_seconds() < deadline) {
+    while ((error == cudaErrorNotReady || is_of_a_capture(error)) && now_seconds() < deadline) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       error = cudaStreamQuery(stream);
     }

@@ -1,9 +1,9 @@
-// One GPU as a Device: a slab from one cudaMalloc, four compute streams and one each for up, down and peer copies, the former two with another one
+// One GPU as a Device: a slab that is mapped as it is needed, or comes from one cudaMalloc, four compute streams and one each for up, down and peer copies, the former two with another one
 // beside them.
 //
 // Threads: submissions come from one thread at a time (the device's worker); record() and wait() may come from others.
 // No call depends on the thread's current device (see cuda_context.hpp).
-// Failure: the first submission that CUDA refuses, or a sticky error, loses the device for good. Work submitted to a stream that
+// Failure: a sticky error loses the device for good, a submission that CUDA refuses otherwise does not (error_scope.hpp). Work submitted to a stream that
 // had to wait for a lost device is dropped, and its events fail, until recover().
 // Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp); without them CUDA does that, slower,
 // and the submission may block until the copy is done.
@@ -22,6 +22,7 @@
 #include "device/cuda/cuda_context.hpp"
 #include "device/cuda/cuda_event.hpp"
 #include "device/cuda/cuda_staging.hpp"
+#include "device/cuda/mapped_memory.hpp"
 #include "device/cuda/side_stream.hpp"
 #include "device/device.hpp"
 
@@ -43,6 +44,9 @@ class CudaDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   std::size_t free_memory_bytes() const override;
   std::byte* reserve(std::size_t bytes) override;
+  std::byte* reserve_addresses(std::size_t bytes) override;
+  std::size_t commit(std::size_t bytes) override;
+  std::size_t decommit(std::size_t keep_bytes) override;
   void copy_up(Block device_to, Block host_from, Extent extent) override;
   void copy_down(Block host_to, Block device_from, Extent extent) override;
   void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) override;
@@ -58,14 +62,21 @@ class CudaDevice final : public Device {
   CUcontext context() const { return context_; }
   cudaStream_t stream(StreamId id) const { return streams_[static_cast<std::size_t>(stream_number(id))]; }
 
-  /// Lets this GPU read the memory of `peer` directly, if the driver can. Called by Backend::open, before any copy.
-  void enable_peer(const CudaDevice& peer);
+  /// Finds out which GPUs' memory this one can read directly, and which ones can read its own. Called by Backend::open.
+  void find_peers(std::span<CudaDevice* const> opened);
+  /// Whether memory can be mapped for this GPU and for all that can read it, which is tried.
+  bool can_map_memory() const;
+  /// From now on reserve_addresses() does so. Devices that are opened together must agree: peers are given access in different ways.
+  void map_memory() { maps_memory_ = true; }
 
   /// To be asked before work is submitted. @return false if the work must be dropped, because the stream waited for a
   /// device that is lost. @throws DeviceLost if this device is lost
   bool accepts_work(StreamId id);
   /// Declares the device lost. @throws DeviceLost always
   [[noreturn]] void lose(const std::string& reason);
+  /// A call of CUDA has returned `error`, for the reason in the text. @throws WorkRefused if the device can go on; DeviceLost, and it is
+  /// lost then
+  [[noreturn]] void fail(cudaError_t error, const std::string& reason);
   bool lost() const { return lost_.load(std::memory_order_acquire); }
   /// The device was opened by this very process, not by one that this process was forked from.
   bool owned_by_this_process() const;
@@ -91,7 +102,10 @@ class CudaDevice final : public Device {
   void submit_rows(const Transfer& transfer, index_t first, index_t last, index_t column, index_t columns);
   /// @pre both blocks are accessible to the GPU
   void submit_triangle(const Transfer& transfer);
-  void lose_unless(cudaError_t submitted, const char* what);
+  /// @throws as fail(), unless `submitted` is success
+  void require(cudaError_t submitted, const char* what);
+  /// Lets this GPU read what its peers get from cudaMalloc.
+  void enable_peers();
   /// Copies between the GPU and host memory, which is staged where that is better.
   void copy_host(StreamId id, Block device, Block host, Extent extent);
   /// The ring of this direction, made at its first use; nullptr: CUDA is to stage. @pre the context is current
@@ -105,10 +119,13 @@ class CudaDevice final : public Device {
   index_t max_pitch_bytes_ = 0;
   bool read_only_registration_ = false;
   std::vector<int> peers_;  ///< ordinals whose memory this GPU reads directly; fixed before the device is used
+  std::vector<int> users_;  ///< ordinals of GPUs that use its memory, its own first
+  bool maps_memory_ = false;
   std::array<cudaStream_t, stream_count> streams_{};
   std::array<SideStream, 2> sides_;     ///< of the up stream and the down stream, for triangles
   cudaStream_t base_stream_ = nullptr;  ///< carries nothing but time bases
-  std::byte* slab_ = nullptr;
+  std::byte* slab_ = nullptr;           ///< from cudaMalloc
+  std::unique_ptr<MappedMemory> mapped_;
   std::shared_ptr<EventPool> pool_;
 
   std::mutex staging_mutex_;  // guards the pointers, which are set once, by the submitting thread

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "device/cuda/error_scope.hpp"
 
 namespace tessera::device::cuda {
 
@@ -59,7 +60,7 @@ EventStatus CudaEvent::status() const noexcept {
     // "Not ready" is no error, but the runtime records it like one.
     if (error != cudaSuccess) forget_error();
   }
-  if (error == cudaErrorNotReady) return EventStatus::pending;
+  if (error == cudaErrorNotReady || is_of_a_capture(error)) return EventStatus::pending;
 
   now = error == cudaSuccess && !pool_->distrusted() ? EventStatus::complete : EventStatus::failed;
   Causes dropped;  // destroyed after the lock is released

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -208,14 +209,16 @@ HostDevice::~HostDevice() {
   // All are told before any is joined: a stream that drains may wait for an event of another one.
   for (auto& stream : streams_) stream->stop();
   for (auto& stream : streams_) stream->join();
-  if (arena_ != nullptr) munmap(arena_, arena_bytes_.load(std::memory_order_relaxed));
+  if (arena_ != nullptr) munmap(arena_, arena_bytes_);
 }
 
 std::size_t HostDevice::free_memory_bytes() const {
-  return settings_.memory_bytes - arena_bytes_.load(std::memory_order_acquire);
+  const std::size_t taken =
+      committed_bytes_.load(std::memory_order_acquire) + memory_of_others_.load(std::memory_order_relaxed);
+  return settings_.memory_bytes - std::min(taken, settings_.memory_bytes);
 }
 
-std::byte* HostDevice::reserve(std::size_t bytes) {
+void HostDevice::map_arena(std::size_t bytes) {
   if (arena_ != nullptr) throw InternalError("the slab of a device is reserved once");
   if (bytes == 0) throw InvalidArgument("a slab has at least one byte");
   if (bytes > settings_.memory_bytes) {
@@ -227,14 +230,42 @@ std::byte* HostDevice::reserve(std::size_t bytes) {
     throw OutOfDeviceMemory("no host memory for the " + std::to_string(bytes) + " bytes of " + info_.name);
   }
   arena_ = static_cast<std::byte*>(memory);
-  arena_bytes_.store(bytes, std::memory_order_release);
+  arena_bytes_ = bytes;
+}
+
+std::byte* HostDevice::reserve(std::size_t bytes) {
+  map_arena(bytes);
+  committed_bytes_.store(bytes, std::memory_order_release);
   return arena_;
+}
+
+std::byte* HostDevice::reserve_addresses(std::size_t bytes) {
+  map_arena(bytes);
+  return arena_;
+}
+
+std::size_t HostDevice::commit(std::size_t bytes) {
+  const std::size_t before = committed_bytes_.load(std::memory_order_relaxed);
+  const std::size_t after = std::max(before, std::min({bytes, arena_bytes_, before + free_memory_bytes()}));
+  committed_bytes_.store(after, std::memory_order_release);
+  return after;
+}
+
+std::size_t HostDevice::decommit(std::size_t keep_bytes) {
+  const std::size_t before = committed_bytes_.load(std::memory_order_relaxed);
+  const std::size_t after = std::min(before, keep_bytes);
+  committed_bytes_.store(after, std::memory_order_release);
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t first_page = (after + page - 1) / page * page;
+  // Where the kernel keeps the pages, the process has them until it ends, and nothing else is different.
+  if (first_page < before) static_cast<void>(madvise(arena_ + first_page, before - first_page, MADV_DONTNEED));
+  return after;
 }
 
 bool HostDevice::holds(Block block, Extent extent) const {
   if (extent.column_bytes < 0 || extent.columns < 0) return false;
   if (extent.column_bytes == 0 || extent.columns == 0) return true;
-  const auto bytes = static_cast<index_t>(arena_bytes_.load(std::memory_order_acquire));
+  const auto bytes = static_cast<index_t>(committed_bytes_.load(std::memory_order_acquire));
   if (bytes == 0 || block.address < arena_ || block.address >= arena_ + bytes) return false;
   const index_t room = bytes - (block.address - arena_);
   if (extent.column_bytes > room) return false;
@@ -247,6 +278,10 @@ void HostDevice::enqueue(StreamId id, Operation operation) {
   if (lost()) throw DeviceLost(info_.name + " is lost");
   const int number = stream_number(id);
   if (number < 0 || number >= stream_count) throw InternalError("no such stream");
+  if (operation.kind == Operation::Kind::copy || operation.kind == Operation::Kind::kernel) {
+    if (submissions_.fetch_add(1, std::memory_order_relaxed) == settings_.refused_op)
+      throw WorkRefused(info_.name + " has refused an operation");
+  }
   operation.submitted_at = now_seconds();
   try {
     streams_[static_cast<std::size_t>(number)]->push(std::move(operation));

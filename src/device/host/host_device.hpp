@@ -9,7 +9,11 @@
 // so that the jitter of thread scheduling does not add up along a chain of operations. With rate 0 and delay 0 nothing
 // is reserved.
 //
-// Failure: the operation with the number `fail_after_ops` (copies and kernels are counted, over all streams) fails; a
+// Memory: committed memory is memory that the process has; what is given back the kernel takes. Tests say how much of the device's
+// memory others have taken.
+//
+// Failure: the submission with the number `refused_op` (copies and kernels are counted) throws WorkRefused, and nothing else happens.
+// The operation with the number `fail_after_ops` (copies and kernels are counted, over all streams) fails; a
 // failing copy leaves half of its columns written, as a real one may. From then on the device is lost for ever:
 // submissions throw DeviceLost and everything submitted before ends with failed events. A stream that waits for a
 // failed event is poisoned: its later operations are skipped and its events fail, until recover().
@@ -30,7 +34,7 @@
 
 namespace tessera::device {
 
-class HostDevice final : public Device {
+class HostDevice : public Device {
  public:
   HostDevice(int ordinal, const HostDeviceSettings& settings);
   /// Completes what was submitted, then ends the threads. @pre nobody else copies from this device
@@ -41,6 +45,11 @@ class HostDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   std::size_t free_memory_bytes() const override;
   std::byte* reserve(std::size_t bytes) override;
+  std::byte* reserve_addresses(std::size_t bytes) override;
+  std::size_t commit(std::size_t bytes) override;
+  std::size_t decommit(std::size_t keep_bytes) override;
+  /// From now on others hold so much of the device's memory. What is committed stays.
+  void set_memory_of_others(std::size_t bytes) { memory_of_others_.store(bytes, std::memory_order_relaxed); }
 
   void copy_up(Block device_to, Block host_from, Extent extent) override;
   void copy_down(Block host_to, Block device_from, Extent extent) override;
@@ -62,7 +71,7 @@ class HostDevice final : public Device {
   /// @throws DeviceLost
   void submit(StreamId stream, std::function<void()> work, double modelled_seconds);
 
-  /// Whether the whole block lies in the reserved slab.
+  /// Whether the whole block lies in usable memory of the slab.
   bool holds(Block block, Extent extent) const;
 
   const HostDeviceSettings& settings() const { return settings_; }
@@ -94,15 +103,20 @@ class HostDevice final : public Device {
   HostDeviceSettings settings_;
   DeviceInfo info_;
 
+  /// Takes addresses for the slab.
+  void map_arena(std::size_t bytes);
+
   std::byte* arena_ = nullptr;
-  /// Written once by reserve(); release pairs with the acquire in free_memory_bytes() and holds(), which publishes
-  /// arena_.
-  std::atomic<std::size_t> arena_bytes_{0};
+  std::size_t arena_bytes_ = 0;  ///< addresses
+  /// Usable bytes from the beginning; release pairs with the acquire in free_memory_bytes() and holds(), which publishes arena_.
+  std::atomic<std::size_t> committed_bytes_{0};
+  std::atomic<std::size_t> memory_of_others_{0};  ///< a number by itself
 
   /// Set once, with release; the acquire loads in lost() order a loss before whatever a thread does because of it.
   std::atomic<bool> lost_{false};
-  /// Number of the next operation; only a counter, orders nothing.
+  /// Number of the next operation, and of the next submission of one; only counters, order nothing.
   std::atomic<std::int64_t> operations_{0};
+  std::atomic<std::int64_t> submissions_{0};
 
   std::array<Engine, 4> engines_;  ///< by StreamKind
   std::array<std::unique_ptr<Stream>, stream_count> streams_;

@@ -67,6 +67,8 @@ class CudaBackend final : public Backend {
     } catch (const DeviceLost& error) {
       // Nothing was computed yet: to the caller a device that fails while it is opened is not there.
       throw NotAvailable(error.what());
+    } catch (const WorkRefused& error) {
+      throw NotAvailable(error.what());
     }
   }
 
@@ -81,15 +83,15 @@ class CudaBackend final : public Backend {
         static_cast<void>(cublas());
         return;
       }
+      const device::cuda::RelaxedCapture relaxed;
       accelerators[piece].device = std::make_unique<CudaDevice>(ordinals[piece], copy_threads);
       opened[piece] = static_cast<CudaDevice*>(accelerators[piece].device.get());
     });
     side_by_side(ordinals.size(),
                  [&](std::size_t d) { accelerators[d].ops = std::make_unique<CudaTileOps>(*opened[d]); });
-    for (CudaDevice* device : opened) {
-      for (const CudaDevice* peer : opened) {
-        if (peer != device) device->enable_peer(*peer);
-      }
+    for (CudaDevice* device : opened) device->find_peers(opened);
+    if (std::all_of(opened.begin(), opened.end(), [](const CudaDevice* device) { return device->can_map_memory(); })) {
+      for (CudaDevice* device : opened) device->map_memory();
     }
     return accelerators;
   }

@@ -164,17 +164,15 @@ void CudaTileOps::destroy_handles() noexcept {
 
 void CudaTileOps::check(const char* what, cublasStatus_t status) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  device::cuda::forget_error();
+  const cudaError_t error = cudaGetLastError();  // success where cuBLAS itself refuses
   const std::string text = "cuda:" + std::to_string(device_.ordinal()) + ": " + what + ": " +
                            cublas().GetStatusString(status) + " (" + std::to_string(static_cast<int>(status)) + ")";
   if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
-  device_.lose(text);
+  device_.fail(error, text);
 }
 
 void CudaTileOps::check(const char* what, cudaError_t error) {
-  if (error == cudaSuccess) return;
-  device::cuda::forget_error();
-  device_.lose(device::cuda::describe_error(device_.ordinal(), what, error));
+  if (error != cudaSuccess) device_.fail(error, device::cuda::describe_error(device_.ordinal(), what, error));
 }
 
 void CudaTileOps::run(int compute_stream, const Level3& call) {

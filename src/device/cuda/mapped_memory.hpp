@@ -1,0 +1,56 @@
+// Memory of a GPU behind one range of addresses, mapped chunk by chunk from its beginning on. Peers are given access to each chunk by
+// itself: unlike cudaDeviceEnablePeerAccess that concerns nobody else in the process.
+//
+// Invariant: chunks [0, n) are mapped and accessible, and no others. All chunks have the same size, but for the last one.
+// Not thread-safe. Source: CUDA Driver API, Virtual Memory Management.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tessera::device::cuda {
+
+class MappedMemory {
+ public:
+  /// Measured on H200: a chunk of this size costs 0.06 ms to map, 32 GiB cost 8 ms, and 14 ms to give back; smaller ones cost more in
+  /// all, larger ones are more than small calls need.
+  static constexpr std::size_t chunk_bytes = std::size_t{256} << 20;
+
+  /// Reserves addresses for `bytes`, rounded up to what can be mapped. @param users GPUs with access, `ordinal` first
+  /// @return nullptr if the driver cannot map memory, or not for all users
+  static std::unique_ptr<MappedMemory> reserve(int ordinal, std::span<const int> users, std::size_t bytes);
+  /// Gives everything back.
+  ~MappedMemory();
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+
+  CUdeviceptr address() const { return address_; }
+  std::size_t mapped_bytes() const { return mapped_bytes_; }
+
+  /// Maps chunks until `bytes` are mapped, or all addresses, or the driver has no more. @return bytes that are mapped
+  std::size_t grow(std::size_t bytes);
+  /// Gives back the chunks that begin at `keep_bytes` or later. @return bytes that are mapped
+  /// @pre nothing uses them any more
+  std::size_t shrink(std::size_t keep_bytes) noexcept;
+
+ private:
+  struct Chunk {
+    CUmemGenericAllocationHandle handle = 0;
+    std::size_t bytes = 0;
+  };
+  MappedMemory(int ordinal, std::span<const int> users);
+  bool map_chunk(std::size_t bytes);
+
+  CUmemAllocationProp properties_{};
+  std::vector<CUmemAccessDesc> access_;
+  CUdeviceptr address_ = 0;
+  std::size_t reserved_bytes_ = 0;
+  std::size_t mapped_bytes_ = 0;
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace tessera::device::cuda

@@ -1,0 +1,89 @@
+#include "runtime/device_memory.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/host_share.hpp"
+
+namespace tessera::runtime {
+namespace {
+
+// A plan that counts on a sixteenth more than there should be takes it from the part that is left to others.
+constexpr std::size_t small_part = 16;
+
+// A host device's memory is its setting: all of it is ours.
+std::size_t share_of(const device::Device& device, std::size_t free_bytes, int sharers) {
+  if (device.info().backend == "host") return free_bytes;
+  return memory_to_take(device.info().memory_bytes, free_bytes, sharers);
+}
+
+}  // namespace
+
+std::size_t steady_room(std::size_t before, std::size_t now) {
+  const std::size_t difference = std::max(before, now) - std::min(before, now);
+  return difference <= before / small_part ? before : now;
+}
+
+DeviceMemory::DeviceMemory(device::Device& device, const Config& config, int sharers)
+    : device_(device), most_bytes_(config.device_memory_bytes), sharers_(sharers) {
+  full_bytes_ = most_bytes_.value_or(share_of(device, device.info().memory_bytes, sharers));
+  if (config.memory_mode == MemoryMode::grow) slab_ = device.reserve_addresses(full_bytes_);
+  grows_ = slab_ != nullptr;
+  room_bytes_ = grows_ ? available() : most_bytes_.value_or(available());
+  if (grows_) return;
+  slab_ = device.reserve(room_bytes_);
+  committed_bytes_ = full_bytes_ = room_bytes_;
+}
+
+std::size_t DeviceMemory::available() const {
+  const std::size_t all_bytes = committed_bytes_ + device_.free_memory_bytes();
+  if (most_bytes_ && *most_bytes_ <= all_bytes) return *most_bytes_;
+  return std::min(share_of(device_, all_bytes, sharers_), full_bytes_);
+}
+
+void DeviceMemory::look() {
+  try {
+    room_bytes_ = steady_room(room_bytes_, available());
+  } catch (const Error&) {  // the job will find out what the device still does
+  }
+}
+
+std::size_t DeviceMemory::room_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return room_bytes_;
+}
+
+std::size_t DeviceMemory::review() {
+  const std::lock_guard lock(mutex_);
+  if (grows_ && steady_room(full_bytes_, room_bytes_) != full_bytes_) look();
+  return room_bytes_;
+}
+
+bool DeviceMemory::provide(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes <= committed_bytes_) return true;
+  if (!grows_) return false;
+  look();
+  if (bytes > room_bytes_) return false;
+  committed_bytes_ = device_.commit(bytes);
+  if (committed_bytes_ >= bytes) return true;
+  // Somebody else has taken it. The last of a device's memory is not for us alone either.
+  room_bytes_ = std::min(available(), committed_bytes_);
+  committed_bytes_ = device_.decommit(room_bytes_);
+  return false;
+}
+
+std::size_t DeviceMemory::committed_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return committed_bytes_;
+}
+
+bool DeviceMemory::give_back(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!grows_ || committed_bytes_ == 0) return false;
+  const std::size_t before = committed_bytes_;
+  committed_bytes_ = device_.decommit(before - std::min(bytes, before));
+  return committed_bytes_ > 0 && committed_bytes_ < before;
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,63 @@
+// The memory that the runtime has of one device. Its slab is a range of addresses that covers all that may ever be taken; what a job
+// needs is committed to it before the job begins, and given back when no job has come for a while. A device that cannot do
+// that, or a setting, has it whole from the beginning.
+//
+// Plans count on `room_bytes`: what is committed and most of what is free. It is stable: while the free memory changes by little it
+// stays, so that calls of one size are cut alike, and the device is asked only where it matters: before more is committed, and as long as
+// there is clearly less room than on an empty device.
+//
+// Invariant: what is committed beyond the room is not used. Thread-safe; commits and gives back only in the turn of a job or between two.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
+
+#include "core/config.hpp"
+#include "device/device.hpp"
+
+namespace tessera::runtime {
+
+/// What to count on where so much was counted on before: what there is, unless the difference is small.
+std::size_t steady_room(std::size_t before, std::size_t now);
+
+class DeviceMemory {
+ public:
+  /// Reserves the slab. @param sharers processes that take memory of the device, this one included
+  /// @throws OutOfDeviceMemory
+  DeviceMemory(device::Device& device, const Config& config, int sharers);
+
+  std::byte* slab() const { return slab_; }
+  /// Whether memory is committed as it is needed.
+  bool grows() const { return grows_; }
+
+  /// What a plan may count on.
+  std::size_t room_bytes() const;
+  /// The same, after a look at the device if there was less than an empty one has.
+  std::size_t review();
+
+  /// Makes the first `bytes` of the slab usable. @return false if the device cannot give so much; room_bytes() is less then
+  bool provide(std::size_t bytes);
+  std::size_t committed_bytes() const;
+
+  /// Gives back up to `bytes` of what is committed. @return whether that was possible and more is left
+  /// @pre no work that uses the memory is under way
+  bool give_back(std::size_t bytes);
+
+ private:
+  std::size_t available() const;
+  void look();
+
+  device::Device& device_;
+  std::optional<std::size_t> most_bytes_;  ///< as the user wants it
+  int sharers_;
+  bool grows_ = false;
+  std::byte* slab_ = nullptr;
+  std::size_t full_bytes_ = 0;  ///< room on a device that nobody else uses; the size of the slab
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::size_t room_bytes_ = 0;
+  std::size_t committed_bytes_ = 0;
+};
+
+}  // namespace tessera::runtime
