@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "device/device.hpp"
 
 namespace tessera::api {
 namespace {
