@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Enforces who may include whom under src/ (the table of docs/adr/0001-repository-and-build.md).
+"""Enforces who may include whom under src/ (the table of docs/adr/0001-repository-and-build.md), and who may read the environment and
+open files to write them.
 
 usage: check_layering.py ROOT        checks ROOT/src and ROOT/include; prints each violation; exit status 1 if there are any
        check_layering.py --self-test plants one violation of every kind in a copy that is clean otherwise, and expects each found
@@ -24,6 +25,11 @@ MAY_INCLUDE = {
 # The public headers are what blas_api implements; nobody else needs them.
 PUBLIC = "tessera"
 SEES_PUBLIC = {"blas_api"}
+# What only one file may do, and the others through it.
+ONLY_IN = {
+    "core/environment.hpp": (re.compile(r"\b(secure_)?getenv\b"), "reads the environment: use core/environment.hpp"),
+    "core/file.cpp": (re.compile(r"\bo?fstream\b(?!>)|\bfopen\b|\bO_CREAT\b"), "opens a file to write: use core/file.hpp"),
+}
 CUDA_FOLDERS = ("device/cuda", "kernels/cuda")
 
 SUFFIXES = {".c", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".inc", ".def"}
@@ -52,6 +58,9 @@ def check(root):
             found.append(f"src/{inside}: not in one of the folders {', '.join(MAY_INCLUDE)}")
             continue
         text = path.read_text(encoding="utf-8")
+        for only, (pattern, complaint) in ONLY_IN.items():
+            found += [f"src/{inside}:{line_of(text, match.start())}: {complaint}"
+                      for match in pattern.finditer(text) if inside != only]
         for match in INCLUDE.finditer(text):
             quote, header = match.groups()
             where = f"src/{inside}:{line_of(text, match.start())}"
@@ -89,6 +98,8 @@ def check(root):
 
 CLEAN = {
     "src/core/scalar.hpp": "#include <cstdint>\n",
+    "src/core/environment.hpp": "inline const char* home = secure_getenv(\"HOME\");\n",
+    "src/core/file.cpp": "int flags = O_CREAT;\n",
     "src/device/device.hpp": '#include "core/scalar.hpp"\n',
     "src/device/cuda/device.cu": '#include <cuda_runtime.h>\n#include "device/device.hpp"\n',
     "src/heap/heap.hpp": '#include "device/device.hpp"\n',
@@ -111,6 +122,9 @@ PLANTED = {
     "src/kernels/cuda/gemm.cu": '#include "heap/heap.hpp"\n',
     "src/device/cuda/device.cu": '#include "device.cuh"\n',
     "src/helpers/string.hpp": "\n",
+    "src/core/config.cpp": 'const char* home = std::getenv("HOME");\n',
+    "src/runtime/trace.cpp": 'std::ofstream file("trace");\n',
+    "src/device/log.cpp": 'int file = open("log", O_WRONLY | O_CREAT);\n',
     "include/tessera/tessera.h": '#include "core/scalar.hpp"\n',
 }
 

@@ -20,6 +20,7 @@
 #include <system_error>
 #include <vector>
 
+#include "core/environment.hpp"
 #include "core/error.hpp"
 
 namespace tessera::api {
@@ -38,9 +39,9 @@ std::uint64_t hash_of(const std::string& text) {
 
 /// XDG Base Directory Specification: a relative path is to be ignored.
 std::string cache_folder() {
-  if (const char* const cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
+  if (const char* const cache = environment_variable("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
     return std::string(cache) + "/tessera";
-  if (const char* const home = std::getenv("HOME"); home != nullptr && *home == '/')
+  if (const char* const home = environment_variable("HOME"); home != nullptr && *home == '/')
     return std::string(home) + "/.cache/tessera";
   return "";
 }

@@ -1,13 +1,10 @@
 #include "blas_api/call_report.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <string>
 
+#include "core/file.hpp"
 #include "core/log.hpp"
 
 namespace tessera::api {
@@ -47,12 +44,8 @@ void log_start_up(const runtime::StartUp& start_up) {
 /// One line appended in one write, so that the lines of several processes do not mix.
 void append_line(const std::string& file, std::string line) {
   line += '\n';
-  const int descriptor = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  ssize_t written = -1;
-  while (descriptor >= 0 && (written = write(descriptor, line.data(), line.size())) < 0 && errno == EINTR) continue;
-  const bool good = written == static_cast<ssize_t>(line.size());
-  if (!good) log_line(fmt::format("cannot write TESSERA_STATS={}: {}", file, std::strerror(errno)));
-  if (descriptor >= 0) close(descriptor);
+  OutputFile output(file, OutputFile::Use::append);
+  if (!output || !output.write(line)) log_line(fmt::format("cannot write TESSERA_STATS={}: {}", file, output.why()));
 }
 
 }  // namespace

@@ -1,19 +1,17 @@
 #include "blas_api/call_summary.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include <bit>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <utility>
 
+#include "core/file.hpp"
 #include "core/log.hpp"
 
 namespace tessera::api {
@@ -32,17 +30,6 @@ std::string name_of_process() {
   std::string name;
   std::getline(std::ifstream("/proc/self/comm"), name);
   return name;
-}
-
-/// In one write, so that the reports of several processes do not mix; only what a full pipe refuses comes later.
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
 }
 
 }  // namespace
@@ -64,15 +51,9 @@ void CallSummary::print() const noexcept {
   try {
     const std::string report = text();
     if (report.empty()) return;
-    if (file_.empty()) {
-      static_cast<void>(write_all(STDERR_FILENO, report));
-      return;
-    }
-    const int descriptor = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0 || !write_all(descriptor, report)) {
-      log_line(fmt::format("cannot write TESSERA_SUMMARY={}: {}", file_, std::strerror(errno)));
-    }
-    if (descriptor >= 0) close(descriptor);
+    OutputFile output(file_.empty() ? "/dev/stderr" : file_, OutputFile::Use::append);
+    if ((!output || !output.write(report)) && !file_.empty())
+      log_line(fmt::format("cannot write TESSERA_SUMMARY={}: {}", file_, output.why()));
   } catch (...) {  // no memory: there is no report then
   }
 }

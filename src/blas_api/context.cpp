@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <utility>
 #include <vector>
 
+#include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/level3.hpp"
 #include "core/log.hpp"
@@ -30,7 +30,7 @@ bool does_nothing(const Level3& call) {
 std::string describe(const kernels::CpuBlas& blas, int processors) {
   std::string text = fmt::format("{}, {} processors", blas.path(), processors);
   for (const char* name : {"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS"}) {
-    if (const char* const value = std::getenv(name)) text += fmt::format(", {}={}", name, value);
+    if (const char* const value = environment_variable(name)) text += fmt::format(", {}={}", name, value);
   }
   return text;
 }

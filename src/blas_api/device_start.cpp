@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <system_error>
 #include <typeinfo>
 #include <utility>
 
+#include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/gpu_list.hpp"
 #include "core/log.hpp"
@@ -54,10 +54,10 @@ device::DeviceInfo likely_gpu(int ordinal, const ListedGpu& listed) {
 }
 
 std::vector<device::DeviceInfo> listed_devices() {
-  const std::optional<std::vector<ListedGpu>> visible = visible_gpus(list_gpus(), std::getenv("CUDA_VISIBLE_DEVICES"));
+  const std::optional<std::vector<ListedGpu>> visible = visible_gpus(list_gpus(), environment_variable("CUDA_VISIBLE_DEVICES"));
   std::vector<ListedGpu> gpus = visible.value_or(std::vector<ListedGpu>(1));
   // Where the driver has no list but a device file, it is taken to have one GPU.
-  if (gpus.empty() && std::getenv("CUDA_VISIBLE_DEVICES") == nullptr && has_gpu_device_file()) gpus.resize(1);
+  if (gpus.empty() && environment_variable("CUDA_VISIBLE_DEVICES") == nullptr && has_gpu_device_file()) gpus.resize(1);
   std::vector<device::DeviceInfo> devices;
   for (const ListedGpu& gpu : gpus) devices.push_back(likely_gpu(static_cast<int>(devices.size()), gpu));
   return devices;

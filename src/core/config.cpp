@@ -7,10 +7,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <span>
 
+#include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 
@@ -267,8 +267,6 @@ bool set_summary(Config& config, std::string_view text) {
   return true;
 }
 
-const char* environment_variable(const char* name) { return std::getenv(name); }
-
 bool set_cpu_worker(Config& config, std::string_view text) {
   bool on = false;
   if (text == "auto") {
@@ -412,7 +410,7 @@ Config Config::from_environment() {
   Config config;
   set_share(config, "auto");
   for (const Setting& setting : settings_table) {
-    const char* const value = std::getenv(setting.name);
+    const char* const value = environment_variable(setting.name);
     if (value == nullptr || apply(setting, config, value)) continue;
     log_line(std::string(setting.name) + "=\"" + value + "\" is not valid: expected " + setting.expected +
              "; the default is used");

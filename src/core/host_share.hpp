@@ -15,7 +15,7 @@ namespace tessera {
 /// More than any host has, and small enough that products of two such numbers stay within 64 bits.
 inline constexpr int most_ranks = 1 << 20;
 
-/// The value of an environment variable, or nullptr: std::getenv, but for tests.
+/// The value of an environment variable, or nullptr: environment_variable(), but for tests.
 using EnvironmentLookup = std::function<const char*(const char* name)>;
 
 /// A process's place among those of its job on this host. 0 <= rank < ranks

@@ -1,9 +1,12 @@
 #include "runtime/trace.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "core/log.hpp"
 
@@ -28,18 +31,47 @@ Json metadata(const char* what, std::size_t pid, std::size_t tid, const std::str
   return {{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", {{"name", name}}}};
 }
 
+/// "folder/trace.json" with the process's number, "folder/trace.4711.json"; from the second on with a count, "folder/trace.4711-2.json".
+std::string of_this_process(const std::string& path, int count) {
+  std::string number = "." + std::to_string(getpid());
+  if (count > 1) number += "-" + std::to_string(count);
+  const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+  const std::size_t dot = path.rfind('.');
+  const bool has_ending = dot != std::string::npos && dot > name;
+  return std::string(path).insert(has_ending ? dot : path.size(), number);
+}
+
+/// %p stands for the process's number.
+std::string with_process_number(std::string path) {
+  const std::string number = std::to_string(getpid());
+  for (std::size_t at = path.find("%p"); at != std::string::npos; at = path.find("%p", at + number.size()))
+    path.replace(at, 2, number);
+  return path;
+}
+
 }  // namespace
+
+// A file that another process or context is writing is left to it.
+void TraceFile::open() {
+  constexpr int most_files = 100;  // of one process at the same time
+  path_ = with_process_number(std::move(path_));
+  file_ = OutputFile(path_, OutputFile::Use::own);
+  for (int count = 1; file_.is_taken() && count <= most_files; ++count)
+    file_ = OutputFile(of_this_process(path_, count), OutputFile::Use::own);
+}
 
 void TraceFile::append(const JobStatistics& job, double begin_s, const std::vector<std::string>& names,
                        const std::vector<std::vector<device::Operation>>& operations) {
   if (path_.empty()) return;
   std::ostringstream text;
-  const char* separator = begun_ ? ",\n" : "[\n";
+  const bool begun = end_ > 0;
+  const char* separator = begun ? ",\n" : "[\n";
   const auto emit = [&](const Json& event) {
     text << separator << event.dump();
     separator = ",\n";
   };
-  if (!begun_) {
+  if (!begun) {
+    open();
     origin_s_ = begin_s;
     emit(metadata("process_name", 0, 0, "calls"));
     for (std::size_t d = 0; d < names.size(); ++d) {
@@ -66,18 +98,14 @@ void TraceFile::append(const JobStatistics& job, double begin_s, const std::vect
             {"args", {{"bytes", operation.bytes}, {"flops", operation.flops}}}});
     }
   }
-  text << array_end;
-
-  const auto mode = begun_ ? std::ios::in | std::ios::out : std::ios::out | std::ios::trunc;
-  std::fstream file(path_, mode | std::ios::binary);
-  if (begun_) file.seekp(-static_cast<std::streamoff>(array_end.size()), std::ios::end);
-  file << text.str();
-  file.close();
-  if (!file) {
-    log_line("cannot write the trace file " + path_);
+  const std::string events = text.str();
+  if (!file_ || !file_.replace_from(end_, events + std::string(array_end))) {
+    log_line("cannot write the trace file " + path_ + ": " + file_.why());
     path_.clear();
+    file_ = OutputFile();
+    return;
   }
-  begun_ = true;
+  end_ += static_cast<std::int64_t>(events.size());
 }
 
 }  // namespace tessera::runtime

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "blas_api/lapack/block_sizes.hpp"
+#include "core/environment.hpp"
 #include "core/log.hpp"
 
 namespace tessera::lapack {
@@ -24,7 +25,7 @@ using Ilaenv = std::int64_t (*)(const std::int64_t* ispec, const char* name, con
 
 /// TESSERA_LAPACK_BLOCK; nothing if it is not set or not a number.
 std::optional<std::int32_t> read_setting() {
-  const char* text = std::getenv("TESSERA_LAPACK_BLOCK");
+  const char* text = environment_variable("TESSERA_LAPACK_BLOCK");
   if (text == nullptr || *text == '\0') return std::nullopt;
   char* end = nullptr;
   const std::int64_t value = std::strtoll(text, &end, 10);
@@ -54,6 +55,19 @@ Ilaenv next_ilaenv(void* caller) {
   return reinterpret_cast<Ilaenv>(found);
 }
 
+/// The name as far as it is one. A Fortran compiler passes its length; who calls from C may pass none, and what is found there then may be
+/// any number. So no more is read than a name may be long, and nothing behind a character that no name has.
+std::string_view bounded(const char* name, std::size_t length) {
+  constexpr std::size_t longest_name = 16;  // as LAPACK's own ILAENV takes it
+  if (name == nullptr) return {};
+  const auto belongs_to_name = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  std::size_t end = 0;
+  while (end < std::min(length, longest_name) && belongs_to_name(name[end])) ++end;
+  return {name, end};
+}
+
 std::int32_t low_half(const void* integer) { return *static_cast<const std::int32_t*>(integer); }
 
 }  // namespace
@@ -65,18 +79,20 @@ extern "C" __attribute__((visibility("default"))) std::int64_t ilaenv_(const voi
                                                                        std::size_t name_length,
                                                                        std::size_t opts_length) {
   using namespace tessera::lapack;
+  const tessera::ErrnoKept stays;
+  const std::string_view routine = bounded(name, name_length);
   const std::int64_t wide[] = {low_half(ispec), low_half(n1), low_half(n2), low_half(n3), low_half(n4)};
   std::int64_t answer = 1;
   if (const Ilaenv next = next_ilaenv(__builtin_return_address(0))) {
     // The upper half means nothing if the next one has 32-bit integers.
     answer = static_cast<std::int32_t>(
-        next(&wide[0], name, opts, &wide[1], &wide[2], &wide[3], &wide[4], name_length, opts_length));
+        next(&wide[0], name, opts, &wide[1], &wide[2], &wide[3], &wide[4], routine.size(), opts_length));
   }
   constexpr std::int64_t asks_for_block = 1;
   if (wide[0] != asks_for_block) return answer;
 
   static const std::optional<std::int32_t> setting = read_setting();
-  std::string upper(name, name_length);
+  std::string upper(routine);
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
   std::int64_t order = INT32_MAX;

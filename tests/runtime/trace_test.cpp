@@ -1,0 +1,115 @@
+// Trace files: who writes which one, and what stands in them.
+#include "runtime/trace.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace tessera::runtime {
+namespace {
+
+class TraceFiles : public ::testing::Test {
+ protected:
+  TraceFiles() {
+    std::string name = (std::filesystem::temp_directory_path() / "tessera-trace-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~TraceFiles() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::size_t file_count() const {
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+
+  static void append(TraceFile& file, const std::string& routine) {
+    JobStatistics job;
+    job.routine = routine;
+    file.append(job, 1.5, {"host:0"}, {{{.stream = {device::StreamKind::up}, .begin_s = 2, .end_s = 3}}});
+  }
+
+  /// The calls of a file. Fails if it is not a whole trace.
+  std::vector<std::string> calls_in(const std::string& name) const {
+    std::vector<std::string> calls;
+    for (const auto& event : nlohmann::json::parse(std::ifstream(path(name)))) {
+      if (event.at("ph") == "X" && event.at("pid") == 0) calls.push_back(event.at("name"));
+    }
+    return calls;
+  }
+
+  std::string folder_;
+};
+
+using Calls = std::vector<std::string>;
+
+TEST_F(TraceFiles, IsWholeAfterEachJobAndOverwritesWhatAnEndedWriterLeft) {
+  std::ofstream(path("t.json")) << std::string(100000, 'x');
+  {
+    TraceFile file(path("t.json"));
+    append(file, "dgemm");
+    EXPECT_EQ(calls_in("t.json"), Calls({"dgemm"}));
+    append(file, "dtrsm");
+    EXPECT_EQ(calls_in("t.json"), Calls({"dgemm", "dtrsm"}));
+  }
+  TraceFile next(path("t.json"));
+  append(next, "zherk");
+  EXPECT_EQ(calls_in("t.json"), Calls({"zherk"}));
+  EXPECT_EQ(file_count(), 1u);
+}
+
+TEST_F(TraceFiles, ProcessesAtTheSameTimeHaveFilesOfTheirOwn) {
+  TraceFile mine(path("t.json"));
+  append(mine, "dgemm");
+  const pid_t child = fork();
+  if (child == 0) {
+    TraceFile file(path("t.json"));
+    append(file, "dtrsm");
+    append(file, "dtrmm");
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  append(mine, "dsyrk");
+  EXPECT_EQ(calls_in("t.json"), Calls({"dgemm", "dsyrk"}));
+  EXPECT_EQ(calls_in("t." + std::to_string(child) + ".json"), Calls({"dtrsm", "dtrmm"}));
+  EXPECT_EQ(file_count(), 2u);
+}
+
+TEST_F(TraceFiles, SoHaveContextsOfOneProcess) {
+  TraceFile first(path("t"));
+  TraceFile second(path("t"));
+  TraceFile third(path("t"));
+  append(first, "dgemm");
+  append(second, "dtrsm");
+  append(third, "dtrmm");
+  append(first, "dsyrk");
+  const std::string own = "t." + std::to_string(getpid());
+  EXPECT_EQ(calls_in("t"), Calls({"dgemm", "dsyrk"}));
+  EXPECT_EQ(calls_in(own), Calls({"dtrsm"}));
+  EXPECT_EQ(calls_in(own + "-2"), Calls({"dtrmm"}));
+}
+
+TEST_F(TraceFiles, TheProcessNumberCanBePartOfTheName) {
+  const std::string number = std::to_string(getpid());
+  TraceFile file(path("of-%p-%p.json"));
+  append(file, "dgemm");
+  EXPECT_EQ(calls_in("of-" + number + "-" + number + ".json"), Calls({"dgemm"}));
+}
+
+TEST_F(TraceFiles, SaysOnceThatItCannotBeWritten) {
+  std::filesystem::create_symlink(path("elsewhere"), path("link"));
+  TraceFile file(path("link"));
+  testing::internal::CaptureStderr();
+  append(file, "dgemm");
+  append(file, "dgemm");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "tessera: cannot write the trace file " + path("link") + ": it is a symbolic link\n");
+  EXPECT_FALSE(std::filesystem::exists(path("elsewhere")));
+}
+
+}  // namespace
+}  // namespace tessera::runtime
