@@ -137,7 +137,7 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
 
 std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {
   if (process::cpu_blas_is_cut())
-    throw NotAvailable("another thread began to use the CPU BLAS while this process was being forked");
+    throw NotAvailable("another thread was using the CPU BLAS while this process was being forked");
   Face& face = which != nullptr ? *which : own_face_;
   const CpuOutcome* outcome = face.cpu.load(std::memory_order_acquire);
   if (outcome == nullptr) {

@@ -1,6 +1,7 @@
 // Counters, gates and handlers behind process.hpp. Everything here is atomics in static memory and a few words per thread: a child
 // can put them right whatever the other threads of its parent were doing.
 #include "core/process.hpp"
+#include "core/environment.hpp"
 #include "core/thread.hpp"
 
 #include <link.h>
@@ -10,11 +11,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
 #include <ctime>
-#include <optional>
+#include <limits>
 
 namespace tessera::process {
 namespace {
@@ -54,8 +54,17 @@ constinit std::array<Gate, works> gates;
 constinit std::atomic<std::size_t> next_shard = 0;
 /// 1 while a thread forks: one at a time, since the handlers of a BLAS do not expect two.
 constinit std::atomic<unsigned> fork_turn = 0;
-/// Whether the fork in progress makes a child that must not use the CPU BLAS. Guarded by fork_turn.
-constinit bool cuts = false;
+/// What the thread that forks is about. Tells those who wait how long to, which orders nothing; enter() says what does.
+enum class Phase : std::uint8_t {
+  waiting,   ///< for those who are inside: nobody is let in
+  handlers,  ///< those of others run, or may
+  making,    ///< all of our handlers have run: what changes from here on may be in the child by halves
+};
+constinit std::atomic<Phase> phase = Phase::waiting;
+/// Whether the fork in progress makes a child that must not use the CPU BLAS. Also set by who is let in meanwhile, before it goes in.
+constinit std::atomic<bool> cuts = false;
+/// Of the CPU BLASes that fork must wait for: how many threads they use.
+constinit std::array<std::atomic<int (*)()>, most_libraries> to_be_left{};
 /// Handlers for fork that were registered for a CPU BLAS. Noted after a registration and before what it is for begins,
 /// which fork waits for: the waiting orders it.
 constinit std::atomic<int> registrations = 0;
@@ -124,17 +133,15 @@ void before_fork_for_blas() noexcept {
 }
 
 // Without memory for a handler nothing better can be done than to go on without it.
-bool add_handlers(void (*before)() noexcept) {
+void add_exit_handler() {
   catch_up();
-  const bool added = pthread_atfork(before, after_fork_in_parent, after_fork_in_child) == 0;
   static_cast<void>(std::atexit(leave_devices));
-  return added;
 }
 
-void add_handlers_for_driver() { static_cast<void>(add_handlers(before_fork)); }
-
 void add_handlers_for_blas() {
-  if (add_handlers(before_fork_for_blas)) registrations.fetch_add(1, std::memory_order_relaxed);
+  add_exit_handler();
+  if (pthread_atfork(before_fork_for_blas, after_fork_in_parent, after_fork_in_child) == 0)
+    registrations.fetch_add(1, std::memory_order_relaxed);
 }
 
 /// How many objects the process has loaded so far, those that it has closed included. Takes a lock of the loader, which a child would
@@ -155,8 +162,9 @@ void finish_before_fork() {
   before_fork();
   // Else somebody who uses the CPU BLAS has overtaken the fork. What that BLAS does before a fork is over, and its locks and
   // threads may have come to life again.
-  if (self.for_blas < registrations.load(std::memory_order_relaxed)) cuts = true;
+  if (self.for_blas < registrations.load(std::memory_order_relaxed)) cuts.store(true, std::memory_order_relaxed);
   self.for_blas = 0;
+  phase.store(Phase::making, std::memory_order_relaxed);
 }
 
 /// All that loading the library does.
@@ -178,23 +186,70 @@ void open(Gate& gate, unsigned reason) {
   gate.closed.notify_all();
 }
 
+void sleep_for_us(long microseconds) {
+  const WithoutCancellation stays;
+  const ErrnoKept errno_stays;
+  const timespec moment{0, microseconds * 1000};
+  nanosleep(&moment, nullptr);
+}
+
+/// How many threads other than the calling one are at this work.
+int others_at(Work work) {
+  int others = depth_of(work) > 0 ? -1 : 0;
+  for (const Gate::Shard& shard : gate_of(work).counts) others += shard.inside.load(std::memory_order_seq_cst);
+  return others;
+}
+
 /// Waits until nobody but the calling thread is at this work. @pre the gate is closed
 /// @return false if `patience` has run out
-bool drain(Work work, std::optional<Clock::duration> patience) {
-  const WithoutCancellation stays;
-  const int saved_errno = errno;
-  const Clock::time_point deadline = Clock::now() + patience.value_or(Clock::duration::zero());
-  Gate& gate = gate_of(work);
-  for (std::size_t s = 0; s < shards; ++s) {
-    const int own = s == self.shard && depth_of(work) > 0 ? 1 : 0;
-    while (gate.counts[s].inside.load(std::memory_order_seq_cst) > own) {
-      if (patience && Clock::now() >= deadline) return false;
-      const timespec moment{0, 20'000};
-      nanosleep(&moment, nullptr);
-    }
+bool drain(Work work, Clock::duration patience) {
+  const Clock::time_point deadline = Clock::now() + patience;
+  while (others_at(work) > 0) {
+    if (Clock::now() >= deadline) return false;
+    sleep_for_us(20);
   }
-  errno = saved_errno;
   return true;
+}
+
+bool some_blas_must_be_left() {
+  return std::any_of(to_be_left.begin(), to_be_left.end(), [](const auto& entry) {
+    int (*const threads)() = entry.load(std::memory_order_acquire);
+    return threads != nullptr && threads() > 1;
+  });
+}
+
+/// Waits for those who compute, as long as `patience` is enough for the next of them to come out.
+/// @pre the gate is closed @return false if one stays in
+bool drain_computing(Clock::duration patience) {
+  int inside = std::numeric_limits<int>::max();
+  Clock::time_point deadline;
+  for (;;) {
+    const int now_inside = others_at(Work::computing);
+    if (now_inside <= 0) return true;
+    if (now_inside < inside) deadline = Clock::now() + patience;
+    inside = std::min(inside, now_inside);
+    // Asked again and again: a thread that has just come in may have started the threads of the BLAS.
+    if (Clock::now() >= deadline && !some_blas_must_be_left()) return false;
+    sleep_for_us(20);
+  }
+}
+
+/// Of a thread that is to be let in after `patience`, or when the gate opens. @return whether the gate is as it was
+bool wait_for_fork(const Gate& gate, unsigned closed) {
+  const Clock::time_point begin = Clock::now();
+  while (gate.closed.load(std::memory_order_relaxed) == closed) {
+    const Clock::duration waited = Clock::now() - begin;
+    const Phase now = phase.load(std::memory_order_relaxed);
+    if (now == Phase::waiting || waited < computing_patience) {
+      sleep_for_us(50);
+      continue;
+    }
+    // The handler that must meet nobody inside may be the one that runs.
+    const bool may_go_in = now == Phase::handlers && !some_blas_must_be_left();
+    if (may_go_in || waited >= opening_patience) return true;
+    sleep_for_us(50);
+  }
+  return false;
 }
 
 /// Does `registration`, unless the library is known already, and notes it.
@@ -241,8 +296,15 @@ bool Pass::enter(Work work) noexcept {
       if (work == Work::driving) return false;
       stop();
     }
-    gate.closed.wait(closed, std::memory_order_relaxed);
+    const bool goes_in = wait_for_fork(gate, closed);
     depth = 1;
+    if (!goes_in) continue;
+    // Before the thread is at work: a child that has any of it has this, too.
+    cuts.store(true, std::memory_order_seq_cst);
+    count.fetch_add(1, std::memory_order_seq_cst);
+    // The thread that forks says that it waits, and looks at the counts afterwards: one of the two sees the other.
+    if (phase.load(std::memory_order_seq_cst) != Phase::waiting) return true;
+    count.fetch_sub(1, std::memory_order_release);
   }
 }
 
@@ -251,14 +313,22 @@ void Pass::leave(Work work) noexcept {
   if (--depth_of(work) == 0) count_of(gate_of(work)).fetch_sub(1, std::memory_order_release);
 }
 
-void watch(const void* library) noexcept { watch_once(library, add_handlers_for_driver); }
+void watch(const void* library) noexcept { watch_once(library, add_exit_handler); }
 
 void watch_loaded(const void* library) noexcept {
   watch_once(library, [] {
-    // Ours are to come first in any case; but a fork that is under way has run those that protect what was there before.
+    // The handler for fork that was registered when all was loaded comes right before those of what was there then. One that is registered
+    // later would come before those of the program, too, which may wait for a lock whose owner waits for the end of the fork.
     const unsigned long long loads = loads_watched.load(std::memory_order_relaxed);
-    loads == 0 || loads != loads_so_far() ? add_handlers_for_blas() : add_handlers_for_driver();
+    loads == 0 || loads != loads_so_far() ? add_handlers_for_blas() : add_exit_handler();
   });
+}
+
+void must_be_left(int (*threads)()) noexcept {
+  for (auto& entry : to_be_left) {
+    int (*expected)() = nullptr;
+    if (entry.compare_exchange_strong(expected, threads, std::memory_order_release) || expected == threads) return;
+  }
 }
 
 void watch_all_loaded() noexcept {
@@ -281,13 +351,19 @@ std::uint64_t identity() noexcept {
 bool cpu_blas_is_cut() noexcept { return cut.load(std::memory_order_relaxed); }
 
 void before_fork() noexcept {
-  if (self.forks++ > 0) return;
-  catch_up();
-  while (fork_turn.exchange(1, std::memory_order_acquire) != 0) fork_turn.wait(1, std::memory_order_relaxed);
+  if (self.forks++ == 0) {
+    catch_up();
+    while (fork_turn.exchange(1, std::memory_order_acquire) != 0) fork_turn.wait(1, std::memory_order_relaxed);
+    cuts.store(false, std::memory_order_relaxed);
+  }
+  phase.store(Phase::waiting, std::memory_order_seq_cst);
+  const bool is_first = !cuts.load(std::memory_order_relaxed);
   close(gate_of(Work::opening), for_fork);
-  cuts = !drain(Work::opening, opening_patience);
+  if (!drain(Work::opening, is_first ? opening_patience : Clock::duration::zero())) cuts = true;
   close(gate_of(Work::computing), for_fork);
-  drain(Work::computing, std::nullopt);
+  // Whoever is inside still when the child is lost already need not be waited for, but for the sake of a handler.
+  if (!drain_computing(is_first ? computing_patience : Clock::duration::zero())) cuts = true;
+  phase.store(Phase::handlers, std::memory_order_relaxed);
 }
 
 void after_fork_in_parent() noexcept {
@@ -304,7 +380,7 @@ void after_fork_in_child() noexcept {
     return;
   }
   if (--self.forks > 0) return;
-  if (cuts) cut.store(true, std::memory_order_relaxed);
+  if (cuts.load(std::memory_order_relaxed)) cut.store(true, std::memory_order_relaxed);
   begin_anew();
 }
 

@@ -2,12 +2,17 @@
 //
 // A thread says by a Pass what it is about to do:
 //
-//   computing  inside the CPU BLAS, whose locks and threads a child must not inherit half-way. fork() waits for its end.
+//   computing  inside the CPU BLAS, whose locks and threads a child must not inherit half-way. fork() waits as long as threads
+//              come out one after the other, but not for one that stays in; without bound only where it would hang otherwise (must_be_left()).
 //   opening    loading the CPU BLAS: a child must not inherit a half-loaded library either. fork() waits for its end, but not
-//              for ever, because the thread may wait for a lock that the forking one holds; a child that was made nevertheless
-//              knows by cpu_blas_is_cut() that it must not use it.
+//              for ever, because the thread may wait for a lock that the forking one holds.
+//              A child that was made nevertheless knows by cpu_blas_is_cut() that it must not use the CPU BLAS.
 //   driving    using devices. The end of the process waits for it; once that has begun nobody else is let in. fork() does not
 //              wait: a child has nothing to do with devices.
+//
+// While fork() waits, nobody is let in. Then come the handlers of others, which may wait for a lock whose owner waits to be let in: he is,
+// after a while, and the child's CPU BLAS counts as cut. Each handler of ours begins by waiting anew, so that none is inside when the
+// handler of the CPU BLAS runs, which is next to one of ours.
 //
 // Handlers for fork and exit run in the opposite order of their registration. So they are registered (watch) each time that a
 // library with handlers of its own has been opened: ours then come first, while all of it still works. A fork that began before
@@ -29,8 +34,8 @@ namespace tessera::process {
 
 enum class Work : std::uint8_t { computing, opening, driving };
 
-/// Held by a thread during such work. Passes may be nested. Waits while another thread forks (computing, opening), and for ever if
-/// libraries are being torn down by another thread.
+/// Held by a thread during such work. Passes may be nested. Waits while another thread forks (computing, opening; not for ever), and for
+/// ever if libraries are being torn down by another thread.
 class Pass {
  public:
   explicit Pass(Work work) noexcept : work_(work), admitted_(enter(work)) {}
@@ -51,12 +56,16 @@ class Pass {
   bool admitted_;
 };
 
-/// Registers the handlers for fork and exit after those of `library`, a driver, once for each: an address stands for it.
+/// Registers the handler for exit after those of `library`, a driver, once for each: an address stands for it.
 void watch(const void* library) noexcept;
 
-/// The same for a CPU BLAS, which registers its handlers when it is loaded: a fork that is under way is not overtaken by it if nothing has
-/// been loaded since watch_all_loaded(). @pre the thread is opening
+/// The same for a CPU BLAS, which registers handlers for fork, too, when it is loaded: ours follow, unless nothing has been loaded since
+/// watch_all_loaded(). @pre the thread is opening
 void watch_loaded(const void* library) noexcept;
+
+/// Of a CPU BLAS whose own handler for fork never returns if a thread is inside while `threads()` > 1: fork() waits for all then, and
+/// while handlers run nobody is let in sooner than after opening_patience.
+void must_be_left(int (*threads)()) noexcept;
 
 /// To be called while libraries are loaded, by one that is set up after all whose handlers matter. Where nobody does, the first pass
 /// for opening or driving registers handlers.
@@ -72,8 +81,8 @@ void stop_if_ending() noexcept;
 /// Differs between a process and those that it was forked from, also where a process number is used again.
 std::uint64_t identity() noexcept;
 
-/// In a child: whether it must not use the CPU BLAS, because another thread was opening it when the child was made, or had begun
-/// to use it after the fork had begun.
+/// In a child: whether it must not use the CPU BLAS, because another thread was opening it or inside it when the child was made, or had
+/// begun to use it after the fork had begun.
 bool cpu_blas_is_cut() noexcept;
 
 /// What the handlers do. Public for tests, and for the libraries' destructors.
@@ -83,7 +92,10 @@ void after_fork_in_child() noexcept;
 void leave_devices() noexcept;
 void leave_libraries() noexcept;
 
-/// How long fork() waits for the CPU BLAS to be loaded, and each step of the end for threads that are at work.
+/// How long fork() waits for the next thread to leave the CPU BLAS, and how long a thread waits to be let in while the handlers of
+/// others run. Calls that take much longer than making a child are not worth waiting for.
+inline constexpr std::chrono::milliseconds computing_patience{50};
+/// How long fork() waits for the CPU BLAS to be loaded, a thread for a child to be made, and each step of the end for threads that are at work.
 inline constexpr std::chrono::seconds opening_patience{5};
 inline constexpr std::chrono::seconds ending_patience{10};
 

@@ -6,8 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -53,10 +56,58 @@ class Colleague {
   std::thread thread_;
 };
 
+/// A CPU BLAS that must be left before a fork, as long as it lives.
+class BlasWithThreads {
+ public:
+  BlasWithThreads() {
+    must_be_left([] { return threads.load(); });
+    threads = 2;
+  }
+  ~BlasWithThreads() { threads = 1; }
+  BlasWithThreads(const BlasWithThreads&) = delete;
+  BlasWithThreads& operator=(const BlasWithThreads&) = delete;
+
+ private:
+  static inline std::atomic<int> threads = 1;
+};
+
+/// Another thread that comes to work.
+class Newcomer {
+ public:
+  explicit Newcomer(Work work)
+      : thread_([this, work] {
+          const Pass pass(work);
+          inside = true;
+        }) {}
+  /// Whether it was let in although it had not waited as long as it must.
+  bool came_too_early() const {
+    const bool came = inside;
+    return came && std::chrono::steady_clock::now() - begin_ < computing_patience;
+  }
+  void join() { thread_.join(); }
+
+  std::atomic<bool> inside = false;
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::thread thread_;
+};
+
+/// @return the status of a child that does `work`
+template <class Body>
+int status_of_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body() ? 0 : 1);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
 class ForkGate : public ::testing::TestWithParam<Work> {};
 INSTANTIATE_TEST_SUITE_P(Works, ForkGate, ::testing::Values(Work::computing, Work::opening));
 
 TEST_P(ForkGate, WaitsForThoseThatAreInside) {
+  const BlasWithThreads blas;
   for (int round = 0; round < 20; ++round) {
     Colleague colleague(GetParam());
     std::thread waker([&] {
@@ -72,18 +123,42 @@ TEST_P(ForkGate, WaitsForThoseThatAreInside) {
 
 TEST_P(ForkGate, LetsNobodyInMeanwhile) {
   for (int round = 0; round < 20; ++round) {
-    std::atomic<bool> inside = false;
     before_fork();
-    std::thread other([&] {
-      const Pass pass(GetParam());
-      inside = true;
-    });
+    Newcomer other(GetParam());
     let_others_run();
-    EXPECT_FALSE(inside);
+    EXPECT_FALSE(other.came_too_early());
     after_fork_in_parent();
     other.join();
-    EXPECT_TRUE(inside);
   }
+}
+
+TEST_P(ForkGate, LetsNobodyInAsLongAsItWaitsForOthers) {
+  const BlasWithThreads blas;
+  Colleague colleague(Work::computing);
+  std::thread forking([] {
+    before_fork();
+    after_fork_in_parent();
+  });
+  // Whoever comes before the gate is closed is let in: one of these comes after it.
+  std::deque<Newcomer> others;
+  do {
+    others.emplace_back(GetParam());
+    std::this_thread::sleep_for(2 * computing_patience);
+  } while (others.back().inside);
+  EXPECT_FALSE(colleague.left);
+  colleague.leave();
+  forking.join();
+  for (Newcomer& other : others) other.join();
+}
+
+// Such as one whose lock a handler of the program waits for.
+TEST_P(ForkGate, LetsOneInWhoHasWaitedLongWhileHandlersRun) {
+  before_fork();
+  Newcomer other(GetParam());
+  other.join();  // before the fork is over
+  EXPECT_TRUE(other.inside);
+  EXPECT_FALSE(other.came_too_early());
+  after_fork_in_parent();
 }
 
 TEST_P(ForkGate, DoesNotWaitForTheThreadThatForks) {
@@ -121,15 +196,44 @@ TEST(ForkHandlers, HandlersThatAreRegisteredTwiceCountAsOne) {
   before_fork();
   before_fork();
   after_fork_in_parent();
-  std::atomic<bool> inside = false;
-  std::thread other([&] {
-    const Pass pass(Work::computing);
-    inside = true;
-  });
+  Newcomer other(Work::computing);
   let_others_run();
-  EXPECT_FALSE(inside);
+  EXPECT_FALSE(other.came_too_early());
   after_fork_in_parent();
   other.join();
+}
+
+TEST(ForkHandlers, DoesNotWaitForACallThatTakesLong) {
+  {
+    Colleague colleague(Work::computing);
+    const auto knows = [] { return cpu_blas_is_cut() && static_cast<bool>(Pass(Work::computing)); };
+    EXPECT_EQ(status_of_child(knows), 0);
+    EXPECT_FALSE(colleague.left);
+    // Its children have no other memory than it.
+    EXPECT_EQ(status_of_child([&] { return status_of_child(knows) == 0; }), 0);
+    EXPECT_FALSE(cpu_blas_is_cut());
+  }
+  EXPECT_EQ(status_of_child([] { return !cpu_blas_is_cut(); }), 0);
+}
+
+TEST(ForkHandlers, WaitsAsLongAsThreadsComeOutOneAfterTheOther) {
+  constexpr int count = 6;
+  std::deque<Colleague> colleagues;
+  for (int i = 0; i < count; ++i) colleagues.emplace_back(Work::computing);
+  std::thread waker([&] {
+    for (Colleague& colleague : colleagues) {
+      std::this_thread::sleep_for(computing_patience / 4);
+      colleague.leave();
+    }
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  before_fork();
+  const auto waited = std::chrono::steady_clock::now() - begin;
+  const auto left = std::count_if(colleagues.begin(), colleagues.end(), [](const auto& c) { return c.left.load(); });
+  // Longer than its patience, or all have left: the patience begins anew with each of them.
+  EXPECT_TRUE(left == count || waited > computing_patience) << left;
+  after_fork_in_parent();
+  waker.join();
 }
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
@@ -224,20 +328,8 @@ class FirstFork : public ::testing::Test {
 TEST_F(FirstFork, HandlersAreThereBeforeAnyUse) {
   EXPECT_EXIT(
       {
-        bool waited = false;
-        {
-          Colleague colleague(Work::computing);
-          std::thread waker([&] {
-            let_others_run();
-            colleague.leave();
-          });
-          const pid_t child = fork();
-          if (child == 0) _exit(0);
-          waited = colleague.left;
-          waker.join();
-          waitpid(child, nullptr, 0);
-        }
-        _exit(waited ? 0 : 1);
+        const Colleague colleague(Work::computing);
+        _exit(status_of_child(cpu_blas_is_cut) == 0 ? 0 : 1);
       },
       ExitedWithCode(0), "");
 }
@@ -294,6 +386,38 @@ TEST_F(FirstFork, AChildDoesNotUseWhatOthersBeganToUseDuringIt) {
         << is_overtaken;
     if (is_overtaken) break;
   }
+}
+
+// Another thread computes while it holds a lock that a handler takes. Each of 200 forks meets it at another moment.
+TEST_F(FirstFork, DoesNotWaitForOneWhoWaitsForIt) {
+  EXPECT_EXIT(
+      {
+        alarm(100);
+        static std::mutex lock;
+        static std::atomic<int> calls = 0;
+        pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); }, [] { lock.unlock(); });
+        { const Pass first(Work::opening); }  // its handlers are registered after, hence run before
+        std::atomic<bool> stop = false;
+        std::thread other([&] {
+          while (!stop) {
+            {
+              const std::lock_guard held(lock);
+              const Pass pass(Work::computing);
+              ++calls;
+            }
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+          }
+        });
+        bool good = true;
+        for (int round = 0; round < 200; ++round) {
+          for (const int seen = calls; calls == seen;) std::this_thread::yield();
+          good = good && status_of_child([] { return static_cast<bool>(Pass(Work::computing)); }) == 0;
+        }
+        stop = true;
+        other.join();
+        _exit(good ? 0 : 1);
+      },
+      ExitedWithCode(0), "");
 }
 
 class End : public ::testing::Test {

@@ -109,6 +109,15 @@ int integer_bits_of(void* handle, const SymbolScheme& scheme, int otherwise) {
   return isamax(&size, &element, &stride) == 1 ? 32 : 64;
 }
 
+/// OpenBLAS with threads of its own ends them before a fork, and waits for ever for those that work then (0.3.21).
+void tell_how_it_forks(void* handle, const SymbolScheme& scheme) {
+  using Number = int (*)();
+  constexpr int own_threads = 1;  // 0: none, 2: those of OpenMP
+  const auto parallel = reinterpret_cast<Number>(dlsym(handle, scheme.extension("openblas_get_parallel").c_str()));
+  const auto threads = reinterpret_cast<Number>(dlsym(handle, scheme.extension("openblas_get_num_threads").c_str()));
+  if (parallel != nullptr && threads != nullptr && parallel() == own_threads) process::must_be_left(threads);
+}
+
 class LoadedBlas final : public CpuBlas {
  public:
   /// Takes what it needs from an open library. The library stays open for ever: a BLAS has threads of its own, under
@@ -135,6 +144,7 @@ class LoadedBlas final : public CpuBlas {
     blas->scheme_ = scheme;
     blas->integer_bits_ = integer_bits_of(handle, scheme, bits);
     blas->path_ = file_of(blas->address_of({.routine = Routine::gemm, .type = ScalarType::d}));
+    tell_how_it_forks(handle, scheme);
     process::watch_loaded(handle);
     return blas;
   }

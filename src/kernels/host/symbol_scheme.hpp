@@ -17,6 +17,8 @@ struct SymbolScheme {
   std::string cblas(std::string_view name) const {
     return std::string(prefix).append("cblas_").append(name).append(cblas_suffix);
   }
+  /// Of what OpenBLAS has beside BLAS ("openblas_get_num_threads").
+  std::string extension(std::string_view name) const { return std::string(prefix).append(name).append(cblas_suffix); }
   friend bool operator==(const SymbolScheme&, const SymbolScheme&) = default;
 };
 
