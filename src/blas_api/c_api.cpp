@@ -13,6 +13,7 @@
 #include "blas_api/arguments.hpp"
 #include "blas_api/context.hpp"
 #include "blas_api/policy.hpp"
+#include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/level3.hpp"
 #include "core/process.hpp"
@@ -68,6 +69,7 @@ tessera_status fail(tessera_status status, const char* text, int position = 0) n
 /// Runs `body`; what it throws becomes a status and this thread's last error.
 template <class Body>
 tessera_status guarded(Body&& body) noexcept {
+  const tessera::ErrnoKept stays;
   last_error().position = 0;
   last_error().text.clear();
   try {
@@ -204,7 +206,7 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
     std::optional<tessera::runtime::JobStatistics> job = ctx->context.run(call);
     if (!job) {
       job.emplace();
-      job->routine = name_of(call);
+      job->routine = name_of(call);  // short enough to need no memory
       job->m = call.m;
       job->n = call.n;
       job->k = tessera::api::inner_size(call);

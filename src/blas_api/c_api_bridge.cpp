@@ -7,8 +7,10 @@
 
 #include "blas_api/bridge.hpp"
 #include "blas_api/context.hpp"
+#include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
+#include "kernels/host/reference.hpp"
 
 /// Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone already.
 /// No static variable of the function, since a child made while another thread constructs it would wait for that thread.
@@ -28,8 +30,15 @@ extern "C" void tessera_private_enter() noexcept { tessera::process::watch_all_l
 extern "C" void tessera_private_leave() noexcept { tessera::process::leave_libraries(); }
 
 extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::Face& face) noexcept {
+  const tessera::ErrnoKept stays;
+  tessera::api::Context* context = nullptr;
   try {
-    tessera::api::shared_context().run(call, tessera::api::Fallback::cpu_blas, &face);
+    context = &tessera::api::shared_context();
+  } catch (const std::exception&) {  // no memory for the settings
+    return tessera::kernels::reference_level3(call);
+  }
+  try {
+    context->run(call, tessera::api::Fallback::cpu_blas, &face);
   } catch (const std::exception& error) {
     tessera::process::stop_if_ending();  // the driver is gone, and nobody will look at C
     tessera::log_line(std::string(error.what()) + ": the result is partly written and cannot be saved; aborting");
@@ -38,6 +47,7 @@ extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::F
 }
 
 extern "C" const tessera::kernels::CpuBlas* tessera_private_cpu_blas(tessera::api::Face& face) noexcept {
+  const tessera::ErrnoKept stays;
   try {
     return tessera::api::shared_context().cpu_blas(&face).get();
   } catch (const std::exception& error) {

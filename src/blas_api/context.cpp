@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,15 @@ namespace {
 bool does_nothing(const Level3& call) {
   if (call.m == 0 || call.n == 0) return true;
   return !call.is_triangular() && call.only_scales() && call.beta == AnyScalar(1);
+}
+
+/// Does what only tells of something, or learns: where there is no memory for it, it is left out.
+template <class Tell>
+void quietly(Tell tell) noexcept {
+  try {
+    tell();
+  } catch (const std::exception&) {
+  }
 }
 
 /// What the speed of a CPU BLAS depends on.
@@ -144,6 +154,8 @@ std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {
     auto mine = std::make_unique<CpuOutcome>();
     try {
       mine->blas = open_cpu_blas(face);
+    } catch (const std::bad_alloc&) {  // the next call may find memory
+      throw;
     } catch (...) {
       mine->failure = std::current_exception();
     }
@@ -177,10 +189,11 @@ void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) 
   std::shared_ptr<const kernels::CpuBlas> blas;
   try {
     blas = cpu_blas(&face);
-  } catch (const NotAvailable& error) {
+  } catch (const std::exception& error) {
     if (fallback == Fallback::report) throw;
     // A caller without an error channel gets the right result, slowly, and is told.
-    if (!told_of_reference_.exchange(true)) log_line(fmt::format("{}; the slow built-in BLAS is used", error.what()));
+    if (!told_of_reference_.exchange(true))
+      quietly([&] { log_line(fmt::format("{}; the slow built-in BLAS is used", error.what())); });
     return kernels::reference_level3(call);
   }
   blas->run(call);
@@ -205,7 +218,7 @@ runtime::CpuHelp Context::cpu_help(const Level3& call, const Verdict& verdict) {
 std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which) {
   Face& face = which != nullptr ? *which : own_face_;
   if (config_.warm_up) [[unlikely]]
-    warm_up_in_background(face);
+    quietly([&] { warm_up_in_background(face); });
   if (does_nothing(call)) return std::nullopt;
 
   const index_t volume = volume_of(call);
@@ -222,15 +235,29 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
   const double arrival_s = device::now_seconds();
   if (verdict.offload) {
     const WithoutCancellation stays;
-    if (runtime::Runtime* const runtime = devices_for(call, fallback, face, verdict)) {
+    // Until it runs there, C is untouched whatever fails.
+    runtime::Runtime* runtime = nullptr;
+    try {
+      runtime = devices_for(call, fallback, face, verdict);
+    } catch (const std::exception& error) {
+      if (fallback == Fallback::report) throw;
+      if (config_.verbose) log_line(error.what());
+      verdict = {false, Reason::unavailable};
+    }
+    if (runtime != nullptr) {
       try {
         runtime::JobStatistics job = run_on_devices(*runtime, call, volume, verdict, arrival_s);
-        if (learns_ && start_.outlook().file) start_.attend(start_context(face), DeviceStart::Haste::if_used_ever);
+        quietly([&] {
+          if (learns_ && start_.outlook().file) start_.attend(start_context(face), DeviceStart::Haste::if_used_ever);
+        });
         return job;
       } catch (const OutOfDeviceMemory& error) {  // C is untouched
         if (fallback == Fallback::report) throw;
         if (config_.verbose) log_line(error.what());
         verdict = {false, Reason::out_of_memory};
+      } catch (const std::bad_alloc&) {  // the same: the program's memory ran out before the job began
+        if (fallback == Fallback::report) throw;
+        verdict = {false, Reason::unavailable};
       }
     }
   }
@@ -247,8 +274,11 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const 
     job.start_up->open_s = start_.open_s();
     if (job.first_kernel_at > 0) job.start_up->first_kernel_s = job.first_kernel_at - arrival_s;
   }
-  if (learns_) pending.record(call, volume, verdict, job.seconds, job.devices.back().device == "cpu");
-  report_.on_devices(call, volume, verdict, job, device::now_seconds() - arrival_s);
+  // C has its result by now, whatever becomes of this.
+  quietly([&] {
+    if (learns_) pending.record(call, volume, verdict, job.seconds, job.devices.back().device == "cpu");
+    report_.on_devices(call, volume, verdict, job, device::now_seconds() - arrival_s);
+  });
   return job;
 }
 
@@ -261,9 +291,9 @@ void Context::run_on_cpu(const Level3& call, index_t volume, Fallback fallback, 
     compute_on_cpu(call, fallback, face);
     seconds = device::now_seconds() - begin_s;
     if (learns_ && volume >= CpuSpeed::least_volume)
-      computing.record(call, volume, verdict, seconds, start_.stage() == DeviceStart::Stage::open);
+      quietly([&] { computing.record(call, volume, verdict, seconds, start_.stage() == DeviceStart::Stage::open); });
   }
-  report_.on_cpu(call, volume, verdict, seconds, device::now_seconds() - arrival_s);
+  quietly([&] { report_.on_cpu(call, volume, verdict, seconds, device::now_seconds() - arrival_s); });
 }
 
 void Context::warm_up(Face* face) {

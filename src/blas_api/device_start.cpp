@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <new>
 #include <system_error>
 #include <typeinfo>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "core/thread.hpp"
 #include "kernels/host/host_backend.hpp"
 #include "kernels/plugin_loader.hpp"
+#include "runtime/room.hpp"
 
 namespace tessera::api {
 namespace {
@@ -54,7 +56,8 @@ device::DeviceInfo likely_gpu(int ordinal, const ListedGpu& listed) {
 }
 
 std::vector<device::DeviceInfo> listed_devices() {
-  const std::optional<std::vector<ListedGpu>> visible = visible_gpus(list_gpus(), environment_variable("CUDA_VISIBLE_DEVICES"));
+  const std::optional<std::vector<ListedGpu>> visible =
+      visible_gpus(list_gpus(), environment_variable("CUDA_VISIBLE_DEVICES"));
   std::vector<ListedGpu> gpus = visible.value_or(std::vector<ListedGpu>(1));
   // Where the driver has no list but a device file, it is taken to have one GPU.
   if (gpus.empty() && environment_variable("CUDA_VISIBLE_DEVICES") == nullptr && has_gpu_device_file()) gpus.resize(1);
@@ -230,6 +233,8 @@ void DeviceStart::open_here(const Context& context) {
   try {
     find_and_open(context);
     stage_.store(Stage::open, std::memory_order_release);
+  } catch (const std::bad_alloc&) {  // the next call may find memory
+    throw;
   } catch (...) {
     remember_failure();
     stage_.store(Stage::failed, std::memory_order_release);
@@ -271,13 +276,7 @@ void DeviceStart::find_and_open(const Context& context) {
 
 void DeviceStart::remember_failure() {
   failure_ = std::current_exception();
-  try {
-    std::rethrow_exception(failure_);
-  } catch (const std::exception& error) {
-    failure_text_ = error.what();
-  } catch (...) {
-    failure_text_ = "unknown error";
-  }
+  failure_text_ = runtime::text_of(failure_);
   // Who has GPUs would otherwise never learn why they idle. Once is enough, however many contexts there are.
   static std::atomic<bool> told = false;
   const bool has_gpus = config_.devices != DeviceChoice::host && has_gpu_device_file();
@@ -346,7 +345,7 @@ void DeviceStart::attend(Context context, Haste haste) {
       } catch (const std::exception&) {  // no memory, or the process is ending: calls do what is needed by themselves
       }
     });
-  } catch (const std::system_error&) {  // likewise
+  } catch (const std::exception&) {  // likewise
   }
 }
 

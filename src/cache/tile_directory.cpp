@@ -1,5 +1,7 @@
 #include "cache/tile_directory.hpp"
 
+#include <utility>
+
 #include "core/error.hpp"
 
 namespace tessera::cache {
@@ -28,25 +30,31 @@ Coherence TileDirectory::coherence(const HostTile& tile, bool output) const {
 }
 
 TileDirectory::Entry& TileDirectory::entry_of(const HostTile& tile, bool output) {
-  Entry& entry = entries_[output ? 1 : 0][tile];
-  if (entry.replicas.empty()) entry.replicas.resize(static_cast<std::size_t>(devices_));
-  return entry;
+  Entries& entries = entries_[output ? 1 : 0];
+  if (const auto known = entries.find(tile); known != entries.end()) return known->second;
+  Entry entry;
+  entry.replicas.resize(static_cast<std::size_t>(devices_));
+  return entries.emplace(tile, std::move(entry)).first->second;
 }
 
 Replica& TileDirectory::insert(int device, const HostTile& tile, std::byte* address, TileEvent event) {
   const bool output = event == TileEvent::write;
   const Coherence after = next(coherence(tile, output), event);
   if (!output && find(device, tile) != nullptr) throw InternalError("cache: the device already holds this tile");
+  auto replica = std::make_unique<Replica>();
+  replica->tile = tile;
+  replica->device = device;
+  replica->output = output;
+  replica->address = address;
+  std::list<Replica*> place(1, replica.get());
   Entry& entry = entry_of(tile, output);
-  auto& slot = entry.replicas[static_cast<std::size_t>(device)];
-  slot = std::make_unique<Replica>();
-  slot->tile = tile;
-  slot->device = device;
-  slot->output = output;
-  slot->address = address;
+  // Nothing throws from here on: where memory ran out before, no other device finds a replica that nobody fills.
+  replica->position = place.begin();
   auto& order = order_of_use_[static_cast<std::size_t>(device)];
-  slot->position = order.insert(order.begin(), slot.get());
+  order.splice(order.begin(), place);
   entry.coherence = after;
+  auto& slot = entry.replicas[static_cast<std::size_t>(device)];
+  slot = std::move(replica);
   return *slot;
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #if defined(__SSE2__)
@@ -102,12 +104,13 @@ StagingRing::StagingRing(Direction direction, Slot* slots, std::byte* memory, st
   try {
     for (int t = 0; t < threads; ++t) {
       threads_.push_back(start_thread([this, t] {
-        const std::string name = std::string("ts-") + (direction_ == Direction::up ? "up" : "down") + std::to_string(t);
-        pthread_setname_np(pthread_self(), name.c_str());
+        char name[16];
+        std::snprintf(name, sizeof name, "ts-%s%d", direction_ == Direction::up ? "up" : "down", t);
+        pthread_setname_np(pthread_self(), name);
         serve();
       }));
     }
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     if (threads_.empty()) throw;  // else fewer do
   }
 }

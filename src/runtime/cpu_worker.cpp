@@ -1,35 +1,45 @@
 #include "runtime/cpu_worker.hpp"
 
 #include "core/process.hpp"
+#include "runtime/room.hpp"
 
 namespace tessera::runtime {
 
-CpuWorker::Outcome CpuWorker::run(Job& job, const CpuHelp& help) const {
+CpuWorker::Outcome CpuWorker::run(Job& job, const CpuHelp& help) const noexcept {
   Outcome outcome;
-  try {
-    while (!job.ended() && !process::ending()) {
-      const auto task = job.take_for_cpu(help);
-      if (!task) break;
+  while (!job.ended() && !process::ending()) {
+    // Before a task is taken, which nobody else would do then.
+    if (!has_room(outcome.done, 1)) break;
+    const auto task = job.take_for_cpu(help);
+    if (!task) break;
+    try {
       compute(job.graph(), *task, outcome);
-      job.begin_write_back();
-      job.finish_task(*task);
+    } catch (...) {
+      outcome.error = std::current_exception();
+      job.fail();
+      break;
     }
-  } catch (...) {
-    outcome.error = std::current_exception();
-    job.fail();
+    outcome.done.push_back(*task);
+    job.begin_write_back();
+    job.finish_task(*task);
   }
   return outcome;
 }
 
 CpuWorker::Outcome CpuWorker::finish(const TaskGraph& graph, std::span<const TaskId> tasks) const {
   Outcome outcome;
-  for (const TaskId task : tasks) compute(graph, task, outcome);
+  for (const TaskId task : tasks) {
+    compute(graph, task, outcome);
+    if (has_room(outcome.done, 1)) outcome.done.push_back(task);
+  }
   return outcome;
 }
 
 void CpuWorker::compute(const TaskGraph& graph, TaskId task, Outcome& outcome) const {
   const HostTile C = graph.output(task).tile;
   const auto element = static_cast<index_t>(element_bytes(graph.type()));
+  // The times are told where there is memory for them.
+  const bool records = has_room(outcome.operations, static_cast<std::size_t>(graph.step_count(task)));
   for (index_t l = 0; l < graph.step_count(task); ++l) {
     const Step step = graph.step(task, l);
     Level3 call = step.call;
@@ -42,6 +52,7 @@ void CpuWorker::compute(const TaskGraph& graph, TaskId task, Outcome& outcome) c
     call.ldc = C.ld;
     const double begin_s = device::now_seconds();
     compute_(call);
+    if (!records) continue;
     outcome.operations.push_back({.stream = {device::StreamKind::compute, 0},
                                   .begin_s = begin_s,
                                   .end_s = device::now_seconds(),
@@ -49,7 +60,6 @@ void CpuWorker::compute(const TaskGraph& graph, TaskId task, Outcome& outcome) c
                                   .task = task,
                                   .step = l});
   }
-  outcome.done.push_back(task);
 }
 
 }  // namespace tessera::runtime

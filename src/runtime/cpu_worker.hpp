@@ -29,7 +29,7 @@ class CpuWorker {
   explicit CpuWorker(HostCompute compute) : compute_(std::move(compute)) {}
 
   /// Takes tasks from the job as long as there are some and the job ends sooner for it. Does not wait for the job's end.
-  Outcome run(Job& job, const CpuHelp& help) const;
+  Outcome run(Job& job, const CpuHelp& help) const noexcept;
 
   /// Computes these tasks one after the other. @throws what a call throws
   Outcome finish(const TaskGraph& graph, std::span<const TaskId> tasks) const;

@@ -19,6 +19,7 @@
 #include "runtime/calibration.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/job.hpp"
+#include "runtime/room.hpp"
 #include "runtime/signal.hpp"
 #include "runtime/topology.hpp"
 #include "runtime/trace.hpp"
@@ -50,6 +51,11 @@ void add(DeviceStatistics& sum, const CpuWorker::Outcome& outcome) {
   sum.tasks += static_cast<std::int64_t>(outcome.done.size());
   sum.steps += static_cast<std::int64_t>(outcome.operations.size());
   for (const device::Operation& operation : outcome.operations) sum.flops += operation.flops;
+}
+
+/// As far as there is memory for them.
+void keep(std::vector<device::Operation>& all, const std::vector<device::Operation>& more) {
+  if (has_room(all, more.size())) all.insert(all.end(), more.begin(), more.end());
 }
 
 void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& operations, double seconds) {
@@ -151,65 +157,80 @@ class Runtime::Implementation {
     names.emplace_back("cpu");
     DeviceStatistics by_cpu{.device = names.back()};
     std::vector<std::vector<device::Operation>> operations(names.size());
-    const auto count_cpu = [&](const CpuWorker::Outcome& outcome) {
-      add(by_cpu, outcome);
-      operations.back().insert(operations.back().end(), outcome.operations.begin(), outcome.operations.end());
-    };
-
     std::vector<TaskId> pending(static_cast<std::size_t>(graph.task_count()));
     for (std::size_t t = 0; t < pending.size(); ++t) pending[t] = static_cast<TaskId>(t);
-    // Once the process ends, the host computes what is still to do: the calling thread may be one that somebody waits for.
-    if (const process::Pass driving(process::Work::driving); driving) {
-      std::vector<bool> usable = usable_seats();
-      if (const auto called = first_of(usable, most_devices); provide(graph, called, rooms) != called) {
-        const Noted noted(*this, called);
-        return std::nullopt;
+    std::vector<bool> done(pending.size(), false);
+    // Made while there is memory. What runs out of it later must not look as if C were untouched.
+    const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
+    bool begun = false;
+
+    const auto count_cpu = [&](const CpuWorker::Outcome& outcome) {
+      add(by_cpu, outcome);
+      keep(operations.back(), outcome.operations);
+    };
+    try {
+      // Once the process ends, the host computes what is still to do: the calling thread may be one that somebody waits for.
+      if (const process::Pass driving(process::Work::driving); driving) {
+        std::vector<bool> usable = usable_seats();
+        if (const auto called = first_of(usable, most_devices); provide(graph, called, rooms) != called) {
+          const Noted noted(*this, called);
+          return std::nullopt;
+        }
+        const auto pinning = pin_operands(graph);
+        while (!pending.empty() && !process::ending() &&
+               std::find(usable.begin(), usable.end(), true) != usable.end()) {
+          Attempt made;
+          try {
+            made.working = first_of(usable, most_devices);
+            // Devices that take the place of others need memory, too.
+            if (const auto provided = provide(graph, made.working, rooms); provided != made.working) {
+              for (std::size_t d = 0; d < usable.size(); ++d)
+                usable[d] = usable[d] && (!made.working[d] || provided[d]);
+              continue;
+            }
+            attempt(graph, pending, cpu, made);
+          } catch (const std::exception&) {  // no memory to begin with; the CPU needs less
+            break;
+          }
+          begun = true;
+          if (made.by_cpu.error) std::rethrow_exception(made.by_cpu.error);
+          count_cpu(made.by_cpu);
+          for (const TaskId task : made.by_cpu.done) done[static_cast<std::size_t>(task)] = true;
+          bool torn = false;  // beyond repair
+          bool lost = false;
+          for (std::size_t d = 0; d < made.outcomes.size(); ++d) {
+            if (!made.working[d]) continue;
+            const Worker::Outcome& outcome = made.outcomes[d];
+            add(statistics.devices[d], cache_->counters(static_cast<int>(d)), outcome);
+            keep(operations[d], outcome.operations);
+            for (const TaskId task : outcome.done) done[static_cast<std::size_t>(task)] = true;
+            for (const TaskId task : outcome.torn) torn |= graph.output(task).needs_old;
+            lost |= !outcome.usable;
+          }
+          for (std::size_t d = 0; d < made.outcomes.size(); ++d) {
+            // Errors beside the loss of a device are taken for its consequences (tiles that never came from it). An error by itself
+            // would come again: the device is out for this job.
+            if (!made.outcomes[d].usable || (!made.outcomes[d].error.empty() && !lost)) usable[d] = false;
+          }
+          std::erase_if(pending, [&](TaskId task) { return done[static_cast<std::size_t>(task)]; });
+          if (torn) {
+            throw DeviceLost("a device failed while it wrote a tile of C back: " + first_error(made.outcomes));
+          }
+          if (!pending.empty() && !process::ending()) ++statistics.restarts;
+        }
       }
-      const auto pinning = pin_operands(graph);
-      while (!pending.empty() && !process::ending() && std::find(usable.begin(), usable.end(), true) != usable.end()) {
-        const std::vector<bool> working = first_of(usable, most_devices);
-        // Devices that take the place of others need memory, too.
-        if (const auto provided = provide(graph, working, rooms); provided != working) {
-          for (std::size_t d = 0; d < working.size(); ++d) usable[d] = usable[d] && (!working[d] || provided[d]);
-          continue;
-        }
-        const auto [outcomes, cpu_outcome] = attempt(graph, pending, working, cpu);
-        std::vector<bool> done(static_cast<std::size_t>(graph.task_count()), false);
-        count_cpu(cpu_outcome);
-        for (const TaskId task : cpu_outcome.done) done[static_cast<std::size_t>(task)] = true;
-        bool torn = false;  // beyond repair
-        bool lost = false;
-        for (std::size_t d = 0; d < outcomes.size(); ++d) {
-          if (!working[d]) continue;
-          add(statistics.devices[d], cache_->counters(static_cast<int>(d)), outcomes[d]);
-          operations[d].insert(operations[d].end(), outcomes[d].operations.begin(), outcomes[d].operations.end());
-          for (const TaskId task : outcomes[d].done) done[static_cast<std::size_t>(task)] = true;
-          for (const TaskId task : outcomes[d].torn) torn |= graph.output(task).needs_old;
-          lost |= !outcomes[d].usable;
-        }
-        for (std::size_t d = 0; d < outcomes.size(); ++d) {
-          // Errors beside the loss of a device are taken for its consequences (tiles that never came from it). An error by itself
-          // would come again: the device is out for this job.
-          if (!outcomes[d].usable || (!outcomes[d].error.empty() && !lost)) usable[d] = false;
-        }
-        std::erase_if(pending, [&](TaskId task) { return done[static_cast<std::size_t>(task)]; });
-        if (torn) {
-          throw DeviceLost("a device failed while it wrote a tile of C back: " + first_error(outcomes));
-        }
-        if (!pending.empty() && !process::ending()) ++statistics.restarts;
-      }
+      begun |= !pending.empty();
+      count_cpu(cpu_worker_.finish(graph, pending));
+    } catch (const std::bad_alloc&) {
+      if (!begun) throw;
+      std::rethrow_exception(partly_written);
     }
-    count_cpu(cpu_worker_.finish(graph, pending));
-    if (by_cpu.tasks > 0) statistics.devices.push_back(std::move(by_cpu));
     statistics.seconds = device::now_seconds() - begin_s;
-    for (std::size_t d = 0; d < statistics.devices.size(); ++d) {
-      add_times(statistics.devices[d], operations[d], statistics.seconds);
+    try {
+      if (by_cpu.tasks > 0) statistics.devices.push_back(std::move(by_cpu));
+      tell(statistics, begin_s, names, operations);
+    } catch (const std::bad_alloc&) {  // C is what it should be: only times are missing
     }
-    statistics.first_kernel_at = first_kernel_at(std::span(operations).first(seats_.size()));
-    statistics.start_up = std::exchange(start_up_, std::nullopt);
-    if (statistics.start_up && statistics.first_kernel_at > 0)
-      statistics.start_up->first_kernel_s = statistics.first_kernel_at - begin_s;
-    trace_.append(statistics, begin_s, names, operations);
     note_use();
     return statistics;
   }
@@ -247,6 +268,26 @@ class Runtime::Implementation {
   }
 
  private:
+  // What came of running the pending tasks once.
+  struct Attempt {
+    std::vector<bool> working;  // the devices that take part
+    std::vector<Worker::Outcome> outcomes;
+    CpuWorker::Outcome by_cpu;
+  };
+
+  // The times of the job, for the caller and the trace.
+  void tell(JobStatistics& statistics, double begin_s, const std::vector<std::string>& names,
+            const std::vector<std::vector<device::Operation>>& operations) {
+    for (std::size_t d = 0; d < statistics.devices.size(); ++d) {
+      add_times(statistics.devices[d], operations[d], statistics.seconds);
+    }
+    statistics.first_kernel_at = first_kernel_at(std::span(operations).first(seats_.size()));
+    statistics.start_up = std::exchange(start_up_, std::nullopt);
+    if (statistics.start_up && statistics.first_kernel_at > 0)
+      statistics.start_up->first_kernel_s = statistics.first_kernel_at - begin_s;
+    trace_.append(statistics, begin_s, names, operations);
+  }
+
   // A device's place in the runtime: its worker, the thread that runs it, and what passes between that thread and run().
   struct Seat {
     Signal signal;
@@ -418,11 +459,11 @@ class Runtime::Implementation {
   void serve(std::size_t d) {
     wake_on_time();
     Seat& seat = seats_[d];
-    std::string unusable;
+    std::exception_ptr unusable;
     try {
       accelerators_[d].device->attach_thread();
-    } catch (const std::exception& error) {
-      unusable = error.what();
+    } catch (...) {
+      unusable = std::current_exception();
     }
     bind_near(accelerators_[d].device->info().pci_bus_id);
     std::unique_lock lock(mutex_);
@@ -449,11 +490,11 @@ class Runtime::Implementation {
       Job& job = *seat.job;
       lock.unlock();
       Worker::Outcome outcome;
-      if (unusable.empty()) {
+      if (!unusable) {
         outcome = seat.worker->run(job);
       } else {
         outcome.usable = false;
-        outcome.error = unusable;
+        outcome.error = text_of(unusable);
         job.fail();
       }
       lock.lock();
@@ -464,12 +505,12 @@ class Runtime::Implementation {
     }
   }
 
-  // Runs the pending tasks on the usable devices, and the CPU as far as it helps, until all are done or a device fails.
-  std::pair<std::vector<Worker::Outcome>, CpuWorker::Outcome> attempt(const TaskGraph& graph,
-                                                                      const std::vector<TaskId>& pending,
-                                                                      const std::vector<bool>& usable,
-                                                                      const CpuHelp& cpu) {
+  // Runs the pending tasks on the devices `made.working`, and the CPU as far as it helps, until all are done or a device fails.
+  // What it throws it throws before any task is begun.
+  void attempt(const TaskGraph& graph, const std::vector<TaskId>& pending, const CpuHelp& cpu, Attempt& made) {
+    const std::vector<bool>& usable = made.working;
     alert_seats(usable);
+    made.outcomes.resize(seats_.size());
     cache_->begin_job(graph.slot_bytes(), element_bytes(graph.type()));
     bool side_by_side = true;
     for (std::size_t d = 0; d < seats_.size(); ++d)
@@ -490,7 +531,7 @@ class Runtime::Implementation {
     }
     lock.unlock();
     wake(usable);
-    CpuWorker::Outcome by_cpu = cpu_worker_.run(job, cpu);
+    made.by_cpu = cpu_worker_.run(job, cpu);
     lock.lock();
     const auto all_done = [&] {
       return std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.job == nullptr; });
@@ -500,13 +541,9 @@ class Runtime::Implementation {
     yield_until(all_done, end_patience);
     lock.lock();
     finished_.wait(lock, all_done);
-    std::vector<Worker::Outcome> outcomes(seats_.size());
     for (std::size_t d = 0; d < seats_.size(); ++d) {
-      if (usable[d]) outcomes[d] = std::move(seats_[d].outcome);
+      if (usable[d]) made.outcomes[d] = std::move(seats_[d].outcome);
     }
-    lock.unlock();
-    if (by_cpu.error) std::rethrow_exception(by_cpu.error);
-    return {std::move(outcomes), std::move(by_cpu)};
   }
 
   std::vector<bool> usable_seats() const {

@@ -10,6 +10,7 @@
 #include "core/level3.hpp"
 #include "core/process.hpp"
 #include "core/thread.hpp"
+#include "runtime/room.hpp"
 
 namespace tessera::runtime {
 
@@ -54,8 +55,8 @@ Worker::Outcome Worker::run(Job& job) noexcept {
     if (process::ending() && !job.ended()) job.fail();
     // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's memory.
     while (!job.failed() && cache_.is_fetching(index_)) std::this_thread::sleep_for(std::chrono::microseconds(20));
-  } catch (const std::exception& error) {
-    outcome_.error = error.what();
+  } catch (...) {
+    outcome_.error = text_of(std::current_exception());
     job.fail();
   }
   if (job.failed()) {
@@ -63,7 +64,11 @@ Worker::Outcome Worker::run(Job& job) noexcept {
     outcome_.usable = device_.recover();
     settle_write_backs();
   }
-  return finish();
+  try {
+    return finish();
+  } catch (const std::exception&) {  // no memory: what is lost is the times of operations
+    return std::move(outcome_);
+  }
 }
 
 void Worker::begin(const Job& job) {
@@ -107,7 +112,10 @@ bool Worker::advance(Job& job) {
 Worker::Outcome Worker::finish() {
   cache_.log(index_).resolve();
   outcome_.operations = cache_.log(index_).take_finished();
-  lanes_ = {};
+  for (Lane& lane : lanes_) {
+    lane.submissions.clear();
+    lane.kernels.clear();
+  }
   return std::move(outcome_);
 }
 
@@ -153,9 +161,10 @@ bool Worker::retire(Job& job) {
   while (!write_backs_.empty() && completed(write_backs_.front().done)) {
     const WriteBack write_back = std::move(write_backs_.front());
     write_backs_.pop_front();
+    // Before anything that may throw: what is in host memory must not be computed again.
+    outcome_.done.push_back(write_back.task);
     if (!cache_.all_connected()) publish(job, write_back.output, write_back.task);
     cache_.finish_output(write_back.output);
-    outcome_.done.push_back(write_back.task);
     --outputs_;
     job.finish_task(write_back.task);
     any = true;
@@ -191,23 +200,40 @@ void Worker::publish(Job& job, cache::Replica* output, TaskId task) {
 }
 
 void Worker::write_back(cache::Replica* output, TaskId task) {
+  // First what may lack memory: once the copy has begun, what becomes of it can be told.
+  write_backs_.push_back({nullptr, output, task});
   bool begun = false;
   try {
-    write_backs_.push_back({cache_.write_back(output, task, begun), output, task});
+    make_room(outcome_.done, write_backs_.size());
+    make_room(outcome_.torn, write_backs_.size());
+    write_backs_.back().done = cache_.write_back(output, task, begun);
   } catch (...) {
-    if (begun) write_backs_.push_back({nullptr, output, task});
+    if (!begun) write_backs_.pop_back();
     throw;
   }
 }
 
-// After a failure and recover(): every write-back has ended, well or not.
+// After a failure and recover(): every write-back has ended, well or not. As long as the device works, its memory still has the results.
 void Worker::settle_write_backs() {
   for (const WriteBack& write_back : write_backs_) {
     // Without an event the submission failed after the copy had begun.
     const bool arrived = write_back.done && write_back.done->status() == EventStatus::complete;
-    (arrived ? outcome_.done : outcome_.torn).push_back(write_back.task);
+    (arrived || repeat_write_back(write_back) ? outcome_.done : outcome_.torn).push_back(write_back.task);
   }
   write_backs_.clear();
+}
+
+bool Worker::repeat_write_back(const WriteBack& write_back) noexcept {
+  try {
+    bool begun = false;
+    if (!outcome_.usable) return false;
+    const device::EventPtr done = cache_.write_back(write_back.output, write_back.task, begun);
+    while (done->status() == EventStatus::pending) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    return done->status() == EventStatus::complete;
+  } catch (...) {
+    outcome_.usable = device_.recover();  // ends what has begun of it
+    return false;
+  }
 }
 
 bool Worker::refill(Job& job) {

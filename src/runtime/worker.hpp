@@ -196,6 +196,7 @@ class Worker {
   void write_back(cache::Replica* output, TaskId task);
   double priority(const TaskGraph& graph, TaskId task) const;
   void settle_write_backs();
+  bool repeat_write_back(const WriteBack& write_back) noexcept;
 
   int index_;
   device::Device& device_;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <complex>
 #include <cstring>
@@ -483,6 +484,31 @@ TEST(CApiThreads, CallsOfSeveralThreadsOnOneContext) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
+}
+
+TEST(CApiErrno, StaysAsItWas) {
+  constexpr int value = 4711;
+  tessera_context context = nullptr;
+  const double one[4] = {1, 1, 1, 1};
+  double C[4] = {};
+  for (const char* const where : {"TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always", "TESSERA_DEVICES=none"}) {
+    errno = value;
+    ASSERT_EQ(tessera_create_with(&context, where), TESSERA_SUCCESS);
+    EXPECT_EQ(errno, value) << where;
+    for (int call = 0; call < 2; ++call) {
+      EXPECT_EQ(tessera_dgemm(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 2, 2, 2, 1, one, 2, one,
+                              2, 0, C, 2),
+                TESSERA_SUCCESS);
+      EXPECT_EQ(errno, value) << where;
+    }
+    EXPECT_NE(tessera_dgemm(nullptr, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 2, 2, 2, 1, one, 2, one, 2,
+                            0, C, 2),
+              TESSERA_SUCCESS);
+    EXPECT_EQ(tessera_destroy(context), TESSERA_SUCCESS);
+    EXPECT_EQ(errno, value) << where;
+  }
+  EXPECT_NE(tessera_create_with(&context, "TESSERA_CUDA_PLUGIN=/nonexistent TESSERA_DEVICES=cuda"), TESSERA_SUCCESS);
+  EXPECT_EQ(errno, value);
 }
 
 TEST(CApiVersion, IsTheHeadersOne) {

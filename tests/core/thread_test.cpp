@@ -29,6 +29,19 @@ TEST(Thread, SeesWhatAnotherOneDoes) {
   other.join();
 }
 
+TEST(Thread, TakesOnlyTheSignalsThatItCauses) {
+  sigset_t blocked;
+  std::thread other = start_thread([&] { pthread_sigmask(SIG_SETMASK, nullptr, &blocked); });
+  other.join();
+  for (const int caused : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
+    EXPECT_EQ(sigismember(&blocked, caused), 0) << caused;
+  for (const int sent : {SIGINT, SIGTERM, SIGALRM, SIGPROF, SIGCHLD, SIGUSR1, SIGHUP, SIGPIPE})
+    EXPECT_EQ(sigismember(&blocked, sent), 1) << sent;
+  sigset_t own;
+  pthread_sigmask(SIG_SETMASK, nullptr, &own);
+  EXPECT_EQ(sigismember(&own, SIGTERM), 0);  // of the thread alone
+}
+
 TEST(Thread, WakesOnTime) {
   const int before = prctl(PR_GET_TIMERSLACK);
   std::thread other = start_thread([] {

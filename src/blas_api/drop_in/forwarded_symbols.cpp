@@ -12,6 +12,7 @@
 
 #include "blas_api/bridge.hpp"
 #include "blas_api/drop_in/faces.hpp"
+#include "core/environment.hpp"
 
 #if !defined(__x86_64__)
 #error "forwarded symbols are written for x86-64"
@@ -39,6 +40,7 @@ constexpr Forwarded forwarded[] = {
 
 /// Does not return if the CPU BLAS has no such function: the program would have failed to start with that BLAS.
 extern "C" [[gnu::used]] void* tessera_address_of_forwarded(std::size_t number) noexcept {
+  const tessera::ErrnoKept stays;
   const Forwarded& symbol = forwarded[number];
   const tessera::kernels::CpuBlas* const blas = tessera_private_cpu_blas(tessera::api::plain_face);
   void* const address =

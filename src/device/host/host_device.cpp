@@ -149,8 +149,9 @@ class HostDevice::Stream {
 
  private:
   void run() {
-    const std::string name = "tsr" + std::to_string(device_.info_.ordinal) + "-" + stream_name(number_);
-    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+    char name[16];
+    std::snprintf(name, sizeof name, "tsr%d-%s", device_.info_.ordinal, stream_name(number_));
+    pthread_setname_np(pthread_self(), name);
     std::unique_lock lock(mutex_);
     for (;;) {
       wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });

@@ -1,0 +1,200 @@
+// Memory that runs out at any moment of a call: the N-th allocation after a switch fails, for all N of the call. The result is right, or,
+// in the own API, the call fails and C is as it was.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "blas_api/bridge.hpp"
+#include "blas_api/face.hpp"
+#include "core/level3.hpp"
+#include "tessera/tessera.h"
+#include "tests/level3_problem.hpp"
+
+namespace {
+
+/// Allocations until one fails; nothing fails once it is below zero.
+std::atomic<std::int64_t> until_failure = -1;
+
+void* allocate(std::size_t bytes) {
+  if (until_failure.load(std::memory_order_relaxed) >= 0 && until_failure.fetch_sub(1) == 0) throw std::bad_alloc();
+  if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
+  throw std::bad_alloc();
+}
+
+void* allocate(std::size_t bytes, std::align_val_t alignment) {
+  if (until_failure.load(std::memory_order_relaxed) >= 0 && until_failure.fetch_sub(1) == 0) throw std::bad_alloc();
+  const auto align = static_cast<std::size_t>(alignment);
+  if (void* const memory = std::aligned_alloc(align, (bytes + align - 1) / align * align)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes); }
+void* operator new[](std::size_t bytes) { return allocate(bytes); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) { return allocate(bytes, alignment); }
+void* operator new[](std::size_t bytes, std::align_val_t alignment) { return allocate(bytes, alignment); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace tessera {
+namespace {
+
+using test::Level3Case;
+using Fixture = test::Level3Fixture<double>;
+
+constexpr const char* settings =
+    "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_TILE=16 TESSERA_CPU_WORKER=auto TESSERA_CALIBRATION=off";
+
+/// Everything in it that allocates may be the one that fails. @return whether something did
+template <class Body>
+bool with_failure(std::int64_t number, Body body) {
+  until_failure = number;
+  body();
+  return until_failure.exchange(-1) < 0;
+}
+
+const std::vector<Level3Case>& cases() {
+  static const std::vector<Level3Case> all = [] {
+    Level3Case product;
+    product.routine = Routine::gemm;
+    product.m = 40;
+    product.n = 36;
+    product.k = 33;
+    product.alpha = 0.5;
+    product.beta = 0.5;  // old values of C must not be lost
+    Level3Case solve = product;
+    solve.routine = Routine::trsm;  // tiles that wait for others
+    return std::vector{product, solve};
+  }();
+  return all;
+}
+
+class OutOfMemory : public ::testing::Test {
+ protected:
+  // What hangs is to be seen.
+  void SetUp() override { alarm(300); }
+  void TearDown() override { alarm(0); }
+};
+
+tessera_status call(tessera_context context, const Level3& p) {
+  if (p.routine == Routine::trsm) {
+    return tessera_dtrsm(context, TESSERA_COL_MAJOR, p.side == Side::left ? TESSERA_LEFT : TESSERA_RIGHT,
+                         p.uplo == Uplo::upper ? TESSERA_UPPER : TESSERA_LOWER, TESSERA_NO_TRANS,
+                         p.diag == Diag::unit ? TESSERA_UNIT : TESSERA_NON_UNIT, p.m, p.n, p.alpha.real(),
+                         static_cast<const double*>(p.A), p.lda, static_cast<double*>(p.C), p.ldc);
+  }
+  return tessera_dgemm(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, p.m, p.n, p.k, p.alpha.real(),
+                       static_cast<const double*>(p.A), p.lda, static_cast<const double*>(p.B), p.ldb, p.beta.real(),
+                       static_cast<double*>(p.C), p.ldc);
+}
+
+/// @param fresh the context is made in the failing part, too
+void every_allocation_fails_once(bool fresh) {
+  for (const Level3Case& c : cases()) {
+    tessera_context context = nullptr;
+    if (!fresh) {
+      ASSERT_EQ(tessera_create_with(&context, settings), TESSERA_SUCCESS);
+    }
+    int refused = 0;
+    std::int64_t number = 0;
+    for (bool failed = true; failed; ++number) {
+      Fixture fixture(c, static_cast<unsigned>(number + 1));
+      const std::vector<double> before(fixture.C().begin(), fixture.C().end());
+      const Level3 problem = fixture.problem();
+      tessera_status status = TESSERA_SUCCESS;
+      failed = with_failure(number, [&] {
+        if (fresh) status = tessera_create_with(&context, settings);
+        if (status == TESSERA_SUCCESS) status = call(context, problem);
+      });
+      if (status == TESSERA_SUCCESS) {
+        ASSERT_TRUE(fixture.check()) << number;
+      } else {
+        ++refused;
+        const std::vector<double> after(fixture.C().begin(), fixture.C().end());
+        ASSERT_EQ(std::memcmp(before.data(), after.data(), before.size() * sizeof(double)), 0) << number;
+      }
+      if (fresh) {
+        ASSERT_EQ(tessera_destroy(context), TESSERA_SUCCESS);
+        context = nullptr;
+      }
+    }
+    EXPECT_GT(number, 200);  // it was not for nothing
+    EXPECT_GT(refused, 0);
+    EXPECT_LT(refused, number / 2);
+    if (!fresh) {
+      ASSERT_EQ(tessera_destroy(context), TESSERA_SUCCESS);
+    }
+  }
+}
+
+TEST_F(OutOfMemory, AtAnyMomentOfACall) { every_allocation_fails_once(false); }
+TEST_F(OutOfMemory, AtAnyMomentOfTheFirstCall) { every_allocation_fails_once(true); }
+
+// The symbols of BLAS cannot refuse.
+TEST_F(OutOfMemory, AtAnyMomentOfACallThroughASymbol) {
+  static api::Face face;
+  for (const Level3Case& c : cases()) {
+    Fixture warm(c, 1);
+    tessera_private_run(warm.problem(), face);
+    std::int64_t number = 0;
+    for (bool failed = true; failed; ++number) {
+      Fixture fixture(c, static_cast<unsigned>(number + 1));
+      const Level3 problem = fixture.problem();
+      failed = with_failure(number, [&] { tessera_private_run(problem, face); });
+      ASSERT_TRUE(fixture.check()) << number;
+    }
+    EXPECT_GT(number, 200);
+  }
+}
+
+TEST_F(OutOfMemory, WhileSeveralThreadsCall) {
+  static api::Face face;
+  const Level3Case& c = cases().front();
+  Fixture warm(c, 1);
+  tessera_private_run(warm.problem(), face);
+  std::int64_t number = 0;
+  for (bool failed = true; failed; number += 3) {
+    std::vector<Fixture> fixtures;
+    for (unsigned t = 0; t < 4; ++t) fixtures.emplace_back(c, t + 1);
+    std::atomic<bool> begin = false;
+    std::vector<std::thread> threads;
+    for (Fixture& fixture : fixtures) {
+      threads.emplace_back([&begin, problem = fixture.problem()] {
+        begin.wait(false);
+        tessera_private_run(problem, face);
+      });
+    }
+    failed = with_failure(number, [&] {
+      begin = true;
+      begin.notify_all();
+      for (std::thread& thread : threads) thread.join();
+    });
+    for (Fixture& fixture : fixtures) ASSERT_TRUE(fixture.check()) << number;
+  }
+  EXPECT_GT(number, 500);
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  // Of the context of the symbols, which is made at their first call.
+  setenv("TESSERA_DEVICES", "host:2", 1);
+  setenv("TESSERA_OFFLOAD", "always", 1);
+  setenv("TESSERA_TILE", "16", 1);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
