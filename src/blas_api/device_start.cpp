@@ -234,6 +234,7 @@ void DeviceStart::open_here(const Context& context) {
     find_and_open(context);
     stage_.store(Stage::open, std::memory_order_release);
   } catch (const std::bad_alloc&) {  // the next call may find memory
+    begun_at_s_.store(0, std::memory_order_relaxed);
     throw;
   } catch (...) {
     remember_failure();
@@ -335,9 +336,11 @@ std::pair<std::string, runtime::Calibration> DeviceStart::calibrate() {
 void DeviceStart::attend(Context context, Haste haste) {
   const std::uint64_t self = process::identity();
   std::uint64_t before = attended_in_.load(std::memory_order_relaxed);
-  if (before == self || !attended_in_.compare_exchange_strong(before, self, std::memory_order_relaxed)) return;
+  if (before == self) return;
+  auto attendant = std::make_unique<Attendant>();  // first what may lack memory
+  if (!attended_in_.compare_exchange_strong(before, self, std::memory_order_relaxed)) return;
   static_cast<void>(attendant_.release());  // the parent's
-  attendant_ = std::make_unique<Attendant>();
+  attendant_ = std::move(attendant);
   try {
     attendant_->thread = start_thread([this, context = std::move(context), haste] {
       try {
