@@ -223,9 +223,9 @@ TESSERA_API tessera_status tessera_ztrsm(tessera_context ctx, tessera_layout lay
                                          int64_t n, const void* alpha, const void* A, int64_t lda, void* B,
                                          int64_t ldb);
 
-/* Sums over all devices of one job. Times in seconds, traffic in bytes. */
+/* Sums over all devices of one job. Times in seconds, traffic in bytes. Later versions add fields at the end. */
 typedef struct {
-  size_t struct_size; /* set by the caller to sizeof(tessera_job_stats) */
+  size_t struct_size; /* set by the caller to sizeof(tessera_job_stats); on return the bytes that were filled */
   int devices;        /* 0: the call ran on the CPU BLAS, and the rest is 0 but for seconds and flops */
   double seconds;
   double flops;
@@ -237,7 +237,13 @@ typedef struct {
   double kernel_s, transfer_s, other_s; /* summed over devices */
 } tessera_job_stats;
 
-/* Of the last completed call on this context. */
+/* Of the last completed call on this context.
+ *
+ * A program may have been compiled with another version of this header than the library. struct_size tells how much the
+ * program has: no byte behind it is written. Of a smaller structure than the library's, what it has is filled; of a
+ * larger one, what the library knows, and the rest stays as it is. struct_size on return tells which: a field lies
+ * within it or was not filled. The least structure is the one up to `flops`; a smaller one is
+ * TESSERA_INVALID_ARGUMENT. */
 TESSERA_API tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* stats);
 /* The same with one entry per device, as one JSON object (see docs/statistics.md). Writes at most `size` bytes including the
  * terminating zero; *needed (may be NULL) receives the size that holds it all. */

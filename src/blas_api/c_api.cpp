@@ -1,6 +1,8 @@
 // The own C API (tessera/tessera.h): checks, conversion to column-major form, and exceptions into status codes. Nothing is
 // thrown through it. Arguments are checked as the caller gave them, so that positions are the caller's. The 34 BLAS
 // functions come from core/routines.def; how their parameters are declared depends on the call shape only.
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -336,9 +338,11 @@ tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* st
   return guarded([&] {
     const tessera::runtime::JobStatistics job = last_job(ctx);
     require(stats != nullptr, 2, "stats is null");
-    require(stats->struct_size == sizeof(tessera_job_stats), 2, "stats->struct_size is not sizeof(tessera_job_stats)");
+    const std::size_t filled = std::min(stats->struct_size, sizeof(tessera_job_stats));
+    require(filled >= offsetof(tessera_job_stats, tile_m), 2,
+            "stats->struct_size is too small for a tessera_job_stats");
     tessera_job_stats out = {};
-    out.struct_size = sizeof(tessera_job_stats);
+    out.struct_size = filled;
     out.devices = static_cast<int>(job.devices.size());
     out.seconds = job.seconds;
     out.flops = job.flops;
@@ -360,7 +364,7 @@ tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* st
       out.transfer_s += device.transfer_s;
       out.other_s += device.other_s;
     }
-    *stats = out;
+    std::memcpy(stats, &out, filled);
   });
 }
 

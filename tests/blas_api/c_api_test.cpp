@@ -7,10 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <complex>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -403,6 +405,39 @@ TEST(CApiStatistics, OfTheLastCall) {
   const nlohmann::json json = nlohmann::json::parse(context.last_job_json());
   EXPECT_EQ(json["routine"], "dgemm");
   EXPECT_EQ(json["devices"].size(), 2u);
+}
+
+/// Programs compiled with other versions of the header, whose structure ends earlier or later.
+TEST(CApiStatistics, FillAsMuchAsTheProgramHas) {
+  const Context context(on_devices);
+  compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 64, 48, 32, 1, 1, 1);
+  const tessera_job_stats expected = context.last_job_stats();
+  constexpr std::size_t ours = sizeof(tessera_job_stats);
+  constexpr std::size_t least = offsetof(tessera_job_stats, tile_m);
+  for (const std::size_t size : {least, offsetof(tessera_job_stats, bytes_up), offsetof(tessera_job_stats, kernel_s),
+                                 ours, ours + 8, ours + 1000}) {
+    const std::size_t filled = std::min(size, ours);
+    std::vector<std::byte> room(size + 64, std::byte{0x5a});
+    std::memcpy(room.data(), &size, sizeof(size));
+    ASSERT_EQ(tessera_last_job_stats(context.handle(), reinterpret_cast<tessera_job_stats*>(room.data())),
+              TESSERA_SUCCESS)
+        << size;
+    std::size_t told = 0;
+    std::memcpy(&told, room.data(), sizeof(told));
+    EXPECT_EQ(told, filled);
+    EXPECT_EQ(std::memcmp(room.data() + sizeof(told), reinterpret_cast<const std::byte*>(&expected) + sizeof(told),
+                          filled - sizeof(told)),
+              0)
+        << size;
+    EXPECT_TRUE(std::all_of(room.begin() + static_cast<std::ptrdiff_t>(filled), room.end(), [](std::byte byte) {
+      return byte == std::byte{0x5a};
+    })) << size;
+  }
+  for (const std::size_t size : {std::size_t{0}, least - 1}) {
+    tessera_job_stats stats = {};
+    stats.struct_size = size;
+    EXPECT_EQ(tessera_last_job_stats(context.handle(), &stats), TESSERA_INVALID_ARGUMENT) << size;
+  }
 }
 
 TEST(CApiWarmUp, HasEachDeviceCompute) {
