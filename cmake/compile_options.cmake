@@ -26,7 +26,15 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 # Everything finds its libraries relative to itself, in the build tree as in the install tree, so that both can be moved.
 set(CMAKE_BUILD_RPATH "$ORIGIN/../lib;$ORIGIN")
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
-set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN")
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN")
+list(REMOVE_DUPLICATES CMAKE_INSTALL_RPATH)
+
+# tessera_final_rpath(<target>): it is linked with the path that it is installed with. Otherwise CMake edits the file
+# when it installs it, and leaves room for that by a colon at the end: an empty entry, by which the loader searches the
+# current folder.
+function(tessera_final_rpath target)
+  set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+endfunction()
 
 if(TESSERA_SANITIZE STREQUAL "thread")
   set(tessera_sanitizers -fsanitize=thread)
@@ -44,8 +52,31 @@ if(tessera_sanitizers)
   target_compile_definitions(tessera_options INTERFACE TESSERA_SANITIZED=1)
 endif()
 
+# The C++ runtime becomes a part of each of our shared libraries: a program may have an older libstdc++ of its own
+# (MATLAB), or load a newer one later (conda), and ours must be in the way of neither. The run-time library of a
+# sanitizer wants the shared one.
+set(tessera_static_runtime)
+if(NOT TESSERA_SANITIZE)
+  set(tessera_static_runtime -static-libstdc++ -static-libgcc)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_LINK_OPTIONS ${tessera_static_runtime})
+  check_cxx_source_compiles("#include <string>\nint main(int count, char**) { return std::to_string(count).size() == 0; }"
+    TESSERA_HAS_STATIC_RUNTIME)
+  unset(CMAKE_REQUIRED_LINK_OPTIONS)
+  if(NOT TESSERA_HAS_STATIC_RUNTIME)
+    message(FATAL_ERROR "The static C++ runtime (libstdc++.a, libgcc_eh.a) is missing; Fedora has it in libstdc++-static")
+  endif()
+endif()
+
 # tessera_shared_library(<target> <version script>): what all our shared libraries have in common.
 function(tessera_shared_library target version_script)
+  if(tessera_static_runtime)
+    # Sections that nobody needs would bring relocations, and functions of the newest libc. Tables of abstract classes
+    # refer to the runtime's function for calls without an implementation only weakly, which takes nothing from an
+    # archive.
+    target_link_options(${target} PRIVATE ${tessera_static_runtime} LINKER:--gc-sections LINKER:--undefined=__cxa_pure_virtual)
+  endif()
+  tessera_final_rpath(${target})
   # Worker threads run code of these libraries until the process ends, and device drivers do not survive an unload.
   target_link_options(${target} PRIVATE LINKER:-z,nodelete LINKER:--version-script=${version_script} LINKER:--as-needed)
   if(NOT TESSERA_SANITIZE)

@@ -57,7 +57,10 @@ if(TARGET tessera_cuda)
   set(CPACK_DEBIAN_CUDA_PACKAGE_NAME tessera-cuda)
   # The driver and cuBLAS are found when the plugin is opened, from whatever place they were installed.
   set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)
-  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "tessera (= ${PROJECT_VERSION}), libc6, libstdc++6")
+  file(GLOB hwloc ${HWLOC_LIBDIR}/libhwloc.so.[0-9]*)
+  list(FILTER hwloc INCLUDE REGEX "libhwloc\\.so\\.[0-9]+$")
+  string(REGEX REPLACE ".*libhwloc\\.so\\." "libhwloc" hwloc "${hwloc}")
+  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "tessera (= ${PROJECT_VERSION}), libc6, ${hwloc}")
   set(CPACK_DEBIAN_CUDA_DESCRIPTION "The plugin that Tessera opens on machines with NVIDIA GPUs. Needs the CUDA
 runtime's cuBLAS, however it was installed.")
 endif()

@@ -140,8 +140,9 @@ class Device {
   /// tell returns false, and its events must be polled. An empty function removes the listener.
   virtual bool on_completion(std::function<void()> listener) = 0;
 
-  /// Called once by the thread that will submit to this device: copies, record and wait (CUDA: makes it the thread's current
-  /// device). All other calls may come from any thread and leave its current device as it was.
+  /// Called once by the thread that will submit to this device: copies, record and wait (CUDA: makes it the thread's
+  /// current device, and binds the thread to the processors near it). All other calls may come from any thread and
+  /// leave its current device as it was.
   virtual void attach_thread() = 0;
 
   /// Waits until all streams are idle or failed, and clears what failed because of others.

@@ -2,6 +2,7 @@
 // libtessera_cuda.so, whose only exported symbol is `tessera_cuda_backend`).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -27,11 +28,10 @@ class Backend {
   virtual std::vector<Accelerator> open(const std::vector<int>& ordinals, int copy_threads) = 0;
 };
 
-/// Raised whenever Device, TileOps or Backend change: plugin and library must agree.
-inline constexpr int backend_abi = 4;
-
-/// Signature of the plugin's entry. @return nullptr if `abi` differs from the plugin's. Throws NotAvailable (no driver, no device).
-using BackendEntry = Backend* (*)(int abi);
+/// Signature of the plugin's entry. @param build the library's build_identity (core/build_identity.hpp): Device,
+/// TileOps and Backend may differ between builds. @return nullptr if it differs from the plugin's. Throws NotAvailable
+/// (no driver, no device).
+using BackendEntry = Backend* (*)(std::uint64_t build);
 inline constexpr const char* backend_entry_name = "tessera_cuda_backend";
 
 }  // namespace tessera::kernels

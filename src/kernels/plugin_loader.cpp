@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "core/build_identity.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "core/unwinder.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -42,11 +44,12 @@ std::unique_ptr<Backend> open_cuda_backend(const std::string& path) {
     plugin = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   if (plugin == nullptr) throw NotAvailable("the CUDA plugin cannot be loaded: " + loader_error());
+  start_unwinder();  // the plugin throws
   // From here on the plugin stays open also on failure: what it started (or its libraries did) may still run.
   const auto entry = reinterpret_cast<BackendEntry>(dlsym(plugin, backend_entry_name));
   if (entry == nullptr) throw NotAvailable(file + " is no CUDA plugin of Tessera: " + loader_error());
-  std::unique_ptr<Backend> backend(entry(backend_abi));
-  if (!backend) throw NotAvailable(file + " belongs to another version of Tessera");
+  std::unique_ptr<Backend> backend(entry(build_identity));
+  if (!backend) throw NotAvailable(file + " belongs to another build of Tessera");
   return backend;
 }
 

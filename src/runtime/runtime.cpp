@@ -21,7 +21,6 @@
 #include "runtime/job.hpp"
 #include "runtime/room.hpp"
 #include "runtime/signal.hpp"
-#include "runtime/topology.hpp"
 #include "runtime/trace.hpp"
 #include "runtime/turnstile.hpp"
 #include "runtime/worker.hpp"
@@ -465,7 +464,6 @@ class Runtime::Implementation {
     } catch (...) {
       unusable = std::current_exception();
     }
-    bind_near(accelerators_[d].device->info().pci_bus_id);
     std::unique_lock lock(mutex_);
     const auto called = [&] { return stopping_ || seat.alerted || seat.job != nullptr; };
     for (;;) {

@@ -26,12 +26,14 @@ CHECK:
   crowd_cpu    as preload, with a CPU BLAS of two threads
   first_calls  as crowd_cpu, many times, on devices too
   leave        the process ends in every way, on the CPU and on devices, at several moments: the expected status, and silence
+  other_build  the library with the mark of another build is refused by the loader, which names it
   reopen       not preloaded, the library is the program's argument: forced onto devices, and left alone
   faults       devices that fail at operation 0, 1, 2, ...: the result is right, or the process aborts and says why
 """
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -125,6 +127,26 @@ def check_same_results(library, program, other=None):
     if any(not device["device"].startswith("host:") for job in jobs for device in job["devices"] if device["tasks"] > 0):
         fail("a device that worked is no host device")
     print(f"{len(called)} calls of {len(set(called))} routines ran on host devices")
+
+
+def check_other_build(library, program):
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(os.path.join(os.path.dirname(library), "libtessera.so.0"), folder)
+        copy = shutil.copy(library, folder)
+        expect_good(run(copy, program))
+        with open(copy, "rb") as file:
+            content = file.read()
+        builds = set(re.findall(rb"TESSERA_BUILD_[0-9a-f]{16}", content))
+        if len(builds) != 1:
+            fail(f"builds named in {library}: {builds}")
+        build = builds.pop()
+        other = build[:-1] + (b"1" if build.endswith(b"0") else b"0")
+        with open(copy, "wb") as file:
+            file.write(content.replace(build, other))
+        result = run(copy, program)
+        if result.returncode == 0 or f"version `{other.decode()}' not found" not in result.stderr:
+            fail("a library of another build was not refused", result)
+    print(f"refused: {result.stderr.strip()}")
 
 
 def check_levels(folder, program, cpu_blas):
@@ -366,6 +388,8 @@ def main():
             expect_good_family(run(library, program, **{**HOST, "TESSERA_OFFLOAD": "auto", "TESSERA_WARM_UP": "1"}, **CPU_THREADS))
     elif check == "leave":
         check_leave(library, program)
+    elif check == "other_build":
+        check_other_build(library, program)
     elif check == "reopen":
         expect_good(run(None, program + [library], **HOST))
         expect_good(run(None, program + [library]))

@@ -1,33 +1,61 @@
-"""Checks what the installed libraries need, export, and whether they stay loaded. usage: check_libraries.py READELF LIBDIR
+"""Checks what the installed libraries need, import and export, and whether they stay loaded. usage: check_libraries.py READELF LIBDIR
 
-No library may need a BLAS: it would pull that BLAS, and its LAPACK, in front of the program's own.
+A program may have any C++ runtime of its own, and any BLAS: no library that programs load may need one, and nothing of ours may be seen.
 """
 import pathlib
 import re
 import subprocess
 import sys
 
-SYSTEM = r"lib(stdc\+\+|gcc_s|c|m|pthread|dl|rt)\.so\.\d+|ld-linux[-\w]*\.so\.\d+|lib(a|t|ub)san\.so\.\d+"
-# Library -> what it may need besides the system, what it must need, what it may export (None: checked elsewhere).
+LIBC = r"lib[cm]\.so\.6|ld-linux[-\w]*\.so\.\d+"
+# The run-time library of a sanitizer brings the shared C++ runtime.
+SANITIZED = LIBC + r"|lib(a|t|ub)san\.so\.\d+|lib(stdc\+\+|gcc_s)\.so\.\d+"
+OURS = r"libtessera\.so\.0"
+# Library -> what it may need besides libc, what it must need, what it may export (None: checked elsewhere).
 LIBRARIES = {
-    "libtessera.so": (r"libhwloc\.so\.\d+", None, r"tessera_\w+"),
-    "libtessera_blas.so": (r"libtessera\.so\.\d+", r"libtessera\.so\.\d+", None),
+    "libtessera.so": (r"$^", None, r"tessera_\w+"),
+    "libtessera_blas.so": (OURS, OURS, None),
+    "libtessera_blas64.so": (OURS, OURS, None),
+    "tessera/libblas.so.3": (OURS, OURS, None),
+    "tessera/libblas64.so.3": (OURS, OURS, None),
     "libtessera_lapack.so": (r"$^", None, r"ilaenv_"),
-    "libtessera_cuda.so": (r"libcublas(Lt)?\.so\.\d+", None, r"tessera_cuda_backend"),
+    # Opened with the first GPU.
+    "libtessera_cuda.so": (r"libcublas(Lt)?\.so\.\d+|libhwloc\.so\.\d+", None, r"tessera_cuda_backend"),
 }
+OPTIONAL = {"libtessera_cuda.so", "libtessera_blas64.so", "tessera/libblas.so.3", "tessera/libblas64.so.3"}  # not on every machine
+PRELOADED = {"libtessera_blas.so", "libtessera_blas64.so"}
 NEVER_EXPORTED = {"xerbla_", "cblas_xerbla", "xerbla"}
+CXX_NAME = re.compile(r"_Z|__cxa_|_Unwind_|__gxx_|__gcc_")
+# libc has these two under names of the C++ interface.
+FROM_LIBC = {"__cxa_atexit", "__cxa_finalize", "__cxa_thread_atexit_impl"}
+INTERFACE = r"TESSERA_\d+\.\d+"
+BUILD = r"TESSERA_BUILD_[0-9a-f]{16}"
 
 
 def readelf(tool, option, path):
     return subprocess.run([tool, "-W", option, str(path)], check=True, capture_output=True, text=True).stdout
 
 
-def check(tool, path, allowed, required, exports):
+def symbols(tool, path):
+    """(name, version or "", binding, whether it is defined here) of each dynamic symbol."""
+    for line in readelf(tool, "--dyn-syms", path).splitlines():
+        fields = line.split()
+        if len(fields) < 8 or not fields[0].endswith(":") or fields[6] == "ABS":
+            continue
+        name, _, version = fields[7].partition("@")
+        yield name, version.lstrip("@"), fields[4], fields[6] != "UND"
+
+
+def newest(versions):
+    return max(versions, key=lambda version: [int(part) for part in version.split(".")], default="none")
+
+
+def check(tool, path, allowed, required, exports, sanitized):
     problems = []
     dynamic = readelf(tool, "-d", path)
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)
     for name in needed:
-        if not re.fullmatch(f"{SYSTEM}|{allowed}", name):
+        if not re.fullmatch(f"{SANITIZED if sanitized else LIBC}|{allowed}", name):
             problems.append(f"needs {name}")
     if required and not any(re.fullmatch(required, name) for name in needed):
         problems.append(f"does not need {required}")
@@ -35,27 +63,43 @@ def check(tool, path, allowed, required, exports):
         problems.append("can be unloaded (no -z nodelete)")
 
     exported = set()
-    for line in readelf(tool, "--dyn-syms", path).splitlines():
-        fields = line.split()
-        if len(fields) == 8 and fields[4] in ("GLOBAL", "WEAK") and fields[6] != "UND":
-            exported.add(fields[7].split("@")[0])
+    libc_versions = set()
+    for name, version, binding, defined in symbols(tool, path):
+        if defined and binding in ("GLOBAL", "WEAK", "UNIQUE"):
+            exported.add(name)
+            if binding == "UNIQUE":
+                problems.append(f"exports {name} as the only one of the process")
+            node = BUILD if name.startswith("tessera_private_") else INTERFACE
+            if path.name == "libtessera.so" and not re.fullmatch(node, version):
+                problems.append(f"exports {name} in version {version or 'none'}")
+            if path.name in PRELOADED and version:
+                problems.append(f"exports {name} in a version, where programs expect none")
+        if not defined:
+            if version.startswith("GLIBC_"):
+                libc_versions.add(version.removeprefix("GLIBC_"))
+            if not sanitized and CXX_NAME.match(name) and name not in FROM_LIBC:
+                problems.append(f"imports {name}")
+            if name.startswith("tessera_private_") and not re.fullmatch(BUILD, version):
+                problems.append(f"takes {name} from any build")
     if not exported:
         problems.append("exports nothing")
     for name in sorted(exported):
-        if name in NEVER_EXPORTED or (exports and not re.fullmatch(exports, name)):
+        system_face = path.parent.name == "tessera"
+        if (name in NEVER_EXPORTED and not system_face) or (exports and not re.fullmatch(exports, name)):
             problems.append(f"exports {name}")
-    print(f"{path.name}: needs {', '.join(needed)}; exports {len(exported)}")
+    print(f"{path.name}: needs {', '.join(needed)}, glibc {newest(libc_versions)}; exports {len(exported)}")
     return [f"{path.name}: {p}" for p in problems]
 
 
 def main():
     tool, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    sanitized = re.search(r"lib(a|t|ub)san", readelf(tool, "-d", folder / "libtessera.so")) is not None
     problems = []
     for name, rules in LIBRARIES.items():
         path = folder / name
         if path.exists():
-            problems += check(tool, path, *rules)
-        elif name != "libtessera_cuda.so":  # the plugin is left out where there is no nvcc
+            problems += check(tool, path, *rules, sanitized)
+        elif name not in OPTIONAL:
             problems.append(f"{name} is missing")
     print("\n".join(problems))
     return 1 if problems else 0

@@ -1,5 +1,6 @@
 // A plugin with four devices of a million bytes, of which 900000 are free, and that never give any: the refusal tells which device was
 // asked for how much.
+#include "core/build_identity.hpp"
 #include "core/error.hpp"
 #include "kernels/backend.hpp"
 
@@ -54,6 +55,6 @@ class FullDevices final : public kernels::Backend {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(int abi) {
-  return abi == tessera::kernels::backend_abi ? new FullDevices : nullptr;
+extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(std::uint64_t build) {
+  return build == tessera::build_identity ? new FullDevices : nullptr;
 }

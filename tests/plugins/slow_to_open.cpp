@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "core/build_identity.hpp"
 #include "core/error.hpp"
 #include "kernels/backend.hpp"
 
@@ -33,6 +34,6 @@ class SlowToOpen final : public tessera::kernels::Backend {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(int abi) {
-  return abi == tessera::kernels::backend_abi ? new SlowToOpen : nullptr;
+extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(std::uint64_t build) {
+  return build == tessera::build_identity ? new SlowToOpen : nullptr;
 }

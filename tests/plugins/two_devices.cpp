@@ -1,4 +1,5 @@
 // A plugin that loads, tells of two devices, and throws across the library boundary when they are opened.
+#include "core/build_identity.hpp"
 #include "core/error.hpp"
 #include "kernels/backend.hpp"
 
@@ -19,6 +20,6 @@ class TwoDevices final : public tessera::kernels::Backend {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(int abi) {
-  return abi == tessera::kernels::backend_abi ? new TwoDevices : nullptr;
+extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(std::uint64_t build) {
+  return build == tessera::build_identity ? new TwoDevices : nullptr;
 }

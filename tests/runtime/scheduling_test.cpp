@@ -15,7 +15,6 @@
 #include "runtime/signal.hpp"
 #include "runtime/statistics.hpp"
 #include "runtime/task_queue.hpp"
-#include "runtime/topology.hpp"
 #include "runtime/trace.hpp"
 
 namespace tessera::runtime {
@@ -190,12 +189,6 @@ TEST(Signal, WakesWhoWaitsAndRemembersWhatWasRaisedBefore) {
   signal.wait(now, std::chrono::hours(1));
   other.join();
   signal.wait(signal.version(), std::chrono::microseconds(1));  // times out
-}
-
-TEST(Topology, LeavesThreadsAloneWhereThePlaceIsUnknown) {
-  EXPECT_FALSE(bind_near(""));
-  EXPECT_FALSE(bind_near("ffff:ff:1f.7"));
-  EXPECT_FALSE(bind_near("nonsense"));
 }
 
 TEST(Statistics, CoversIntervalsOnce) {

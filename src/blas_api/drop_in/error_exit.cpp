@@ -18,6 +18,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/unwinder.hpp"
+
 namespace tessera::api {
 namespace {
 
@@ -114,7 +116,9 @@ void* next_definition(const char* symbol) {
   return address;
 }
 
+// Handlers may throw: Octave's does.
 void report_fortran(const Face& face, RoutineName name, int position) {
+  start_unwinder();
   if (void* const xerbla = find_xerbla(face)) {
     call_xerbla(xerbla, name, position);
   } else {
@@ -123,6 +127,7 @@ void report_fortran(const Face& face, RoutineName name, int position) {
 }
 
 void report_cblas(const Face& face, RoutineName name, bool row_major, int position) {
+  start_unwinder();
   const Handlers handlers(face);
   const ReferenceFlags flags(handlers, row_major);
   const bool to_c = handlers.cblas_xerbla != nullptr && !handlers.reference() &&
@@ -139,6 +144,7 @@ void report_cblas(const Face& face, RoutineName name, bool row_major, int positi
 
 void report_cblas_enum(const Face& face, RoutineName name, bool row_major, int position, int fortran_position,
                        const char* what, int value) {
+  start_unwinder();
   const Handlers handlers(face);
   const ReferenceFlags flags(handlers, row_major);
   const bool to_c = handlers.cblas_xerbla != nullptr && (handlers.reference() || handlers.xerbla == nullptr ||

@@ -14,6 +14,7 @@
 #include "device/cuda/error_scope.hpp"
 #include "device/cuda/host_registration.hpp"
 #include "device/cuda/nvtx_range.hpp"
+#include "device/cuda/topology.hpp"
 #include "device/cuda/triangle_copy.hpp"
 #include "device/cuda/triangle_runs.hpp"
 #include "device/split_copy.hpp"
@@ -513,6 +514,7 @@ bool CudaDevice::on_completion(std::function<void()> /*listener*/) {
 void CudaDevice::attach_thread() {
   RelaxedCapture::begin_for_thread();
   require(cudaSetDevice(ordinal()), "becoming a thread's current device");
+  bind_near(info_.pci_bus_id);
 }
 
 bool CudaDevice::recover() noexcept {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/build_identity.hpp"
 #include "core/error.hpp"
 #include "core/side_by_side.hpp"
 #include "device/cuda/cuda_device.hpp"
@@ -100,8 +101,8 @@ class CudaBackend final : public Backend {
 }  // namespace
 }  // namespace tessera::kernels::cuda
 
-extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(int abi) {
-  if (abi != tessera::kernels::backend_abi) return nullptr;
+extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(std::uint64_t build) {
+  if (build != tessera::build_identity) return nullptr;
   static_cast<void>(tessera::kernels::cuda::device_count());
   return new tessera::kernels::cuda::CudaBackend;
 }

@@ -1,19 +1,19 @@
-#include "runtime/topology.hpp"
+#include "device/cuda/topology.hpp"
 
 #include <hwloc.h>
 
-namespace tessera::runtime {
+namespace tessera::device::cuda {
 namespace {
 
-// Loading the topology takes tens of milliseconds: once per process, at the first device that has a place. Never destroyed, so
-// that exiting does not race with workers.
+// Loading the topology takes tens of milliseconds: once per process, at the first device that has a place. Never
+// destroyed, so that exiting does not race with workers.
 hwloc_topology_t topology() noexcept {
   static const hwloc_topology_t loaded = [] {
     hwloc_topology_t made = nullptr;
     if (hwloc_topology_init(&made) != 0) return hwloc_topology_t{};
     hwloc_topology_set_io_types_filter(made, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-    // These would start drivers of other vendors and other programming models within the program; the PCI bus says enough. An
-    // hwloc that does not have a component refuses its name, which is as good.
+    // These would start drivers of other vendors and other programming models within the program; the PCI bus says
+    // enough. An hwloc that does not have a component refuses its name, which is as good.
     for (const char* const driver : {"opencl", "cuda", "nvml", "rsmi", "levelzero", "gl"}) {
       hwloc_topology_set_components(made, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, driver);
     }
@@ -49,4 +49,4 @@ bool bind_near(const std::string& pci_bus_id) noexcept {
   return bound;
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::device::cuda

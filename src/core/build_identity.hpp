@@ -1,0 +1,12 @@
+// Which build this is. Libraries that share C++ types (libtessera.so and the CUDA plugin) must be of the same; between
+// libtessera.so and the drop-in libraries the loader sees to that (cmake/tessera.map.in).
+#pragma once
+
+#include <cstdint>
+
+namespace tessera {
+
+/// Half of a hash of the version, the compiler and all sources; defined by cmake/build_identity.cmake.
+extern const std::uint64_t build_identity;
+
+}  // namespace tessera

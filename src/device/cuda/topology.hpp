@@ -1,0 +1,13 @@
+// Where the threads of a GPU should run (hwloc). Part of the plugin, so that only programs whose calls reach a GPU load
+// hwloc. No header of CUDA is needed: the tests compile it without.
+#pragma once
+
+#include <string>
+
+namespace tessera::device::cuda {
+
+/// Binds the calling thread to the processors near the PCI device, as far as the process may use them. Does nothing
+/// where the device's place is unknown (virtual machines hide it). @return whether it bound
+bool bind_near(const std::string& pci_bus_id) noexcept;
+
+}  // namespace tessera::device::cuda
