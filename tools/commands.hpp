@@ -26,8 +26,12 @@ class UsageError : public std::runtime_error {
 };
 
 Command add_info(CLI::App& app);
-/// `program`: what follows "--", name first. Kept away from the option parser, so that its options stay its own.
+/// `program`: name first, from take_program(); looked at when the command runs.
 Command add_run(CLI::App& app, const std::vector<std::string>& program);
+/// Takes the program and its arguments off the end of `arguments`, a command line that begins with "run". They begin
+/// after "--", or with the first word that is neither an option of `run` nor the value of one. Kept away from the
+/// option parser, so that its options stay its own.
+std::vector<std::string> take_program(const CLI::App& run, std::vector<std::string>& arguments);
 /// The subcommands of `bench`: one per routine, and `all`.
 std::vector<Command> add_bench(CLI::App& bench);
 Command add_calibrate(CLI::App& app);

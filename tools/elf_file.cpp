@@ -91,6 +91,9 @@ std::optional<std::string> interpreter_in(const ElfFile& file) {
   return interpreter;
 }
 
+/// Most names of most libraries, and never one of BLAS.
+bool is_of_cxx(const std::string& symbol) { return symbol.rfind("_Z", 0) == 0; }
+
 std::string without_version(const std::string& symbol) { return symbol.substr(0, symbol.find('@')); }
 
 void read_dynamic(const ElfFile& file, Elf_Scn* section, const GElf_Shdr& header, ProgramObject& to, bool& is_pie) {
@@ -100,6 +103,9 @@ void read_dynamic(const ElfFile& file, Elf_Scn* section, const GElf_Shdr& header
     GElf_Dyn entry;
     if (gelf_getdyn(data, static_cast<int>(i), &entry) == nullptr) break;
     if (entry.d_tag == DT_NULL) break;
+    if (entry.d_tag == DT_NEEDED || entry.d_tag == DT_RPATH || entry.d_tag == DT_RUNPATH) {
+      to.loads += std::to_string(entry.d_tag) + file.text(header.sh_link, entry.d_un.d_val) + '\n';
+    }
     if (entry.d_tag == DT_NEEDED) to.needed.insert(file.text(header.sh_link, entry.d_un.d_val));
     if (entry.d_tag == DT_SONAME) to.soname = file.text(header.sh_link, entry.d_un.d_val);
     if (entry.d_tag == DT_SYMBOLIC) to.symbolic = true;
@@ -121,7 +127,7 @@ void read_symbols(const ElfFile& file, Elf_Scn* section, const GElf_Shdr& header
     if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr) break;
     if (!can_be_function(symbol)) continue;
     const std::string name = without_version(file.text(header.sh_link, symbol.st_name));
-    if (name.empty()) continue;
+    if (name.empty() || is_of_cxx(name)) continue;
     const bool defined = symbol.st_shndx != SHN_UNDEF;
     if (header.sh_type == SHT_SYMTAB) {
       if (defined && parse_blas_name(name)) to.inside.insert(name);
@@ -155,7 +161,7 @@ void read_relocations(const ElfFile& file, Elf_Scn* section, const GElf_Shdr& he
     const auto index = GELF_R_SYM(info);
     if (index == 0 || gelf_getsym(symbol_data, static_cast<int>(index), &symbol) == nullptr) continue;
     const std::string name = without_version(file.text(symbols_header.sh_link, symbol.st_name));
-    if (!name.empty()) to.references.insert(name);
+    if (!name.empty() && !is_of_cxx(name)) to.references.insert(name);
   }
 }
 

@@ -1,5 +1,6 @@
 // `tessera`: the command line. Parses, finds the subcommand, and turns its exceptions into one line on standard error.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -13,17 +14,8 @@
 int main(int argc, char** argv) {
   using tessera::tools::Command;
 
-  std::vector<std::string> arguments;
+  std::vector<std::string> arguments(argv + 1, argv + argc);
   std::vector<std::string> program;
-  bool after_dashes = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (!after_dashes && argument == "--") {
-      after_dashes = true;
-    } else {
-      (after_dashes ? program : arguments).push_back(argument);
-    }
-  }
 
   CLI::App app{"Tessera: Level-3 BLAS on all devices of the machine, for matrices in host memory.", "tessera"};
   app.set_version_flag("--version", std::string("tessera ") + tessera_version());
@@ -31,6 +23,9 @@ int main(int argc, char** argv) {
   std::vector<Command> commands;
   commands.push_back(tessera::tools::add_info(app));
   commands.push_back(tessera::tools::add_run(app, program));
+  if (!arguments.empty() && arguments.front() == "run") {
+    program = tessera::tools::take_program(*commands.back().app, arguments);
+  }
   commands.push_back(tessera::tools::add_calibrate(app));
   CLI::App* bench = app.add_subcommand("bench", "measure a routine beside its peers");
   bench->require_subcommand(1);
@@ -40,6 +35,10 @@ int main(int argc, char** argv) {
   trace->require_subcommand(1);
   commands.push_back(tessera::tools::add_trace_draw(*trace));
 
+  if (std::find(arguments.begin(), arguments.end(), "--") != arguments.end()) {
+    std::fputs("tessera: \"--\" belongs to `tessera run`\n", stderr);
+    return 2;
+  }
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order in which CLI11 takes a vector
     app.parse(reversed);
@@ -50,9 +49,6 @@ int main(int argc, char** argv) {
   try {
     for (const Command& command : commands) {
       if (!command.app->parsed()) continue;
-      if (after_dashes && command.app->get_name() != "run") {
-        throw tessera::tools::UsageError("\"--\" belongs to `tessera run`");
-      }
       return command.run();
     }
   } catch (const tessera::tools::UsageError& error) {

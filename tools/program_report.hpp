@@ -25,7 +25,10 @@ struct ProgramObject {
   bool executable = false;  ///< the program itself: its definitions come before a preload's
   bool symbolic = false;    ///< linked with -Bsymbolic: binds to its own definitions first
   std::set<std::string> needed;
-  std::set<std::string> defines;  ///< exported
+  /// All that the file tells the loader about its libraries, in order: files of one folder that agree in it get the
+  /// same ones.
+  std::string loads;
+  std::set<std::string> defines;  ///< exported; here and below, no names of C++
   std::set<std::string>
       references;  ///< by relocation or undefined; its own exports too, where another may take their place
   /// Defined, but not exported: a BLAS linked in statically.

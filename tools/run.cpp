@@ -1,4 +1,5 @@
-// `tessera run [options] -- program args`: looks at the program, sets the preload and the environment, and becomes the program.
+// `tessera run [options] [--] program args`: looks at the program, sets the preload and the environment, and becomes
+// the program.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -36,8 +37,16 @@ PlanOptions plan_options(const RunOptions& options) {
   return plan;
 }
 
+/// Whether the plan depends on the program. Reading it takes up to a tenth of a second (Python with NumPy and SciPy).
+bool needs_program(const PlanOptions& options) {
+  const bool lapack =
+      options.lapack == LapackChoice::reference || (options.lapack == LapackChoice::automatic && options.devices);
+  return lapack || !options.bits;
+}
+
 /// A program that cannot be read may still be run.
-PreloadPlan plan_for(const std::vector<std::string>& program, const PlanOptions& options) {
+PreloadPlan plan_for(const std::vector<std::string>& program, const PlanOptions& options, bool reasons) {
+  if (!reasons && !needs_program(options)) return plan_preload(options);
   std::string unread;
   try {
     const Program read = read_program(program);
@@ -50,6 +59,35 @@ PreloadPlan plan_for(const std::vector<std::string>& program, const PlanOptions&
   return plan;
 }
 
+/// LD_PRELOAD, and where its bare names are looked for. The loader splits LD_PRELOAD at blanks and colons and has no
+/// way to quote them, but LD_LIBRARY_PATH at colons and semicolons only: a file in a folder with a blank is named by
+/// its name alone.
+struct Preload {
+  std::string files;
+  std::string folders;
+};
+
+void append(std::string& list, const std::string& item) { list += (list.empty() ? "" : ":") + item; }
+
+Preload as_variables(const std::vector<std::string>& files) {
+  Preload preload;
+  for (const std::string& file : files) {
+    const std::size_t slash = file.rfind('/');
+    const std::string name = file.substr(slash + 1);
+    if (file.find_first_of(" :") == std::string::npos) {
+      append(preload.files, file);
+    } else if (slash == std::string::npos || file.find_first_of(":;") != std::string::npos ||
+               name.find(' ') != std::string::npos) {
+      throw std::runtime_error("LD_PRELOAD cannot name " + file +
+                               ": it has a colon or a semicolon in its path, or a blank in its name");
+    } else {
+      append(preload.files, name);
+      append(preload.folders, file.substr(0, slash));
+    }
+  }
+  return preload;
+}
+
 /// @param otherwise what it is if it is not set
 void put_in_front(const std::string& variable, const std::string& value, const std::string& otherwise) {
   const char* set = std::getenv(variable.c_str());
@@ -58,16 +96,16 @@ void put_in_front(const std::string& variable, const std::string& value, const s
 }
 
 int run_program(const RunOptions& options, std::vector<std::string> program) {
-  if (program.empty()) throw UsageError("run: no program given; use: tessera run [options] -- program [arguments]");
+  if (program.empty()) throw UsageError("run: no program given; use: tessera run [options] program [arguments]");
   const Config config = options.settings.config();  // says now, and once, what the program's every process would say
 
-  const PreloadPlan plan = plan_for(program, plan_options(options));
-  std::string chain;
-  for (const std::string& file : plan.preload) chain += (chain.empty() ? "" : ":") + file;
+  const PreloadPlan plan = plan_for(program, plan_options(options), config.verbose);
+  const Preload preload = as_variables(plan.preload);
   if (config.verbose) {
     for (const std::string& reason : plan.reasons) log_line("run: " + reason);
   }
-  put_in_front("LD_PRELOAD", chain, "");
+  put_in_front("LD_PRELOAD", preload.files, "");
+  if (!preload.folders.empty()) put_in_front("LD_LIBRARY_PATH", preload.folders, "");
   if (!plan.library_path.empty()) put_in_front(plan.library_variable, plan.library_path, plan.library_default);
   for (const auto& [name, value] : options.settings.values()) set_variable(name, value);
   if (!options.lapack_block.empty()) set_variable("TESSERA_LAPACK_BLOCK", options.lapack_block);
@@ -84,9 +122,28 @@ int run_program(const RunOptions& options, std::vector<std::string> program) {
 
 }  // namespace
 
+std::vector<std::string> take_program(const CLI::App& run, std::vector<std::string>& arguments) {
+  auto word = arguments.begin() + 1;
+  while (word != arguments.end() && *word != "--" && word->rfind('-', 0) == 0) {
+    const CLI::Option* const option = run.get_option_no_throw(word->substr(0, word->find('=')));
+    const bool takes_next = option != nullptr && option->get_expected_min() > 0 &&
+                            option->get_items_expected_min() > 0 && word->find('=') == std::string::npos;
+    ++word;
+    if (takes_next && word != arguments.end()) ++word;
+  }
+  const auto end_of_options = word;
+  if (word != arguments.end() && *word == "--") ++word;
+  std::vector<std::string> program(word, arguments.end());
+  arguments.erase(end_of_options, arguments.end());
+  return program;
+}
+
 Command add_run(CLI::App& app, const std::vector<std::string>& program) {
   CLI::App* run = app.add_subcommand("run", "run a program with its BLAS calls going through Tessera");
-  run->footer("Use: tessera run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+  run->footer(
+      "Use: tessera run [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
+      "What follows the first word that is no option of run belongs to the program. --summary takes a file as "
+      "--summary=FILE.");
   auto options = std::make_shared<RunOptions>();
   run->add_option(
          "--lapack", options->lapack,
@@ -102,7 +159,7 @@ Command add_run(CLI::App& app, const std::vector<std::string>& program) {
       ->type_name("BITS")
       ->check(CLI::IsMember({"auto", "32", "64"}).description(""));
   options->settings.add_to(*run);
-  return {run, [options, program] { return run_program(*options, program); }};
+  return {run, [options, &program] { return run_program(*options, program); }};
 }
 
 }  // namespace tessera::tools

@@ -144,7 +144,7 @@ class Run(ToolCase):
         self.assertEqual(seen["TESSERA_OFFLOAD"], "never")
 
     def test_a_summary_is_a_switch_or_a_file(self):
-        self.assertEqual(self.variables("--summary", "calls.txt")["TESSERA_SUMMARY"], os.path.abspath("calls.txt"))
+        self.assertEqual(self.variables("--summary=calls.txt")["TESSERA_SUMMARY"], os.path.abspath("calls.txt"))
         self.assertEqual(self.variables("--summary=off")["TESSERA_SUMMARY"], "off")
         self.assertNotIn("TESSERA_SUMMARY", self.variables())
 
@@ -160,6 +160,50 @@ class Run(ToolCase):
         self.assert_good(result)
         self.assertEqual(result.stdout, "--devices|a b|--||--help|")
 
+    def test_dashes_are_not_needed(self):
+        result = tessera("run", "--tile=64", "--verbose", "--devices", "host:2", "printf", "%s|", "--tile", "--help", "-n", "--", "-x")
+        self.assert_good(result)
+        self.assertEqual(result.stdout, "--tile|--help|-n|--|-x|")
+        # A value that an option need not have is not taken from the words that follow; one that it must have is.
+        for options, expected in ((["--summary"], {"TESSERA_SUMMARY": "1"}), (["--stats", "env"], {"TESSERA_STATS": os.path.abspath("env")}),
+                                  (["--tile", "32", "--summary=off"], {"TESSERA_TILE": "32", "TESSERA_SUMMARY": "off"})):
+            result = tessera("run", *options, "env")
+            self.assert_good(result)
+            seen = dict(line.split("=", 1) for line in result.stdout.splitlines() if line.startswith("TESSERA_"))
+            self.assertEqual(seen, expected)
+
+    def test_a_blank_in_the_name_of_the_folder(self):
+        prefix = self.folder / "with a blank"
+        (prefix / "bin").mkdir(parents=True)
+        shutil.copy(TESSERA, prefix / "bin")
+        (prefix / "lib").symlink_to(BUILD / "lib")
+        # The shell's child inherits it; ours is found by its name, and a path of the user's stays in force.
+        result = run(prefix / "bin" / "tessera", "run", "--devices", "host:2", "--offload", "always", "--verbose",
+                     "sh", "-c", f"'{BUILD / 'bin' / 'cblas_gemm'}' 100; echo $LD_PRELOAD; echo $LD_LIBRARY_PATH", LD_LIBRARY_PATH="/nonexistent")
+        self.assert_good(result)
+        self.assertIn("on host:0,host:1", result.stderr)
+        self.assertNotIn("cannot be preloaded", result.stderr)
+        self.assertEqual(result.stdout.splitlines()[-2:], ["libtessera_blas.so", f"{prefix}/lib:/nonexistent"])
+
+        other = self.folder / "with:colon"
+        prefix.rename(other)
+        refused = run(other / "bin" / "tessera", "run", "env")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("LD_PRELOAD cannot name", refused.stderr)
+
+    def test_the_program_is_looked_at_only_if_something_depends_on_it(self):
+        starts = self.folder / "starts"
+        python = self.folder / "python3"  # which is asked where its modules are
+        python.write_text(f'#!/bin/sh\necho "$1" >> {starts}\n')
+        python.chmod(0o755)
+        for options, expected in (([], ["-c", "script"]), (["--integers", "32"], ["script"]), (["--integers", "64", "--lapack", "own"], ["script"]),
+                                  (["--integers", "32", "--verbose"], ["-c", "script"]),
+                                  (["--integers", "32", "--devices", "host:2"], ["-c", "script"]),
+                                  (["--integers", "32", "--devices", "host:2", "--lapack", "own"], ["script"])):
+            starts.write_text("")
+            self.assert_good(tessera("run", *(options if "--devices" in options else ["--devices", "none", *options]), python, "script"))
+            self.assertEqual(starts.read_text().split(), expected, options)
+
     def test_status_of_the_program(self):
         self.assertEqual(tessera("run", "--", "sh", "-c", "exit 7").returncode, 7)
         missing = tessera("run", "--", "/nonexistent/program")
@@ -169,7 +213,8 @@ class Run(ToolCase):
 
     def test_wrong_use(self):
         self.assert_refused(tessera("run"), "no program")
-        self.assert_refused(tessera("run", "env"), "env")
+        self.assert_refused(tessera("run", "--tile", "64"), "no program")
+        self.assert_refused(tessera("run", "--no-such-option", "env"), "--no-such-option")
         self.assert_refused(tessera("run", "--tile", "0", "--", "env"), "TESSERA_TILE", '"0"')
         self.assert_refused(tessera("run", "--offload", "perhaps", "--", "env"), "TESSERA_OFFLOAD", "auto, always or never")
         self.assert_refused(tessera("run", "--host-device", "memory=1XB", "--", "env"), "TESSERA_HOST_DEVICE")
