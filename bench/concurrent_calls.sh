@@ -23,7 +23,7 @@ for ((repeat = 0; repeat < ${REPEATS:-3}; ++repeat)); do
   done
 done
 
-python3 - "$runs" <<'PYTHON' | tee "$out/concurrent_calls.txt" || failed=1
+python3 - "$runs" <<'PYTHON' | tee "$out/concurrent_calls.txt"
 import json, statistics, sys
 runs = [json.loads(line) for line in open(sys.argv[1])]
 wrong = [run for run in runs if not run.get("correct")]
@@ -40,4 +40,5 @@ for n, threads in dict.fromkeys((run["n"], run["threads"]) for run in runs):
 print(f"{len(runs)} processes, all right" if not wrong else f"NOT RIGHT: {wrong}")
 sys.exit(bool(wrong))
 PYTHON
+grep -q '^NOT RIGHT' "$out/concurrent_calls.txt" && failed=1
 exit $failed

@@ -46,7 +46,7 @@ for ((repeat = 0; repeat < ${REPEATS:-3}; ++repeat)); do
   done
 done
 
-python3 - "$runs" <<'PYTHON' | tee "$out/first_call.txt" || failed=1
+python3 - "$runs" <<'PYTHON' | tee "$out/first_call.txt"
 import itertools, json, statistics, sys
 runs = [json.loads(line) for line in open(sys.argv[1])]
 is_good = lambda run: run.get("correct") and (run["run"] != "start" or "first_kernel_s" in run)
@@ -77,4 +77,5 @@ for devices in dict.fromkeys(run["devices"] for run in runs):
 print(f"\n{len(runs)} processes, all right" if not wrong else f"\nNOT RIGHT: {wrong}")
 sys.exit(bool(wrong))
 PYTHON
+grep -q '^NOT RIGHT' "$out/first_call.txt" && failed=1
 exit $failed

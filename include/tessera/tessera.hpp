@@ -1,5 +1,5 @@
-// C++ veneer over tessera.h: a context that closes itself, exceptions instead of status codes, one function per routine for
-// all its types. Header-only, C++17; links with libtessera.so. Thread-safe as the C API is.
+// C++ veneer over tessera.h: a context that closes itself, exceptions instead of status codes, one function per routine
+// for all its types. Header-only, C++17; links with libtessera.so. Thread-safe as the C API is.
 #pragma once
 
 #include <complex>
@@ -160,8 +160,8 @@ const void* pass(const std::complex<Real>& scalar) {
 
 }  // namespace detail
 
-// The Level-3 BLAS for T = float, double and their std::complex; hemm, herk and her2k for the complex types. See tessera.h for
-// what each computes. All throw StatusError.
+// The Level-3 BLAS for T = float, double and their std::complex; hemm, herk and her2k for the complex types. See
+// tessera.h for what each computes. All throw StatusError.
 
 template <class T>
 void gemm(const Context& context, tessera_layout layout, tessera_transpose transa, tessera_transpose transb,

@@ -1,7 +1,7 @@
-// Arguments of the BLAS routines: their checks, and the call (core/level3.hpp) that good ones make. A routine is described by
-// its parameters in the order of its Fortran interface; one function walks such a description and finds the first bad
-// position, as the reference BLAS does. Header-only and pure, because both libtessera.so (own API) and libtessera_blas.so
-// (Fortran, CBLAS) check.
+// Arguments of the BLAS routines: their checks, and the call (core/level3.hpp) that good ones make. A routine is
+// described by its parameters in the order of its Fortran interface; one function walks such a description and finds
+// the first bad position, as the reference BLAS does. Header-only and pure, because both libtessera.so (own API) and
+// libtessera_blas.so (Fortran, CBLAS) check.
 #pragma once
 
 #include <array>
@@ -78,8 +78,8 @@ constexpr int position_of(Routine routine, Parameter parameter) {
   return 0;
 }
 
-/// The checkable arguments of one call. An enumerator is empty if the caller's letter or number names none, or if the routine has
-/// none. The triangular routines have their result in B.
+/// The checkable arguments of one call. An enumerator is empty if the caller's letter or number names none, or if the
+/// routine has none. The triangular routines have their result in B.
 struct Arguments {
   Layout layout = Layout::col_major;
   std::optional<Side> side = {};
@@ -106,7 +106,8 @@ constexpr bool allows(Routine routine, bool is_complex, Op op) {
   return op != (is_hermitian(routine) ? Op::trans : Op::conj_trans);
 }
 
-/// Length of a column (column-major) or row (row-major) of the operand whose leading dimension is asked for, as it is stored.
+/// Length of a column (column-major) or row (row-major) of the operand whose leading dimension is asked for, as it is
+/// stored.
 /// @pre the enumerators that the routine has are valid
 constexpr index_t stored_run(Routine routine, const Arguments& a, Parameter leading_dimension) {
   const bool is_c = leading_dimension == Parameter::ldc;
@@ -165,8 +166,8 @@ template <Routine routine, bool is_complex, Parameter parameter>
   return true;
 }
 
-/// Calls f.operator()<parameter>() for each position of the routine, in order, until one call returns false. Unrolled, because
-/// programs make millions of tiny calls: what is known of a routine costs nothing then.
+/// Calls f.operator()<parameter>() for each position of the routine, in order, until one call returns false. Unrolled,
+/// because programs make millions of tiny calls: what is known of a routine costs nothing then.
 template <Routine routine, class F>
 [[gnu::always_inline]] constexpr void for_each_parameter(F&& f) {
   constexpr Parameters parameters = parameters_of(routine);
@@ -188,10 +189,10 @@ template <Routine routine, bool is_complex>
   return bad;
 }
 
-/// The arguments of the column-major call that reads and writes the same memory to the same end: every stored matrix becomes
-/// its transpose. A Hermitian matrix becomes its conjugate by that, which op_a of herk and her2k and her2k's alpha (level3_of)
-/// make good. Enumerators that are empty stay so. An op that a rank update does not have becomes no_trans, as in the
-/// reference.
+/// The arguments of the column-major call that reads and writes the same memory to the same end: every stored matrix
+/// becomes its transpose. A Hermitian matrix becomes its conjugate by that, which op_a of herk and her2k and her2k's
+/// alpha (level3_of) make good. Enumerators that are empty stay so. An op that a rank update does not have becomes
+/// no_trans, as in the reference.
 [[gnu::always_inline]] constexpr Arguments in_column_major(Routine routine, Arguments a) {
   if (a.layout == Layout::col_major) return a;
   a.layout = Layout::col_major;

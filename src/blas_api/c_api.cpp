@@ -1,5 +1,5 @@
-// The own C API (tessera/tessera.h): checks, conversion to column-major form, and exceptions into status codes. Nothing is
-// thrown through it. Arguments are checked as the caller gave them, so that positions are the caller's. The 34 BLAS
+// The own C API (tessera/tessera.h): checks, conversion to column-major form, and exceptions into status codes. Nothing
+// is thrown through it. Arguments are checked as the caller gave them, so that positions are the caller's. The 34 BLAS
 // functions come from core/routines.def; how their parameters are declared depends on the call shape only.
 #include <algorithm>
 #include <cstddef>

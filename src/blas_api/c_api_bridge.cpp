@@ -12,8 +12,9 @@
 #include "core/process.hpp"
 #include "kernels/host/reference.hpp"
 
-/// Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone already.
-/// No static variable of the function, since a child made while another thread constructs it would wait for that thread.
+/// Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone
+/// already. No static variable of the function, since a child made while another thread constructs it would wait for
+/// that thread.
 tessera::api::Context& tessera::api::shared_context() {
   // The release of the exchange, which publishes the context, pairs with the acquire load.
   static std::atomic<Context*> shared = nullptr;

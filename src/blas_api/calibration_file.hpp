@@ -1,8 +1,10 @@
-// What is kept of a machine between processes: the rates of its devices, what starting them takes, and the speed of the CPU BLAS. One JSON file
-// per set of devices, in the user's cache directory unless TESSERA_CALIBRATION names another one.
+// What is kept of a machine between processes: the rates of its devices, what starting them takes, and the speed of the
+// CPU BLAS. One JSON file per set of devices, in the user's cache directory unless TESSERA_CALIBRATION names another
+// one.
 //
-// A file belongs to the devices by their models and PCI addresses, the driver and the copy threads, all of which are known without CUDA.
-// In the cache a file that is of no use is replaced. A file that was named is only replaced if it is one of ours.
+// A file belongs to the devices by their models and PCI addresses, the driver and the copy threads, all of which are
+// known without CUDA. In the cache a file that is of no use is replaced. A file that was named is only replaced if it
+// is one of ours.
 #pragma once
 
 #include <optional>
@@ -41,8 +43,8 @@ class CalibrationFile {
   /// Why write() would fail or destroy what is not ours, as far as can be told; empty: it may be called.
   std::string obstacle() const;
 
-  /// Replaces the file as a whole. Whoever reads meanwhile gets the old file or the new one. Several processes, on several
-  /// machines, may do so at once. @throws NotAvailable if there is no place for it or it cannot be written
+  /// Replaces the file as a whole. Whoever reads meanwhile gets the old file or the new one. Several processes, on
+  /// several machines, may do so at once. @throws NotAvailable if there is no place for it or it cannot be written
   void write(const MachineRecord& record) const;
 
  private:

@@ -1,5 +1,6 @@
-// What the calls of a context have shown so far: how fast the CPU BLAS is, what devices take over what the model expects, what has been lost because
-// they are not open; and which calls are under way. The decision (policy.hpp) reads it, Context writes it.
+// What the calls of a context have shown so far: how fast the CPU BLAS is, what devices take over what the model
+// expects, what has been lost because they are not open; and which calls are under way. The decision (policy.hpp) reads
+// it, Context writes it.
 //
 // Thread-safe without locks. Relaxed everywhere: each number is by itself.
 #pragma once

@@ -1,5 +1,5 @@
-// What is told of calls to who asked for it: a line per call on standard error (TESSERA_VERBOSE), a line of JSON per call on devices
-// (TESSERA_STATS), counters that are printed at exit (TESSERA_SUMMARY).
+// What is told of calls to who asked for it: a line per call on standard error (TESSERA_VERBOSE), a line of JSON per
+// call on devices (TESSERA_STATS), counters that are printed at exit (TESSERA_SUMMARY).
 #pragma once
 
 #include "blas_api/call_summary.hpp"

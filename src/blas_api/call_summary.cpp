@@ -35,7 +35,8 @@ std::string name_of_process() {
 }  // namespace
 
 CallSummary& CallSummary::of_process(const std::string& file) {
-  // No lock, in which a child could be caught that is forked meanwhile; of two threads that make one, one throws its own away.
+  // No lock, in which a child could be caught that is forked meanwhile; of two threads that make one, one throws its
+  // own away.
   if (CallSummary* const there = the_summary.load(std::memory_order_acquire)) return *there;
   auto made = std::make_unique<CallSummary>(file);
   CallSummary* first = nullptr;

@@ -134,7 +134,8 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
     if (verdict.start_in_background) start_.attend(start_context(face), DeviceStart::Haste::if_free);
     if (!verdict.offload) return nullptr;
     if (stage == Stage::open) return opened(fallback, verdict);
-    // A call that waits for others to open the devices may be what these wait for, if it holds the loader's lock: the CPU is the way out.
+    // A call that waits for others to open the devices may be what these wait for, if it holds the loader's lock: the
+    // CPU is the way out.
     start_.open(start_context(face), weighed ? std::optional(verdict.cpu_s) : std::nullopt);
     if (start_.stage() == Stage::closed && !start_.taboo()) {
       verdict.offload = false;
@@ -199,8 +200,8 @@ void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) 
   blas->run(call);
 }
 
-// By what this process has seen of its CPU BLAS. While copy threads carry the operands, the processors are theirs. A call that the CPU BLAS
-// is computing may hold it for long.
+// By what this process has seen of its CPU BLAS. While copy threads carry the operands, the processors are theirs. A
+// call that the CPU BLAS is computing may hold it for long.
 runtime::CpuHelp Context::cpu_help(const Level3& call, const Verdict& verdict) {
   if (config_.cpu_worker == CpuWorkerUse::always) return {.always = true};
   const CpuSpeed& speed = history_.cpu_speed();

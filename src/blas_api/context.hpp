@@ -1,10 +1,12 @@
-// One context: configuration, CPU BLAS, and the runtime, opened when calls are worth it. It asks the policy (policy.hpp) about each call and has it
-// computed where that says. The C API makes contexts; the BLAS symbols share one that is never destroyed.
+// One context: configuration, CPU BLAS, and the runtime, opened when calls are worth it. It asks the policy
+// (policy.hpp) about each call and has it computed where that says. The C API makes contexts; the BLAS symbols share
+// one that is never destroyed.
 //
-// Four rooms do the rest: device_start (opening devices), policy (deciding), call_history (what calls have shown), call_report (telling).
+// Four rooms do the rest: device_start (opening devices), policy (deciding), call_history (what calls have shown),
+// call_report (telling).
 //
-// Invariants: the constructor touches no device and loads nothing. What stays on the CPU takes no lock, and does not wait for devices to be
-// opened.
+// Invariants: the constructor touches no device and loads nothing. What stays on the CPU takes no lock, and does not
+// wait for devices to be opened.
 #pragma once
 
 #include <atomic>
@@ -26,8 +28,8 @@
 
 namespace tessera::api {
 
-/// What happens to a call whose devices cannot be opened or cannot hold it: the C API reports that to its caller, the BLAS
-/// symbols, which have no way to, let the CPU BLAS answer.
+/// What happens to a call whose devices cannot be opened or cannot hold it: the C API reports that to its caller, the
+/// BLAS symbols, which have no way to, let the CPU BLAS answer.
 enum class Fallback : std::uint8_t { report, cpu_blas };
 
 class Context {
@@ -39,13 +41,14 @@ class Context {
 
   const Config& config() const { return config_; }
 
-  /// The runtime, opened if need be; nullptr if the configuration resolves to no devices, or in a child after fork. Thread-safe.
+  /// The runtime, opened if need be; nullptr if the configuration resolves to no devices, or in a child after fork.
+  /// Thread-safe.
   /// @throws NotAvailable, OutOfDeviceMemory if devices that were asked for by name cannot be opened
   /// @param face behind which a CPU BLAS finishes what devices have failed to do; null: the own API
   runtime::Runtime* runtime(Face* face = nullptr);
 
-  /// The one behind `face` (null: the own API), opened at the first call. A wrong TESSERA_CPU_BLAS is reported on standard error,
-  /// and the default used. Thread-safe. @throws NotAvailable
+  /// The one behind `face` (null: the own API), opened at the first call. A wrong TESSERA_CPU_BLAS is reported on
+  /// standard error, and the default used. Thread-safe. @throws NotAvailable
   std::shared_ptr<const kernels::CpuBlas> cpu_blas(Face* face = nullptr);
 
   /// Takes the early outs, decides, runs. Thread-safe. @pre arguments are checked
@@ -58,12 +61,14 @@ class Context {
   /// Estimated seconds of the calls that are on the devices or wait for them.
   double backlog_s() const { return history_.backlog_s(); }
 
-  /// Opens the CPU BLAS and the devices, if there are any, and has each of these run each kernel once, so that the first large call finds
-  /// everything loaded. What cannot be opened is left as it is. Thread-safe; blocks for as long as it takes.
+  /// Opens the CPU BLAS and the devices, if there are any, and has each of these run each kernel once, so that the
+  /// first large call finds everything loaded. What cannot be opened is left as it is. Thread-safe; blocks for as long
+  /// as it takes.
   /// @throws as runtime(), and as runtime::Runtime::warm_up()
   void warm_up(Face* face = nullptr);
 
-  /// Measures the devices and keeps their rates for later contexts and processes. @return the file they are in, and the rates
+  /// Measures the devices and keeps their rates for later contexts and processes. @return the file they are in, and the
+  /// rates
   /// @throws NotAvailable if there are no devices, or no place for the file; as runtime()
   std::pair<std::string, runtime::Calibration> calibrate();
 

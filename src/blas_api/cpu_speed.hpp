@@ -1,20 +1,20 @@
-// How fast the CPU BLAS of this process is, learnt from the calls that it answers. Between a reference BLAS and a tuned one
-// on many cores lies a factor of some thousand, and nothing but the clock tells which one it is.
+// How fast the CPU BLAS of this process is, learnt from the calls that it answers. Between a reference BLAS and a tuned
+// one on many cores lies a factor of some thousand, and nothing but the clock tells which one it is.
 //
-// The rate of a BLAS grows with the volume of a call (until all cores are busy) and with its smallest size (until the product
-// is no longer bound by memory). So a cell is kept per scalar type, class of volume (steps of 8, a factor of 2 in the side of
-// a cube) and class of smallest size (steps of 4), and rates are taken to be monotone in both:
+// The rate of a BLAS grows with the volume of a call (until all cores are busy) and with its smallest size (until the
+// product is no longer bound by memory). So a cell is kept per scalar type, class of volume (steps of 8, a factor of 2
+// in the side of a cube) and class of smallest size (steps of 4), and rates are taken to be monotone in both:
 //   - a cell that was seen often enough answers for itself;
 //   - else the fastest cell that is smaller in both is a lower bound, the slowest cell that is larger in both an upper one; where
 //     no larger one was seen, the upper bound is the roofline of the machine's rough figures,
 //     min(processors * core rate, intensity * memory rate), or the lower bound if that is more;
 //   - the estimate between two bounds is their geometric mean, since they may be orders of magnitude apart.
-// Within a cell the first measurement counts in full, later ones move the estimate half of the way up or an eighth of the
-// way down. A first call that also started the threads of the BLAS, or one that was interrupted, is so forgotten at the next
-// good one, while a machine that stays slower (its cores are taken by others) is believed after some calls.
+// Within a cell the first measurement counts in full, later ones move the estimate half of the way up or an eighth of
+// the way down. A first call that also started the threads of the BLAS, or one that was interrupted, is so forgotten at
+// the next good one, while a machine that stays slower (its cores are taken by others) is believed after some calls.
 //
-// What has not been seen can be looked for: a call that the estimate leaves in doubt is preceded by products of its shape, cut to
-// shorter sides, that together take a small part of its time (next_probe).
+// What has not been seen can be looked for: a call that the estimate leaves in doubt is preceded by products of its
+// shape, cut to shorter sides, that together take a small part of its time (next_probe).
 //
 // Memory-bound calls need no term of their own: they have small sizes, and so cells of their own.
 #pragma once
@@ -39,8 +39,8 @@ struct CpuEstimate {
 
 class CpuSpeed {
  public:
-  /// Calls of a smaller volume (a cube of about 100) are not measured: they take some ten microseconds, too little to tell
-  /// much, and must not pay for a look at the clock.
+  /// Calls of a smaller volume (a cube of about 100) are not measured: they take some ten microseconds, too little to
+  /// tell much, and must not pay for a look at the clock.
   static constexpr index_t least_volume = index_t{1} << 20;
 
   /// Processors that this process may run on.
@@ -51,8 +51,9 @@ class CpuSpeed {
   /// The CPU BLAS took so long for a call. Thread-safe. @pre its volume is at least least_volume
   void record(const Level3& call, double seconds);
 
-  /// A call went to devices because the CPU was expected to take longer. After `lifetime` of these in a row the cell counts as
-  /// hardly known, so that a rate that was measured in bad times is not believed for ever. Thread-safe. @pre as record()
+  /// A call went to devices because the CPU was expected to take longer. After `lifetime` of these in a row the cell
+  /// counts as hardly known, so that a rate that was measured in bad times is not believed for ever. Thread-safe. @pre
+  /// as record()
   void passed_over(const Level3& call);
 
   /// Thread-safe. @pre as record()
@@ -79,8 +80,8 @@ class CpuSpeed {
   static constexpr int volume_classes = std::tuple_size_v<Rates::value_type>;
   static constexpr int size_classes = std::tuple_size_v<Rates::value_type::value_type>;
 
-  /// One word, so that it can be atomic. Relaxed everywhere: a cell depends on nothing else, and of two measurements at the
-  /// same time one may be lost.
+  /// One word, so that it can be atomic. Relaxed everywhere: a cell depends on nothing else, and of two measurements at
+  /// the same time one may be lost.
   struct Seen {
     float flops_per_s = 0;
     std::uint16_t count = 0;
@@ -103,8 +104,9 @@ class CpuSpeed {
   std::array<Cells, 4> cells_{};
 };
 
-/// The product that is worth timing on the CPU before it is decided whether a call goes to devices, which need `devices_s` for it:
-/// the largest of cells not yet seen that, timed twice, takes at most a thirty-second of either. Sizes and type of a gemm, without operands.
+/// The product that is worth timing on the CPU before it is decided whether a call goes to devices, which need
+/// `devices_s` for it: the largest of cells not yet seen that, timed twice, takes at most a thirty-second of either.
+/// Sizes and type of a gemm, without operands.
 /// @return nothing if no doubt is left or none such exists @pre speed knows the type
 std::optional<Level3> next_probe(const CpuSpeed& speed, const Level3& call, double devices_s);
 

@@ -28,8 +28,8 @@ namespace {
 
 /// What a copy thread moves between pageable memory and a device, those of both directions counted.
 constexpr double carried_bytes_per_s = 4e9;
-/// Opening a GPU: the driver 0.1 s, a context 0.1 s, kernels, first copies. Each further one adds a part of that, since the driver does
-/// some of it one after the other.
+/// Opening a GPU: the driver 0.1 s, a context 0.1 s, kernels, first copies. Each further one adds a part of that, since
+/// the driver does some of it one after the other.
 constexpr double first_gpu_s = 0.25;
 constexpr double further_gpu_s = 0.1;
 constexpr std::chrono::milliseconds look_for_processor{10};
@@ -37,7 +37,8 @@ constexpr std::chrono::milliseconds look_for_quiet{50};
 /// Calls may come again and again while devices are measured.
 constexpr int most_attempts = 3;
 
-/// Without a driver there is no device file: nvidiactl; dxg under WSL; nvmap on boards that have the GPU in the processor.
+/// Without a driver there is no device file: nvidiactl; dxg under WSL; nvmap on boards that have the GPU in the
+/// processor.
 bool has_gpu_device_file() {
   const auto there = [](const char* file) { return access(file, F_OK) == 0; };
   return there("/dev/nvidiactl") || there("/dev/dxg") || there("/dev/nvmap");
@@ -55,9 +56,18 @@ device::DeviceInfo likely_gpu(int ordinal, const ListedGpu& listed) {
   return info;
 }
 
+/// The kernel lists all GPUs of the machine, also in a container that was given some of them: as device files.
+std::vector<ListedGpu> gpus_with_device_file() {
+  std::vector<ListedGpu> gpus = list_gpus();
+  std::erase_if(gpus, [](const ListedGpu& gpu) {
+    return gpu.device_minor >= 0 && access(fmt::format("/dev/nvidia{}", gpu.device_minor).c_str(), F_OK) != 0;
+  });
+  return gpus;
+}
+
 std::vector<device::DeviceInfo> listed_devices() {
   const std::optional<std::vector<ListedGpu>> visible =
-      visible_gpus(list_gpus(), environment_variable("CUDA_VISIBLE_DEVICES"));
+      visible_gpus(gpus_with_device_file(), environment_variable("CUDA_VISIBLE_DEVICES"));
   std::vector<ListedGpu> gpus = visible.value_or(std::vector<ListedGpu>(1));
   // Where the driver has no list but a device file, it is taken to have one GPU.
   if (gpus.empty() && environment_variable("CUDA_VISIBLE_DEVICES") == nullptr && has_gpu_device_file()) gpus.resize(1);
@@ -98,8 +108,8 @@ DeviceStart::~DeviceStart() {
     static_cast<void>(attendant_.release());  // the parent's
   }
   const std::uint64_t owner = owner_.load(std::memory_order_relaxed);
-  // In a child the worker threads do not exist, and there as in a process that is ending the driver must not be called: leave everything
-  // where it is.
+  // In a child the worker threads do not exist, and there as in a process that is ending the driver must not be called:
+  // leave everything where it is.
   if (owner != 0 && (owner != self || process::ending())) {
     static_cast<void>(runtime_.release());
     static_cast<void>(backend_.release());
@@ -109,7 +119,10 @@ DeviceStart::~DeviceStart() {
 
 const Outlook& DeviceStart::outlook() {
   if (const Outlook* const known = outlook_.load(std::memory_order_acquire)) return *known;
-  return publish(look(), 0);
+  const Outlook& seen = publish(look(), 0);
+  if (config_.verbose && seen.record.rates && seen.file)
+    log_line(fmt::format("rates of the devices: {}", seen.file->path()));
+  return seen;
 }
 
 // Of two threads that look at once, one throws its own away.
@@ -172,8 +185,8 @@ Outlook DeviceStart::outlook_of(std::vector<device::DeviceInfo> devices) const {
     }
   }
 
-  // Host devices are settings: what is learnt of them is kept where a file is named for it. Ranks that measure at once would each find
-  // a part of what the host gives.
+  // Host devices are settings: what is learnt of them is kept where a file is named for it. Ranks that measure at once
+  // would each find a part of what the host gives.
   const CalibrationFile file(config_.calibration, devices, outlook.copy_threads, version_of_driver());
   if (const auto record = file.read()) {
     outlook.record = *record;
@@ -264,8 +277,6 @@ void DeviceStart::find_and_open(const Context& context) {
   load_s_ = device::now_seconds() - begin_s;
   if (config_.verbose && config_.local_rank)
     log_line(to_text(*config_.local_rank, config_.device_share(static_cast<int>(devices.size())), devices));
-  if (config_.verbose && found.record.rates)
-    log_line(fmt::format("rates of the devices: {}", found.file ? found.file->path() : ""));
 
   const double open_begin_s = device::now_seconds();
   std::vector<kernels::Accelerator> accelerators = backend_->open(found.ordinals, found.copy_threads);

@@ -1,11 +1,13 @@
-// How a context comes by its devices: a look that costs nothing, then opening them, by a call that waits for it or in the background.
+// How a context comes by its devices: a look that costs nothing, then opening them, by a call that waits for it or in
+// the background.
 //
-// The look reads what the kernel lists and what was kept of this machine. It loads no driver, so a child that is forked afterwards may use
-// devices. They are opened once. Whoever begins makes this process their owner: its children never touch them, not even to close them, and
-// neither does a process that has begun to end. Calls are decided without a lock.
+// The look reads what the kernel lists and what was kept of this machine. It loads no driver, so a child that is forked
+// afterwards may use devices. They are opened once. Whoever begins makes this process their owner: its children never
+// touch them, not even to close them, and neither does a process that has begun to end. Calls are decided without a
+// lock.
 //
-// Beside calls of a BLAS that uses all processors, opening takes twice as long, and delays these calls by half of what waiting for it costs
-// (docs/offload.md). So the background waits for a free processor.
+// Beside calls of a BLAS that uses all processors, opening takes twice as long, and delays these calls by half of what
+// waiting for it costs (docs/offload.md). So the background waits for a free processor.
 #pragma once
 
 #include <array>
@@ -73,8 +75,8 @@ class DeviceStart {
   /// Why devices must not be touched: by a child of their owner, or while the process ends.
   std::optional<Reason> taboo() const;
 
-  /// Opens the devices, or waits for who does, at most `patience_s`. Afterwards they are open, have failed or are taboo, or the
-  /// time is over.
+  /// Opens the devices, or waits for who does, at most `patience_s`. Afterwards they are open, have failed or are
+  /// taboo, or the time is over.
   void open(const Context& context, std::optional<double> patience_s = std::nullopt);
 
   enum class Haste : std::uint8_t {
@@ -82,13 +84,14 @@ class DeviceStart {
     if_free,      ///< as soon as a processor is free
     if_used_ever  ///< only what follows
   };
-  /// Starts the thread that opens the devices. When they are open it keeps what is learnt of the machine, and in a pause between
-  /// calls it measures what nobody has measured yet. Only the first call counts.
+  /// Starts the thread that opens the devices. When they are open it keeps what is learnt of the machine, and in a
+  /// pause between calls it measures what nobody has measured yet. Only the first call counts.
   void attend(Context context, Haste haste);
 
   /// The open devices; nullptr if they are not open or none works any more.
   runtime::Runtime* runtime() const;
-  /// Measures the open devices and keeps their rates, unless they are known. For who has time to wait. Tells nobody of failure.
+  /// Measures the open devices and keeps their rates, unless they are known. For who has time to wait. Tells nobody of
+  /// failure.
   void measure();
   /// The same, whatever is known. @return the file that they are in, and the rates
   /// @throws NotAvailable if no device works or there is no place for the file; as runtime::Runtime::calibrate()
@@ -117,15 +120,15 @@ class DeviceStart {
 
   const Config& config_;
 
-  /// The process that began to open devices, see process::identity(); 0: none yet. Set before open_mutex_ is first taken, so that a
-  /// child, in which that mutex may stay locked for ever, knows not to wait for it. Relaxed: a child has a copy of the memory as it
-  /// was, and within one process only the value itself counts.
+  /// The process that began to open devices, see process::identity(); 0: none yet. Set before open_mutex_ is first
+  /// taken, so that a child, in which that mutex may stay locked for ever, knows not to wait for it. Relaxed: a child
+  /// has a copy of the memory as it was, and within one process only the value itself counts.
   std::atomic<std::uint64_t> owner_ = 0;
   std::timed_mutex open_mutex_;  ///< held to open
   /// Relaxed, for estimates only: when somebody began to. 0: nobody has.
   std::atomic<double> begun_at_s_ = 0;
-  /// Stored, with release, when what belongs to the stage is written, which is never written again. So an acquire load is enough to
-  /// read that.
+  /// Stored, with release, when what belongs to the stage is written, which is never written again. So an acquire load
+  /// is enough to read that.
   std::atomic<Stage> stage_ = Stage::closed;
 
   std::atomic<const Outlook*> outlook_ = nullptr;          ///< as stage_

@@ -14,13 +14,17 @@ namespace {
 
 /// From the call to the first copy, and from the last one to the return.
 constexpr double fixed_overhead_s = 200e-6;
-/// A trial on the CPU may be expected to take at most so many times what the devices would need. A cell of CpuSpeed is tried at most
-/// once in CpuSpeed::lifetime calls, so in the long run trials cost a twentieth.
+/// A trial on the CPU may be expected to take at most so many times what the devices would need. A cell of CpuSpeed is
+/// tried at most once in CpuSpeed::lifetime calls, so in the long run trials cost a twentieth.
 constexpr double trial_factor = 4;
 
+/// A call whose time on the CPU is in doubt waits for the start of devices only if it is expected to take so many times
+/// longer without.
+constexpr double start_doubt = 2;
 /// By what factor a call on the CPU counts as longer while devices compute others.
 constexpr double beside_devices = 2;
-/// How often calls must have forgone the price of the start before one waits for it, and before the background may begin.
+/// How often calls must have forgone the price of the start before one waits for it, and before the background may
+/// begin.
 constexpr double start_prices = 1.5;
 constexpr double background_prices = 0.5;
 
@@ -132,8 +136,11 @@ Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now
       verdict.start_in_background = now.forgone_s + verdict.forgoes_s >= background_prices * price_s;
       return stay(Reason::start_up);
     }
-  } else if (load * now.cpu.least_s < verdict.device_s && load * now.cpu.most_s <= trial_factor * verdict.device_s) {
-    return stay(Reason::trial);
+  } else if (load * now.cpu.least_s < verdict.device_s) {
+    // In doubt. Once devices are started the CPU is not asked any more, so then the doubt counts for it.
+    const bool is_cheap = load * now.cpu.most_s <= trial_factor * verdict.device_s;
+    if (is_cheap || (now.until_open_s > 0 && verdict.cpu_s <= start_doubt * verdict.device_s))
+      return stay(Reason::trial);
   }
   verdict.reason = Reason::device_wins;
   return verdict;

@@ -1,24 +1,25 @@
-// Devices or CPU BLAS: the decision for one call. Pure functions, so that they can be tested without either; Context gathers
-// what they need to know.
+// Devices or CPU BLAS: the decision for one call. Pure functions, so that they can be tested without either; Context
+// gathers what they need to know.
 //
 // Where the setting leaves it to the model, a call goes to the devices if it is estimated to end sooner there:
 //   device_s = backlog + (200 us + touched / page-locking rate + expected time of the performance model) * bias
 //   cpu_s    = as the CPU BLAS has shown so far (cpu_speed.hpp) * (1 + calls that it is computing for other threads)
-// with backlog = the estimates of all calls that are on the devices or wait for them, touched = the operands' bytes, those of
-// symmetric and triangular matrices as one triangle, and bias = what calls of this size took so far over what was expected
-// (device_bias.hpp). The model (runtime/performance_model.hpp) knows what the routine reads and writes; its rates are those that were
-// measured on this machine or, where nobody has, what devices say of themselves: then single precision counts as twice as
-// fast as double, and a rate that a device does not know (0) as unlimited, as in an unmodelled host device. Memory is taken to
-// be pageable; whether it is page-locked cannot be known without CUDA.
+// with backlog = the estimates of all calls that are on the devices or wait for them, touched = the operands' bytes,
+// those of symmetric and triangular matrices as one triangle, and bias = what calls of this size took so far over what
+// was expected (device_bias.hpp). The model (runtime/performance_model.hpp) knows what the routine reads and writes;
+// its rates are those that were measured on this machine or, where nobody has, what devices say of themselves: then
+// single precision counts as twice as fast as double, and a rate that a device does not know (0) as unlimited, as in an
+// unmodelled host device. Memory is taken to be pageable; whether it is page-locked cannot be known without CUDA.
 //
-// Beside calls on devices cpu_s counts twice: such a call takes processors from the threads that carry the devices' operands.
+// Beside calls on devices cpu_s counts twice: such a call takes processors from the threads that carry the devices'
+// operands.
 //
-// Starting devices takes start_up_s once, and nobody knows how many calls will follow. A call that waits for the start only if it
-// still ends sooner than on the CPU costs nothing. Otherwise calls stay on the CPU until what they have lost by it is one and a half times
-// the price, as with skis that are rented until the rent has reached what they cost; from half of the price on the background may start them.
-// In whatever order calls come, the time lost (gains forgone plus start-up) is at most three and a half times what the best choice in
-// hindsight loses. And a process that makes three calls loses next to nothing: its third may begin the start only if it takes most of that time
-// on the CPU, too.
+// Starting devices takes start_up_s once, and nobody knows how many calls will follow. A call that waits for the start
+// only if it still ends sooner than on the CPU costs nothing. Otherwise calls stay on the CPU until what they have lost
+// by it is one and a half times the price, as with skis that are rented until the rent has reached what they cost; from
+// half of the price on the background may start them. In whatever order calls come, the time lost (gains forgone plus
+// start-up) is at most three and a half times what the best choice in hindsight loses. And a process that makes three
+// calls loses next to nothing: its third may begin the start only if it takes most of that time on the CPU, too.
 #pragma once
 
 #include <array>
@@ -48,8 +49,8 @@ constexpr index_t volume_of(index_t m, index_t n, index_t k) {
   return k == 0 ? 0 : std::numeric_limits<index_t>::max();
 }
 
-/// Length of the sums that make an element of the result: m times n times this is the volume of a call, a rough measure of its
-/// work.
+/// Length of the sums that make an element of the result: m times n times this is the volume of a call, a rough measure
+/// of its work.
 constexpr index_t inner_size(const Level3& call) {
   if (call.has_k()) return call.k;
   return call.side == Side::left ? call.m : call.n;
@@ -84,8 +85,8 @@ constexpr Rates rough_rates(int devices, double flops_per_s, double link_bytes_p
 /// From what devices say of themselves.
 Rates rates_of(std::span<const device::DeviceInfo> devices);
 
-/// What is assumed of a GPU that nobody has looked at yet: an H200 (bench/results), which is more than most are, so that devices are
-/// started rather too early than too late.
+/// What is assumed of a GPU that nobody has looked at yet: an H200 (bench/results), which is more than most are, so
+/// that devices are started rather too early than too late.
 inline constexpr double likely_flops_per_s = 60e12;
 inline constexpr double likely_link_bytes_per_s = 48e9;
 

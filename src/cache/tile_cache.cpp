@@ -267,7 +267,8 @@ void TileCache::copy_from_peer(Replica& replica, Replica& source) {
   here.counters.bytes_peer += size.bytes();
 }
 
-// The peer to copy from: the one with the fewest copies going out, and among equals one where the tile has arrived already.
+// The peer to copy from: the one with the fewest copies going out, and among equals one where the tile has arrived
+// already.
 Replica* TileCache::nearest_peer(int device, const HostTile& tile) const {
   const auto cost = [](const Replica& replica) {
     const bool arrived = !replica.ready || replica.ready->status() == device::EventStatus::complete;

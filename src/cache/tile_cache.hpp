@@ -1,14 +1,14 @@
-// The two-level tile cache: gives a device the address of a tile, fetching it on a miss from a peer that has it or is about to
-// have it (level 2), else from host memory. When the device's heap is full it evicts the tile whose next use is farthest, as far as the
-// worker has told it, and by ALRU among those of which nothing is known.
+// The two-level tile cache: gives a device the address of a tile, fetching it on a miss from a peer that has it or is
+// about to have it (level 2), else from host memory. When the device's heap is full it evicts the tile whose next use
+// is farthest, as far as the worker has told it, and by ALRU among those of which nothing is known.
 //
-// Invariants: readers > 0 keeps a replica in place; no two devices fetch the same tile from host memory as long as one of them
-// holds it (fetches in flight are shared: the second waits for the first one's event); an output tile has one holder.
-// Within one job every segment has the same size, so that the heap cannot fragment.
+// Invariants: readers > 0 keeps a replica in place; no two devices fetch the same tile from host memory as long as one
+// of them holds it (fetches in flight are shared: the second waits for the first one's event); an output tile has one
+// holder. Within one job every segment has the same size, so that the heap cannot fragment.
 //
-// One lock over directory and heaps: an operation is a few map lookups and the submission of a copy, against tile kernels of
-// many microseconds. pin() and its kin for device d are called only by the worker of d; the lock is what lets them look
-// at each other's replicas. Source: BLASX, section IV-B, Alg. 2, Fig. 2 and 3.
+// One lock over directory and heaps: an operation is a few map lookups and the submission of a copy, against tile
+// kernels of many microseconds. pin() and its kin for device d are called only by the worker of d; the lock is what
+// lets them look at each other's replicas. Source: BLASX, section IV-B, Alg. 2, Fig. 2 and 3.
 #pragma once
 
 #include <cstdint>
@@ -71,14 +71,15 @@ class TileCache {
 
   /// Pins `tile` on `device`, fetching it on a miss (this device, then a peer, then the host).
   /// @param next_use when the device wants the tile again, by its worker's own count
-  /// @return the replica, readers raised by one until release(); readable after its `ready` event, leading dimension tile.rows;
+  /// @return the replica, readers raised by one until release(); readable after its `ready` event, leading dimension
+  /// tile.rows;
   ///         nullptr if the heap is full of tiles in use: try again when some work of this device has completed
   /// @throws DeviceLost
   Replica* pin(int device, const HostTile& tile, index_t next_use = never);
   void release(Replica* replica);
 
-  /// Starts to fetch a tile from host memory that will be pinned later, if no device holds it and there is a free segment beside
-  /// `reserve` others, or a tile that makes room for it.
+  /// Starts to fetch a tile from host memory that will be pinned later, if no device holds it and there is a free
+  /// segment beside `reserve` others, or a tile that makes room for it.
   /// @param next_use   when it will be pinned
   /// @param later_than tiles that are needed later make room
   Prefetch prefetch(int device, const HostTile& tile, index_t reserve, index_t next_use = never,
@@ -97,9 +98,9 @@ class TileCache {
   /// @return the event after which it is there
   /// @param begun set once the copy may have touched host memory, also if this then throws
   device::EventPtr write_back(Replica* output, index_t task, bool& begun);
-  /// Makes a finished output readable by all devices. It stays pinned until finish_output(). Where devices are not all connected,
-  /// only after its write-back, because some will read it from host memory.
-  /// The old value, if the device has fetched that too, is dropped.
+  /// Makes a finished output readable by all devices. It stays pinned until finish_output(). Where devices are not all
+  /// connected, only after its write-back, because some will read it from host memory. The old value, if the device has
+  /// fetched that too, is dropped.
   /// @pre the kernels that wrote it have completed; nobody reads the old value
   void publish(Replica* output);
   /// After the write-back: the tile leaves the device or, if it was published, is a tile like any other.

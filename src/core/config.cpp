@@ -37,7 +37,8 @@ bool parse_integer(std::string_view text, std::int64_t least, std::int64_t most,
   return true;
 }
 
-/// The decimal number in front of `text`, and what stands behind it. Signs, "inf", "nan" and exponents are not numbers here.
+/// The decimal number in front of `text`, and what stands behind it. Signs, "inf", "nan" and exponents are not numbers
+/// here.
 bool parse_decimal(std::string_view text, double& value, std::string_view& rest) {
   if (text.empty() || text.front() < '0' || text.front() > '9') return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
@@ -101,7 +102,8 @@ bool read_switch(std::string_view text, bool& value) {
   return on || off;
 }
 
-/// Calls `take` with each part of `text` between separators, empty ones included. @return false as soon as one call does
+/// Calls `take` with each part of `text` between separators, empty ones included. @return false as soon as one call
+/// does
 template <class Take>
 bool split(std::string_view text, char separator, Take take) {
   for (;;) {
@@ -389,8 +391,8 @@ const HostDeviceSettings& Config::host_device_settings(int index) const {
 
 int Config::copy_threads_of(int devices, int processors) const {
   if (copy_threads) return *copy_threads;
-  // A thread carries about 6 GB/s. Twelve keep a link of 55 GB/s busy both ways; with three, page-locking (15 GB/s, undoing it included)
-  // is as quick and leaves the processors alone.
+  // A thread carries about 6 GB/s. Twelve keep a link of 55 GB/s busy both ways; with three, page-locking (15 GB/s,
+  // undoing it included) is as quick and leaves the processors alone.
   constexpr int enough = 12;
   constexpr int worthwhile = 4;
   const int threads = std::min(processors / std::max(devices, 1), enough);
@@ -399,7 +401,8 @@ int Config::copy_threads_of(int devices, int processors) const {
 
 DeviceShare Config::device_share(int visible) const {
   if (!local_rank || !cuda_ordinals.empty()) return {0, visible, 1};
-  // A host device is a setting of each process, so all ranks have the same; and who names a share means what there is to see.
+  // A host device is a setting of each process, so all ranks have the same; and who names a share means what there is
+  // to see.
   if (devices == DeviceChoice::host || share == Share::given) {
     return divide_devices(local_rank->rank, local_rank->ranks, visible);
   }

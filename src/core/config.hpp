@@ -1,6 +1,6 @@
 // What the user sets, parsed once. `Config::from_environment()` reads TESSERA_*; `Config::from_settings` reads the same
-// names from a string, on top of the environment. A wrong value is refused with one line on standard error (environment)
-// or an InvalidArgument (settings), and the default is used.
+// names from a string, on top of the environment. A wrong value is refused with one line on standard error
+// (environment) or an InvalidArgument (settings), and the default is used.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ enum class DeviceChoice { automatic, cuda, host, none };
 /// Whether this process is one of several that share the host: as its launcher says, no, or as the setting says.
 enum class Share { automatic, off, given };
 
-/// Settings of one host device (TESSERA_HOST_DEVICE). Rates in bytes or flops per second; 0 means unmodelled: as fast as it goes.
+/// Settings of one host device (TESSERA_HOST_DEVICE). Rates in bytes or flops per second; 0 means unmodelled: as fast
+/// as it goes.
 struct HostDeviceSettings {
   std::size_t memory_bytes = std::size_t{256} << 20;
   double link_bytes_per_s = 0;  ///< host link, each direction
@@ -80,12 +81,12 @@ struct Config {
   /// Ranks on this host that divide it, this process included; 1 if it does not share it.
   int local_ranks() const { return local_rank ? local_rank->ranks : 1; }
 
-  /// Threads that carry pageable memory to and from each of `devices` GPUs, see DeviceInfo. @param processors that this process
-  /// may count on
+  /// Threads that carry pageable memory to and from each of `devices` GPUs, see DeviceInfo. @param processors that this
+  /// process may count on
   int copy_threads_of(int devices, int processors) const;
 
-  /// What this process takes of the `visible` devices of its backend: its rank's part, or all of them where `cuda_ordinals`
-  /// names devices (they are filtered by the caller) or the host is not shared.
+  /// What this process takes of the `visible` devices of its backend: its rank's part, or all of them where
+  /// `cuda_ordinals` names devices (they are filtered by the caller) or the host is not shared.
   DeviceShare device_share(int visible) const;
 
   static Config from_environment();

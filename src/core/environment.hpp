@@ -6,8 +6,9 @@
 
 namespace tessera {
 
-/// The value of an environment variable; nullptr if it is not set. A process that runs with more privileges than who started it
-/// (set-user-id, set-group-id, file capabilities) has none: whoever starts it must not choose what it loads or writes.
+/// The value of an environment variable; nullptr if it is not set. A process that runs with more privileges than who
+/// started it (set-user-id, set-group-id, file capabilities) has none: whoever starts it must not choose what it loads
+/// or writes.
 inline const char* environment_variable(const char* name) noexcept { return secure_getenv(name); }
 
 /// Leaves errno as it was when this was made: calls of BLAS do not change it.

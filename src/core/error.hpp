@@ -1,5 +1,6 @@
 // Errors inside the library are exceptions; the C API turns them into status codes, the BLAS face into a computation
-// elsewhere. Header-only with default visibility, so that an exception thrown by the CUDA plugin is caught by the library.
+// elsewhere. Header-only with default visibility, so that an exception thrown by the CUDA plugin is caught by the
+// library.
 #pragma once
 
 #include <stdexcept>

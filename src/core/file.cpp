@@ -44,7 +44,8 @@ int take(int descriptor) {
   struct stat status {};
   if (fstat(descriptor, &status) != 0) return errno;
   if (!S_ISREG(status.st_mode)) return EINVAL;
-  // Of the open file, until its last descriptor is closed. Not every file system has locks; there nobody can own a file.
+  // Of the open file, until its last descriptor is closed. Not every file system has locks; there nobody can own a
+  // file.
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return EWOULDBLOCK;
   return 0;
 }

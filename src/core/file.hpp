@@ -1,8 +1,8 @@
 // Files that the library writes because a setting names them. All are opened here.
 //
-// The last part of a name may be no symbolic link: where others may write into the folder, a link leads to whatever they like. What
-// means an open descriptor of the process is the exception: /dev/stdout, /dev/stderr, /dev/fd/N and /proc/self/fd/N are written
-// through that descriptor. FIFOs and devices are opened by name like files.
+// The last part of a name may be no symbolic link: where others may write into the folder, a link leads to whatever
+// they like. What means an open descriptor of the process is the exception: /dev/stdout, /dev/stderr, /dev/fd/N and
+// /proc/self/fd/N are written through that descriptor. FIFOs and devices are opened by name like files.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class OutputFile {
 
   /// Nothing is open.
   OutputFile() = default;
-  /// Opens the file; *this is false if that failed. An `own` file is not emptied. Does not throw but for lack of memory.
+  /// Opens the file; *this is false if that failed. An `own` file is not emptied. Does not throw but for lack of
+  /// memory.
   OutputFile(const std::string& path, Use use);
   ~OutputFile() { close(); }
   OutputFile(OutputFile&& other) noexcept;

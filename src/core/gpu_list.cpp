@@ -18,6 +18,14 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
+/// A whole number that is not negative, and nothing else.
+std::optional<int> number_in(std::string_view text) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
 /// What stands behind "Name:" in lines of that form.
 void read_information(const std::string& file, ListedGpu& gpu) {
   std::ifstream lines(file);
@@ -28,6 +36,7 @@ void read_information(const std::string& file, ListedGpu& gpu) {
     const std::string_view value = trimmed(std::string_view(line).substr(colon + 1));
     if (name == "Model") gpu.model = value;
     if (name == "GPU UUID") gpu.uuid = value;
+    if (name == "Device Minor") gpu.device_minor = number_in(value).value_or(-1);
   }
 }
 
@@ -43,7 +52,8 @@ std::vector<ListedGpu> list_gpus(const std::string& folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder + "/gpus", error), end; !error && entry != end;
        entry.increment(error)) {
-    ListedGpu gpu{.pci_bus_id = entry->path().filename().string(), .model = {}, .uuid = {}};
+    ListedGpu gpu;
+    gpu.pci_bus_id = entry->path().filename().string();
     for (char& c : gpu.pci_bus_id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     read_information((entry->path() / "information").string(), gpu);
     gpus.push_back(std::move(gpu));
@@ -76,11 +86,8 @@ std::optional<std::vector<ListedGpu>> visible_gpus(const std::vector<ListedGpu>&
     if (entry.starts_with("GPU-")) {
       gpu = std::find_if(all.begin(), all.end(), [&](const ListedGpu& g) { return g.uuid.starts_with(entry); });
     } else {
-      int number = -1;
-      const auto [last, error] = std::from_chars(entry.data(), entry.data() + entry.size(), number);
-      const bool good = error == std::errc() && last == entry.data() + entry.size() && number >= 0 &&
-                        number < static_cast<int>(all.size());
-      if (good) gpu = all.begin() + number;
+      const std::optional<int> number = number_in(entry);
+      if (number && *number < static_cast<int>(all.size())) gpu = all.begin() + *number;
     }
     if (gpu == all.end()) break;
     seen.push_back(*gpu);

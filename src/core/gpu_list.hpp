@@ -1,5 +1,6 @@
-// The NVIDIA GPUs of this machine as its kernel lists them, without CUDA: reading takes microseconds, loading CUDA some tenths of a second.
-// Facts about the folders of the driver's kernel module, from its README ("The /proc Filesystem Interface").
+// The NVIDIA GPUs of this machine as its kernel lists them, without CUDA: reading takes microseconds, loading CUDA some
+// tenths of a second. Facts about the folders of the driver's kernel module, from its README ("The /proc Filesystem
+// Interface").
 #pragma once
 
 #include <optional>
@@ -13,6 +14,7 @@ struct ListedGpu {
   std::string pci_bus_id;  ///< "0000:1b:00.0"
   std::string model;       ///< "NVIDIA H200"; empty: not told
   std::string uuid;        ///< "GPU-..."; empty: not told
+  int device_minor = -1;   ///< of its device file, /dev/nvidia0; -1: not told
   bool operator==(const ListedGpu&) const = default;
 };
 
@@ -26,7 +28,8 @@ std::vector<ListedGpu> list_gpus(const std::string& folder = driver_folder);
 std::string driver_version(const std::string& folder = driver_folder);
 
 /// Those that a program sees, in the order in which it sees them. CUDA may number them otherwise where models differ.
-/// @param visible value of CUDA_VISIBLE_DEVICES, null: not set: numbers or the beginnings of UUIDs; as CUDA does, the list ends at
+/// @param visible value of CUDA_VISIBLE_DEVICES, null: not set: numbers or the beginnings of UUIDs; as CUDA does, the
+/// list ends at
 ///                the first entry that names no GPU
 /// @return nothing if an entry means something else (a part of a GPU: MIG)
 std::optional<std::vector<ListedGpu>> visible_gpus(const std::vector<ListedGpu>& all, const char* visible);

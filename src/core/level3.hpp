@@ -1,5 +1,5 @@
-// One Level-3 BLAS call as data: what the BLAS faces check and hand down, what a routine cuts into tiles, and what a tile kernel
-// or the CPU BLAS executes. Column-major; row-major callers swap operands before they make one.
+// One Level-3 BLAS call as data: what the BLAS faces check and hand down, what a routine cuts into tiles, and what a
+// tile kernel or the CPU BLAS executes. Column-major; row-major callers swap operands before they make one.
 #pragma once
 
 #include <array>
@@ -28,8 +28,9 @@ constexpr bool exists(Routine routine, ScalarType type) {
 ///   trsm          op_a(A) X = alpha C, or X op_a(A) = alpha C        X overwrites C; B is not used
 ///   gemmt         C = alpha op_a(A) op_b(B) + beta C                 as gemm, C n x n (m == n), its `uplo` triangle is touched
 ///
-/// The Hermitian routines take A's (hemm) or C's (herk, her2k) diagonal as real, and leave C's real. herk has real alpha and beta,
-/// her2k real beta. beta == 0 does not read C; alpha == 0 does not read A and B; diag == unit does not read A's diagonal.
+/// The Hermitian routines take A's (hemm) or C's (herk, her2k) diagonal as real, and leave C's real. herk has real
+/// alpha and beta, her2k real beta. beta == 0 does not read C; alpha == 0 does not read A and B; diag == unit does not
+/// read A's diagonal.
 struct Level3 {
   Routine routine = Routine::gemm;
   ScalarType type = ScalarType::d;
@@ -105,8 +106,8 @@ inline StoredShape shape_of_b(const Level3& call) {
   return {};
 }
 
-/// Floating-point operations as everybody reports them (LAPACK Working Note 41, leading terms; complex operations count four
-/// times real ones). gemmt, which has no formula there, counts two for each product that goes into the triangle.
+/// Floating-point operations as everybody reports them (LAPACK Working Note 41, leading terms; complex operations count
+/// four times real ones). gemmt, which has no formula there, counts two for each product that goes into the triangle.
 constexpr double flops_of(const Level3& call) {
   const double factor = is_complex(call.type) ? 4 : 1;
   const auto m = static_cast<double>(call.m);

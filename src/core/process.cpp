@@ -1,5 +1,5 @@
-// Counters, gates and handlers behind process.hpp. Everything here is atomics in static memory and a few words per thread: a child
-// can put them right whatever the other threads of its parent were doing.
+// Counters, gates and handlers behind process.hpp. Everything here is atomics in static memory and a few words per
+// thread: a child can put them right whatever the other threads of its parent were doing.
 #include "core/process.hpp"
 #include "core/environment.hpp"
 #include "core/thread.hpp"
@@ -30,8 +30,9 @@ constexpr std::size_t most_libraries = 16;
 constexpr unsigned for_fork = 1;
 constexpr unsigned for_end = 2;
 
-/// Threads at work of one kind. A thread counts itself in its shard and then looks whether the gate is closed; who closes the gate
-/// looks at the shards afterwards. All four accesses are sequentially consistent, so at least one of the two sees the other.
+/// Threads at work of one kind. A thread counts itself in its shard and then looks whether the gate is closed; who
+/// closes the gate looks at the shards afterwards. All four accesses are sequentially consistent, so at least one of
+/// the two sees the other.
 struct Gate {
   struct alignas(64) Shard {
     std::atomic<int> inside = 0;
@@ -43,8 +44,8 @@ struct Gate {
 struct Thread {
   std::size_t shard = unknown_shard;
   std::array<int, works> depth{};  ///< passes held, by work
-  /// Registrations of our handler that have run; more than one prepares the same fork. A C library may run what was registered in
-  /// between only after the fork: so 0 is possible there.
+  /// Registrations of our handler that have run; more than one prepares the same fork. A C library may run what was
+  /// registered in between only after the fork: so 0 is possible there.
   int forks = 0;
   int for_blas = 0;  ///< of these, registrations that are for a CPU BLAS
   bool ends_process = false;
@@ -61,7 +62,8 @@ enum class Phase : std::uint8_t {
   making,    ///< all of our handlers have run: what changes from here on may be in the child by halves
 };
 constinit std::atomic<Phase> phase = Phase::waiting;
-/// Whether the fork in progress makes a child that must not use the CPU BLAS. Also set by who is let in meanwhile, before it goes in.
+/// Whether the fork in progress makes a child that must not use the CPU BLAS. Also set by who is let in meanwhile,
+/// before it goes in.
 constinit std::atomic<bool> cuts = false;
 /// Of the CPU BLASes that fork must wait for: how many threads they use.
 constinit std::array<std::atomic<int (*)()>, most_libraries> to_be_left{};
@@ -72,8 +74,8 @@ constinit std::atomic<int> registrations = 0;
 constinit std::atomic<bool> cut = false;
 constinit std::atomic<bool> has_begun_to_end = false;
 constinit std::atomic<std::uint32_t> generation = 0;
-/// The process that all of this tells of; 0: none yet. A fork that began before our handlers were there makes a child where it is
-/// another than the child.
+/// The process that all of this tells of; 0: none yet. A fork that began before our handlers were there makes a child
+/// where it is another than the child.
 constinit std::atomic<pid_t> told_of = 0;
 constinit std::array<std::atomic<const void*>, most_libraries> watched{};
 /// loads_so_far() when all that had been loaded was watched; 0: never.
@@ -111,8 +113,8 @@ void begin_anew() {
   fork_turn.notify_all();
 }
 
-/// To be called before anything is waited for: does for a child what our handlers could not do, if they were registered while it
-/// was being made. @return whether it was so
+/// To be called before anything is waited for: does for a child what our handlers could not do, if they were registered
+/// while it was being made. @return whether it was so
 bool catch_up() {
   pid_t before = told_of.load(std::memory_order_relaxed);
   const pid_t now = getpid();
@@ -144,8 +146,8 @@ void add_handlers_for_blas() {
     registrations.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// How many objects the process has loaded so far, those that it has closed included. Takes a lock of the loader, which a child would
-/// find taken: only for threads that fork() waits for.
+/// How many objects the process has loaded so far, those that it has closed included. Takes a lock of the loader, which
+/// a child would find taken: only for threads that fork() waits for.
 unsigned long long loads_so_far() {
   unsigned long long loads = 0;
   dl_iterate_phdr(
@@ -160,8 +162,8 @@ unsigned long long loads_so_far() {
 /// The last of our handlers: all that had been registered when the fork began have run.
 void finish_before_fork() {
   before_fork();
-  // Else somebody who uses the CPU BLAS has overtaken the fork. What that BLAS does before a fork is over, and its locks and
-  // threads may have come to life again.
+  // Else somebody who uses the CPU BLAS has overtaken the fork. What that BLAS does before a fork is over, and its
+  // locks and threads may have come to life again.
   if (self.for_blas < registrations.load(std::memory_order_relaxed)) cuts.store(true, std::memory_order_relaxed);
   self.for_blas = 0;
   phase.store(Phase::making, std::memory_order_relaxed);
@@ -259,7 +261,8 @@ void watch_once(const void* library, Registration registration) {
   for (auto& known : watched) {
     const void* expected = known.load(std::memory_order_acquire);
     if (expected == nullptr) {
-      // Noted afterwards, so that nobody takes it for done too early; that two threads may do it at once the handlers bear.
+      // Noted afterwards, so that nobody takes it for done too early; that two threads may do it at once the handlers
+      // bear.
       if (!registered) registration();
       registered = true;
       if (known.compare_exchange_strong(expected, library, std::memory_order_release)) return;
@@ -317,8 +320,9 @@ void watch(const void* library) noexcept { watch_once(library, add_exit_handler)
 
 void watch_loaded(const void* library) noexcept {
   watch_once(library, [] {
-    // The handler for fork that was registered when all was loaded comes right before those of what was there then. One that is registered
-    // later would come before those of the program, too, which may wait for a lock whose owner waits for the end of the fork.
+    // The handler for fork that was registered when all was loaded comes right before those of what was there then. One
+    // that is registered later would come before those of the program, too, which may wait for a lock whose owner waits
+    // for the end of the fork.
     const unsigned long long loads = loads_watched.load(std::memory_order_relaxed);
     loads == 0 || loads != loads_so_far() ? add_handlers_for_blas() : add_exit_handler();
   });
@@ -403,8 +407,8 @@ void leave_libraries() noexcept {
 }
 
 namespace {
-/// Runs while libraries are torn down, those of the CPU BLAS after this one or, where the program brought it, after the drop-in
-/// library, which calls the same.
+/// Runs while libraries are torn down, those of the CPU BLAS after this one or, where the program brought it, after the
+/// drop-in library, which calls the same.
 [[gnu::destructor]] void at_unload() { leave_libraries(); }
 }  // namespace
 

@@ -10,21 +10,23 @@
 //   driving    using devices. The end of the process waits for it; once that has begun nobody else is let in. fork() does not
 //              wait: a child has nothing to do with devices.
 //
-// While fork() waits, nobody is let in. Then come the handlers of others, which may wait for a lock whose owner waits to be let in: he is,
-// after a while, and the child's CPU BLAS counts as cut. Each handler of ours begins by waiting anew, so that none is inside when the
-// handler of the CPU BLAS runs, which is next to one of ours.
+// While fork() waits, nobody is let in. Then come the handlers of others, which may wait for a lock whose owner waits
+// to be let in: he is, after a while, and the child's CPU BLAS counts as cut. Each handler of ours begins by waiting
+// anew, so that none is inside when the handler of the CPU BLAS runs, which is next to one of ours.
 //
-// Handlers for fork and exit run in the opposite order of their registration. So they are registered (watch) each time that a
-// library with handlers of its own has been opened: ours then come first, while all of it still works. A fork that began before
-// knows nothing of them. Those that are registered when we are loaded take part in it, too late for the CPU BLAS, whose own
-// handlers may have run: if they see that others have been registered meanwhile, the child gets a cut CPU BLAS too.
+// Handlers for fork and exit run in the opposite order of their registration. So they are registered (watch) each time
+// that a library with handlers of its own has been opened: ours then come first, while all of it still works. A fork
+// that began before knows nothing of them. Those that are registered when we are loaded take part in it, too late for
+// the CPU BLAS, whose own handlers may have run: if they see that others have been registered meanwhile, the child gets
+// a cut CPU BLAS too.
 //
-// The process ends in two steps. (1) exit() runs its handlers: devices are left (a driver may be gone next), and what they have
-// not computed the CPU computes; all calls still return, since destructors may wait for threads that make calls. (2) Libraries are
-// torn down: threads that are inside the CPU BLAS may finish, any other but the exiting one that wants in stops there for good.
-// Neither step waits without bound.
+// The process ends in two steps. (1) exit() runs its handlers: devices are left (a driver may be gone next), and what
+// they have not computed the CPU computes; all calls still return, since destructors may wait for threads that make
+// calls. (2) Libraries are torn down: threads that are inside the CPU BLAS may finish, any other but the exiting one
+// that wants in stops there for good. Neither step waits without bound.
 //
-// A Pass costs one atomic increment and one decrement on a counter that few threads share. All functions are thread-safe.
+// A Pass costs one atomic increment and one decrement on a counter that few threads share. All functions are
+// thread-safe.
 #pragma once
 
 #include <chrono>
@@ -34,8 +36,8 @@ namespace tessera::process {
 
 enum class Work : std::uint8_t { computing, opening, driving };
 
-/// Held by a thread during such work. Passes may be nested. Waits while another thread forks (computing, opening; not for ever), and for
-/// ever if libraries are being torn down by another thread.
+/// Held by a thread during such work. Passes may be nested. Waits while another thread forks (computing, opening; not
+/// for ever), and for ever if libraries are being torn down by another thread.
 class Pass {
  public:
   explicit Pass(Work work) noexcept : work_(work), admitted_(enter(work)) {}
@@ -59,30 +61,30 @@ class Pass {
 /// Registers the handler for exit after those of `library`, a driver, once for each: an address stands for it.
 void watch(const void* library) noexcept;
 
-/// The same for a CPU BLAS, which registers handlers for fork, too, when it is loaded: ours follow, unless nothing has been loaded since
-/// watch_all_loaded(). @pre the thread is opening
+/// The same for a CPU BLAS, which registers handlers for fork, too, when it is loaded: ours follow, unless nothing has
+/// been loaded since watch_all_loaded(). @pre the thread is opening
 void watch_loaded(const void* library) noexcept;
 
-/// Of a CPU BLAS whose own handler for fork never returns if a thread is inside while `threads()` > 1: fork() waits for all then, and
-/// while handlers run nobody is let in sooner than after opening_patience.
+/// Of a CPU BLAS whose own handler for fork never returns if a thread is inside while `threads()` > 1: fork() waits for
+/// all then, and while handlers run nobody is let in sooner than after opening_patience.
 void must_be_left(int (*threads)()) noexcept;
 
-/// To be called while libraries are loaded, by one that is set up after all whose handlers matter. Where nobody does, the first pass
-/// for opening or driving registers handlers.
+/// To be called while libraries are loaded, by one that is set up after all whose handlers matter. Where nobody does,
+/// the first pass for opening or driving registers handlers.
 void watch_all_loaded() noexcept;
 
 /// Whether exit() has begun: devices are to be left.
 bool ending() noexcept;
 
-/// Stops the calling thread for good if another one is ending the process. For a thread that has met something that can only be
-/// a consequence of that.
+/// Stops the calling thread for good if another one is ending the process. For a thread that has met something that can
+/// only be a consequence of that.
 void stop_if_ending() noexcept;
 
 /// Differs between a process and those that it was forked from, also where a process number is used again.
 std::uint64_t identity() noexcept;
 
-/// In a child: whether it must not use the CPU BLAS, because another thread was opening it or inside it when the child was made, or had
-/// begun to use it after the fork had begun.
+/// In a child: whether it must not use the CPU BLAS, because another thread was opening it or inside it when the child
+/// was made, or had begun to use it after the fork had begun.
 bool cpu_blas_is_cut() noexcept;
 
 /// What the handlers do. Public for tests, and for the libraries' destructors.
@@ -92,10 +94,11 @@ void after_fork_in_child() noexcept;
 void leave_devices() noexcept;
 void leave_libraries() noexcept;
 
-/// How long fork() waits for the next thread to leave the CPU BLAS, and how long a thread waits to be let in while the handlers of
-/// others run. Calls that take much longer than making a child are not worth waiting for.
+/// How long fork() waits for the next thread to leave the CPU BLAS, and how long a thread waits to be let in while the
+/// handlers of others run. Calls that take much longer than making a child are not worth waiting for.
 inline constexpr std::chrono::milliseconds computing_patience{50};
-/// How long fork() waits for the CPU BLAS to be loaded, a thread for a child to be made, and each step of the end for threads that are at work.
+/// How long fork() waits for the CPU BLAS to be loaded, a thread for a child to be made, and each step of the end for
+/// threads that are at work.
 inline constexpr std::chrono::seconds opening_patience{5};
 inline constexpr std::chrono::seconds ending_patience{10};
 

@@ -14,7 +14,8 @@
 namespace tessera {
 namespace {
 
-/// What the threads share. A thread that the loader holds up may outlive the call, but then there is nothing left that it could take.
+/// What the threads share. A thread that the loader holds up may outlive the call, but then there is nothing left that
+/// it could take.
 class Pieces {
  public:
   Pieces(std::size_t count, const std::function<void(std::size_t)>& work)

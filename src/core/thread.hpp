@@ -11,9 +11,9 @@
 
 namespace tessera {
 
-/// Starts a thread that takes no signals but those that its own instructions cause: the rest belongs to the program's threads. What it causes
-/// is the program's, too: its handler may bring in the memory that the thread has touched, or report a crash. Blocked, such a signal
-/// would end the process instead. @throws std::system_error
+/// Starts a thread that takes no signals but those that its own instructions cause: the rest belongs to the program's
+/// threads. What it causes is the program's, too: its handler may bring in the memory that the thread has touched, or
+/// report a crash. Blocked, such a signal would end the process instead. @throws std::system_error
 template <class F>
 std::thread start_thread(F&& body) {
   sigset_t blocked;
@@ -32,8 +32,8 @@ std::thread start_thread(F&& body) {
   return thread;
 }
 
-/// Gives way to other threads until `done()`, or until `patience` is over. For what comes sooner than a thread that sleeps would be woken,
-/// which takes some tens of microseconds, on virtual machines hundreds. @return done()
+/// Gives way to other threads until `done()`, or until `patience` is over. For what comes sooner than a thread that
+/// sleeps would be woken, which takes some tens of microseconds, on virtual machines hundreds. @return done()
 template <class Done>
 bool yield_until(Done&& done, std::chrono::microseconds patience) {
   const auto begin = std::chrono::steady_clock::now();
@@ -44,7 +44,8 @@ bool yield_until(Done&& done, std::chrono::microseconds patience) {
   return true;
 }
 
-/// Waits of the calling thread end when they should. Linux makes them up to 50 us longer, so that processors sleep longer.
+/// Waits of the calling thread end when they should. Linux makes them up to 50 us longer, so that processors sleep
+/// longer.
 inline void wake_on_time() { prctl(PR_SET_TIMERSLACK, 1UL); }
 
 /// Keeps pthread_cancel away while it lives: unwinding through a BLAS call would end the process.

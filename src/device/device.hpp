@@ -1,15 +1,16 @@
-// What a device can do: hold a slab of memory, whole or as far as it is needed, copy 2-D blocks up / down / from a peer on streams, order streams by events.
-// The runtime, the cache and the heap know devices only through this interface; host devices and CUDA GPUs implement it and
-// pass the same conformance suite (tests/device/conformance.hpp).
+// What a device can do: hold a slab of memory, whole or as far as it is needed, copy 2-D blocks up / down / from a peer
+// on streams, order streams by events. The runtime, the cache and the heap know devices only through this interface;
+// host devices and CUDA GPUs implement it and pass the same conformance suite (tests/device/conformance.hpp).
 //
-// Streams: `compute_streams` compute streams and one each for up, down and peer copies. Work on one stream runs in order of
-// submission; different streams are ordered only by events. Every call that takes a stream only submits and returns.
-// Events: record() marks the work submitted to a stream so far; wait() makes a stream (of any device of the same backend) wait for it.
-// Memory: a slab is one range of addresses. Either all of it is memory from the start (reserve), or memory is committed to it from its
-// beginning on and taken from its end (reserve_addresses, commit, decommit), which is done between jobs only.
-// Failure: a submission that a device refuses throws WorkRefused, and the device can go on. A submission on a failed device throws
-// DeviceLost; work already submitted completes with EventStatus::failed, and so
-// does work on other devices that waits for it. recover() tells which devices are still good afterwards.
+// Streams: `compute_streams` compute streams and one each for up, down and peer copies. Work on one stream runs in
+// order of submission; different streams are ordered only by events. Every call that takes a stream only submits and
+// returns. Events: record() marks the work submitted to a stream so far; wait() makes a stream (of any device of the
+// same backend) wait for it. Memory: a slab is one range of addresses. Either all of it is memory from the start
+// (reserve), or memory is committed to it from its beginning on and taken from its end (reserve_addresses, commit,
+// decommit), which is done between jobs only. Failure: a submission that a device refuses throws WorkRefused, and the
+// device can go on. A submission on a failed device throws DeviceLost; work already submitted completes with
+// EventStatus::failed, and so does work on other devices that waits for it. recover() tells which devices are still
+// good afterwards.
 #pragma once
 
 #include <chrono>
@@ -72,8 +73,8 @@ struct Block {
   std::byte* address = nullptr;
   index_t pitch_bytes = 0;
 };
-/// What a copy moves of a block: all of it or, of a square block of `element_bytes`-sized elements, one triangle with its
-/// diagonal. Elements outside the triangle are neither read nor written, on either side.
+/// What a copy moves of a block: all of it or, of a square block of `element_bytes`-sized elements, one triangle with
+/// its diagonal. Elements outside the triangle are neither read nor written, on either side.
 struct Extent {
   index_t column_bytes = 0;
   index_t columns = 0;
@@ -111,17 +112,20 @@ class Device {
   /// Takes the slab, all of it at once. @return its address, at least 256-byte aligned. @throws OutOfDeviceMemory
   /// @pre the device has no slab
   virtual std::byte* reserve(std::size_t bytes) = 0;
-  /// Takes the addresses of a slab without any memory. @return as reserve(); nullptr if the device can only have memory whole
+  /// Takes the addresses of a slab without any memory. @return as reserve(); nullptr if the device can only have memory
+  /// whole
   /// @throws OutOfDeviceMemory if the device never has so much @pre the device has no slab
   virtual std::byte* reserve_addresses(std::size_t /*bytes*/) { return nullptr; }
-  /// Makes at least the first `bytes` of the reserved addresses usable by this device and, for copies, by its peers. May take
-  /// milliseconds, and more memory than asked for. @return bytes that are usable now: fewer than asked for if memory is short
+  /// Makes at least the first `bytes` of the reserved addresses usable by this device and, for copies, by its peers.
+  /// May take milliseconds, and more memory than asked for. @return bytes that are usable now: fewer than asked for if
+  /// memory is short
   virtual std::size_t commit(std::size_t /*bytes*/) { return 0; }
   /// Gives back what is committed beyond the first `keep_bytes`, or most of it. @return bytes that are usable now
   /// @pre nothing that is under way uses what is given back
   virtual std::size_t decommit(std::size_t /*keep_bytes*/) { return 0; }
 
-  /// Host -> device on the up stream. Host memory may be pageable; it must stay valid until the event after it completes.
+  /// Host -> device on the up stream. Host memory may be pageable; it must stay valid until the event after it
+  /// completes.
   virtual void copy_up(Block device_to, Block host_from, Extent extent) = 0;
   /// Device -> host on the down stream.
   virtual void copy_down(Block host_to, Block device_from, Extent extent) = 0;
@@ -132,12 +136,12 @@ class Device {
   virtual EventPtr record(StreamId stream) = 0;
   virtual void wait(StreamId stream, const EventPtr& event) = 0;
 
-  /// Makes the ranges page-locked where that helps and is possible; nullptr where nothing was to be done. Never throws for
-  /// memory that cannot be locked: copies from it are then slower.
+  /// Makes the ranges page-locked where that helps and is possible; nullptr where nothing was to be done. Never throws
+  /// for memory that cannot be locked: copies from it are then slower.
   virtual std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) = 0;
 
-  /// `listener` is called (from any thread, quickly returning, no locks held) after work of this device completes. A device that cannot
-  /// tell returns false, and its events must be polled. An empty function removes the listener.
+  /// `listener` is called (from any thread, quickly returning, no locks held) after work of this device completes. A
+  /// device that cannot tell returns false, and its events must be polled. An empty function removes the listener.
   virtual bool on_completion(std::function<void()> listener) = 0;
 
   /// Called once by the thread that will submit to this device: copies, record and wait (CUDA: makes it the thread's

@@ -1,5 +1,5 @@
-// A backend opens devices together with their tile kernels. Two exist: host devices (in the library) and CUDA (in the plugin
-// libtessera_cuda.so, whose only exported symbol is `tessera_cuda_backend`).
+// A backend opens devices together with their tile kernels. Two exist: host devices (in the library) and CUDA (in the
+// plugin libtessera_cuda.so, whose only exported symbol is `tessera_cuda_backend`).
 #pragma once
 
 #include <cstdint>

@@ -18,8 +18,8 @@ std::string loader_error() {
   return text ? text : "unknown reason";
 }
 
-/// The plugin beside the object that contains this function, if there is one, else its plain name. A plugin that lies there but
-/// cannot be loaded is not silently replaced by another.
+/// The plugin beside the object that contains this function, if there is one, else its plain name. A plugin that lies
+/// there but cannot be loaded is not silently replaced by another.
 std::string default_path() {
   Dl_info self{};
   if (dladdr(reinterpret_cast<const void*>(&default_path), &self) != 0 && self.dli_fname != nullptr) {

@@ -1,5 +1,5 @@
-// Tile kernels of a device, without CUDA types. Operands are column-major tiles in the device's memory; calls only submit to
-// one of the device's compute streams.
+// Tile kernels of a device, without CUDA types. Operands are column-major tiles in the device's memory; calls only
+// submit to one of the device's compute streams.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tessera::kernels {
 
-/// C += factor * X, on an m x n tile or, of a square one, a triangle. For a Hermitian result the imaginary parts of X's diagonal count
-/// as zero.
+/// C += factor * X, on an m x n tile or, of a square one, a triangle. For a Hermitian result the imaginary parts of X's
+/// diagonal count as zero.
 struct Addition {
   ScalarType type = ScalarType::d;
   Part part = Part::full;
@@ -26,8 +26,8 @@ struct Addition {
 class TileOps {
  public:
   virtual ~TileOps() = default;
-  /// Submits the call, whose operands lie in the device's memory; no dimension is 0. trmm takes B apart from C, or C itself.
-  /// gemmt may leave anything in the triangle of C that it does not update.
+  /// Submits the call, whose operands lie in the device's memory; no dimension is 0. trmm takes B apart from C, or C
+  /// itself. gemmt may leave anything in the triangle of C that it does not update.
   /// @throws DeviceLost. Called by one thread at a time per device.
   virtual void run(int compute_stream, const Level3& call) = 0;
   /// Submits the addition. @throws DeviceLost

@@ -1,4 +1,5 @@
-// The routines that add products to C: C_ij = beta C_ij + sum over terms and l of alpha_t X_il Y_lj, one task per tile of C.
+// The routines that add products to C: C_ij = beta C_ij + sum over terms and l of alpha_t X_il Y_lj, one task per tile
+// of C.
 //
 //   gemm          one term, op(A) op(B)
 //   gemmt         the same; only tiles of the stored triangle of C, the diagonal ones by the gemmt kernel
@@ -43,8 +44,9 @@ class Accumulation final : public CallGraph {
 
   index_t step_count(TaskId task) const override { return terms(index_of(task)) * kt(); }
 
-  // Devices that begin with the same terms fetch a part of their tiles each, and have the rest from each other at once. Where a wave has
-  // too few tiles for that, each home begins its sums somewhere else, and when it comes to others' tiles these have arrived.
+  // Devices that begin with the same terms fetch a part of their tiles each, and have the rest from each other at once.
+  // Where a wave has too few tiles for that, each home begins its sums somewhere else, and when it comes to others'
+  // tiles these have arrived.
   Step step(TaskId task, index_t s) const override {
     const TileIndex t = index_of(task);
     const index_t steps = step_count(task);
@@ -139,7 +141,8 @@ class Accumulation final : public CallGraph {
     return mirrored;
   }
 
-  // Rows i of columns j of X, which has `rows` rows: a tile of its own, or a part of a panel of several tiles of one size.
+  // Rows i of columns j of X, which has `rows` rows: a tile of its own, or a part of a panel of several tiles of one
+  // size.
   static ViewTile part_of_panel(const MatrixView& X, index_t rows, index_t panel, index_t tile, const Span& i,
                                 const Span& j) {
     if (panel == tile) return X.tile(i.first, j.first, i.size, j.size);

@@ -1,5 +1,5 @@
-// What the graphs of all routines have in common: the call, its tiling, the order of its tasks, and the bookkeeping that follows
-// from them.
+// What the graphs of all routines have in common: the call, its tiling, the order of its tasks, and the bookkeeping
+// that follows from them.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ class CallGraph : public runtime::TaskGraph {
     return *std::upper_bound(group_ends_.begin(), group_ends_.end(), task);
   }
 
-  /// Devices form a grid as square as can be, over which the tiles of C are dealt: then each device reads few rows of A and columns
-  /// of B, and its first tiles of C grow as a square.
+  /// Devices form a grid as square as can be, over which the tiles of C are dealt: then each device reads few rows of A
+  /// and columns of B, and its first tiles of C grow as a square.
   index_t home(runtime::TaskId task, index_t devices) const override {
     index_t shorter = 1;
     for (index_t side = 1; side * side <= devices; ++side) {

@@ -7,7 +7,8 @@
 namespace tessera::routines {
 namespace {
 
-// Memory that others take while a call is planned makes another plan. Who takes and gives back all the time is not waited for.
+// Memory that others take while a call is planned makes another plan. Who takes and gives back all the time is not
+// waited for.
 constexpr int most_plans = 8;
 
 }  // namespace

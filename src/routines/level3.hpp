@@ -1,4 +1,5 @@
-// What each BLAS routine means as tile tasks. Eight routines accumulate (accumulation.cpp), two are triangular (triangular.cpp).
+// What each BLAS routine means as tile tasks. Eight routines accumulate (accumulation.cpp), two are triangular
+// (triangular.cpp).
 #pragma once
 
 #include <memory>
@@ -15,8 +16,8 @@ std::unique_ptr<runtime::TaskGraph> make_accumulation(const Level3& call, const 
 /// trmm, trsm.
 std::unique_ptr<runtime::TaskGraph> make_triangular(const Level3& call, const runtime::Machine& machine, index_t tile);
 
-/// How many of the machine's devices a job should have: where there is little to bring to each, what they tell each other takes longer
-/// than what they save.
+/// How many of the machine's devices a job should have: where there is little to bring to each, what they tell each
+/// other takes longer than what they save.
 index_t worthwhile_devices(const runtime::TaskGraph& graph, const runtime::Machine& machine);
 
 /// Runs a checked call on the runtime's devices. trmm's B is C. @pre all dimensions >= 1 and alpha != 0

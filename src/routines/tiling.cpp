@@ -27,8 +27,8 @@ constexpr index_t fewest_per_lane = 2;   // for the sake of long segments
 constexpr index_t deep_per_lane = 24;    // from so many tasks on a first product that comes late does not matter
 constexpr index_t largest_granule = 64;  // kernels and copies like multiples of powers of two
 
-// `size` cut into `count` nearly equal parts, multiples of a granule that is as large as it can be without leaving a sliver at
-// the edge.
+// `size` cut into `count` nearly equal parts, multiples of a granule that is as large as it can be without leaving a
+// sliver at the edge.
 index_t part_of(index_t size, index_t count) {
   if (count <= 1) return size;
   const index_t part = ceil_div(size, count);
@@ -54,9 +54,10 @@ bool holds_operands(const ProductShape& shape, const Tiling& tiling, const Machi
   return panels * ceil_div(shape.k, tiling.k) <= room_for_inputs(shape, tiling, machine);
 }
 
-// Where dgemm takes A and B as they are stored, and both have columns of up to two segments, they are not cut for their length alone: a
-// tile of whole columns is one piece of memory, which copy engines are quickest with. Such a product takes longest on the link whatever
-// its n is. The other types have at least twice the operations per byte, and there smaller tiles are worth more.
+// Where dgemm takes A and B as they are stored, and both have columns of up to two segments, they are not cut for their
+// length alone: a tile of whole columns is one piece of memory, which copy engines are quickest with. Such a product
+// takes longest on the link whatever its n is. The other types have at least twice the operations per byte, and there
+// smaller tiles are worth more.
 bool has_short_columns(const ProductShape& shape, const Machine& machine) {
   return shape.k_runs_down_b && shape.type == ScalarType::d &&
          std::max(shape.m, shape.k) * static_cast<index_t>(sizeof(double)) <= 2 * machine.segment_bytes;
@@ -69,28 +70,30 @@ struct Cut {
   index_t part() const { return part_of(size, parts); }
 };
 
-// Columns of a multiple of two segments fill pages of the copy engine where the matrix begins with one, and it is slow with halves of a page:
-// 43 GB/s beside kernels on the way down, with three and five eighths 52. Elsewhere these are no slower than halves (docs/adr/0003-tall-tiles.md).
-// In single precision copies matter least, and kernels prefer tiles of one size.
+// Columns of a multiple of two segments fill pages of the copy engine where the matrix begins with one, and it is slow
+// with halves of a page: 43 GB/s beside kernels on the way down, with three and five eighths 52. Elsewhere these are no
+// slower than halves (docs/adr/0003-tall-tiles.md). In single precision copies matter least, and kernels prefer tiles
+// of one size.
 bool is_in_pages(const ProductShape& shape, index_t size, index_t segment) {
   return shape.type != ScalarType::s && size % (2 * segment) == 0;
 }
 
-// How many columns a tile should have at least where columns are whole: enough for tasks that are worth what they cost, while there are too few for
-// all lanes to end together, and for any task at all while lanes have none.
+// How many columns a tile should have at least where columns are whole: enough for tasks that are worth what they cost,
+// while there are too few for all lanes to end together, and for any task at all while lanes have none.
 struct Widths {
   index_t wanted;
   index_t fewest;
 };
 
-// A task costs some 40 microseconds beside what it moves: it should have 2^20 elements of its own, which are its columns of B and C. `rows`: of a
-// tile (docs/adr/0003-tall-tiles.md).
+// A task costs some 40 microseconds beside what it moves: it should have 2^20 elements of its own, which are its
+// columns of B and C. `rows`: of a tile (docs/adr/0003-tall-tiles.md).
 Widths widths_of_products(index_t rows, index_t depth, index_t devices) {
   return {smallest_tile, std::clamp((index_t{1} << 20) / (devices * (rows + depth)), narrowest_tile, smallest_tile)};
 }
 
-// However many right-hand sides a tile has, its solve is a chain of launches, two per 256 rows: they take longer to submit than few columns to
-// compute (docs/adr/0009-trsm-kernel.md). Where the triangle is small, what every task costs counts instead.
+// However many right-hand sides a tile has, its solve is a chain of launches, two per 256 rows: they take longer to
+// submit than few columns to compute (docs/adr/0009-trsm-kernel.md). Where the triangle is small, what every task costs
+// counts instead.
 Widths widths_of_solves(index_t rows, index_t devices) {
   const auto area = [rows](index_t elements) { return elements / rows; };
   const index_t by_rows = std::clamp<index_t>(rows / (index_t{device::compute_streams} * devices), 512, 1024);
@@ -98,16 +101,15 @@ Widths widths_of_solves(index_t rows, index_t devices) {
   return {wanted, std::clamp(area(index_t{1} << 19), narrowest_tile, wanted)};
 }
 
-// whole: columns are not cut for their length
-// deep: steps of dgemm are as deep as A's and B's tiles are tall where the job is long. A kernel that adds up twice as many products reads and
-// writes C half as often, which is 2 % of the power that holds an H200 back.
-// roomy: tiles of two sizes instead of halves of pages, and halves of those of A on the right
+// whole: columns are not cut for their length deep: steps of dgemm are as deep as A's and B's tiles are tall where the
+// job is long. A kernel that adds up twice as many products reads and writes C half as often, which is 2 % of the power
+// that holds an H200 back. roomy: tiles of two sizes instead of halves of pages, and halves of those of A on the right
 Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole, bool deep, bool roomy) {
   // Several devices wait for each other's tiles, and did better with tiles of one size.
   const bool pairs = roomy && machine.devices == 1;
   const index_t longest = machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type));
-  // A triangle of tiles has half as many tasks: a little shorter, and there are enough. But where there are few even so, the link takes
-  // longest.
+  // A triangle of tiles has half as many tasks: a little shorter, and there are enough. But where there are few even
+  // so, the link takes longest.
   const bool is_small = pairs && shape.m <= 4 * longest && is_in_pages(shape, shape.m, longest);
   const index_t segment = shape.tie == Tie::mn && !is_small ? longest * 3 / 4 : longest;
   // Rounded, so that a part is never much shorter than the segment.
@@ -130,7 +132,8 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   // With A on the right, the columns of its tiles alone get shorter by this, B's and C's do not.
   while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams && n.part() >= 2 * smallest_halved)
     n.parts *= 2;
-  // Short segments cost less than streams without work, if there is work enough. But more tiles in a line of solves are none for another stream.
+  // Short segments cost less than streams without work, if there is work enough. But more tiles in a line of solves are
+  // none for another stream.
   constexpr index_t least_work = index_t{1} << 21;  // elements that a task alone needs
   const auto halves_work = [&] {
     if (shape.tie == Tie::mn) return m.part() >= 2 * smallest_tied_tile;
@@ -160,8 +163,8 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   const index_t direction = shape.sweeps_forward ? -1 : 1;
   // Steps of gemm read parts of B's tiles; with A on the right n is cut as k is.
   const bool k_has_pairs = shape.k_is_strided && !shape.k_runs_down_b && shape.tie != Tie::nk;
-  // Tiles of C have two sizes one way, but in rank updates: both ways they leave more multiprocessors without work at their ends, of an
-  // H200's one in eight rather than one in thirty.
+  // Tiles of C have two sizes one way, but in rank updates: both ways they leave more multiprocessors without work at
+  // their ends, of an H200's one in eight rather than one in thirty.
   return {.m = m.part(),
           .n = n.part(),
           .k = k.part(),
@@ -232,7 +235,8 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
         return all_fits(shape, t, slots_of(shape, t, machine)) ? t : tall_tiles(shape, machine, whole, deep, false);
       };
       tiling = tall(has_short_columns(shape, machine), true);
-      // Whole columns make more and narrower tiles of B, and deep steps larger tiles of A: each tile is in a slot for the largest one.
+      // Whole columns make more and narrower tiles of B, and deep steps larger tiles of A: each tile is in a slot for
+      // the largest one.
       if (!holds_operands(shape, tiling, machine)) tiling = tall(false, false);
     }
     // Where memory is short, slots that all tiles fill are worth more than long segments.

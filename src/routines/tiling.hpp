@@ -16,8 +16,8 @@ constexpr index_t ceil_div(index_t a, index_t b) { return (a + b - 1) / b; }
 /// Two dimensions that are one: the rows and columns of a symmetric or triangular operand, cut at the same places.
 enum class Tie : std::uint8_t { none, mn, mk, nk };
 
-/// A call as a product of an m x k and a k x n matrix, and which of its dimensions run down the columns of some operand as it
-/// is stored.
+/// A call as a product of an m x k and a k x n matrix, and which of its dimensions run down the columns of some operand
+/// as it is stored.
 struct ProductShape {
   ScalarType type = ScalarType::d;
   index_t m = 0, n = 0, k = 0;
@@ -33,8 +33,8 @@ struct ProductShape {
 
 ProductShape shape_of(const Level3& call);
 
-/// Rows of the tiles of operands where these are taller than the blocks that steps read: multiples of the tiling's m and k, and these
-/// themselves where tiles come in pairs.
+/// Rows of the tiles of operands where these are taller than the blocks that steps read: multiples of the tiling's m
+/// and k, and these themselves where tiles come in pairs.
 struct Panels {
   index_t rows = 0;   ///< of the operands of a triangle of C
   index_t depth = 0;  ///< of gemm's B
@@ -50,15 +50,17 @@ inline bool all_fits(const ProductShape& shape, const runtime::Tiling& tiling, i
   return slots_for_all(shape, tiling) <= slots;
 }
 
-/// Where tasks or steps want blocks with shorter columns than the copy engine does, and there is room, several of them read parts of one
-/// taller tile.
+/// Where tasks or steps want blocks with shorter columns than the copy engine does, and there is room, several of them
+/// read parts of one taller tile.
 Panels choose_panels(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
 
-/// Large tiles keep the kernels at full rate, small ones start and end sooner and share better: the largest size is taken that
-/// still gives every stream of every device several tasks, and of which each device can hold an output and one step's inputs per
-/// stream. Where copy engines are slow on short column segments (Machine::segment_bytes), tiles are tall, and steps of long
-/// products deep; columns that such segments cut into halves of pages come in pairs of tiles instead, where everything fits.
-/// @param forced tile size to use for all three dimensions, without pairs, 0: choose. It too shrinks if the memory is too small for it.
+/// Large tiles keep the kernels at full rate, small ones start and end sooner and share better: the largest size is
+/// taken that still gives every stream of every device several tasks, and of which each device can hold an output and
+/// one step's inputs per stream. Where copy engines are slow on short column segments (Machine::segment_bytes), tiles
+/// are tall, and steps of long products deep; columns that such segments cut into halves of pages come in pairs of
+/// tiles instead, where everything fits.
+/// @param forced tile size to use for all three dimensions, without pairs, 0: choose. It too shrinks if the memory is
+/// too small for it.
 /// @throws OutOfDeviceMemory if even the smallest tile does not fit
 runtime::Tiling choose_tiling(const ProductShape& shape, const runtime::Machine& machine, index_t forced);
 

@@ -26,7 +26,8 @@ using device::Extent;
 using device::StreamId;
 using device::StreamKind;
 
-// Columns as long as tiles have them where copy engines care, and enough of them to keep a link busy for some milliseconds.
+// Columns as long as tiles have them where copy engines care, and enough of them to keep a link busy for some
+// milliseconds.
 constexpr index_t column_bytes = 32768;
 constexpr std::size_t most_buffer_bytes = std::size_t{64} << 20;
 constexpr std::size_t least_memory_bytes = std::size_t{4} << 20;
@@ -44,7 +45,8 @@ double wait_for(const device::EventPtr& event) {
   return event->completed_at();
 }
 
-/// Fills host memory with numbers: what kernels draw of power, and so their clock, depends on the data. A few thousand, again and again.
+/// Fills host memory with numbers: what kernels draw of power, and so their clock, depends on the data. A few thousand,
+/// again and again.
 template <Scalar T>
 void fill(std::vector<std::byte>& memory, std::size_t bytes) {
   constexpr std::size_t period = 4093;  // a prime: columns differ
@@ -55,7 +57,8 @@ void fill(std::vector<std::byte>& memory, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes / sizeof(T); ++i) values[i] = i < period ? T(value(random)) : values[i - period];
 }
 
-/// Runs `body(d)` for each device by a thread of its own. A device whose body throws is recovered before what the body owns is gone.
+/// Runs `body(d)` for each device by a thread of its own. A device whose body throws is recovered before what the body
+/// owns is gone.
 /// @param together one less is expected there for each thread that fails
 template <class Body>
 void on_all(std::span<const MeasuredDevice> devices, std::barrier<>& together, Body body) {
@@ -157,8 +160,8 @@ class Station {
   }
 
   std::pair<device::EventPtr, device::EventPtr> copy(StreamId stream) {
-    // Downwards, and for peers, from the other half of the memory, and to the other half of the host's, so that both directions may run
-    // at once.
+    // Downwards, and for peers, from the other half of the memory, and to the other half of the host's, so that both
+    // directions may run at once.
     const bool down = stream.kind == StreamKind::down;
     const Block host{memory_.data() + (down ? buffer_ : 0), column_bytes};
     const Block here{own_.memory + (down ? buffer_ : 0), column_bytes};
@@ -172,7 +175,8 @@ class Station {
     return {std::move(begin), device_.record(stream)};
   }
 
-  /// Tiles on all compute streams, larger and larger ones until they are as large as tiles get, fill the memory or take long.
+  /// Tiles on all compute streams, larger and larger ones until they are as large as tiles get, fill the memory or take
+  /// long.
   template <Scalar T>
   double kernel_rate(ScalarType type) {
     const auto fits = [&](index_t tile) { return (1 + device::compute_streams) * tile_bytes<T>(tile) <= own_.bytes; };

@@ -1,5 +1,5 @@
-// What is done with idle devices as a whole: measuring what they and their links can do (the rates of the performance model), and loading
-// what their kernels need before a call does.
+// What is done with idle devices as a whole: measuring what they and their links can do (the rates of the performance
+// model), and loading what their kernels need before a call does.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ class Interrupted final : public Error {
   Interrupted() : Error("interrupted") {}
 };
 
-/// Copies and multiplies on all devices at once, each driven by a thread of its own. Blocks. @pre nobody else submits to the devices
+/// Copies and multiplies on all devices at once, each driven by a thread of its own. Blocks. @pre nobody else submits
+/// to the devices
 /// @param must_stop asked between measurements, of some 20 ms each, by several threads; empty: never
 /// @throws DeviceLost, OutOfDeviceMemory if a device has less than a few MiB, Interrupted
 Calibration calibrate(std::span<const MeasuredDevice> devices, const std::function<bool()>& must_stop = {});

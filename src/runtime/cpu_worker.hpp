@@ -1,6 +1,6 @@
-// The CPU as one more worker: computes tasks on host memory with the CPU BLAS, on the thread that asked for the job and would only wait
-// otherwise. It copies nothing and holds no tiles; devices see of it only that tasks are gone.
-// Source: BLASX, section IV-C and Fig. 9.
+// The CPU as one more worker: computes tasks on host memory with the CPU BLAS, on the thread that asked for the job and
+// would only wait otherwise. It copies nothing and holds no tiles; devices see of it only that tasks are gone. Source:
+// BLASX, section IV-C and Fig. 9.
 #pragma once
 
 #include <exception>
@@ -28,7 +28,8 @@ class CpuWorker {
 
   explicit CpuWorker(HostCompute compute) : compute_(std::move(compute)) {}
 
-  /// Takes tasks from the job as long as there are some and the job ends sooner for it. Does not wait for the job's end.
+  /// Takes tasks from the job as long as there are some and the job ends sooner for it. Does not wait for the job's
+  /// end.
   Outcome run(Job& job, const CpuHelp& help) const noexcept;
 
   /// Computes these tasks one after the other. @throws what a call throws

@@ -1,12 +1,13 @@
-// The memory that the runtime has of one device. Its slab is a range of addresses that covers all that may ever be taken; what a job
-// needs is committed to it before the job begins, and given back when no job has come for a while. A device that cannot do
-// that, or a setting, has it whole from the beginning.
+// The memory that the runtime has of one device. Its slab is a range of addresses that covers all that may ever be
+// taken; what a job needs is committed to it before the job begins, and given back when no job has come for a while. A
+// device that cannot do that, or a setting, has it whole from the beginning.
 //
-// Plans count on `room_bytes`: what is committed and most of what is free. It is stable: while the free memory changes by little it
-// stays, so that calls of one size are cut alike, and the device is asked only where it matters: before more is committed, and as long as
-// there is clearly less room than on an empty device.
+// Plans count on `room_bytes`: what is committed and most of what is free. It is stable: while the free memory changes
+// by little it stays, so that calls of one size are cut alike, and the device is asked only where it matters: before
+// more is committed, and as long as there is clearly less room than on an empty device.
 //
-// Invariant: what is committed beyond the room is not used. Thread-safe; commits and gives back only in the turn of a job or between two.
+// Invariant: what is committed beyond the room is not used. Thread-safe; commits and gives back only in the turn of a
+// job or between two.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,8 @@ class DeviceMemory {
   /// The same, after a look at the device if there was less than an empty one has.
   std::size_t review();
 
-  /// Makes the first `bytes` of the slab usable. @return false if the device cannot give so much; room_bytes() is less then
+  /// Makes the first `bytes` of the slab usable. @return false if the device cannot give so much; room_bytes() is less
+  /// then
   bool provide(std::size_t bytes);
   std::size_t committed_bytes() const;
 

@@ -146,7 +146,8 @@ Grouping choose_grouping(const GroupedProduct& product, index_t slots, int devic
     Grouping grouping;
     index_t up = 0;
     index_t outputs() const { return grouping.rows * grouping.cols; }
-    // Tiles that the link has to bring per product while nothing is kept: at most about a half, or the group waits for them.
+    // Tiles that the link has to bring per product while nothing is kept: at most about a half, or the group waits for
+    // them.
     double arriving() const {
       return std::max(0.5, static_cast<double>(grouping.rows + grouping.cols) / static_cast<double>(outputs()));
     }

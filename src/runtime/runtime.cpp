@@ -168,7 +168,8 @@ class Runtime::Implementation {
       keep(operations.back(), outcome.operations);
     };
     try {
-      // Once the process ends, the host computes what is still to do: the calling thread may be one that somebody waits for.
+      // Once the process ends, the host computes what is still to do: the calling thread may be one that somebody waits
+      // for.
       if (const process::Pass driving(process::Work::driving); driving) {
         std::vector<bool> usable = usable_seats();
         if (const auto called = first_of(usable, most_devices); provide(graph, called, rooms) != called) {
@@ -207,8 +208,8 @@ class Runtime::Implementation {
             lost |= !outcome.usable;
           }
           for (std::size_t d = 0; d < made.outcomes.size(); ++d) {
-            // Errors beside the loss of a device are taken for its consequences (tiles that never came from it). An error by itself
-            // would come again: the device is out for this job.
+            // Errors beside the loss of a device are taken for its consequences (tiles that never came from it). An
+            // error by itself would come again: the device is out for this job.
             if (!made.outcomes[d].usable || (!made.outcomes[d].error.empty() && !lost)) usable[d] = false;
           }
           std::erase_if(pending, [&](TaskId task) { return done[static_cast<std::size_t>(task)]; });
@@ -287,7 +288,8 @@ class Runtime::Implementation {
     trace_.append(statistics, begin_s, names, operations);
   }
 
-  // A device's place in the runtime: its worker, the thread that runs it, and what passes between that thread and run().
+  // A device's place in the runtime: its worker, the thread that runs it, and what passes between that thread and
+  // run().
   struct Seat {
     Signal signal;
     std::optional<Worker> worker;
@@ -317,7 +319,8 @@ class Runtime::Implementation {
     Implementation& runtime_;
     std::vector<bool> used_;
   };
-  // How long those who wait for each other stay awake: while a call prepares its job, and while its last results go down.
+  // How long those who wait for each other stay awake: while a call prepares its job, and while its last results go
+  // down.
   static constexpr std::chrono::microseconds begin_patience{200};
   static constexpr std::chrono::microseconds end_patience{1000};
 
@@ -369,7 +372,8 @@ class Runtime::Implementation {
     return least;
   }
 
-  // Has the devices commit what the job needs, all that it may need: nothing calls the driver for memory once it has begun.
+  // Has the devices commit what the job needs, all that it may need: nothing calls the driver for memory once it has
+  // begun.
   // @return those of `called` that could @pre the caller has the turn
   std::vector<bool> provide(const TaskGraph& graph, const std::vector<bool>& called,
                             const std::vector<std::size_t>& rooms) {
@@ -503,8 +507,8 @@ class Runtime::Implementation {
     }
   }
 
-  // Runs the pending tasks on the devices `made.working`, and the CPU as far as it helps, until all are done or a device fails.
-  // What it throws it throws before any task is begun.
+  // Runs the pending tasks on the devices `made.working`, and the CPU as far as it helps, until all are done or a
+  // device fails. What it throws it throws before any task is begun.
   void attempt(const TaskGraph& graph, const std::vector<TaskId>& pending, const CpuHelp& cpu, Attempt& made) {
     const std::vector<bool>& usable = made.working;
     alert_seats(usable);

@@ -1,5 +1,5 @@
-// The runtime of one context: its devices, their heaps and tile caches, one worker thread per device. Runs one job at a time;
-// callers on several threads queue up in order of arrival.
+// The runtime of one context: its devices, their heaps and tile caches, one worker thread per device. Runs one job at a
+// time; callers on several threads queue up in order of arrival.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,8 @@ class Runtime {
 
   /// Takes the devices over, reserves their slabs and starts the workers.
   /// @param sharers processes that take memory of the same devices, this one included
-  /// @param host_compute computes what the CPU does of a job, and finishes jobs whose devices have all failed; called on the thread that
+  /// @param host_compute computes what the CPU does of a job, and finishes jobs whose devices have all failed; called
+  /// on the thread that
   ///                     called run()
   /// @param idle_patience after which memory of the devices that no job uses is given back
   /// @throws OutOfDeviceMemory
@@ -38,20 +39,23 @@ class Runtime {
   /// Devices that still work.
   std::vector<const device::Device*> devices() const;
 
-  /// What the choice of a tiling needs to know about the machine now. Memory that others have taken or given back changes it.
+  /// What the choice of a tiling needs to know about the machine now. Memory that others have taken or given back
+  /// changes it.
   Machine machine() const;
 
-  /// Runs the graph to its end: every output tile is in host memory on return. If devices fail on the way, the others go on,
-  /// and at the last the CPU. Thread-safe; blocks.
-  /// @param planned_for what machine() said when the graph was made, with as many of its devices as are to be used at once
+  /// Runs the graph to its end: every output tile is in host memory on return. If devices fail on the way, the others
+  /// go on, and at the last the CPU. Thread-safe; blocks.
+  /// @param planned_for what machine() said when the graph was made, with as many of its devices as are to be used at
+  /// once
   /// @param cpu what the CPU does of it meanwhile
   /// @return nothing if the devices have another memory than that by now: plan again, nothing has been done
   /// @throws OutOfDeviceMemory if some device cannot hold one step of the graph; C is untouched
-  /// @throws DeviceLost if a device failed while an output tile was being written back over a C that the task needs (beta != 0)
+  /// @throws DeviceLost if a device failed while an output tile was being written back over a C that the task needs
+  /// (beta != 0)
   std::optional<JobStatistics> run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu = {});
 
-  /// Gives back the memory of the devices, which the next job takes anew. Happens by itself when no job has come for a while.
-  /// Does nothing while there is a job. Thread-safe.
+  /// Gives back the memory of the devices, which the next job takes anew. Happens by itself when no job has come for a
+  /// while. Does nothing while there is a job. Thread-safe.
   void give_back_memory();
   /// Memory that is taken of the devices now, all together. Thread-safe.
   std::size_t committed_bytes() const;

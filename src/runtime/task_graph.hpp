@@ -1,5 +1,5 @@
-// What the scheduler asks of a routine. A graph describes one BLAS call as tasks, one per output tile; steps are generated on
-// demand, so a graph is a few words whatever the problem size. Graphs are immutable while they run.
+// What the scheduler asks of a routine. A graph describes one BLAS call as tasks, one per output tile; steps are
+// generated on demand, so a graph is a few words whatever the problem size. Graphs are immutable while they run.
 #pragma once
 
 #include <cstddef>
@@ -37,14 +37,15 @@ struct Step {
 struct Output {
   HostTile tile;
   bool fetch = false;  ///< its old value is read by the first step
-  /// The steps before this one only add to it: its old value, times the first step's beta, may as well be added after them.
+  /// The steps before this one only add to it: its old value, times the first step's beta, may as well be added after
+  /// them.
   index_t adding_steps = 0;
   bool needs_old = false;  ///< the task cannot be redone once the host tile has been overwritten
   bool publish = false;    ///< other tasks read the result
 };
 
-/// Sizes of the tiles of the three dimensions. Where a dimension has a skew, its tiles come in pairs, of which the first is so much shorter
-/// and the second so much longer; or, where the skew is negative, the other way round.
+/// Sizes of the tiles of the three dimensions. Where a dimension has a skew, its tiles come in pairs, of which the
+/// first is so much shorter and the second so much longer; or, where the skew is negative, the other way round.
 struct Tiling {
   index_t m = 0, n = 0, k = 0;
   index_t skew_m = 0, skew_n = 0, skew_k = 0;
@@ -82,8 +83,8 @@ class TaskGraph {
   virtual index_t step_count(TaskId task) const = 0;
   virtual Step step(TaskId task, index_t l) const = 0;
 
-  /// Whether devices take the task's first step last. Then that step sets C and reads no result of another task, the others add to C, and
-  /// all tiles fit the devices. True of the first tasks or of none, and of none in grouped graphs.
+  /// Whether devices take the task's first step last. Then that step sets C and reads no result of another task, the
+  /// others add to C, and all tiles fit the devices. True of the first tasks or of none, and of none in grouped graphs.
   virtual bool first_step_last(TaskId) const { return false; }
   /// The step that devices take as their nth, to the same end.
   Step nth_step(TaskId task, index_t n) const {
@@ -95,23 +96,25 @@ class TaskGraph {
     return taken;
   }
 
-  /// Steps of one wave, of whatever tasks, read the same tiles, as far as these tasks share any: tasks that advance side by side or as a
-  /// group do so wave by wave. Ascends with the steps of a task, in the order in which devices take them. A first step that is taken last is
-  /// of the wave in which it should be asked for, whatever others read then; it may be that of the step before.
+  /// Steps of one wave, of whatever tasks, read the same tiles, as far as these tasks share any: tasks that advance
+  /// side by side or as a group do so wave by wave. Ascends with the steps of a task, in the order in which devices
+  /// take them. A first step that is taken last is of the wave in which it should be asked for, whatever others read
+  /// then; it may be that of the step before.
   virtual index_t wave(TaskId, index_t nth) const { return nth; }
 
-  /// Whether tasks depend on each other. Then each depends only on tasks of lower numbers, and they must start in that order.
+  /// Whether tasks depend on each other. Then each depends only on tasks of lower numbers, and they must start in that
+  /// order.
   virtual bool ordered() const { return false; }
-  /// The task that must be done before this one's result may overwrite host memory, because it (or one before it) reads what
-  /// is there; no_task: none.
+  /// The task that must be done before this one's result may overwrite host memory, because it (or one before it) reads
+  /// what is there; no_task: none.
   virtual TaskId write_after(TaskId) const { return no_task; }
 
-  /// Which of `devices` takes the task unless it has too much to do: homes have about the same number of tasks, and tasks that share
-  /// operands the same home as far as this goes with it. Of no use to grouped graphs.
+  /// Which of `devices` takes the task unless it has too much to do: homes have about the same number of tasks, and
+  /// tasks that share operands the same home as far as this goes with it. Of no use to grouped graphs.
   virtual index_t home(TaskId task, index_t devices) const = 0;
 
-  /// Whether memory is too short for tasks to go their own ways. Then the tasks of a group advance together, wave by wave, so that a tile
-  /// serves the whole group while it is on the device; a device takes one group after the other.
+  /// Whether memory is too short for tasks to go their own ways. Then the tasks of a group advance together, wave by
+  /// wave, so that a tile serves the whole group while it is on the device; a device takes one group after the other.
   virtual bool grouped() const { return false; }
   /// One past the last task of the group that begins with, or has, `task`. @pre grouped()
   virtual TaskId group_end(TaskId task) const { return task + 1; }

@@ -31,7 +31,8 @@ Json metadata(const char* what, std::size_t pid, std::size_t tid, const std::str
   return {{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", {{"name", name}}}};
 }
 
-/// "folder/trace.json" with the process's number, "folder/trace.4711.json"; from the second on with a count, "folder/trace.4711-2.json".
+/// "folder/trace.json" with the process's number, "folder/trace.4711.json"; from the second on with a count,
+/// "folder/trace.4711-2.json".
 std::string of_this_process(const std::string& path, int count) {
   std::string number = "." + std::to_string(getpid());
   if (count > 1) number += "-" + std::to_string(count);

@@ -1,9 +1,9 @@
-// The trace file (TESSERA_TRACE): every copy and kernel of every job in the Trace Event Format, which Perfetto and Chrome open. One
-// process per device, one thread per stream. The file is a complete JSON array after each job. Not thread-safe: written by
-// the thread that ran the job, one job at a time.
+// The trace file (TESSERA_TRACE): every copy and kernel of every job in the Trace Event Format, which Perfetto and
+// Chrome open. One process per device, one thread per stream. The file is a complete JSON array after each job. Not
+// thread-safe: written by the thread that ran the job, one job at a time.
 //
-// A file has one writer. As long as there is one, others that are to write the same file write one beside it, which has their process's
-// number in its name.
+// A file has one writer. As long as there is one, others that are to write the same file write one beside it, which has
+// their process's number in its name.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace tessera::runtime {
 
 class TraceFile {
  public:
-  /// @param path empty: every call does nothing. %p stands for the process's number. A file whose writer has ended is overwritten
-  /// by the first job.
+  /// @param path empty: every call does nothing. %p stands for the process's number. A file whose writer has ended is
+  /// overwritten by the first job.
   explicit TraceFile(std::string path) : path_(std::move(path)) {}
 
   /// Appends a job that began at `begin_s` (device::now_seconds). `operations[d]` belong to device `names[d]`.

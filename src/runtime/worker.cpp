@@ -35,8 +35,8 @@ bool completed(const device::EventPtr& event) {
 }  // namespace
 
 Worker::Outcome Worker::run(Job& job) noexcept {
-  // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is seen. At the end nothing
-  // is left for the device to do while we sleep.
+  // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is
+  // seen. At the end nothing is left for the device to do while we sleep.
   const auto timeout = polls_ ? std::chrono::microseconds(20) : std::chrono::microseconds(2000);
   try {
     begin(job);
@@ -53,7 +53,8 @@ Worker::Outcome Worker::run(Job& job) noexcept {
       }
     }
     if (process::ending() && !job.ended()) job.fail();
-    // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's memory.
+    // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's
+    // memory.
     while (!job.failed() && cache_.is_fetching(index_)) std::this_thread::sleep_for(std::chrono::microseconds(20));
   } catch (...) {
     outcome_.error = text_of(std::current_exception());
@@ -100,7 +101,8 @@ void Worker::begin(const Job& job) {
 bool Worker::advance(Job& job) {
   bool progress = retire(job);
   progress |= refill(job);
-  // One kernel at a time: some take as long to submit as to run, and results that are complete meanwhile should go down first.
+  // One kernel at a time: some take as long to submit as to run, and results that are complete meanwhile should go down
+  // first.
   if (job.graph().grouped()) {
     progress |= submit_group(job) || prefetch_forecast(job);
   } else {
@@ -119,9 +121,10 @@ Worker::Outcome Worker::finish() {
   return std::move(outcome_);
 }
 
-// Worth it where computing is what takes longest: then the start, when tiles are few, is what is lost. Where the link takes longest,
-// tasks should rather end early, so that results go down while tiles come up. Old values then wait, which would otherwise come before the
-// first product of each task: for them it is worth it up to twice the time on the link.
+// Worth it where computing is what takes longest: then the start, when tiles are few, is what is lost. Where the link
+// takes longest, tasks should rather end early, so that results go down while tiles come up. Old values then wait,
+// which would otherwise come before the first product of each task: for them it is worth it up to twice the time on the
+// link.
 bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
   if (!holds_all_of(graph)) return false;
   const device::DeviceInfo& info = device_.info();
@@ -131,9 +134,9 @@ bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
          static_cast<double>(graph.compulsory_up_bytes()) / info.link_bytes_per_s;
 }
 
-// Whether tasks that go one after the other fetch everything over one link, where all of it finds room. Then what a task asks for comes before
-// what the next ones ask for, and the task ends the sooner after its last tile the less is left to do: an addition rather than its products.
-// Several devices would all ask for the tiles that they share first.
+// Whether tasks that go one after the other fetch everything over one link, where all of it finds room. Then what a
+// task asks for comes before what the next ones ask for, and the task ends the sooner after its last tile the less is
+// left to do: an addition rather than its products. Several devices would all ask for the tiles that they share first.
 bool Worker::fetches_in_turn(const Job& job) const {
   return !side_by_side_ && job.usable_count() == 1 && holds_all_of(job.graph());
 }
@@ -142,8 +145,8 @@ bool Worker::holds_all_of(const TaskGraph& graph) const { return !graph.grouped(
 
 // Lets go of everything whose events have completed.
 bool Worker::retire(Job& job) {
-  // Kernels of a task may be in several lanes, and some complete while we look: whatever came before a kernel that is found complete is so, too,
-  // and found by the next pass at the latest. Only then is its result passed on.
+  // Kernels of a task may be in several lanes, and some complete while we look: whatever came before a kernel that is
+  // found complete is so, too, and found by the next pass at the latest. Only then is its result passed on.
   std::vector<Held> results;
   bool any = false;
   while (retire_kernels(job, results)) any = true;
@@ -213,7 +216,8 @@ void Worker::write_back(cache::Replica* output, TaskId task) {
   }
 }
 
-// After a failure and recover(): every write-back has ended, well or not. As long as the device works, its memory still has the results.
+// After a failure and recover(): every write-back has ended, well or not. As long as the device works, its memory still
+// has the results.
 void Worker::settle_write_backs() {
   for (const WriteBack& write_back : write_backs_) {
     // Without an event the submission failed after the copy had begun.
@@ -273,8 +277,8 @@ double Worker::priority(const TaskGraph& graph, TaskId task) const {
   return sum;
 }
 
-// Launches a step whose tiles have come; where there is none, asks for those of one step per lane: tasks advance side by side and share what
-// they fetch (Alg. 1). @return whether anything could go on
+// Launches a step whose tiles have come; where there is none, asks for those of one step per lane: tasks advance side
+// by side and share what they fetch (Alg. 1). @return whether anything could go on
 bool Worker::submit(Job& job) {
   if (launch_oldest(job)) return true;
   bool any = false;
@@ -286,7 +290,8 @@ bool Worker::submit(Job& job) {
   return any;
 }
 
-// One step of the group's tasks, which take turns: what comes next is then known. @return whether there was one that could go on
+// One step of the group's tasks, which take turns: what comes next is then known. @return whether there was one that
+// could go on
 bool Worker::submit_group(Job& job) {
   if ((group_.empty() || may_take_early(job)) && !take_group(job) && group_.empty()) return false;
   // A step whose operand is still being computed lets others pass.
@@ -312,8 +317,8 @@ bool Worker::is_readable(const Job& job, const Submission& submission) {
   return job.readable(step.a) && job.readable(step.b);
 }
 
-// The next group is taken when the end of this one is in sight, so that its old values come in time, and so that there is something to do
-// where the last tasks of a group wait for each other.
+// The next group is taken when the end of this one is in sight, so that its old values come in time, and so that there
+// is something to do where the last tasks of a group wait for each other.
 bool Worker::may_take_early(Job& job) const {
   const auto next = static_cast<index_t>(job.station(static_cast<std::size_t>(index_)).size());
   const auto& [position, submission] = *group_.begin();
@@ -327,7 +332,8 @@ bool Worker::take_group(Job& job) {
   Lane taken;
   for (std::int64_t stolen = outcome_.stolen; take_task(job, taken); stolen = outcome_.stolen) {
     if (station.size() > 0) continue;
-    // Whoever has to steal takes its share of what is left, not one task after the other. In ordered graphs nothing else says when to stop.
+    // Whoever has to steal takes its share of what is left, not one task after the other. In ordered graphs nothing
+    // else says when to stop.
     const bool enough = job.graph().ordered() && taken.submissions.size() >= active_lanes_;
     if (outcome_.stolen == stolen || !group_.empty() || enough) break;
   }
@@ -381,8 +387,9 @@ bool Worker::room_will_come() const {
 bool Worker::prefetch_forecast(const Job& job) {
   const index_t begin = group_.empty() ? position_ : group_.begin()->first;
   const index_t end = std::min(forecast_.end(), begin + 2 * lookahead());
-  // What is needed again makes room only for what is needed at once, else it is fetched once more for nothing: about as many positions
-  // ahead as a group of r c tasks reads tiles in a wave, r + c >= 2 sqrt(r c). Further ahead only what is needed no more.
+  // What is needed again makes room only for what is needed at once, else it is fetched once more for nothing: about as
+  // many positions ahead as a group of r c tasks reads tiles in a wave, r + c >= 2 sqrt(r c). Further ahead only what
+  // is needed no more.
   const index_t near = begin + static_cast<index_t>(2 * std::sqrt(static_cast<double>(group_tasks_.size())));
   bool any = false;
   for (prefetched_ = std::max(prefetched_, begin); prefetched_ < end; ++prefetched_) {
@@ -411,9 +418,10 @@ bool Worker::prefetch_forecast(const Job& job) {
   return any;
 }
 
-// Whether products have begun and none is left, so that the tiles that the lanes' tasks share are too few or come too late for what has been
-// taken: more tasks use the same tiles. Not where so few tasks are left that all would end together; not where results of lines that begin
-// together would come later; nor where several devices wait for what others fetch and compute, which more tiles in between delay.
+// Whether products have begun and none is left, so that the tiles that the lanes' tasks share are too few or come too
+// late for what has been taken: more tasks use the same tiles. Not where so few tasks are left that all would end
+// together; not where results of lines that begin together would come later; nor where several devices wait for what
+// others fetch and compute, which more tiles in between delay.
 bool Worker::starves(Job& job) const {
   if (first_kernel_s_ <= 0 || job.usable_count() > 1 || job.graph().first_step_last(0)) return false;
   return std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.kernels.empty(); }) &&
@@ -492,8 +500,8 @@ bool Worker::take_task(Job& job, Lane& lane) {
   return true;
 }
 
-// What is at home elsewhere: from the next device that has tasks in its queue, else from the station with the most work left, its lowest
-// priority first.
+// What is at home elsewhere: from the next device that has tasks in its queue, else from the station with the most work
+// left, its lowest priority first.
 std::optional<StationEntry> Worker::steal(Job& job) {
   const auto me = static_cast<std::size_t>(index_);
   const std::size_t devices = job.device_count();
@@ -518,8 +526,8 @@ std::optional<StationEntry> Worker::steal(Job& job) {
   return entry;
 }
 
-// For the next step of one of the lane's tasks: of the oldest whose tiles are here, so that results go down early, else of the one that is
-// furthest behind among those that can go on.
+// For the next step of one of the lane's tasks: of the oldest whose tiles are here, so that results go down early, else
+// of the one that is furthest behind among those that can go on.
 bool Worker::ask_for_step(Job& job, Lane& lane) {
   auto& submissions = lane.submissions;
   const auto may_ask = [](const Submission& submission) {
@@ -537,8 +545,9 @@ bool Worker::ask_for_step(Job& job, Lane& lane) {
   return std::any_of(order.begin(), order.end(), [&](Submission* submission) { return ask(job, *submission); });
 }
 
-// Launches a step of the oldest task that can go on, unless what has been launched keeps the device busy until we look again. What is
-// launched earlier would run before what comes later for an older task, whose result then goes down late.
+// Launches a step of the oldest task that can go on, unless what has been launched keeps the device busy until we look
+// again. What is launched earlier would run before what comes later for an older task, whose result then goes down
+// late.
 bool Worker::launch_oldest(const Job& job) {
   double backlog = 0;
   std::size_t kernels = 0;
@@ -563,8 +572,9 @@ bool Worker::launch_oldest(const Job& job) {
   return true;
 }
 
-// For the task's next step: of lower rank than those that have kernels of older tasks, so that of two tasks under way the older one ends first,
-// and its result goes down while the younger one is computed. For short kernels the lane's own; additions follow the product before them.
+// For the task's next step: of lower rank than those that have kernels of older tasks, so that of two tasks under way
+// the older one ends first, and its result goes down while the younger one is computed. For short kernels the lane's
+// own; additions follow the product before them.
 int Worker::stream_for(int lane, const Submission& submission) const {
   const Asked& next = submission.asked.front();
   if (next.adds) return submission.stream;
@@ -578,8 +588,9 @@ int Worker::stream_for(int lane, const Submission& submission) const {
   return static_cast<int>(stream);
 }
 
-// Short kernels wait for their tiles on the device: there they begin some microseconds earlier. So do additions in turn: a lane has one task
-// then, and what follows in its stream comes later over the same link. Side by side it may be here already, and old values come last.
+// Short kernels wait for their tiles on the device: there they begin some microseconds earlier. So do additions in
+// turn: a lane has one task then, and what follows in its stream comes later over the same link. Side by side it may be
+// here already, and old values come last.
 bool Worker::may_launch(const Submission& submission) const {
   if (submission.asked.empty()) return false;
   const Asked& next = submission.asked.front();
@@ -610,7 +621,8 @@ bool Worker::is_here(const Job& job, const Submission& submission) const {
 }
 
 // Pins the tiles of the task's next step, which brings them here.
-// @return false if that cannot be yet: no room for one of its tiles, an operand that is not computed yet, or a link that has enough to do
+// @return false if that cannot be yet: no room for one of its tiles, an operand that is not computed yet, or a link
+// that has enough to do
 bool Worker::ask(Job& job, Submission& submission) {
   const TaskGraph& graph = job.graph();
   const Output output = graph.output(submission.task);
@@ -687,9 +699,9 @@ bool Worker::comes_from_host(const Step& step) const {
   return absent(step.a) || absent(step.b);
 }
 
-// Tiles are asked for late, so that devices share what there is to fetch, and peers do not wait for the end of a long queue. Tasks that
-// advance side by side wait for the one that is behind: what is fetched for that one serves the others too. But not for one that
-// itself waits for a result: whoever computes that may wait for us.
+// Tiles are asked for late, so that devices share what there is to fetch, and peers do not wait for the end of a long
+// queue. Tasks that advance side by side wait for the one that is behind: what is fetched for that one serves the
+// others too. But not for one that itself waits for a result: whoever computes that may wait for us.
 bool Worker::must_wait_for_link(const Job& job, const Submission& submission) {
   if (cache_.queued_bytes(index_) >= link_queue_bytes) return true;
   if (!side_by_side_) return false;

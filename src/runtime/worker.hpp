@@ -1,34 +1,37 @@
-// The worker of one device: the only thread that submits to it. Keeps the reservation station filled, puts the best tasks on the
-// four compute streams step by step, starts write-backs, and lets go of tiles when the kernels that read them have completed.
-// It never blocks on the device, and never drains a stream.
+// The worker of one device: the only thread that submits to it. Keeps the reservation station filled, puts the best
+// tasks on the four compute streams step by step, starts write-backs, and lets go of tiles when the kernels that read
+// them have completed. It never blocks on the device, and never drains a stream.
 //
-// A lane is a compute stream and the tasks that are submitted to it; on a single device the older a task is, the higher is the rank of the
-// stream that its long kernels go to. A step is submitted in two parts. First its tiles are asked for, by up to
-// `run_ahead` steps a task. While the tasks of a lane wait, it takes more tasks, which advance side by side, wave by wave: each tile
-// that arrives then serves several products, and computing catches up with the link sooner. For the same reasons an output's old
-// value is not fetched first where memory allows, but added after the products in a step of its own. A device without a kernel takes more tasks, too (starves()).
+// A lane is a compute stream and the tasks that are submitted to it; on a single device the older a task is, the higher
+// is the rank of the stream that its long kernels go to. A step is submitted in two parts. First its tiles are asked
+// for, by up to `run_ahead` steps a task. While the tasks of a lane wait, it takes more tasks, which advance side by
+// side, wave by wave: each tile that arrives then serves several products, and computing catches up with the link
+// sooner. For the same reasons an output's old value is not fetched first where memory allows, but added after the
+// products in a step of its own. A device without a kernel takes more tasks, too (starves()).
 //
-// Then, when its tiles have come, the step is launched, those of the oldest task first, and only as many as keep the device busy until we look
-// again. Streams have no order among each other but a rank: what is launched when it is asked for runs in the order of arrival, or
-// by rank, so that results are complete all at once, late, and go down while nothing is computed any more.
+// Then, when its tiles have come, the step is launched, those of the oldest task first, and only as many as keep the
+// device busy until we look again. Streams have no order among each other but a rank: what is launched when it is asked
+// for runs in the order of arrival, or by rank, so that results are complete all at once, late, and go down while
+// nothing is computed any more.
 //
-// A tile is asked for late, too: while `link_queue_bytes` wait behind the one that is on its way from the host, no further one is, so that
-// each device fetches its share of what all need, and nobody waits for the end of a peer's queue. There is always a next one:
-// between two tiles a link would wait for us, and copy threads would begin anew. Where no step asks, the tiles of the tasks in the
-// station are fetched in advance as long as there is free memory; nothing is pinned or evicted for it, and the tasks may still be stolen.
+// A tile is asked for late, too: while `link_queue_bytes` wait behind the one that is on its way from the host, no
+// further one is, so that each device fetches its share of what all need, and nobody waits for the end of a peer's
+// queue. There is always a next one: between two tiles a link would wait for us, and copy threads would begin anew.
+// Where no step asks, the tiles of the tasks in the station are fetched in advance as long as there is free memory;
+// nothing is pinned or evicted for it, and the tasks may still be stolen.
 //
-// Where memory is short, a lane waits with what it has pinned; since there is room for an output and one step's inputs per lane, some
-// lane can always go on. Side by side tasks go only where everything fits, and none waits for another one that itself waits for a result:
-// of those that can be read, the one of the lowest wave can go on.
+// Where memory is short, a lane waits with what it has pinned; since there is room for an output and one step's inputs
+// per lane, some lane can always go on. Side by side tasks go only where everything fits, and none waits for another
+// one that itself waits for a result: of those that can be read, the one of the lowest wave can go on.
 //
-// Ordered graphs: tasks start in their order on every device, and a device holds no more outputs than it has room to compute, so the first
-// unfinished task is always one that can go on: a step whose operand is not published yet, or a result that must not be
-// written yet, waits only for earlier tasks.
+// Ordered graphs: tasks start in their order on every device, and a device holds no more outputs than it has room to
+// compute, so the first unfinished task is always one that can go on: a step whose operand is not published yet, or a
+// result that must not be written yet, waits only for earlier tasks.
 //
-// Grouped graphs (memory is short): instead of each lane its own tasks, the tasks of a group take turns over all lanes, in exactly the order
-// that the forecast knows, and are launched when they are asked for. So the cache is told when each tile is needed next, and the
-// prefetch may replace what is needed later than what it brings.
-// Source: BLASX, section IV-C and IV-D, Alg. 1, Eq. 3.
+// Grouped graphs (memory is short): instead of each lane its own tasks, the tasks of a group take turns over all lanes,
+// in exactly the order that the forecast knows, and are launched when they are asked for. So the cache is told when
+// each tile is needed next, and the prefetch may replace what is needed later than what it brings. Source: BLASX,
+// section IV-C and IV-D, Alg. 1, Eq. 3.
 #pragma once
 
 #include <array>
@@ -52,7 +55,8 @@ namespace tessera::runtime {
 
 class Worker {
  public:
-  /// Steps asked for and not launched, per task; launched and not completed, in a lane's stream before it takes a task, or of a group.
+  /// Steps asked for and not launched, per task; launched and not completed, in a lane's stream before it takes a task,
+  /// or of a group.
   static constexpr std::size_t run_ahead = 4;
   static constexpr std::size_t tasks_per_lane = 4;  ///< at most, while tiles are still arriving
   static constexpr index_t link_queue_bytes =
@@ -64,7 +68,8 @@ class Worker {
   static constexpr double ranked_kernel_s = 2e-4;  ///< of shorter ones more tasks are under way than there are ranks
   static constexpr std::size_t station_tasks_per_lane = 4;
   static constexpr std::chrono::microseconds begin_patience{200};  ///< with other workers that have not woken up yet
-  /// Slots beyond what a job's tiles take at most, so that room that is kept free for lanes and results on their way down holds nothing up.
+  /// Slots beyond what a job's tiles take at most, so that room that is kept free for lanes and results on their way
+  /// down holds nothing up.
   static constexpr std::size_t spare_slots = 32;
   static constexpr std::size_t left_per_lane = 2;  ///< in the station, where a starved device takes some early
 
@@ -79,15 +84,16 @@ class Worker {
     double flops = 0;
   };
 
-  /// All references must outlive the worker. `signal` is raised when work of the device completes or others change the job.
+  /// All references must outlive the worker. `signal` is raised when work of the device completes or others change the
+  /// job.
   Worker(int index, device::Device& device, kernels::TileOps& ops, cache::TileCache& cache, Signal& signal, bool polls)
       : index_(index), device_(device), ops_(ops), cache_(cache), signal_(signal), polls_(polls) {}
 
   /// Works on the job until it ends. @pre called by the device's own thread
   Outcome run(Job& job) noexcept;
 
-  /// Whether tasks should advance side by side here. A job does so on all its devices or on none: results must not depend on which
-  /// of them computes what.
+  /// Whether tasks should advance side by side here. A job does so on all its devices or on none: results must not
+  /// depend on which of them computes what.
   bool should_advance_side_by_side(const TaskGraph& graph) const;
 
   // The parts of run(), for who has a clock and a way to wait of their own (tests/modelled_run.hpp).
@@ -132,7 +138,8 @@ class Worker {
     bool has_added = false;
     AnyScalar beta = 0;
 
-    // Of grouped graphs: its group's first position and first wave, the number of tasks in it, and which of them this is.
+    // Of grouped graphs: its group's first position and first wave, the number of tasks in it, and which of them this
+    // is.
     index_t first_position = 0, first_wave = 0, turns = 1, turn = 0;
 
     bool adds_old() const { return adds_after > 0; }

@@ -324,6 +324,22 @@ TEST(Policy, AnUncertainCpuIsTriedIfThatIsCheap) {
   EXPECT_TRUE(decide(automatic, call, now).offload);
 }
 
+// A first call on a BLAS of which next to nothing is known.
+TEST(Policy, AnUncertainCpuIsTriedBeforeDevicesAreStartedForALittle) {
+  const Level3 call = square(4096);
+  Situation now = closed(0, 0.25);
+  const double device_s = decide(automatic, call, now).device_s;
+  now.cpu = {.expected_s = 1.5 * device_s, .least_s = 0.5 * device_s, .most_s = 50 * device_s};
+  EXPECT_EQ(decide(automatic, call, now).reason, Reason::trial);
+  now.cpu.expected_s = 2.5 * device_s;  // a slow one, it seems
+  EXPECT_TRUE(decide(automatic, call, now).offload);
+  now.cpu = {.expected_s = 1.5 * device_s, .least_s = 1.1 * device_s, .most_s = 50 * device_s};
+  EXPECT_TRUE(decide(automatic, call, now).offload);
+  now.cpu.least_s = 0.5 * device_s;
+  now.until_open_s = 0;  // open devices cost nothing
+  EXPECT_TRUE(decide(automatic, call, now).offload);
+}
+
 TEST(Policy, RatesAddUp) {
   device::DeviceInfo known;
   known.flops_per_s = 1e12;

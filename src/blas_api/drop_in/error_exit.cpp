@@ -1,11 +1,13 @@
-// Who is told about a bad argument, found at the time of the error (dlsym), because programs may bring their handlers in late.
+// Who is told about a bad argument, found at the time of the error (dlsym), because programs may bring their handlers
+// in late.
 //
-// In the reference, a CBLAS routine sets RowMajorStrg and CBLAS_CallFromC and calls the Fortran routine, with A, B and m, n
-// exchanged if row-major; that one calls xerbla_ with its own position p. If the program has no xerbla_, it is the reference's,
-// which sees CBLAS_CallFromC and calls cblas_xerbla(p + 1), and a default cblas_xerbla exchanges the positions back in its
-// message if RowMajorStrg is set. So where the reference's flags exist, the same steps are taken. Other BLAS libraries
-// (OpenBLAS) have no flags and call xerbla_(p) themselves; many define cblas_xerbla too, without ever calling it. There, a
-// cblas_xerbla that is the program's own gets p + 1 unless it has an xerbla_ of its own as well.
+// In the reference, a CBLAS routine sets RowMajorStrg and CBLAS_CallFromC and calls the Fortran routine, with A, B and
+// m, n exchanged if row-major; that one calls xerbla_ with its own position p. If the program has no xerbla_, it is the
+// reference's, which sees CBLAS_CallFromC and calls cblas_xerbla(p + 1), and a default cblas_xerbla exchanges the
+// positions back in its message if RowMajorStrg is set. So where the reference's flags exist, the same steps are taken.
+// Other BLAS libraries (OpenBLAS) have no flags and call xerbla_(p) themselves; many define cblas_xerbla too, without
+// ever calling it. There, a cblas_xerbla that is the program's own gets p + 1 unless it has an xerbla_ of its own as
+// well.
 #include "blas_api/drop_in/error_exit.hpp"
 
 #include <dlfcn.h>
@@ -23,7 +25,8 @@
 namespace tessera::api {
 namespace {
 
-/// Positions are 64 bits wide, of which a handler reads as many as its integers have (little-endian, as in cpu_blas.cpp).
+/// Positions are 64 bits wide, of which a handler reads as many as its integers have (little-endian, as in
+/// cpu_blas.cpp).
 using Xerbla = void (*)(const char* name, const std::int64_t* position, std::size_t name_length);
 using CblasXerbla = void (*)(std::int64_t position, const char* routine, const char* form, ...);
 
@@ -109,8 +112,8 @@ class ReferenceFlags {
 }  // namespace
 
 void* next_definition(const char* symbol) {
-  // RTLD_NEXT is relative to the return address of dlsym. Were this a tail call, that would lie in libtessera.so, behind which
-  // the program's BLAS is not to be found; the barrier gives the compiler something to do after the call.
+  // RTLD_NEXT is relative to the return address of dlsym. Were this a tail call, that would lie in libtessera.so,
+  // behind which the program's BLAS is not to be found; the barrier gives the compiler something to do after the call.
   void* address = dlsym(RTLD_NEXT, symbol);
   __asm__ volatile("" : "+r"(address));
   return address;

@@ -1,10 +1,12 @@
-// The symbols of BLAS that we do not compute: each is a jump to the same function of the CPU BLAS behind the plain face, found at its
-// first call. A jump, not a call: registers and stack reach that function as the program left them, so that its parameters, hidden
-// string lengths and return value, whatever convention a Fortran compiler has for complex ones, need not be known here.
+// The symbols of BLAS that we do not compute: each is a jump to the same function of the CPU BLAS behind the plain
+// face, found at its first call. A jump, not a call: registers and stack reach that function as the program left them,
+// so that its parameters, hidden string lengths and return value, whatever convention a Fortran compiler has for
+// complex ones, need not be known here.
 //
-// Per symbol there is a slot (where to jump) and a binder (where the slot points at first: it pushes the symbol's number and goes to
-// tessera_bind, which saves the registers that may hold arguments, asks tessera_address_of_forwarded for the address, and jumps
-// there). Two threads that bind the same symbol store the same address, each in one instruction. System V ABI of x86-64.
+// Per symbol there is a slot (where to jump) and a binder (where the slot points at first: it pushes the symbol's
+// number and goes to tessera_bind, which saves the registers that may hold arguments, asks tessera_address_of_forwarded
+// for the address, and jumps there). Two threads that bind the same symbol store the same address, each in one
+// instruction. System V ABI of x86-64.
 #include <unistd.h>
 
 #include <cstdio>
@@ -56,8 +58,9 @@ extern "C" [[gnu::used]] void* tessera_address_of_forwarded(std::size_t number) 
   return address;
 }
 
-// On entry to tessera_bind: the symbol's number, then the program's return address, on top of a stack that is a multiple of 16 there.
-// rax counts vector arguments of variadic functions (cblas_xerbla); r10 is the static chain. r11 is anybody's.
+// On entry to tessera_bind: the symbol's number, then the program's return address, on top of a stack that is a
+// multiple of 16 there. rax counts vector arguments of variadic functions (cblas_xerbla); r10 is the static chain. r11
+// is anybody's.
 #define TESSERA_FORWARD(symbol)                           \
   ".globl " symbol                                        \
   "\n"                                                    \

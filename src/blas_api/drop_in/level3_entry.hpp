@@ -1,5 +1,5 @@
-// What every Level-3 symbol of the drop-in libraries does, in the Fortran and the CBLAS interface: arguments are checked as the
-// reference does, and the call goes down to libtessera.so in column-major form.
+// What every Level-3 symbol of the drop-in libraries does, in the Fortran and the CBLAS interface: arguments are
+// checked as the reference does, and the call goes down to libtessera.so in column-major form.
 #pragma once
 
 #include <complex>

@@ -1,12 +1,12 @@
-// The Level-3 symbols under their plain names, with integers of TESSERA_INTEGER_BITS (32: LP64; 64: ILP64, as MATLAB wants them).
-// Constructors do nothing; nothing is loaded before the first call.
+// The Level-3 symbols under their plain names, with integers of TESSERA_INTEGER_BITS (32: LP64; 64: ILP64, as MATLAB
+// wants them). Constructors do nothing; nothing is loaded before the first call.
 #include "blas_api/drop_in/faces.hpp"
 #include "blas_api/drop_in/level3_entry.hpp"
 
 namespace tessera::api {
 
-// A library that is the system's BLAS hands everything else on, so the BLAS behind it must take integers of the same width, and its
-// error handler must be the program's (no deep binding).
+// A library that is the system's BLAS hands everything else on, so the BLAS behind it must take integers of the same
+// width, and its error handler must be the program's (no deep binding).
 constinit Face plain_face = {.search = {.integer_bits = TESSERA_INTEGER_BITS,
                                         .all_levels = TESSERA_ALL_LEVELS != 0,
                                         .among_loaded = true,
@@ -25,7 +25,8 @@ constinit Face plain_face = {.search = {.integer_bits = TESSERA_INTEGER_BITS,
 #define TESSERA_CBLAS(name) cblas_##name
 #include "blas_api/drop_in/level3_symbols.inc"
 
-// Fortran compilers that append nothing, and programs written for them: dgemm is dgemm_. The types do not matter to an alias.
+// Fortran compilers that append nothing, and programs written for them: dgemm is dgemm_. The types do not matter to an
+// alias.
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wattribute-alias"
 #endif

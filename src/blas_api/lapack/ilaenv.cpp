@@ -1,6 +1,7 @@
-// libtessera_lapack.so: ilaenv_, which LAPACK asks for its block sizes, in front of LAPACK's own; everything but the block sizes of
-// block_sizes.hpp is that one's answer. Constructors do nothing; the next ilaenv_ is looked up at the first call.
-// LAPACK calls with integers of 32 or 64 bits: the lower halves of what it passes are the same, and the answer is given in 64.
+// libtessera_lapack.so: ilaenv_, which LAPACK asks for its block sizes, in front of LAPACK's own; everything but the
+// block sizes of block_sizes.hpp is that one's answer. Constructors do nothing; the next ilaenv_ is looked up at the
+// first call. LAPACK calls with integers of 32 or 64 bits: the lower halves of what it passes are the same, and the
+// answer is given in 64.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -36,8 +37,8 @@ std::optional<std::int32_t> read_setting() {
   return std::nullopt;
 }
 
-/// The ilaenv_ behind this one: in the scope of the whole program, or, where LAPACK was opened locally (modules of Python), in
-/// the library that calls.
+/// The ilaenv_ behind this one: in the scope of the whole program, or, where LAPACK was opened locally (modules of
+/// Python), in the library that calls.
 /// @return nullptr if there is none
 Ilaenv next_ilaenv(void* caller) {
   static std::atomic<void*> next{nullptr};
@@ -55,8 +56,9 @@ Ilaenv next_ilaenv(void* caller) {
   return reinterpret_cast<Ilaenv>(found);
 }
 
-/// The name as far as it is one. A Fortran compiler passes its length; who calls from C may pass none, and what is found there then may be
-/// any number. So no more is read than a name may be long, and nothing behind a character that no name has.
+/// The name as far as it is one. A Fortran compiler passes its length; who calls from C may pass none, and what is
+/// found there then may be any number. So no more is read than a name may be long, and nothing behind a character that
+/// no name has.
 std::string_view bounded(const char* name, std::size_t length) {
   constexpr std::size_t longest_name = 16;  // as LAPACK's own ILAENV takes it
   if (name == nullptr) return {};

@@ -7,8 +7,8 @@
 namespace tessera::device::cuda {
 namespace {
 
-/// The few driver functions that the runtime API has no counterpart for. Looked up, not linked, so that the plugin can be
-/// loaded (and say what is missing) on a machine without a driver.
+/// The few driver functions that the runtime API has no counterpart for. Looked up, not linked, so that the plugin can
+/// be loaded (and say what is missing) on a machine without a driver.
 struct Driver {
   decltype(&cuDeviceGet) device_get = nullptr;
   decltype(&cuDevicePrimaryCtxRetain) primary_retain = nullptr;

@@ -1,15 +1,16 @@
 // Driver contexts of the GPUs and errors of the runtime API.
 //
-// Tessera lives in other programs' processes, whose threads have a current CUDA device of their own. The plugin therefore makes
-// its context current for the length of a call and restores what was current before, including "none": cudaSetDevice
-// could not restore that without making a context on GPU 0. Only Device::attach_thread changes a thread for good.
+// Tessera lives in other programs' processes, whose threads have a current CUDA device of their own. The plugin
+// therefore makes its context current for the length of a call and restores what was current before, including "none":
+// cudaSetDevice could not restore that without making a context on GPU 0. Only Device::attach_thread changes a thread
+// for good.
 //
-// While some thread of the program captures a stream into a graph in global mode, calls of all others that might wait are refused, and
-// spoil the capture: queries of events, allocations. A thread is exempt whose own capture mode is relaxed. None of ours ever
-// captures, so it is so for all that we call.
+// While some thread of the program captures a stream into a graph in global mode, calls of all others that might wait
+// are refused, and spoil the capture: queries of events, allocations. A thread is exempt whose own capture mode is
+// relaxed. None of ours ever captures, so it is so for all that we call.
 //
-// The plugin uses the primary contexts, which it shares with the application and with cuBLAS, and never releases them: events
-// may outlive their device, and CUDA must not be touched while the process exits.
+// The plugin uses the primary contexts, which it shares with the application and with cuBLAS, and never releases them:
+// events may outlive their device, and CUDA must not be touched while the process exits.
 #pragma once
 
 #include <cuda.h>
@@ -25,8 +26,8 @@ namespace tessera::device::cuda {
 /// Primary context of GPU `ordinal`, made if need be; the thread's current context stays. @throws NotAvailable
 CUcontext primary_context(int ordinal);
 
-/// This thread's calls have nothing to do with captures of other threads while it lives. Cheap where that is so already; does
-/// nothing where there is no driver.
+/// This thread's calls have nothing to do with captures of other threads while it lives. Cheap where that is so
+/// already; does nothing where there is no driver.
 class RelaxedCapture {
  public:
   RelaxedCapture() noexcept;
@@ -42,8 +43,8 @@ class RelaxedCapture {
   bool restore_ = false;
 };
 
-/// Makes `context` current on this thread while it lives, and captures relaxed. Cheap where it is current already. Where that fails, the
-/// CUDA calls that follow fail and report it.
+/// Makes `context` current on this thread while it lives, and captures relaxed. Cheap where it is current already.
+/// Where that fails, the CUDA calls that follow fail and report it.
 class CurrentContext {
  public:
   explicit CurrentContext(CUcontext context) noexcept;
@@ -81,16 +82,18 @@ const MemoryFunctions* memory_functions() noexcept;
 
 /// The driver lets streams wait for and write numbers in page-locked memory.
 bool can_order_streams_by_memory() noexcept;
-/// What follows in the stream waits until the number is at least `value`, as distances on a circle go. @pre the above; page-locked
+/// What follows in the stream waits until the number is at least `value`, as distances on a circle go. @pre the above;
+/// page-locked
 /// @return false if the driver refused
 bool await_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept;
 /// Writes the number when what precedes in the stream is done and visible to the host. @pre, @return as above
 bool write_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept;
 
-/// The driver can describe matrices to the copy engines of multiprocessors (GPUs from compute capability 9.0 on have them).
+/// The driver can describe matrices to the copy engines of multiprocessors (GPUs from compute capability 9.0 on have
+/// them).
 bool can_describe_tensors();
-/// Describes a tensor of doubles in global memory, boxes of which are to be copied to shared memory, swizzled by 128 bytes; zeros come from
-/// outside of it. The first dimension is contiguous.
+/// Describes a tensor of doubles in global memory, boxes of which are to be copied to shared memory, swizzled by 128
+/// bytes; zeros come from outside of it. The first dimension is contiguous.
 /// @param strides in bytes, multiples of 16, of all dimensions but the first
 /// @return false if the driver refused @pre can_describe_tensors(); `address` is a multiple of 16
 bool describe_tensor(CUtensorMap& map, const void* address, unsigned dimensions, const cuuint64_t* extents,
@@ -113,7 +116,8 @@ inline int attribute(int ordinal, cudaDeviceAttr name) noexcept {
   return 0;
 }
 
-/// Loads a kernel on the current GPU, where modules are loaded lazily, for launches with so many bytes of dynamic shared memory.
+/// Loads a kernel on the current GPU, where modules are loaded lazily, for launches with so many bytes of dynamic
+/// shared memory.
 inline cudaError_t load_kernel(const void* kernel, std::size_t shared_bytes = 0) noexcept {
   cudaFuncAttributes attributes{};
   const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);

@@ -32,11 +32,12 @@ constexpr double recover_patience_s = 60;
 constexpr std::size_t causes_before_asking = 8;
 /// Pages of 4 KiB: 20 GB/s to lock, 55 GB/s to unlock, measured on a host with H200.
 constexpr double page_lock_bytes_per_s = 1 / (1 / 20e9 + 1 / 55e9);
-/// A context, the kernels of cuBLAS, and the slab; 0.5 to 3 s were seen for one to eight GPUs, opened one after the other.
+/// A context, the kernels of cuBLAS, and the slab; 0.5 to 3 s were seen for one to eight GPUs, opened one after the
+/// other.
 constexpr double start_up_s = 0.5;
 
-/// Double-precision matrix rate: multiprocessors * clock * single-precision lanes * 2 / (single : double ratio); the tensor
-/// cores of compute capability 8.0 and 9.0 double it. A tenth is lost in practice. H200: 60e12, A100: 18e12.
+/// Double-precision matrix rate: multiprocessors * clock * single-precision lanes * 2 / (single : double ratio); the
+/// tensor cores of compute capability 8.0 and 9.0 double it. A tenth is lost in practice. H200: 60e12, A100: 18e12.
 double double_precision_rate(int ordinal, int major, int minor) {
   const bool sixty_four_lanes = major == 7 || (major == 6 && minor == 0) || (major == 8 && minor == 0);
   const bool tensor_cores = (major == 8 || major == 9) && minor == 0;
@@ -66,7 +67,8 @@ bool accessible(Block host, Extent extent) {
   return HostRegistry::instance().page_locked({begin, end});
 }
 
-/// Memory that CUDA knows nothing of at one end of it, or that a context of ours has page-locked and may unlock at any time.
+/// Memory that CUDA knows nothing of at one end of it, or that a context of ours has page-locked and may unlock at any
+/// time.
 bool is_to_be_staged(Block host, Extent extent) {
   const index_t last_column = extent.columns - 1;
   const std::byte* const begin = host.address + extent.first_byte(0);
@@ -139,7 +141,8 @@ CudaDevice::CudaDevice(int ordinal, int copy_threads)
 }
 
 CudaDevice::~CudaDevice() {
-  // Nothing can be given back in a forked child, on a lost device, or once CUDA is shutting down (the first call tells).
+  // Nothing can be given back in a forked child, on a lost device, or once CUDA is shutting down (the first call
+  // tells).
   const CurrentContext current(context_);
   if (!owned_by_this_process() || lost() || !std::all_of(streams_.begin(), streams_.end(), [](cudaStream_t stream) {
         return cudaStreamSynchronize(stream) == cudaSuccess;
@@ -163,9 +166,9 @@ void CudaDevice::make_streams() {
   int lowest = 0;
   int highest = 0;
   check(ordinal(), "reading its stream priorities", cudaDeviceGetStreamPriorityRange(&lowest, &highest));
-  // Non-blocking: the application's work on the default stream must not order ours. Copies of triangles have kernels, whose few
-  // blocks must not queue behind the thousands of a matrix product. Compute streams are ranked: tasks that share the GPU then end
-  // one after the other, and their write-backs do not all come at the end.
+  // Non-blocking: the application's work on the default stream must not order ours. Copies of triangles have kernels,
+  // whose few blocks must not queue behind the thousands of a matrix product. Compute streams are ranked: tasks that
+  // share the GPU then end one after the other, and their write-backs do not all come at the end.
   for (int number = 0; number < stream_count; ++number) {
     check(ordinal(), "creating a stream",
           cudaStreamCreateWithPriority(&streams_[static_cast<std::size_t>(number)], cudaStreamNonBlocking,
@@ -252,7 +255,8 @@ void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from
   if (source != nullptr || accessible(kind == cudaMemcpyHostToDevice ? from : to, extent)) {
     return submit_triangle(transfer);
   }
-  // A triangle in pageable memory, which kernels cannot address. Not one rectangle: what else is in it may change meanwhile.
+  // A triangle in pageable memory, which kernels cannot address. Not one rectangle: what else is in it may change
+  // meanwhile.
   for (index_t j = 0; j < extent.columns; ++j) submit_rows(transfer, extent.first_byte(j), extent.last_byte(j), j, 1);
 }
 
@@ -295,8 +299,8 @@ void CudaDevice::submit_triangle(const Transfer& t) {
   if (t.source != nullptr || !has_rectangles) {
     return require(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::all, t.on), t.what);
   }
-  // At once, because beside copies the other way a kernel reads host memory at half the rate of the link, and the engine
-  // leaves part of the link to the kernel where columns are short (docs/adr/0003-tall-tiles.md).
+  // At once, because beside copies the other way a kernel reads host memory at half the rate of the link, and the
+  // engine leaves part of the link to the kernel where columns are short (docs/adr/0003-tall-tiles.md).
   SideStream& side = sides_[t.kind == cudaMemcpyHostToDevice ? 0 : 1];
   require(side.fork_from(t.on), t.what);
   require(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::beside_rectangles, side.stream()), t.what);

@@ -1,14 +1,13 @@
-// One GPU as a Device: a slab that is mapped as it is needed, or comes from one cudaMalloc, four compute streams and one each for up, down and peer copies, the former two with another one
-// beside them.
+// One GPU as a Device: a slab that is mapped as it is needed, or comes from one cudaMalloc, four compute streams and
+// one each for up, down and peer copies, the former two with another one beside them.
 //
 // Threads: submissions come from one thread at a time (the device's worker); record() and wait() may come from others.
-// No call depends on the thread's current device (see cuda_context.hpp).
-// Failure: a sticky error loses the device for good, a submission that CUDA refuses otherwise does not (error_scope.hpp). Work submitted to a stream that
-// had to wait for a lost device is dropped, and its events fail, until recover().
-// Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp); without them CUDA does that, slower,
-// and the submission may block until the copy is done.
-// Large triangles are copied by the copy engine and a kernel together, small ones and those of peers by a kernel, and where CUDA stages them
-// they go column by column.
+// No call depends on the thread's current device (see cuda_context.hpp). Failure: a sticky error loses the device for
+// good, a submission that CUDA refuses otherwise does not (error_scope.hpp). Work submitted to a stream that had to
+// wait for a lost device is dropped, and its events fail, until recover(). Pageable host memory is legal everywhere.
+// With copy threads it is staged (staging.hpp); without them CUDA does that, slower, and the submission may block until
+// the copy is done. Large triangles are copied by the copy engine and a kernel together, small ones and those of peers
+// by a kernel, and where CUDA stages them they go column by column.
 #pragma once
 
 #include <sys/types.h>
@@ -66,7 +65,8 @@ class CudaDevice final : public Device {
   void find_peers(std::span<CudaDevice* const> opened);
   /// Whether memory can be mapped for this GPU and for all that can read it, which is tried.
   bool can_map_memory() const;
-  /// From now on reserve_addresses() does so. Devices that are opened together must agree: peers are given access in different ways.
+  /// From now on reserve_addresses() does so. Devices that are opened together must agree: peers are given access in
+  /// different ways.
   void map_memory() { maps_memory_ = true; }
 
   /// To be asked before work is submitted. @return false if the work must be dropped, because the stream waited for a
@@ -74,8 +74,8 @@ class CudaDevice final : public Device {
   bool accepts_work(StreamId id);
   /// Declares the device lost. @throws DeviceLost always
   [[noreturn]] void lose(const std::string& reason);
-  /// A call of CUDA has returned `error`, for the reason in the text. @throws WorkRefused if the device can go on; DeviceLost, and it is
-  /// lost then
+  /// A call of CUDA has returned `error`, for the reason in the text. @throws WorkRefused if the device can go on;
+  /// DeviceLost, and it is lost then
   [[noreturn]] void fail(cudaError_t error, const std::string& reason);
   bool lost() const { return lost_.load(std::memory_order_acquire); }
   /// The device was opened by this very process, not by one that this process was forked from.

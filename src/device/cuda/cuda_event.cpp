@@ -25,8 +25,8 @@ cudaEvent_t EventPool::take() {
 void EventPool::give(cudaEvent_t event) noexcept {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
-  // A handle may come back while its last record is still pending: recording it anew is legal, and streams that wait for
-  // the old record are not affected (cudaStreamWaitEvent captures it).
+  // A handle may come back while its last record is still pending: recording it anew is legal, and streams that wait
+  // for the old record are not affected (cudaStreamWaitEvent captures it).
   try {
     idle_.push_back(event);
   } catch (...) {

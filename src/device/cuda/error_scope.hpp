@@ -1,6 +1,6 @@
-// What an error that CUDA returned means. An error that belongs to one call leaves the device as it was; one of a kernel or of the
-// hardware stays with the context, and every later call returns it (it is "sticky"). Pure functions on error codes.
-// Source: CUDA Runtime API, cudaError_t.
+// What an error that CUDA returned means. An error that belongs to one call leaves the device as it was; one of a
+// kernel or of the hardware stays with the context, and every later call returns it (it is "sticky"). Pure functions on
+// error codes. Source: CUDA Runtime API, cudaError_t.
 #pragma once
 
 #include <driver_types.h>

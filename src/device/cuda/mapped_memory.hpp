@@ -1,8 +1,8 @@
-// Memory of a GPU behind one range of addresses, mapped chunk by chunk from its beginning on. Peers are given access to each chunk by
-// itself: unlike cudaDeviceEnablePeerAccess that concerns nobody else in the process.
+// Memory of a GPU behind one range of addresses, mapped chunk by chunk from its beginning on. Peers are given access to
+// each chunk by itself: unlike cudaDeviceEnablePeerAccess that concerns nobody else in the process.
 //
-// Invariant: chunks [0, n) are mapped and accessible, and no others. All chunks have the same size, but for the last one.
-// Not thread-safe. Source: CUDA Driver API, Virtual Memory Management.
+// Invariant: chunks [0, n) are mapped and accessible, and no others. All chunks have the same size, but for the last
+// one. Not thread-safe. Source: CUDA Driver API, Virtual Memory Management.
 #pragma once
 
 #include <cuda.h>
@@ -16,8 +16,8 @@ namespace tessera::device::cuda {
 
 class MappedMemory {
  public:
-  /// Measured on H200: a chunk of this size costs 0.06 ms to map, 32 GiB cost 8 ms, and 14 ms to give back; smaller ones cost more in
-  /// all, larger ones are more than small calls need.
+  /// Measured on H200: a chunk of this size costs 0.06 ms to map, 32 GiB cost 8 ms, and 14 ms to give back; smaller
+  /// ones cost more in all, larger ones are more than small calls need.
   static constexpr std::size_t chunk_bytes = std::size_t{256} << 20;
 
   /// Reserves addresses for `bytes`, rounded up to what can be mapped. @param users GPUs with access, `ordinal` first

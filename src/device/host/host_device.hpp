@@ -9,13 +9,13 @@
 // so that the jitter of thread scheduling does not add up along a chain of operations. With rate 0 and delay 0 nothing
 // is reserved.
 //
-// Memory: committed memory is memory that the process has; what is given back the kernel takes. Tests say how much of the device's
-// memory others have taken.
+// Memory: committed memory is memory that the process has; what is given back the kernel takes. Tests say how much of
+// the device's memory others have taken.
 //
-// Failure: the submission with the number `refused_op` (copies and kernels are counted) throws WorkRefused, and nothing else happens.
-// The operation with the number `fail_after_ops` (copies and kernels are counted, over all streams) fails; a
-// failing copy leaves half of its columns written, as a real one may. From then on the device is lost for ever:
-// submissions throw DeviceLost and everything submitted before ends with failed events. A stream that waits for a
+// Failure: the submission with the number `refused_op` (copies and kernels are counted) throws WorkRefused, and nothing
+// else happens. The operation with the number `fail_after_ops` (copies and kernels are counted, over all streams)
+// fails; a failing copy leaves half of its columns written, as a real one may. From then on the device is lost for
+// ever: submissions throw DeviceLost and everything submitted before ends with failed events. A stream that waits for a
 // failed event is poisoned: its later operations are skipped and its events fail, until recover().
 //
 // Invariant: every submitted operation is executed or skipped in finite time, so every recorded event ends.
@@ -108,7 +108,8 @@ class HostDevice : public Device {
 
   std::byte* arena_ = nullptr;
   std::size_t arena_bytes_ = 0;  ///< addresses
-  /// Usable bytes from the beginning; release pairs with the acquire in free_memory_bytes() and holds(), which publishes arena_.
+  /// Usable bytes from the beginning; release pairs with the acquire in free_memory_bytes() and holds(), which
+  /// publishes arena_.
   std::atomic<std::size_t> committed_bytes_{0};
   std::atomic<std::size_t> memory_of_others_{0};  ///< a number by itself
 

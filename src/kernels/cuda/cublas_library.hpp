@@ -1,5 +1,5 @@
-// cuBLAS, opened at run time: loading it takes as long as half a context, and is done while contexts are made. So the plugin is not linked with
-// it. It stays open for ever.
+// cuBLAS, opened at run time: loading it takes as long as half a context, and is done while contexts are made. So the
+// plugin is not linked with it. It stays open for ever.
 #pragma once
 
 #include <cublas_v2.h>

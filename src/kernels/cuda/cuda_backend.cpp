@@ -77,8 +77,8 @@ class CudaBackend final : public Backend {
   static std::vector<Accelerator> open_devices(const std::vector<int>& ordinals, int copy_threads) {
     std::vector<Accelerator> accelerators(ordinals.size());
     std::vector<CudaDevice*> opened(ordinals.size());
-    // A context, its modules and its cuBLAS handles belong to one GPU, and what a thread's calls refer to is its own current context. cuBLAS is
-    // loaded meanwhile.
+    // A context, its modules and its cuBLAS handles belong to one GPU, and what a thread's calls refer to is its own
+    // current context. cuBLAS is loaded meanwhile.
     side_by_side(ordinals.size() + 1, [&](std::size_t piece) {
       if (piece == ordinals.size()) {
         static_cast<void>(cublas());

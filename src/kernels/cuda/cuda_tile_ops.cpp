@@ -24,8 +24,8 @@ cublas_index narrow(index_t value) {
   return static_cast<cublas_index>(value);
 }
 
-/// cuBLAS's functions of one scalar type under one name for all: `Cublas<T>::gemm`. The letters sy or he choose what the
-/// Hermitian routines are: real matrices are Hermitian where they are symmetric, and the signatures agree then.
+/// cuBLAS's functions of one scalar type under one name for all: `Cublas<T>::gemm`. The letters sy or he choose what
+/// the Hermitian routines are: real matrices are Hermitian where they are symmetric, and the signatures agree then.
 template <Scalar T>
 struct Cublas;
 
@@ -73,8 +73,8 @@ cublasStatus_t submit(cublasHandle_t handle, const Level3& call) {
   using Functions = Cublas<T>;
   using Value = typename Functions::Value;
   using Real = typename Functions::Real;
-  // std::complex<Real> and the types of cuComplex.h both are a real and an imaginary part side by side, but the latter are
-  // aligned to both. cuBLAS reads the scalars before the call returns (pointer mode host).
+  // std::complex<Real> and the types of cuComplex.h both are a real and an imaginary part side by side, but the latter
+  // are aligned to both. cuBLAS reads the scalars before the call returns (pointer mode host).
   const auto alpha = std::bit_cast<Value>(scalar_cast<T>(call.alpha));
   const auto beta = std::bit_cast<Value>(scalar_cast<T>(call.beta));
   const auto real_alpha = static_cast<Real>(call.alpha.real());
@@ -143,8 +143,8 @@ CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
 }
 
 CudaTileOps::~CudaTileOps() {
-  // As in ~CudaDevice: where CUDA cannot be called any more, the handles are left to the process's end. Once the runtime shuts down
-  // every call of it fails, and cuBLAS must not be called.
+  // As in ~CudaDevice: where CUDA cannot be called any more, the handles are left to the process's end. Once the
+  // runtime shuts down every call of it fails, and cuBLAS must not be called.
   if (!device_.owned_by_this_process() || device_.lost()) return;
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {

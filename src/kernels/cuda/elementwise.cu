@@ -60,7 +60,8 @@ __global__ void __launch_bounds__(threads_per_block) scale_elements(Matrix<T> ma
   }
 }
 
-// Columns are dealt to block rows, the elements of a column to the threads: coalesced, and enough blocks to fill the GPU.
+// Columns are dealt to block rows, the elements of a column to the threads: coalesced, and enough blocks to fill the
+// GPU.
 template <class T>
 __global__ void __launch_bounds__(threads_per_block)
     add_elements(Matrix<T> matrix, const T* __restrict__ X, index_t ldx, T factor) {

@@ -60,11 +60,12 @@ using TriangularFunction = void (*)(const char* side, const char* uplo, const ch
                                     const BlasInt* lda, void* C, const BlasInt* ldc, std::size_t, std::size_t,
                                     std::size_t, std::size_t);
 
-/// Exported by the drop-in libraries, so that none of them is ever taken for a CPU BLAS (libblas.so.3 may be a link to one).
+/// Exported by the drop-in libraries, so that none of them is ever taken for a CPU BLAS (libblas.so.3 may be a link to
+/// one).
 constexpr const char* own_marker = "tessera_blas_marker";
 
-/// In order, by the width of their integers. libblas.so.3 is whatever the system administrator chose; MKL's width depends on its
-/// settings.
+/// In order, by the width of their integers. libblas.so.3 is whatever the system administrator chose; MKL's width
+/// depends on its settings.
 constexpr const char* candidates_32[] = {"libopenblas.so.0", "libblas.so.3",   "libmkl_rt.so.2",
                                          "libblis.so.4",     "libopenblas.so", "libflexiblas.so.3"};
 constexpr const char* candidates_64[] = {"libopenblas64.so.0", "libopenblas64_.so.0", "libblas64.so.3",
@@ -97,8 +98,8 @@ std::string file_of(void* address) {
   return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
-/// Of an open BLAS. isamax of one element is 1 and of fewer than none 0; which of them it is asked for depends on how much of the
-/// variable it reads. A library that has no such function keeps the width that its name stands for.
+/// Of an open BLAS. isamax of one element is 1 and of fewer than none 0; which of them it is asked for depends on how
+/// much of the variable it reads. A library that has no such function keeps the width that its name stands for.
 int integer_bits_of(void* handle, const SymbolScheme& scheme, int otherwise) {
   const auto isamax = reinterpret_cast<std::int32_t (*)(const BlasInt*, const float*, const BlasInt*)>(
       dlsym(handle, scheme.fortran("isamax").c_str()));
@@ -214,8 +215,8 @@ class LoadedBlas final : public CpuBlas {
     std::fill(std::begin(gemmt), std::end(gemmt), nullptr);
   }
 
-  /// OpenBLAS before 0.3.30 does not: it takes B as it is (seen in 0.3.26), or conjugates the caller's B in place (0.3.27,
-  /// 0.3.29). Its gemmt multiplies column by column besides, at a tenth of gemm's rate.
+  /// OpenBLAS before 0.3.30 does not: it takes B as it is (seen in 0.3.26), or conjugates the caller's B in place
+  /// (0.3.27, 0.3.29). Its gemmt multiplies column by column besides, at a tenth of gemm's rate.
   bool conjugates_in_gemmt() const {
     using Complex = std::complex<float>;
     const Complex A = 1, alpha = 1, beta = 0;

@@ -16,20 +16,21 @@ namespace tessera::kernels {
 struct CpuBlasSearch {
   SymbolScheme scheme = plain_symbols;  ///< the names that the program calls
   int integer_bits = 32;                ///< of the integers that it passes
-  /// Other routines are called in it besides Level 3, with the program's own arguments: its integers must be as wide as theirs.
+  /// Other routines are called in it besides Level 3, with the program's own arguments: its integers must be as wide as
+  /// theirs.
   bool all_levels = false;
   /// Looks for the program's own BLAS among the objects that are loaded already, wherever they were opened.
   bool among_loaded = false;
   /// The gemm that the caller sees behind itself, or nullptr: the BLAS that the program was linked with.
   void* next_gemm = nullptr;
-  /// Its inner calls stay inside it (RTLD_DEEPBIND). Off where the program's own xerbla_ must reach it, and under sanitizers,
-  /// whose run-time libraries refuse the flag.
+  /// Its inner calls stay inside it (RTLD_DEEPBIND). Off where the program's own xerbla_ must reach it, and under
+  /// sanitizers, whose run-time libraries refuse the flag.
   bool deep_bind = true;
 };
 
-/// The Fortran entry points of a CPU BLAS: all Level-3 routines, or it is not taken. Only gemmt, which BLAS libraries got late
-/// and some of them wrong, is made of gemm where there is none to be trusted. Integers are passed by address there, so that
-/// 64-bit variables serve libraries of both widths.
+/// The Fortran entry points of a CPU BLAS: all Level-3 routines, or it is not taken. Only gemmt, which BLAS libraries
+/// got late and some of them wrong, is made of gemm where there is none to be trusted. Integers are passed by address
+/// there, so that 64-bit variables serve libraries of both widths.
 class CpuBlas {
  public:
   /// Opens `path`, or, if it is empty, the first found of: `next_gemm`'s library, a loaded one with the same names, the
@@ -47,7 +48,8 @@ class CpuBlas {
   /// its integers are handled: gemm and gemmt in pieces, all else by the reference. m, n, k may be 0; trmm takes B
   /// apart from C, or C.
   virtual void run(const Level3& call) const = 0;
-  /// Address of another of its functions, by its Fortran or CBLAS name without prefix and suffix ("ddot"); nullptr: it has none.
+  /// Address of another of its functions, by its Fortran or CBLAS name without prefix and suffix ("ddot"); nullptr: it
+  /// has none.
   virtual void* fortran(const char* name) const = 0;
   virtual void* cblas(const char* name) const = 0;
 };

@@ -1,5 +1,5 @@
-// Cuts a gemmt, whose result is a triangle, into rectangular products and small blocks on the diagonal. Pure arithmetic on
-// addresses.
+// Cuts a gemmt, whose result is a triangle, into rectangular products and small blocks on the diagonal. Pure arithmetic
+// on addresses.
 #pragma once
 
 #include "kernels/tile_ops.hpp"
@@ -25,9 +25,9 @@ inline Level3 gemmt_block(const Level3& gemmt, Routine routine, index_t row, ind
   return block;
 }
 
-/// Calls `call(piece)` for a gemm of each rectangle and a gemmt of at most gemmt_diagonal rows of each block on the diagonal,
-/// which together cover the triangle once. A triangle is two of half its size and a square between them, so most products
-/// are large.
+/// Calls `call(piece)` for a gemm of each rectangle and a gemmt of at most gemmt_diagonal rows of each block on the
+/// diagonal, which together cover the triangle once. A triangle is two of half its size and a square between them, so
+/// most products are large.
 template <class Call>
 void for_each_gemmt_piece(const Level3& gemmt, const Call& call) {
   if (gemmt.n <= gemmt_diagonal) return call(gemmt);

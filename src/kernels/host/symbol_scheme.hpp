@@ -1,6 +1,7 @@
-// How libraries spell the symbols of BLAS. Facts, from the libraries themselves: the plain names of the reference; OpenBLAS's suffixes
-// for 64-bit integers (SYMBOLSUFFIX=64_, as Fedora, Julia and the older NumPy wheels have it); the extended API of reference LAPACK and
-// MKL (_64); the prefix of the OpenBLAS that NumPy's and SciPy's wheels carry (SYMBOLPREFIX=scipy_).
+// How libraries spell the symbols of BLAS. Facts, from the libraries themselves: the plain names of the reference;
+// OpenBLAS's suffixes for 64-bit integers (SYMBOLSUFFIX=64_, as Fedora, Julia and the older NumPy wheels have it); the
+// extended API of reference LAPACK and MKL (_64); the prefix of the OpenBLAS that NumPy's and SciPy's wheels carry
+// (SYMBOLPREFIX=scipy_).
 #pragma once
 
 #include <string>
