@@ -97,6 +97,10 @@ void put_in_front(const std::string& variable, const std::string& value, const s
 
 int run_program(const RunOptions& options, std::vector<std::string> program) {
   if (program.empty()) throw UsageError("run: no program given; use: tessera run [options] program [arguments]");
+  // As in `--summary FILE -- program`: the value of such an option is joined by "=".
+  if (program.size() > 1 && program[1] == "--")
+    throw UsageError("run: " + program[0] +
+                     " stands before --, but is no option; a file for the summary is named by --summary=FILE");
   const Config config = options.settings.config();  // says now, and once, what the program's every process would say
 
   const PreloadPlan plan = plan_for(program, plan_options(options), config.verbose);

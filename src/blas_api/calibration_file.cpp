@@ -117,7 +117,8 @@ CalibrationFile::CalibrationFile(const std::string& setting, std::span<const dev
                                              : fmt::format("{} {}", device.name, device.pci_bus_id));
   }
   std::sort(names.begin(), names.end());
-  machine_ = fmt::format("{} copy threads; driver {}; {}", copy_threads, driver, fmt::join(names, "; "));
+  devices_in_words_ = fmt::format("{}", fmt::join(names, "; "));
+  machine_ = fmt::format("{} copy threads; driver {}; {}", copy_threads, driver, devices_in_words_);
   if (setting == "off") return;
   path_ = setting;
   if (path_.empty()) {
@@ -159,7 +160,9 @@ std::string CalibrationFile::obstacle() const {
     if (!named_ || read()) return "";
     const std::optional<ordered_json> json = parse(path_);
     if (!json || !json->is_object() || !json->contains("machine")) return "it is no calibration file";
-    return (*json)["machine"] == machine_ ? "" : "it belongs to other devices";
+    // Of another driver, or of an older format, it is of no use to anybody.
+    if (!json->contains("devices_in_words") || (*json)["devices_in_words"] == devices_in_words_) return "";
+    return "it belongs to other devices";
   }
   // The folder is made by write(): what counts is the first one that is there.
   fs::path folder = fs::absolute(path_, error).parent_path();
@@ -172,8 +175,11 @@ void CalibrationFile::write(const MachineRecord& record) const {
   if (path_.empty())
     throw NotAvailable(
         "there is no place to keep the rates: neither XDG_CACHE_HOME nor HOME is set, or TESSERA_CALIBRATION=off");
-  ordered_json json = {
-      {"format", format}, {"machine", machine_}, {"written", utc_now()}, {"start_up_s", record.start_up_s}};
+  ordered_json json = {{"format", format},
+                       {"machine", machine_},
+                       {"devices_in_words", devices_in_words_},
+                       {"written", utc_now()},
+                       {"start_up_s", record.start_up_s}};
   if (record.rates) json["rates"] = json_of(*record.rates);
   if (!record.cpu_blas.empty()) json["cpu"] = {{"blas", record.cpu_blas}, {"flops_per_s", record.cpu}};
 

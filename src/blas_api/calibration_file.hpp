@@ -49,7 +49,8 @@ class CalibrationFile {
 
  private:
   int devices_;
-  std::string machine_;  ///< what the record belongs to, in words
+  std::string devices_in_words_;
+  std::string machine_;  ///< what the record belongs to, in words: the devices, their driver and copy threads
   std::string path_;
   bool named_ = false;  ///< by the user
 };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/process.hpp"
 
 namespace tessera::api {
 namespace {
@@ -15,6 +16,14 @@ constexpr double short_s = 0.05;
 constexpr double quiet_s = 0.2;
 
 }  // namespace
+
+void CallHistory::begin_anew_in_child() {
+  const std::uint64_t self = process::identity();
+  if (process_.exchange(self, std::memory_order_relaxed) == self) return;
+  backlog_ns_.store(0, std::memory_order_relaxed);
+  cpu_calls_.store(0, std::memory_order_relaxed);
+  has_used_devices_.store(false, std::memory_order_relaxed);
+}
 
 void CallHistory::describe(const Level3& call, bool weighed, Situation& now) const {
   now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
@@ -64,8 +73,10 @@ bool CallHistory::is_quiet() const {
          device::now_seconds() - last_end_s_.load(std::memory_order_relaxed) >= quiet_s;
 }
 
-CallHistory::OnCpu::OnCpu(CallHistory& history)
-    : history_(history), others_at_begin_(history.cpu_calls_.fetch_add(1, std::memory_order_relaxed)) {}
+CallHistory::OnCpu::OnCpu(CallHistory& history) : history_(history) {
+  history_.begin_anew_in_child();
+  others_at_begin_ = history_.cpu_calls_.fetch_add(1, std::memory_order_relaxed);
+}
 
 CallHistory::OnCpu::~OnCpu() {
   history_.last_end_s_.store(device::now_seconds(), std::memory_order_relaxed);
@@ -79,13 +90,13 @@ void CallHistory::OnCpu::record(const Level3& call, index_t volume, const Verdic
   history_.cpu_speed_.record(call, seconds / (1 + 0.5 * (others_at_begin_ + others_at_end)));
   if (verdict.reason == Reason::cpu_wins) history_.device_bias_.passed_over(volume);
   // What it cost not to have the devices open, by the time that it really took.
-  const double devices_s = verdict.cpu_s - verdict.forgoes_s;
-  if (!devices_are_open && verdict.cpu_s > 0 && seconds > devices_s)
-    history_.forgone_s_.fetch_add(seconds - devices_s, std::memory_order_relaxed);
+  if (!devices_are_open && verdict.cpu_s > 0 && seconds > verdict.open_s)
+    history_.forgone_s_.fetch_add(seconds - verdict.open_s, std::memory_order_relaxed);
 }
 
 CallHistory::OnDevices::OnDevices(CallHistory& history, double seconds)
     : history_(history), ns_(static_cast<std::int64_t>(std::min(seconds, 1e6) * 1e9)) {
+  history_.begin_anew_in_child();
   history_.backlog_ns_.fetch_add(ns_, std::memory_order_relaxed);
 }
 

@@ -12,6 +12,7 @@
 #include "blas_api/device_bias.hpp"
 #include "blas_api/policy.hpp"
 #include "core/level3.hpp"
+#include "core/process.hpp"
 
 namespace tessera::api {
 
@@ -40,7 +41,7 @@ class CallHistory {
 
    private:
     CallHistory& history_;
-    int others_at_begin_;
+    int others_at_begin_ = 0;
   };
 
   /// A call that is on the devices or waits for them, while it lives.
@@ -69,11 +70,15 @@ class CallHistory {
   CpuSpeed& cpu_speed() { return cpu_speed_; }
 
  private:
+  /// The calls of a parent's other threads are not under way in its child.
+  void begin_anew_in_child();
+
   CpuSpeed cpu_speed_;
   DeviceBias device_bias_;
   std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker
-  std::atomic<std::int64_t> backlog_ns_ = 0;  ///< whole numbers, so that it comes back to 0
-  std::atomic<int> cpu_calls_ = 0;            ///< small ones not counted
+  std::atomic<std::int64_t> backlog_ns_ = 0;                  ///< whole numbers, so that it comes back to 0
+  std::atomic<int> cpu_calls_ = 0;                            ///< small ones not counted
+  std::atomic<std::uint64_t> process_ = process::identity();  ///< whose calls are counted
   std::atomic<bool> has_used_devices_ = false;
   std::atomic<double> last_end_s_ = 0;  ///< of a call of some size
 };

@@ -21,6 +21,9 @@
 namespace tessera::api {
 namespace {
 
+/// Opening devices takes seconds. Who waits longer than this waits for a thread that waits for the caller.
+constexpr double longest_start_s = 60;
+
 /// The reference's early outs. Where they do not hold, a call without a product still scales C.
 bool does_nothing(const Level3& call) {
   if (call.m == 0 || call.n == 0) return true;
@@ -65,8 +68,10 @@ runtime::Runtime* Context::opened(Fallback fallback, Verdict& verdict) const {
 
 runtime::Runtime* Context::runtime(Face* face) {
   if (config_.devices == DeviceChoice::none || start_.taboo()) return nullptr;
-  if (start_.stage() == DeviceStart::Stage::closed) start_.open(start_context(face != nullptr ? *face : own_face_));
-  if (start_.stage() == DeviceStart::Stage::closed) return nullptr;  // the process has begun to end
+  if (start_.stage() == DeviceStart::Stage::closed)
+    start_.open(start_context(face != nullptr ? *face : own_face_), longest_start_s);
+  // The process ends, or another thread takes too long.
+  if (start_.stage() == DeviceStart::Stage::closed) return nullptr;
   Verdict verdict;
   return opened(Fallback::report, verdict);
 }
@@ -134,9 +139,8 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
     if (verdict.start_in_background) start_.attend(start_context(face), DeviceStart::Haste::if_free);
     if (!verdict.offload) return nullptr;
     if (stage == Stage::open) return opened(fallback, verdict);
-    // A call that waits for others to open the devices may be what these wait for, if it holds the loader's lock: the
-    // CPU is the way out.
-    start_.open(start_context(face), weighed ? std::optional(verdict.cpu_s) : std::nullopt);
+    // Who opens them may wait for the loader's lock, which the caller may hold. So nobody waits for ever.
+    start_.open(start_context(face), weighed ? verdict.cpu_s : longest_start_s);
     if (start_.stage() == Stage::closed && !start_.taboo()) {
       verdict.offload = false;
       verdict.reason = Reason::start_up;
@@ -288,11 +292,12 @@ void Context::run_on_cpu(const Level3& call, index_t volume, Fallback fallback, 
   const double begin_s = device::now_seconds();
   double seconds = 0;
   {
-    CallHistory::OnCpu computing(history_);
+    std::optional<CallHistory::OnCpu> computing;
+    if (volume >= CpuSpeed::least_volume) computing.emplace(history_);
     compute_on_cpu(call, fallback, face);
     seconds = device::now_seconds() - begin_s;
-    if (learns_ && volume >= CpuSpeed::least_volume)
-      quietly([&] { computing.record(call, volume, verdict, seconds, start_.stage() == DeviceStart::Stage::open); });
+    if (learns_ && computing)
+      quietly([&] { computing->record(call, volume, verdict, seconds, start_.stage() == DeviceStart::Stage::open); });
   }
   quietly([&] { report_.on_cpu(call, volume, verdict, seconds, device::now_seconds() - arrival_s); });
 }

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <fstream>
+#include <cmath>
+#include <ctime>
 #include <new>
+#include <string_view>
 #include <system_error>
 #include <typeinfo>
 #include <utility>
@@ -65,47 +66,48 @@ std::vector<ListedGpu> gpus_with_device_file() {
   return gpus;
 }
 
-std::vector<device::DeviceInfo> listed_devices() {
-  const std::optional<std::vector<ListedGpu>> visible =
-      visible_gpus(gpus_with_device_file(), environment_variable("CUDA_VISIBLE_DEVICES"));
+/// The GPUs that this process sees, as far as that can be told without CUDA.
+/// @param named ordinals of those that it wants; empty: all
+std::vector<device::DeviceInfo> listed_devices(const std::vector<int>& named) {
+  const char* const shown = environment_variable("CUDA_VISIBLE_DEVICES");
+  const std::optional<std::vector<ListedGpu>> visible = visible_gpus(gpus_with_device_file(), shown);
   std::vector<ListedGpu> gpus = visible.value_or(std::vector<ListedGpu>(1));
-  // Where the driver has no list but a device file, it is taken to have one GPU.
-  if (gpus.empty() && environment_variable("CUDA_VISIBLE_DEVICES") == nullptr && has_gpu_device_file()) gpus.resize(1);
+  // Where the driver has a device file but no list, it is taken to have one GPU, unless the program is to see none.
+  const bool may_see_some = shown == nullptr || (*shown != '\0' && std::string_view(shown) != "-1");
+  if (gpus.empty() && may_see_some && has_gpu_device_file()) gpus.resize(1);
   std::vector<device::DeviceInfo> devices;
   for (const ListedGpu& gpu : gpus) devices.push_back(likely_gpu(static_cast<int>(devices.size()), gpu));
+  // GPUs that were named are tried in any case.
+  for (const int ordinal : named) {
+    if (ordinal >= static_cast<int>(gpus.size())) devices.push_back(likely_gpu(ordinal, {}));
+  }
   return devices;
 }
 
 /// "rank 1 of 4 on this host (Open MPI): cuda:2 cuda:3"
-std::string to_text(const LocalRank& place, const DeviceShare& share, const std::vector<device::DeviceInfo>& devices) {
+std::string to_text(const LocalRank& place, const std::string& backend, const Outlook& devices) {
   std::string text = fmt::format("rank {} of {} on this host ({}):", place.rank, place.ranks, place.launcher);
-  for (const device::DeviceInfo& device : devices) text += fmt::format(" {}:{}", device.backend, device.ordinal);
-  if (share.sharers > 1) text += fmt::format(", shared by {} ranks", share.sharers);
+  for (const int ordinal : devices.ordinals) text += fmt::format(" {}:{}", backend, ordinal);
+  if (devices.sharers > 1) text += fmt::format(", shared by {} ranks", devices.sharers);
   return text;
 }
 
-/// Fewer threads run on this machine than it has processors, this one not counted.
-bool has_free_processor() {
-  std::ifstream loads("/proc/loadavg");  // "0.20 0.18 0.12 1/80 11206": running threads stand before the slash
-  double average = 0;
-  int running = 0;
-  loads >> average >> average >> average >> running;
-  return loads && running - 1 < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+/// Seconds that all threads of this process have computed.
+double computed_s() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace
 
 DeviceStart::~DeviceStart() {
   const std::uint64_t self = process::identity();
-  if (attended_in_.load(std::memory_order_relaxed) == self && attendant_->thread.joinable()) {
-    {
-      const std::lock_guard lock(attendant_->mutex);
-      attendant_->stopping = true;
-    }
-    attendant_->stopped.notify_all();
-    attendant_->thread.join();
-  } else {
-    static_cast<void>(attendant_.release());  // the parent's
+  if (attended_in_.load(std::memory_order_relaxed) == self && attendant_) {
+    std::unique_lock lock(attendant_->mutex);
+    attendant_->stopping = true;
+    attendant_->changed.notify_all();
+    attendant_->changed.wait(lock, [this] { return !attendant_->begun || attendant_->ended; });
   }
   const std::uint64_t owner = owner_.load(std::memory_order_relaxed);
   // In a child the worker threads do not exist, and there as in a process that is ending the driver must not be called:
@@ -143,7 +145,7 @@ const Outlook& DeviceStart::publish(Outlook outlook, std::size_t place) {
 Outlook DeviceStart::look() const {
   if (config_.devices == DeviceChoice::host)
     return outlook_of(kernels::make_host_backend(config_, config_.host_devices, nullptr)->devices());
-  std::vector<device::DeviceInfo> devices = listed_devices();
+  std::vector<device::DeviceInfo> devices = listed_devices(config_.cuda_ordinals);
   // A plugin that was named is tried in any case, and so are GPUs that were.
   const bool sought = config_.devices == DeviceChoice::automatic && config_.cuda_plugin.empty();
   if (devices.empty() && sought) {
@@ -215,8 +217,9 @@ double DeviceStart::until_open_s() {
   const double all_s = outlook().rates.start_up_s;
   const double begun_at_s = begun_at_s_.load(std::memory_order_relaxed);
   if (begun_at_s <= 0) return all_s;
-  // Who takes longer than expected takes a little longer still.
-  return std::max(all_s - (device::now_seconds() - begun_at_s), 0.1 * all_s);
+  // What is overdue by some time may take as long once more. So nobody waits for it longer than it has been overdue.
+  const double left_s = all_s - (device::now_seconds() - begun_at_s);
+  return std::max(std::abs(left_s), 0.1 * all_s);
 }
 
 std::optional<Reason> DeviceStart::taboo() const {
@@ -226,17 +229,12 @@ std::optional<Reason> DeviceStart::taboo() const {
   return std::nullopt;
 }
 
-void DeviceStart::open(const Context& context, std::optional<double> patience_s) {
+void DeviceStart::open(const Context& context, double patience_s) {
   std::uint64_t nobody = 0;
   owner_.compare_exchange_strong(nobody, process::identity(), std::memory_order_relaxed);
   if (taboo()) return;
-  std::unique_lock lock(open_mutex_, std::defer_lock);
-  if (!patience_s) {
-    lock.lock();
-  } else if (!lock.try_lock_for(std::chrono::duration<double>(*patience_s))) {
-    return;
-  }
-  if (stage_.load(std::memory_order_relaxed) == Stage::closed) open_here(context);
+  const std::unique_lock lock(open_mutex_, std::chrono::duration<double>(patience_s));
+  if (lock && stage_.load(std::memory_order_relaxed) == Stage::closed) open_here(context);
 }
 
 void DeviceStart::open_here(const Context& context) {
@@ -275,8 +273,7 @@ void DeviceStart::find_and_open(const Context& context) {
   if (devices.empty()) throw NotAvailable("there is no CUDA device");
   const Outlook& found = publish(outlook_of(devices), 1);
   load_s_ = device::now_seconds() - begin_s;
-  if (config_.verbose && config_.local_rank)
-    log_line(to_text(*config_.local_rank, config_.device_share(static_cast<int>(devices.size())), devices));
+  if (config_.verbose && config_.local_rank) log_line(to_text(*config_.local_rank, devices.front().backend, found));
 
   const double open_begin_s = device::now_seconds();
   std::vector<kernels::Accelerator> accelerators = backend_->open(found.ordinals, found.copy_threads);
@@ -297,7 +294,7 @@ void DeviceStart::remember_failure() {
 }
 
 runtime::Runtime* DeviceStart::runtime() const {
-  return stage() == Stage::open && runtime_->machine().devices > 0 ? runtime_.get() : nullptr;
+  return stage() == Stage::open && !runtime_->devices().empty() ? runtime_.get() : nullptr;
 }
 
 void DeviceStart::keep(const std::function<void(MachineRecord&)>& change) {
@@ -348,35 +345,52 @@ void DeviceStart::attend(Context context, Haste haste) {
   const std::uint64_t self = process::identity();
   std::uint64_t before = attended_in_.load(std::memory_order_relaxed);
   if (before == self) return;
-  auto attendant = std::make_unique<Attendant>();  // first what may lack memory
+  auto made = std::make_shared<Attendant>();  // first what may lack memory
   if (!attended_in_.compare_exchange_strong(before, self, std::memory_order_relaxed)) return;
-  static_cast<void>(attendant_.release());  // the parent's
-  attendant_ = std::move(attendant);
+  attendant_ = std::move(made);
   try {
-    attendant_->thread = start_thread([this, context = std::move(context), haste] {
+    start_thread([this, attendant = attendant_, context = std::move(context), haste] {
+      if (haste != Haste::if_used_ever) pass_loader();  // opening loads libraries
+      {
+        const std::lock_guard lock(attendant->mutex);
+        if (attendant->stopping) return;
+        attendant->begun = true;
+      }
       try {
         serve(context, haste);
       } catch (const std::exception&) {  // no memory, or the process is ending: calls do what is needed by themselves
       }
-    });
+      const std::lock_guard lock(attendant->mutex);
+      attendant->ended = true;
+      attendant->changed.notify_all();
+    }).detach();
   } catch (const std::exception&) {  // likewise
   }
 }
 
 void DeviceStart::serve(const Context& context, Haste haste) {
-  while (haste == Haste::if_free && stage() == Stage::closed && !has_free_processor()) {
-    if (!pause(look_for_processor)) return;
-  }
-  if (haste != Haste::if_used_ever) {
-    pass_loader();
-    open(context);
-  }
+  if (haste == Haste::if_free && !await_free_processor()) return;
+  if (haste != Haste::if_used_ever) open(context, 0);
   runtime::Runtime* const devices = runtime();
   if (devices == nullptr) return;
   if (haste == Haste::at_once) devices->warm_up();
   if (!outlook().file) return;
   keep_costs(context);
   if (!outlook().record.rates) measure_in_pauses(context);
+}
+
+/// Waits until this process leaves one of its processors idle, or somebody else has opened the devices.
+/// @return false if there is nothing to wait for any more
+bool DeviceStart::await_free_processor() {
+  const int processors = CpuSpeed::available_processors(config_.local_ranks());
+  while (stage() == Stage::closed) {
+    const double begin_s = device::now_seconds();
+    const double computed_before_s = computed_s();
+    if (!pause(look_for_processor)) return false;
+    const double busy = (computed_s() - computed_before_s) / (device::now_seconds() - begin_s);
+    if (busy < processors - 0.5) return true;
+  }
+  return true;
 }
 
 /// What starting cost, and what calls cost on the CPU, unless the file says nearly the same.
@@ -413,7 +427,7 @@ void DeviceStart::measure_in_pauses(const Context& context) {
 /// @return false if there is nothing to wait for any more
 bool DeviceStart::pause(std::chrono::milliseconds time) {
   std::unique_lock lock(attendant_->mutex);
-  attendant_->stopped.wait_for(lock, time, [this] { return attendant_->stopping; });
+  attendant_->changed.wait_for(lock, time, [this] { return attendant_->stopping; });
   return !attendant_->stopping && !process::ending();
 }
 

@@ -58,7 +58,7 @@ class DeviceStart {
 
   /// Touches nothing. @param config outlives this
   explicit DeviceStart(const Config& config) : config_(config) {}
-  /// Waits for what runs in the background, except where the devices must be left alone.
+  /// Waits for what runs in the background, except in a child.
   ~DeviceStart();
   DeviceStart(const DeviceStart&) = delete;
   DeviceStart& operator=(const DeviceStart&) = delete;
@@ -77,7 +77,7 @@ class DeviceStart {
 
   /// Opens the devices, or waits for who does, at most `patience_s`. Afterwards they are open, have failed or are
   /// taboo, or the time is over.
-  void open(const Context& context, std::optional<double> patience_s = std::nullopt);
+  void open(const Context& context, double patience_s);
 
   enum class Haste : std::uint8_t {
     at_once,      ///< and their kernels are loaded
@@ -113,6 +113,7 @@ class DeviceStart {
   void find_and_open(const Context& context);
   void remember_failure();
   void serve(const Context& context, Haste haste);
+  bool await_free_processor();
   void keep(const std::function<void(MachineRecord&)>& change);
   void keep_costs(const Context& context);
   void measure_in_pauses(const Context& context);
@@ -141,15 +142,18 @@ class DeviceStart {
   std::string failure_text_;
   std::atomic<bool> measured_ = false;  ///< or somebody is about to
 
+  /// What the thread in the background shares with who destroys this object. The thread may wait for the loader, whose
+  /// lock the destroying thread may hold: until then it knows nothing but this.
   struct Attendant {
-    std::thread thread;
     std::mutex mutex;  ///< guards what follows
-    std::condition_variable stopped;
-    bool stopping = false;
+    std::condition_variable changed;
+    bool begun = false;     ///< the thread uses the object from now on
+    bool stopping = false;  ///< it is to end, or not to begin
+    bool ended = false;
   };
   /// In which process the thread exists; 0: nobody has started it. Relaxed: who sets it starts the thread.
   std::atomic<std::uint64_t> attended_in_ = 0;
-  std::unique_ptr<Attendant> attendant_;
+  std::shared_ptr<Attendant> attendant_;
 };
 
 }  // namespace tessera::api

@@ -121,19 +121,20 @@ Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now
 
   const double load = (1 + now.cpu_calls) * (now.backlog_s > 0 ? beside_devices : 1);
   verdict.cpu_s = load * now.cpu.expected_s;
-  verdict.forgoes_s = std::max(verdict.cpu_s - (verdict.device_s - now.until_open_s), 0.0);
+  verdict.open_s = verdict.device_s - now.until_open_s;
+  const double forgoes_s = std::max(verdict.cpu_s - verdict.open_s, 0.0);
   const auto stay = [&](Reason reason) {
     verdict.offload = false;
     verdict.reason = reason;
     return verdict;
   };
   if (verdict.cpu_s <= verdict.device_s) {
-    if (now.until_open_s <= 0 || verdict.forgoes_s <= 0) return stay(Reason::cpu_wins);
+    if (now.until_open_s <= 0 || forgoes_s <= 0) return stay(Reason::cpu_wins);
     const double price_s = now.rates.start_up_s;
     if (now.being_opened || now.forgone_s < start_prices * price_s) {
       verdict.start_up_s = price_s;
       verdict.forgone_s = now.forgone_s;
-      verdict.start_in_background = now.forgone_s + verdict.forgoes_s >= background_prices * price_s;
+      verdict.start_in_background = now.forgone_s + forgoes_s >= background_prices * price_s;
       return stay(Reason::start_up);
     }
   } else if (load * now.cpu.least_s < verdict.device_s) {

@@ -115,11 +115,11 @@ struct Verdict {
   bool offload = false;
   Reason reason = Reason::never;
   // Estimates, where the devices were considered.
-  double device_s = 0;   ///< with wait_s and bias
-  double model_s = 0;    ///< of it, what the model gives for the call itself
-  double wait_s = 0;     ///< for calls that are there already
-  double cpu_s = 0;      ///< 0: not estimated
-  double forgoes_s = 0;  ///< what a call on the CPU loses because the devices are not open
+  double device_s = 0;  ///< with wait_s and bias
+  double model_s = 0;   ///< of it, what the model gives for the call itself
+  double wait_s = 0;    ///< for calls that are there already
+  double cpu_s = 0;     ///< 0: not estimated
+  double open_s = 0;    ///< device_s without what is left of the start
   // For Reason::start_up:
   double start_up_s = 0;             ///< what starting the devices takes,
   double forgone_s = 0;              ///< and what other calls have lost so far because it was not done

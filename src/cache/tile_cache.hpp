@@ -74,7 +74,7 @@ class TileCache {
   /// @return the replica, readers raised by one until release(); readable after its `ready` event, leading dimension
   /// tile.rows;
   ///         nullptr if the heap is full of tiles in use: try again when some work of this device has completed
-  /// @throws DeviceLost
+  /// @throws DeviceLost, WorkRefused
   Replica* pin(int device, const HostTile& tile, index_t next_use = never);
   void release(Replica* replica);
 

@@ -4,13 +4,15 @@
 //
 // Streams: `compute_streams` compute streams and one each for up, down and peer copies. Work on one stream runs in
 // order of submission; different streams are ordered only by events. Every call that takes a stream only submits and
-// returns. Events: record() marks the work submitted to a stream so far; wait() makes a stream (of any device of the
-// same backend) wait for it. Memory: a slab is one range of addresses. Either all of it is memory from the start
-// (reserve), or memory is committed to it from its beginning on and taken from its end (reserve_addresses, commit,
-// decommit), which is done between jobs only. Failure: a submission that a device refuses throws WorkRefused, and the
-// device can go on. A submission on a failed device throws DeviceLost; work already submitted completes with
-// EventStatus::failed, and so does work on other devices that waits for it. recover() tells which devices are still
-// good afterwards.
+// returns.
+// Events: record() marks the work submitted to a stream so far; wait() makes a stream (of any device of the same
+// backend) wait for it.
+// Memory: a slab is one range of addresses. Either all of it is memory from the start (reserve), or memory is committed
+// to it from its beginning on and taken from its end (reserve_addresses, commit, decommit), which is done between jobs
+// only.
+// Failure: a submission that a device refuses throws WorkRefused, and the device can go on. A submission on a failed
+// device throws DeviceLost; work already submitted completes with EventStatus::failed, and so does work on other
+// devices that waits for it. recover() tells which devices are still good afterwards.
 #pragma once
 
 #include <chrono>

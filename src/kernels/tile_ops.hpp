@@ -28,9 +28,9 @@ class TileOps {
   virtual ~TileOps() = default;
   /// Submits the call, whose operands lie in the device's memory; no dimension is 0. trmm takes B apart from C, or C
   /// itself. gemmt may leave anything in the triangle of C that it does not update.
-  /// @throws DeviceLost. Called by one thread at a time per device.
+  /// @throws DeviceLost, WorkRefused, OutOfDeviceMemory. Called by one thread at a time per device.
   virtual void run(int compute_stream, const Level3& call) = 0;
-  /// Submits the addition. @throws DeviceLost
+  /// Submits the addition. @throws as run()
   virtual void add(int compute_stream, const Addition& addition) = 0;
 };
 

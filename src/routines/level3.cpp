@@ -22,7 +22,8 @@ runtime::JobStatistics run(runtime::Runtime& runtime, const Level3& call, index_
   if (call.m < 1 || call.n < 1 || call.only_scales()) throw InternalError(name_of(call) + ": nothing to multiply");
   const auto make = call.is_triangular() ? make_triangular : make_accumulation;
   for (int plan = 0; plan < most_plans; ++plan) {
-    runtime::Machine machine = runtime.machine();
+    // Later plans count on what the devices could give for the earlier ones.
+    runtime::Machine machine = runtime.machine(plan == 0);
     auto graph = make(call, machine, tile);
     if (const index_t devices = worthwhile_devices(*graph, machine); devices < machine.devices) {
       machine.devices = static_cast<int>(devices);
@@ -30,8 +31,8 @@ runtime::JobStatistics run(runtime::Runtime& runtime, const Level3& call, index_
     }
     if (auto statistics = runtime.run(*graph, machine, cpu)) return *std::move(statistics);
   }
-  throw OutOfDeviceMemory("the free memory of the devices changed " + std::to_string(most_plans) +
-                          " times while a call was planned");
+  throw OutOfDeviceMemory("the devices could not give the memory of " + std::to_string(most_plans) +
+                          " plans, each for less than the one before");
 }
 
 }  // namespace tessera::routines

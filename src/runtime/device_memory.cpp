@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "core/host_share.hpp"
+#include "core/log.hpp"
 
 namespace tessera::runtime {
 namespace {
@@ -29,6 +30,8 @@ DeviceMemory::DeviceMemory(device::Device& device, const Config& config, int sha
   full_bytes_ = most_bytes_.value_or(share_of(device, device.info().memory_bytes, sharers));
   if (config.memory_mode == MemoryMode::grow) slab_ = device.reserve_addresses(full_bytes_);
   grows_ = slab_ != nullptr;
+  if (config.verbose && config.memory_mode == MemoryMode::grow && !grows_)
+    log_line(device.info().name + ": memory cannot be mapped as it is needed, it is taken whole");
   room_bytes_ = grows_ ? available() : most_bytes_.value_or(available());
   if (grows_) return;
   slab_ = device.reserve(room_bytes_);
@@ -41,10 +44,11 @@ std::size_t DeviceMemory::available() const {
   return std::min(share_of(device_, all_bytes, sharers_), full_bytes_);
 }
 
-void DeviceMemory::look() {
+std::size_t DeviceMemory::look() const {
   try {
-    room_bytes_ = steady_room(room_bytes_, available());
+    return steady_room(room_bytes_, available());
   } catch (const Error&) {  // the job will find out what the device still does
+    return room_bytes_;
   }
 }
 
@@ -55,7 +59,7 @@ std::size_t DeviceMemory::room_bytes() const {
 
 std::size_t DeviceMemory::review() {
   const std::lock_guard lock(mutex_);
-  if (grows_ && steady_room(full_bytes_, room_bytes_) != full_bytes_) look();
+  if (grows_ && steady_room(full_bytes_, room_bytes_) != full_bytes_) room_bytes_ = look();
   return room_bytes_;
 }
 
@@ -63,12 +67,13 @@ bool DeviceMemory::provide(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (bytes <= committed_bytes_) return true;
   if (!grows_) return false;
-  look();
+  // Only downwards: what a device says is free it need not be able to give, and the plan that follows counts on what it gave.
+  room_bytes_ = std::min(room_bytes_, look());
   if (bytes > room_bytes_) return false;
   committed_bytes_ = device_.commit(bytes);
   if (committed_bytes_ >= bytes) return true;
   // Somebody else has taken it. The last of a device's memory is not for us alone either.
-  room_bytes_ = std::min(available(), committed_bytes_);
+  room_bytes_ = std::min(look(), committed_bytes_);
   committed_bytes_ = device_.decommit(room_bytes_);
   return false;
 }

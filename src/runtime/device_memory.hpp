@@ -48,7 +48,8 @@ class DeviceMemory {
 
  private:
   std::size_t available() const;
-  void look();
+  /// What a look at the device makes of the room.
+  std::size_t look() const;
 
   device::Device& device_;
   std::optional<std::size_t> most_bytes_;  ///< as the user wants it

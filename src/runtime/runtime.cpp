@@ -126,26 +126,18 @@ class Runtime::Implementation {
     return usable;
   }
 
-  Machine machine() const {
-    const std::lock_guard lock(mutex_);
-    Machine machine;
-    for (const Seat& seat : seats_) {
-      if (seat.lost) continue;
-      const std::size_t room_bytes = seat.memory->review();
-      machine.heap_bytes = machine.devices == 0 ? room_bytes : std::min(machine.heap_bytes, room_bytes);
-      machine.segment_bytes = std::max(machine.segment_bytes, seat.segment_bytes);
-      machine.share_bytes = std::max(machine.share_bytes, seat.share_bytes);
-      ++machine.devices;
-    }
-    return machine;
+  Machine machine(bool looks) const {
+    if (looks) review_memory();
+    return machine_of(rooms_of_seats());
   }
 
   std::optional<JobStatistics> run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu) {
     const Turnstile::Turn turn(turnstile_);
     const double begin_s = device::now_seconds();
     const std::vector<std::size_t> rooms = rooms_of_seats();
-    if (const auto least = least_room(rooms); least && *least != planned_for.heap_bytes) return std::nullopt;
-    check_room(graph, rooms);
+    const Machine now = machine_of(rooms);
+    if (now.devices > 0 && now.heap_bytes != planned_for.heap_bytes) return std::nullopt;
+    check_room(graph, now);
     const index_t most_devices = planned_for.devices;
     JobStatistics statistics = describe(graph);
     std::vector<std::string> names;
@@ -172,9 +164,12 @@ class Runtime::Implementation {
       // for.
       if (const process::Pass driving(process::Work::driving); driving) {
         std::vector<bool> usable = usable_seats();
-        if (const auto called = first_of(usable, most_devices); provide(graph, called, rooms) != called) {
-          const Noted noted(*this, called);
-          return std::nullopt;
+        for (std::size_t d = 0; d < usable.size(); ++d) usable[d] = usable[d] && rooms[d] >= now.heap_bytes;
+        {
+          const auto called = first_of(usable, most_devices);
+          Noted noted(*this, called);
+          if (provide(graph, called, rooms) != called) return std::nullopt;
+          noted.dismiss();  // at the end of the job
         }
         const auto pinning = pin_operands(graph);
         while (!pending.empty() && !process::ending() &&
@@ -245,6 +240,7 @@ class Runtime::Implementation {
     if (!driving) throw NotAvailable("the process is ending");
     std::vector<MeasuredDevice> devices;
     const std::vector<bool> usable = usable_seats();
+    const Noted noted(*this, usable);
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       const kernels::Accelerator& accelerator = accelerators_[d];
       if (!usable[d]) continue;
@@ -255,7 +251,6 @@ class Runtime::Implementation {
                          std::min(memory.committed_bytes(), wanted())});
     }
     if (devices.empty()) throw NotAvailable("no device works any more");
-    const Noted noted(*this, usable);
     try {
       return use(devices);
     } catch (...) {
@@ -309,15 +304,18 @@ class Runtime::Implementation {
    public:
     Noted(Implementation& runtime, std::vector<bool> used) : runtime_(runtime), used_(std::move(used)) {}
     ~Noted() {
+      if (dismissed_) return;
       runtime_.note_use();
       runtime_.alert_seats(used_);
     }
+    void dismiss() { dismissed_ = true; }
     Noted(const Noted&) = delete;
     Noted& operator=(const Noted&) = delete;
 
    private:
     Implementation& runtime_;
     std::vector<bool> used_;
+    bool dismissed_ = false;
   };
   // How long those who wait for each other stay awake: while a call prepares its job, and while its last results go
   // down.
@@ -363,13 +361,33 @@ class Runtime::Implementation {
     for (const Seat& seat : seats_) rooms.push_back(seat.memory->room_bytes());
     return rooms;
   }
-  std::optional<std::size_t> least_room(const std::vector<std::size_t>& rooms) const {
-    const std::lock_guard lock(mutex_);
-    std::optional<std::size_t> least;
+  // Asks the devices how much of their memory is free. Not while the process ends.
+  void review_memory() const {
+    const process::Pass driving(process::Work::driving);
+    if (!driving) return;
+    const std::vector<bool> usable = usable_seats();
     for (std::size_t d = 0; d < seats_.size(); ++d) {
-      if (!seats_[d].lost) least = std::min(least.value_or(rooms[d]), rooms[d]);
+      if (usable[d]) static_cast<void>(seats_[d].memory->review());
     }
-    return least;
+  }
+
+  Machine machine_of(const std::vector<std::size_t>& rooms) const {
+    constexpr std::size_t weak_part = 8;
+    const std::lock_guard lock(mutex_);
+    std::size_t largest = 0;
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      if (!seats_[d].lost) largest = std::max(largest, rooms[d]);
+    }
+    Machine machine;
+    for (std::size_t d = 0; d < seats_.size(); ++d) {
+      const Seat& seat = seats_[d];
+      if (seat.lost || rooms[d] < largest / weak_part) continue;
+      machine.heap_bytes = machine.devices == 0 ? rooms[d] : std::min(machine.heap_bytes, rooms[d]);
+      machine.segment_bytes = std::max(machine.segment_bytes, seat.segment_bytes);
+      machine.share_bytes = std::max(machine.share_bytes, seat.share_bytes);
+      ++machine.devices;
+    }
+    return machine;
   }
 
   // Has the devices commit what the job needs, all that it may need: nothing calls the driver for memory once it has
@@ -555,16 +573,12 @@ class Runtime::Implementation {
     return usable;
   }
 
-  void check_room(const TaskGraph& graph, const std::vector<std::size_t>& rooms) const {
-    constexpr std::size_t step_tiles = 3;  // an output and the inputs of one step
-    const std::size_t slot = cache::TileCache::segment_bytes(graph.slot_bytes());
-    const std::lock_guard lock(mutex_);
-    for (std::size_t d = 0; d < seats_.size(); ++d) {
-      if (!seats_[d].lost && rooms[d] / slot < step_tiles) {
-        throw OutOfDeviceMemory("the device memory of " + std::to_string(rooms[d]) +
-                                " bytes cannot hold three tiles of " + std::to_string(slot) + " bytes");
-      }
-    }
+  static void check_room(const TaskGraph& graph, const Machine& machine) {
+    constexpr index_t step_tiles = 3;  // an output and the inputs of one step
+    if (machine.devices == 0 || machine.slots(graph.slot_bytes()) >= step_tiles) return;
+    throw OutOfDeviceMemory("the device memory of " + std::to_string(machine.heap_bytes) +
+                            " bytes cannot hold three tiles of " +
+                            std::to_string(cache::TileCache::segment_bytes(graph.slot_bytes())) + " bytes");
   }
 
   std::unique_ptr<device::HostPinning> pin_operands(const TaskGraph& graph) {
@@ -622,7 +636,7 @@ Runtime::Runtime(std::vector<kernels::Accelerator> accelerators, const Config& c
 Runtime::~Runtime() = default;
 
 std::vector<const device::Device*> Runtime::devices() const { return implementation_->devices(); }
-Machine Runtime::machine() const { return implementation_->machine(); }
+Machine Runtime::machine(bool looks) const { return implementation_->machine(looks); }
 std::optional<JobStatistics> Runtime::run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu) {
   return implementation_->run(graph, planned_for, cpu);
 }

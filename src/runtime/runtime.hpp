@@ -39,9 +39,11 @@ class Runtime {
   /// Devices that still work.
   std::vector<const device::Device*> devices() const;
 
-  /// What the choice of a tiling needs to know about the machine now. Memory that others have taken or given back
-  /// changes it.
-  Machine machine() const;
+  /// What the choice of a tiling needs to know about the machine now: of devices that have at least an eighth of the
+  /// memory of the best one, since the smallest memory decides how large tiles are. Memory that others have taken or
+  /// given back changes it.
+  /// @param looks false: what is known from the last look at the devices and from what they could not give since
+  Machine machine(bool looks = true) const;
 
   /// Runs the graph to its end: every output tile is in host memory on return. If devices fail on the way, the others
   /// go on, and at the last the CPU. Thread-safe; blocks.

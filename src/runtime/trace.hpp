@@ -18,8 +18,8 @@ namespace tessera::runtime {
 
 class TraceFile {
  public:
-  /// @param path empty: every call does nothing. %p stands for the process's number. A file whose writer has ended is
-  /// overwritten by the first job.
+  /// @param path empty: every call does nothing. %p stands for the process's number. A file whose writer has ended, and
+  /// all children that it forked while it had the file, is overwritten by the first job.
   explicit TraceFile(std::string path) : path_(std::move(path)) {}
 
   /// Appends a job that began at `begin_s` (device::now_seconds). `operations[d]` belong to device `names[d]`.

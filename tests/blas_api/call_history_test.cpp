@@ -2,6 +2,8 @@
 #include "blas_api/call_history.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,7 +27,7 @@ Situation situation(const CallHistory& history, const Level3& call) {
 Verdict forgoing(double cpu_s) {
   Verdict verdict{false, Reason::start_up};
   verdict.cpu_s = cpu_s;
-  verdict.forgoes_s = 0.9 * cpu_s;
+  verdict.open_s = 0.1 * cpu_s;
   return verdict;
 }
 
@@ -41,6 +43,10 @@ TEST(CallHistory, CountsWhatClosedDevicesCost) {
   compute(0.05, false);  // the CPU was quicker than devices would have been
   EXPECT_NEAR(situation(history, call).forgone_s, 1.9, 1e-12);
   CallHistory::OnCpu(history).record(call, volume_of(call), {false, Reason::never}, 5, false);
+  Verdict slow_devices{false, Reason::cpu_wins};  // a call that takes longer than expected, and on devices longer still
+  slow_devices.cpu_s = 1;
+  slow_devices.open_s = 10;
+  CallHistory::OnCpu(history).record(call, volume_of(call), slow_devices, 1.5, false);
   EXPECT_NEAR(situation(history, call).forgone_s, 1.9, 1e-12);
 }
 
@@ -55,6 +61,21 @@ TEST(CallHistory, KnowsWhoIsUnderWay) {
   }
   EXPECT_EQ(situation(history, call).cpu_calls, 0);
   EXPECT_EQ(situation(history, call).backlog_s, 0);
+}
+
+TEST(CallHistory, CallsOfAParentAreNotUnderWayInItsChild) {
+  CallHistory history(4);
+  const CallHistory::OnCpu one(history), other(history);
+  const CallHistory::OnDevices third(history, 0.25);
+  const pid_t child = fork();
+  if (child == 0) {
+    const CallHistory::OnCpu own(history);
+    _exit(history.cpu_calls() == 1 && history.backlog_s() <= 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(history.cpu_calls(), 2);
 }
 
 // A call that shared the processors with two others says the same of the CPU BLAS as one that took a third of the time by itself.

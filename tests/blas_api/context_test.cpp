@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -129,6 +130,25 @@ TEST(Context, WarmsUpInTheBackgroundOfTheFirstCall) {
   EXPECT_TRUE(product.is_right());
   for (int i = 0; i < 30000 && !has_device_threads(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(has_device_threads());
+}
+
+void live_and_die() {
+  Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_WARM_UP=1"));
+  Product<double> product(small);
+  context.run(product.call());
+  EXPECT_TRUE(product.is_right());
+}
+
+// In the constructor of a library the thread holds the loader's lock, for which the thread in the background waits before
+// it opens devices.
+TEST(Context, MayBeDestroyedByWhoHoldsTheLoader) {
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/test_plugins";
+  const auto function = std::to_string(reinterpret_cast<std::uintptr_t>(&live_and_die));
+  ASSERT_EQ(setenv("TESSERA_TEST_CALL_AT_LOAD", function.c_str(), 1), 0);
+  void* const library = dlopen((folder / "calls_at_load.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  EXPECT_NE(library, nullptr) << dlerror();
+  unsetenv("TESSERA_TEST_CALL_AT_LOAD");
+  if (library != nullptr) dlclose(library);
 }
 
 class BusyDevices : public ::testing::Test {

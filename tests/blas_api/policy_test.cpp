@@ -245,7 +245,7 @@ TEST(Policy, AStartMustBeEarned) {
   Verdict verdict = decide(automatic, call, now);
   EXPECT_FALSE(verdict.offload);
   EXPECT_EQ(verdict.reason, Reason::start_up);
-  EXPECT_NEAR(verdict.forgoes_s, gain, 1e-12);
+  EXPECT_NEAR(verdict.cpu_s - verdict.open_s, gain, 1e-12);
   EXPECT_FALSE(verdict.start_in_background);
   EXPECT_THAT(to_text(verdict), AllOf(HasSubstr("starting takes 2 s"), HasSubstr("0.5 s on the CPU")));
   // One call that ends sooner although it waits for the start.

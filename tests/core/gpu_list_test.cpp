@@ -26,13 +26,15 @@ class GpuList : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-const std::vector<ListedGpu> three = {
-    {"0000:1b:00.0", "A", "GPU-aa11", -1}, {"0000:1c:00.0", "A", "GPU-ab22", -1}, {"0001:00:00.0", "B", "GPU-cc33", -1}};
+const std::vector<ListedGpu> three = {{"0000:1b:00.0", "A", "GPU-aa11", -1},
+                                      {"0000:1c:00.0", "A", "GPU-ab22", -1},
+                                      {"0001:00:00.0", "B", "GPU-cc33", -1}};
 
 TEST_F(GpuList, IsInTheOrderOfAddresses) {
   write("gpus/0000:CB:00.0/information", "Model: \t\t NVIDIA H200\nIRQ:   \t\t 33\nBus Type: \t PCIe\n");
-  write("gpus/0000:1b:00.0/information",
-        "Model: \t\t NVIDIA H100 80GB HBM3\nGPU UUID: \t GPU-0a1b\nBus Location: \t 0000:1b:00.0\nDevice Minor: \t 3\n");
+  write(
+      "gpus/0000:1b:00.0/information",
+      "Model: \t\t NVIDIA H100 80GB HBM3\nGPU UUID: \t GPU-0a1b\nBus Location: \t 0000:1b:00.0\nDevice Minor: \t 3\n");
   std::filesystem::create_directories(folder_ / "gpus/0000:1c:00.0");
   const std::vector<ListedGpu> expected = {{"0000:1b:00.0", "NVIDIA H100 80GB HBM3", "GPU-0a1b", 3},
                                            {"0000:1c:00.0", "", "", -1},

@@ -91,16 +91,29 @@ TEST(MemoryOfCalls, IsGivenBackWhenNoCallComes) {
 TEST(MemoryOfCalls, IsPlannedAnewWhereOthersHaveTakenIt) {
   HostRuntime host(2);
   EXPECT_EQ(host.runtime->machine().heap_bytes, memory_bytes);
-  host.devices[1]->set_memory_of_others(memory_bytes - 40 * tile_bytes);
+  for (device::HostDevice* const device : host.devices) device->set_memory_of_others(memory_bytes - 40 * tile_bytes);
   // Before: all tiles at once, in growing squares. Then in groups, because A and B alone are 128 tiles.
   const auto statistics = host.multiply(8 * tile);
   EXPECT_EQ(statistics.restarts, 0);
   EXPECT_EQ(host.host_products, 0);
   EXPECT_LE(host.runtime->machine().heap_bytes, 40 * tile_bytes);
   EXPECT_LE(host.devices[1]->free_memory_bytes(), 40 * tile_bytes);
-  host.devices[1]->set_memory_of_others(0);
+  for (device::HostDevice* const device : host.devices) device->set_memory_of_others(0);
   EXPECT_EQ(host.runtime->machine().heap_bytes, memory_bytes);
   host.multiply(8 * tile);
+}
+
+TEST(MemoryOfCalls, ADeviceThatOthersHaveFilledIsLeftOut) {
+  HostRuntime host(2);
+  host.multiply(8 * tile);
+  host.runtime->give_back_memory();
+  host.devices[1]->set_memory_of_others(memory_bytes - 4 * tile_bytes);
+  const auto statistics = host.multiply(8 * tile);
+  EXPECT_EQ(host.runtime->machine().heap_bytes, memory_bytes);
+  EXPECT_EQ(statistics.devices[1].tasks, 0);
+  EXPECT_EQ(host.host_products, 0);
+  host.devices[1]->set_memory_of_others(0);
+  EXPECT_EQ(host.runtime->machine().devices, 2);
 }
 
 TEST(MemoryOfCalls, TheCallIsRefusedWhereNothingIsLeftAndDoneWhereThereIsAgain) {

@@ -484,7 +484,7 @@ TEST(FailureModel, ATornTileIsNeverKeptSilentWhereTheLinkIsSlow) { expect_no_sil
 // The devices that are left decide about tiles, not those that are gone.
 TEST(FailureModel, ALostSmallDeviceDoesNotStandInTheWay) {
   auto settings = devices_with(2, 4000 * tile_bytes);
-  settings[0].memory_bytes = 40 * tile_bytes;
+  settings[0].memory_bytes = 600 * tile_bytes;  // not so weak that it is left out
   settings[0].fail_after_ops = 3;
   HostRuntime host(settings);
   for (int call = 0; call < 3; ++call) {
@@ -493,6 +493,21 @@ TEST(FailureModel, ALostSmallDeviceDoesNotStandInTheWay) {
     EXPECT_TRUE(fixture.check()) << call;
   }
   EXPECT_EQ(host.runtime->devices().size(), 1u);
+}
+
+// The smallest memory of those that take part decides how large tiles are.
+TEST(Runtime, LeavesOutADeviceThatHasNextToNoMemory) {
+  auto settings = devices_with(3, 4000 * tile_bytes);
+  settings[1].memory_bytes = 2048;
+  HostRuntime host(settings);
+  EXPECT_EQ(host.runtime->machine().devices, 2);
+  EXPECT_EQ(host.runtime->machine().heap_bytes, 4000 * tile_bytes);
+  test::GemmFixture<double> fixture({.m = 6 * tile, .n = 6 * tile, .k = 6 * tile, .alpha = 2, .beta = 0.5}, 5);
+  const auto statistics = run(*host.runtime, fixture.problem(), tile);
+  EXPECT_TRUE(fixture.check());
+  EXPECT_GT(statistics.devices[0].tasks, 0);
+  EXPECT_EQ(statistics.devices[1].tasks, 0);
+  EXPECT_EQ(statistics.devices[0].tasks + statistics.devices[2].tasks, 36);
 }
 
 TEST(Runtime, RefusesMemoryThatCannotHoldAStep) {

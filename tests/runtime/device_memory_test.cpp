@@ -108,6 +108,36 @@ TEST(DeviceMemory, WhatSomebodyElseWasQuickerToTakeIsNotCountedOn) {
   EXPECT_TRUE(memory.provide(256 * kib)) << "which is there";
 }
 
+TEST(DeviceMemory, APlanThatFollowsCountsOnWhatTheDeviceGave) {
+  HastyDevice device;
+  DeviceMemory memory(device, Config{}, 1);
+  EXPECT_FALSE(memory.provide(memory_bytes));
+  const std::size_t given = memory.room_bytes();
+  EXPECT_FALSE(memory.provide(given + 1)) << "although the device says that there is more";
+  EXPECT_EQ(memory.room_bytes(), given);
+  EXPECT_EQ(memory.review(), memory_bytes) << "a later call tries again";
+}
+
+/// Can be asked nothing any more, as a GPU whose context a kernel of the program has broken.
+class BrokenDevice final : public device::HostDevice {
+ public:
+  BrokenDevice() : HostDevice(0, one_mebibyte()) {}
+  std::size_t free_memory_bytes() const override {
+    if (is_broken) throw DeviceLost("broken");
+    return HostDevice::free_memory_bytes();
+  }
+  std::size_t commit(std::size_t bytes) override { return is_broken ? 0 : HostDevice::commit(bytes); }
+  bool is_broken = false;
+};
+
+TEST(DeviceMemory, ADeviceThatCannotBeAskedIsLeftToTheJob) {
+  BrokenDevice device;
+  DeviceMemory memory(device, Config{}, 1);
+  device.is_broken = true;
+  EXPECT_NO_THROW(EXPECT_FALSE(memory.provide(100 * kib)));
+  EXPECT_EQ(memory.room_bytes(), 0u);
+}
+
 TEST(Turnstile, ATryOnlySucceedsWhereNobodyIs) {
   Turnstile turnstile;
   {

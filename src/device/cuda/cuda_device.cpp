@@ -279,8 +279,7 @@ void CudaDevice::submit_rows(const Transfer& t, index_t first, index_t last, ind
     }
     if (error == cudaSuccess) return true;
     forget_error();
-    // The pitch limit, or host memory of which only a part is page-locked: smaller pieces can be copied. Anything
-    // else is the device's end.
+    // The pitch limit, or host memory of which only a part is page-locked: smaller pieces can be copied.
     if (error != cudaErrorInvalidValue && error != cudaErrorInvalidPitchValue) require(error, t.what);
     return false;
   };
@@ -403,7 +402,7 @@ void CudaDevice::find_peers(std::span<CudaDevice* const> opened) {
 bool CudaDevice::can_map_memory() const {
   const CurrentContext current(context_);
   const auto trial = MappedMemory::reserve(ordinal(), users_, 1);
-  return trial && trial->grow(1) > 0;
+  return trial && (trial->grow(1) > 0 || trial->is_short());
 }
 
 void CudaDevice::enable_peers() {

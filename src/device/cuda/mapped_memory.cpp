@@ -31,6 +31,7 @@ std::unique_ptr<MappedMemory> MappedMemory::reserve(int ordinal, std::span<const
   const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
   if (driver->reserve(&memory->address_, rounded, 0, 0, 0) != CUDA_SUCCESS) return nullptr;
   memory->reserved_bytes_ = rounded;
+  memory->granularity_ = granularity;
   return memory;
 }
 
@@ -41,27 +42,36 @@ MappedMemory::~MappedMemory() {
 
 std::size_t MappedMemory::grow(std::size_t bytes) {
   const std::size_t wanted = std::min(bytes, reserved_bytes_);
-  while (mapped_bytes_ < wanted && map_chunk(std::min(chunk_bytes, reserved_bytes_ - mapped_bytes_))) continue;
+  is_short_ = false;
+  for (std::size_t size = chunk_bytes; mapped_bytes_ < wanted;) {
+    const CUresult result = map_chunk(std::min(size, reserved_bytes_ - mapped_bytes_));
+    if (result == CUDA_SUCCESS) continue;
+    is_short_ = result == CUDA_ERROR_OUT_OF_MEMORY;
+    if (!is_short_ || size / 2 < granularity_) break;
+    size /= 2;  // the device goes on with what there is
+  }
   return mapped_bytes_;
 }
 
-bool MappedMemory::map_chunk(std::size_t bytes) {
+CUresult MappedMemory::map_chunk(std::size_t bytes) {
   const MemoryFunctions& driver = *memory_functions();
   const CUdeviceptr place = address_ + mapped_bytes_;
   chunks_.reserve(chunks_.size() + 1);
   Chunk chunk{0, bytes};
-  // Where there is no more memory the device goes on with what it has.
-  if (driver.create(&chunk.handle, bytes, &properties_, 0) != CUDA_SUCCESS) return false;
-  if (driver.map(place, bytes, 0, chunk.handle, 0) == CUDA_SUCCESS) {
-    if (driver.set_access(place, bytes, access_.data(), access_.size()) == CUDA_SUCCESS) {
+  CUresult result = driver.create(&chunk.handle, bytes, &properties_, 0);
+  if (result != CUDA_SUCCESS) return result;
+  result = driver.map(place, bytes, 0, chunk.handle, 0);
+  if (result == CUDA_SUCCESS) {
+    result = driver.set_access(place, bytes, access_.data(), access_.size());
+    if (result == CUDA_SUCCESS) {
       chunks_.push_back(chunk);
       mapped_bytes_ += bytes;
-      return true;
+      return result;
     }
     static_cast<void>(driver.unmap(place, bytes));
   }
   static_cast<void>(driver.release(chunk.handle));
-  return false;
+  return result;
 }
 
 std::size_t MappedMemory::shrink(std::size_t keep_bytes) noexcept {

@@ -21,7 +21,7 @@ class MappedMemory {
   static constexpr std::size_t chunk_bytes = std::size_t{256} << 20;
 
   /// Reserves addresses for `bytes`, rounded up to what can be mapped. @param users GPUs with access, `ordinal` first
-  /// @return nullptr if the driver cannot map memory, or not for all users
+  /// @return nullptr if the driver cannot map memory
   static std::unique_ptr<MappedMemory> reserve(int ordinal, std::span<const int> users, std::size_t bytes);
   /// Gives everything back.
   ~MappedMemory();
@@ -33,6 +33,8 @@ class MappedMemory {
 
   /// Maps chunks until `bytes` are mapped, or all addresses, or the driver has no more. @return bytes that are mapped
   std::size_t grow(std::size_t bytes);
+  /// The last grow() ended because there is no memory, not because mapping it is impossible.
+  bool is_short() const { return is_short_; }
   /// Gives back the chunks that begin at `keep_bytes` or later. @return bytes that are mapped
   /// @pre nothing uses them any more
   std::size_t shrink(std::size_t keep_bytes) noexcept;
@@ -43,13 +45,15 @@ class MappedMemory {
     std::size_t bytes = 0;
   };
   MappedMemory(int ordinal, std::span<const int> users);
-  bool map_chunk(std::size_t bytes);
+  CUresult map_chunk(std::size_t bytes);
 
   CUmemAllocationProp properties_{};
   std::vector<CUmemAccessDesc> access_;
   CUdeviceptr address_ = 0;
   std::size_t reserved_bytes_ = 0;
   std::size_t mapped_bytes_ = 0;
+  std::size_t granularity_ = 0;
+  bool is_short_ = false;
   std::vector<Chunk> chunks_;
 };
 

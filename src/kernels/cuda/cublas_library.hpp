@@ -19,13 +19,12 @@ using cublas_index = int;
 #define TESSERA_CUBLAS_ROUTINES_OF(X, letter) \
   X(letter##gemm) X(letter##symm) X(letter##syrk) X(letter##syr2k) X(letter##trmm)
 #define TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, letter) X(letter##hemm) X(letter##herk) X(letter##her2k)
-#define TESSERA_CUBLAS_ROUTINES(X)                                                                          \
-  TESSERA_CUBLAS_ROUTINES_OF(X, S)                                                                          \
-  TESSERA_CUBLAS_ROUTINES_OF(X, D)                                                                          \
-  TESSERA_CUBLAS_ROUTINES_OF(X, C)                                                                          \
+#define TESSERA_CUBLAS_ROUTINES(X) \
+  TESSERA_CUBLAS_ROUTINES_OF(X, S) \
+  TESSERA_CUBLAS_ROUTINES_OF(X, D) \
+  TESSERA_CUBLAS_ROUTINES_OF(X, C) \
   TESSERA_CUBLAS_ROUTINES_OF(X, Z) TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, C) TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, Z)
-#define TESSERA_CUBLAS_SERVICES(X) \
-  X(Create) X(Destroy) X(SetStream) X(SetPointerMode) X(SetMathMode) X(GetStatusString)
+#define TESSERA_CUBLAS_SERVICES(X) X(Create) X(Destroy) X(SetStream) X(SetPointerMode) X(SetMathMode) X(GetStatusString)
 
 /// The functions that are used, by their names without "cublas".
 struct CublasLibrary {

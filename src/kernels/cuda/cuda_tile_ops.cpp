@@ -29,10 +29,10 @@ cublas_index narrow(index_t value) {
 template <Scalar T>
 struct Cublas;
 
-#define TESSERA_CUBLAS_FUNCTION(name, member) \
-  template <class... Arguments>               \
+#define TESSERA_CUBLAS_FUNCTION(name, member)          \
+  template <class... Arguments>                        \
   static cublasStatus_t name(Arguments... arguments) { \
-    return cublas().member(arguments...);     \
+    return cublas().member(arguments...);              \
   }
 #define TESSERA_CUBLAS_FUNCTIONS(Type, CudaType, CudaReal, letter, he) \
   template <>                                                          \
