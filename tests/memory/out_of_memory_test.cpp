@@ -36,6 +36,10 @@ void* allocate(std::size_t bytes, std::align_val_t alignment) {
 
 }  // namespace
 
+// What new gets comes from malloc here. gcc does not see that where it puts only one of the two in line.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
 void* operator new(std::size_t bytes) { return allocate(bytes); }
 void* operator new[](std::size_t bytes) { return allocate(bytes); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) { return allocate(bytes, alignment); }
