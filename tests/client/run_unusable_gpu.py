@@ -1,0 +1,57 @@
+"""A machine that shows a GPU (the driver's device file) which cannot be used: programs compute right on the CPU, and are told once on standard
+error; where there is no sign of a GPU nobody is told anything. usage: run_unusable_gpu.py LIBRARY PROGRAM
+The device file is an empty one in a /dev of the test's own, which needs root and mount namespaces; else the test is skipped (exit 77)."""
+import os
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+# A /dev with what every program needs, and with the file named by $shown, if any; then the program.
+OWN_DEVICES = """
+set -e
+mount --make-rprivate /
+mount -t tmpfs none "$folder"
+for name in null zero full random urandom tty; do
+  [ -e /dev/$name ] || continue
+  touch "$folder/$name"
+  mount --bind /dev/$name "$folder/$name"
+done
+mkdir "$folder/shm"
+[ -z "$shown" ] || touch "$folder/$shown"
+mount --rbind "$folder" /dev
+exec "$@"
+"""
+
+
+def run(shown, *command, **variables):
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, **variables, "folder": folder, "shown": shown}
+        for name in [name for name in environment if name.startswith("TESSERA_") and name not in variables]:
+            del environment[name]
+        return subprocess.run(["unshare", "--mount", "sh", "-c", OWN_DEVICES, "sh", *command], env=environment, capture_output=True, text=True,
+                              timeout=300)
+
+
+def main():
+    library, program = sys.argv[1:]
+    if os.path.exists("/dev/nvidiactl"):
+        print("skipped: this machine has a GPU")
+        return SKIPPED
+    if os.geteuid() != 0 or run("", "true").returncode != 0:
+        print("skipped: no mount namespace of its own to be had")
+        return SKIPPED
+    failed = False
+    for shown, offload, lines in (("", "always", 0), ("nvidiactl", "always", 1), ("nvidiactl", "auto", 0)):
+        # The small products of the program are worth no start of devices, so `auto` tries none.
+        result = run(shown, program, "40", LD_PRELOAD=library, TESSERA_OFFLOAD=offload)
+        told = [line for line in result.stderr.splitlines() if "devices cannot be used, the CPU BLAS answers" in line]
+        good = result.returncode == 0 and len(told) == lines and len(result.stderr.splitlines()) == lines
+        print(f"{'passed' if good else 'FAILED'}: {shown or 'no device file'}, {offload}")
+        if not good:
+            print(f"exit {result.returncode}\n{result.stdout}{result.stderr}")
+        failed = failed or not good
+    return int(failed)
+
+
+sys.exit(main())
