@@ -2,17 +2,18 @@
 //
 // A thread says by a Pass what it is about to do:
 //
-//   computing  inside the CPU BLAS, whose locks and threads a child must not inherit half-way. fork() waits as long as threads
-//              come out one after the other, but not for one that stays in; without bound only where it would hang otherwise (must_be_left()).
-//   opening    loading the CPU BLAS: a child must not inherit a half-loaded library either. fork() waits for its end, but not
-//              for ever, because the thread may wait for a lock that the forking one holds.
-//              A child that was made nevertheless knows by cpu_blas_is_cut() that it must not use the CPU BLAS.
-//   driving    using devices. The end of the process waits for it; once that has begun nobody else is let in. fork() does not
-//              wait: a child has nothing to do with devices.
+//   computing  inside the CPU BLAS, whose locks and threads a child must not inherit half-way. fork() waits as long as
+//              threads come out one after the other, but not for one that stays in. Only where the CPU BLAS's own
+//              handler would hang it waits without bound (must_be_left()).
+//   opening    loading the CPU BLAS: a child must not inherit a half-loaded library either. fork() waits for its end,
+//              but not for ever, because the thread may wait for a lock that the forking one holds. A child that was
+//              made nevertheless knows by cpu_blas_is_cut() that it must not use the CPU BLAS.
+//   driving    using devices. The end of the process waits for it; once that has begun nobody else is let in. fork()
+//              does not wait: a child has nothing to do with devices.
 //
-// While fork() waits, nobody is let in. Then come the handlers of others, which may wait for a lock whose owner waits
-// to be let in: he is, after a while, and the child's CPU BLAS counts as cut. Each handler of ours begins by waiting
-// anew, so that none is inside when the handler of the CPU BLAS runs, which is next to one of ours.
+// While fork() waits, nobody is let in. Then the handlers of other libraries run. One of them may wait for a lock whose
+// owner waits to be let in: after a while that thread is let in, and the child's CPU BLAS counts as cut. The handler of
+// the CPU BLAS runs right after one of ours, and each of ours begins by waiting anew: so no thread is inside then.
 //
 // Handlers for fork and exit run in the opposite order of their registration. So they are registered (watch) each time
 // that a library with handlers of its own has been opened: ours then come first, while all of it still works. A fork
