@@ -13,6 +13,7 @@
 #include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/parse_integer.hpp"
 
 namespace tessera {
 namespace {
@@ -26,15 +27,6 @@ constexpr index_t largest_offload_order = (index_t{1} << 21) - 1;
 bool same_letters(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
-}
-
-/// A whole number in [least, most], nothing around it.
-bool parse_integer(std::string_view text, std::int64_t least, std::int64_t most, std::int64_t& value) {
-  std::int64_t parsed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  if (error != std::errc() || end != text.data() + text.size() || parsed < least || parsed > most) return false;
-  value = parsed;
-  return true;
 }
 
 /// The decimal number in front of `text`, and what stands behind it. Signs, "inf", "nan" and exponents are not numbers

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
+
+#include "core/parse_integer.hpp"
 
 namespace tessera {
 namespace {
@@ -24,8 +26,7 @@ std::optional<int> descriptor_named(std::string_view path) {
     if (!path.starts_with(folder)) continue;
     path.remove_prefix(folder.size());
     int number = -1;
-    const auto [end, error] = std::from_chars(path.data(), path.data() + path.size(), number);
-    if (error == std::errc() && end == path.data() + path.size() && number >= 0) return number;
+    if (parse_integer(path, 0, std::numeric_limits<int>::max(), number)) return number;
     return std::nullopt;
   }
   return std::nullopt;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <system_error>
+
+#include "core/parse_integer.hpp"
 
 namespace tessera {
 namespace {
@@ -16,14 +18,6 @@ std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(blanks);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
-
-/// A whole number that is not negative, and nothing else.
-std::optional<int> number_in(std::string_view text) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
 }
 
 /// What stands behind "Name:" in lines of that form.
@@ -36,7 +30,7 @@ void read_information(const std::string& file, ListedGpu& gpu) {
     const std::string_view value = trimmed(std::string_view(line).substr(colon + 1));
     if (name == "Model") gpu.model = value;
     if (name == "GPU UUID") gpu.uuid = value;
-    if (name == "Device Minor") gpu.device_minor = number_in(value).value_or(-1);
+    if (name == "Device Minor") parse_integer(value, 0, std::numeric_limits<int>::max(), gpu.device_minor);
   }
 }
 
@@ -86,8 +80,8 @@ std::optional<std::vector<ListedGpu>> visible_gpus(const std::vector<ListedGpu>&
     if (entry.starts_with("GPU-")) {
       gpu = std::find_if(all.begin(), all.end(), [&](const ListedGpu& g) { return g.uuid.starts_with(entry); });
     } else {
-      const std::optional<int> number = number_in(entry);
-      if (number && *number < static_cast<int>(all.size())) gpu = all.begin() + *number;
+      int number = 0;
+      if (parse_integer(entry, 0, static_cast<int>(all.size()) - 1, number)) gpu = all.begin() + number;
     }
     if (gpu == all.end()) break;
     seen.push_back(*gpu);

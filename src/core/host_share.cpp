@@ -1,12 +1,13 @@
 #include "core/host_share.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <string_view>
 #include <system_error>
+
+#include "core/parse_integer.hpp"
 
 namespace tessera {
 namespace {
@@ -15,13 +16,7 @@ namespace {
 constexpr double share_of_memory = 0.8;
 
 /// A whole number in [least, most_ranks], nothing around it.
-bool parse_count(std::string_view text, int least, int& value) {
-  int parsed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  if (error != std::errc() || end != text.data() + text.size() || parsed < least || parsed > most_ranks) return false;
-  value = parsed;
-  return true;
-}
+bool parse_count(std::string_view text, int least, int& value) { return parse_integer(text, least, most_ranks, value); }
 
 /// Entry `node` of a list such as "2(x3),1", which stands for 2, 2, 2, 1. 0: there is none, or it cannot be read
 int tasks_on_node(std::string_view list, int node) {
