@@ -72,8 +72,7 @@ class TileCache {
   /// Pins `tile` on `device`, fetching it on a miss (this device, then a peer, then the host).
   /// @param next_use when the device wants the tile again, by its worker's own count
   /// @return the replica, readers raised by one until release(); readable after its `ready` event, leading dimension
-  /// tile.rows;
-  ///         nullptr if the heap is full of tiles in use: try again when some work of this device has completed
+  ///         tile.rows; nullptr if the heap is full of tiles in use: try again when some work of this device has completed
   /// @throws DeviceLost, WorkRefused
   Replica* pin(int device, const HostTile& tile, index_t next_use = never);
   void release(Replica* replica);

@@ -29,8 +29,7 @@ std::string driver_version(const std::string& folder = driver_folder);
 
 /// Those that a program sees, in the order in which it sees them. CUDA may number them otherwise where models differ.
 /// @param visible value of CUDA_VISIBLE_DEVICES, null: not set: numbers or the beginnings of UUIDs; as CUDA does, the
-/// list ends at
-///                the first entry that names no GPU
+///                list ends at the first entry that names no GPU
 /// @return nothing if an entry means something else (a part of a GPU: MIG)
 std::optional<std::vector<ListedGpu>> visible_gpus(const std::vector<ListedGpu>& all, const char* visible);
 

@@ -114,8 +114,8 @@ class Device {
   /// Takes the slab, all of it at once. @return its address, at least 256-byte aligned. @throws OutOfDeviceMemory
   /// @pre the device has no slab
   virtual std::byte* reserve(std::size_t bytes) = 0;
-  /// Takes the addresses of a slab without any memory. @return as reserve(); nullptr if the device can only have memory
-  /// whole
+  /// Takes the addresses of a slab without any memory.
+  /// @return as reserve(); nullptr if the device can only have memory whole
   /// @throws OutOfDeviceMemory if the device never has so much @pre the device has no slab
   virtual std::byte* reserve_addresses(std::size_t /*bytes*/) { return nullptr; }
   /// Makes at least the first `bytes` of the reserved addresses usable by this device and, for copies, by its peers.

@@ -9,11 +9,10 @@
 namespace tessera::kernels {
 
 /// @param path file of the plugin; empty: libtessera_cuda.so beside the library (or program) that this code is part of,
-/// else
-///             wherever the loader finds that name
-/// @throws NotAvailable with the reason: no such file, not loadable, of another build, no driver, no device The plugin
-/// is never closed, since drivers do not survive it. Call on a thread of the application, never on a worker: the
-/// loader's lock may be held by the caller of a BLAS function.
+///             else wherever the loader finds that name
+/// @throws NotAvailable with the reason: no such file, not loadable, of another build, no driver, no device
+/// The plugin is never closed, since drivers do not survive it. Call on a thread of the application, never on a worker:
+/// the loader's lock may be held by the caller of a BLAS function.
 std::unique_ptr<Backend> open_cuda_backend(const std::string& path);
 
 }  // namespace tessera::kernels

@@ -67,7 +67,8 @@ bool DeviceMemory::provide(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (bytes <= committed_bytes_) return true;
   if (!grows_) return false;
-  // Only downwards: what a device says is free it need not be able to give, and the plan that follows counts on what it gave.
+  // Only downwards: what a device says is free it need not be able to give, and the plan that follows counts on what it
+  // gave.
   room_bytes_ = std::min(room_bytes_, look());
   if (bytes > room_bytes_) return false;
   committed_bytes_ = device_.commit(bytes);

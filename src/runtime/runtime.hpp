@@ -26,8 +26,7 @@ class Runtime {
   /// Takes the devices over, reserves their slabs and starts the workers.
   /// @param sharers processes that take memory of the same devices, this one included
   /// @param host_compute computes what the CPU does of a job, and finishes jobs whose devices have all failed; called
-  /// on the thread that
-  ///                     called run()
+  ///                     on the thread that called run()
   /// @param idle_patience after which memory of the devices that no job uses is given back
   /// @throws OutOfDeviceMemory
   Runtime(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
