@@ -24,6 +24,7 @@
 
 #include "kernels/host/reference.hpp"
 #include "tessera/tessera.hpp"
+#include "tests/test_plugin.hpp"
 
 namespace tessera {
 namespace {
@@ -336,11 +337,10 @@ TEST(CApiDevices, AWrongCpuBlasIsReportedAndTheDefaultUsed) {
 
 /// The plugin's devices refuse all memory and say how much was asked for.
 TEST(CApiDevices, RanksTakeTheirPartsOfDevicesAndMemory) {
-  const auto plugin =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/test_plugins/full_devices.so";
+  const std::string plugin = test::test_plugin("full_devices");
   const auto asked = [&](const std::string& settings) -> std::string {
     try {
-      return Context("TESSERA_DEVICES=cuda TESSERA_CUDA_PLUGIN=" + plugin.string() + " " + settings).devices();
+      return Context("TESSERA_DEVICES=cuda TESSERA_CUDA_PLUGIN=" + plugin + " " + settings).devices();
     } catch (const std::exception& error) {
       return error.what();
     }

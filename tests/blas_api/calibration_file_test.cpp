@@ -16,6 +16,7 @@
 #include "blas_api/context.hpp"
 #include "blas_api/device_bias.hpp"
 #include "core/error.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace tessera::api {
 namespace {
@@ -63,14 +64,10 @@ struct Product {
 
 class CalibrationFileTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("tessera_calibration_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string file(const char* name) const { return (folder_ / name).string(); }
+  std::string file(const char* name) const { return own_.path(name); }
 
-  std::filesystem::path folder_;
+  const test::TemporaryFolder own_;
+  const std::filesystem::path folder_ = own_.path();
 };
 
 TEST_F(CalibrationFileTest, KeepsWhatWasLearnt) {

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "core/process.hpp"
+#include "tests/test_plugin.hpp"
 
 namespace tessera::api {
 namespace {
@@ -77,9 +77,7 @@ bool has_device_threads() {
 }
 
 TEST(Context, CallsForTheCpuDoNotWaitForDevicesThatAreBeingOpened) {
-  const std::string plugin =
-      (std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/test_plugins/slow_to_open.so")
-          .string();
+  const std::string plugin = test::test_plugin("slow_to_open");
   void* const library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   auto& reached = *static_cast<std::atomic<int>*>(dlsym(library, "tessera_test_reached"));
@@ -141,15 +139,7 @@ void live_and_die() {
 
 // In the constructor of a library the thread holds the loader's lock, for which the thread in the background waits before
 // it opens devices.
-TEST(Context, MayBeDestroyedByWhoHoldsTheLoader) {
-  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/test_plugins";
-  const auto function = std::to_string(reinterpret_cast<std::uintptr_t>(&live_and_die));
-  ASSERT_EQ(setenv("TESSERA_TEST_CALL_AT_LOAD", function.c_str(), 1), 0);
-  void* const library = dlopen((folder / "calls_at_load.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  EXPECT_NE(library, nullptr) << dlerror();
-  unsetenv("TESSERA_TEST_CALL_AT_LOAD");
-  if (library != nullptr) dlclose(library);
-}
+TEST(Context, MayBeDestroyedByWhoHoldsTheLoader) { test::call_while_loading(&live_and_die); }
 
 class BusyDevices : public ::testing::Test {
  protected:

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/temporary_folder.hpp"
+
 namespace tessera {
 namespace {
 
@@ -18,13 +20,7 @@ using Use = OutputFile::Use;
 
 class OutputFileTest : public ::testing::Test {
  protected:
-  OutputFileTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "tessera-file-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~OutputFileTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string path(const std::string& name) const { return folder_.path(name); }
   std::string text_of(const std::string& name) const {
     std::ostringstream text;
     text << std::ifstream(path(name)).rdbuf();
@@ -32,7 +28,7 @@ class OutputFileTest : public ::testing::Test {
   }
   void put(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
 
-  std::string folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(OutputFileTest, AppendsToWhatIsThere) {

@@ -9,15 +9,13 @@
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/meeting.hpp"
+#include "tests/test_plugin.hpp"
 
 namespace tessera {
 namespace {
@@ -76,15 +74,9 @@ void work_while_loading() {
 }
 
 TEST(SideBySide, IsDoneByACallerWhoHoldsTheLoaderAlone) {
-  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/test_plugins";
-  const auto function = std::to_string(reinterpret_cast<std::uintptr_t>(&work_while_loading));
-  ASSERT_EQ(setenv("TESSERA_TEST_CALL_AT_LOAD", function.c_str(), 1), 0);
-  void* const library = dlopen((folder / "calls_at_load.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(library, nullptr) << dlerror();
+  ASSERT_NO_FATAL_FAILURE(test::call_while_loading(&work_while_loading));
   ASSERT_EQ(workers.size(), 3u);
   for (const std::thread::id worker : workers) EXPECT_EQ(worker, std::this_thread::get_id());
-  unsetenv("TESSERA_TEST_CALL_AT_LOAD");
-  dlclose(library);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "kernels/host/gemmt_pieces.hpp"
 #include "kernels/host/reference.hpp"
 #include "tests/level3_problem.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace tessera {
 namespace {
@@ -31,18 +32,16 @@ using test::Level3Fixture;
 class SharedLibrary {
  public:
   explicit SharedLibrary(const std::string& source) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tessera_test_XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-    std::ofstream(folder_ / "library.c") << source;
-    const std::string command = "cc -shared -fPIC -o '" + path() + "' '" + (folder_ / "library.c").string() + "'";
+    const std::string file = folder_.path("library.c");
+    std::ofstream(file) << source;
+    const std::string command = "cc -shared -fPIC -o '" + path() + "' '" + file + "'";
     built_ = std::system(command.c_str()) == 0;
   }
-  ~SharedLibrary() { std::filesystem::remove_all(folder_); }
-  std::string path() const { return (folder_ / "library.so").string(); }
+  std::string path() const { return folder_.path("library.so"); }
   bool built() const { return built_; }
 
  private:
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
   bool built_ = false;
 };
 

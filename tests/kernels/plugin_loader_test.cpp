@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "tests/test_plugin.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -18,13 +19,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::filesystem::path library_folder() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib";
-}
-
-std::string test_plugin(const std::string& name) {
-  return (library_folder() / "test_plugins" / (name + ".so")).string();
-}
+using test::library_folder;
+using test::test_plugin;
 
 /// Text of the NotAvailable that opening `path` throws; fails the test if it throws none.
 std::string refusal(const std::string& path) {

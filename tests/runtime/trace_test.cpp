@@ -9,20 +9,16 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/temporary_folder.hpp"
+
 namespace tessera::runtime {
 namespace {
 
 class TraceFiles : public ::testing::Test {
  protected:
-  TraceFiles() {
-    std::string name = (std::filesystem::temp_directory_path() / "tessera-trace-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~TraceFiles() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string path(const std::string& name) const { return folder_.path(name); }
   std::size_t file_count() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_.path()), {}));
   }
 
   static void append(TraceFile& file, const std::string& routine) {
@@ -40,7 +36,7 @@ class TraceFiles : public ::testing::Test {
     return calls;
   }
 
-  std::string folder_;
+  test::TemporaryFolder folder_;
 };
 
 using Calls = std::vector<std::string>;
