@@ -5,8 +5,7 @@
 namespace tessera::device::cuda {
 namespace {
 
-// Loading the topology takes tens of milliseconds: once per process, at the first device that has a place. Never
-// destroyed, so that exiting does not race with workers.
+// Loading the topology takes ten milliseconds and more: once per process. Never destroyed, so that exiting does not race with workers.
 hwloc_topology_t topology() noexcept {
   static const hwloc_topology_t loaded = [] {
     hwloc_topology_t made = nullptr;
@@ -27,6 +26,8 @@ hwloc_topology_t topology() noexcept {
 }
 
 }  // namespace
+
+void load_topology() noexcept { static_cast<void>(topology()); }
 
 bool bind_near(const std::string& pci_bus_id) noexcept {
   if (pci_bus_id.empty()) return false;

@@ -9,6 +9,7 @@
 #include "core/side_by_side.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "device/cuda/nvtx_range.hpp"
+#include "device/cuda/topology.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/cuda/cublas_library.hpp"
 #include "kernels/cuda/cuda_tile_ops.hpp"
@@ -78,10 +79,11 @@ class CudaBackend final : public Backend {
     std::vector<Accelerator> accelerators(ordinals.size());
     std::vector<CudaDevice*> opened(ordinals.size());
     // A context, its modules and its cuBLAS handles belong to one GPU, and what a thread's calls refer to is its own
-    // current context. cuBLAS is loaded meanwhile.
+    // current context. Meanwhile cuBLAS is loaded, and the place of each GPU is looked up, which its worker needs.
     side_by_side(ordinals.size() + 1, [&](std::size_t piece) {
       if (piece == ordinals.size()) {
         static_cast<void>(cublas());
+        device::cuda::load_topology();
         return;
       }
       const device::cuda::RelaxedCapture relaxed;
