@@ -23,6 +23,9 @@ namespace {
 
 /// Opening devices takes seconds. Who waits longer than this waits for a thread that waits for the caller.
 constexpr double longest_start_s = 60;
+/// Up to this volume (a cube of 512) a call of which nothing is known yet is a measurement of the CPU: looking for GPUs
+/// takes as long as a tuned BLAS needs for it, and what even the reference needs is less than what a start takes.
+constexpr index_t blind_volume = index_t{1} << 27;
 
 /// The reference's early outs. Where they do not hold, a call without a product still scales C.
 bool does_nothing(const Level3& call) {
@@ -124,6 +127,10 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
     }
     const Stage stage = start_.stage();
     if (stage == Stage::failed) return opened(fallback, verdict);
+    if (weighed && is_worth_no_look(call)) {
+      verdict = {false, Reason::trial};
+      return nullptr;
+    }
     if (weighed && !start_.outlook().possible) {
       verdict = {false, Reason::no_gpu};
       return nullptr;
@@ -148,6 +155,11 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
       return nullptr;
     }
   }
+}
+
+bool Context::is_worth_no_look(const Level3& call) const {
+  return volume_of(call) <= blind_volume && start_.stage() == DeviceStart::Stage::closed &&
+         config_.devices != DeviceChoice::host && !history_.cpu_speed().knows(call.type);
 }
 
 std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {

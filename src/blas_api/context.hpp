@@ -81,6 +81,8 @@ class Context {
   /// The runtime of devices that are open or have failed to open.
   runtime::Runtime* opened(Fallback fallback, Verdict& verdict) const;
   Verdict decide_now(const OffloadRule& rule, const Level3& call);
+  /// The CPU is to answer before anybody has looked for devices.
+  bool is_worth_no_look(const Level3& call) const;
   /// How calls through `face` have devices opened.
   DeviceStart::Context start_context(Face& face);
   /// Once: takes over what was kept of this CPU BLAS.

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -134,13 +135,42 @@ TEST(Offload, AChildMayUseDevicesThatItsParentOnlyLookedAt) {
   EXPECT_EQ(status, 0);
 }
 
+/// While it lives this process sees no GPU.
+class HiddenGpus {
+ public:
+  HiddenGpus() {
+    if (const char* const shown = std::getenv("CUDA_VISIBLE_DEVICES")) shown_ = shown;
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  }
+  ~HiddenGpus() { shown_ ? setenv("CUDA_VISIBLE_DEVICES", shown_->c_str(), 1) : unsetenv("CUDA_VISIBLE_DEVICES"); }
+  HiddenGpus(const HiddenGpus&) = delete;
+  HiddenGpus& operator=(const HiddenGpus&) = delete;
+
+ private:
+  std::optional<std::string> shown_;
+};
+
 TEST(Offload, WithoutASignOfAGpuNothingIsLoaded) {
-  const char* const before = std::getenv("CUDA_VISIBLE_DEVICES");
-  const std::string kept = before != nullptr ? before : "";
-  setenv("CUDA_VISIBLE_DEVICES", "", 1);
-  const std::string line = line_about("TESSERA_DEVICES=auto", 500);
-  before != nullptr ? setenv("CUDA_VISIBLE_DEVICES", kept.c_str(), 1) : unsetenv("CUDA_VISIBLE_DEVICES");
-  EXPECT_THAT(line, AllOf(HasSubstr("on the CPU BLAS (there is no sign of a GPU)"), Not(HasSubstr("plugin"))));
+  const HiddenGpus hidden;
+  EXPECT_THAT(line_about("TESSERA_DEVICES=auto", large),
+              AllOf(HasSubstr("on the CPU BLAS (there is no sign of a GPU)"), Not(HasSubstr("plugin"))));
+}
+
+// Looking for GPUs takes as long as the call.
+TEST(Offload, AFirstSmallCallLooksForNothing) {
+  const HiddenGpus hidden;
+  testing::internal::CaptureStderr();
+  Context context(Config::from_settings("TESSERA_VERBOSE=1 TESSERA_DEVICES=auto"));
+  const auto line = [] {
+    std::string text = testing::internal::GetCapturedStderr();
+    testing::internal::CaptureStderr();
+    return text;
+  };
+  Ones(500).run(context);
+  EXPECT_THAT(line(), HasSubstr("on the CPU BLAS (to measure the CPU)"));
+  Ones(500).run(context);
+  EXPECT_THAT(line(), HasSubstr("there is no sign of a GPU"));
+  testing::internal::GetCapturedStderr();
 }
 
 TEST(Offload, CallsOnDevicesAreBacklog) {
