@@ -21,6 +21,7 @@ void CallHistory::begin_anew_in_child() {
   const std::uint64_t self = process::identity();
   if (process_.exchange(self, std::memory_order_relaxed) == self) return;
   backlog_ns_.store(0, std::memory_order_relaxed);
+  device_calls_.store(0, std::memory_order_relaxed);
   cpu_calls_.store(0, std::memory_order_relaxed);
   has_used_devices_.store(false, std::memory_order_relaxed);
 }
@@ -30,6 +31,7 @@ void CallHistory::describe(const Level3& call, bool weighed, Situation& now) con
   now.backlog_s = backlog_s();
   now.bias = device_bias_.of(volume_of(call));
   now.cpu_calls = cpu_calls();
+  now.device_calls = device_calls();
   if (weighed) now.cpu = cpu_speed_.estimate(call);
 }
 
@@ -76,6 +78,7 @@ bool CallHistory::is_quiet() const {
 CallHistory::OnCpu::OnCpu(CallHistory& history) : history_(history) {
   history_.begin_anew_in_child();
   others_at_begin_ = history_.cpu_calls_.fetch_add(1, std::memory_order_relaxed);
+  began_beside_devices_ = history_.device_calls() > 0;
 }
 
 CallHistory::OnCpu::~OnCpu() {
@@ -87,7 +90,9 @@ void CallHistory::OnCpu::record(const Level3& call, index_t volume, const Verdic
                                 bool devices_are_open) {
   // Calls of several threads share the processors: what one would have taken by itself is what counts.
   const int others_at_end = history_.cpu_calls() - 1;
-  history_.cpu_speed_.record(call, seconds / (1 + 0.5 * (others_at_begin_ + others_at_end)));
+  const bool was_alone = !began_beside_devices_ && history_.device_calls() == 0;
+  if (was_alone || !history_.cpu_speed_.has_seen(call))
+    history_.cpu_speed_.record(call, seconds / (1 + 0.5 * (others_at_begin_ + others_at_end)));
   if (verdict.reason == Reason::cpu_wins) history_.device_bias_.passed_over(volume);
   // What it cost not to have the devices open, by the time that it really took.
   if (!devices_are_open && verdict.cpu_s > 0 && seconds > verdict.open_s)
@@ -97,19 +102,23 @@ void CallHistory::OnCpu::record(const Level3& call, index_t volume, const Verdic
 CallHistory::OnDevices::OnDevices(CallHistory& history, double seconds)
     : history_(history), ns_(static_cast<std::int64_t>(std::min(seconds, 1e6) * 1e9)) {
   history_.begin_anew_in_child();
+  began_beside_cpu_ = history_.cpu_calls() > 0;
+  history_.device_calls_.fetch_add(1, std::memory_order_relaxed);
   history_.backlog_ns_.fetch_add(ns_, std::memory_order_relaxed);
 }
 
 CallHistory::OnDevices::~OnDevices() {
   history_.last_end_s_.store(device::now_seconds(), std::memory_order_relaxed);
   history_.backlog_ns_.fetch_sub(ns_, std::memory_order_relaxed);
+  history_.device_calls_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
                                     bool helped) {
   history_.has_used_devices_.store(true, std::memory_order_relaxed);
   if (verdict.reason == Reason::device_wins) history_.cpu_speed_.passed_over(call);
-  if (verdict.model_s > 0 && !helped) history_.device_bias_.record(volume, seconds / verdict.model_s);
+  const bool was_alone = !helped && !began_beside_cpu_ && history_.cpu_calls() == 0;
+  if (verdict.model_s > 0 && was_alone) history_.device_bias_.record(volume, seconds / verdict.model_s);
 }
 
 }  // namespace tessera::api

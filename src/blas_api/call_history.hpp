@@ -36,12 +36,14 @@ class CallHistory {
     ~OnCpu();
     OnCpu(const OnCpu&) = delete;
     OnCpu& operator=(const OnCpu&) = delete;
-    /// It has taken so long. @param verdict by which it is there
+    /// It has taken so long. What it took beside calls on devices counts only where nothing is known of such calls.
+    /// @param verdict by which it is there
     void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool devices_are_open);
 
    private:
     CallHistory& history_;
     int others_at_begin_ = 0;
+    bool began_beside_devices_ = false;
   };
 
   /// A call that is on the devices or waits for them, while it lives.
@@ -52,16 +54,19 @@ class CallHistory {
     ~OnDevices();
     OnDevices(const OnDevices&) = delete;
     OnDevices& operator=(const OnDevices&) = delete;
-    /// It has taken so long, without waiting. @param helped the CPU has computed a part of it
+    /// It has taken so long, without waiting. What it took beside a call on the CPU tells nothing of the devices.
+    /// @param helped the CPU has computed a part of it
     void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool helped);
 
    private:
     CallHistory& history_;
     std::int64_t ns_;
+    bool began_beside_cpu_;
   };
 
   /// Estimated seconds of the calls that are on the devices or wait for them.
   double backlog_s() const { return 1e-9 * static_cast<double>(backlog_ns_.load(std::memory_order_relaxed)); }
+  int device_calls() const { return device_calls_.load(std::memory_order_relaxed); }
   int cpu_calls() const { return cpu_calls_.load(std::memory_order_relaxed); }
   /// A job has run on devices, and since a fifth of a second no call of some size has been under way.
   bool is_quiet() const;
@@ -76,7 +81,8 @@ class CallHistory {
   CpuSpeed cpu_speed_;
   DeviceBias device_bias_;
   std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker
-  std::atomic<std::int64_t> backlog_ns_ = 0;                  ///< whole numbers, so that it comes back to 0
+  std::atomic<std::int64_t> backlog_ns_ = 0;  ///< whole numbers, so that it comes back to 0
+  std::atomic<int> device_calls_ = 0;
   std::atomic<int> cpu_calls_ = 0;                            ///< small ones not counted
   std::atomic<std::uint64_t> process_ = process::identity();  ///< whose calls are counted
   std::atomic<bool> has_used_devices_ = false;

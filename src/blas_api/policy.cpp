@@ -21,8 +21,6 @@ constexpr double trial_factor = 4;
 /// A call whose time on the CPU is in doubt waits for the start of devices only if it is expected to take so many times
 /// longer without.
 constexpr double start_doubt = 2;
-/// By what factor a call on the CPU counts as longer while devices compute others.
-constexpr double beside_devices = 2;
 /// How often calls must have forgone the price of the start before one waits for it, and before the background may
 /// begin.
 constexpr double start_prices = 1.5;
@@ -119,7 +117,7 @@ Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now
   verdict.device_s = verdict.wait_s + now.bias * verdict.model_s;
   if (rule.when != Offload::automatic) return verdict;
 
-  const double load = (1 + now.cpu_calls) * (now.backlog_s > 0 ? beside_devices : 1);
+  const double load = 1 + now.cpu_calls + now.device_calls;
   verdict.cpu_s = load * now.cpu.expected_s;
   verdict.open_s = verdict.device_s - now.until_open_s;
   const double forgoes_s = std::max(verdict.cpu_s - verdict.open_s, 0.0);

@@ -3,7 +3,7 @@
 //
 // Where the setting leaves it to the model, a call goes to the devices if it is estimated to end sooner there:
 //   device_s = backlog + (200 us + touched / page-locking rate + expected time of the performance model) * bias
-//   cpu_s    = as the CPU BLAS has shown so far (cpu_speed.hpp) * (1 + calls that it is computing for other threads)
+//   cpu_s    = as the CPU BLAS has shown so far (cpu_speed.hpp) * (1 + other calls on the CPU + calls on the devices)
 // with backlog = the estimates of all calls that are on the devices or wait for them, touched = the operands' bytes,
 // those of symmetric and triangular matrices as one triangle, and bias = what calls of this size took so far over what
 // was expected (device_bias.hpp). The model (runtime/performance_model.hpp) knows what the routine reads and writes;
@@ -11,8 +11,9 @@
 // single precision counts as twice as fast as double, and a rate that a device does not know (0) as unlimited, as in an
 // unmodelled host device. Memory is taken to be pageable; whether it is page-locked cannot be known without CUDA.
 //
-// Beside calls on devices cpu_s counts twice: such a call takes processors from the threads that carry the devices'
-// operands.
+// A call on the CPU shares the processors with others there, and takes them from the threads that carry the operands of
+// those on the devices. Each of these is delayed by about as much, which counts as the call's own time: otherwise
+// threads that all look for their own gain get half of the calls per second that the devices alone would give.
 //
 // Starting devices takes start_up_s once, and nobody knows how many calls will follow. A call that waits for the start
 // only if it still ends sooner than on the CPU costs nothing. Otherwise calls stay on the CPU until what they have lost
@@ -150,7 +151,8 @@ struct Situation {
   double backlog_s = 0;
   double bias = 1;  ///< see device_bias.hpp
   CpuEstimate cpu;
-  int cpu_calls = 0;  ///< that the CPU BLAS is computing for others
+  int cpu_calls = 0;     ///< that the CPU BLAS is computing for others
+  int device_calls = 0;  ///< that are on the devices or wait for them
 };
 
 /// The whole decision. @pre m, n, k >= 0

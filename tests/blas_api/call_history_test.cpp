@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -57,9 +58,11 @@ TEST(CallHistory, KnowsWhoIsUnderWay) {
     const CallHistory::OnCpu one(history), other(history);
     const CallHistory::OnDevices third(history, 0.25), fourth(history, 0.5);
     EXPECT_EQ(situation(history, call).cpu_calls, 2);
+    EXPECT_EQ(situation(history, call).device_calls, 2);
     EXPECT_NEAR(situation(history, call).backlog_s, 0.75, 1e-8);
   }
   EXPECT_EQ(situation(history, call).cpu_calls, 0);
+  EXPECT_EQ(situation(history, call).device_calls, 0);
   EXPECT_EQ(situation(history, call).backlog_s, 0);
 }
 
@@ -70,7 +73,8 @@ TEST(CallHistory, CallsOfAParentAreNotUnderWayInItsChild) {
   const pid_t child = fork();
   if (child == 0) {
     const CallHistory::OnCpu own(history);
-    _exit(history.cpu_calls() == 1 && history.backlog_s() <= 0 ? 0 : 1);
+    const bool alone = situation(history, square(1000)).device_calls == 0 && history.backlog_s() <= 0;
+    _exit(history.cpu_calls() == 1 && alone ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -89,6 +93,62 @@ TEST(CallHistory, TheSpeedOfTheCpuIsThatOfACallByItself) {
   }
   EXPECT_FLOAT_EQ(static_cast<float>(situation(shared, call).cpu.expected_s),
                   static_cast<float>(situation(alone, call).cpu.expected_s));
+}
+
+// The processors that carry the devices' operands were busy then. If devices were thought slow for it, more calls would go to the CPU, and
+// make them slower still.
+TEST(CallHistory, WhatDevicesTakeBesideACallOnTheCpuDoesNotCount) {
+  CallHistory history(4);
+  const Level3 call = square(1000);
+  Verdict verdict{true, Reason::device_wins};
+  verdict.model_s = 1;
+  const auto compute = [&](double seconds) {
+    CallHistory::OnDevices(history, 1).record(call, volume_of(call), verdict, seconds, false);
+  };
+  for (int i = 0; i < 4; ++i) compute(2);
+  EXPECT_FLOAT_EQ(static_cast<float>(situation(history, call).bias), 2);
+  {
+    const CallHistory::OnCpu other(history);
+    compute(8);
+  }
+  {
+    CallHistory::OnDevices until_later(history, 1);
+    const CallHistory::OnCpu other(history);
+    until_later.record(call, volume_of(call), verdict, 8, false);
+  }
+  {
+    std::optional<CallHistory::OnCpu> earlier(history);
+    CallHistory::OnDevices after_it(history, 1);
+    earlier.reset();
+    after_it.record(call, volume_of(call), verdict, 8, false);
+  }
+  EXPECT_FLOAT_EQ(static_cast<float>(situation(history, call).bias), 2);
+  compute(8);
+  EXPECT_GT(situation(history, call).bias, 2);
+}
+
+// The same for the CPU; but where nothing is known, that is better than nothing.
+TEST(CallHistory, WhatTheCpuTakesBesideDevicesCountsIfNothingElseIsKnown) {
+  CallHistory history(4);
+  const Level3 call = square(1000);
+  const auto compute = [&](double seconds) {
+    CallHistory::OnCpu(history).record(call, volume_of(call), forgoing(1), seconds, true);
+  };
+  {
+    const CallHistory::OnDevices other(history, 1);
+    compute(4);
+    EXPECT_NEAR(situation(history, call).cpu.expected_s, 4, 1e-6);
+    compute(8);
+    EXPECT_NEAR(situation(history, call).cpu.expected_s, 4, 1e-6);
+  }
+  {
+    CallHistory::OnCpu until_later(history);
+    const CallHistory::OnDevices other(history, 1);
+    until_later.record(call, volume_of(call), forgoing(1), 8, true);
+  }
+  EXPECT_NEAR(situation(history, call).cpu.expected_s, 4, 1e-6);
+  compute(2);
+  EXPECT_LT(situation(history, call).cpu.expected_s, 3);
 }
 
 TEST(CallHistory, IsQuietAMomentAfterDevicesWereUsed) {

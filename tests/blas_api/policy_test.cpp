@@ -211,13 +211,30 @@ TEST(Policy, WhoMustWaitAddsTheBacklog) {
 }
 
 // It takes processors from the threads that carry the devices' operands.
-TEST(Policy, ACallOnTheCpuBesideDevicesCountsTwice) {
+TEST(Policy, ACallOnTheCpuCountsOnceMoreForEachCallOnTheDevices) {
   Situation now = open(0.5);
   EXPECT_DOUBLE_EQ(decide(automatic, square(4096), now).cpu_s, 0.5);
   now.backlog_s = 0.75;
+  now.device_calls = 1;
   const Verdict verdict = decide(automatic, square(4096), now);
   EXPECT_DOUBLE_EQ(verdict.cpu_s, 1);
   EXPECT_TRUE(verdict.offload);
+  now.device_calls = 2;
+  now.cpu_calls = 1;
+  EXPECT_DOUBLE_EQ(decide(automatic, square(4096), now).cpu_s, 2);
+}
+
+// Threads that call again and again: however many they are, a product that devices do seven times as fast stays with
+// them. One on the CPU would be done sooner than the last in the queue, but slows all others down.
+TEST(Policy, ManyCallersOfTheSameDoNotLeaveTheDevices) {
+  const Level3 call = square(4096);
+  const double device_s = decide(automatic, call, open(1)).device_s;
+  Situation now = open(7 * device_s);
+  for (int others = 0; others < 64; ++others) {
+    now.device_calls = others;
+    now.backlog_s = others * device_s;
+    EXPECT_TRUE(decide(automatic, call, now).offload) << others << " others";
+  }
 }
 
 TEST(Policy, CallsOfOtherThreadsShareTheCpu) {

@@ -1,0 +1,141 @@
+// Threads that call again and again, in virtual time: what the decision and what it remembers make of them together.
+//
+// The model: devices compute one call at a time, in the order of arrival. The CPU BLAS divides its speed among its calls. While both are at
+// work, each slows the other down by a factor. Figures are those of one H200 beside OpenBLAS on 16 processors.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "blas_api/call_history.hpp"
+#include "blas_api/policy.hpp"
+
+namespace tessera::api {
+namespace {
+
+struct Machine {
+  double devices_s = 0;     ///< of a call by itself
+  double cpu_s = 0;         ///< likewise
+  double devices_slow = 1;  ///< how many times as long devices take beside a call on the CPU
+  double cpu_slow = 1;      ///< and the other way round
+};
+
+class Callers {
+ public:
+  Callers(const Machine& machine, index_t n, int count, OffloadRule rule)
+      : machine_(machine), rule_(rule), callers_(static_cast<std::size_t>(count)) {
+    call_.m = call_.n = call_.k = n;
+  }
+
+  /// Calls per second, those of the first second not counted.
+  double calls_per_s(double seconds) {
+    constexpr double warm_s = 1;
+    for (Caller& caller : callers_) begin(caller);
+    int counted = 0;
+    while (now_s_ < warm_s + seconds) {
+      Caller& next = advance();
+      if (now_s_ >= warm_s) ++counted;
+      end(next);
+      begin(next);
+    }
+    return counted / (now_s_ - warm_s);
+  }
+
+ private:
+  struct Caller {
+    Verdict verdict;
+    double left_s = 0;   ///< of its work, by itself
+    double begun_s = 0;  ///< of its computation
+    int turn = 0;        ///< among those on devices
+    std::optional<CallHistory::OnDevices> on_devices;
+    std::optional<CallHistory::OnCpu> on_cpu;
+  };
+
+  void begin(Caller& caller) {
+    Situation now;
+    now.rates = rough_rates(1, 50e12, 50e9);
+    history_.describe(call_, true, now);
+    caller.verdict = decide(rule_, call_, now);
+    caller.begun_s = now_s_;
+    if (caller.verdict.offload) {
+      caller.left_s = machine_.devices_s;
+      caller.turn = ++turns_;
+      caller.on_devices.emplace(history_, caller.verdict.device_s - caller.verdict.wait_s);
+    } else {
+      caller.left_s = machine_.cpu_s;
+      caller.on_cpu.emplace(history_);
+    }
+  }
+
+  void end(Caller& caller) {
+    const double took_s = now_s_ - caller.begun_s;
+    if (caller.on_devices) {
+      caller.on_devices->record(call_, volume_of(call_), caller.verdict, took_s, false);
+      caller.on_devices.reset();
+    } else {
+      caller.on_cpu->record(call_, volume_of(call_), caller.verdict, took_s, true);
+      caller.on_cpu.reset();
+    }
+  }
+
+  /// Lets time pass until a call has ended.
+  Caller& advance() {
+    const auto on_cpu = static_cast<double>(
+        std::count_if(callers_.begin(), callers_.end(), [](const Caller& c) { return c.on_cpu.has_value(); }));
+    Caller* first = nullptr;
+    for (Caller& c : callers_) {
+      if (c.on_devices && (first == nullptr || c.turn < first->turn)) first = &c;
+    }
+    if (first != nullptr && first->turn != served_) {
+      served_ = first->turn;
+      first->begun_s = now_s_;  // what it has waited is not what it takes
+    }
+    const double per_cpu_call = 1 / std::max(on_cpu, 1.0) / (first != nullptr ? machine_.cpu_slow : 1);
+    const double of_devices = on_cpu > 0 ? 1 / machine_.devices_slow : 1;
+    const auto speed = [&](const Caller& c) { return c.on_cpu ? per_cpu_call : &c == first ? of_devices : 0; };
+    Caller* next = nullptr;
+    double wait_s = std::numeric_limits<double>::infinity();
+    for (Caller& c : callers_) {
+      if (speed(c) > 0 && c.left_s / speed(c) < wait_s) wait_s = c.left_s / speed(c), next = &c;
+    }
+    for (Caller& c : callers_) c.left_s -= wait_s * speed(c);
+    now_s_ += wait_s;
+    return *next;
+  }
+
+  Machine machine_;
+  OffloadRule rule_;
+  Level3 call_;
+  CallHistory history_{16};
+  std::vector<Caller> callers_;
+  double now_s_ = 0;
+  int turns_ = 0;
+  int served_ = 0;
+};
+
+class ConcurrentCallers : public testing::TestWithParam<std::pair<index_t, Machine>> {};
+
+TEST_P(ConcurrentCallers, GetNearlyWhatTheBetterSideGives) {
+  const auto [n, machine] = GetParam();
+  for (const int count : {1, 2, 4, 8, 16, 32}) {
+    const auto rate = [&](Offload when) { return Callers(machine, n, count, {when}).calls_per_s(4); };
+    const double better = std::max(rate(Offload::always), rate(Offload::never));
+    EXPECT_GE(rate(Offload::automatic), 0.9 * better) << count << " callers";
+  }
+}
+
+// How much each slows the other down is known for 2048 only: 3 and 1.3 times.
+INSTANTIATE_TEST_SUITE_P(
+    H200, ConcurrentCallers,
+    testing::Values(std::pair(512, Machine{0.8e-3, 0.7e-3, 1, 1}), std::pair(512, Machine{0.8e-3, 0.7e-3, 1.5, 1.3}),
+                    std::pair(512, Machine{0.8e-3, 0.7e-3, 3, 1.3}),
+                    std::pair(512, Machine{0.85e-3, 0.53e-3, 3, 1.3}),  // 32 processors
+                    std::pair(1024, Machine{1.4e-3, 3.8e-3, 3, 1.3}), std::pair(2048, Machine{4e-3, 28e-3, 1, 1}),
+                    std::pair(2048, Machine{4e-3, 28e-3, 3, 1.3}), std::pair(2048, Machine{4.2e-3, 18e-3, 3, 1.3}),
+                    std::pair(8192, Machine{33e-3, 1, 3, 1.3})));
+
+}  // namespace
+}  // namespace tessera::api
