@@ -63,7 +63,7 @@ def case_memory():
     products = Products(8192)
     products.check(2)
     held = free - torch.cuda.mem_get_info(0)[0]
-    wanted = min(100 * GIB, int(0.7 * total))
+    wanted = min(100 * GIB, int(0.75 * total))
     print(f"after dgemm of 8192: {held / GIB:.2f} of {total / GIB:.1f} GiB are held; asking for {wanted / GIB:.1f}")
     tensor = torch.empty(wanted, dtype=torch.uint8, device="cuda:0")
     tensor.fill_(7)
