@@ -18,6 +18,8 @@ void SettingsOptions::add_to(CLI::App& app) {
   add("--memory", memory_, "memory taken on each device at most, for example 512MiB", "SIZE");
   add("--memory-mode", memory_mode_, "grow: take it as calls need it; whole: at once and for good", "MODE");
   add("--copy-threads", copy_threads_, "threads that carry pageable memory to and from each GPU; 0: page-lock it", "N");
+  add("--keep-old-values", keep_old_values_,
+      "copy tiles of C before they are overwritten, for when a device is lost meanwhile: on or off", "WHEN");
   add("--cpu-worker", cpu_worker_, "whether the CPU computes tiles beside the devices: auto, on or off", "WHEN");
   add("--host-device", host_device_, "memory=64MiB,link=2GB/s,...; one list per device with ';'", "LIST");
   add("--offload", offload_,
@@ -55,6 +57,7 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const
   add("TESSERA_DEVICE_MEMORY", memory_);
   add("TESSERA_DEVICE_MEMORY_MODE", memory_mode_);
   add("TESSERA_COPY_THREADS", copy_threads_);
+  add("TESSERA_KEEP_OLD_VALUES", keep_old_values_);
   add("TESSERA_CPU_WORKER", cpu_worker_);
   add("TESSERA_HOST_DEVICE", host_device_);
   add("TESSERA_OFFLOAD", offload_);

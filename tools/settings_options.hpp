@@ -33,6 +33,7 @@ class SettingsOptions {
   std::string memory_;
   std::string memory_mode_;
   std::string copy_threads_;
+  std::string keep_old_values_;
   std::string cpu_worker_;
   std::string host_device_;
   std::string offload_;

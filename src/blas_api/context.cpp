@@ -268,7 +268,10 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
           if (learns_ && start_.outlook().file) start_.attend(start_context(face), DeviceStart::Haste::if_used_ever);
         });
         return job;
-      } catch (const OutOfDeviceMemory& error) {  // C is untouched
+      } catch (const NoDeviceLeft& error) {  // another thread has lost the last one; C is untouched
+        if (config_.verbose) quietly([&] { log_line(error.what()); });
+        verdict = {false, Reason::unavailable};
+      } catch (const OutOfDeviceMemory& error) {  // likewise
         if (fallback == Fallback::report) throw;
         if (config_.verbose) log_line(error.what());
         verdict = {false, Reason::out_of_memory};

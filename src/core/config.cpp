@@ -139,6 +139,21 @@ bool set_devices(Config& config, std::string_view text) {
   return true;
 }
 
+/// COUNT, or up:COUNT, down:COUNT, peer:COUNT, kernel:COUNT.
+bool set_failure(HostDeviceSettings& settings, std::string_view text) {
+  constexpr std::pair<std::string_view, FailingOperation> kinds[] = {{"up:", FailingOperation::up},
+                                                                     {"down:", FailingOperation::down},
+                                                                     {"peer:", FailingOperation::peer},
+                                                                     {"kernel:", FailingOperation::kernel}};
+  for (const auto& [prefix, kind] : kinds) {
+    if (!text.starts_with(prefix)) continue;
+    settings.failing_operation = kind;
+    text.remove_prefix(prefix.size());
+    break;
+  }
+  return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), settings.fail_after_ops);
+}
+
 struct HostDeviceKey {
   std::string_view name;
   bool (*set)(HostDeviceSettings&, std::string_view);
@@ -159,10 +174,7 @@ constexpr HostDeviceKey host_device_keys[] = {
     {"share", [](HostDeviceSettings& s, std::string_view text) { return read_bytes(text, s.share_bytes); }},
     {"peers", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.peers); }},
     {"compute", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.compute); }},
-    {"fail",
-     [](HostDeviceSettings& s, std::string_view text) {
-       return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), s.fail_after_ops);
-     }},
+    {"fail", set_failure},
     {"refuse",
      [](HostDeviceSettings& s, std::string_view text) {
        return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), s.refused_op);
@@ -319,13 +331,16 @@ constexpr Setting settings_table[] = {
     {"TESSERA_HOST_DEVICE",
      "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS, delay=TIME, start=TIME, segment=SIZE, share=SIZE, peers=on|off, "
      "compute=on|off, "
-     "fail=COUNT, refuse=COUNT, joined "
+     "fail=COUNT or KIND:COUNT (of up, down, peer, kernel), refuse=COUNT, joined "
      "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",
      set_host_device, [](Config& c, const Config& d) { c.host_device = d.host_device; }},
     {"TESSERA_DEVICE_MEMORY", "a size above 0 (as 64MiB, 1.5GiB or 4096)", set_device_memory,
      [](Config& c, const Config& d) { c.device_memory_bytes = d.device_memory_bytes; }},
     {"TESSERA_DEVICE_MEMORY_MODE", "grow or whole", set_memory_mode,
      [](Config& c, const Config& d) { c.memory_mode = d.memory_mode; }},
+    {"TESSERA_KEEP_OLD_VALUES", "on or off",
+     [](Config& c, std::string_view text) { return read_switch(text, c.keep_old_values); },
+     [](Config& c, const Config& d) { c.keep_old_values = d.keep_old_values; }},
     {"TESSERA_COPY_THREADS", "a whole number from 0 to 256", set_copy_threads,
      [](Config& c, const Config& d) { c.copy_threads = d.copy_threads; }},
     {"TESSERA_TILE", "a whole number from 1 to 1048576", set_tile, [](Config& c, const Config& d) { c.tile = d.tile; }},

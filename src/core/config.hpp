@@ -22,6 +22,9 @@ enum class Share { automatic, off, given };
 
 /// Settings of one host device (TESSERA_HOST_DEVICE). Rates in bytes or flops per second; 0 means unmodelled: as fast
 /// as it goes.
+/// Which operations of a host device an injected failure counts.
+enum class FailingOperation : std::uint8_t { any, up, down, peer, kernel };
+
 struct HostDeviceSettings {
   std::size_t memory_bytes = std::size_t{256} << 20;
   double link_bytes_per_s = 0;  ///< host link, each direction
@@ -36,6 +39,7 @@ struct HostDeviceSettings {
   bool compute = true;  ///< false: kernels only take modelled time and leave their output untouched (scheduling tests)
   std::int64_t fail_after_ops =
       -1;  ///< injected failure: the operation with this number (from 0) and all later ones fail; -1: never
+  FailingOperation failing_operation = FailingOperation::any;  ///< of these the number is counted
   std::int64_t refused_op = -1;  ///< the submission of this number (copies and kernels, from 0) is refused; -1: none
 };
 
@@ -60,6 +64,7 @@ struct Config {
       HostDeviceSettings{}};                       ///< one for all, or one per device (the last repeats)
   std::optional<std::size_t> device_memory_bytes;  ///< at most, per device; default: a share of the free memory
   MemoryMode memory_mode = MemoryMode::grow;
+  bool keep_old_values = true;  ///< of tiles that are being written back, so that the loss of a device loses nothing
   std::optional<int> copy_threads;  ///< of each GPU, for pageable memory; 0: page-lock it; default: by processors
   std::optional<index_t> tile;      ///< tile size in elements; default: chosen per problem
   OffloadRules offload;

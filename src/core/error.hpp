@@ -46,6 +46,12 @@ class __attribute__((visibility("default"))) NotAvailable : public Error {
   using Error::Error;
 };
 
+/// All devices have been lost, before the call that they should compute has begun.
+class __attribute__((visibility("default"))) NoDeviceLeft : public NotAvailable {
+ public:
+  using NotAvailable::NotAvailable;
+};
+
 class __attribute__((visibility("default"))) InternalError : public Error {
  public:
   using Error::Error;

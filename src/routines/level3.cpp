@@ -24,6 +24,7 @@ runtime::JobStatistics run(runtime::Runtime& runtime, const Level3& call, index_
   for (int plan = 0; plan < most_plans; ++plan) {
     // Later plans count on what the devices could give for the earlier ones.
     runtime::Machine machine = runtime.machine(plan == 0);
+    if (machine.devices == 0) throw NoDeviceLeft("no device works any more");
     auto graph = make(call, machine, tile);
     if (const index_t devices = worthwhile_devices(*graph, machine); devices < machine.devices) {
       machine.devices = static_cast<int>(devices);

@@ -23,7 +23,7 @@ index_t worthwhile_devices(const runtime::TaskGraph& graph, const runtime::Machi
 /// Runs a checked call on the runtime's devices. trmm's B is C. @pre all dimensions >= 1 and alpha != 0
 /// @param tile forced tile size (TESSERA_TILE), 0: chosen from the problem and the machine
 /// @param cpu  what the CPU does of it
-/// @throws OutOfDeviceMemory, DeviceLost (see Runtime::run)
+/// @throws NoDeviceLeft, OutOfDeviceMemory, DeviceLost (see Runtime::run)
 runtime::JobStatistics run(runtime::Runtime& runtime, const Level3& call, index_t tile = 0,
                            const runtime::CpuHelp& cpu = {});
 

@@ -1,5 +1,7 @@
 #include "runtime/runtime.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -19,6 +21,7 @@
 #include "runtime/calibration.hpp"
 #include "runtime/device_memory.hpp"
 #include "runtime/job.hpp"
+#include "runtime/old_values.hpp"
 #include "runtime/room.hpp"
 #include "runtime/signal.hpp"
 #include "runtime/trace.hpp"
@@ -70,6 +73,14 @@ void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& oper
   sum.other_s = std::max(0.0, seconds - busy_s);
 }
 
+/// Threads that copy old values: in all cases fewer than would be missed by those that compute, or carry operands.
+int copying_threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 8, 1U, 16U)); }
+
+/// What copies of old values may take: a sixteenth of the host's memory.
+std::size_t most_bytes_of_copies() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 16;
+}
+
 std::vector<bool> first_of(std::vector<bool> usable, index_t most) {
   for (std::size_t d = 0; d < usable.size(); ++d) {
     if (usable[d]) usable[d] = most-- > 0;
@@ -99,6 +110,7 @@ class Runtime::Implementation {
         trace_(config.trace_file),
         idle_patience_(idle_patience) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
+    if (config.keep_old_values) old_values_.emplace(copying_threads(), most_bytes_of_copies());
     const double begin_s = device::now_seconds();
     for (std::size_t d = 0; d < accelerators_.size(); ++d) seats_.emplace_back();
     try {
@@ -351,7 +363,8 @@ class Runtime::Implementation {
       seat.segment_bytes = device.info().segment_bytes;
       seat.share_bytes = device.info().share_bytes;
       const bool tells = device.on_completion([&signal = seat.signal] { signal.raise(); });
-      seat.worker.emplace(static_cast<int>(d), device, *accelerators_[d].ops, *cache_, seat.signal, !tells);
+      seat.worker.emplace(static_cast<int>(d), device, *accelerators_[d].ops, *cache_, seat.signal, !tells,
+                          old_values_ ? &*old_values_ : nullptr);
     }
   }
 
@@ -420,7 +433,8 @@ class Runtime::Implementation {
 
   void note_memory() {
     const auto holds = [](const Seat& seat) { return seat.memory->grows() && seat.memory->committed_bytes() > 0; };
-    holds_memory_.store(std::any_of(seats_.begin(), seats_.end(), holds), std::memory_order_relaxed);
+    const bool holds_copies = old_values_ && old_values_->held_bytes() > 0;
+    holds_memory_.store(holds_copies || std::any_of(seats_.begin(), seats_.end(), holds), std::memory_order_relaxed);
   }
 
   void note_use() {
@@ -433,6 +447,7 @@ class Runtime::Implementation {
   // In pieces, so that a call that comes meanwhile does not wait for all of them.
   void give_back_memory() {
     constexpr std::size_t piece_bytes = std::size_t{1} << 30;  // a millisecond
+    if (old_values_) old_values_->give_back();
     for (Seat& seat : seats_) {
       for (bool more = true; more;) {
         const process::Pass driving(process::Work::driving);
@@ -561,6 +576,7 @@ class Runtime::Implementation {
     yield_until(all_done, end_patience);
     lock.lock();
     finished_.wait(lock, all_done);
+    if (old_values_) old_values_->stop_copying();  // after a failure some may be left to do
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       if (usable[d]) made.outcomes[d] = std::move(seats_[d].outcome);
     }
@@ -618,6 +634,7 @@ class Runtime::Implementation {
   const std::chrono::nanoseconds idle_patience_;
   std::optional<cache::TileCache> cache_;
   std::deque<Seat> seats_;  // by device; fixed after construction
+  std::optional<OldValues> old_values_;
   Turnstile turnstile_;
   std::optional<StartUp> start_up_;  // until the first job has it; of who has the turn
   mutable std::mutex mutex_;

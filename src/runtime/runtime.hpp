@@ -52,7 +52,7 @@ class Runtime {
   /// @return nothing if the devices have another memory than that by now: plan again, nothing has been done
   /// @throws OutOfDeviceMemory if some device cannot hold one step of the graph; C is untouched
   /// @throws DeviceLost if a device failed while an output tile was being written back over a C that the task needs
-  /// (beta != 0)
+  /// (beta != 0), and there was no memory for the old value or it is not kept
   std::optional<JobStatistics> run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu = {});
 
   /// Gives back the memory of the devices, which the next job takes anew. Happens by itself when no job has come for a

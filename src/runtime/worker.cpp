@@ -118,6 +118,7 @@ Worker::Outcome Worker::finish() {
     lane.submissions.clear();
     lane.kernels.clear();
   }
+  held_.clear();
   return std::move(outcome_);
 }
 
@@ -155,9 +156,9 @@ bool Worker::retire(Job& job) {
     held_.push_back(result);
   }
   // Not before the last kernel has completed, so that one that fails leaves the host tile intact.
-  any |= std::erase_if(held_, [&](const Held& held) {
-           if (!job.may_overwrite(held.task)) return false;
-           write_back(held.output, held.task);
+  any |= std::erase_if(held_, [&](Held& held) {
+           if (!job.may_overwrite(held.task) || !old_is_kept(job, held)) return false;
+           write_back(held);
            job.begin_write_back();
            return true;
          }) > 0;
@@ -189,7 +190,7 @@ bool Worker::retire_kernels(Job& job, std::vector<Held>& results) {
       if (first_kernel_s_ <= 0) first_kernel_s_ = kernel.begun->completed_at();
       job.complete(static_cast<std::size_t>(index_), kernel.flops,
                    completed_flops_ / std::max(kernel.done->completed_at() - first_kernel_s_, 1e-9));
-      if (kernel.output != nullptr) results.push_back({kernel.output, kernel.task});
+      if (kernel.output != nullptr) results.push_back({kernel.output, kernel.task, kernel.old});
       any = true;
     }
   }
@@ -202,9 +203,26 @@ void Worker::publish(Job& job, cache::Replica* output, TaskId task) {
   job.publish(task);
 }
 
-void Worker::write_back(cache::Replica* output, TaskId task) {
+bool Worker::keeps_old(const TaskGraph& graph, TaskId task) const {
+  return old_values_ != nullptr && graph.output(task).needs_old;
+}
+
+// @return whether the result may be written as far as its old value is concerned
+bool Worker::old_is_kept(const Job& job, Held& held) {
+  if (held.goes_without || !keeps_old(job.graph(), held.task)) return true;
+  if (!held.old) {
+    const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
+    if (!old_values_->has_room(held.output->tile, element, signal_)) return false;
+    held.old = old_values_->copy(held.output->tile, element, signal_);
+    held.goes_without = !held.old;
+  }
+  return held.goes_without || held.old->is_whole();
+}
+
+void Worker::write_back(const Held& held) {
+  const auto [output, task] = std::pair(held.output, held.task);
   // First what may lack memory: once the copy has begun, what becomes of it can be told.
-  write_backs_.push_back({nullptr, output, task});
+  write_backs_.push_back({nullptr, output, task, held.old});
   bool begun = false;
   try {
     make_room(outcome_.done, write_backs_.size());
@@ -222,7 +240,13 @@ void Worker::settle_write_backs() {
   for (const WriteBack& write_back : write_backs_) {
     // Without an event the submission failed after the copy had begun.
     const bool arrived = write_back.done && write_back.done->status() == EventStatus::complete;
-    (arrived || repeat_write_back(write_back) ? outcome_.done : outcome_.torn).push_back(write_back.task);
+    if (arrived || repeat_write_back(write_back)) {
+      outcome_.done.push_back(write_back.task);
+    } else if (write_back.old) {
+      write_back.old->restore();
+    } else {
+      outcome_.torn.push_back(write_back.task);
+    }
   }
   write_backs_.clear();
 }
@@ -687,9 +711,15 @@ void Worker::launch(const Job& job, int stream_index, Submission& submission) {
   outcome_.flops += flops;
   submission.stream = stream_index;
   submission.launched = done;
+  OldValues::CopyPtr old;
+  if (submission.ended() && keeps_old(job.graph(), submission.task) && job.may_overwrite(submission.task)) {
+    const HostTile& tile = submission.output->tile;
+    const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
+    if (old_values_->has_room(tile, element, signal_)) old = old_values_->copy(tile, element, signal_);
+  }
   lanes_[static_cast<std::size_t>(stream_index)].kernels.push_back(
       {std::move(begin), std::move(done), asked.x, asked.y, flops, submission.ended() ? submission.output : nullptr,
-       submission.task, submission.number});
+       submission.task, submission.number, std::move(old)});
 }
 
 bool Worker::comes_from_host(const Step& step) const {

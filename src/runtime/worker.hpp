@@ -48,6 +48,7 @@
 #include "kernels/tile_ops.hpp"
 #include "runtime/forecast.hpp"
 #include "runtime/job.hpp"
+#include "runtime/old_values.hpp"
 #include "runtime/signal.hpp"
 #include "runtime/statistics.hpp"
 
@@ -85,9 +86,16 @@ class Worker {
   };
 
   /// All references must outlive the worker. `signal` is raised when work of the device completes or others change the
-  /// job.
-  Worker(int index, device::Device& device, kernels::TileOps& ops, cache::TileCache& cache, Signal& signal, bool polls)
-      : index_(index), device_(device), ops_(ops), cache_(cache), signal_(signal), polls_(polls) {}
+  /// job. @param old_values nullptr: old values are not kept while new ones are written back
+  Worker(int index, device::Device& device, kernels::TileOps& ops, cache::TileCache& cache, Signal& signal, bool polls,
+         OldValues* old_values = nullptr)
+      : index_(index),
+        device_(device),
+        ops_(ops),
+        cache_(cache),
+        signal_(signal),
+        polls_(polls),
+        old_values_(old_values) {}
 
   /// Works on the job until it ends. @pre called by the device's own thread
   Outcome run(Job& job) noexcept;
@@ -113,7 +121,8 @@ class Worker {
     // Set on a task's last step: then the output is complete.
     cache::Replica* output = nullptr;
     TaskId task = 0;
-    std::int64_t number = 0;  // of the task, see Submission
+    std::int64_t number = 0;           // of the task, see Submission
+    OldValues::CopyPtr old = nullptr;  // of the output, likewise, or nullptr
   };
   struct Asked {  // a step whose tiles are here or on their way
     Step step;
@@ -155,11 +164,14 @@ class Worker {
   struct Held {  // a finished output, whose host tile other tasks may still read
     cache::Replica* output = nullptr;
     TaskId task = 0;
+    OldValues::CopyPtr old = nullptr;
+    bool goes_without = false;  // there was no memory for it
   };
   struct WriteBack {
     device::EventPtr done;
     cache::Replica* output = nullptr;
     TaskId task = 0;
+    OldValues::CopyPtr old = nullptr;
   };
 
   bool retire(Job& job);
@@ -200,7 +212,9 @@ class Worker {
   bool take_task(Job& job, Lane& lane);
   std::optional<StationEntry> steal(Job& job);
   void publish(Job& job, cache::Replica* output, TaskId task);
-  void write_back(cache::Replica* output, TaskId task);
+  bool keeps_old(const TaskGraph& graph, TaskId task) const;
+  bool old_is_kept(const Job& job, Held& held);
+  void write_back(const Held& held);
   double priority(const TaskGraph& graph, TaskId task) const;
   void settle_write_backs();
   bool repeat_write_back(const WriteBack& write_back) noexcept;
@@ -211,6 +225,7 @@ class Worker {
   cache::TileCache& cache_;
   Signal& signal_;
   bool polls_;
+  OldValues* old_values_;
 
   // State of the current job.
   std::size_t active_lanes_ = 0;

@@ -16,11 +16,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* names[] = {"TESSERA_DEVICES",      "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY",
-                                 "TESSERA_TILE",         "TESSERA_OFFLOAD",     "TESSERA_CPU_BLAS",
-                                 "TESSERA_CUDA_PLUGIN",  "TESSERA_VERBOSE",     "TESSERA_STATS",
-                                 "TESSERA_TRACE",        "TESSERA_SUMMARY",     "TESSERA_SHARE",
-                                 "TESSERA_COPY_THREADS", "TESSERA_CPU_WORKER",  "TESSERA_DEVICE_MEMORY_MODE"};
+constexpr const char* names[] = {"TESSERA_DEVICES",        "TESSERA_HOST_DEVICE", "TESSERA_DEVICE_MEMORY",
+                                 "TESSERA_TILE",           "TESSERA_OFFLOAD",     "TESSERA_CPU_BLAS",
+                                 "TESSERA_CUDA_PLUGIN",    "TESSERA_VERBOSE",     "TESSERA_STATS",
+                                 "TESSERA_TRACE",          "TESSERA_SUMMARY",     "TESSERA_SHARE",
+                                 "TESSERA_COPY_THREADS",   "TESSERA_CPU_WORKER",  "TESSERA_DEVICE_MEMORY_MODE",
+                                 "TESSERA_KEEP_OLD_VALUES"};
 constexpr const char* launcher_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
                                           "OMPI_COMM_WORLD_LOCAL_SIZE",
                                           "MV2_COMM_WORLD_LOCAL_RANK",
@@ -150,6 +151,7 @@ TEST_F(ConfigTest, EverySettingIsRead) {
   EXPECT_FALSE(device.compute);
   EXPECT_EQ(device.fail_after_ops, 100);
   EXPECT_EQ(device.refused_op, 7);
+  EXPECT_EQ(device.failing_operation, FailingOperation::any);
   EXPECT_EQ(config.device_memory_bytes, std::size_t{1} << 30);
   EXPECT_EQ(config.copy_threads, 5);
   EXPECT_EQ(config.tile, 512);
@@ -168,6 +170,23 @@ TEST_F(ConfigTest, CpuWorker) {
   EXPECT_EQ(Config::from_settings("TESSERA_CPU_WORKER=0").cpu_worker, CpuWorkerUse::never);
   EXPECT_EQ(Config::from_settings("TESSERA_CPU_WORKER=auto").cpu_worker, CpuWorkerUse::automatic);
   EXPECT_THAT(message_of("TESSERA_CPU_WORKER=maybe"), HasSubstr("auto, on or off"));
+}
+
+TEST_F(ConfigTest, AFailureMayCountOneKindOfOperation) {
+  const auto device = [](const std::string& text) {
+    return Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=" + text).host_device_settings(0);
+  };
+  EXPECT_EQ(device("fail=down:3").failing_operation, FailingOperation::down);
+  EXPECT_EQ(device("fail=down:3").fail_after_ops, 3);
+  EXPECT_EQ(device("fail=kernel:0").failing_operation, FailingOperation::kernel);
+  EXPECT_EQ(device("fail=up:1").failing_operation, FailingOperation::up);
+  EXPECT_EQ(device("fail=peer:2").failing_operation, FailingOperation::peer);
+  EXPECT_THAT(message_of("TESSERA_HOST_DEVICE=fail=sideways:3"), HasSubstr("KIND:COUNT"));
+}
+
+TEST_F(ConfigTest, OldValuesAreKept) {
+  EXPECT_TRUE(Config().keep_old_values);
+  EXPECT_FALSE(Config::from_settings("TESSERA_KEEP_OLD_VALUES=off").keep_old_values);
 }
 
 TEST_F(ConfigTest, MemoryMode) {

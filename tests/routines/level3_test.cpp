@@ -413,27 +413,21 @@ TEST(Level3Lifetime, NoCopyOutlivesTheCall) {
   }
 }
 
-// The operation with each of these numbers fails on one of two devices: the result is right, or the call says that it is not.
-TEST(Level3FailureModel, RightOrReported) {
+// The operation with each of these numbers fails on one of two devices, and the CPU helps in every second call.
+TEST(Level3FailureModel, ALossLeavesTheResultRight) {
   int survived = 0;
-  int reported = 0;
   for (const Routine routine :
        {Routine::symm, Routine::syrk, Routine::syr2k, Routine::gemmt, Routine::trmm, Routine::trsm}) {
     for (std::int64_t failing = 0; failing < 90; failing += 3) {
       HostRuntime host(2, 60, failing);
       Level3Fixture<double> fixture(
           {.routine = routine, .m = 5 * tile, .n = 4 * tile + 3, .k = 3 * tile, .alpha = 2, .beta = 0.5}, 5);
-      try {
-        const auto statistics = run(*host.runtime, fixture.problem(), tile, {.always = failing % 2 == 0});
-        EXPECT_TRUE(fixture.check()) << "operation " << failing;
-        if (statistics.restarts > 0) ++survived;
-      } catch (const DeviceLost&) {
-        ++reported;
-      }
+      const auto statistics = run(*host.runtime, fixture.problem(), tile, {.always = failing % 2 == 0});
+      EXPECT_TRUE(fixture.check()) << "operation " << failing;
+      if (statistics.restarts > 0) ++survived;
     }
   }
   EXPECT_GT(survived, 20);
-  EXPECT_GT(reported, 0);
 }
 
 }  // namespace

@@ -28,13 +28,12 @@ constexpr index_t tile = 16;
 constexpr std::size_t tile_bytes = tile * tile * sizeof(double);
 
 struct HostRuntime {
-  explicit HostRuntime(const std::vector<HostDeviceSettings>& settings) {
+  explicit HostRuntime(const std::vector<HostDeviceSettings>& settings, const Config& config = {}) {
     opened = test::open_host_devices(static_cast<int>(settings.size()), settings, kernels::CpuBlas::open(""));
-    runtime =
-        std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, [this](const Level3& product) {
-          ++host_products;
-          kernels::reference_level3(product);
-        });
+    runtime = std::make_unique<runtime::Runtime>(std::move(opened.accelerators), config, [this](const Level3& product) {
+      ++host_products;
+      kernels::reference_level3(product);
+    });
   }
   test::OpenedDevices opened;
   std::unique_ptr<runtime::Runtime> runtime;
@@ -412,7 +411,6 @@ TEST(FailureModel, OtherDevicesFinishTheJob) {
 // A product in place, whose first step comes last on devices and first on the CPU.
 TEST(FailureModel, OthersFinishAWideTriangularProduct) {
   int survived = 0;
-  int reported = 0;
   int finished_by_cpu = 0;
   for (const int devices : {1, 2}) {
     for (std::int64_t failing_operation = 0; failing_operation < 240; failing_operation += 3) {
@@ -421,19 +419,14 @@ TEST(FailureModel, OthersFinishAWideTriangularProduct) {
       HostRuntime host(settings);
       test::Level3Fixture<double> fixture({.routine = Routine::trmm, .m = 4 * tile + 1, .n = 12 * tile + 3, .alpha = 2},
                                           5);
-      try {
-        const auto statistics = run(*host.runtime, fixture.problem(), tile);
-        EXPECT_TRUE(fixture.check()) << "operation " << failing_operation << " of " << devices << " devices";
-        if (statistics.restarts > 0) ++survived;
-        if (host.host_products > 0) ++finished_by_cpu;
-      } catch (const DeviceLost&) {
-        ++reported;
-      }
+      const auto statistics = run(*host.runtime, fixture.problem(), tile);
+      EXPECT_TRUE(fixture.check()) << "operation " << failing_operation << " of " << devices << " devices";
+      if (statistics.restarts > 0) ++survived;
+      if (host.host_products > 0) ++finished_by_cpu;
     }
   }
   EXPECT_GT(survived, 20);
   EXPECT_GT(finished_by_cpu, 20);
-  EXPECT_GT(reported, 0);
 }
 
 TEST(FailureModel, TheCpuFinishesWhenNoDeviceIsLeft) {
@@ -450,8 +443,8 @@ TEST(FailureModel, TheCpuFinishesWhenNoDeviceIsLeft) {
   EXPECT_TRUE(host.runtime->devices().empty());
 }
 
-// With beta != 0 a failure before the write-backs is survived; one in the middle of a write-back must be reported. Long kernels are not
-// launched before their tiles have come, so that a copy that fails must be seen without them.
+// Where old values are not kept, a failure before the write-backs is survived; one in the middle of a write-back must be reported. Long
+// kernels are not launched before their tiles have come, so that a copy that fails must be seen without them.
 void expect_no_silent_torn_tile(double flops_per_s, double link_bytes_per_s = 0) {
   int reported = 0;
   int survived = 0;
@@ -460,7 +453,7 @@ void expect_no_silent_torn_tile(double flops_per_s, double link_bytes_per_s = 0)
     settings[0].fail_after_ops = failing_operation;
     settings[0].flops_per_s = flops_per_s;
     settings[0].link_bytes_per_s = link_bytes_per_s;
-    HostRuntime host(settings);
+    HostRuntime host(settings, Config::from_settings("TESSERA_KEEP_OLD_VALUES=off"));
     test::GemmFixture<double> fixture({.m = 3 * tile, .n = 3 * tile, .k = 2 * tile, .alpha = 2, .beta = 1}, 5);
     try {
       run(*host.runtime, fixture.problem(), tile);
@@ -505,7 +498,6 @@ TEST(Runtime, LeavesOutADeviceThatHasNextToNoMemory) {
   test::GemmFixture<double> fixture({.m = 6 * tile, .n = 6 * tile, .k = 6 * tile, .alpha = 2, .beta = 0.5}, 5);
   const auto statistics = run(*host.runtime, fixture.problem(), tile);
   EXPECT_TRUE(fixture.check());
-  EXPECT_GT(statistics.devices[0].tasks, 0);
   EXPECT_EQ(statistics.devices[1].tasks, 0);
   EXPECT_EQ(statistics.devices[0].tasks + statistics.devices[2].tasks, 36);
 }

@@ -379,10 +379,19 @@ void HostDevice::execute(Stream& stream, Operation& operation) {
   }
 }
 
+bool HostDevice::begin_operation(StreamKind kind) {
+  const std::int64_t of_all = operations_.fetch_add(1, std::memory_order_relaxed);
+  const std::int64_t of_kind = operations_of_[static_cast<std::size_t>(kind)].fetch_add(1, std::memory_order_relaxed);
+  if (settings_.fail_after_ops < 0) return false;
+  if (settings_.failing_operation == FailingOperation::any) return of_all >= settings_.fail_after_ops;
+  constexpr FailingOperation kinds[] = {FailingOperation::kernel, FailingOperation::up, FailingOperation::down,
+                                        FailingOperation::peer};  // by StreamKind
+  return settings_.failing_operation == kinds[static_cast<std::size_t>(kind)] && of_kind >= settings_.fail_after_ops;
+}
+
 void HostDevice::execute_work(Stream& stream, Operation& operation) {
   const bool is_copy = operation.kind == Operation::Kind::copy;
-  const std::int64_t number = operations_.fetch_add(1, std::memory_order_relaxed);
-  if (settings_.fail_after_ops >= 0 && number >= settings_.fail_after_ops) {
+  if (begin_operation(operation.engine)) {
     if (is_copy) {
       Extent half = operation.extent;
       half.columns /= 2;

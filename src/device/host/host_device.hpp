@@ -13,8 +13,8 @@
 // the device's memory others have taken.
 //
 // Failure: the submission with the number `refused_op` (copies and kernels are counted) throws WorkRefused, and nothing
-// else happens. The operation with the number `fail_after_ops` (copies and kernels are counted, over all streams)
-// fails; a failing copy leaves half of its columns written, as a real one may. From then on the device is lost for
+// else happens. The operation with the number `fail_after_ops` (copies and kernels are counted, over all streams, or
+// those of one kind) fails; a failing copy leaves half of its columns written, as a real one may. From then on the device is lost for
 // ever: submissions throw DeviceLost and everything submitted before ends with failed events. A stream that waits for a
 // failed event is poisoned: its later operations are skipped and its events fail, until recover().
 //
@@ -76,6 +76,11 @@ class HostDevice : public Device {
 
   const HostDeviceSettings& settings() const { return settings_; }
 
+  /// Copies of one direction, or kernels, that have begun.
+  std::int64_t operations(StreamKind kind) const {
+    return operations_of_[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
+  }
+
  private:
   struct Operation;
   class Stream;
@@ -96,6 +101,8 @@ class HostDevice : public Device {
   void enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* source);
   void execute(Stream& stream, Operation& operation);
   void execute_work(Stream& stream, Operation& operation);
+  /// Counts the operation. @return whether it is the one that fails
+  bool begin_operation(StreamKind kind);
   void notify_listener();
   bool lost() const { return lost_.load(std::memory_order_acquire); }
   void lose() { lost_.store(true, std::memory_order_release); }
@@ -118,6 +125,7 @@ class HostDevice : public Device {
   /// Number of the next operation, and of the next submission of one; only counters, order nothing.
   std::atomic<std::int64_t> operations_{0};
   std::atomic<std::int64_t> submissions_{0};
+  std::array<std::atomic<std::int64_t>, 4> operations_of_{};  ///< by StreamKind
 
   std::array<Engine, 4> engines_;  ///< by StreamKind
   std::array<std::unique_ptr<Stream>, stream_count> streams_;

@@ -1,0 +1,106 @@
+// What tiles of C were, for as long as their new values are on the way to host memory. A device that is lost meanwhile leaves a tile that
+// is half old and half new, and has taken both with it; from the copy the tile becomes what it was, and its task is done again elsewhere.
+//
+// Some threads copy, beside the devices: a copy is asked for when the last kernel of a task is launched, and mostly made when that has
+// ended. Memory is kept from copy to copy, and given back with that of the devices.
+//
+// Invariant: a write-back of a tile whose task needs the old value begins only after its copy is whole, unless there was no memory for it.
+// Thread-safe, except for the destructor.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cache/tile_directory.hpp"
+#include "runtime/signal.hpp"
+
+namespace tessera::runtime {
+
+class OldValues {
+  struct Pool;
+  struct Memory {
+    struct Free {
+      void operator()(std::byte* memory) const noexcept { std::free(memory); }
+    };
+    std::unique_ptr<std::byte, Free> begin;
+    std::size_t bytes = 0;
+  };
+
+ public:
+  /// The elements of one tile, as they were.
+  class Copy {
+   public:
+    ~Copy();
+    Copy(const Copy&) = delete;
+    Copy& operator=(const Copy&) = delete;
+    bool is_whole() const { return missing_pieces_.load(std::memory_order_acquire) == 0; }
+    /// Makes the tile what it was. @pre is_whole(); nobody else reads or writes the tile
+    void restore() const noexcept;
+
+   private:
+    friend class OldValues;
+    Copy(std::shared_ptr<Pool> pool, const cache::HostTile& tile, index_t element_bytes);
+    device::Extent extent() const;
+    index_t pieces() const;
+    void take_piece(index_t piece) noexcept;
+    template <class Move>
+    void for_columns(index_t first, index_t last, Move move) const;
+
+    std::shared_ptr<Pool> pool_;
+    cache::HostTile tile_;
+    index_t element_bytes_;
+    Memory memory_;
+    /// Pairs with is_whole(): who sees 0 may have the tile overwritten.
+    std::atomic<index_t> missing_pieces_;
+  };
+  using CopyPtr = std::shared_ptr<Copy>;
+
+  /// @param threads that copy, at least 1; they start with the first copy. @param most_bytes of all copies together
+  OldValues(int threads, std::size_t most_bytes);
+  /// @pre nobody waits for a copy
+  ~OldValues();
+  OldValues(const OldValues&) = delete;
+  OldValues& operator=(const OldValues&) = delete;
+
+  /// Whether there is room for a copy beside those that there are; there always is for one alone. If not, `changed` is raised when one of
+  /// them goes. @param changed outlives this
+  bool has_room(const cache::HostTile& tile, index_t element_bytes, Signal& changed);
+  /// Begins to copy a tile, whose elements stay as they are until the copy is whole or dropped. @param changed raised when it is whole;
+  /// outlives the copy. @return nullptr if there is no memory
+  CopyPtr copy(const cache::HostTile& tile, index_t element_bytes, Signal& changed) noexcept;
+
+  /// No tile is read any more when this returns. Copies that are not whole stay so.
+  void stop_copying();
+
+  /// Frees the memory that no copy uses.
+  void give_back();
+  /// Bytes that are kept or in use.
+  std::size_t held_bytes() const;
+
+ private:
+  struct Piece {
+    CopyPtr copy;
+    index_t number = 0;
+    Signal* changed = nullptr;
+  };
+  void serve();
+  bool start_threads();
+
+  const int most_threads_;
+  std::shared_ptr<Pool> pool_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Piece> pieces_;
+  int busy_ = 0;  ///< threads that copy
+  std::vector<std::thread> threads_;
+  bool stopping_ = false;
+};
+
+}  // namespace tessera::runtime
