@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Correctness, then speed, on a machine with GPUs, from a build folder: the gpu tests of all test binaries (none may be skipped), then
 # `tessera bench` beside cublasXt.
-# usage: bench/gpu_check.sh BUILD_FOLDER OUT_FOLDER [bench arguments, default: the table of bench/results]
+# usage: bench/gpu_check.sh BUILD_FOLDER OUT_FOLDER [bench arguments, default: dgemm of four sizes beside cublasXt]
 set -u
 build=$1
 out=$2

@@ -7,7 +7,8 @@ usage: bench/sweep.py OUT [--build BUILD] [--time-budget SECONDS] [options] [-- 
 
 OUT gets sweep.json (all points), README.md, fig7.svg and fig10.svg. Every point is in sweep.json as soon as it is measured, and what is there
 is not measured again: the same command goes on where the last one was stopped. The order is such that a sweep that is cut off has a picture: few
-sizes of all routines on all numbers of devices first, small ones before large ones, then tile sizes, then the sizes between.
+sizes of all routines on all numbers of devices first, small ones before large ones, then tile sizes, then the sizes between. What README.md has
+from the heading "Beside the sweep" on is written by hand, and stays.
 
 --draw measures nothing: it draws from files of this script and of `tessera bench --json`; of two points of the same, the later one counts.
 
@@ -365,13 +366,22 @@ def missing_lines(notes, left):
     return notes + [f"{run.text()}: not reached yet" for run in left]
 
 
+def write_readme(out, points, head, pictures):
+    """Writes the page. What the one that is there has from the heading BESIDE on stays."""
+    file = out / "README.md"
+    old = file.read_text(encoding="utf-8") if file.exists() else ""
+    _, heading, by_hand = old.partition(f"\n{sweep_report.BESIDE}\n")
+    head["beside"] = bool(heading)
+    write_whole(file, sweep_report.page(points, head, pictures) + heading + by_hand)
+
+
 def write_page(sweep, notes, left):
     if not sweep.points.all:
         return
     head = {"machines": [sweep.machine], "sources": sweep_report.source_lines(sweep.sessions, sweep.points.all),
             "missing": missing_lines(notes, left), "volume_n": sweep.options.volume_n}
     pictures = draw_pictures(sweep.points, sweep.out, sweep_report.machine_name(sweep.machine))
-    write_whole(sweep.out / "README.md", sweep_report.page(sweep.points, head, pictures))
+    write_readme(sweep.out, sweep.points, head, pictures)
 
 
 def draw_files(options, out):
@@ -388,7 +398,7 @@ def draw_files(options, out):
     out.mkdir(parents=True, exist_ok=True)
     pictures = draw_pictures(points, out, sweep_report.machine_name(machines[0]))
     head = {"machines": machines, "sources": sources, "missing": [], "volume_n": options.volume_n}
-    write_whole(out / "README.md", sweep_report.page(points, head, pictures))
+    write_readme(out, points, head, pictures)
 
 
 # --- the command ---

@@ -20,6 +20,9 @@ PAPER_EFFICIENCY = {"dsyrk": (0.8554, 0.6421), "dtrsm": (0.8158, 0.7727), "dtrmm
 # Values of TESSERA_CPU_WORKER that Fig. 9 compares.
 CPU_WORKER_USES = ("off", "auto", "on")
 
+# Heading of the part of a page that is written by hand.
+BESIDE = "## Beside the sweep"
+
 
 # --- points ---
 
@@ -463,7 +466,7 @@ def cpu_part(point):
 
 
 def page(points, head, pictures):
-    """@param head {"machines", "sources" (lines on where the points come from), "missing" (lines), "volume_n"}
+    """@param head {"machines", "sources" (lines on where the points come from), "missing" (lines), "volume_n", "beside" (there is such a part)}
     @param pictures names of the files of Figs. 7 and 10, "" if there is none"""
     sized = [p for p in points.all if is_of_own_choice(p)]
     parts = ["# Level 3 on " + " and ".join(dict.fromkeys(map(machine_name, head["machines"]))) + "\n"]
@@ -485,6 +488,8 @@ def page(points, head, pictures):
     checked = all("correct" in p["result"]["tessera"] for p in points.all)
     parts.append("**Wrong results:** " + ", ".join(" ".join(map(str, key_of(p)[:3])) for p in wrong) if wrong else
                  "All results were checked and are correct." if checked else "Not all results were checked.")
+    if head["beside"]:
+        parts.append("\nMore of this machine: [beside the sweep](#beside-the-sweep).")
     parts.append("\n## TFLOP/s over n (BLASX, Fig. 7)\n" + (f"![rates over matrix size]({pictures['fig7']})\n" if pictures["fig7"] else ""))
     if sized:
         parts.append(rates_tables(points))

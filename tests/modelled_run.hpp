@@ -60,7 +60,7 @@ struct ModelledMachine {
   index_t share_bytes = index_t{40} << 20;
 };
 
-/// One H200, or several of one host (bench/results).
+/// One H200, or several of one host (docs/performance).
 inline ModelledMachine modelled_h200(int devices) {
   ModelledMachine machine;
   machine.devices = devices;

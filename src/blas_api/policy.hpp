@@ -86,7 +86,7 @@ constexpr Rates rough_rates(int devices, double flops_per_s, double link_bytes_p
 /// From what devices say of themselves.
 Rates rates_of(std::span<const device::DeviceInfo> devices);
 
-/// What is assumed of a GPU that nobody has looked at yet: an H200 (bench/results), which is more than most are, so
+/// What is assumed of a GPU that nobody has looked at yet: an H200 (docs/performance), which is more than most are, so
 /// that devices are started rather too early than too late.
 inline constexpr double likely_flops_per_s = 60e12;
 inline constexpr double likely_link_bytes_per_s = 48e9;

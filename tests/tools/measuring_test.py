@@ -255,10 +255,20 @@ os.execv("{tessera}", ["{tessera}", *arguments])
         self.assertEqual(len([mark for mark in root.iter(SVG + "title")]), 10)
 
     def test_recorded_runs_can_be_drawn(self):
-        names = [f"2026-11-21-h200-x{count}-{what}.json" for count in (1, 2) for what in ("level3", "dgemm")]
-        result = run(sys.executable, self.SCRIPT, self.out, "--draw", *(SOURCE / "bench" / "results" / name for name in names))
-        self.assert_good(result)
-        self.assertIn("| dgemm | 90.9 % | 89.0 % | 4096 to 32768 (4) |", self.page())
+        recorded = SOURCE / "docs" / "performance" / "h200-x2"
+        self.assert_good(run(sys.executable, self.SCRIPT, self.out, "--draw", recorded / "sweep.json", recorded / "x1-all.json"))
+        self.assertIn("| dgemm | 84.7 % | - | 1024 to 16384 (5) |", self.page())
+
+    def test_what_is_written_by_hand_stays(self):
+        file = self.bench_file({1024: 1.0}, ["cuda:0"])
+        self.assert_good(self.draw(file))
+        self.assertNotIn("Beside the sweep", self.page())
+        drawn, by_hand = self.page(), "## Beside the sweep\n### Pageable memory\n## LAPACK\n"
+        (self.out / "README.md").write_text("# An older page\n" + by_hand)
+        self.assert_good(self.draw(file))
+        link = "\nMore of this machine: [beside the sweep](#beside-the-sweep).\n"
+        self.assertIn(link, self.page())
+        self.assertEqual(self.page().replace(link, ""), drawn + "\n" + by_hand)
 
     def test_files_that_cannot_be_drawn(self):
         for document in ({"results": []}, {"no": "results"}, {"runs": [{"routine": "dgemm"}]}):

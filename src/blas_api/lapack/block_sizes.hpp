@@ -26,7 +26,7 @@ inline const BlockLimits* limits_of(std::string_view name) {
   constexpr std::int32_t any = INT32_MAX;
   static constexpr BlockLimits limits[] = {
       // Panels are recursive (xGETRF2, xPOTRF2) or matrix products (xGETRI): Level 3 whatever the size. The first two were
-      // measured: bench/results/2026-11-21-h200-lapack.md.
+      // measured (docs/lapack.md).
       {"GETRF", 8, 2048, any},
       {"POTRF", 8, 2048, any},
       {"GETRI", 16, 512, any},

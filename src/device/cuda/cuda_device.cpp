@@ -103,7 +103,7 @@ DeviceInfo describe_device(int ordinal) {
     forget_error();
   }
   info.flops_per_s = double_precision_rate(ordinal, properties.major, properties.minor);
-  // Measured on H200: 32 GB/s for columns up to 16 KiB beside kernels, 47 GB/s from 32 KiB on (bench/results).
+  // Measured on H200: 32 GB/s for columns up to 16 KiB beside kernels, 47 GB/s from 32 KiB on (docs/adr/0003).
   info.segment_bytes = 32768;
   info.share_bytes = index_t{40} << 20;  // three quarters of a millisecond on the link
   info.page_lock_bytes_per_s = page_lock_bytes_per_s;

@@ -8,7 +8,7 @@
 namespace tessera::device::cuda {
 namespace {
 
-// Measured on one H200: bench/results.
+// Measured on one H200: docs/adr/0006-staging.md.
 constexpr index_t slot_bytes = index_t{2} << 20;
 /// A thread at each of these, and some more that the device copies.
 constexpr std::size_t spare_slots = 8;
