@@ -1,8 +1,8 @@
 // MESI-X, the coherence of tiles over all devices, as a pure table (BLASX, section IV-B, Fig. 3).
 //
 // A tile is Invalid if no device tracks it, Exclusive if one does, Shared if several do, Modified if a device writes it.
-// Modified is ephemeral: the only ways out are the write-back to host memory (to Invalid, or to Exclusive where the routine will
-// read the result again) and abandoning the result. Modified implies a sole holder.
+// Modified is ephemeral: the only way out is the write-back to host memory, to Invalid, or to Exclusive where the routine will
+// read the result again. Modified implies a sole holder.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,11 @@ namespace tessera::cache {
 enum class TileState : std::uint8_t { invalid, exclusive, shared, modified };
 
 enum class TileEvent : std::uint8_t {
-  fetch,            ///< one more device gets a copy
-  drop,             ///< a device gives its copy up
-  write,            ///< a device becomes the writer; it is the only holder or there was none
-  write_back,       ///< the result is in host memory and leaves the device
-  write_back_keep,  ///< the result is in host memory and stays readable on the device
-  abandon           ///< the result is lost; host memory still holds the old value
+  fetch,           ///< one more device gets a copy
+  drop,            ///< a device gives its copy up
+  write,           ///< a device becomes the writer; it is the only holder or there was none
+  write_back,      ///< the result is in host memory and leaves the device
+  write_back_keep  ///< the result is in host memory and stays readable on the device
 };
 
 struct Coherence {
@@ -48,7 +47,6 @@ constexpr Coherence next(Coherence now, TileEvent event) {
       if (!modified && now.holders <= 1) return {TileState::modified, 1};
       break;
     case TileEvent::write_back:
-    case TileEvent::abandon:
       if (modified) return readers(0);
       break;
     case TileEvent::write_back_keep:

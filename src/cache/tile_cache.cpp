@@ -68,7 +68,8 @@ Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
 
 Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve, index_t next_use, index_t later_than) {
   const std::lock_guard lock(mutex_);
-  if (directory_.coherence(tile).state != TileState::invalid) return Prefetch::held;
+  // What only unreachable devices have comes from the host.
+  if (directory_.find(device, tile) != nullptr || nearest_peer(device, tile) != nullptr) return Prefetch::held;
   PerDevice& here = at(device);
   if (here.heap.free_bytes() < static_cast<std::size_t>(reserve + 1) * slot_bytes_) {
     Replica* victim = directory_.eviction_candidate(device, later_than);

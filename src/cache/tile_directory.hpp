@@ -71,7 +71,7 @@ class TileDirectory {
   /// Enters a replica that `device` gets by `event`: fetch (readable) or write (output). @throws InternalError if the protocol
   /// forbids it
   Replica& insert(int device, const HostTile& tile, std::byte* address, TileEvent event);
-  /// Removes it by `event` (drop, write_back or abandon).
+  /// Removes it by `event` (drop or write_back).
   void erase(Replica& replica, TileEvent event);
   /// The finished output becomes the readable tile, held by its device alone (write_back_keep). @pre nobody reads its old value
   void publish(Replica& output);

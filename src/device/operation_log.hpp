@@ -19,6 +19,7 @@ struct Operation {
   double flops = 0;
   index_t task = -1;
   index_t step = -1;
+  const char* kernel = nullptr;  ///< its name, a literal; nullptr for copies
 };
 
 class OperationLog {

@@ -107,7 +107,7 @@ Widths widths_of_solves(index_t rows, index_t devices) {
 Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole, bool deep, bool roomy) {
   // Several devices wait for each other's tiles, and did better with tiles of one size.
   const bool pairs = roomy && machine.devices == 1;
-  const index_t longest = machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type));
+  const index_t longest = std::max<index_t>(machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type)), 2);
   // A triangle of tiles has half as many tasks: a little shorter, and there are enough. But where there are few even
   // so, the link takes longest.
   const bool is_small = pairs && shape.m <= 4 * longest && is_in_pages(shape, shape.m, longest);

@@ -58,7 +58,8 @@ void CpuWorker::compute(const TaskGraph& graph, TaskId task, Outcome& outcome) c
                                   .end_s = device::now_seconds(),
                                   .flops = flops_of(call),
                                   .task = task,
-                                  .step = l});
+                                  .step = l,
+                                  .kernel = name_of(call.routine)});
   }
 }
 

@@ -71,7 +71,7 @@ class Job {
   /// @param ahead for later: the last groups are left to devices that can start them now
   std::vector<TaskId> draw_group(bool ahead) {
     // An estimate: whoever draws meanwhile leaves one group less, which stealing makes good.
-    if (ahead && queued_.load(std::memory_order_relaxed) < static_cast<index_t>(loads_.size())) return {};
+    if (ahead && queued_.load(std::memory_order_relaxed) < static_cast<index_t>(usable_count_)) return {};
     const auto first = queues_[0].pop();
     if (!first) return {};
     queued_.fetch_sub(1, std::memory_order_relaxed);

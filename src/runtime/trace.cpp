@@ -21,7 +21,7 @@ constexpr std::string_view array_end = "\n]\n";
 
 std::string name_of(const device::Operation& operation) {
   std::string name = stream_names[static_cast<std::size_t>(stream_number(operation.stream))];
-  if (operation.stream.kind == device::StreamKind::compute) name = "gemm";
+  if (operation.kernel != nullptr) name = operation.kernel;
   if (operation.task >= 0) name += " task " + std::to_string(operation.task);
   if (operation.step >= 0) name += " step " + std::to_string(operation.step);
   return name;

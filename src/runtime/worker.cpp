@@ -705,8 +705,12 @@ void Worker::launch(const Job& job, int stream_index, Submission& submission) {
   submit_call(job, asked, submission, stream_index);
   auto done = device_.record(stream);
   const double flops = asked.adds ? 0 : flops_of(asked.step.call);
-  cache_.log(index_).add({.stream = stream, .flops = flops, .task = submission.task, .step = asked.number}, begin,
-                         done);
+  cache_.log(index_).add({.stream = stream,
+                          .flops = flops,
+                          .task = submission.task,
+                          .step = asked.number,
+                          .kernel = asked.adds ? "add" : name_of(asked.step.call.routine)},
+                         begin, done);
   ++outcome_.steps;
   outcome_.flops += flops;
   submission.stream = stream_index;

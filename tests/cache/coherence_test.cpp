@@ -37,7 +37,6 @@ TEST(Coherence, AWriterIsAloneAndEndsByWritingBack) {
   EXPECT_EQ(next(exclusive, TileEvent::write), modified);
   EXPECT_EQ(next(modified, TileEvent::write_back), invalid);
   EXPECT_EQ(next(modified, TileEvent::write_back_keep), exclusive);
-  EXPECT_EQ(next(modified, TileEvent::abandon), invalid);
 }
 
 TEST(Coherence, NothingElseIsAllowed) {
@@ -49,7 +48,6 @@ TEST(Coherence, NothingElseIsAllowed) {
   for (const Coherence readers : {invalid, exclusive, shared(2), shared(5)}) {
     EXPECT_FALSE(try_next(readers, TileEvent::write_back));
     EXPECT_FALSE(try_next(readers, TileEvent::write_back_keep));
-    EXPECT_FALSE(try_next(readers, TileEvent::abandon));
   }
 }
 

@@ -24,8 +24,8 @@ constexpr std::size_t tile_count = 32;
 
 class TileCacheTest : public ::testing::Test {
  protected:
-  void open(int devices, index_t slots) {
-    opened_ = test::open_host_devices(devices);
+  void open(int devices, index_t slots, const HostDeviceSettings& settings = {}) {
+    opened_ = test::open_host_devices(devices, std::vector(static_cast<std::size_t>(devices), settings));
     std::vector<CacheDevice> places;
     for (auto& accelerator : opened_.accelerators) {
       const std::size_t bytes = static_cast<std::size_t>(slots) * tile_bytes;
@@ -236,6 +236,16 @@ TEST_F(TileCacheTest, KnowsWhatHasArrived) {
   ASSERT_EQ(test::wait_for(replica->ready), device::EventStatus::complete);
   EXPECT_TRUE(cache_->has_arrived(0, tile(1)));
   EXPECT_FALSE(cache_->has_arrived(1, tile(1)));
+}
+
+TEST_F(TileCacheTest, PrefetchFetchesWhatOnlyAnUnreachableDeviceHas) {
+  HostDeviceSettings settings;
+  settings.peers = false;
+  open(2, 4, settings);
+  EXPECT_EQ(cache_->prefetch(0, tile(0), 2), Prefetch::started);
+  EXPECT_EQ(cache_->prefetch(1, tile(0), 2), Prefetch::started);
+  EXPECT_EQ(cache_->prefetch(1, tile(0), 2), Prefetch::held);
+  EXPECT_EQ(cache_->counters(1).misses, 1);
 }
 
 TEST_F(TileCacheTest, PrefetchTakesOnlyFreeMemoryAndTilesThatNobodyHolds) {

@@ -328,6 +328,27 @@ TEST(Job, TellsWhenAllHaveArrivedAndWhenItEndsSoon) {
   EXPECT_TRUE(job.ended());
 }
 
+// The last groups are left to devices that can start them now: as many as take part, not as many as there are.
+TEST(Job, DealsGroupsAheadToThoseWhoTakePart) {
+  Level3 call{.routine = Routine::gemm, .m = 12 * tile, .n = 12 * tile, .k = 12 * tile};
+  call.A = call.B = call.C = memory;
+  call.lda = call.ldb = call.ldc = 12 * tile;
+  const auto graph = make_accumulation(call, {.devices = 1, .heap_bytes = 30 * tile_bytes}, tile);
+  ASSERT_TRUE(graph->grouped());
+  std::vector<runtime::TaskId> pending;
+  for (runtime::TaskId task = 0; task < graph->task_count(); ++task) pending.push_back(task);
+  const auto drawn_ahead = [&](const std::vector<bool>& usable) {
+    runtime::Job job(
+        *graph, usable, pending, false, [] {}, [] {});
+    std::size_t tasks = 0;
+    for (auto group = job.draw_group(true); !group.empty(); group = job.draw_group(true)) tasks += group.size();
+    return tasks;
+  };
+  EXPECT_EQ(drawn_ahead({true}), pending.size());
+  EXPECT_EQ(drawn_ahead({true, false, false, false}), pending.size());
+  EXPECT_LT(drawn_ahead({true, true, true, true}), pending.size());
+}
+
 // Devices so slow that the CPU, were it as slow as the reference, gets something to do.
 TEST(CpuWorker, ComputesTilesBesideTheDevices) {
   auto settings = devices_with(2, 400 * tile_bytes);
@@ -646,6 +667,20 @@ TEST(Tiling, DgemmDoesNotCutColumnsOfUpToTwoSegments) {
   call = square(8192);
   call.op_a = Op::trans;  // a block of A would be two whole columns squared
   EXPECT_EQ(choose_tiling(shape_of(call), machine, 0).m, 4096);
+}
+
+// A segment may be shorter than an element.
+TEST(Tiling, SegmentsOfAnySizeAreTaken) {
+  for (const ScalarType type : {ScalarType::s, ScalarType::z}) {
+    Level3 call{.routine = Routine::gemm, .type = type, .m = 500, .n = 500, .k = 500};
+    for (const index_t segment : {1, 8, 16, 24, 100}) {
+      const runtime::Machine machine{.devices = 1, .heap_bytes = std::size_t{1} << 30, .segment_bytes = segment};
+      for (const Routine routine : {Routine::gemm, Routine::syrk, Routine::trsm}) {
+        call.routine = routine;
+        EXPECT_GE(choose_tiling(shape_of(call), machine, 0).m, 1);
+      }
+    }
+  }
 }
 
 // Less memory costs whole columns first, then B's long ones; columns of 32 KiB stay.

@@ -28,6 +28,12 @@ void await(const OldValues::CopyPtr& copy, Signal& signal) {
     signal.wait(seen, std::chrono::milliseconds(100));
 }
 
+// Who waits for room is told. The thread that has copied may be the last to let go.
+void await_room(OldValues& old, const Matrix& matrix, Signal& signal) {
+  for (std::uint64_t seen = signal.version(); !old.has_room(matrix.tile, element, signal); seen = signal.version())
+    signal.wait(seen, std::chrono::seconds(10));
+}
+
 TEST(OldValues, BringBackATile) {
   OldValues old(2, std::size_t{1} << 30);
   Signal signal;
@@ -78,9 +84,7 @@ TEST(OldValues, TakeMemoryForSoMuchAndOneMore) {
   await(first, signal);
   EXPECT_FALSE(old.has_room(matrix.tile, element, signal));
   first.reset();
-  // Who waits is told. The thread that has copied may be the last to let go.
-  for (std::uint64_t seen = signal.version(); !old.has_room(matrix.tile, element, signal); seen = signal.version())
-    signal.wait(seen, std::chrono::seconds(10));
+  await_room(old, matrix, signal);
   // The memory is kept for the next copy, until it is given back.
   const std::size_t held = old.held_bytes();
   EXPECT_GE(held, 800u);
@@ -88,6 +92,7 @@ TEST(OldValues, TakeMemoryForSoMuchAndOneMore) {
   EXPECT_EQ(old.held_bytes(), held);
   await(second, signal);
   second.reset();
+  await_room(old, matrix, signal);
   old.give_back();
   EXPECT_EQ(old.held_bytes(), 0u);
 }

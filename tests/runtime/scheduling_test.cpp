@@ -232,8 +232,13 @@ TEST(Statistics, PrintsTheStartUpOfAFirstJob) {
 TEST(Trace, IsValidJsonAfterEveryJob) {
   const auto path = std::filesystem::temp_directory_path() / ("tessera_trace_" + std::to_string(::getpid()) + ".json");
   TraceFile trace(path.string());
-  const device::Operation kernel{
-      .stream = {device::StreamKind::compute, 2}, .begin_s = 11, .end_s = 11.5, .flops = 9, .task = 4, .step = 1};
+  const device::Operation kernel{.stream = {device::StreamKind::compute, 2},
+                                 .begin_s = 11,
+                                 .end_s = 11.5,
+                                 .flops = 9,
+                                 .task = 4,
+                                 .step = 1,
+                                 .kernel = "trsm"};
   const device::Operation up{.stream = {device::StreamKind::up}, .begin_s = 10, .end_s = 11, .bytes = 64};
   const auto read = [&] { return nlohmann::json::parse(std::ifstream(path)); };
   trace.append(some_job(), 10, {"host:0", "host:1"}, {{kernel, up}, {}});
@@ -243,7 +248,7 @@ TEST(Trace, IsValidJsonAfterEveryJob) {
   EXPECT_EQ(second.size(), first.size() + 2);  // the call and one copy
   bool found = false;
   for (const auto& event : first) {
-    if (event["name"] != "gemm task 4 step 1") continue;
+    if (event["name"] != "trsm task 4 step 1") continue;
     found = true;
     EXPECT_EQ(event["pid"], 1);
     EXPECT_EQ(event["tid"], 2);
