@@ -1,0 +1,139 @@
+// Random calls on random host devices that are lost at random operations, for as long as one likes: every result is right. Without
+// TESSERA_SOAK_SECONDS some calls only, always the same ones; with it, calls for so many seconds, from the seed of the clock or of
+// TESSERA_SOAK_SEED. What fails names the seed that repeats it.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <complex>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/config.hpp"
+#include "core/error.hpp"
+#include "kernels/host/reference.hpp"
+#include "routines/level3.hpp"
+#include "runtime/runtime.hpp"
+#include "tests/device/backends.hpp"
+#include "tests/level3_problem.hpp"
+
+namespace tessera::routines {
+namespace {
+
+/// One machine and what is called on it, all of it drawn from a seed.
+class Scene {
+ public:
+  explicit Scene(std::uint64_t seed) : seed_(seed), random_(seed) {
+    const int devices = below(3) + 1;
+    std::vector<HostDeviceSettings> all;
+    for (int d = 0; d < devices; ++d) all.push_back(settings());
+    if (chance(0.3)) {
+      for (HostDeviceSettings& device : all) device.peers = false;
+    }
+    auto opened = test::open_host_devices(devices, all, kernels::CpuBlas::open(""));
+    runtime_ = std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
+  }
+
+  void play() {
+    const int callers = chance(0.3) ? 4 : 1;
+    std::vector<std::uint64_t> seeds;
+    for (int caller = 0; caller < callers; ++caller) seeds.push_back(random_());
+    std::vector<std::thread> threads;
+    for (const std::uint64_t seed : seeds) threads.emplace_back([this, seed] { call(seed); });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  int below(int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random_); }
+  bool chance(double part) { return std::uniform_real_distribution<double>(0, 1)(random_) < part; }
+
+  HostDeviceSettings settings() {
+    HostDeviceSettings device;
+    device.memory_bytes = std::size_t{64} << (10 + below(8));
+    if (chance(0.3)) device.link_bytes_per_s = 1e8 * (1 + below(50));
+    if (chance(0.3)) device.flops_per_s = 1e9 * (1 + below(20));
+    if (chance(0.2)) device.delay_s = 1e-5 * below(20);
+    if (chance(0.2)) device.segment_bytes = static_cast<std::size_t>(8 << below(6));
+    if (chance(0.6)) {
+      constexpr FailingOperation kinds[] = {FailingOperation::any, FailingOperation::up, FailingOperation::down,
+                                            FailingOperation::peer, FailingOperation::kernel};
+      device.failing_operation = kinds[below(5)];
+      device.fail_after_ops = below(chance(0.5) ? 20 : 200);
+    }
+    if (chance(0.2)) device.refused_op = below(100);
+    return device;
+  }
+
+  void call(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const auto draw = [&](int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random); };
+    for (int number = 0; number < 3; ++number) {
+      test::Level3Case problem;
+      problem.routine = test::all_routines[draw(std::size(test::all_routines))];
+      problem.side = test::all_sides[draw(2)];
+      problem.uplo = test::all_uplos[draw(2)];
+      problem.diag = test::all_diags[draw(2)];
+      problem.op_a = test::all_ops[draw(3)];
+      problem.op_b = test::all_ops[draw(3)];
+      problem.m = 1 + draw(90);
+      problem.n = 1 + draw(90);
+      problem.k = 1 + draw(90);
+      problem.alpha = 2;
+      problem.beta = 0.5 * draw(3);
+      const index_t tile = draw(3) == 0 ? 0 : 8 + draw(24);
+      if (Level3{.routine = problem.routine}.is_hermitian() || draw(4) == 0) {
+        compute<std::complex<double>>(problem, tile, static_cast<unsigned>(seed));
+      } else {
+        compute<double>(problem, tile, static_cast<unsigned>(seed));
+      }
+    }
+  }
+
+  template <Scalar T>
+  void compute(const test::Level3Case& problem, index_t tile, unsigned seed) {
+    test::Level3Fixture<T> fixture(problem, seed);
+    std::ostringstream what;
+    what << "TESSERA_SOAK_SEED=" << seed_ << ": " << problem << " tile " << tile;
+    try {
+      run(*runtime_, fixture.problem(), tile, {.always = seed % 3 == 0});
+    } catch (const NoDeviceLeft&) {  // the caller of run() has the CPU compute then; C is untouched
+      kernels::reference_level3(fixture.problem());
+    } catch (const OutOfDeviceMemory&) {  // likewise
+      kernels::reference_level3(fixture.problem());
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << what.str() << ": " << error.what();
+      return;
+    }
+    EXPECT_TRUE(fixture.check()) << what.str();
+  }
+
+  const std::uint64_t seed_;
+  std::mt19937_64 random_;
+  std::unique_ptr<runtime::Runtime> runtime_;
+};
+
+TEST(SoakModel, WhateverIsLostTheResultIsRight) {
+  const char* const seconds = std::getenv("TESSERA_SOAK_SECONDS");
+  const char* const chosen = std::getenv("TESSERA_SOAK_SEED");
+  if (chosen != nullptr) {
+    Scene(std::strtoull(chosen, nullptr, 10)).play();
+    return;
+  }
+  if (seconds == nullptr) {
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) Scene(seed).play();
+    return;
+  }
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  const auto end = now() + std::chrono::seconds(std::strtol(seconds, nullptr, 10));
+  auto seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  int scenes = 0;
+  for (; now() < end && !HasFailure(); ++scenes) Scene(seed++).play();
+  std::printf("%d machines, up to seed %llu\n", scenes, static_cast<unsigned long long>(seed - 1));
+}
+
+}  // namespace
+}  // namespace tessera::routines
