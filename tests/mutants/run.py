@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run.py [name...]: shows that the tests of the scheduler can fail. Each mutant takes something out of a copy of the sources or turns it
+"""run.py [name...]: shows that tests can fail, above all those of the scheduler. Each mutant takes something out of a copy of the sources or turns it
 round; the tests named beside it must then fail. A mutant that they let pass has survived, which is an error.
 
 Slow: every mutant is a build. `./dev mutants` runs all of them, or those whose names begin with an argument.
@@ -76,6 +76,12 @@ MUTANTS = [
            "tests_routines", "LoadBalanceModel.*"),
     Mutant("kernels-keep-what-they-read", WORKER, "if (kernel.y != nullptr) cache_.release(kernel.y);", "",
            "tests_routines", "ScheduleModelSizes.EveryGraphEnds"),
+    Mutant("small-pivots-have-no-quotients", "src/kernels/cuda/trsm_strip.hpp", "return machine_.any(divides);",
+           "return machine_.any(divides && false);",
+           "tests_kernels", "TrsmStrip.WhateverTheElements"),
+    Mutant("hermitian-scaling-by-a-complex-number", "src/kernels/host/reference.cpp",
+           "return is_hermitian_update() ? value * std::real(beta_) : beta_ * value;", "return beta_ * value;",
+           "tests_kernels", "Host/TileScaling.*"),
 ]
 
 
