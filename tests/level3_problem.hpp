@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <ostream>
@@ -58,6 +59,17 @@ std::vector<T> random_matrix(index_t rows, index_t cols, index_t ld, std::mt1993
   return matrix;
 }
 
+/// The triangle of a system that is to be solved. Whatever it is, substitution has a small residual (Higham, Accuracy and Stability of
+/// Numerical Algorithms, section 8.1); other ways to solve have one only where the triangle is well conditioned.
+enum class Triangle : std::uint8_t {
+  dominant,  ///< the diagonal is larger than the rest of its row together
+  ones,      ///< all elements have modulus one, so that the solution grows from row to row
+  graded,    ///< elements of rows and columns fall to 2^-40
+  kahan,     ///< Kahan's: condition that no element tells of
+  subnormal  ///< some pivots are so small that their reciprocals overflow, with rows, columns and right-hand sides as small
+};
+inline constexpr Triangle harder_triangles[] = {Triangle::ones, Triangle::graded, Triangle::kahan};
+
 /// One call to be tested. What a routine has no use for is ignored. Rank updates and gemmt are n x n; in the complex types their
 /// transposition is the only one that BLAS has there, whichever is named (syrk: trans, herk: conj_trans).
 struct Level3Case {
@@ -71,7 +83,8 @@ struct Level3Case {
   AnyScalar alpha = 1;
   AnyScalar beta = 0;
   index_t padding = 3;  ///< added to every leading dimension
-  bool apart = false;   ///< trmm takes B apart from C
+  Triangle triangle = Triangle::dominant;
+  bool apart = false;  ///< trmm takes B apart from C
   bool free_half =
       false;  ///< gemmt may leave anything in the other triangle of C, as on a device (kernels/tile_ops.hpp)
 };
@@ -81,7 +94,8 @@ inline std::ostream& operator<<(std::ostream& out, const Level3Case& c) {
              << (c.uplo == Uplo::lower ? " lower" : " upper") << " ops "
              << "NTC"[static_cast<int>(c.op_a)] << "NTC"[static_cast<int>(c.op_b)]
              << (c.diag == Diag::unit ? " unit" : "") << " m " << c.m << " n " << c.n << " k " << c.k << " alpha "
-             << c.alpha << " beta " << c.beta << " padding " << c.padding << (c.apart ? " B apart" : "");
+             << c.alpha << " beta " << c.beta << " padding " << c.padding << (c.apart ? " B apart" : "") << " triangle "
+             << static_cast<int>(c.triangle);
 }
 
 /// A case with its matrices; run it by handing problem() to what is under test, then check(). The matrices can be taken
@@ -119,7 +133,9 @@ class Level3Fixture {
     A_ = random_matrix<T>(shape_of_a(call_).rows, shape_of_a(call_).cols, call_.lda, random);
     B_ = random_matrix<T>(b_shape().rows, b_shape().cols, call_.ldb, random);
     C_ = random_matrix<T>(call_.m, call_.n, call_.ldc, random);
+    if (call_.routine == Routine::trsm) make_system();
     if (!call_.has_k()) shape_triangle_of_a();
+    if (case_.routine == Routine::trsm && is_hard()) multiply_right_hand_sides();
     poison_unread();
     A_before_ = A_;
     B_before_ = B_;
@@ -181,8 +197,60 @@ class Level3Fixture {
     return scalar_cast<T>(AnyScalar(AnyScalar(value).real(), std::numeric_limits<double>::quiet_NaN()));
   }
 
-  /// The triangle of A that is not stored, and what of its diagonal is not read, become NaN. The triangle of a system
-  /// that is to be solved gets a dominant diagonal.
+  /// Both triangles of A become what the case says, and the right-hand sides as small as pivots are.
+  void make_system() {
+    const index_t order = shape_of_a(call_).rows;
+    // Pivots below this one have reciprocals that overflow.
+    const Real tiny = std::numeric_limits<Real>::min() / 64;
+    const auto is_tiny = [&](index_t i) { return case_.triangle == Triangle::subnormal && i % 5 == 2; };
+    for (index_t j = 0; j < order; ++j) {
+      for (index_t i = 0; i < order; ++i) {
+        T& a = A_[static_cast<std::size_t>(i + j * call_.lda)];
+        const T sign = a / std::abs(a);
+        switch (case_.triangle) {
+          case Triangle::dominant:
+          case Triangle::subnormal:
+            a = i == j ? a + sign : a * static_cast<Real>(0.5 / static_cast<double>(order));
+            break;
+          case Triangle::ones:
+            a = sign;
+            break;
+          case Triangle::graded:
+            a = (i == j ? a + sign : a) * static_cast<Real>(std::exp2(-20 * (i + j) / order));
+            break;
+          case Triangle::kahan: {
+            constexpr double angle = 1.2;
+            const double row = std::pow(std::sin(angle), static_cast<double>(std::min(i, j)));
+            a = static_cast<Real>(i == j ? row : -std::cos(angle) * row);
+            break;
+          }
+        }
+        if (is_tiny(i) || is_tiny(j)) a *= tiny;
+      }
+    }
+    for (index_t j = 0; j < call_.n; ++j) {
+      for (index_t i = 0; i < call_.m; ++i) {
+        if (is_tiny(call_.side == Side::left ? i : j)) C_[static_cast<std::size_t>(i + j * call_.ldc)] *= tiny;
+      }
+    }
+  }
+
+  bool is_hard() const {
+    return std::ranges::find(harder_triangles, case_.triangle) != std::ranges::end(harder_triangles);
+  }
+
+  /// B = op(A) X for the random X that is there: then X is small where the inverse is large, and its residual must be, too.
+  void multiply_right_hand_sides() {
+    Level3 call = call_;
+    call.routine = Routine::trmm;
+    call.alpha = 1;
+    call.A = A_.data();
+    call.B = call.C = C_.data();
+    call.ldb = call.ldc;
+    kernels::oracle_level3(call);
+  }
+
+  /// The triangle of A that is not stored, and what of its diagonal is not read, become NaN.
   void shape_triangle_of_a() {
     const index_t order = shape_of_a(call_).rows;
     for (index_t j = 0; j < order; ++j) {
@@ -190,12 +258,9 @@ class Level3Fixture {
         T& a = A_[static_cast<std::size_t>(i + j * call_.lda)];
         if (is_outside(call_.uplo, i, j)) {
           a = poison<T>();
-        } else if (i != j) {
-          if (call_.routine == Routine::trsm) a *= static_cast<Real>(0.5 / static_cast<double>(order));
-        } else if (call_.is_triangular()) {
-          if (call_.routine == Routine::trsm) a += a / std::abs(a);
+        } else if (i == j && call_.is_triangular()) {
           if (call_.diag == Diag::unit) a = poison<T>();
-        } else if (call_.is_hermitian()) {
+        } else if (i == j && call_.is_hermitian()) {
           a = with_poisoned_imaginary_part(a);
         }
       }
@@ -305,12 +370,15 @@ class Level3Fixture {
     kernels::oracle_level3(call);
     const std::vector<double> size = magnitude(call, C_);
     const Wide alpha(scalar_cast<T>(call_.alpha));
+    // What operations on subnormal numbers round.
+    const long double underflow =
+        static_cast<long double>(4 * (shape_of_a(call_).rows + 4)) * std::numeric_limits<Real>::denorm_min();
     for (index_t j = 0; j < call_.n; ++j) {
       for (index_t i = 0; i < call_.m; ++i) {
         const auto at = static_cast<std::size_t>(i + j * call_.ldc);
         const Wide right_hand_side = alpha * Wide(C_before_[at]);
         const long double residual = std::abs(right_hand_side - Wide(product[at]));
-        if (!(residual <= 4 * gamma() * (size[at] + std::abs(right_hand_side)))) {
+        if (!(residual <= 4 * gamma() * (size[at] + std::abs(right_hand_side)) + underflow)) {
           return failure() << "the residual of element (" << i << ", " << j << ") is " << residual << ", X is "
                            << C_[at];
         }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -182,7 +183,10 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
     queue(stream).push_back({.awaits = event});
   }
   std::unique_ptr<device::HostPinning> pin_host(std::span<const device::HostRange>) override { return nullptr; }
-  bool on_completion(std::function<void()>) override { return false; }
+  bool on_completion(std::function<void()> listener) override {
+    listener_ = std::move(listener);
+    return true;
+  }
   void attach_thread() override {}
   bool recover() noexcept override { return false; }
 
@@ -264,7 +268,10 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   }
 
   bool pass(Operation& operation) {
-    if (operation.records) operation.records->complete(clock_.now());
+    if (operation.records) {
+      operation.records->complete(clock_.now());
+      if (listener_) listener_();
+    }
     return operation.records || (operation.awaits && static_cast<ModelledEvent&>(*operation.awaits).completed());
   }
 
@@ -324,6 +331,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   VirtualClock& clock_;
   HostTraffic& host_;
   device::DeviceInfo info_;
+  std::function<void()> listener_;
   std::array<std::deque<Operation>, device::stream_count> streams_;
   std::array<Engine, 4> engines_;  // by StreamKind
 };
@@ -340,9 +348,13 @@ struct ModelledRun {
   double bound_s = 0;  ///< of the same model, with all transfers hidden behind each other and behind kernels
   std::int64_t bytes_up = 0, bytes_down = 0, bytes_peer = 0;
   std::int64_t compulsory_up = 0, compulsory_down = 0;
+  std::int64_t still_pinned = 0;  ///< tiles, when everything has ended
   runtime::Tiling tiling;
   std::vector<std::vector<device::Operation>> operations;  ///< by device
   std::vector<runtime::TaskId> done;                       ///< ascending
+  /// Looks of workers that found something to do, or the job's end, although neither their devices nor the job had woken them.
+  int missed_wakeups = 0;
+  std::vector<std::int64_t> stolen;  ///< tasks, by device
 
   double fraction_of_bound() const { return bound_s / seconds; }
 };
@@ -364,19 +376,35 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
   cache.begin_job(graph.slot_bytes(), element_bytes);
   runtime::Signal signal;
   std::deque<runtime::Worker> workers;
-  std::vector<runtime::Worker*> order;
+  std::vector<std::size_t> order;
   bool side_by_side = true;
   for (std::size_t d = 0; d < devices.size(); ++d) {
     runtime::Worker& worker = workers.emplace_back(static_cast<int>(d), devices[d], devices[d], cache, signal, true);
     if (!usable[d]) continue;
     side_by_side = side_by_side && worker.should_advance_side_by_side(graph);
-    order.push_back(&worker);
+    order.push_back(d);
   }
   ModelledRun run;
   const auto announce_end = [&] { run.announced_s.push_back(clock.now()); };
-  runtime::Job job(
-      graph, usable, tasks, side_by_side, [] {}, announce_end);
-  for (runtime::Worker* worker : order) worker->begin(job);
+  // Workers look in any case, so that a wake-up that is missed changes no schedule; it is counted.
+  std::vector<char> woken(devices.size(), 1);
+  const auto wake_all = [&] { std::fill(woken.begin(), woken.end(), 1); };
+  for (std::size_t d = 0; d < devices.size(); ++d) devices[d].on_completion([&woken, d] { woken[d] = 1; });
+  runtime::Job job(graph, usable, tasks, side_by_side, wake_all, announce_end);
+  for (const std::size_t d : order) workers[d].begin(job);
+  const auto look = [&](std::size_t d) {
+    bool awake = woken[d] != 0;
+    for (int turns = 0;; ++turns) {
+      if (turns > 1'000'000) throw std::runtime_error("a worker goes on without getting anywhere");
+      if (!job.ended()) woken[d] = 0;
+      const std::size_t waiting = job.station(d).size();
+      const bool progress = workers[d].advance(job);
+      // A task that was taken leaves a place in the station, which the next look fills, whenever it comes.
+      if (job.ended() || job.station(d).size() < waiting) woken[d] = 1;
+      if (!progress) return turns > 0;
+      if (!std::exchange(awake, true)) ++run.missed_wakeups;
+    }
+  };
 
   const auto settle_all = [&] {
     bool any = false;
@@ -400,12 +428,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     for (bool progress = true; progress && !job.ended();) {
       progress = false;
       if (machine.seed != 0) std::shuffle(order.begin(), order.end(), random);
-      for (runtime::Worker* worker : order) {
-        for (int turns = 0; worker->advance(job); ++turns) {
-          if (turns > 1'000'000) throw std::runtime_error("a worker goes on without getting anywhere");
-          progress = true;
-        }
-      }
+      for (const std::size_t d : order) progress |= look(d);
       progress |= settle_all();
     }
     // What ended while the worker looked is seen by its next look.
@@ -416,6 +439,10 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     look_at = (idle ? clock.now() : next_end()) + machine.look;
   }
 
+  if (job.ended()) {
+    run.missed_wakeups +=
+        static_cast<int>(std::count_if(order.begin(), order.end(), [&](std::size_t d) { return woken[d] == 0; }));
+  }
   run.seconds = clock.now();
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const cache::CacheCounters counters = cache.counters(static_cast<int>(d));
@@ -425,8 +452,13 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     runtime::Worker::Outcome outcome = workers[d].finish();
     run.done.insert(run.done.end(), outcome.done.begin(), outcome.done.end());
     run.operations.push_back(std::move(outcome.operations));
+    run.stolen.push_back(outcome.stolen);
   }
   std::sort(run.done.begin(), run.done.end());
+  // Copies between devices that nobody waited for have ended, too.
+  for (settle_all(); next_end() < never; settle_all()) clock.set(next_end());
+  for (std::size_t d = 0; d < devices.size(); ++d) cache.collect(static_cast<int>(d));
+  for (std::size_t d = 0; d < devices.size(); ++d) run.still_pinned += cache.counters(static_cast<int>(d)).pinned;
   return run;
 }
 

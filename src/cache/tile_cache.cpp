@@ -185,7 +185,9 @@ Level TileCache::locate(int device, const HostTile& tile) const {
 
 CacheCounters TileCache::counters(int device) const {
   const std::lock_guard lock(mutex_);
-  return at(device).counters;
+  CacheCounters counters = at(device).counters;
+  directory_.for_each(device, [&](const Replica& replica) { counters.pinned += replica.readers > 0 ? 1 : 0; });
+  return counters;
 }
 
 void TileCache::check_invariants() const {

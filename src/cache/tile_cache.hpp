@@ -35,6 +35,7 @@ struct CacheCounters {
   std::int64_t bytes_up = 0;
   std::int64_t bytes_down = 0;
   std::int64_t bytes_peer = 0;
+  std::int64_t pinned = 0;  ///< tiles that have readers at the moment
 };
 
 /// A device and the slab that its heap cuts up.

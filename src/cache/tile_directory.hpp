@@ -83,7 +83,7 @@ class TileDirectory {
   Replica* eviction_candidate(int device, index_t later_than = -1) const;
   /// Calls `visit(replica)` for each of the device's replicas.
   template <class F>
-  void for_each(int device, F&& visit) {
+  void for_each(int device, F&& visit) const {
     for (Replica* replica : order_of_use_[static_cast<std::size_t>(device)]) visit(*replica);
   }
 

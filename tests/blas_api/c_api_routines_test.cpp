@@ -363,6 +363,33 @@ TYPED_TEST(CApiRoutines, WithoutAProductOnlyScaleAndReadNothing) {
   EXPECT_EQ(context.last_job_stats().devices, 0);
 }
 
+// Wherever it is computed; the reference BLAS multiplies by a real number.
+TEST(CApiHermitianUpdates, WithoutAProductKeepInfinitiesApart) {
+  using T = std::complex<double>;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const T* const none = nullptr;
+  for (const char* const settings :
+       {"TESSERA_OFFLOAD=always TESSERA_TILE=16 TESSERA_DEVICES=host:2", "TESSERA_DEVICES=none"}) {
+    const Context context(settings);
+    for (const double beta : {0.0, 1.0, 2.0}) {
+      for (const bool twice : {false, true}) {
+        // Columns; the lower triangle is not touched.
+        std::vector<T> C = {{infinity, 3}, {5, 5}, {infinity, 1}, {1, infinity}};
+        if (twice) {
+          her2k(context, TESSERA_COL_MAJOR, TESSERA_UPPER, TESSERA_NO_TRANS, 2, 5, T(0), none, 2, none, 2, beta,
+                C.data(), 2);
+        } else {
+          herk(context, TESSERA_COL_MAJOR, TESSERA_UPPER, TESSERA_NO_TRANS, 2, 5, 0.0, none, 2, beta, C.data(), 2);
+        }
+        std::vector<T> expected = {{infinity, 3}, {5, 5}, {infinity, 1}, {1, infinity}};
+        if (beta == 0) expected = {0, {5, 5}, 0, 0};
+        if (beta == 2) expected = {{infinity, 0}, {5, 5}, {infinity, 2}, {2, 0}};
+        EXPECT_EQ(C, expected) << settings << ", beta " << beta << (twice ? ", her2k" : ", herk");
+      }
+    }
+  }
+}
+
 TEST(CApiRoutineErrors, PositionsAndTexts) {
   const Context context("TESSERA_DEVICES=none");
   const tessera_context ctx = context.handle();

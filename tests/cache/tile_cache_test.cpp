@@ -73,8 +73,11 @@ TEST_F(TileCacheTest, CountsAMissThenHits) {
   EXPECT_EQ(counters.misses, 1);
   EXPECT_EQ(counters.l1_hits, 1);
   EXPECT_EQ(counters.bytes_up, static_cast<std::int64_t>(tile_bytes));
+  EXPECT_EQ(counters.pinned, 1);
   cache_->release(first);
+  EXPECT_EQ(cache_->counters(0).pinned, 1);
   cache_->release(first);
+  EXPECT_EQ(cache_->counters(0).pinned, 0);
   EXPECT_THROW(cache_->release(first), InternalError);
   cache_->check_invariants();
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <complex>
 #include <deque>
 #include <limits>
 #include <random>
@@ -163,6 +164,56 @@ INSTANTIATE_TEST_SUITE_P(Cuda, TileConformance,
                                             ::testing::ValuesIn(test::all_routines)),
                          name_of_instance);
 
+// What the reference BLAS does where alpha is zero: beta == 1 changes nothing, beta == 0 reads nothing, any other real beta multiplies the
+// parts of each number, of which the diagonal has one. So an infinity stays where it is.
+class TileScaling : public ::testing::TestWithParam<BackendParam> {};
+
+template <class T>
+void expect_scaled_as_reference_does(DeviceRunner& runner, Routine routine, Uplo uplo, double beta) {
+  using Real = typename T::value_type;
+  constexpr Real infinity = std::numeric_limits<Real>::infinity();
+  constexpr Real nan = std::numeric_limits<Real>::quiet_NaN();
+  constexpr T values[] = {{infinity, 1}, {1, -infinity}, {nan, 2}, {2, nan}, {-infinity, infinity}, {3, -4}};
+  Level3Case c{.routine = routine, .uplo = uplo, .m = 7, .n = 7, .k = 4, .alpha = 0, .beta = beta, .padding = 2};
+  Level3Fixture<T> fixture(c, 1);
+  std::vector<T>& C = fixture.C();
+  for (std::size_t at = 0; at < C.size(); ++at) C[at] = values[at % std::size(values)];
+  const std::vector<T> before = C;
+  index_t offset = 0;
+  ASSERT_EQ(wait_for(runner.submit(fixture, 0, offset)), EventStatus::complete);
+  const auto same = [](Real one, Real other) { return std::isnan(one) ? std::isnan(other) : one == other; };
+  for (std::size_t at = 0; at < C.size(); ++at) {
+    const std::size_t i = at % 9, j = at / 9;
+    const bool is_written = i < 7 && (uplo == Uplo::lower ? i >= j : i <= j) && beta != 1;
+    T expected = before[at];
+    if (is_written) {
+      const auto factor = static_cast<Real>(beta);
+      expected = beta == 0 ? T(0) : T(factor * expected.real(), i == j ? 0 : factor * expected.imag());
+    }
+    EXPECT_TRUE(same(C[at].real(), expected.real()) && same(C[at].imag(), expected.imag()))
+        << name_of(routine) << ", beta " << beta << ": element (" << i << ", " << j << ") was " << before[at]
+        << " and is " << C[at] << ", not " << expected;
+  }
+}
+
+TEST_P(TileScaling, OfHermitianMatricesKeepsInfinitiesApart) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  DeviceRunner runner(opened.device(0), opened.ops(0));
+  for (const Routine routine : {Routine::herk, Routine::her2k}) {
+    for (const Uplo uplo : test::all_uplos) {
+      for (const double beta : {0.0, 1.0, -1.5}) {
+        expect_scaled_as_reference_does<std::complex<float>>(runner, routine, uplo, beta);
+        expect_scaled_as_reference_does<std::complex<double>>(runner, routine, uplo, beta);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, TileScaling, ::testing::Values(test::host_param(1), with_reference),
+                         [](const auto& info) { return info.param.name(); });
+INSTANTIATE_TEST_SUITE_P(Cuda, TileScaling, ::testing::Values(test::cuda_param(1)),
+                         [](const auto& info) { return info.param.name(); });
+
 class TileTriangles : public ::testing::TestWithParam<BackendParam> {};
 
 /// Sizes at which a device may split the triangle or deal right-hand sides to thread blocks, and their neighbours. The oracle
@@ -198,6 +249,31 @@ TEST_P(TileTriangles, SolvedAcrossTheirBlocks) {
     }
   }
   for (const Size& size : large_sizes) run(double{}, size, size.step);
+}
+
+TEST_P(TileTriangles, SolvedWhateverTheirElements) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  DeviceRunner runner(opened.device(0), opened.ops(0));
+  std::vector<test::Triangle> triangles(std::begin(test::harder_triangles), std::end(test::harder_triangles));
+  // A BLAS below may multiply by reciprocals that overflow.
+  if (GetParam().kind == BackendParam::Kind::cuda || !GetParam().cpu_blas)
+    triangles.push_back(test::Triangle::subnormal);
+  for (const test::Triangle triangle : triangles) {
+    for (const index_t order : {5, 33, 70}) {
+      for (const Side side : test::all_sides) {
+        Level3Case base{.routine = Routine::trsm, .alpha = 0.5, .triangle = triangle};
+        base.m = side == Side::left ? order : 17;
+        base.n = side == Side::left ? 17 : order;
+        for (const ScalarType type : test::all_types) {
+          dispatch(type, [&]<Scalar T>(T) {
+            test::for_each_variant(type, base, [&](const Level3Case& c) {
+              if (c.side == side && !HasFatalFailure()) runner.run_and_check<T>(c);
+            });
+          });
+        }
+      }
+    }
+  }
 }
 
 // Threads of a device hand parts of a solve to each other: whatever they wait for too little shows in some round.

@@ -2,6 +2,7 @@
 // latter runs on a machine made of host threads, one per thread of the block, that exchange values as a warp does.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <barrier>
 #include <condition_variable>
@@ -76,6 +77,11 @@ class HostWarps {
   template <class R>
   R shuffle(R value, int from) {
     return static_cast<R>(exchange({static_cast<double>(value)})[static_cast<std::size_t>(from)][0]);
+  }
+
+  bool any(bool value) {
+    const auto& values = exchange({value ? 1.0 : 0.0});
+    return std::any_of(values.begin(), values.end(), [](const auto& of_lane) { return of_lane[0] != 0; });
   }
 
   void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4], const double (&b)[4]) {
@@ -173,6 +179,59 @@ TEST(TrsmStrip, AllTypesAndSizes) {
       }
     }
   }
+}
+
+// Two blocks of 16 rows, so that blocks with small pivots are updated and update others.
+TEST(TrsmStrip, WhateverTheElements) {
+  using test::Triangle;
+  for (const Triangle triangle : {Triangle::ones, Triangle::graded, Triangle::kahan, Triangle::subnormal}) {
+    for (const ScalarType type : test::all_types) {
+      for (const Uplo uplo : test::all_uplos) {
+        Level3Case c = trsm_case(uplo == Uplo::lower ? Side::left : Side::right, 29, 2);
+        c.uplo = uplo;
+        c.op_a = uplo == Uplo::lower ? Op::no_trans : Op::conj_trans;
+        c.triangle = triangle;
+        dispatch(type, [&]<Scalar T>(T) {
+          Level3Fixture<T> fixture(c, 1);
+          solve_by_strips<T, 16>(fixture.problem());
+          EXPECT_TRUE(fixture.check());
+        });
+      }
+    }
+  }
+}
+
+// Who inverts the triangle and multiplies has a small residual where the triangle is well conditioned, and only there.
+TEST(TrsmResidual, TellsSubstitutionFromInversion) {
+  const auto passes = [](test::Triangle triangle) {
+    constexpr index_t order = 70;
+    Level3Case c = trsm_case(Side::left, order, 5);
+    c.triangle = triangle;
+    Level3Fixture<float> fixture(c, 1);
+    const Level3 solve = fixture.problem();
+    std::vector<float> inverse(order * order);
+    for (std::size_t i = 0; i < order; ++i) inverse[i * (order + 1)] = 1;
+    Level3 invert = solve;
+    invert.n = invert.ldc = order;
+    invert.C = inverse.data();
+    kernels::reference_level3(invert);
+    const std::vector<float> B = fixture.C();
+    kernels::reference_level3({.routine = Routine::gemm,
+                               .type = ScalarType::s,
+                               .m = order,
+                               .n = 5,
+                               .k = order,
+                               .A = inverse.data(),
+                               .lda = order,
+                               .B = B.data(),
+                               .ldb = solve.ldc,
+                               .C = solve.C,
+                               .ldc = solve.ldc});
+    return static_cast<bool>(fixture.check());
+  };
+  EXPECT_TRUE(passes(test::Triangle::dominant));
+  for (const test::Triangle triangle : test::harder_triangles)
+    EXPECT_FALSE(passes(triangle)) << static_cast<int>(triangle);
 }
 
 TEST(TrsmRecursion, PartsGiveTheWhole) {

@@ -179,6 +179,20 @@ TEST_P(Level3Conformance, ThinAndWideTriangularProblems) {
   }
 }
 
+TEST_P(Level3Conformance, TriangularSystemsOfAllKinds) {
+  unsigned seed = 13000;
+  for (const test::Triangle triangle : test::harder_triangles) {
+    for (const ScalarType type : test::all_types) {
+      Level3Case base{.routine = Routine::trsm, .m = 5 * tile + 3, .n = 4 * tile + 1, .alpha = 0.75};
+      base.triangle = triangle;
+      test::for_each_variant(type, base, [&](const Level3Case& c) {
+        // Two of five, others for each triangle and type.
+        if (++seed % 5 < 2) expect_right(type, c, seed);
+      });
+    }
+  }
+}
+
 // With so many lines, products begin with some of them all at once.
 TEST_P(Level3Conformance, WideTriangularProducts) {
   unsigned seed = 14000;

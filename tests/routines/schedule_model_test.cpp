@@ -337,6 +337,7 @@ TEST(ScheduleModelSizes, EveryGraphEnds) {
             machine.memory_bytes = memory;
             const ModelledRun run = modelled_run(machine, call, n > 2000 ? 0 : 128);
             EXPECT_GT(run.seconds, 0);
+            EXPECT_EQ(run.still_pinned, 0) << name_of(call) << " " << n << " on " << devices;
             EXPECT_GE(run.bytes_up, run.compulsory_up);
           }
         }
@@ -389,6 +390,33 @@ TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
   }
 }
 
+// Half of the tasks are at home on each of two devices. Of few tasks all are in the stations or under way when the fast device has computed
+// its own, of many most are still in the queue of the slow one: they are taken from either.
+TEST(LoadBalanceModel, AFastDeviceComputesWhatIsAtHomeOnASlowOne) {
+  constexpr index_t tile = 8;
+  for (const index_t tiles : {6, 16}) {
+    for (const bool connected : {true, false}) {
+      ModelledMachine machine = machine_for_small_tiles(2);
+      machine.speeds = {1, 0.02};
+      machine.connected = connected;
+      machine.flops = flops_of({.m = tile, .n = tile, .k = tile}) / 0.001;
+      machine.link_bytes = 1e5;  // so slow that each lane takes one task after the other
+      const ModelledRun run = modelled_run(machine, square_call(Routine::gemm, tiles * tile), tile);
+      std::array<std::int64_t, 2> tasks{};
+      for (std::size_t d = 0; d < 2; ++d) {
+        for (const device::Operation& operation : run.operations[d]) {
+          tasks[d] += operation.stream.kind == device::StreamKind::down;
+        }
+      }
+      const index_t at_home = tiles * tiles / 2;
+      EXPECT_EQ(tasks[0] + tasks[1], 2 * at_home);
+      EXPECT_LE(tasks[1], at_home / 3) << tiles << " tiles, connected: " << connected;
+      EXPECT_EQ(run.stolen[0], tasks[0] - at_home);
+      EXPECT_EQ(run.stolen[1], 0);
+    }
+  }
+}
+
 // A thief's late line holds up its early one, which waits for the owner, which waits for the late line: tasks must not wait for one that waits.
 TEST(ScheduleModelSizes, LinesOnUnequalDevicesWithoutPeersDoNotWaitForEachOther) {
   for (const Routine routine : {Routine::trsm, Routine::trmm}) {
@@ -434,6 +462,33 @@ TEST(ScheduleModelSizes, GroupsOnUnequalDevicesEnd) {
         }
       }
     }
+  }
+}
+
+// A worker sleeps until its device or the job wakes it, and after some milliseconds it looks in any case; that it found something to do then
+// was a wake-up that somebody forgot. Tasks wait for each other in these graphs, and none is left to a faster device.
+TEST(WakeUpModel, WhoeverHasSomethingToDoIsWoken) {
+  std::minstd_rand random(1);
+  const auto one_of = drawing_with(random);
+  for (int run = 0; run < 200; ++run) {
+    constexpr index_t tile = 64;
+    Level3 call;
+    call.routine = one_of(Routine::trsm, Routine::trmm);
+    call.m = tile * static_cast<index_t>(1 + random() % 20);
+    call.n = tile * static_cast<index_t>(1 + random() % 20);
+    call.side = one_of(Side::left, Side::right);
+    call.uplo = one_of(Uplo::lower, Uplo::upper);
+    call.alpha = 1.1;
+    ModelledMachine machine = machine_for_small_tiles(one_of(1, 2, 3, 4));
+    machine.memory_bytes = std::size_t{4} << 30;
+    machine.flops = one_of(1e9, 1e10, 1e11, 1e12, 1e13);
+    machine.link_bytes = one_of(1e9, 1e10, 5e10);
+    for (int d = 0; d < machine.devices; ++d) machine.speeds.push_back(one_of(1.0, 1.0, 5.0, 0.2));
+    // That a peer begins to fetch a tile, which is nearer then, is something that nobody tells of; products would use it.
+    machine.connected = call.routine == Routine::trsm && one_of(true, false);
+    machine.seed = static_cast<unsigned>(run + 1);
+    EXPECT_EQ(modelled_run(machine, call, tile).missed_wakeups, 0)
+        << run << " " << name_of(call) << " " << call.m << " x " << call.n << " on " << machine.devices;
   }
 }
 

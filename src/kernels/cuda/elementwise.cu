@@ -19,6 +19,7 @@ template <class R>
 struct Number<R, false> {
   R re;
   __device__ Number times(Number b) const { return {re * b.re}; }
+  __device__ Number times(R b) const { return {re * b}; }
   __device__ Number plus(Number b) const { return {re + b.re}; }
   __device__ void make_real() {}
 };
@@ -26,6 +27,8 @@ template <class R>
 struct alignas(2 * sizeof(R)) Number<R, true> {
   R re, im;
   __device__ Number times(Number b) const { return {re * b.re - im * b.im, re * b.im + im * b.re}; }
+  /// An infinite part does not make the other one a NaN.
+  __device__ Number times(R b) const { return {re * b, im * b}; }
   __device__ Number plus(Number b) const { return {re + b.re, im + b.im}; }
   __device__ void make_real() { im = 0; }
 };
@@ -35,7 +38,7 @@ struct Matrix {
   T* elements;
   index_t ld, m, n;
   Part part;
-  bool real_diagonal;
+  bool real_diagonal;  ///< and a real factor
 };
 
 template <class T>
@@ -53,7 +56,7 @@ __global__ void __launch_bounds__(threads_per_block) scale_elements(Matrix<T> ma
       T value = element;
       // An imaginary part that counts as zero must not spoil the real one, were it a NaN.
       if (matrix.real_diagonal && i == j) value.make_real();
-      value = value.times(factor);
+      value = matrix.real_diagonal ? value.times(factor.re) : value.times(factor);
       if (matrix.real_diagonal && i == j) value.make_real();
       element = value;
     }

@@ -47,6 +47,7 @@ struct GpuWarps {
   __device__ R shuffle(R value, int lane) const {
     return __shfl_sync(0xffffffffU, value, lane);
   }
+  __device__ bool any(bool value) const { return __any_sync(0xffffffffU, value) != 0; }
   __device__ void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4],
                            const double (&b)[4]) const {
 #if __CUDA_ARCH__ >= 900

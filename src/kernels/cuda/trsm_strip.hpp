@@ -9,7 +9,7 @@
 // substitution of 16 rows.
 //
 // Arithmetic: substitution. x_i = (b_i - sum_j<i l_ij x_j) * (1 / l_ii); the reciprocals of single diagonal elements are
-// the only ones taken. Sums of blocks run on FP64 tensor cores (fused multiply-adds) for double, and as fused multiply-adds else.
+// the only ones taken, and where one in a block is not a normal number, that block divides instead. Sums of blocks run on FP64 tensor cores (fused multiply-adds) for double, and as fused multiply-adds else.
 // What happens to a column does not depend on the strip that it is in.
 //
 // Cost in double on an H200: the chain decides. Measured for one block of 16 rows and 16 columns, in cycles: product 250, or 700 where all
@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "core/level3.hpp"
 #include "kernels/cuda/trsm_recursion.hpp"
@@ -34,8 +35,10 @@
 // Without it arrays are indexed by variables and leave the registers. The host's compilers do not know it.
 #if defined(__CUDA_ARCH__)
 #define TESSERA_UNROLL _Pragma("unroll")
+#define TESSERA_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TESSERA_UNROLL
+#define TESSERA_NO_UNROLL
 #endif
 
 namespace tessera::kernels::cuda {
@@ -125,6 +128,7 @@ struct StripMemory {
 ///           void arrive(int barrier, int warps)   all of the warp; counts it, and goes on
 ///           void await(int barrier, int warps)    all of the warp; waits until so many warps have arrived or wait
 ///           R shuffle(R value, int lane)          all of the warp; the value of that lane
+///           bool any(bool value)                  all of the warp; whether it is true of some lane
 ///           void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4], const double (&b)[4])
 ///                                                 all of the warp; C += A B, A 16 x 16, B 16 x 8: thread 4 g + q has
 ///                                                 C(g, 2 q), C(g, 2 q + 1), C(g + 8, ..), A(g + 8 t, q + 4 s), B(q + 4 s, g)
@@ -135,6 +139,9 @@ class StripSolver {
   static constexpr int parts = Shape::parts;
   static constexpr int re = 0, im = parts - 1;
   static constexpr int column_tiles = Shape::column_tiles;
+  // Device code cannot call the functions.
+  static constexpr R least_normal = std::numeric_limits<R>::min();
+  static constexpr R most_normal = std::numeric_limits<R>::max();
 
  public:
   TESSERA_DEVICE StripSolver(const TriangularSystem<E>& system, StripMemory<Shape>& memory, index_t first_column,
@@ -153,7 +160,7 @@ class StripSolver {
     if (block >= block_count) return;
     Tile sums;
     load_right_hand_sides(sums, block);
-    load_diagonal(block);
+    const bool divides = load_diagonal(block);
     // In round k block k is solved, and then taken off all blocks behind it. Who has solved its block takes no part in later rounds. Round
     // k + 1 uses the other of two barriers: nobody can be two rounds ahead of a warp that waits.
     for (int k = 0; k < block; ++k) {
@@ -162,7 +169,7 @@ class StripSolver {
       machine_.await(k % 2, block_count - k);
       update(sums, factor, k);
     }
-    solve(sums, block);
+    solve(sums, block, divides);
     if (block + 1 < block_count) machine_.arrive(block % 2, block_count - block);
     store(block);
   }
@@ -206,6 +213,51 @@ class StripSolver {
       const R scale = R(1) / (y + x * ratio);
       return E{{ratio * scale, -scale}};
     }
+  }
+
+  TESSERA_DEVICE static R magnitude(const E& a) {
+    const R x = a.part[re] < 0 ? -a.part[re] : a.part[re];
+    const R y = a.part[im] < 0 ? -a.part[im] : a.part[im];
+    return x >= y ? x : y;  // and NaN where y is
+  }
+
+  /// Not zero, not subnormal, not infinite and not NaN.
+  TESSERA_DEVICE static bool is_normal(const E& a) {
+    const R size = magnitude(a);
+    return size >= least_normal && size <= most_normal;
+  }
+
+  /// a / b where 1 / b is not a normal number.
+  TESSERA_DEVICE static E quotient(E a, E b) {
+    if constexpr (parts == 1) {
+      return E{{a.part[0] / b.part[0]}};
+    } else {
+      // To where products with b round as usual. What of a is lost or too large then would be so in the quotient.
+      const R scale = magnitude(b) < 1 ? R(0x1p64) : R(0x1p-64);
+      TESSERA_UNROLL
+      for (int p = 0; p < parts; ++p) {
+        a.part[p] *= scale;
+        b.part[p] *= scale;
+      }
+      const R x = b.part[re], y = b.part[im];
+      if ((x < 0 ? -x : x) >= (y < 0 ? -y : y)) {
+        const R ratio = y / x;
+        const R divisor = fused(y, ratio, x);
+        return E{{fused(a.part[im], ratio, a.part[re]) / divisor, fused(-a.part[re], ratio, a.part[im]) / divisor}};
+      }
+      const R ratio = x / y;
+      const R divisor = fused(x, ratio, y);
+      return E{{fused(a.part[re], ratio, a.part[im]) / divisor, fused(a.part[im], ratio, -a.part[re]) / divisor}};
+    }
+  }
+
+  /// Element `at` of the diagonal. @pre at < order, and the diagonal is not one
+  TESSERA_DEVICE E pivot(index_t at) const {
+    E value = system_.L[at * (system_.l_row + system_.l_col)];
+    if constexpr (parts == 2) {
+      if (system_.conjugate) value.part[im] = -value.part[im];
+    }
+    return value;
   }
 
   TESSERA_DEVICE R* row_of_strip(int part, int row) const { return memory_.X[part] + row * Shape::stride; }
@@ -254,7 +306,9 @@ class StripSolver {
     }
   }
 
-  TESSERA_DEVICE void load_diagonal(int block) const {
+  /// @return whether some reciprocal is not a normal number, so that the block must divide; the same in all of the warp
+  TESSERA_DEVICE bool load_diagonal(int block) {
+    bool divides = false;
     Factor factor;
     load_factor(factor, block, block);
     TESSERA_UNROLL
@@ -270,16 +324,14 @@ class StripSolver {
           value.part[re] = 1;
           const index_t at = block * rows_per_block + i;
           if (at < system_.order && !system_.unit) {
-            E pivot = system_.L[at * (system_.l_row + system_.l_col)];
-            if constexpr (parts == 2) {
-              if (system_.conjugate) pivot.part[im] = -pivot.part[im];
-            }
-            value = reciprocal(pivot);
+            value = reciprocal(pivot(at));
+            divides = divides || !is_normal(value);
           }
         }
         memory_.diagonal[machine_.warp()][j * rows_per_block + i] = value;
       }
     }
+    return machine_.any(divides);
   }
 
   /// tile -= L(.., block k) X(block k)
@@ -355,7 +407,7 @@ class StripSolver {
   }
 
   /// Substitution with diagonal block k, one column per thread, from the registers of the warp to shared memory.
-  TESSERA_DEVICE void solve(const Tile& tile, int k) {
+  TESSERA_DEVICE void solve(const Tile& tile, int k, bool divides) {
     TESSERA_UNROLL
     for (int p = 0; p < parts; ++p) {
       TESSERA_UNROLL
@@ -369,7 +421,9 @@ class StripSolver {
       }
     }
     machine_.sync_warp();
-    if (machine_.lane() < Shape::columns) {
+    if (divides) {
+      if (machine_.lane() < Shape::columns) substitute_by_division(k);
+    } else if (machine_.lane() < Shape::columns) {
       const E* const diagonal = memory_.diagonal[machine_.warp()];
       R x[parts][rows_per_block];
       TESSERA_UNROLL
@@ -407,6 +461,38 @@ class StripSolver {
     machine_.sync_warp();
   }
 
+  /// The same with quotients. Rare: it stays in shared memory, and takes no registers from the other way.
+  TESSERA_DEVICE void substitute_by_division(int k) {
+    const E* const diagonal = memory_.diagonal[machine_.warp()];
+    const auto load = [&](int i) {
+      E x;
+      TESSERA_UNROLL
+      for (int p = 0; p < parts; ++p) x.part[p] = row_of_strip(p, k * rows_per_block + i)[machine_.lane()];
+      return x;
+    };
+    const auto put = [&](int i, const E& x) {
+      TESSERA_UNROLL
+      for (int p = 0; p < parts; ++p) row_of_strip(p, k * rows_per_block + i)[machine_.lane()] = x.part[p];
+    };
+    TESSERA_NO_UNROLL
+    for (int j = 0; j < rows_per_block && k * rows_per_block + j < system_.order; ++j) {
+      const E x = quotient(load(j), pivot(k * rows_per_block + j));
+      put(j, x);
+      TESSERA_NO_UNROLL
+      for (int i = j + 1; i < rows_per_block; ++i) {
+        const E l = diagonal[j * rows_per_block + i];
+        E sum = load(i);
+        sum.part[re] = fused(l.part[re], x.part[re], sum.part[re]);
+        if constexpr (parts == 2) {
+          sum.part[re] = fused(-l.part[im], x.part[im], sum.part[re]);
+          sum.part[im] = fused(l.part[re], x.part[im], sum.part[im]);
+          sum.part[im] = fused(l.part[im], x.part[re], sum.part[im]);
+        }
+        put(i, sum);
+      }
+    }
+  }
+
   /// Block k from shared to global memory, by the warp that has solved it.
   TESSERA_DEVICE void store(int k) const {
     TESSERA_UNROLL
@@ -439,3 +525,4 @@ class StripSolver {
 
 #undef TESSERA_DEVICE
 #undef TESSERA_UNROLL
+#undef TESSERA_NO_UNROLL

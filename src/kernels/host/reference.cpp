@@ -175,11 +175,16 @@ class Reference {
         Accumulator result = added(i, j);
         if (beta_ != Accumulator(0)) {
           const Accumulator before(c);
-          result += beta_ * (is_real ? real_part(before) : before);
+          result += scaled(is_real ? real_part(before) : before);
         }
         c = static_cast<T>(is_real ? real_part(result) : result);
       }
     }
+  }
+
+  /// Times beta. A real factor leaves parts of a number apart, so that one that is infinite does not make the other a NaN.
+  Accumulator scaled(Accumulator value) const {
+    return is_hermitian_update() ? value * std::real(beta_) : beta_ * value;
   }
 
   void set_to_zero() const {

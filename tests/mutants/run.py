@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""run.py [name...]: shows that tests can fail, above all those of the scheduler. Each mutant takes something out of a copy of the sources or turns it
+round; the tests named beside it must then fail. A mutant that they let pass has survived, which is an error.
+
+Slow: every mutant is a build. `./dev mutants` runs all of them, or those whose names begin with an argument.
+"""
+import dataclasses
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORK = ROOT / "build" / "mutants"
+TREE = WORK / "tree"
+BUILD = WORK / "build"
+JOB = "src/runtime/job.hpp"
+WORKER = "src/runtime/worker.cpp"
+
+
+@dataclasses.dataclass
+class Mutant:
+    name: str
+    file: str
+    old: str  # occurs once in the file
+    new: str
+    binary: str
+    tests: str  # a filter of GoogleTest
+
+
+MUTANTS = [
+    Mutant("finish-without-waking", JOB,
+           "if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 || graph_.ordered()) raise_();",
+           "unfinished_.fetch_sub(1, std::memory_order_acq_rel);",
+           "tests_runtime", "Job.ItsLastTaskWakesAllWorkers:Job.EveryTaskWakes*"),
+    Mutant("finish-wakes-only-at-the-end", JOB, " == 1 || graph_.ordered()) raise_();", " == 1) raise_();",
+           "tests_runtime", "Job.EveryTaskWakes*"),
+    Mutant("finish-without-waking-in-the-model", JOB,
+           "if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 || graph_.ordered()) raise_();",
+           "unfinished_.fetch_sub(1, std::memory_order_acq_rel);",
+           "tests_routines", "WakeUpModel.*"),
+    Mutant("publish-without-waking", JOB,
+           "at(task).published.store(true, std::memory_order_release);  // pairs with readable()\n    raise_();",
+           "at(task).published.store(true, std::memory_order_release);",
+           "tests_runtime", "Job.APublishedResultWakesItsReaders"),
+    Mutant("publish-without-waking-in-the-model", JOB,
+           "at(task).published.store(true, std::memory_order_release);  // pairs with readable()\n    raise_();",
+           "at(task).published.store(true, std::memory_order_release);",
+           "tests_routines", "WakeUpModel.*"),
+    Mutant("fail-without-waking", JOB,
+           "failed_.store(true, std::memory_order_release);  // pairs with failed()\n    raise_();",
+           "failed_.store(true, std::memory_order_release);",
+           "tests_runtime", "Job.AFailureWakesAllWorkers"),
+    Mutant("job-lets-every-device-take", JOB,
+           "return runtime::should_take(loads, device, task_flops, unassigned_flops_.load(std::memory_order_relaxed));",
+           "static_cast<void>(device), static_cast<void>(task_flops);\n    return true;",
+           "tests_runtime", "Job.ASlowDevice*"),
+    Mutant("job-waits-for-absent-devices", JOB, "if (loads_[d].absent) {", "if (false) {",
+           "tests_runtime", "Job.ADeviceThatTakesNoPart*"),
+    Mutant("every-load-is-right", "src/runtime/load_balance.hpp",
+           "return my_end <= std::max(all_flops / all_flops_per_s, best_other_end);",
+           "return my_end <= std::max(all_flops / all_flops_per_s, best_other_end) || true;",
+           "tests_runtime", "LoadBalance.*"),
+    Mutant("worker-takes-whatever-there-is", WORKER,
+           "auto entry = station.take_best([&](const StationEntry& e) { return job.should_take(me, e.flops); });",
+           "auto entry = station.take_best([&](const StationEntry&) { return true; });",
+           "tests_routines", "LoadBalanceModel.*"),
+    Mutant("worker-steals-nothing", WORKER, "may_steal) entry = steal(job);", "may_steal) entry = std::nullopt;",
+           "tests_routines", "LoadBalanceModel.*"),
+    Mutant("worker-steals-from-stations-only", WORKER, "d < devices && !job.graph().grouped(); ++d) {",
+           "d < devices && false; ++d) {",
+           "tests_routines", "LoadBalanceModel.*"),
+    Mutant("worker-steals-from-queues-only", WORKER, "if (victim == me) return std::nullopt;",
+           "if (victim == me || true) return std::nullopt;",
+           "tests_routines", "LoadBalanceModel.*"),
+    Mutant("kernels-keep-what-they-read", WORKER, "if (kernel.y != nullptr) cache_.release(kernel.y);", "",
+           "tests_routines", "ScheduleModelSizes.EveryGraphEnds"),
+    Mutant("small-pivots-have-no-quotients", "src/kernels/cuda/trsm_strip.hpp", "return machine_.any(divides);",
+           "return machine_.any(divides && false);",
+           "tests_kernels", "TrsmStrip.WhateverTheElements"),
+    Mutant("hermitian-scaling-by-a-complex-number", "src/kernels/host/reference.cpp",
+           "return is_hermitian_update() ? value * std::real(beta_) : beta_ * value;", "return beta_ * value;",
+           "tests_kernels", "Host/TileScaling.*"),
+]
+
+
+def copy_tree():
+    """Files that have not changed keep their times, so that later runs build little."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                            stdout=subprocess.PIPE, text=True).stdout
+    names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    for old in TREE.rglob("*"):
+        if old.is_file() and str(old.relative_to(TREE)) not in names:
+            old.unlink()
+    for name in names:
+        source, target = ROOT / name, TREE / name
+        if target.exists() and target.read_bytes() == source.read_bytes():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+
+
+def build(binary):
+    jobs = os.environ.get("TESSERA_JOBS", str(os.cpu_count()))
+    made = subprocess.run(["cmake", "--build", BUILD, "-j", jobs, "--target", binary], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if made.returncode != 0:
+        print(made.stdout)
+    return made.returncode == 0
+
+
+def tests_pass(mutant):
+    ran = subprocess.run([BUILD / "bin" / mutant.binary, f"--gtest_filter={mutant.tests}"], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True)
+    return ran.returncode == 0 and "[  PASSED  ] 0 tests" not in ran.stdout
+
+
+def fate(mutant):
+    """What becomes of the mutant; "caught" is what should."""
+    file = TREE / mutant.file
+    text = file.read_text()
+    if text.count(mutant.old) != 1:
+        return f"DOES NOT APPLY: what it replaces occurs {text.count(mutant.old)} times in {mutant.file}"
+    file.write_text(text.replace(mutant.old, mutant.new))
+    try:
+        if not build(mutant.binary):
+            return "DOES NOT COMPILE"
+        return "SURVIVED" if tests_pass(mutant) else "caught"
+    finally:
+        file.write_text(text)
+
+
+def main():
+    wanted = [mutant for mutant in MUTANTS
+              if len(sys.argv) == 1 or any(mutant.name.startswith(name) for name in sys.argv[1:])]
+    if not wanted:
+        sys.exit("no such mutant; there are: " + ", ".join(mutant.name for mutant in MUTANTS))
+    copy_tree()
+    subprocess.run(["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DTESSERA_CUDA=OFF"],
+                   check=True, stdout=subprocess.DEVNULL)
+    bad = 0
+    for binary in sorted({mutant.binary for mutant in wanted}):
+        if not build(binary):
+            sys.exit(f"{binary} does not compile as it is")
+        for mutant in (mutant for mutant in wanted if mutant.binary == binary):
+            if not tests_pass(dataclasses.replace(mutant, binary=binary)):
+                sys.exit(f"{mutant.tests} of {binary} do not pass as they are, or there are none")
+    for mutant in wanted:
+        outcome = fate(mutant)
+        bad += outcome != "caught"
+        print(f"{mutant.name}: {outcome}", flush=True)
+    print(f"{len(wanted) - bad} of {len(wanted)} mutants caught")
+    sys.exit(bad > 0)
+
+
+main()

@@ -1,0 +1,143 @@
+// What a job tells its workers: when to look again, and which device should take a task.
+#include "runtime/job.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace tessera::runtime {
+namespace {
+
+constexpr index_t size = 10;  // of a tile
+constexpr double flops_of_task = 2.0 * size * size * size;
+
+/// Tasks of one product each, alternately at home on each device.
+class Products final : public TaskGraph {
+ public:
+  explicit Products(index_t tasks, bool ordered = false) : tasks_(tasks), ordered_(ordered) {}
+
+  std::string routine() const override { return "dgemm"; }
+  ScalarType type() const override { return ScalarType::d; }
+  Tiling tiling() const override { return {size, size, size}; }
+  index_t m() const override { return size * tasks_; }
+  index_t n() const override { return size; }
+  index_t k() const override { return size; }
+  index_t task_count() const override { return tasks_; }
+  Output output(TaskId) const override { return {}; }
+  index_t step_count(TaskId) const override { return 1; }
+  Step step(TaskId, index_t) const override {
+    return {.call = {.routine = Routine::gemm, .m = size, .n = size, .k = size}, .a = {}, .b = {}};
+  }
+  bool ordered() const override { return ordered_; }
+  TaskId write_after(TaskId task) const override { return ordered_ && task > 0 ? task - 1 : no_task; }
+  index_t home(TaskId task, index_t devices) const override { return task % devices; }
+  index_t working_slots() const override { return 3; }
+  std::size_t slot_bytes() const override { return size * size * sizeof(double); }
+  double flops() const override { return flops_of_task * static_cast<double>(tasks_); }
+  index_t compulsory_up_bytes() const override { return 0; }
+  index_t compulsory_down_bytes() const override { return 0; }
+  std::vector<device::HostRange> host_ranges() const override { return {}; }
+
+ private:
+  index_t tasks_;
+  bool ordered_;
+};
+
+struct WatchedJob {
+  explicit WatchedJob(index_t tasks, bool ordered = false, std::vector<bool> usable = {true, true})
+      : graph(tasks, ordered),
+        job(
+            graph, usable, all_of(tasks), false, [this] { ++raised; }, [] {}) {}
+  static std::vector<TaskId> all_of(index_t tasks) {
+    std::vector<TaskId> all(static_cast<std::size_t>(tasks));
+    std::iota(all.begin(), all.end(), TaskId{0});
+    return all;
+  }
+  Products graph;
+  int raised = 0;
+  Job job;
+};
+
+// Whoever sleeps has nothing left that would wake it.
+TEST(Job, ItsLastTaskWakesAllWorkers) {
+  WatchedJob watched(3);
+  watched.job.finish_task(1);
+  watched.job.finish_task(0);
+  EXPECT_EQ(watched.raised, 0);  // nobody waits for these
+  EXPECT_FALSE(watched.job.ended());
+  watched.job.finish_task(2);
+  EXPECT_TRUE(watched.job.ended());
+  EXPECT_EQ(watched.raised, 1);
+}
+
+TEST(Job, EveryTaskWakesThoseWhoseResultsWaitForItsReads) {
+  WatchedJob watched(3, true);
+  EXPECT_FALSE(watched.job.may_overwrite(1));
+  watched.job.finish_task(0);
+  EXPECT_TRUE(watched.job.may_overwrite(1));
+  EXPECT_EQ(watched.raised, 1);
+}
+
+TEST(Job, APublishedResultWakesItsReaders) {
+  WatchedJob watched(3, true);
+  const Operand operand{.tile = {}, .after = 1};
+  EXPECT_FALSE(watched.job.readable(operand));
+  watched.job.publish(1);
+  EXPECT_TRUE(watched.job.readable(operand));
+  EXPECT_EQ(watched.raised, 1);
+}
+
+TEST(Job, AFailureWakesAllWorkers) {
+  WatchedJob watched(3);
+  watched.job.fail();
+  EXPECT_TRUE(watched.job.ended());
+  EXPECT_EQ(watched.raised, 1);
+}
+
+// One at rate 1, one at a hundredth of it; what each has taken and not computed yet is given in tasks.
+TEST(Job, ASlowDeviceLeavesTheLastTasksToAFastOne) {
+  constexpr index_t tasks = 10;
+  WatchedJob watched(tasks);
+  Job& job = watched.job;
+  const double f = flops_of_task;
+  EXPECT_TRUE(job.should_take(0, f));
+  EXPECT_TRUE(job.should_take(1, f));  // nobody knows yet
+  job.take(0, f);
+  job.take(1, f);
+  job.complete(0, f, f);
+  EXPECT_TRUE(job.should_take(1, f));  // taken for as fast as the other
+  job.complete(1, f, f / 100);
+  // Alone it would need 100 for one of the 8 that are left, the other one 8 for all of them.
+  EXPECT_TRUE(job.should_take(0, f));
+  EXPECT_FALSE(job.should_take(1, f));
+  // The other one has much to do now.
+  job.take(0, 200 * f);
+  EXPECT_TRUE(job.should_take(1, f));
+}
+
+TEST(Job, ADeviceThatTakesNoPartIsNotWaitedFor) {
+  WatchedJob watched(10, false, {true, true, false});
+  Job& job = watched.job;
+  const double f = flops_of_task;
+  for (const std::size_t d : {0, 1}) {
+    job.take(d, f);
+    job.complete(d, f, d == 0 ? f : f / 100);
+  }
+  EXPECT_FALSE(job.should_take(1, f));
+  job.take(0, 200 * f);
+  EXPECT_TRUE(job.should_take(1, f));
+}
+
+// Whoever leaves a task to others might wait for it.
+TEST(Job, TasksThatWaitForEachOtherAreTakenByWhoeverAsks) {
+  WatchedJob watched(10, true);
+  Job& job = watched.job;
+  for (const std::size_t d : {0, 1}) {
+    job.take(d, flops_of_task);
+    job.complete(d, flops_of_task, d == 0 ? flops_of_task : flops_of_task / 100);
+  }
+  EXPECT_TRUE(job.should_take(1, flops_of_task));
+}
+
+}  // namespace
+}  // namespace tessera::runtime
