@@ -211,6 +211,11 @@ void OldValues::stop_copying() {
 
 void OldValues::give_back() { pool_->clear(); }
 
+double OldValues::expected_seconds(const cache::HostTile& tile, index_t element_bytes) const {
+  constexpr double bytes_per_s = 4e9;  // of a thread
+  return static_cast<double>(bytes_of(tile, element_bytes)) / (bytes_per_s * most_threads_);
+}
+
 std::size_t OldValues::held_bytes() const {
   const std::lock_guard lock(pool_->mutex);
   return pool_->held_bytes;

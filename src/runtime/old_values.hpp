@@ -1,7 +1,7 @@
 // What tiles of C were, for as long as their new values are on the way to host memory. A device that is lost meanwhile leaves a tile that
 // is half old and half new, and has taken both with it; from the copy the tile becomes what it was, and its task is done again elsewhere.
 //
-// Some threads copy, beside the devices: a copy is asked for when the last kernel of a task is launched, and mostly made when that has
+// Some threads copy, beside the devices: a copy is asked for before the last kernel of a task is launched, and mostly made when that has
 // ended. Memory is kept from copy to copy, and given back with that of the devices.
 //
 // Invariant: a write-back of a tile whose task needs the old value begins only after its copy is whole, unless there was no memory for it.
@@ -78,6 +78,9 @@ class OldValues {
 
   /// No tile is read any more when this returns. Copies that are not whole stay so.
   void stop_copying();
+
+  /// What a copy takes by itself: a rough figure.
+  double expected_seconds(const cache::HostTile& tile, index_t element_bytes) const;
 
   /// Frees the memory that no copy uses.
   void give_back();

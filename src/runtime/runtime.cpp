@@ -74,7 +74,7 @@ void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& oper
 }
 
 /// Threads that copy old values: in all cases fewer than would be missed by those that compute, or carry operands.
-int copying_threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 8, 1U, 16U)); }
+int copying_threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 4, 1U, 16U)); }
 
 /// What copies of old values may take: a sixteenth of the host's memory.
 std::size_t most_bytes_of_copies() {

@@ -207,6 +207,18 @@ bool Worker::keeps_old(const TaskGraph& graph, TaskId task) const {
   return old_values_ != nullptr && graph.output(task).needs_old;
 }
 
+// So early that the copy is made when the task's last kernel ends: else the write-back would wait for it. Where a tile still has readers its
+// result waits in any case, and the copy is asked for when that may be written.
+bool Worker::should_copy_old(const Job& job, const Submission& submission, index_t launched) const {
+  const TaskGraph& graph = job.graph();
+  if (submission.old || !keeps_old(graph, submission.task) || !job.may_overwrite(submission.task)) return false;
+  const auto left = static_cast<double>(submission.steps - 1 - launched) / static_cast<double>(submission.steps);
+  const HostTile& tile = submission.output->tile;
+  constexpr double spare = 2;  // for copies of other tasks
+  return expected_seconds(left * graph.task_flops(submission.task)) <=
+         spare * old_values_->expected_seconds(tile, static_cast<index_t>(element_bytes(graph.type())));
+}
+
 // @return whether the result may be written as far as its old value is concerned
 bool Worker::old_is_kept(const Job& job, Held& held) {
   if (held.goes_without || !keeps_old(job.graph(), held.task)) return true;
@@ -715,15 +727,14 @@ void Worker::launch(const Job& job, int stream_index, Submission& submission) {
   outcome_.flops += flops;
   submission.stream = stream_index;
   submission.launched = done;
-  OldValues::CopyPtr old;
-  if (submission.ended() && keeps_old(job.graph(), submission.task) && job.may_overwrite(submission.task)) {
+  if (should_copy_old(job, submission, asked.number)) {
     const HostTile& tile = submission.output->tile;
     const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
-    if (old_values_->has_room(tile, element, signal_)) old = old_values_->copy(tile, element, signal_);
+    if (old_values_->has_room(tile, element, signal_)) submission.old = old_values_->copy(tile, element, signal_);
   }
   lanes_[static_cast<std::size_t>(stream_index)].kernels.push_back(
       {std::move(begin), std::move(done), asked.x, asked.y, flops, submission.ended() ? submission.output : nullptr,
-       submission.task, submission.number, std::move(old)});
+       submission.task, submission.number, submission.old});
 }
 
 bool Worker::comes_from_host(const Step& step) const {

@@ -146,6 +146,7 @@ class Worker {
     index_t adds_after = 0;
     bool has_added = false;
     AnyScalar beta = 0;
+    OldValues::CopyPtr old = nullptr;  // of the output, once it is being made
 
     // Of grouped graphs: its group's first position and first wave, the number of tasks in it, and which of them this
     // is.
@@ -213,6 +214,7 @@ class Worker {
   std::optional<StationEntry> steal(Job& job);
   void publish(Job& job, cache::Replica* output, TaskId task);
   bool keeps_old(const TaskGraph& graph, TaskId task) const;
+  bool should_copy_old(const Job& job, const Submission& submission, index_t launched) const;
   bool old_is_kept(const Job& job, Held& held);
   void write_back(const Held& held);
   double priority(const TaskGraph& graph, TaskId task) const;
