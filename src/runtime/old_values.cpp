@@ -178,8 +178,10 @@ OldValues::CopyPtr OldValues::copy(const cache::HostTile& tile, index_t element_
 // @return whether there are any @pre the caller holds the mutex
 bool OldValues::start_threads() {
   try {
+    threads_.reserve(static_cast<std::size_t>(most_threads_));  // a thread without a place would end the process
     while (static_cast<int>(threads_.size()) < most_threads_) threads_.push_back(start_thread([this] { serve(); }));
   } catch (const std::system_error&) {  // fewer do as well
+  } catch (const std::bad_alloc&) {
   }
   return !threads_.empty();
 }
@@ -202,10 +204,10 @@ void OldValues::serve() {
   }
 }
 
-void OldValues::stop_copying() {
-  std::deque<Piece> dropped;
+// Takes no memory: the results of a job are there when this is called.
+void OldValues::stop_copying() noexcept {
   std::unique_lock lock(mutex_);
-  pieces_.swap(dropped);
+  pieces_.clear();
   changed_.wait(lock, [this] { return busy_ == 0; });
 }
 

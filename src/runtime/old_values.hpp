@@ -77,7 +77,7 @@ class OldValues {
   CopyPtr copy(const cache::HostTile& tile, index_t element_bytes, Signal& changed) noexcept;
 
   /// No tile is read any more when this returns. Copies that are not whole stay so.
-  void stop_copying();
+  void stop_copying() noexcept;
 
   /// What a copy takes by itself: a rough figure.
   double expected_seconds(const cache::HostTile& tile, index_t element_bytes) const;
