@@ -33,8 +33,8 @@ constexpr double carried_bytes_per_s = 4e9;
 /// the driver does some of it one after the other.
 constexpr double first_gpu_s = 0.25;
 constexpr double further_gpu_s = 0.1;
-/// The kernel counts what threads compute at its ticks, 4 ms apart, so a short look finds idle processors where there are none. By this one
-/// a BLAS on all of 16 processors is seen on 15.3 to 16.6.
+/// The kernel counts what threads compute at its ticks, 4 ms apart. A short look therefore finds idle processors where
+/// there are none. With this one a BLAS on all of 16 processors is seen on 15.3 to 16.6.
 constexpr std::chrono::milliseconds look_for_processor{50};
 constexpr double doubtful_part = 1.0 / 32;
 constexpr std::chrono::milliseconds look_for_quiet{50};
@@ -382,8 +382,8 @@ void DeviceStart::serve(const Context& context, Haste haste) {
   if (!outlook().record.rates) measure_in_pauses(context);
 }
 
-/// Waits until this process leaves one of its processors idle, or somebody else has opened the devices. One look may fall into the
-/// beginning of a call, which is not yet on all processors.
+/// Waits until this process leaves one of its processors idle, or somebody else has opened the devices. Two looks in a
+/// row must agree: one may fall into the beginning of a call, which is not yet on all processors.
 /// @return false if there is nothing to wait for any more
 bool DeviceStart::await_free_processor() {
   const int processors = CpuSpeed::available_processors(config_.local_ranks());

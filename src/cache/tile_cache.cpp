@@ -285,9 +285,7 @@ Replica* TileCache::nearest_peer(int device, const HostTile& tile) const {
   return best;
 }
 
-device::Extent TileCache::extent(const HostTile& tile) const {
-  return {tile.rows * element_bytes_, tile.cols, tile.part, element_bytes_};
-}
+device::Extent TileCache::extent(const HostTile& tile) const { return extent_of(tile, element_bytes_); }
 
 device::Block TileCache::host_block(const HostTile& tile) const { return {tile.address, tile.ld * element_bytes_}; }
 

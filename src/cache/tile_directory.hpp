@@ -33,6 +33,11 @@ struct HostTile {
   bool operator==(const HostTile&) const = default;
 };
 
+/// What a copy of the tile moves.
+inline device::Extent extent_of(const HostTile& tile, index_t element_bytes) {
+  return {tile.rows * element_bytes, tile.cols, tile.part, element_bytes};
+}
+
 struct HostTileHash {
   std::size_t operator()(const HostTile& tile) const noexcept {
     // Distinct tiles of one job mostly differ in their address; its low bits are alike for all.

@@ -102,10 +102,6 @@ OldValues::Copy::Copy(std::shared_ptr<Pool> pool, const cache::HostTile& tile, i
 
 OldValues::Copy::~Copy() { pool_->put(std::move(memory_)); }
 
-device::Extent OldValues::Copy::extent() const {
-  return {tile_.rows * element_bytes_, tile_.cols, tile_.part, element_bytes_};
-}
-
 index_t OldValues::Copy::pieces() const {
   const index_t bytes = tile_.rows * tile_.cols * element_bytes_;
   return std::clamp<index_t>((bytes + piece_bytes - 1) / piece_bytes, 1, std::max<index_t>(tile_.cols, 1));
@@ -114,7 +110,7 @@ index_t OldValues::Copy::pieces() const {
 // `move(in the tile, in the copy, bytes)` for each of the columns.
 template <class Move>
 void OldValues::Copy::for_columns(index_t first, index_t last, Move move) const {
-  const device::Extent all = extent();
+  const device::Extent all = cache::extent_of(tile_, element_bytes_);
   for (index_t j = first; j < last; ++j) {
     const index_t begin = all.first_byte(j);
     move(tile_.address + j * tile_.ld * element_bytes_ + begin, memory_.begin.get() + j * all.column_bytes + begin,

@@ -1,10 +1,11 @@
-// What tiles of C were, for as long as their new values are on the way to host memory. A device that is lost meanwhile leaves a tile that
-// is half old and half new, and has taken both with it; from the copy the tile becomes what it was, and its task is done again elsewhere.
+// Copies of tiles of C as they were, kept while their new values go to host memory. A device that is lost meanwhile
+// leaves a tile half old and half new. The copy then restores the tile, and its task is done again elsewhere.
 //
-// Some threads copy, beside the devices: a copy is asked for before the last kernel of a task is launched, and mostly made when that has
-// ended. Memory is kept from copy to copy, and given back with that of the devices.
+// Threads of their own make the copies. A copy is asked for before the task's last kernel ends, and is mostly whole by
+// then. Memory is kept from copy to copy, and given back with that of the devices.
 //
-// Invariant: a write-back of a tile whose task needs the old value begins only after its copy is whole, unless there was no memory for it.
+// Invariant: where a task needs the old value, its write-back begins after the copy is whole, unless there was no
+// memory for it.
 // Thread-safe, except for the destructor.
 #pragma once
 
@@ -47,7 +48,6 @@ class OldValues {
    private:
     friend class OldValues;
     Copy(std::shared_ptr<Pool> pool, const cache::HostTile& tile, index_t element_bytes);
-    device::Extent extent() const;
     index_t pieces() const;
     void take_piece(index_t piece) noexcept;
     template <class Move>
@@ -69,11 +69,11 @@ class OldValues {
   OldValues(const OldValues&) = delete;
   OldValues& operator=(const OldValues&) = delete;
 
-  /// Whether there is room for a copy beside those that there are; there always is for one alone. If not, `changed` is raised when one of
-  /// them goes. @param changed outlives this
+  /// Whether there is room for one more copy; there always is for one alone. If not, `changed` is raised when one goes.
+  /// @param changed outlives this
   bool has_room(const cache::HostTile& tile, index_t element_bytes, Signal& changed);
-  /// Begins to copy a tile, whose elements stay as they are until the copy is whole or dropped. @param changed raised when it is whole;
-  /// outlives the copy. @return nullptr if there is no memory
+  /// Begins to copy a tile. @pre its elements stay as they are until the copy is whole or dropped
+  /// @param changed raised when it is whole; outlives the copy. @return nullptr if there is no memory
   CopyPtr copy(const cache::HostTile& tile, index_t element_bytes, Signal& changed) noexcept;
 
   /// No tile is read any more when this returns. Copies that are not whole stay so.

@@ -219,13 +219,19 @@ bool Worker::should_copy_old(const Job& job, const Submission& submission, index
          spare * old_values_->expected_seconds(tile, static_cast<index_t>(element_bytes(graph.type())));
 }
 
+// @param copy nullptr afterwards if there was no memory @return false if there is no room now: it is left as it was
+bool Worker::begin_copy(const Job& job, const HostTile& tile, OldValues::CopyPtr& copy) {
+  const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
+  if (!old_values_->has_room(tile, element, signal_)) return false;
+  copy = old_values_->copy(tile, element, signal_);
+  return true;
+}
+
 // @return whether the result may be written as far as its old value is concerned
 bool Worker::old_is_kept(const Job& job, Held& held) {
   if (held.goes_without || !keeps_old(job.graph(), held.task)) return true;
   if (!held.old) {
-    const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
-    if (!old_values_->has_room(held.output->tile, element, signal_)) return false;
-    held.old = old_values_->copy(held.output->tile, element, signal_);
+    if (!begin_copy(job, held.output->tile, held.old)) return false;
     held.goes_without = !held.old;
   }
   return held.goes_without || held.old->is_whole();
@@ -727,11 +733,7 @@ void Worker::launch(const Job& job, int stream_index, Submission& submission) {
   outcome_.flops += flops;
   submission.stream = stream_index;
   submission.launched = done;
-  if (should_copy_old(job, submission, asked.number)) {
-    const HostTile& tile = submission.output->tile;
-    const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
-    if (old_values_->has_room(tile, element, signal_)) submission.old = old_values_->copy(tile, element, signal_);
-  }
+  if (should_copy_old(job, submission, asked.number)) begin_copy(job, submission.output->tile, submission.old);
   lanes_[static_cast<std::size_t>(stream_index)].kernels.push_back(
       {std::move(begin), std::move(done), asked.x, asked.y, flops, submission.ended() ? submission.output : nullptr,
        submission.task, submission.number, submission.old});

@@ -5,7 +5,8 @@
 namespace tessera::device::cuda {
 namespace {
 
-// Loading the topology takes ten milliseconds and more: once per process. Never destroyed, so that exiting does not race with workers.
+// Loading the topology takes ten milliseconds and more, so it is done once per process. It is never destroyed, so that
+// exiting does not race with workers.
 hwloc_topology_t topology() noexcept {
   static const hwloc_topology_t loaded = [] {
     hwloc_topology_t made = nullptr;
