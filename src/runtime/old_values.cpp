@@ -3,12 +3,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <system_error>
 #include <utility>
 
 #include "core/thread.hpp"
+#include "device/host_copy.hpp"
 
 namespace tessera::runtime {
 namespace {
@@ -30,18 +30,21 @@ struct OldValues::Pool {
   std::mutex mutex;  // guards what follows
   std::vector<Memory> free;
   std::vector<Signal*> waiting;
-  std::size_t used_bytes = 0;
-  std::size_t held_bytes = 0;  ///< used and free
+  std::size_t ahead_bytes = 0;  ///< used by copies made ahead
+  std::size_t due_bytes = 0;    ///< and by those that were due
+  std::size_t held_bytes = 0;   ///< used and free
 
-  bool has_room(std::size_t bytes, Signal& changed) {
+  bool has_room(std::size_t bytes, When when, Signal& changed) {
     const std::lock_guard lock(mutex);
-    if (used_bytes == 0 || used_bytes + bytes <= most_bytes) return true;
+    const std::size_t after = ahead_bytes + due_bytes + bytes;
+    if (when == When::ahead) return after <= most_bytes / 2;
+    if (due_bytes == 0 || after <= most_bytes) return true;
     if (std::find(waiting.begin(), waiting.end(), &changed) == waiting.end()) waiting.push_back(&changed);
     return false;
   }
 
   /// @throws std::bad_alloc
-  Memory take(std::size_t bytes) {
+  Memory take(std::size_t bytes, When when) {
     const std::lock_guard lock(mutex);
     auto found = std::find_if(free.begin(), free.end(), [&](const Memory& memory) { return memory.bytes >= bytes; });
     if (found == free.end()) {
@@ -52,16 +55,16 @@ struct OldValues::Pool {
     }
     Memory memory = std::move(*found);
     free.erase(found);
-    used_bytes += memory.bytes;
+    used(when) += memory.bytes;
     return memory;
   }
 
   // Room for it in `free` was there when it was taken, and stays.
-  void put(Memory memory) noexcept {
+  void put(Memory memory, When when) noexcept {
     std::vector<Signal*> told;
     {
       const std::lock_guard lock(mutex);
-      used_bytes -= memory.bytes;
+      used(when) -= memory.bytes;
       try {
         const std::size_t bytes = memory.bytes;
         held_bytes -= bytes;
@@ -82,6 +85,8 @@ struct OldValues::Pool {
   }
 
  private:
+  std::size_t& used(When when) { return when == When::ahead ? ahead_bytes : due_bytes; }
+
   /// In large pages where there are such.
   static Memory make(std::size_t bytes) {
     constexpr std::size_t large_page = std::size_t{2} << 20;
@@ -95,12 +100,12 @@ struct OldValues::Pool {
   }
 };
 
-OldValues::Copy::Copy(std::shared_ptr<Pool> pool, const cache::HostTile& tile, index_t element_bytes)
-    : pool_(std::move(pool)), tile_(tile), element_bytes_(element_bytes), missing_pieces_(pieces()) {
-  memory_ = pool_->take(bytes_of(tile, element_bytes));
+OldValues::Copy::Copy(std::shared_ptr<Pool> pool, const cache::HostTile& tile, index_t element_bytes, When when)
+    : pool_(std::move(pool)), tile_(tile), element_bytes_(element_bytes), when_(when), missing_pieces_(pieces()) {
+  memory_ = pool_->take(bytes_of(tile, element_bytes), when);
 }
 
-OldValues::Copy::~Copy() { pool_->put(std::move(memory_)); }
+OldValues::Copy::~Copy() { pool_->put(std::move(memory_), when_); }
 
 index_t OldValues::Copy::pieces() const {
   const index_t bytes = tile_.rows * tile_.cols * element_bytes_;
@@ -114,19 +119,23 @@ void OldValues::Copy::for_columns(index_t first, index_t last, Move move) const 
   for (index_t j = first; j < last; ++j) {
     const index_t begin = all.first_byte(j);
     move(tile_.address + j * tile_.ld * element_bytes_ + begin, memory_.begin.get() + j * all.column_bytes + begin,
-         static_cast<std::size_t>(all.last_byte(j) - begin));
+         all.last_byte(j) - begin);
   }
 }
 
 void OldValues::Copy::take_piece(index_t piece) noexcept {
   const index_t all = pieces();
-  for_columns(piece * tile_.cols / all, (piece + 1) * tile_.cols / all,
-              [](const std::byte* tile, std::byte* copy, std::size_t bytes) { std::memcpy(copy, tile, bytes); });
+  for_columns(
+      piece * tile_.cols / all, (piece + 1) * tile_.cols / all,
+      [](const std::byte* tile, std::byte* copy, index_t bytes) { device::copy_streaming(copy, tile, bytes); });
+  device::finish_streaming();
 }
 
 void OldValues::Copy::restore() const noexcept {
-  for_columns(0, tile_.cols,
-              [](std::byte* tile, const std::byte* copy, std::size_t bytes) { std::memcpy(tile, copy, bytes); });
+  for_columns(0, tile_.cols, [](std::byte* tile, const std::byte* copy, index_t bytes) {
+    device::copy_streaming(tile, copy, bytes);
+  });
+  device::finish_streaming();
 }
 
 OldValues::OldValues(int threads, std::size_t most_bytes)
@@ -141,22 +150,27 @@ OldValues::~OldValues() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool OldValues::has_room(const cache::HostTile& tile, index_t element_bytes, Signal& changed) {
-  return pool_->has_room(bytes_of(tile, element_bytes), changed);
+bool OldValues::has_room(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed) {
+  return pool_->has_room(bytes_of(tile, element_bytes), when, changed);
 }
 
-OldValues::CopyPtr OldValues::copy(const cache::HostTile& tile, index_t element_bytes, Signal& changed) noexcept {
+OldValues::CopyPtr OldValues::copy(const cache::HostTile& tile, index_t element_bytes, When when,
+                                   Signal& changed) noexcept {
   try {
-    CopyPtr made(new Copy(pool_, tile, element_bytes));
+    CopyPtr made(new Copy(pool_, tile, element_bytes, when));
     const index_t pieces = made->pieces();
     {
       const std::lock_guard lock(mutex_);
       if (start_threads()) {
-        const std::size_t before = pieces_.size();
         try {
-          for (index_t piece = 0; piece < pieces; ++piece) pieces_.push_back({made, piece, &changed});
+          for (index_t piece = 0; piece < pieces; ++piece) {
+            if (when == When::due)
+              pieces_.push_front({made, piece, &changed});
+            else
+              pieces_.push_back({made, piece, &changed});
+          }
         } catch (...) {
-          pieces_.resize(before);
+          std::erase_if(pieces_, [&](const Piece& piece) { return piece.copy == made; });
           throw;
         }
         changed_.notify_all();
@@ -208,11 +222,6 @@ void OldValues::stop_copying() noexcept {
 }
 
 void OldValues::give_back() { pool_->clear(); }
-
-double OldValues::expected_seconds(const cache::HostTile& tile, index_t element_bytes) const {
-  constexpr double bytes_per_s = 4e9;  // of a thread
-  return static_cast<double>(bytes_of(tile, element_bytes)) / (bytes_per_s * most_threads_);
-}
 
 std::size_t OldValues::held_bytes() const {
   const std::lock_guard lock(pool_->mutex);

@@ -1,8 +1,10 @@
 // Copies of tiles of C as they were, kept while their new values go to host memory. A device that is lost meanwhile
 // leaves a tile half old and half new. The copy then restores the tile, and its task is done again elsewhere.
 //
-// Threads of their own make the copies. A copy is asked for before the task's last kernel ends, and is mostly whole by
-// then. Memory is kept from copy to copy, and given back with that of the devices.
+// Threads of their own make the copies. A copy is begun with its task where there is room, so that it is whole when the
+// task's result is ready; otherwise when the result is ready. Copies made ahead leave half of the room to those that a
+// result waits for: these end without anything else that a task waits for.
+// Memory is kept from copy to copy, and given back with that of the devices.
 //
 // Invariant: where a task needs the old value, its write-back begins after the copy is whole, unless there was no
 // memory for it.
@@ -25,6 +27,13 @@
 namespace tessera::runtime {
 
 class OldValues {
+ public:
+  enum class When {
+    ahead,  ///< the task has only begun: who finds no room goes on without
+    due     ///< its result is ready: who finds no room waits
+  };
+
+ private:
   struct Pool;
   struct Memory {
     struct Free {
@@ -47,7 +56,7 @@ class OldValues {
 
    private:
     friend class OldValues;
-    Copy(std::shared_ptr<Pool> pool, const cache::HostTile& tile, index_t element_bytes);
+    Copy(std::shared_ptr<Pool> pool, const cache::HostTile& tile, index_t element_bytes, When when);
     index_t pieces() const;
     void take_piece(index_t piece) noexcept;
     template <class Move>
@@ -56,6 +65,7 @@ class OldValues {
     std::shared_ptr<Pool> pool_;
     cache::HostTile tile_;
     index_t element_bytes_;
+    When when_;
     Memory memory_;
     /// Pairs with is_whole(): who sees 0 may have the tile overwritten.
     std::atomic<index_t> missing_pieces_;
@@ -69,18 +79,15 @@ class OldValues {
   OldValues(const OldValues&) = delete;
   OldValues& operator=(const OldValues&) = delete;
 
-  /// Whether there is room for one more copy; there always is for one alone. If not, `changed` is raised when one goes.
-  /// @param changed outlives this
-  bool has_room(const cache::HostTile& tile, index_t element_bytes, Signal& changed);
+  /// Whether there is room for one more copy; there always is for one alone that is due. If not, and it is due,
+  /// `changed` is raised when one goes. @param changed outlives this
+  bool has_room(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed);
   /// Begins to copy a tile. @pre its elements stay as they are until the copy is whole or dropped
   /// @param changed raised when it is whole; outlives the copy. @return nullptr if there is no memory
-  CopyPtr copy(const cache::HostTile& tile, index_t element_bytes, Signal& changed) noexcept;
+  CopyPtr copy(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed) noexcept;
 
   /// No tile is read any more when this returns. Copies that are not whole stay so.
   void stop_copying() noexcept;
-
-  /// What a copy takes by itself: a rough figure.
-  double expected_seconds(const cache::HostTile& tile, index_t element_bytes) const;
 
   /// Frees the memory that no copy uses.
   void give_back();

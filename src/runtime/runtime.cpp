@@ -73,8 +73,9 @@ void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& oper
   sum.other_s = std::max(0.0, seconds - busy_s);
 }
 
-/// Threads that copy old values: in all cases fewer than would be missed by those that compute, or carry operands.
-int copying_threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 4, 1U, 16U)); }
+/// Threads that copy old values: fewer than would be missed by those that carry pageable memory. A quarter of 16
+/// processors was too little for trmm, which overwrites 25 GB/s.
+int copying_threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency() * 3 / 8, 1U, 16U)); }
 
 /// What copies of old values may take: a sixteenth of the host's memory.
 std::size_t most_bytes_of_copies() {

@@ -207,23 +207,12 @@ bool Worker::keeps_old(const TaskGraph& graph, TaskId task) const {
   return old_values_ != nullptr && graph.output(task).needs_old;
 }
 
-// So early that the copy is made when the task's last kernel ends: else the write-back would wait for it. Where a tile still has readers its
-// result waits in any case, and the copy is asked for when that may be written.
-bool Worker::should_copy_old(const Job& job, const Submission& submission, index_t launched) const {
-  const TaskGraph& graph = job.graph();
-  if (submission.old || !keeps_old(graph, submission.task) || !job.may_overwrite(submission.task)) return false;
-  const auto left = static_cast<double>(submission.steps - 1 - launched) / static_cast<double>(submission.steps);
-  const HostTile& tile = submission.output->tile;
-  constexpr double spare = 2;  // for copies of other tasks
-  return expected_seconds(left * graph.task_flops(submission.task)) <=
-         spare * old_values_->expected_seconds(tile, static_cast<index_t>(element_bytes(graph.type())));
-}
-
+// A copy that is due waits until other tasks have read the tile: its result waits for them in any case.
 // @param copy nullptr afterwards if there was no memory @return false if there is no room now: it is left as it was
-bool Worker::begin_copy(const Job& job, const HostTile& tile, OldValues::CopyPtr& copy) {
+bool Worker::begin_copy(const Job& job, const HostTile& tile, OldValues::When when, OldValues::CopyPtr& copy) {
   const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
-  if (!old_values_->has_room(tile, element, signal_)) return false;
-  copy = old_values_->copy(tile, element, signal_);
+  if (!old_values_->has_room(tile, element, when, signal_)) return false;
+  copy = old_values_->copy(tile, element, when, signal_);
   return true;
 }
 
@@ -231,7 +220,7 @@ bool Worker::begin_copy(const Job& job, const HostTile& tile, OldValues::CopyPtr
 bool Worker::old_is_kept(const Job& job, Held& held) {
   if (held.goes_without || !keeps_old(job.graph(), held.task)) return true;
   if (!held.old) {
-    if (!begin_copy(job, held.output->tile, held.old)) return false;
+    if (!begin_copy(job, held.output->tile, OldValues::When::due, held.old)) return false;
     held.goes_without = !held.old;
   }
   return held.goes_without || held.old->is_whole();
@@ -682,6 +671,8 @@ bool Worker::ask(Job& job, Submission& submission) {
     submission.output = cache_.acquire_output(index_, output.tile, fetches_old, needed_soon);
   }
   if (submission.output == nullptr) return false;
+  if (!submission.old && keeps_old(graph, submission.task))
+    begin_copy(job, output.tile, OldValues::When::ahead, submission.old);
   if (submission.x == nullptr) submission.x = cache_.pin(index_, step.a.tile, next_use(step.a.tile));
   if (submission.x == nullptr) return false;
   cache::Replica* const x = submission.x;
@@ -733,7 +724,6 @@ void Worker::launch(const Job& job, int stream_index, Submission& submission) {
   outcome_.flops += flops;
   submission.stream = stream_index;
   submission.launched = done;
-  if (should_copy_old(job, submission, asked.number)) begin_copy(job, submission.output->tile, submission.old);
   lanes_[static_cast<std::size_t>(stream_index)].kernels.push_back(
       {std::move(begin), std::move(done), asked.x, asked.y, flops, submission.ended() ? submission.output : nullptr,
        submission.task, submission.number, submission.old});

@@ -214,8 +214,7 @@ class Worker {
   std::optional<StationEntry> steal(Job& job);
   void publish(Job& job, cache::Replica* output, TaskId task);
   bool keeps_old(const TaskGraph& graph, TaskId task) const;
-  bool should_copy_old(const Job& job, const Submission& submission, index_t launched) const;
-  bool begin_copy(const Job& job, const HostTile& tile, OldValues::CopyPtr& copy);
+  bool begin_copy(const Job& job, const HostTile& tile, OldValues::When when, OldValues::CopyPtr& copy);
   bool old_is_kept(const Job& job, Held& held);
   void write_back(const Held& held);
   double priority(const TaskGraph& graph, TaskId task) const;

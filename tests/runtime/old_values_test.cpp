@@ -23,6 +23,8 @@ struct Matrix {
   cache::HostTile tile;
 };
 
+using When = OldValues::When;
+
 void await(const OldValues::CopyPtr& copy, Signal& signal) {
   for (std::uint64_t seen = signal.version(); !copy->is_whole(); seen = signal.version())
     signal.wait(seen, std::chrono::milliseconds(100));
@@ -30,7 +32,7 @@ void await(const OldValues::CopyPtr& copy, Signal& signal) {
 
 // Who waits for room is told. The thread that has copied may be the last to let go.
 void await_room(OldValues& old, const Matrix& matrix, Signal& signal) {
-  for (std::uint64_t seen = signal.version(); !old.has_room(matrix.tile, element, signal); seen = signal.version())
+  for (std::uint64_t seen = signal.version(); !old.has_room(matrix.tile, element, When::due, signal); seen = signal.version())
     signal.wait(seen, std::chrono::seconds(10));
 }
 
@@ -40,7 +42,7 @@ TEST(OldValues, BringBackATile) {
   for (const auto& [rows, cols] : {std::pair<index_t, index_t>{1, 1}, {5, 7}, {700, 900}, {3000, 300}}) {
     Matrix matrix(rows, cols);
     const std::vector<double> before = matrix.values;
-    const auto copy = old.copy(matrix.tile, element, signal);
+    const auto copy = old.copy(matrix.tile, element, When::due, signal);
     ASSERT_TRUE(copy);
     await(copy, signal);
     // Every second column of the tile is overwritten; what lies between the columns is somebody else's, and stays as it is now.
@@ -61,7 +63,7 @@ TEST(OldValues, ReadAndWriteNoMoreThanTheTriangle) {
   Signal signal;
   for (const Part part : {Part::lower, Part::upper}) {
     Matrix matrix(40, 40, part);
-    const auto copy = old.copy(matrix.tile, element, signal);
+    const auto copy = old.copy(matrix.tile, element, When::due, signal);
     await(copy, signal);
     std::fill(matrix.values.begin(), matrix.values.end(), -1.0);
     copy->restore();
@@ -79,16 +81,16 @@ TEST(OldValues, TakeMemoryForSoMuchAndOneMore) {
   OldValues old(1, 1000);
   Signal signal;
   Matrix matrix(10, 10);
-  EXPECT_TRUE(old.has_room(matrix.tile, element, signal));
-  auto first = old.copy(matrix.tile, element, signal);
+  EXPECT_TRUE(old.has_room(matrix.tile, element, When::due, signal));
+  auto first = old.copy(matrix.tile, element, When::due, signal);
   await(first, signal);
-  EXPECT_FALSE(old.has_room(matrix.tile, element, signal));
+  EXPECT_FALSE(old.has_room(matrix.tile, element, When::due, signal));
   first.reset();
   await_room(old, matrix, signal);
   // The memory is kept for the next copy, until it is given back.
   const std::size_t held = old.held_bytes();
   EXPECT_GE(held, 800u);
-  auto second = old.copy(matrix.tile, element, signal);
+  auto second = old.copy(matrix.tile, element, When::due, signal);
   EXPECT_EQ(old.held_bytes(), held);
   await(second, signal);
   second.reset();
@@ -97,20 +99,44 @@ TEST(OldValues, TakeMemoryForSoMuchAndOneMore) {
   EXPECT_EQ(old.held_bytes(), 0u);
 }
 
+TEST(OldValues, CopiedAheadLeaveHalfOfTheRoom) {
+  OldValues old(1, 2000);
+  Signal signal;
+  Matrix matrix(10, 10);
+  ASSERT_TRUE(old.has_room(matrix.tile, element, When::ahead, signal));
+  auto ahead = old.copy(matrix.tile, element, When::ahead, signal);
+  EXPECT_FALSE(old.has_room(matrix.tile, element, When::ahead, signal));
+  ASSERT_TRUE(old.has_room(matrix.tile, element, When::due, signal));
+  const auto due = old.copy(matrix.tile, element, When::due, signal);
+  EXPECT_FALSE(old.has_room(matrix.tile, element, When::due, signal));
+  await(due, signal);
+  await(ahead, signal);
+}
+
+TEST(OldValues, CopiedAheadNeverStopTheOneThatIsDue) {
+  OldValues old(1, 1700);  // half of it is room for one
+  Signal signal;
+  Matrix matrix(10, 10), larger(20, 20);
+  const auto ahead = old.copy(matrix.tile, element, When::ahead, signal);
+  EXPECT_FALSE(old.has_room(larger.tile, element, When::ahead, signal));
+  EXPECT_TRUE(old.has_room(larger.tile, element, When::due, signal));
+  await(ahead, signal);
+}
+
 TEST(OldValues, AreNotReadAnyMoreWhenCopyingHasStopped) {
   OldValues old(2, std::size_t{1} << 30);
   Signal signal;
   std::vector<Matrix> matrices;
   for (int i = 0; i < 8; ++i) matrices.emplace_back(800, 800);
   std::vector<OldValues::CopyPtr> copies;
-  for (const Matrix& matrix : matrices) copies.push_back(old.copy(matrix.tile, element, signal));
+  for (const Matrix& matrix : matrices) copies.push_back(old.copy(matrix.tile, element, When::due, signal));
   old.stop_copying();
   // Under ThreadSanitizer and AddressSanitizer a thread that still read would be seen.
   for (Matrix& matrix : matrices) std::fill(matrix.values.begin(), matrix.values.end(), 0.0);
   matrices.clear();
   copies.clear();
   Matrix another(50, 50);
-  const auto copy = old.copy(another.tile, element, signal);
+  const auto copy = old.copy(another.tile, element, When::due, signal);
   await(copy, signal);
   EXPECT_TRUE(copy->is_whole());
 }
