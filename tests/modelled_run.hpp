@@ -26,6 +26,7 @@
 #include "device/device.hpp"
 #include "kernels/tile_ops.hpp"
 #include "routines/level3.hpp"
+#include "routines/plan.hpp"
 #include "runtime/job.hpp"
 #include "runtime/performance_model.hpp"
 #include "runtime/signal.hpp"
@@ -44,12 +45,13 @@ struct ModelledMachine {
   int lost = -1;          ///< this device is lost after so many looks, and the others begin again with what is left
   int looks = 0;
   std::size_t memory_bytes = std::size_t{100} << 30;
-  double flops = 58e12;       ///< of one device, double precision; single precision counts the same
-  double link_bytes = 50e9;   ///< of one device in one direction
-  double host_bytes = 150e9;  ///< of all links in one direction
-  double host_both = 160e9;   ///< of all links in both directions
-  double peer_bytes = 350e9;  ///< into one device
-  bool interrupts = true;     ///< a kernel waits while those of streams of higher rank run, as on a GPU
+  std::vector<std::size_t> memories;  ///< of the devices where they differ; those that are missing have memory_bytes
+  double flops = 58e12;               ///< of one device, double precision; single precision counts the same
+  double link_bytes = 50e9;           ///< of one device in one direction
+  double host_bytes = 150e9;          ///< of all links in one direction
+  double host_both = 160e9;           ///< of all links in both directions
+  double peer_bytes = 350e9;          ///< into one device
+  bool interrupts = true;             ///< a kernel waits while those of streams of higher rank run, as on a GPU
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
   double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns
@@ -59,6 +61,11 @@ struct ModelledMachine {
   double poll = 0;                ///< likewise, per question whether an event has completed
   index_t segment_bytes = 32768;
   index_t share_bytes = index_t{40} << 20;
+
+  std::size_t memory_of(int device) const {
+    const auto d = static_cast<std::size_t>(device);
+    return d < memories.size() ? memories[d] : memory_bytes;
+  }
 };
 
 /// One H200, or several of one host (docs/performance).
@@ -152,14 +159,14 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
         host_(host) {
     info_.backend = "model";
     info_.ordinal = ordinal;
-    info_.memory_bytes = machine.memory_bytes;
+    info_.memory_bytes = machine.memory_of(ordinal);
     info_.flops_per_s = machine.flops;
     info_.link_bytes_per_s = machine.link_bytes;
     info_.segment_bytes = machine.segment_bytes;
   }
 
   const device::DeviceInfo& info() const override { return info_; }
-  std::size_t free_memory_bytes() const override { return machine_.memory_bytes; }
+  std::size_t free_memory_bytes() const override { return info_.memory_bytes; }
   std::byte* reserve(std::size_t) override {
     return reinterpret_cast<std::byte*>((std::uintptr_t{1} << 60) + (static_cast<std::uintptr_t>(info_.ordinal) << 50));
   }
@@ -370,7 +377,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
   std::vector<cache::CacheDevice> places;
   for (int d = 0; d < machine.devices; ++d) {
     ModelledDevice& device = devices.emplace_back(d, machine, clock, host);
-    places.push_back({&device, device.reserve(machine.memory_bytes), machine.memory_bytes});
+    places.push_back({&device, device.reserve(machine.memory_of(d)), machine.memory_of(d)});
   }
   cache::TileCache cache(places);
   cache.begin_job(graph.slot_bytes(), element_bytes);
@@ -471,17 +478,18 @@ inline ModelledRun modelled_run(ModelledMachine machine, Level3 call, index_t ti
   call.ldb = std::max<index_t>(1, shape_of_b(call).rows);
   call.ldc = call.m;
 
-  runtime::Machine room{machine.devices, machine.memory_bytes, machine.segment_bytes, machine.share_bytes};
-  const auto make = call.is_triangular() ? routines::make_triangular : routines::make_accumulation;
-  auto graph = make(call, room, tile);
-  const int all_devices = machine.devices;
-  if (const auto devices = static_cast<int>(routines::worthwhile_devices(*graph, room)); devices < all_devices) {
-    machine.devices = room.devices = devices;
-    graph = make(call, room, tile);
+  std::vector<runtime::DeviceRoom> rooms;
+  for (int d = 0; d < machine.devices; ++d) {
+    rooms.push_back(
+        {machine.memory_of(d), machine.segment_bytes, machine.share_bytes, machine.flops, machine.link_bytes});
   }
+  const routines::Plan plan = routines::choose_plan(call, runtime::machines_of(rooms), tile);
+  const std::unique_ptr<runtime::TaskGraph>& graph = plan.graph;
   std::vector<runtime::TaskId> tasks(static_cast<std::size_t>(graph->task_count()));
   std::iota(tasks.begin(), tasks.end(), runtime::TaskId{0});
-  std::vector<bool> usable(static_cast<std::size_t>(machine.devices), true);
+  std::vector<bool> usable;
+  for (index_t left = plan.machine.devices; const runtime::DeviceRoom& room : rooms)
+    usable.push_back(room.bytes >= plan.machine.heap_bytes && left-- > 0);
   if (machine.lost >= 0) {
     const ModelledRun before =
         modelled_attempt(machine, *graph, element_bytes(call.type), tasks, usable, machine.looks);
@@ -494,7 +502,6 @@ inline ModelledRun modelled_run(ModelledMachine machine, Level3 call, index_t ti
   run.tiling = graph->tiling();
   run.compulsory_up = graph->compulsory_up_bytes();
   run.compulsory_down = graph->compulsory_down_bytes();
-  machine.devices = all_devices;  // the bound knows no better
   const double one_way = std::min(machine.devices * machine.link_bytes, machine.host_bytes);
   const double both = std::min(2 * one_way, machine.host_both);
   const auto up = static_cast<double>(run.compulsory_up);

@@ -228,7 +228,7 @@ runtime::CpuHelp Context::cpu_help(const Level3& call, const Verdict& verdict) {
   if (!cpu.bounded) return {};
   double idle = 1;
   if (const Outlook& devices = start_.outlook(); devices.copy_threads > 0)
-    idle -= std::min(1.0, runtime::move_seconds(demand_of(call), devices.rates.links) / seconds);
+    idle -= std::min(1.0, runtime::move_seconds(runtime::demand_of(call), devices.rates.links) / seconds);
   return {.flops_per_s = idle * flops_of(call) / cpu.most_s, .devices_flops_per_s = flops_of(call) / seconds};
 }
 

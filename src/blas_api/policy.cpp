@@ -26,38 +26,6 @@ constexpr double start_doubt = 2;
 constexpr double start_prices = 1.5;
 constexpr double background_prices = 0.5;
 
-/// Elements that a call reads of its inputs, and those of its result.
-struct Elements {
-  double read = 0;
-  double result = 0;
-};
-
-Elements elements_of(const Level3& call) {
-  const auto m = static_cast<double>(call.m);
-  const auto n = static_cast<double>(call.n);
-  const auto k = static_cast<double>(call.k);
-  const auto triangle = [](double order) { return order * (order + 1) / 2; };
-  const double of_a = triangle(call.side == Side::left ? m : n);
-  switch (call.routine) {
-    case Routine::gemm:
-      return {m * k + k * n, m * n};
-    case Routine::symm:
-    case Routine::hemm:
-      return {of_a + m * n, m * n};
-    case Routine::syrk:
-    case Routine::herk:
-      return {n * k, triangle(n)};
-    case Routine::syr2k:
-    case Routine::her2k:
-    case Routine::gemmt:
-      return {2 * n * k, triangle(n)};
-    case Routine::trmm:
-    case Routine::trsm:
-      break;
-  }
-  return {of_a, m * n};
-}
-
 std::string text_of(const OffloadRule& rule) {
   switch (rule.when) {
     case Offload::automatic:
@@ -94,26 +62,15 @@ Rates rates_of(std::span<const device::DeviceInfo> devices) {
   return rates;
 }
 
-runtime::Demand demand_of(const Level3& call) {
-  const Elements elements = elements_of(call);
-  const bool reads_result = call.is_triangular() || call.beta != AnyScalar(0);
-  const auto bytes = static_cast<double>(element_bytes(call.type));
-  return {flops_of(call), (elements.read + (reads_result ? elements.result : 0)) * bytes, elements.result * bytes};
-}
-
-double touched_bytes(const Level3& call) {
-  const Elements elements = elements_of(call);
-  return (elements.read + elements.result) * static_cast<double>(element_bytes(call.type));
-}
-
 Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now) {
   Verdict verdict = decide_early(rule, call, volume_of(call));
   if (!verdict.offload) return verdict;
   if (now.rates.devices == 0) return {false, Reason::no_devices};
 
   verdict.wait_s = now.backlog_s + now.until_open_s;
-  verdict.model_s = fixed_overhead_s + runtime::seconds_at(touched_bytes(call), now.rates.page_lock_bytes_per_s) +
-                    runtime::expected_seconds(demand_of(call), now.rates.flops_of(call.type), now.rates.links);
+  verdict.model_s = fixed_overhead_s +
+                    runtime::seconds_at(runtime::touched_bytes(call), now.rates.page_lock_bytes_per_s) +
+                    runtime::expected_seconds(runtime::demand_of(call), now.rates.flops_of(call.type), now.rates.links);
   verdict.device_s = verdict.wait_s + now.bias * verdict.model_s;
   if (rule.when != Offload::automatic) return verdict;
 

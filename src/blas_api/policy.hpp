@@ -58,11 +58,6 @@ constexpr index_t inner_size(const Level3& call) {
 }
 constexpr index_t volume_of(const Level3& call) { return volume_of(call.m, call.n, inner_size(call)); }
 
-/// Flops, and the bytes that the call reads (up) and writes (down). beta == 0 does not read C.
-runtime::Demand demand_of(const Level3& call);
-/// Bytes of the operands, each counted once.
-double touched_bytes(const Level3& call);
-
 /// What the devices are together; 0: unknown.
 struct Rates {
   int devices = 0;

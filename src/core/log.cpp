@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <set>
 
 #include "core/thread.hpp"
 
@@ -38,6 +40,17 @@ void log_line(std::string_view text) noexcept {
     written = ::write(STDERR_FILENO, line.data(), length);
   } while (written < 0 && errno == EINTR);
   errno = saved_errno;
+}
+
+void log_line_once(const std::string& subject, const std::string& text) {
+  // Never destroyed: threads may still tell something while the process ends.
+  static std::mutex& mutex = *new std::mutex;
+  static std::set<std::string>& told = *new std::set<std::string>;
+  {
+    const std::lock_guard lock(mutex);
+    if (!told.insert(subject).second) return;
+  }
+  log_line(subject + " " + text);
 }
 
 }  // namespace tessera

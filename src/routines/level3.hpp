@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/level3.hpp"
+#include "runtime/machine.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/task_graph.hpp"
 
@@ -15,10 +16,6 @@ std::unique_ptr<runtime::TaskGraph> make_accumulation(const Level3& call, const 
                                                       index_t tile);
 /// trmm, trsm.
 std::unique_ptr<runtime::TaskGraph> make_triangular(const Level3& call, const runtime::Machine& machine, index_t tile);
-
-/// How many of the machine's devices a job should have: where there is little to bring to each, what they tell each
-/// other takes longer than what they save.
-index_t worthwhile_devices(const runtime::TaskGraph& graph, const runtime::Machine& machine);
 
 /// Runs a checked call on the runtime's devices. trmm's B is C. @pre all dimensions >= 1 and alpha != 0
 /// @param tile forced tile size (TESSERA_TILE), 0: chosen from the problem and the machine

@@ -49,11 +49,6 @@ Tiling square_tiles(const ProductShape& shape, const Machine& machine) {
   return {at_most(shape.m, tile), at_most(shape.n, tile), at_most(shape.k, tile)};
 }
 
-bool holds_operands(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
-  const index_t panels = ceil_div(shape.m, tiling.m) + ceil_div(shape.n, tiling.n);
-  return panels * ceil_div(shape.k, tiling.k) <= room_for_inputs(shape, tiling, machine);
-}
-
 // Where dgemm takes A and B as they are stored, and both have columns of up to two segments, they are not cut for their
 // length alone: a tile of whole columns is one piece of memory, which copy engines are quickest with. Such a product
 // takes longest on the link whatever its n is. The other types have at least twice the operations per byte, and there
@@ -286,6 +281,11 @@ index_t slots_of(const ProductShape& shape, const Tiling& tiling, const Machine&
 
 index_t room_for_inputs(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
   return slots_of(shape, tiling, machine) - index_t{2} * device::compute_streams;
+}
+
+bool holds_operands(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
+  const index_t panels = ceil_div(shape.m, tiling.m) + ceil_div(shape.n, tiling.n);
+  return panels * ceil_div(shape.k, tiling.k) <= room_for_inputs(shape, tiling, machine);
 }
 
 TaskOrder choose_order(const ProductShape& shape, const Tiling& tiling, const Machine& machine, Uplo uplo,

@@ -68,6 +68,8 @@ runtime::Tiling choose_tiling(const ProductShape& shape, const runtime::Machine&
 index_t slots_of(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
 /// Those left for tiles of A and B beside the outputs that are being computed and written back.
 index_t room_for_inputs(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
+/// Whether these hold all of A and B. Where they do not, tasks run in groups.
+bool holds_operands(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
 
 /// Tiles of C in the order in which their tasks start, and where their groups end if they are to run in groups.
 struct TaskOrder {

@@ -14,7 +14,7 @@
 #include <array>
 #include <cstddef>
 
-#include "core/scalar.hpp"
+#include "core/level3.hpp"
 
 namespace tessera::runtime {
 
@@ -32,6 +32,11 @@ struct Demand {
   double up = 0;
   double down = 0;
 };
+
+/// Flops, and the bytes that the call reads (up) and writes (down). beta == 0 does not read C.
+Demand demand_of(const Level3& call);
+/// Bytes of the operands, each counted once.
+double touched_bytes(const Level3& call);
 
 constexpr double seconds_at(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 

@@ -13,6 +13,7 @@
 #include "kernels/backend.hpp"
 #include "runtime/cpu_worker.hpp"
 #include "runtime/load_balance.hpp"
+#include "runtime/machine.hpp"
 #include "runtime/performance_model.hpp"
 #include "runtime/statistics.hpp"
 #include "runtime/task_graph.hpp"
@@ -38,16 +39,15 @@ class Runtime {
   /// Devices that still work.
   std::vector<const device::Device*> devices() const;
 
-  /// What the choice of a tiling needs to know about the machine now: of devices that have at least an eighth of the
-  /// memory of the best one, since the smallest memory decides how large tiles are. Memory that others have taken or
-  /// given back changes it.
+  /// What a plan may count on now: see machines_of(). Memory that others have taken or given back changes it.
+  /// @param type of the call, whose rates count
   /// @param looks false: what is known from the last look at the devices and from what they could not give since
-  Machine machine(bool looks = true) const;
+  std::vector<Machine> machines(ScalarType type, bool looks = true) const;
 
   /// Runs the graph to its end: every output tile is in host memory on return. If devices fail on the way, the others
   /// go on, and at the last the CPU. Thread-safe; blocks.
-  /// @param planned_for what machine() said when the graph was made, with as many of its devices as are to be used at
-  /// once
+  /// @param planned_for one of what machines() said when the graph was made, with as many of its devices as are to be
+  /// used at once
   /// @param cpu what the CPU does of it meanwhile
   /// @return nothing if the devices have another memory than that by now: plan again, nothing has been done
   /// @throws OutOfDeviceMemory if some device cannot hold one step of the graph; C is untouched

@@ -52,19 +52,6 @@ struct Tiling {
   bool operator==(const Tiling&) const = default;
 };
 
-/// What the machine offers to a tiling and an order.
-struct Machine {
-  int devices = 0;
-  std::size_t heap_bytes = 0;  ///< of the smallest device
-  index_t segment_bytes = 0;   ///< see DeviceInfo::segment_bytes; the largest of all devices
-  index_t share_bytes = 0;     ///< see DeviceInfo::share_bytes; likewise
-
-  /// Tiles of at most `slot_bytes` bytes that fit the smallest device at once.
-  index_t slots(std::size_t slot_bytes) const {
-    return static_cast<index_t>(heap_bytes / cache::TileCache::segment_bytes(slot_bytes));
-  }
-};
-
 class TaskGraph {
  public:
   virtual ~TaskGraph() = default;

@@ -126,7 +126,7 @@ TEST(Policy, TrafficOfEachRoutine) {
   const auto bytes = [](Level3 call, AnyScalar beta) {
     call.type = ScalarType::z;
     call.beta = beta;
-    const runtime::Demand demand = demand_of(call);
+    const runtime::Demand demand = runtime::demand_of(call);
     EXPECT_EQ(demand.flops, flops_of(call));
     return (demand.up + demand.down) / 16;
   };
@@ -147,8 +147,9 @@ TEST(Policy, TrafficOfEachRoutine) {
     EXPECT_EQ(bytes({.routine = routine, .side = Side::left, .m = 10, .n = 20}, 0), 55 + 400);
     EXPECT_EQ(bytes({.routine = routine, .side = Side::right, .m = 10, .n = 20}, 0), 210 + 400);
   }
-  EXPECT_EQ(touched_bytes({.routine = Routine::gemm, .m = 10, .n = 20, .k = 30, .beta = 1}), (300 + 600 + 200) * 8);
-  EXPECT_EQ(touched_bytes({.routine = Routine::trsm, .m = 10, .n = 20}), (55 + 200) * 8);
+  EXPECT_EQ(runtime::touched_bytes({.routine = Routine::gemm, .m = 10, .n = 20, .k = 30, .beta = 1}),
+            (300 + 600 + 200) * 8);
+  EXPECT_EQ(runtime::touched_bytes({.routine = Routine::trsm, .m = 10, .n = 20}), (55 + 200) * 8);
 }
 
 TEST(Policy, TheModelWeighsLinksAgainstArithmetic) {

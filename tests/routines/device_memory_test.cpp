@@ -37,6 +37,8 @@ struct HostRuntime {
         },
         1, idle_patience);
   }
+  /// Of the devices with most memory.
+  runtime::Machine machine() const { return runtime->machines(ScalarType::d).front(); }
   /// A product of n x n matrices, checked.
   runtime::JobStatistics multiply(index_t n) {
     test::GemmFixture<double> fixture({.m = n, .n = n, .k = n, .alpha = 2, .beta = 0.5}, 5);
@@ -90,16 +92,16 @@ TEST(MemoryOfCalls, IsGivenBackWhenNoCallComes) {
 
 TEST(MemoryOfCalls, IsPlannedAnewWhereOthersHaveTakenIt) {
   HostRuntime host(2);
-  EXPECT_EQ(host.runtime->machine().heap_bytes, memory_bytes);
+  EXPECT_EQ(host.machine().heap_bytes, memory_bytes);
   for (device::HostDevice* const device : host.devices) device->set_memory_of_others(memory_bytes - 40 * tile_bytes);
   // Before: all tiles at once, in growing squares. Then in groups, because A and B alone are 128 tiles.
   const auto statistics = host.multiply(8 * tile);
   EXPECT_EQ(statistics.restarts, 0);
   EXPECT_EQ(host.host_products, 0);
-  EXPECT_LE(host.runtime->machine().heap_bytes, 40 * tile_bytes);
+  EXPECT_LE(host.machine().heap_bytes, 40 * tile_bytes);
   EXPECT_LE(host.devices[1]->free_memory_bytes(), 40 * tile_bytes);
   for (device::HostDevice* const device : host.devices) device->set_memory_of_others(0);
-  EXPECT_EQ(host.runtime->machine().heap_bytes, memory_bytes);
+  EXPECT_EQ(host.machine().heap_bytes, memory_bytes);
   host.multiply(8 * tile);
 }
 
@@ -109,11 +111,11 @@ TEST(MemoryOfCalls, ADeviceThatOthersHaveFilledIsLeftOut) {
   host.runtime->give_back_memory();
   host.devices[1]->set_memory_of_others(memory_bytes - 4 * tile_bytes);
   const auto statistics = host.multiply(8 * tile);
-  EXPECT_EQ(host.runtime->machine().heap_bytes, memory_bytes);
+  EXPECT_EQ(host.machine().heap_bytes, memory_bytes);
   EXPECT_EQ(statistics.devices[1].tasks, 0);
   EXPECT_EQ(host.host_products, 0);
   host.devices[1]->set_memory_of_others(0);
-  EXPECT_EQ(host.runtime->machine().devices, 2);
+  EXPECT_EQ(host.machine().devices, 2);
 }
 
 TEST(MemoryOfCalls, TheCallIsRefusedWhereNothingIsLeftAndDoneWhereThereIsAgain) {

@@ -1,0 +1,97 @@
+#include "routines/plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.hpp"
+#include "routines/level3.hpp"
+#include "routines/tiling.hpp"
+#include "runtime/performance_model.hpp"
+
+namespace tessera::routines {
+namespace {
+
+using runtime::Machine;
+
+/// Where a device says nothing of its rates. Only their ratio counts, and it is much the same for all GPUs.
+constexpr double likely_flops_per_s = 60e12;
+constexpr double likely_link_bytes_per_s = 50e9;
+/// What a step costs beside its operations, and a tile beside its bytes.
+constexpr double step_s = 8e-6;
+
+/// A set of devices with less memory must promise to take at most this part of the time.
+constexpr double worthwhile_part = 0.9;
+
+/// A group waits for its first tiles and ends with its results: 1.2 to 1.4 in the model of the schedule.
+constexpr double slowness_of_groups = 1.35;
+
+/// Copies of short columns, where these are not whole: with half of the segment that a copy engine likes, they take an
+/// eighth longer (docs/adr/0003-tall-tiles.md).
+double slowness_of_columns(const ProductShape& shape, const runtime::Tiling& tiling, const Machine& machine) {
+  if (tiling.m >= shape.m) return 1;
+  const auto column_bytes = static_cast<double>(tiling.m) * static_cast<double>(element_bytes(shape.type));
+  return 1 + static_cast<double>(machine.segment_bytes) / (8 * column_bytes);
+}
+
+double or_likely(double rate, double likely) { return rate > 0 ? rate : likely; }
+
+}  // namespace
+
+index_t worthwhile_devices(index_t up_bytes, const Machine& machine) {
+  if (machine.share_bytes <= 0) return machine.devices;
+  return std::clamp<index_t>(up_bytes / machine.share_bytes, 1, std::max(machine.devices, 1));
+}
+
+double expected_seconds(const Level3& call, const Machine& machine, index_t tile) {
+  const ProductShape shape = shape_of(call);
+  const runtime::Tiling tiling = choose_tiling(shape, machine, tile);
+  const auto tile_bytes = static_cast<double>(slot_bytes(call.type, tiling));
+  const Level3 step{.routine = Routine::gemm, .type = call.type, .m = tiling.m, .n = tiling.n, .k = tiling.k};
+  const double steps = flops_of(call) / flops_of(step);
+  runtime::Demand demand = runtime::demand_of(call);
+  // Groups as squares that fill the memory (runtime/grouping.hpp), and the old values of C.
+  const bool grouped = !holds_operands(shape, tiling, machine);
+  if (grouped) {
+    const double inputs = 2 * steps * tile_bytes / std::sqrt(slots_of(shape, tiling, machine));
+    demand.up = std::max(demand.up, inputs + demand.down);
+  }
+  const double flops_per_s = or_likely(machine.flops_per_s, likely_flops_per_s);
+  const double link = or_likely(machine.link_bytes_per_s, likely_link_bytes_per_s);
+  demand.flops += steps * step_s * flops_per_s;
+  const auto devices = static_cast<double>(worthwhile_devices(static_cast<index_t>(demand.up), machine));
+  const double slowness = (1 + step_s * link / tile_bytes) * slowness_of_columns(shape, tiling, machine);
+  for (double* const bytes : {&demand.up, &demand.down}) *bytes *= slowness;
+  return (grouped ? slowness_of_groups : 1) *
+         runtime::expected_seconds(demand, devices * flops_per_s, {devices * link, devices * link, 0});
+}
+
+const Machine& quickest(const Level3& call, std::span<const Machine> machines, index_t tile) {
+  const Machine* best = &machines.front();
+  if (machines.size() == 1) return *best;
+  double least_s = std::numeric_limits<double>::infinity();
+  for (const Machine& machine : machines) {
+    try {
+      const double seconds = expected_seconds(call, machine, tile);
+      if (seconds > worthwhile_part * least_s) continue;
+      least_s = seconds;
+      best = &machine;
+    } catch (const OutOfDeviceMemory&) {  // those with more may do
+      break;
+    }
+  }
+  return *best;
+}
+
+Plan choose_plan(const Level3& call, std::span<const Machine> machines, index_t tile) {
+  const auto make = call.is_triangular() ? make_triangular : make_accumulation;
+  Plan plan{quickest(call, machines, tile), nullptr};
+  plan.graph = make(call, plan.machine, tile);
+  const index_t devices = worthwhile_devices(plan.graph->compulsory_up_bytes(), plan.machine);
+  if (devices >= plan.machine.devices) return plan;
+  plan.machine.devices = static_cast<int>(devices);
+  plan.graph = make(call, plan.machine, tile);
+  return plan;
+}
+
+}  // namespace tessera::routines

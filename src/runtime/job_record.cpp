@@ -1,0 +1,131 @@
+#include "runtime/job_record.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "core/error.hpp"
+#include "runtime/room.hpp"
+
+namespace tessera::runtime {
+namespace {
+
+void add(DeviceStatistics& sum, const cache::CacheCounters& counters, const Worker::Outcome& outcome) {
+  sum.l1_hits += counters.l1_hits;
+  sum.l2_hits += counters.l2_hits;
+  sum.misses += counters.misses;
+  sum.evictions += counters.evictions;
+  sum.bytes_up += counters.bytes_up;
+  sum.bytes_down += counters.bytes_down;
+  sum.bytes_peer += counters.bytes_peer;
+  sum.tasks += static_cast<std::int64_t>(outcome.done.size());
+  sum.steps += outcome.steps;
+  sum.stolen += outcome.stolen;
+  sum.flops += outcome.flops;
+}
+
+/// As far as there is memory for them.
+void keep(std::vector<device::Operation>& all, const std::vector<device::Operation>& more) {
+  if (has_room(all, more.size())) all.insert(all.end(), more.begin(), more.end());
+}
+
+void add_times(DeviceStatistics& sum, const std::vector<device::Operation>& operations, double seconds) {
+  std::vector<Interval> kernels;
+  std::vector<Interval> all;
+  for (const device::Operation& operation : operations) {
+    all.push_back({operation.begin_s, operation.end_s});
+    if (operation.stream.kind == device::StreamKind::compute) kernels.push_back(all.back());
+  }
+  sum.kernel_s = covered_seconds(std::move(kernels));
+  const double busy_s = covered_seconds(std::move(all));
+  sum.transfer_s = busy_s - sum.kernel_s;
+  sum.other_s = std::max(0.0, seconds - busy_s);
+}
+
+double first_kernel_at(std::span<const std::vector<device::Operation>> operations) {
+  double first_s = 0;
+  for (const auto& of_device : operations) {
+    for (const device::Operation& operation : of_device) {
+      if (operation.stream.kind == device::StreamKind::compute && (first_s <= 0 || operation.begin_s < first_s))
+        first_s = operation.begin_s;
+    }
+  }
+  return first_s;
+}
+
+JobStatistics describe(const TaskGraph& graph) {
+  return {.routine = graph.routine(),
+          .m = graph.m(),
+          .n = graph.n(),
+          .k = graph.k(),
+          .tile_m = graph.tiling().m,
+          .tile_n = graph.tiling().n,
+          .tile_k = graph.tiling().k,
+          .flops = graph.flops(),
+          .compulsory_up = graph.compulsory_up_bytes(),
+          .compulsory_down = graph.compulsory_down_bytes(),
+          .devices = {}};
+}
+
+}  // namespace
+
+std::string first_error(const std::vector<Worker::Outcome>& outcomes) {
+  for (const auto& outcome : outcomes) {
+    if (!outcome.error.empty()) return outcome.error;
+  }
+  return "unknown";
+}
+
+std::string name_of(const device::Device& device) {
+  return device.info().backend + ":" + std::to_string(device.info().ordinal);
+}
+
+JobRecord::JobRecord(const TaskGraph& graph, std::span<const kernels::Accelerator> accelerators)
+    : graph_(graph),
+      pending_(static_cast<std::size_t>(graph.task_count())),
+      done_(pending_.size(), false),
+      statistics_(describe(graph)) {
+  for (const auto& accelerator : accelerators) {
+    names_.push_back(name_of(*accelerator.device));
+    statistics_.devices.push_back({.device = names_.back()});
+  }
+  names_.emplace_back("cpu");
+  by_cpu_.device = names_.back();
+  operations_.resize(names_.size());
+  for (std::size_t t = 0; t < pending_.size(); ++t) pending_[t] = static_cast<TaskId>(t);
+}
+
+void JobRecord::add(const Attempt& attempt, const std::function<cache::CacheCounters(std::size_t)>& counters) {
+  begun_ = true;
+  if (attempt.by_cpu.error) std::rethrow_exception(attempt.by_cpu.error);
+  add_cpu(attempt.by_cpu);
+  const auto mark = [&](TaskId task) { done_[static_cast<std::size_t>(task)] = true; };
+  for (const TaskId task : attempt.by_cpu.done) mark(task);
+  bool torn = false;  // beyond repair
+  for (std::size_t d = 0; d < attempt.outcomes.size(); ++d) {
+    if (!attempt.working[d]) continue;
+    const Worker::Outcome& outcome = attempt.outcomes[d];
+    runtime::add(statistics_.devices[d], counters(d), outcome);
+    keep(operations_[d], outcome.operations);
+    for (const TaskId task : outcome.done) mark(task);
+    for (const TaskId task : outcome.torn) torn |= graph_.output(task).needs_old;
+  }
+  std::erase_if(pending_, [&](TaskId task) { return done_[static_cast<std::size_t>(task)]; });
+  if (torn) throw DeviceLost("a device failed while it wrote a tile of C back: " + first_error(attempt.outcomes));
+}
+
+void JobRecord::add_cpu(const CpuWorker::Outcome& outcome) {
+  by_cpu_.tasks += static_cast<std::int64_t>(outcome.done.size());
+  by_cpu_.steps += static_cast<std::int64_t>(outcome.operations.size());
+  for (const device::Operation& operation : outcome.operations) by_cpu_.flops += operation.flops;
+  keep(operations_.back(), outcome.operations);
+}
+
+void JobRecord::settle_times() {
+  if (by_cpu_.tasks > 0) statistics_.devices.push_back(by_cpu_);
+  for (std::size_t d = 0; d < statistics_.devices.size(); ++d)
+    add_times(statistics_.devices[d], operations_[d], statistics_.seconds);
+  statistics_.first_kernel_at = first_kernel_at(std::span(operations_).first(operations_.size() - 1));
+}
+
+}  // namespace tessera::runtime

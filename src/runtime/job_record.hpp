@@ -1,0 +1,57 @@
+// What becomes of a job, attempt by attempt: which tasks are left, and what each device did.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/tile_cache.hpp"
+#include "device/operation_log.hpp"
+#include "runtime/crew.hpp"
+#include "runtime/statistics.hpp"
+#include "runtime/task_graph.hpp"
+
+namespace tessera::runtime {
+
+/// What the error of the first device that has one says.
+std::string first_error(const std::vector<Worker::Outcome>& outcomes);
+
+/// "cuda:1"
+std::string name_of(const device::Device& device);
+
+class JobRecord {
+ public:
+  JobRecord(const TaskGraph& graph, std::span<const kernels::Accelerator> accelerators);
+
+  /// Tasks that nobody has done.
+  const std::vector<TaskId>& pending() const { return pending_; }
+  /// The attempt has changed C, or whoever knows better says so.
+  bool has_begun() const { return begun_; }
+  void begin() { begun_ = true; }
+
+  /// Takes over what an attempt did, and whether it has to be continued.
+  /// @throws what the CPU threw; DeviceLost if a tile is torn whose old value is needed
+  void add(const Attempt& attempt, const std::function<cache::CacheCounters(std::size_t)>& counters);
+  void add_cpu(const CpuWorker::Outcome& outcome);
+  void count_restart() { ++statistics_.restarts; }
+
+  /// The times of all that was done, by device. @pre statistics().seconds is set @throws std::bad_alloc
+  void settle_times();
+  JobStatistics& statistics() { return statistics_; }
+  /// By device, the CPU last.
+  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<std::vector<device::Operation>>& operations() const { return operations_; }
+
+ private:
+  const TaskGraph& graph_;
+  std::vector<TaskId> pending_;
+  std::vector<bool> done_;
+  bool begun_ = false;
+  JobStatistics statistics_;
+  DeviceStatistics by_cpu_;
+  std::vector<std::string> names_;
+  std::vector<std::vector<device::Operation>> operations_;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,42 @@
+// What the devices offer to the plan of a call. Devices differ in memory, and the smallest memory of those that take
+// part decides how large tiles are, so that one more device may make a call slower. There is one machine for every set
+// that may be the quickest: the devices that have at least so much memory.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "cache/tile_cache.hpp"
+#include "core/scalar.hpp"
+
+namespace tessera::runtime {
+
+struct Machine {
+  int devices = 0;
+  std::size_t heap_bytes = 0;   ///< of the smallest device
+  index_t segment_bytes = 0;    ///< see DeviceInfo::segment_bytes; the largest of all devices
+  index_t share_bytes = 0;      ///< see DeviceInfo::share_bytes; likewise
+  double flops_per_s = 0;       ///< of a device, on the average; 0: unknown
+  double link_bytes_per_s = 0;  ///< likewise
+
+  /// Tiles of at most `slot_bytes` bytes that fit the smallest device at once.
+  index_t slots(std::size_t slot_bytes) const {
+    return static_cast<index_t>(heap_bytes / cache::TileCache::segment_bytes(slot_bytes));
+  }
+};
+
+/// What one device offers.
+struct DeviceRoom {
+  std::size_t bytes = 0;  ///< of memory that a plan may count on; 0: it takes no part
+  index_t segment_bytes = 0;
+  index_t share_bytes = 0;
+  double flops_per_s = 0;
+  double link_bytes_per_s = 0;
+};
+
+/// The sets of devices among which a plan chooses, of those with most memory first. Devices whose memory differs by
+/// little are in the same sets. Empty if none has memory.
+std::vector<Machine> machines_of(std::span<const DeviceRoom> rooms);
+
+}  // namespace tessera::runtime

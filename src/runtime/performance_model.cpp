@@ -1,0 +1,52 @@
+#include "runtime/performance_model.hpp"
+
+namespace tessera::runtime {
+namespace {
+
+/// Elements that a call reads of its inputs, and those of its result.
+struct Elements {
+  double read = 0;
+  double result = 0;
+};
+
+Elements elements_of(const Level3& call) {
+  const auto m = static_cast<double>(call.m);
+  const auto n = static_cast<double>(call.n);
+  const auto k = static_cast<double>(call.k);
+  const auto triangle = [](double order) { return order * (order + 1) / 2; };
+  const double of_a = triangle(call.side == Side::left ? m : n);
+  switch (call.routine) {
+    case Routine::gemm:
+      return {m * k + k * n, m * n};
+    case Routine::symm:
+    case Routine::hemm:
+      return {of_a + m * n, m * n};
+    case Routine::syrk:
+    case Routine::herk:
+      return {n * k, triangle(n)};
+    case Routine::syr2k:
+    case Routine::her2k:
+    case Routine::gemmt:
+      return {2 * n * k, triangle(n)};
+    case Routine::trmm:
+    case Routine::trsm:
+      break;
+  }
+  return {of_a, m * n};
+}
+
+}  // namespace
+
+Demand demand_of(const Level3& call) {
+  const Elements elements = elements_of(call);
+  const bool reads_result = call.is_triangular() || call.beta != AnyScalar(0);
+  const auto bytes = static_cast<double>(element_bytes(call.type));
+  return {flops_of(call), (elements.read + (reads_result ? elements.result : 0)) * bytes, elements.result * bytes};
+}
+
+double touched_bytes(const Level3& call) {
+  const Elements elements = elements_of(call);
+  return (elements.read + elements.result) * static_cast<double>(element_bytes(call.type));
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,78 @@
+// Which devices take part in a call, judged on a modelled machine (tests/modelled_run.hpp).
+#include "routines/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "tests/modelled_run.hpp"
+
+namespace tessera::routines {
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+constexpr std::size_t gib = std::size_t{1} << 30;
+constexpr Routine routines_of_all_kinds[] = {Routine::gemm,  Routine::gemmt, Routine::symm, Routine::syrk,
+                                             Routine::syr2k, Routine::trmm,  Routine::trsm};
+
+Level3 square_call(Routine routine, index_t n) {
+  Level3 call;
+  call.routine = routine;
+  call.m = call.n = n;
+  if (call.has_k()) call.k = n;
+  call.alpha = 1.1;
+  call.beta = call.is_triangular() ? 0 : 0.3;
+  return call;
+}
+
+double seconds_on(const std::vector<std::size_t>& memories, const Level3& call) {
+  test::ModelledMachine machine = test::modelled_h200(static_cast<int>(memories.size()));
+  machine.host_both = 160e9;  // one host, however many devices
+  machine.memories = memories;
+  return test::modelled_run(machine, call).seconds;
+}
+
+TEST(PlanModel, ADeviceWithNextToNoMemoryCostsNothing) {
+  for (const Routine routine : routines_of_all_kinds) {
+    for (const index_t n : {4096, 16384}) {
+      const Level3 call = square_call(routine, n);
+      const double alone = seconds_on({110 * gib, 110 * gib, 110 * gib}, call);
+      EXPECT_LE(seconds_on({110 * gib, 110 * gib, 110 * gib, 20 * mib}, call), 1.05 * alone) << name_of(call) << n;
+      EXPECT_LE(seconds_on({20 * mib, 110 * gib, 110 * gib, 110 * gib}, call), 1.05 * alone) << name_of(call) << n;
+    }
+  }
+}
+
+TEST(PlanModel, ADeviceWithLittleMemoryIsNeverInTheWay) {
+  for (const Routine routine : routines_of_all_kinds) {
+    for (const index_t n : {1024, 2048, 4096, 8192, 12000, 16384, 20000}) {
+      const Level3 call = square_call(routine, n);
+      EXPECT_LE(seconds_on({110 * gib, gib}, call), 1.001 * seconds_on({110 * gib}, call)) << name_of(call) << n;
+    }
+  }
+}
+
+// Where the memory suffices for the call, or nearly so, each device counts.
+TEST(PlanModel, ADeviceWithEnoughMemoryTakesPart) {
+  const Level3 call = square_call(Routine::gemm, 16384);
+  const double both = seconds_on({110 * gib, 110 * gib}, call);
+  EXPECT_LE(seconds_on({110 * gib, 10 * gib}, call), 1.05 * both);
+  EXPECT_LE(seconds_on({110 * gib, 4 * gib}, call), 0.75 * seconds_on({110 * gib}, call));
+}
+
+TEST(PlanModel, NoDeviceIsLeftOutWhereAllHaveLittle) {
+  const runtime::DeviceRoom rooms[] = {{.bytes = 64 * mib}, {.bytes = 64 * mib}, {.bytes = 60 * mib}, {.bytes = 2048}};
+  const Plan plan = choose_plan(square_call(Routine::gemm, 4096), runtime::machines_of(rooms), 0);
+  EXPECT_EQ(plan.machine.devices, 3);
+}
+
+TEST(Plan, OfACallThatFitsNoDeviceIsRefused) {
+  const runtime::DeviceRoom rooms[] = {{.bytes = 512}, {.bytes = 2048}};
+  EXPECT_THROW(choose_plan(square_call(Routine::gemm, 64), runtime::machines_of(rooms), 0), OutOfDeviceMemory);
+}
+
+}  // namespace
+}  // namespace tessera::routines
