@@ -4,8 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "blas_api/context.hpp"
 #include "blas_api/policy.hpp"
@@ -71,13 +73,26 @@ void describe_devices(kernels::Backend& backend, const std::vector<int>& wanted,
       throw NotAvailable(fmt::format("there is no device {}", ordinal));
     }
   }
-  const std::vector<kernels::Accelerator> open = backend.open(ordinals, 0);
-  for (std::size_t i = 0; i < open.size(); ++i) {
-    to["devices"][i]["free_memory_bytes"] = open[i].device->free_memory_bytes();
+  const kernels::Opened opened = backend.open(ordinals, 0);
+  std::map<int, const device::Device*> open;  // by ordinal
+  for (const auto& accelerator : opened.accelerators)
+    open[accelerator.device->info().ordinal] = accelerator.device.get();
+  std::map<int, std::string> refused;
+  for (const auto& refusal : opened.refused) refused[refusal.ordinal] = refusal.reason;
+  ordered_json peer_access = ordered_json::array();
+  for (ordered_json& device : to["devices"]) {
+    const int ordinal = device["ordinal"];
     ordered_json row = ordered_json::array();
-    for (std::size_t j = 0; j < open.size(); ++j) row.push_back(i != j && open[i].device->can_access(*open[j].device));
-    to["peer_access"].push_back(row);
+    for (const int peer : ordinals)
+      row.push_back(peer != ordinal && open.contains(ordinal) && open.contains(peer) &&
+                    open[ordinal]->can_access(*open[peer]));
+    peer_access.push_back(row);
+    if (open.contains(ordinal))
+      device["free_memory_bytes"] = open[ordinal]->free_memory_bytes();
+    else
+      device["not_used"] = refused[ordinal];
   }
+  to["peer_access"] = std::move(peer_access);
 }
 
 ordered_json collect(const InfoOptions& options) {
@@ -196,6 +211,10 @@ void print_devices(const ordered_json& group) {
                    device["pci_bus_id"].get<std::string>().empty() ? "-" : device["pci_bus_id"].get<std::string>()});
   }
   fmt::print("\n{}", table.text());
+  for (const ordered_json& device : group["devices"]) {
+    if (device.contains("not_used"))
+      fmt::print("{} is not used: {}\n", device["id"].get<std::string>(), device["not_used"].get<std::string>());
+  }
   if (group["devices"].size() < 2 || !group.contains("peer_access")) return;
   TextTable peers(ids);
   for (std::size_t i = 0; i < group["peer_access"].size(); ++i) {
@@ -228,6 +247,7 @@ void print_text(const ordered_json& info) {
   const ordered_json& used = info["used"];
   std::string used_text;
   for (const ordered_json& device : used["devices"]) {
+    if (device.contains("not_used")) continue;
     used_text += (used_text.empty() ? "" : ", ") + device["id"].get<std::string>();
   }
   if (used_text.empty()) used_text = "no devices: the CPU BLAS answers every call";

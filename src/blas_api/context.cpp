@@ -126,7 +126,10 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
       return nullptr;
     }
     const Stage stage = start_.stage();
-    if (stage == Stage::failed) return opened(fallback, verdict);
+    if (stage == Stage::failed) {
+      start_.try_again([&] { return start_context(face); });
+      return opened(fallback, verdict);
+    }
     if (weighed && is_worth_no_look(call)) {
       verdict = {false, Reason::trial};
       return nullptr;

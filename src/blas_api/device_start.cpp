@@ -160,9 +160,8 @@ Outlook DeviceStart::look() const {
   return outlook_of(std::move(devices));
 }
 
-/// Of those of `devices` that the settings choose.
-Outlook DeviceStart::outlook_of(std::vector<device::DeviceInfo> devices) const {
-  const bool host = config_.devices == DeviceChoice::host;
+/// Leaves those of `devices` that the settings choose. @return which part of those that are named it is
+DeviceShare DeviceStart::choose_devices(std::vector<device::DeviceInfo>& devices) const {
   if (config_.devices == DeviceChoice::cuda && !config_.cuda_ordinals.empty()) {
     std::erase_if(devices, [&](const device::DeviceInfo& d) {
       const auto& wanted = config_.cuda_ordinals;
@@ -171,13 +170,26 @@ Outlook DeviceStart::outlook_of(std::vector<device::DeviceInfo> devices) const {
   }
   const DeviceShare share = config_.device_share(static_cast<int>(devices.size()));
   devices = {devices.begin() + share.first, devices.begin() + share.first + share.count};
+  return share;
+}
 
-  Outlook outlook;
-  outlook.sharers = share.sharers;
-  for (const device::DeviceInfo& device : devices) outlook.ordinals.push_back(device.ordinal);
+int DeviceStart::copy_threads_of(std::size_t devices) const {
+  return config_.copy_threads_of(std::max(static_cast<int>(devices), 1),
+                                 CpuSpeed::available_processors(config_.local_ranks()));
+}
+
+Outlook DeviceStart::outlook_of(std::vector<device::DeviceInfo> devices) const {
+  const DeviceShare share = choose_devices(devices);
+  return outlook_of(devices, share.sharers, copy_threads_of(devices.size()));
+}
+
+Outlook DeviceStart::outlook_of(const std::vector<device::DeviceInfo>& devices, int sharers, int copy_threads) const {
+  const bool host = config_.devices == DeviceChoice::host;
   const int count = static_cast<int>(devices.size());
-  outlook.copy_threads =
-      config_.copy_threads_of(std::max(count, 1), CpuSpeed::available_processors(config_.local_ranks()));
+  Outlook outlook;
+  outlook.sharers = sharers;
+  for (const device::DeviceInfo& device : devices) outlook.ordinals.push_back(device.ordinal);
+  outlook.copy_threads = copy_threads;
   Rates& rates = outlook.rates;
   rates = rates_of(devices);
   if (!host) {
@@ -202,7 +214,7 @@ Outlook DeviceStart::outlook_of(std::vector<device::DeviceInfo> devices) const {
     }
     if (!host && record->start_up_s > 0) rates.start_up_s = record->start_up_s;
   }
-  const bool alone = config_.local_ranks() == 1 && share.sharers == 1;
+  const bool alone = config_.local_ranks() == 1 && sharers == 1;
   if (config_.offload.weighs() && alone && (!host || !config_.calibration.empty())) outlook.file = file;
   return outlook;
 }
@@ -240,9 +252,11 @@ void DeviceStart::open(const Context& context, double patience_s) {
   if (lock && stage_.load(std::memory_order_relaxed) == Stage::closed) open_here(context);
 }
 
+// @pre the caller holds open_mutex_, and no devices are open
 void DeviceStart::open_here(const Context& context) {
   const process::Pass driving(process::Work::driving);
   if (!driving || taboo()) return;
+  runtime_.reset();  // of an attempt that failed
   begun_at_s_.store(device::now_seconds(), std::memory_order_relaxed);
   try {
     find_and_open(context);
@@ -256,8 +270,7 @@ void DeviceStart::open_here(const Context& context) {
   }
 }
 
-void DeviceStart::find_and_open(const Context& context) {
-  const double begin_s = device::now_seconds();
+void DeviceStart::open_backend(const Context& context) {
   if (config_.devices == DeviceChoice::host) {
     std::shared_ptr<const kernels::CpuBlas> blas;
     try {
@@ -268,32 +281,53 @@ void DeviceStart::find_and_open(const Context& context) {
   } else {
     backend_ = kernels::open_cuda_backend(config_.cuda_plugin);
   }
-  const std::vector<device::DeviceInfo> devices = backend_->devices();
+}
+
+void DeviceStart::find_and_open(const Context& context) {
+  const double begin_s = device::now_seconds();
+  open_backend(context);
+  std::vector<device::DeviceInfo> devices = backend_->devices();
   for (const int ordinal : config_.cuda_ordinals) {
     const bool there = std::any_of(devices.begin(), devices.end(), [&](const auto& d) { return d.ordinal == ordinal; });
     if (!there) throw NotAvailable(fmt::format("there is no CUDA device {}", ordinal));
   }
   if (devices.empty()) throw NotAvailable("there is no CUDA device");
-  const Outlook& found = publish(outlook_of(devices), 1);
+  const DeviceShare share = choose_devices(devices);
+  const int copy_threads = copy_threads_of(devices.size());
+  std::vector<int> ordinals;
+  for (const device::DeviceInfo& device : devices) ordinals.push_back(device.ordinal);
   load_s_ = device::now_seconds() - begin_s;
-  if (config_.verbose && config_.local_rank) log_line(to_text(*config_.local_rank, devices.front().backend, found));
 
   const double open_begin_s = device::now_seconds();
-  std::vector<kernels::Accelerator> accelerators = backend_->open(found.ordinals, found.copy_threads);
+  kernels::Opened opened = backend_->open(ordinals, copy_threads);
   open_s_ = device::now_seconds() - open_begin_s;
-  runtime_ = std::make_unique<runtime::Runtime>(std::move(accelerators), config_, context.compute, found.sharers);
+  if (opened.accelerators.empty()) throw NotAvailable(opened.refused.front().reason);
+  for (const kernels::Opened::Refusal& refused : opened.refused) {
+    log_line_once(fmt::format("{}:{}", devices.front().backend, refused.ordinal),
+                  fmt::format("is not used: {}", refused.reason));
+    std::erase_if(devices, [&](const device::DeviceInfo& device) { return device.ordinal == refused.ordinal; });
+  }
+  const Outlook& found = publish(outlook_of(devices, share.sharers, copy_threads), 1);
+  if (config_.verbose && config_.local_rank) log_line(to_text(*config_.local_rank, devices.front().backend, found));
+  runtime_ =
+      std::make_unique<runtime::Runtime>(std::move(opened.accelerators), config_, context.compute, found.sharers);
   const kernels::Backend& backend = *backend_;
   process::watch(&typeid(backend));  // the driver has registered by now what it does at exit
 }
 
 void DeviceStart::remember_failure() {
-  failure_ = std::current_exception();
-  failure_text_ = runtime::text_of(failure_);
+  const Failure* const before = failure_.load(std::memory_order_relaxed);
+  auto failure = std::make_unique<Failure>();
+  failure->error = std::current_exception();
+  failure->text = runtime::text_of(failure->error);
+  failure->patience_s = before == nullptr ? first_patience_s : std::min(2 * before->patience_s, longest_patience_s);
+  failure->until_s = device::now_seconds() + failure->patience_s;
   // Who has GPUs would otherwise never learn why they idle. Once is enough, however many contexts there are.
-  static std::atomic<bool> told = false;
   const bool has_gpus = config_.devices != DeviceChoice::host && has_gpu_device_file();
-  if (config_.verbose || (has_gpus && !told.exchange(true)))
-    log_line(fmt::format("devices cannot be used, the CPU BLAS answers: {}", failure_text_));
+  if (has_gpus || (config_.verbose && before == nullptr))
+    log_line_once("devices", fmt::format("cannot be used, the CPU BLAS answers: {}", failure->text));
+  failures_.push_back(std::move(failure));
+  failure_.store(failures_.back().get(), std::memory_order_release);
 }
 
 runtime::Runtime* DeviceStart::runtime() const {
@@ -371,9 +405,32 @@ void DeviceStart::attend(Context context, Haste haste) {
   }
 }
 
+void DeviceStart::try_again(const std::function<Context()>& context) {
+  if (device::now_seconds() < last_failure().until_s || wanted_again_.exchange(true)) return;
+  attend(context(), Haste::if_used_ever);  // if nobody has
+  if (attended_in_.load(std::memory_order_relaxed) != process::identity() || !attendant_) return;
+  const std::lock_guard lock(attendant_->mutex);
+  attendant_->changed.notify_all();
+}
+
+/// @return false if there is nothing to wait for any more
+bool DeviceStart::await_next_attempt() {
+  std::unique_lock lock(attendant_->mutex);
+  attendant_->changed.wait(lock, [this] { return attendant_->stopping || wanted_again_; });
+  return !attendant_->stopping && !process::ending();
+}
+
 void DeviceStart::serve(const Context& context, Haste haste) {
   if (haste == Haste::if_free && !await_free_processor()) return;
   if (haste != Haste::if_used_ever) open(context, 0);
+  while (stage() == Stage::failed) {
+    if (!await_next_attempt()) return;
+    {
+      const std::lock_guard lock(open_mutex_);
+      open_here(context);
+    }
+    wanted_again_ = false;
+  }
   runtime::Runtime* const devices = runtime();
   if (devices == nullptr) return;
   if (haste == Haste::at_once) devices->warm_up();

@@ -2,9 +2,10 @@
 // the background.
 //
 // The look reads what the kernel lists and what was kept of this machine. It loads no driver, so a child that is forked
-// afterwards may use devices. They are opened once. Whoever begins makes this process their owner: its children never
-// touch them, not even to close them, and neither does a process that has begun to end. Calls are decided without a
-// lock.
+// afterwards may use devices. They are opened once, as many as can be. If none can, calls ask again later, each time
+// twice as much later, and the background tries while they are computed by the CPU: another process may have filled a
+// GPU. Whoever begins makes this process their owner: its children never touch them, not even to close them, and
+// neither does a process that has begun to end. Calls are decided without a lock.
 //
 // Beside calls of a BLAS that uses all processors, opening takes twice as long, and delays these calls by half of what
 // waiting for it costs (docs/offload.md). So the background waits for a free processor.
@@ -88,6 +89,9 @@ class DeviceStart {
   /// pause between calls it measures what nobody has measured yet. Only the first call counts.
   void attend(Context context, Haste haste);
 
+  /// After a failure: has the background try again when the time has come. @pre stage() is failed
+  void try_again(const std::function<Context()>& context);
+
   /// The open devices; nullptr if they are not open or none works any more.
   runtime::Runtime* runtime() const;
   /// Measures the open devices and keeps their rates, unless they are known. For who has time to wait. Tells nobody of
@@ -98,20 +102,36 @@ class DeviceStart {
   std::pair<std::string, runtime::Calibration> calibrate();
 
   /// @pre stage() is failed
-  [[noreturn]] void rethrow_failure() const { std::rethrow_exception(failure_); }
-  const std::string& failure_text() const { return failure_text_; }
+  [[noreturn]] void rethrow_failure() const { std::rethrow_exception(last_failure().error); }
+  const std::string& failure_text() const { return last_failure().text; }
   /// Seconds for finding the devices (plugin and driver), and for opening them. @pre stage() is open
   double load_s() const { return load_s_; }
   double open_s() const { return open_s_; }
 
  private:
+  /// Why no device could be opened. Never changed once it can be seen.
+  struct Failure {
+    std::exception_ptr error;
+    std::string text;
+    double until_s = 0;     ///< so long nobody tries again
+    double patience_s = 0;  ///< since the failure
+  };
+  static constexpr double first_patience_s = 1;
+  static constexpr double longest_patience_s = 300;
+
   Outlook look() const;
   std::string version_of_driver() const;
+  DeviceShare choose_devices(std::vector<device::DeviceInfo>& devices) const;
+  int copy_threads_of(std::size_t devices) const;
+  Outlook outlook_of(const std::vector<device::DeviceInfo>& devices, int sharers, int copy_threads) const;
   Outlook outlook_of(std::vector<device::DeviceInfo> devices) const;
   const Outlook& publish(Outlook outlook, std::size_t place);
   void open_here(const Context& context);
   void find_and_open(const Context& context);
+  void open_backend(const Context& context);
   void remember_failure();
+  const Failure& last_failure() const { return *failure_.load(std::memory_order_acquire); }
+  bool await_next_attempt();
   void serve(const Context& context, Haste haste);
   bool await_free_processor();
   void keep(const std::function<void(MachineRecord&)>& change);
@@ -129,7 +149,7 @@ class DeviceStart {
   /// Relaxed, for estimates only: when somebody began to. 0: nobody has.
   std::atomic<double> begun_at_s_ = 0;
   /// Stored, with release, when what belongs to the stage is written, which is never written again. So an acquire load
-  /// is enough to read that.
+  /// is enough to read that. From failed it goes to open at most.
   std::atomic<Stage> stage_ = Stage::closed;
 
   std::atomic<const Outlook*> outlook_ = nullptr;          ///< as stage_
@@ -138,9 +158,10 @@ class DeviceStart {
   std::unique_ptr<runtime::Runtime> runtime_;
   double load_s_ = 0;
   double open_s_ = 0;
-  std::exception_ptr failure_;
-  std::string failure_text_;
-  std::atomic<bool> measured_ = false;  ///< or somebody is about to
+  std::atomic<const Failure*> failure_ = nullptr;         ///< the last one
+  std::vector<std::unique_ptr<const Failure>> failures_;  ///< all, since somebody may still read one; of who opens
+  std::atomic<bool> wanted_again_ = false;                ///< a call would use the devices
+  std::atomic<bool> measured_ = false;                    ///< or somebody is about to
 
   /// What the thread in the background shares with who destroys this object. The thread may wait for the loader, whose
   /// lock the destroying thread may hold: until then it knows nothing but this.

@@ -175,6 +175,10 @@ constexpr HostDeviceKey host_device_keys[] = {
     {"peers", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.peers); }},
     {"compute", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.compute); }},
     {"fail", set_failure},
+    {"open_fails",
+     [](HostDeviceSettings& s, std::string_view text) {
+       return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), s.refused_opens);
+     }},
     {"refuse",
      [](HostDeviceSettings& s, std::string_view text) {
        return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), s.refused_op);
@@ -331,7 +335,7 @@ constexpr Setting settings_table[] = {
     {"TESSERA_HOST_DEVICE",
      "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS, delay=TIME, start=TIME, segment=SIZE, share=SIZE, peers=on|off, "
      "compute=on|off, "
-     "fail=COUNT or KIND:COUNT (of up, down, peer, kernel), refuse=COUNT, joined "
+     "fail=COUNT or KIND:COUNT (of up, down, peer, kernel), refuse=COUNT, open_fails=COUNT, joined "
      "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",
      set_host_device, [](Config& c, const Config& d) { c.host_device = d.host_device; }},
     {"TESSERA_DEVICE_MEMORY", "a size above 0 (as 64MiB, 1.5GiB or 4096)", set_device_memory,

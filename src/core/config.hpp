@@ -40,7 +40,8 @@ struct HostDeviceSettings {
   std::int64_t fail_after_ops =
       -1;  ///< injected failure: the operation with this number (from 0) and all later ones fail; -1: never
   FailingOperation failing_operation = FailingOperation::any;  ///< of these the number is counted
-  std::int64_t refused_op = -1;  ///< the submission of this number (copies and kernels, from 0) is refused; -1: none
+  std::int64_t refused_opens = 0;  ///< injected failure: so many attempts of the process to open it fail
+  std::int64_t refused_op = -1;    ///< the submission of this number (copies and kernels, from 0) is refused; -1: none
 };
 
 /// When the memory of a device is taken.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "device/device.hpp"
@@ -17,15 +18,25 @@ struct Accelerator {
   std::unique_ptr<TileOps> ops;
 };
 
+/// What came of opening devices.
+struct Opened {
+  struct Refusal {
+    int ordinal = 0;
+    std::string reason;
+  };
+  std::vector<Accelerator> accelerators;  ///< those that could be opened, in the order asked for
+  std::vector<Refusal> refused;           ///< and why the others could not
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   /// What is there, without initialising it more than needed.
   virtual std::vector<device::DeviceInfo> devices() const = 0;
-  /// Opens devices by ordinal; devices of one call can exchange events and peer copies.
+  /// Opens devices by ordinal, as many as can be; devices of one call can exchange events and peer copies.
   /// @param copy_threads of each device, see DeviceInfo
-  /// @throws NotAvailable, OutOfDeviceMemory
-  virtual std::vector<Accelerator> open(const std::vector<int>& ordinals, int copy_threads) = 0;
+  /// @throws NotAvailable if there is no such device, or one is named twice
+  virtual Opened open(const std::vector<int>& ordinals, int copy_threads) = 0;
 };
 
 /// Signature of the plugin's entry. @param build the library's build_identity (core/build_identity.hpp): Device,

@@ -121,6 +121,44 @@ TEST(Context, TheFirstJobTellsWhatItWaitedFor) {
   EXPECT_GT(second->first_kernel_at, first->first_kernel_at);
 }
 
+TEST(Context, OpensWhatCanBeOpened) {
+  Context context(Config::from_settings(
+      "TESSERA_DEVICES=host:3 TESSERA_OFFLOAD=always TESSERA_HOST_DEVICE=start=0s;open_fails=1000000;start=0s"));
+  Product<double> product(small);
+  const auto job = context.run(product.call());
+  ASSERT_TRUE(job);
+  EXPECT_TRUE(product.is_right());
+  ASSERT_EQ(job->devices.size(), 2u);
+  EXPECT_EQ(job->devices[0].device, "host:0");
+  EXPECT_EQ(job->devices[1].device, "host:2");
+}
+
+TEST(Context, TriesAgainLaterWhenNothingCouldBeOpened) {
+  Context context(
+      Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_OFFLOAD=always TESSERA_HOST_DEVICE=open_fails=2"));
+  Product<double> product(small);
+  bool on_device = context.run(product.call(), Fallback::cpu_blas).has_value();
+  EXPECT_FALSE(on_device);
+  EXPECT_TRUE(product.is_right());
+  for (int i = 0; i < 3000 && !on_device; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    on_device = context.run(product.call(), Fallback::cpu_blas).has_value();
+  }
+  EXPECT_TRUE(on_device);
+  EXPECT_TRUE(product.is_right());
+}
+
+// Whoever destroys it does not wait for the next attempt.
+TEST(Context, MayBeDestroyedBetweenTwoAttempts) {
+  Context context(
+      Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_OFFLOAD=always TESSERA_HOST_DEVICE=open_fails=1000000"));
+  Product<double> product(small);
+  for (int i = 0; i < 120; ++i) {
+    EXPECT_FALSE(context.run(product.call(), Fallback::cpu_blas).has_value());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 TEST(Context, WarmsUpInTheBackgroundOfTheFirstCall) {
   Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_WARM_UP=1"));
   Product<double> product(small);

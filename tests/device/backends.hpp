@@ -70,7 +70,7 @@ inline OpenedDevices open_host_devices(int count, std::vector<HostDeviceSettings
   opened.backend = kernels::make_host_backend(config, count, std::move(blas));
   std::vector<int> ordinals(static_cast<std::size_t>(count));
   std::iota(ordinals.begin(), ordinals.end(), 0);
-  opened.accelerators = opened.backend->open(ordinals, 0);
+  opened.accelerators = opened.backend->open(ordinals, 0).accelerators;
   return opened;
 }
 
@@ -99,7 +99,9 @@ inline OpenedDevices open_cuda_devices(int count, int copy_threads = 0) {
     }
     std::vector<int> ordinals(static_cast<std::size_t>(count));
     std::iota(ordinals.begin(), ordinals.end(), 0);
-    opened.accelerators = opened.backend->open(ordinals, copy_threads);
+    kernels::Opened found_open = opened.backend->open(ordinals, copy_threads);
+    if (!found_open.refused.empty()) throw NotAvailable(found_open.refused.front().reason);
+    opened.accelerators = std::move(found_open.accelerators);
     for (auto& accelerator : opened.accelerators) accelerator.device->attach_thread();
   } catch (const NotAvailable& error) {
     opened.missing = std::string("no CUDA device: ") + error.what();

@@ -43,11 +43,11 @@ class FullDevices final : public kernels::Backend {
     }
     return infos;
   }
-  std::vector<kernels::Accelerator> open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
-    std::vector<kernels::Accelerator> opened;
+  kernels::Opened open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
+    kernels::Opened opened;
     for (const int ordinal : ordinals) {
       const auto all = devices();
-      opened.push_back({std::make_unique<FullDevice>(all[static_cast<std::size_t>(ordinal)]), nullptr});
+      opened.accelerators.push_back({std::make_unique<FullDevice>(all[static_cast<std::size_t>(ordinal)]), nullptr});
     }
     return opened;
   }

@@ -26,7 +26,7 @@ class SlowToOpen final : public tessera::kernels::Backend {
     reach(1);
     return std::vector<tessera::device::DeviceInfo>(1);
   }
-  std::vector<tessera::kernels::Accelerator> open(const std::vector<int>&, int) override {
+  tessera::kernels::Opened open(const std::vector<int>&, int) override {
     reach(2);
     throw tessera::NotAvailable("that took a while, and then nothing came of it");
   }

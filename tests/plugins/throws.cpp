@@ -23,7 +23,7 @@ class Throws final : public tessera::kernels::Backend {
     if (what == "runtime_error") throw std::runtime_error(what);
     throw 5;
   }
-  std::vector<tessera::kernels::Accelerator> open(const std::vector<int>&, int) override { return {}; }
+  tessera::kernels::Opened open(const std::vector<int>&, int) override { return {}; }
 };
 
 }  // namespace

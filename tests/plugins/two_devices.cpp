@@ -13,7 +13,7 @@ class TwoDevices final : public tessera::kernels::Backend {
     for (auto& info : infos) info.name = "test device";
     return infos;
   }
-  std::vector<tessera::kernels::Accelerator> open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
+  tessera::kernels::Opened open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
     throw tessera::OutOfDeviceMemory("no memory for " + std::to_string(ordinals.size()) + " devices");
   }
 };

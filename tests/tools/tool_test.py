@@ -70,6 +70,21 @@ class Info(ToolCase):
         self.assertIn("/nonexistent/plugin.so", info["cuda_plugin"]["error"])
         self.assertEqual(info["used"]["devices"], [])
 
+    def test_a_device_that_cannot_be_opened_is_named_and_the_others_are_used(self):
+        options = ["--devices", "host:3", "--host-device", ";open_fails=9;"]
+        used = json.loads(tessera("info", "--json", *options).stdout)["used"]
+        self.assertEqual(["not_used" in device for device in used["devices"]], [False, True, False])
+        self.assertEqual(used["peer_access"], [[False, False, True], [False, False, False], [True, False, False]])
+        result = tessera("bench", "gemm", "--type", "d", "--n", "300", "--repeats", "1", *options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("host:1 is not used"), 1)
+
+    def test_a_device_that_is_lost_is_named_once(self):
+        options = ["--devices", "host:2", "--host-device", ";fail=3"]
+        result = tessera("bench", "gemm", "--type", "d", "--n", "300", "--repeats", "3", "--check", *options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("host:1 is lost"), 1)
+
     def test_host_devices(self):
         result = tessera("info", "--json", "--devices", "host:2", "--host-device", "memory=16MiB;memory=1MiB,link=2GB/s")
         self.assert_good(result)

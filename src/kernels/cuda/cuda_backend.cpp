@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/build_identity.hpp"
@@ -51,7 +52,7 @@ class CudaBackend final : public Backend {
     return infos;
   }
 
-  std::vector<Accelerator> open(const std::vector<int>& ordinals, int copy_threads) override {
+  Opened open(const std::vector<int>& ordinals, int copy_threads) override {
     const int count = device_count();
     for (auto ordinal = ordinals.begin(); ordinal != ordinals.end(); ++ordinal) {
       if (*ordinal < 0 || *ordinal >= count) {
@@ -64,20 +65,30 @@ class CudaBackend final : public Backend {
     }
     // NVTX looks for a profiler on its first use; here, so that no worker has to load a library.
     nvtxInitialize(nullptr);
-    try {
-      return open_devices(ordinals, copy_threads);
-    } catch (const DeviceLost& error) {
-      // Nothing was computed yet: to the caller a device that fails while it is opened is not there.
-      throw NotAvailable(error.what());
-    } catch (const WorkRefused& error) {
-      throw NotAvailable(error.what());
-    }
+    return open_devices(ordinals, copy_threads);
   }
 
  private:
-  static std::vector<Accelerator> open_devices(const std::vector<int>& ordinals, int copy_threads) {
-    std::vector<Accelerator> accelerators(ordinals.size());
-    std::vector<CudaDevice*> opened(ordinals.size());
+  // A device on its way to being open.
+  struct Opening {
+    std::unique_ptr<CudaDevice> device;
+    std::unique_ptr<TileOps> ops;
+    std::string refusal;
+
+    /// What fails here concerns this device alone.
+    template <class Step>
+    void go_on(Step step) {
+      if (!refusal.empty()) return;
+      try {
+        step();
+      } catch (const Error& error) {
+        refusal = error.what();
+      }
+    }
+  };
+
+  static Opened open_devices(const std::vector<int>& ordinals, int copy_threads) {
+    std::vector<Opening> openings(ordinals.size());
     // A context, its modules and its cuBLAS handles belong to one GPU, and what a thread's calls refer to is its own
     // current context. Meanwhile cuBLAS is loaded, and the place of each GPU is looked up, which its worker needs.
     side_by_side(ordinals.size() + 1, [&](std::size_t piece) {
@@ -87,16 +98,30 @@ class CudaBackend final : public Backend {
         return;
       }
       const device::cuda::RelaxedCapture relaxed;
-      accelerators[piece].device = std::make_unique<CudaDevice>(ordinals[piece], copy_threads);
-      opened[piece] = static_cast<CudaDevice*>(accelerators[piece].device.get());
+      openings[piece].go_on(
+          [&] { openings[piece].device = std::make_unique<CudaDevice>(ordinals[piece], copy_threads); });
     });
-    side_by_side(ordinals.size(),
-                 [&](std::size_t d) { accelerators[d].ops = std::make_unique<CudaTileOps>(*opened[d]); });
-    for (CudaDevice* device : opened) device->find_peers(opened);
-    if (std::all_of(opened.begin(), opened.end(), [](const CudaDevice* device) { return device->can_map_memory(); })) {
-      for (CudaDevice* device : opened) device->map_memory();
+    side_by_side(ordinals.size(), [&](std::size_t d) {
+      openings[d].go_on([&] { openings[d].ops = std::make_unique<CudaTileOps>(*openings[d].device); });
+    });
+    std::vector<CudaDevice*> devices;
+    for (const Opening& opening : openings) {
+      if (opening.refusal.empty()) devices.push_back(opening.device.get());
     }
-    return accelerators;
+    for (CudaDevice* device : devices) device->find_peers(devices);
+    if (std::all_of(devices.begin(), devices.end(),
+                    [](const CudaDevice* device) { return device->can_map_memory(); })) {
+      for (CudaDevice* device : devices) device->map_memory();
+    }
+    Opened opened;
+    for (std::size_t d = 0; d < openings.size(); ++d) {
+      Opening& opening = openings[d];
+      if (opening.refusal.empty())
+        opened.accelerators.push_back({std::move(opening.device), std::move(opening.ops)});
+      else
+        opened.refused.push_back({ordinals[d], opening.refusal});
+    }
+    return opened;
   }
 };
 

@@ -3,6 +3,8 @@
 #include "kernels/host/host_backend.hpp"
 
 #include <chrono>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -80,21 +82,40 @@ class HostBackend final : public Backend {
     return infos;
   }
 
-  std::vector<Accelerator> open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
-    std::vector<Accelerator> accelerators(ordinals.size());
-    side_by_side(ordinals.size(), [&](std::size_t d) {
-      const int ordinal = ordinals[d];
+  Opened open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
+    Opened opened;
+    std::vector<int> willing;
+    for (const int ordinal : ordinals) {
       if (ordinal < 0 || ordinal >= count_) throw NotAvailable("there is no host device " + std::to_string(ordinal));
+      if (refuses(ordinal))
+        opened.refused.push_back({ordinal, "an attempt to open it fails, as it was told to"});
+      else
+        willing.push_back(ordinal);
+    }
+    auto& accelerators = opened.accelerators;
+    accelerators.resize(willing.size());
+    side_by_side(willing.size(), [&](std::size_t d) {
+      const int ordinal = willing[d];
       const HostDeviceSettings& settings = config_.host_device_settings(ordinal);
       std::this_thread::sleep_for(std::chrono::duration<double>(settings.start_s));
       auto device = std::make_unique<device::HostDevice>(ordinal, settings);
       auto ops = std::make_unique<HostTileOps>(*device, blas_);
       accelerators[d] = {std::move(device), std::move(ops)};
     });
-    return accelerators;
+    return opened;
   }
 
  private:
+  // Attempts are counted for the process: a failed one begins anew with another backend.
+  bool refuses(int ordinal) const {
+    const std::int64_t refused = config_.host_device_settings(ordinal).refused_opens;
+    if (refused == 0) return false;
+    static std::mutex mutex;
+    static std::map<int, std::int64_t> attempts;
+    const std::lock_guard lock(mutex);
+    return attempts[ordinal]++ < refused;
+  }
+
   Config config_;
   int count_;
   std::shared_ptr<const CpuBlas> blas_;
