@@ -44,12 +44,14 @@ struct ModelledMachine {
   int lost = -1;          ///< this device is lost after so many looks, and the others begin again with what is left
   int looks = 0;
   std::size_t memory_bytes = std::size_t{100} << 30;
-  double flops = 58e12;       ///< of one device, double precision; single precision counts the same
-  double link_bytes = 50e9;   ///< of one device in one direction
-  double host_bytes = 150e9;  ///< of all links in one direction
-  double host_both = 160e9;   ///< of all links in both directions
-  double peer_bytes = 350e9;  ///< into one device
-  bool interrupts = true;     ///< a kernel waits while those of streams of higher rank run, as on a GPU
+  std::vector<RatesByType> rates;   ///< of the devices' kernels instead of `flops`; those that are missing have that
+  std::optional<RatesByType> said;  ///< what devices say of these; default: the truth, but for `speeds`
+  double flops = 58e12;             ///< of one device, double precision; single precision counts the same
+  double link_bytes = 50e9;         ///< of one device in one direction
+  double host_bytes = 150e9;        ///< of all links in one direction
+  double host_both = 160e9;         ///< of all links in both directions
+  double peer_bytes = 350e9;        ///< into one device
+  bool interrupts = true;           ///< a kernel waits while those of streams of higher rank run, as on a GPU
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
   double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns
@@ -57,8 +59,7 @@ struct ModelledMachine {
   double look = 15e-6;            ///< from the completion of something until the worker sees it
   double submission = 0;          ///< the worker's time per kernel; of use with one device, since all share the clock
   double poll = 0;                ///< likewise, per question whether an event has completed
-  index_t segment_bytes = 32768;
-  index_t share_bytes = index_t{40} << 20;
+  device::DeviceProfile profile = device::gpu_profile(9, 0);
 };
 
 /// One H200, or several of one host (docs/performance).
@@ -148,14 +149,18 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
         speed_(static_cast<std::size_t>(ordinal) < machine.speeds.size()
                    ? machine.speeds[static_cast<std::size_t>(ordinal)]
                    : 1),
+        kernel_rates_(static_cast<std::size_t>(ordinal) < machine.rates.size()
+                          ? machine.rates[static_cast<std::size_t>(ordinal)]
+                          : RatesByType(speed_ * machine.flops)),
         clock_(clock),
         host_(host) {
     info_.backend = "model";
     info_.ordinal = ordinal;
     info_.memory_bytes = machine.memory_bytes;
-    info_.flops_per_s = machine.flops;
+    // That a device is slower than its kind is not known.
+    info_.flops_per_s = machine.said.value_or(machine.rates.empty() ? RatesByType(machine.flops) : kernel_rates_);
     info_.link_bytes_per_s = machine.link_bytes;
-    info_.segment_bytes = machine.segment_bytes;
+    info_.profile = machine.profile;
   }
 
   const device::DeviceInfo& info() const override { return info_; }
@@ -190,7 +195,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   void attach_thread() override {}
   bool recover() noexcept override { return false; }
 
-  void run(int stream, const Level3& call) override { compute(stream, flops_of(call) / (speed_ * machine_.flops)); }
+  void run(int stream, const Level3& call) override { compute(stream, flops_of(call) / kernel_rates_[call.type]); }
   void add(int stream, const kernels::Addition& addition) override {
     // Bound by the device's memory.
     const double bytes =
@@ -328,6 +333,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
 
   const ModelledMachine& machine_;
   double speed_;
+  RatesByType kernel_rates_;
   VirtualClock& clock_;
   HostTraffic& host_;
   device::DeviceInfo info_;
@@ -471,7 +477,12 @@ inline ModelledRun modelled_run(ModelledMachine machine, Level3 call, index_t ti
   call.ldb = std::max<index_t>(1, shape_of_b(call).rows);
   call.ldc = call.m;
 
-  runtime::Machine room{machine.devices, machine.memory_bytes, machine.segment_bytes, machine.share_bytes};
+  runtime::Machine room{.devices = machine.devices,
+                        .heap_bytes = machine.memory_bytes,
+                        .segment_bytes = machine.profile.segment_bytes,
+                        .share_bytes = machine.profile.share_bytes,
+                        .page_bytes = machine.profile.page_bytes,
+                        .tiles = machine.profile.tiles};
   const auto make = call.is_triangular() ? routines::make_triangular : routines::make_accumulation;
   auto graph = make(call, room, tile);
   const int all_devices = machine.devices;

@@ -258,7 +258,8 @@ class Runtime::Implementation {
       const kernels::Accelerator& accelerator = accelerators_[d];
       if (!usable[d]) continue;
       DeviceMemory& memory = *seats_[d].memory;
-      const auto wanted = [&] { return std::min(memory.room_bytes(), most_measured_bytes); };
+      const std::size_t most = most_measured_bytes(accelerator.device->info().profile);
+      const auto wanted = [&] { return std::min(memory.room_bytes(), most); };
       if (!memory.provide(wanted())) static_cast<void>(memory.provide(wanted()));
       devices.push_back({accelerator.device.get(), accelerator.ops.get(), memory.slab(),
                          std::min(memory.committed_bytes(), wanted())});
@@ -303,12 +304,10 @@ class Runtime::Implementation {
     std::optional<Worker> worker;
     std::thread thread;
     mutable std::optional<DeviceMemory> memory;  // thread-safe by itself; from reserve_slabs() on
-    index_t segment_bytes = 0;
-    index_t share_bytes = 0;
-    bool lost = false;                // guarded by mutex_
-    bool alerted = false;             // guarded by mutex_; a job is about to come
-    std::atomic<Job*> job = nullptr;  // changes under mutex_; set: the worker is to run or is running
-    Worker::Outcome outcome;          // guarded by mutex_
+    bool lost = false;                           // guarded by mutex_
+    bool alerted = false;                        // guarded by mutex_; a job is about to come
+    std::atomic<Job*> job = nullptr;             // changes under mutex_; set: the worker is to run or is running
+    Worker::Outcome outcome;                     // guarded by mutex_
     // A job has come or is about to, or no more will; a call wakes only the seats that it uses.
     std::condition_variable begun;
   };
@@ -361,8 +360,6 @@ class Runtime::Implementation {
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       Seat& seat = seats_[d];
       device::Device& device = *accelerators_[d].device;
-      seat.segment_bytes = device.info().segment_bytes;
-      seat.share_bytes = device.info().share_bytes;
       const bool tells = device.on_completion([&signal = seat.signal] { signal.raise(); });
       seat.worker.emplace(static_cast<int>(d), device, *accelerators_[d].ops, *cache_, seat.signal, !tells,
                           old_values_ ? &*old_values_ : nullptr);
@@ -396,9 +393,12 @@ class Runtime::Implementation {
     for (std::size_t d = 0; d < seats_.size(); ++d) {
       const Seat& seat = seats_[d];
       if (seat.lost || rooms[d] < largest / weak_part) continue;
+      const device::DeviceProfile& profile = accelerators_[d].device->info().profile;
+      if (machine.devices == 0) machine.tiles = profile.tiles;
       machine.heap_bytes = machine.devices == 0 ? rooms[d] : std::min(machine.heap_bytes, rooms[d]);
-      machine.segment_bytes = std::max(machine.segment_bytes, seat.segment_bytes);
-      machine.share_bytes = std::max(machine.share_bytes, seat.share_bytes);
+      machine.segment_bytes = std::max(machine.segment_bytes, profile.segment_bytes);
+      machine.page_bytes = std::max(machine.page_bytes, profile.page_bytes);
+      machine.share_bytes = std::max(machine.share_bytes, profile.share_bytes);
       ++machine.devices;
     }
     return machine;

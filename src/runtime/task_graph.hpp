@@ -55,9 +55,11 @@ struct Tiling {
 /// What the machine offers to a tiling and an order.
 struct Machine {
   int devices = 0;
-  std::size_t heap_bytes = 0;  ///< of the smallest device
-  index_t segment_bytes = 0;   ///< see DeviceInfo::segment_bytes; the largest of all devices
-  index_t share_bytes = 0;     ///< see DeviceInfo::share_bytes; likewise
+  std::size_t heap_bytes = 0;              ///< of the smallest device
+  index_t segment_bytes = 0;               ///< see DeviceProfile; the largest of all devices
+  index_t share_bytes = 0;                 ///< likewise
+  index_t page_bytes = 2 * segment_bytes;  ///< likewise
+  device::TileSizes tiles = {};            ///< of the first device
 
   /// Tiles of at most `slot_bytes` bytes that fit the smallest device at once.
   index_t slots(std::size_t slot_bytes) const {

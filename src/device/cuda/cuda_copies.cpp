@@ -86,21 +86,23 @@ void CudaDevice::submit_rows(const Transfer& t, index_t first, index_t last, ind
 
 void CudaDevice::submit_triangle(const Transfer& t) {
   const Extent& extent = t.extent;
+  const TriangleCut& cut = info_.profile.triangle_cut;
+  const auto copy_by_kernel = [&](TrianglePart part, cudaStream_t on) {
+    require(copy_triangle(t.to, t.from, extent, t.kind, part, info_.profile, on), t.what);
+  };
   const auto rectangle = [&](index_t j) {
-    return rectangle_column(extent.part == Part::lower, extent.column_bytes, extent.element_bytes, j);
+    return rectangle_column(cut, extent.part == Part::lower, extent.column_bytes, extent.element_bytes, j);
   };
   const bool has_rectangles = rectangle(0).last > 0 || rectangle(extent.columns - 1).last > 0;
-  if (t.source != nullptr || !has_rectangles) {
-    return require(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::all, t.on), t.what);
-  }
+  if (t.source != nullptr || !has_rectangles) return copy_by_kernel(TrianglePart::all, t.on);
   // At once, because beside copies the other way a kernel reads host memory at half the rate of the link, and the
   // engine leaves part of the link to the kernel where columns are short (docs/adr/0003-tall-tiles.md).
   SideStream& side = sides_[t.kind == cudaMemcpyHostToDevice ? 0 : 1];
   require(side.fork_from(t.on), t.what);
-  require(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::beside_rectangles, side.stream()), t.what);
-  for (index_t j = 0; j < extent.columns; j += strip_columns) {
+  copy_by_kernel(TrianglePart::beside_rectangles, side.stream());
+  for (index_t j = 0; j < extent.columns; j += cut.strip_columns) {
     const ColumnRun rows = rectangle(j);
-    submit_rows(t, rows.first, rows.last, j, std::min(strip_columns, extent.columns - j));
+    submit_rows(t, rows.first, rows.last, j, std::min(cut.strip_columns, extent.columns - j));
   }
   require(side.join(t.on), t.what);
 }
@@ -133,10 +135,10 @@ void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent)
 CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
   auto& ring = staging_[static_cast<std::size_t>(direction)];
   if (!ring && !staging_failed_) {
-    // On the way down the host writes past the cache, for which fewer threads do.
-    const int down = std::max(1, info_.copy_threads / 3);
+    const Staging& sizes = info_.profile.staging;
+    const int down = std::max(1, info_.copy_threads / sizes.threads_per_down_thread);
     const int threads = direction == StagingRing::Direction::down ? down : std::max(1, info_.copy_threads - down);
-    auto made = CudaStaging::make(direction, threads, base_stream_);
+    auto made = CudaStaging::make(direction, threads, sizes, base_stream_);
     staging_failed_ = !made;
     const std::lock_guard lock(staging_mutex_);
     ring = std::move(made);

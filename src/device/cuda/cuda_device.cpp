@@ -137,7 +137,7 @@ std::byte* CudaDevice::reserve_addresses(std::size_t bytes) {
   }
   if (!maps_memory_) return nullptr;
   const CurrentContext current(context_);
-  mapped_ = MappedMemory::reserve(ordinal(), users_, bytes);
+  mapped_ = MappedMemory::reserve(ordinal(), users_, bytes, info_.profile.memory_chunk_bytes);
   if (!mapped_) throw OutOfDeviceMemory("cuda:" + std::to_string(ordinal()) + ": no addresses for its memory");
   return reinterpret_cast<std::byte*>(mapped_->address());  // NOLINT(performance-no-int-to-ptr): as the driver has it
 }
@@ -186,7 +186,7 @@ void CudaDevice::find_peers(std::span<CudaDevice* const> opened) {
 
 bool CudaDevice::can_map_memory() const {
   const CurrentContext current(context_);
-  const auto trial = MappedMemory::reserve(ordinal(), users_, 1);
+  const auto trial = MappedMemory::reserve(ordinal(), users_, 1, info_.profile.memory_chunk_bytes);
   return trial && (trial->grow(1) > 0 || trial->is_short());
 }
 

@@ -1,4 +1,4 @@
-// What is known of a GPU without making a context: what its driver and the kernel say of it.
+// What is known of a GPU without making a context: what its driver and the kernel say of it, and the profile of its architecture.
 #pragma once
 
 #include "device/device.hpp"
