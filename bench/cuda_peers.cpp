@@ -158,7 +158,7 @@ class Products {
   Products(int ordinal, char type, const std::byte* random, std::size_t random_bytes) : ordinal_(ordinal), type_(type) {
     const std::size_t bytes = std::size_t{n} * n * element_bytes(type);
     check(cudaSetDevice(ordinal), "cudaSetDevice");
-    check(dgemm_.load(ordinal), "loading the kernels of dgemm");
+    check(dgemm_.load(ordinal, tessera::device::gpu_profile(9, 0).dgemm), "loading the kernels of dgemm");
     for (DeviceMemory* matrix : {&A_, &B_, &C_}) *matrix = device_memory(bytes);
     for (std::byte* matrix : {A_.get(), B_.get()}) {
       for (std::size_t offset = 0; offset < bytes; offset += random_bytes)

@@ -46,12 +46,14 @@ struct ModelledMachine {
   int looks = 0;
   std::size_t memory_bytes = std::size_t{100} << 30;
   std::vector<std::size_t> memories;  ///< of the devices where they differ; those that are missing have memory_bytes
-  double flops = 58e12;               ///< of one device, double precision; single precision counts the same
-  double link_bytes = 50e9;           ///< of one device in one direction
-  double host_bytes = 150e9;          ///< of all links in one direction
-  double host_both = 160e9;           ///< of all links in both directions
-  double peer_bytes = 350e9;          ///< into one device
-  bool interrupts = true;             ///< a kernel waits while those of streams of higher rank run, as on a GPU
+  std::vector<RatesByType> rates;   ///< of the devices' kernels instead of `flops`; those that are missing have that
+  std::optional<RatesByType> said;  ///< what devices say of these; default: the truth, but for `speeds`
+  double flops = 58e12;             ///< of one device, double precision; single precision counts the same
+  double link_bytes = 50e9;         ///< of one device in one direction
+  double host_bytes = 150e9;        ///< of all links in one direction
+  double host_both = 160e9;         ///< of all links in both directions
+  double peer_bytes = 350e9;        ///< into one device
+  bool interrupts = true;           ///< a kernel waits while those of streams of higher rank run, as on a GPU
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
   double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns
@@ -59,8 +61,7 @@ struct ModelledMachine {
   double look = 15e-6;            ///< from the completion of something until the worker sees it
   double submission = 0;          ///< the worker's time per kernel; of use with one device, since all share the clock
   double poll = 0;                ///< likewise, per question whether an event has completed
-  index_t segment_bytes = 32768;
-  index_t share_bytes = index_t{40} << 20;
+  device::DeviceProfile profile = device::gpu_profile(9, 0);
 
   std::size_t memory_of(int device) const {
     const auto d = static_cast<std::size_t>(device);
@@ -155,14 +156,18 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
         speed_(static_cast<std::size_t>(ordinal) < machine.speeds.size()
                    ? machine.speeds[static_cast<std::size_t>(ordinal)]
                    : 1),
+        kernel_rates_(static_cast<std::size_t>(ordinal) < machine.rates.size()
+                          ? machine.rates[static_cast<std::size_t>(ordinal)]
+                          : RatesByType(speed_ * machine.flops)),
         clock_(clock),
         host_(host) {
     info_.backend = "model";
     info_.ordinal = ordinal;
     info_.memory_bytes = machine.memory_of(ordinal);
-    info_.flops_per_s = machine.flops;
+    // That a device is slower than its kind is not known.
+    info_.flops_per_s = machine.said.value_or(machine.rates.empty() ? RatesByType(machine.flops) : kernel_rates_);
     info_.link_bytes_per_s = machine.link_bytes;
-    info_.segment_bytes = machine.segment_bytes;
+    info_.profile = machine.profile;
   }
 
   const device::DeviceInfo& info() const override { return info_; }
@@ -197,7 +202,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   void attach_thread() override {}
   bool recover() noexcept override { return false; }
 
-  void run(int stream, const Level3& call) override { compute(stream, flops_of(call) / (speed_ * machine_.flops)); }
+  void run(int stream, const Level3& call) override { compute(stream, flops_of(call) / kernel_rates_[call.type]); }
   void add(int stream, const kernels::Addition& addition) override {
     // Bound by the device's memory.
     const double bytes =
@@ -335,6 +340,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
 
   const ModelledMachine& machine_;
   double speed_;
+  RatesByType kernel_rates_;
   VirtualClock& clock_;
   HostTraffic& host_;
   device::DeviceInfo info_;
@@ -478,12 +484,13 @@ inline ModelledRun modelled_run(ModelledMachine machine, Level3 call, index_t ti
   call.ldb = std::max<index_t>(1, shape_of_b(call).rows);
   call.ldc = call.m;
 
+  VirtualClock clock;
+  HostTraffic host;
+  std::deque<ModelledDevice> devices;
   std::vector<runtime::DeviceRoom> rooms;
-  for (int d = 0; d < machine.devices; ++d) {
-    rooms.push_back(
-        {machine.memory_of(d), machine.segment_bytes, machine.share_bytes, machine.flops, machine.link_bytes});
-  }
-  const routines::Plan plan = routines::choose_plan(call, runtime::machines_of(rooms), tile);
+  for (int d = 0; d < machine.devices; ++d)
+    rooms.push_back({machine.memory_of(d), &devices.emplace_back(d, machine, clock, host).info()});
+  const routines::Plan plan = routines::choose_plan(call, runtime::machines_of(rooms, call.type), tile);
   const std::unique_ptr<runtime::TaskGraph>& graph = plan.graph;
   std::vector<runtime::TaskId> tasks(static_cast<std::size_t>(graph->task_count()));
   std::iota(tasks.begin(), tasks.end(), runtime::TaskId{0});

@@ -25,14 +25,15 @@ BenchMachine::Rates measured_rates(const BenchMachine& machine, ScalarType type)
           {{"source", "measured"}, {"cublas", machine.cuda->cublas_version()}}};
 }
 
-BenchMachine::Rates rates_of_settings(const Config& config) {
+BenchMachine::Rates rates_of_settings(const Config& config, ScalarType type) {
   BenchMachine::Rates result{true, 0, {}, {{"source", "settings"}}};
   bool links_known = true;
   for (const int device : config.device_share(config.host_devices).ordinals()) {
     const HostDeviceSettings& settings = config.host_device_settings(device);
-    result.flops_per_s += settings.flops_per_s;
+    const double flops_per_s = settings.flops_per_s[type];
+    result.flops_per_s += flops_per_s;
     result.links.up += settings.link_bytes_per_s;
-    if (settings.flops_per_s <= 0) result.known = false;
+    if (flops_per_s <= 0) result.known = false;
     if (settings.link_bytes_per_s <= 0) links_known = false;
   }
   if (!links_known) result.links.up = 0;  // one link without a limit: no limit to all
@@ -61,7 +62,7 @@ BenchMachine::BenchMachine(const Config& config, const std::vector<ScalarType>& 
     if (!ordinals.empty()) {
       one = measured_rates(*this, type);
     } else if (config.devices == DeviceChoice::host) {
-      one = rates_of_settings(config);
+      one = rates_of_settings(config, type);
     }
     if (one.known) {
       one.description["flops_per_s"] = one.flops_per_s;

@@ -28,7 +28,7 @@ int calibrate(const SettingsOptions& settings) {
 
   TextTable table({"all together", "TFLOP/s"});
   for (const ScalarType type : scalar_types)
-    table.add_row({fmt::format("{} gemm", letter(type)), three_digits(rates.flops_of(type) * 1e-12)});
+    table.add_row({fmt::format("{} gemm", letter(type)), three_digits(rates.flops_per_s[type] * 1e-12)});
   TextTable links({"host links, GB/s", "up", "down", "both ways"});
   const auto add = [&links](const char* name, const runtime::LinkRates& one) {
     links.add_row({name, three_digits(one.up * 1e-9), three_digits(one.down * 1e-9), three_digits(one.both * 1e-9)});

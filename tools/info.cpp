@@ -52,6 +52,18 @@ ordered_json settings_in_force(const SettingsOptions& options) {
 
 std::string id_of(const device::DeviceInfo& info) { return fmt::format("{}:{}", info.backend, info.ordinal); }
 
+ordered_json json_of(const RatesByType& rates) {
+  ordered_json json;
+  for (const ScalarType type : scalar_types) json[std::string(1, letter(type))] = rates[type];
+  return json;
+}
+
+ordered_json json_of(const device::DeviceProfile& profile) {
+  ordered_json json = {{"architecture", profile.architecture}, {"measured", profile.measured}};
+  for (const auto& [name, number] : device::numbers_of(profile)) json["numbers"][name] = number;
+  return json;
+}
+
 /// Opens the devices, because only open devices know whether they reach each other.
 void describe_devices(kernels::Backend& backend, const std::vector<int>& wanted, ordered_json& to) {
   to["devices"] = ordered_json::array();
@@ -65,8 +77,9 @@ void describe_devices(kernels::Backend& backend, const std::vector<int>& wanted,
                              {"name", info.name},
                              {"memory_bytes", info.memory_bytes},
                              {"pci_bus_id", info.pci_bus_id},
-                             {"flops_per_s", info.flops_per_s},
-                             {"link_bytes_per_s", info.link_bytes_per_s}});
+                             {"flops_per_s", json_of(info.flops_per_s)},
+                             {"link_bytes_per_s", info.link_bytes_per_s},
+                             {"profile", json_of(info.profile)}});
   }
   for (const int ordinal : wanted) {
     if (std::find(ordinals.begin(), ordinals.end(), ordinal) == ordinals.end()) {
@@ -200,14 +213,15 @@ std::string rate_text(double rate, double unit, const char* name) {
 }
 
 void print_devices(const ordered_json& group) {
-  TextTable table({"device", "name", "memory", "free", "host link", "double precision", "PCI bus"});
+  TextTable table({"device", "name", "memory", "free", "host link", "single", "double precision", "PCI bus"});
   std::vector<std::string> ids = {"peer access"};
   for (const ordered_json& device : group["devices"]) {
     ids.push_back(device["id"]);
     table.add_row({device["id"], device["name"], bytes_text(device["memory_bytes"].get<double>()),
                    bytes_text(device.value("free_memory_bytes", 0.0)),
                    rate_text(device["link_bytes_per_s"].get<double>(), 1e9, "GB/s"),
-                   rate_text(device["flops_per_s"].get<double>(), 1e12, "TFLOP/s"),
+                   rate_text(device["flops_per_s"]["s"].get<double>(), 1e12, "TFLOP/s"),
+                   rate_text(device["flops_per_s"]["d"].get<double>(), 1e12, "TFLOP/s"),
                    device["pci_bus_id"].get<std::string>().empty() ? "-" : device["pci_bus_id"].get<std::string>()});
   }
   fmt::print("\n{}", table.text());
@@ -227,7 +241,17 @@ void print_devices(const ordered_json& group) {
   fmt::print("\n{}", peers.text());
 }
 
-void print_text(const ordered_json& info) {
+void print_profiles(const ordered_json& devices) {
+  for (const ordered_json& device : devices) {
+    const ordered_json& profile = device["profile"];
+    fmt::print("\nprofile of {}: {}{}\n", device["id"].get<std::string>(), profile["architecture"].get<std::string>(),
+               profile["measured"].get<bool>() ? "" : ", not measured");
+    for (const auto& [name, number] : profile["numbers"].items())
+      fmt::print("  {:<38}{:.10g}\n", name, number.get<double>());
+  }
+}
+
+void print_text(const ordered_json& info, bool verbose) {
   fmt::print("tessera {}\n", info["version"].get<std::string>());
   const auto line = [](const char* name, const std::string& text) { fmt::print("{:<13}{}\n", name, text); };
   std::string settings;
@@ -262,6 +286,7 @@ void print_text(const ordered_json& info) {
                               share["of"].get<int>(), sharers > 1 ? fmt::format(", shared by {} ranks", sharers) : ""));
   }
   if (!used["devices"].empty()) print_devices(used);
+  if (verbose) print_profiles(used["devices"]);
   if (used["choice"] != "auto" && used["choice"] != "cuda" && !info["cuda"]["devices"].empty()) {
     fmt::print("\nNot used by these settings:\n");
     print_devices(info["cuda"]);
@@ -302,7 +327,7 @@ Command add_info(CLI::App& app) {
             if (options->json) {
               fmt::print("{}\n", collected.dump(2));
             } else {
-              print_text(collected);
+              print_text(collected, options->settings.config().verbose);
             }
             return 0;
           }};

@@ -66,7 +66,8 @@ bool is_plausible(const runtime::Calibration& rates) {
 
 ordered_json json_of(const runtime::Calibration& rates) {
   ordered_json json = {{"devices", rates.devices}};
-  for (const ScalarType type : scalar_types) json["flops_per_s"][std::string(1, letter(type))] = rates.flops_of(type);
+  for (const ScalarType type : scalar_types)
+    json["flops_per_s"][std::string(1, letter(type))] = rates.flops_per_s[type];
   json["page_locked_bytes_per_s"] = json_of(rates.page_locked);
   json["pageable_bytes_per_s"] = json_of(rates.pageable);
   json["peer_bytes_per_s"] = rates.peer_bytes_per_s;
@@ -77,8 +78,7 @@ runtime::Calibration rates_from(const ordered_json& json) {
   runtime::Calibration rates;
   rates.devices = json.at("devices").get<int>();
   for (const ScalarType type : scalar_types)
-    rates.flops_per_s[static_cast<std::size_t>(type)] =
-        json.at("flops_per_s").at(std::string(1, letter(type))).get<double>();
+    rates.flops_per_s[type] = json.at("flops_per_s").at(std::string(1, letter(type))).get<double>();
   rates.page_locked = links_from(json.at("page_locked_bytes_per_s"));
   rates.pageable = links_from(json.at("pageable_bytes_per_s"));
   rates.peer_bytes_per_s = json.at("peer_bytes_per_s").get<double>();
@@ -113,7 +113,7 @@ CalibrationFile::CalibrationFile(const std::string& setting, std::span<const dev
   for (const device::DeviceInfo& device : devices) {
     // CUDA may number GPUs otherwise than the kernel lists them.
     names.push_back(device.backend == "host" ? fmt::format("host:{} {:g} flop/s {:g} byte/s", device.ordinal,
-                                                           device.flops_per_s, device.link_bytes_per_s)
+                                                           fmt::join(device.flops_per_s, " "), device.link_bytes_per_s)
                                              : fmt::format("{} {}", device.name, device.pci_bus_id));
   }
   std::sort(names.begin(), names.end());

@@ -27,12 +27,6 @@
 namespace tessera::api {
 namespace {
 
-/// What a copy thread moves between pageable memory and a device, those of both directions counted.
-constexpr double carried_bytes_per_s = 4e9;
-/// Opening a GPU: the driver 0.1 s, a context 0.1 s, kernels, first copies. Each further one adds a part of that, since
-/// the driver does some of it one after the other.
-constexpr double first_gpu_s = 0.25;
-constexpr double further_gpu_s = 0.1;
 /// The kernel counts what threads compute at its ticks, 4 ms apart. A short look therefore finds idle processors where
 /// there are none. With this one a BLAS on all of 16 processors is seen on 15.3 to 16.6.
 constexpr std::chrono::milliseconds look_for_processor{50};
@@ -50,13 +44,10 @@ bool has_gpu_device_file() {
 
 /// GPUs of which nothing but name and place is known.
 device::DeviceInfo likely_gpu(int ordinal, const ListedGpu& listed) {
-  device::DeviceInfo info;
-  info.backend = "cuda";
+  device::DeviceInfo info = api::likely_gpu();
   info.ordinal = ordinal;
   info.name = listed.model;
   info.pci_bus_id = listed.pci_bus_id;
-  info.flops_per_s = likely_flops_per_s;
-  info.link_bytes_per_s = likely_link_bytes_per_s;
   return info;
 }
 
@@ -173,33 +164,32 @@ DeviceShare DeviceStart::choose_devices(std::vector<device::DeviceInfo>& devices
   return share;
 }
 
-int DeviceStart::copy_threads_of(std::size_t devices) const {
-  return config_.copy_threads_of(std::max(static_cast<int>(devices), 1),
-                                 CpuSpeed::available_processors(config_.local_ranks()));
+int DeviceStart::copy_threads_of(const std::vector<device::DeviceInfo>& devices) const {
+  const device::Staging staging = devices.empty() ? device::Staging() : devices.front().profile.staging;
+  return config_.copy_threads_of(std::max(static_cast<int>(devices.size()), 1),
+                                 CpuSpeed::available_processors(config_.local_ranks()), staging.most_threads,
+                                 staging.fewest_threads);
 }
 
 Outlook DeviceStart::outlook_of(std::vector<device::DeviceInfo> devices) const {
   const DeviceShare share = choose_devices(devices);
-  return outlook_of(devices, share.sharers, copy_threads_of(devices.size()));
+  return outlook_of(devices, share.sharers, copy_threads_of(devices));
 }
 
 Outlook DeviceStart::outlook_of(const std::vector<device::DeviceInfo>& devices, int sharers, int copy_threads) const {
   const bool host = config_.devices == DeviceChoice::host;
-  const int count = static_cast<int>(devices.size());
   Outlook outlook;
   outlook.sharers = sharers;
   for (const device::DeviceInfo& device : devices) outlook.ordinals.push_back(device.ordinal);
   outlook.copy_threads = copy_threads;
+  const device::Staging staging = devices.empty() ? device::Staging() : devices.front().profile.staging;
   Rates& rates = outlook.rates;
   rates = rates_of(devices);
-  if (!host) {
-    rates.start_up_s = first_gpu_s + further_gpu_s * std::max(count - 1, 0);
-    if (outlook.copy_threads > 0) {
-      rates.page_lock_bytes_per_s = 0;
-      const double carried = carried_bytes_per_s * rates.devices * outlook.copy_threads;
-      const double one_way = rates.links.up > 0 ? std::min(rates.links.up, carried) : carried;
-      rates.links = {one_way, one_way, carried};
-    }
+  if (!host && outlook.copy_threads > 0) {
+    rates.page_lock_bytes_per_s = 0;
+    const double carried = staging.thread_bytes_per_s * rates.devices * outlook.copy_threads;
+    const double one_way = rates.links.up > 0 ? std::min(rates.links.up, carried) : carried;
+    rates.links = {one_way, one_way, carried};
   }
 
   // Host devices are settings: what is learnt of them is kept where a file is named for it. Ranks that measure at once
@@ -293,7 +283,7 @@ void DeviceStart::find_and_open(const Context& context) {
   }
   if (devices.empty()) throw NotAvailable("there is no CUDA device");
   const DeviceShare share = choose_devices(devices);
-  const int copy_threads = copy_threads_of(devices.size());
+  const int copy_threads = copy_threads_of(devices);
   std::vector<int> ordinals;
   for (const device::DeviceInfo& device : devices) ordinals.push_back(device.ordinal);
   load_s_ = device::now_seconds() - begin_s;

@@ -122,7 +122,7 @@ class DeviceStart {
   Outlook look() const;
   std::string version_of_driver() const;
   DeviceShare choose_devices(std::vector<device::DeviceInfo>& devices) const;
-  int copy_threads_of(std::size_t devices) const;
+  int copy_threads_of(const std::vector<device::DeviceInfo>& devices) const;
   Outlook outlook_of(const std::vector<device::DeviceInfo>& devices, int sharers, int copy_threads) const;
   Outlook outlook_of(std::vector<device::DeviceInfo> devices) const;
   const Outlook& publish(Outlook outlook, std::size_t place);

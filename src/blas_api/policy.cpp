@@ -12,8 +12,6 @@
 namespace tessera::api {
 namespace {
 
-/// From the call to the first copy, and from the last one to the return.
-constexpr double fixed_overhead_s = 200e-6;
 /// A trial on the CPU may be expected to take at most so many times what the devices would need. A cell of CpuSpeed is
 /// tried at most once in CpuSpeed::lifetime calls, so in the long run trials cost a twentieth.
 constexpr double trial_factor = 4;
@@ -43,23 +41,42 @@ std::string text_of(const OffloadRule& rule) {
 }  // namespace
 
 Rates rates_of(std::span<const device::DeviceInfo> devices) {
-  const auto sum = [&](double device::DeviceInfo::*rate) {
+  const auto sum = [&](const auto& rate_of) {
     double total = 0;
     for (const device::DeviceInfo& device : devices) {
-      if (device.*rate <= 0) return 0.0;
-      total += device.*rate;
+      if (rate_of(device) <= 0) return 0.0;
+      total += rate_of(device);
     }
     return total;
   };
-  Rates rates = rough_rates(static_cast<int>(devices.size()), sum(&device::DeviceInfo::flops_per_s),
-                            sum(&device::DeviceInfo::link_bytes_per_s));
+  RatesByType flops;
+  for (const ScalarType type : scalar_types)
+    flops[type] = sum([type](const device::DeviceInfo& device) { return device.flops_per_s[type]; });
+  Rates rates = rough_rates(static_cast<int>(devices.size()), flops,
+                            sum([](const device::DeviceInfo& device) { return device.link_bytes_per_s; }));
+  double further_s = 0;
+  if (!devices.empty()) rates.call_overhead_s = 0;
   for (const device::DeviceInfo& device : devices) {
-    const double lock = device.page_lock_bytes_per_s;
+    const device::DeviceProfile& profile = device.profile;
+    const double lock = profile.page_lock_bytes_per_s;
     if (lock > 0 && (rates.page_lock_bytes_per_s == 0 || lock < rates.page_lock_bytes_per_s))
       rates.page_lock_bytes_per_s = lock;
-    rates.start_up_s = std::max(rates.start_up_s, device.start_up_s);
+    rates.start_up_s = std::max(rates.start_up_s, profile.start_up_s);
+    further_s = std::max(further_s, profile.further_start_up_s);
+    rates.call_overhead_s = std::max(rates.call_overhead_s, profile.call_overhead_s);
   }
+  rates.start_up_s += further_s * std::max(rates.devices - 1, 0);
   return rates;
+}
+
+device::DeviceInfo likely_gpu() {
+  device::DeviceInfo info;
+  info.backend = "cuda";
+  info.profile = device::gpu_profile(9, 0);
+  info.flops_per_s = device::matrix_rates(info.profile, 132, 1.98e9);
+  info.link_bytes_per_s = 48e9;
+  info.profile.page_lock_bytes_per_s = 0;  // rather too early
+  return info;
 }
 
 Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now) {
@@ -68,9 +85,9 @@ Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now
   if (now.rates.devices == 0) return {false, Reason::no_devices};
 
   verdict.wait_s = now.backlog_s + now.until_open_s;
-  verdict.model_s = fixed_overhead_s +
+  verdict.model_s = now.rates.call_overhead_s +
                     runtime::seconds_at(runtime::touched_bytes(call), now.rates.page_lock_bytes_per_s) +
-                    runtime::expected_seconds(runtime::demand_of(call), now.rates.flops_of(call.type), now.rates.links);
+                    runtime::expected_seconds(runtime::demand_of(call), now.rates.flops_per_s[call.type], now.rates.links);
   verdict.device_s = verdict.wait_s + now.bias * verdict.model_s;
   if (rule.when != Offload::automatic) return verdict;
 

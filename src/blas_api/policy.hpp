@@ -2,14 +2,14 @@
 // gathers what they need to know.
 //
 // Where the setting leaves it to the model, a call goes to the devices if it is estimated to end sooner there:
-//   device_s = backlog + (200 us + touched / page-locking rate + expected time of the performance model) * bias
+//   device_s = backlog + (overhead + touched / page-locking rate + expected time of the performance model) * bias
 //   cpu_s    = as the CPU BLAS has shown so far (cpu_speed.hpp) * (1 + other calls on the CPU + calls on the devices)
 // with backlog = the estimates of all calls that are on the devices or wait for them, touched = the operands' bytes,
 // those of symmetric and triangular matrices as one triangle, and bias = what calls of this size took so far over what
 // was expected (device_bias.hpp). The model (runtime/performance_model.hpp) knows what the routine reads and writes;
-// its rates are those that were measured on this machine or, where nobody has, what devices say of themselves: then
-// single precision counts as twice as fast as double, and a rate that a device does not know (0) as unlimited, as in an
-// unmodelled host device. Memory is taken to be pageable; whether it is page-locked cannot be known without CUDA.
+// its rates are those of the call's type that were measured on this machine or, where nobody has, what devices say of
+// themselves: then a rate that a device does not know (0) counts as unlimited, as in an unmodelled host device. Memory
+// is taken to be pageable; whether it is page-locked cannot be known without CUDA.
 //
 // A call on the CPU shares the processors with others there, and takes them from the threads that carry the operands of
 // those on the devices. Each of these is delayed by about as much, which counts as the call's own time: otherwise
@@ -23,7 +23,6 @@
 // calls loses next to nothing: its third may begin the start only if it takes most of that time on the CPU, too.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -33,6 +32,7 @@
 #include "blas_api/cpu_speed.hpp"
 #include "core/level3.hpp"
 #include "core/offload_rules.hpp"
+#include "core/rates_by_type.hpp"
 #include "core/scalar.hpp"
 #include "kernels/backend.hpp"
 #include "runtime/performance_model.hpp"
@@ -61,21 +61,16 @@ constexpr index_t volume_of(const Level3& call) { return volume_of(call.m, call.
 /// What the devices are together; 0: unknown.
 struct Rates {
   int devices = 0;
-  std::array<double, 4> flops_per_s = {};  ///< by ScalarType
-  runtime::LinkRates links;                ///< as calls on pageable memory see them
-  double page_lock_bytes_per_s = 0;        ///< of the slowest: one device locks for all
-  double start_up_s = 0;                   ///< opening them all, side by side
-
-  double flops_of(ScalarType type) const { return flops_per_s[static_cast<std::size_t>(type)]; }
+  RatesByType flops_per_s;
+  runtime::LinkRates links;          ///< as calls on pageable memory see them
+  double page_lock_bytes_per_s = 0;  ///< of the slowest: one device locks for all
+  double start_up_s = 0;             ///< opening them all, side by side
+  double call_overhead_s = device::DeviceProfile().call_overhead_s;
 };
 
-/// From rough figures: the arithmetic in double precision, and one direction of the links.
-constexpr Rates rough_rates(int devices, double flops_per_s, double link_bytes_per_s) {
-  return {devices,
-          {2 * flops_per_s, flops_per_s, 2 * flops_per_s, flops_per_s},
-          {link_bytes_per_s, link_bytes_per_s, 0},
-          0,
-          0};
+/// From rough figures: the arithmetic, and one direction of the links.
+constexpr Rates rough_rates(int devices, RatesByType flops_per_s, double link_bytes_per_s) {
+  return {.devices = devices, .flops_per_s = flops_per_s, .links = {link_bytes_per_s, link_bytes_per_s, 0}};
 }
 
 /// From what devices say of themselves.
@@ -83,8 +78,7 @@ Rates rates_of(std::span<const device::DeviceInfo> devices);
 
 /// What is assumed of a GPU that nobody has looked at yet: an H200 (docs/performance), which is more than most are, so
 /// that devices are started rather too early than too late.
-inline constexpr double likely_flops_per_s = 60e12;
-inline constexpr double likely_link_bytes_per_s = 48e9;
+device::DeviceInfo likely_gpu();
 
 enum class Reason : std::uint8_t {
   never,          ///< TESSERA_OFFLOAD says never

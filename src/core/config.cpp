@@ -139,6 +139,18 @@ bool set_devices(Config& config, std::string_view text) {
   return true;
 }
 
+/// RATE, or s:RATE, d:RATE, c:RATE, z:RATE, which leave the rates of the other types as they are.
+bool set_speed(HostDeviceSettings& settings, std::string_view text) {
+  const auto* const type = std::find_if(std::begin(scalar_types), std::end(scalar_types), [&](ScalarType of) {
+    return text.size() > 1 && text[0] == letter(of) && text[1] == ':';
+  });
+  if (type != std::end(scalar_types)) return parse_scaled(text.substr(2), flop_suffixes, settings.flops_per_s[*type]);
+  double rate = 0;
+  if (!parse_scaled(text, flop_suffixes, rate)) return false;
+  settings.flops_per_s = rate;
+  return true;
+}
+
 /// COUNT, or up:COUNT, down:COUNT, peer:COUNT, kernel:COUNT.
 bool set_failure(HostDeviceSettings& settings, std::string_view text) {
   constexpr std::pair<std::string_view, FailingOperation> kinds[] = {{"up:", FailingOperation::up},
@@ -164,8 +176,7 @@ constexpr HostDeviceKey host_device_keys[] = {
                   std::string_view text) { return read_bytes(text, s.memory_bytes) && s.memory_bytes > 0; }},
     {"link", [](HostDeviceSettings& s, std::string_view text) { return read_rate(text, s.link_bytes_per_s); }},
     {"peer", [](HostDeviceSettings& s, std::string_view text) { return read_rate(text, s.peer_bytes_per_s); }},
-    {"speed",
-     [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, flop_suffixes, s.flops_per_s); }},
+    {"speed", set_speed},
     {"delay",
      [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, time_suffixes, s.delay_s); }},
     {"start",
@@ -333,7 +344,8 @@ constexpr Setting settings_table[] = {
        c.host_devices = d.host_devices;
      }},
     {"TESSERA_HOST_DEVICE",
-     "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS, delay=TIME, start=TIME, segment=SIZE, share=SIZE, peers=on|off, "
+     "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS or TYPE:FLOPS (of s, d, c, z), delay=TIME, start=TIME, "
+     "segment=SIZE, share=SIZE, peers=on|off, "
      "compute=on|off, "
      "fail=COUNT or KIND:COUNT (of up, down, peer, kernel), refuse=COUNT, open_fails=COUNT, joined "
      "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",
@@ -400,14 +412,10 @@ const HostDeviceSettings& Config::host_device_settings(int index) const {
   return host_device[std::min(static_cast<std::size_t>(std::max(index, 0)), last)];
 }
 
-int Config::copy_threads_of(int devices, int processors) const {
+int Config::copy_threads_of(int devices, int processors, int most, int fewest) const {
   if (copy_threads) return *copy_threads;
-  // A thread carries about 6 GB/s. Twelve keep a link of 55 GB/s busy both ways; with three, page-locking (15 GB/s,
-  // undoing it included) is as quick and leaves the processors alone.
-  constexpr int enough = 12;
-  constexpr int worthwhile = 4;
-  const int threads = std::min(processors / std::max(devices, 1), enough);
-  return threads < worthwhile ? 0 : threads;
+  const int threads = std::min(processors / std::max(devices, 1), most);
+  return threads < fewest ? 0 : threads;
 }
 
 DeviceShare Config::device_share(int visible) const {

@@ -12,6 +12,7 @@
 
 #include "core/host_share.hpp"
 #include "core/offload_rules.hpp"
+#include "core/rates_by_type.hpp"
 #include "core/scalar.hpp"
 
 namespace tessera {
@@ -29,11 +30,11 @@ struct HostDeviceSettings {
   std::size_t memory_bytes = std::size_t{256} << 20;
   double link_bytes_per_s = 0;  ///< host link, each direction
   double peer_bytes_per_s = 0;  ///< peer link, into this device
-  double flops_per_s = 0;  ///< modelled kernel time = flops / this, on one engine shared by the four compute streams
-  double delay_s = 0;      ///< added to every operation (latency)
-  double start_s = 0;      ///< opening it takes this long
-  std::size_t segment_bytes = 0;  ///< what it says in DeviceInfo::segment_bytes; copies take no notice
-  std::size_t share_bytes = 0;    ///< what it says in DeviceInfo::share_bytes
+  RatesByType flops_per_s;  ///< modelled kernel time = flops / this, on one engine shared by the four compute streams
+  double delay_s = 0;       ///< added to every operation (latency)
+  double start_s = 0;       ///< opening it takes this long
+  std::size_t segment_bytes = 0;  ///< in its profile, with pages of twice as much; copies take no notice
+  std::size_t share_bytes = 0;    ///< in its profile
   bool peers =
       true;  ///< false: it copies from no other device and no other device from it, as GPUs without peer access
   bool compute = true;  ///< false: kernels only take modelled time and leave their output untouched (scheduling tests)
@@ -88,8 +89,8 @@ struct Config {
   int local_ranks() const { return local_rank ? local_rank->ranks : 1; }
 
   /// Threads that carry pageable memory to and from each of `devices` GPUs, see DeviceInfo. @param processors that this
-  /// process may count on
-  int copy_threads_of(int devices, int processors) const;
+  /// process may count on @param most, fewest of a device: more do no more, and fewer had better be none
+  int copy_threads_of(int devices, int processors, int most, int fewest) const;
 
   /// What this process takes of the `visible` devices of its backend: its rank's part, or all of them where
   /// `cuda_ordinals` names devices (they are filtered by the caller) or the host is not shared.

@@ -22,7 +22,9 @@
 #include <span>
 #include <string>
 
+#include "core/rates_by_type.hpp"
 #include "core/scalar.hpp"
+#include "device/device_profile.hpp"
 
 namespace tessera::device {
 
@@ -58,16 +60,12 @@ struct DeviceInfo {
   int ordinal = 0;      ///< within its backend
   std::string name;
   std::size_t memory_bytes = 0;
-  std::string pci_bus_id;            ///< "0000:1b:00.0"; empty for host devices
-  double flops_per_s = 0;            ///< double-precision matrix rate, a rough figure; 0: unknown
-  double link_bytes_per_s = 0;       ///< host link, a rough figure; 0: unknown
-  double page_lock_bytes_per_s = 0;  ///< page-locking pageable host memory and undoing it; 0: it is used as it is
-  double start_up_s = 0;             ///< that opening it takes, a rough figure
+  std::string pci_bus_id;       ///< "0000:1b:00.0"; empty for host devices
+  RatesByType flops_per_s;      ///< matrix rates, rough figures; 0: unknown
+  double link_bytes_per_s = 0;  ///< host link, a rough figure; 0: unknown
   /// Threads of the host that carry pageable memory to and from it once it is open; 0: that is page-locked better.
   int copy_threads = 0;
-  index_t segment_bytes =
-      0;  ///< copies of column segments shorter than this do not reach the rate of the link; 0: any will do
-  index_t share_bytes = 0;  ///< that a job should bring to each device: with less, fewer devices are sooner done
+  DeviceProfile profile = {};  ///< of its architecture
 };
 
 /// A column-major 2-D block as copy engines see it: `columns` runs of `column_bytes`, `pitch_bytes` apart.

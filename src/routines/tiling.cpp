@@ -16,11 +16,6 @@ using runtime::Tiling;
 
 namespace {
 
-constexpr index_t largest_tile = 2048;       // beyond it the kernels gain nothing, or little (see tall_tiles)
-constexpr index_t smallest_halved = 1500;    // of A on the right, see tall_tiles
-constexpr index_t smallest_tied_tile = 500;  // of rank updates, whose tiles of C have short columns both ways
-constexpr index_t narrowest_tile = 128;
-constexpr index_t smallest_tile = 256;   // below it a kernel is shorter than its submission
 constexpr index_t tiles_per_lane = 3;    // an output and one step's inputs
 constexpr index_t tasks_per_lane = 8;    // enough for the lanes to end at about the same time
 constexpr index_t fewest_per_lane = 2;   // for the sake of long segments
@@ -44,8 +39,8 @@ index_t at_most(index_t size, index_t tile) { return part_of(size, ceil_div(size
 
 Tiling square_tiles(const ProductShape& shape, const Machine& machine) {
   const index_t wanted = tasks_per_lane * device::compute_streams * machine.devices;
-  index_t tile = largest_tile;
-  while (tile > smallest_tile && ceil_div(shape.m, tile) * ceil_div(shape.n, tile) < wanted) tile /= 2;
+  index_t tile = machine.tiles.largest;
+  while (tile > machine.tiles.smallest && ceil_div(shape.m, tile) * ceil_div(shape.n, tile) < wanted) tile /= 2;
   return {at_most(shape.m, tile), at_most(shape.n, tile), at_most(shape.k, tile)};
 }
 
@@ -65,12 +60,11 @@ struct Cut {
   index_t part() const { return part_of(size, parts); }
 };
 
-// Columns of a multiple of two segments fill pages of the copy engine where the matrix begins with one, and it is slow
-// with halves of a page: 43 GB/s beside kernels on the way down, with three and five eighths 52. Elsewhere these are no
-// slower than halves (docs/adr/0003-tall-tiles.md). In single precision copies matter least, and kernels prefer tiles
-// of one size.
-bool is_in_pages(const ProductShape& shape, index_t size, index_t segment) {
-  return shape.type != ScalarType::s && size % (2 * segment) == 0;
+// Columns of whole pages of the copy engine fill them where the matrix begins with one, and it is slow with halves of a
+// page: 43 GB/s beside kernels on the way down, with three and five eighths 52. Elsewhere these are no slower than
+// halves (docs/adr/0003-tall-tiles.md). In single precision copies matter least, and kernels prefer tiles of one size.
+bool is_in_pages(const ProductShape& shape, index_t size, index_t page) {
+  return shape.type != ScalarType::s && size % page == 0;
 }
 
 // How many columns a tile should have at least where columns are whole: enough for tasks that are worth what they cost,
@@ -80,20 +74,18 @@ struct Widths {
   index_t fewest;
 };
 
-// A task costs some 40 microseconds beside what it moves: it should have 2^20 elements of its own, which are its
-// columns of B and C. `rows`: of a tile (docs/adr/0003-tall-tiles.md).
-Widths widths_of_products(index_t rows, index_t depth, index_t devices) {
-  return {smallest_tile, std::clamp((index_t{1} << 20) / (devices * (rows + depth)), narrowest_tile, smallest_tile)};
+// What a task has of its own are its columns of B and C. `rows`: of a tile.
+Widths widths_of_products(const device::TileSizes& tiles, index_t rows, index_t depth, index_t devices) {
+  return {tiles.smallest, std::clamp(tiles.task / (devices * (rows + depth)), tiles.narrowest, tiles.smallest)};
 }
 
-// However many right-hand sides a tile has, its solve is a chain of launches, two per 256 rows: they take longer to
-// submit than few columns to compute (docs/adr/0009-trsm-kernel.md). Where the triangle is small, what every task costs
-// counts instead.
-Widths widths_of_solves(index_t rows, index_t devices) {
-  const auto area = [rows](index_t elements) { return elements / rows; };
-  const index_t by_rows = std::clamp<index_t>(rows / (index_t{device::compute_streams} * devices), 512, 1024);
-  const index_t wanted = std::max(by_rows, area(index_t{1} << 18));
-  return {wanted, std::clamp(area(index_t{1} << 19), narrowest_tile, wanted)};
+// However many right-hand sides a tile has, its solve is a chain of launches (docs/adr/0009-trsm-kernel.md). Where the
+// triangle is small, what every task costs counts instead.
+Widths widths_of_solves(const device::TileSizes& tiles, index_t rows, index_t devices) {
+  const index_t by_rows = std::clamp(rows / (index_t{device::compute_streams} * devices), tiles.fewest_solve_columns,
+                                     tiles.most_solve_columns);
+  const index_t wanted = std::max(by_rows, tiles.solve / rows);
+  return {wanted, std::clamp(tiles.lone_solve / rows, tiles.narrowest, wanted)};
 }
 
 // whole: columns are not cut for their length deep: steps of dgemm are as deep as A's and B's tiles are tall where the
@@ -102,19 +94,24 @@ Widths widths_of_solves(index_t rows, index_t devices) {
 Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole, bool deep, bool roomy) {
   // Several devices wait for each other's tiles, and did better with tiles of one size.
   const bool pairs = roomy && machine.devices == 1;
-  const index_t longest = std::max<index_t>(machine.segment_bytes / static_cast<index_t>(element_bytes(shape.type)), 2);
+  const auto elements = [&](index_t bytes) {
+    return std::max<index_t>(bytes / static_cast<index_t>(element_bytes(shape.type)), 2);
+  };
+  const index_t longest = elements(machine.segment_bytes);
+  const index_t page = elements(machine.page_bytes);
   // A triangle of tiles has half as many tasks: a little shorter, and there are enough. But where there are few even
   // so, the link takes longest.
-  const bool is_small = pairs && shape.m <= 4 * longest && is_in_pages(shape, shape.m, longest);
+  const bool is_small = pairs && shape.m <= 4 * longest && is_in_pages(shape, shape.m, page);
   const index_t segment = shape.tie == Tie::mn && !is_small ? longest * 3 / 4 : longest;
   // Rounded, so that a part is never much shorter than the segment.
   const auto segments = [&](index_t size) {
     return Cut{size, whole ? 1 : std::max<index_t>(1, (size + segment / 2) / segment)};
   };
   Cut m = segments(shape.m);
-  const Widths widths = shape.solves_columns ? widths_of_solves(m.part(), machine.devices)
-                                             : widths_of_products(m.part(), shape.k, machine.devices);
-  const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, std::max(largest_tile, widths.wanted))}; };
+  const device::TileSizes& sizes = machine.tiles;
+  const Widths widths = shape.solves_columns ? widths_of_solves(sizes, m.part(), machine.devices)
+                                             : widths_of_products(sizes, m.part(), shape.k, machine.devices);
+  const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, std::max(sizes.largest, widths.wanted))}; };
   Cut n = shape.n_is_strided ? segments(shape.n) : tiles(shape.n);
   Cut k = shape.k_is_strided ? segments(shape.k) : tiles(shape.k);
 
@@ -125,15 +122,14 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   const auto has_few = [&] { return shape.solves_columns ? n.parts < streams : tasks() < fewest_per_lane * streams; };
   while (!shape.n_is_strided && has_few() && n.part() >= 2 * widths.fewest) n.parts *= 2;
   // With A on the right, the columns of its tiles alone get shorter by this, B's and C's do not.
-  while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams && n.part() >= 2 * smallest_halved)
+  while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams && n.part() >= 2 * sizes.smallest_halved)
     n.parts *= 2;
   // Short segments cost less than streams without work, if there is work enough. But more tiles in a line of solves are
   // none for another stream.
-  constexpr index_t least_work = index_t{1} << 21;  // elements that a task alone needs
   const auto halves_work = [&] {
-    if (shape.tie == Tie::mn) return m.part() >= 2 * smallest_tied_tile;
+    if (shape.tie == Tie::mn) return m.part() >= 2 * sizes.smallest_tied;
     const auto [shorter, longer] = std::minmax({m.part(), n.part()});
-    return longer >= 2 * smallest_tile && longer / 2 * (shape.k + shorter) * machine.devices >= least_work;
+    return longer >= 2 * sizes.smallest && longer / 2 * (shape.k + shorter) * machine.devices >= sizes.lone_task;
   };
   while (!shape.solves_columns && tasks() < fewest_per_lane * streams && halves_work()) {
     if (shape.tie == Tie::mn) {
@@ -146,13 +142,13 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   if (shape.k_runs_down_b && !is_deep) {  // see choose_panels
     k.parts *= 2;
     // Blocks of A as large as where columns are cut.
-    const index_t block = segment * largest_tile;
+    const index_t block = segment * sizes.largest;
     if (whole) k.parts = std::max(k.parts, (m.part() * shape.k + block / 2) / block);
   }
   if (shape.tie == Tie::mk) k.parts = m.parts;
   if (shape.tie == Tie::nk) k.parts = n.parts;
   const auto skew_of = [&](const Cut& cut) {
-    return pairs && cut.part() == longest && is_in_pages(shape, cut.size, longest) ? longest / 4 : 0;
+    return pairs && cut.part() == longest && is_in_pages(shape, cut.size, page) ? longest / 4 : 0;
   };
   // A sweep begins with the longer tile of a pair.
   const index_t direction = shape.sweeps_forward ? -1 : 1;

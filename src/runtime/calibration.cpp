@@ -26,13 +26,12 @@ using device::Extent;
 using device::StreamId;
 using device::StreamKind;
 
-// Columns as long as tiles have them where copy engines care, and enough of them to keep a link busy for some
-// milliseconds.
-constexpr index_t column_bytes = 32768;
+// How long a measurement takes is what decides these numbers, on every machine: the buffer keeps a link busy for some
+// milliseconds, and what takes longer is cut short. Columns are as long as tiles have them where copy engines care.
+constexpr index_t shortest_column_bytes = 32768;
 constexpr std::size_t most_buffer_bytes = std::size_t{64} << 20;
 constexpr std::size_t least_memory_bytes = std::size_t{4} << 20;
 constexpr int copies = 4;
-constexpr index_t largest_tile = 2048;
 constexpr index_t smallest_tile = 128;
 constexpr double shortest = 1e-9;  // that a clock can tell
 constexpr double lengthy_copy_seconds = 0.02;
@@ -55,6 +54,11 @@ void fill(std::vector<std::byte>& memory, std::size_t bytes) {
   std::minstd_rand random(1);
   std::uniform_real_distribution<float> value(-1, 1);
   for (std::size_t i = 0; i < bytes / sizeof(T); ++i) values[i] = i < period ? T(value(random)) : values[i - period];
+}
+
+/// Tiles of all streams, and their input.
+std::size_t bytes_of_tiles(index_t tile, std::size_t element) {
+  return (1 + device::compute_streams) * static_cast<std::size_t>(tile * tile) * element;
 }
 
 /// Runs `body(d)` for each device by a thread of its own. A device whose body throws is recovered before what the body
@@ -93,10 +97,16 @@ void on_all(std::span<const MeasuredDevice> devices, std::barrier<>& together, B
 /// What one thread does for one device, side by side with its colleagues.
 class Station {
  public:
-  /// @param buffer bytes that are copied at once: each device has twice as many
-  Station(const MeasuredDevice& own, const MeasuredDevice* peer, index_t buffer, std::barrier<>& together,
-          const std::function<bool()>& must_stop)
-      : device_(*own.device), own_(own), peer_(peer), together_(together), must_stop_(must_stop), buffer_(buffer) {
+  /// @param buffer bytes that are copied at once, whole columns: each device has twice as many
+  Station(const MeasuredDevice& own, const MeasuredDevice* peer, index_t buffer, index_t column_bytes,
+          std::barrier<>& together, const std::function<bool()>& must_stop)
+      : device_(*own.device),
+        own_(own),
+        peer_(peer),
+        together_(together),
+        must_stop_(must_stop),
+        buffer_(buffer),
+        column_bytes_(column_bytes) {
     extent_ = {.column_bytes = column_bytes, .columns = buffer / column_bytes};
   }
 
@@ -113,13 +123,13 @@ class Station {
     peer_rate = peer_ != nullptr ? rate({StreamKind::peer}) : 0;
     for (const ScalarType type : scalar_types) {
       meet();
-      flops_per_s[static_cast<std::size_t>(type)] = dispatch(type, [&]<Scalar T>(T) { return kernel_rate<T>(type); });
+      flops_per_s[type] = dispatch(type, [&]<Scalar T>(T) { return kernel_rate<T>(type); });
     }
   }
 
   LinkRates pageable, page_locked;
   double peer_rate = 0;
-  std::array<double, 4> flops_per_s = {};
+  RatesByType flops_per_s;
 
  private:
   /// Measurements begin together.
@@ -129,7 +139,7 @@ class Station {
   }
 
   LinkRates links() {
-    extent_.columns = buffer_ / column_bytes;
+    extent_.columns = buffer_ / column_bytes_;
     // The first copy of a buffer finds it in no cache. Where it takes long, a part of it tells enough.
     const double seconds = bytes() / rate({StreamKind::up});
     if (seconds > lengthy_copy_seconds) {
@@ -163,14 +173,14 @@ class Station {
     // Downwards, and for peers, from the other half of the memory, and to the other half of the host's, so that both
     // directions may run at once.
     const bool down = stream.kind == StreamKind::down;
-    const Block host{memory_.data() + (down ? buffer_ : 0), column_bytes};
-    const Block here{own_.memory + (down ? buffer_ : 0), column_bytes};
+    const Block host{memory_.data() + (down ? buffer_ : 0), column_bytes_};
+    const Block here{own_.memory + (down ? buffer_ : 0), column_bytes_};
     auto begin = device_.record(stream);
     for (int i = 0; i < copies; ++i) {
       if (stream.kind == StreamKind::up) device_.copy_up(here, host, extent_);
       if (stream.kind == StreamKind::down) device_.copy_down(host, here, extent_);
       if (stream.kind == StreamKind::peer)
-        device_.copy_peer(here, *peer_->device, {peer_->memory + buffer_, column_bytes}, extent_);
+        device_.copy_peer(here, *peer_->device, {peer_->memory + buffer_, column_bytes_}, extent_);
     }
     return {std::move(begin), device_.record(stream)};
   }
@@ -179,7 +189,8 @@ class Station {
   /// long.
   template <Scalar T>
   double kernel_rate(ScalarType type) {
-    const auto fits = [&](index_t tile) { return (1 + device::compute_streams) * tile_bytes<T>(tile) <= own_.bytes; };
+    const auto fits = [&](index_t tile) { return bytes_of_tiles(tile, sizeof(T)) <= own_.bytes; };
+    const index_t largest_tile = device_.info().profile.tiles.largest;
     for (index_t tile = smallest_tile;; tile *= 2) {
       if (must_stop_ && must_stop_()) throw Interrupted();
       const std::size_t bytes = tile_bytes<T>(tile);
@@ -189,7 +200,7 @@ class Station {
       wait_for(device_.record({StreamKind::up}));
       multiply<T>(type, tile, 1);  // loads the kernel
       double seconds = multiply<T>(type, tile, 1);
-      const bool last = tile == largest_tile || seconds > lengthy_seconds || !fits(2 * tile);
+      const bool last = 2 * tile > largest_tile || seconds > lengthy_seconds || !fits(2 * tile);
       if (!last) continue;
       int repeats = 1;
       if (seconds < kernel_seconds) {
@@ -236,6 +247,7 @@ class Station {
   std::barrier<>& together_;
   const std::function<bool()>& must_stop_;
   index_t buffer_;
+  index_t column_bytes_;
   Extent extent_;
   std::vector<std::byte> memory_;  // outlives the copies from it
 };
@@ -280,30 +292,35 @@ void require_memory(std::span<const MeasuredDevice> devices) {
 
 }  // namespace
 
+std::size_t most_measured_bytes(const device::DeviceProfile& profile) {
+  return std::max(2 * most_buffer_bytes, bytes_of_tiles(profile.tiles.largest, sizeof(std::complex<double>)));
+}
+
 Calibration calibrate(std::span<const MeasuredDevice> devices, const std::function<bool()>& must_stop) {
   require_memory(devices);
   std::size_t buffer = most_buffer_bytes;
+  index_t column_bytes = shortest_column_bytes;
   bool connected = devices.size() > 1;
   for (const MeasuredDevice& one : devices) {
     buffer = std::min(buffer, one.bytes / 2);
+    column_bytes = std::max(column_bytes, one.device->info().profile.segment_bytes);
     for (const MeasuredDevice& other : devices)
       connected = connected && (&one == &other || one.device->can_access(*other.device));
   }
-  buffer -= buffer % column_bytes;
+  buffer -= buffer % static_cast<std::size_t>(column_bytes);
   std::barrier together(static_cast<std::ptrdiff_t>(devices.size()));
   std::vector<Station> stations;
   stations.reserve(devices.size());
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const MeasuredDevice* const peer = connected ? &devices[(d + 1) % devices.size()] : nullptr;
-    stations.emplace_back(devices[d], peer, static_cast<index_t>(buffer), together, must_stop);
+    stations.emplace_back(devices[d], peer, static_cast<index_t>(buffer), column_bytes, together, must_stop);
   }
   on_all(devices, together, [&](std::size_t d) { stations[d].run(); });
 
   Calibration sum;
   sum.devices = static_cast<int>(devices.size());
   for (const Station& station : stations) {
-    for (std::size_t type = 0; type < sum.flops_per_s.size(); ++type)
-      sum.flops_per_s[type] += station.flops_per_s[type];
+    for (const ScalarType type : scalar_types) sum.flops_per_s[type] += station.flops_per_s[type];
     for (auto rates : {&Calibration::pageable, &Calibration::page_locked}) {
       const LinkRates& own = rates == &Calibration::pageable ? station.pageable : station.page_locked;
       (sum.*rates).up += own.up;

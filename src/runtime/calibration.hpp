@@ -14,7 +14,7 @@
 namespace tessera::runtime {
 
 /// More memory of a device makes no difference to what follows.
-inline constexpr std::size_t most_measured_bytes = std::size_t{320} << 20;
+std::size_t most_measured_bytes(const device::DeviceProfile& profile);
 
 /// An idle device, and memory of it that may be overwritten.
 struct MeasuredDevice {

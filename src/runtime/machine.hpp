@@ -9,16 +9,19 @@
 
 #include "cache/tile_cache.hpp"
 #include "core/scalar.hpp"
+#include "device/device.hpp"
 
 namespace tessera::runtime {
 
 struct Machine {
   int devices = 0;
-  std::size_t heap_bytes = 0;   ///< of the smallest device
-  index_t segment_bytes = 0;    ///< see DeviceInfo::segment_bytes; the largest of all devices
-  index_t share_bytes = 0;      ///< see DeviceInfo::share_bytes; likewise
-  double flops_per_s = 0;       ///< of a device, on the average; 0: unknown
-  double link_bytes_per_s = 0;  ///< likewise
+  std::size_t heap_bytes = 0;              ///< of the smallest device
+  index_t segment_bytes = 0;               ///< see DeviceProfile; the largest of all devices
+  index_t share_bytes = 0;                 ///< likewise
+  index_t page_bytes = 2 * segment_bytes;  ///< likewise
+  device::TileSizes tiles = {};            ///< of the first device
+  double flops_per_s = 0;                  ///< of a device, on the average; 0: unknown
+  double link_bytes_per_s = 0;             ///< likewise
 
   /// Tiles of at most `slot_bytes` bytes that fit the smallest device at once.
   index_t slots(std::size_t slot_bytes) const {
@@ -29,14 +32,12 @@ struct Machine {
 /// What one device offers.
 struct DeviceRoom {
   std::size_t bytes = 0;  ///< of memory that a plan may count on; 0: it takes no part
-  index_t segment_bytes = 0;
-  index_t share_bytes = 0;
-  double flops_per_s = 0;
-  double link_bytes_per_s = 0;
+  const device::DeviceInfo* info = nullptr;
 };
 
 /// The sets of devices among which a plan chooses, of those with most memory first. Devices whose memory differs by
 /// little are in the same sets. Empty if none has memory.
-std::vector<Machine> machines_of(std::span<const DeviceRoom> rooms);
+/// @param type of the call, whose rates count
+std::vector<Machine> machines_of(std::span<const DeviceRoom> rooms, ScalarType type);
 
 }  // namespace tessera::runtime

@@ -11,10 +11,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 
 #include "core/level3.hpp"
+#include "core/rates_by_type.hpp"
 
 namespace tessera::runtime {
 
@@ -61,12 +61,11 @@ constexpr double expected_seconds(const Demand& job, double flops_per_s, const L
 /// What a machine was measured to do: all its devices together.
 struct Calibration {
   int devices = 0;
-  std::array<double, 4> flops_per_s = {};  ///< by ScalarType
-  LinkRates page_locked;                   ///< 0: not measured, where threads carry pageable memory
+  RatesByType flops_per_s;
+  LinkRates page_locked;  ///< 0: not measured, where threads carry pageable memory
   LinkRates pageable;
   double peer_bytes_per_s = 0;  ///< into one device, while all devices do it; 0: no peers
 
-  double flops_of(ScalarType type) const { return flops_per_s[static_cast<std::size_t>(type)]; }
   bool operator==(const Calibration&) const = default;
 };
 

@@ -86,14 +86,14 @@ class Runtime::Implementation {
 
   std::vector<Machine> machines(ScalarType type, bool looks) const {
     if (looks) review_memory();
-    return machines_of(rooms(type));
+    return machines_of(rooms(), type);
   }
 
   std::optional<JobStatistics> run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu) {
     const Turnstile::Turn turn(turnstile_);
     const double begin_s = device::now_seconds();
-    const std::vector<DeviceRoom> rooms = this->rooms(graph.type());
-    const std::vector<Machine> machines = machines_of(rooms);
+    const std::vector<DeviceRoom> rooms = this->rooms();
+    const std::vector<Machine> machines = machines_of(rooms, graph.type());
     const auto still = std::find_if(machines.begin(), machines.end(),
                                     [&](const Machine& m) { return m.heap_bytes == planned_for.heap_bytes; });
     if (still == machines.end() && !machines.empty()) return std::nullopt;
@@ -161,7 +161,8 @@ class Runtime::Implementation {
       const kernels::Accelerator& accelerator = accelerators_[d];
       if (!usable[d]) continue;
       DeviceMemory& memory = *memories_[d];
-      const auto wanted = [&] { return std::min(memory.room_bytes(), most_measured_bytes); };
+      const std::size_t most = most_measured_bytes(accelerator.device->info().profile);
+      const auto wanted = [&] { return std::min(memory.room_bytes(), most); };
       if (!memory.provide(wanted())) static_cast<void>(memory.provide(wanted()));
       devices.push_back({accelerator.device.get(), accelerator.ops.get(), memory.slab(),
                          std::min(memory.committed_bytes(), wanted())});
@@ -231,18 +232,11 @@ class Runtime::Implementation {
   }
 
   // What plans count on, by device.
-  std::vector<DeviceRoom> rooms(ScalarType /*type*/) const {
+  std::vector<DeviceRoom> rooms() const {
     const std::vector<bool> usable = crew_->usable();
     std::vector<DeviceRoom> rooms(usable.size());
-    for (std::size_t d = 0; d < usable.size(); ++d) {
-      if (!usable[d]) continue;
-      const device::DeviceInfo& info = accelerators_[d].device->info();
-      rooms[d] = {.bytes = memories_[d]->room_bytes(),
-                  .segment_bytes = info.segment_bytes,
-                  .share_bytes = info.share_bytes,
-                  .flops_per_s = info.flops_per_s,
-                  .link_bytes_per_s = info.link_bytes_per_s};
-    }
+    for (std::size_t d = 0; d < usable.size(); ++d)
+      rooms[d] = {usable[d] ? memories_[d]->room_bytes() : 0, &accelerators_[d].device->info()};
     return rooms;
   }
   // Asks the devices how much of their memory is free. Not while the process ends.

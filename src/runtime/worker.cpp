@@ -86,6 +86,7 @@ void Worker::begin(const Job& job) {
   first_kernel_s_ = 0;
   completed_flops_ = 0;
   const index_t slots_per_lane = 3;  // an output and one step's inputs
+  type_ = job.graph().type();
   active_lanes_ =
       static_cast<std::size_t>(std::clamp<index_t>(cache_.slots(index_) / slots_per_lane, 1, device::compute_streams));
   side_by_side_ = job.side_by_side();
@@ -129,10 +130,10 @@ Worker::Outcome Worker::finish() {
 bool Worker::should_advance_side_by_side(const TaskGraph& graph) const {
   if (!holds_all_of(graph)) return false;
   const device::DeviceInfo& info = device_.info();
-  if (info.flops_per_s <= 0 || info.link_bytes_per_s <= 0) return true;
+  const double rate = info.flops_per_s[graph.type()];
+  if (rate <= 0 || info.link_bytes_per_s <= 0) return true;
   const double worth = graph.output(0).fetch ? 2 : 1;
-  return worth * graph.flops() / info.flops_per_s >
-         static_cast<double>(graph.compulsory_up_bytes()) / info.link_bytes_per_s;
+  return worth * graph.flops() / rate > static_cast<double>(graph.compulsory_up_bytes()) / info.link_bytes_per_s;
 }
 
 // Whether tasks that go one after the other fetch everything over one link, where all of it finds room. Then what a
@@ -430,7 +431,7 @@ bool Worker::prefetch_forecast(const Job& job) {
     if (starting != group_.end() && starting->second.output == nullptr) {
       const Output output = job.graph().output(place.task);
       if (output.fetch) {
-        if (cache_.queued_bytes(index_) >= link_queue_bytes) return any;
+        if (link_has_enough()) return any;
         starting->second.output = cache_.acquire_output(index_, output.tile, true, end);
         if (starting->second.output == nullptr) return any;
         any = true;
@@ -439,7 +440,7 @@ bool Worker::prefetch_forecast(const Job& job) {
     const Step step = job.graph().step(place.task, place.step);
     for (const Operand* operand : {&step.a, &step.b}) {
       if (operand->tile.address == nullptr || !job.readable(*operand)) continue;
-      if (cache_.queued_bytes(index_) >= link_queue_bytes) return any;
+      if (link_has_enough()) return any;
       const cache::Prefetch outcome =
           cache_.prefetch(index_, operand->tile, 0, prefetched_, prefetched_ < near ? prefetched_ : cache::never - 1);
       if (outcome == cache::Prefetch::no_room) return any;
@@ -485,7 +486,7 @@ bool Worker::prefetch(Job& job) {
   for (const Lane& lane : lanes_) {
     for (const Submission& submission : lane.submissions) {
       if (!submission.adds_old() || submission.has_added || submission.output == nullptr) continue;
-      if (cache_.queued_bytes(index_) >= link_queue_bytes) return any;
+      if (link_has_enough()) return any;
       any |= cache_.prefetch(index_, submission.output->tile, reserve) == cache::Prefetch::started;
     }
   }
@@ -495,7 +496,7 @@ bool Worker::prefetch(Job& job) {
       const Step step = job.graph().nth_step(task, l);
       for (const Operand& operand : {step.a, step.b}) {
         if (operand.tile.address == nullptr || operand.after != no_task) continue;
-        if (cache_.queued_bytes(index_) >= link_queue_bytes) return any;
+        if (link_has_enough()) return any;
         const cache::Prefetch outcome = cache_.prefetch(index_, operand.tile, reserve);
         if (outcome == cache::Prefetch::no_room) return any;
         any |= outcome == cache::Prefetch::started;
@@ -586,7 +587,7 @@ bool Worker::launch_oldest(const Job& job) {
     kernels += lane.kernels.size();
     for (const Kernel& kernel : lane.kernels) backlog += expected_seconds(kernel.flops);
   }
-  if (kernels >= fewest_kernels && backlog >= enough_backlog_s) return false;
+  if (kernels >= fewest_kernels && backlog >= device_.info().profile.backlog_s) return false;
   Lane* lane = nullptr;
   std::vector<Submission>::iterator oldest;
   for (Lane& other : lanes_) {
@@ -609,7 +610,7 @@ bool Worker::launch_oldest(const Job& job) {
 int Worker::stream_for(int lane, const Submission& submission) const {
   const Asked& next = submission.asked.front();
   if (next.adds) return submission.stream;
-  if (!by_age_ || expected_seconds(flops_of(next.step.call)) < ranked_kernel_s) return lane;
+  if (!by_age_ || expected_seconds(flops_of(next.step.call)) < device_.info().profile.ranked_kernel_s) return lane;
   std::size_t stream = 0;
   for (std::size_t other = 0; other < active_lanes_; ++other) {
     const auto& kernels = lanes_[other].kernels;
@@ -625,12 +626,13 @@ int Worker::stream_for(int lane, const Submission& submission) const {
 bool Worker::may_launch(const Submission& submission) const {
   if (submission.asked.empty()) return false;
   const Asked& next = submission.asked.front();
-  const bool is_short = next.adds ? in_turn_ : expected_seconds(flops_of(next.step.call)) < short_kernel_s;
+  const double short_s = device_.info().profile.short_kernel_s;
+  const bool is_short = next.adds ? in_turn_ : expected_seconds(flops_of(next.step.call)) < short_s;
   return is_short || has_come(submission);
 }
 
 double Worker::expected_seconds(double flops) const {
-  const double rate = device_.info().flops_per_s;
+  const double rate = device_.info().flops_per_s[type_];
   return rate > 0 ? flops / rate : 0;
 }
 
@@ -729,6 +731,8 @@ void Worker::launch(const Job& job, int stream_index, Submission& submission) {
        submission.task, submission.number, submission.old});
 }
 
+bool Worker::link_has_enough() const { return cache_.queued_bytes(index_) >= device_.info().profile.link_queue_bytes; }
+
 bool Worker::comes_from_host(const Step& step) const {
   const auto absent = [&](const Operand& operand) {
     return operand.tile.address != nullptr && cache_.locate(index_, operand.tile) == cache::Level::host;
@@ -740,7 +744,7 @@ bool Worker::comes_from_host(const Step& step) const {
 // queue. Tasks that advance side by side wait for the one that is behind: what is fetched for that one serves the
 // others too. But not for one that itself waits for a result: whoever computes that may wait for us.
 bool Worker::must_wait_for_link(const Job& job, const Submission& submission) {
-  if (cache_.queued_bytes(index_) >= link_queue_bytes) return true;
+  if (link_has_enough()) return true;
   if (!side_by_side_) return false;
   for (std::size_t lane = 0; lane < active_lanes_; ++lane) {
     for (const Submission& other : lanes_[lane].submissions) {

@@ -14,9 +14,9 @@
 // for runs in the order of arrival, or by rank, so that results are complete all at once, late, and go down while
 // nothing is computed any more.
 //
-// A tile is asked for late, too: while `link_queue_bytes` wait behind the one that is on its way from the host, no
-// further one is, so that each device fetches its share of what all need, and nobody waits for the end of a peer's
-// queue. There is always a next one: between two tiles a link would wait for us, and copy threads would begin anew.
+// A tile is asked for late, too: while DeviceProfile::link_queue_bytes wait behind the one that is on its way from the
+// host, no further one is, so that each device fetches its share of what all need, and nobody waits for the end of a
+// peer's queue. There is always a next one: between two tiles a link would wait for us, and copy threads would begin anew.
 // Where no step asks, the tiles of the tasks in the station are fetched in advance as long as there is free memory;
 // nothing is pinned or evicted for it, and the tasks may still be stolen.
 //
@@ -60,13 +60,8 @@ class Worker {
   /// or of a group.
   static constexpr std::size_t run_ahead = 4;
   static constexpr std::size_t tasks_per_lane = 4;  ///< at most, while tiles are still arriving
-  static constexpr index_t link_queue_bytes =
-      index_t{32} << 20;  ///< behind the tile under way before no more are asked for: about half a millisecond
-  // Launched kernels: so much by the device's rough rate, but at least so many.
-  static constexpr double enough_backlog_s = 2e-3;
+  /// Launched kernels: DeviceProfile::backlog_s by the device's rough rate, but at least so many.
   static constexpr std::size_t fewest_kernels = 2;
-  static constexpr double short_kernel_s = 1e-4;   ///< a few times what it takes us to see that a tile has come
-  static constexpr double ranked_kernel_s = 2e-4;  ///< of shorter ones more tasks are under way than there are ranks
   static constexpr std::size_t station_tasks_per_lane = 4;
   static constexpr std::chrono::microseconds begin_patience{200};  ///< with other workers that have not woken up yet
   /// Slots beyond what a job's tiles take at most, so that room that is kept free for lanes and results on their way
@@ -192,6 +187,7 @@ class Worker {
   static bool has_come(const Submission& submission);
   bool is_here(const Job& job, const Submission& submission) const;
   bool comes_from_host(const Step& step) const;
+  bool link_has_enough() const;
   bool must_wait_for_link(const Job& job, const Submission& submission);
   bool submit_group(Job& job);
   static bool is_readable(const Job& job, const Submission& submission);
@@ -230,6 +226,7 @@ class Worker {
   OldValues* old_values_;
 
   // State of the current job.
+  ScalarType type_ = ScalarType::d;
   std::size_t active_lanes_ = 0;
   bool side_by_side_ = false;  // lanes may take several tasks, and old values of C are added last
   bool by_age_ = false;        // older tasks have the streams of higher rank

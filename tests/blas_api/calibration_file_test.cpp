@@ -126,7 +126,7 @@ TEST_F(CalibrationFileTest, RatesThatCannotBeAreNotBelieved) {
     return kept.read() == record;
   };
   for (const double wrong : {0.0, -1.0}) {
-    EXPECT_FALSE(is_believed([&](MachineRecord& r) { r.rates->flops_per_s[2] = wrong; }));
+    EXPECT_FALSE(is_believed([&](MachineRecord& r) { r.rates->flops_per_s[ScalarType::c] = wrong; }));
     EXPECT_FALSE(is_believed([&](MachineRecord& r) { r.rates->pageable.both = wrong; }));
   }
   EXPECT_FALSE(is_believed([](MachineRecord& r) { r.rates->devices = 3; }));
@@ -215,7 +215,7 @@ TEST_F(CalibrationFileTest, DecidesWhereCallsRun) {
   }
   // The file as it is, with rates that leave no doubt.
   const auto pretend = [&](double flops_per_s) {
-    rates.flops_per_s.fill(flops_per_s);
+    rates.flops_per_s = flops_per_s;
     rates.pageable = rates.page_locked = {1e15, 1e15, 1e15};
     Context context(Config::from_settings(settings));
     std::vector<device::DeviceInfo> devices;
@@ -223,7 +223,7 @@ TEST_F(CalibrationFileTest, DecidesWhereCallsRun) {
     MachineRecord record;
     record.rates = rates;
     // As the context itself counts its copy threads.
-    const int threads = context.config().copy_threads_of(1, CpuSpeed::available_processors(1));
+    const int threads = context.config().copy_threads_of(1, CpuSpeed::available_processors(1), 12, 4);
     file_of(file("rates"), devices, threads, "").write(record);
   };
   pretend(1e6);
@@ -287,7 +287,7 @@ TEST_F(CalibrationFileTest, RemembersTheSpeedOfTheCpu) {
     EXPECT_TRUE(context.run(product.call).has_value());
     std::vector<device::DeviceInfo> devices;
     for (const device::Device* device : context.runtime()->devices()) devices.push_back(device->info());
-    const int threads = context.config().copy_threads_of(1, CpuSpeed::available_processors(1));
+    const int threads = context.config().copy_threads_of(1, CpuSpeed::available_processors(1), 12, 4);
     kept = file_of(file("rates"), devices, threads, "");
     EXPECT_TRUE(comes_true([&] { return kept.read().has_value(); }));
   }

@@ -29,7 +29,7 @@ Verdict decide_early(const OffloadRule& rule, const Level3& call) {
   return api::decide_early(rule, call, volume_of(call));
 }
 
-constexpr Rates gpu = rough_rates(1, 50e12, 50e9);
+constexpr Rates gpu = rough_rates(1, {100e12, 50e12}, 50e9);
 
 CpuEstimate certain(double seconds) { return {seconds, seconds, seconds}; }
 
@@ -165,7 +165,7 @@ TEST(Policy, TheModelWeighsLinksAgainstArithmetic) {
   EXPECT_FALSE(decide(automatic, square(1500), now).offload);
   // A device slower than the CPU never gets anything.
   now = at_500_gflops(square(30000));
-  now.rates.flops_per_s.fill(100e9);
+  now.rates.flops_per_s = 100e9;
   EXPECT_FALSE(decide(automatic, square(30000), now).offload);
 }
 
@@ -360,26 +360,63 @@ TEST(Policy, AnUncertainCpuIsTriedBeforeDevicesAreStartedForALittle) {
 
 TEST(Policy, RatesAddUp) {
   device::DeviceInfo known;
-  known.flops_per_s = 1e12;
+  known.flops_per_s = {1e12, 2e12, 3e12, 4e12};
   known.link_bytes_per_s = 1e10;
-  known.page_lock_bytes_per_s = 2e10;
-  known.start_up_s = 0.5;
+  known.profile.page_lock_bytes_per_s = 2e10;
+  known.profile.start_up_s = 0.5;
+  known.profile.further_start_up_s = 0.125;
+  known.profile.call_overhead_s = 1e-4;
   device::DeviceInfo other = known;
-  other.page_lock_bytes_per_s = 1e10;
-  other.start_up_s = 0.25;
+  other.profile.page_lock_bytes_per_s = 1e10;
+  other.profile.start_up_s = 0.25;
+  other.profile.call_overhead_s = 1e-5;
   Rates rates = rates_of(std::vector{known, other});
   EXPECT_EQ(rates.devices, 2);
-  EXPECT_DOUBLE_EQ(rates.flops_of(ScalarType::d), 2e12);
-  EXPECT_DOUBLE_EQ(rates.flops_of(ScalarType::c), 4e12);
+  EXPECT_EQ(rates.flops_per_s, RatesByType(2e12, 4e12, 6e12, 8e12));
   EXPECT_EQ(rates.links, (runtime::LinkRates{2e10, 2e10, 0}));
   EXPECT_DOUBLE_EQ(rates.page_lock_bytes_per_s, 1e10);
-  EXPECT_DOUBLE_EQ(rates.start_up_s, 0.5);
+  EXPECT_DOUBLE_EQ(rates.start_up_s, 0.625);  // one more
+  EXPECT_DOUBLE_EQ(rates.call_overhead_s, 1e-4);
   // Unknown counts as unlimited.
   rates = rates_of(std::vector{known, device::DeviceInfo{}});
-  EXPECT_EQ(rates.flops_of(ScalarType::d), 0);
+  EXPECT_EQ(rates.flops_per_s[ScalarType::d], 0);
   Situation now = open(0.1);
   now.rates = rates;
   EXPECT_TRUE(decide(automatic, square(1000), now).offload);
+}
+
+// A GPU for graphics, which has 64 times the arithmetic in single precision.
+TEST(Policy, RatesAreThoseOfTheCallsType) {
+  device::DeviceInfo graphics;
+  graphics.profile = device::gpu_profile(8, 9);
+  graphics.flops_per_s = device::matrix_rates(graphics.profile, 128, 2.5e9);
+  graphics.link_bytes_per_s = 25e9;
+  Situation now = open(0);
+  now.rates = rates_of(std::vector{graphics});
+  for (const ScalarType type : scalar_types) {
+    const bool is_single = type == ScalarType::s || type == ScalarType::c;
+    const Level3 call = square(8192, type);
+    now.cpu = certain(flops_of(call) / (is_single ? 4e12 : 2e12));
+    EXPECT_EQ(decide(automatic, call, now).offload, is_single) << letter(type);
+  }
+}
+
+TEST(Policy, EveryCallPaysTheOverheadOfItsDevices) {
+  const Level3 call = square(1000);
+  Situation now = open(flops_of(call) / 500e9);
+  EXPECT_TRUE(decide(automatic, call, now).offload);
+  now.rates.call_overhead_s = 1;
+  EXPECT_FALSE(decide(automatic, call, now).offload);
+  EXPECT_GE(decide(automatic, call, now).model_s, 1);
+}
+
+TEST(Policy, AGpuThatNobodyHasLookedAtIsThoughtToBeAnH200) {
+  const Rates rates = rates_of(std::vector{likely_gpu()});
+  EXPECT_NEAR(rates.flops_per_s[ScalarType::d], 60e12, 1e12);
+  EXPECT_EQ(rates.links.up, 48e9);
+  EXPECT_EQ(rates.page_lock_bytes_per_s, 0);
+  EXPECT_DOUBLE_EQ(rates.start_up_s, 0.25);
+  EXPECT_DOUBLE_EQ(rates_of(std::vector{likely_gpu(), likely_gpu(), likely_gpu()}).start_up_s, 0.45);
 }
 
 TEST(Policy, EveryReasonHasWords) {

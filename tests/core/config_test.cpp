@@ -145,7 +145,7 @@ TEST_F(ConfigTest, EverySettingIsRead) {
   EXPECT_EQ(device.memory_bytes, std::size_t{64} << 20);
   EXPECT_DOUBLE_EQ(device.link_bytes_per_s, 2e9);
   EXPECT_DOUBLE_EQ(device.peer_bytes_per_s, 1e10);
-  EXPECT_DOUBLE_EQ(device.flops_per_s, 1e11);
+  EXPECT_EQ(device.flops_per_s, 1e11);
   EXPECT_DOUBLE_EQ(device.delay_s, 5e-6);
   EXPECT_DOUBLE_EQ(device.start_s, 2);
   EXPECT_FALSE(device.compute);
@@ -198,16 +198,18 @@ TEST_F(ConfigTest, MemoryMode) {
 
 TEST_F(ConfigTest, CopyThreadsFollowTheProcessors) {
   const Config config;
-  EXPECT_EQ(config.copy_threads_of(1, 16), 12);
-  EXPECT_EQ(config.copy_threads_of(1, 8), 8);
-  EXPECT_EQ(config.copy_threads_of(8, 128), 12);
-  EXPECT_EQ(config.copy_threads_of(4, 16), 4);
+  EXPECT_EQ(config.copy_threads_of(1, 16, 12, 4), 12);
+  EXPECT_EQ(config.copy_threads_of(1, 8, 12, 4), 8);
+  EXPECT_EQ(config.copy_threads_of(8, 128, 12, 4), 12);
+  EXPECT_EQ(config.copy_threads_of(4, 16, 12, 4), 4);
+  EXPECT_EQ(config.copy_threads_of(1, 16, 6, 4), 6);
+  EXPECT_EQ(config.copy_threads_of(1, 16, 12, 13), 0);
   // So few do not beat page-locking.
-  EXPECT_EQ(config.copy_threads_of(1, 3), 0);
-  EXPECT_EQ(config.copy_threads_of(8, 16), 0);
+  EXPECT_EQ(config.copy_threads_of(1, 3, 12, 4), 0);
+  EXPECT_EQ(config.copy_threads_of(8, 16, 12, 4), 0);
   for (const int threads : {0, 2, 256}) {
     const std::string text = "TESSERA_COPY_THREADS=" + std::to_string(threads);
-    EXPECT_EQ(Config::from_settings(text).copy_threads_of(8, 16), threads);
+    EXPECT_EQ(Config::from_settings(text).copy_threads_of(8, 16, 12, 4), threads);
   }
   for (const char* wrong : {"-1", "257", "auto", "2.5"})
     EXPECT_THAT(message_of(std::string("TESSERA_COPY_THREADS=") + wrong), HasSubstr("0 to 256"));
@@ -225,9 +227,9 @@ TEST_F(ConfigTest, ChoicesOfDevices) {
 TEST_F(ConfigTest, HostDevicesDifferAndTheLastRepeats) {
   const Config config = Config::from_settings("TESSERA_HOST_DEVICE=speed=1GFLOP/s;;speed=3GFLOP/s,memory=8MB");
   ASSERT_EQ(config.host_device.size(), 3u);
-  EXPECT_DOUBLE_EQ(config.host_device_settings(0).flops_per_s, 1e9);
-  EXPECT_DOUBLE_EQ(config.host_device_settings(1).flops_per_s, 0);
-  EXPECT_DOUBLE_EQ(config.host_device_settings(2).flops_per_s, 3e9);
+  EXPECT_EQ(config.host_device_settings(0).flops_per_s, 1e9);
+  EXPECT_EQ(config.host_device_settings(1).flops_per_s, 0);
+  EXPECT_EQ(config.host_device_settings(2).flops_per_s, 3e9);
   EXPECT_EQ(config.host_device_settings(7).memory_bytes, 8000000u);
 }
 
@@ -237,7 +239,10 @@ TEST_F(ConfigTest, RatesAndTimesInTheirUnits) {
   };
   EXPECT_DOUBLE_EQ(device("link=1.5GiB/s").link_bytes_per_s, 1.5 * 1073741824.0);
   EXPECT_DOUBLE_EQ(device("link=1000").link_bytes_per_s, 1000);
-  EXPECT_DOUBLE_EQ(device("speed=0.4TFLOP/s").flops_per_s, 4e11);
+  EXPECT_EQ(device("speed=0.4TFLOP/s").flops_per_s, 4e11);
+  EXPECT_EQ(device("speed=4GFLOP/s,speed=d:100MFLOP/s").flops_per_s, RatesByType(4e9, 1e8, 4e9, 4e9));
+  EXPECT_EQ(device("speed=s:1,speed=d:2,speed=c:3,speed=z:4").flops_per_s, RatesByType(1, 2, 3, 4));
+  EXPECT_EQ(device("speed=d:2,speed=3").flops_per_s, 3);  // the last one counts
   EXPECT_DOUBLE_EQ(device("delay=2ms").delay_s, 2e-3);
   EXPECT_DOUBLE_EQ(device("delay=20ns").delay_s, 2e-8);
   EXPECT_TRUE(device("compute=on").compute);

@@ -61,13 +61,14 @@ struct OpenedDevices {
 
 /// Host devices with the given settings: one for all, or one per device.
 inline OpenedDevices open_host_devices(int count, std::vector<HostDeviceSettings> settings = {HostDeviceSettings{}},
-                                       std::shared_ptr<const kernels::CpuBlas> blas = nullptr) {
+                                       std::shared_ptr<const kernels::CpuBlas> blas = nullptr,
+                                       const device::DeviceProfile& profile = device::host_profile()) {
   Config config;
   config.devices = DeviceChoice::host;
   config.host_devices = count;
   config.host_device = std::move(settings);
   OpenedDevices opened;
-  opened.backend = kernels::make_host_backend(config, count, std::move(blas));
+  opened.backend = kernels::make_host_backend(config, count, std::move(blas), profile);
   std::vector<int> ordinals(static_cast<std::size_t>(count));
   std::iota(ordinals.begin(), ordinals.end(), 0);
   opened.accelerators = opened.backend->open(ordinals, 0).accelerators;

@@ -8,12 +8,11 @@
 namespace tessera {
 namespace {
 
+using device::TriangleCut;
 using device::cuda::column_beside_rectangle;
 using device::cuda::ColumnRun;
-using device::cuda::least_rectangle_bytes;
 using device::cuda::narrow_bytes;
 using device::cuda::rectangle_column;
-using device::cuda::strip_columns;
 using device::cuda::triangle_column;
 using device::cuda::wide_bytes;
 using device::cuda::wide_run;
@@ -44,7 +43,8 @@ TEST(TriangleRuns, ColumnsBeyondTheBlockAreEmpty) {
   EXPECT_EQ(triangle_column(false, 16, 8, 3).last, 16);
 }
 
-TEST(TriangleRuns, RectanglesAndWhatIsBesideThemAreTheTriangle) {
+void expect_rectangles_and_the_rest(const TriangleCut& cut) {
+  const auto [strip_columns, least_rectangle_bytes] = cut;
   for (const index_t element_bytes : {4, 8, 16}) {
     const index_t least_order = strip_columns + least_rectangle_bytes / element_bytes;
     const index_t first_upper = least_order - strip_columns;  // the first column above which there is a rectangle
@@ -56,8 +56,8 @@ TEST(TriangleRuns, RectanglesAndWhatIsBesideThemAreTheTriangle) {
         index_t rectangles = 0;
         for (index_t j = 0; j < order; ++j) {
           const ColumnRun column = triangle_column(lower, column_bytes, element_bytes, j);
-          const ColumnRun rectangle = rectangle_column(lower, column_bytes, element_bytes, j);
-          const ColumnRun beside = column_beside_rectangle(lower, column_bytes, element_bytes, j);
+          const ColumnRun rectangle = rectangle_column(cut, lower, column_bytes, element_bytes, j);
+          const ColumnRun beside = column_beside_rectangle(cut, lower, column_bytes, element_bytes, j);
           if (rectangle.first >= rectangle.last) {
             ASSERT_EQ(beside.first, column.first);
             ASSERT_EQ(beside.last, column.last);
@@ -72,7 +72,7 @@ TEST(TriangleRuns, RectanglesAndWhatIsBesideThemAreTheTriangle) {
           ASSERT_LT(beside.first, beside.last);  // the diagonal
           // All columns of a strip have the same one.
           const ColumnRun of_strip =
-              rectangle_column(lower, column_bytes, element_bytes, j / strip_columns * strip_columns);
+              rectangle_column(cut, lower, column_bytes, element_bytes, j / strip_columns * strip_columns);
           ASSERT_EQ(rectangle.first, of_strip.first);
           ASSERT_EQ(rectangle.last, of_strip.last);
         }
@@ -80,6 +80,11 @@ TEST(TriangleRuns, RectanglesAndWhatIsBesideThemAreTheTriangle) {
       }
     }
   }
+}
+
+TEST(TriangleRuns, RectanglesAndWhatIsBesideThemAreTheTriangle) {
+  for (const TriangleCut& cut : {device::gpu_profile(9, 0).triangle_cut, TriangleCut{64, 2048}, TriangleCut{1, 16}})
+    expect_rectangles_and_the_rest(cut);
 }
 
 TEST(TriangleRuns, WideRunsCoverEverythingAndAreAligned) {

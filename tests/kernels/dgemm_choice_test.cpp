@@ -29,13 +29,15 @@ TEST(WaveFill, ChargesForTheLastWave) {
 
 alignas(16) double memory[4];
 
+const device::DeviceProfile hopper = device::gpu_profile(9, 0);
+
 Level3 large_product() {
   return {
       .m = 4096, .n = 2048, .k = 2048, .A = memory, .lda = 4096, .B = memory, .ldb = 2048, .C = memory, .ldc = 4096};
 }
 
 TEST(DgemmChoice, TakesLargeProducts) {
-  EXPECT_TRUE(is_for_dgemm_kernel(large_product(), 132));
+  EXPECT_TRUE(is_for_dgemm_kernel(large_product(), 132, hopper.dgemm));
   const std::vector<std::function<void(Level3&)>> also = {
       [](Level3& c) { c.op_a = c.op_b = Op::conj_trans; },
       [](Level3& c) { c.C = memory + 1, c.ldc = 4097; },  // it is written by threads, not by the copy engine
@@ -46,7 +48,7 @@ TEST(DgemmChoice, TakesLargeProducts) {
   for (std::size_t i = 0; i < also.size(); ++i) {
     Level3 call = large_product();
     also[i](call);
-    EXPECT_TRUE(is_for_dgemm_kernel(call, 132)) << i;
+    EXPECT_TRUE(is_for_dgemm_kernel(call, 132, hopper.dgemm)) << i;
   }
 }
 
@@ -76,7 +78,7 @@ TEST(DgemmChoice, LeavesTheOthersToCublas) {
   for (std::size_t i = 0; i < others.size(); ++i) {
     Level3 call = large_product();
     others[i](call);
-    EXPECT_FALSE(is_for_dgemm_kernel(call, 132)) << i;
+    EXPECT_FALSE(is_for_dgemm_kernel(call, 132, hopper.dgemm)) << i;
   }
 }
 

@@ -69,7 +69,7 @@ class Level3Conformance : public ::testing::TestWithParam<Machine> {
           settings[d].flops_per_s = 1e12;
           settings[d].link_bytes_per_s = 2e8;
         }
-        // A fifth of a millisecond is long (Worker::ranked_kernel_s); triangular products and solves take half of it.
+        // A fifth of a millisecond is long (DeviceProfile::ranked_kernel_s); triangular products and solves take half of it.
         if (machine.slow_kernels) settings[d].flops_per_s = 2.0 * tile * tile * tile / 2.5e-4;
         if (machine.unequal) {
           settings[d].flops_per_s = d == 0 ? 2e7 : 2e8;

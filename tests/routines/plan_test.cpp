@@ -64,14 +64,17 @@ TEST(PlanModel, ADeviceWithEnoughMemoryTakesPart) {
 }
 
 TEST(PlanModel, NoDeviceIsLeftOutWhereAllHaveLittle) {
-  const runtime::DeviceRoom rooms[] = {{.bytes = 64 * mib}, {.bytes = 64 * mib}, {.bytes = 60 * mib}, {.bytes = 2048}};
-  const Plan plan = choose_plan(square_call(Routine::gemm, 4096), runtime::machines_of(rooms), 0);
+  const device::DeviceInfo info;
+  const runtime::DeviceRoom rooms[] = {{64 * mib, &info}, {64 * mib, &info}, {60 * mib, &info}, {2048, &info}};
+  const Plan plan = choose_plan(square_call(Routine::gemm, 4096), runtime::machines_of(rooms, ScalarType::d), 0);
   EXPECT_EQ(plan.machine.devices, 3);
 }
 
 TEST(Plan, OfACallThatFitsNoDeviceIsRefused) {
-  const runtime::DeviceRoom rooms[] = {{.bytes = 512}, {.bytes = 2048}};
-  EXPECT_THROW(choose_plan(square_call(Routine::gemm, 64), runtime::machines_of(rooms), 0), OutOfDeviceMemory);
+  const device::DeviceInfo info;
+  const runtime::DeviceRoom rooms[] = {{512, &info}, {2048, &info}};
+  EXPECT_THROW(choose_plan(square_call(Routine::gemm, 64), runtime::machines_of(rooms, ScalarType::d), 0),
+               OutOfDeviceMemory);
 }
 
 }  // namespace

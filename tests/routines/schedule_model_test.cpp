@@ -358,8 +358,8 @@ auto drawing_with(std::minstd_rand& random) {
 ModelledMachine machine_for_small_tiles(int devices) {
   ModelledMachine machine;
   machine.devices = devices;
-  machine.segment_bytes = 0;
-  machine.share_bytes = 0;
+  machine.profile.segment_bytes = 0;
+  machine.profile.share_bytes = 0;
   return machine;
 }
 

@@ -8,21 +8,32 @@ namespace {
 
 constexpr std::size_t gib = std::size_t{1} << 30;
 
+device::DeviceInfo info_with(index_t segment_bytes, index_t share_bytes, RatesByType rates) {
+  device::DeviceInfo info;
+  info.profile.segment_bytes = segment_bytes;
+  info.profile.share_bytes = share_bytes;
+  info.flops_per_s = rates;
+  return info;
+}
+
 TEST(Machines, AreOneForDevicesOfAboutTheSameMemory) {
-  const DeviceRoom rooms[] = {{.bytes = 100 * gib, .segment_bytes = 10, .share_bytes = 7, .flops_per_s = 4},
-                              {.bytes = 95 * gib, .segment_bytes = 20, .share_bytes = 5, .flops_per_s = 2}};
-  const auto machines = machines_of(rooms);
+  const device::DeviceInfo first = info_with(10, 7, {100, 4});
+  const device::DeviceInfo second = info_with(20, 5, {200, 2});
+  const DeviceRoom rooms[] = {{100 * gib, &first}, {95 * gib, &second}};
+  const auto machines = machines_of(rooms, ScalarType::d);
   ASSERT_EQ(machines.size(), 1u);
   EXPECT_EQ(machines[0].devices, 2);
   EXPECT_EQ(machines[0].heap_bytes, 95 * gib);
   EXPECT_EQ(machines[0].segment_bytes, 20);
   EXPECT_EQ(machines[0].share_bytes, 7);
   EXPECT_EQ(machines[0].flops_per_s, 3);
+  EXPECT_EQ(machines_of(rooms, ScalarType::c)[0].flops_per_s, 150);
 }
 
 TEST(Machines, AreOneMoreForEveryDeviceThatHasNotablyLess) {
-  const DeviceRoom rooms[] = {{.bytes = gib}, {.bytes = 100 * gib}, {.bytes = 10 * gib}, {.bytes = 100 * gib}};
-  const auto machines = machines_of(rooms);
+  const device::DeviceInfo info;
+  const DeviceRoom rooms[] = {{gib, &info}, {100 * gib, &info}, {10 * gib, &info}, {100 * gib, &info}};
+  const auto machines = machines_of(rooms, ScalarType::d);
   ASSERT_EQ(machines.size(), 3u);
   EXPECT_EQ(machines[0].devices, 2);
   EXPECT_EQ(machines[0].heap_bytes, 100 * gib);
@@ -33,10 +44,11 @@ TEST(Machines, AreOneMoreForEveryDeviceThatHasNotablyLess) {
 }
 
 TEST(Machines, LeaveOutDevicesWithoutMemory) {
-  const DeviceRoom rooms[] = {{.bytes = 0}, {.bytes = gib}};
-  ASSERT_EQ(machines_of(rooms).size(), 1u);
-  EXPECT_EQ(machines_of(rooms)[0].devices, 1);
-  EXPECT_TRUE(machines_of({rooms, 1}).empty());
+  const device::DeviceInfo info;
+  const DeviceRoom rooms[] = {{0, &info}, {gib, &info}};
+  ASSERT_EQ(machines_of(rooms, ScalarType::d).size(), 1u);
+  EXPECT_EQ(machines_of(rooms, ScalarType::d)[0].devices, 1);
+  EXPECT_TRUE(machines_of({rooms, 1}, ScalarType::d).empty());
 }
 
 }  // namespace

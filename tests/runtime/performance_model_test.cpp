@@ -35,7 +35,7 @@ TEST(PerformanceModel, AQuarterOfTheShorterOneIsNotHidden) {
 class Calibrating : public ::testing::TestWithParam<test::BackendParam> {};
 
 void expect_rates(const Calibration& rates, bool peers) {
-  for (const ScalarType type : scalar_types) EXPECT_GT(rates.flops_of(type), 0) << letter(type);
+  for (const ScalarType type : scalar_types) EXPECT_GT(rates.flops_per_s[type], 0) << letter(type);
   EXPECT_GT(rates.pageable.up, 0);
   EXPECT_GT(rates.pageable.down, 0);
   EXPECT_GT(rates.pageable.both, 0);
@@ -70,7 +70,7 @@ TEST(Calibration, FindsNoMoreThanWhatDevicesAreModelledToDo) {
   const Calibration rates = runtime.calibrate();
   expect_rates(rates, true);
   constexpr double rounding = 1.01;
-  for (const ScalarType type : scalar_types) EXPECT_LE(rates.flops_of(type), rounding * 3 * 20e9);
+  for (const ScalarType type : scalar_types) EXPECT_LE(rates.flops_per_s[type], rounding * 3 * 20e9);
   for (const LinkRates& one : {rates.page_locked, rates.pageable}) {
     EXPECT_LE(one.up, rounding * 3e9);
     EXPECT_LE(one.down, rounding * 3e9);

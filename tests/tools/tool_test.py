@@ -86,16 +86,25 @@ class Info(ToolCase):
         self.assertEqual(result.stderr.count("host:1 is lost"), 1)
 
     def test_host_devices(self):
-        result = tessera("info", "--json", "--devices", "host:2", "--host-device", "memory=16MiB;memory=1MiB,link=2GB/s")
+        result = tessera("info", "--json", "--devices", "host:2", "--host-device", "memory=16MiB;memory=1MiB,link=2GB/s,speed=8GFLOP/s,speed=d:1GFLOP/s,share=3MiB")
         self.assert_good(result)
         used = json.loads(result.stdout)["used"]
         self.assertEqual([d["id"] for d in used["devices"]], ["host:0", "host:1"])
         self.assertEqual([d["memory_bytes"] for d in used["devices"]], [16 << 20, 1 << 20])
         self.assertEqual(used["devices"][1]["link_bytes_per_s"], 2e9)
+        self.assertEqual(used["devices"][0]["flops_per_s"], {"s": 0, "d": 0, "c": 0, "z": 0})
+        self.assertEqual(used["devices"][1]["flops_per_s"], {"s": 8e9, "d": 1e9, "c": 8e9, "z": 8e9})
+        profile = used["devices"][1]["profile"]
+        self.assertEqual((profile["architecture"], profile["measured"]), ("host", False))
+        self.assertEqual(profile["numbers"]["share_bytes"], 3 << 20)
         self.assertEqual(used["peer_access"], [[False, True], [True, False]])
         text = tessera("info", "--devices", "host:2").stdout
         self.assertIn("calls run on host:0, host:1", text)
         self.assertIn("peer access", text)
+        self.assertNotIn("profile of", text)
+        text = tessera("info", "--verbose", "--devices", "host:2", "--host-device", "share=3MiB").stdout
+        self.assertIn("profile of host:1: host, not measured", text)
+        self.assertRegex(text, r"share_bytes +3145728\n")
 
     def test_share_of_a_rank(self):
         ranks = {"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}

@@ -1,23 +1,19 @@
+// A CudaDevice from its context to its end: streams, memory, events, failure. How it copies is in cuda_copies.cpp.
 #include "device/cuda/cuda_device.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
-#include <fstream>
-#include <new>
 #include <thread>
 #include <utility>
 
 #include "core/error.hpp"
 #include "device/cuda/error_scope.hpp"
+#include "device/cuda/gpu_description.hpp"
 #include "device/cuda/host_registration.hpp"
-#include "device/cuda/nvtx_range.hpp"
 #include "device/cuda/topology.hpp"
 #include "device/cuda/triangle_copy.hpp"
-#include "device/cuda/triangle_runs.hpp"
-#include "device/split_copy.hpp"
 
 namespace tessera::device::cuda {
 namespace {
@@ -30,87 +26,8 @@ constexpr double base_patience_s = 200e-6;
 constexpr double recover_patience_s = 60;
 /// Unfinished causes per stream above which CUDA is asked about them, instead of waiting until someone else does.
 constexpr std::size_t causes_before_asking = 8;
-/// Pages of 4 KiB: 20 GB/s to lock, 55 GB/s to unlock, measured on a host with H200.
-constexpr double page_lock_bytes_per_s = 1 / (1 / 20e9 + 1 / 55e9);
-/// A context, the kernels of cuBLAS, and the slab; 0.5 to 3 s were seen for one to eight GPUs, opened one after the
-/// other.
-constexpr double start_up_s = 0.5;
-
-/// Double-precision matrix rate: multiprocessors * clock * single-precision lanes * 2 / (single : double ratio); the
-/// tensor cores of compute capability 8.0 and 9.0 double it. A tenth is lost in practice. H200: 60e12, A100: 18e12.
-double double_precision_rate(int ordinal, int major, int minor) {
-  const bool sixty_four_lanes = major == 7 || (major == 6 && minor == 0) || (major == 8 && minor == 0);
-  const bool tensor_cores = (major == 8 || major == 9) && minor == 0;
-  const double lanes = sixty_four_lanes ? 64 : 128;
-  const double ratio = std::max(attribute(ordinal, cudaDevAttrSingleToDoublePrecisionPerfRatio), 1);
-  const double clock_hz = 1e3 * attribute(ordinal, cudaDevAttrClockRate);
-  return 0.9 * attribute(ordinal, cudaDevAttrMultiProcessorCount) * clock_hz * 2 * lanes / ratio *
-         (tensor_cores ? 2 : 1);
-}
-
-/// From what the kernel says of the PCIe device ("32.0 GT/s PCIe", "16"); an eighth of it is protocol. 0: unknown.
-double host_link_rate(const std::string& pci_bus_id) {
-  const std::string folder = "/sys/bus/pci/devices/" + pci_bus_id + "/";
-  double transfers_per_s = 0;
-  double lanes = 0;
-  std::ifstream(folder + "max_link_speed") >> transfers_per_s;
-  std::ifstream(folder + "max_link_width") >> lanes;
-  if (!(transfers_per_s > 0 && transfers_per_s < 1000) || !(lanes > 0 && lanes <= 32)) return 0;
-  return 0.85 * transfers_per_s * 1e9 / 8 * lanes;
-}
-
-/// All of the host memory that a triangle lies in can be addressed by the GPU whose context is current.
-bool accessible(Block host, Extent extent) {
-  const index_t last_column = extent.columns - 1;
-  const std::byte* const begin = host.address + extent.first_byte(0);
-  const std::byte* const end = host.address + last_column * host.pitch_bytes + extent.last_byte(last_column);
-  return HostRegistry::instance().page_locked({begin, end});
-}
-
-/// Memory that CUDA knows nothing of at one end of it, or that a context of ours has page-locked and may unlock at any
-/// time.
-bool is_to_be_staged(Block host, Extent extent) {
-  const index_t last_column = extent.columns - 1;
-  const std::byte* const begin = host.address + extent.first_byte(0);
-  const std::byte* const end = host.address + last_column * host.pitch_bytes + extent.last_byte(last_column);
-  return HostRegistry::is_pageable(begin) || HostRegistry::is_pageable(end - 1) ||
-         HostRegistry::instance().overlaps({begin, end});
-}
-
-bool contiguous(Block to, Block from, Extent extent) {
-  return extent.columns == 1 || (to.pitch_bytes == extent.column_bytes && from.pitch_bytes == extent.column_bytes);
-}
 
 }  // namespace
-
-DeviceInfo describe_device(int ordinal) {
-  cudaDeviceProp properties{};
-  if (const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal); error != cudaSuccess) {
-    forget_error();
-    throw NotAvailable(describe_error(ordinal, "reading its properties", error));
-  }
-  DeviceInfo info;
-  info.backend = "cuda";
-  info.ordinal = ordinal;
-  info.name = properties.name;
-  info.memory_bytes = properties.totalGlobalMem;
-  char bus_id[32] = {};
-  if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, ordinal) == cudaSuccess) {
-    info.pci_bus_id = bus_id;
-    // As the kernel and hwloc spell it.
-    for (char& c : info.pci_bus_id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  } else {
-    forget_error();
-  }
-  info.flops_per_s = double_precision_rate(ordinal, properties.major, properties.minor);
-  // Measured on H200: 32 GB/s for columns up to 16 KiB beside kernels, 47 GB/s from 32 KiB on (docs/adr/0003).
-  info.segment_bytes = 32768;
-  info.share_bytes = index_t{40} << 20;  // three quarters of a millisecond on the link
-  info.page_lock_bytes_per_s = page_lock_bytes_per_s;
-  info.start_up_s = start_up_s;
-  if (!info.pci_bus_id.empty()) info.link_bytes_per_s = host_link_rate(info.pci_bus_id);
-  return info;
-}
 
 CudaDevice::CudaDevice(int ordinal, int copy_threads)
     : info_(describe_device(ordinal)),
@@ -220,7 +137,7 @@ std::byte* CudaDevice::reserve_addresses(std::size_t bytes) {
   }
   if (!maps_memory_) return nullptr;
   const CurrentContext current(context_);
-  mapped_ = MappedMemory::reserve(ordinal(), users_, bytes);
+  mapped_ = MappedMemory::reserve(ordinal(), users_, bytes, info_.profile.memory_chunk_bytes);
   if (!mapped_) throw OutOfDeviceMemory("cuda:" + std::to_string(ordinal()) + ": no addresses for its memory");
   return reinterpret_cast<std::byte*>(mapped_->address());  // NOLINT(performance-no-int-to-ptr): as the driver has it
 }
@@ -243,138 +160,6 @@ std::size_t CudaDevice::decommit(std::size_t keep_bytes) {
 
 void CudaDevice::require(cudaError_t submitted, const char* what) {
   if (submitted != cudaSuccess) fail(submitted, describe_error(ordinal(), what, submitted));
-}
-
-void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
-                             const CudaDevice* source) {
-  if (!accepts_work(id)) return;
-  const NvtxRange range(what);
-  const CurrentContext current(context_);
-  const Transfer transfer{what, to, from, extent, kind, source, stream(id)};
-  if (extent.part == Part::full) return submit_rows(transfer, 0, extent.column_bytes, 0, extent.columns);
-  if (source != nullptr || accessible(kind == cudaMemcpyHostToDevice ? from : to, extent)) {
-    return submit_triangle(transfer);
-  }
-  // A triangle in pageable memory, which kernels cannot address. Not one rectangle: what else is in it may change
-  // meanwhile.
-  for (index_t j = 0; j < extent.columns; ++j) submit_rows(transfer, extent.first_byte(j), extent.last_byte(j), j, 1);
-}
-
-void CudaDevice::submit_rows(const Transfer& t, index_t first, index_t last, index_t column, index_t columns) {
-  cudaError_t error = cudaSuccess;
-  auto copy = [&](Block to, Block from, Extent piece) {
-    const auto width = static_cast<std::size_t>(piece.column_bytes);
-    if (contiguous(to, from, piece)) {
-      const auto bytes = static_cast<std::size_t>(piece.bytes());
-      error = t.source != nullptr && !t.source->mapped_
-                  ? cudaMemcpyPeerAsync(to.address, ordinal(), from.address, t.source->ordinal(), bytes, t.on)
-                  : cudaMemcpyAsync(to.address, from.address, bytes, t.kind, t.on);
-    } else if (std::max(to.pitch_bytes, from.pitch_bytes) > max_pitch_bytes_) {
-      error = cudaErrorInvalidPitchValue;
-      return false;
-    } else {
-      error = cudaMemcpy2DAsync(to.address, static_cast<std::size_t>(to.pitch_bytes), from.address,
-                                static_cast<std::size_t>(from.pitch_bytes), width,
-                                static_cast<std::size_t>(piece.columns), t.kind, t.on);
-    }
-    if (error == cudaSuccess) return true;
-    forget_error();
-    // The pitch limit, or host memory of which only a part is page-locked: smaller pieces can be copied.
-    if (error != cudaErrorInvalidValue && error != cudaErrorInvalidPitchValue) require(error, t.what);
-    return false;
-  };
-  const bool copied = copy_in_pieces(copy, {t.to.address + column * t.to.pitch_bytes + first, t.to.pitch_bytes},
-                                     {t.from.address + column * t.from.pitch_bytes + first, t.from.pitch_bytes},
-                                     {last - first, columns});
-  if (!copied) require(error, t.what);
-}
-
-void CudaDevice::submit_triangle(const Transfer& t) {
-  const Extent& extent = t.extent;
-  const auto rectangle = [&](index_t j) {
-    return rectangle_column(extent.part == Part::lower, extent.column_bytes, extent.element_bytes, j);
-  };
-  const bool has_rectangles = rectangle(0).last > 0 || rectangle(extent.columns - 1).last > 0;
-  if (t.source != nullptr || !has_rectangles) {
-    return require(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::all, t.on), t.what);
-  }
-  // At once, because beside copies the other way a kernel reads host memory at half the rate of the link, and the
-  // engine leaves part of the link to the kernel where columns are short (docs/adr/0003-tall-tiles.md).
-  SideStream& side = sides_[t.kind == cudaMemcpyHostToDevice ? 0 : 1];
-  require(side.fork_from(t.on), t.what);
-  require(copy_triangle(t.to, t.from, extent, t.kind, TrianglePart::beside_rectangles, side.stream()), t.what);
-  for (index_t j = 0; j < extent.columns; j += strip_columns) {
-    const ColumnRun rows = rectangle(j);
-    submit_rows(t, rows.first, rows.last, j, std::min(strip_columns, extent.columns - j));
-  }
-  require(side.join(t.on), t.what);
-}
-
-void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent) {
-  const bool up = id.kind == StreamKind::up;
-  const char* const what = up ? "copy up" : "copy down";
-  const cudaMemcpyKind kind = up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-  const auto copy = [&](Block on_device, Block on_host, Extent part) {
-    submit_copy(id, what, up ? on_device : on_host, up ? on_host : on_device, part, kind, nullptr);
-  };
-  const CurrentContext current(context_);
-  CudaStaging* const staging = info_.copy_threads > 0 && extent.bytes() > 0 && is_to_be_staged(host, extent)
-                                   ? this->staging(up ? StagingRing::Direction::up : StagingRing::Direction::down)
-                                   : nullptr;
-  if (staging == nullptr) return copy(device, host, extent);
-  if (!accepts_work(id)) return;
-  bool accepted = false;
-  try {
-    accepted =
-        staging->submit(stream(id), host, extent, up && take_up_waits(), [&](const StagedPart& part, Block slot) {
-          copy({device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes}, slot, part.extent);
-        });
-  } catch (const std::bad_alloc&) {  // half of a copy must not stay
-  } catch (const WorkRefused&) {     // the ring waits for what the stream did not get
-  }
-  if (!accepted) lose("cuda:" + std::to_string(ordinal()) + ": " + what + ": it could not be staged");
-}
-
-CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
-  auto& ring = staging_[static_cast<std::size_t>(direction)];
-  if (!ring && !staging_failed_) {
-    // On the way down the host writes past the cache, for which fewer threads do.
-    const int down = std::max(1, info_.copy_threads / 3);
-    const int threads = direction == StagingRing::Direction::down ? down : std::max(1, info_.copy_threads - down);
-    auto made = CudaStaging::make(direction, threads, base_stream_);
-    staging_failed_ = !made;
-    const std::lock_guard lock(staging_mutex_);
-    ring = std::move(made);
-  }
-  return ring.get();
-}
-
-bool CudaDevice::take_up_waits() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(up_waits_, false);
-}
-
-void CudaDevice::abandon_staging() noexcept {
-  const std::lock_guard lock(staging_mutex_);
-  for (auto& ring : staging_) {
-    if (!ring) continue;
-    pool_->distrust();  // first: the streams go on without what the threads have not copied
-    ring->ring().abandon();
-  }
-}
-
-void CudaDevice::copy_up(Block device_to, Block host_from, Extent extent) {
-  copy_host({StreamKind::up, 0}, device_to, host_from, extent);
-}
-
-void CudaDevice::copy_down(Block host_to, Block device_from, Extent extent) {
-  copy_host({StreamKind::down, 0}, device_from, host_to, extent);
-}
-
-void CudaDevice::copy_peer(Block device_to, Device& source, Block source_from, Extent extent) {
-  const auto* from = dynamic_cast<const CudaDevice*>(&source);
-  if (from == nullptr || !can_access(source)) throw InternalError("a peer copy between devices without peer access");
-  submit_copy({StreamKind::peer, 0}, "copy from peer", device_to, source_from, extent, cudaMemcpyDeviceToDevice, from);
 }
 
 bool CudaDevice::can_access(const Device& peer) const {
@@ -401,7 +186,7 @@ void CudaDevice::find_peers(std::span<CudaDevice* const> opened) {
 
 bool CudaDevice::can_map_memory() const {
   const CurrentContext current(context_);
-  const auto trial = MappedMemory::reserve(ordinal(), users_, 1);
+  const auto trial = MappedMemory::reserve(ordinal(), users_, 1, info_.profile.memory_chunk_bytes);
   return trial && (trial->grow(1) > 0 || trial->is_short());
 }
 

@@ -28,9 +28,6 @@
 
 namespace tessera::device::cuda {
 
-/// What is known of GPU `ordinal` without making a context. @throws NotAvailable
-DeviceInfo describe_device(int ordinal);
-
 class CudaDevice final : public Device {
  public:
   /// Makes the context (which takes a few tenths of a second) and the streams; the thread's current device stays.

@@ -6,19 +6,13 @@
 #include <vector>
 
 namespace tessera::device::cuda {
-namespace {
 
-// Measured on one H200: docs/adr/0006-staging.md.
-constexpr index_t slot_bytes = index_t{2} << 20;
-/// A thread at each of these, and some more that the device copies.
-constexpr std::size_t spare_slots = 8;
-
-}  // namespace
-
-std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction, int threads, cudaStream_t idle) {
+std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction, int threads, const Staging& sizes,
+                                               cudaStream_t idle) {
   if (!can_order_streams_by_memory()) return nullptr;
-  const std::size_t slots = static_cast<std::size_t>(threads) + spare_slots;
-  const std::size_t bytes = slots * static_cast<std::size_t>(slot_bytes);
+  // A thread at each, and some more that the device copies.
+  const std::size_t slots = static_cast<std::size_t>(threads) + static_cast<std::size_t>(sizes.spare_slots);
+  const std::size_t bytes = slots * static_cast<std::size_t>(sizes.slot_bytes);
   void* memory = nullptr;
   // The numbers of one more slot, to try.
   if (cudaHostAlloc(&memory, bytes + (slots + 1) * sizeof(StagingRing::Slot),
@@ -33,7 +27,7 @@ std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction,
   StagingRing::Slot& trial = numbers[slots];
   if (!write_number(idle, trial.filled, 1) || !await_number(idle, trial.filled, 1)) return nullptr;
   try {
-    staging->ring_ = std::make_unique<StagingRing>(direction, numbers, begin, slots, slot_bytes, threads);
+    staging->ring_ = std::make_unique<StagingRing>(direction, numbers, begin, slots, sizes.slot_bytes, threads);
   } catch (const std::system_error&) {
     return nullptr;
   }

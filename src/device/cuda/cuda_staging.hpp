@@ -14,7 +14,8 @@ class CudaStaging {
   /// Starts `threads` copy threads, which run where the calling thread may run. @pre the GPU's context is current
   /// @param idle any stream without work, to see whether it can wait for numbers
   /// @return nullptr if it cannot, or memory or threads cannot be had
-  static std::unique_ptr<CudaStaging> make(StagingRing::Direction direction, int threads, cudaStream_t idle);
+  static std::unique_ptr<CudaStaging> make(StagingRing::Direction direction, int threads, const Staging& sizes,
+                                           cudaStream_t idle);
   /// @pre no stream uses the ring; the GPU's context is current
   ~CudaStaging();
   CudaStaging(const CudaStaging&) = delete;

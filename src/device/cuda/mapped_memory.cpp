@@ -6,7 +6,8 @@
 
 namespace tessera::device::cuda {
 
-MappedMemory::MappedMemory(int ordinal, std::span<const int> users) {
+MappedMemory::MappedMemory(int ordinal, std::span<const int> users, std::size_t chunk_bytes)
+    : chunk_bytes_(chunk_bytes) {
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties_.location.id = ordinal;
@@ -19,10 +20,11 @@ MappedMemory::MappedMemory(int ordinal, std::span<const int> users) {
   }
 }
 
-std::unique_ptr<MappedMemory> MappedMemory::reserve(int ordinal, std::span<const int> users, std::size_t bytes) {
+std::unique_ptr<MappedMemory> MappedMemory::reserve(int ordinal, std::span<const int> users, std::size_t bytes,
+                                                    std::size_t chunk_bytes) {
   const MemoryFunctions* const driver = memory_functions();
   if (driver == nullptr) return nullptr;
-  std::unique_ptr<MappedMemory> memory(new MappedMemory(ordinal, users));
+  std::unique_ptr<MappedMemory> memory(new MappedMemory(ordinal, users, chunk_bytes));
   std::size_t granularity = 0;
   if (driver->granularity(&granularity, &memory->properties_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS ||
       granularity == 0 || chunk_bytes % granularity != 0) {
@@ -43,7 +45,7 @@ MappedMemory::~MappedMemory() {
 std::size_t MappedMemory::grow(std::size_t bytes) {
   const std::size_t wanted = std::min(bytes, reserved_bytes_);
   is_short_ = false;
-  for (std::size_t size = chunk_bytes; mapped_bytes_ < wanted;) {
+  for (std::size_t size = chunk_bytes_; mapped_bytes_ < wanted;) {
     const CUresult result = map_chunk(std::min(size, reserved_bytes_ - mapped_bytes_));
     if (result == CUDA_SUCCESS) continue;
     is_short_ = result == CUDA_ERROR_OUT_OF_MEMORY;

@@ -9,22 +9,23 @@
 namespace tessera::device::cuda {
 namespace {
 
+// Compiled into the kernel: its registers, and loops that are unrolled.
 constexpr int warp = 32;
 constexpr int threads_per_block = 512;
 constexpr int in_flight = 4;  ///< loads of a thread before its first store
 
-// One H200, beside products at 62 TFLOP/s, columns of 32 KiB. From page-locked memory 4, 6, 8, 16 blocks read 43, 47, 47, 48 GB/s, and
+// What decided the numbers of the profile: one H200, beside products at 62 TFLOP/s, columns of 32 KiB. From page-locked memory 4, 6, 8, 16 blocks read 43, 47, 47, 48 GB/s, and
 // leave 60, 58, 57, 54 TFLOP/s. To it 1, 2, 4, 16 blocks write 32, 51, 51, 52 GB/s and leave 61, 55, 46, 37: stores that wait for the link
 // hold up everybody else's way to memory. Beside the copy engine one is enough. (Where the two sides are aligned
 // differently accesses are as wide as an element or half of it, and reading is slower.)
-constexpr int blocks_for(cudaMemcpyKind direction, TrianglePart part) {
+int blocks_for(const TriangleBlocks& blocks, cudaMemcpyKind direction, TrianglePart part) {
   switch (direction) {
     case cudaMemcpyHostToDevice:
-      return 6;
+      return blocks.up;
     case cudaMemcpyDeviceToHost:
-      return part == TrianglePart::all ? 2 : 1;
+      return part == TrianglePart::all ? blocks.down : blocks.down_beside;
     default:
-      return 16;
+      return blocks.peer;
   }
 }
 
@@ -35,6 +36,7 @@ struct Triangle {
   index_t column_bytes, columns, element_bytes;
   bool lower;
   TrianglePart part;
+  TriangleCut cut;
 };
 
 /// A warp's part of a run: loads go ahead of stores, as the compiler must not move a load over a store by itself.
@@ -68,7 +70,7 @@ __global__ void __launch_bounds__(threads_per_block) copy_columns(Triangle trian
     const ColumnRun run =
         triangle.part == TrianglePart::all
             ? triangle_column(triangle.lower, triangle.column_bytes, triangle.element_bytes, j)
-            : column_beside_rectangle(triangle.lower, triangle.column_bytes, triangle.element_bytes, j);
+            : column_beside_rectangle(triangle.cut, triangle.lower, triangle.column_bytes, triangle.element_bytes, j);
     if (run.first >= run.last) continue;
     std::byte* const to = triangle.to + j * triangle.to_pitch + run.first;
     const std::byte* const from = triangle.from + j * triangle.from_pitch + run.first;
@@ -107,7 +109,7 @@ Kernel kernel_for(int unit) {
 }  // namespace
 
 cudaError_t copy_triangle(Block to, Block from, Extent extent, cudaMemcpyKind direction, TrianglePart part,
-                          cudaStream_t stream) {
+                          const DeviceProfile& profile, cudaStream_t stream) {
   if (extent.columns <= 0 || extent.column_bytes <= 0) return cudaSuccess;
   Triangle triangle{to.address,
                     from.address,
@@ -117,13 +119,15 @@ cudaError_t copy_triangle(Block to, Block from, Extent extent, cudaMemcpyKind di
                     extent.columns,
                     extent.element_bytes,
                     extent.part == Part::lower,
-                    part};
+                    part,
+                    profile.triangle_cut};
   const int unit = narrow_bytes(
       reinterpret_cast<std::uintptr_t>(to.address) | reinterpret_cast<std::uintptr_t>(from.address) |
       static_cast<std::uintptr_t>(to.pitch_bytes | from.pitch_bytes | extent.column_bytes | extent.element_bytes));
   void* arguments[] = {&triangle};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_for(unit)), dim3(blocks_for(direction, part)),
-                          dim3(threads_per_block), arguments, 0, stream);
+  const auto blocks = static_cast<unsigned>(blocks_for(profile.triangle_blocks, direction, part));
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_for(unit)), dim3(blocks), dim3(threads_per_block),
+                          arguments, 0, stream);
 }
 
 cudaError_t load_triangle_copy() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/scalar.hpp"
+#include "device/device_profile.hpp"
 
 #if defined(__CUDACC__)
 #define TESSERA_HOST_DEVICE __host__ __device__
@@ -12,7 +13,7 @@
 
 namespace tessera::device::cuda {
 
-inline constexpr index_t wide_bytes = 16;
+inline constexpr index_t wide_bytes = 16;  ///< of the widest access that a thread has
 
 /// Bytes [first, last) of column j that belong to the triangle; empty where first >= last.
 struct ColumnRun {
@@ -27,25 +28,23 @@ TESSERA_HOST_DEVICE constexpr ColumnRun triangle_column(bool lower, index_t colu
 }
 
 /// A triangle is divided into strips of so many columns, from the first column on. The rows that all columns of a strip have are a
-/// rectangle, which copy engines can move, if its columns are at least so long; they take as long for shorter ones.
-inline constexpr index_t strip_columns = 256;
-inline constexpr index_t least_rectangle_bytes = 16384;
-
+/// rectangle, which copy engines can move, if its columns are long enough for them.
 /// Bytes [first, last) of column j that belong to the rectangle of its strip; empty where there is none.
-TESSERA_HOST_DEVICE constexpr ColumnRun rectangle_column(bool lower, index_t column_bytes, index_t element_bytes,
-                                                         index_t j) {
-  const index_t diagonal = j / strip_columns * strip_columns * element_bytes;
-  const index_t first = lower ? diagonal + strip_columns * element_bytes : 0;
+TESSERA_HOST_DEVICE constexpr ColumnRun rectangle_column(const TriangleCut& cut, bool lower, index_t column_bytes,
+                                                         index_t element_bytes, index_t j) {
+  const index_t diagonal = (j & ~(cut.strip_columns - 1)) * element_bytes;
+  const index_t first = lower ? diagonal + cut.strip_columns * element_bytes : 0;
   const index_t last = lower || column_bytes < diagonal ? column_bytes : diagonal;
-  if (last - first < least_rectangle_bytes) return {};
+  if (last - first < cut.least_rectangle_bytes) return {};
   return {first, last};
 }
 
 /// Bytes [first, last) of column j of the triangle that belong to no rectangle; empty where first >= last.
-TESSERA_HOST_DEVICE constexpr ColumnRun column_beside_rectangle(bool lower, index_t column_bytes, index_t element_bytes,
+TESSERA_HOST_DEVICE constexpr ColumnRun column_beside_rectangle(const TriangleCut& cut, bool lower,
+                                                                index_t column_bytes, index_t element_bytes,
                                                                 index_t j) {
   const ColumnRun run = triangle_column(lower, column_bytes, element_bytes, j);
-  const ColumnRun rectangle = rectangle_column(lower, column_bytes, element_bytes, j);
+  const ColumnRun rectangle = rectangle_column(cut, lower, column_bytes, element_bytes, j);
   if (rectangle.first >= rectangle.last) return run;
   return lower ? ColumnRun{run.first, rectangle.first} : ColumnRun{rectangle.last, run.last};
 }

@@ -191,16 +191,21 @@ double HostDevice::Engine::reserve(double ready, double seconds) {
   return free_from_;
 }
 
-HostDevice::HostDevice(int ordinal, const HostDeviceSettings& settings) : settings_(settings) {
+HostDevice::HostDevice(int ordinal, const HostDeviceSettings& settings, const DeviceProfile& profile)
+    : settings_(settings) {
   info_.backend = "host";
   info_.ordinal = ordinal;
   info_.name = "host device " + std::to_string(ordinal);
   info_.memory_bytes = settings.memory_bytes;
   info_.flops_per_s = settings.flops_per_s;
   info_.link_bytes_per_s = settings.link_bytes_per_s;
-  info_.start_up_s = settings.start_s;
-  info_.segment_bytes = static_cast<index_t>(settings.segment_bytes);
-  info_.share_bytes = static_cast<index_t>(settings.share_bytes);
+  info_.profile = profile;
+  if (settings.start_s > 0) info_.profile.start_up_s = settings.start_s;
+  if (settings.share_bytes > 0) info_.profile.share_bytes = static_cast<index_t>(settings.share_bytes);
+  if (settings.segment_bytes > 0) {
+    info_.profile.segment_bytes = static_cast<index_t>(settings.segment_bytes);
+    info_.profile.page_bytes = 2 * info_.profile.segment_bytes;
+  }
   for (int number = 0; number < stream_count; ++number) {
     streams_[static_cast<std::size_t>(number)] = std::make_unique<Stream>(*this, number);
   }

@@ -36,7 +36,8 @@ namespace tessera::device {
 
 class HostDevice : public Device {
  public:
-  HostDevice(int ordinal, const HostDeviceSettings& settings);
+  /// @param profile in which what the settings say (not 0) is replaced
+  HostDevice(int ordinal, const HostDeviceSettings& settings, const DeviceProfile& profile = host_profile());
   /// Completes what was submitted, then ends the threads. @pre nobody else copies from this device
   ~HostDevice() override;
   HostDevice(const HostDevice&) = delete;

@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "core/side_by_side.hpp"
 #include "device/cuda/cuda_device.hpp"
+#include "device/cuda/gpu_description.hpp"
 #include "device/cuda/nvtx_range.hpp"
 #include "device/cuda/topology.hpp"
 #include "kernels/backend.hpp"

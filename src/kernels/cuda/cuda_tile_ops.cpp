@@ -125,7 +125,7 @@ CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
   const CurrentContext current(device_.context());
   check("loading the kernels of the plugin", load_elementwise_kernels());
   check("loading the kernels of trsm", load_trsm_kernels(shared_bytes_));
-  check("loading the kernels of dgemm", dgemm_.load(device_.ordinal()));
+  check("loading the kernels of dgemm", dgemm_.load(device_.ordinal(), device_.info().profile.dgemm));
   try {
     for (int index = 0; index < device::compute_streams; ++index) {
       cublasHandle_t& handle = handles_[static_cast<std::size_t>(index)];
@@ -218,7 +218,7 @@ void CudaTileOps::solve(cublasHandle_t handle, cudaStream_t stream, const Level3
   const char* const name = name_of(call.routine);
   run_in_parts(call, trsm_leaf_rows(call.type), [&](const Level3& part) {
     if (part.routine == Routine::trsm) {
-      check(name, solve_leaf(part, stream, shared_bytes_));
+      check(name, solve_leaf(part, stream, shared_bytes_, device_.info().profile.most_narrow_solve_columns));
     } else {
       submit_call(name, handle, stream, part);
     }

@@ -25,6 +25,7 @@ namespace {
 #error "for sm_90a only: code for other GPUs would be empty"
 #endif
 
+// All of these are compiled into the kernel, and it is of one architecture: they are its shape there, not a profile's.
 constexpr int block_side = dgemm_block_side;
 constexpr int chunk = dgemm_chunk;
 constexpr int chunk_bytes = dgemm_chunk_bytes;
@@ -394,7 +395,7 @@ Lie lie_of(bool along, index_t rows) {
 
 }  // namespace
 
-cudaError_t HopperDgemm::load(int ordinal) {
+cudaError_t HopperDgemm::load(int ordinal, const device::ProductCrossover& crossover) {
   using device::cuda::attribute;
   if (attribute(ordinal, cudaDevAttrComputeCapabilityMajor) != 9 ||
       attribute(ordinal, cudaDevAttrComputeCapabilityMinor) != 0 || !device::cuda::can_describe_tensors())
@@ -403,12 +404,13 @@ cudaError_t HopperDgemm::load(int ordinal) {
     const cudaError_t error = device::cuda::load_kernel(reinterpret_cast<const void*>(kernel), shared_bytes);
     if (error != cudaSuccess) return error;
   }
+  crossover_ = crossover;
   multiprocessors_ = attribute(ordinal, cudaDevAttrMultiProcessorCount);
   return cudaSuccess;
 }
 
 bool HopperDgemm::takes(const Level3& call) const {
-  return multiprocessors_ > 0 && is_for_dgemm_kernel(call, multiprocessors_);
+  return multiprocessors_ > 0 && is_for_dgemm_kernel(call, multiprocessors_, crossover_);
 }
 
 std::optional<cudaError_t> HopperDgemm::submit_if_taken(const Level3& call, cudaStream_t stream) const {

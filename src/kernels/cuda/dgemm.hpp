@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/level3.hpp"
+#include "device/device_profile.hpp"
 
 namespace tessera::kernels::cuda {
 
@@ -18,7 +19,7 @@ namespace tessera::kernels::cuda {
 class HopperDgemm {
  public:
   /// Loads the kernels for the GPU, which is current. Where it is not one that they are made for, takes() is always false.
-  cudaError_t load(int ordinal);
+  cudaError_t load(int ordinal, const device::ProductCrossover& crossover);
 
   /// Whether a call is a product that these kernels can do and do better than cuBLAS (dgemm_choice.hpp).
   bool takes(const Level3& call) const;
@@ -33,6 +34,7 @@ class HopperDgemm {
 
  private:
   index_t multiprocessors_ = 0;  // 0: no such GPU
+  device::ProductCrossover crossover_;
 };
 
 }  // namespace tessera::kernels::cuda

@@ -4,10 +4,12 @@
 #include <cstdint>
 
 #include "core/level3.hpp"
+#include "device/device_profile.hpp"
 
 namespace tessera::kernels::cuda {
 
-inline constexpr int dgemm_block_side = 128;  ///< rows and columns of C that a thread block computes
+inline constexpr int dgemm_block_side =
+    128;  ///< rows and columns of C that a thread block computes: compiled into the kernel
 
 /// The part of the multiprocessors' time that goes into elements of an m x n result if each computes one block of `side` x `side` of them at
 /// a time. @pre m, n, side, multiprocessors >= 1
@@ -17,14 +19,11 @@ constexpr double wave_fill(index_t m, index_t n, index_t side, index_t multiproc
   return static_cast<double>(m) * static_cast<double>(n) / static_cast<double>(side * side * waves * multiprocessors);
 }
 
-/// With less cuBLAS's smaller blocks fill the GPU better.
-inline constexpr double least_fill_of_dgemm = 0.8;
-/// A block takes a whole multiprocessor, which short products had better share: they are where others wait for them (triangular solves).
-inline constexpr index_t least_sum_of_dgemm = 1024;
-
 /// Whether a call is a product for dgemm.cu: in double precision, of a fitting size, and with A and B where the copy engine can read them (columns
-/// at multiples of 16 bytes).
-inline bool is_for_dgemm_kernel(const Level3& call, index_t multiprocessors) {
+/// at multiples of 16 bytes). A block takes a whole multiprocessor, which short products had better share: they are where others wait for
+/// them (triangular solves).
+inline bool is_for_dgemm_kernel(const Level3& call, index_t multiprocessors,
+                                const device::ProductCrossover& crossover) {
   // The kernel counts elements and blocks in int, and the copy engine takes columns that lie less than 2^40 bytes apart.
   constexpr index_t most_elements = index_t{1} << 30;
   constexpr index_t most_blocks = (index_t{1} << 31) - 1;
@@ -35,10 +34,10 @@ inline bool is_for_dgemm_kernel(const Level3& call, index_t multiprocessors) {
            ld <= largest_ld;
   };
   return call.routine == Routine::gemm && call.type == ScalarType::d && call.alpha != AnyScalar(0) && call.m >= 1 &&
-         call.n >= 1 && call.m <= most_elements && call.n <= most_elements && call.k >= least_sum_of_dgemm &&
+         call.n >= 1 && call.m <= most_elements && call.n <= most_elements && call.k >= crossover.least_sum &&
          call.k <= most_elements && blocks(call.m) * blocks(call.n) <= most_blocks && is_readable(call.A, call.lda) &&
          is_readable(call.B, call.ldb) &&
-         wave_fill(call.m, call.n, dgemm_block_side, multiprocessors) >= least_fill_of_dgemm;
+         wave_fill(call.m, call.n, dgemm_block_side, multiprocessors) >= crossover.least_fill;
 }
 
 }  // namespace tessera::kernels::cuda

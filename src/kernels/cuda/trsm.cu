@@ -89,7 +89,6 @@ using ShapeOf =
 /// and where a block cannot have the 104 KiB of shared memory that wide ones take in double (sm_86, sm_89).
 constexpr int narrow_strip = 16;
 constexpr int wide_strip = 32;
-constexpr index_t widest_of_narrow = 1024;
 template <Scalar T>
 constexpr bool has_wide_strips = scalar_type_of<T>() != ScalarType::c;
 
@@ -123,12 +122,12 @@ cudaError_t launch(const Level3& call, cudaStream_t stream) {
 
 }  // namespace
 
-cudaError_t solve_leaf(const Level3& call, cudaStream_t stream, int shared_bytes) {
+cudaError_t solve_leaf(const Level3& call, cudaStream_t stream, int shared_bytes, index_t most_narrow_columns) {
   const index_t columns = call.side == Side::left ? call.n : call.m;
   return dispatch(call.type, [&]<Scalar T>(T) {
     if constexpr (has_wide_strips<T>) {
       using Wide = ShapeOf<T, wide_strip>;
-      if (columns > widest_of_narrow && fits<Wide>(shared_bytes)) return launch<Wide>(call, stream);
+      if (columns > most_narrow_columns && fits<Wide>(shared_bytes)) return launch<Wide>(call, stream);
     }
     return launch<ShapeOf<T, narrow_strip>>(call, stream);
   });

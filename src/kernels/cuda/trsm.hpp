@@ -12,13 +12,15 @@
 
 namespace tessera::kernels::cuda {
 
-/// Rows of the triangle that one launch solves. Complex double has four times the arithmetic and twice the registers per element.
+/// Rows of the triangle that one launch solves: a warp per 16 of them, compiled into the kernel. Complex double has four times the
+/// arithmetic and twice the registers per element.
 constexpr index_t trsm_leaf_rows(ScalarType type) { return type == ScalarType::z ? 128 : 256; }
 
 /// Submits op_a(A) X = alpha C, or X op_a(A) = alpha C, X in the place of C, to the stream.
 /// @pre m, n >= 1; the triangle has at most trsm_leaf_rows(type) rows; the stream's GPU is current
 /// @param shared_bytes of load_trsm_kernels() on that GPU
-cudaError_t solve_leaf(const Level3& call, cudaStream_t stream, int shared_bytes);
+/// @param most_narrow_columns right-hand sides up to which strips are narrow, see DeviceProfile
+cudaError_t solve_leaf(const Level3& call, cudaStream_t stream, int shared_bytes, index_t most_narrow_columns);
 
 /// Loads the kernels for the current GPU, and allows them the shared memory that they need there.
 /// @param[out] shared_bytes what a thread block of this GPU may have

@@ -1,6 +1,5 @@
 // One leaf of a triangular solve as the threads of one block compute it: L X = alpha B for a strip of 16 or 32 right-hand sides, L lower
-// triangular. Every variant is brought to this form by strides (see system_of): a transposed triangle exchanges them, an
-// upper one is a lower one in reversed order and has negative ones, and A on the right exchanges those of B.
+// triangular. Every variant is brought to this form (triangular_system.hpp).
 //
 // Each warp has a block of 16 rows. It keeps its part of the strip in registers, in the layout of the accumulators of
 // mma.m16n8k16, until its block has been updated by all blocks before it; then it solves and publishes it in shared memory, from where
@@ -22,81 +21,13 @@
 // The machine is a parameter: the kernel's is the GPU's warp, that of the unit test is made of host threads.
 #pragma once
 
-#include <cmath>
-#include <limits>
-
-#include "core/level3.hpp"
-#include "kernels/cuda/trsm_recursion.hpp"
-
-#if defined(__CUDACC__)
-#define TESSERA_DEVICE __device__ __forceinline__
-#else
-#define TESSERA_DEVICE
-#endif
-// Without it arrays are indexed by variables and leave the registers. The host's compilers do not know it.
-#if defined(__CUDA_ARCH__)
-#define TESSERA_UNROLL _Pragma("unroll")
-#define TESSERA_NO_UNROLL _Pragma("unroll 1")
-#else
-#define TESSERA_UNROLL
-#define TESSERA_NO_UNROLL
-#endif
+#include "kernels/cuda/device_code.hpp"
+#include "kernels/cuda/element.hpp"
+#include "kernels/cuda/triangular_system.hpp"
 
 namespace tessera::kernels::cuda {
 
-/// An element as it is stored: one part for a real type, real and imaginary part for a complex one.
-template <class R, int parts>
-struct alignas(parts * sizeof(R)) Element {
-  R part[parts];
-};
-
-/// L X = alpha B, X in the place of B. L(i, j) is at L[i * l_row + j * l_col], X(i, j) at X[i * x_row + j * x_col].
-/// Only L(i, j) with i > j are read, and those with i == j if not `unit`.
-template <class Stored>
-struct TriangularSystem {
-  using E = Stored;
-  const E* L;
-  index_t l_row, l_col;
-  E* X;
-  index_t x_row, x_col;
-  index_t order, columns;
-  E alpha;
-  bool scales;     ///< alpha is not one
-  bool conjugate;  ///< L stands for its conjugate
-  bool unit;       ///< the diagonal is one
-};
-
-/// A trsm call in that form. @pre R and parts are those of the call's type
-template <class R, int parts>
-TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
-  using E = Element<R, parts>;
-  const TriangleForm form = triangle_form(call);
-  const bool left = call.side == Side::left;
-  TriangularSystem<E> system{};
-  system.L = static_cast<const E*>(call.A);
-  system.l_row = form.transposed ? call.lda : 1;
-  system.l_col = form.transposed ? 1 : call.lda;
-  system.X = static_cast<E*>(call.C);
-  system.x_row = left ? 1 : call.ldc;
-  system.x_col = left ? call.ldc : 1;
-  system.order = left ? call.m : call.n;
-  system.columns = left ? call.n : call.m;
-  if (!form.lower) {
-    system.L += (system.order - 1) * (system.l_row + system.l_col);
-    system.X += (system.order - 1) * system.x_row;
-    system.l_row = -system.l_row;
-    system.l_col = -system.l_col;
-    system.x_row = -system.x_row;
-  }
-  system.alpha.part[0] = static_cast<R>(call.alpha.real());
-  if constexpr (parts == 2) system.alpha.part[1] = static_cast<R>(call.alpha.imag());
-  system.scales = call.alpha != AnyScalar(1);
-  system.conjugate = call.op_a == Op::conj_trans;
-  system.unit = call.diag == Diag::unit;
-  return system;
-}
-
-inline constexpr int rows_per_block = 16;
+inline constexpr int rows_per_block = 16;  ///< of the tensor cores' instruction
 
 /// A leaf has at most `warps` blocks of 16 rows. A strip has 8, 16 or 32 columns: one for each lane in the substitution.
 template <class Real, int parts_of_element, int warps_of_strip, int columns_of_strip>
@@ -138,11 +69,8 @@ class StripSolver {
   using R = typename Shape::R;
   using E = typename Shape::E;
   static constexpr int parts = Shape::parts;
-  static constexpr int re = 0, im = parts - 1;
+  static constexpr int re = E::re, im = E::im;
   static constexpr int column_tiles = Shape::column_tiles;
-  // Device code cannot call the functions.
-  static constexpr R least_normal = std::numeric_limits<R>::min();
-  static constexpr R most_normal = std::numeric_limits<R>::max();
 
  public:
   TESSERA_DEVICE StripSolver(const TriangularSystem<E>& system, StripMemory<Shape>& memory, index_t first_column,
@@ -184,73 +112,6 @@ class StripSolver {
   struct Factor {
     R part[parts][2][4];  ///< [row tile][column tile]
   };
-
-  TESSERA_DEVICE static R fused(R a, R b, R c) {
-    using std::fma;
-    return fma(a, b, c);
-  }
-
-  TESSERA_DEVICE static E product(const E& a, const E& b) {
-    if constexpr (parts == 1) {
-      return E{{a.part[0] * b.part[0]}};
-    } else {
-      return E{{fused(a.part[re], b.part[re], -(a.part[im] * b.part[im])),
-                fused(a.part[re], b.part[im], a.part[im] * b.part[re])}};
-    }
-  }
-
-  /// One over an element. Complex: the quotient is scaled by the larger part (Smith), so that nothing overflows early.
-  TESSERA_DEVICE static E reciprocal(const E& a) {
-    if constexpr (parts == 1) {
-      return E{{R(1) / a.part[0]}};
-    } else {
-      const R x = a.part[re], y = a.part[im];
-      if ((x < 0 ? -x : x) >= (y < 0 ? -y : y)) {
-        const R ratio = y / x;
-        const R scale = R(1) / (x + y * ratio);
-        return E{{scale, -ratio * scale}};
-      }
-      const R ratio = x / y;
-      const R scale = R(1) / (y + x * ratio);
-      return E{{ratio * scale, -scale}};
-    }
-  }
-
-  TESSERA_DEVICE static R magnitude(const E& a) {
-    const R x = a.part[re] < 0 ? -a.part[re] : a.part[re];
-    const R y = a.part[im] < 0 ? -a.part[im] : a.part[im];
-    return x >= y ? x : y;  // and NaN where y is
-  }
-
-  /// Not zero, not subnormal, not infinite and not NaN.
-  TESSERA_DEVICE static bool is_normal(const E& a) {
-    const R size = magnitude(a);
-    return size >= least_normal && size <= most_normal;
-  }
-
-  /// a / b where 1 / b is not a normal number.
-  TESSERA_DEVICE static E quotient(E a, E b) {
-    if constexpr (parts == 1) {
-      return E{{a.part[0] / b.part[0]}};
-    } else {
-      // To where products with b round as usual. What of a is lost or too large then would be so in the quotient.
-      const R scale = magnitude(b) < 1 ? R(0x1p64) : R(0x1p-64);
-      TESSERA_UNROLL
-      for (int p = 0; p < parts; ++p) {
-        a.part[p] *= scale;
-        b.part[p] *= scale;
-      }
-      const R x = b.part[re], y = b.part[im];
-      if ((x < 0 ? -x : x) >= (y < 0 ? -y : y)) {
-        const R ratio = y / x;
-        const R divisor = fused(y, ratio, x);
-        return E{{fused(a.part[im], ratio, a.part[re]) / divisor, fused(-a.part[re], ratio, a.part[im]) / divisor}};
-      }
-      const R ratio = x / y;
-      const R divisor = fused(x, ratio, y);
-      return E{{fused(a.part[re], ratio, a.part[im]) / divisor, fused(a.part[im], ratio, -a.part[re]) / divisor}};
-    }
-  }
 
   /// Element `at` of the diagonal. @pre at < order, and the diagonal is not one
   TESSERA_DEVICE E pivot(index_t at) const {
@@ -523,7 +384,3 @@ class StripSolver {
 };
 
 }  // namespace tessera::kernels::cuda
-
-#undef TESSERA_DEVICE
-#undef TESSERA_UNROLL
-#undef TESSERA_NO_UNROLL

@@ -33,7 +33,8 @@ class HostTileOps final : public TileOps {
     check(call.C, call.ldc, {call.m, call.n}, call.type);
 
     const HostDeviceSettings& settings = device_.settings();
-    const double seconds = settings.flops_per_s > 0 ? flops_of(call) / settings.flops_per_s : 0;
+    const double rate = settings.flops_per_s[call.type];
+    const double seconds = rate > 0 ? flops_of(call) / rate : 0;
     std::function<void()> work;
     if (settings.compute) {
       work = [blas = blas_, call] {
@@ -72,13 +73,15 @@ class HostTileOps final : public TileOps {
 
 class HostBackend final : public Backend {
  public:
-  HostBackend(const Config& config, int count, std::shared_ptr<const CpuBlas> blas)
-      : config_(config), count_(count), blas_(std::move(blas)) {}
+  HostBackend(const Config& config, int count, std::shared_ptr<const CpuBlas> blas,
+              const device::DeviceProfile& profile)
+      : config_(config), count_(count), blas_(std::move(blas)), profile_(profile) {}
 
   std::vector<device::DeviceInfo> devices() const override {
     std::vector<device::DeviceInfo> infos;
     // A host device that nobody uses costs nothing, neither threads nor memory.
-    for (int i = 0; i < count_; ++i) infos.push_back(device::HostDevice(i, config_.host_device_settings(i)).info());
+    for (int i = 0; i < count_; ++i)
+      infos.push_back(device::HostDevice(i, config_.host_device_settings(i), profile_).info());
     return infos;
   }
 
@@ -98,7 +101,7 @@ class HostBackend final : public Backend {
       const int ordinal = willing[d];
       const HostDeviceSettings& settings = config_.host_device_settings(ordinal);
       std::this_thread::sleep_for(std::chrono::duration<double>(settings.start_s));
-      auto device = std::make_unique<device::HostDevice>(ordinal, settings);
+      auto device = std::make_unique<device::HostDevice>(ordinal, settings, profile_);
       auto ops = std::make_unique<HostTileOps>(*device, blas_);
       accelerators[d] = {std::move(device), std::move(ops)};
     });
@@ -119,12 +122,14 @@ class HostBackend final : public Backend {
   Config config_;
   int count_;
   std::shared_ptr<const CpuBlas> blas_;
+  device::DeviceProfile profile_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_host_backend(const Config& config, int count, std::shared_ptr<const CpuBlas> blas) {
-  return std::make_unique<HostBackend>(config, count, std::move(blas));
+std::unique_ptr<Backend> make_host_backend(const Config& config, int count, std::shared_ptr<const CpuBlas> blas,
+                                           const device::DeviceProfile& profile) {
+  return std::make_unique<HostBackend>(config, count, std::move(blas), profile);
 }
 
 }  // namespace tessera::kernels

@@ -34,7 +34,7 @@ class CudaDgemmKernel : public ::testing::Test {
       ASSERT_FALSE(test::cuda_required()) << "no CUDA device";
     }
     if (major != 9 || minor != 0) GTEST_SKIP() << "no GPU of compute capability 9.0";
-    ASSERT_EQ(dgemm_.load(0), cudaSuccess);
+    ASSERT_EQ(dgemm_.load(0, device::gpu_profile(9, 0).dgemm), cudaSuccess);
   }
 
   static DeviceArray on_device(const std::vector<double>& values) {

@@ -1,0 +1,177 @@
+// How a CudaDevice copies: rectangles by the copy engine, as whole as CUDA takes them; triangles by the engine and a kernel side by side;
+// pageable memory through the staging rings. What else the device does is in cuda_device.cpp.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "core/error.hpp"
+#include "device/cuda/cuda_device.hpp"
+#include "device/cuda/error_scope.hpp"
+#include "device/cuda/host_registration.hpp"
+#include "device/cuda/nvtx_range.hpp"
+#include "device/cuda/triangle_copy.hpp"
+#include "device/cuda/triangle_runs.hpp"
+#include "device/split_copy.hpp"
+
+namespace tessera::device::cuda {
+namespace {
+
+/// All of the host memory that a triangle lies in can be addressed by the GPU whose context is current.
+bool accessible(Block host, Extent extent) {
+  const index_t last_column = extent.columns - 1;
+  const std::byte* const begin = host.address + extent.first_byte(0);
+  const std::byte* const end = host.address + last_column * host.pitch_bytes + extent.last_byte(last_column);
+  return HostRegistry::instance().page_locked({begin, end});
+}
+
+/// Memory that CUDA knows nothing of at one end of it, or that a context of ours has page-locked and may unlock at any
+/// time.
+bool is_to_be_staged(Block host, Extent extent) {
+  const index_t last_column = extent.columns - 1;
+  const std::byte* const begin = host.address + extent.first_byte(0);
+  const std::byte* const end = host.address + last_column * host.pitch_bytes + extent.last_byte(last_column);
+  return HostRegistry::is_pageable(begin) || HostRegistry::is_pageable(end - 1) ||
+         HostRegistry::instance().overlaps({begin, end});
+}
+
+bool contiguous(Block to, Block from, Extent extent) {
+  return extent.columns == 1 || (to.pitch_bytes == extent.column_bytes && from.pitch_bytes == extent.column_bytes);
+}
+
+}  // namespace
+
+void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
+                             const CudaDevice* source) {
+  if (!accepts_work(id)) return;
+  const NvtxRange range(what);
+  const CurrentContext current(context_);
+  const Transfer transfer{what, to, from, extent, kind, source, stream(id)};
+  if (extent.part == Part::full) return submit_rows(transfer, 0, extent.column_bytes, 0, extent.columns);
+  if (source != nullptr || accessible(kind == cudaMemcpyHostToDevice ? from : to, extent)) {
+    return submit_triangle(transfer);
+  }
+  // A triangle in pageable memory, which kernels cannot address. Not one rectangle: what else is in it may change
+  // meanwhile.
+  for (index_t j = 0; j < extent.columns; ++j) submit_rows(transfer, extent.first_byte(j), extent.last_byte(j), j, 1);
+}
+
+void CudaDevice::submit_rows(const Transfer& t, index_t first, index_t last, index_t column, index_t columns) {
+  cudaError_t error = cudaSuccess;
+  auto copy = [&](Block to, Block from, Extent piece) {
+    const auto width = static_cast<std::size_t>(piece.column_bytes);
+    if (contiguous(to, from, piece)) {
+      const auto bytes = static_cast<std::size_t>(piece.bytes());
+      error = t.source != nullptr && !t.source->mapped_
+                  ? cudaMemcpyPeerAsync(to.address, ordinal(), from.address, t.source->ordinal(), bytes, t.on)
+                  : cudaMemcpyAsync(to.address, from.address, bytes, t.kind, t.on);
+    } else if (std::max(to.pitch_bytes, from.pitch_bytes) > max_pitch_bytes_) {
+      error = cudaErrorInvalidPitchValue;
+      return false;
+    } else {
+      error = cudaMemcpy2DAsync(to.address, static_cast<std::size_t>(to.pitch_bytes), from.address,
+                                static_cast<std::size_t>(from.pitch_bytes), width,
+                                static_cast<std::size_t>(piece.columns), t.kind, t.on);
+    }
+    if (error == cudaSuccess) return true;
+    forget_error();
+    // The pitch limit, or host memory of which only a part is page-locked: smaller pieces can be copied.
+    if (error != cudaErrorInvalidValue && error != cudaErrorInvalidPitchValue) require(error, t.what);
+    return false;
+  };
+  const bool copied = copy_in_pieces(copy, {t.to.address + column * t.to.pitch_bytes + first, t.to.pitch_bytes},
+                                     {t.from.address + column * t.from.pitch_bytes + first, t.from.pitch_bytes},
+                                     {last - first, columns});
+  if (!copied) require(error, t.what);
+}
+
+void CudaDevice::submit_triangle(const Transfer& t) {
+  const Extent& extent = t.extent;
+  const TriangleCut& cut = info_.profile.triangle_cut;
+  const auto copy_by_kernel = [&](TrianglePart part, cudaStream_t on) {
+    require(copy_triangle(t.to, t.from, extent, t.kind, part, info_.profile, on), t.what);
+  };
+  const auto rectangle = [&](index_t j) {
+    return rectangle_column(cut, extent.part == Part::lower, extent.column_bytes, extent.element_bytes, j);
+  };
+  const bool has_rectangles = rectangle(0).last > 0 || rectangle(extent.columns - 1).last > 0;
+  if (t.source != nullptr || !has_rectangles) return copy_by_kernel(TrianglePart::all, t.on);
+  // At once, because beside copies the other way a kernel reads host memory at half the rate of the link, and the
+  // engine leaves part of the link to the kernel where columns are short (docs/adr/0003-tall-tiles.md).
+  SideStream& side = sides_[t.kind == cudaMemcpyHostToDevice ? 0 : 1];
+  require(side.fork_from(t.on), t.what);
+  copy_by_kernel(TrianglePart::beside_rectangles, side.stream());
+  for (index_t j = 0; j < extent.columns; j += cut.strip_columns) {
+    const ColumnRun rows = rectangle(j);
+    submit_rows(t, rows.first, rows.last, j, std::min(cut.strip_columns, extent.columns - j));
+  }
+  require(side.join(t.on), t.what);
+}
+
+void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent) {
+  const bool up = id.kind == StreamKind::up;
+  const char* const what = up ? "copy up" : "copy down";
+  const cudaMemcpyKind kind = up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+  const auto copy = [&](Block on_device, Block on_host, Extent part) {
+    submit_copy(id, what, up ? on_device : on_host, up ? on_host : on_device, part, kind, nullptr);
+  };
+  const CurrentContext current(context_);
+  CudaStaging* const staging = info_.copy_threads > 0 && extent.bytes() > 0 && is_to_be_staged(host, extent)
+                                   ? this->staging(up ? StagingRing::Direction::up : StagingRing::Direction::down)
+                                   : nullptr;
+  if (staging == nullptr) return copy(device, host, extent);
+  if (!accepts_work(id)) return;
+  bool accepted = false;
+  try {
+    accepted =
+        staging->submit(stream(id), host, extent, up && take_up_waits(), [&](const StagedPart& part, Block slot) {
+          copy({device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes}, slot, part.extent);
+        });
+  } catch (const std::bad_alloc&) {  // half of a copy must not stay
+  } catch (const WorkRefused&) {     // the ring waits for what the stream did not get
+  }
+  if (!accepted) lose("cuda:" + std::to_string(ordinal()) + ": " + what + ": it could not be staged");
+}
+
+CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
+  auto& ring = staging_[static_cast<std::size_t>(direction)];
+  if (!ring && !staging_failed_) {
+    const Staging& sizes = info_.profile.staging;
+    const int down = std::max(1, info_.copy_threads / sizes.threads_per_down_thread);
+    const int threads = direction == StagingRing::Direction::down ? down : std::max(1, info_.copy_threads - down);
+    auto made = CudaStaging::make(direction, threads, sizes, base_stream_);
+    staging_failed_ = !made;
+    const std::lock_guard lock(staging_mutex_);
+    ring = std::move(made);
+  }
+  return ring.get();
+}
+
+bool CudaDevice::take_up_waits() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(up_waits_, false);
+}
+
+void CudaDevice::abandon_staging() noexcept {
+  const std::lock_guard lock(staging_mutex_);
+  for (auto& ring : staging_) {
+    if (!ring) continue;
+    pool_->distrust();  // first: the streams go on without what the threads have not copied
+    ring->ring().abandon();
+  }
+}
+
+void CudaDevice::copy_up(Block device_to, Block host_from, Extent extent) {
+  copy_host({StreamKind::up, 0}, device_to, host_from, extent);
+}
+
+void CudaDevice::copy_down(Block host_to, Block device_from, Extent extent) {
+  copy_host({StreamKind::down, 0}, device_from, host_to, extent);
+}
+
+void CudaDevice::copy_peer(Block device_to, Device& source, Block source_from, Extent extent) {
+  const auto* from = dynamic_cast<const CudaDevice*>(&source);
+  if (from == nullptr || !can_access(source)) throw InternalError("a peer copy between devices without peer access");
+  submit_copy({StreamKind::peer, 0}, "copy from peer", device_to, source_from, extent, cudaMemcpyDeviceToDevice, from);
+}
+
+}  // namespace tessera::device::cuda

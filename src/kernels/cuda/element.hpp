@@ -1,0 +1,100 @@
+// Elements of a real or complex matrix as kernels compute with them, in fused multiply-adds. Quotients of complex numbers are scaled by the
+// larger part (Smith), so that nothing overflows early.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/cuda/device_code.hpp"
+
+namespace tessera::kernels::cuda {
+
+/// An element as it is stored: one part for a real type, real and imaginary part for a complex one.
+template <class R, int parts>
+struct alignas(parts * sizeof(R)) Element {
+  R part[parts];
+  static constexpr int re = 0, im = parts - 1;
+  // Device code cannot call the functions.
+  static constexpr R least_normal = std::numeric_limits<R>::min();
+  static constexpr R most_normal = std::numeric_limits<R>::max();
+};
+
+template <class R>
+TESSERA_DEVICE R fused(R a, R b, R c) {
+  using std::fma;
+  return fma(a, b, c);
+}
+
+template <class R, int parts>
+TESSERA_DEVICE Element<R, parts> product(const Element<R, parts>& a, const Element<R, parts>& b) {
+  using E = Element<R, parts>;
+  if constexpr (parts == 1) {
+    return E{{a.part[0] * b.part[0]}};
+  } else {
+    return E{{fused(a.part[E::re], b.part[E::re], -(a.part[E::im] * b.part[E::im])),
+              fused(a.part[E::re], b.part[E::im], a.part[E::im] * b.part[E::re])}};
+  }
+}
+
+template <class R, int parts>
+TESSERA_DEVICE Element<R, parts> reciprocal(const Element<R, parts>& a) {
+  using E = Element<R, parts>;
+  if constexpr (parts == 1) {
+    return E{{R(1) / a.part[0]}};
+  } else {
+    const R x = a.part[E::re], y = a.part[E::im];
+    if ((x < 0 ? -x : x) >= (y < 0 ? -y : y)) {
+      const R ratio = y / x;
+      const R scale = R(1) / (x + y * ratio);
+      return E{{scale, -ratio * scale}};
+    }
+    const R ratio = x / y;
+    const R scale = R(1) / (y + x * ratio);
+    return E{{ratio * scale, -scale}};
+  }
+}
+
+template <class R, int parts>
+TESSERA_DEVICE R magnitude(const Element<R, parts>& a) {
+  using E = Element<R, parts>;
+  const R x = a.part[E::re] < 0 ? -a.part[E::re] : a.part[E::re];
+  const R y = a.part[E::im] < 0 ? -a.part[E::im] : a.part[E::im];
+  return x >= y ? x : y;  // and NaN where y is
+}
+
+/// Not zero, not subnormal, not infinite and not NaN.
+template <class R, int parts>
+TESSERA_DEVICE bool is_normal(const Element<R, parts>& a) {
+  const R size = magnitude(a);
+  return size >= Element<R, parts>::least_normal && size <= Element<R, parts>::most_normal;
+}
+
+/// a / b where 1 / b is not a normal number.
+template <class R, int parts>
+TESSERA_DEVICE Element<R, parts> quotient(Element<R, parts> a, Element<R, parts> b) {
+  using E = Element<R, parts>;
+  if constexpr (parts == 1) {
+    return E{{a.part[0] / b.part[0]}};
+  } else {
+    // To where products with b round as usual. What of a is lost or too large then would be so in the quotient.
+    const R scale = magnitude(b) < 1 ? R(0x1p64) : R(0x1p-64);
+    TESSERA_UNROLL
+    for (int p = 0; p < parts; ++p) {
+      a.part[p] *= scale;
+      b.part[p] *= scale;
+    }
+    const R x = b.part[E::re], y = b.part[E::im];
+    if ((x < 0 ? -x : x) >= (y < 0 ? -y : y)) {
+      const R ratio = y / x;
+      const R divisor = fused(y, ratio, x);
+      return E{{fused(a.part[E::im], ratio, a.part[E::re]) / divisor,
+                fused(-a.part[E::re], ratio, a.part[E::im]) / divisor}};
+    }
+    const R ratio = x / y;
+    const R divisor = fused(x, ratio, y);
+    return E{
+        {fused(a.part[E::re], ratio, a.part[E::im]) / divisor, fused(a.part[E::im], ratio, -a.part[E::re]) / divisor}};
+  }
+}
+
+}  // namespace tessera::kernels::cuda
