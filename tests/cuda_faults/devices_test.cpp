@@ -192,5 +192,13 @@ TEST(DeviceWithFaults, RefusesALargeTriangleAndGoesOn) {
   EXPECT_EQ(happened, 16U);
 }
 
+TEST(DeviceWithFaults, RefusesAStagedCopyAndGoesOn) {
+  fail_each_call(2, {index_t{1} << 20, 5}, 26);  // more than one piece
+}
+
+TEST(DeviceWithFaults, RefusesAStagedTriangleAndGoesOn) {
+  fail_each_call(2, {300 * element, 300, Part::lower, element}, 16);
+}
+
 }  // namespace
 }  // namespace tessera

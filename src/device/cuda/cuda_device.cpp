@@ -329,10 +329,22 @@ void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent)
         staging->submit(stream(id), host, extent, up && take_up_waits(), [&](const StagedPart& part, Block slot) {
           copy({device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes}, slot, part.extent);
         });
-  } catch (const std::bad_alloc&) {  // half of a copy must not stay
-  } catch (const WorkRefused&) {     // the ring waits for what the stream did not get
+  } catch (const std::bad_alloc&) {
+  } catch (const WorkRefused&) {
   }
-  if (!accepted) lose("cuda:" + std::to_string(ordinal()) + ": " + what + ": it could not be staged");
+  if (!accepted) refuse_staged("cuda:" + std::to_string(ordinal()) + ": " + what + ": it could not be staged");
+}
+
+void CudaDevice::refuse_staged(const std::string& reason) {
+  // The ring waits for what the stream did not get, or the other way round.
+  must_recover_ = true;
+  abandon_staging();
+  fail(cudaSuccess, reason);
+}
+
+void CudaDevice::check_usable() {
+  if (lost()) lose("cuda:" + std::to_string(ordinal()) + ": the device is lost");
+  if (must_recover_) throw WorkRefused("cuda:" + std::to_string(ordinal()) + ": a staged copy has been abandoned");
 }
 
 CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
@@ -437,7 +449,8 @@ std::shared_ptr<const TimeBase> CudaDevice::make_base(double patience_s) {
 }
 
 EventPtr CudaDevice::record(StreamId id) {
-  if (lost()) lose("cuda:" + std::to_string(ordinal()) + ": the device is lost");
+  const unsigned era = pool_->era();
+  check_usable();
   const CurrentContext current(context_);
   const std::lock_guard lock(mutex_);
   if (const double now = now_seconds(); now >= next_base_at_) {
@@ -449,13 +462,13 @@ EventPtr CudaDevice::record(StreamId id) {
   std::erase_if(causes, [ask](const auto& cause) {
     return (ask ? cause->status() : cause->known_status()) == EventStatus::complete;
   });
-  auto event = std::make_shared<CudaEvent>(pool_, base_, causes);
+  auto event = std::make_shared<CudaEvent>(pool_, era, base_, causes);
   require(cudaEventRecord(event->handle(), stream(id)), "recording an event");
   return event;
 }
 
 void CudaDevice::wait(StreamId id, const EventPtr& event) {
-  if (lost()) lose("cuda:" + std::to_string(ordinal()) + ": the device is lost");
+  check_usable();
   if (!event) return;
   const auto cuda_event = std::dynamic_pointer_cast<const CudaEvent>(event);
   if (!cuda_event) throw InternalError("a CUDA stream cannot wait for an event of another backend");
@@ -481,7 +494,7 @@ void CudaDevice::wait(StreamId id, const EventPtr& event) {
 }
 
 bool CudaDevice::accepts_work(StreamId id) {
-  if (lost()) lose("cuda:" + std::to_string(ordinal()) + ": the device is lost");
+  check_usable();
   const std::lock_guard lock(mutex_);
   const CudaEvent::Causes& causes = causes_[static_cast<std::size_t>(stream_number(id))];
   return std::none_of(causes.begin(), causes.end(),
@@ -535,7 +548,14 @@ bool CudaDevice::recover() noexcept {
   for (const cudaStream_t stream : streams_) await_idle(stream);
   // A copy that failed between its two parts has not been joined.
   for (const SideStream& side : sides_) await_idle(side.stream());
-  if (lost()) abandon_staging();
+  if (lost()) {
+    abandon_staging();
+  } else if (must_recover_) {
+    // Nothing waits for the rings any more, and nobody may use them again.
+    const std::lock_guard lock(staging_mutex_);
+    for (auto& ring : staging_) ring.reset();
+    must_recover_ = false;
+  }
   const std::lock_guard lock(mutex_);
   for (CudaEvent::Causes& causes : causes_) causes.clear();
   return !lost();
