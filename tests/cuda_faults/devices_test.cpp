@@ -200,5 +200,17 @@ TEST(DeviceWithFaults, RefusesAStagedTriangleAndGoesOn) {
   fail_each_call(2, {300 * element, 300, Part::lower, element}, 16);
 }
 
+// The stream that tries whether it can wait has something to do with the memory when the ring gives it back.
+TEST(DeviceWithFaults, CopiesWithoutARingThatCannotBeTried) {
+  for (const char* const name : {"cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2", "cudaHostAlloc"}) {
+    Opened opened(1, 2);
+    cuda_standin::inject({name, 0, cudaErrorMemoryAllocation});
+    Buffers buffers({100, 10});
+    EXPECT_TRUE(comes_back(opened.device(), opened.slab, {100, 10}, buffers));
+    EXPECT_TRUE(cuda_standin::has_happened()) << name;
+    expect_good_manners();
+  }
+}
+
 }  // namespace
 }  // namespace tessera
