@@ -259,7 +259,7 @@ class Runtime::Implementation {
       if (!usable[d]) continue;
       DeviceMemory& memory = *seats_[d].memory;
       const auto wanted = [&] { return std::min(memory.room_bytes(), most_measured_bytes); };
-      if (!memory.provide(wanted())) static_cast<void>(memory.provide(wanted()));
+      if (!provide(d, wanted())) static_cast<void>(provide(d, wanted()));
       devices.push_back({accelerator.device.get(), accelerator.ops.get(), memory.slab(),
                          std::min(memory.committed_bytes(), wanted())});
     }
@@ -404,6 +404,17 @@ class Runtime::Implementation {
     return machine;
   }
 
+  // @return false if the device cannot give so much, or turns out to be lost
+  bool provide(std::size_t d, std::size_t bytes) {
+    try {
+      return seats_[d].memory->provide(bytes);
+    } catch (const DeviceLost&) {
+      const std::lock_guard lock(mutex_);
+      seats_[d].lost = true;
+      return false;
+    }
+  }
+
   // Has the devices commit what the job needs, all that it may need: nothing calls the driver for memory once it has
   // begun.
   // @return those of `called` that could @pre the caller has the turn
@@ -420,7 +431,7 @@ class Runtime::Implementation {
     std::vector<char> succeeded(growing.size());  // not bits: written side by side
     if (!growing.empty()) {
       side_by_side(growing.size(), [&](std::size_t g) {
-        succeeded[g] = seats_[growing[g]].memory->provide(needed(growing[g])) ? 1 : 0;
+        succeeded[g] = provide(growing[g], needed(growing[g])) ? 1 : 0;
       });
     }
     for (std::size_t g = 0; g < growing.size(); ++g) provided[growing[g]] = succeeded[g] != 0;

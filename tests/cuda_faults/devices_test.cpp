@@ -212,5 +212,24 @@ TEST(DeviceWithFaults, CopiesWithoutARingThatCannotBeTried) {
   }
 }
 
+// A broken context gives no memory, which is not to be taken for memory that is short.
+TEST(DeviceWithFaults, IsLostWhereABrokenContextGivesNoMemory) {
+  for (const char* const name : {"cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
+    for (const bool stays : {false, true}) {
+      cuda_standin::start({});
+      auto opened = test::open_standin_gpus(1, 0);
+      ASSERT_NE(opened.device(0).reserve_addresses(std::size_t{8} << 20), nullptr);
+      cuda_standin::inject({name, 0, stays ? cudaErrorECCUncorrectable : cudaErrorNotSupported, stays});
+      if (stays) {
+        EXPECT_THROW(opened.device(0).commit(1), DeviceLost) << name;
+        EXPECT_FALSE(opened.device(0).recover());
+      } else {
+        EXPECT_EQ(opened.device(0).commit(1), 0U) << name;
+        EXPECT_GT(opened.device(0).commit(1), 0U) << name;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera

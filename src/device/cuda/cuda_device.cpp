@@ -227,7 +227,11 @@ std::byte* CudaDevice::reserve_addresses(std::size_t bytes) {
 
 std::size_t CudaDevice::commit(std::size_t bytes) {
   const CurrentContext current(context_);
-  return mapped_->grow(bytes);
+  const std::size_t usable = mapped_->grow(bytes);
+  // A broken context gives none, either, and never will.
+  if (const cudaError_t asked = usable < bytes ? ask() : cudaSuccess; !survives(cudaSuccess, asked))
+    lose(describe_error(ordinal(), "committing device memory", asked));
+  return usable;
 }
 
 std::size_t CudaDevice::decommit(std::size_t keep_bytes) {
@@ -510,10 +514,14 @@ void CudaDevice::lose(const std::string& reason) {
 void CudaDevice::fail(cudaError_t error, const std::string& reason) {
   const CurrentContext current(context_);
   forget_error();
-  const cudaError_t asked = cudaStreamQuery(base_stream_);
-  if (asked != cudaSuccess) forget_error();
-  if (!survives(error, asked)) lose(reason);
+  if (!survives(error, ask())) lose(reason);
   throw WorkRefused(reason);
+}
+
+cudaError_t CudaDevice::ask() const {
+  const cudaError_t error = cudaStreamQuery(base_stream_);
+  if (error != cudaSuccess) forget_error();
+  return error;
 }
 
 std::unique_ptr<HostPinning> CudaDevice::pin_host(std::span<const HostRange> ranges) {

@@ -111,6 +111,8 @@ class CudaDevice final : public Device {
   void copy_host(StreamId id, Block device, Block host, Extent extent);
   /// The ring of this direction, made at its first use; nullptr: CUDA is to stage. @pre the context is current
   CudaStaging* staging(StagingRing::Direction direction);
+  /// What the device answers now: an error that is sticky comes again. @pre the context is current
+  cudaError_t ask() const;
   /// Ends all staged copies, for whose events nobody can vouch any more.
   void abandon_staging() noexcept;
   /// Of what could not be staged: half of it must not stay. @throws WorkRefused, DeviceLost as fail()
