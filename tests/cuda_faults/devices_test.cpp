@@ -231,5 +231,25 @@ TEST(DeviceWithFaults, IsLostWhereABrokenContextGivesNoMemory) {
   }
 }
 
+// The copy engine goes on for a while after the error is known.
+TEST(DeviceWithFaults, TouchesNoHostMemoryAfterRecovery) {
+  constexpr std::chrono::milliseconds late{5};
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    Opened opened(1);
+    Bytes tile(1000, std::byte{1});
+    const Bytes restored(tile.size(), std::byte{2});
+    cuda_standin::inject({"copy down", 0, cudaErrorECCUncorrectable, true, late});
+    opened.device().copy_down({tile.data(), 1000}, {opened.slab, 1000}, {1000, 1});
+    while (!cuda_standin::has_happened()) std::this_thread::yield();
+    EXPECT_FALSE(opened.device().recover());
+    tile = restored;
+    while (cuda_standin::late_half_s() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    // A machine that has no time for the engine's thread tells nothing.
+    if (cuda_standin::late_half_s() > 2e-3 * static_cast<double>(late.count())) continue;
+    EXPECT_EQ(tile, restored);
+    return;
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -28,6 +28,9 @@ constexpr double base_lifetime_s = 3;
 constexpr double base_patience_s = 200e-6;
 /// A stream that is not idle after this long waits for something that will never come (an event of a lost GPU).
 constexpr double recover_patience_s = 60;
+/// What a lost GPU's engines had under way may still reach host memory after its error is known, and nothing tells when
+/// it ends. The driver stops them within milliseconds; the largest copy takes a few.
+constexpr std::chrono::milliseconds engines_stop_within{20};
 /// Unfinished causes per stream above which CUDA is asked about them, instead of waiting until someone else does.
 constexpr std::size_t causes_before_asking = 8;
 /// Pages of 4 KiB: 20 GB/s to lock, 55 GB/s to unlock, measured on a host with H200.
@@ -558,6 +561,7 @@ bool CudaDevice::recover() noexcept {
   for (const SideStream& side : sides_) await_idle(side.stream());
   if (lost()) {
     abandon_staging();
+    std::this_thread::sleep_for(engines_stop_within);
   } else if (must_recover_) {
     // Nothing waits for the rings any more, and nobody may use them again.
     const std::lock_guard lock(staging_mutex_);
