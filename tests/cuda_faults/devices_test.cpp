@@ -251,5 +251,20 @@ TEST(DeviceWithFaults, TouchesNoHostMemoryAfterRecovery) {
   }
 }
 
+// CUDA takes memory for page-locked, and for where it was, until somebody has unregistered it: also of a broken context.
+TEST(DeviceWithFaults, LeavesNoMemoryRegisteredWhenItIsLost) {
+  Opened opened(2);
+  Bytes matrix(std::size_t{4} << 20);
+  const device::HostRange range{matrix.data(), matrix.data() + matrix.size()};
+  auto pinning = opened.device().pin_host({&range, 1});
+  ASSERT_NE(pinning, nullptr);
+  cuda_standin::inject({"cudaEventRecord", 0, cudaErrorIllegalAddress, true});
+  EXPECT_THROW(opened.device().record(up), DeviceLost);
+  EXPECT_FALSE(opened.device().recover());
+  EXPECT_TRUE(cuda_standin::held().contains("registrations"));
+  pinning.reset();
+  EXPECT_FALSE(cuda_standin::held().contains("registrations"));
+}
+
 }  // namespace
 }  // namespace tessera

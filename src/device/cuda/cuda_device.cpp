@@ -135,6 +135,7 @@ CudaDevice::CudaDevice(int ordinal, int copy_threads)
     base_ = make_base(recover_patience_s);
     if (!base_) throw DeviceLost("cuda:" + std::to_string(ordinal) + ": an idle stream does not complete an event");
     next_base_at_ = base_->seconds + base_lifetime_s;
+    HostRegistry::instance().add_context(context_);
   } catch (...) {
     base_.reset();
     pool_->close();
