@@ -9,12 +9,14 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "cache/tile_cache.hpp"
 #include "core/error.hpp"
+#include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/side_by_side.hpp"
 #include "core/thread.hpp"
@@ -109,7 +111,8 @@ class Runtime::Implementation {
       : accelerators_(std::move(accelerators)),
         cpu_worker_(std::move(host_compute)),
         trace_(config.trace_file),
-        idle_patience_(idle_patience) {
+        idle_patience_(idle_patience),
+        tells_of_losses_(config.verbose) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
     if (config.keep_old_values) old_values_.emplace(copying_threads(), most_bytes_of_copies());
     const double begin_s = device::now_seconds();
@@ -269,7 +272,7 @@ class Runtime::Implementation {
     } catch (...) {
       const std::lock_guard lock(mutex_);
       for (std::size_t d = 0; d < seats_.size(); ++d) {
-        if (usable[d] && !accelerators_[d].device->recover()) seats_[d].lost = true;
+        if (usable[d] && !accelerators_[d].device->recover()) lose(d, "it failed while it was measured");
       }
       throw;
     }
@@ -408,10 +411,21 @@ class Runtime::Implementation {
   bool provide(std::size_t d, std::size_t bytes) {
     try {
       return seats_[d].memory->provide(bytes);
-    } catch (const DeviceLost&) {
+    } catch (const DeviceLost& error) {
       const std::lock_guard lock(mutex_);
-      seats_[d].lost = true;
+      lose(d, error.what());
       return false;
+    }
+  }
+
+  // Results stay right, so that nobody would learn otherwise why a GPU idles from now on. @pre mutex_ is held
+  void lose(std::size_t d, std::string_view reason) {
+    if (std::exchange(seats_[d].lost, true)) return;
+    const device::Device& device = *accelerators_[d].device;
+    if (process::ending() || (!tells_of_losses_ && device.info().backend == "host")) return;
+    try {
+      log_line(name_of(device) + " is lost, calls do without it: " + std::string(reason));
+    } catch (const std::bad_alloc&) {
     }
   }
 
@@ -430,9 +444,8 @@ class Runtime::Implementation {
     }
     std::vector<char> succeeded(growing.size());  // not bits: written side by side
     if (!growing.empty()) {
-      side_by_side(growing.size(), [&](std::size_t g) {
-        succeeded[g] = provide(growing[g], needed(growing[g])) ? 1 : 0;
-      });
+      side_by_side(growing.size(),
+                   [&](std::size_t g) { succeeded[g] = provide(growing[g], needed(growing[g])) ? 1 : 0; });
     }
     for (std::size_t g = 0; g < growing.size(); ++g) provided[growing[g]] = succeeded[g] != 0;
     for (std::size_t d = 0; d < called.size(); ++d) {
@@ -547,7 +560,7 @@ class Runtime::Implementation {
       lock.lock();
       seat.outcome = std::move(outcome);
       seat.job = nullptr;
-      if (!seat.outcome.usable) seat.lost = true;
+      if (!seat.outcome.usable) lose(d, seat.outcome.error);
       finished_.notify_one();
     }
   }
@@ -644,6 +657,7 @@ class Runtime::Implementation {
   CpuWorker cpu_worker_;
   TraceFile trace_;
   const std::chrono::nanoseconds idle_patience_;
+  const bool tells_of_losses_;  ///< also of host devices
   std::optional<cache::TileCache> cache_;
   std::deque<Seat> seats_;  // by device; fixed after construction
   std::optional<OldValues> old_values_;

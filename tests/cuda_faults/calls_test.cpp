@@ -254,6 +254,26 @@ TEST_P(CallsWithFaults, AreRight) {
   EXPECT_GT(restarts, 30);
 }
 
+// Once for each, however many calls come: who pays for GPUs would otherwise never learn why they idle.
+TEST(CallsOnLostDevices, AreToldOfOnce) {
+  cuda_standin::start({.gpus = 2});
+  auto opened = test::open_standin_gpus(2, 0);
+  runtime::Runtime runtime(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
+  const Scenario scenario{.name = "told", .gpus = 2};
+  testing::internal::CaptureStderr();
+  cuda_standin::inject({"kernel", 3, cudaErrorLaunchFailure, true});
+  compute(&runtime, scenario, 1);
+  compute(&runtime, scenario, 2);
+  cuda_standin::inject({"kernel", 3, cudaErrorLaunchFailure, true});
+  compute(&runtime, scenario, 3);
+  compute(&runtime, scenario, 4);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
+  for (const char* const told : {"tessera: cuda:0 is lost", "tessera: cuda:1 is lost"}) {
+    EXPECT_NE(text.find(told), std::string::npos) << text;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Standin, CallsWithFaults,
     ::testing::Values(Scenario{.name = "gemm"}, Scenario{.name = "trsm", .routine = Routine::trsm},
