@@ -118,7 +118,7 @@ class Device {
   virtual std::byte* reserve_addresses(std::size_t /*bytes*/) { return nullptr; }
   /// Makes at least the first `bytes` of the reserved addresses usable by this device and, for copies, by its peers.
   /// May take milliseconds, and more memory than asked for. @return bytes that are usable now: fewer than asked for if
-  /// memory is short
+  /// memory is short. @throws DeviceLost
   virtual std::size_t commit(std::size_t /*bytes*/) { return 0; }
   /// Gives back what is committed beyond the first `keep_bytes`, or most of it. @return bytes that are usable now
   /// @pre nothing that is under way uses what is given back

@@ -60,9 +60,9 @@ std::vector<bool> Crew::usable() const {
   return usable;
 }
 
-void Crew::lose(std::size_t d) {
+bool Crew::lose(std::size_t d) {
   const std::lock_guard lock(mutex_);
-  seats_[d].lost = true;
+  return !std::exchange(seats_[d].lost, true);
 }
 
 void Crew::alert(const std::vector<bool>& called) {
@@ -168,7 +168,6 @@ void Crew::serve(std::size_t d) {
     lock.lock();
     seat.outcome = std::move(outcome);
     seat.job = nullptr;
-    if (!seat.outcome.usable) seat.lost = true;
     finished_.notify_one();
   }
 }

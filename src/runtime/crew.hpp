@@ -47,7 +47,8 @@ class Crew {
 
   /// By device: whether it works.
   std::vector<bool> usable() const;
-  void lose(std::size_t d);
+  /// The device is called no more. @return whether it was till now
+  bool lose(std::size_t d);
 
   /// The threads of these devices wake up while a job is prepared.
   void alert(const std::vector<bool>& called);

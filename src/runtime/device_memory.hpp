@@ -38,7 +38,7 @@ class DeviceMemory {
   std::size_t review();
 
   /// Makes the first `bytes` of the slab usable. @return false if the device cannot give so much; room_bytes() is less
-  /// then
+  /// then. @throws DeviceLost
   bool provide(std::size_t bytes);
   std::size_t committed_bytes() const;
 

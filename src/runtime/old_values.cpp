@@ -125,16 +125,14 @@ void OldValues::Copy::for_columns(index_t first, index_t last, Move move) const 
 
 void OldValues::Copy::take_piece(index_t piece) noexcept {
   const index_t all = pieces();
-  for_columns(
-      piece * tile_.cols / all, (piece + 1) * tile_.cols / all,
-      [](const std::byte* tile, std::byte* copy, index_t bytes) { device::copy_streaming(copy, tile, bytes); });
+  for_columns(piece * tile_.cols / all, (piece + 1) * tile_.cols / all,
+              [](const std::byte* tile, std::byte* copy, index_t bytes) { device::copy_streaming(copy, tile, bytes); });
   device::finish_streaming();
 }
 
 void OldValues::Copy::restore() const noexcept {
-  for_columns(0, tile_.cols, [](std::byte* tile, const std::byte* copy, index_t bytes) {
-    device::copy_streaming(tile, copy, bytes);
-  });
+  for_columns(0, tile_.cols,
+              [](std::byte* tile, const std::byte* copy, index_t bytes) { device::copy_streaming(tile, copy, bytes); });
   device::finish_streaming();
 }
 

@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -52,6 +53,7 @@ class Runtime::Implementation {
       : accelerators_(std::move(accelerators)),
         cpu_worker_(std::move(host_compute)),
         trace_(config.trace_file),
+        tells_of_host_devices_(config.verbose),
         memories_(accelerators_.size()) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
     if (config.keep_old_values) old_values_.emplace(copying_threads(), most_bytes_of_copies());
@@ -163,7 +165,7 @@ class Runtime::Implementation {
       DeviceMemory& memory = *memories_[d];
       const std::size_t most = most_measured_bytes(accelerator.device->info().profile);
       const auto wanted = [&] { return std::min(memory.room_bytes(), most); };
-      if (!memory.provide(wanted())) static_cast<void>(memory.provide(wanted()));
+      if (!provide_to(d, wanted())) static_cast<void>(provide_to(d, wanted()));
       devices.push_back({accelerator.device.get(), accelerator.ops.get(), memory.slab(),
                          std::min(memory.committed_bytes(), wanted())});
     }
@@ -172,7 +174,7 @@ class Runtime::Implementation {
       return use(devices);
     } catch (...) {
       for (std::size_t d = 0; d < usable.size(); ++d) {
-        if (usable[d] && !accelerators_[d].device->recover()) crew_->lose(d);
+        if (usable[d] && !accelerators_[d].device->recover()) lose(d, "it failed while it was measured");
       }
       throw;
     }
@@ -226,7 +228,7 @@ class Runtime::Implementation {
       std::rethrow_exception(failures.front());
     for (std::size_t d = 0; d < memories_.size(); ++d) {
       if (memories_[d]) continue;
-      crew_->lose(d);
+      static_cast<void>(crew_->lose(d));
       log_line_once(name_of(*accelerators_[d].device), "is not used: " + text_of(failures[d]));
     }
   }
@@ -249,6 +251,27 @@ class Runtime::Implementation {
     }
   }
 
+  // @return false if the device cannot give so much, or turns out to be lost
+  bool provide_to(std::size_t d, std::size_t bytes) {
+    try {
+      return memories_[d]->provide(bytes);
+    } catch (const DeviceLost& error) {
+      lose(d, error.what());
+      return false;
+    }
+  }
+
+  // Results stay right, so that nobody would learn otherwise why a GPU idles from now on.
+  void lose(std::size_t d, std::string_view reason) noexcept {
+    if (!crew_->lose(d) || process::ending()) return;
+    const device::Device& device = *accelerators_[d].device;
+    if (device.info().backend == "host" && !tells_of_host_devices_) return;
+    try {
+      log_line(name_of(device) + " is lost, calls do without it: " + std::string(reason));
+    } catch (const std::bad_alloc&) {  // untold
+    }
+  }
+
   // Has the devices commit what the job needs, all that it may need: nothing calls the driver for memory once it has
   // begun.
   // @return those of `called` that could @pre the caller has the turn
@@ -267,7 +290,7 @@ class Runtime::Implementation {
     std::vector<char> succeeded(growing.size());  // not bits: written side by side
     if (!growing.empty()) {
       side_by_side(growing.size(),
-                   [&](std::size_t g) { succeeded[g] = memories_[growing[g]]->provide(needed(growing[g])) ? 1 : 0; });
+                   [&](std::size_t g) { succeeded[g] = provide_to(growing[g], needed(growing[g])) ? 1 : 0; });
     }
     for (std::size_t g = 0; g < growing.size(); ++g) provided[growing[g]] = succeeded[g] != 0;
     for (std::size_t d = 0; d < called.size(); ++d) {
@@ -327,17 +350,13 @@ class Runtime::Implementation {
 
   // Errors beside the loss of a device are taken for its consequences (tiles that never came from it). An error by
   // itself would come again: the device is out for this job.
-  void leave_out_failed(const Attempt& made, std::vector<bool>& usable) const noexcept {
+  void leave_out_failed(const Attempt& made, std::vector<bool>& usable) noexcept {
     const auto lost = [&](std::size_t d) { return made.working[d] && !made.outcomes[d].usable; };
     bool any_lost = false;
     for (std::size_t d = 0; d < usable.size(); ++d) {
       if (!lost(d)) continue;
       any_lost = true;
-      try {
-        log_line_once(name_of(*accelerators_[d].device),
-                      "is lost, and its work is done without it: " + made.outcomes[d].error);
-      } catch (const std::bad_alloc&) {  // untold
-      }
+      lose(d, made.outcomes[d].error);
     }
     for (std::size_t d = 0; d < usable.size(); ++d) {
       if (lost(d) || (made.working[d] && !made.outcomes[d].error.empty() && !any_lost)) usable[d] = false;
@@ -363,6 +382,7 @@ class Runtime::Implementation {
   std::vector<kernels::Accelerator> accelerators_;
   CpuWorker cpu_worker_;
   TraceFile trace_;
+  const bool tells_of_host_devices_;  ///< that are lost: they are told to fail
   // By device; nothing: it could not have any. Each is thread-safe by itself.
   mutable std::vector<std::optional<DeviceMemory>> memories_;
   std::optional<cache::TileCache> cache_;

@@ -32,7 +32,8 @@ void await(const OldValues::CopyPtr& copy, Signal& signal) {
 
 // Who waits for room is told. The thread that has copied may be the last to let go.
 void await_room(OldValues& old, const Matrix& matrix, Signal& signal) {
-  for (std::uint64_t seen = signal.version(); !old.has_room(matrix.tile, element, When::due, signal); seen = signal.version())
+  for (std::uint64_t seen = signal.version(); !old.has_room(matrix.tile, element, When::due, signal);
+       seen = signal.version())
     signal.wait(seen, std::chrono::seconds(10));
 }
 

@@ -81,7 +81,7 @@ class Info(ToolCase):
 
     def test_a_device_that_is_lost_is_named_once(self):
         options = ["--devices", "host:2", "--host-device", ";fail=3"]
-        result = tessera("bench", "gemm", "--type", "d", "--n", "300", "--repeats", "3", "--check", *options)
+        result = tessera("bench", "gemm", "--type", "d", "--n", "300", "--repeats", "3", "--check", "--verbose", *options)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr.count("host:1 is lost"), 1)
 

@@ -126,10 +126,17 @@ void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent)
         staging->submit(stream(id), host, extent, up && take_up_waits(), [&](const StagedPart& part, Block slot) {
           copy({device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes}, slot, part.extent);
         });
-  } catch (const std::bad_alloc&) {  // half of a copy must not stay
-  } catch (const WorkRefused&) {     // the ring waits for what the stream did not get
+  } catch (const std::bad_alloc&) {
+  } catch (const WorkRefused&) {
   }
-  if (!accepted) lose("cuda:" + std::to_string(ordinal()) + ": " + what + ": it could not be staged");
+  if (!accepted) refuse_staged("cuda:" + std::to_string(ordinal()) + ": " + what + ": it could not be staged");
+}
+
+void CudaDevice::refuse_staged(const std::string& reason) {
+  // The ring waits for what the stream did not get, or the other way round.
+  must_recover_ = true;
+  abandon_staging();
+  fail(cudaSuccess, reason);
 }
 
 CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {

@@ -24,6 +24,9 @@ constexpr double base_lifetime_s = 3;
 constexpr double base_patience_s = 200e-6;
 /// A stream that is not idle after this long waits for something that will never come (an event of a lost GPU).
 constexpr double recover_patience_s = 60;
+/// What a lost GPU's engines had under way may still reach host memory after its error is known, and nothing tells when
+/// it ends. The driver stops them within milliseconds; the largest copy takes a few.
+constexpr std::chrono::milliseconds engines_stop_within{20};
 /// Unfinished causes per stream above which CUDA is asked about them, instead of waiting until someone else does.
 constexpr std::size_t causes_before_asking = 8;
 
@@ -49,6 +52,7 @@ CudaDevice::CudaDevice(int ordinal, int copy_threads)
     base_ = make_base(recover_patience_s);
     if (!base_) throw DeviceLost("cuda:" + std::to_string(ordinal) + ": an idle stream does not complete an event");
     next_base_at_ = base_->seconds + base_lifetime_s;
+    HostRegistry::instance().add_context(context_);
   } catch (...) {
     base_.reset();
     pool_->close();
@@ -144,7 +148,11 @@ std::byte* CudaDevice::reserve_addresses(std::size_t bytes) {
 
 std::size_t CudaDevice::commit(std::size_t bytes) {
   const CurrentContext current(context_);
-  return mapped_->grow(bytes);
+  const std::size_t usable = mapped_->grow(bytes);
+  // A broken context gives none, either, and never will.
+  if (const cudaError_t asked = usable < bytes ? ask() : cudaSuccess; !survives(cudaSuccess, asked))
+    lose(describe_error(ordinal(), "committing device memory", asked));
+  return usable;
 }
 
 std::size_t CudaDevice::decommit(std::size_t keep_bytes) {
@@ -222,7 +230,8 @@ std::shared_ptr<const TimeBase> CudaDevice::make_base(double patience_s) {
 }
 
 EventPtr CudaDevice::record(StreamId id) {
-  if (lost()) lose("cuda:" + std::to_string(ordinal()) + ": the device is lost");
+  const unsigned era = pool_->era();
+  check_usable();
   const CurrentContext current(context_);
   const std::lock_guard lock(mutex_);
   if (const double now = now_seconds(); now >= next_base_at_) {
@@ -234,13 +243,13 @@ EventPtr CudaDevice::record(StreamId id) {
   std::erase_if(causes, [ask](const auto& cause) {
     return (ask ? cause->status() : cause->known_status()) == EventStatus::complete;
   });
-  auto event = std::make_shared<CudaEvent>(pool_, base_, causes);
+  auto event = std::make_shared<CudaEvent>(pool_, era, base_, causes);
   require(cudaEventRecord(event->handle(), stream(id)), "recording an event");
   return event;
 }
 
 void CudaDevice::wait(StreamId id, const EventPtr& event) {
-  if (lost()) lose("cuda:" + std::to_string(ordinal()) + ": the device is lost");
+  check_usable();
   if (!event) return;
   const auto cuda_event = std::dynamic_pointer_cast<const CudaEvent>(event);
   if (!cuda_event) throw InternalError("a CUDA stream cannot wait for an event of another backend");
@@ -265,8 +274,13 @@ void CudaDevice::wait(StreamId id, const EventPtr& event) {
   require(cudaStreamWaitEvent(stream(id), cuda_event->handle(), 0), "waiting for an event");
 }
 
-bool CudaDevice::accepts_work(StreamId id) {
+void CudaDevice::check_usable() {
   if (lost()) lose("cuda:" + std::to_string(ordinal()) + ": the device is lost");
+  if (must_recover_) throw WorkRefused("cuda:" + std::to_string(ordinal()) + ": a staged copy has been abandoned");
+}
+
+bool CudaDevice::accepts_work(StreamId id) {
+  check_usable();
   const std::lock_guard lock(mutex_);
   const CudaEvent::Causes& causes = causes_[static_cast<std::size_t>(stream_number(id))];
   return std::none_of(causes.begin(), causes.end(),
@@ -282,10 +296,14 @@ void CudaDevice::lose(const std::string& reason) {
 void CudaDevice::fail(cudaError_t error, const std::string& reason) {
   const CurrentContext current(context_);
   forget_error();
-  const cudaError_t asked = cudaStreamQuery(base_stream_);
-  if (asked != cudaSuccess) forget_error();
-  if (!survives(error, asked)) lose(reason);
+  if (!survives(error, ask())) lose(reason);
   throw WorkRefused(reason);
+}
+
+cudaError_t CudaDevice::ask() const {
+  const cudaError_t error = cudaStreamQuery(base_stream_);
+  if (error != cudaSuccess) forget_error();
+  return error;
 }
 
 std::unique_ptr<HostPinning> CudaDevice::pin_host(std::span<const HostRange> ranges) {
@@ -320,7 +338,15 @@ bool CudaDevice::recover() noexcept {
   for (const cudaStream_t stream : streams_) await_idle(stream);
   // A copy that failed between its two parts has not been joined.
   for (const SideStream& side : sides_) await_idle(side.stream());
-  if (lost()) abandon_staging();
+  if (lost()) {
+    abandon_staging();
+    std::this_thread::sleep_for(engines_stop_within);
+  } else if (must_recover_) {
+    // Nothing waits for the rings any more, and nobody may use them again.
+    const std::lock_guard lock(staging_mutex_);
+    for (auto& ring : staging_) ring.reset();
+    must_recover_ = false;
+  }
   const std::lock_guard lock(mutex_);
   for (CudaEvent::Causes& causes : causes_) causes.clear();
   return !lost();

@@ -5,7 +5,7 @@
 // No call depends on the thread's current device (see cuda_context.hpp).
 // Failure: a sticky error loses the device for good, a submission that CUDA refuses otherwise does not
 // (error_scope.hpp). Work submitted to a stream that had to wait for a lost device is dropped, and its events fail,
-// until recover(). Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp); without them
+// until recover(). After half of a staged copy all submissions are refused until then. Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp); without them
 // CUDA does that, slower, and the submission may block until the copy is done. Large triangles are copied by the copy
 // engine and a kernel together, small ones and those of peers by a kernel, and where CUDA stages them they go column by
 // column.
@@ -68,7 +68,7 @@ class CudaDevice final : public Device {
   void map_memory() { maps_memory_ = true; }
 
   /// To be asked before work is submitted. @return false if the work must be dropped, because the stream waited for a
-  /// device that is lost. @throws DeviceLost if this device is lost
+  /// device that is lost. @throws DeviceLost if this device is lost, WorkRefused if it must recover() first
   bool accepts_work(StreamId id);
   /// Declares the device lost. @throws DeviceLost always
   [[noreturn]] void lose(const std::string& reason);
@@ -108,7 +108,14 @@ class CudaDevice final : public Device {
   void copy_host(StreamId id, Block device, Block host, Extent extent);
   /// The ring of this direction, made at its first use; nullptr: CUDA is to stage. @pre the context is current
   CudaStaging* staging(StagingRing::Direction direction);
+  /// What the device answers now: an error that is sticky comes again. @pre the context is current
+  cudaError_t ask() const;
+  /// Ends all staged copies, for whose events nobody can vouch any more.
   void abandon_staging() noexcept;
+  /// Of what could not be staged: half of it must not stay. @throws WorkRefused, DeviceLost as fail()
+  [[noreturn]] void refuse_staged(const std::string& reason);
+  /// @throws DeviceLost, WorkRefused, see accepts_work()
+  void check_usable();
   bool take_up_waits();
 
   DeviceInfo info_;
@@ -129,6 +136,9 @@ class CudaDevice final : public Device {
   std::mutex staging_mutex_;  // guards the pointers, which are set once, by the submitting thread
   std::array<std::unique_ptr<CudaStaging>, 2> staging_;  ///< by direction
   bool staging_failed_ = false;
+  /// Staged copies have been abandoned. Set before the pool's era changes, so that no event of the new era is recorded
+  /// behind them.
+  std::atomic<bool> must_recover_{false};
 
   // Release in lose() pairs with acquire in lost(): who is refused also sees what led to it.
   std::atomic<bool> lost_{false};

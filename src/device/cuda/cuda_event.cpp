@@ -44,8 +44,8 @@ void EventPool::close() noexcept {
   idle_.clear();
 }
 
-CudaEvent::CudaEvent(std::shared_ptr<EventPool> pool, std::shared_ptr<const TimeBase> base, Causes causes)
-    : pool_(std::move(pool)), base_(std::move(base)), handle_(pool_->take()), causes_(std::move(causes)) {}
+CudaEvent::CudaEvent(std::shared_ptr<EventPool> pool, unsigned era, std::shared_ptr<const TimeBase> base, Causes causes)
+    : pool_(std::move(pool)), era_(era), base_(std::move(base)), handle_(pool_->take()), causes_(std::move(causes)) {}
 
 CudaEvent::~CudaEvent() { pool_->give(handle_); }
 
@@ -62,7 +62,7 @@ EventStatus CudaEvent::status() const noexcept {
   }
   if (error == cudaErrorNotReady || is_of_a_capture(error)) return EventStatus::pending;
 
-  now = error == cudaSuccess && !pool_->distrusted() ? EventStatus::complete : EventStatus::failed;
+  now = error == cudaSuccess && pool_->era() == era_ ? EventStatus::complete : EventStatus::failed;
   Causes dropped;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   // Another thread may have been faster and have dropped the causes that its verdict was made of.

@@ -36,17 +36,18 @@ class EventPool {
   /// @throws DeviceLost
   cudaEvent_t take();
   void give(cudaEvent_t event) noexcept;
-  /// From now on a stream that comes to an event says nothing about the copies before it: events not yet known to be complete
-  /// fail.
-  void distrust() noexcept { distrusted_ = true; }
-  bool distrusted() const noexcept { return distrusted_; }
+  /// That a stream comes to one of the events that there are now says nothing about the copies before it: those not yet
+  /// known to be complete fail.
+  void distrust() noexcept { ++era_; }
+  /// What events of one kind have in common: they are trusted until the next distrust().
+  unsigned era() const noexcept { return era_; }
   /// Destroys the handles in the pool; those that come back later are left to the process's end.
   void close() noexcept;
 
  private:
   const int ordinal_;
   const CUcontext context_;
-  std::atomic<bool> distrusted_ = false;
+  std::atomic<unsigned> era_ = 0;
   std::mutex mutex_;
   std::vector<cudaEvent_t> idle_;
   bool closed_ = false;
@@ -68,8 +69,9 @@ class CudaEvent final : public Event {
  public:
   using Causes = std::vector<std::shared_ptr<const CudaEvent>>;
 
-  /// Takes a handle from the pool; the caller records it. @throws DeviceLost
-  CudaEvent(std::shared_ptr<EventPool> pool, std::shared_ptr<const TimeBase> base, Causes causes);
+  /// Takes a handle from the pool; the caller records it. @param era of the pool, from before it was known that the
+  /// stream can be trusted @throws DeviceLost
+  CudaEvent(std::shared_ptr<EventPool> pool, unsigned era, std::shared_ptr<const TimeBase> base, Causes causes);
   ~CudaEvent() override;
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
@@ -87,6 +89,7 @@ class CudaEvent final : public Event {
 
  private:
   const std::shared_ptr<EventPool> pool_;
+  const unsigned era_;
   const std::shared_ptr<const TimeBase> base_;
   const cudaEvent_t handle_;
   // Release in status() pairs with acquire in known_status(): who sees `complete` also sees what the stream wrote to

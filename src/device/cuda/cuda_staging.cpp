@@ -25,7 +25,14 @@ std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction,
   auto* const numbers = reinterpret_cast<StagingRing::Slot*>(begin + bytes);
   for (std::size_t s = 0; s <= slots; ++s) new (numbers + s) StagingRing::Slot;
   StagingRing::Slot& trial = numbers[slots];
-  if (!write_number(idle, trial.filled, 1) || !await_number(idle, trial.filled, 1)) return nullptr;
+  const bool works = write_number(idle, trial.filled, 1) && await_number(idle, trial.filled, 1);
+  // The memory may be given back below, or by whoever fails next.
+  if (cudaStreamSynchronize(idle) != cudaSuccess) {
+    forget_error();
+    static_cast<void>(staging.release());
+    return nullptr;
+  }
+  if (!works) return nullptr;
   try {
     staging->ring_ = std::make_unique<StagingRing>(direction, numbers, begin, slots, sizes.slot_bytes, threads);
   } catch (const std::system_error&) {

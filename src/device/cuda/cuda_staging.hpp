@@ -25,7 +25,7 @@ class CudaStaging {
 
   /// One copy between `host` and the device, for which the stream calls `copy` per part, between the part's place in the block on the
   /// device and `slot`. @param waits up: the stream has been told to wait, perhaps for what writes `host`
-  /// @return false if the driver refused, half-way perhaps: the device is to be given up, as if this or `copy` throws
+  /// @return false if the driver refused, half-way perhaps: the ring is to be abandoned, as if this or `copy` throws
   bool submit(cudaStream_t stream, Block host, Extent extent, bool waits,
               const std::function<void(const StagedPart& part, Block slot)>& copy);
 

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace tessera::device::cuda {
 namespace {
 
@@ -43,6 +45,18 @@ HostRegistry& HostRegistry::instance() {
   return *registry;
 }
 
+void HostRegistry::add_context(CUcontext context) {
+  const std::lock_guard lock(mutex_);
+  if (std::find(contexts_.begin(), contexts_.end(), context) == contexts_.end()) contexts_.push_back(context);
+}
+
+bool HostRegistry::unregister(std::uintptr_t begin, CUcontext by) const noexcept {
+  const CurrentContext current(by);
+  if (cudaHostUnregister(pointer(begin)) == cudaSuccess) return true;
+  forget_error();
+  return false;
+}
+
 std::vector<std::uintptr_t> HostRegistry::acquire(CUcontext context, bool read_only_supported,
                                                   std::span<const HostRange> ranges) {
   const std::vector<PageRange> wanted = page_ranges(ranges, static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)));
@@ -81,8 +95,10 @@ void HostRegistry::release(std::span<const std::uintptr_t> keys) noexcept {
   for (const std::uintptr_t key : keys) {
     const auto entry = entries_.find(key);
     if (entry == entries_.end() || --entry->second.pinnings > 0) continue;
-    const CurrentContext current(entry->second.context);
-    if (cudaHostUnregister(pointer(key)) != cudaSuccess) forget_error();
+    if (!unregister(key, entry->second.context)) {
+      static_cast<void>(
+          std::any_of(contexts_.begin(), contexts_.end(), [&](CUcontext context) { return unregister(key, context); }));
+    }
     entries_.erase(entry);
   }
 }

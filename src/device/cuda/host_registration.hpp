@@ -22,6 +22,10 @@ class HostRegistry {
   /// The only one; never destroyed.
   static HostRegistry& instance();
 
+  /// A context that can unregister what another one has registered, should that one break: for CUDA, memory stays where
+  /// it was until somebody has. Contexts are never released.
+  void add_context(CUcontext context);
+
   /// Page-locks what is not locked yet, each merged range in one call: a copy cannot run over the edge between two
   /// registrations. Memory that cannot be locked stays pageable.
   /// @return keys for release(); empty if nothing of these ranges is held
@@ -45,7 +49,10 @@ class HostRegistry {
     int pinnings = 0;
   };
 
-  std::mutex mutex_;
+  bool unregister(std::uintptr_t begin, CUcontext by) const noexcept;
+
+  std::mutex mutex_;  // guards what follows
+  std::vector<CUcontext> contexts_;
   std::map<std::uintptr_t, Entry> entries_;  // by first address; they do not overlap
 };
 

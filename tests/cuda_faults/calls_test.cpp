@@ -1,0 +1,292 @@
+// Every function of CUDA that the plugin calls fails, at its first, a middle and its last call, while devices are
+// opened, while a product or a triangular solve is computed, and while devices are closed: once by itself, and once so
+// that the context is broken. So do kernels and copies on their way. The result is right, whatever failed; nothing that
+// a device can go on after loses it; and everything is given back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "core/config.hpp"
+#include "core/error.hpp"
+#include "kernels/host/reference.hpp"
+#include "routines/level3.hpp"
+#include "runtime/runtime.hpp"
+#include "tests/cuda_faults/standin_machine.hpp"
+#include "tests/level3_problem.hpp"
+
+namespace tessera::routines {
+namespace {
+
+using cuda_standin::Fault;
+
+constexpr index_t small_tile = 16;
+
+struct Scenario {
+  std::string name;
+  Routine routine = Routine::gemm;
+  int gpus = 1;
+  int copy_threads = 0;
+  bool locks = false;  ///< operands are large enough to be page-locked
+  bool whole = false;  ///< memory is taken by cudaMalloc
+  bool peers = true;
+
+  index_t tile() const { return locks ? 128 : small_tile; }
+  friend std::ostream& operator<<(std::ostream& out, const Scenario& scenario) { return out << scenario.name; }
+};
+
+enum class Phase { open, call, close };
+constexpr Phase phases[] = {Phase::open, Phase::call, Phase::close};
+constexpr const char* name_of_phase[] = {"opening", "calling", "closing"};
+
+/// What came of a program.
+struct Outcome {
+  std::map<std::string, std::int64_t> calls;  ///< of the phase
+  bool fault_has_happened = false;
+  std::int64_t restarts = 0;
+  std::size_t devices_left = 0;      ///< after two calls
+  std::int64_t tasks_of_second = 0;  ///< that devices did of the second call
+  bool second_was_smooth = false;
+};
+
+test::Level3Case problem_of(const Scenario& scenario) {
+  test::Level3Case problem{.routine = scenario.routine,
+                           .m = 3 * small_tile + 3,
+                           .n = 3 * small_tile + 5,
+                           .k = 3 * small_tile + 1,
+                           .alpha = 2,
+                           .beta = scenario.routine == Routine::trsm ? 0 : 1};
+  if (scenario.locks) {  // C takes more than a megabyte
+    problem.n = 2700;
+    problem.k = 2;
+  }
+  return problem;
+}
+
+index_t tasks_of(const Scenario& scenario) {
+  const test::Level3Case problem = problem_of(scenario);
+  const auto tiles = [&](index_t extent) { return (extent + scenario.tile() - 1) / scenario.tile(); };
+  return tiles(problem.m) * tiles(problem.n);
+}
+
+/// As routines::run, but on all devices, however small the problem is.
+runtime::JobStatistics run_on_all(runtime::Runtime& runtime, const Level3& call, index_t tile) {
+  const auto make = call.is_triangular() ? make_triangular : make_accumulation;
+  for (int plan = 0; plan < 8; ++plan) {
+    const auto machines = runtime.machines(call.type, plan == 0);
+    if (machines.empty() && runtime.devices().empty()) throw NoDeviceLeft("no device works any more");
+    if (machines.empty()) break;
+    const auto graph = make(call, machines.front(), tile);
+    if (auto statistics = runtime.run(*graph, machines.front())) return *std::move(statistics);
+  }
+  throw OutOfDeviceMemory("no plan fits");
+}
+
+/// One call, finished by the CPU where the devices do not take it, as Context does.
+/// @return statistics if it ran on devices
+std::optional<runtime::JobStatistics> compute(runtime::Runtime* runtime, const Scenario& scenario, unsigned seed) {
+  test::Level3Fixture<double> fixture(problem_of(scenario), seed);
+  std::optional<runtime::JobStatistics> statistics;
+  try {
+    if (runtime == nullptr) throw NoDeviceLeft("they could not be opened");
+    statistics = run_on_all(*runtime, fixture.problem(), scenario.tile());
+  } catch (const NoDeviceLeft&) {
+    kernels::reference_level3(fixture.problem());
+  } catch (const OutOfDeviceMemory&) {
+    kernels::reference_level3(fixture.problem());
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << error.what();
+    return statistics;
+  }
+  EXPECT_TRUE(fixture.check());
+  return statistics;
+}
+
+std::int64_t tasks_of_devices(const runtime::JobStatistics& statistics) {
+  std::int64_t tasks = 0;
+  for (const auto& device : statistics.devices) tasks += device.device == "cpu" ? 0 : device.tasks;
+  return tasks;
+}
+
+/// Opens devices, computes twice, and closes them; the fault is injected when the phase begins.
+Outcome run_program(const Scenario& scenario, Phase at, const Fault* fault) {
+  Outcome outcome;
+  cuda_standin::start({.gpus = scenario.gpus, .peers = scenario.peers});
+  const auto begin = [&](Phase phase) {
+    if (phase != at) return;
+    fault != nullptr ? cuda_standin::inject(*fault) : cuda_standin::count_calls();
+  };
+  const auto end = [&](Phase phase) {
+    if (phase == at) outcome.calls = cuda_standin::calls();
+  };
+  begin(Phase::open);
+  Config config;
+  config.memory_mode = scenario.whole ? MemoryMode::whole : MemoryMode::grow;
+  if (scenario.whole) config.device_memory_bytes = std::size_t{64} << 20;
+  std::unique_ptr<runtime::Runtime> runtime;
+  try {
+    auto opened = test::open_standin_gpus(scenario.gpus, scenario.copy_threads);
+    runtime = std::make_unique<runtime::Runtime>(std::move(opened.accelerators), config, &kernels::reference_level3);
+  } catch (const Error&) {  // whichever: the CPU answers then
+  }
+  end(Phase::open);
+  EXPECT_TRUE(fault != nullptr || runtime != nullptr);
+
+  begin(Phase::call);
+  const auto first = compute(runtime.get(), scenario, 1);
+  if (first) outcome.restarts = first->restarts;
+  end(Phase::call);
+  if (at == Phase::call) outcome.fault_has_happened = cuda_standin::has_happened();
+  const auto second = compute(runtime.get(), scenario, 2);
+  if (runtime) outcome.devices_left = runtime->devices().size();
+  if (second) outcome.tasks_of_second = tasks_of_devices(*second);
+  outcome.second_was_smooth = second && second->restarts == 0;
+
+  begin(Phase::close);
+  runtime.reset();
+  end(Phase::close);
+  if (at != Phase::call) outcome.fault_has_happened = cuda_standin::has_happened();
+  return outcome;
+}
+
+/// What could not be given back, when asked once, is left; and everything where the first of a device's last calls fails,
+/// which is how it finds out that CUDA has ended.
+bool gives_back(const std::string& call) {
+  static const std::set<std::string> names = {"cudaGetDeviceCount", "cudaStreamSynchronize", "cudaFree",
+                                              "cudaFreeHost",       "cudaHostUnregister",    "cudaStreamDestroy",
+                                              "cudaEventDestroy",   "cublasDestroy_v2",      "cuMemUnmap",
+                                              "cuMemRelease",       "cuMemAddressFree"};
+  return names.contains(call);
+}
+
+bool is_operation(const std::string& call) { return call == "kernel" || call.starts_with("copy "); }
+
+/// What they ask belongs to no context.
+bool has_no_context(const std::string& call) {
+  static const std::set<std::string> names = {"cudaGetDeviceCount",    "cudaGetDeviceProperties",
+                                              "cudaDeviceGetPCIBusId", "cudaDeviceGetAttribute",
+                                              "cudaGetDevice",         "cudaDeviceCanAccessPeer",
+                                              "cuDeviceGet",           "cuThreadExchangeStreamCaptureMode",
+                                              "cuPointerGetAttribute", "cuMemGetAllocationGranularity"};
+  return names.contains(call);
+}
+
+/// These have no other errors.
+bool fails_with_the_driver(const std::string& call) { return call == "cuCtxGetCurrent" || call == "cuCtxSetCurrent"; }
+
+/// The errors that a call may return by itself.
+std::vector<cudaError_t> errors_of(const std::string& call) {
+  if (call == "cudaLaunchKernel") return {cudaErrorLaunchOutOfResources};
+  if (call.starts_with("cublas")) return {cudaErrorMemoryAllocation, cudaErrorLaunchOutOfResources};
+  if (call.starts_with("cudaMemcpy")) return {cudaErrorMemoryAllocation, cudaErrorInvalidValue};
+  return {cudaErrorMemoryAllocation};
+}
+
+std::vector<Fault> faults_of(const std::map<std::string, std::int64_t>& calls) {
+  std::vector<Fault> faults;
+  for (const auto& [call, count] : calls) {
+    for (const std::int64_t number : std::set<std::int64_t>{0, count / 2, count - 1}) {
+      if (fails_with_the_driver(call)) {
+        faults.push_back({call, number, cudaErrorCudartUnloading, true});
+        continue;
+      }
+      if (!is_operation(call)) {
+        for (const cudaError_t error : errors_of(call)) faults.push_back({call, number, error});
+      }
+      if (has_no_context(call)) continue;
+      faults.push_back({call, number, number == 0 ? cudaErrorIllegalAddress : cudaErrorECCUncorrectable, true});
+    }
+  }
+  return faults;
+}
+
+class CallsWithFaults : public ::testing::TestWithParam<Scenario> {
+ protected:
+  static void check_what_is_left(const Fault& fault) {
+    auto held = cuda_standin::held();
+    // Streams remember events of other devices that they had to wait for, and devices are closed one after the other.
+    if (GetParam().gpus > 1) held.erase("events");
+    std::ostringstream text;
+    for (const auto& [kind, number] : held) text << number << ' ' << kind << ' ';
+    const bool excused = gives_back(fault.call) && !fault.stays;
+    EXPECT_TRUE(held.empty() || excused) << "not given back: " << text.str();
+    for (const std::string& offence : cuda_standin::offences()) ADD_FAILURE() << offence;
+  }
+};
+
+TEST_P(CallsWithFaults, AreRight) {
+  const Scenario& scenario = GetParam();
+  const auto gpus = static_cast<std::size_t>(scenario.gpus);
+  int happened = 0;
+  int restarts = 0;
+  for (const Phase phase : phases) {
+    const Outcome whole = run_program(scenario, phase, nullptr);
+    EXPECT_EQ(whole.restarts, 0);
+    EXPECT_EQ(whole.tasks_of_second, tasks_of(scenario));
+    check_what_is_left({});
+    for (const Fault& fault : faults_of(whole.calls)) {
+      std::ostringstream what;
+      what << name_of_phase[static_cast<int>(phase)] << ": " << fault;
+      SCOPED_TRACE(what.str());
+      const Outcome outcome = run_program(scenario, phase, &fault);
+      check_what_is_left(fault);
+      if (!outcome.fault_has_happened) continue;
+      ++happened;
+      restarts += outcome.restarts > 0;
+      if (phase != Phase::call) continue;
+      // A worker that cannot begin is out, too.
+      const bool is_one = fault.stays || is_operation(fault.call) || fault.call == "cudaSetDevice";
+      const std::size_t lost = fails_with_the_driver(fault.call) ? gpus : is_one ? 1 : 0;
+      // After its last call a device may have no part in the second product, and nobody notices yet.
+      const bool unnoticed = fault.stays && fault.number > 0 && outcome.devices_left == gpus;
+      EXPECT_TRUE(outcome.devices_left == gpus - lost || unnoticed) << outcome.devices_left;
+      if (outcome.devices_left > 0) {
+        EXPECT_EQ(outcome.tasks_of_second, tasks_of(scenario));
+        // The very last call of the first one may have broken a context, which the second one finds out.
+        EXPECT_TRUE(outcome.second_was_smooth || fault.stays);
+      }
+    }
+  }
+  RecordProperty("faults", happened);
+  RecordProperty("restarts", restarts);
+  EXPECT_GT(happened, 150);
+  EXPECT_GT(restarts, 30);
+}
+
+// Once for each, however many calls come: who pays for GPUs would otherwise never learn why they idle.
+TEST(CallsOnLostDevices, AreToldOfOnce) {
+  cuda_standin::start({.gpus = 2});
+  auto opened = test::open_standin_gpus(2, 0);
+  runtime::Runtime runtime(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
+  const Scenario scenario{.name = "told", .gpus = 2};
+  testing::internal::CaptureStderr();
+  cuda_standin::inject({"kernel", 3, cudaErrorLaunchFailure, true});
+  compute(&runtime, scenario, 1);
+  compute(&runtime, scenario, 2);
+  cuda_standin::inject({"kernel", 3, cudaErrorLaunchFailure, true});
+  compute(&runtime, scenario, 3);
+  compute(&runtime, scenario, 4);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
+  for (const char* const told : {"tessera: cuda:0 is lost", "tessera: cuda:1 is lost"}) {
+    EXPECT_NE(text.find(told), std::string::npos) << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Standin, CallsWithFaults,
+    ::testing::Values(Scenario{.name = "gemm"}, Scenario{.name = "trsm", .routine = Routine::trsm},
+                      Scenario{.name = "gemm_two", .gpus = 2},
+                      Scenario{.name = "trsm_two", .routine = Routine::trsm, .gpus = 2},
+                      Scenario{.name = "gemm_staged", .copy_threads = 2},
+                      Scenario{.name = "trsm_staged", .routine = Routine::trsm, .copy_threads = 2},
+                      Scenario{.name = "gemm_two_staged", .gpus = 2, .copy_threads = 2},
+                      Scenario{.name = "gemm_two_locked", .gpus = 2, .locks = true},
+                      Scenario{.name = "gemm_two_whole", .gpus = 2, .whole = true},
+                      Scenario{.name = "trsm_two_apart", .routine = Routine::trsm, .gpus = 2, .peers = false}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tessera::routines

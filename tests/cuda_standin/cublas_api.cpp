@@ -1,0 +1,223 @@
+// The functions of cuBLAS that the plugin looks up, by the readable reference. As in the real library, what its own
+// calls of the runtime return is not seen by the program's.
+#include <cublas_v2.h>
+
+#include <complex>
+#include <type_traits>
+
+#include "core/level3.hpp"
+#include "kernels/cuda/cublas_library.hpp"
+#include "kernels/host/reference.hpp"
+#include "tests/cuda_standin/machine.hpp"
+
+using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
+using tessera::AnyScalar;
+using tessera::Level3;
+using tessera::Routine;
+using tessera::ScalarType;
+using tessera::kernels::cuda::cublas_index;
+
+namespace {
+
+cublasStatus_t status_of(const Call& call) {
+  return call.error() == cudaErrorMemoryAllocation ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+template <class T>
+constexpr ScalarType type_of = std::is_same_v<T, float>       ? ScalarType::s
+                               : std::is_same_v<T, double>    ? ScalarType::d
+                               : std::is_same_v<T, cuComplex> ? ScalarType::c
+                                                              : ScalarType::z;
+
+template <class T>
+AnyScalar scalar(const T& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return value;
+  } else {
+    return {value.x, value.y};
+  }
+}
+
+tessera::Op op(cublasOperation_t value) {
+  if (value == CUBLAS_OP_N) return tessera::Op::no_trans;
+  return value == CUBLAS_OP_T ? tessera::Op::trans : tessera::Op::conj_trans;
+}
+tessera::Side side(cublasSideMode_t value) {
+  return value == CUBLAS_SIDE_LEFT ? tessera::Side::left : tessera::Side::right;
+}
+tessera::Uplo uplo(cublasFillMode_t value) {
+  return value == CUBLAS_FILL_MODE_LOWER ? tessera::Uplo::lower : tessera::Uplo::upper;
+}
+tessera::Diag diag(cublasDiagType_t value) {
+  return value == CUBLAS_DIAG_UNIT ? tessera::Diag::unit : tessera::Diag::non_unit;
+}
+
+cublasStatus_t compute(const char* name, cublasHandle_t handle, const Level3& work) {
+  const Call call(name, handle->gpu);
+  if (!call) return status_of(call);
+  submit(*handle->stream, {.kind = "kernel", .work = [work](int half) {
+                             if (half == 1) tessera::kernels::reference_level3(work);
+                           }});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+#define TESSERA_NAME(name) TESSERA_CUBLAS_ROUTINE(name)
+#define TESSERA_GEMM(letter, T)                                                                                        \
+  cublasStatus_t TESSERA_NAME(letter##gemm)(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, \
+                                            cublas_index m, cublas_index n, cublas_index k, const T* alpha,            \
+                                            const T* A, cublas_index lda, const T* B, cublas_index ldb, const T* beta, \
+                                            T* C, cublas_index ldc) {                                                  \
+    return compute(__func__, handle,                                                                                   \
+                   {.routine = Routine::gemm,                                                                          \
+                    .type = type_of<T>,                                                                                \
+                    .op_a = op(transa),                                                                                \
+                    .op_b = op(transb),                                                                                \
+                    .m = m,                                                                                            \
+                    .n = n,                                                                                            \
+                    .k = k,                                                                                            \
+                    .alpha = scalar(*alpha),                                                                           \
+                    .A = A,                                                                                            \
+                    .lda = lda,                                                                                        \
+                    .B = B,                                                                                            \
+                    .ldb = ldb,                                                                                        \
+                    .beta = scalar(*beta),                                                                             \
+                    .C = C,                                                                                            \
+                    .ldc = ldc});                                                                                      \
+  }
+#define TESSERA_SYMM(letter, T, name)                                                                             \
+  cublasStatus_t TESSERA_NAME(letter##name)(cublasHandle_t handle, cublasSideMode_t where, cublasFillMode_t fill, \
+                                            cublas_index m, cublas_index n, const T* alpha, const T* A,           \
+                                            cublas_index lda, const T* B, cublas_index ldb, const T* beta, T* C,  \
+                                            cublas_index ldc) {                                                   \
+    return compute(__func__, handle,                                                                              \
+                   {.routine = Routine::name,                                                                     \
+                    .type = type_of<T>,                                                                           \
+                    .side = side(where),                                                                          \
+                    .uplo = uplo(fill),                                                                           \
+                    .m = m,                                                                                       \
+                    .n = n,                                                                                       \
+                    .alpha = scalar(*alpha),                                                                      \
+                    .A = A,                                                                                       \
+                    .lda = lda,                                                                                   \
+                    .B = B,                                                                                       \
+                    .ldb = ldb,                                                                                   \
+                    .beta = scalar(*beta),                                                                        \
+                    .C = C,                                                                                       \
+                    .ldc = ldc});                                                                                 \
+  }
+#define TESSERA_SYRK(letter, T, Factor, name)                                                                      \
+  cublasStatus_t TESSERA_NAME(letter##name)(cublasHandle_t handle, cublasFillMode_t fill, cublasOperation_t trans, \
+                                            cublas_index n, cublas_index k, const Factor* alpha, const T* A,       \
+                                            cublas_index lda, const Factor* beta, T* C, cublas_index ldc) {        \
+    return compute(__func__, handle,                                                                               \
+                   {.routine = Routine::name,                                                                      \
+                    .type = type_of<T>,                                                                            \
+                    .uplo = uplo(fill),                                                                            \
+                    .op_a = op(trans),                                                                             \
+                    .m = n,                                                                                        \
+                    .n = n,                                                                                        \
+                    .k = k,                                                                                        \
+                    .alpha = scalar(*alpha),                                                                       \
+                    .A = A,                                                                                        \
+                    .lda = lda,                                                                                    \
+                    .beta = scalar(*beta),                                                                         \
+                    .C = C,                                                                                        \
+                    .ldc = ldc});                                                                                  \
+  }
+#define TESSERA_SYR2K(letter, T, Beta, name)                                                                        \
+  cublasStatus_t TESSERA_NAME(letter##name)(cublasHandle_t handle, cublasFillMode_t fill, cublasOperation_t trans,  \
+                                            cublas_index n, cublas_index k, const T* alpha, const T* A,             \
+                                            cublas_index lda, const T* B, cublas_index ldb, const Beta* beta, T* C, \
+                                            cublas_index ldc) {                                                     \
+    return compute(__func__, handle,                                                                                \
+                   {.routine = Routine::name,                                                                       \
+                    .type = type_of<T>,                                                                             \
+                    .uplo = uplo(fill),                                                                             \
+                    .op_a = op(trans),                                                                              \
+                    .m = n,                                                                                         \
+                    .n = n,                                                                                         \
+                    .k = k,                                                                                         \
+                    .alpha = scalar(*alpha),                                                                        \
+                    .A = A,                                                                                         \
+                    .lda = lda,                                                                                     \
+                    .B = B,                                                                                         \
+                    .ldb = ldb,                                                                                     \
+                    .beta = scalar(*beta),                                                                          \
+                    .C = C,                                                                                         \
+                    .ldc = ldc});                                                                                   \
+  }
+#define TESSERA_TRMM(letter, T)                                                                                       \
+  cublasStatus_t TESSERA_NAME(letter##trmm)(cublasHandle_t handle, cublasSideMode_t where, cublasFillMode_t fill,     \
+                                            cublasOperation_t trans, cublasDiagType_t unit, cublas_index m,           \
+                                            cublas_index n, const T* alpha, const T* A, cublas_index lda, const T* B, \
+                                            cublas_index ldb, T* C, cublas_index ldc) {                               \
+    return compute(__func__, handle,                                                                                  \
+                   {.routine = Routine::trmm,                                                                         \
+                    .type = type_of<T>,                                                                               \
+                    .side = side(where),                                                                              \
+                    .uplo = uplo(fill),                                                                               \
+                    .op_a = op(trans),                                                                                \
+                    .diag = diag(unit),                                                                               \
+                    .m = m,                                                                                           \
+                    .n = n,                                                                                           \
+                    .alpha = scalar(*alpha),                                                                          \
+                    .A = A,                                                                                           \
+                    .lda = lda,                                                                                       \
+                    .B = B,                                                                                           \
+                    .ldb = ldb,                                                                                       \
+                    .C = C,                                                                                           \
+                    .ldc = ldc});                                                                                     \
+  }
+#define TESSERA_ROUTINES(letter, T) \
+  TESSERA_GEMM(letter, T)           \
+  TESSERA_SYMM(letter, T, symm)     \
+  TESSERA_SYRK(letter, T, T, syrk)  \
+  TESSERA_SYR2K(letter, T, T, syr2k) TESSERA_TRMM(letter, T)
+#define TESSERA_HERMITIAN(letter, T, Real) \
+  TESSERA_SYMM(letter, T, hemm) TESSERA_SYRK(letter, T, Real, herk) TESSERA_SYR2K(letter, T, Real, her2k)
+
+TESSERA_ROUTINES(S, float)
+TESSERA_ROUTINES(D, double)
+TESSERA_ROUTINES(C, cuComplex)
+TESSERA_ROUTINES(Z, cuDoubleComplex)
+TESSERA_HERMITIAN(C, cuComplex, float)
+TESSERA_HERMITIAN(Z, cuDoubleComplex, double)
+
+cublasStatus_t cublasCreate(cublasHandle_t* handle) {
+  const Call call(__func__, nullptr);
+  if (!call) return status_of(call);
+  *handle = new cublasContext{&call.gpu()};
+  ++call.gpu().held["cuBLAS handles"];
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+  const Call call(__func__, handle->gpu);
+  if (!call) return status_of(call);
+  --handle->gpu->held["cuBLAS handles"];
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+  const Call call(__func__, handle->gpu);
+  if (!call) return status_of(call);
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t /*mode*/) {
+  const Call call(__func__, handle->gpu);
+  return call ? CUBLAS_STATUS_SUCCESS : status_of(call);
+}
+
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t /*mode*/) {
+  const Call call(__func__, handle->gpu);
+  return call ? CUBLAS_STATUS_SUCCESS : status_of(call);
+}
+
+const char* cublasGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_ALLOC_FAILED ? "an allocation failed" : "execution failed";
+}

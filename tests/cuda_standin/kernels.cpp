@@ -1,0 +1,76 @@
+// What the plugin launches, by loops on the host: the functions that its .cu files define, in place of those files.
+#include <cuda_runtime_api.h>
+
+#include <complex>
+#include <cstring>
+
+#include "device/cuda/cuda_context.hpp"
+#include "device/cuda/triangle_copy.hpp"
+#include "device/cuda/triangle_runs.hpp"
+#include "kernels/cuda/dgemm.hpp"
+#include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/trsm.hpp"
+#include "kernels/host/reference.hpp"
+#include "tests/cuda_standin/standin.hpp"
+
+namespace tessera::device::cuda {
+
+cudaError_t copy_triangle(Block to, Block from, Extent extent, cudaMemcpyKind /*direction*/, TrianglePart part,
+                          const DeviceProfile& profile, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=, cut = profile.triangle_cut] {
+    const bool lower = extent.part == Part::lower;
+    for (index_t j = 0; j < extent.columns; ++j) {
+      const ColumnRun run = part == TrianglePart::all
+                                ? triangle_column(lower, extent.column_bytes, extent.element_bytes, j)
+                                : column_beside_rectangle(cut, lower, extent.column_bytes, extent.element_bytes, j);
+      if (run.first >= run.last) continue;
+      std::memcpy(to.address + j * to.pitch_bytes + run.first, from.address + j * from.pitch_bytes + run.first,
+                  static_cast<std::size_t>(run.last - run.first));
+    }
+  });
+}
+
+cudaError_t load_triangle_copy() { return load_kernel(nullptr); }
+
+}  // namespace tessera::device::cuda
+
+namespace tessera::kernels::cuda {
+
+cudaError_t scale(const Level3& call, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [call] { reference_level3(call); });
+}
+
+cudaError_t make_diagonal_real(const Level3& call, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [call] {
+    const auto clear = [&]<class R>(std::complex<R>* C) {
+      for (index_t i = 0; i < call.n; ++i) C[i + i * call.ldc].imag(0);
+    };
+    if (call.type == ScalarType::c) clear(static_cast<std::complex<float>*>(call.C));
+    if (call.type == ScalarType::z) clear(static_cast<std::complex<double>*>(call.C));
+  });
+}
+
+cudaError_t add(const Addition& addition, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [addition] { reference_add(addition); });
+}
+
+cudaError_t load_elementwise_kernels() { return device::cuda::load_kernel(nullptr); }
+
+cudaError_t solve_leaf(const Level3& call, cudaStream_t stream, int /*shared_bytes*/, index_t /*most_narrow_columns*/) {
+  return cuda_standin::launch(stream, [call] { reference_level3(call); });
+}
+
+cudaError_t load_trsm_kernels(int& shared_bytes) {
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
+  const cudaError_t error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return error != cudaSuccess ? error : device::cuda::load_kernel(nullptr, 1);
+}
+
+// The stand-in's GPUs are not of the architecture that these kernels are for.
+cudaError_t HopperDgemm::load(int /*ordinal*/, const device::ProductCrossover& /*crossover*/) { return cudaSuccess; }
+std::optional<cudaError_t> HopperDgemm::submit_if_taken(const Level3& /*call*/, cudaStream_t /*stream*/) const {
+  return std::nullopt;
+}
+
+}  // namespace tessera::kernels::cuda

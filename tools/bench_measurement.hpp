@@ -1,0 +1,68 @@
+// The contestants of `tessera bench` on the same matrices, in turns.
+//
+// For every routine, type and size, all contestants run once to warm up, then `repeats` times, one after the other
+// within each repeat, so that what the machine does meanwhile touches all of them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bench_cases.hpp"
+#include "bench_machine.hpp"
+#include "contestants.hpp"
+#include "host_matrix.hpp"
+#include "job_record.hpp"
+#include "progress_bar.hpp"
+
+namespace tessera::tools {
+
+inline constexpr int checked_entries = 400;
+
+/// @pre there are some
+double median(std::vector<double> values);
+
+/// What one contestant did at one size.
+struct Series {
+  std::vector<Outcome> runs;
+  double worst_error = 0;  ///< over its bound, of all runs
+
+  double median_s() const;
+  /// Statistics of the run in the middle.
+  JobRecord middle_job() const;
+};
+
+/// What all contestants did at one size, and what the kernels alone took, in turns with them.
+struct Measured {
+  std::vector<Series> series;  ///< Tessera first
+  std::vector<double> in_core_s;
+};
+
+class Measurement {
+ public:
+  /// Finds the machine, makes the contestants, and takes memory for the largest call. All references must outlive it.
+  /// @throws std::runtime_error if something asked for is not there
+  Measurement(const BenchOptions& options, const std::vector<Size>& sizes, const std::vector<Level3>& cases);
+
+  const BenchMachine& machine() const { return machine_; }
+  /// Tessera first.
+  const std::vector<std::unique_ptr<Contestant>>& contestants() const { return contestants_; }
+  bool pinned() const;
+
+  /// @param call without matrices: they are filled anew
+  Measured measure(Level3 call, ProgressBar& progress);
+
+ private:
+  struct Matrices {
+    HostMatrix A, B, C;
+  };
+  std::vector<std::unique_ptr<Contestant>> make_contestants(const std::vector<Level3>& cases);
+  Matrices make_matrices(const std::vector<Size>& sizes, const std::vector<Level3>& cases) const;
+  Level3 prepare(Level3 call);
+
+  const BenchOptions& options_;
+  BenchMachine machine_;
+  std::vector<std::unique_ptr<Contestant>> contestants_;
+  Matrices matrices_;  ///< large enough for each call
+};
+
+}  // namespace tessera::tools
