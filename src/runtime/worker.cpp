@@ -289,7 +289,9 @@ bool Worker::refill(Job& job) {
     station.put({*task, job.graph().task_flops(*task), 0, false});
     any = true;
   }
-  if (any && !job.graph().ordered()) station.refresh([&](TaskId task) { return priority(job.graph(), task); });
+  // Also when nothing is left to draw: what has come for the tasks that were taken since may be what others read.
+  const bool changed = std::exchange(has_taken_, false) || any;
+  if (changed && !job.graph().ordered()) station.refresh([&](TaskId task) { return priority(job.graph(), task); });
   return any;
 }
 
@@ -523,6 +525,7 @@ bool Worker::take_task(Job& job, Lane& lane) {
   if (!entry && station.size() == 0 && !refill(job) && may_steal) entry = steal(job);
   if (!entry) return false;
   job.take(me, entry->flops);
+  has_taken_ = true;
   ++outputs_;
   if (entry->stolen) ++outcome_.stolen;
   lane.submissions.push_back({.task = entry->task,

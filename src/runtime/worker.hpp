@@ -244,6 +244,7 @@ class Worker {
   std::deque<WriteBack> write_backs_;           // in stream order
   index_t outputs_ = 0;                         // acquired and not finished
   std::int64_t taken_ = 0;                      // tasks
+  bool has_taken_ = false;                      // since the priorities in the station were computed
   std::map<TaskId, index_t> prefetched_steps_;  // of tasks in the station: steps whose inputs have been asked for
   double first_kernel_s_ = 0;                   // on the clock of the events
   double completed_flops_ = 0;
