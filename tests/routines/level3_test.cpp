@@ -1,4 +1,4 @@
-// All nine routines through the tile runtime: every variant, on several devices of equal and unequal speed, with plenty of memory
+// All ten routines through the tile runtime: every variant, on several devices of equal and unequal speed, with plenty of memory
 // and with as little as allowed. Opposite triangles, unit diagonals and padding are poisoned; failures are injected.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
