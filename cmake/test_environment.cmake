@@ -10,3 +10,6 @@ if(TESSERA_SANITIZE)
     "ASAN_OPTIONS=detect_stack_use_after_return=1:check_initialization_order=1"
     "UBSAN_OPTIONS=print_stacktrace=1")
 endif()
+# For tests that are started without ctest: one NAME=value per line.
+list(JOIN tests_environment "\n" lines)
+file(WRITE ${PROJECT_BINARY_DIR}/test_environment "${lines}\n")
