@@ -15,8 +15,6 @@
 namespace tessera::tools {
 namespace {
 
-constexpr const char* plugin_name = "libtessera_cuda.so";
-
 int calibrate(const SettingsOptions& settings) {
   Config config = settings.config();
   // The library finds the plugin beside itself; this program is not beside it.

@@ -29,8 +29,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* plugin_name = "libtessera_cuda.so";
-
 struct InfoOptions {
   SettingsOptions settings;
   bool json = false;

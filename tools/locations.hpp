@@ -8,6 +8,8 @@
 
 namespace tessera::tools {
 
+inline constexpr const char* plugin_name = "libtessera_cuda.so";
+
 /// Folders that may hold our libraries: ../lib and the library folder of the installation.
 std::vector<std::filesystem::path> library_folders();
 
