@@ -34,9 +34,14 @@ function(tessera_add_suite suite part filter)
       list(APPEND labels multi-gpu)
     endif()
   endif()
+  # Longest first, so that none of them is left alone at the end.
+  set(cost 1)
+  if("${suite}" MATCHES "Fault|Soak|Level3Conformance|ScheduleModelSizes|CallsWithFaults")
+    set(cost 100)
+  endif()
   add_test("${name}" "${suite_runner}" "${TEST_BINARY}" "--gtest_filter=${filter}" --gtest_brief=0 --gtest_color=no)
   set_tests_properties("${name}" PROPERTIES LABELS "${labels}" ENVIRONMENT "${TEST_ENVIRONMENT}" TIMEOUT 900
-    SKIP_RETURN_CODE 77)
+    COST ${cost} SKIP_RETURN_CODE 77)
 endfunction()
 
 function(tessera_flush_suite suite plain cuda)
