@@ -17,7 +17,7 @@ int run_bench(const BenchOptions& options) {
   const std::vector<Size> sizes = sizes_of(options);
   const std::vector<Level3> cases = cases_of(options);
   Measurement measurement(options, sizes, cases);
-  Report report(options, cases, measurement);
+  BenchReport report(options, cases, measurement);
   {
     ProgressBar progress(static_cast<int>(cases.size() * sizes.size() * measurement.contestants().size()) *
                          (options.repeats + 1));

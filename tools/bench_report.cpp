@@ -14,7 +14,7 @@ namespace tessera::tools {
 
 using json = nlohmann::ordered_json;
 
-Report::Report(const BenchOptions& options, const std::vector<Level3>& cases, const Measurement& measurement)
+BenchReport::BenchReport(const BenchOptions& options, const std::vector<Level3>& cases, const Measurement& measurement)
     : options_(options),
       cases_(cases),
       measurement_(measurement),
@@ -23,7 +23,7 @@ Report::Report(const BenchOptions& options, const std::vector<Level3>& cases, co
   for (const Level3& one : cases_) documents_.push_back(describe_case(one));
 }
 
-void Report::add(std::size_t number, const Level3& call, const Measured& measured) {
+void BenchReport::add(std::size_t number, const Level3& call, const Measured& measured) {
   documents_[number]["results"].push_back(describe(call, measured, rows_[number].emplace_back()));
   for (const Series& each : measured.series) worst_error_ = std::max(worst_error_, each.worst_error);
   where_.clear();
@@ -34,7 +34,7 @@ void Report::add(std::size_t number, const Level3& call, const Measured& measure
   if (json_to_regular_file()) save();
 }
 
-bool Report::finish() const {
+bool BenchReport::finish() const {
   print(json_to_stdout() ? stderr : stdout);
   if (json_to_stdout()) {
     fmt::print("{}\n", document().dump(2));
@@ -44,7 +44,7 @@ bool Report::finish() const {
   return worst_error_ <= 1;
 }
 
-json Report::describe_case(const Level3& one) const {
+json BenchReport::describe_case(const Level3& one) const {
   json document;
   document["tessera_version"] = tessera_version();
   document["routine"] = name_of(one);
@@ -63,7 +63,7 @@ json Report::describe_case(const Level3& one) const {
   return document;
 }
 
-json Report::describe(const Level3& call, const Measured& measured, std::vector<std::string>& cells) const {
+json BenchReport::describe(const Level3& call, const Measured& measured, std::vector<std::string>& cells) const {
   const std::vector<Series>& series = measured.series;
   const double flops = flops_of(call);
   const auto describe_series = [&](const Series& one) {
@@ -153,19 +153,19 @@ json Report::describe(const Level3& call, const Measured& measured, std::vector<
 }
 
 // What is written of the documents of all cases.
-json Report::document() const {
+json BenchReport::document() const {
   if (!options_.several) return documents_[0];
   return {{"tessera_version", tessera_version()}, {"runs", documents_}};
 }
 
 // A pipe or terminal gets one document, at the end.
-bool Report::json_to_regular_file() const {
+bool BenchReport::json_to_regular_file() const {
   if (options_.json_file.empty() || json_to_stdout()) return false;
   return !std::filesystem::exists(options_.json_file) || std::filesystem::is_regular_file(options_.json_file);
 }
 
 // Whoever opens the file, at any moment, finds a whole document.
-void Report::save() const {
+void BenchReport::save() const {
   namespace fs = std::filesystem;
   const fs::path target =
       json_to_regular_file() ? fs::weakly_canonical(options_.json_file) : fs::path(options_.json_file);
@@ -176,7 +176,7 @@ void Report::save() const {
   if (written != target) fs::rename(written, target);
 }
 
-TextTable Report::table() const {
+TextTable BenchReport::table() const {
   std::vector<std::string> header;
   if (options_.several) header.emplace_back("routine");
   std::string size_names;
@@ -194,7 +194,7 @@ TextTable Report::table() const {
   return table;
 }
 
-void Report::print(std::FILE* out) const {
+void BenchReport::print(std::FILE* out) const {
   const std::string what =
       options_.several ? fmt::format("{} routine(s)", cases_.size()) : name_of(cases_[0]) + ' ' + variant(cases_[0]);
   fmt::print(out, "{}, {} host memory, median of {} run(s) after a warm-up, on {}\n", what,

@@ -12,10 +12,10 @@
 
 namespace tessera::tools {
 
-class Report {
+class BenchReport {
  public:
   /// All references must outlive it.
-  Report(const BenchOptions& options, const std::vector<Level3>& cases, const Measurement& measurement);
+  BenchReport(const BenchOptions& options, const std::vector<Level3>& cases, const Measurement& measurement);
 
   /// @param number of the case @param call that case with a size
   void add(std::size_t number, const Level3& call, const Measured& measured);

@@ -13,6 +13,7 @@
 #include "routines/level3.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
+#include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
 namespace {
@@ -21,24 +22,15 @@ constexpr index_t tile = 16;
 constexpr std::size_t tile_bytes = tile * tile * sizeof(double);
 constexpr std::size_t memory_bytes = 1000 * tile_bytes;
 
-struct HostRuntime {
+struct HostRuntime : test::HostRuntime {
   explicit HostRuntime(int count, HostDeviceSettings settings = {}, const Config& config = {},
-                       std::chrono::nanoseconds idle_patience = std::chrono::hours(1),
-                       std::size_t bytes = memory_bytes) {
+                       std::chrono::nanoseconds idle_patience = std::chrono::hours(1), std::size_t bytes = memory_bytes)
+      : test::HostRuntime(all_with(count, settings, bytes), config, idle_patience) {}
+
+  static std::vector<HostDeviceSettings> all_with(int count, HostDeviceSettings settings, std::size_t bytes) {
     settings.memory_bytes = bytes;
-    test::OpenedDevices opened = test::open_host_devices(count, {settings});
-    for (auto& accelerator : opened.accelerators)
-      devices.push_back(dynamic_cast<device::HostDevice*>(accelerator.device.get()));
-    runtime = std::make_unique<runtime::Runtime>(
-        std::move(opened.accelerators), config,
-        [this](const Level3& product) {
-          ++host_products;
-          kernels::reference_level3(product);
-        },
-        1, idle_patience);
+    return std::vector<HostDeviceSettings>(static_cast<std::size_t>(count), settings);
   }
-  /// Of the devices with most memory.
-  runtime::Machine machine() const { return runtime->machines(ScalarType::d).front(); }
   /// A product of n x n matrices, checked.
   runtime::JobStatistics multiply(index_t n) {
     test::GemmFixture<double> fixture({.m = n, .n = n, .k = n, .alpha = 2, .beta = 0.5}, 5);
@@ -46,9 +38,6 @@ struct HostRuntime {
     EXPECT_TRUE(fixture.check()) << n;
     return statistics;
   }
-  std::vector<device::HostDevice*> devices;  // the runtime's
-  std::unique_ptr<runtime::Runtime> runtime;
-  int host_products = 0;
 };
 
 /// A minute is a hang.

@@ -16,6 +16,7 @@
 #include "runtime/calibration.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/modelled_run.hpp"
+#include "tests/routines/square_call.hpp"
 
 namespace tessera::routines {
 namespace {
@@ -26,17 +27,7 @@ using test::modelled_h200;
 using test::modelled_run;
 using test::ModelledMachine;
 using test::ModelledRun;
-
-Level3 square_call(Routine routine, index_t n, ScalarType type = ScalarType::d) {
-  Level3 call;
-  call.routine = routine;
-  call.type = type;
-  call.m = call.n = n;
-  if (call.has_k()) call.k = n;
-  call.alpha = 1.1;
-  call.beta = call.is_triangular() ? 0 : 0.3;
-  return call;
-}
+using test::square_call;
 
 double flops_on(const ModelledRun& run, std::size_t device) {
   double flops = 0;

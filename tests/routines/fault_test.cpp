@@ -17,6 +17,7 @@
 #include "runtime/runtime.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
+#include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
 namespace {
@@ -35,28 +36,25 @@ constexpr Fault faults[] = {{FailingOperation::up, StreamKind::up},
                             {FailingOperation::peer, StreamKind::peer},
                             {FailingOperation::kernel, StreamKind::compute}};
 
-class Machine {
+/// Devices of which the first one fails.
+class Machine : public test::HostRuntime {
  public:
   /// @param tiles that each device holds
-  Machine(int devices, index_t tiles, FailingOperation operation, std::int64_t number) {
-    HostDeviceSettings settings;
-    settings.memory_bytes = static_cast<std::size_t>(tiles) * tile_bytes;
-    std::vector<HostDeviceSettings> all(static_cast<std::size_t>(devices), settings);
-    all.front().failing_operation = operation;
-    all.front().fail_after_ops = number;
-    opened_ = test::open_host_devices(devices, all, kernels::CpuBlas::open(""));
-    first_ = dynamic_cast<device::HostDevice*>(&opened_.device(0));
-    runtime_ =
-        std::make_unique<runtime::Runtime>(std::move(opened_.accelerators), Config{}, &kernels::reference_level3);
-  }
+  Machine(int count, index_t tiles, FailingOperation operation, std::int64_t number)
+      : test::HostRuntime(settings_of(count, tiles, operation, number)) {}
 
-  runtime::Runtime& runtime() { return *runtime_; }
-  std::int64_t operations(StreamKind kind) const { return first_->operations(kind); }
+  std::int64_t operations(StreamKind kind) const { return devices.front()->operations(kind); }
 
  private:
-  test::OpenedDevices opened_;
-  device::HostDevice* first_ = nullptr;
-  std::unique_ptr<runtime::Runtime> runtime_;
+  static std::vector<HostDeviceSettings> settings_of(int count, index_t tiles, FailingOperation operation,
+                                                     std::int64_t number) {
+    HostDeviceSettings settings;
+    settings.memory_bytes = static_cast<std::size_t>(tiles) * tile_bytes;
+    std::vector<HostDeviceSettings> all(static_cast<std::size_t>(count), settings);
+    all.front().failing_operation = operation;
+    all.front().fail_after_ops = number;
+    return all;
+  }
 };
 
 test::Level3Case problem_of(Routine routine, bool beta, Side side, index_t tiles) {
@@ -69,16 +67,15 @@ test::Level3Case problem_of(Routine routine, bool beta, Side side, index_t tiles
           .beta = beta ? 1 : 0};
 }
 
-/// Where no device is left the caller of run() has the CPU compute, as Context does. @return how often the call began again
+/// @return how often the call began again
 template <Scalar T>
 int compute(Machine& machine, const test::Level3Case& problem, const std::string& what) {
   test::Level3Fixture<T> fixture(problem, 5);
   int restarts = 0;
   try {
-    restarts = static_cast<int>(run(machine.runtime(), fixture.problem(), tile).restarts);
-  } catch (const NoDeviceLeft&) {
-    EXPECT_TRUE(machine.runtime().devices().empty()) << what;
-    kernels::reference_level3(fixture.problem());
+    const auto statistics = machine.run_or_compute(fixture.problem(), tile);
+    if (statistics) restarts = static_cast<int>(statistics->restarts);
+    EXPECT_TRUE(statistics || machine.runtime->devices().empty()) << what;
   } catch (const std::exception& error) {
     ADD_FAILURE() << what << ": " << error.what();
     return 0;

@@ -9,24 +9,17 @@
 
 #include "core/error.hpp"
 #include "tests/modelled_run.hpp"
+#include "tests/routines/square_call.hpp"
 
 namespace tessera::routines {
 namespace {
+
+using test::square_call;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 constexpr std::size_t gib = std::size_t{1} << 30;
 constexpr Routine routines_of_all_kinds[] = {Routine::gemm,  Routine::gemmt, Routine::symm, Routine::syrk,
                                              Routine::syr2k, Routine::trmm,  Routine::trsm};
-
-Level3 square_call(Routine routine, index_t n) {
-  Level3 call;
-  call.routine = routine;
-  call.m = call.n = n;
-  if (call.has_k()) call.k = n;
-  call.alpha = 1.1;
-  call.beta = call.is_triangular() ? 0 : 0.3;
-  return call;
-}
 
 double seconds_on(const std::vector<std::size_t>& memories, const Level3& call) {
   test::ModelledMachine machine = test::modelled_h200(static_cast<int>(memories.size()));

@@ -13,6 +13,7 @@
 #include "routines/level3.hpp"
 #include "runtime/grouping.hpp"
 #include "tests/modelled_run.hpp"
+#include "tests/routines/square_call.hpp"
 
 namespace tessera::routines {
 namespace {
@@ -21,19 +22,10 @@ using test::modelled_h200;
 using test::modelled_run;
 using test::ModelledMachine;
 using test::ModelledRun;
+using test::square_call;
 
 constexpr Routine real_routines[] = {Routine::gemm,  Routine::gemmt, Routine::symm, Routine::syrk,
                                      Routine::syr2k, Routine::trmm,  Routine::trsm};
-
-Level3 square_call(Routine routine, index_t n) {
-  Level3 call;
-  call.routine = routine;
-  call.m = call.n = n;
-  if (call.has_k()) call.k = n;
-  call.alpha = 1.1;
-  call.beta = call.is_triangular() ? 0 : 0.3;
-  return call;
-}
 
 struct Expectation {
   Routine routine;

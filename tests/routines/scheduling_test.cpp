@@ -18,29 +18,16 @@
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
 #include "tests/routines/gemm_problem.hpp"
+#include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
 namespace {
 
 using test::GemmCase;
+using test::HostRuntime;
 
 constexpr index_t tile = 16;
 constexpr std::size_t tile_bytes = tile * tile * sizeof(double);
-
-struct HostRuntime {
-  explicit HostRuntime(const std::vector<HostDeviceSettings>& settings, const Config& config = {}) {
-    opened = test::open_host_devices(static_cast<int>(settings.size()), settings, kernels::CpuBlas::open(""));
-    runtime = std::make_unique<runtime::Runtime>(std::move(opened.accelerators), config, [this](const Level3& product) {
-      ++host_products;
-      kernels::reference_level3(product);
-    });
-  }
-  /// Of the devices with most memory.
-  runtime::Machine machine() const { return runtime->machines(ScalarType::d).front(); }
-  test::OpenedDevices opened;
-  std::unique_ptr<runtime::Runtime> runtime;
-  int host_products = 0;
-};
 
 std::vector<HostDeviceSettings> devices_with(int count, std::size_t memory_bytes) {
   HostDeviceSettings settings;

@@ -20,6 +20,7 @@
 #include "runtime/runtime.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
+#include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
 namespace {
@@ -34,8 +35,7 @@ class Scene {
     if (chance(0.3)) {
       for (HostDeviceSettings& device : all) device.peers = false;
     }
-    auto opened = test::open_host_devices(devices, all, kernels::CpuBlas::open(""));
-    runtime_ = std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
+    host_ = std::make_unique<test::HostRuntime>(all);
   }
 
   void play() {
@@ -99,11 +99,7 @@ class Scene {
     std::ostringstream what;
     what << "TESSERA_SOAK_SEED=" << seed_ << ": " << problem << " tile " << tile;
     try {
-      run(*runtime_, fixture.problem(), tile, {.always = seed % 3 == 0});
-    } catch (const NoDeviceLeft&) {  // the caller of run() has the CPU compute then; C is untouched
-      kernels::reference_level3(fixture.problem());
-    } catch (const OutOfDeviceMemory&) {  // likewise
-      kernels::reference_level3(fixture.problem());
+      host_->run_or_compute(fixture.problem(), tile, {.always = seed % 3 == 0});
     } catch (const std::exception& error) {
       ADD_FAILURE() << what.str() << ": " << error.what();
       return;
@@ -113,7 +109,7 @@ class Scene {
 
   const std::uint64_t seed_;
   std::mt19937_64 random_;
-  std::unique_ptr<runtime::Runtime> runtime_;
+  std::unique_ptr<test::HostRuntime> host_;
 };
 
 TEST(SoakModel, WhateverIsLostTheResultIsRight) {
