@@ -375,6 +375,7 @@ void DeviceStart::attend(Context context, Haste haste) {
   auto made = std::make_shared<Attendant>();  // first what may lack memory
   if (!attended_in_.compare_exchange_strong(before, self, std::memory_order_relaxed)) return;
   attendant_ = std::move(made);
+  attending_.store(attendant_.get(), std::memory_order_release);
   try {
     start_thread([this, attendant = attendant_, context = std::move(context), haste] {
       if (haste != Haste::if_used_ever) pass_loader();  // opening loads libraries
@@ -398,9 +399,11 @@ void DeviceStart::attend(Context context, Haste haste) {
 void DeviceStart::try_again(const std::function<Context()>& context) {
   if (device::now_seconds() < last_failure().until_s || wanted_again_.exchange(true)) return;
   attend(context(), Haste::if_used_ever);  // if nobody has
-  if (attended_in_.load(std::memory_order_relaxed) != process::identity() || !attendant_) return;
-  const std::lock_guard lock(attendant_->mutex);
-  attendant_->changed.notify_all();
+  // A thread that does not wait yet will see what is wanted when it does.
+  if (Attendant* const attendant = attending_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(attendant->mutex);
+    attendant->changed.notify_all();
+  }
 }
 
 /// @return false if there is nothing to wait for any more

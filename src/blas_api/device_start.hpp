@@ -175,6 +175,7 @@ class DeviceStart {
   /// In which process the thread exists; 0: nobody has started it. Relaxed: who sets it starts the thread.
   std::atomic<std::uint64_t> attended_in_ = 0;
   std::shared_ptr<Attendant> attendant_;
+  std::atomic<Attendant*> attending_ = nullptr;  ///< the same, for who does not know whether it is there yet
 };
 
 }  // namespace tessera::api
