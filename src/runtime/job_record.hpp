@@ -26,11 +26,11 @@ class JobRecord {
 
   /// Tasks that nobody has done.
   const std::vector<TaskId>& pending() const { return pending_; }
-  /// The attempt has changed C, or whoever knows better says so.
+  /// Whether C may have been written.
   bool has_begun() const { return begun_; }
   void begin() { begun_ = true; }
 
-  /// Takes over what an attempt did, and whether it has to be continued.
+  /// Takes over what an attempt did.
   /// @throws what the CPU threw; DeviceLost if a tile is torn whose old value is needed
   void add(const Attempt& attempt, const std::function<cache::CacheCounters(std::size_t)>& counters);
   void add_cpu(const CpuWorker::Outcome& outcome);

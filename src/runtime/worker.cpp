@@ -40,7 +40,7 @@ Worker::Outcome Worker::run(Job& job) noexcept {
   const auto timeout = polls_ ? std::chrono::microseconds(20) : std::chrono::microseconds(2000);
   try {
     begin(job);
-    // Who begins a tenth of a millisecond before the others asks for all large tiles that they share.
+    // Yield briefly until all workers have begun, so that they share the first fetches.
     job.arrive();
     yield_until([&job] { return job.all_arrived() || job.ended(); }, begin_patience);
     while (!job.ended() && !process::ending()) {
