@@ -46,14 +46,14 @@ struct ModelledMachine {
   int looks = 0;
   std::size_t memory_bytes = std::size_t{100} << 30;
   std::vector<std::size_t> memories;  ///< of the devices where they differ; those that are missing have memory_bytes
-  std::vector<RatesByType> rates;   ///< of the devices' kernels instead of `flops`; those that are missing have that
-  std::optional<RatesByType> said;  ///< what devices say of these; default: the truth, but for `speeds`
-  double flops = 58e12;             ///< of one device, double precision; single precision counts the same
-  double link_bytes = 50e9;         ///< of one device in one direction
-  double host_bytes = 150e9;        ///< of all links in one direction
-  double host_both = 160e9;         ///< of all links in both directions
-  double peer_bytes = 350e9;        ///< into one device
-  bool interrupts = true;           ///< a kernel waits while those of streams of higher rank run, as on a GPU
+  std::vector<RatesByType> rates;     ///< of the devices' kernels instead of `flops`; those that are missing have that
+  std::optional<RatesByType> said;    ///< what devices say of these; default: the truth, but for `speeds`
+  double flops = 58e12;               ///< of one device, double precision; single precision counts the same
+  double link_bytes = 50e9;           ///< of one device in one direction
+  double host_bytes = 150e9;          ///< of all links in one direction
+  double host_both = 160e9;           ///< of all links in both directions
+  double peer_bytes = 350e9;          ///< into one device
+  bool interrupts = true;             ///< a kernel waits while those of streams of higher rank run, as on a GPU
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
   double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns

@@ -85,9 +85,9 @@ Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now
   if (now.rates.devices == 0) return {false, Reason::no_devices};
 
   verdict.wait_s = now.backlog_s + now.until_open_s;
-  verdict.model_s = now.rates.call_overhead_s +
-                    runtime::seconds_at(runtime::touched_bytes(call), now.rates.page_lock_bytes_per_s) +
-                    runtime::expected_seconds(runtime::demand_of(call), now.rates.flops_per_s[call.type], now.rates.links);
+  verdict.model_s =
+      now.rates.call_overhead_s + runtime::seconds_at(runtime::touched_bytes(call), now.rates.page_lock_bytes_per_s) +
+      runtime::expected_seconds(runtime::demand_of(call), now.rates.flops_per_s[call.type], now.rates.links);
   verdict.device_s = verdict.wait_s + now.bias * verdict.model_s;
   if (rule.when != Offload::automatic) return verdict;
 
