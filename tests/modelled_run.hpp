@@ -494,9 +494,9 @@ inline ModelledRun modelled_run(ModelledMachine machine, Level3 call, index_t ti
   const std::unique_ptr<runtime::TaskGraph>& graph = plan.graph;
   std::vector<runtime::TaskId> tasks(static_cast<std::size_t>(graph->task_count()));
   std::iota(tasks.begin(), tasks.end(), runtime::TaskId{0});
-  std::vector<bool> usable;
-  for (index_t left = plan.machine.devices; const runtime::DeviceRoom& room : rooms)
-    usable.push_back(room.bytes >= plan.machine.heap_bytes && left-- > 0);
+  std::vector<bool> usable = runtime::members_of(plan.machine, rooms);
+  for (std::size_t d = 0, used = 0; d < usable.size(); ++d)
+    usable[d] = usable[d] && used++ < static_cast<std::size_t>(plan.machine.devices);
   if (machine.lost >= 0) {
     const ModelledRun before =
         modelled_attempt(machine, *graph, element_bytes(call.type), tasks, usable, machine.looks);

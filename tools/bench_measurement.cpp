@@ -115,7 +115,8 @@ Measured Measurement::measure(Level3 call, ProgressBar& progress) {
     if (repeat > 0) measured.in_core_s.push_back(seconds);
   };
   for (int repeat = 0; repeat <= options_.repeats; ++repeat) {  // repeat 0 warms up
-    // A GPU that has just waited for a slow contestant computes faster for a while, so the kernels alone go before Tessera or after it by turns.
+    // A GPU that has just waited for a slow contestant computes faster for a while, so the kernels alone go before
+    // Tessera or after it by turns.
     const bool kernels_first = repeat % 2 == 1;
     if (options_.in_core && kernels_first) time_kernels(repeat);
     for (std::size_t c = 0; c < contestants_.size(); ++c) {

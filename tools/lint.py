@@ -22,8 +22,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOGETHER = 8  # sources at most; more would leave a core idle at the end
-# Half of all time went into this check, most of it into templates of CLI11 and the JSON library, which tools/ is full of; and what it
-# finds, a needless copy of an argument, costs a command line nothing. In src/ it is made.
+# This check took half of the time, most of it in templates of CLI11 and the JSON library, which tools/ uses much.
+# It finds needless copies of arguments, which cost a command line nothing. In src/ it is made.
 NOT_IN_TOOLS = "performance-unnecessary-value-param"
 MONTH_S = 30 * 24 * 3600
 

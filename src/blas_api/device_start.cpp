@@ -86,6 +86,11 @@ std::string to_text(const LocalRank& place, const std::string& backend, const Ou
   return text;
 }
 
+/// How pageable memory goes to and from these devices.
+device::Staging staging_of(const std::vector<device::DeviceInfo>& devices) {
+  return devices.empty() ? device::Staging() : devices.front().profile.staging;
+}
+
 /// Seconds that all threads of this process have computed.
 double computed_s() {
   timespec time{};
@@ -165,7 +170,7 @@ DeviceShare DeviceStart::choose_devices(std::vector<device::DeviceInfo>& devices
 }
 
 int DeviceStart::copy_threads_of(const std::vector<device::DeviceInfo>& devices) const {
-  const device::Staging staging = devices.empty() ? device::Staging() : devices.front().profile.staging;
+  const device::Staging staging = staging_of(devices);
   return config_.copy_threads_of(std::max(static_cast<int>(devices.size()), 1),
                                  CpuSpeed::available_processors(config_.local_ranks()), staging.most_threads,
                                  staging.fewest_threads);
@@ -182,12 +187,11 @@ Outlook DeviceStart::outlook_of(const std::vector<device::DeviceInfo>& devices, 
   outlook.sharers = sharers;
   for (const device::DeviceInfo& device : devices) outlook.ordinals.push_back(device.ordinal);
   outlook.copy_threads = copy_threads;
-  const device::Staging staging = devices.empty() ? device::Staging() : devices.front().profile.staging;
   Rates& rates = outlook.rates;
   rates = rates_of(devices);
   if (!host && outlook.copy_threads > 0) {
     rates.page_lock_bytes_per_s = 0;
-    const double carried = staging.thread_bytes_per_s * rates.devices * outlook.copy_threads;
+    const double carried = staging_of(devices).thread_bytes_per_s * rates.devices * outlook.copy_threads;
     const double one_way = rates.links.up > 0 ? std::min(rates.links.up, carried) : carried;
     rates.links = {one_way, one_way, carried};
   }
@@ -297,10 +301,11 @@ void DeviceStart::find_and_open(const Context& context) {
                   fmt::format("is not used: {}", refused.reason));
     std::erase_if(devices, [&](const device::DeviceInfo& device) { return device.ordinal == refused.ordinal; });
   }
+  runtime_ =
+      std::make_unique<runtime::Runtime>(std::move(opened.accelerators), config_, context.compute, share.sharers);
+  // Not before nothing can fail any more: another attempt may find other devices.
   const Outlook& found = publish(outlook_of(devices, share.sharers, copy_threads), 1);
   if (config_.verbose && config_.local_rank) log_line(to_text(*config_.local_rank, devices.front().backend, found));
-  runtime_ =
-      std::make_unique<runtime::Runtime>(std::move(opened.accelerators), config_, context.compute, found.sharers);
   const kernels::Backend& backend = *backend_;
   process::watch(&typeid(backend));  // the driver has registered by now what it does at exit
 }

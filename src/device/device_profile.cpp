@@ -1,6 +1,6 @@
-// Sources of the arithmetic: CUDA C++ Programming Guide, throughput of native arithmetic instructions, and NVIDIA's data sheets where
-// tensor cores multiply in double precision (A100: 19.5 TFLOP/s of 108 multiprocessors at 1.41 GHz, H200: 67 of 132 at 1.98, B200: 37
-// of 148 at 1.97, whose tensor cores are no quicker than its other units).
+// Sources of the arithmetic: CUDA C++ Programming Guide, throughput of native arithmetic instructions, and NVIDIA's
+// data sheets where tensor cores multiply in double precision (A100: 19.5 TFLOP/s of 108 multiprocessors at 1.41 GHz,
+// H200: 67 of 132 at 1.98, B200: 37 of 148 at 1.97, whose tensor cores are no quicker than its other units).
 #include "device/device_profile.hpp"
 
 #include <algorithm>

@@ -1,9 +1,11 @@
-// What belongs to a machine: the numbers that a device's architecture and its link decide, as they were measured (docs/adr), derived from
-// published data, or taken over for want of better. One table, by compute capability; a device is given its profile when it is
-// described (DeviceInfo::profile), and who plans, copies, launches or estimates for it reads the number there.
+// What belongs to a machine: the numbers that a device's architecture and its link decide, as they were measured
+// (docs/adr), derived from published data, or taken over for want of better. One table, by compute capability; a
+// device is given its profile when it is described (DeviceInfo::profile), and who plans, copies, launches or estimates
+// for it reads the number there.
 //
-// What is not here: shapes of kernels, which are compiled (their files say why they are as they are), limits of instructions and of
-// data types, and numbers of the algorithms (how many tasks a lane has, margins of an estimate), which are the same on every machine.
+// What is not here: shapes of kernels, which are compiled (their files say why they are as they are), limits of
+// instructions and of data types, and numbers of the algorithms (how many tasks a lane has, margins of an estimate),
+// which are the same on every machine.
 #pragma once
 
 #include <cstddef>
@@ -112,7 +114,8 @@ struct DeviceProfile {
 /// Architectures that are known.
 std::span<const DeviceProfile> known_gpu_profiles();
 
-/// That of a compute capability. Of one that is not in the table: the default, with the arithmetic of most GPUs in single precision.
+/// That of a compute capability. Of one that is not in the table: the default, with the arithmetic of most GPUs in
+/// single precision.
 /// @param single_per_double what the driver says of such a GPU: how many times quicker single precision is
 DeviceProfile gpu_profile(int major, int minor, double single_per_double = 64);
 

@@ -36,13 +36,17 @@ double slowness_of_columns(const ProductShape& shape, const runtime::Tiling& til
 
 double or_likely(double rate, double likely) { return rate > 0 ? rate : likely; }
 
-}  // namespace
-
+/// How many of the machine's devices a job should have: where there is little to bring to each, what they tell each
+/// other takes longer than what they save.
+/// @param up_bytes that the job must bring to all of them together
 index_t worthwhile_devices(index_t up_bytes, const Machine& machine) {
   if (machine.share_bytes <= 0) return machine.devices;
   return std::clamp<index_t>(up_bytes / machine.share_bytes, 1, std::max(machine.devices, 1));
 }
 
+/// What the call takes on the machine, roughly: enough to compare sets of devices, of which some have next to no memory
+/// and so small tiles, each of which costs something, and which cross the link again and again.
+/// @throws OutOfDeviceMemory if even the smallest tiles do not fit
 double expected_seconds(const Level3& call, const Machine& machine, index_t tile) {
   const ProductShape shape = shape_of(call);
   const runtime::Tiling tiling = choose_tiling(shape, machine, tile);
@@ -66,6 +70,7 @@ double expected_seconds(const Level3& call, const Machine& machine, index_t tile
          runtime::expected_seconds(demand, devices * flops_per_s, {devices * link, devices * link, 0});
 }
 
+/// @pre not empty
 const Machine& quickest(const Level3& call, std::span<const Machine> machines, index_t tile) {
   const Machine* best = &machines.front();
   if (machines.size() == 1) return *best;
@@ -82,6 +87,8 @@ const Machine& quickest(const Level3& call, std::span<const Machine> machines, i
   }
   return *best;
 }
+
+}  // namespace
 
 Plan choose_plan(const Level3& call, std::span<const Machine> machines, index_t tile) {
   const auto make = call.is_triangular() ? make_triangular : make_accumulation;

@@ -42,4 +42,10 @@ std::vector<Machine> machines_of(std::span<const DeviceRoom> rooms, ScalarType t
   return machines;
 }
 
+std::vector<bool> members_of(const Machine& machine, std::span<const DeviceRoom> rooms) {
+  std::vector<bool> members;
+  for (const DeviceRoom& room : rooms) members.push_back(room.bytes > 0 && room.bytes >= machine.heap_bytes);
+  return members;
+}
+
 }  // namespace tessera::runtime

@@ -40,4 +40,7 @@ struct DeviceRoom {
 /// @param type of the call, whose rates count
 std::vector<Machine> machines_of(std::span<const DeviceRoom> rooms, ScalarType type);
 
+/// By device: whether it is one of this machine's.
+std::vector<bool> members_of(const Machine& machine, std::span<const DeviceRoom> rooms);
+
 }  // namespace tessera::runtime

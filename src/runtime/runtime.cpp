@@ -107,9 +107,7 @@ class Runtime::Implementation {
       // Once the process ends, the host computes what is still to do: the calling thread may be one that somebody waits
       // for.
       if (const process::Pass driving(process::Work::driving); driving) {
-        std::vector<bool> usable = crew_->usable();
-        for (std::size_t d = 0; d < usable.size(); ++d)
-          usable[d] = usable[d] && rooms[d].bytes > 0 && rooms[d].bytes >= planned_for.heap_bytes;
+        std::vector<bool> usable = members_of(planned_for, rooms);
         {
           const auto called = first_of(usable, planned_for.devices);
           Noted noted(*this, called);

@@ -1,5 +1,5 @@
-// That planning and scheduling go by the numbers of a device's profile and by its rates in the type of the call: another number, another
-// plan. On modelled devices (tests/modelled_run.hpp) and host devices.
+// That planning and scheduling go by the numbers of a device's profile and by its rates in the type of the call:
+// another number, another plan. On modelled devices (tests/modelled_run.hpp) and host devices.
 #include <gtest/gtest.h>
 
 #include <algorithm>

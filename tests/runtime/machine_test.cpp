@@ -41,6 +41,8 @@ TEST(Machines, AreOneMoreForEveryDeviceThatHasNotablyLess) {
   EXPECT_EQ(machines[1].heap_bytes, 10 * gib);
   EXPECT_EQ(machines[2].devices, 4);
   EXPECT_EQ(machines[2].heap_bytes, gib);
+  EXPECT_EQ(members_of(machines[0], rooms), (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(members_of(machines[1], rooms), (std::vector<bool>{false, true, true, true}));
 }
 
 TEST(Machines, LeaveOutDevicesWithoutMemory) {

@@ -1,5 +1,5 @@
-// How a CudaDevice copies: rectangles by the copy engine, as whole as CUDA takes them; triangles by the engine and a kernel side by side;
-// pageable memory through the staging rings. What else the device does is in cuda_device.cpp.
+// How a CudaDevice copies: rectangles by the copy engine, as whole as CUDA takes them; triangles by the engine and a
+// kernel side by side; pageable memory through the staging rings. What else the device does is in cuda_device.cpp.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -16,22 +16,22 @@
 namespace tessera::device::cuda {
 namespace {
 
-/// All of the host memory that a triangle lies in can be addressed by the GPU whose context is current.
-bool accessible(Block host, Extent extent) {
+/// From the first byte that a copy moves to the last one.
+HostRange range_of(Block host, Extent extent) {
   const index_t last_column = extent.columns - 1;
-  const std::byte* const begin = host.address + extent.first_byte(0);
-  const std::byte* const end = host.address + last_column * host.pitch_bytes + extent.last_byte(last_column);
-  return HostRegistry::instance().page_locked({begin, end});
+  return {host.address + extent.first_byte(0),
+          host.address + last_column * host.pitch_bytes + extent.last_byte(last_column)};
 }
+
+/// All of the host memory that a triangle lies in can be addressed by the GPU whose context is current.
+bool accessible(Block host, Extent extent) { return HostRegistry::instance().page_locked(range_of(host, extent)); }
 
 /// Memory that CUDA knows nothing of at one end of it, or that a context of ours has page-locked and may unlock at any
 /// time.
 bool is_to_be_staged(Block host, Extent extent) {
-  const index_t last_column = extent.columns - 1;
-  const std::byte* const begin = host.address + extent.first_byte(0);
-  const std::byte* const end = host.address + last_column * host.pitch_bytes + extent.last_byte(last_column);
-  return HostRegistry::is_pageable(begin) || HostRegistry::is_pageable(end - 1) ||
-         HostRegistry::instance().overlaps({begin, end});
+  const HostRange range = range_of(host, extent);
+  return HostRegistry::is_pageable(range.begin) || HostRegistry::is_pageable(range.end - 1) ||
+         HostRegistry::instance().overlaps(range);
 }
 
 bool contiguous(Block to, Block from, Extent extent) {

@@ -14,10 +14,11 @@ constexpr int warp = 32;
 constexpr int threads_per_block = 512;
 constexpr int in_flight = 4;  ///< loads of a thread before its first store
 
-// What decided the numbers of the profile: one H200, beside products at 62 TFLOP/s, columns of 32 KiB. From page-locked memory 4, 6, 8, 16 blocks read 43, 47, 47, 48 GB/s, and
-// leave 60, 58, 57, 54 TFLOP/s. To it 1, 2, 4, 16 blocks write 32, 51, 51, 52 GB/s and leave 61, 55, 46, 37: stores that wait for the link
-// hold up everybody else's way to memory. Beside the copy engine one is enough. (Where the two sides are aligned
-// differently accesses are as wide as an element or half of it, and reading is slower.)
+// What decided the numbers of the profile: one H200, beside products at 62 TFLOP/s, columns of 32 KiB. From
+// page-locked memory 4, 6, 8, 16 blocks read 43, 47, 47, 48 GB/s, and leave 60, 58, 57, 54 TFLOP/s. To it 1, 2, 4, 16
+// blocks write 32, 51, 51, 52 GB/s and leave 61, 55, 46, 37: stores that wait for the link hold up everybody else's
+// way to memory. Beside the copy engine one is enough. (Where the two sides are aligned differently accesses are as
+// wide as an element or half of it, and reading is slower.)
 int blocks_for(const TriangleBlocks& blocks, cudaMemcpyKind direction, TrianglePart part) {
   switch (direction) {
     case cudaMemcpyHostToDevice:

@@ -19,9 +19,9 @@ constexpr double wave_fill(index_t m, index_t n, index_t side, index_t multiproc
   return static_cast<double>(m) * static_cast<double>(n) / static_cast<double>(side * side * waves * multiprocessors);
 }
 
-/// Whether a call is a product for dgemm.cu: in double precision, of a fitting size, and with A and B where the copy engine can read them (columns
-/// at multiples of 16 bytes). A block takes a whole multiprocessor, which short products had better share: they are where others wait for
-/// them (triangular solves).
+/// Whether a call is a product for dgemm.cu: in double precision, of a fitting size, and with A and B where the copy
+/// engine can read them (columns at multiples of 16 bytes). A block takes a whole multiprocessor, which short products
+/// had better share: they are where others wait for them (triangular solves).
 inline bool is_for_dgemm_kernel(const Level3& call, index_t multiprocessors,
                                 const device::ProductCrossover& crossover) {
   // The kernel counts elements and blocks in int, and the copy engine takes columns that lie less than 2^40 bytes apart.

@@ -1,5 +1,5 @@
-// Elements of a real or complex matrix as kernels compute with them, in fused multiply-adds. Quotients of complex numbers are scaled by the
-// larger part (Smith), so that nothing overflows early.
+// Elements of a real or complex matrix as kernels compute with them, in fused multiply-adds. Quotients of complex
+// numbers are scaled by the larger part (Smith), so that nothing overflows early.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,6 @@
-// A triangular solve as L X = alpha B, L lower triangular, whatever the variant: by strides. A transposed triangle exchanges them, an upper
-// one is a lower one in reversed order and has negative ones, and A on the right exchanges those of B.
+// A triangular solve as L X = alpha B, L lower triangular, whatever the variant: by strides. A transposed triangle
+// exchanges them, an upper one is a lower one in reversed order and has negative ones, and A on the right exchanges
+// those of B.
 #pragma once
 
 #include "core/level3.hpp"

@@ -12,8 +12,8 @@
 
 namespace tessera::kernels::cuda {
 
-/// Rows of the triangle that one launch solves: a warp per 16 of them, compiled into the kernel. Complex double has four times the
-/// arithmetic and twice the registers per element.
+/// Rows of the triangle that one launch solves: a warp per 16 of them, compiled into the kernel. Complex double has
+/// four times the arithmetic and twice the registers per element.
 constexpr index_t trsm_leaf_rows(ScalarType type) { return type == ScalarType::z ? 128 : 256; }
 
 /// Submits op_a(A) X = alpha C, or X op_a(A) = alpha C, X in the place of C, to the stream.
