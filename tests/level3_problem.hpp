@@ -17,7 +17,7 @@
 
 #include "core/level3.hpp"
 #include "core/scalar.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 
 namespace tessera::test {
 

@@ -21,10 +21,19 @@ MAY_INCLUDE = {
     "runtime": {"cache", "kernels", "device"},
     "routines": {"runtime"},
     "blas_api": {"routines", "runtime", "kernels"},
+    "device_api": {"kernels"},
 }
-# The public headers are what blas_api implements; nobody else needs them.
+# The rooms of src/kernels -> those that they may include. Files beside the rooms are interfaces, open to all.
+ROOMS = {
+    "plan": set(),
+    "block": {"plan"},
+    "reference": set(),
+    "cuda": {"plan", "block"},
+    "host": {"plan", "block", "reference"},
+}
+# The public headers are what these implement; nobody else needs them.
 PUBLIC = "tessera"
-SEES_PUBLIC = {"blas_api"}
+SEES_PUBLIC = {"blas_api", "device_api"}
 # What only one file may do, and the others through it.
 ONLY_IN = {
     "core/environment.hpp": (re.compile(r"\b(secure_)?getenv\b"), "reads the environment: use core/environment.hpp"),
@@ -44,6 +53,12 @@ def files_under(folder):
 
 def line_of(text, position):
     return text.count("\n", 0, position) + 1
+
+
+def room_of(path):
+    """The room of src/kernels that a file of it is in; None for others."""
+    parts = path.split("/")
+    return parts[1] if parts[0] == "kernels" and len(parts) > 2 else None
 
 
 def check(root):
@@ -82,6 +97,9 @@ def check(root):
                 continue
             if other not in {folder, "core"} | MAY_INCLUDE[folder]:
                 found.append(f"{where}: {folder} may not include {other} ({header})")
+            room, other_room = room_of(inside), room_of(header)
+            if room in ROOMS and other_room in ROOMS and other_room not in {room} | ROOMS[room]:
+                found.append(f"{where}: kernels/{room} may not include kernels/{other_room} ({header})")
             if header.startswith(tuple(f + "/" for f in CUDA_FOLDERS)) and not in_cuda:
                 found.append(f"{where}: {header} belongs to the CUDA plugin")
 
@@ -105,6 +123,9 @@ CLEAN = {
     "src/heap/heap.hpp": '#include "device/device.hpp"\n',
     "src/cache/cache.hpp": '#include "heap/heap.hpp"\n#include "cache/cache.hpp"\n',
     "src/kernels/cuda/gemm.cu": '#include "device/device.hpp"\n#include <cublas_v2.h>\n',
+    "src/kernels/plan/cut.hpp": '#include "core/scalar.hpp"\n',
+    "src/kernels/block/strip.hpp": '#include "kernels/plan/cut.hpp"\n',
+    "src/device_api/api.cpp": '#include "tessera/tessera.h"\n#include "kernels/plan/cut.hpp"\n',
     "src/runtime/runtime.hpp": '#include "cache/cache.hpp"\n',
     "src/routines/gemm.cpp": '#include "runtime/runtime.hpp"\n',
     "src/blas_api/api.cpp": '#include "tessera/tessera.h"\n#include "routines/gemm.cpp"\n',
@@ -120,6 +141,8 @@ PLANTED = {
     "src/routines/gemm.cpp": '#include "cache/cache.hpp"\n',
     "src/blas_api/api.cpp": '#include "heap/heap.hpp"\n',
     "src/kernels/cuda/gemm.cu": '#include "heap/heap.hpp"\n',
+    "src/kernels/plan/cut.hpp": '#include "kernels/block/strip.hpp"\n',
+    "src/device_api/api.cpp": '#include "runtime/runtime.hpp"\n',
     "src/device/cuda/device.cu": '#include "device.cuh"\n',
     "src/helpers/string.hpp": "\n",
     "src/core/config.cpp": 'const char* home = std::getenv("HOME");\n',

@@ -12,28 +12,28 @@
 #include <string>
 #include <utility>
 
-#include "blas_api/arguments.hpp"
 #include "blas_api/context.hpp"
 #include "blas_api/policy.hpp"
+#include "core/arguments.hpp"
 #include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/level3.hpp"
 #include "core/process.hpp"
 #include "tessera/tessera.h"
 
+using tessera::address_of;
+using tessera::Alpha;
+using tessera::Arguments;
+using tessera::Beta;
+using tessera::CArray;
+using tessera::CblasEnumerators;
+using tessera::CScalar;
 using tessera::Layout;
 using tessera::Op;
+using tessera::Operands;
+using tessera::Parameter;
 using tessera::Routine;
 using tessera::Scalar;
-using tessera::api::address_of;
-using tessera::api::Alpha;
-using tessera::api::Arguments;
-using tessera::api::Beta;
-using tessera::api::CArray;
-using tessera::api::CblasEnumerators;
-using tessera::api::CScalar;
-using tessera::api::Operands;
-using tessera::api::Parameter;
 
 struct tessera_context_struct {
   explicit tessera_context_struct(tessera::Config config) : context(std::move(config)) {}
@@ -128,11 +128,11 @@ std::string complaint(Routine routine, bool is_complex, Parameter parameter) {
     case Parameter::uplo:
       return "uplo is neither TESSERA_UPPER nor TESSERA_LOWER";
     case Parameter::transa:
-      if (!tessera::api::allows(routine, is_complex, Op::trans))
+      if (!tessera::allows(routine, is_complex, Op::trans))
         return "trans is neither TESSERA_NO_TRANS nor TESSERA_CONJ_TRANS";
-      if (!tessera::api::allows(routine, is_complex, Op::conj_trans))
+      if (!tessera::allows(routine, is_complex, Op::conj_trans))
         return "trans is neither TESSERA_NO_TRANS nor TESSERA_TRANS";
-      return std::string(tessera::api::is_rank_update(routine) ? "trans" : "transa") +
+      return std::string(tessera::is_rank_update(routine) ? "trans" : "transa") +
              " is none of TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS";
     case Parameter::transb:
       return "transb is none of TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS";
@@ -169,7 +169,7 @@ std::string complaint(Routine routine, bool is_complex, Parameter parameter) {
 /// @param fortran_position of the parameter that is not `good`; here, ctx and layout come before
 void require_parameter(bool good, Routine routine, bool is_complex, int fortran_position) {
   if (good) return;
-  const Parameter parameter = tessera::api::parameters_of(routine)[static_cast<std::size_t>(fortran_position - 1)];
+  const Parameter parameter = tessera::parameters_of(routine)[static_cast<std::size_t>(fortran_position - 1)];
   require(false, fortran_position + 2, complaint(routine, is_complex, parameter).c_str());
 }
 
@@ -181,21 +181,21 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
   return guarded([&] {
     constexpr bool is_complex = !std::floating_point<T>;
     const auto require_address = [](const void* address, Parameter parameter) {
-      const int position = tessera::api::position_of(routine, parameter);
+      const int position = tessera::position_of(routine, parameter);
       require_parameter(address != nullptr || position == 0, routine, is_complex, position);
     };
     require(ctx != nullptr, 1, "ctx is null");
-    const std::optional<Layout> order = tessera::api::layout_from_cblas(static_cast<int>(layout));
+    const std::optional<Layout> order = tessera::layout_from_cblas(static_cast<int>(layout));
     require(order.has_value(), 2, "layout is neither TESSERA_ROW_MAJOR nor TESSERA_COL_MAJOR");
-    const Arguments given = tessera::api::arguments_from_cblas(*order, enumerators, sizes);
-    const int bad = tessera::api::first_bad_argument<routine, is_complex>(given);
+    const Arguments given = tessera::arguments_from_cblas(*order, enumerators, sizes);
+    const int bad = tessera::first_bad_argument<routine, is_complex>(given);
     require_parameter(bad == 0, routine, is_complex, bad);
     require_address(operands.alpha, Parameter::alpha);
     require_address(operands.beta, Parameter::beta);
     const tessera::Level3 call =
-        tessera::api::level3_of<routine, T>(*order, tessera::api::in_column_major(routine, given), operands);
+        tessera::level3_of<routine, T>(*order, tessera::in_column_major(routine, given), operands);
     if (call.m > 0 && call.n > 0) {
-      constexpr bool in_place = tessera::api::is_triangular(routine);
+      constexpr bool in_place = tessera::is_triangular(routine);
       if (!call.only_scales()) {
         require_address(operands.A, Parameter::A);
         if (!in_place) require_address(operands.B, Parameter::B);

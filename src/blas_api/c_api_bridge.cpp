@@ -10,7 +10,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 
 /// Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone
 /// already. No static variable of the function, since a child made while another thread constructs it would wait for

@@ -15,7 +15,7 @@
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/thread.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 #include "routines/level3.hpp"
 
 namespace tessera::api {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 #include "tessera/tessera.hpp"
 
 namespace tessera {

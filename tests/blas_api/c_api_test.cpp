@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 #include "tessera/tessera.hpp"
 #include "tests/test_plugin.hpp"
 

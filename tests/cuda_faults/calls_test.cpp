@@ -11,7 +11,7 @@
 
 #include "core/config.hpp"
 #include "core/error.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 #include "routines/level3.hpp"
 #include "runtime/runtime.hpp"
 #include "tests/cuda_faults/standin_machine.hpp"

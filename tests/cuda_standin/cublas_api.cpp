@@ -7,7 +7,7 @@
 
 #include "core/level3.hpp"
 #include "kernels/cuda/cublas_library.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 #include "tests/cuda_standin/machine.hpp"
 
 using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere

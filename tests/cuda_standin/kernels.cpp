@@ -9,8 +9,8 @@
 #include "device/cuda/triangle_runs.hpp"
 #include "kernels/cuda/dgemm.hpp"
 #include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/trsm.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/cuda/triangular_leaf.hpp"
+#include "kernels/reference/reference.hpp"
 #include "tests/cuda_standin/standin.hpp"
 
 namespace tessera::device::cuda {
@@ -56,11 +56,12 @@ cudaError_t add(const Addition& addition, cudaStream_t stream) {
 
 cudaError_t load_elementwise_kernels() { return device::cuda::load_kernel(nullptr); }
 
-cudaError_t solve_leaf(const Level3& call, cudaStream_t stream, int /*shared_bytes*/, index_t /*most_narrow_columns*/) {
+cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int /*shared_bytes*/,
+                        index_t /*most_narrow_columns*/) {
   return cuda_standin::launch(stream, [call] { reference_level3(call); });
 }
 
-cudaError_t load_trsm_kernels(int& shared_bytes) {
+cudaError_t load_leaf_kernels(int& shared_bytes) {
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
   const cudaError_t error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);

@@ -16,7 +16,7 @@
 #include "core/error.hpp"
 #include "kernels/host/gemm_pieces.hpp"
 #include "kernels/host/gemmt_pieces.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 #include "tests/level3_problem.hpp"
 #include "tests/temporary_folder.hpp"
 

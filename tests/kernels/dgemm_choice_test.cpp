@@ -1,4 +1,4 @@
-#include "kernels/cuda/dgemm_choice.hpp"
+#include "kernels/plan/dgemm_choice.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 namespace tessera {
 namespace {
 
-using kernels::cuda::is_for_dgemm_kernel;
-using kernels::cuda::wave_fill;
+using kernels::plan::is_for_dgemm_kernel;
+using kernels::plan::wave_fill;
 
 TEST(WaveFill, IsWholeWhereEveryWaveIs) {
   EXPECT_EQ(wave_fill(128 * 11, 128 * 12, 128, 132), 1);

@@ -1,4 +1,4 @@
-#include "kernels/cuda/dgemm_fragments.hpp"
+#include "kernels/block/dgemm_fragments.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-using kernels::cuda::DgemmFragments;
+using kernels::block::DgemmFragments;
 
 template <bool a, bool b>
 struct Case : DgemmFragments<a, b> {

@@ -9,7 +9,7 @@
 
 #include "core/error.hpp"
 #include "device/host/host_device.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 #include "routines/level3.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"

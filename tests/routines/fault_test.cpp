@@ -12,7 +12,7 @@
 #include "core/config.hpp"
 #include "core/error.hpp"
 #include "device/host/host_device.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 #include "routines/level3.hpp"
 #include "runtime/runtime.hpp"
 #include "tests/device/backends.hpp"

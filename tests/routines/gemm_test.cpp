@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "kernels/host/cpu_blas.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 #include "routines/level3.hpp"
 #include "routines/tiling.hpp"
 #include "tests/device/backends.hpp"

@@ -11,7 +11,7 @@
 #include "core/error.hpp"
 #include "core/level3.hpp"
 #include "kernels/host/cpu_blas.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 #include "routines/level3.hpp"
 #include "routines/tiling.hpp"
 #include "runtime/job.hpp"

@@ -5,10 +5,10 @@
 #include <complex>
 #include <cstdint>
 
-#include "blas_api/arguments.hpp"
 #include "blas_api/bridge.hpp"
 #include "blas_api/drop_in/error_exit.hpp"
 #include "blas_api/face.hpp"
+#include "core/arguments.hpp"
 #include "core/scalar.hpp"
 
 namespace tessera::api {

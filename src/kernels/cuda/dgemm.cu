@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "device/cuda/cuda_context.hpp"
-#include "kernels/cuda/dgemm_choice.hpp"
-#include "kernels/cuda/dgemm_fragments.hpp"
+#include "kernels/block/dgemm_fragments.hpp"
+#include "kernels/plan/dgemm_choice.hpp"
 
 // Order within a thread block. A stage of the sum lies in one of three slots of shared memory, each with two barriers:
 //   full   one arrival, the fetching thread's, and all bytes of the stage. Its n-th phase is the slot's n-th stage: the multiplying warps await
@@ -20,6 +20,11 @@
 // A load that has returned is before the copy that replaces what it read: the copy is submitted by a thread that has seen the arrival.
 namespace tessera::kernels::cuda {
 namespace {
+
+using block::dgemm_chunk;
+using block::dgemm_chunk_bytes;
+using block::DgemmFragments;
+using plan::dgemm_block_side;
 
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #error "for sm_90a only: code for other GPUs would be empty"
@@ -410,7 +415,7 @@ cudaError_t HopperDgemm::load(int ordinal, const device::ProductCrossover& cross
 }
 
 bool HopperDgemm::takes(const Level3& call) const {
-  return multiprocessors_ > 0 && is_for_dgemm_kernel(call, multiprocessors_, crossover_);
+  return multiprocessors_ > 0 && plan::is_for_dgemm_kernel(call, multiprocessors_, crossover_);
 }
 
 std::optional<cudaError_t> HopperDgemm::submit_if_taken(const Level3& call, cudaStream_t stream) const {

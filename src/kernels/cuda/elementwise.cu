@@ -6,32 +6,16 @@
 #include <algorithm>
 
 #include "device/cuda/cuda_context.hpp"
+#include "kernels/block/element.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
 
-constexpr int threads_per_block = 256;
+using block::fused;
+using block::product;
+using block::real_part;
 
-/// A number as the kernel sees it; a real one has no imaginary part.
-template <class R, bool complex>
-struct Number;
-template <class R>
-struct Number<R, false> {
-  R re;
-  __device__ Number times(Number b) const { return {re * b.re}; }
-  __device__ Number times(R b) const { return {re * b}; }
-  __device__ Number plus(Number b) const { return {re + b.re}; }
-  __device__ void make_real() {}
-};
-template <class R>
-struct alignas(2 * sizeof(R)) Number<R, true> {
-  R re, im;
-  __device__ Number times(Number b) const { return {re * b.re - im * b.im, re * b.im + im * b.re}; }
-  /// An infinite part does not make the other one a NaN.
-  __device__ Number times(R b) const { return {re * b, im * b}; }
-  __device__ Number plus(Number b) const { return {re + b.re, im + b.im}; }
-  __device__ void make_real() { im = 0; }
-};
+constexpr int threads_per_block = 256;
 
 template <class T>
 struct Matrix {
@@ -55,9 +39,9 @@ __global__ void __launch_bounds__(threads_per_block) scale_elements(Matrix<T> ma
       }
       T value = element;
       // An imaginary part that counts as zero must not spoil the real one, were it a NaN.
-      if (matrix.real_diagonal && i == j) value.make_real();
-      value = matrix.real_diagonal ? value.times(factor.re) : value.times(factor);
-      if (matrix.real_diagonal && i == j) value.make_real();
+      if (matrix.real_diagonal && i == j) value = real_part(value);
+      value = matrix.real_diagonal ? product(value, factor.part[0]) : product(value, factor);
+      if (matrix.real_diagonal && i == j) value = real_part(value);
       element = value;
     }
   }
@@ -74,9 +58,9 @@ __global__ void __launch_bounds__(threads_per_block)
     const index_t end = matrix.part == Part::upper ? min(j + 1, matrix.m) : matrix.m;
     for (index_t i = begin + static_cast<index_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < end; i += step) {
       T x = X[i + j * ldx];
-      if (matrix.real_diagonal && i == j) x.make_real();
+      if (matrix.real_diagonal && i == j) x = real_part(x);
       T& element = matrix.elements[i + j * matrix.ld];
-      element = element.plus(x.times(factor));
+      element = fused(x, factor, element);
     }
   }
 }
@@ -85,32 +69,13 @@ template <class T>
 __global__ void __launch_bounds__(threads_per_block) clear_imaginary_diagonal(T* elements, index_t ld, index_t n) {
   const index_t step = static_cast<index_t>(gridDim.x) * threads_per_block;
   for (index_t i = static_cast<index_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < n; i += step) {
-    elements[i + i * ld].make_real();
+    elements[i + i * ld] = real_part(elements[i + i * ld]);
   }
 }
 
 template <Scalar T>
-struct NumberFor;
-template <>
-struct NumberFor<float> {
-  using type = Number<float, false>;
-};
-template <>
-struct NumberFor<double> {
-  using type = Number<double, false>;
-};
-template <>
-struct NumberFor<std::complex<float>> {
-  using type = Number<float, true>;
-};
-template <>
-struct NumberFor<std::complex<double>> {
-  using type = Number<double, true>;
-};
-
-template <Scalar T>
 const void* kernel_for() {
-  return reinterpret_cast<const void*>(scale_elements<typename NumberFor<T>::type>);
+  return reinterpret_cast<const void*>(scale_elements<block::ElementOf<T>>);
 }
 
 unsigned blocks_for(index_t elements) {
@@ -119,20 +84,12 @@ unsigned blocks_for(index_t elements) {
 
 template <Scalar T>
 const void* diagonal_kernel_for() {
-  return reinterpret_cast<const void*>(clear_imaginary_diagonal<typename NumberFor<T>::type>);
+  return reinterpret_cast<const void*>(clear_imaginary_diagonal<block::ElementOf<T>>);
 }
 
 template <Scalar T>
 const void* addition_kernel_for() {
-  return reinterpret_cast<const void*>(add_elements<typename NumberFor<T>::type>);
-}
-
-template <class Value, Scalar T>
-Value number_from(const T& value) {
-  static_assert(sizeof(Value) == sizeof(T));
-  Value number;
-  __builtin_memcpy(&number, &value, sizeof number);
-  return number;
+  return reinterpret_cast<const void*>(add_elements<block::ElementOf<T>>);
 }
 
 dim3 grid_for(index_t m, index_t n) {
@@ -141,7 +98,7 @@ dim3 grid_for(index_t m, index_t n) {
 
 template <Scalar T>
 cudaError_t launch(const Level3& call, cudaStream_t stream) {
-  using Value = typename NumberFor<T>::type;
+  using Value = block::ElementOf<T>;
   const T beta = scalar_cast<T>(call.beta);
   Matrix<Value> matrix{static_cast<Value*>(call.C), call.ldc, call.m, call.n, Part::full, false};
   if (call.updates_triangle()) {
@@ -149,7 +106,7 @@ cudaError_t launch(const Level3& call, cudaStream_t stream) {
     matrix.part = call.uplo == Uplo::lower ? Part::lower : Part::upper;
     matrix.real_diagonal = call.is_hermitian();
   }
-  Value factor = number_from<Value>(beta);
+  Value factor = block::element_from(beta);
   bool to_zero = call.is_triangular() || beta == T(0);
   void* arguments[] = {&matrix, &factor, &to_zero};
   return cudaLaunchKernel(kernel_for<T>(), grid_for(call.m, call.n), dim3(threads_per_block), arguments, 0, stream);
@@ -165,7 +122,7 @@ cudaError_t scale(const Level3& call, cudaStream_t stream) {
 
 cudaError_t make_diagonal_real(const Level3& call, cudaStream_t stream) {
   return dispatch(call.type, [&]<Scalar T>(T) {
-    auto* elements = static_cast<typename NumberFor<T>::type*>(call.C);
+    auto* elements = static_cast<block::ElementOf<T>*>(call.C);
     index_t ld = call.ldc;
     index_t n = call.n;
     void* arguments[] = {&elements, &ld, &n};
@@ -176,11 +133,11 @@ cudaError_t make_diagonal_real(const Level3& call, cudaStream_t stream) {
 
 cudaError_t add(const Addition& a, cudaStream_t stream) {
   return dispatch(a.type, [&]<Scalar T>(T) {
-    using Value = typename NumberFor<T>::type;
+    using Value = block::ElementOf<T>;
     Matrix<Value> matrix{static_cast<Value*>(a.C), a.ldc, a.m, a.n, a.part, a.hermitian};
     const Value* X = static_cast<const Value*>(a.X);
     index_t ldx = a.ldx;
-    Value factor = number_from<Value>(scalar_cast<T>(a.factor));
+    Value factor = block::element_from(scalar_cast<T>(a.factor));
     void* arguments[] = {&matrix, &X, &ldx, &factor};
     return cudaLaunchKernel(addition_kernel_for<T>(), grid_for(a.m, a.n), dim3(threads_per_block), arguments, 0,
                             stream);

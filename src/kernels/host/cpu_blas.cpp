@@ -21,7 +21,7 @@
 #include "core/thread.hpp"
 #include "kernels/host/gemm_pieces.hpp"
 #include "kernels/host/gemmt_pieces.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 
 namespace tessera::kernels {
 

@@ -13,7 +13,7 @@
 #include "core/level3.hpp"
 #include "core/side_by_side.hpp"
 #include "device/host/host_device.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 
 namespace tessera::kernels {
 

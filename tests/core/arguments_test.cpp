@@ -1,6 +1,6 @@
 // First bad argument, exhaustively: every combination of good and bad values against the IF chains of the reference; and what
 // row-major calls become.
-#include "blas_api/arguments.hpp"
+#include "core/arguments.hpp"
 
 #include <gtest/gtest.h>
 

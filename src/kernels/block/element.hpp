@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
-#include "kernels/cuda/device_code.hpp"
+#include "core/scalar.hpp"
+#include "kernels/block/device_code.hpp"
 
-namespace tessera::kernels::cuda {
+namespace tessera::kernels::block {
 
 /// An element as it is stored: one part for a real type, real and imaginary part for a complex one.
 template <class R, int parts>
@@ -18,6 +21,22 @@ struct alignas(parts * sizeof(R)) Element {
   static constexpr R least_normal = std::numeric_limits<R>::min();
   static constexpr R most_normal = std::numeric_limits<R>::max();
 };
+
+template <Scalar T>
+inline constexpr int parts_of = is_complex(scalar_type_of<T>()) ? 2 : 1;
+template <Scalar T>
+using PartOf = std::conditional_t<sizeof(T) / parts_of<T> == sizeof(float), float, double>;
+template <Scalar T>
+using ElementOf = Element<PartOf<T>, parts_of<T>>;
+
+/// The same number. Host code.
+template <Scalar T>
+ElementOf<T> element_from(const T& value) {
+  static_assert(sizeof(ElementOf<T>) == sizeof(T));
+  ElementOf<T> element;
+  std::memcpy(&element, &value, sizeof element);
+  return element;
+}
 
 template <class R>
 TESSERA_DEVICE R fused(R a, R b, R c) {
@@ -34,6 +53,34 @@ TESSERA_DEVICE Element<R, parts> product(const Element<R, parts>& a, const Eleme
     return E{{fused(a.part[E::re], b.part[E::re], -(a.part[E::im] * b.part[E::im])),
               fused(a.part[E::re], b.part[E::im], a.part[E::im] * b.part[E::re])}};
   }
+}
+
+/// a b + c
+template <class R, int parts>
+TESSERA_DEVICE Element<R, parts> fused(const Element<R, parts>& a, const Element<R, parts>& b, Element<R, parts> c) {
+  using E = Element<R, parts>;
+  c.part[E::re] = fused(a.part[E::re], b.part[E::re], c.part[E::re]);
+  if constexpr (parts == 2) {
+    c.part[E::re] = fused(-a.part[E::im], b.part[E::im], c.part[E::re]);
+    c.part[E::im] = fused(a.part[E::re], b.part[E::im], c.part[E::im]);
+    c.part[E::im] = fused(a.part[E::im], b.part[E::re], c.part[E::im]);
+  }
+  return c;
+}
+
+/// By a real factor: an infinite part does not make the other one a NaN.
+template <class R, int parts>
+TESSERA_DEVICE Element<R, parts> product(Element<R, parts> a, R b) {
+  TESSERA_UNROLL
+  for (R& part : a.part) part *= b;
+  return a;
+}
+
+/// Without its imaginary part, were it a NaN.
+template <class R, int parts>
+TESSERA_DEVICE Element<R, parts> real_part(Element<R, parts> a) {
+  if constexpr (parts == 2) a.part[1] = 0;
+  return a;
 }
 
 template <class R, int parts>
@@ -97,4 +144,4 @@ TESSERA_DEVICE Element<R, parts> quotient(Element<R, parts> a, Element<R, parts>
   }
 }
 
-}  // namespace tessera::kernels::cuda
+}  // namespace tessera::kernels::block

@@ -1,4 +1,4 @@
-// The parts of the CUDA plugin's trsm that are plain C++: how a triangle is split, and what the threads of a block compute. The
+// Triangular solves and products in place, as far as they are plain C++: how a triangle is split, and what the threads of a block compute. The
 // latter runs on a machine made of host threads, one per thread of the block, that exchange values as a warp does.
 #include <gtest/gtest.h>
 
@@ -7,20 +7,22 @@
 #include <barrier>
 #include <condition_variable>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/trsm_recursion.hpp"
-#include "kernels/cuda/trsm_strip.hpp"
-#include "kernels/host/reference.hpp"
+#include "kernels/block/trmm_strip.hpp"
+#include "kernels/block/trsm_strip.hpp"
+#include "kernels/plan/triangular_recursion.hpp"
+#include "kernels/reference/reference.hpp"
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
 namespace {
 
-using kernels::cuda::run_in_parts;
+using kernels::plan::run_in_parts;
 using test::Level3Case;
 using test::Level3Fixture;
 
@@ -117,22 +119,26 @@ class HostWarps {
 };
 
 template <Scalar T, int columns>
-using SmallStrip = kernels::cuda::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 4, columns>;
+using SmallStrip = kernels::block::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 4, columns>;
 
 /// As the kernel does it, one block after the other.
 template <Scalar T, int columns>
-void solve_by_strips(const Level3& call) {
+void run_by_strips(const Level3& call) {
   using Shape = SmallStrip<T, columns>;
-  const auto system = kernels::cuda::system_of<typename Shape::R, Shape::parts>(call);
+  const auto system = kernels::block::system_of<typename Shape::R, Shape::parts>(call);
   ASSERT_LE(system.order, Shape::rows);
   for (index_t column = 0; column < system.columns; column += Shape::columns) {
-    const auto memory = std::make_unique<kernels::cuda::StripMemory<Shape>>();
+    const auto memory = std::make_unique<kernels::block::StripMemory<Shape>>();
     HostBlock<Shape::warps> block;
     std::vector<std::thread> threads;
     for (int thread = 0; thread < Shape::threads; ++thread) {
       threads.emplace_back([&, thread] {
         using Machine = HostWarps<Shape::warps>;
-        kernels::cuda::StripSolver<Shape, Machine>(system, *memory, column, Machine(block, thread)).run();
+        const Machine machine(block, thread);
+        if (call.routine == Routine::trsm)
+          kernels::block::StripSolver<Shape, Machine>(system, *memory, column, machine).run();
+        else
+          kernels::block::StripMultiplier<Shape, Machine>(system, *memory, column, machine).run();
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -142,23 +148,29 @@ void solve_by_strips(const Level3& call) {
 template <Scalar T>
 void check_strips(const Level3Case& c) {
   Level3Fixture<T> narrow(c, 1);
-  solve_by_strips<T, 16>(narrow.problem());
+  run_by_strips<T, 16>(narrow.problem());
   EXPECT_TRUE(narrow.check());
   Level3Fixture<T> wide(c, 1);
-  solve_by_strips<T, 32>(wide.problem());
+  run_by_strips<T, 32>(wide.problem());
   EXPECT_TRUE(wide.check());
 }
 
-Level3Case trsm_case(Side side, index_t order, index_t columns) {
-  Level3Case c{.routine = Routine::trsm, .side = side};
+constexpr Routine triangular_routines[] = {Routine::trsm, Routine::trmm};
+
+Level3Case triangular_case(Routine routine, Side side, index_t order, index_t columns) {
+  Level3Case c{.routine = routine, .side = side};
   c.m = side == Side::left ? order : columns;
   c.n = side == Side::left ? columns : order;
   return c;
 }
 
-TEST(TrsmStrip, AllVariants) {
+class TriangularStrip : public ::testing::TestWithParam<Routine> {};
+INSTANTIATE_TEST_SUITE_P(Routines, TriangularStrip, ::testing::ValuesIn(triangular_routines),
+                         [](const auto& routine) { return name_of(routine.param); });
+
+TEST_P(TriangularStrip, AllVariants) {
   for (const Side side : test::all_sides) {
-    const Level3Case base = trsm_case(side, 37, 3);
+    const Level3Case base = triangular_case(GetParam(), side, 37, 3);
     test::for_each_variant(ScalarType::z, base, [&](Level3Case c) {
       if (c.side != side) return;
       c.alpha = {0.5, -1.25};
@@ -167,10 +179,10 @@ TEST(TrsmStrip, AllVariants) {
   }
 }
 
-TEST(TrsmStrip, AllTypesAndSizes) {
+TEST_P(TriangularStrip, AllTypesAndSizes) {
   for (const Side side : test::all_sides) {
     for (const index_t order : {1, 15, 16, 17, 33, 64}) {
-      Level3Case c = trsm_case(side, order, order == 33 ? 35 : 2);
+      Level3Case c = triangular_case(GetParam(), side, order, order == 33 ? 35 : 2);
       c.uplo = order % 2 == 0 ? Uplo::upper : Uplo::lower;
       c.op_a = order % 3 == 0 ? Op::conj_trans : Op::no_trans;
       c.diag = order == 17 ? Diag::unit : Diag::non_unit;
@@ -187,13 +199,13 @@ TEST(TrsmStrip, WhateverTheElements) {
   for (const Triangle triangle : {Triangle::ones, Triangle::graded, Triangle::kahan, Triangle::subnormal}) {
     for (const ScalarType type : test::all_types) {
       for (const Uplo uplo : test::all_uplos) {
-        Level3Case c = trsm_case(uplo == Uplo::lower ? Side::left : Side::right, 29, 2);
+        Level3Case c = triangular_case(Routine::trsm, uplo == Uplo::lower ? Side::left : Side::right, 29, 2);
         c.uplo = uplo;
         c.op_a = uplo == Uplo::lower ? Op::no_trans : Op::conj_trans;
         c.triangle = triangle;
         dispatch(type, [&]<Scalar T>(T) {
           Level3Fixture<T> fixture(c, 1);
-          solve_by_strips<T, 16>(fixture.problem());
+          run_by_strips<T, 16>(fixture.problem());
           EXPECT_TRUE(fixture.check());
         });
       }
@@ -205,7 +217,7 @@ TEST(TrsmStrip, WhateverTheElements) {
 TEST(TrsmResidual, TellsSubstitutionFromInversion) {
   const auto passes = [](test::Triangle triangle) {
     constexpr index_t order = 70;
-    Level3Case c = trsm_case(Side::left, order, 5);
+    Level3Case c = triangular_case(Routine::trsm, Side::left, order, 5);
     c.triangle = triangle;
     Level3Fixture<float> fixture(c, 1);
     const Level3 solve = fixture.problem();
@@ -234,27 +246,70 @@ TEST(TrsmResidual, TellsSubstitutionFromInversion) {
     EXPECT_FALSE(passes(triangle)) << static_cast<int>(triangle);
 }
 
-TEST(TrsmRecursion, PartsGiveTheWhole) {
-  for (const Side side : test::all_sides) {
-    for (const index_t order : {1, 4, 5, 8, 9, 23, 40}) {
-      for (const ScalarType type : {ScalarType::d, ScalarType::z}) {
-        dispatch(type, [&]<Scalar T>(T) {
-          test::for_each_variant(type, trsm_case(side, order, 3), [&](Level3Case c) {
-            if (c.side != side) return;
-            c.alpha = test::factors(type).back();
-            Level3Fixture<T> fixture(c, 1);
-            index_t leaves = 0;
-            run_in_parts(fixture.problem(), 4, [&](const Level3& part) {
-              if (part.routine == Routine::trsm) {
-                ++leaves;
-                EXPECT_LE(side == Side::left ? part.m : part.n, 4);
-              }
-              kernels::reference_level3(part);
+// What stands beside the triangle enters no product: an Inf of X reaches only what depends on it.
+TEST(TrmmStrip, KeepsAnInfinityWhereItBelongs) {
+  constexpr index_t order = 20, at = 9;
+  const std::vector<double> A(order * order, 1.0);
+  std::vector<double> B(order, 1.0);
+  B[at] = std::numeric_limits<double>::infinity();
+  run_by_strips<double, 16>({.routine = Routine::trmm,
+                             .m = order,
+                             .n = 1,
+                             .A = A.data(),
+                             .lda = order,
+                             .B = B.data(),
+                             .ldb = order,
+                             .C = B.data(),
+                             .ldc = order});
+  for (index_t i = 0; i < order; ++i) {
+    const double expected = i < at ? static_cast<double>(i + 1) : std::numeric_limits<double>::infinity();
+    EXPECT_EQ(B[static_cast<std::size_t>(i)], expected) << i;
+  }
+}
+
+TEST(TriangularRecursion, PartsGiveTheWhole) {
+  for (const Routine routine : triangular_routines) {
+    for (const Side side : test::all_sides) {
+      for (const index_t order : {1, 4, 5, 8, 9, 23, 40}) {
+        for (const ScalarType type : {ScalarType::d, ScalarType::z}) {
+          dispatch(type, [&]<Scalar T>(T) {
+            test::for_each_variant(type, triangular_case(routine, side, order, 3), [&](Level3Case c) {
+              if (c.side != side) return;
+              c.alpha = test::factors(type).back();
+              Level3Fixture<T> fixture(c, 1);
+              index_t leaves = 0;
+              run_in_parts(fixture.problem(), 4, [&](const Level3& part) {
+                if (part.routine == routine) {
+                  ++leaves;
+                  EXPECT_LE(side == Side::left ? part.m : part.n, 4);
+                }
+                kernels::reference_level3(part);
+              });
+              EXPECT_EQ(leaves, (order + 3) / 4);
+              EXPECT_TRUE(fixture.check());
             });
-            EXPECT_EQ(leaves, (order + 3) / 4);
-            EXPECT_TRUE(fixture.check());
           });
+        }
+      }
+    }
+  }
+}
+
+// Whichever triangle it is: what is left over is at its end.
+TEST(TriangularRecursion, PartsBeginAtMultiplesOfTheLeaf) {
+  constexpr index_t leaf = 8;
+  for (const Routine routine : triangular_routines) {
+    for (const bool lower : {false, true}) {
+      for (index_t order = 1; order <= 5 * leaf; ++order) {
+        index_t rows_of_leaves = 0;
+        kernels::plan::for_each_part(routine, lower, order, leaf, [&](const kernels::plan::TriangularPart& part) {
+          EXPECT_EQ(part.row % leaf, 0);
+          EXPECT_EQ(part.from_row % leaf, 0);
+          EXPECT_TRUE(part.rows % leaf == 0 || part.row + part.rows == order);
+          EXPECT_TRUE(part.from % leaf == 0 || part.from_row + part.from == order);
+          if (part.is_leaf) rows_of_leaves += part.rows;
         });
+        EXPECT_EQ(rows_of_leaves, order);
       }
     }
   }

@@ -10,13 +10,9 @@
 // fragment (of A where A is not transposed, of B where neither is), and that a thread has elements of C in pairs that are neighbours in memory.
 #pragma once
 
-#if defined(__CUDACC__)
-#define TESSERA_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define TESSERA_HOST_DEVICE
-#endif
+#include "kernels/block/device_code.hpp"
 
-namespace tessera::kernels::cuda {
+namespace tessera::kernels::block {
 
 inline constexpr int dgemm_chunk = 16;  ///< rows, columns, or sums
 inline constexpr int dgemm_chunk_bytes = dgemm_chunk * dgemm_chunk * 8;
@@ -82,6 +78,4 @@ struct DgemmFragments {
   static TESSERA_HOST_DEVICE constexpr int start_in_b(Lane lane, int start) { return offset_in_b(lane, start, 0); }
 };
 
-}  // namespace tessera::kernels::cuda
-
-#undef TESSERA_HOST_DEVICE
+}  // namespace tessera::kernels::block

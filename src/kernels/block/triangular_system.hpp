@@ -1,15 +1,15 @@
-// A triangular solve as L X = alpha B, L lower triangular, whatever the variant: by strides. A transposed triangle
+// A triangular solve as L X = alpha B, or product as X = alpha L B, L lower triangular, whatever the variant: by strides. A transposed triangle
 // exchanges them, an upper one is a lower one in reversed order and has negative ones, and A on the right exchanges
 // those of B.
 #pragma once
 
 #include "core/level3.hpp"
-#include "kernels/cuda/element.hpp"
-#include "kernels/cuda/trsm_recursion.hpp"
+#include "kernels/block/element.hpp"
+#include "kernels/plan/triangular_recursion.hpp"
 
-namespace tessera::kernels::cuda {
+namespace tessera::kernels::block {
 
-/// L X = alpha B, X in the place of B. L(i, j) is at L[i * l_row + j * l_col], X(i, j) at X[i * x_row + j * x_col].
+/// L X = alpha B or X = alpha L B, X in the place of B. L(i, j) is at L[i * l_row + j * l_col], X(i, j) at X[i * x_row + j * x_col].
 /// Only L(i, j) with i > j are read, and those with i == j if not `unit`.
 template <class Stored>
 struct TriangularSystem {
@@ -25,11 +25,11 @@ struct TriangularSystem {
   bool unit;       ///< the diagonal is one
 };
 
-/// A trsm call in that form. @pre R and parts are those of the call's type
+/// A trsm, or a trmm in place, in that form. @pre R and parts are those of the call's type
 template <class R, int parts>
 TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
   using E = Element<R, parts>;
-  const TriangleForm form = triangle_form(call);
+  const plan::TriangleForm form = plan::triangle_form(call);
   const bool left = call.side == Side::left;
   TriangularSystem<E> system{};
   system.L = static_cast<const E*>(call.A);
@@ -55,4 +55,4 @@ TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
   return system;
 }
 
-}  // namespace tessera::kernels::cuda
+}  // namespace tessera::kernels::block

@@ -3,8 +3,10 @@
 
 #if defined(__CUDACC__)
 #define TESSERA_DEVICE __device__ __forceinline__
+#define TESSERA_HOST_DEVICE __host__ __device__ __forceinline__
 #else
 #define TESSERA_DEVICE
+#define TESSERA_HOST_DEVICE
 #endif
 // Without it arrays are indexed by variables and leave the registers. The host's compilers do not know it.
 #if defined(__CUDA_ARCH__)

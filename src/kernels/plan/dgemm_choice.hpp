@@ -6,7 +6,7 @@
 #include "core/level3.hpp"
 #include "device/device_profile.hpp"
 
-namespace tessera::kernels::cuda {
+namespace tessera::kernels::plan {
 
 inline constexpr int dgemm_block_side =
     128;  ///< rows and columns of C that a thread block computes: compiled into the kernel
@@ -40,4 +40,4 @@ inline bool is_for_dgemm_kernel(const Level3& call, index_t multiprocessors,
          wave_fill(call.m, call.n, dgemm_block_side, multiprocessors) >= crossover.least_fill;
 }
 
-}  // namespace tessera::kernels::cuda
+}  // namespace tessera::kernels::plan

@@ -13,7 +13,7 @@
 #include "core/level3.hpp"
 #include "core/scalar.hpp"
 
-namespace tessera::api {
+namespace tessera {
 
 /// What stands at a position of a Fortran interface; `none` behind the last.
 enum class Parameter : std::uint8_t {
@@ -330,4 +330,4 @@ inline const void* address_of(const float& scalar) { return &scalar; }
 inline const void* address_of(const double& scalar) { return &scalar; }
 inline const void* address_of(const void* const& scalar) { return scalar; }
 
-}  // namespace tessera::api
+}  // namespace tessera

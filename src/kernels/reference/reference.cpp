@@ -1,6 +1,6 @@
 // All ten routines as two loop nests: products that accumulate, and triangular matrices applied to one vector after the
 // other.
-#include "kernels/host/reference.hpp"
+#include "kernels/reference/reference.hpp"
 
 #include <utility>
 #include <vector>

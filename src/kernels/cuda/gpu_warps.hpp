@@ -1,0 +1,63 @@
+// The machine of the block code (kernels/block) on a GPU.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace tessera::kernels::cuda {
+
+#if __CUDA_ARCH__ < 900
+__device__ inline void multiply_8x4x8(double (&c)[2], double a, double b) {
+  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+               : "+d"(c[0]), "+d"(c[1])
+               : "d"(a), "d"(b));
+}
+#endif
+
+/// The threads of a block. Barriers 1 and 2 of the hardware; 0 is __syncthreads().
+struct GpuWarps {
+  __device__ int lane() const { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ int warp() const { return static_cast<int>(threadIdx.x) / 32; }
+  __device__ void sync_warp() const { __syncwarp(); }
+  // Numbers of barriers are constants, else the compiler reserves all 16 for every block.
+  __device__ void arrive(int barrier, int warps) const {
+    // What the warp has written is seen by who has waited; less than __threadfence_block(), which also orders all else.
+    asm volatile("fence.acq_rel.cta;" ::: "memory");
+    if (barrier == 0) {
+      asm volatile("bar.arrive 1, %0;" ::"r"(32 * warps) : "memory");
+    } else {
+      asm volatile("bar.arrive 2, %0;" ::"r"(32 * warps) : "memory");
+    }
+  }
+  __device__ void await(int barrier, int warps) const {
+    __syncwarp();
+    if (barrier == 0) {
+      asm volatile("bar.sync 1, %0;" ::"r"(32 * warps) : "memory");
+    } else {
+      asm volatile("bar.sync 2, %0;" ::"r"(32 * warps) : "memory");
+    }
+  }
+  template <class R>
+  __device__ R shuffle(R value, int lane) const {
+    return __shfl_sync(0xffffffffU, value, lane);
+  }
+  __device__ bool any(bool value) const { return __any_sync(0xffffffffU, value) != 0; }
+  __device__ void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4],
+                           const double (&b)[4]) const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
+        "{%12, %13, %14, %15}, {%0, %1, %2, %3};"
+        : "+d"(upper[0]), "+d"(upper[1]), "+d"(lower[0]), "+d"(lower[1])
+        : "d"(a[0][0]), "d"(a[1][0]), "d"(a[0][1]), "d"(a[1][1]), "d"(a[0][2]), "d"(a[1][2]), "d"(a[0][3]),
+          "d"(a[1][3]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+#else
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      multiply_8x4x8(upper, a[0][s], b[s]);
+      multiply_8x4x8(lower, a[1][s], b[s]);
+    }
+#endif
+  }
+};
+
+}  // namespace tessera::kernels::cuda

@@ -1,0 +1,26 @@
+// Triangular solves, and triangular products in place, with few rows of the triangle: one launch, a strip of right-hand sides per thread block
+// (block/trsm_strip.hpp, block/trmm_strip.hpp). Larger ones are cut into these and products (plan/triangular_recursion.hpp).
+// Solves are backward stable like substitution; no block is inverted. Nothing is allocated, shared between streams, or waited for.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "core/level3.hpp"
+
+namespace tessera::kernels::cuda {
+
+/// Rows of the triangle that one launch takes: a warp per 16 of them, compiled into the kernels. Complex double has
+/// four times the arithmetic and twice the registers per element.
+constexpr index_t triangular_leaf_rows(ScalarType type) { return type == ScalarType::z ? 128 : 256; }
+
+/// Submits a trsm, or a trmm whose B is its C, to the stream.
+/// @pre m, n >= 1; the triangle has at most triangular_leaf_rows(type) rows; the stream's GPU is current
+/// @param shared_bytes of load_leaf_kernels() on that GPU
+/// @param most_narrow_columns right-hand sides up to which strips are narrow, see DeviceProfile
+cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int shared_bytes, index_t most_narrow_columns);
+
+/// Loads the kernels for the current GPU, and allows them the shared memory that they need there.
+/// @param[out] shared_bytes what a thread block of this GPU may have
+cudaError_t load_leaf_kernels(int& shared_bytes);
+
+}  // namespace tessera::kernels::cuda

@@ -1,0 +1,29 @@
+// The routines on matrices in the memory of one device, submitted to a stream of the caller: what the C entry points of device_blas.h stand on.
+// libtessera_device.so has that of kernels/cuda, libtessera_device_host.so that of kernels/host.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "core/level3.hpp"
+
+namespace tessera::kernels {
+
+/// Used by one thread at a time. Nothing but the constructor and the destructor allocates, loads or waits.
+class DeviceRoutines {
+ public:
+  virtual ~DeviceRoutines() = default;
+  /// @param stream a cudaStream_t of this device, or nullptr for its default stream; stays with the caller
+  virtual void set_stream(void* stream) = 0;
+  /// Memory of the device that calls may use until they are done; stays with the caller. Too little is as good as none.
+  virtual void set_workspace(void* memory, std::size_t bytes) = 0;
+  /// What the call can make use of. Operands are not looked at.
+  virtual std::size_t workspace_bytes(const Level3& call) const = 0;
+  /// Submits the call. @pre it is valid, m, n >= 1; trmm has B == C @throws DeviceLost, InternalError
+  virtual void run(const Level3& call) = 0;
+};
+
+/// On the current device. Defined once per library. @throws NotAvailable, OutOfDeviceMemory, DeviceLost
+std::unique_ptr<DeviceRoutines> make_device_routines();
+
+}  // namespace tessera::kernels
