@@ -246,6 +246,16 @@ TEST(TrsmResidual, TellsSubstitutionFromInversion) {
     EXPECT_FALSE(passes(triangle)) << static_cast<int>(triangle);
 }
 
+// The second element is (b - l x) / p with b / p too large for the type, and zero all the same.
+TEST(TrsmStrip, SurvivesQuotientsThatAreTooLarge) {
+  const std::vector<double> A = {1, 1, 0, 0x1p-900};
+  std::vector<double> B = {0x1p+900, 0x1p+900};
+  run_by_strips<double, 16>(
+      {.routine = Routine::trsm, .m = 2, .n = 1, .A = A.data(), .lda = 2, .C = B.data(), .ldc = 2});
+  EXPECT_EQ(B[0], 0x1p+900);
+  EXPECT_EQ(B[1], 0);
+}
+
 // What stands beside the triangle enters no product: an Inf of X reaches only what depends on it.
 TEST(TrmmStrip, KeepsAnInfinityWhereItBelongs) {
   constexpr index_t order = 20, at = 9;

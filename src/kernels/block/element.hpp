@@ -76,6 +76,13 @@ TESSERA_DEVICE Element<R, parts> product(Element<R, parts> a, R b) {
   return a;
 }
 
+template <class R, int parts>
+TESSERA_DEVICE Element<R, parts> negative(Element<R, parts> a) {
+  TESSERA_UNROLL
+  for (R& part : a.part) part = -part;
+  return a;
+}
+
 /// Without its imaginary part, were it a NaN.
 template <class R, int parts>
 TESSERA_DEVICE Element<R, parts> real_part(Element<R, parts> a) {

@@ -82,14 +82,16 @@ class Strip {
     R part[parts][2][4];  ///< [row tile][column tile]
   };
 
-  /// Element `at` of the diagonal. @pre at < order, and the diagonal is not one
-  TESSERA_DEVICE E diagonal_element(index_t at) const {
-    E value = system_.L[at * (system_.l_row + system_.l_col)];
+  /// @pre in the triangle
+  TESSERA_DEVICE E element_of_l(index_t i, index_t j) const {
+    E value = system_.L[i * system_.l_row + j * system_.l_col];
     if constexpr (parts == 2) {
       if (system_.conjugate) value.part[im] = -value.part[im];
     }
     return value;
   }
+  /// @pre the diagonal is not one
+  TESSERA_DEVICE E diagonal_element(index_t at) const { return element_of_l(at, at); }
 
   TESSERA_DEVICE R* row_of_strip(int part, int row) const { return memory_.X[part] + row * Shape::stride; }
 
