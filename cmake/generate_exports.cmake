@@ -1,16 +1,20 @@
-# The exports of a drop-in library.
-#   cmake -DROUTINES=routines.def -DNAMES=patterns -DFORWARDED=files -DDATA=names -DOUTPUT=file.map -P generate_exports.cmake
-# writes the linker's version script: each routine of ROUTINES under each of the patterns, @ being its name; the functions in the
-# FORWARDED files; the variables DATA.
+# The exports of a library that has routines under names of one pattern.
+#   cmake -DROUTINES=routines.def -DNAMES=patterns -DFORWARDED=files -DDATA=names -DNODE=name -DOUTPUT=file.map -P generate_exports.cmake
+# writes the linker's version script: each routine of ROUTINES under each of the patterns, @ being its name, and its other functions; the
+# functions in the FORWARDED files; the variables DATA. Their version is NODE; without it they have none.
 #   ... -DLIBRARY=lib.so -DNM=nm -P generate_exports.cmake
 # fails unless the library exports just these.
 # Lists have commas between their elements.
 foreach(list NAMES FORWARDED DATA)
   string(REPLACE "," ";" ${list} "${${list}}")
 endforeach()
-set(expected tessera_blas_marker ${DATA})
-file(STRINGS ${ROUTINES} lines REGEX "^TESSERA_(ROUTINE|SYNONYM)\\(")
+set(expected ${DATA})
+file(STRINGS ${ROUTINES} lines REGEX "^TESSERA_(ROUTINE|SYNONYM|FUNCTION)\\(")
 foreach(line IN LISTS lines)
+  if(line MATCHES "^TESSERA_FUNCTION\\(([a-z0-9_]+)\\)$")
+    list(APPEND expected ${CMAKE_MATCH_1})
+    continue()
+  endif()
   if(line MATCHES "^TESSERA_ROUTINE\\(([a-z0-9]+), ([a-z]+), ")
     set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})
   elseif(line MATCHES "^TESSERA_SYNONYM\\(([a-z0-9]+), [a-z0-9]+, ([a-z]+), ")
@@ -38,7 +42,11 @@ endforeach()
 
 if(DEFINED OUTPUT)
   list(JOIN expected "; " symbols)
-  file(WRITE ${OUTPUT} "{\n  global: ${symbols};\n  local: *;\n};\n")
+  set(begin "{")
+  if(NODE)
+    set(begin "${NODE} {")
+  endif()
+  file(WRITE ${OUTPUT} "${begin}\n  global: ${symbols};\n  local: *;\n};\n")
   return()
 endif()
 
@@ -48,7 +56,9 @@ string(REPLACE "\n" ";" table "${table}")
 set(exported)
 foreach(line IN LISTS table)
   string(REGEX REPLACE "[ @].*$" "" symbol "${line}")
-  list(APPEND exported ${symbol})
+  if(NOT symbol STREQUAL "${NODE}")  # a symbol of its own
+    list(APPEND exported ${symbol})
+  endif()
 endforeach()
 list(SORT expected)
 list(SORT exported)

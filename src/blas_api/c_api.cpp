@@ -14,9 +14,10 @@
 
 #include "blas_api/context.hpp"
 #include "blas_api/policy.hpp"
+#include "core/argument_complaints.hpp"
 #include "core/arguments.hpp"
-#include "core/environment.hpp"
 #include "core/error.hpp"
+#include "core/guarded_call.hpp"
 #include "core/level3.hpp"
 #include "core/process.hpp"
 #include "tessera/tessera.h"
@@ -32,6 +33,7 @@ using tessera::Layout;
 using tessera::Op;
 using tessera::Operands;
 using tessera::Parameter;
+using tessera::require_argument;
 using tessera::Routine;
 using tessera::Scalar;
 
@@ -47,58 +49,16 @@ struct tessera_context_struct {
 
 namespace {
 
-struct LastError {
-  std::string text;
-  int position = 0;
-};
+static_assert(static_cast<int>(tessera::Failure::internal_error) == TESSERA_INTERNAL_ERROR);
 
-LastError& last_error() {
-  thread_local LastError error;
-  return error;
-}
-
-tessera_status fail(tessera_status status, const char* text, int position = 0) noexcept {
-  LastError& error = last_error();
-  error.position = position;
-  try {
-    error.text = text;
-  } catch (...) {  // no memory for the text: the status must do
-    error.text.clear();
-  }
-  return status;
-}
-
-/// Runs `body`; what it throws becomes a status and this thread's last error.
 template <class Body>
 tessera_status guarded(Body&& body) noexcept {
-  const tessera::ErrnoKept stays;
-  last_error().position = 0;
-  last_error().text.clear();
-  try {
-    body();
-    return TESSERA_SUCCESS;
-  } catch (const tessera::InvalidArgument& error) {
-    return fail(TESSERA_INVALID_ARGUMENT, error.what(), error.position());
-  } catch (const tessera::OutOfDeviceMemory& error) {
-    return fail(TESSERA_OUT_OF_DEVICE_MEMORY, error.what());
-  } catch (const tessera::DeviceLost& error) {
-    return fail(TESSERA_DEVICE_LOST, error.what());
-  } catch (const tessera::NotAvailable& error) {
-    return fail(TESSERA_NOT_AVAILABLE, error.what());
-  } catch (const std::exception& error) {
-    return fail(TESSERA_INTERNAL_ERROR, error.what());
-  } catch (...) {
-    return fail(TESSERA_INTERNAL_ERROR, "unknown error");
-  }
-}
-
-void require(bool good, int position, const char* what) {
-  if (!good) throw tessera::InvalidArgument("argument " + std::to_string(position) + ": " + what, position);
+  return static_cast<tessera_status>(tessera::guarded_call(std::forward<Body>(body)));
 }
 
 /// Fills the caller's buffer as far as it reaches. Positions: text 2, size 3, needed 4.
 void hand_out(const std::string& from, char* text, std::size_t size, std::size_t* needed) {
-  require(text != nullptr || size == 0, 2, "text is null, but size is not 0");
+  require_argument(text != nullptr || size == 0, 2, "text is null, but size is not 0");
   if (needed != nullptr) *needed = from.size() + 1;
   if (size == 0) return;
   const std::size_t length = std::min(from.size(), size - 1);
@@ -107,7 +67,7 @@ void hand_out(const std::string& from, char* text, std::size_t size, std::size_t
 }
 
 void make_context(tessera_context* ctx, const char* settings) {
-  require(ctx != nullptr, 1, "ctx is null");
+  require_argument(ctx != nullptr, 1, "ctx is null");
   *ctx = nullptr;
   auto made =
       std::make_unique<tessera_context_struct>(tessera::Config::from_settings(settings != nullptr ? settings : ""));
@@ -117,60 +77,11 @@ void make_context(tessera_context* ctx, const char* settings) {
   *ctx = made.release();
 }
 
-/// What stands wrong where an argument is bad or, being an address, null.
-std::string complaint(Routine routine, bool is_complex, Parameter parameter) {
-  const auto short_run = [](const char* name, const char* matrix) {
-    return std::string(name) + " is smaller than the stored extent of " + matrix + " (or 1)";
-  };
-  switch (parameter) {
-    case Parameter::side:
-      return "side is neither TESSERA_LEFT nor TESSERA_RIGHT";
-    case Parameter::uplo:
-      return "uplo is neither TESSERA_UPPER nor TESSERA_LOWER";
-    case Parameter::transa:
-      if (!tessera::allows(routine, is_complex, Op::trans))
-        return "trans is neither TESSERA_NO_TRANS nor TESSERA_CONJ_TRANS";
-      if (!tessera::allows(routine, is_complex, Op::conj_trans))
-        return "trans is neither TESSERA_NO_TRANS nor TESSERA_TRANS";
-      return std::string(tessera::is_rank_update(routine) ? "trans" : "transa") +
-             " is none of TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS";
-    case Parameter::transb:
-      return "transb is none of TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS";
-    case Parameter::diag:
-      return "diag is neither TESSERA_NON_UNIT nor TESSERA_UNIT";
-    case Parameter::m:
-      return "m is negative";
-    case Parameter::n:
-      return "n is negative";
-    case Parameter::k:
-      return "k is negative";
-    case Parameter::alpha:
-      return "alpha is null";
-    case Parameter::A:
-      return "A is null";
-    case Parameter::lda:
-      return short_run("lda", "A");
-    case Parameter::B:
-      return "B is null";
-    case Parameter::ldb:
-      return short_run("ldb", "B");
-    case Parameter::beta:
-      return "beta is null";
-    case Parameter::C:
-      return "C is null";
-    case Parameter::ldc:
-      return short_run("ldc", "C");
-    case Parameter::none:
-      break;
-  }
-  return "is not valid";
-}
-
 /// @param fortran_position of the parameter that is not `good`; here, ctx and layout come before
 void require_parameter(bool good, Routine routine, bool is_complex, int fortran_position) {
   if (good) return;
   const Parameter parameter = tessera::parameters_of(routine)[static_cast<std::size_t>(fortran_position - 1)];
-  require(false, fortran_position + 2, complaint(routine, is_complex, parameter).c_str());
+  require_argument(false, fortran_position + 2, tessera::complaint(routine, is_complex, parameter).c_str());
 }
 
 /// One BLAS call. @param sizes the arguments that are no enumerators
@@ -184,9 +95,9 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
       const int position = tessera::position_of(routine, parameter);
       require_parameter(address != nullptr || position == 0, routine, is_complex, position);
     };
-    require(ctx != nullptr, 1, "ctx is null");
+    require_argument(ctx != nullptr, 1, "ctx is null");
     const std::optional<Layout> order = tessera::layout_from_cblas(static_cast<int>(layout));
-    require(order.has_value(), 2, "layout is neither TESSERA_ROW_MAJOR nor TESSERA_COL_MAJOR");
+    require_argument(order.has_value(), 2, "layout is neither TESSERA_ROW_MAJOR nor TESSERA_COL_MAJOR");
     const Arguments given = tessera::arguments_from_cblas(*order, enumerators, sizes);
     const int bad = tessera::first_bad_argument<routine, is_complex>(given);
     require_parameter(bad == 0, routine, is_complex, bad);
@@ -223,10 +134,10 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
 }
 
 tessera::runtime::JobStatistics last_job(tessera_context ctx) {
-  require(ctx != nullptr, 1, "ctx is null");
+  require_argument(ctx != nullptr, 1, "ctx is null");
   const tessera::process::Pass whole(tessera::process::Work::computing);
   const std::lock_guard lock(ctx->last_mutex);
-  require(ctx->last.has_value(), 1, "no call has completed on this context yet");
+  require_argument(ctx->last.has_value(), 1, "no call has completed on this context yet");
   return *ctx->last;
 }
 
@@ -249,9 +160,9 @@ tessera_status tessera_destroy(tessera_context ctx) {
   });
 }
 
-const char* tessera_last_error(void) { return last_error().text.c_str(); }
+const char* tessera_last_error(void) { return tessera::last_error().text.c_str(); }
 
-int tessera_last_error_position(void) { return last_error().position; }
+int tessera_last_error_position(void) { return tessera::last_error().position; }
 
 #define TESSERA_TEXT_OF(x) #x
 #define TESSERA_VERSION_TEXT(major, minor, patch) \
@@ -337,10 +248,10 @@ const char* tessera_version(void) {
 tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* stats) {
   return guarded([&] {
     const tessera::runtime::JobStatistics job = last_job(ctx);
-    require(stats != nullptr, 2, "stats is null");
+    require_argument(stats != nullptr, 2, "stats is null");
     const std::size_t filled = std::min(stats->struct_size, sizeof(tessera_job_stats));
-    require(filled >= offsetof(tessera_job_stats, tile_m), 2,
-            "stats->struct_size is too small for a tessera_job_stats");
+    require_argument(filled >= offsetof(tessera_job_stats, tile_m), 2,
+                     "stats->struct_size is too small for a tessera_job_stats");
     tessera_job_stats out = {};
     out.struct_size = filled;
     out.devices = static_cast<int>(job.devices.size());
@@ -382,7 +293,7 @@ tessera_status tessera_warm_up(tessera_context ctx) {
 
 tessera_status tessera_devices(tessera_context ctx, char* text, size_t size, size_t* needed) {
   return guarded([&] {
-    require(ctx != nullptr, 1, "ctx is null");
+    require_argument(ctx != nullptr, 1, "ctx is null");
     const std::shared_lock alive(ctx->in_use);
     hand_out(ctx->context.describe_devices(), text, size, needed);
   });

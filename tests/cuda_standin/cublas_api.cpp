@@ -55,9 +55,9 @@ tessera::Diag diag(cublasDiagType_t value) {
 cublasStatus_t compute(const char* name, cublasHandle_t handle, const Level3& work) {
   const Call call(name, handle->gpu);
   if (!call) return status_of(call);
-  submit(*handle->stream, {.kind = "kernel", .work = [work](int half) {
-                             if (half == 1) tessera::kernels::reference_level3(work);
-                           }});
+  submit(stream_of(handle->stream, name), {.kind = "kernel", .work = [work](int half) {
+                                             if (half == 1) tessera::kernels::reference_level3(work);
+                                           }});
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -206,6 +206,11 @@ cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   if (!call) return status_of(call);
   handle->stream = stream;
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* /*memory*/, size_t /*bytes*/) {
+  const Call call(__func__, handle->gpu);
+  return call ? CUBLAS_STATUS_SUCCESS : status_of(call);
 }
 
 cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t /*mode*/) {

@@ -233,6 +233,16 @@ void Call::await_idle(const CUstream_st& stream) {
   if (gpu_->broken != cudaSuccess) error_ = gpu_->broken;
 }
 
+CUstream_st& stream_of(cudaStream_t handle, const char* function) {
+  if (handle != nullptr) return *handle;
+  Gpu& gpu = current_gpu(function);
+  if (gpu.default_stream == nullptr) {
+    gpu.default_stream = &gpu.streams.emplace_back();
+    gpu.default_stream->gpu = &gpu;
+  }
+  return *gpu.default_stream;
+}
+
 void submit(CUstream_st& stream, Operation operation) {
   stream.operations.push_back(std::move(operation));
   machine().changed.notify_all();

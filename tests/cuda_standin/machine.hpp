@@ -80,8 +80,9 @@ struct Gpu {
   CUctx_st context{this};
   bool has_context = false;
   cudaError_t broken = cudaSuccess;
-  std::list<CUstream_st> streams;  // addresses stay
-  std::vector<Range> using_now;    ///< what the operation under way uses
+  std::list<CUstream_st> streams;         // addresses stay
+  CUstream_st* default_stream = nullptr;  ///< one of them, since it was used first
+  std::vector<Range> using_now;           ///< what the operation under way uses
   std::size_t used_bytes = 0;
   std::map<std::string, std::int64_t> held;
   std::thread thread;
@@ -158,6 +159,9 @@ cudaError_t keep_error(const char* function, cudaError_t error);
 cudaError_t take_error();
 /// @pre the mutex is held
 void check_error_was_taken(const char* next_function);
+
+/// What a handle stands for: nullptr for the default stream of the current GPU. @pre the mutex is held
+CUstream_st& stream_of(cudaStream_t handle, const char* function);
 
 /// @pre the mutex is held
 void submit(CUstream_st& stream, Operation operation);

@@ -41,6 +41,9 @@ Place place_of(Range range) {
   return first->second.type == cudaMemoryTypeDevice ? Place::gpu : Place::locked;
 }
 
+/// Of a stream; nullptr, for the current one, of the default stream.
+Gpu* gpu_of(cudaStream_t stream) { return stream != nullptr ? stream->gpu : nullptr; }
+
 struct Copy {
   std::byte* to;
   std::size_t to_pitch;
@@ -78,7 +81,7 @@ cudaError_t submit_copy(const RuntimeCall& call, const Copy& copy, cudaMemcpyKin
     return call.fail(cudaErrorInvalidValue);
   }
   const char* const name = !to_gpu ? "copy down" : !from_gpu ? "copy up" : "copy from peer";
-  submit(*stream,
+  submit(stream_of(stream, name),
          {.kind = name, .work = [copy](int half) { copy.do_half(half); }, .uses = {copy.target(), copy.source()}});
   return cudaSuccess;
 }
@@ -90,11 +93,12 @@ namespace tessera::cuda_standin {
 cudaError_t launch(cudaStream_t stream, std::function<void()> work) {
   const RuntimeCall call("cudaLaunchKernel", nullptr);
   if (!call) return call.fail();
-  if (stream->gpu != &call.gpu()) return call.fail(cudaErrorInvalidResourceHandle);
+  CUstream_st& to = stream_of(stream, "cudaLaunchKernel");
+  if (to.gpu != &call.gpu()) return call.fail(cudaErrorInvalidResourceHandle);
   // One that fails writes nothing.
-  submit(*stream, {.kind = "kernel", .work = [work = std::move(work)](int half) {
-                     if (half == 1) work();
-                   }});
+  submit(to, {.kind = "kernel", .work = [work = std::move(work)](int half) {
+                if (half == 1) work();
+              }});
   return cudaSuccess;
 }
 
@@ -329,14 +333,14 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 // Copies
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  const RuntimeCall call(__func__, stream->gpu);
+  const RuntimeCall call(__func__, gpu_of(stream));
   return submit_copy(call, {static_cast<std::byte*>(to), bytes, static_cast<const std::byte*>(from), bytes, bytes, 1},
                      kind, stream);
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                               std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
-  const RuntimeCall call(__func__, stream->gpu);
+  const RuntimeCall call(__func__, gpu_of(stream));
   return submit_copy(
       call, {static_cast<std::byte*>(to), to_pitch, static_cast<const std::byte*>(from), from_pitch, width, height},
       kind, stream);
@@ -380,15 +384,22 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  const RuntimeCall call(__func__, stream->gpu);
+  const RuntimeCall call(__func__, gpu_of(stream));
   if (!call) return call.fail();
-  return stream->is_idle() ? cudaSuccess : call.fail(cudaErrorNotReady);
+  return stream_of(stream, __func__).is_idle() ? cudaSuccess : call.fail(cudaErrorNotReady);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  RuntimeCall call(__func__, stream->gpu);
-  if (call) call.await_idle(*stream);
+  RuntimeCall call(__func__, gpu_of(stream));
+  if (call) call.await_idle(stream_of(stream, __func__));
   return call ? cudaSuccess : call.fail();
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const RuntimeCall call(__func__, gpu_of(stream));
+  if (!call) return call.fail();
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {

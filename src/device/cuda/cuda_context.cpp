@@ -90,6 +90,12 @@ CUcontext primary_context(int ordinal) {
   return context;
 }
 
+CUcontext context_of_thread(int ordinal) {
+  CUcontext context = nullptr;
+  check_driver(ordinal, "cuCtxGetCurrent", driver().get_current(&context));
+  return context != nullptr ? context : primary_context(ordinal);
+}
+
 AddressRange allocation_around(std::uintptr_t address) noexcept {
   CUdeviceptr begin = 0;
   std::size_t bytes = 0;

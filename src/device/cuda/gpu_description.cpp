@@ -23,7 +23,40 @@ double signalling_rate(const std::string& pci_bus_id) {
   return transfers_per_s * 1e9 / 8 * lanes;
 }
 
+/// Why there is no GPU to be had.
+[[noreturn]] void throw_not_available(cudaError_t error) {
+  forget_error();
+  switch (error) {
+    case cudaSuccess:
+    case cudaErrorNoDevice:
+      throw NotAvailable("no CUDA device");
+    case cudaErrorInsufficientDriver:
+      throw NotAvailable("no CUDA driver, or one older than the CUDA runtime of Tessera (" +
+                         std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10) +
+                         ")");
+    case cudaErrorInitializationError:
+      throw NotAvailable("CUDA cannot be initialised (in a process forked from one that uses CUDA, it never can)");
+    default:
+      break;
+  }
+  throw NotAvailable(std::string("CUDA: ") + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")");
+}
+
 }  // namespace
+
+int device_count() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count < 1) throw_not_available(error);
+  return count;
+}
+
+int current_device() {
+  int ordinal = 0;
+  static_cast<void>(device_count());
+  if (const cudaError_t error = cudaGetDevice(&ordinal); error != cudaSuccess) throw_not_available(error);
+  return ordinal;
+}
 
 DeviceInfo describe_device(int ordinal) {
   cudaDeviceProp properties{};

@@ -24,7 +24,8 @@ using cublas_index = int;
   TESSERA_CUBLAS_ROUTINES_OF(X, D) \
   TESSERA_CUBLAS_ROUTINES_OF(X, C) \
   TESSERA_CUBLAS_ROUTINES_OF(X, Z) TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, C) TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, Z)
-#define TESSERA_CUBLAS_SERVICES(X) X(Create) X(Destroy) X(SetStream) X(SetPointerMode) X(SetMathMode) X(GetStatusString)
+#define TESSERA_CUBLAS_SERVICES(X) \
+  X(Create) X(Destroy) X(SetStream) X(SetWorkspace) X(SetPointerMode) X(SetMathMode) X(GetStatusString)
 
 /// The functions that are used, by their names without "cublas".
 struct CublasLibrary {

@@ -20,28 +20,7 @@ namespace tessera::kernels::cuda {
 namespace {
 
 using device::cuda::CudaDevice;
-
-/// @return number of GPUs, at least 1. @throws NotAvailable
-int device_count() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) return count;
-  device::cuda::forget_error();
-  switch (error) {
-    case cudaSuccess:
-    case cudaErrorNoDevice:
-      throw NotAvailable("no CUDA device");
-    case cudaErrorInsufficientDriver:
-      throw NotAvailable("no CUDA driver, or one older than the CUDA runtime of the plugin (" +
-                         std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10) +
-                         ")");
-    case cudaErrorInitializationError:
-      throw NotAvailable("CUDA cannot be initialised (in a process forked from one that uses CUDA, it never can)");
-    default:
-      break;
-  }
-  throw NotAvailable(std::string("CUDA: ") + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")");
-}
+using device::cuda::device_count;
 
 class CudaBackend final : public Backend {
  public:
@@ -131,6 +110,6 @@ class CudaBackend final : public Backend {
 
 extern "C" __attribute__((visibility("default"))) tessera::kernels::Backend* tessera_cuda_backend(std::uint64_t build) {
   if (build != tessera::build_identity) return nullptr;
-  static_cast<void>(tessera::kernels::cuda::device_count());
+  static_cast<void>(tessera::device::cuda::device_count());
   return new tessera::kernels::cuda::CudaBackend;
 }

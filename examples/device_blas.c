@@ -1,0 +1,93 @@
+/* Kernels on device memory: solves a triangular system and multiplies the solution back, in place.
+ *
+ * With TESSERA_EXAMPLE_CUDA defined the matrices lie on a GPU (links libtessera_device.so and the CUDA runtime), else in host memory
+ * (libtessera_device_host.so). Only what allocates and copies differs. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tessera/device_blas.h>
+
+#ifdef TESSERA_EXAMPLE_CUDA
+#include <cuda_runtime_api.h>
+static void* allocate(size_t bytes) {
+  void* memory = NULL;
+  return cudaMalloc(&memory, bytes) == cudaSuccess ? memory : NULL;
+}
+static int copy(void* to, const void* from, size_t bytes) {
+  return cudaMemcpy(to, from, bytes, cudaMemcpyDefault) == cudaSuccess; /* in the default stream: after what is in it */
+}
+static void release(void* memory) { cudaFree(memory); }
+#else
+static void* allocate(size_t bytes) {
+  void* memory = NULL;
+  return posix_memalign(&memory, 256, bytes) == 0 ? memory
+                                                  : NULL; /* as cudaMalloc: what a workspace must be aligned to */
+}
+static int copy(void* to, const void* from, size_t bytes) {
+  memcpy(to, from, bytes);
+  return 1;
+}
+static void release(void* memory) { free(memory); }
+#endif
+
+static void expect(tessera_status status) {
+  if (status == TESSERA_SUCCESS) return;
+  fprintf(stderr, "device_blas: %s\n", tessera_device_last_error());
+  exit(1);
+}
+
+static void* device_copy(const void* from, size_t bytes) {
+  void* const memory = allocate(bytes);
+  if (memory == NULL || !copy(memory, from, bytes)) {
+    fprintf(stderr, "device_blas: no memory\n");
+    exit(1);
+  }
+  return memory;
+}
+
+int main(void) {
+  enum { m = 300, n = 40, lda = m + 4 };
+  static double A[lda * m], B[m * n], X[m * n];
+  double worst = 0;
+  for (int j = 0; j < m; ++j) {
+    for (int i = 0; i < m; ++i) A[i + j * lda] = i == j ? 2 : 1.0 / (1 + abs(i - j) + m);
+  }
+  for (int i = 0; i < m * n; ++i) B[i] = i % 7 - 3;
+
+  double* const dev_A = device_copy(A, sizeof A);
+  double* const dev_B = device_copy(B, sizeof B);
+
+  tessera_device_handle handle = NULL;
+  expect(tessera_device_create(&handle));
+  expect(tessera_device_set_stream(handle, NULL)); /* or a cudaStream_t; each handle begins with the default stream */
+
+  /* What the product can use. Without a workspace it works in place, with less speed. */
+  size_t bytes = 0;
+  expect(tessera_device_dtrmm_workspace(handle, TESSERA_LEFT, TESSERA_LOWER, TESSERA_NO_TRANS, TESSERA_NON_UNIT, m, n,
+                                        &bytes));
+  void* const workspace = bytes != 0 ? allocate(bytes) : NULL;
+  if (workspace != NULL) expect(tessera_device_set_workspace(handle, workspace, bytes));
+
+  /* L X = B, then B = L X: what was there before. */
+  expect(tessera_device_dtrsm(handle, TESSERA_LEFT, TESSERA_LOWER, TESSERA_NO_TRANS, TESSERA_NON_UNIT, m, n, 1.0, dev_A,
+                              lda, dev_B, m));
+  expect(tessera_device_dtrmm(handle, TESSERA_LEFT, TESSERA_LOWER, TESSERA_NO_TRANS, TESSERA_NON_UNIT, m, n, 1.0, dev_A,
+                              lda, dev_B, m));
+  if (!copy(X, dev_B, sizeof X)) return 1;
+  for (int i = 0; i < m * n; ++i) worst = fmax(worst, fabs(X[i] - B[i]));
+  printf("dtrsm and dtrmm of %d x %d: back to within %.1e\n", m, n, worst);
+
+  /* Wrong arguments come back with the position of the first wrong one, and touch nothing: ldb < m is argument 12. */
+  if (tessera_device_dtrsm(handle, TESSERA_LEFT, TESSERA_LOWER, TESSERA_NO_TRANS, TESSERA_NON_UNIT, m, n, 1.0, dev_A,
+                           lda, dev_B, m - 1) != TESSERA_INVALID_ARGUMENT) {
+    return 1;
+  }
+  printf("refused: %s (argument %d)\n", tessera_device_last_error(), tessera_device_last_error_position());
+
+  expect(tessera_device_destroy(handle));
+  release(workspace);
+  release(dev_B);
+  release(dev_A);
+  return worst < 1e-12 ? 0 : 1;
+}

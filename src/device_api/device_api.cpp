@@ -1,0 +1,165 @@
+// The C entry points of tessera/device_blas.h: checks, and exceptions into status codes, over kernels::DeviceRoutines, of which each library
+// has its own (kernels/cuda, kernels/host). Which routines there are: routines.def.
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "core/argument_complaints.hpp"
+#include "core/arguments.hpp"
+#include "core/guarded_call.hpp"
+#include "core/level3.hpp"
+#include "kernels/device_routines.hpp"
+#include "tessera/device_blas.h"
+
+using tessera::address_of;
+using tessera::Arguments;
+using tessera::CArray;
+using tessera::CblasEnumerators;
+using tessera::CScalar;
+using tessera::index_t;
+using tessera::Layout;
+using tessera::Operands;
+using tessera::Parameter;
+using tessera::require_argument;
+using tessera::Routine;
+using tessera::Scalar;
+
+struct tessera_device_struct {
+  std::unique_ptr<tessera::kernels::DeviceRoutines> routines;
+};
+
+namespace {
+
+constexpr std::uintptr_t workspace_alignment = 256;  ///< as cudaMalloc has it
+
+static_assert(static_cast<int>(tessera::Failure::internal_error) == TESSERA_INTERNAL_ERROR);
+
+template <class Body>
+tessera_status guarded(Body&& body) noexcept {
+  return static_cast<tessera_status>(tessera::guarded_call(std::forward<Body>(body)));
+}
+
+bool is_aligned(const void* address, std::uintptr_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
+}
+
+tessera::kernels::DeviceRoutines& routines_of(tessera_device_handle handle) {
+  require_argument(handle != nullptr, 1, "handle is null");
+  return *handle->routines;
+}
+
+/// The handle comes before what Fortran has.
+constexpr int place_of(Routine routine, Parameter parameter) { return tessera::position_of(routine, parameter) + 1; }
+
+/// Enumerators, sizes and leading dimensions.
+template <Routine routine, Scalar T>
+void require_good(const Arguments& given) {
+  constexpr bool is_complex = !std::floating_point<T>;
+  if (const int bad = tessera::first_bad_argument<routine, is_complex>(given); bad != 0) {
+    const Parameter parameter = tessera::parameters_of(routine)[static_cast<std::size_t>(bad - 1)];
+    require_argument(false, bad + 1, tessera::complaint(routine, is_complex, parameter).c_str());
+  }
+  constexpr index_t most_elements = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
+  require_argument(given.n == 0 || std::max(given.m, given.ldb) <= most_elements / given.n,
+                   place_of(routine, Parameter::n), "the matrix is larger than any memory");
+}
+
+template <Routine routine, Scalar T>
+void require_operand(const void* address, Parameter parameter) {
+  const int position = place_of(routine, parameter);
+  require_argument(address != nullptr, position, tessera::complaint(routine, false, parameter).c_str());
+  require_argument(is_aligned(address, sizeof(T)), position, "the matrix is not aligned to its elements");
+}
+
+template <Routine routine, Scalar T>
+tessera_status run(tessera_device_handle handle, const CblasEnumerators& enumerators, const Arguments& sizes,
+                   const Operands& operands) noexcept {
+  return guarded([&] {
+    tessera::kernels::DeviceRoutines& routines = routines_of(handle);
+    const Arguments given = tessera::arguments_from_cblas(Layout::col_major, enumerators, sizes);
+    require_good<routine, T>(given);
+    require_argument(operands.alpha != nullptr, place_of(routine, Parameter::alpha), "alpha is null");
+    const tessera::Level3 call = tessera::level3_of<routine, T>(Layout::col_major, given, operands);
+    if (call.m == 0 || call.n == 0) return;
+    if (!call.only_scales()) require_operand<routine, T>(operands.A, Parameter::A);
+    require_operand<routine, T>(operands.C, Parameter::B);
+    routines.run(call);
+  });
+}
+
+template <Routine routine, Scalar T>
+tessera_status ask_workspace(tessera_device_handle handle, const CblasEnumerators& enumerators, index_t m, index_t n,
+                             std::size_t* bytes) noexcept {
+  return guarded([&] {
+    const tessera::kernels::DeviceRoutines& routines = routines_of(handle);
+    const index_t ld = std::max({m, n, index_t{1}});
+    const Arguments given = tessera::arguments_from_cblas(Layout::col_major, enumerators,
+                                                          {.m = m, .n = n, .lda = ld, .ldb = std::max<index_t>(m, 1)});
+    require_good<routine, T>(given);
+    require_argument(bytes != nullptr, place_of(routine, Parameter::n) + 1, "bytes is null");
+    const T alpha(1);
+    const tessera::Level3 call = tessera::level3_of<routine, T>(Layout::col_major, given, {.alpha = &alpha});
+    *bytes = m == 0 || n == 0 ? 0 : routines.workspace_bytes(call);
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+tessera_status tessera_device_create(tessera_device_handle* handle) {
+  return guarded([&] {
+    require_argument(handle != nullptr, 1, "handle is null");
+    *handle = nullptr;
+    auto made = std::make_unique<tessera_device_struct>();
+    made->routines = tessera::kernels::make_device_routines();
+    *handle = made.release();
+  });
+}
+
+tessera_status tessera_device_destroy(tessera_device_handle handle) {
+  return guarded([&] { delete handle; });
+}
+
+tessera_status tessera_device_set_stream(tessera_device_handle handle, void* stream) {
+  return guarded([&] { routines_of(handle).set_stream(stream); });
+}
+
+tessera_status tessera_device_set_workspace(tessera_device_handle handle, void* memory, size_t bytes) {
+  return guarded([&] {
+    tessera::kernels::DeviceRoutines& routines = routines_of(handle);
+    require_argument(memory != nullptr || bytes == 0, 2, "memory is null, but bytes is not 0");
+    require_argument(is_aligned(memory, workspace_alignment), 2, "memory is not aligned to 256 bytes");
+    routines.set_workspace(memory, bytes);
+  });
+}
+
+const char* tessera_device_last_error(void) { return tessera::last_error().text.c_str(); }
+
+int tessera_device_last_error_position(void) { return tessera::last_error().position; }
+
+#define TESSERA_DEVICE_TRIANGULAR(routine, letter, T)                                                                  \
+  tessera_status tessera_device_##letter##routine(                                                                     \
+      tessera_device_handle handle, tessera_side side, tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, \
+      int64_t m, int64_t n, CScalar<T> alpha, const CArray<T>* A, int64_t lda, CArray<T>* B, int64_t ldb) {            \
+    return run<Routine::routine, T>(handle, {.side = side, .uplo = uplo, .transa = transa, .diag = diag},              \
+                                    {.m = m, .n = n, .lda = lda, .ldb = ldb},                                          \
+                                    {address_of(alpha), A, nullptr, nullptr, B});                                      \
+  }                                                                                                                    \
+  tessera_status tessera_device_##letter##routine##_workspace(                                                         \
+      tessera_device_handle handle, tessera_side side, tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, \
+      int64_t m, int64_t n, size_t* bytes) {                                                                           \
+    return ask_workspace<Routine::routine, T>(handle, {.side = side, .uplo = uplo, .transa = transa, .diag = diag}, m, \
+                                              n, bytes);                                                               \
+  }
+
+#define TESSERA_SHAPE_trmm TESSERA_DEVICE_TRIANGULAR
+#define TESSERA_SHAPE_trsm TESSERA_DEVICE_TRIANGULAR
+#define TESSERA_ROUTINE(routine, letter, T) TESSERA_SHAPE_##routine(routine, letter, T)
+#include "device_api/routines.def"
+
+}  // extern "C"

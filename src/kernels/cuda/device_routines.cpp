@@ -1,0 +1,152 @@
+// The device routines on a GPU: level3_kernels.hpp on the caller's stream, with a cuBLAS handle of their own.
+//
+// cuBLAS's memory is taken here and handed to it after every change of its stream, which makes it forget: what it would take by itself it
+// could take during a call, and what it takes for captures it never gives back. Its size is what cuBLAS recommends.
+#include "kernels/device_routines.hpp"
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "core/error.hpp"
+#include "device/cuda/cuda_context.hpp"
+#include "device/cuda/error_scope.hpp"
+#include "device/cuda/gpu_description.hpp"
+#include "kernels/cuda/cublas_library.hpp"
+#include "kernels/cuda/level3_kernels.hpp"
+
+namespace tessera::kernels {
+namespace cuda {
+namespace {
+
+using device::cuda::CurrentContext;
+
+/// Source: cuBLAS Library, cublasSetWorkspace().
+constexpr std::size_t cublas_workspace_bytes(int compute_capability_major) {
+  return std::size_t{compute_capability_major >= 9 ? 32u : 4u} << 20;
+}
+
+class CudaDeviceRoutines final : public DeviceRoutines {
+ public:
+  /// @throws NotAvailable, OutOfDeviceMemory, DeviceLost
+  CudaDeviceRoutines() : ordinal_(device::cuda::current_device()), context_(device::cuda::context_of_thread(ordinal_)) {
+    const CurrentContext current(context_);
+    try {
+      check("loading the kernels", kernels_.load(ordinal_, device::cuda::describe_device(ordinal_).profile));
+      make_handle();
+    } catch (...) {
+      release();
+      throw;
+    }
+  }
+
+  ~CudaDeviceRoutines() override {
+    // Where CUDA cannot be called any more, memory and handle are left to the process's end: in a child after fork, with a context that is broken, and
+    // once the runtime shuts down, when each of its calls fails.
+    if (process_ != getpid() || lost_) return;
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+      device::cuda::forget_error();
+      return;
+    }
+    const CurrentContext current(context_);
+    release();
+  }
+
+  CudaDeviceRoutines(const CudaDeviceRoutines&) = delete;
+  CudaDeviceRoutines& operator=(const CudaDeviceRoutines&) = delete;
+
+  void set_stream(void* stream) override {
+    const CurrentContext current(context_);
+    set_cublas_stream(static_cast<cudaStream_t>(stream));
+    to_.stream = static_cast<cudaStream_t>(stream);
+  }
+
+  void set_workspace(void* memory, std::size_t bytes) override {
+    to_.workspace = memory;
+    to_.workspace_bytes = bytes;
+  }
+
+  std::size_t workspace_bytes(const Level3& call) const override { return Level3Kernels::workspace_bytes(call); }
+
+  void run(const Level3& call) override {
+    const CurrentContext current(context_);
+    const Outcome outcome = kernels_.submit(call, to_);
+    check(name_of(call.routine), outcome.cublas);
+    check(name_of(call.routine), outcome.cuda);
+  }
+
+ private:
+  void make_handle() {
+    const int major = device::cuda::attribute(ordinal_, cudaDevAttrComputeCapabilityMajor);
+    cublas_bytes_ = cublas_workspace_bytes(major);
+    check("memory for cuBLAS", cudaMalloc(&cublas_memory_, cublas_bytes_));
+    const cublasStatus_t created = cublas().Create(&to_.handle);
+    if (created != CUBLAS_STATUS_SUCCESS) to_.handle = nullptr;
+    check("cublasCreate", created);
+    check("cublasSetPointerMode", cublas().SetPointerMode(to_.handle, CUBLAS_POINTER_MODE_HOST));
+    check("cublasSetMathMode", cublas().SetMathMode(to_.handle, CUBLAS_DEFAULT_MATH));
+    set_cublas_stream(nullptr);
+  }
+
+  void set_cublas_stream(cudaStream_t stream) {
+    check("cublasSetStream", cublas().SetStream(to_.handle, stream));
+    check("cublasSetWorkspace", cublas().SetWorkspace(to_.handle, cublas_memory_, cublas_bytes_));
+  }
+
+  /// @pre the context is current
+  void release() noexcept {
+    if (to_.handle != nullptr) static_cast<void>(cublas().Destroy(to_.handle));
+    to_.handle = nullptr;
+    if (cublas_memory_ != nullptr && cudaFree(cublas_memory_) != cudaSuccess) device::cuda::forget_error();
+    cublas_memory_ = nullptr;
+  }
+
+  void check(const char* what, cudaError_t error) {
+    if (error == cudaSuccess) return;
+    device::cuda::forget_error();
+    fail(error, device::cuda::describe_error(ordinal_, what, error));
+  }
+
+  void check(const char* what, cublasStatus_t status) {
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    const std::string text = "cuda:" + std::to_string(ordinal_) + ": " + what + ": " +
+                             cublas().GetStatusString(status) + " (" + std::to_string(static_cast<int>(status)) + ")";
+    if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
+    // cuBLAS does not tell whether the context is broken; any call of the runtime does, and this one may be made while the stream is captured.
+    cudaStreamCaptureStatus unused = cudaStreamCaptureStatusNone;
+    const cudaError_t error = cudaStreamIsCapturing(to_.stream, &unused);
+    device::cuda::forget_error();
+    fail(error, text);
+  }
+
+  [[noreturn]] void fail(cudaError_t error, const std::string& text) {
+    if (error == cudaErrorMemoryAllocation) throw OutOfDeviceMemory(text);
+    // A GPU that the kernels have not been compiled for.
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) throw NotAvailable(text);
+    if (!device::cuda::is_sticky(error)) throw InternalError(text);
+    lost_ = true;
+    throw DeviceLost(text);
+  }
+
+  const pid_t process_ = getpid();
+  const int ordinal_;
+  const CUcontext context_;
+  bool lost_ = false;
+  Level3Kernels kernels_;
+  void* cublas_memory_ = nullptr;
+  std::size_t cublas_bytes_ = 0;
+  Submission to_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+std::unique_ptr<DeviceRoutines> make_device_routines() {
+  const device::cuda::RelaxedCapture relaxed;
+  return std::make_unique<cuda::CudaDeviceRoutines>();
+}
+
+}  // namespace tessera::kernels

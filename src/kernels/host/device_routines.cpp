@@ -1,0 +1,21 @@
+// The device routines on host memory, by the readable reference: a call has been computed when it returns, and there are no streams.
+#include "kernels/device_routines.hpp"
+
+#include "kernels/reference/reference.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+class HostDeviceRoutines final : public DeviceRoutines {
+ public:
+  void set_stream(void* /*stream*/) override {}
+  void set_workspace(void* /*memory*/, std::size_t /*bytes*/) override {}
+  std::size_t workspace_bytes(const Level3& /*call*/) const override { return 0; }
+  void run(const Level3& call) override { reference_level3(call); }
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceRoutines> make_device_routines() { return std::make_unique<HostDeviceRoutines>(); }
+
+}  // namespace tessera::kernels
