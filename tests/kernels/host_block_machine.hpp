@@ -1,0 +1,142 @@
+// The machine of src/kernels/block made of host threads: one per thread of the block, which exchange values as a warp does. And a leaf of a triangular call on it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <cmath>
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/level3.hpp"
+#include "kernels/block/trmm_strip.hpp"
+#include "kernels/block/trsm_strip.hpp"
+
+namespace tessera::test {
+
+/// A barrier that is told anew each time how many threads it is for, as those of a thread block are.
+class CountedBarrier {
+ public:
+  void arrive(int threads) {
+    const std::lock_guard lock(mutex_);
+    count(threads);
+  }
+  void await(int threads) {
+    std::unique_lock lock(mutex_);
+    const int phase = phase_;
+    count(threads);
+    next_phase_.wait(lock, [&] { return phase_ != phase; });
+  }
+
+ private:
+  void count(int threads) {
+    if (++arrived_ < threads) return;
+    arrived_ = 0;
+    ++phase_;
+    next_phase_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable next_phase_;
+  int arrived_ = 0, phase_ = 0;
+};
+
+/// One thread block: what its threads share.
+template <int warps>
+struct HostBlock {
+  struct Warp {
+    std::barrier<> all_lanes{32};
+    // A lane that writes into one of the two has passed a barrier that all lanes reach after they have read it.
+    std::array<std::array<std::array<double, 12>, 32>, 2> exchange{};
+  };
+  std::array<Warp, warps> of_warp;
+  std::array<CountedBarrier, 2> barriers;
+};
+
+template <int warps>
+class HostWarps {
+ public:
+  HostWarps(HostBlock<warps>& block, int thread) : block_(&block), thread_(thread) {}
+
+  int lane() const { return thread_ % 32; }
+  int warp() const { return thread_ / 32; }
+  void sync_warp() { mine().all_lanes.arrive_and_wait(); }
+  void arrive(int barrier, int count) { block_->barriers[static_cast<std::size_t>(barrier)].arrive(32 * count); }
+  void await(int barrier, int count) { block_->barriers[static_cast<std::size_t>(barrier)].await(32 * count); }
+
+  template <class R>
+  R shuffle(R value, int from) {
+    return static_cast<R>(exchange({static_cast<double>(value)})[static_cast<std::size_t>(from)][0]);
+  }
+
+  bool any(bool value) {
+    const auto& values = exchange({value ? 1.0 : 0.0});
+    return std::any_of(values.begin(), values.end(), [](const auto& of_lane) { return of_lane[0] != 0; });
+  }
+
+  void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4], const double (&b)[4]) {
+    const auto& values =
+        exchange({a[0][0], a[0][1], a[0][2], a[0][3], a[1][0], a[1][1], a[1][2], a[1][3], b[0], b[1], b[2], b[3]});
+    const std::size_t group = static_cast<std::size_t>(lane()) / 4;
+    const std::size_t member = static_cast<std::size_t>(lane()) % 4;
+    for (std::size_t s = 0; s < 4; ++s) {
+      for (std::size_t q = 0; q < 4; ++q) {
+        for (std::size_t c = 0; c < 2; ++c) {
+          const double x = values[4 * (2 * member + c) + q][8 + s];
+          upper[c] += values[4 * group + q][s] * x;
+          lower[c] += values[4 * group + q][4 + s] * x;
+        }
+      }
+    }
+  }
+
+ private:
+  typename HostBlock<warps>::Warp& mine() { return block_->of_warp[static_cast<std::size_t>(warp())]; }
+
+  const std::array<std::array<double, 12>, 32>& exchange(const std::array<double, 12>& values) {
+    auto& lanes = mine().exchange[turn_];
+    turn_ = 1 - turn_;
+    lanes[static_cast<std::size_t>(lane())] = values;
+    mine().all_lanes.arrive_and_wait();
+    return lanes;
+  }
+
+  HostBlock<warps>* block_;
+  int thread_;
+  std::size_t turn_ = 0;
+};
+
+template <Scalar T, int columns>
+using SmallStrip = kernels::block::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 4, columns>;
+
+/// A trsm, or a trmm in place, with at most 64 rows of the triangle, as the kernel does it, one block after the other.
+template <Scalar T, int columns>
+void run_by_strips(const Level3& call) {
+  using Shape = SmallStrip<T, columns>;
+  const auto system = kernels::block::system_of<typename Shape::R, Shape::parts>(call);
+  ASSERT_LE(system.order, Shape::rows);
+  for (index_t column = 0; column < system.columns; column += Shape::columns) {
+    const auto memory = std::make_unique<kernels::block::StripMemory<Shape>>();
+    HostBlock<Shape::warps> block;
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < Shape::threads; ++thread) {
+      threads.emplace_back([&, thread] {
+        using Machine = HostWarps<Shape::warps>;
+        const Machine machine(block, thread);
+        if (call.routine == Routine::trsm)
+          kernels::block::StripSolver<Shape, Machine>(system, *memory, column, machine).run();
+        else
+          kernels::block::StripMultiplier<Shape, Machine>(system, *memory, column, machine).run();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+}  // namespace tessera::test
