@@ -148,9 +148,10 @@ TEST_P(DeviceRoutineConformance, SameBitsEachTime) {
       for (const bool with_workspace : {false, true}) {
         if (kind().is_slow() && with_workspace) continue;
         dispatch(type, [&]<Scalar T>(T) {
+          const Level3Fixture<T> problem(triangular_case(routine(), side, size.order, size.right_hand_sides), 1);
           std::vector<T> first;
           for (int round = 0; round < rounds; ++round) {
-            Level3Fixture<T> fixture(triangular_case(routine(), side, size.order, size.right_hand_sides), 1);
+            Level3Fixture<T> fixture = problem;
             runner.run(fixture, {.with_workspace = with_workspace});
             if (round == 0) first = fixture.C();
             ASSERT_EQ(std::memcmp(first.data(), fixture.C().data(), first.size() * sizeof(T)), 0) << "round " << round;

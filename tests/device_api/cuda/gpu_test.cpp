@@ -38,6 +38,8 @@ class CudaDeviceApi : public ::testing::Test {
   static std::string library() { return (test::library_folder() / "libtessera_device.so").string(); }
 };
 
+class MultiGpuCudaDeviceApi : public CudaDeviceApi {};
+
 /// A stream with a handle, and operands that are put there anew as often as a test wants.
 template <Scalar T>
 class Solve {
@@ -179,7 +181,7 @@ TEST_F(CudaDeviceApi, HandlesOfSeveralThreadsAreIndependent) {
 }
 
 // On another device than the handle's, the call goes where the handle is.
-TEST_F(CudaDeviceApi, TheThreadsDeviceStaysMultiGpu) {
+TEST_F(MultiGpuCudaDeviceApi, TheThreadsDeviceStays) {
   int count = 0;
   EXPECT_CUDA(cudaGetDeviceCount(&count));
   if (count < 2) GTEST_SKIP() << "2 CUDA devices needed, " << count << " found";

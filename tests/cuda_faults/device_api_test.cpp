@@ -1,0 +1,206 @@
+// Every function of CUDA that libtessera_device.so calls fails, once by itself and once so that the context is broken, while a handle is made, used and destroyed: a status tells, nothing is
+// left behind, and what is not broken goes on.
+#include <gtest/gtest.h>
+
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/cuda_faults/standin_machine.hpp"
+#include "tests/device_api/device_api.hpp"
+#include "tests/level3_problem.hpp"
+
+namespace tessera {
+namespace {
+
+using cuda_standin::Fault;
+using test::DeviceApi;
+
+const DeviceApi& api() {
+  static const DeviceApi library((test::library_folder() / "cuda_standin" / "libtessera_device.so").string());
+  return library;
+}
+
+/// A problem in the memory of the GPU, which is the thread's current one.
+class Problem {
+ public:
+  explicit Problem(Routine routine)
+      : fixture_({.routine = routine, .m = 700, .n = 3, .alpha = 2}, 1), call_(fixture_.problem()) {
+    A_ = put(fixture_.A());
+    B_ = put(fixture_.C());
+    EXPECT_EQ(cudaMalloc(&workspace_, workspace_bytes), cudaSuccess);
+    EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
+    call_.A = A_;
+    call_.C = B_;
+    if (call_.B != nullptr) call_.B = B_;
+  }
+  ~Problem() {
+    EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+    for (void* const memory : {A_, B_, workspace_}) EXPECT_EQ(cudaFree(memory), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
+  }
+  Problem(const Problem&) = delete;
+  Problem& operator=(const Problem&) = delete;
+
+  tessera_status prepare(tessera_device_handle handle) const {
+    const tessera_status status = api().tessera_device_set_stream(handle, stream_);
+    if (status != TESSERA_SUCCESS) return status;
+    return api().tessera_device_set_workspace(handle, workspace_, workspace_bytes);
+  }
+  tessera_status run(tessera_device_handle handle) const { return api().run(handle, call_); }
+  /// Of one call on what was there at first.
+  ::testing::AssertionResult check() {
+    test::Level3Fixture<double> result = fixture_;
+    EXPECT_EQ(cudaMemcpyAsync(result.C().data(), B_, bytes_of(result.C()), cudaMemcpyDeviceToHost, stream_),
+              cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+    return result.check();
+  }
+  void restore() {
+    EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+    EXPECT_EQ(cudaMemcpyAsync(B_, fixture_.C().data(), bytes_of(fixture_.C()), cudaMemcpyHostToDevice, stream_),
+              cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  }
+
+ private:
+  static constexpr std::size_t workspace_bytes = 1 << 16;
+  static std::size_t bytes_of(const std::vector<double>& values) { return values.size() * sizeof(double); }
+  static void* put(const std::vector<double>& values) {
+    void* memory = nullptr;
+    EXPECT_EQ(cudaMalloc(&memory, bytes_of(values)), cudaSuccess);
+    EXPECT_EQ(cudaMemcpyAsync(memory, values.data(), bytes_of(values), cudaMemcpyHostToDevice, nullptr), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+    return memory;
+  }
+
+  test::Level3Fixture<double> fixture_;
+  Level3 call_;
+  void *A_ = nullptr, *B_ = nullptr, *workspace_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+enum class Phase { create, call, destroy };
+constexpr Phase phases[] = {Phase::create, Phase::call, Phase::destroy};
+
+/// A handle made, used and destroyed; `fault`, if any, happens in the phase.
+/// @return calls of CUDA in that phase
+std::map<std::string, std::int64_t> run_program(Routine routine, Phase at, const Fault* fault) {
+  cuda_standin::start({});
+  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+  const bool breaks = fault != nullptr && fault->stays;
+  std::map<std::string, std::int64_t> calls;
+  const auto in_phase = [&](Phase phase, auto&& body) {
+    if (phase == at) fault != nullptr ? cuda_standin::inject(*fault) : cuda_standin::count_calls();
+    const tessera_status status = body();
+    if (phase == at) {
+      calls = cuda_standin::calls();
+      if (fault != nullptr && !fault->stays) cuda_standin::count_calls();
+    }
+    return status;
+  };
+  auto problem = std::make_unique<Problem>(routine);
+  tessera_device_handle handle = nullptr;
+  const tessera_status made = in_phase(Phase::create, [&] { return api().tessera_device_create(&handle); });
+  EXPECT_EQ(made == TESSERA_SUCCESS, handle != nullptr);
+  if (made != TESSERA_SUCCESS) {
+    EXPECT_EQ(at, Phase::create);
+    EXPECT_STRNE(api().tessera_device_last_error(), "");
+    if (!breaks) {
+      EXPECT_EQ(api().tessera_device_create(&handle), TESSERA_SUCCESS) << api().tessera_device_last_error();
+    }
+  }
+  if (handle != nullptr) {
+    const tessera_status done = in_phase(Phase::call, [&] {
+      const tessera_status ready = problem->prepare(handle);
+      return ready == TESSERA_SUCCESS ? problem->run(handle) : ready;
+    });
+    if (done != TESSERA_SUCCESS) {
+      EXPECT_STRNE(api().tessera_device_last_error(), "");
+      EXPECT_TRUE(breaks || at == Phase::call) << api().tessera_device_last_error();
+      if (!breaks) {
+        problem->restore();
+        EXPECT_EQ(problem->prepare(handle), TESSERA_SUCCESS);
+        EXPECT_EQ(problem->run(handle), TESSERA_SUCCESS) << api().tessera_device_last_error();
+      }
+    }
+    if (!breaks) {
+      EXPECT_TRUE(problem->check());
+    }
+  }
+  if (breaks && at != Phase::destroy) {
+    problem.release();  // of a context that is broken: with it
+  } else {
+    problem.reset();
+  }
+  EXPECT_EQ(in_phase(Phase::destroy, [&] { return api().tessera_device_destroy(handle); }), TESSERA_SUCCESS);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  if (fault == nullptr || (at != Phase::destroy && !breaks)) {
+    const std::map<std::string, std::int64_t> held = cuda_standin::held();
+    EXPECT_TRUE(held.empty()) << held.begin()->first;
+  }
+  const std::vector<std::string> offences = cuda_standin::offences();
+  EXPECT_TRUE(offences.empty()) << offences.front();
+  return calls;
+}
+
+class DeviceApiFaults : public ::testing::TestWithParam<Routine> {};
+INSTANTIATE_TEST_SUITE_P(Routines, DeviceApiFaults, ::testing::ValuesIn(test::distinct_device_routines()),
+                         [](const auto& info) { return name_of(info.param); });
+
+TEST_P(DeviceApiFaults, AreToldAndLeaveNothingBehind) {
+  for (const Phase phase : phases) {
+    for (const auto& [call, count] : run_program(GetParam(), phase, nullptr)) {
+      if (call.rfind("cu", 0) != 0) continue;  // what a stream does
+      for (const std::int64_t number : std::set<std::int64_t>{0, count / 2, count - 1}) {
+        for (const cudaError_t error : {cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorIllegalAddress}) {
+          const Fault fault{.call = call, .number = number, .error = error, .stays = error == cudaErrorIllegalAddress};
+          SCOPED_TRACE(testing::Message() << "phase " << static_cast<int>(phase) << ": " << fault);
+          run_program(GetParam(), phase, &fault);
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(DeviceApiFault, OfAKernelLosesTheDevice) {
+  cuda_standin::start({});
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  auto problem = std::make_unique<Problem>(Routine::trsm);
+  tessera_device_handle handle = nullptr;
+  ASSERT_EQ(api().tessera_device_create(&handle), TESSERA_SUCCESS);
+  ASSERT_EQ(problem->prepare(handle), TESSERA_SUCCESS);
+  cuda_standin::inject({.call = "kernel", .error = cudaErrorIllegalAddress, .stays = true});
+  tessera_status status = problem->run(handle);
+  while (!cuda_standin::has_happened()) {
+  }
+  while (status == TESSERA_SUCCESS) status = problem->run(handle);
+  EXPECT_EQ(status, TESSERA_DEVICE_LOST) << api().tessera_device_last_error();
+  EXPECT_EQ(api().tessera_device_destroy(handle), TESSERA_SUCCESS);
+  problem.release();
+}
+
+TEST(DeviceApiFault, WithoutAGpuNoHandleIsMade) {
+  cuda_standin::start({.gpus = 1});
+  cuda_standin::inject({.call = "cudaGetDeviceCount", .error = cudaErrorNoDevice});
+  tessera_device_handle handle = nullptr;
+  EXPECT_EQ(api().tessera_device_create(&handle), TESSERA_NOT_AVAILABLE);
+  EXPECT_STREQ(api().tessera_device_last_error(), "no CUDA device");
+  EXPECT_EQ(handle, nullptr);
+}
+
+TEST(DeviceApiFault, WithoutMemoryNoHandleIsMade) {
+  cuda_standin::start({.gpus = 1, .memory_bytes = 1 << 20});
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  tessera_device_handle handle = nullptr;
+  EXPECT_EQ(api().tessera_device_create(&handle), TESSERA_OUT_OF_DEVICE_MEMORY);
+  EXPECT_TRUE(cuda_standin::held().empty());
+}
+
+}  // namespace
+}  // namespace tessera
