@@ -1,11 +1,11 @@
-# Install rules: libraries, headers, the command, the CMake package (Tessera::tessera), pkg-config, licence and documents.
+# Install rules: libraries, headers, the command, the CMake package (Tessera::tessera, Tessera::device_host, Tessera::device), pkg-config, licence and documents.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera)
 
-foreach(target tessera tessera_blas tessera_blas64 tessera_lapack tessera_tool)
+foreach(target tessera tessera_blas tessera_blas64 tessera_lapack tessera_device_host tessera_tool)
   if(TARGET ${target})
     set(export)
-    if(target STREQUAL "tessera")
+    if(target MATCHES "^tessera(_device_host)?$")
       set(export EXPORT TesseraTargets)
     endif()
     install(TARGETS ${target} ${export}
@@ -25,6 +25,23 @@ endif()
 if(TARGET tessera_cuda)
   install(TARGETS tessera_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
 endif()
+
+# tessera_pkg_config(<name> <library> <description> [<arguments of install>...]): <name>.pc
+file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+function(tessera_pkg_config pc_name pc_library pc_description)
+  configure_file(cmake/library.pc.in ${PROJECT_BINARY_DIR}/${pc_name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${pc_name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${ARGN})
+endfunction()
+
+# What is for GPUs is in a component, and an export, of its own: a package without CUDA must not name a library that is not there.
+if(TARGET tessera_device)
+  install(TARGETS tessera_device EXPORT TesseraDeviceTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
+  install(EXPORT TesseraDeviceTargets NAMESPACE Tessera:: DESTINATION ${package_dir} COMPONENT cuda)
+  tessera_pkg_config(tessera-device tessera_device "Tessera's routines on the memory of a GPU" COMPONENT cuda)
+endif()
+if(TARGET tessera_device_host)
+  tessera_pkg_config(tessera-device-host tessera_device_host "Tessera's routines on device memory, in host memory, for tests")
+endif()
 install(DIRECTORY include/tessera DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
 if(TARGET tessera)
@@ -34,9 +51,7 @@ if(TARGET tessera)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/TesseraConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/TesseraConfig.cmake ${PROJECT_BINARY_DIR}/TesseraConfigVersion.cmake
     DESTINATION ${package_dir})
-  file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-  configure_file(cmake/tessera.pc.in ${PROJECT_BINARY_DIR}/tessera.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  tessera_pkg_config(tessera tessera "${PROJECT_DESCRIPTION}")
 endif()
 
 foreach(document LICENSE README.md CHANGELOG.md)

@@ -1,4 +1,4 @@
-# `cpack -G DEB` in the build folder makes tessera_VERSION_ARCH.deb, and tessera-cuda if the plugin is built: that one apart, so that
+# `cpack -G DEB` in the build folder makes tessera_VERSION_ARCH.deb, and tessera-cuda where CUDA is built: that one apart, so that
 # nothing of CUDA is a condition of the first. Files go under /usr; the faces under tessera/ are offered as alternatives of
 # libblas.so.3 and libblas64.so.3.
 set(CPACK_GENERATOR DEB)
@@ -61,7 +61,9 @@ if(TARGET tessera_cuda)
   list(FILTER hwloc INCLUDE REGEX "libhwloc\\.so\\.[0-9]+$")
   string(REGEX REPLACE ".*libhwloc\\.so\\." "libhwloc" hwloc "${hwloc}")
   set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "tessera (= ${PROJECT_VERSION}), libc6, ${hwloc}")
-  set(CPACK_DEBIAN_CUDA_DESCRIPTION "The plugin that Tessera opens on machines with NVIDIA GPUs. Needs the CUDA
-runtime's cuBLAS, however it was installed.")
+  set(CPACK_DEBIAN_CUDA_PACKAGE_CONTROL_EXTRA ${debian}/triggers)
+  set(CPACK_DEBIAN_CUDA_DESCRIPTION "The plugin that Tessera opens on machines with NVIDIA GPUs, and its routines
+on device memory (libtessera_device.so). Needs the CUDA runtime's cuBLAS,
+however it was installed.")
 endif()
 include(CPack)

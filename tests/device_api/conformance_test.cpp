@@ -90,7 +90,7 @@ TEST_P(DeviceRoutineConformance, AroundBlocks) {
   for (const Size& size : {Size{127, 5}, Size{128, 16}, Size{129, 17}, Size{255, 1}, Size{256, 33}, Size{257, 2},
                            Size{300, 9}, Size{513, 3}, Size{5, 1030}}) {
     const bool takes_long = size.order * size.order * size.right_hand_sides > index_t{1} << 20;
-    run_some(runner, size, kind().is_slow() ? 61 : takes_long ? 17 : 11);
+    run_some(runner, size, kind().is_slow() ? 127 : takes_long ? 17 : 11);
   }
 }
 

@@ -52,6 +52,9 @@ def check(folder):
     for plugin in plugins:
         wanted = run("dpkg-deb", "-f", plugin, "Depends").stdout
         expect(re.search(r"\blibhwloc\d+\b", wanted) and "stdc++" not in wanted, "not what the plugin needs: " + wanted)
+        contents = run("dpkg-deb", "-c", plugin).stdout
+        for file in ("libtessera_cuda.so", "libtessera_device.so.0", "pkgconfig/tessera-device.pc", "cmake/Tessera/TesseraDeviceTargets.cmake"):
+            expect(f"/usr/lib/{file}" in contents, f"{file} is not in {plugin.name}: {contents}")
     if shutil.which("lintian"):
         complaints = run("lintian", "--allow-root", "--fail-on", "error", package, check=False)
         expect(complaints.returncode == 0, complaints.stdout + complaints.stderr)
@@ -74,7 +77,8 @@ def check(folder):
     dpkg = ("fakeroot", "dpkg", f"--root={root}", f"--log={folder}/dpkg.log", "--force-depends", "--force-not-root",
             "--force-script-chrootless", "--no-triggers")
     run(*dpkg, "--install", package)
-    for file in ("usr/bin/tessera", "usr/lib/libtessera.so.0", "usr/lib/libtessera_blas.so", "usr/share/doc/tessera/copyright"):
+    for file in ("usr/bin/tessera", "usr/lib/libtessera.so.0", "usr/lib/libtessera_blas.so", "usr/lib/libtessera_device_host.so.0",
+                 "usr/include/tessera/device_blas.h", "usr/lib/pkgconfig/tessera-device-host.pc", "usr/share/doc/tessera/copyright"):
         expect((root / file).exists(), f"{file} was not installed")
     if shutil.which("help2man"):
         expect((root / "usr/share/man/man1/tessera-run.1.gz").exists(), "no man page")

@@ -53,6 +53,7 @@ class CudaLibrary final : public LibraryImplementation {
   }
   ~CudaLibrary() override {
     expect(runtime_.synchronize(stream_));
+    expect(runtime_.synchronize(nullptr));  // where tests have handles of their own
     EXPECT_EQ(api_.tessera_device_destroy(handle_), TESSERA_SUCCESS) << api_.tessera_device_last_error();
     for (void* const memory : allocated_) expect(runtime_.release(memory));
     expect(runtime_.destroy_stream(stream_));
