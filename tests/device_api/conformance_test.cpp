@@ -1,5 +1,6 @@
-// Every routine of device_blas.h (src/device_api/routines.def), in every type and variant, on every implementation: sizes around all blocks, padding, addresses, triangles that only
-// substitution solves. What must not be read holds NaN, what must not be written is compared byte for byte.
+// Every routine of device_blas.h (src/device_api/routines.def), in every type and variant, on every implementation: sizes around
+// all blocks, padding, addresses, triangles that only substitution solves. What must not be read holds NaN, what must not be
+// written is compared byte for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// A library with the functions of tessera/device_blas.h, opened as a program opens one, and calls through them from a Level3. Which functions and routines there are: src/device_api/routines.def.
+// A library with the functions of tessera/device_blas.h, opened as a program opens one, and calls through them from a Level3.
+// Which functions and routines there are: src/device_api/routines.def.
 #pragma once
 
 #include <complex>

@@ -1,5 +1,5 @@
-// Runs problems (tests/level3_problem.hpp) on an implementation of the device routines: operands at addresses that are aligned to their elements and to nothing more where
-// a test wants that, with guards around them and around the workspace.
+// Runs problems (tests/level3_problem.hpp) on an implementation of the device routines: operands at addresses that are aligned to
+// their elements and to nothing more where a test wants that, with guards around them and around the workspace.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -43,8 +43,8 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   }
 
   ~CudaDeviceRoutines() override {
-    // Where CUDA cannot be called any more, memory and handle are left to the process's end: in a child after fork, with a context that is broken, and
-    // once the runtime shuts down, when each of its calls fails.
+    // Where CUDA cannot be called any more, memory and handle are left to the process's end: in a child after fork, with a
+    // context that is broken, and once the runtime shuts down, when each of its calls fails.
     if (process_ != getpid() || lost_) return;
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess) {
@@ -115,7 +115,8 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     const std::string text = "cuda:" + std::to_string(ordinal_) + ": " + what + ": " +
                              cublas().GetStatusString(status) + " (" + std::to_string(static_cast<int>(status)) + ")";
     if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
-    // cuBLAS does not tell whether the context is broken; any call of the runtime does, and this one may be made while the stream is captured.
+    // cuBLAS does not tell whether the context is broken; any call of the runtime does, and this one may be made while the stream
+    // is captured.
     cudaStreamCaptureStatus unused = cudaStreamCaptureStatusNone;
     const cudaError_t error = cudaStreamIsCapturing(to_.stream, &unused);
     device::cuda::forget_error();
