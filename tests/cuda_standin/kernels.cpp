@@ -50,14 +50,26 @@ cudaError_t make_diagonal_real(const Level3& call, cudaStream_t stream) {
   });
 }
 
+cudaError_t copy_to(void* to, const Level3& call, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    const auto element = static_cast<index_t>(element_bytes(call.type));
+    for (index_t j = 0; j < call.n; ++j) {
+      std::memcpy(static_cast<std::byte*>(to) + j * call.m * element,
+                  static_cast<const std::byte*>(call.C) + j * call.ldc * element,
+                  static_cast<std::size_t>(call.m * element));
+    }
+  });
+}
+
 cudaError_t add(const Addition& addition, cudaStream_t stream) {
   return cuda_standin::launch(stream, [addition] { reference_add(addition); });
 }
 
 cudaError_t load_elementwise_kernels() { return device::cuda::load_kernel(nullptr); }
 
-cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int /*shared_bytes*/,
-                        index_t /*most_narrow_columns*/) {
+int widest_strip(ScalarType /*type*/, int /*shared_bytes*/) { return 32; }
+
+cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int /*strip_columns*/) {
   return cuda_standin::launch(stream, [call] { reference_level3(call); });
 }
 

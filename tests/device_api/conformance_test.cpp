@@ -124,6 +124,16 @@ TEST_P(DeviceRoutineConformance, WhateverTheTriangle) {
   }
 }
 
+// One column, or one row, may be a kernel of its own.
+TEST_P(DeviceRoutineConformance, OneRightHandSide) {
+  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
+  DeviceRunner runner(*implementation);
+  for (const Triangle triangle : {Triangle::dominant, Triangle::kahan, Triangle::subnormal}) {
+    for (const index_t order : {130, 530})
+      run_some(runner, {order, 1}, kind().is_slow() ? 61 : 3, {.triangle = triangle});
+  }
+}
+
 // Zeros, and nothing is read: A and B hold NaN.
 TEST_P(DeviceRoutineConformance, AlphaZero) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());

@@ -7,6 +7,8 @@
 // The machine is a parameter: the kernel's is the GPU's warp, that of the tests is made of host threads.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
 #include "kernels/block/triangular_system.hpp"
@@ -43,7 +45,7 @@ struct StripMemory {
 ///
 /// Machine:  int lane(), int warp()
 ///           void sync_warp()                      all of the warp; shared memory written before is seen after
-///           void arrive(int barrier, int warps)   all of the warp; counts it, and goes on
+///           void arrive(int barrier, int warps)   all of the warp; counts it, and goes on; barriers are 0 and 1
 ///           void await(int barrier, int warps)    all of the warp; waits until so many warps have arrived or wait
 ///           R shuffle(R value, int lane)          all of the warp; the value of that lane
 ///           bool any(bool value)                  all of the warp; whether it is true of some lane
@@ -77,70 +79,91 @@ class Strip {
   struct Tile {
     R part[parts][2][column_tiles][2];  ///< [row tile][column tile][column]
   };
-  /// 16 x 16 elements of minus L. The thread has those of rows g and g + 8, columns q, q + 4, q + 8 and q + 12.
+  TESSERA_DEVICE static E value_of(const Tile& tile, int t, int u, int c) {
+    E value;
+    TESSERA_UNROLL
+    for (int p = 0; p < parts; ++p) value.part[p] = tile.part[p][t][u][c];
+    return value;
+  }
+  TESSERA_DEVICE static void set(Tile& tile, int t, int u, int c, const E& value) {
+    TESSERA_UNROLL
+    for (int p = 0; p < parts; ++p) tile.part[p][t][u][c] = value.part[p];
+  }
+
+  /// 16 x 16 elements of L. The thread has those of rows g and g + 8, columns q, q + 4, q + 8 and q + 12.
   struct Factor {
     R part[parts][2][4];  ///< [row tile][column tile]
   };
 
-  /// @pre in the triangle
-  TESSERA_DEVICE E element_of_l(index_t i, index_t j) const {
-    E value = system_.L[i * system_.l_row + j * system_.l_col];
+  TESSERA_DEVICE E stored_element(index_t i, index_t j) const {
+    return system_.L[i * system_.l_row + j * system_.l_col];
+  }
+  TESSERA_DEVICE E conjugate_if_asked(E value) const {
     if constexpr (parts == 2) {
       if (system_.conjugate) value.part[im] = -value.part[im];
     }
     return value;
   }
+  /// @pre in the triangle
+  TESSERA_DEVICE E element_of_l(index_t i, index_t j) const { return conjugate_if_asked(stored_element(i, j)); }
   /// @pre the diagonal is not one
   TESSERA_DEVICE E diagonal_element(index_t at) const { return element_of_l(at, at); }
 
   TESSERA_DEVICE R* row_of_strip(int part, int row) const { return memory_.X[part] + row * Shape::stride; }
 
-  /// Global element (row, column of the strip); nullptr outside.
-  TESSERA_DEVICE E* element(int row, int column) const {
-    const index_t j = first_column_ + column;
-    if (row >= system_.order || j >= system_.columns) return nullptr;
-    return system_.X + row * system_.x_row + j * system_.x_col;
+  /// f(value, address) for the thread's elements of a block in global memory; nullptr outside.
+  template <class AnyTile, class F>
+  TESSERA_DEVICE void for_each_stored(AnyTile& tile, int block, F f) const {
+    const index_t row = block * rows_per_block + group_;
+    const index_t column = first_column_ + 2 * member_;
+    const bool has_row[2] = {row < system_.order, row + 8 < system_.order};
+    E* at = system_.X + row * system_.x_row + column * system_.x_col;
+    const index_t half = 8 * system_.x_row;
+    TESSERA_UNROLL
+    for (int u = 0; u < column_tiles; ++u) {
+      TESSERA_UNROLL
+      for (int c = 0; c < 2; ++c) {
+        const bool has_column = column + 8 * u + c < system_.columns;
+        E* const here = at + c * system_.x_col;
+        TESSERA_UNROLL
+        for (int t = 0; t < 2; ++t) {
+          E value = value_of(tile, t, u, c);
+          f(value, has_row[t] && has_column ? here + t * half : nullptr);
+          if constexpr (!std::is_const_v<AnyTile>) set(tile, t, u, c, value);
+        }
+      }
+      at += 8 * system_.x_col;
+    }
   }
 
   /// Rows and columns outside are zero. A row outside is behind all others, so it reaches none of them.
   TESSERA_DEVICE void load_right_hand_sides(Tile& tile, int block) const {
-    TESSERA_UNROLL
-    for (int t = 0; t < 2; ++t) {
-      TESSERA_UNROLL
-      for (int u = 0; u < column_tiles; ++u) {
-        TESSERA_UNROLL
-        for (int c = 0; c < 2; ++c) {
-          const E* const from = element(block * rows_per_block + 8 * t + group_, 8 * u + 2 * member_ + c);
-          E value = from != nullptr ? *from : E{};
-          if (system_.scales) value = product(system_.alpha, value);
-          TESSERA_UNROLL
-          for (int p = 0; p < parts; ++p) tile.part[p][t][u][c] = value.part[p];
-        }
-      }
-    }
+    for_each_stored(tile, block, [](E& value, const E* from) { value = from != nullptr ? *from : E{}; });
+  }
+  TESSERA_DEVICE void scale_by_alpha(Tile& tile) const {
+    if (!system_.scales) return;
+    for_each_element(tile, 0, [&](E& value, int, int) { value = product(system_.alpha, value); });
   }
 
-  /// 16 rows from the registers of the warp to shared memory.
+  /// A block from the registers of the warp to shared memory.
   TESSERA_DEVICE void put_rows(const Tile& tile, int block) const {
-    TESSERA_UNROLL
-    for (int p = 0; p < parts; ++p) {
+    for_each_element(tile, block * rows_per_block, [&](const E& value, int row, int column) {
       TESSERA_UNROLL
-      for (int t = 0; t < 2; ++t) {
-        R* const row = row_of_strip(p, block * rows_per_block + 8 * t + group_);
-        TESSERA_UNROLL
-        for (int u = 0; u < column_tiles; ++u) {
-          row[8 * u + 2 * member_] = tile.part[p][t][u][0];
-          row[8 * u + 2 * member_ + 1] = tile.part[p][t][u][1];
-        }
-      }
-    }
+      for (int p = 0; p < parts; ++p) row_of_strip(p, row)[column] = value.part[p];
+    });
+  }
+  /// And back.
+  TESSERA_DEVICE void get_rows(Tile& tile, int block) const {
+    for_each_element(tile, block * rows_per_block, [&](E& value, int row, int column) {
+      TESSERA_UNROLL
+      for (int p = 0; p < parts; ++p) value.part[p] = row_of_strip(p, row)[column];
+    });
   }
 
-  /// The block of L in block row `block` and block column `k`, or minus it, with zeros on and above the diagonal of L and below its end.
-  template <bool negative>
-  TESSERA_DEVICE void load_factor(Factor& factor, int block, int k) const {
+  /// The block on the diagonal, with zeros on and above its diagonal and below the end of L.
+  TESSERA_DEVICE void load_diagonal_factor(Factor& factor, int block) const {
     const int i = block * rows_per_block + group_;
-    const int j = k * rows_per_block + member_;
+    const int j = block * rows_per_block + member_;
     const E* const from = system_.L + i * system_.l_row + j * system_.l_col;
     TESSERA_UNROLL
     for (int t = 0; t < 2; ++t) {
@@ -150,103 +173,221 @@ class Strip {
         if (i + 8 * t < system_.order && j + 4 * s < i + 8 * t) {
           value = from[8 * t * system_.l_row + 4 * s * system_.l_col];
         }
-        factor.part[re][t][s] = negative ? -value.part[re] : value.part[re];
-        if constexpr (parts == 2)
-          factor.part[im][t][s] = system_.conjugate != negative ? -value.part[im] : value.part[im];
+        TESSERA_UNROLL
+        for (int p = 0; p < parts; ++p) factor.part[p][t][s] = value.part[p];
       }
     }
   }
 
-  /// tile += factor X(block k)
-  TESSERA_DEVICE void update(Tile& tile, const Factor& factor, int k) {
-    if constexpr (sizeof(R) == sizeof(double)) {
-      update_by_tensor_cores(tile, factor, k);
-    } else {
-      update_by_fma(tile, factor, k);
+  TESSERA_DEVICE void conjugate_if_asked(Factor& factor) const {
+    if constexpr (parts == 2) {
+      if (!system_.conjugate) return;
+      TESSERA_UNROLL
+      for (int t = 0; t < 2; ++t) {
+        TESSERA_UNROLL
+        for (int s = 0; s < 4; ++s) factor.part[im][t][s] = -factor.part[im][t][s];
+      }
     }
   }
 
-  TESSERA_DEVICE void update_by_tensor_cores(Tile& tile, const Factor& factor, int k) {
-    TESSERA_UNROLL
-    for (int u = 0; u < column_tiles; ++u) {
-      R x[parts][4];
+  /// The blocks of a block's row of L before the diagonal, each on its way while the one before it is used: nothing is done with what is loaded
+  /// until then, since a thread waits where it first does something with it. Below the end of L there are zeros.
+  class FactorStream {
+   public:
+    /// Asks for the first one.
+    TESSERA_DEVICE FactorStream(const Strip& strip, int block) : strip_(strip), block_(block) {
+      const auto& system = strip.system_;
+      const index_t row = block * rows_per_block + strip.group_;
+      has_row_[0] = row < system.order;
+      has_row_[1] = row + 8 < system.order;
+      at_ = system.L + row * system.l_row + strip.member_ * system.l_col;
+      if (block > 0) load_next();
+    }
+    /// use(factor, k) for the blocks k < block, in order.
+    template <class Use>
+    TESSERA_DEVICE void for_each(Use use) {
+      TESSERA_NO_UNROLL
+      for (int k = 0; k < block_; ++k) {
+        Factor factor = coming_;
+        if (k + 1 < block_) load_next();
+        use(factor, k);
+      }
+    }
+
+   private:
+    TESSERA_DEVICE void load_next() {
+      const auto& system = strip_.system_;
+      TESSERA_UNROLL
+      for (int s = 0; s < 4; ++s) {
+        TESSERA_UNROLL
+        for (int t = 0; t < 2; ++t) {
+          E value{};
+          if (has_row_[t]) value = at_[t * 8 * system.l_row];
+          TESSERA_UNROLL
+          for (int p = 0; p < parts; ++p) coming_.part[p][t][s] = value.part[p];
+        }
+        at_ += 4 * system.l_col;
+      }
+    }
+
+    const Strip& strip_;
+    const int block_;
+    bool has_row_[2];
+    const E* at_;  ///< of the next block
+    Factor coming_;
+  };
+
+  /// Sums of products with blocks of X for the 16 rows of a warp. On tensor cores they have the layout of a tile; with fused multiply-adds
+  /// each of the four threads that share a row sums up a quarter of each product, for all columns, and they are put together at the end: so
+  /// no element of L goes from thread to thread.
+  class Sums {
+    static constexpr bool by_tensor_cores = sizeof(R) == sizeof(double);
+
+   public:
+    TESSERA_DEVICE Sums() {
       TESSERA_UNROLL
       for (int p = 0; p < parts; ++p) {
         TESSERA_UNROLL
-        for (int s = 0; s < 4; ++s) x[p][s] = row_of_strip(p, k * rows_per_block + 4 * s + member_)[8 * u + group_];
-      }
-      multiply(tile, re, u, factor.part[re], x[re]);
-      if constexpr (parts == 2) {
-        multiply(tile, im, u, factor.part[re], x[im]);
-        multiply(tile, im, u, factor.part[im], x[re]);
-        // The product of two imaginary parts is minus a real one.
-        TESSERA_UNROLL
-        for (int s = 0; s < 4; ++s) x[im][s] = -x[im][s];
-        multiply(tile, re, u, factor.part[im], x[im]);
-      }
-    }
-  }
-  TESSERA_DEVICE void multiply(Tile& tile, int part, int u, const R (&l)[2][4], const R (&x)[4]) {
-    machine_.multiply(tile.part[part][0][u], tile.part[part][1][u], l, x);
-  }
-
-  TESSERA_DEVICE void update_by_fma(Tile& tile, const Factor& factor, int k) {
-    TESSERA_UNROLL
-    for (int s = 0; s < 4; ++s) {
-      TESSERA_UNROLL
-      for (int q = 0; q < 4; ++q) {
-        R x[parts][column_tiles][2];
-        R l[parts][2];
-        TESSERA_UNROLL
-        for (int p = 0; p < parts; ++p) {
-          const R* const row = row_of_strip(p, k * rows_per_block + 4 * s + q);
-          TESSERA_UNROLL
-          for (int u = 0; u < column_tiles; ++u) {
-            x[p][u][0] = row[8 * u + 2 * member_];
-            x[p][u][1] = row[8 * u + 2 * member_ + 1];
-          }
-          TESSERA_UNROLL
-          for (int t = 0; t < 2; ++t) l[p][t] = machine_.shuffle(factor.part[p][t][s], 4 * group_ + q);
-        }
-        TESSERA_UNROLL
         for (int t = 0; t < 2; ++t) {
           TESSERA_UNROLL
-          for (int u = 0; u < column_tiles; ++u) {
-            TESSERA_UNROLL
-            for (int c = 0; c < 2; ++c) {
-              R& sum = tile.part[re][t][u][c];
-              sum = fused(l[re][t], x[re][u][c], sum);
-              if constexpr (parts == 2) {
-                R& sum_im = tile.part[im][t][u][c];
-                sum = fused(-l[im][t], x[im][u][c], sum);
-                sum_im = fused(l[re][t], x[im][u][c], sum_im);
-                sum_im = fused(l[im][t], x[re][u][c], sum_im);
-              }
+          for (int c = 0; c < columns; ++c) part_[p][t][c] = 0;
+        }
+      }
+    }
+
+    /// += factor X(block k)
+    TESSERA_DEVICE void add(Strip& strip, Factor& factor, int k) {
+      strip.conjugate_if_asked(factor);
+      if constexpr (by_tensor_cores) {
+        add_by_tensor_cores(strip, factor, k);
+      } else {
+        add_by_fma(strip, factor, k);
+      }
+    }
+
+    /// tile += these
+    TESSERA_DEVICE void add_to(Tile& tile, Strip& strip) const {
+      TESSERA_UNROLL
+      for (int t = 0; t < 2; ++t) {
+        TESSERA_UNROLL
+        for (int u = 0; u < column_tiles; ++u) {
+          TESSERA_UNROLL
+          for (int p = 0; p < parts; ++p) {
+            if constexpr (by_tensor_cores) {
+              tile.part[p][t][u][0] += part_[p][t][2 * u];
+              tile.part[p][t][u][1] += part_[p][t][2 * u + 1];
+            } else {
+              const R* const of_eight = part_[p][t] + 8 * u;
+              R two[2];
+              strip.sum_of_four(two, of_eight);
+              tile.part[p][t][u][0] += two[0];
+              tile.part[p][t][u][1] += two[1];
             }
           }
         }
       }
     }
+
+   private:
+    static constexpr int columns = by_tensor_cores ? 2 * column_tiles : Shape::columns;
+
+    TESSERA_DEVICE void add_by_tensor_cores(Strip& strip, const Factor& factor, int k) {
+      TESSERA_UNROLL
+      for (int u = 0; u < column_tiles; ++u) {
+        R x[parts][4];
+        TESSERA_UNROLL
+        for (int p = 0; p < parts; ++p) {
+          TESSERA_UNROLL
+          for (int s = 0; s < 4; ++s)
+            x[p][s] = strip.row_of_strip(p, k * rows_per_block + 4 * s + strip.member_)[8 * u + strip.group_];
+        }
+        multiply(strip, re, u, factor.part[re], x[re]);
+        if constexpr (parts == 2) {
+          multiply(strip, im, u, factor.part[re], x[im]);
+          multiply(strip, im, u, factor.part[im], x[re]);
+          // The product of two imaginary parts is minus a real one.
+          TESSERA_UNROLL
+          for (int s = 0; s < 4; ++s) x[im][s] = -x[im][s];
+          multiply(strip, re, u, factor.part[im], x[im]);
+        }
+      }
+    }
+    TESSERA_DEVICE void multiply(Strip& strip, int part, int u, const R (&l)[2][4], const R (&x)[4]) {
+      R(&upper)[2] = reinterpret_cast<R(&)[2]>(part_[part][0][2 * u]);
+      R(&lower)[2] = reinterpret_cast<R(&)[2]>(part_[part][1][2 * u]);
+      strip.machine_.multiply(upper, lower, l, x);
+    }
+
+    TESSERA_DEVICE void add_by_fma(Strip& strip, const Factor& factor, int k) {
+      TESSERA_UNROLL
+      for (int s = 0; s < 4; ++s) {
+        const int row = k * rows_per_block + 4 * s + strip.member_;
+        TESSERA_UNROLL
+        for (int c = 0; c < columns; ++c) {
+          E x;
+          TESSERA_UNROLL
+          for (int p = 0; p < parts; ++p) x.part[p] = strip.row_of_strip(p, row)[c];
+          TESSERA_UNROLL
+          for (int t = 0; t < 2; ++t) {
+            E l, sum;
+            TESSERA_UNROLL
+            for (int p = 0; p < parts; ++p) {
+              l.part[p] = factor.part[p][t][s];
+              sum.part[p] = part_[p][t][c];
+            }
+            sum = fused(l, x, sum);
+            TESSERA_UNROLL
+            for (int p = 0; p < parts; ++p) part_[p][t][c] = sum.part[p];
+          }
+        }
+      }
+    }
+
+    R part_[parts][2][columns];  ///< [row tile]
+  };
+
+  /// Sums over the four threads of a row; each gets those of its two of eight columns, in an order that depends on nothing.
+  TESSERA_DEVICE void sum_of_four(R (&two)[2], const R* of_eight) {
+    // First with the thread across, for half of the columns, then with the neighbour, for a quarter.
+    const bool second_half = member_ >= 2, odd = member_ % 2 != 0;
+    const int lane = machine_.lane();
+    R four[4];
+    TESSERA_UNROLL
+    for (int c = 0; c < 4; ++c) {
+      const R mine = second_half ? of_eight[4 + c] : of_eight[c];
+      const R other = second_half ? of_eight[c] : of_eight[4 + c];
+      four[c] = mine + machine_.shuffle(other, lane ^ 2);
+    }
+    TESSERA_UNROLL
+    for (int c = 0; c < 2; ++c) {
+      const R mine = odd ? four[2 + c] : four[c];
+      const R other = odd ? four[c] : four[2 + c];
+      two[c] = mine + machine_.shuffle(other, lane ^ 1);
+    }
   }
 
-  /// Block k from shared to global memory, by the warp that has solved it.
-  TESSERA_DEVICE void store(int k) const {
+  /// f(value, row, column of the strip) for the thread's elements of a tile, by reference, for 16 rows from `first_row` on.
+  template <class AnyTile, class F>
+  TESSERA_DEVICE void for_each_element(AnyTile& tile, int first_row, F f) const {
     TESSERA_UNROLL
     for (int t = 0; t < 2; ++t) {
       TESSERA_UNROLL
       for (int u = 0; u < column_tiles; ++u) {
         TESSERA_UNROLL
         for (int c = 0; c < 2; ++c) {
-          const int row = k * rows_per_block + 8 * t + group_;
-          const int column = 8 * u + 2 * member_ + c;
-          E value;
-          TESSERA_UNROLL
-          for (int p = 0; p < parts; ++p) value.part[p] = row_of_strip(p, row)[column];
-          E* const to = element(row, column);
-          if (to != nullptr) *to = value;
+          E value = value_of(tile, t, u, c);
+          f(value, first_row + 8 * t + group_, 8 * u + 2 * member_ + c);
+          if constexpr (!std::is_const_v<AnyTile>) set(tile, t, u, c, value);
         }
       }
     }
+  }
+
+  /// A block to global memory.
+  TESSERA_DEVICE void store(const Tile& tile, int block) const {
+    for_each_stored(tile, block, [](const E& value, E* to) {
+      if (to != nullptr) *to = value;
+    });
   }
 
   const TriangularSystem<E>& system_;

@@ -2,8 +2,8 @@
 // Every variant is brought to this form (triangular_system.hpp).
 //
 // The strip as it was goes to shared memory; when all of it is there, nobody reads the one in global memory any more. Each warp
-// sums up its block of 16 rows over the blocks before it, in registers, and then its own block with the triangle on the diagonal, one
-// column per thread: what lies beside a triangle enters no product, so that an Inf of X stays where it belongs.
+// sums up its block of 16 rows over the blocks before it, in registers, and then its own block with the triangle on the diagonal, element by
+// element: what lies beside a triangle enters no product, so that an Inf of X stays where it belongs.
 // L is read from global memory straight into registers, every element once per strip.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tessera::kernels::block {
 
-/// A strip has 8, 16 or 32 columns: one for each lane in the product with the diagonal block.
+/// A strip has 8, 16 or 32 columns.
 template <class Shape, class Machine>
 class StripMultiplier : private Strip<Shape, Machine> {
   using Base = Strip<Shape, Machine>;
@@ -24,7 +24,6 @@ class StripMultiplier : private Strip<Shape, Machine> {
   using Base::row_of_strip;
   using Base::store;
   using Base::system_;
-  using Base::update;
   using typename Base::E;
   using typename Base::Factor;
   using typename Base::R;
@@ -41,24 +40,19 @@ class StripMultiplier : private Strip<Shape, Machine> {
     const int blocks = block_count();
     const int block = machine_.warp();
     if (block >= blocks) return;
-    Tile sums;
-    load_right_hand_sides(sums, block);
-    put_rows(sums, block);
+    Tile x;
+    load_right_hand_sides(x, block);
+    typename Base::FactorStream factors(*this, block);
     load_diagonal(block);
-    clear(sums);
+    this->scale_by_alpha(x);
+    put_rows(x, block);
     machine_.await(0, blocks);  // all rows are there
-    Factor next;
-    this->template load_factor<false>(next, block, 0);
-    TESSERA_NO_UNROLL
-    for (int k = 0; k < block; ++k) {
-      const Factor factor = next;
-      this->template load_factor<false>(next, block, k + 1);
-      update(sums, factor, k);
-    }
-    machine_.await(1, blocks);  // and have been read by all who need them but their owner
-    multiply_by_diagonal(block);
-    add_rows(sums, block);
-    store(block);
+    typename Base::Sums sums;
+    factors.for_each([&](Factor& factor, int k) { sums.add(*this, factor, k); });
+    clear(x);
+    sums.add_to(x, *this);
+    add_product_with_diagonal(x, block);
+    store(x, block);
   }
 
  private:
@@ -75,7 +69,8 @@ class StripMultiplier : private Strip<Shape, Machine> {
 
   TESSERA_DEVICE void load_diagonal(int block) {
     Factor factor;
-    this->template load_factor<false>(factor, block, block);
+    this->load_diagonal_factor(factor, block);
+    this->conjugate_if_asked(factor);
     TESSERA_UNROLL
     for (int t = 0; t < 2; ++t) {
       TESSERA_UNROLL
@@ -85,49 +80,28 @@ class StripMultiplier : private Strip<Shape, Machine> {
         TESSERA_UNROLL
         for (int p = 0; p < parts; ++p) value.part[p] = factor.part[p][t][s];
         const index_t at = block * rows_per_block + i;
-        if (i == j && at < system_.order && !system_.unit) value = diagonal_element(at);
+        if (i == j && at < system_.order) {
+          value = E{};
+          value.part[E::re] = 1;
+          if (!system_.unit) value = diagonal_element(at);
+        }
         memory_.diagonal[machine_.warp()][j * rows_per_block + i] = value;
       }
     }
   }
 
-  /// The rows of a block in shared memory, by the warp that has it, one column per thread: from the last row on, which no other needs.
-  TESSERA_DEVICE void multiply_by_diagonal(int block) {
-    if (machine_.lane() < Shape::columns) {
-      const E* const diagonal = memory_.diagonal[machine_.warp()];
-      E x[rows_per_block];
-      TESSERA_UNROLL
-      for (int i = 0; i < rows_per_block; ++i) {
-        TESSERA_UNROLL
-        for (int p = 0; p < parts; ++p) x[i].part[p] = row_of_strip(p, block * rows_per_block + i)[machine_.lane()];
-      }
-      TESSERA_UNROLL
-      for (int i = rows_per_block - 1; i >= 0; --i) {
-        E sum = system_.unit ? x[i] : product(diagonal[i * rows_per_block + i], x[i]);
-        TESSERA_UNROLL
-        for (int j = 0; j < i; ++j) sum = fused(diagonal[j * rows_per_block + i], x[j], sum);
-        TESSERA_UNROLL
-        for (int p = 0; p < parts; ++p) row_of_strip(p, block * rows_per_block + i)[machine_.lane()] = sum.part[p];
-      }
-    }
-    machine_.sync_warp();
-  }
-
-  /// Adds sums in registers to the rows of a block in shared memory.
-  TESSERA_DEVICE void add_rows(const Tile& sums, int block) {
+  TESSERA_DEVICE void add_product_with_diagonal(Tile& sums, int block) const {
+    const E* const L = memory_.diagonal[machine_.warp()];
     TESSERA_UNROLL
-    for (int p = 0; p < parts; ++p) {
-      TESSERA_UNROLL
-      for (int t = 0; t < 2; ++t) {
-        R* const row = row_of_strip(p, block * rows_per_block + 8 * t + this->group_);
+    for (int j = 0; j < rows_per_block; ++j) {
+      this->for_each_element(sums, 0, [&](E& sum, int i, int column) {
+        if (i < j) return;
+        E x;
         TESSERA_UNROLL
-        for (int u = 0; u < Shape::column_tiles; ++u) {
-          row[8 * u + 2 * this->member_] += sums.part[p][t][u][0];
-          row[8 * u + 2 * this->member_ + 1] += sums.part[p][t][u][1];
-        }
-      }
+        for (int p = 0; p < parts; ++p) x.part[p] = row_of_strip(p, block * rows_per_block + j)[column];
+        sum = fused(L[j * rows_per_block + i], x, sum);
+      });
     }
-    machine_.sync_warp();
   }
 };
 

@@ -23,7 +23,7 @@
 
 namespace tessera::kernels::block {
 
-/// A strip has 8, 16 or 32 columns: one for each lane in the substitution.
+/// A strip has 8, 16 or 32 columns.
 template <class Shape, class Machine>
 class StripSolver : private Strip<Shape, Machine> {
   using Base = Strip<Shape, Machine>;
@@ -36,7 +36,6 @@ class StripSolver : private Strip<Shape, Machine> {
   using Base::row_of_strip;
   using Base::store;
   using Base::system_;
-  using Base::update;
   using typename Base::E;
   using typename Base::Factor;
   using typename Base::R;
@@ -54,90 +53,177 @@ class StripSolver : private Strip<Shape, Machine> {
     const int blocks = block_count();
     const int block = machine_.warp();
     if (block >= blocks) return;
-    Tile sums;
-    load_right_hand_sides(sums, block);
-    const bool divides = load_diagonal(block);
+    // What the first block needs is asked for by all before what they need later.
+    Tile x;
+    load_right_hand_sides(x, block);
+    RawDiagonal raw;
+    ask_for_diagonal(raw, block);
+    typename Base::FactorStream factors(*this, block);
+    const Diagonal diagonal = make_diagonal(raw);
+    this->scale_by_alpha(x);
+    negate(x);
+    typename Base::Sums sums;
     // In round k block k is solved, and then taken off all blocks behind it. Who has solved its block takes no part in later rounds. Round
     // k + 1 uses the other of two barriers: nobody can be two rounds ahead of a warp that waits.
-    for (int k = 0; k < block; ++k) {
-      Factor factor;
-      this->template load_factor<true>(factor, block, k);
+    factors.for_each([&](Factor& factor, int k) {
       machine_.await(k % 2, blocks - k);
-      update(sums, factor, k);
-    }
-    solve(sums, block, divides);
+      sums.add(*this, factor, k);
+    });
+    sums.add_to(x, *this);
+    solve(x, block, diagonal);
     if (block + 1 < blocks) machine_.arrive(block % 2, blocks - block);
-    store(block);
+    store(x, block);
   }
 
  private:
-  /// Of the diagonal block: reciprocals on the diagonal, and minus the elements below it, each times the reciprocal of its row.
-  /// @return whether some of these are not normal numbers, so that the block must divide; the same in all of the warp
-  TESSERA_DEVICE bool load_diagonal(int block) {
-    bool divides = false;
-    Factor factor;
-    this->template load_factor<true>(factor, block, block);
+  /// Of a diagonal block. The elements below the diagonal, negative and each times the reciprocal of its row, are in shared memory.
+  struct Diagonal {
+    E inverse[2];  ///< minus the reciprocals of rows g and g + 8
+    bool divides;  ///< some of these numbers are not normal ones; the same in all of the warp
+  };
+
+  /// As it lies in memory.
+  struct RawDiagonal {
+    Factor below;
+    E pivots[2];
+  };
+  TESSERA_DEVICE void ask_for_diagonal(RawDiagonal& raw, int block) const {
+    this->load_diagonal_factor(raw.below, block);
     TESSERA_UNROLL
     for (int t = 0; t < 2; ++t) {
-      const int i = 8 * t + this->group_;
-      const index_t at = block * rows_per_block + i;
-      E inverse{};
-      inverse.part[re] = 1;
-      if (at < system_.order && !system_.unit) inverse = reciprocal(diagonal_element(at));
+      const index_t at = block * rows_per_block + 8 * t + this->group_;
+      raw.pivots[t] = E{};
+      raw.pivots[t].part[re] = 1;
+      if (at < system_.order && !system_.unit) raw.pivots[t] = this->stored_element(at, at);
+    }
+  }
+
+  TESSERA_DEVICE Diagonal make_diagonal(RawDiagonal& raw) {
+    Diagonal diagonal;
+    this->conjugate_if_asked(raw.below);
+    bool divides = false;
+    TESSERA_UNROLL
+    for (int t = 0; t < 2; ++t) {
+      const E inverse = negative(reciprocal(this->conjugate_if_asked(raw.pivots[t])));
+      diagonal.inverse[t] = inverse;
       divides = divides || !is_normal(inverse);
       TESSERA_UNROLL
       for (int s = 0; s < 4; ++s) {
-        const int j = 4 * s + this->member_;
         E value;
         TESSERA_UNROLL
-        for (int p = 0; p < parts; ++p) value.part[p] = factor.part[p][t][s];
+        for (int p = 0; p < parts; ++p) value.part[p] = raw.below.part[p][t][s];
         const bool is_there = magnitude(value) != 0;
-        value = i == j ? inverse : system_.unit ? value : product(value, inverse);
+        value = system_.unit ? negative(value) : product(value, inverse);
         divides = divides || (is_there && !system_.unit && !is_normal(value));
-        memory_.diagonal[machine_.warp()][j * rows_per_block + i] = value;
+        memory_.diagonal[machine_.warp()][(4 * s + this->member_) * rows_per_block + 8 * t + this->group_] = value;
       }
     }
-    return machine_.any(divides);
+    diagonal.divides = machine_.any(divides);
+    return diagonal;
   }
 
-  /// Substitution with diagonal block k, one column per thread, from the registers of the warp to shared memory.
-  TESSERA_DEVICE void solve(const Tile& tile, int k, bool divides) {
-    put_rows(tile, k);
-    machine_.sync_warp();
-    const E* const diagonal = memory_.diagonal[machine_.warp()];
-    const bool has_column = machine_.lane() < Shape::columns;
-    E x[rows_per_block];
+  TESSERA_DEVICE void negate(Tile& tile) const {
+    this->for_each_element(tile, 0, [](E& value, int, int) { value = negative(value); });
+  }
+
+  /// Substitution with diagonal block k.
+  /// @param tile minus the right-hand sides; the solution afterwards, which is in shared memory, too
+  TESSERA_DEVICE void solve(Tile& tile, int k, const Diagonal& diagonal) {
+    Tile x;
     bool is_finite = true;
-    if (has_column) {
+    TESSERA_UNROLL
+    for (int t = 0; t < 2; ++t) {
       TESSERA_UNROLL
-      for (int i = 0; i < rows_per_block; ++i) {
+      for (int u = 0; u < Shape::column_tiles; ++u) {
         TESSERA_UNROLL
-        for (int p = 0; p < parts; ++p) x[i].part[p] = row_of_strip(p, k * rows_per_block + i)[machine_.lane()];
-        if (!system_.unit) x[i] = product(x[i], diagonal[i * rows_per_block + i]);
-        is_finite = is_finite && magnitude(x[i]) <= E::most_normal;
+        for (int c = 0; c < 2; ++c) {
+          E value = Base::value_of(tile, t, u, c);
+          value = system_.unit ? negative(value) : product(value, diagonal.inverse[t]);
+          is_finite = is_finite && magnitude(value) <= E::most_normal;
+          Base::set(x, t, u, c, value);
+        }
       }
     }
     // A quotient that is too large may still lead to an element that is not.
-    divides = machine_.any(!is_finite) || divides;
-    if (divides) {
-      if (has_column) substitute_by_division(k);
-    } else if (has_column) {
+    if (machine_.any(diagonal.divides || (!is_finite && !system_.unit))) {
+      negate(tile);
+      divide(tile, k);
+      return;
+    }
+    if constexpr (Shape::columns == 32) {
+      tile = x;
+      put_rows(tile, k);
+      machine_.sync_warp();
+      substitute_by_columns(k);
+      this->get_rows(tile, k);
+    } else {
+      substitute_by_rows(x);
+      tile = x;
+      put_rows(tile, k);
+      machine_.sync_warp();
+    }
+  }
+
+  /// In registers: who has solved a row tells the others.
+  TESSERA_DEVICE void substitute_by_rows(Tile& x) {
+    const E* const L = memory_.diagonal[machine_.warp()];
+    TESSERA_UNROLL
+    for (int j = 0; j < rows_per_block; ++j) {
       TESSERA_UNROLL
-      for (int j = 0; j < rows_per_block; ++j) {
+      for (int u = 0; u < Shape::column_tiles; ++u) {
         TESSERA_UNROLL
-        for (int i = j + 1; i < rows_per_block; ++i) x[i] = fused(diagonal[j * rows_per_block + i], x[j], x[i]);
+        for (int c = 0; c < 2; ++c) {
+          const E solved = of_row(x, j, u, c);
+          TESSERA_UNROLL
+          for (int t = j / 8; t < 2; ++t) {
+            const int i = 8 * t + this->group_;
+            if (i > j) Base::set(x, t, u, c, fused(L[j * rows_per_block + i], solved, Base::value_of(x, t, u, c)));
+          }
+        }
       }
+    }
+  }
+
+  /// In shared memory, one column per thread: with as many columns as threads that takes less than telling.
+  TESSERA_DEVICE void substitute_by_columns(int k) {
+    const E* const L = memory_.diagonal[machine_.warp()];
+    E x[rows_per_block];
+    TESSERA_UNROLL
+    for (int i = 0; i < rows_per_block; ++i) {
       TESSERA_UNROLL
-      for (int p = 0; p < parts; ++p) {
-        TESSERA_UNROLL
-        for (int i = 0; i < rows_per_block; ++i)
-          row_of_strip(p, k * rows_per_block + i)[machine_.lane()] = x[i].part[p];
-      }
+      for (int p = 0; p < parts; ++p) x[i].part[p] = row_of_strip(p, k * rows_per_block + i)[machine_.lane()];
+    }
+    TESSERA_UNROLL
+    for (int j = 0; j < rows_per_block; ++j) {
+      TESSERA_UNROLL
+      for (int i = j + 1; i < rows_per_block; ++i) x[i] = fused(L[j * rows_per_block + i], x[j], x[i]);
+    }
+    TESSERA_UNROLL
+    for (int i = 0; i < rows_per_block; ++i) {
+      TESSERA_UNROLL
+      for (int p = 0; p < parts; ++p) row_of_strip(p, k * rows_per_block + i)[machine_.lane()] = x[i].part[p];
     }
     machine_.sync_warp();
   }
 
-  /// The same with quotients. Rare: it stays in shared and global memory, and takes no registers from the other way.
+  /// From the thread that has it.
+  TESSERA_DEVICE E of_row(const Tile& tile, int row, int u, int c) {
+    E value;
+    TESSERA_UNROLL
+    for (int p = 0; p < parts; ++p) {
+      value.part[p] = machine_.shuffle(tile.part[p][row / 8][u][c], 4 * (row % 8) + this->member_);
+    }
+    return value;
+  }
+
+  /// The same with quotients, one column per thread. Rare: it stays in shared and global memory, and takes no registers from the other way.
+  TESSERA_DEVICE void divide(Tile& tile, int k) {
+    put_rows(tile, k);
+    machine_.sync_warp();
+    if (machine_.lane() < Shape::columns) substitute_by_division(k);
+    machine_.sync_warp();
+    this->get_rows(tile, k);
+  }
   TESSERA_DEVICE void substitute_by_division(int k) {
     const auto load = [&](int i) {
       E x;

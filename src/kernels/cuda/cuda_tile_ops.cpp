@@ -80,8 +80,8 @@ void CudaTileOps::run(int compute_stream, const Level3& call) {
   if (!device_.accepts_work(stream)) return;
   const device::cuda::NvtxRange range(name);
   const CurrentContext current(device_.context());
-  const Outcome outcome =
-      kernels_.submit(call, {handles_[static_cast<std::size_t>(compute_stream)], device_.stream(stream), nullptr, 0});
+  const Outcome outcome = kernels_.submit(
+      call, {handles_[static_cast<std::size_t>(compute_stream)], device_.stream(stream), nullptr, 0, true});
   check(name, outcome.cublas);
   check(name, outcome.cuda);
 }

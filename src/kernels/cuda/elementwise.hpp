@@ -20,6 +20,9 @@ cudaError_t make_diagonal_real(const Level3& call, cudaStream_t stream);
 /// C += factor * X. @pre the stream's GPU is current
 cudaError_t add(const Addition& addition, cudaStream_t stream);
 
+/// The m x n matrix C, with its columns one behind the other. @param to 16 bytes aligned, apart from C @pre the stream's GPU is current
+cudaError_t copy_to(void* to, const Level3& call, cudaStream_t stream);
+
 /// Loads the kernels for the current GPU now, so that no worker waits for it, and tells if there are none for it.
 cudaError_t load_elementwise_kernels();
 

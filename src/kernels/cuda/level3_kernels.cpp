@@ -1,5 +1,6 @@
 #include "kernels/cuda/level3_kernels.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <complex>
 #include <limits>
@@ -9,6 +10,7 @@
 #include "kernels/cuda/cublas_library.hpp"
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/triangular_leaf.hpp"
+#include "kernels/plan/strip_choice.hpp"
 #include "kernels/plan/triangular_recursion.hpp"
 
 namespace tessera::kernels::cuda {
@@ -44,6 +46,7 @@ struct Cublas;
     TESSERA_CUBLAS_FUNCTION(syr2k, letter##syr2k)                      \
     TESSERA_CUBLAS_FUNCTION(her2k, letter##he##r2k)                    \
     TESSERA_CUBLAS_FUNCTION(trmm, letter##trmm)                        \
+    TESSERA_CUBLAS_FUNCTION(trsv, letter##trsv)                        \
   }
 
 TESSERA_CUBLAS_FUNCTIONS(float, float, float, S, sy);
@@ -110,13 +113,47 @@ cublasStatus_t call_cublas(cublasHandle_t handle, const Level3& call) {
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
+/// A trsm with one right-hand side, as a row or a column.
+template <Scalar T>
+cublasStatus_t call_cublas_trsv(cublasHandle_t handle, const Level3& call) {
+  using Value = typename Cublas<T>::Value;
+  const bool left = call.side == Side::left;
+  const bool transposed = (call.op_a != Op::no_trans) == left;
+  const Op op = !transposed ? Op::no_trans : left ? call.op_a : Op::trans;
+  return Cublas<T>::trsv(handle, fill_of(call.uplo), operation_of(op, call.type), diag_of(call.diag),
+                         narrow(left ? call.m : call.n), static_cast<const Value*>(call.A), narrow(call.lda),
+                         static_cast<Value*>(call.C), left ? cublas_index{1} : narrow(call.ldc));
+}
+
+/// cuBLAS knows no conjugate of a matrix that is not transposed, which x conj(A)^T = b asks for. Leaves are as quick where they are alone.
+bool is_for_trsv(const Level3& call) {
+  const bool left = call.side == Side::left;
+  if ((left ? call.n : call.m) != 1 ||
+      (left ? call.m : call.n) <= triangular_leaf_rows(call.type, plan::strip_widths.front()))
+    return false;
+  return left || call.op_a != Op::conj_trans || !is_complex(call.type);
+}
+
+plan::ProductChoice product_choice(const Level3& call) {
+  const bool left = call.side == Side::left;
+  return plan::choose_product(call.type, left ? call.m : call.n, left ? call.n : call.m);
+}
+
 }  // namespace
 
 cudaError_t Level3Kernels::load(int ordinal, const device::DeviceProfile& profile) {
-  most_narrow_columns_ = profile.most_narrow_solve_columns;
+  int shared_bytes = 0;
   cudaError_t error = load_elementwise_kernels();
-  if (error == cudaSuccess) error = load_leaf_kernels(shared_bytes_);
+  if (error == cudaSuccess) error = load_leaf_kernels(shared_bytes);
   if (error == cudaSuccess) error = dgemm_.load(ordinal, profile.dgemm);
+  int multiprocessors = 0;
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal);
+  }
+  multiprocessors_ = multiprocessors;
+  most_narrow_columns_ = profile.most_narrow_solve_columns;
+  for (const ScalarType type : scalar_types)
+    widest_strips_[static_cast<std::size_t>(type)] = widest_strip(type, shared_bytes);
   return error;
 }
 
@@ -125,8 +162,8 @@ Outcome Level3Kernels::submit(const Level3& call, const Submission& to) const {
   if (call.is_rank_update() && call.is_hermitian() && is_complex(call.type) && call.beta != AnyScalar(0)) {
     if (const cudaError_t error = make_diagonal_real(call, to.stream); error != cudaSuccess) return {.cuda = error};
   }
-  if (call.routine == Routine::trsm) return submit_in_parts(call, to);
-  if (call.routine == Routine::trmm && call.B == call.C) return multiply_triangle(call, to);
+  if (call.routine == Routine::trsm) return is_for_trsv(call) ? solve_vector(call, to) : submit_in_place(call, to);
+  if (call.routine == Routine::trmm) return multiply_triangle(call, product_choice(call), to);
   if (call.routine == Routine::gemmt) {
     // The whole square by the kernel that is quickest.
     Level3 square = call;
@@ -141,36 +178,54 @@ Outcome Level3Kernels::multiply(const Level3& call, const Submission& to) const 
   return {.cublas = dispatch(call.type, [&]<Scalar T>(T) { return call_cublas<T>(to.handle, call); })};
 }
 
-Outcome Level3Kernels::submit_in_parts(const Level3& call, const Submission& to) const {
+// leaf(part) submits a part that is no gemm.
+template <class Leaf>
+Outcome Level3Kernels::submit_in_parts(const Level3& call, index_t leaf_rows, const Submission& to, Leaf leaf) const {
   Outcome outcome;
-  plan::run_in_parts(call, triangular_leaf_rows(call.type), [&](const Level3& part) {
-    if (!outcome.is_good()) return;
-    outcome = part.routine == Routine::gemm
-                  ? multiply(part, to)
-                  : Outcome{.cuda = submit_leaf(part, to.stream, shared_bytes_, most_narrow_columns_)};
+  plan::run_in_parts(call, leaf_rows, [&](const Level3& part) {
+    if (outcome.is_good()) outcome = part.routine == Routine::gemm ? multiply(part, to) : leaf(part);
   });
   return outcome;
 }
 
+// By leaves of our own: trsm, and trmm in place.
+Outcome Level3Kernels::submit_in_place(const Level3& call, const Submission& to) const {
+  const index_t columns = call.side == Side::left ? call.n : call.m;
+  const int widest = widest_strips_[static_cast<std::size_t>(call.type)];
+  const int strip = to.has_neighbours ? plan::thriftiest_strip(columns, most_narrow_columns_, widest)
+                                      : plan::quickest_strip(columns, multiprocessors_, widest);
+  return submit_in_parts(call, triangular_leaf_rows(call.type, strip), to,
+                         [&](const Level3& part) { return Outcome{.cuda = submit_leaf(part, to.stream, strip)}; });
+}
+
+// One right-hand side: cuBLAS's kernel for vectors, whose chain from row to row is shorter than that of leaves and products.
+Outcome Level3Kernels::solve_vector(const Level3& call, const Submission& to) const {
+  if (call.alpha != AnyScalar(1)) {
+    Level3 scaling = call;
+    scaling.routine = Routine::gemm;
+    scaling.beta = call.alpha;
+    if (const cudaError_t error = scale(scaling, to.stream); error != cudaSuccess) return {.cuda = error};
+  }
+  return {.cublas = dispatch(call.type, [&]<Scalar T>(T) { return call_cublas_trsv<T>(to.handle, call); })};
+}
+
 std::size_t Level3Kernels::workspace_bytes(const Level3& call) {
-  const index_t order = call.side == Side::left ? call.m : call.n;
-  if (call.routine != Routine::trmm || order <= triangular_leaf_rows(call.type)) return 0;
+  if (call.routine != Routine::trmm || product_choice(call).without_copy) return 0;
   return static_cast<std::size_t>(call.m * call.n) * element_bytes(call.type);
 }
 
-// In place. With memory for B as it was the product is cuBLAS's, which writes elsewhere than it reads.
-Outcome Level3Kernels::multiply_triangle(const Level3& call, const Submission& to) const {
-  const std::size_t needed = workspace_bytes(call);
-  if (needed == 0 || needed > to.workspace_bytes) return submit_in_parts(call, to);
-  const std::size_t column = static_cast<std::size_t>(call.m) * element_bytes(call.type);
-  const cudaError_t copied =
-      cudaMemcpy2DAsync(to.workspace, column, call.C, static_cast<std::size_t>(call.ldc) * element_bytes(call.type),
-                        column, static_cast<std::size_t>(call.n), cudaMemcpyDeviceToDevice, to.stream);
-  if (copied != cudaSuccess) return {.cuda = copied};
+Outcome Level3Kernels::multiply_triangle(const Level3& call, const plan::ProductChoice& choice,
+                                         const Submission& to) const {
   Level3 apart = call;
-  apart.B = to.workspace;
-  apart.ldb = call.m;
-  return multiply(apart, to);
+  if (call.B == call.C) {
+    const std::size_t needed = static_cast<std::size_t>(call.m * call.n) * element_bytes(call.type);
+    if (choice.without_copy || needed > to.workspace_bytes) return submit_in_place(call, to);
+    apart.B = to.workspace;
+    apart.ldb = call.m;
+    if (const cudaError_t error = copy_to(to.workspace, call, to.stream); error != cudaSuccess) return {.cuda = error};
+  }
+  const index_t leaf_rows = choice.leaf_rows > 0 ? choice.leaf_rows : std::max(call.m, call.n);
+  return submit_in_parts(apart, leaf_rows, to, [&](const Level3& part) { return multiply(part, to); });
 }
 
 }  // namespace tessera::kernels::cuda

@@ -11,11 +11,13 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstddef>
 
 #include "core/level3.hpp"
 #include "device/device_profile.hpp"
 #include "kernels/cuda/dgemm.hpp"
+#include "kernels/plan/triangular_choice.hpp"
 
 namespace tessera::kernels::cuda {
 
@@ -32,6 +34,7 @@ struct Submission {
   cudaStream_t stream = nullptr;
   void* workspace = nullptr;  ///< of the caller, for operands that must be kept; not cuBLAS's own
   std::size_t workspace_bytes = 0;
+  bool has_neighbours = false;  ///< other streams keep the GPU busy meanwhile
 };
 
 class Level3Kernels {
@@ -44,17 +47,23 @@ class Level3Kernels {
   /// allocates nothing. Thread-safe where submissions differ. @pre load(); the GPU is current
   Outcome submit(const Level3& call, const Submission& to) const;
 
+  /// A trmm that is done so.
+  Outcome multiply_triangle(const Level3& call, const plan::ProductChoice& choice, const Submission& to) const;
+
   /// What submit() can make use of in Submission::workspace.
   static std::size_t workspace_bytes(const Level3& call);
 
  private:
   Outcome multiply(const Level3& call, const Submission& to) const;
-  Outcome submit_in_parts(const Level3& call, const Submission& to) const;
-  Outcome multiply_triangle(const Level3& call, const Submission& to) const;
+  template <class Leaf>
+  Outcome submit_in_parts(const Level3& call, index_t leaf_rows, const Submission& to, Leaf leaf) const;
+  Outcome submit_in_place(const Level3& call, const Submission& to) const;
+  Outcome solve_vector(const Level3& call, const Submission& to) const;
 
   HopperDgemm dgemm_;
-  int shared_bytes_ = 0;  ///< that a thread block may have
+  index_t multiprocessors_ = 0;
   index_t most_narrow_columns_ = 0;
+  std::array<int, 4> widest_strips_{};  ///< by type
 };
 
 }  // namespace tessera::kernels::cuda

@@ -3,12 +3,11 @@
 
 #include <cuda_runtime.h>
 
-#include <array>
-
 #include "device/cuda/cuda_context.hpp"
 #include "kernels/block/trmm_strip.hpp"
 #include "kernels/block/trsm_strip.hpp"
 #include "kernels/cuda/gpu_warps.hpp"
+#include "kernels/plan/strip_choice.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -34,15 +33,19 @@ __global__ void __launch_bounds__(Shape::threads) multiply_strips(block::Triangu
 template <Scalar T, int columns>
 using ShapeOf =
     block::StripShape<block::PartOf<T>, block::parts_of<T>,
-                      static_cast<int>(triangular_leaf_rows(scalar_type_of<T>()) / block::rows_per_block), columns>;
+                      static_cast<int>(triangular_leaf_rows(scalar_type_of<T>(), columns) / block::rows_per_block),
+                      columns>;
 
-/// Wide strips take a little longer than narrow ones, but half as many multiprocessors: 20 and 17 us in double, 25 and 20 in complex double
-/// (H200). Complex single has too few registers for them (61 and 37 us). So narrow ones where few columns leave multiprocessors idle anyway,
-/// and where a block cannot have the 104 KiB of shared memory that wide ones take in double (sm_86, sm_89).
-constexpr int narrow_strip = 16;
-constexpr int wide_strip = 32;
-template <Scalar T>
-constexpr bool has_wide_strips = scalar_type_of<T>() != ScalarType::c;
+/// Calls f.operator()<Shape>() for strips of so many columns. Those of 32 columns have too few registers in complex single precision.
+template <Scalar T, class F>
+cudaError_t with_shape(int columns, F&& f) {
+  if (columns == 8) return f.template operator()<ShapeOf<T, 8>>();
+  if (columns == 16) return f.template operator()<ShapeOf<T, 16>>();
+  if constexpr (plan::widest_strip(scalar_type_of<T>()) == 32) {
+    if (columns == 32) return f.template operator()<ShapeOf<T, 32>>();
+  }
+  return cudaErrorInvalidValue;
+}
 
 template <class Shape>
 const void* kernel_of(Routine routine) {
@@ -79,14 +82,9 @@ cudaError_t launch(const Level3& call, cudaStream_t stream) {
 
 }  // namespace
 
-cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int shared_bytes, index_t most_narrow_columns) {
-  const index_t columns = call.side == Side::left ? call.n : call.m;
+cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int strip_columns) {
   return dispatch(call.type, [&]<Scalar T>(T) {
-    if constexpr (has_wide_strips<T>) {
-      using Wide = ShapeOf<T, wide_strip>;
-      if (columns > most_narrow_columns && fits<Wide>(shared_bytes)) return launch<Wide>(call, stream);
-    }
-    return launch<ShapeOf<T, narrow_strip>>(call, stream);
+    return with_shape<T>(strip_columns, [&]<class Shape>() { return launch<Shape>(call, stream); });
   });
 }
 
@@ -97,17 +95,29 @@ cudaError_t load_leaf_kernels(int& shared_bytes) {
     error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   }
   for (const ScalarType type : scalar_types) {
-    if (error != cudaSuccess) return error;
-    error = dispatch(type, [&]<Scalar T>(T) {
-      if constexpr (has_wide_strips<T>) {
-        using Wide = ShapeOf<T, wide_strip>;
-        const cudaError_t wide = fits<Wide>(shared_bytes) ? load<Wide>() : cudaSuccess;
-        if (wide != cudaSuccess) return wide;
-      }
-      return load<ShapeOf<T, narrow_strip>>();
-    });
+    for (const int columns : plan::strip_widths) {
+      if (error != cudaSuccess) return error;
+      if (columns > plan::widest_strip(type)) continue;
+      error = dispatch(type, [&]<Scalar T>(T) {
+        return with_shape<T>(columns,
+                             [&]<class Shape>() { return fits<Shape>(shared_bytes) ? load<Shape>() : cudaSuccess; });
+      });
+    }
   }
   return error;
+}
+
+int widest_strip(ScalarType type, int shared_bytes) {
+  int widest = 0;
+  for (const int columns : plan::strip_widths) {
+    if (columns > plan::widest_strip(type)) continue;
+    const cudaError_t fitting = dispatch(type, [&]<Scalar T>(T) {
+      return with_shape<T>(
+          columns, [&]<class Shape>() { return fits<Shape>(shared_bytes) ? cudaSuccess : cudaErrorInvalidValue; });
+    });
+    if (fitting == cudaSuccess) widest = columns;
+  }
+  return widest;
 }
 
 }  // namespace tessera::kernels::cuda

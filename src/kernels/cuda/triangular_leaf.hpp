@@ -9,18 +9,23 @@
 
 namespace tessera::kernels::cuda {
 
-/// Rows of the triangle that one launch takes: a warp per 16 of them, compiled into the kernels. Complex double has
-/// four times the arithmetic and twice the registers per element.
-constexpr index_t triangular_leaf_rows(ScalarType type) { return type == ScalarType::z ? 128 : 256; }
+/// Rows of the triangle that one launch takes: a warp per 16 of them, compiled into the kernels. Complex double has four times the arithmetic and
+/// twice the registers per element; narrow strips in single precision need half of the registers.
+constexpr index_t triangular_leaf_rows(ScalarType type, int strip_columns) {
+  if (type == ScalarType::z) return 128;
+  return type == ScalarType::s && strip_columns == 8 ? 512 : 256;
+}
 
 /// Submits a trsm, or a trmm whose B is its C, to the stream.
-/// @pre m, n >= 1; the triangle has at most triangular_leaf_rows(type) rows; the stream's GPU is current
-/// @param shared_bytes of load_leaf_kernels() on that GPU
-/// @param most_narrow_columns right-hand sides up to which strips are narrow, see DeviceProfile
-cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int shared_bytes, index_t most_narrow_columns);
+/// @pre m, n >= 1; the triangle has at most triangular_leaf_rows() rows; the stream's GPU is current
+/// @param strip_columns of plan::strip_widths, at most widest_strip()
+cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int strip_columns);
 
 /// Loads the kernels for the current GPU, and allows them the shared memory that they need there.
 /// @param[out] shared_bytes what a thread block of this GPU may have
 cudaError_t load_leaf_kernels(int& shared_bytes);
+
+/// Of plan::strip_widths, the widest that a thread block with so much shared memory can have.
+int widest_strip(ScalarType type, int shared_bytes);
 
 }  // namespace tessera::kernels::cuda

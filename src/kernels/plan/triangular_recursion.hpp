@@ -1,4 +1,4 @@
-// Splits a triangular solve or product in place into leaves, of at most `leaf_rows` rows of the triangle, and matrix products between them.
+// Splits a triangular solve or product into leaves, of at most `leaf_rows` rows of the triangle, and matrix products between them.
 // Halving makes the products as square as they can be, and most of the arithmetic goes to the largest (KBLAS, section 3.1). Nothing is
 // copied, and only the stored triangle is named. Error bounds are those of substitution, and of the product, in another order (Higham,
 // Accuracy and Stability of Numerical Algorithms, section 8.1 and 13.2).
@@ -74,17 +74,23 @@ inline void* block_of(void* matrix, ScalarType type, index_t ld, index_t row, in
 }
 }  // namespace detail
 
-/// A part of a trsm, or of a trmm in place, as a call on the blocks of its matrices: trsm or trmm for a leaf, else gemm.
+/// A part of a trsm or trmm as a call on the blocks of its matrices: the routine itself for a leaf, else gemm. trmm reads X in B, which
+/// may be C, and writes it in C.
 inline Level3 call_of(const Level3& call, const TriangularPart& part) {
   const bool left = call.side == Side::left;
   const auto block_of_x = [&](index_t row) {
     return detail::block_of(call.C, call.type, call.ldc, left ? row : 0, left ? 0 : row);
   };
+  const bool is_product = call.routine == Routine::trmm;
+  const index_t ld_read = is_product ? call.ldb : call.ldc;
+  const auto read_x = [&](index_t row) {
+    return detail::block_of(is_product ? call.B : call.C, call.type, ld_read, left ? row : 0, left ? 0 : row);
+  };
   if (part.is_leaf) {
     Level3 leaf = call;
     leaf.A = detail::block_of(call.A, call.type, call.lda, part.row, part.row);
     leaf.C = block_of_x(part.row);
-    if (call.routine == Routine::trmm) leaf.B = leaf.C, leaf.ldb = call.ldc;
+    if (call.routine == Routine::trmm) leaf.B = read_x(part.row);
     (left ? leaf.m : leaf.n) = part.rows;
     if (!part.takes_alpha) leaf.alpha = 1;
     return leaf;
@@ -92,7 +98,7 @@ inline Level3 call_of(const Level3& call, const TriangularPart& part) {
   const void* const T = triangle_form(call).transposed
                             ? detail::block_of(call.A, call.type, call.lda, part.from_row, part.row)
                             : detail::block_of(call.A, call.type, call.lda, part.row, part.from_row);
-  const void* const X = block_of_x(part.from_row);
+  const void* const X = read_x(part.from_row);
   // Left: C = beta C + alpha T X. Right: C = beta C + alpha X T^T, where T^T is op_a of the same block of A.
   Level3 product{.routine = Routine::gemm,
                  .type = call.type,
@@ -103,9 +109,9 @@ inline Level3 call_of(const Level3& call, const TriangularPart& part) {
                  .k = part.from,
                  .alpha = call.alpha,
                  .A = left ? T : X,
-                 .lda = left ? call.lda : call.ldc,
+                 .lda = left ? call.lda : ld_read,
                  .B = left ? X : T,
-                 .ldb = left ? call.ldc : call.lda,
+                 .ldb = left ? ld_read : call.lda,
                  .beta = 1,
                  .C = block_of_x(part.row),
                  .ldc = call.ldc};
@@ -116,7 +122,7 @@ inline Level3 call_of(const Level3& call, const TriangularPart& part) {
   return product;
 }
 
-/// Calls run(part) for the parts of a trsm, or of a trmm in place, in the order in which they must be computed.
+/// Calls run(part) for the parts of a trsm or trmm in the order in which they must be computed.
 template <class Run>
 void run_in_parts(const Level3& call, index_t leaf_rows, Run&& run) {
   const index_t order = call.side == Side::left ? call.m : call.n;

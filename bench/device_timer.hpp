@@ -1,0 +1,106 @@
+// What measurements in device memory share: checks, matrices, and times of calls that follow each other in a stream.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/scalar.hpp"
+
+namespace tessera::bench {
+
+inline void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+}
+inline void check(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw std::runtime_error(std::string(what) + ": " + cublasGetStatusString(status));
+}
+struct Contestant {
+  const char* name;
+  std::function<void()> call;
+};
+
+class Timer {
+ public:
+  Timer(cudaStream_t stream, double group_seconds, int groups)
+      : stream_(stream), group_s_(group_seconds), groups_(groups) {
+    check(cudaEventCreate(&begin_), "event");
+    check(cudaEventCreate(&end_), "event");
+  }
+  ~Timer() {
+    static_cast<void>(cudaEventDestroy(begin_));
+    static_cast<void>(cudaEventDestroy(end_));
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  /// Medians of the seconds of one call, in the order of the contestants, who take turns.
+  std::vector<double> seconds(const std::vector<Contestant>& contestants) const {
+    std::vector<int> calls;
+    for (const Contestant& contestant : contestants) {
+      static_cast<void>(group(contestant, 2));
+      const double once = group(contestant, 1);
+      calls.push_back(static_cast<int>(std::clamp(group_s_ / once, 1.0, 200.0)));
+    }
+    std::vector<std::vector<double>> times(contestants.size());
+    for (int g = 0; g < groups_; ++g) {
+      for (std::size_t i = 0; i < contestants.size(); ++i) times[i].push_back(group(contestants[i], calls[i]));
+    }
+    std::vector<double> medians;
+    for (auto& of_one : times) {
+      std::sort(of_one.begin(), of_one.end());
+      medians.push_back(of_one[of_one.size() / 2]);
+    }
+    return medians;
+  }
+
+ private:
+  double group(const Contestant& contestant, int calls) const {
+    check(cudaEventRecord(begin_, stream_), "event");
+    for (int i = 0; i < calls; ++i) contestant.call();
+    check(cudaEventRecord(end_, stream_), "event");
+    check(cudaEventSynchronize(end_), contestant.name);
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin_, end_), "event");
+    return milliseconds * 1e-3 / calls;
+  }
+
+  cudaStream_t stream_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  double group_s_;
+  int groups_;
+};
+
+/// Small random elements, and a diagonal of one in the square matrix of that order. They repeat after a while.
+template <Scalar T>
+void fill(void* device, index_t order, index_t elements) {
+  std::vector<T> some(static_cast<std::size_t>(std::min<index_t>(elements, (index_t{1} << 22) - 3)));
+  std::uint32_t state = 12345;
+  const double scale = order > 0 ? 0.1 / static_cast<double>(order) : 1.0;
+  for (T& x : some) {
+    state = state * 1664525U + 1013904223U;
+    x = scalar_cast<T>(AnyScalar(scale * (static_cast<double>(state >> 8) / (1U << 24) - 0.5)));
+  }
+  auto* const begin = static_cast<T*>(device);
+  check(cudaMemcpy(begin, some.data(), some.size() * sizeof(T), cudaMemcpyHostToDevice), "fill");
+  for (auto done = static_cast<index_t>(some.size()); done < elements;) {
+    const index_t more = std::min(done, elements - done);
+    check(cudaMemcpy(begin + done, begin, static_cast<std::size_t>(more) * sizeof(T), cudaMemcpyDeviceToDevice),
+          "fill");
+    done += more;
+  }
+  if (order == 0) return;
+  const std::vector<T> ones(static_cast<std::size_t>(order), T(1));
+  check(cudaMemcpy2D(begin, static_cast<std::size_t>(order + 1) * sizeof(T), ones.data(), sizeof(T), sizeof(T),
+                     ones.size(), cudaMemcpyHostToDevice),
+        "fill");
+}
+
+}  // namespace tessera::bench
