@@ -32,6 +32,39 @@ def is_running(pid):
         return False
 
 
+class DeviceReport(ToolCase):
+    """What device_bench writes, in numbers that are easily told apart."""
+
+    def result(self, routine, order, columns, **seconds):
+        return {"routine": routine, "side": "left", "uplo": "lower", "op": "n", "order": order, "columns": columns, "flops": 1e9,
+                "seconds": {"tessera": 1e-3, "cublas": 4e-3, "paper": 3e-3, "gemm": 1e-3, **seconds}}
+
+    def report(self, *documents):
+        files = []
+        for index, results in enumerate(documents):
+            files.append(self.folder / f"{index}.json")
+            files[-1].write_text(json.dumps({"gpu": "X", "results": results}))
+        return run(sys.executable, SOURCE / "bench" / "device_report.py", self.folder / "out", *files)
+
+    def test_table_and_pictures(self):
+        answer = self.report([self.result("dtrsm", 256, 32), self.result("dtrsm", 1024, 32), self.result("dtrsm", 1024, 1024),
+                              self.result("dtrmm", 256, 32, tessera_workspace=5e-4, cublas_apart=4e-4)])
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        # Half of gemm's rate, since that has twice the operations; four and three times as quick as the others.
+        self.assertIn("| dtrsm | left | 256 | 32 | 1000.0 | 50 % | 4.00 | 3.00 |  |  |", answer.stdout)
+        self.assertIn("| dtrmm | left | 256 | 32 | 1000.0 | 50 % | 4.00 | 3.00 | 500.0 | 0.80 |", answer.stdout)
+        words = texts(self.folder / "out" / "trsm.svg")
+        for expected in ("dtrsm, 32 right-hand sides, TFLOP/s", "dtrsm, as many right-hand sides, TFLOP/s", "256", "1024"):
+            self.assertIn(expected, words)
+        self.assertIn("Tessera, with workspace", texts(self.folder / "out" / "trmm.svg"))
+        self.assertNotIn("Tessera, with workspace", words)
+
+    def test_the_last_file_counts(self):
+        answer = self.report([self.result("strsm", 256, 32)], [self.result("strsm", 256, 32, tessera=2e-3)])
+        self.assertIn("| strsm | left | 256 | 32 | 2000.0 | 25 % | 2.00 |", answer.stdout)
+        self.assertEqual(answer.stdout.count("strsm"), 1)
+
+
 class Sweep(ToolCase):
     SCRIPT = SOURCE / "bench" / "sweep.py"
     DEVICES = ["--", "--host-device", "memory=32MiB,speed=50GFLOP/s,link=8GB/s"]
