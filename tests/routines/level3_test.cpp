@@ -76,7 +76,7 @@ class Level3Conformance : public ::testing::TestWithParam<Machine> {
           settings[d].link_bytes_per_s = d % 2 == 0 ? 1e9 : 0;
         }
       }
-      opened_ = test::open_host_devices(machine.devices, settings, kernels::CpuBlas::open(""));
+      opened_ = test::open_host_devices(machine.devices, settings, test::cpu_blas());
     }
     runtime_ = make_runtime(std::move(opened_.accelerators), memory);
   }
@@ -245,7 +245,7 @@ struct HostRuntime {
     settings.memory_bytes = tiles * tile * tile * sizeof(double);
     std::vector<HostDeviceSettings> all(static_cast<std::size_t>(devices), settings);
     all.back().fail_after_ops = fail_after_ops;
-    opened = test::open_host_devices(devices, all, kernels::CpuBlas::open(""));
+    opened = test::open_host_devices(devices, all, test::cpu_blas());
     runtime = make_runtime(std::move(opened.accelerators), settings.memory_bytes);
   }
   test::OpenedDevices opened;
@@ -367,7 +367,7 @@ TEST(Level3Offsets, ReachBeyond32Bits) {
   }
   HostDeviceSettings settings;
   settings.memory_bytes = 8 << 20;
-  auto opened = test::open_host_devices(2, {settings}, kernels::CpuBlas::open(""));
+  auto opened = test::open_host_devices(2, {settings}, test::cpu_blas());
   const auto runtime = make_runtime(std::move(opened.accelerators), settings.memory_bytes);
   Level3 call{.routine = Routine::gemm,
               .type = ScalarType::s,
@@ -405,7 +405,7 @@ TEST(Level3Lifetime, NoCopyOutlivesTheCall) {
       s.peers = false;
     }
     settings[0].link_bytes_per_s = 2e6;  // its fetches lie in a queue while the other device does the work
-    auto opened = test::open_host_devices(2, settings, kernels::CpuBlas::open(""));
+    auto opened = test::open_host_devices(2, settings, test::cpu_blas());
     const auto runtime = make_runtime(std::move(opened.accelerators), settings[0].memory_bytes);
     constexpr index_t n = 6 * tile;
     constexpr index_t k = 2 * tile;  // all that a lane needs is asked for before anything is fetched ahead
