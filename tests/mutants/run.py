@@ -78,10 +78,10 @@ MUTANTS = [
            "tests_routines", "ScheduleModelSizes.EveryGraphEnds"),
     Mutant("small-pivots-have-no-quotients", "src/kernels/cuda/trsm_strip.hpp", "return machine_.any(divides);",
            "return machine_.any(divides && false);",
-           "tests_kernels", "TrsmStrip.WhateverTheElements"),
+           "tests_threads_kernels", "TrsmStrip.WhateverTheElements"),
     Mutant("hermitian-scaling-by-a-complex-number", "src/kernels/host/reference.cpp",
            "return is_hermitian_update() ? value * std::real(beta_) : beta_ * value;", "return beta_ * value;",
-           "tests_kernels", "Host/TileScaling.*"),
+           "tests_threads_kernels", "Host/TileScaling.*"),
 ]
 
 
