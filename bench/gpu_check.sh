@@ -17,7 +17,7 @@ failed=0
 export TESSERA_TEST_REQUIRE_CUDA=1
 filter='*Cuda*:*cuda*:*gpu*:*Gpu*'
 [ "$gpus" -ge 2 ] && filter="$filter" || filter="$filter:-MultiGpu*:*cuda_2*"
-for name in device kernels runtime routines blas_api device_api; do
+for name in device kernels threads_kernels runtime routines threads_routines blas_api device_api; do
   "$build/bin/tests_$name" --gtest_filter="$filter" --gtest_brief=1 >"$out/tests_$name.txt" 2>&1 || failed=1
   tail -n 25 "$out/tests_$name.txt" | grep -vE '^$|OK' | sed "s/^/tests_$name: /"
 done

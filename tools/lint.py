@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """lint.py <clang-tidy> <build folder> <jobs>: clang-tidy over all files of src/ and tools/ that the build compiles.
 
-Most of clang-tidy's time goes into headers, which it reads and checks again for every source. So the sources of a folder go through it
-together, as one file that includes them. Where that finds anything, or does not compile because two of them use a name for different
+Most of clang-tidy's time goes into headers, which it reads and checks again for every source. So sources that are compiled alike go
+through it together, as one file that includes them. Where that finds anything, or does not compile because two of them use a name for different
 things, its halves go through it, and so on: what is wrong with a source is said by a run over it alone.
 
 A source that is good is remembered by content: of itself, of all files that the compiler read for it, of .clang-tidy, of the
@@ -21,7 +21,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TOGETHER = 8  # sources at most; more would leave a core idle at the end
+TOGETHER = 12  # sources at most; more would leave a core idle at the end
 # This check took half of the time, most of it in templates of CLI11 and the JSON library, which tools/ uses much.
 # It finds needless copies of arguments, which cost a command line nothing. In src/ it is made.
 NOT_IN_TOOLS = "performance-unnecessary-value-param"
@@ -104,9 +104,13 @@ class Contents:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def check(tidy, file, flags, folder):
+def is_of_tools(source):
+    return source.parent == ROOT / "tools"
+
+
+def check(tidy, file, flags, of_tools):
     rules = [f"--config-file={ROOT / '.clang-tidy'}", "--header-filter=/(src|tools)/.*pp$"]  # the sources, too: they are included
-    if folder == ROOT / "tools":
+    if of_tools:
         rules.append(f"--checks=-{NOT_IN_TOOLS}")
     return subprocess.run([tidy, "--quiet", *rules, file, "--", *flags], cwd=ROOT, capture_output=True, text=True)
 
@@ -133,14 +137,15 @@ def main():
                 verdict.touch()
                 continue
         verdicts[source] = verdict
-        groups.setdefault((source.parent, tuple(flags)), []).append(source)
+        groups.setdefault((is_of_tools(source), tuple(flags)), []).append(source)
 
     together = build / "lint"
     together.mkdir(exist_ok=True)
     parts = []
     for (_, flags), members in groups.items():
         count = -(-len(members) // TOGETHER)
-        parts += [(members[i::count], flags) for i in range(count)]
+        size = -(-len(members) // count)  # neighbours stay together: they share headers and no names
+        parts += [(members[i:i + size], flags) for i in range(0, len(members), size)]
     parts.sort(key=lambda part: -sum(source.stat().st_size for source in part[0]))
 
     def check_part(members, flags):
@@ -149,7 +154,7 @@ def main():
         if len(members) > 1:
             file = together / (hashlib.sha256("\n".join(map(str, members)).encode()).hexdigest()[:16] + ".cpp")
             file.write_text("".join(f'#include "{source}"  // NOLINT\n' for source in members))
-        result = check(tidy, file, flags, members[0].parent)
+        result = check(tidy, file, flags, is_of_tools(members[0]))
         if result.returncode == 0:
             for source in members:
                 if verdicts[source] is not None:

@@ -58,6 +58,7 @@ static void* multiply_locked(void* unused) {
     take_lock();
     multiply(100, &begun);
     give_lock();
+    usleep(10); /* else this thread takes it again before the one that waits, for tens of calls */
   }
   return NULL;
 }

@@ -103,7 +103,7 @@ def check_same_results(library, program, other=None):
     expect_good(plain)
     with tempfile.TemporaryDirectory() as folder:
         stats = os.path.join(folder, "stats.json")
-        result = run(library, program, TESSERA_STATS=stats, **HOST)
+        result = run(library, program, TESSERA_STATS=stats, **{**HOST, "TESSERA_TILE": "8"})
         expect_good(result)
         with open(stats, encoding="utf-8") as file:
             jobs = [json.loads(line) for line in file]
@@ -312,7 +312,7 @@ def check_leave(library, program):
     for way in ("return", "exit", "thread", "main_thread", "quick", "now", "join", "late"):
         for place, settings in (("CPU", {}), ("devices", HOST), ("devices that warm up", {**HOST, "TESSERA_OFFLOAD": "auto", "TESSERA_WARM_UP": "1"})):
             for repetition in range(6):
-                moment = str(4000 * repetition**2)  # microseconds
+                moment = str(2000 * repetition**2)  # microseconds
                 # On the CPU large enough for its threads.
                 result = run(library, program + [way, "8", "150" if place == "CPU" else "100", moment], **settings, **CPU_THREADS)
                 if result.returncode != 7 or result.stdout or result.stderr:

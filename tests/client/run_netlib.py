@@ -19,6 +19,12 @@ ROUTINES["c"] = ROUTINES["z"] = ROUTINES["s"] + ["hemm", "herk", "her2k"]
 
 # Tile size, host devices, sizes of matrices instead of the input's own (the testers have arrays of 65).
 RUNS = [(8, 1, None), (8, 3, None), (32, 1, None), (32, 3, None), (8, 3, [7, 17, 40]), (32, 3, [33, 65])]
+# Calls of CBLAS become those of Fortran before anything else is done with them. So with CBLAS each of these is run by two types, one of them
+# complex, and each type has three: with several tiles and devices, with sizes about the tile's, and with matrices of one tile.
+RUNS_WITH_CBLAS = {"s": [RUNS[1], RUNS[2], RUNS[5]], "c": [RUNS[1], RUNS[2], RUNS[5]],
+                   "d": [RUNS[0], RUNS[3], RUNS[4]], "z": [RUNS[0], RUNS[3], RUNS[4]]}
+# As libblas.so.3 the library is reached in another way, and is the same from there on.
+RUNS_AS_SYSTEM_BLAS = [RUNS[1], RUNS[5]]
 
 
 def fail(text, report):
@@ -104,7 +110,8 @@ def main():
     if level != "3":
         run_forwarded(library, folder, tester, letter, is_cblas, level, cpu_blas)
         return
-    for tile, devices, sizes in RUNS:
+    runs = RUNS_AS_SYSTEM_BLAS if os.path.isdir(library) else RUNS_WITH_CBLAS[letter] if is_cblas else RUNS
+    for tile, devices, sizes in runs:
         run(library, folder, tester, letter, is_cblas, tile, devices, sizes, cpu_blas)
 
 

@@ -59,6 +59,12 @@ struct OpenedDevices {
   std::size_t size() const { return accelerators.size(); }
 };
 
+/// The CPU BLAS of the machine, which is looked for once: the search through folders took longer than many a test.
+inline std::shared_ptr<const kernels::CpuBlas> cpu_blas() {
+  static const std::shared_ptr<const kernels::CpuBlas> blas = kernels::CpuBlas::open("");
+  return blas;
+}
+
 /// Host devices with the given settings: one for all, or one per device.
 inline OpenedDevices open_host_devices(int count, std::vector<HostDeviceSettings> settings = {HostDeviceSettings{}},
                                        std::shared_ptr<const kernels::CpuBlas> blas = nullptr,
@@ -112,8 +118,7 @@ inline OpenedDevices open_cuda_devices(int count, int copy_threads = 0) {
 
 inline OpenedDevices open_devices(const BackendParam& param) {
   if (param.kind == BackendParam::Kind::cuda) return open_cuda_devices(param.devices, param.copy_threads);
-  return open_host_devices(param.devices, {HostDeviceSettings{}},
-                           param.cpu_blas ? kernels::CpuBlas::open("") : nullptr);
+  return open_host_devices(param.devices, {HostDeviceSettings{}}, param.cpu_blas ? cpu_blas() : nullptr);
 }
 
 inline bool cuda_required() {

@@ -76,12 +76,12 @@ MUTANTS = [
            "tests_routines", "LoadBalanceModel.*"),
     Mutant("kernels-keep-what-they-read", WORKER, "if (kernel.y != nullptr) cache_.release(kernel.y);", "",
            "tests_routines", "ScheduleModelSizes.EveryGraphEnds"),
-    Mutant("small-pivots-have-no-quotients", "src/kernels/block/trsm_strip.hpp", "return machine_.any(divides);",
-           "return machine_.any(divides && false);",
-           "tests_kernels", "TrsmStrip.WhateverTheElements"),
+    Mutant("small-pivots-have-no-quotients", "src/kernels/block/trsm_strip.hpp", "diagonal.divides = machine_.any(divides);",
+           "diagonal.divides = machine_.any(divides && false);",
+           "tests_threads_kernels", "TrsmStrip.WhateverTheElements"),
     Mutant("hermitian-scaling-by-a-complex-number", "src/kernels/reference/reference.cpp",
            "return is_hermitian_update() ? value * std::real(beta_) : beta_ * value;", "return beta_ * value;",
-           "tests_kernels", "Host/TileScaling.*"),
+           "tests_threads_kernels", "Host/TileScaling.*"),
 ]
 
 

@@ -62,7 +62,7 @@ class GemmConformance : public ::testing::TestWithParam<DeviceSet> {
           settings[d].peer_bytes_per_s = d == 1 ? 5e8 : 0;
         }
       }
-      opened_ = test::open_host_devices(set.devices, settings, kernels::CpuBlas::open(""));
+      opened_ = test::open_host_devices(set.devices, settings, test::cpu_blas());
     }
     runtime_ = make_runtime(opened_, memory);
   }

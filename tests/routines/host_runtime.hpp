@@ -23,7 +23,7 @@ struct HostRuntime {
   /// @param settings of each device
   explicit HostRuntime(const std::vector<HostDeviceSettings>& settings, const Config& config = {},
                        std::chrono::nanoseconds idle_patience = std::chrono::seconds(5)) {
-    OpenedDevices opened = open_host_devices(static_cast<int>(settings.size()), settings, kernels::CpuBlas::open(""));
+    OpenedDevices opened = open_host_devices(static_cast<int>(settings.size()), settings, cpu_blas());
     for (auto& accelerator : opened.accelerators)
       devices.push_back(dynamic_cast<device::HostDevice*>(accelerator.device.get()));
     runtime = std::make_unique<runtime::Runtime>(

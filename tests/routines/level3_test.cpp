@@ -76,7 +76,7 @@ class Level3Conformance : public ::testing::TestWithParam<Machine> {
           settings[d].link_bytes_per_s = d % 2 == 0 ? 1e9 : 0;
         }
       }
-      opened_ = test::open_host_devices(machine.devices, settings, kernels::CpuBlas::open(""));
+      opened_ = test::open_host_devices(machine.devices, settings, test::cpu_blas());
     }
     runtime_ = make_runtime(std::move(opened_.accelerators), memory);
   }
@@ -120,7 +120,9 @@ TEST_P(Level3Conformance, EverySize) {
     for (const index_t m : sizes) {
       for (const index_t n : sizes) {
         for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
+          if (uplo == Uplo::upper && routine == Routine::gemm) continue;  // has none
           for (const Side side : {Side::left, Side::right}) {
+            if (side == Side::right && Level3{.routine = routine}.has_k()) continue;  // likewise
             expect_right(
                 type,
                 {.routine = routine, .side = side, .uplo = uplo, .m = m, .n = n, .k = m, .alpha = 1.5, .beta = 0.5},
@@ -138,6 +140,7 @@ TEST_P(Level3Conformance, EveryFactor) {
     for (const ScalarType type : test::types_of(routine)) {
       for (const AnyScalar alpha : {AnyScalar(1), AnyScalar(-0.5, 0.25)}) {
         for (const AnyScalar beta : {AnyScalar(0), AnyScalar(1), AnyScalar(2, -1)}) {
+          if (beta != AnyScalar(0) && Level3{.routine = routine}.is_triangular()) continue;  // has none
           for (const index_t padding : {0, 4}) {
             expect_right(type,
                          {.routine = routine,
@@ -245,7 +248,7 @@ struct HostRuntime {
     settings.memory_bytes = tiles * tile * tile * sizeof(double);
     std::vector<HostDeviceSettings> all(static_cast<std::size_t>(devices), settings);
     all.back().fail_after_ops = fail_after_ops;
-    opened = test::open_host_devices(devices, all, kernels::CpuBlas::open(""));
+    opened = test::open_host_devices(devices, all, test::cpu_blas());
     runtime = make_runtime(std::move(opened.accelerators), settings.memory_bytes);
   }
   test::OpenedDevices opened;
@@ -367,7 +370,7 @@ TEST(Level3Offsets, ReachBeyond32Bits) {
   }
   HostDeviceSettings settings;
   settings.memory_bytes = 8 << 20;
-  auto opened = test::open_host_devices(2, {settings}, kernels::CpuBlas::open(""));
+  auto opened = test::open_host_devices(2, {settings}, test::cpu_blas());
   const auto runtime = make_runtime(std::move(opened.accelerators), settings.memory_bytes);
   Level3 call{.routine = Routine::gemm,
               .type = ScalarType::s,
@@ -405,7 +408,7 @@ TEST(Level3Lifetime, NoCopyOutlivesTheCall) {
       s.peers = false;
     }
     settings[0].link_bytes_per_s = 2e6;  // its fetches lie in a queue while the other device does the work
-    auto opened = test::open_host_devices(2, settings, kernels::CpuBlas::open(""));
+    auto opened = test::open_host_devices(2, settings, test::cpu_blas());
     const auto runtime = make_runtime(std::move(opened.accelerators), settings[0].memory_bytes);
     constexpr index_t n = 6 * tile;
     constexpr index_t k = 2 * tile;  // all that a lane needs is asked for before anything is fetched ahead

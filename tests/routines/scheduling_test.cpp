@@ -386,7 +386,7 @@ TEST(CpuWorker, LeavesTasksThatWaitForEachOtherToTheDevices) {
 TEST(CpuWorker, AnErrorOfItsEndsTheJob) {
   auto settings = devices_with(1, 400 * tile_bytes);
   settings[0].delay_s = 2e-3;  // so that it does not end before the CPU has begun
-  auto opened = test::open_host_devices(1, settings, kernels::CpuBlas::open(""));
+  auto opened = test::open_host_devices(1, settings, test::cpu_blas());
   runtime::Runtime failing(std::move(opened.accelerators), Config{},
                            [](const Level3&) { throw NotAvailable("no CPU BLAS"); });
   test::GemmFixture<double> fixture({.m = 10 * tile, .n = 10 * tile, .k = tile, .alpha = 2, .beta = 0}, 5);
