@@ -22,7 +22,9 @@ using ::testing::ExitedWithCode;
 
 /// Lets others run for a while. What is looked at afterwards may be as it was for lack of time, never for too much of it.
 void let_others_run() {
-  for (int i = 0; i < 2000; ++i) std::this_thread::yield();
+  // On a busy machine so many turns take seconds, in which the patience of a fork ends.
+  const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  for (int i = 0; i < 2000 && std::chrono::steady_clock::now() < enough; ++i) std::this_thread::yield();
 }
 
 /// A thread that is at work from the constructor until leave().
