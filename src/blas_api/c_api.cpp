@@ -77,12 +77,7 @@ void make_context(tessera_context* ctx, const char* settings) {
   *ctx = made.release();
 }
 
-/// @param fortran_position of the parameter that is not `good`; here, ctx and layout come before
-void require_parameter(bool good, Routine routine, bool is_complex, int fortran_position) {
-  if (good) return;
-  const Parameter parameter = tessera::parameters_of(routine)[static_cast<std::size_t>(fortran_position - 1)];
-  require_argument(false, fortran_position + 2, tessera::complaint(routine, is_complex, parameter).c_str());
-}
+constexpr int places_before = 2;  ///< what Fortran has: ctx and layout
 
 /// One BLAS call. @param sizes the arguments that are no enumerators
 /// @param operands addresses, null where the caller passed null; the result of the triangular routines is C
@@ -93,14 +88,14 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
     constexpr bool is_complex = !std::floating_point<T>;
     const auto require_address = [](const void* address, Parameter parameter) {
       const int position = tessera::position_of(routine, parameter);
-      require_parameter(address != nullptr || position == 0, routine, is_complex, position);
+      tessera::require_parameter(address != nullptr || position == 0, routine, is_complex, position, places_before);
     };
     require_argument(ctx != nullptr, 1, "ctx is null");
     const std::optional<Layout> order = tessera::layout_from_cblas(static_cast<int>(layout));
     require_argument(order.has_value(), 2, "layout is neither TESSERA_ROW_MAJOR nor TESSERA_COL_MAJOR");
     const Arguments given = tessera::arguments_from_cblas(*order, enumerators, sizes);
     const int bad = tessera::first_bad_argument<routine, is_complex>(given);
-    require_parameter(bad == 0, routine, is_complex, bad);
+    tessera::require_parameter(bad == 0, routine, is_complex, bad, places_before);
     require_address(operands.alpha, Parameter::alpha);
     require_address(operands.beta, Parameter::beta);
     const tessera::Level3 call =

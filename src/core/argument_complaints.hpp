@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/arguments.hpp"
+#include "core/guarded_call.hpp"
 
 namespace tessera {
 
@@ -52,6 +53,14 @@ inline std::string complaint(Routine routine, bool is_complex, Parameter paramet
       break;
   }
   return "is not valid";
+}
+
+/// @param fortran_position of the parameter; `places_before` it come others in the C interface
+/// @throws InvalidArgument unless it is good
+inline void require_parameter(bool good, Routine routine, bool is_complex, int fortran_position, int places_before) {
+  if (good) return;
+  const Parameter parameter = parameters_of(routine)[static_cast<std::size_t>(fortran_position - 1)];
+  require_argument(false, fortran_position + places_before, complaint(routine, is_complex, parameter).c_str());
 }
 
 }  // namespace tessera

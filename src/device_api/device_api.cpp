@@ -52,17 +52,17 @@ tessera::kernels::DeviceRoutines& routines_of(tessera_device_handle handle) {
   return *handle->routines;
 }
 
-/// The handle comes before what Fortran has.
-constexpr int place_of(Routine routine, Parameter parameter) { return tessera::position_of(routine, parameter) + 1; }
+constexpr int places_before = 1;  ///< what Fortran has: the handle
+constexpr int place_of(Routine routine, Parameter parameter) {
+  return tessera::position_of(routine, parameter) + places_before;
+}
 
 /// Enumerators, sizes and leading dimensions.
 template <Routine routine, Scalar T>
 void require_good(const Arguments& given) {
   constexpr bool is_complex = !std::floating_point<T>;
-  if (const int bad = tessera::first_bad_argument<routine, is_complex>(given); bad != 0) {
-    const Parameter parameter = tessera::parameters_of(routine)[static_cast<std::size_t>(bad - 1)];
-    require_argument(false, bad + 1, tessera::complaint(routine, is_complex, parameter).c_str());
-  }
+  const int bad = tessera::first_bad_argument<routine, is_complex>(given);
+  tessera::require_parameter(bad == 0, routine, is_complex, bad, places_before);
   constexpr index_t most_elements = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
   require_argument(given.n == 0 || std::max(given.m, given.ldb) <= most_elements / given.n,
                    place_of(routine, Parameter::n), "the matrix is larger than any memory");
@@ -70,9 +70,10 @@ void require_good(const Arguments& given) {
 
 template <Routine routine, Scalar T>
 void require_operand(const void* address, Parameter parameter) {
-  const int position = place_of(routine, parameter);
-  require_argument(address != nullptr, position, tessera::complaint(routine, false, parameter).c_str());
-  require_argument(is_aligned(address, sizeof(T)), position, "the matrix is not aligned to its elements");
+  tessera::require_parameter(address != nullptr, routine, false, tessera::position_of(routine, parameter),
+                             places_before);
+  require_argument(is_aligned(address, sizeof(T)), place_of(routine, parameter),
+                   "the matrix is not aligned to its elements");
 }
 
 template <Routine routine, Scalar T>

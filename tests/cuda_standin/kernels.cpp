@@ -67,16 +67,15 @@ cudaError_t add(const Addition& addition, cudaStream_t stream) {
 
 cudaError_t load_elementwise_kernels() { return device::cuda::load_kernel(nullptr); }
 
-int widest_strip(ScalarType /*type*/, int /*shared_bytes*/) { return 32; }
-
 cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int /*strip_columns*/) {
   return cuda_standin::launch(stream, [call] { reference_level3(call); });
 }
 
-cudaError_t load_leaf_kernels(int& shared_bytes) {
-  int device = 0;
+cudaError_t load_leaf_kernels(WidestStrips& widest) {
+  int device = 0, shared_bytes = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
   const cudaError_t error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  widest.fill(32);
   return error != cudaSuccess ? error : device::cuda::load_kernel(nullptr, 1);
 }
 

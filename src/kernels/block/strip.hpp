@@ -17,7 +17,7 @@ namespace tessera::kernels::block {
 
 inline constexpr int rows_per_block = 16;  ///< of the tensor cores' instruction
 
-/// A leaf has at most `warps` blocks of 16 rows. A strip has 8, 16 or 32 columns: one for each lane in the substitution.
+/// A leaf has at most `warps` blocks of 16 rows. A strip has 8, 16 or 32 columns.
 template <class Real, int parts_of_element, int warps_of_strip, int columns_of_strip>
 struct StripShape {
   using R = Real;

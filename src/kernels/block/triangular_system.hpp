@@ -38,8 +38,8 @@ TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
   system.X = static_cast<E*>(call.C);
   system.x_row = left ? 1 : call.ldc;
   system.x_col = left ? call.ldc : 1;
-  system.order = left ? call.m : call.n;
-  system.columns = left ? call.n : call.m;
+  system.order = plan::order_of(call);
+  system.columns = plan::columns_of(call);
   if (!form.lower) {
     system.L += (system.order - 1) * (system.l_row + system.l_col);
     system.X += (system.order - 1) * system.x_row;

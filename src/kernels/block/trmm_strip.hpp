@@ -26,7 +26,6 @@ class StripMultiplier : private Strip<Shape, Machine> {
   using Base::system_;
   using typename Base::E;
   using typename Base::Factor;
-  using typename Base::R;
   using typename Base::Tile;
   static constexpr int parts = Shape::parts;
 
@@ -49,24 +48,13 @@ class StripMultiplier : private Strip<Shape, Machine> {
     machine_.await(0, blocks);  // all rows are there
     typename Base::Sums sums;
     factors.for_each([&](Factor& factor, int k) { sums.add(*this, factor, k); });
-    clear(x);
+    this->for_each_element(x, 0, [](E& value, int, int) { value = E{}; });
     sums.add_to(x, *this);
     add_product_with_diagonal(x, block);
     store(x, block);
   }
 
  private:
-  TESSERA_DEVICE static void clear(Tile& tile) {
-    TESSERA_UNROLL
-    for (int p = 0; p < parts; ++p) {
-      TESSERA_UNROLL
-      for (int t = 0; t < 2; ++t) {
-        TESSERA_UNROLL
-        for (int u = 0; u < Shape::column_tiles; ++u) tile.part[p][t][u][0] = tile.part[p][t][u][1] = 0;
-      }
-    }
-  }
-
   TESSERA_DEVICE void load_diagonal(int block) {
     Factor factor;
     this->load_diagonal_factor(factor, block);

@@ -1,5 +1,5 @@
-// One leaf of a triangular solve as the threads of one block compute it: L X = alpha B for a strip of 16 or 32 right-hand sides, L lower
-// triangular. Every variant is brought to this form (triangular_system.hpp).
+// One leaf of a triangular solve as the threads of one block compute it: L X = alpha B for a strip of right-hand sides,
+// L lower triangular. Every variant is brought to this form (triangular_system.hpp).
 //
 // Each warp has a block of 16 rows. It keeps its part of the strip in registers, in the layout of the accumulators of
 // mma.m16n8k16, until its block has been updated by all blocks before it; then it solves and publishes it in shared memory, from where
@@ -7,16 +7,14 @@
 // element once per strip, one step ahead of its use. The chain from block to block is one product of a block and one
 // substitution of 16 rows.
 //
-// Arithmetic: substitution. x_i = b_i / l_ii - sum_j<i (l_ij / l_ii) x_j within a block of 16 rows, so that the chain from row to row is one fused
-// multiply-add; the reciprocals of single diagonal elements are the only ones taken. Every element of L, and b_i, has one rounding more than in
-// the order of the textbook, so the solution is as stable: that of a triangle which differs from L by (i + 3) units of rounding in each element (Higham,
-// Accuracy and Stability of Numerical Algorithms, section 8.1). A block in which one of these numbers is not a normal one divides instead.
+// Arithmetic: substitution. x_i = b_i / l_ii - sum_j<i (l_ij / l_ii) x_j within a block of 16 rows: the chain from row to row
+// is one fused multiply-add, and the reciprocals of single diagonal elements are the only ones taken. Every element of L, and
+// b_i, has one rounding more than in the order of the textbook. So the solution is that of a triangle which differs from L by
+// (i + 3) units of rounding in each element (Higham, Accuracy and Stability of Numerical Algorithms, section 8.1). A block in
+// which one of these numbers is not a normal one divides instead.
 //
-// Cost in double on an H200: the chain decides. Measured for one block of 16 rows and 16 columns, in cycles: product 250, or 700 where all
-// warps are at theirs; to shared memory and to columns 200; substitution 550 (16 dependent pairs of multiply and FMA, 17 cycles each);
-// back 110; barrier 200 to 500. The products of a strip of 256 rows and 32 columns alone are 7700 cycles of the tensor cores, 4 us
-// of the 20 that it takes. A strip of 32 columns has as many lanes in the substitution as a warp has, so it costs little more time than one
-// of 16, on half as many multiprocessors; what else runs on the GPU gets the others.
+// Cost in double on an H200: the chain decides, 1200 to 1800 cycles for a block of 16 rows and 8 columns. What they go to is
+// on the page of the machine (docs/performance/h200-x1).
 #pragma once
 
 #include "kernels/block/strip.hpp"
@@ -38,7 +36,6 @@ class StripSolver : private Strip<Shape, Machine> {
   using Base::system_;
   using typename Base::E;
   using typename Base::Factor;
-  using typename Base::R;
   using typename Base::Tile;
   static constexpr int parts = Shape::parts;
   static constexpr int re = E::re, im = E::im;

@@ -45,4 +45,9 @@ const CublasLibrary& cublas() {
   return functions;
 }
 
+std::string describe_status(int ordinal, const char* what, cublasStatus_t status) {
+  return "cuda:" + std::to_string(ordinal) + ": " + what + ": " + cublas().GetStatusString(status) + " (" +
+         std::to_string(static_cast<int>(status)) + ")";
+}
+
 }  // namespace tessera::kernels::cuda

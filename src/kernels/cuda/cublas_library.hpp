@@ -5,6 +5,7 @@
 #include <cublas_v2.h>
 
 #include <cstdint>
+#include <string>
 
 namespace tessera::kernels::cuda {
 
@@ -39,5 +40,8 @@ struct CublasLibrary {
 
 /// Loads it at the first call, on the calling thread; workers come later. Thread-safe. @throws NotAvailable
 const CublasLibrary& cublas();
+
+/// "cuda:1: dgemm: the GPU program failed to execute (13)"
+std::string describe_status(int ordinal, const char* what, cublasStatus_t status);
 
 }  // namespace tessera::kernels::cuda

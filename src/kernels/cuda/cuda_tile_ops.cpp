@@ -62,8 +62,7 @@ void CudaTileOps::destroy_handles() noexcept {
 void CudaTileOps::check(const char* what, cublasStatus_t status) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const cudaError_t error = cudaGetLastError();  // success where cuBLAS itself refuses
-  const std::string text = "cuda:" + std::to_string(device_.ordinal()) + ": " + what + ": " +
-                           cublas().GetStatusString(status) + " (" + std::to_string(static_cast<int>(status)) + ")";
+  const std::string text = describe_status(device_.ordinal(), what, status);
   if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
   device_.fail(error, text);
 }

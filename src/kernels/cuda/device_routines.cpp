@@ -112,8 +112,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
 
   void check(const char* what, cublasStatus_t status) {
     if (status == CUBLAS_STATUS_SUCCESS) return;
-    const std::string text = "cuda:" + std::to_string(ordinal_) + ": " + what + ": " +
-                             cublas().GetStatusString(status) + " (" + std::to_string(static_cast<int>(status)) + ")";
+    const std::string text = describe_status(ordinal_, what, status);
     if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
     // cuBLAS does not tell whether the context is broken; any call of the runtime does, and this one may be made while the stream
     // is captured.

@@ -1,6 +1,5 @@
 #include "kernels/cuda/level3_kernels.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <complex>
 #include <limits>
@@ -9,7 +8,6 @@
 #include "core/error.hpp"
 #include "kernels/cuda/cublas_library.hpp"
 #include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/triangular_leaf.hpp"
 #include "kernels/plan/strip_choice.hpp"
 #include "kernels/plan/triangular_recursion.hpp"
 
@@ -121,30 +119,31 @@ cublasStatus_t call_cublas_trsv(cublasHandle_t handle, const Level3& call) {
   const bool transposed = (call.op_a != Op::no_trans) == left;
   const Op op = !transposed ? Op::no_trans : left ? call.op_a : Op::trans;
   return Cublas<T>::trsv(handle, fill_of(call.uplo), operation_of(op, call.type), diag_of(call.diag),
-                         narrow(left ? call.m : call.n), static_cast<const Value*>(call.A), narrow(call.lda),
+                         narrow(plan::order_of(call)), static_cast<const Value*>(call.A), narrow(call.lda),
                          static_cast<Value*>(call.C), left ? cublas_index{1} : narrow(call.ldc));
 }
 
 /// cuBLAS knows no conjugate of a matrix that is not transposed, which x conj(A)^T = b asks for. Leaves are as quick where they are alone.
 bool is_for_trsv(const Level3& call) {
-  const bool left = call.side == Side::left;
-  if ((left ? call.n : call.m) != 1 ||
-      (left ? call.m : call.n) <= triangular_leaf_rows(call.type, plan::strip_widths.front()))
+  if (plan::columns_of(call) != 1 ||
+      plan::order_of(call) <= triangular_leaf_rows(call.type, plan::strip_widths.front()))
     return false;
-  return left || call.op_a != Op::conj_trans || !is_complex(call.type);
+  return call.side == Side::left || call.op_a != Op::conj_trans || !is_complex(call.type);
 }
 
 plan::ProductChoice product_choice(const Level3& call) {
-  const bool left = call.side == Side::left;
-  return plan::choose_product(call.type, left ? call.m : call.n, left ? call.n : call.m);
+  return plan::choose_product(call.type, plan::order_of(call), plan::columns_of(call));
+}
+
+std::size_t bytes_of_result(const Level3& call) {
+  return static_cast<std::size_t>(call.m * call.n) * element_bytes(call.type);
 }
 
 }  // namespace
 
 cudaError_t Level3Kernels::load(int ordinal, const device::DeviceProfile& profile) {
-  int shared_bytes = 0;
   cudaError_t error = load_elementwise_kernels();
-  if (error == cudaSuccess) error = load_leaf_kernels(shared_bytes);
+  if (error == cudaSuccess) error = load_leaf_kernels(widest_strips_);
   if (error == cudaSuccess) error = dgemm_.load(ordinal, profile.dgemm);
   int multiprocessors = 0;
   if (error == cudaSuccess) {
@@ -152,8 +151,6 @@ cudaError_t Level3Kernels::load(int ordinal, const device::DeviceProfile& profil
   }
   multiprocessors_ = multiprocessors;
   most_narrow_columns_ = profile.most_narrow_solve_columns;
-  for (const ScalarType type : scalar_types)
-    widest_strips_[static_cast<std::size_t>(type)] = widest_strip(type, shared_bytes);
   return error;
 }
 
@@ -190,7 +187,7 @@ Outcome Level3Kernels::submit_in_parts(const Level3& call, index_t leaf_rows, co
 
 // By leaves of our own: trsm, and trmm in place.
 Outcome Level3Kernels::submit_in_place(const Level3& call, const Submission& to) const {
-  const index_t columns = call.side == Side::left ? call.n : call.m;
+  const index_t columns = plan::columns_of(call);
   const int widest = widest_strips_[static_cast<std::size_t>(call.type)];
   const int strip = to.has_neighbours ? plan::thriftiest_strip(columns, most_narrow_columns_, widest)
                                       : plan::quickest_strip(columns, multiprocessors_, widest);
@@ -211,20 +208,19 @@ Outcome Level3Kernels::solve_vector(const Level3& call, const Submission& to) co
 
 std::size_t Level3Kernels::workspace_bytes(const Level3& call) {
   if (call.routine != Routine::trmm || product_choice(call).without_copy) return 0;
-  return static_cast<std::size_t>(call.m * call.n) * element_bytes(call.type);
+  return bytes_of_result(call);
 }
 
 Outcome Level3Kernels::multiply_triangle(const Level3& call, const plan::ProductChoice& choice,
                                          const Submission& to) const {
   Level3 apart = call;
   if (call.B == call.C) {
-    const std::size_t needed = static_cast<std::size_t>(call.m * call.n) * element_bytes(call.type);
-    if (choice.without_copy || needed > to.workspace_bytes) return submit_in_place(call, to);
+    if (choice.without_copy || bytes_of_result(call) > to.workspace_bytes) return submit_in_place(call, to);
     apart.B = to.workspace;
     apart.ldb = call.m;
     if (const cudaError_t error = copy_to(to.workspace, call, to.stream); error != cudaSuccess) return {.cuda = error};
   }
-  const index_t leaf_rows = choice.leaf_rows > 0 ? choice.leaf_rows : std::max(call.m, call.n);
+  const index_t leaf_rows = choice.leaf_rows > 0 ? choice.leaf_rows : plan::order_of(call);
   return submit_in_parts(apart, leaf_rows, to, [&](const Level3& part) { return multiply(part, to); });
 }
 

@@ -11,12 +11,12 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
-#include <array>
 #include <cstddef>
 
 #include "core/level3.hpp"
 #include "device/device_profile.hpp"
 #include "kernels/cuda/dgemm.hpp"
+#include "kernels/cuda/triangular_leaf.hpp"
 #include "kernels/plan/triangular_choice.hpp"
 
 namespace tessera::kernels::cuda {
@@ -63,7 +63,7 @@ class Level3Kernels {
   HopperDgemm dgemm_;
   index_t multiprocessors_ = 0;
   index_t most_narrow_columns_ = 0;
-  std::array<int, 4> widest_strips_{};  ///< by type
+  WidestStrips widest_strips_{};
 };
 
 }  // namespace tessera::kernels::cuda

@@ -14,20 +14,13 @@ namespace {
 
 using block::StripMemory;
 
-template <class Shape>
-__global__ void __launch_bounds__(Shape::threads) solve_strips(block::TriangularSystem<typename Shape::E> system) {
+/// @tparam Work what a block does with its strip: StripSolver or StripMultiplier
+template <template <class, class> class Work, class Shape>
+__global__ void __launch_bounds__(Shape::threads) take_strips(block::TriangularSystem<typename Shape::E> system) {
   extern __shared__ __align__(16) unsigned char bytes[];
   auto& memory = *reinterpret_cast<StripMemory<Shape>*>(bytes);
   const index_t first_column = static_cast<index_t>(blockIdx.x) * Shape::columns;
-  block::StripSolver<Shape, GpuWarps>(system, memory, first_column, {}).run();
-}
-
-template <class Shape>
-__global__ void __launch_bounds__(Shape::threads) multiply_strips(block::TriangularSystem<typename Shape::E> system) {
-  extern __shared__ __align__(16) unsigned char bytes[];
-  auto& memory = *reinterpret_cast<StripMemory<Shape>*>(bytes);
-  const index_t first_column = static_cast<index_t>(blockIdx.x) * Shape::columns;
-  block::StripMultiplier<Shape, GpuWarps>(system, memory, first_column, {}).run();
+  Work<Shape, GpuWarps>(system, memory, first_column, {}).run();
 }
 
 template <Scalar T, int columns>
@@ -49,8 +42,8 @@ cudaError_t with_shape(int columns, F&& f) {
 
 template <class Shape>
 const void* kernel_of(Routine routine) {
-  return routine == Routine::trsm ? reinterpret_cast<const void*>(solve_strips<Shape>)
-                                  : reinterpret_cast<const void*>(multiply_strips<Shape>);
+  return routine == Routine::trsm ? reinterpret_cast<const void*>(take_strips<block::StripSolver, Shape>)
+                                  : reinterpret_cast<const void*>(take_strips<block::StripMultiplier, Shape>);
 }
 
 template <class Shape>
@@ -88,8 +81,8 @@ cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int strip_colum
   });
 }
 
-cudaError_t load_leaf_kernels(int& shared_bytes) {
-  int device = 0;
+cudaError_t load_leaf_kernels(WidestStrips& widest) {
+  int device = 0, shared_bytes = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) {
     error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
@@ -99,25 +92,15 @@ cudaError_t load_leaf_kernels(int& shared_bytes) {
       if (error != cudaSuccess) return error;
       if (columns > plan::widest_strip(type)) continue;
       error = dispatch(type, [&]<Scalar T>(T) {
-        return with_shape<T>(columns,
-                             [&]<class Shape>() { return fits<Shape>(shared_bytes) ? load<Shape>() : cudaSuccess; });
+        return with_shape<T>(columns, [&]<class Shape>() {
+          if (!fits<Shape>(shared_bytes)) return cudaSuccess;
+          widest[static_cast<std::size_t>(type)] = columns;
+          return load<Shape>();
+        });
       });
     }
   }
   return error;
-}
-
-int widest_strip(ScalarType type, int shared_bytes) {
-  int widest = 0;
-  for (const int columns : plan::strip_widths) {
-    if (columns > plan::widest_strip(type)) continue;
-    const cudaError_t fitting = dispatch(type, [&]<Scalar T>(T) {
-      return with_shape<T>(
-          columns, [&]<class Shape>() { return fits<Shape>(shared_bytes) ? cudaSuccess : cudaErrorInvalidValue; });
-    });
-    if (fitting == cudaSuccess) widest = columns;
-  }
-  return widest;
 }
 
 }  // namespace tessera::kernels::cuda

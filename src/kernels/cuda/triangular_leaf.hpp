@@ -5,6 +5,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
+#include <iterator>
+
 #include "core/level3.hpp"
 
 namespace tessera::kernels::cuda {
@@ -16,16 +19,15 @@ constexpr index_t triangular_leaf_rows(ScalarType type, int strip_columns) {
   return type == ScalarType::s && strip_columns == 8 ? 512 : 256;
 }
 
+/// Columns of the widest strips that the thread blocks of a GPU have shared memory for, by type.
+using WidestStrips = std::array<int, std::size(scalar_types)>;
+
 /// Submits a trsm, or a trmm whose B is its C, to the stream.
 /// @pre m, n >= 1; the triangle has at most triangular_leaf_rows() rows; the stream's GPU is current
-/// @param strip_columns of plan::strip_widths, at most widest_strip()
+/// @param strip_columns of plan::strip_widths, at most those of the widest strips
 cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int strip_columns);
 
 /// Loads the kernels for the current GPU, and allows them the shared memory that they need there.
-/// @param[out] shared_bytes what a thread block of this GPU may have
-cudaError_t load_leaf_kernels(int& shared_bytes);
-
-/// Of plan::strip_widths, the widest that a thread block with so much shared memory can have.
-int widest_strip(ScalarType type, int shared_bytes);
+cudaError_t load_leaf_kernels(WidestStrips& widest);
 
 }  // namespace tessera::kernels::cuda

@@ -24,6 +24,10 @@ constexpr TriangleForm triangle_form(const Level3& call) {
   return {transposed, (call.uplo == Uplo::lower) != transposed};
 }
 
+/// Rows of the triangle, and columns of X in that form.
+constexpr index_t order_of(const Level3& call) { return call.side == Side::left ? call.m : call.n; }
+constexpr index_t columns_of(const Level3& call) { return call.side == Side::left ? call.n : call.m; }
+
 /// A part of a call on a triangle of any number of rows.
 struct TriangularPart {
   bool is_leaf = true;
@@ -125,8 +129,7 @@ inline Level3 call_of(const Level3& call, const TriangularPart& part) {
 /// Calls run(part) for the parts of a trsm or trmm in the order in which they must be computed.
 template <class Run>
 void run_in_parts(const Level3& call, index_t leaf_rows, Run&& run) {
-  const index_t order = call.side == Side::left ? call.m : call.n;
-  for_each_part(call.routine, triangle_form(call).lower, order, leaf_rows,
+  for_each_part(call.routine, triangle_form(call).lower, order_of(call), leaf_rows,
                 [&](const TriangularPart& part) { run(call_of(call, part)); });
 }
 
