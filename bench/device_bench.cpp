@@ -1,9 +1,11 @@
-// Triangular solves and products in device memory: libtessera_device.so beside cuBLAS, the paper's method and the roof, on one GPU.
+// Triangular solves and products in device memory: libtessera_device.so beside cuBLAS, the paper's method and the roof,
+// on one GPU.
 //
-// Beside each other, in turns: Tessera in place, without and with a workspace (tessera/device_blas.h); cuBLAS in place, and its trmm from one
-// matrix to another; the recursion of KBLAS with cuBLAS at its leaves of 128 rows (section 3.1 of the paper; its own leaves are not measured
-// here); and cuBLAS's gemm of the same shape, which has twice the operations and is the roof. A time is that of calls that follow each other
-// in a stream; the median of some groups of calls is taken.
+// Beside each other, in turns: Tessera in place, without and with a workspace (tessera/device_blas.h); cuBLAS in place,
+// and its trmm from one matrix to another; the recursion of KBLAS with cuBLAS at its leaves of 128 rows (section 3.1 of
+// the paper; its own leaves are not measured here); and cuBLAS's gemm of the same shape, which has twice the operations
+// and is the roof. A time is that of calls that follow each other in a stream; the median of some groups of calls is
+// taken.
 //
 // Triangles have small elements beside a diagonal of one, so that calls can be repeated in place.
 #include <cublas_v2.h>

@@ -1,8 +1,9 @@
 /* Tessera on device memory: routines on matrices that lie in the memory of one GPU, on a stream of the caller.
  *
  * C99; nothing of CUDA is included, streams are passed as void*. Two libraries have these functions:
- *   libtessera_device.so       on the memory of an NVIDIA GPU (compute capability 8.0 or later). Needs the driver and cuBLAS at run time
- *   libtessera_device_host.so  on host memory, by the loops of the textbook: for debugging, and for tests where there is no GPU
+ *   libtessera_device.so       on the memory of an NVIDIA GPU of compute capability 8.0 or later; at run time it needs the
+ *                              driver and cuBLAS
+ *   libtessera_device_host.so  on host memory, by the loops of the textbook: for debugging, and for tests without a GPU
  * Neither needs libtessera.so. Link a program with one of the two.
  *
  * Matrices are column-major. Sizes and leading dimensions are in elements, 64 bits wide. Complex elements are pairs (real,

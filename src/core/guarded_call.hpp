@@ -1,5 +1,5 @@
-// What the C interfaces have in common: exceptions become a kind of failure and this thread's last error, of which each library has its
-// own. Nothing is thrown through. The public headers number their status codes as Failure is numbered.
+// What the C interfaces have in common: exceptions become a kind of failure and this thread's last error. Each library has
+// last errors of its own. Nothing is thrown through. The public headers number their status codes as Failure is numbered.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The C entry points of tessera/device_blas.h: checks, and exceptions into status codes, over kernels::DeviceRoutines, of which each library
-// has its own (kernels/cuda, kernels/host). Which routines there are: routines.def.
+// The C entry points of tessera/device_blas.h: checks, and exceptions into status codes, over kernels::DeviceRoutines. Each
+// library has its own of these (kernels/cuda, kernels/host). Which routines there are: routines.def.
 #include <algorithm>
 #include <complex>
 #include <cstddef>

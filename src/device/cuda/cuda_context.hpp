@@ -26,7 +26,8 @@ namespace tessera::device::cuda {
 /// Primary context of GPU `ordinal`, made if need be; the thread's current context stays. @throws NotAvailable
 CUcontext primary_context(int ordinal);
 
-/// The context that is current on this thread; where none is, that of GPU `ordinal` as above, which does not become current. @throws NotAvailable
+/// The context that is current on this thread. Where none is: that of GPU `ordinal` as above, which does not become current.
+/// @throws NotAvailable
 CUcontext context_of_thread(int ordinal);
 
 /// This thread's calls have nothing to do with captures of other threads while it lives. Cheap where that is so

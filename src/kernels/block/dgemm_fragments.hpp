@@ -1,13 +1,14 @@
-// Where dgemm.cu keeps the elements of a block of C = alpha op(A) op(B) + beta C, and which of them each thread takes. Plain C++, so that
-// it is tested without a GPU.
+// Where dgemm.cu keeps the elements of a block of C = alpha op(A) op(B) + beta C, and which of them each thread takes.
+// Plain C++, so that it is tested without a GPU.
 //
-// Shared memory holds op(A) and op(B) of a block, 128 x 16 and 16 x 128, in chunks of 16 x 16 elements: 16 lines of 16 elements that lie side by
-// side in global memory, too. The copy engine swizzles them (CU_TENSOR_MAP_SWIZZLE_128B): of the eight places of 16 bytes of a line, it
-// exchanges place p for p ^ (line % 8).
+// Shared memory holds op(A) and op(B) of a block, 128 x 16 and 16 x 128, in chunks of 16 x 16 elements: 16 lines of 16
+// elements that lie side by side in global memory, too. The copy engine swizzles them (CU_TENSOR_MAP_SWIZZLE_128B): of
+// the eight places of 16 bytes of a line, it exchanges place p for p ^ (line % 8).
 //
-// A warp multiplies by mma.m16n8k16, whose rows, columns and sums may be numbered at will, if only all operands agree. They are numbered
-// so that every load of a warp is without bank conflicts, that a load of 16 bytes gives two registers that follow each other in the
-// fragment (of A where A is not transposed, of B where neither is), and that a thread has elements of C in pairs that are neighbours in memory.
+// A warp multiplies by mma.m16n8k16, whose rows, columns and sums may be numbered at will, if only all operands agree.
+// They are numbered so that every load of a warp is without bank conflicts, that a load of 16 bytes gives two registers
+// that follow each other in the fragment (of A where A is not transposed, of B where neither is), and that a thread has
+// elements of C in pairs that are neighbours in memory.
 #pragma once
 
 #include "kernels/block/device_code.hpp"
@@ -57,8 +58,9 @@ struct DgemmFragments {
     return transposed_b ? offset(sum(lane, j), column(lane.g, h)) : offset(column(lane.g, h), sum(lane, j));
   }
 
-  /// The same offsets from two that the thread keeps: (start(lane, way.start) ^ way.flip) + way.shift, where the last two are known when the
-  /// kernel is compiled. A chunk begins at a multiple of 1024 bytes, so that this holds for addresses, too.
+  /// The same offsets from two that the thread keeps: (start(lane, way.start) ^ way.flip) + way.shift, where the last
+  /// two are known when the kernel is compiled. A chunk begins at a multiple of 1024 bytes, so that this holds for
+  /// addresses, too.
   struct Way {
     int start, flip, shift;
   };

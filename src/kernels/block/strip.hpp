@@ -1,8 +1,9 @@
-// A strip of the right-hand sides of a triangular system (triangular_system.hpp), as the threads of one block hold it: what solves and products
-// of a leaf have in common. Each warp has a block of 16 rows; the rows of all are exchanged in shared memory.
+// A strip of the right-hand sides of a triangular system (triangular_system.hpp), as the threads of one block hold it:
+// what solves and products of a leaf have in common. Each warp has a block of 16 rows; the rows of all are exchanged in
+// shared memory.
 //
-// Sums of blocks run on FP64 tensor cores (fused multiply-adds) for double, and as fused multiply-adds else. What happens to a column does not
-// depend on the strip that it is in.
+// Sums of blocks run on FP64 tensor cores (fused multiply-adds) for double, and as fused multiply-adds else. What
+// happens to a column does not depend on the strip that it is in.
 //
 // The machine is a parameter: the kernel's is the GPU's warp, that of the tests is made of host threads.
 #pragma once
@@ -190,8 +191,9 @@ class Strip {
     }
   }
 
-  /// The blocks of a block's row of L before the diagonal, each on its way while the one before it is used: nothing is done with what is loaded
-  /// until then, since a thread waits where it first does something with it. Below the end of L there are zeros.
+  /// The blocks of a block's row of L before the diagonal, each on its way while the one before it is used: nothing is
+  /// done with what is loaded until then, since a thread waits where it first does something with it. Below the end of
+  /// L there are zeros.
   class FactorStream {
    public:
     /// Asks for the first one.
@@ -237,9 +239,9 @@ class Strip {
     Factor coming_;
   };
 
-  /// Sums of products with blocks of X for the 16 rows of a warp. On tensor cores they have the layout of a tile; with fused multiply-adds
-  /// each of the four threads that share a row sums up a quarter of each product, for all columns, and they are put together at the end: so
-  /// no element of L goes from thread to thread.
+  /// Sums of products with blocks of X for the 16 rows of a warp. On tensor cores they have the layout of a tile; with
+  /// fused multiply-adds each of the four threads that share a row sums up a quarter of each product, for all columns,
+  /// and they are put together at the end: so no element of L goes from thread to thread.
   class Sums {
     static constexpr bool by_tensor_cores = sizeof(R) == sizeof(double);
 

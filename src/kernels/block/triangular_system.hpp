@@ -1,6 +1,6 @@
-// A triangular solve as L X = alpha B, or product as X = alpha L B, L lower triangular, whatever the variant: by strides. A transposed triangle
-// exchanges them, an upper one is a lower one in reversed order and has negative ones, and A on the right exchanges
-// those of B.
+// A triangular solve as L X = alpha B, or product as X = alpha L B, L lower triangular, whatever the variant: by
+// strides. A transposed triangle exchanges them, an upper one is a lower one in reversed order and has negative ones,
+// and A on the right exchanges those of B.
 #pragma once
 
 #include "core/level3.hpp"
@@ -9,8 +9,8 @@
 
 namespace tessera::kernels::block {
 
-/// L X = alpha B or X = alpha L B, X in the place of B. L(i, j) is at L[i * l_row + j * l_col], X(i, j) at X[i * x_row + j * x_col].
-/// Only L(i, j) with i > j are read, and those with i == j if not `unit`.
+/// L X = alpha B or X = alpha L B, X in the place of B. L(i, j) is at L[i * l_row + j * l_col], and X(i, j) at
+/// X[i * x_row + j * x_col]. Only L(i, j) with i > j are read, and those with i == j if not `unit`.
 template <class Stored>
 struct TriangularSystem {
   using E = Stored;

@@ -1,10 +1,10 @@
-// One leaf of a triangular product in place as the threads of one block compute it: X = alpha L X for a strip of columns, L lower triangular.
-// Every variant is brought to this form (triangular_system.hpp).
+// One leaf of a triangular product in place as the threads of one block compute it: X = alpha L X for a strip of
+// columns, L lower triangular. Every variant is brought to this form (triangular_system.hpp).
 //
-// The strip as it was goes to shared memory; when all of it is there, nobody reads the one in global memory any more. Each warp
-// sums up its block of 16 rows over the blocks before it, in registers, and then its own block with the triangle on the diagonal, element by
-// element: what lies beside a triangle enters no product, so that an Inf of X stays where it belongs.
-// L is read from global memory straight into registers, every element once per strip.
+// The strip as it was goes to shared memory; when all of it is there, nobody reads the one in global memory any more.
+// Each warp sums up its block of 16 rows over the blocks before it, in registers, and then its own block with the
+// triangle on the diagonal, element by element: what lies beside a triangle enters no product, so that an Inf of X
+// stays where it belongs. L is read from global memory straight into registers, every element once per strip.
 #pragma once
 
 #include "kernels/block/strip.hpp"

@@ -2,10 +2,10 @@
 // L lower triangular. Every variant is brought to this form (triangular_system.hpp).
 //
 // Each warp has a block of 16 rows. It keeps its part of the strip in registers, in the layout of the accumulators of
-// mma.m16n8k16, until its block has been updated by all blocks before it; then it solves and publishes it in shared memory, from where
-// the warps behind it take it to update theirs (right-looking). L is read from global memory straight into registers, every
-// element once per strip, one step ahead of its use. The chain from block to block is one product of a block and one
-// substitution of 16 rows.
+// mma.m16n8k16, until its block has been updated by all blocks before it; then it solves and publishes it in shared
+// memory, from where the warps behind it take it to update theirs (right-looking). L is read from global memory
+// straight into registers, every element once per strip, one step ahead of its use. The chain from block to block is
+// one product of a block and one substitution of 16 rows.
 //
 // Arithmetic: substitution. x_i = b_i / l_ii - sum_j<i (l_ij / l_ii) x_j within a block of 16 rows: the chain from row to row
 // is one fused multiply-add, and the reciprocals of single diagonal elements are the only ones taken. Every element of L, and
@@ -60,8 +60,8 @@ class StripSolver : private Strip<Shape, Machine> {
     this->scale_by_alpha(x);
     negate(x);
     typename Base::Sums sums;
-    // In round k block k is solved, and then taken off all blocks behind it. Who has solved its block takes no part in later rounds. Round
-    // k + 1 uses the other of two barriers: nobody can be two rounds ahead of a warp that waits.
+    // In round k block k is solved, and then taken off all blocks behind it. Who has solved its block takes no part in
+    // later rounds. Round k + 1 uses the other of two barriers: nobody can be two rounds ahead of a warp that waits.
     factors.for_each([&](Factor& factor, int k) {
       machine_.await(k % 2, blocks - k);
       sums.add(*this, factor, k);
@@ -73,7 +73,8 @@ class StripSolver : private Strip<Shape, Machine> {
   }
 
  private:
-  /// Of a diagonal block. The elements below the diagonal, negative and each times the reciprocal of its row, are in shared memory.
+  /// Of a diagonal block. The elements below the diagonal, negative and each times the reciprocal of its row, are in
+  /// shared memory.
   struct Diagonal {
     E inverse[2];  ///< minus the reciprocals of rows g and g + 8
     bool divides;  ///< some of these numbers are not normal ones; the same in all of the warp
@@ -213,7 +214,8 @@ class StripSolver : private Strip<Shape, Machine> {
     return value;
   }
 
-  /// The same with quotients, one column per thread. Rare: it stays in shared and global memory, and takes no registers from the other way.
+  /// The same with quotients, one column per thread. Rare: it stays in shared and global memory, and takes no registers
+  /// from the other way.
   TESSERA_DEVICE void divide(Tile& tile, int k) {
     put_rows(tile, k);
     machine_.sync_warp();

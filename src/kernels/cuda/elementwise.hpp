@@ -1,5 +1,6 @@
-// What cuBLAS leaves to us: a Level-3 call with alpha == 0 (C or its triangle is multiplied by beta, or set to zero), the imaginary
-// part of a Hermitian C's diagonal, which counts as zero whatever is stored there, and the addition of one tile to another.
+// What cuBLAS leaves to us: a Level-3 call with alpha == 0 (C or its triangle is multiplied by beta, or set to zero),
+// the imaginary part of a Hermitian C's diagonal, which counts as zero whatever is stored there, and the addition of
+// one tile to another.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,7 +21,8 @@ cudaError_t make_diagonal_real(const Level3& call, cudaStream_t stream);
 /// C += factor * X. @pre the stream's GPU is current
 cudaError_t add(const Addition& addition, cudaStream_t stream);
 
-/// The m x n matrix C, with its columns one behind the other. @param to 16 bytes aligned, apart from C @pre the stream's GPU is current
+/// The m x n matrix C, with its columns one behind the other. @param to 16 bytes aligned, apart from C @pre the
+/// stream's GPU is current
 cudaError_t copy_to(void* to, const Level3& call, cudaStream_t stream);
 
 /// Loads the kernels for the current GPU now, so that no worker waits for it, and tells if there are none for it.

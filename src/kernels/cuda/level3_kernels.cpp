@@ -123,7 +123,8 @@ cublasStatus_t call_cublas_trsv(cublasHandle_t handle, const Level3& call) {
                          static_cast<Value*>(call.C), left ? cublas_index{1} : narrow(call.ldc));
 }
 
-/// cuBLAS knows no conjugate of a matrix that is not transposed, which x conj(A)^T = b asks for. Leaves are as quick where they are alone.
+/// cuBLAS knows no conjugate of a matrix that is not transposed, which x conj(A)^T = b asks for. Leaves are as quick
+/// where they are alone.
 bool is_for_trsv(const Level3& call) {
   if (plan::columns_of(call) != 1 ||
       plan::order_of(call) <= triangular_leaf_rows(call.type, plan::strip_widths.front()))

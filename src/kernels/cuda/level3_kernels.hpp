@@ -1,7 +1,7 @@
-// The Level-3 routines on matrices in the memory of one GPU: what each of them is as launches. cuBLAS computes most products, large ones in
-// double precision are those of dgemm.hpp, solves and products in place are recursions into products and leaves (plan/triangular_recursion.hpp,
-// triangular_leaf.hpp), and calls with alpha == 0, of which cuBLAS does not say that they leave A and B unread in all routines, go to a kernel
-// of our own.
+// The Level-3 routines on matrices in the memory of one GPU: what each of them is as launches. cuBLAS computes most
+// products, large ones in double precision are those of dgemm.hpp, solves and products in place are recursions into
+// products and leaves (plan/triangular_recursion.hpp, triangular_leaf.hpp), and calls with alpha == 0, of which cuBLAS
+// does not say that they leave A and B unread in all routines, go to a kernel of our own.
 //
 // Arithmetic: cuBLAS's default math mode, which neither rounds to TF32 nor emulates a type by a narrower one. Pedantic
 // mode would promise no more for the four BLAS types and forbids kernels. A user who turns emulation on for all of cuBLAS by

@@ -29,7 +29,8 @@ using ShapeOf =
                       static_cast<int>(triangular_leaf_rows(scalar_type_of<T>(), columns) / block::rows_per_block),
                       columns>;
 
-/// Calls f.operator()<Shape>() for strips of so many columns. Those of 32 columns have too few registers in complex single precision.
+/// Calls f.operator()<Shape>() for strips of so many columns. Those of 32 columns have too few registers in complex
+/// single precision.
 template <Scalar T, class F>
 cudaError_t with_shape(int columns, F&& f) {
   if (columns == 8) return f.template operator()<ShapeOf<T, 8>>();

@@ -1,6 +1,7 @@
-// Triangular solves, and triangular products in place, with few rows of the triangle: one launch, a strip of right-hand sides per thread block
-// (block/trsm_strip.hpp, block/trmm_strip.hpp). Larger ones are cut into these and products (plan/triangular_recursion.hpp).
-// Solves are backward stable like substitution; no block is inverted. Nothing is allocated, shared between streams, or waited for.
+// Triangular solves, and triangular products in place, with few rows of the triangle: one launch, a strip of right-hand
+// sides per thread block (block/trsm_strip.hpp, block/trmm_strip.hpp). Larger ones are cut into these and products
+// (plan/triangular_recursion.hpp). Solves are backward stable like substitution; no block is inverted. Nothing is
+// allocated, shared between streams, or waited for.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,8 +13,9 @@
 
 namespace tessera::kernels::cuda {
 
-/// Rows of the triangle that one launch takes: a warp per 16 of them, compiled into the kernels. Complex double has four times the arithmetic and
-/// twice the registers per element; narrow strips in single precision need half of the registers.
+/// Rows of the triangle that one launch takes: a warp per 16 of them, compiled into the kernels. Complex double has
+/// four times the arithmetic and twice the registers per element; narrow strips in single precision need half of the
+/// registers.
 constexpr index_t triangular_leaf_rows(ScalarType type, int strip_columns) {
   if (type == ScalarType::z) return 128;
   return type == ScalarType::s && strip_columns == 8 ? 512 : 256;

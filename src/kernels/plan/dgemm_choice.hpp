@@ -11,8 +11,8 @@ namespace tessera::kernels::plan {
 inline constexpr int dgemm_block_side =
     128;  ///< rows and columns of C that a thread block computes: compiled into the kernel
 
-/// The part of the multiprocessors' time that goes into elements of an m x n result if each computes one block of `side` x `side` of them at
-/// a time. @pre m, n, side, multiprocessors >= 1
+/// The part of the multiprocessors' time that goes into elements of an m x n result if each computes one block of
+/// `side` x `side` of them at a time. @pre m, n, side, multiprocessors >= 1
 constexpr double wave_fill(index_t m, index_t n, index_t side, index_t multiprocessors) {
   const index_t blocks = ((m + side - 1) / side) * ((n + side - 1) / side);
   const index_t waves = (blocks + multiprocessors - 1) / multiprocessors;

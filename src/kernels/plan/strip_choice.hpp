@@ -1,5 +1,5 @@
-// How wide the strips of right-hand sides are that thread blocks take (block/strip.hpp). Narrow ones end sooner, on more multiprocessors; wide ones
-// take less of their time in all.
+// How wide the strips of right-hand sides are that thread blocks take (block/strip.hpp). Narrow ones end sooner, on
+// more multiprocessors; wide ones take less of their time in all.
 #pragma once
 
 #include <algorithm>

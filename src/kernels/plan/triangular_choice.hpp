@@ -1,4 +1,5 @@
-// How a product with a triangle is best computed: measured on one GPU (bench/device_bench --choose), by type, rows of the triangle and columns of X.
+// How a product with a triangle is best computed: measured on one GPU (bench/device_bench --choose), by type, rows of
+// the triangle and columns of X.
 #pragma once
 
 #include <array>

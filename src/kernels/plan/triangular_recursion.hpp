@@ -1,7 +1,8 @@
-// Splits a triangular solve or product into leaves, of at most `leaf_rows` rows of the triangle, and matrix products between them.
-// Halving makes the products as square as they can be, and most of the arithmetic goes to the largest (KBLAS, section 3.1). Nothing is
-// copied, and only the stored triangle is named. Error bounds are those of substitution, and of the product, in another order (Higham,
-// Accuracy and Stability of Numerical Algorithms, section 8.1 and 13.2).
+// Splits a triangular solve or product into leaves, of at most `leaf_rows` rows of the triangle, and matrix products
+// between them. Halving makes the products as square as they can be, and most of the arithmetic goes to the largest
+// (KBLAS, section 3.1). Nothing is copied, and only the stored triangle is named. Error bounds are those of
+// substitution, and of the product, in another order (Higham, Accuracy and Stability of Numerical Algorithms, section
+// 8.1 and 13.2).
 //
 // Parts are coordinates, so that one plan serves calls on one matrix and on many. Whatever the triangle is, it is cut from its
 // top at multiples of the leaf: all parts begin where loads are aligned.
@@ -13,8 +14,8 @@
 
 namespace tessera::kernels::plan {
 
-/// The triangle in the form T X = alpha B (trsm), X = alpha T B (trmm): T is op_a(A) on the left, and its transpose where A is on the right, since
-/// X op_a(A) = alpha B is op_a(A)^T X^T = alpha B^T.
+/// The triangle in the form T X = alpha B (trsm), X = alpha T B (trmm): T is op_a(A) on the left, and its transpose
+/// where A is on the right, since X op_a(A) = alpha B is op_a(A)^T X^T = alpha B^T.
 struct TriangleForm {
   bool transposed;  ///< T(i, j) is stored as A(j, i)
   bool lower;  ///< T is lower triangular: its first row is solved first and multiplied last, else the other way round
@@ -78,8 +79,8 @@ inline void* block_of(void* matrix, ScalarType type, index_t ld, index_t row, in
 }
 }  // namespace detail
 
-/// A part of a trsm or trmm as a call on the blocks of its matrices: the routine itself for a leaf, else gemm. trmm reads X in B, which
-/// may be C, and writes it in C.
+/// A part of a trsm or trmm as a call on the blocks of its matrices: the routine itself for a leaf, else gemm. trmm
+/// reads X in B, which may be C, and writes it in C.
 inline Level3 call_of(const Level3& call, const TriangularPart& part) {
   const bool left = call.side == Side::left;
   const auto block_of_x = [&](index_t row) {
