@@ -30,7 +30,6 @@ using tessera::CArray;
 using tessera::CblasEnumerators;
 using tessera::CScalar;
 using tessera::Layout;
-using tessera::Op;
 using tessera::Operands;
 using tessera::Parameter;
 using tessera::require_argument;
