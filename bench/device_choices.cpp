@@ -1,8 +1,10 @@
-// Measures how products with triangles are best computed on this GPU, and writes the table that plan/triangular_choice.hpp reads.
-// usage: device_choices FILE    (src/kernels/plan/triangular_choices.inc)
+// Measures how triangular products and solves are best computed on this GPU, and writes the tables that
+// plan/product_choice.hpp and plan/solve_choice.hpp read.
+// usage: device_choices FOLDER [products | solves]    (src/kernels/plan)
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -12,7 +14,7 @@
 #include "core/level3.hpp"
 #include "device/cuda/gpu_description.hpp"
 #include "kernels/cuda/level3_kernels.hpp"
-#include "kernels/plan/triangular_choice.hpp"
+#include "kernels/plan/product_choice.hpp"
 
 namespace {
 
@@ -22,14 +24,21 @@ using kernels::cuda::Level3Kernels;
 using kernels::cuda::Outcome;
 using kernels::cuda::Submission;
 using kernels::plan::ProductChoice;
+using kernels::plan::SolveChoice;
 
 void check(const Outcome& outcome, const char* what) {
   check(outcome.cublas, what);
   check(outcome.cuda, what);
 }
 
-/// A product in place of which one of two ways is taken only where it is clearly the quicker one: the other needs less.
+/// One of two ways is taken only where it is clearly the quicker one: the other needs less.
 constexpr double clearly = 0.98;
+
+struct Matrices {
+  void* A;
+  void* B;
+  void* copy;  ///< as large as B
+};
 
 class Measurement {
  public:
@@ -38,74 +47,113 @@ class Measurement {
     check(kernels_.load(0, device::cuda::describe_device(0).profile), "kernels");
     check(cublasCreate(&to_.handle), "cublasCreate");
     check(cublasSetStream(to_.handle, to_.stream), "cublasSetStream");
+    check(cudaMalloc(&to_.chain_memory, kernels::cuda::chain_memory_bytes), "cudaMalloc");
+    check(cudaMemsetAsync(to_.chain_memory, 0, kernels::cuda::chain_memory_bytes, to_.stream), "cudaMemset");
   }
 
-  template <Scalar T>
-  void write(std::ostream& table) const {
-    table << "// " << letter(scalar_type_of<T>()) << "\n{{\n";
-    for (const index_t order : kernels::plan::chosen_orders) {
-      const index_t widest = kernels::plan::chosen_columns.back();
-      void *A = nullptr, *B = nullptr, *copy = nullptr;
-      check(cudaMalloc(&A, static_cast<std::size_t>(order * order) * sizeof(T)), "cudaMalloc");
-      check(cudaMalloc(&B, static_cast<std::size_t>(order * widest) * sizeof(T)), "cudaMalloc");
-      check(cudaMalloc(&copy, static_cast<std::size_t>(order * widest) * sizeof(T)), "cudaMalloc");
-      bench::fill<T>(A, order, order * order);
-      bench::fill<T>(B, 0, order * widest);
-      table << "    {{";
-      for (const index_t columns : kernels::plan::chosen_columns) {
-        const Level3 call{.routine = Routine::trmm,
-                          .type = scalar_type_of<T>(),
-                          .m = order,
-                          .n = columns,
-                          .A = A,
-                          .lda = order,
-                          .B = B,
-                          .ldb = order,
-                          .C = B,
-                          .ldc = order};
-        const ProductChoice choice = best(call, copy);
-        table << (columns == kernels::plan::chosen_columns.front() ? "" : ", ") << "{" << choice.leaf_rows << ", "
-              << (choice.without_copy ? "true" : "false") << "}";
-        std::printf("%c %lld x %lld: %lld %s\n", letter(call.type), static_cast<long long>(order),
-                    static_cast<long long>(columns), static_cast<long long>(choice.leaf_rows),
-                    choice.without_copy ? "in place" : "");
+  /// @param best (call, matrices): the text of the choice
+  template <class Best>
+  void write(const std::string& path, Routine routine, const char* fields, Best best) const {
+    std::ofstream table(path);
+    table << "// One " << gpu_name() << ", cuBLAS " << CUBLAS_VERSION
+          << ". Rows: chosen_orders; columns: chosen_columns. " << fields << "\n";
+    for (const ScalarType type : scalar_types) {
+      table << "// " << letter(type) << "\n{{\n";
+      for (const index_t order : kernels::plan::chosen_orders) {
+        dispatch(type, [&]<Scalar T>(T) { write_order<T>(table, routine, order, best); });
       }
       table << "}},\n";
-      std::fflush(stdout);
-      for (void* const memory : {A, B, copy}) check(cudaFree(memory), "cudaFree");
     }
-    table << "}},\n";
+    if (!table.flush()) throw std::runtime_error("cannot write " + path);
+  }
+
+  std::string best_product(const Level3& call, const Matrices& on) const {
+    Level3 apart = call;
+    apart.C = on.copy;
+    std::vector<ProductChoice> ways;
+    for (const index_t leaf : kernels::plan::chosen_leaves) {
+      if (leaf < call.m) ways.push_back({leaf, false});
+    }
+    const auto multiply = [&](const Level3& way, const ProductChoice& choice, const Submission& to) {
+      return bench::Contestant{"trmm", [=, this] { check(kernels_.multiply_triangle(way, choice, to), "trmm"); }};
+    };
+    ProductChoice choice = quickest(ways, [&](const ProductChoice& way) { return multiply(apart, way, to_); });
+    Submission with_memory = to_;
+    with_memory.workspace = on.copy;
+    with_memory.workspace_bytes = static_cast<std::size_t>(call.m * call.n) * element_bytes(call.type);
+    const std::vector<double> seconds =
+        timer_.seconds({multiply(call, choice, with_memory), multiply(call, {0, true}, to_)});
+    choice.without_copy = seconds[1] < seconds[0] / clearly;
+    return "{" + std::to_string(choice.leaf_rows) + ", " + (choice.without_copy ? "true" : "false") + "}";
+  }
+
+  std::string best_solve(const Level3& call) const {
+    std::vector<SolveChoice> ways = {{0, 8}};
+    for (const index_t rows : kernels::plan::chosen_chain_rows) {
+      for (const int strip : kernels::plan::chain_strips) {
+        const index_t of_launch = std::min(rows, call.m);
+        if (rows < 2 * call.m && call.n <= widest_chain && kernels::plan::fits_chain(of_launch, call.n, strip))
+          ways.push_back({rows, strip});
+      }
+    }
+    const SolveChoice choice = quickest(ways, [&](const SolveChoice& way) {
+      return bench::Contestant{"trsm", [=, this] { check(kernels_.solve_triangle(call, way, to_), "trsm"); }};
+    });
+    return "{" + std::to_string(choice.chain_rows) + ", " + std::to_string(choice.chain_strip) + "}";
   }
 
  private:
-  ProductChoice best(const Level3& call, void* copy) const {
-    Level3 apart = call;
-    apart.C = copy;
-    std::vector<ProductChoice> ways;
+  /// Every strip of a chain reads all of the triangle: that pays for few of them.
+  static constexpr index_t widest_chain = 2048;
+
+  static std::string gpu_name() {
+    cudaDeviceProp gpu{};
+    check(cudaGetDeviceProperties(&gpu, 0), "no GPU");
+    return gpu.name;
+  }
+
+  template <Scalar T, class Best>
+  void write_order(std::ostream& table, Routine routine, index_t order, Best best) const {
+    const index_t widest = kernels::plan::chosen_columns.back();
+    Matrices on{};
+    check(cudaMalloc(&on.A, static_cast<std::size_t>(order * order) * sizeof(T)), "cudaMalloc");
+    for (void** const memory : {&on.B, &on.copy})
+      check(cudaMalloc(memory, static_cast<std::size_t>(order * widest) * sizeof(T)), "cudaMalloc");
+    bench::fill<T>(on.A, order, order * order);
+    bench::fill<T>(on.B, 0, order * widest);
+    table << "    {{";
+    for (const index_t columns : kernels::plan::chosen_columns) {
+      Level3 call{.routine = routine,
+                  .type = scalar_type_of<T>(),
+                  .m = order,
+                  .n = columns,
+                  .A = on.A,
+                  .lda = order,
+                  .C = on.B,
+                  .ldc = order};
+      if (routine == Routine::trmm) call.B = call.C, call.ldb = call.ldc;
+      const std::string choice = best(call, on);
+      table << (columns == kernels::plan::chosen_columns.front() ? "" : ", ") << choice;
+      std::printf("%c%s %lld x %lld: %s\n", letter(call.type), name_of(routine), static_cast<long long>(order),
+                  static_cast<long long>(columns), choice.c_str());
+    }
+    table << "}},  // " << order << "\n";
+    std::fflush(stdout);
+    check(cudaStreamSynchronize(to_.stream), "end");
+    for (void* const memory : {on.A, on.B, on.copy}) check(cudaFree(memory), "cudaFree");
+  }
+
+  /// The first of those that no later one clearly surpasses.
+  template <class Choice, class Contest>
+  Choice quickest(const std::vector<Choice>& ways, Contest contest) const {
     std::vector<bench::Contestant> contestants;
-    const auto add = [&](const Level3& way, const ProductChoice& choice, const Submission& to) {
-      contestants.push_back({"trmm", [=, this] { check(kernels_.multiply_triangle(way, choice, to), "trmm"); }});
-    };
-    for (const index_t leaf : kernels::plan::chosen_leaves) {
-      if (leaf > 0 && leaf >= call.m) continue;
-      ways.push_back({leaf, false});
-      add(apart, ways.back(), to_);
-    }
-    std::vector<double> seconds = timer_.seconds(contestants);
-    std::size_t quickest = 0;
+    for (const Choice& way : ways) contestants.push_back(contest(way));
+    const std::vector<double> seconds = timer_.seconds(contestants);
+    std::size_t best = 0;
     for (std::size_t i = 1; i < ways.size(); ++i) {
-      if (seconds[i] < clearly * seconds[quickest]) quickest = i;
+      if (seconds[i] < clearly * seconds[best]) best = i;
     }
-    ProductChoice choice = ways[quickest];
-    contestants.clear();
-    Submission with_memory = to_;
-    with_memory.workspace = copy;
-    with_memory.workspace_bytes = static_cast<std::size_t>(call.m * call.n) * element_bytes(call.type);
-    add(call, choice, with_memory);
-    add(call, {0, true}, to_);
-    seconds = timer_.seconds(contestants);
-    choice.without_copy = seconds[1] < seconds[0] / clearly;
-    return choice;
+    return ways[best];
   }
 
   static cudaStream_t make_stream() {
@@ -115,25 +163,29 @@ class Measurement {
   }
 
   Level3Kernels kernels_;
-  Submission to_{nullptr, make_stream(), nullptr, 0};
+  Submission to_{.stream = make_stream()};
   bench::Timer timer_{to_.stream, 0.004, 3};
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: device_choices FILE\n");
+  const std::string only = argc == 3 ? argv[2] : "";
+  if (argc < 2 || argc > 3 || (argc == 3 && only != "products" && only != "solves")) {
+    std::fprintf(stderr, "usage: device_choices FOLDER [products | solves]\n");
     return 2;
   }
   try {
     const Measurement measurement;
-    std::ofstream table(argv[1]);
-    measurement.write<float>(table);
-    measurement.write<double>(table);
-    measurement.write<std::complex<float>>(table);
-    measurement.write<std::complex<double>>(table);
-    if (!table.flush()) throw std::runtime_error(std::string("cannot write ") + argv[1]);
+    const std::string folder = std::string(argv[1]) + "/";
+    if (only != "solves") {
+      measurement.write(folder + "product_choices.inc", Routine::trmm, "{leaf_rows, without_copy}",
+                        [&](const Level3& call, const Matrices& on) { return measurement.best_product(call, on); });
+    }
+    if (only != "products") {
+      measurement.write(folder + "solve_choices.inc", Routine::trsm, "{chain_rows, chain_strip}",
+                        [&](const Level3& call, const Matrices&) { return measurement.best_solve(call); });
+    }
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "device_choices: %s\n", error.what());

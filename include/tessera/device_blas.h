@@ -41,8 +41,8 @@ typedef struct tessera_device_struct* tessera_device_handle;
 
 /* A handle for the calling thread's current device and context, with the default stream and no workspace. Where the thread
  * has no context yet, the handle is for the primary context of the current device, which is made. Loads all kernels, and
- * takes 32 MiB of device memory for cuBLAS (4 MiB below compute capability 9.0). TESSERA_NOT_AVAILABLE: there is no GPU,
- * driver or cuBLAS; TESSERA_OUT_OF_DEVICE_MEMORY: there is not so much memory. On any error *handle is NULL. */
+ * takes device memory: 32 MiB for cuBLAS (4 MiB below compute capability 9.0), half a MiB for solves. TESSERA_NOT_AVAILABLE:
+ * there is no GPU, driver or cuBLAS; TESSERA_OUT_OF_DEVICE_MEMORY: there is not so much memory. On any error *handle is NULL. */
 TESSERA_API tessera_status tessera_device_create(tessera_device_handle* handle);
 
 /* Gives back what tessera_device_create took. May wait for the device; what has been submitted must be done, and graphs that

@@ -107,28 +107,6 @@ cublasStatus_t compute(const char* name, cublasHandle_t handle, const Level3& wo
                     .C = C,                                                                                       \
                     .ldc = ldc});                                                                                 \
   }
-#define TESSERA_TRSV(letter, T)                                                                                        \
-  cublasStatus_t TESSERA_NAME(letter##trsv)(cublasHandle_t handle, cublasFillMode_t fill, cublasOperation_t trans,     \
-                                            cublasDiagType_t unit, cublas_index n, const T* A, cublas_index lda, T* x, \
-                                            cublas_index incx) {                                                       \
-    /* As a row, so that its elements may lie apart: x op(A)^T = b is op(A) x^T = b^T. */                              \
-    const bool conjugates = trans == CUBLAS_OP_C;                                                                      \
-    return compute(__func__, handle,                                                                                   \
-                   {.routine = Routine::trsm,                                                                          \
-                    .type = type_of<T>,                                                                                \
-                    .side = conjugates ? tessera::Side::left : tessera::Side::right,                                   \
-                    .uplo = uplo(fill),                                                                                \
-                    .op_a = conjugates             ? tessera::Op::conj_trans                                           \
-                            : trans == CUBLAS_OP_N ? tessera::Op::trans                                                \
-                                                   : tessera::Op::no_trans,                                            \
-                    .diag = diag(unit),                                                                                \
-                    .m = conjugates ? n : 1,                                                                           \
-                    .n = conjugates ? 1 : n,                                                                           \
-                    .A = A,                                                                                            \
-                    .lda = lda,                                                                                        \
-                    .C = x,                                                                                            \
-                    .ldc = conjugates ? n : incx});                                                                    \
-  }
 #define TESSERA_SYRK(letter, T, Factor, name)                                                                      \
   cublasStatus_t TESSERA_NAME(letter##name)(cublasHandle_t handle, cublasFillMode_t fill, cublasOperation_t trans, \
                                             cublas_index n, cublas_index k, const Factor* alpha, const T* A,       \
@@ -196,7 +174,7 @@ cublasStatus_t compute(const char* name, cublasHandle_t handle, const Level3& wo
   TESSERA_GEMM(letter, T)           \
   TESSERA_SYMM(letter, T, symm)     \
   TESSERA_SYRK(letter, T, T, syrk)  \
-  TESSERA_SYR2K(letter, T, T, syr2k) TESSERA_TRMM(letter, T) TESSERA_TRSV(letter, T)
+  TESSERA_SYR2K(letter, T, T, syr2k) TESSERA_TRMM(letter, T)
 #define TESSERA_HERMITIAN(letter, T, Real) \
   TESSERA_SYMM(letter, T, hemm) TESSERA_SYRK(letter, T, Real, herk) TESSERA_SYR2K(letter, T, Real, her2k)
 

@@ -9,6 +9,7 @@
 #include "device/cuda/triangle_runs.hpp"
 #include "kernels/cuda/dgemm.hpp"
 #include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/triangular_chain.hpp"
 #include "kernels/cuda/triangular_leaf.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tests/cuda_standin/standin.hpp"
@@ -71,12 +72,29 @@ cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int /*strip_col
   return cuda_standin::launch(stream, [call] { reference_level3(call); });
 }
 
-cudaError_t load_leaf_kernels(WidestStrips& widest) {
+cudaError_t submit_chain(const Level3& call, cudaStream_t stream, int /*strip_columns*/, void* memory) {
+  return cuda_standin::launch(stream, [=] {
+    ++*static_cast<unsigned long long*>(memory);  // it is there, and may be written
+    reference_level3(call);
+  });
+}
+
+namespace {
+cudaError_t load_strips() {
   int device = 0, shared_bytes = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
   const cudaError_t error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  widest.fill(32);
   return error != cudaSuccess ? error : device::cuda::load_kernel(nullptr, 1);
+}
+}  // namespace
+
+cudaError_t load_leaf_kernels(WidestStrips& widest) {
+  widest.fill(32);
+  return load_strips();
+}
+cudaError_t load_chain_kernels(ChainStrips& strips) {
+  strips.fill({plan::chain_strips.begin(), plan::chain_strips.end()});
+  return load_strips();
 }
 
 // The stand-in's GPUs are not of the architecture that these kernels are for.

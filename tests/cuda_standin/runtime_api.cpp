@@ -346,6 +346,19 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
       kind, stream);
 }
 
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  const RuntimeCall call(__func__, gpu_of(stream));
+  if (!call) return call.fail();
+  // One that fails writes nothing.
+  submit(stream_of(stream, __func__), {.kind = "memset",
+                                       .work =
+                                           [=](int half) {
+                                             if (half == 1) std::memset(to, value, bytes);
+                                           },
+                                       .uses = {range_of(to, bytes)}});
+  return cudaSuccess;
+}
+
 cudaError_t cudaMemcpyPeerAsync(void* to, int /*to_device*/, const void* from, int /*from_device*/, std::size_t bytes,
                                 cudaStream_t stream) {
   const RuntimeCall call(__func__, stream->gpu);

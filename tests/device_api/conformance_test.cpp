@@ -74,6 +74,9 @@ TEST_P(DeviceRoutineConformance, AllVariants) {
   DeviceRunner runner(*implementation);
   run_some(runner, {37, 3}, 1);
   if (!kind().is_slow()) run_some(runner, {70, 33}, 1);
+  if (kind().name != ImplementationKind::cuda) return;
+  run_some(runner, {600, 1}, 29);
+  run_some(runner, {1100, 3}, 29);
 }
 
 TEST_P(DeviceRoutineConformance, EverySmallSize) {
@@ -124,13 +127,15 @@ TEST_P(DeviceRoutineConformance, WhateverTheTriangle) {
   }
 }
 
-// One column, or one row, may be a kernel of its own.
-TEST_P(DeviceRoutineConformance, OneRightHandSide) {
+// Solves of them are one launch; one column, or one row, may be a kernel of its own.
+TEST_P(DeviceRoutineConformance, FewRightHandSides) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   DeviceRunner runner(*implementation);
   for (const Triangle triangle : {Triangle::dominant, Triangle::subnormal}) {
-    for (const index_t order : {130, 530})
-      run_some(runner, {order, 1}, kind().is_slow() ? 61 : 3, {.triangle = triangle});
+    for (const Size& size : {Size{130, 1}, Size{530, 1}, Size{530, 9}, Size{1041, 40}}) {
+      if (kind().is_slow() && size.order > 530) continue;
+      run_some(runner, size, kind().is_slow() ? 61 : size.order > 530 ? 19 : 3, {.triangle = triangle});
+    }
   }
 }
 
@@ -158,8 +163,9 @@ TEST_P(DeviceRoutineConformance, SameBitsEachTime) {
     for (const Side side : test::all_sides) {
       for (const bool with_workspace : {false, true}) {
         if (kind().is_slow() && with_workspace) continue;
+        const index_t columns = with_workspace ? size.right_hand_sides : 10;
         dispatch(type, [&]<Scalar T>(T) {
-          const Level3Fixture<T> problem(triangular_case(routine(), side, size.order, size.right_hand_sides), 1);
+          const Level3Fixture<T> problem(triangular_case(routine(), side, size.order, columns), 1);
           std::vector<T> first;
           for (int round = 0; round < rounds; ++round) {
             Level3Fixture<T> fixture = problem;

@@ -1,8 +1,11 @@
 // What the plan chooses: how wide strips are, and how products with triangles are computed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "kernels/plan/product_choice.hpp"
+#include "kernels/plan/solve_choice.hpp"
 #include "kernels/plan/strip_choice.hpp"
-#include "kernels/plan/triangular_choice.hpp"
 
 namespace tessera::kernels::plan {
 namespace {
@@ -28,28 +31,54 @@ TEST(StripChoice, LeavesMultiprocessorsToNeighbours) {
   EXPECT_EQ(thriftiest_strip(1025, 1024, 32), 32);
 }
 
-TEST(ProductChoice, IsThatOfTheNextLargerSizeThatWasMeasured) {
+// Between measured sizes, and beyond them.
+TEST(ChoiceTable, HasTheChoiceOfTheNextLargerSizeThatWasMeasured) {
+  ChoiceTable<std::size_t> table;
+  std::size_t n = 0;
+  for (auto& of_type : table) {
+    for (auto& of_order : of_type) {
+      for (std::size_t& choice : of_order) choice = n++;
+    }
+  }
   for (const ScalarType type : scalar_types) {
-    for (std::size_t i = 1; i < chosen_orders.size(); ++i) {
+    const std::size_t first = static_cast<std::size_t>(type) * chosen_orders.size() * chosen_columns.size();
+    for (std::size_t i = 0; i < chosen_orders.size(); ++i) {
+      for (std::size_t j = 0; j < chosen_columns.size(); ++j) {
+        const std::size_t expected = first + i * chosen_columns.size() + j;
+        const index_t below_order = i == 0 ? 1 : chosen_orders[i - 1] + 1;
+        const index_t below_columns = j == 0 ? 1 : chosen_columns[j - 1] + 1;
+        EXPECT_EQ(choose(table, type, chosen_orders[i], chosen_columns[j]), expected);
+        EXPECT_EQ(choose(table, type, below_order, below_columns), expected);
+      }
+    }
+    EXPECT_EQ(choose(table, type, index_t{1} << 30, index_t{1} << 30),
+              first + chosen_orders.size() * chosen_columns.size() - 1);
+  }
+}
+
+TEST(Choices, AreSome) {
+  for (const ScalarType type : scalar_types) {
+    for (const index_t order : chosen_orders) {
       for (const index_t columns : chosen_columns) {
-        const ProductChoice at = choose_product(type, chosen_orders[i], columns);
-        for (const index_t order : {chosen_orders[i - 1] + 1, chosen_orders[i] - 1}) {
-          const ProductChoice below = choose_product(type, order, columns);
-          EXPECT_EQ(below.leaf_rows, at.leaf_rows);
-          EXPECT_EQ(below.without_copy, at.without_copy);
-        }
+        const ProductChoice product = choose_product(type, order, columns);
+        EXPECT_NE(std::ranges::find(chosen_leaves, product.leaf_rows), chosen_leaves.end());
+        const SolveChoice solve = choose_solve(type, order, columns);
+        EXPECT_NE(std::ranges::find(chain_strips, solve.chain_strip), chain_strips.end());
+        if (solve.chain_rows == 0) continue;
+        EXPECT_NE(std::ranges::find(chosen_chain_rows, solve.chain_rows), chosen_chain_rows.end());
+        EXPECT_TRUE(fits_chain(std::min(order, solve.chain_rows), columns, solve.chain_strip));
       }
     }
   }
 }
 
-TEST(ProductChoice, ExistsForAllSizes) {
-  for (const ScalarType type : scalar_types) {
-    const ProductChoice largest = choose_product(type, chosen_orders.back(), chosen_columns.back());
-    EXPECT_EQ(choose_product(type, index_t{1} << 30, index_t{1} << 30).leaf_rows, largest.leaf_rows);
-    EXPECT_EQ(choose_product(type, 1, 1).without_copy,
-              choose_product(type, chosen_orders[0], chosen_columns[0]).without_copy);
-  }
+TEST(SolveChoice, FitsTheMarksOfALaunch) {
+  EXPECT_TRUE(fits_chain(16 * most_chain_marks, 8, 8));
+  EXPECT_FALSE(fits_chain(16 * most_chain_marks + 1, 8, 8));
+  EXPECT_FALSE(fits_chain(16 * most_chain_marks, 9, 8));
+  EXPECT_TRUE(fits_chain(16, most_chain_marks, 1));
+  EXPECT_FALSE(fits_chain(16, most_chain_marks + 1, 1));
+  EXPECT_FALSE(fits_chain(index_t{1} << 62, index_t{1} << 62, 1));
 }
 
 }  // namespace

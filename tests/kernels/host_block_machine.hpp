@@ -17,7 +17,9 @@
 
 #include "core/level3.hpp"
 #include "kernels/block/trmm_strip.hpp"
+#include "kernels/block/trsm_chain.hpp"
 #include "kernels/block/trsm_strip.hpp"
+#include "kernels/block/trsv_chain.hpp"
 
 namespace tessera::test {
 
@@ -81,6 +83,27 @@ class HostWarps {
     return std::any_of(values.begin(), values.end(), [](const auto& of_lane) { return of_lane[0] != 0; });
   }
 
+  // Thread blocks run one after the other.
+  int marks_set(const kernels::block::Mark* marks, int most, kernels::block::Mark value) {
+    int set = 0;
+    while (set < most && marks[set] == value) ++set;
+    EXPECT_GT(set, 0) << "nobody will set it any more";
+    sync_warp();
+    return set;
+  }
+  void set_mark(kernels::block::Mark* mark, kernels::block::Mark value) {
+    sync_warp();
+    if (lane() == 0) *mark = value;
+  }
+
+  template <class E>
+  void copy_async(E* to, const E* from, bool is_there) {
+    *to = is_there ? *from : E{};
+  }
+  void end_of_batch() {}
+  template <int batches>
+  void await_batches() {}
+
   void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4], const double (&b)[4]) {
     const auto& values =
         exchange({a[0][0], a[0][1], a[0][2], a[0][3], a[1][0], a[1][1], a[1][2], a[1][3], b[0], b[1], b[2], b[3]});
@@ -116,6 +139,17 @@ class HostWarps {
 template <Scalar T, int columns>
 using SmallStrip = kernels::block::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 4, columns>;
 
+/// run(machine) on all threads of a block.
+template <class Shape, class Run>
+void run_block(Run run) {
+  HostBlock<Shape::warps> block;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < Shape::threads; ++thread) {
+    threads.emplace_back([&, thread] { run(HostWarps<Shape::warps>(block, thread)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 /// A trsm, or a trmm in place, with at most 64 rows of the triangle, as the kernel does it, one block after the other.
 template <Scalar T, int columns>
 void run_by_strips(const Level3& call) {
@@ -124,20 +158,43 @@ void run_by_strips(const Level3& call) {
   ASSERT_LE(system.order, Shape::rows);
   for (index_t column = 0; column < system.columns; column += Shape::columns) {
     const auto memory = std::make_unique<kernels::block::StripMemory<Shape>>();
-    HostBlock<Shape::warps> block;
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < Shape::threads; ++thread) {
-      threads.emplace_back([&, thread] {
-        using Machine = HostWarps<Shape::warps>;
-        const Machine machine(block, thread);
-        if (call.routine == Routine::trsm)
-          kernels::block::StripSolver<Shape, Machine>(system, *memory, column, machine).run();
-        else
-          kernels::block::StripMultiplier<Shape, Machine>(system, *memory, column, machine).run();
+    run_block<Shape>([&]<class Machine>(const Machine& machine) {
+      if (call.routine == Routine::trsm)
+        kernels::block::StripSolver<Shape, Machine>(system, *memory, column, machine).run();
+      else
+        kernels::block::StripMultiplier<Shape, Machine>(system, *memory, column, machine).run();
+    });
+  }
+}
+
+/// A trsm by a chain, one link after the other. @tparam Link StripLink or VectorLink
+template <template <class, class> class Link, class Shape>
+void run_by_links(const Level3& call) {
+  constexpr kernels::block::Mark solved = 7;
+  const auto system = kernels::block::system_of<typename Shape::R, Shape::parts>(call);
+  const auto links = static_cast<int>((system.order + Shape::rows - 1) / Shape::rows);
+  for (index_t column = 0; column < system.columns; column += Shape::columns) {
+    std::vector<kernels::block::Mark> marks(static_cast<std::size_t>(links) * Shape::warps);
+    for (int link = 0; link < links; ++link) {
+      using Machine = HostWarps<Shape::warps>;
+      const auto of_link = kernels::block::system_of_link<Shape>(system, link);
+      const auto memory = std::make_unique<typename Link<Shape, Machine>::Memory>();
+      run_block<Shape>([&](const Machine& machine) {
+        Link<Shape, Machine>(of_link, *memory, link, column, {marks.data(), solved}, machine).run();
       });
     }
-    for (std::thread& thread : threads) thread.join();
   }
+}
+
+/// With links of 64 rows, and strips of 8 columns or of one.
+template <Scalar T, int columns>
+void run_by_chain(const Level3& call) {
+  using R = decltype(std::abs(T{}));
+  constexpr int parts = std::floating_point<T> ? 1 : 2;
+  if constexpr (columns == 1)
+    run_by_links<kernels::block::VectorLink, kernels::block::VectorShape<R, parts, 2, 3>>(call);
+  else
+    run_by_links<kernels::block::StripLink, SmallStrip<T, columns>>(call);
 }
 
 }  // namespace tessera::test

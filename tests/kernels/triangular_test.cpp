@@ -86,6 +86,60 @@ TEST(TrsmStrip, WhateverTheElements) {
   }
 }
 
+// Links of 64 rows, the last one short, hand on their blocks.
+template <int columns>
+struct ChainOf {
+  static constexpr int strip = columns;
+};
+template <class Strip>
+class TrsmChain : public ::testing::Test {
+ protected:
+  static void check(const Level3Case& c, ScalarType type) {
+    dispatch(type, [&]<Scalar T>(T) {
+      Level3Fixture<T> fixture(c, 1);
+      test::run_by_chain<T, Strip::strip>(fixture.problem());
+      EXPECT_TRUE(fixture.check());
+    });
+  }
+};
+using ChainStrips = ::testing::Types<ChainOf<1>, ChainOf<8>>;
+TYPED_TEST_SUITE(TrsmChain, ChainStrips);
+
+TYPED_TEST(TrsmChain, AllVariantsTypesAndElements) {
+  for (const Side side : test::all_sides) {
+    for (const ScalarType type : test::all_types) {
+      test::for_each_variant(type, triangular_case(Routine::trsm, side, 150, 2), [&](Level3Case c) {
+        if (c.side != side) return;
+        c.alpha = test::factors(type).back();
+        c.triangle = c.diag == Diag::unit ? test::Triangle::dominant : test::Triangle::subnormal;
+        this->check(c, type);
+      });
+    }
+  }
+}
+
+TYPED_TEST(TrsmChain, AllSizesAndHardTriangles) {
+  int turn = 0;
+  for (const index_t order : {1, 31, 32, 33, 64, 65, 79, 128, 193}) {
+    for (const test::Triangle triangle : test::harder_triangles) {
+      Level3Case c = triangular_case(Routine::trsm, Side::left, order, 1 + turn % 9);
+      c.uplo = turn % 2 == 0 ? Uplo::lower : Uplo::upper;
+      c.op_a = turn % 3 == 0 ? Op::trans : Op::no_trans;
+      c.triangle = triangle;
+      this->check(c, test::all_types[static_cast<std::size_t>(turn++) % 4]);
+    }
+  }
+}
+
+TYPED_TEST(TrsmChain, SurvivesQuotientsThatAreTooLarge) {
+  const std::vector<double> A = {1, 1, 0, 0x1p-900};
+  std::vector<double> B = {0x1p+900, 0x1p+900};
+  test::run_by_chain<double, TypeParam::strip>(
+      {.routine = Routine::trsm, .m = 2, .n = 1, .A = A.data(), .lda = 2, .C = B.data(), .ldc = 2});
+  EXPECT_EQ(B[0], 0x1p+900);
+  EXPECT_EQ(B[1], 0);
+}
+
 // Who inverts the triangle and multiplies has a small residual where the triangle is well conditioned, and only there.
 TEST(TrsmResidual, TellsSubstitutionFromInversion) {
   const auto passes = [](test::Triangle triangle) {

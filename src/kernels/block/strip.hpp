@@ -26,7 +26,8 @@ struct StripShape {
   static constexpr int parts = parts_of_element;
   static constexpr int warps = warps_of_strip;
   static constexpr int threads = 32 * warps;
-  static constexpr int rows = rows_per_block * warps;
+  static constexpr int rows_of_warp = rows_per_block;
+  static constexpr int rows = rows_of_warp * warps;
   static constexpr int columns = columns_of_strip;
   static constexpr int column_tiles = columns / 8;
   /// Elements from row to row of a strip in shared memory: four rows of eight doubles, which a warp reads at once as the
@@ -50,6 +51,14 @@ struct StripMemory {
 ///           void await(int barrier, int warps)    all of the warp; waits until so many warps have arrived or wait
 ///           R shuffle(R value, int lane)          all of the warp; the value of that lane
 ///           bool any(bool value)                  all of the warp; whether it is true of some lane
+///           int marks_set(const Mark* marks, int most, Mark value)
+///                                                 all of the warp; how many marks from the first on, at most 32, have the value;
+///                                                 what their threads wrote to global memory before is seen after
+///           void set_mark(Mark* mark, Mark value) all of the warp; after what it has written to global memory
+///           void copy_async(E* to, const E* from, bool is_there)
+///                                                 an element to shared memory; zero if there is none
+///           void end_of_batch()                   of copies that the thread has asked for
+///           void await_batches<n>()               all but the last n of them have arrived for this thread
 ///           void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4], const double (&b)[4])
 ///                                                 all of the warp; C += A B, A 16 x 16, B 16 x 8: thread 4 g + q has
 ///                                                 C(g, 2 q), C(g, 2 q + 1), C(g + 8, ..), A(g + 8 t, q + 4 s), B(q + 4 s, g)
@@ -112,6 +121,17 @@ class Strip {
 
   TESSERA_DEVICE R* row_of_strip(int part, int row) const { return memory_.X[part] + row * Shape::stride; }
 
+  /// 16 rows of a strip in shared memory, Shape::stride elements from row to row.
+  struct Rows {
+    R* part[parts];
+  };
+  TESSERA_DEVICE Rows rows_of_block(int block) const {
+    Rows rows;
+    TESSERA_UNROLL
+    for (int p = 0; p < parts; ++p) rows.part[p] = row_of_strip(p, block * rows_per_block);
+    return rows;
+  }
+
   /// f(value, address) for the thread's elements of a block in global memory; nullptr outside.
   template <class AnyTile, class F>
   TESSERA_DEVICE void for_each_stored(AnyTile& tile, int block, F f) const {
@@ -147,12 +167,13 @@ class Strip {
   }
 
   /// A block from the registers of the warp to shared memory.
-  TESSERA_DEVICE void put_rows(const Tile& tile, int block) const {
-    for_each_element(tile, block * rows_per_block, [&](const E& value, int row, int column) {
+  TESSERA_DEVICE void put_rows(const Tile& tile, const Rows& rows) const {
+    for_each_element(tile, 0, [&](const E& value, int row, int column) {
       TESSERA_UNROLL
-      for (int p = 0; p < parts; ++p) row_of_strip(p, row)[column] = value.part[p];
+      for (int p = 0; p < parts; ++p) rows.part[p][row * Shape::stride + column] = value.part[p];
     });
   }
+  TESSERA_DEVICE void put_rows(const Tile& tile, int block) const { put_rows(tile, rows_of_block(block)); }
   /// And back.
   TESSERA_DEVICE void get_rows(Tile& tile, int block) const {
     for_each_element(tile, block * rows_per_block, [&](E& value, int row, int column) {
@@ -196,20 +217,24 @@ class Strip {
   /// L there are zeros.
   class FactorStream {
    public:
-    /// Asks for the first one.
-    TESSERA_DEVICE FactorStream(const Strip& strip, int block) : strip_(strip), block_(block) {
+    struct Memory {};
+
+    /// Asks for the first one. @param first block; negative ones are left of the system
+    TESSERA_DEVICE FactorStream(const Strip& strip, int block, int first, Memory = {})
+        : strip_(strip), first_(first), block_(block) {
       const auto& system = strip.system_;
       const index_t row = block * rows_per_block + strip.group_;
       has_row_[0] = row < system.order;
       has_row_[1] = row + 8 < system.order;
-      at_ = system.L + row * system.l_row + strip.member_ * system.l_col;
-      if (block > 0) load_next();
+      const index_t column = static_cast<index_t>(first) * rows_per_block + strip.member_;
+      at_ = system.L + row * system.l_row + column * system.l_col;
+      if (block > first) load_next();
     }
-    /// use(factor, k) for the blocks k < block, in order.
+    /// use(factor, k) for the blocks first <= k < block, in order.
     template <class Use>
     TESSERA_DEVICE void for_each(Use use) {
       TESSERA_NO_UNROLL
-      for (int k = 0; k < block_; ++k) {
+      for (int k = first_; k < block_; ++k) {
         Factor factor = coming_;
         if (k + 1 < block_) load_next();
         use(factor, k);
@@ -233,10 +258,74 @@ class Strip {
     }
 
     const Strip& strip_;
-    const int block_;
+    const int first_, block_;
     bool has_row_[2];
     const E* at_;  ///< of the next block
     Factor coming_;
+  };
+
+  /// The same with several blocks on their way, through shared memory: a thread gets there what it has asked for.
+  template <int depth>
+  class FactorRing {
+    static constexpr int elements = rows_per_block * rows_per_block / 32;  ///< of a thread
+
+   public:
+    struct Memory {
+      E block[depth][elements][32];  ///< [][][lane]
+    };
+
+    TESSERA_DEVICE FactorRing(Strip& strip, int block, int first, Memory& memory)
+        : strip_(strip), memory_(memory), first_(first), block_(block) {
+      const auto& system = strip.system_;
+      const index_t row = block * rows_per_block + strip.group_;
+      has_row_[0] = row < system.order;
+      has_row_[1] = row + 8 < system.order;
+      const index_t column = static_cast<index_t>(first) * rows_per_block + strip.member_;
+      at_ = system.L + row * system.l_row + column * system.l_col;
+      for (int ahead = 0; ahead < depth - 1; ++ahead) ask_for(first + ahead);
+    }
+    /// use(factor, k) for the blocks first <= k < block, in order.
+    template <class Use>
+    TESSERA_DEVICE void for_each(Use use) {
+      TESSERA_NO_UNROLL
+      for (int k = first_; k < block_; ++k) {
+        ask_for(k + depth - 1);
+        strip_.machine_.template await_batches<depth - 1>();
+        Factor factor;
+        for_each_element(k, [&](const E& element, int t, int s) {
+          TESSERA_UNROLL
+          for (int p = 0; p < parts; ++p) factor.part[p][t][s] = element.part[p];
+        });
+        use(factor, k);
+      }
+    }
+
+   private:
+    template <class F>
+    TESSERA_DEVICE void for_each_element(int k, F f) const {
+      auto& of_block = memory_.block[(k - first_) % depth];
+      TESSERA_UNROLL
+      for (int s = 0; s < 4; ++s) {
+        TESSERA_UNROLL
+        for (int t = 0; t < 2; ++t) f(of_block[2 * s + t][strip_.machine_.lane()], t, s);
+      }
+    }
+    TESSERA_DEVICE void ask_for(int k) {
+      if (k < block_) {
+        const auto& system = strip_.system_;
+        for_each_element(k, [&](E& to, int t, int s) {
+          strip_.machine_.copy_async(&to, at_ + (t * 8 * system.l_row + s * 4 * system.l_col), has_row_[t]);
+        });
+        at_ += rows_per_block * system.l_col;
+      }
+      strip_.machine_.end_of_batch();
+    }
+
+    Strip& strip_;
+    Memory& memory_;
+    const int first_, block_;
+    bool has_row_[2];
+    const E* at_;  ///< of the next block
   };
 
   /// Sums of products with blocks of X for the 16 rows of a warp. On tensor cores they have the layout of a tile; with
@@ -257,13 +346,13 @@ class Strip {
       }
     }
 
-    /// += factor X(block k)
-    TESSERA_DEVICE void add(Strip& strip, Factor& factor, int k) {
+    /// += factor rows
+    TESSERA_DEVICE void add(Strip& strip, Factor& factor, const Rows& rows) {
       strip.conjugate_if_asked(factor);
       if constexpr (by_tensor_cores) {
-        add_by_tensor_cores(strip, factor, k);
+        add_by_tensor_cores(strip, factor, rows);
       } else {
-        add_by_fma(strip, factor, k);
+        add_by_fma(strip, factor, rows);
       }
     }
 
@@ -293,7 +382,7 @@ class Strip {
    private:
     static constexpr int columns = by_tensor_cores ? 2 * column_tiles : Shape::columns;
 
-    TESSERA_DEVICE void add_by_tensor_cores(Strip& strip, const Factor& factor, int k) {
+    TESSERA_DEVICE void add_by_tensor_cores(Strip& strip, const Factor& factor, const Rows& rows) {
       TESSERA_UNROLL
       for (int u = 0; u < column_tiles; ++u) {
         R x[parts][4];
@@ -301,7 +390,7 @@ class Strip {
         for (int p = 0; p < parts; ++p) {
           TESSERA_UNROLL
           for (int s = 0; s < 4; ++s)
-            x[p][s] = strip.row_of_strip(p, k * rows_per_block + 4 * s + strip.member_)[8 * u + strip.group_];
+            x[p][s] = rows.part[p][(4 * s + strip.member_) * Shape::stride + 8 * u + strip.group_];
         }
         multiply(strip, re, u, factor.part[re], x[re]);
         if constexpr (parts == 2) {
@@ -320,15 +409,15 @@ class Strip {
       strip.machine_.multiply(upper, lower, l, x);
     }
 
-    TESSERA_DEVICE void add_by_fma(Strip& strip, const Factor& factor, int k) {
+    TESSERA_DEVICE void add_by_fma(Strip& strip, const Factor& factor, const Rows& rows) {
       TESSERA_UNROLL
       for (int s = 0; s < 4; ++s) {
-        const int row = k * rows_per_block + 4 * s + strip.member_;
+        const int row = (4 * s + strip.member_) * Shape::stride;
         TESSERA_UNROLL
         for (int c = 0; c < columns; ++c) {
           E x;
           TESSERA_UNROLL
-          for (int p = 0; p < parts; ++p) x.part[p] = strip.row_of_strip(p, row)[c];
+          for (int p = 0; p < parts; ++p) x.part[p] = rows.part[p][row + c];
           TESSERA_UNROLL
           for (int t = 0; t < 2; ++t) {
             E l, sum;

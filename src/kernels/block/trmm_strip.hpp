@@ -41,13 +41,13 @@ class StripMultiplier : private Strip<Shape, Machine> {
     if (block >= blocks) return;
     Tile x;
     load_right_hand_sides(x, block);
-    typename Base::FactorStream factors(*this, block);
+    typename Base::FactorStream factors(*this, block, 0);
     load_diagonal(block);
     this->scale_by_alpha(x);
     put_rows(x, block);
     machine_.await(0, blocks);  // all rows are there
     typename Base::Sums sums;
-    factors.for_each([&](Factor& factor, int k) { sums.add(*this, factor, k); });
+    factors.for_each([&](Factor& factor, int k) { sums.add(*this, factor, this->rows_of_block(k)); });
     this->for_each_element(x, 0, [](E& value, int, int) { value = E{}; });
     sums.add_to(x, *this);
     add_product_with_diagonal(x, block);

@@ -17,13 +17,16 @@
 // on the page of the machine (docs/performance/h200-x1).
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/block/strip.hpp"
 
 namespace tessera::kernels::block {
 
 /// A strip has 8, 16 or 32 columns.
 template <class Shape, class Machine>
-class StripSolver : private Strip<Shape, Machine> {
+class StripSolver : protected Strip<Shape, Machine> {
+ protected:
   using Base = Strip<Shape, Machine>;
   using Base::block_count;
   using Base::diagonal_element;
@@ -46,7 +49,26 @@ class StripSolver : private Strip<Shape, Machine> {
                              Machine machine)
       : Base(system, memory, first_column, machine) {}
 
-  TESSERA_DEVICE void run() {
+  TESSERA_DEVICE void run() { solve_behind(NoBlocksBefore{}); }
+
+ protected:
+  using Rows = typename Base::Rows;
+
+  /// What the system of a leaf begins with.
+  struct NoBlocksBefore {
+    static constexpr int count = 0;
+    TESSERA_DEVICE typename Base::FactorStream factors(StripSolver& solver, int block) const {
+      return {solver, block, 0};
+    }
+    TESSERA_DEVICE void tell(int) const {}
+  };
+
+  /// The blocks of the system, behind others of the same triangle that somebody else solves.
+  /// @tparam Before count: of the blocks before; factors(solver, block): the stream of a row of L from the first of them on;
+  ///     rows(k), all of the warp: the solution of block k < 0, valid until the next call; tell(k), all of the warp: block
+  ///     k >= 0 is in global memory
+  template <class Before>
+  TESSERA_DEVICE void solve_behind(Before before) {
     const int blocks = block_count();
     const int block = machine_.warp();
     if (block >= blocks) return;
@@ -55,24 +77,37 @@ class StripSolver : private Strip<Shape, Machine> {
     load_right_hand_sides(x, block);
     RawDiagonal raw;
     ask_for_diagonal(raw, block);
-    typename Base::FactorStream factors(*this, block);
+    auto factors = before.factors(*this, block);
     const Diagonal diagonal = make_diagonal(raw);
     this->scale_by_alpha(x);
     negate(x);
+    add_products(x, factors, before, blocks);
+    solve(x, block, diagonal);
+    if (block + 1 < blocks) machine_.arrive(block % 2, blocks - block);
+    store(x, block);
+    before.tell(block);
+  }
+
+ private:
+  /// tile += the products with all blocks before.
+  template <class Factors, class Before>
+  TESSERA_DEVICE void add_products(Tile& tile, Factors& factors, Before& before, int blocks) {
     typename Base::Sums sums;
     // In round k block k is solved, and then taken off all blocks behind it. Who has solved its block takes no part in
     // later rounds. Round k + 1 uses the other of two barriers: nobody can be two rounds ahead of a warp that waits.
     factors.for_each([&](Factor& factor, int k) {
+      if constexpr (!std::is_same_v<Before, NoBlocksBefore>) {
+        if (k < 0) {
+          sums.add(*this, factor, before.rows(k));
+          return;
+        }
+      }
       machine_.await(k % 2, blocks - k);
-      sums.add(*this, factor, k);
+      sums.add(*this, factor, this->rows_of_block(k));
     });
-    sums.add_to(x, *this);
-    solve(x, block, diagonal);
-    if (block + 1 < blocks) machine_.arrive(block % 2, blocks - block);
-    store(x, block);
+    sums.add_to(tile, *this);
   }
 
- private:
   /// Of a diagonal block. The elements below the diagonal, negative and each times the reciprocal of its row, are in
   /// shared memory.
   struct Diagonal {
@@ -116,6 +151,7 @@ class StripSolver : private Strip<Shape, Machine> {
         memory_.diagonal[machine_.warp()][(4 * s + this->member_) * rows_per_block + 8 * t + this->group_] = value;
       }
     }
+    machine_.sync_warp();  // the others read what this lane has written
     diagonal.divides = machine_.any(divides);
     return diagonal;
   }

@@ -18,7 +18,7 @@ using cublas_index = int;
 #endif
 
 #define TESSERA_CUBLAS_ROUTINES_OF(X, letter) \
-  X(letter##gemm) X(letter##symm) X(letter##syrk) X(letter##syr2k) X(letter##trmm) X(letter##trsv)
+  X(letter##gemm) X(letter##symm) X(letter##syrk) X(letter##syr2k) X(letter##trmm)
 #define TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, letter) X(letter##hemm) X(letter##herk) X(letter##her2k)
 #define TESSERA_CUBLAS_ROUTINES(X) \
   TESSERA_CUBLAS_ROUTINES_OF(X, S) \

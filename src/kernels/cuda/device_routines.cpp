@@ -83,12 +83,24 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     const int major = device::cuda::attribute(ordinal_, cudaDevAttrComputeCapabilityMajor);
     cublas_bytes_ = cublas_workspace_bytes(major);
     check("memory for cuBLAS", cudaMalloc(&cublas_memory_, cublas_bytes_));
+    make_chain_memory();
     const cublasStatus_t created = cublas().Create(&to_.handle);
     if (created != CUBLAS_STATUS_SUCCESS) to_.handle = nullptr;
     check("cublasCreate", created);
     check("cublasSetPointerMode", cublas().SetPointerMode(to_.handle, CUBLAS_POINTER_MODE_HOST));
     check("cublasSetMathMode", cublas().SetMathMode(to_.handle, CUBLAS_DEFAULT_MATH));
     set_cublas_stream(nullptr);
+  }
+
+  // Set to zero on a stream of its own: the default one may be part of somebody's capture.
+  void make_chain_memory() {
+    check("memory for solves", cudaMalloc(&to_.chain_memory, chain_memory_bytes));
+    cudaStream_t stream = nullptr;
+    check("stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    cudaError_t error = cudaMemsetAsync(to_.chain_memory, 0, chain_memory_bytes, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+    const cudaError_t destroyed = cudaStreamDestroy(stream);
+    check("memory for solves", error != cudaSuccess ? error : destroyed);
   }
 
   void set_cublas_stream(cudaStream_t stream) {
@@ -100,8 +112,10 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   void release() noexcept {
     if (to_.handle != nullptr) static_cast<void>(cublas().Destroy(to_.handle));
     to_.handle = nullptr;
-    if (cublas_memory_ != nullptr && cudaFree(cublas_memory_) != cudaSuccess) device::cuda::forget_error();
-    cublas_memory_ = nullptr;
+    for (void** const memory : {&cublas_memory_, &to_.chain_memory}) {
+      if (*memory != nullptr && cudaFree(*memory) != cudaSuccess) device::cuda::forget_error();
+      *memory = nullptr;
+    }
   }
 
   void check(const char* what, cudaError_t error) {

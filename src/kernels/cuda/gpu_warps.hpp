@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/block/solved_blocks.hpp"
+
 namespace tessera::kernels::cuda {
 
 #if __CUDA_ARCH__ < 900
@@ -41,6 +43,35 @@ struct GpuWarps {
     return __shfl_sync(0xffffffffU, value, lane);
   }
   __device__ bool any(bool value) const { return __any_sync(0xffffffffU, value) != 0; }
+  __device__ int marks_set(const block::Mark* marks, int most, block::Mark value) const {
+    block::Mark mark = value - 1;
+    if (lane() < most)
+      asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(mark) : "l"(marks + lane()) : "memory");
+    const unsigned others = __ballot_sync(0xffffffffU, mark != value);
+    __syncwarp();  // what a lane has acquired is seen by all
+    return others == 0 ? 32 : __ffs(static_cast<int>(others)) - 1;
+  }
+  __device__ void set_mark(block::Mark* mark, block::Mark value) const {
+    __syncwarp();
+    if (lane() == 0) asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(mark), "l"(value) : "memory");
+  }
+  template <class E>
+  __device__ void copy_async(E* to, const E* from, bool is_there) const {
+    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const int bytes = is_there ? static_cast<int>(sizeof(E)) : 0;
+    if constexpr (sizeof(E) == 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes) : "memory");
+    } else {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(address), "l"(from), "r"(bytes),
+                   "n"(static_cast<int>(sizeof(E)))
+                   : "memory");
+    }
+  }
+  __device__ void end_of_batch() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <int batches>
+  __device__ void await_batches() const {
+    asm volatile("cp.async.wait_group %0;" ::"n"(batches) : "memory");
+  }
   __device__ void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4],
                            const double (&b)[4]) const {
 #if __CUDA_ARCH__ >= 900

@@ -1,5 +1,6 @@
 #include "kernels/cuda/level3_kernels.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <complex>
 #include <limits>
@@ -44,7 +45,6 @@ struct Cublas;
     TESSERA_CUBLAS_FUNCTION(syr2k, letter##syr2k)                      \
     TESSERA_CUBLAS_FUNCTION(her2k, letter##he##r2k)                    \
     TESSERA_CUBLAS_FUNCTION(trmm, letter##trmm)                        \
-    TESSERA_CUBLAS_FUNCTION(trsv, letter##trsv)                        \
   }
 
 TESSERA_CUBLAS_FUNCTIONS(float, float, float, S, sy);
@@ -111,25 +111,8 @@ cublasStatus_t call_cublas(cublasHandle_t handle, const Level3& call) {
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/// A trsm with one right-hand side, as a row or a column.
-template <Scalar T>
-cublasStatus_t call_cublas_trsv(cublasHandle_t handle, const Level3& call) {
-  using Value = typename Cublas<T>::Value;
-  const bool left = call.side == Side::left;
-  const bool transposed = (call.op_a != Op::no_trans) == left;
-  const Op op = !transposed ? Op::no_trans : left ? call.op_a : Op::trans;
-  return Cublas<T>::trsv(handle, fill_of(call.uplo), operation_of(op, call.type), diag_of(call.diag),
-                         narrow(plan::order_of(call)), static_cast<const Value*>(call.A), narrow(call.lda),
-                         static_cast<Value*>(call.C), left ? cublas_index{1} : narrow(call.ldc));
-}
-
-/// cuBLAS knows no conjugate of a matrix that is not transposed, which x conj(A)^T = b asks for. Leaves are as quick
-/// where they are alone.
-bool is_for_trsv(const Level3& call) {
-  if (plan::columns_of(call) != 1 ||
-      plan::order_of(call) <= triangular_leaf_rows(call.type, plan::strip_widths.front()))
-    return false;
-  return call.side == Side::left || call.op_a != Op::conj_trans || !is_complex(call.type);
+plan::SolveChoice solve_choice(const Level3& call) {
+  return plan::choose_solve(call.type, plan::order_of(call), plan::columns_of(call));
 }
 
 plan::ProductChoice product_choice(const Level3& call) {
@@ -145,6 +128,7 @@ std::size_t bytes_of_result(const Level3& call) {
 cudaError_t Level3Kernels::load(int ordinal, const device::DeviceProfile& profile) {
   cudaError_t error = load_elementwise_kernels();
   if (error == cudaSuccess) error = load_leaf_kernels(widest_strips_);
+  if (error == cudaSuccess) error = load_chain_kernels(chain_strips_);
   if (error == cudaSuccess) error = dgemm_.load(ordinal, profile.dgemm);
   int multiprocessors = 0;
   if (error == cudaSuccess) {
@@ -160,7 +144,7 @@ Outcome Level3Kernels::submit(const Level3& call, const Submission& to) const {
   if (call.is_rank_update() && call.is_hermitian() && is_complex(call.type) && call.beta != AnyScalar(0)) {
     if (const cudaError_t error = make_diagonal_real(call, to.stream); error != cudaSuccess) return {.cuda = error};
   }
-  if (call.routine == Routine::trsm) return is_for_trsv(call) ? solve_vector(call, to) : submit_in_place(call, to);
+  if (call.routine == Routine::trsm) return solve_triangle(call, solve_choice(call), to);
   if (call.routine == Routine::trmm) return multiply_triangle(call, product_choice(call), to);
   if (call.routine == Routine::gemmt) {
     // The whole square by the kernel that is quickest.
@@ -186,6 +170,20 @@ Outcome Level3Kernels::submit_in_parts(const Level3& call, index_t leaf_rows, co
   return outcome;
 }
 
+Outcome Level3Kernels::solve_triangle(const Level3& call, const plan::SolveChoice& choice, const Submission& to) const {
+  const index_t rows = std::min(choice.chain_rows, plan::order_of(call));
+  const auto& strips = chain_strips_[static_cast<std::size_t>(call.type)];
+  const auto strip =
+      std::find_if(strips.begin(), strips.end(), [&](int columns) { return columns >= choice.chain_strip; });
+  if (to.chain_memory == nullptr || rows == 0 || strip == strips.end() ||
+      !plan::fits_chain(rows, plan::columns_of(call), *strip)) {
+    return submit_in_place(call, to);
+  }
+  return submit_in_parts(call, rows, to, [&](const Level3& part) {
+    return Outcome{.cuda = submit_chain(part, to.stream, *strip, to.chain_memory)};
+  });
+}
+
 // By leaves of our own: trsm, and trmm in place.
 Outcome Level3Kernels::submit_in_place(const Level3& call, const Submission& to) const {
   const index_t columns = plan::columns_of(call);
@@ -194,17 +192,6 @@ Outcome Level3Kernels::submit_in_place(const Level3& call, const Submission& to)
                                       : plan::quickest_strip(columns, multiprocessors_, widest);
   return submit_in_parts(call, triangular_leaf_rows(call.type, strip), to,
                          [&](const Level3& part) { return Outcome{.cuda = submit_leaf(part, to.stream, strip)}; });
-}
-
-// One right-hand side: cuBLAS's kernel for vectors, whose chain from row to row is shorter than that of leaves and products.
-Outcome Level3Kernels::solve_vector(const Level3& call, const Submission& to) const {
-  if (call.alpha != AnyScalar(1)) {
-    Level3 scaling = call;
-    scaling.routine = Routine::gemm;
-    scaling.beta = call.alpha;
-    if (const cudaError_t error = scale(scaling, to.stream); error != cudaSuccess) return {.cuda = error};
-  }
-  return {.cublas = dispatch(call.type, [&]<Scalar T>(T) { return call_cublas_trsv<T>(to.handle, call); })};
 }
 
 std::size_t Level3Kernels::workspace_bytes(const Level3& call) {

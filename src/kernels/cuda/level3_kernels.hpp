@@ -16,8 +16,9 @@
 #include "core/level3.hpp"
 #include "device/device_profile.hpp"
 #include "kernels/cuda/dgemm.hpp"
+#include "kernels/cuda/triangular_chain.hpp"
 #include "kernels/cuda/triangular_leaf.hpp"
-#include "kernels/plan/triangular_choice.hpp"
+#include "kernels/plan/product_choice.hpp"
 
 namespace tessera::kernels::cuda {
 
@@ -34,7 +35,8 @@ struct Submission {
   cudaStream_t stream = nullptr;
   void* workspace = nullptr;  ///< of the caller, for operands that must be kept; not cuBLAS's own
   std::size_t workspace_bytes = 0;
-  bool has_neighbours = false;  ///< other streams keep the GPU busy meanwhile
+  bool has_neighbours = false;   ///< other streams keep the GPU busy meanwhile
+  void* chain_memory = nullptr;  ///< of this stream (triangular_chain.hpp); without it solves are leaves and products
 };
 
 class Level3Kernels {
@@ -47,6 +49,9 @@ class Level3Kernels {
   /// allocates nothing. Thread-safe where submissions differ. @pre load(); the GPU is current
   Outcome submit(const Level3& call, const Submission& to) const;
 
+  /// A trsm that is done so, as far as `to` allows it.
+  Outcome solve_triangle(const Level3& call, const plan::SolveChoice& choice, const Submission& to) const;
+
   /// A trmm that is done so.
   Outcome multiply_triangle(const Level3& call, const plan::ProductChoice& choice, const Submission& to) const;
 
@@ -58,12 +63,12 @@ class Level3Kernels {
   template <class Leaf>
   Outcome submit_in_parts(const Level3& call, index_t leaf_rows, const Submission& to, Leaf leaf) const;
   Outcome submit_in_place(const Level3& call, const Submission& to) const;
-  Outcome solve_vector(const Level3& call, const Submission& to) const;
 
   HopperDgemm dgemm_;
   index_t multiprocessors_ = 0;
   index_t most_narrow_columns_ = 0;
   WidestStrips widest_strips_{};
+  ChainStrips chain_strips_;
 };
 
 }  // namespace tessera::kernels::cuda

@@ -7,6 +7,7 @@
 #include "kernels/block/trmm_strip.hpp"
 #include "kernels/block/trsm_strip.hpp"
 #include "kernels/cuda/gpu_warps.hpp"
+#include "kernels/cuda/strip_loading.hpp"
 #include "kernels/plan/strip_choice.hpp"
 
 namespace tessera::kernels::cuda {
@@ -16,7 +17,7 @@ using block::StripMemory;
 
 /// @tparam Work what a block does with its strip: StripSolver or StripMultiplier
 template <template <class, class> class Work, class Shape>
-__global__ void __launch_bounds__(Shape::threads) take_strips(block::TriangularSystem<typename Shape::E> system) {
+__global__ void __launch_bounds__(Shape::threads, 1) take_strips(block::TriangularSystem<typename Shape::E> system) {
   extern __shared__ __align__(16) unsigned char bytes[];
   auto& memory = *reinterpret_cast<StripMemory<Shape>*>(bytes);
   const index_t first_column = static_cast<index_t>(blockIdx.x) * Shape::columns;
@@ -45,11 +46,6 @@ template <class Shape>
 const void* kernel_of(Routine routine) {
   return routine == Routine::trsm ? reinterpret_cast<const void*>(take_strips<block::StripSolver, Shape>)
                                   : reinterpret_cast<const void*>(take_strips<block::StripMultiplier, Shape>);
-}
-
-template <class Shape>
-constexpr bool fits(int shared_bytes) {
-  return sizeof(StripMemory<Shape>) <= static_cast<std::size_t>(shared_bytes);
 }
 
 template <class Shape>
@@ -83,25 +79,16 @@ cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int strip_colum
 }
 
 cudaError_t load_leaf_kernels(WidestStrips& widest) {
-  int device = 0, shared_bytes = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  }
-  for (const ScalarType type : scalar_types) {
-    for (const int columns : plan::strip_widths) {
-      if (error != cudaSuccess) return error;
-      if (columns > plan::widest_strip(type)) continue;
-      error = dispatch(type, [&]<Scalar T>(T) {
-        return with_shape<T>(columns, [&]<class Shape>() {
-          if (!fits<Shape>(shared_bytes)) return cudaSuccess;
-          widest[static_cast<std::size_t>(type)] = columns;
-          return load<Shape>();
-        });
+  return load_strips(plan::strip_widths, [&](ScalarType type, int columns, std::size_t shared_bytes) {
+    if (columns > plan::widest_strip(type)) return cudaSuccess;
+    return dispatch(type, [&]<Scalar T>(T) {
+      return with_shape<T>(columns, [&]<class Shape>() {
+        if (sizeof(StripMemory<Shape>) > shared_bytes) return cudaSuccess;
+        widest[static_cast<std::size_t>(type)] = columns;
+        return load<Shape>();
       });
-    }
-  }
-  return error;
+    });
+  });
 }
 
 }  // namespace tessera::kernels::cuda
