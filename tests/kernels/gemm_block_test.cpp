@@ -1,10 +1,14 @@
 // The block of a product (block/gemm_block.hpp), computed by host threads: every routine that updates a matrix, in all variants.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "kernels/block/gemm_block.hpp"
+#include "kernels/block/product_batch.hpp"
 #include "tests/kernels/host_block_machine.hpp"
 #include "tests/level3_problem.hpp"
 
@@ -116,6 +120,110 @@ TEST(GemmBlockBits, DependOnNothingButTheOperands) {
       run_by_blocks<Large<T>>(large.problem());
       EXPECT_EQ(std::memcmp(small.C().data(), large.C().data(), small.C().size() * sizeof(T)), 0);
     });
+  }
+}
+
+/// Batches by thread blocks on host threads, each for the block of a problem that a grid cut by upper bounds gives it.
+template <class Shape, class Int>
+void run_batch(const kernels::block::ProductBatch<typename Shape::E, Int>& batch, index_t most_rows,
+               index_t most_columns, std::vector<Int>& info) {
+  for (index_t i = 0; i < batch.count; ++i) {
+    const auto problem = batch.problem(i);
+    const int bad = kernels::block::bad_argument(batch.form, problem);
+    info[static_cast<std::size_t>(i)] = static_cast<Int>(-bad);
+    if (bad != 0) continue;
+    const auto product = kernels::block::product_of(batch.form, problem);
+    for (index_t column = 0; column < most_columns; column += Shape::columns) {
+      for (index_t row = 0; row < most_rows; row += Shape::rows) {
+        const auto memory = std::make_unique<GemmMemory<Shape>>();
+        test::run_block<Shape>([&]<class Machine>(const Machine& machine) {
+          GemmBlock<Shape, Machine>(product, *memory, row, column, machine).run();
+        });
+      }
+    }
+  }
+}
+
+// Sizes with zeros among them, one that is much larger than the others, and one problem with a leading dimension that is too small.
+TEST_P(GemmBlockTest, BatchesOfVariableSize) {
+  for (const ScalarType type : test::types_of(GetParam())) {
+    dispatch(type, [&]<Scalar T>(T) {
+      using Shape = Small<T>;
+      using E = typename Shape::E;
+      constexpr std::size_t count = 12, outlier = 4, bad = 7;
+      std::mt19937 random(1);
+      std::uniform_int_distribution<index_t> size(0, 9);
+      std::vector<Level3Fixture<T>> fixtures;
+      std::vector<Level3> calls;
+      std::vector<int> m, n, k, lda, ldb, ldc;
+      std::vector<const E*> A, B;
+      std::vector<E*> C;
+      Level3Case c{.routine = GetParam(), .side = Side::right, .uplo = Uplo::upper, .op_a = Op::trans, .beta = -1};
+      for (std::size_t i = 0; i < count; ++i) {
+        c.m = i == outlier ? 41 : size(random);
+        c.n = i == outlier ? 35 : size(random);
+        c.k = i == outlier ? 50 : size(random);
+        fixtures.emplace_back(c, static_cast<unsigned>(i));
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        const Level3 call = fixtures[i].problem();
+        calls.push_back(call);
+        m.push_back(static_cast<int>(call.m));
+        n.push_back(static_cast<int>(call.n));
+        k.push_back(static_cast<int>(call.k));
+        lda.push_back(static_cast<int>(call.lda));
+        ldb.push_back(static_cast<int>(call.ldb));
+        ldc.push_back(i == bad ? 0 : static_cast<int>(call.ldc));
+        A.push_back(static_cast<const E*>(call.A));
+        B.push_back(static_cast<const E*>(call.B));
+        C.push_back(static_cast<E*>(call.C));
+      }
+      kernels::block::ProductBatch<E, int> batch{
+          .form = kernels::block::product_form<typename Shape::R, Shape::parts>(calls[0]), .count = count};
+      batch.m.of_each = m.data();
+      batch.n.of_each = n.data();
+      batch.k.of_each = k.data();
+      batch.lda.of_each = lda.data();
+      batch.ldb.of_each = ldb.data();
+      batch.ldc.of_each = ldc.data();
+      batch.A.of_each = A.data();
+      batch.B.of_each = B.data();
+      batch.C.of_each = C.data();
+      std::vector<int> info(count);
+      const std::vector<T> before = fixtures[bad].C();
+      run_batch<Shape, int>(batch, 48, 48, info);
+      const Parameters parameters = parameters_of(GetParam());
+      const auto position = std::find(parameters.begin(), parameters.end(), Parameter::ldc) - parameters.begin() + 1;
+      for (std::size_t i = 0; i < count; ++i) {
+        EXPECT_EQ(info[i], i == bad ? -static_cast<int>(position) : 0);
+        if (i == bad) continue;
+        EXPECT_TRUE(fixtures[i].check()) << "problem " << i;
+      }
+      EXPECT_EQ(std::memcmp(before.data(), fixtures[bad].C().data(), before.size() * sizeof(T)), 0);
+    });
+  }
+}
+
+// As the reference BLAS finds it: the first in the order of the Fortran interface.
+TEST_P(GemmBlockTest, NamesTheFirstBadArgument) {
+  const Level3 call{.routine = GetParam(), .type = ScalarType::z, .m = 5, .n = 5, .k = 5};
+  const auto form = kernels::block::product_form<double, 2>(call);
+  const kernels::block::ProductProblem<kernels::block::Element<double, 2>> good{
+      .m = 5, .n = 5, .k = 5, .lda = 5, .ldb = 5, .ldc = 5};
+  EXPECT_EQ(bad_argument(form, good), 0);
+  using Problem = decltype(good);
+  using Member = index_t std::remove_const_t<Problem>::*;
+  using P = std::remove_const_t<Problem>;
+  const std::pair<Member, Parameter> members[] = {{&P::ldc, Parameter::ldc}, {&P::ldb, Parameter::ldb},
+                                                  {&P::lda, Parameter::lda}, {&P::k, Parameter::k},
+                                                  {&P::n, Parameter::n},     {&P::m, Parameter::m}};
+  P problem = good;
+  const Parameters parameters = parameters_of(GetParam());
+  for (const auto& [member, parameter] : members) {
+    const auto at = std::find(parameters.begin(), parameters.end(), parameter);
+    if (at == parameters.end()) continue;
+    problem.*member = -1;  // and all behind it are bad, too
+    EXPECT_EQ(bad_argument(form, problem), at - parameters.begin() + 1);
   }
 }
 

@@ -2,7 +2,12 @@
 // described by where their elements lie, so that one kernel serves all of them (gemm_block.hpp).
 #pragma once
 
+#include <algorithm>
+#include <complex>
+
+#include "core/arguments.hpp"
 #include "core/level3.hpp"
+#include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
 
 namespace tessera::kernels::block {
@@ -33,7 +38,7 @@ struct BlockProduct {
   index_t m = 0, n = 0, k = 0;
   int terms = 0;  ///< none: C is only scaled
   Term term[2] = {};
-  bool has_factors = false;  ///< instead of alpha, which is one
+  bool has_factors = false;  ///< they stand for alpha
   E alpha{}, beta{};
   bool reads_c = false;  ///< beta is not zero
   E* C = nullptr;
@@ -45,81 +50,177 @@ struct BlockProduct {
   bool does_nothing = false;
 };
 
-namespace detail {
-/// op(M), by rows of op(M) or by its columns.
-template <class E>
-ProductOperand<E> operand_of(const void* matrix, index_t ld, Op op, bool by_rows) {
-  const bool along_columns = (op == Op::no_trans) == by_rows;
-  return {.at = static_cast<const E*>(matrix),
-          .row = along_columns ? 1 : ld,
-          .step = along_columns ? ld : 1,
-          .conjugate = op == Op::conj_trans};
-}
-template <class E>
-ProductOperand<E> conjugate_of(ProductOperand<E> operand) {
-  operand.conjugate = !operand.conjugate;
-  return operand;
-}
-}  // namespace detail
+/// What the problems of a batch have in common: everything but sizes and places.
+template <class Stored>
+struct ProductForm {
+  using E = Stored;
+  enum class Shape : unsigned char { two_operands, rank_k, rank_2k, symmetric };
+  Shape shape = Shape::two_operands;
+  bool square = false;  ///< C is n x n, and has no m
+  bool on_left = true;  ///< the symmetric matrix
+  bool hermitian = false;
+  Region stored = Region::full;   ///< of the symmetric matrix
+  Region updated = Region::full;  ///< of C
+  bool transposed_a = false, conjugate_a = false, transposed_b = false, conjugate_b = false;
+  E alpha{}, conjugate_alpha{}, beta{};
+  bool alpha_is_zero = false, beta_is_zero = false, beta_is_one = false;
+  /// Of the arguments in the Fortran interface, 0: it has none.
+  struct Positions {
+    int m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
+  } position;
+};
+
+/// One of them. Where C is square m is n; k has a meaning where the routine has one.
+template <class Stored>
+struct ProductProblem {
+  using E = Stored;
+  index_t m = 0, n = 0, k = 0;
+  const E* A = nullptr;
+  index_t lda = 0;
+  const E* B = nullptr;
+  index_t ldb = 0;
+  E* C = nullptr;
+  index_t ldc = 0;
+};
 
 /// @pre no trmm or trsm; R and parts are those of the call's type
 template <class R, int parts>
-BlockProduct<Element<R, parts>> product_of(const Level3& call) {
+ProductForm<Element<R, parts>> product_form(const Level3& call) {
   using E = Element<R, parts>;
+  using Form = ProductForm<E>;
   const auto element = [](const AnyScalar& value) {
     E e{};
     e.part[0] = static_cast<R>(value.real());
     if constexpr (parts == 2) e.part[1] = static_cast<R>(value.imag());
     return e;
   };
-  const bool hermitian = call.is_hermitian();
-  BlockProduct<E> product{.m = call.m,
-                          .n = call.n,
-                          .k = call.k,
-                          .terms = call.only_scales() ? 0 : 1,
-                          .alpha = element(call.alpha),
-                          .beta = element(call.beta),
-                          .reads_c = call.beta != AnyScalar(0),
-                          .C = static_cast<E*>(call.C),
-                          .ldc = call.ldc,
-                          .updated = call.updates_triangle() ? region_of(call.uplo) : Region::full,
-                          .real_diagonal = hermitian && call.is_rank_update(),
-                          .does_nothing = call.only_scales() && call.beta == AnyScalar(1)};
-  auto& [left, right, factor] = product.term[0];
-  if (call.has_op_b()) {
-    left = detail::operand_of<E>(call.A, call.lda, call.op_a, true);
-    right = detail::operand_of<E>(call.B, call.ldb, call.op_b, false);
-  } else if (call.is_rank_update()) {
-    const auto with = [&](const ProductOperand<E>& other) { return hermitian ? detail::conjugate_of(other) : other; };
-    const auto A = detail::operand_of<E>(call.A, call.lda, call.op_a, true);
-    left = A;
-    right = with(A);
-    if (call.routine == Routine::syr2k || call.routine == Routine::her2k) {
-      const auto B = detail::operand_of<E>(call.B, call.ldb, call.op_a, true);
-      right = with(B);
-      product.term[1] = {B, with(A), element(std::conj(call.alpha))};
-      product.terms *= 2;
-      if (hermitian) {
-        factor = product.alpha;
+  Form form;
+  form.square = call.updates_triangle();
+  form.on_left = call.side == Side::left;
+  form.hermitian = call.is_hermitian();
+  if (call.is_rank_update()) {
+    const bool has_b = call.routine == Routine::syr2k || call.routine == Routine::her2k;
+    form.shape = has_b ? Form::Shape::rank_2k : Form::Shape::rank_k;
+  } else if (!call.has_op_b()) {
+    form.shape = Form::Shape::symmetric;
+    form.stored = region_of(call.uplo);
+  }
+  if (form.square) form.updated = region_of(call.uplo);
+  form.transposed_a = call.op_a != Op::no_trans;
+  form.conjugate_a = call.op_a == Op::conj_trans;
+  form.transposed_b = call.op_b != Op::no_trans;
+  form.conjugate_b = call.op_b == Op::conj_trans;
+  form.alpha = element(call.alpha);
+  form.conjugate_alpha = element(std::conj(call.alpha));
+  form.beta = element(call.beta);
+  form.alpha_is_zero = call.alpha == AnyScalar(0);
+  form.beta_is_zero = call.beta == AnyScalar(0);
+  form.beta_is_one = call.beta == AnyScalar(1);
+  const Parameters parameters = parameters_of(call.routine);
+  const auto position = [&](Parameter parameter) {
+    const auto at = std::find(parameters.begin(), parameters.end(), parameter);
+    return at == parameters.end() ? 0 : static_cast<int>(at - parameters.begin()) + 1;
+  };
+  form.position = {position(Parameter::m),   position(Parameter::n),   position(Parameter::k),
+                   position(Parameter::lda), position(Parameter::ldb), position(Parameter::ldc)};
+  return form;
+}
+
+/// The position of the first argument that is bad, as the reference BLAS finds it; 0: none.
+template <class E>
+TESSERA_HOST_DEVICE int bad_argument(const ProductForm<E>& form, const ProductProblem<E>& problem) {
+  using Shape = typename ProductForm<E>::Shape;
+  const index_t m = form.square ? problem.n : problem.m, n = problem.n, k = problem.k;
+  const bool has_k = form.shape != Shape::symmetric;
+  const index_t rows_of_a = !has_k ? (form.on_left ? m : n) : form.transposed_a ? k : m;
+  index_t rows_of_b = m;
+  if (form.shape == Shape::two_operands) rows_of_b = form.transposed_b ? n : k;
+  if (form.shape == Shape::rank_2k) rows_of_b = rows_of_a;
+  const auto is_short = [](index_t ld, index_t rows) { return ld < (rows > 1 ? rows : 1); };
+  if (!form.square && m < 0) return form.position.m;
+  if (n < 0) return form.position.n;
+  if (has_k && k < 0) return form.position.k;
+  if (is_short(problem.lda, rows_of_a)) return form.position.lda;
+  if (form.shape != Shape::rank_k && is_short(problem.ldb, rows_of_b)) return form.position.ldb;
+  return is_short(problem.ldc, m) ? form.position.ldc : 0;
+}
+
+namespace detail {
+/// op(M), by rows of op(M) or by its columns.
+template <class E>
+TESSERA_HOST_DEVICE ProductOperand<E> operand_of(const E* matrix, index_t ld, bool transposed, bool conjugate,
+                                                 bool by_rows) {
+  const bool along_columns = transposed != by_rows;
+  ProductOperand<E> operand;
+  operand.at = matrix;
+  operand.row = along_columns ? 1 : ld;
+  operand.step = along_columns ? ld : 1;
+  operand.conjugate = conjugate;
+  return operand;
+}
+}  // namespace detail
+
+/// @pre bad_argument() == 0
+template <class E>
+TESSERA_HOST_DEVICE BlockProduct<E> product_of(const ProductForm<E>& form, const ProductProblem<E>& problem) {
+  using Shape = typename ProductForm<E>::Shape;
+  BlockProduct<E> product;
+  product.m = form.square ? problem.n : problem.m;
+  product.n = problem.n;
+  product.k = form.shape != Shape::symmetric ? problem.k : form.on_left ? problem.m : problem.n;
+  const bool only_scales = form.alpha_is_zero || product.k == 0;
+  product.terms = only_scales ? 0 : form.shape == Shape::rank_2k ? 2 : 1;
+  product.alpha = form.alpha;
+  product.beta = form.beta;
+  product.reads_c = !form.beta_is_zero;
+  product.C = problem.C;
+  product.ldc = problem.ldc;
+  product.updated = form.updated;
+  product.real_diagonal = form.hermitian && form.square;
+  product.does_nothing = only_scales && form.beta_is_one;
+  auto& first = product.term[0];
+  if (form.shape == Shape::two_operands) {
+    first.left = detail::operand_of(problem.A, problem.lda, form.transposed_a, form.conjugate_a, true);
+    first.right = detail::operand_of(problem.B, problem.ldb, form.transposed_b, form.conjugate_b, false);
+  } else if (form.shape == Shape::symmetric) {
+    ProductOperand<E> symmetric = detail::operand_of(problem.A, problem.lda, false, false, true);
+    symmetric.stored = form.stored;
+    symmetric.hermitian = form.hermitian;
+    // By its columns a Hermitian matrix is its conjugate.
+    symmetric.conjugate = form.hermitian && !form.on_left;
+    const auto general = detail::operand_of(problem.B, problem.ldb, false, false, !form.on_left);
+    first.left = form.on_left ? symmetric : general;
+    first.right = form.on_left ? general : symmetric;
+  } else {
+    const auto A = detail::operand_of(problem.A, problem.lda, form.transposed_a, form.conjugate_a, true);
+    const auto B = form.shape == Shape::rank_k
+                       ? A
+                       : detail::operand_of(problem.B, problem.ldb, form.transposed_a, form.conjugate_a, true);
+    first.left = A;
+    first.right = B;
+    auto& second = product.term[1];
+    second.left = B;
+    second.right = A;
+    if (form.hermitian) {
+      first.right.conjugate = !first.right.conjugate;
+      second.right.conjugate = !second.right.conjugate;
+      if (form.shape == Shape::rank_2k) {
         product.has_factors = true;
-        product.alpha = element(1);
+        first.factor = form.alpha;
+        second.factor = form.conjugate_alpha;
       }
     }
-  } else {
-    const bool on_left = call.side == Side::left;
-    ProductOperand<E> symmetric{.at = static_cast<const E*>(call.A),
-                                .row = 1,
-                                .step = call.lda,
-                                .stored = region_of(call.uplo),
-                                .hermitian = hermitian};
-    // By its columns a Hermitian matrix is its conjugate.
-    symmetric.conjugate = hermitian && !on_left;
-    const auto general = detail::operand_of<E>(call.B, call.ldb, Op::no_trans, !on_left);
-    left = on_left ? symmetric : general;
-    right = on_left ? general : symmetric;
-    product.k = on_left ? call.m : call.n;
   }
   return product;
+}
+
+/// A single one. @pre no trmm or trsm; R and parts are those of the call's type
+template <class R, int parts>
+BlockProduct<Element<R, parts>> product_of(const Level3& call) {
+  using E = Element<R, parts>;
+  return product_of(product_form<R, parts>(call),
+                    ProductProblem<E>{call.m, call.n, call.k, static_cast<const E*>(call.A), call.lda,
+                                      static_cast<const E*>(call.B), call.ldb, static_cast<E*>(call.C), call.ldc});
 }
 
 }  // namespace tessera::kernels::block

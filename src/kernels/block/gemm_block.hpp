@@ -256,7 +256,7 @@ class GemmBlock {
   TESSERA_DEVICE void update(index_t i, index_t j, E value) const {
     E& element = product_.C[i + j * product_.ldc];
     const bool is_real = parts == 2 && product_.real_diagonal && i == j;
-    if (product_.terms > 0) value = product(product_.alpha, value);
+    if (product_.terms > 0 && !product_.has_factors) value = product(product_.alpha, value);
     if (product_.reads_c) {
       const E before = is_real ? real_part(element) : element;
       value = fused(product_.beta, before, value);
