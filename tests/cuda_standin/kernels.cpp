@@ -73,10 +73,8 @@ cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int /*strip_col
 }
 
 cudaError_t submit_chain(const Level3& call, cudaStream_t stream, int /*strip_columns*/, void* memory) {
-  return cuda_standin::launch(stream, [=] {
-    ++*static_cast<unsigned long long*>(memory);  // it is there, and may be written
-    reference_level3(call);
-  });
+  if (memory == nullptr) return cudaErrorInvalidValue;
+  return cuda_standin::launch(stream, [call] { reference_level3(call); });
 }
 
 namespace {

@@ -253,12 +253,14 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* address) {
-  const RuntimeCall call(__func__, nullptr);
+  RuntimeCall call(__func__, nullptr);
   if (!call) return call.fail();
   const auto found = machine().allocations.find(reinterpret_cast<std::uintptr_t>(address));
   if (found == machine().allocations.end() || found->second.gpu == nullptr) return call.fail(cudaErrorInvalidValue);
   Gpu& gpu = *found->second.gpu;
   if (machine().is_used(range_of(address, found->second.bytes))) note_offence("cudaFree of memory in use");
+  // It waits for all that has been submitted. Of copies nobody should rely on that.
+  for (const CUstream_st& stream : gpu.streams) call.await_idle(stream);
   munmap(address, found->second.bytes);
   gpu.used_bytes -= found->second.bytes;
   --gpu.held["device memory"];
@@ -350,12 +352,9 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   const RuntimeCall call(__func__, gpu_of(stream));
   if (!call) return call.fail();
   // One that fails writes nothing.
-  submit(stream_of(stream, __func__), {.kind = "memset",
-                                       .work =
-                                           [=](int half) {
-                                             if (half == 1) std::memset(to, value, bytes);
-                                           },
-                                       .uses = {range_of(to, bytes)}});
+  submit(stream_of(stream, __func__), {.kind = "memset", .work = [=](int half) {
+                                         if (half == 1) std::memset(to, value, bytes);
+                                       }});
   return cudaSuccess;
 }
 

@@ -95,12 +95,19 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   // Set to zero on a stream of its own: the default one may be part of somebody's capture.
   void make_chain_memory() {
     check("memory for solves", cudaMalloc(&to_.chain_memory, chain_memory_bytes));
-    cudaStream_t stream = nullptr;
-    check("stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    cudaError_t error = cudaMemsetAsync(to_.chain_memory, 0, chain_memory_bytes, stream);
-    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-    const cudaError_t destroyed = cudaStreamDestroy(stream);
-    check("memory for solves", error != cudaSuccess ? error : destroyed);
+    check("stream", cudaStreamCreateWithFlags(&starting_, cudaStreamNonBlocking));
+    check("memory for solves", cudaMemsetAsync(to_.chain_memory, 0, chain_memory_bytes, starting_));
+    check("memory for solves", cudaStreamSynchronize(starting_));
+    destroy_starting_stream();
+  }
+
+  // What cannot be destroyed is tried again with the handle.
+  void destroy_starting_stream() noexcept {
+    if (starting_ == nullptr) return;
+    if (cudaStreamDestroy(starting_) == cudaSuccess)
+      starting_ = nullptr;
+    else
+      device::cuda::forget_error();
   }
 
   void set_cublas_stream(cudaStream_t stream) {
@@ -116,6 +123,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
       if (*memory != nullptr && cudaFree(*memory) != cudaSuccess) device::cuda::forget_error();
       *memory = nullptr;
     }
+    destroy_starting_stream();
   }
 
   void check(const char* what, cudaError_t error) {
@@ -150,6 +158,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   const CUcontext context_;
   bool lost_ = false;
   Level3Kernels kernels_;
+  cudaStream_t starting_ = nullptr;  ///< while the handle is made
   void* cublas_memory_ = nullptr;
   std::size_t cublas_bytes_ = 0;
   Submission to_;
