@@ -1,7 +1,6 @@
 // The block of a product (block/gemm_block.hpp), computed by host threads: every routine that updates a matrix, in all variants.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <limits>
 #include <random>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include "kernels/block/gemm_block.hpp"
 #include "kernels/block/product_batch.hpp"
+#include "kernels/block/triangular_batch.hpp"
 #include "tests/kernels/host_block_machine.hpp"
 #include "tests/level3_problem.hpp"
 
@@ -192,10 +192,9 @@ TEST_P(GemmBlockTest, BatchesOfVariableSize) {
       std::vector<int> info(count);
       const std::vector<T> before = fixtures[bad].C();
       run_batch<Shape, int>(batch, 48, 48, info);
-      const Parameters parameters = parameters_of(GetParam());
-      const auto position = std::find(parameters.begin(), parameters.end(), Parameter::ldc) - parameters.begin() + 1;
+      const int position = position_of(GetParam(), Parameter::ldc);
       for (std::size_t i = 0; i < count; ++i) {
-        EXPECT_EQ(info[i], i == bad ? -static_cast<int>(position) : 0);
+        EXPECT_EQ(info[i], i == bad ? -position : 0);
         if (i == bad) continue;
         EXPECT_TRUE(fixtures[i].check()) << "problem " << i;
       }
@@ -218,12 +217,105 @@ TEST_P(GemmBlockTest, NamesTheFirstBadArgument) {
                                                   {&P::lda, Parameter::lda}, {&P::k, Parameter::k},
                                                   {&P::n, Parameter::n},     {&P::m, Parameter::m}};
   P problem = good;
-  const Parameters parameters = parameters_of(GetParam());
   for (const auto& [member, parameter] : members) {
-    const auto at = std::find(parameters.begin(), parameters.end(), parameter);
-    if (at == parameters.end()) continue;
+    const int position = position_of(GetParam(), parameter);
+    if (position == 0) continue;
     problem.*member = -1;  // and all behind it are bad, too
-    EXPECT_EQ(bad_argument(form, problem), at - parameters.begin() + 1);
+    EXPECT_EQ(bad_argument(form, problem), position);
+  }
+}
+
+class TriangularBatchTest : public ::testing::TestWithParam<Routine> {};
+INSTANTIATE_TEST_SUITE_P(Routines, TriangularBatchTest, ::testing::Values(Routine::trsm, Routine::trmm),
+                         [](const auto& routine) { return name_of(routine.param); });
+
+/// The parts of a plan for the largest, each for all problems: leaves of 64 rows by strips, products by blocks.
+template <Scalar T, class E, class Int>
+void run_batch(const kernels::block::TriangularBatch<E, Int>& batch, Routine routine, index_t most_rows) {
+  using Strip = test::SmallStrip<T, 8>;
+  using Block = Small<T>;
+  kernels::plan::for_each_part(routine, batch.form.lower, most_rows, Strip::rows,
+                               [&](const kernels::plan::TriangularPart& part) {
+                                 for (index_t i = 0; i < batch.count; ++i) {
+                                   const auto problem = batch.problem(i);
+                                   const auto mine = kernels::block::clipped(part, order_of(batch.form, problem));
+                                   if (mine.rows == 0) continue;
+                                   if (mine.is_leaf) {
+                                     const auto system = system_of(batch.form, problem, mine);
+                                     for (index_t column = 0; column < system.columns; column += Strip::columns)
+                                       test::run_strip<Strip>(system, routine, column);
+                                     continue;
+                                   }
+                                   const auto product = product_of(batch.form, problem, mine);
+                                   for (index_t column = 0; column < product.n; column += Block::columns) {
+                                     for (index_t row = 0; row < product.m; row += Block::rows) {
+                                       const auto memory = std::make_unique<GemmMemory<Block>>();
+                                       test::run_block<Block>([&]<class Machine>(const Machine& machine) {
+                                         GemmBlock<Block, Machine>(product, *memory, row, column, machine).run();
+                                       });
+                                     }
+                                   }
+                                 }
+                               });
+}
+
+// The plan is that of 150 rows; some problems end within a leaf, some have none of the last one, some have nothing at all.
+TEST_P(TriangularBatchTest, ProblemsHaveWhatIsLeftOfThePlan) {
+  int turn = 0;
+  for (const ScalarType type : test::all_types) {
+    test::for_each_variant(type, {.routine = GetParam(), .alpha = -0.75}, [&](Level3Case c) {
+      if (++turn % 3 != 0) return;
+      dispatch(type, [&]<Scalar T>(T) {
+        using E = typename Small<T>::E;
+        std::vector<Level3Fixture<T>> fixtures;
+        for (const index_t order : {150, 0, 1, 64, 65, 100}) {
+          c.m = c.side == Side::left ? order : 3;
+          c.n = c.side == Side::left ? 3 : order;
+          fixtures.emplace_back(c, static_cast<unsigned>(order));
+        }
+        std::vector<int> m, n, lda, ldb;
+        std::vector<const E*> A;
+        std::vector<E*> B;
+        kernels::block::TriangularBatch<E, int> batch;
+        for (auto& fixture : fixtures) {
+          const Level3 call = fixture.problem();
+          m.push_back(static_cast<int>(call.m));
+          n.push_back(static_cast<int>(call.n));
+          lda.push_back(static_cast<int>(call.lda));
+          ldb.push_back(static_cast<int>(call.ldc));
+          A.push_back(static_cast<const E*>(call.A));
+          B.push_back(static_cast<E*>(call.C));
+          batch.form = kernels::block::triangular_form<Real<T>, parts<T>>(call);
+          EXPECT_EQ(bad_argument(batch.form, {call.m, call.n, A.back(), call.lda, B.back(), call.ldc}), 0);
+        }
+        batch.count = static_cast<index_t>(fixtures.size());
+        batch.m.of_each = m.data();
+        batch.n.of_each = n.data();
+        batch.lda.of_each = lda.data();
+        batch.ldb.of_each = ldb.data();
+        batch.A.of_each = A.data();
+        batch.B.of_each = B.data();
+        run_batch<T>(batch, GetParam(), 150);
+        for (const auto& fixture : fixtures) EXPECT_TRUE(fixture.check());
+      });
+    });
+  }
+}
+
+TEST_P(TriangularBatchTest, NamesTheFirstBadArgument) {
+  for (const Side side : test::all_sides) {
+    const Level3 call{.routine = GetParam(), .side = side, .m = 5, .n = 7};
+    const auto form = kernels::block::triangular_form<double, 1>(call);
+    kernels::block::TriangularProblem<kernels::block::Element<double, 1>> problem{.m = 5, .n = 7, .lda = 7, .ldb = 5};
+    EXPECT_EQ(bad_argument(form, problem), 0);
+    problem.ldb = 4;
+    EXPECT_EQ(bad_argument(form, problem), position_of(GetParam(), Parameter::ldb));
+    problem.lda = side == Side::left ? 4 : 6;
+    EXPECT_EQ(bad_argument(form, problem), position_of(GetParam(), Parameter::lda));
+    problem.n = -1;
+    EXPECT_EQ(bad_argument(form, problem), position_of(GetParam(), Parameter::n));
+    problem.m = -1;
+    EXPECT_EQ(bad_argument(form, problem), position_of(GetParam(), Parameter::m));
   }
 }
 

@@ -150,21 +150,27 @@ void run_block(Run run) {
   for (std::thread& thread : threads) thread.join();
 }
 
+/// One strip of a trsm, or of a trmm in place.
+template <class Shape>
+void run_strip(const kernels::block::TriangularSystem<typename Shape::E>& system, Routine routine,
+               index_t first_column) {
+  const auto memory = std::make_unique<kernels::block::StripMemory<Shape>>();
+  run_block<Shape>([&]<class Machine>(const Machine& machine) {
+    if (routine == Routine::trsm)
+      kernels::block::StripSolver<Shape, Machine>(system, *memory, first_column, machine).run();
+    else
+      kernels::block::StripMultiplier<Shape, Machine>(system, *memory, first_column, machine).run();
+  });
+}
+
 /// A trsm, or a trmm in place, with at most 64 rows of the triangle, as the kernel does it, one block after the other.
 template <Scalar T, int columns>
 void run_by_strips(const Level3& call) {
   using Shape = SmallStrip<T, columns>;
   const auto system = kernels::block::system_of<typename Shape::R, Shape::parts>(call);
   ASSERT_LE(system.order, Shape::rows);
-  for (index_t column = 0; column < system.columns; column += Shape::columns) {
-    const auto memory = std::make_unique<kernels::block::StripMemory<Shape>>();
-    run_block<Shape>([&]<class Machine>(const Machine& machine) {
-      if (call.routine == Routine::trsm)
-        kernels::block::StripSolver<Shape, Machine>(system, *memory, column, machine).run();
-      else
-        kernels::block::StripMultiplier<Shape, Machine>(system, *memory, column, machine).run();
-    });
-  }
+  for (index_t column = 0; column < system.columns; column += Shape::columns)
+    run_strip<Shape>(system, call.routine, column);
 }
 
 /// A trsm by a chain, one link after the other. @tparam Link StripLink or VectorLink

@@ -2,7 +2,6 @@
 // described by where their elements lie, so that one kernel serves all of them (gemm_block.hpp).
 #pragma once
 
-#include <algorithm>
 #include <complex>
 
 #include "core/arguments.hpp"
@@ -88,12 +87,6 @@ template <class R, int parts>
 ProductForm<Element<R, parts>> product_form(const Level3& call) {
   using E = Element<R, parts>;
   using Form = ProductForm<E>;
-  const auto element = [](const AnyScalar& value) {
-    E e{};
-    e.part[0] = static_cast<R>(value.real());
-    if constexpr (parts == 2) e.part[1] = static_cast<R>(value.imag());
-    return e;
-  };
   Form form;
   form.square = call.updates_triangle();
   form.on_left = call.side == Side::left;
@@ -110,17 +103,13 @@ ProductForm<Element<R, parts>> product_form(const Level3& call) {
   form.conjugate_a = call.op_a == Op::conj_trans;
   form.transposed_b = call.op_b != Op::no_trans;
   form.conjugate_b = call.op_b == Op::conj_trans;
-  form.alpha = element(call.alpha);
-  form.conjugate_alpha = element(std::conj(call.alpha));
-  form.beta = element(call.beta);
+  form.alpha = element_from<R, parts>(call.alpha);
+  form.conjugate_alpha = element_from<R, parts>(std::conj(call.alpha));
+  form.beta = element_from<R, parts>(call.beta);
   form.alpha_is_zero = call.alpha == AnyScalar(0);
   form.beta_is_zero = call.beta == AnyScalar(0);
   form.beta_is_one = call.beta == AnyScalar(1);
-  const Parameters parameters = parameters_of(call.routine);
-  const auto position = [&](Parameter parameter) {
-    const auto at = std::find(parameters.begin(), parameters.end(), parameter);
-    return at == parameters.end() ? 0 : static_cast<int>(at - parameters.begin()) + 1;
-  };
+  const auto position = [&](Parameter parameter) { return position_of(call.routine, parameter); };
   form.position = {position(Parameter::m),   position(Parameter::n),   position(Parameter::k),
                    position(Parameter::lda), position(Parameter::ldb), position(Parameter::ldc)};
   return form;

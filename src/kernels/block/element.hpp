@@ -38,6 +38,14 @@ ElementOf<T> element_from(const T& value) {
   return element;
 }
 
+template <class R, int parts>
+Element<R, parts> element_from(const AnyScalar& value) {
+  Element<R, parts> element{};
+  element.part[0] = static_cast<R>(value.real());
+  if constexpr (parts == 2) element.part[1] = static_cast<R>(value.imag());
+  return element;
+}
+
 template <class R>
 TESSERA_DEVICE R fused(R a, R b, R c) {
   using std::fma;

@@ -3,7 +3,9 @@
 // and A on the right exchanges those of B.
 #pragma once
 
+#include "core/arguments.hpp"
 #include "core/level3.hpp"
+#include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
 #include "kernels/plan/triangular_recursion.hpp"
 
@@ -25,21 +27,95 @@ struct TriangularSystem {
   bool unit;       ///< the diagonal is one
 };
 
-/// A trsm, or a trmm in place, in that form. @pre R and parts are those of the call's type
+/// What triangular calls of one batch have in common: everything but sizes and places.
+template <class Stored>
+struct TriangularForm {
+  using E = Stored;
+  bool on_left = true;
+  bool is_solve = true;
+  bool transposed =
+      false;          ///< of T X = alpha B, X = alpha T B (plan/triangular_recursion.hpp): T(i, j) is stored as A(j, i)
+  bool lower = true;  ///< T is
+  bool conjugate = false;
+  bool unit = false;
+  E alpha{};
+  bool scales = false;  ///< alpha is not one
+  bool alpha_is_zero = false;
+  /// Of the arguments in the Fortran interface.
+  struct Positions {
+    int m = 0, n = 0, lda = 0, ldb = 0;
+  } position;
+};
+
+/// One of them, in place.
+template <class Stored>
+struct TriangularProblem {
+  using E = Stored;
+  index_t m = 0, n = 0;
+  const E* A = nullptr;
+  index_t lda = 0;
+  E* B = nullptr;
+  index_t ldb = 0;
+};
+
+/// A trsm, or a trmm in place. @pre R and parts are those of the call's type
 template <class R, int parts>
-TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
-  using E = Element<R, parts>;
-  const plan::TriangleForm form = plan::triangle_form(call);
-  const bool left = call.side == Side::left;
-  TriangularSystem<E> system{};
-  system.L = static_cast<const E*>(call.A);
-  system.l_row = form.transposed ? call.lda : 1;
-  system.l_col = form.transposed ? 1 : call.lda;
-  system.X = static_cast<E*>(call.C);
-  system.x_row = left ? 1 : call.ldc;
-  system.x_col = left ? call.ldc : 1;
-  system.order = plan::order_of(call);
-  system.columns = plan::columns_of(call);
+TriangularForm<Element<R, parts>> triangular_form(const Level3& call) {
+  const plan::TriangleForm triangle = plan::triangle_form(call);
+  TriangularForm<Element<R, parts>> form;
+  form.on_left = call.side == Side::left;
+  form.is_solve = call.routine == Routine::trsm;
+  form.transposed = triangle.transposed;
+  form.lower = triangle.lower;
+  form.conjugate = call.op_a == Op::conj_trans;
+  form.unit = call.diag == Diag::unit;
+  form.alpha = element_from<R, parts>(call.alpha);
+  form.scales = call.alpha != AnyScalar(1);
+  form.alpha_is_zero = call.alpha == AnyScalar(0);
+  const auto position = [&](Parameter parameter) { return position_of(call.routine, parameter); };
+  form.position = {position(Parameter::m), position(Parameter::n), position(Parameter::lda), position(Parameter::ldb)};
+  return form;
+}
+
+/// The position of the first argument that is bad, as the reference BLAS finds it; 0: none.
+template <class E>
+TESSERA_HOST_DEVICE int bad_argument(const TriangularForm<E>& form, const TriangularProblem<E>& problem) {
+  const auto is_short = [](index_t ld, index_t rows) { return ld < (rows > 1 ? rows : 1); };
+  if (problem.m < 0) return form.position.m;
+  if (problem.n < 0) return form.position.n;
+  if (is_short(problem.lda, form.on_left ? problem.m : problem.n)) return form.position.lda;
+  return is_short(problem.ldb, problem.m) ? form.position.ldb : 0;
+}
+
+template <class E>
+TESSERA_HOST_DEVICE index_t order_of(const TriangularForm<E>& form, const TriangularProblem<E>& problem) {
+  return form.on_left ? problem.m : problem.n;
+}
+
+/// A part of a plan for triangles of more rows than this one has, as far as it has them: nothing may be left.
+TESSERA_HOST_DEVICE constexpr plan::TriangularPart clipped(plan::TriangularPart part, index_t order) {
+  const auto clip = [&](index_t first, index_t& rows) {
+    const index_t left = order > first ? order - first : 0;
+    if (rows > left) rows = left;
+  };
+  clip(part.row, part.rows);
+  clip(part.from_row, part.from);
+  return part;
+}
+
+/// A leaf. @pre clipped()
+template <class E>
+TESSERA_HOST_DEVICE TriangularSystem<E> system_of(const TriangularForm<E>& form, const TriangularProblem<E>& problem,
+                                                  const plan::TriangularPart& leaf) {
+  TriangularSystem<E> system;
+  system.L = problem.A + leaf.row * (problem.lda + 1);
+  system.l_row = form.transposed ? problem.lda : 1;
+  system.l_col = form.transposed ? 1 : problem.lda;
+  system.x_row = form.on_left ? 1 : problem.ldb;
+  system.x_col = form.on_left ? problem.ldb : 1;
+  system.X = problem.B + leaf.row * system.x_row;
+  system.order = leaf.rows;
+  system.columns = form.on_left ? problem.n : problem.m;
   if (!form.lower) {
     system.L += (system.order - 1) * (system.l_row + system.l_col);
     system.X += (system.order - 1) * system.x_row;
@@ -47,12 +123,21 @@ TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
     system.l_col = -system.l_col;
     system.x_row = -system.x_row;
   }
-  system.alpha.part[0] = static_cast<R>(call.alpha.real());
-  if constexpr (parts == 2) system.alpha.part[1] = static_cast<R>(call.alpha.imag());
-  system.scales = call.alpha != AnyScalar(1);
-  system.conjugate = call.op_a == Op::conj_trans;
-  system.unit = call.diag == Diag::unit;
+  system.alpha = form.alpha;
+  system.scales = form.scales && leaf.takes_alpha;
+  system.conjugate = form.conjugate;
+  system.unit = form.unit;
   return system;
+}
+
+/// All of it. @pre R and parts are those of the call's type
+template <class R, int parts>
+TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
+  using E = Element<R, parts>;
+  const TriangularProblem<E> problem{call.m,  call.n, static_cast<const E*>(call.A), call.lda, static_cast<E*>(call.C),
+                                     call.ldc};
+  const index_t order = plan::order_of(call);
+  return system_of(triangular_form<R, parts>(call), problem, {.rows = order, .from = order});
 }
 
 }  // namespace tessera::kernels::block
