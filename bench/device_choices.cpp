@@ -45,6 +45,7 @@ class Measurement {
   Measurement() {
     check(cudaFree(nullptr), "no GPU");
     check(kernels_.load(0, device::cuda::describe_device(0).profile), "kernels");
+    check(kernels_.load_chains(), "kernels");
     check(cublasCreate(&to_.handle), "cublasCreate");
     check(cublasSetStream(to_.handle, to_.stream), "cublasSetStream");
     check(cudaMalloc(&to_.chain_memory, kernels::cuda::chain_memory_bytes), "cudaMalloc");

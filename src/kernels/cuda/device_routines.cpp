@@ -35,6 +35,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     const CurrentContext current(context_);
     try {
       check("loading the kernels", kernels_.load(ordinal_, device::cuda::describe_device(ordinal_).profile));
+      check("loading the kernels", kernels_.load_chains());
       make_handle();
     } catch (...) {
       release();

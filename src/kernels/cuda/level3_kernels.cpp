@@ -128,7 +128,6 @@ std::size_t bytes_of_result(const Level3& call) {
 cudaError_t Level3Kernels::load(int ordinal, const device::DeviceProfile& profile) {
   cudaError_t error = load_elementwise_kernels();
   if (error == cudaSuccess) error = load_leaf_kernels(widest_strips_);
-  if (error == cudaSuccess) error = load_chain_kernels(chain_strips_);
   if (error == cudaSuccess) error = dgemm_.load(ordinal, profile.dgemm);
   int multiprocessors = 0;
   if (error == cudaSuccess) {

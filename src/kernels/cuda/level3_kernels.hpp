@@ -43,6 +43,8 @@ class Level3Kernels {
  public:
   /// Loads the kernels for the GPU, which is current. @param profile stays with this
   cudaError_t load(int ordinal, const device::DeviceProfile& profile);
+  /// And what Submission::chain_memory is for. @pre load()
+  cudaError_t load_chains() { return load_chain_kernels(chain_strips_); }
 
   /// Submits the call: any routine, m, n >= 1. Operands lie in the GPU's memory, scalars are read before this returns. trmm takes
   /// B apart from C, or C itself. gemmt may leave anything in the triangle of C that it does not update. Never waits, and
