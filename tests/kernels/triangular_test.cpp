@@ -86,6 +86,21 @@ TEST(TrsmStrip, WhateverTheElements) {
   }
 }
 
+/// The second element is -(l / p) 2^1000, where l / p has 14 digits left.
+void check_scaled_element(void (*solve)(const Level3&)) {
+  constexpr double l = 0x1.3c0ca428c59fbp-1000, p = 0x1.1999999999999p+60;
+  const std::vector<double> A = {1, l, 0, p};
+  std::vector<double> B = {0x1p+1000, 0};
+  solve({.routine = Routine::trsm, .m = 2, .n = 1, .A = A.data(), .lda = 2, .C = B.data(), .ldc = 2});
+  EXPECT_EQ(B[0], 0x1p+1000);
+  EXPECT_NEAR(B[1] / (-(l * 0x1p+1000) / p), 1, 4 * std::numeric_limits<double>::epsilon());
+}
+
+TEST(TrsmStrip, DividesWhereAScaledElementWouldLoseDigits) {
+  check_scaled_element(run_by_strips<double, 16>);
+  check_scaled_element(run_by_strips<double, 32>);
+}
+
 // Links of 64 rows, the last one short, hand on their blocks.
 template <int columns>
 struct ChainOf {
@@ -129,6 +144,10 @@ TYPED_TEST(TrsmChain, AllSizesAndHardTriangles) {
       this->check(c, test::all_types[static_cast<std::size_t>(turn++) % 4]);
     }
   }
+}
+
+TYPED_TEST(TrsmChain, DividesWhereAScaledElementWouldLoseDigits) {
+  check_scaled_element(test::run_by_chain<double, TypeParam::strip>);
 }
 
 TYPED_TEST(TrsmChain, SurvivesQuotientsThatAreTooLarge) {
