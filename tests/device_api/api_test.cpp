@@ -1,4 +1,5 @@
-// The C interface of device_blas.h: status codes, positions, what is left alone, for every function of the table and in every library.
+// The C interface of device_blas.h: status codes, positions, what is left alone, for every function of the table and in
+// every library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// Every routine of device_blas.h (src/device_api/routines.def), in every type and variant, on every implementation: sizes around
-// all blocks, padding, addresses, triangles that only substitution solves. What must not be read holds NaN, what must not be
-// written is compared byte for byte.
+// Every routine of device_blas.h (src/device_api/routines.def), in every type and variant, on every implementation:
+// sizes around all blocks, padding, addresses, triangles that only substitution solves. What must not be read holds
+// NaN, what must not be written is compared byte for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,8 @@ class DeviceRoutineConformance : public ::testing::TestWithParam<std::tuple<Impl
     return types;
   }
 
-  /// One in `step` of the variants in every type, a different one each time, placed in every way in turn. alpha is 1 or another.
+  /// One in `step` of the variants in every type, a different one each time, placed in every way in turn. alpha is 1 or
+  /// another.
   void run_some(DeviceRunner& runner, const Size& size, int step, Level3Case base = {}) {
     for (const ScalarType type : types()) {
       for (const Side side : test::all_sides) {
@@ -179,7 +180,8 @@ TEST_P(DeviceRoutineConformance, SameBitsEachTime) {
   }
 }
 
-// What stands beside the triangle, and the zeros of padding, enter no product: an infinity reaches only what depends on it.
+// What stands beside the triangle, and the zeros of padding, enter no product: an infinity reaches only what depends on
+// it.
 TEST_P(DeviceRoutineConformance, KeepsAnInfinityWhereItBelongs) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   constexpr index_t order = 40, at = 9;

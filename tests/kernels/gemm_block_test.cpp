@@ -1,4 +1,5 @@
-// The block of a product (block/gemm_block.hpp), computed by host threads: every routine that updates a matrix, in all variants.
+// The block of a product (block/gemm_block.hpp), computed by host threads: every routine that updates a matrix, in all
+// variants.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -129,7 +130,7 @@ void run_batch(const kernels::block::ProductBatch<typename Shape::E, Int>& batch
                index_t most_columns, std::vector<Int>& info) {
   for (index_t i = 0; i < batch.count; ++i) {
     const auto problem = batch.problem(i);
-    const int bad = kernels::block::bad_argument(batch.form, problem);
+    const int bad = kernels::block::bad_argument(batch.form, batch.positions, problem);
     info[static_cast<std::size_t>(i)] = static_cast<Int>(-bad);
     if (bad != 0) continue;
     const auto product = kernels::block::product_of(batch.form, problem);
@@ -144,7 +145,8 @@ void run_batch(const kernels::block::ProductBatch<typename Shape::E, Int>& batch
   }
 }
 
-// Sizes with zeros among them, one that is much larger than the others, and one problem with a leading dimension that is too small.
+// Sizes with zeros among them, one that is much larger than the others, and one problem with a leading dimension that
+// is too small.
 TEST_P(GemmBlockTest, BatchesOfVariableSize) {
   for (const ScalarType type : test::types_of(GetParam())) {
     dispatch(type, [&]<Scalar T>(T) {
@@ -179,7 +181,9 @@ TEST_P(GemmBlockTest, BatchesOfVariableSize) {
         C.push_back(static_cast<E*>(call.C));
       }
       kernels::block::ProductBatch<E, int> batch{
-          .form = kernels::block::product_form<typename Shape::R, Shape::parts>(calls[0]), .count = count};
+          .form = kernels::block::product_form<typename Shape::R, Shape::parts>(calls[0]),
+          .positions = kernels::block::argument_positions(GetParam()),
+          .count = count};
       batch.m.of_each = m.data();
       batch.n.of_each = n.data();
       batch.k.of_each = k.data();
@@ -207,9 +211,10 @@ TEST_P(GemmBlockTest, BatchesOfVariableSize) {
 TEST_P(GemmBlockTest, NamesTheFirstBadArgument) {
   const Level3 call{.routine = GetParam(), .type = ScalarType::z, .m = 5, .n = 5, .k = 5};
   const auto form = kernels::block::product_form<double, 2>(call);
+  const auto positions = kernels::block::argument_positions(GetParam());
   const kernels::block::ProductProblem<kernels::block::Element<double, 2>> good{
       .m = 5, .n = 5, .k = 5, .lda = 5, .ldb = 5, .ldc = 5};
-  EXPECT_EQ(bad_argument(form, good), 0);
+  EXPECT_EQ(bad_argument(form, positions, good), 0);
   using Problem = decltype(good);
   using Member = index_t std::remove_const_t<Problem>::*;
   using P = std::remove_const_t<Problem>;
@@ -221,7 +226,7 @@ TEST_P(GemmBlockTest, NamesTheFirstBadArgument) {
     const int position = position_of(GetParam(), parameter);
     if (position == 0) continue;
     problem.*member = -1;  // and all behind it are bad, too
-    EXPECT_EQ(bad_argument(form, problem), position);
+    EXPECT_EQ(bad_argument(form, positions, problem), position);
   }
 }
 
@@ -259,7 +264,8 @@ void run_batch(const kernels::block::TriangularBatch<E, Int>& batch, Routine rou
                                });
 }
 
-// The plan is that of 150 rows; some problems end within a leaf, some have none of the last one, some have nothing at all.
+// The plan is that of 150 rows; some problems end within a leaf, some have none of the last one, some have nothing at
+// all.
 TEST_P(TriangularBatchTest, ProblemsHaveWhatIsLeftOfThePlan) {
   int turn = 0;
   for (const ScalarType type : test::all_types) {
@@ -286,7 +292,9 @@ TEST_P(TriangularBatchTest, ProblemsHaveWhatIsLeftOfThePlan) {
           A.push_back(static_cast<const E*>(call.A));
           B.push_back(static_cast<E*>(call.C));
           batch.form = kernels::block::triangular_form<Real<T>, parts<T>>(call);
-          EXPECT_EQ(bad_argument(batch.form, {call.m, call.n, A.back(), call.lda, B.back(), call.ldc}), 0);
+          EXPECT_EQ(bad_argument(batch.form, kernels::block::argument_positions(GetParam()),
+                                 {call.m, call.n, A.back(), call.lda, B.back(), call.ldc}),
+                    0);
         }
         batch.count = static_cast<index_t>(fixtures.size());
         batch.m.of_each = m.data();
@@ -306,16 +314,17 @@ TEST_P(TriangularBatchTest, NamesTheFirstBadArgument) {
   for (const Side side : test::all_sides) {
     const Level3 call{.routine = GetParam(), .side = side, .m = 5, .n = 7};
     const auto form = kernels::block::triangular_form<double, 1>(call);
+    const auto positions = kernels::block::argument_positions(GetParam());
     kernels::block::TriangularProblem<kernels::block::Element<double, 1>> problem{.m = 5, .n = 7, .lda = 7, .ldb = 5};
-    EXPECT_EQ(bad_argument(form, problem), 0);
+    EXPECT_EQ(bad_argument(form, positions, problem), 0);
     problem.ldb = 4;
-    EXPECT_EQ(bad_argument(form, problem), position_of(GetParam(), Parameter::ldb));
+    EXPECT_EQ(bad_argument(form, positions, problem), position_of(GetParam(), Parameter::ldb));
     problem.lda = side == Side::left ? 4 : 6;
-    EXPECT_EQ(bad_argument(form, problem), position_of(GetParam(), Parameter::lda));
+    EXPECT_EQ(bad_argument(form, positions, problem), position_of(GetParam(), Parameter::lda));
     problem.n = -1;
-    EXPECT_EQ(bad_argument(form, problem), position_of(GetParam(), Parameter::n));
+    EXPECT_EQ(bad_argument(form, positions, problem), position_of(GetParam(), Parameter::n));
     problem.m = -1;
-    EXPECT_EQ(bad_argument(form, problem), position_of(GetParam(), Parameter::m));
+    EXPECT_EQ(bad_argument(form, positions, problem), position_of(GetParam(), Parameter::m));
   }
 }
 

@@ -1,5 +1,5 @@
-// The machine of src/kernels/block made of host threads: one per thread of the block, which exchange values as a warp does. And a
-// leaf of a triangular call on it.
+// The machine of src/kernels/block made of host threads: one per thread of the block, which exchange values as a warp
+// does. And a leaf of a triangular call on it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Triangular solves and products in place, as far as they are plain C++: how a triangle is split, and what the threads of a block compute. The
-// latter runs on a machine made of host threads (host_block_machine.hpp).
+// Triangular solves and products in place, as far as they are plain C++: how a triangle is split, and what the threads
+// of a block compute. The latter runs on a machine made of host threads (host_block_machine.hpp).
 #include <gtest/gtest.h>
 
 #include <limits>

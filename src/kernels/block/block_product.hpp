@@ -1,11 +1,11 @@
-// Every product that updates a matrix, as C = alpha sum of L R^T + beta C: gemm, gemmt, symm, hemm and the rank updates. Operands are
-// described by where their elements lie, so that one kernel serves all of them (gemm_block.hpp).
+// Every product that updates a matrix, as C = alpha sum of L R^T + beta C: gemm, gemmt, symm, hemm and the rank
+// updates. Operands are described by where their elements lie, so that one kernel serves all of them (gemm_block.hpp).
 #pragma once
 
 #include <complex>
 
-#include "core/arguments.hpp"
 #include "core/level3.hpp"
+#include "kernels/block/argument_positions.hpp"
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
 
@@ -63,10 +63,6 @@ struct ProductForm {
   bool transposed_a = false, conjugate_a = false, transposed_b = false, conjugate_b = false;
   E alpha{}, conjugate_alpha{}, beta{};
   bool alpha_is_zero = false, beta_is_zero = false, beta_is_one = false;
-  /// Of the arguments in the Fortran interface, 0: it has none.
-  struct Positions {
-    int m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
-  } position;
 };
 
 /// One of them. Where C is square m is n; k has a meaning where the routine has one.
@@ -109,15 +105,13 @@ ProductForm<Element<R, parts>> product_form(const Level3& call) {
   form.alpha_is_zero = call.alpha == AnyScalar(0);
   form.beta_is_zero = call.beta == AnyScalar(0);
   form.beta_is_one = call.beta == AnyScalar(1);
-  const auto position = [&](Parameter parameter) { return position_of(call.routine, parameter); };
-  form.position = {position(Parameter::m),   position(Parameter::n),   position(Parameter::k),
-                   position(Parameter::lda), position(Parameter::ldb), position(Parameter::ldc)};
   return form;
 }
 
 /// The position of the first argument that is bad, as the reference BLAS finds it; 0: none.
 template <class E>
-TESSERA_HOST_DEVICE int bad_argument(const ProductForm<E>& form, const ProductProblem<E>& problem) {
+TESSERA_HOST_DEVICE int bad_argument(const ProductForm<E>& form, const ArgumentPositions& position,
+                                     const ProductProblem<E>& problem) {
   using Shape = typename ProductForm<E>::Shape;
   const index_t m = form.square ? problem.n : problem.m, n = problem.n, k = problem.k;
   const bool has_k = form.shape != Shape::symmetric;
@@ -125,13 +119,12 @@ TESSERA_HOST_DEVICE int bad_argument(const ProductForm<E>& form, const ProductPr
   index_t rows_of_b = m;
   if (form.shape == Shape::two_operands) rows_of_b = form.transposed_b ? n : k;
   if (form.shape == Shape::rank_2k) rows_of_b = rows_of_a;
-  const auto is_short = [](index_t ld, index_t rows) { return ld < (rows > 1 ? rows : 1); };
-  if (!form.square && m < 0) return form.position.m;
-  if (n < 0) return form.position.n;
-  if (has_k && k < 0) return form.position.k;
-  if (is_short(problem.lda, rows_of_a)) return form.position.lda;
-  if (form.shape != Shape::rank_k && is_short(problem.ldb, rows_of_b)) return form.position.ldb;
-  return is_short(problem.ldc, m) ? form.position.ldc : 0;
+  if (!form.square && m < 0) return position.m;
+  if (n < 0) return position.n;
+  if (has_k && k < 0) return position.k;
+  if (is_short_run(problem.lda, rows_of_a)) return position.lda;
+  if (form.shape != Shape::rank_k && is_short_run(problem.ldb, rows_of_b)) return position.ldb;
+  return is_short_run(problem.ldc, m) ? position.ldc : 0;
 }
 
 namespace detail {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -40,10 +41,7 @@ ElementOf<T> element_from(const T& value) {
 
 template <class R, int parts>
 Element<R, parts> element_from(const AnyScalar& value) {
-  Element<R, parts> element{};
-  element.part[0] = static_cast<R>(value.real());
-  if constexpr (parts == 2) element.part[1] = static_cast<R>(value.imag());
-  return element;
+  return element_from(scalar_cast<std::conditional_t<parts == 1, R, std::complex<R>>>(value));
 }
 
 template <class R>

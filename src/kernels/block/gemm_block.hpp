@@ -1,10 +1,11 @@
 // A block of C of a product (block_product.hpp) as the threads of one block compute it.
 //
-// Sixteen steps of k of both operands at a time lie in shared memory, by steps, some of them on their way while others are used. They are
-// copied element by element, whatever their layout, alignment and leading dimension; what lies beyond the matrices is zero. A warp has a
-// rectangle of the block; its thread 4 g + q has rows g + 8 t and columns 8 u + 2 q and 8 u + 2 q + 1, the layout of the accumulators of
-// the tensor cores' instruction. Sums run there in double precision, and as fused multiply-adds in single; complex products are four real
-// ones. All steps of all terms are summed in order, so that a result depends neither on the block that it is in nor on its neighbours.
+// Sixteen steps of k of both operands at a time lie in shared memory, by steps, some of them on their way while others
+// are used. They are copied element by element, whatever their layout, alignment and leading dimension; what lies
+// beyond the matrices is zero. A warp has a rectangle of the block; its thread 4 g + q has rows g + 8 t and columns 8 u
+// + 2 q and 8 u + 2 q + 1, the layout of the accumulators of the tensor cores' instruction. Sums run there in double
+// precision, and as fused multiply-adds in single; complex products are four real ones. All steps of all terms are
+// summed in order, so that a result depends neither on the block that it is in nor on its neighbours.
 #pragma once
 
 #include "kernels/block/block_product.hpp"
@@ -26,7 +27,8 @@ struct GemmShape {
   static constexpr int rows_of_warp = rows / warps_down, columns_of_warp = columns / warps_across;
   static constexpr int depth = 16;  ///< steps of k at a time, those of the tensor cores' instruction
   static constexpr int stages = steps_ahead;
-  /// Elements from step to step in shared memory: four steps of eight rows, which a warp reads at once, lie in different banks.
+  /// Elements from step to step in shared memory: four steps of eight rows, which a warp reads at once, lie in
+  /// different banks.
   static constexpr int padding = sizeof(E) == 16 ? 2 : 4;
   static constexpr int left_stride = rows + padding, right_stride = columns + padding;
   static_assert(rows_of_warp % 16 == 0 && columns_of_warp % 8 == 0 && stages >= 2);

@@ -1,9 +1,10 @@
-// Many products of one form: their sizes, leading dimensions and places, in device memory or the same for all. What a thread block
-// needs of one of them.
+// Many products of one form: their sizes, leading dimensions and places, in device memory or the same for all. What a
+// thread block needs of one of them.
 //
-// Every problem is clipped and checked by itself: sizes in the arrays count, not the bounds that a grid is cut by, and a bad argument
-// keeps only its own problem from running. Source: Abdelfattah, Haidar, Tomov, Dongarra, "Novel HPC techniques to batch execution of many
-// variable size BLAS computations on GPUs" (sections 4 and 5): here the grid is truncated by each block for itself.
+// Every problem is clipped and checked by itself: sizes in the arrays count, not the bounds that a grid is cut by, and
+// a bad argument keeps only its own problem from running. Source: Abdelfattah, Haidar, Tomov, Dongarra, "Novel HPC
+// techniques to batch execution of many variable size BLAS computations on GPUs" (sections 4 and 5): here the grid is
+// truncated by each block for itself.
 #pragma once
 
 #include "kernels/block/block_product.hpp"
@@ -35,6 +36,7 @@ struct MatrixOfEach {
 template <class E, class Int>
 struct ProductBatch {
   ProductForm<E> form = {};
+  ArgumentPositions positions = {};
   index_t count = 0;
   NumberOfEach<Int> m = {}, n = {}, k = {}, lda = {}, ldb = {}, ldc = {};
   MatrixOfEach<const E> A = {}, B = {};

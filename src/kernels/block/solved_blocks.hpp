@@ -1,4 +1,5 @@
-// What a thread block knows of the blocks of rows that others solve in the same launch (trsm_chain.hpp, trsv_chain.hpp).
+// What a thread block knows of the blocks of rows that others solve in the same launch (trsm_chain.hpp,
+// trsv_chain.hpp).
 #pragma once
 
 #include "kernels/block/device_code.hpp"

@@ -30,8 +30,8 @@ struct StripShape {
   static constexpr int rows = rows_of_warp * warps;
   static constexpr int columns = columns_of_strip;
   static constexpr int column_tiles = columns / 8;
-  /// Elements from row to row of a strip in shared memory: four rows of eight doubles, which a warp reads at once as the
-  /// second operand of a product, then lie in different banks.
+  /// Elements from row to row of a strip in shared memory: four rows of eight doubles, which a warp reads at once as
+  /// the second operand of a product, then lie in different banks.
   static constexpr int stride = columns + 4;
 };
 
@@ -85,7 +85,8 @@ class Strip {
     return static_cast<int>((system_.order + rows_per_block - 1) / rows_per_block);
   }
 
-  /// 16 rows of the strip. Thread 4 g + q of a warp has those of rows g and g + 8, columns 2 q and 2 q + 1 of every eight.
+  /// 16 rows of the strip. Thread 4 g + q of a warp has those of rows g and g + 8, columns 2 q and 2 q + 1 of every
+  /// eight.
   struct Tile {
     R part[parts][2][column_tiles][2];  ///< [row tile][column tile][column]
   };
@@ -437,7 +438,8 @@ class Strip {
     R part_[parts][2][columns];  ///< [row tile]
   };
 
-  /// Sums over the four threads of a row; each gets those of its two of eight columns, in an order that depends on nothing.
+  /// Sums over the four threads of a row; each gets those of its two of eight columns, in an order that depends on
+  /// nothing.
   TESSERA_DEVICE void sum_of_four(R (&two)[2], const R* of_eight) {
     // First with the thread across, for half of the columns, then with the neighbour, for a quarter.
     const bool second_half = member_ >= 2, odd = member_ % 2 != 0;
@@ -457,7 +459,8 @@ class Strip {
     }
   }
 
-  /// f(value, row, column of the strip) for the thread's elements of a tile, by reference, for 16 rows from `first_row` on.
+  /// f(value, row, column of the strip) for the thread's elements of a tile, by reference, for 16 rows from `first_row`
+  /// on.
   template <class AnyTile, class F>
   TESSERA_DEVICE void for_each_element(AnyTile& tile, int first_row, F f) const {
     TESSERA_UNROLL

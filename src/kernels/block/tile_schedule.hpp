@@ -1,9 +1,10 @@
 // Which block of which problem a thread block of a batch computes (gemm_block.hpp).
 //
-// Two grids. One is cut by the upper bounds of the sizes, with as many thread blocks for each problem as the largest has: those that
-// have nothing end at once. The other has as many thread blocks as the device runs at a time, which take the blocks of all problems in
-// turn: the ends of the problems in one numbering of all blocks are summed up on the device before. Source: Abdelfattah, Haidar, Tomov,
-// Dongarra, "Novel HPC techniques to batch execution of many variable size BLAS computations on GPUs", section 5 (adaptive truncation).
+// Two grids. One is cut by the upper bounds of the sizes, with as many thread blocks for each problem as the largest
+// has: those that have nothing end at once. The other has as many thread blocks as the device runs at a time, which
+// take the blocks of all problems in turn: the ends of the problems in one numbering of all blocks are summed up on the
+// device before. Source: Abdelfattah, Haidar, Tomov, Dongarra, "Novel HPC techniques to batch execution of many
+// variable size BLAS computations on GPUs", section 5 (adaptive truncation).
 #pragma once
 
 #include "kernels/block/block_product.hpp"
@@ -39,7 +40,8 @@ constexpr TESSERA_HOST_DEVICE BlockOfProblem block_of_truncated_grid(index_t num
   return block_at(number / of_each, number % of_each, most_m, rows, columns);
 }
 
-/// The problem that has block `number` of all. @param ends blocks of the problems up to each, with it; the last is above `number`
+/// The problem that has block `number` of all. @param ends blocks of the problems up to each, with it; the last is
+/// above `number`
 constexpr TESSERA_HOST_DEVICE index_t owner_of_block(const index_t* ends, index_t count, index_t number) {
   index_t first = 0, last = count - 1;
   while (first < last) {

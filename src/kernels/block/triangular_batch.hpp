@@ -1,5 +1,6 @@
-// Many triangular solves or products in place of one form, in device memory: what a thread block needs of one of them, for each part of the
-// plan (plan/triangular_recursion.hpp) that is made for the largest. Problems that are smaller have what is left of the parts.
+// Many triangular solves or products in place of one form, in device memory: what a thread block needs of one of them,
+// for each part of the plan (plan/triangular_recursion.hpp) that is made for the largest. Problems that are smaller
+// have what is left of the parts.
 #pragma once
 
 #include "kernels/block/block_product.hpp"
@@ -12,6 +13,7 @@ namespace tessera::kernels::block {
 template <class E, class Int>
 struct TriangularBatch {
   TriangularForm<E> form = {};
+  ArgumentPositions positions = {};
   index_t count = 0;
   NumberOfEach<Int> m = {}, n = {}, lda = {}, ldb = {};
   MatrixOfEach<const E> A = {};

@@ -3,8 +3,8 @@
 // and A on the right exchanges those of B.
 #pragma once
 
-#include "core/arguments.hpp"
 #include "core/level3.hpp"
+#include "kernels/block/argument_positions.hpp"
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
 #include "kernels/plan/triangular_recursion.hpp"
@@ -33,18 +33,13 @@ struct TriangularForm {
   using E = Stored;
   bool on_left = true;
   bool is_solve = true;
-  bool transposed =
-      false;          ///< of T X = alpha B, X = alpha T B (plan/triangular_recursion.hpp): T(i, j) is stored as A(j, i)
+  /// Of T in T X = alpha B, X = alpha T B (plan/triangular_recursion.hpp): T(i, j) is stored as A(j, i).
+  bool transposed = false;
   bool lower = true;  ///< T is
   bool conjugate = false;
   bool unit = false;
   E alpha{};
   bool scales = false;  ///< alpha is not one
-  bool alpha_is_zero = false;
-  /// Of the arguments in the Fortran interface.
-  struct Positions {
-    int m = 0, n = 0, lda = 0, ldb = 0;
-  } position;
 };
 
 /// One of them, in place.
@@ -71,20 +66,17 @@ TriangularForm<Element<R, parts>> triangular_form(const Level3& call) {
   form.unit = call.diag == Diag::unit;
   form.alpha = element_from<R, parts>(call.alpha);
   form.scales = call.alpha != AnyScalar(1);
-  form.alpha_is_zero = call.alpha == AnyScalar(0);
-  const auto position = [&](Parameter parameter) { return position_of(call.routine, parameter); };
-  form.position = {position(Parameter::m), position(Parameter::n), position(Parameter::lda), position(Parameter::ldb)};
   return form;
 }
 
 /// The position of the first argument that is bad, as the reference BLAS finds it; 0: none.
 template <class E>
-TESSERA_HOST_DEVICE int bad_argument(const TriangularForm<E>& form, const TriangularProblem<E>& problem) {
-  const auto is_short = [](index_t ld, index_t rows) { return ld < (rows > 1 ? rows : 1); };
-  if (problem.m < 0) return form.position.m;
-  if (problem.n < 0) return form.position.n;
-  if (is_short(problem.lda, form.on_left ? problem.m : problem.n)) return form.position.lda;
-  return is_short(problem.ldb, problem.m) ? form.position.ldb : 0;
+TESSERA_HOST_DEVICE int bad_argument(const TriangularForm<E>& form, const ArgumentPositions& position,
+                                     const TriangularProblem<E>& problem) {
+  if (problem.m < 0) return position.m;
+  if (problem.n < 0) return position.n;
+  if (is_short_run(problem.lda, form.on_left ? problem.m : problem.n)) return position.lda;
+  return is_short_run(problem.ldb, problem.m) ? position.ldb : 0;
 }
 
 template <class E>

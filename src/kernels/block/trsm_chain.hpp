@@ -1,16 +1,16 @@
-// A triangular solve by thread blocks that hand on what they have solved: L X = alpha B, L lower triangular with any number of
-// rows, for a strip of right-hand sides. With few of them a solve is one chain from block of 16 rows to block of 16 rows;
-// products between leaves, each a launch, would stand in it, too.
+// A triangular solve by thread blocks that hand on what they have solved: L X = alpha B, L lower triangular with any
+// number of rows, for a strip of right-hand sides. With few of them a solve is one chain from block of 16 rows to block
+// of 16 rows; products between leaves, each a launch, would stand in it, too.
 //
-// Each link of the chain is a thread block that solves one leaf (trsm_strip.hpp). Before, its warps take off what the links
-// before it have solved, block by block as soon as these are there (left-looking): they wait for marks in global memory.
-// What a link adds to the chain is the way of the last block through global memory.
+// Each link of the chain is a thread block that solves one leaf (trsm_strip.hpp). Before, its warps take off what the
+// links before it have solved, block by block as soon as these are there (left-looking): they wait for marks in global
+// memory. What a link adds to the chain is the way of the last block through global memory.
 //
-// A link waits only for links before it. Who draws their numbers in the order in which thread blocks begin, has no need of all
-// of them on the device at a time: the first one that has not ended always runs.
+// A link waits only for links before it. Who draws their numbers in the order in which thread blocks begin, has no need
+// of all of them on the device at a time: the first one that has not ended always runs.
 //
-// Arithmetic: sums of the products with all blocks before, in order, are taken off at once; else as in trsm_strip.hpp, and so is
-// the error bound.
+// Arithmetic: sums of the products with all blocks before, in order, are taken off at once; else as in trsm_strip.hpp,
+// and so is the error bound.
 #pragma once
 
 #include <type_traits>
@@ -25,8 +25,8 @@ class StripLink : private StripSolver<Shape, Machine> {
   using Solver = StripSolver<Shape, Machine>;
   using typename Solver::Rows;
   using typename Solver::Tile;
-  /// The chain is not to wait for L: some of its blocks are on their way at a time. Not in double complex, where the one that
-  /// registers have room for is on its way for long enough.
+  /// The chain is not to wait for L: some of its blocks are on their way at a time. Not in double complex, where the
+  /// one that registers have room for is on its way for long enough.
   using Factors = std::conditional_t<sizeof(typename Shape::E) < 16, typename Solver::template FactorRing<4>,
                                      typename Solver::FactorStream>;
 
@@ -38,7 +38,8 @@ class StripLink : private StripSolver<Shape, Machine> {
     typename Factors::Memory factors[Shape::warps];
   };
 
-  /// @param of_link system_of_link() @param solved for the strip that begins with this column, with all blocks of the triangle
+  /// @param of_link system_of_link() @param solved for the strip that begins with this column, with all blocks of the
+  /// triangle
   TESSERA_DEVICE StripLink(const TriangularSystem<typename Shape::E>& of_link, Memory& memory, int link,
                            index_t first_column, const SolvedBlocks& solved, Machine machine)
       : Solver(of_link, memory.leaf, first_column, machine),

@@ -7,14 +7,14 @@
 // straight into registers, every element once per strip, one step ahead of its use. The chain from block to block is
 // one product of a block and one substitution of 16 rows.
 //
-// Arithmetic: substitution. x_i = b_i / l_ii - sum_j<i (l_ij / l_ii) x_j within a block of 16 rows: the chain from row to row
-// is one fused multiply-add, and the reciprocals of single diagonal elements are the only ones taken. Every element of L, and
-// b_i, has one rounding more than in the order of the textbook. So the solution is that of a triangle which differs from L by
-// (i + 3) units of rounding in each element (Higham, Accuracy and Stability of Numerical Algorithms, section 8.1). A block in
-// which one of these numbers is not a normal one divides instead.
+// Arithmetic: substitution. x_i = b_i / l_ii - sum_j<i (l_ij / l_ii) x_j within a block of 16 rows: the chain from row
+// to row is one fused multiply-add, and the reciprocals of single diagonal elements are the only ones taken. Every
+// element of L, and b_i, has one rounding more than in the order of the textbook. So the solution is that of a triangle
+// which differs from L by (i + 3) units of rounding in each element (Higham, Accuracy and Stability of Numerical
+// Algorithms, section 8.1). A block in which one of these numbers is not a normal one divides instead.
 //
-// Cost in double on an H200: the chain decides, 1200 to 1800 cycles for a block of 16 rows and 8 columns. What they go to is
-// on the page of the machine (docs/performance/h200-x1).
+// Cost in double on an H200: the chain decides, 1200 to 1800 cycles for a block of 16 rows and 8 columns. What they go
+// to is on the page of the machine (docs/performance/h200-x1).
 #pragma once
 
 #include <type_traits>
@@ -64,9 +64,9 @@ class StripSolver : protected Strip<Shape, Machine> {
   };
 
   /// The blocks of the system, behind others of the same triangle that somebody else solves.
-  /// @tparam Before count: of the blocks before; factors(solver, block): the stream of a row of L from the first of them on;
-  ///     rows(k), all of the warp: the solution of block k < 0, valid until the next call; tell(k), all of the warp: block
-  ///     k >= 0 is in global memory
+  /// @tparam Before count: of the blocks before; factors(solver, block): the stream of a row of L from the first of
+  ///     them on; rows(k), all of the warp: the solution of block k < 0, valid until the next call; tell(k), all of the
+  ///     warp: block k >= 0 is in global memory
   template <class Before>
   TESSERA_DEVICE void solve_behind(Before before) {
     const int blocks = block_count();

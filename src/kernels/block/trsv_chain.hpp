@@ -1,12 +1,14 @@
-// A triangular solve with one right-hand side by thread blocks that hand on what they have solved, as in trsm_chain.hpp:
-// L x = alpha b, L lower triangular with any number of rows.
+// A triangular solve with one right-hand side by thread blocks that hand on what they have solved, as in
+// trsm_chain.hpp: L x = alpha b, L lower triangular with any number of rows.
 //
-// Each warp has 32 rows, one per lane. It takes off the product with one block of 32 rows of x after the other, and solves its own
-// by telling each row to the lanes behind it. The chain from row to row is one shuffle and one fused multiply-add. Blocks of L are
-// on their way to shared memory while those before them are used: a link that waits for one would hold up all behind it. Lanes
-// read elements that lie side by side, whether L is stored by columns or by rows.
+// Each warp has 32 rows, one per lane. It takes off the product with one block of 32 rows of x after the other, and
+// solves its own by telling each row to the lanes behind it. The chain from row to row is one shuffle and one fused
+// multiply-add. Blocks of L are on their way to shared memory while those before them are used: a link that waits for
+// one would hold up all behind it. Lanes read elements that lie side by side, whether L is stored by columns or by
+// rows.
 //
-// Arithmetic: as in trsm_strip.hpp, with blocks of 32 rows; products are summed in four sums. The error bound is the same.
+// Arithmetic: as in trsm_strip.hpp, with blocks of 32 rows; products are summed in four sums. The error bound is the
+// same.
 #pragma once
 
 #include "kernels/block/device_code.hpp"

@@ -1,7 +1,8 @@
 // The device routines on a GPU: level3_kernels.hpp on the caller's stream, with a cuBLAS handle of their own.
 //
-// cuBLAS's memory is taken here and handed to it after every change of its stream, which makes it forget: what it would take by itself it
-// could take during a call, and what it takes for captures it never gives back. Its size is what cuBLAS recommends.
+// cuBLAS's memory is taken here and handed to it after every change of its stream, which makes it forget: what it would
+// take by itself it could take during a call, and what it takes for captures it never gives back. Its size is what
+// cuBLAS recommends.
 #include "kernels/device_routines.hpp"
 
 #include <cublas_v2.h>
@@ -44,8 +45,8 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   }
 
   ~CudaDeviceRoutines() override {
-    // Where CUDA cannot be called any more, memory and handle are left to the process's end: in a child after fork, with a
-    // context that is broken, and once the runtime shuts down, when each of its calls fails.
+    // Where CUDA cannot be called any more, memory and handle are left to the process's end: in a child after fork,
+    // with a context that is broken, and once the runtime shuts down, when each of its calls fails.
     if (process_ != getpid() || lost_) return;
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess) {
@@ -137,8 +138,8 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     const std::string text = describe_status(ordinal_, what, status);
     if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
-    // cuBLAS does not tell whether the context is broken; any call of the runtime does, and this one may be made while the stream
-    // is captured.
+    // cuBLAS does not tell whether the context is broken; any call of the runtime does, and this one may be made while
+    // the stream is captured.
     cudaStreamCaptureStatus unused = cudaStreamCaptureStatusNone;
     const cudaError_t error = cudaStreamIsCapturing(to_.stream, &unused);
     device::cuda::forget_error();

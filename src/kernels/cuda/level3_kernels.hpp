@@ -4,8 +4,8 @@
 // does not say that they leave A and B unread in all routines, go to a kernel of our own.
 //
 // Arithmetic: cuBLAS's default math mode, which neither rounds to TF32 nor emulates a type by a narrower one. Pedantic
-// mode would promise no more for the four BLAS types and forbids kernels. A user who turns emulation on for all of cuBLAS by
-// its environment variables has asked for it, and gets it, but for the products of dgemm.hpp.
+// mode would promise no more for the four BLAS types and forbids kernels. A user who turns emulation on for all of
+// cuBLAS by its environment variables has asked for it, and gets it, but for the products of dgemm.hpp.
 #pragma once
 
 #include <cublas_v2.h>
@@ -46,9 +46,9 @@ class Level3Kernels {
   /// And what Submission::chain_memory is for. @pre load()
   cudaError_t load_chains() { return load_chain_kernels(chain_strips_); }
 
-  /// Submits the call: any routine, m, n >= 1. Operands lie in the GPU's memory, scalars are read before this returns. trmm takes
-  /// B apart from C, or C itself. gemmt may leave anything in the triangle of C that it does not update. Never waits, and
-  /// allocates nothing. Thread-safe where submissions differ. @pre load(); the GPU is current
+  /// Submits the call: any routine, m, n >= 1. Operands lie in the GPU's memory, scalars are read before this returns.
+  /// trmm takes B apart from C, or C itself. gemmt may leave anything in the triangle of C that it does not update.
+  /// Never waits, and allocates nothing. Thread-safe where submissions differ. @pre load(); the GPU is current
   Outcome submit(const Level3& call, const Submission& to) const;
 
   /// A trsm that is done so, as far as `to` allows it.

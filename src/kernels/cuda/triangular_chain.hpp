@@ -1,6 +1,6 @@
-// Triangular solves with few right-hand sides: one launch for many rows of the triangle, whose thread blocks hand on what they have
-// solved (block/trsm_chain.hpp). Solves are backward stable like substitution; no block is inverted. Nothing is allocated or
-// waited for by the host.
+// Triangular solves with few right-hand sides: one launch for many rows of the triangle, whose thread blocks hand on
+// what they have solved (block/trsm_chain.hpp). Solves are backward stable like substitution; no block is inverted.
+// Nothing is allocated or waited for by the host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,8 +15,8 @@
 
 namespace tessera::kernels::cuda {
 
-/// Device memory through which the thread blocks of a launch talk to each other. One launch at a time may use it, so it belongs
-/// to a stream. Zeros at the beginning; each launch leaves it ready for the next one.
+/// Device memory through which the thread blocks of a launch talk to each other. One launch at a time may use it, so it
+/// belongs to a stream. Zeros at the beginning; each launch leaves it ready for the next one.
 inline constexpr std::size_t chain_memory_bytes =
     sizeof(unsigned long long) * (8 + static_cast<std::size_t>(plan::most_chain_marks));
 

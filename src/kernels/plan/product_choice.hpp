@@ -1,5 +1,5 @@
-// How a product with a triangle is best computed: measured on one GPU (bench/device_choices), by type, rows of the triangle and
-// columns of X.
+// How a product with a triangle is best computed: measured on one GPU (bench/device_choices), by type, rows of the
+// triangle and columns of X.
 #pragma once
 
 #include "core/scalar.hpp"
@@ -8,7 +8,8 @@
 namespace tessera::kernels::plan {
 
 struct ProductChoice {
-  /// From one matrix to another: the vendor's kernel up to so many rows of the triangle, products between; 0: the vendor's alone.
+  /// From one matrix to another: the vendor's kernel up to so many rows of the triangle, products between; 0: the
+  /// vendor's alone.
   index_t leaf_rows = 0;
   /// In place: without a copy of X, even if there is memory for one.
   bool without_copy = false;

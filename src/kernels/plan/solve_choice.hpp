@@ -1,5 +1,5 @@
-// How a triangular solve is best computed: measured on one GPU (bench/device_choices), by type, rows of the triangle and
-// right-hand sides.
+// How a triangular solve is best computed: measured on one GPU (bench/device_choices), by type, rows of the triangle
+// and right-hand sides.
 #pragma once
 
 #include <array>
