@@ -1,28 +1,33 @@
 # The exports of a library that has routines under names of one pattern.
-#   cmake -DROUTINES=routines.def -DNAMES=patterns -DFORWARDED=files -DDATA=names -DNODE=name -DOUTPUT=file.map -P generate_exports.cmake
-# writes the linker's version script: each routine of ROUTINES under each of the patterns, @ being its name, and its other functions; the
-# functions in the FORWARDED files; the variables DATA. Their version is NODE; without it they have none.
+#   cmake -DROUTINES=routines.def -DNAMES=patterns -DBATCH_NAMES=patterns -DFORWARDED=files -DDATA=names -DNODE=name -DOUTPUT=file.map
+#     -P generate_exports.cmake
+# writes the linker's version script: each routine of ROUTINES under each of the patterns, @ being its name, its batches likewise, and its
+# other functions; the functions in the FORWARDED files; the variables DATA. Their version is NODE; without it they have none.
 #   ... -DLIBRARY=lib.so -DNM=nm -P generate_exports.cmake
 # fails unless the library exports just these.
 # Lists have commas between their elements.
-foreach(list NAMES FORWARDED DATA)
+foreach(list NAMES BATCH_NAMES FORWARDED DATA)
   string(REPLACE "," ";" ${list} "${${list}}")
 endforeach()
 set(expected ${DATA})
-file(STRINGS ${ROUTINES} lines REGEX "^TESSERA_(ROUTINE|SYNONYM|FUNCTION)\\(")
+file(STRINGS ${ROUTINES} lines REGEX "^TESSERA_(ROUTINE|SYNONYM|BATCH|FUNCTION)\\(")
 foreach(line IN LISTS lines)
   if(line MATCHES "^TESSERA_FUNCTION\\(([a-z0-9_]+)\\)$")
     list(APPEND expected ${CMAKE_MATCH_1})
     continue()
   endif()
+  set(patterns ${NAMES})
   if(line MATCHES "^TESSERA_ROUTINE\\(([a-z0-9]+), ([a-z]+), ")
     set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})
   elseif(line MATCHES "^TESSERA_SYNONYM\\(([a-z0-9]+), [a-z0-9]+, ([a-z]+), ")
     set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})
+  elseif(line MATCHES "^TESSERA_BATCH\\(([a-z0-9]+), ([a-z]+), ")
+    set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})
+    set(patterns ${BATCH_NAMES})
   else()
     message(FATAL_ERROR "${ROUTINES}: cannot read \"${line}\"")
   endif()
-  foreach(pattern IN LISTS NAMES)
+  foreach(pattern IN LISTS patterns)
     string(REPLACE "@" ${routine} symbol ${pattern})
     list(APPEND expected ${symbol})
   endforeach()

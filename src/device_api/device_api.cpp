@@ -1,17 +1,17 @@
-// The C entry points of tessera/device_blas.h: checks, and exceptions into status codes, over kernels::DeviceRoutines. Each
-// library has its own of these (kernels/cuda, kernels/host). Which routines there are: routines.def.
+// The C entry points of tessera/device_blas.h but those of batches: checks, and exceptions into status codes, over
+// kernels::DeviceRoutines. Each library has its own of these (kernels/cuda, kernels/host). Which routines there are:
+// routines.def.
 #include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
-#include <utility>
 
 #include "core/argument_complaints.hpp"
 #include "core/arguments.hpp"
 #include "core/guarded_call.hpp"
 #include "core/level3.hpp"
+#include "device_api/entry_points.hpp"
 #include "kernels/device_routines.hpp"
 #include "tessera/device_blas.h"
 
@@ -27,30 +27,14 @@ using tessera::Parameter;
 using tessera::require_argument;
 using tessera::Routine;
 using tessera::Scalar;
-
-struct tessera_device_struct {
-  std::unique_ptr<tessera::kernels::DeviceRoutines> routines;
-};
+using tessera::device_api::guarded;
+using tessera::device_api::is_aligned;
+using tessera::device_api::require_possible_sizes;
+using tessera::device_api::routines_of;
 
 namespace {
 
 constexpr std::uintptr_t workspace_alignment = 256;  ///< as cudaMalloc has it
-
-static_assert(static_cast<int>(tessera::Failure::internal_error) == TESSERA_INTERNAL_ERROR);
-
-template <class Body>
-tessera_status guarded(Body&& body) noexcept {
-  return static_cast<tessera_status>(tessera::guarded_call(std::forward<Body>(body)));
-}
-
-bool is_aligned(const void* address, std::uintptr_t alignment) {
-  return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
-}
-
-tessera::kernels::DeviceRoutines& routines_of(tessera_device_handle handle) {
-  require_argument(handle != nullptr, 1, "handle is null");
-  return *handle->routines;
-}
 
 constexpr int places_before = 1;  ///< what Fortran has: the handle
 constexpr int place_of(Routine routine, Parameter parameter) {
@@ -63,9 +47,6 @@ void require_good(const Arguments& given) {
   constexpr bool is_complex = !std::floating_point<T>;
   const int bad = tessera::first_bad_argument<routine, is_complex>(given);
   tessera::require_parameter(bad == 0, routine, is_complex, bad, places_before);
-  constexpr index_t most_elements = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
-  require_argument(given.n == 0 || std::max(given.m, given.ldb) <= most_elements / given.n,
-                   place_of(routine, Parameter::n), "the matrix is larger than any memory");
 }
 
 template <Routine routine, Scalar T>
@@ -85,6 +66,7 @@ tessera_status run(tessera_device_handle handle, const CblasEnumerators& enumera
     require_good<routine, T>(given);
     require_argument(operands.alpha != nullptr, place_of(routine, Parameter::alpha), "alpha is null");
     const tessera::Level3 call = tessera::level3_of<routine, T>(Layout::col_major, given, operands);
+    require_possible_sizes<T>(call, place_of(routine, Parameter::n));
     if (call.m == 0 || call.n == 0) return;
     if (!call.only_scales()) require_operand<routine, T>(operands.A, Parameter::A);
     require_operand<routine, T>(operands.C, Parameter::B);
@@ -104,6 +86,7 @@ tessera_status ask_workspace(tessera_device_handle handle, const CblasEnumerator
     require_argument(bytes != nullptr, place_of(routine, Parameter::n) + 1, "bytes is null");
     const T alpha(1);
     const tessera::Level3 call = tessera::level3_of<routine, T>(Layout::col_major, given, {.alpha = &alpha});
+    require_possible_sizes<T>(call, place_of(routine, Parameter::n));
     *bytes = m == 0 || n == 0 ? 0 : routines.workspace_bytes(call);
   });
 }

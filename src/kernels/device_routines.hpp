@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/level3.hpp"
+#include "kernels/level3_batch.hpp"
 
 namespace tessera::kernels {
 
@@ -21,6 +22,11 @@ class DeviceRoutines {
   virtual std::size_t workspace_bytes(const Level3& call) const = 0;
   /// Submits the call. @pre it is valid, m, n >= 1; trmm has B == C @throws DeviceLost, InternalError
   virtual void run(const Level3& call) = 0;
+  /// What a batch of so many problems can make use of, whatever the routine.
+  virtual std::size_t batch_workspace_bytes(index_t count) const = 0;
+  /// Submits them. @pre the variant is valid, and so are sizes and leading dimensions that are not in arrays; count >= 1
+  /// @throws DeviceLost, InternalError
+  virtual void run_batch(const Level3Batch& batch) = 0;
 };
 
 /// On the current device. Defined once per library. @throws NotAvailable, OutOfDeviceMemory, DeviceLost

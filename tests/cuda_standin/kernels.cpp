@@ -9,9 +9,12 @@
 #include "device/cuda/triangle_runs.hpp"
 #include "kernels/cuda/dgemm.hpp"
 #include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/product_batch.hpp"
+#include "kernels/cuda/triangular_batch.hpp"
 #include "kernels/cuda/triangular_chain.hpp"
 #include "kernels/cuda/triangular_leaf.hpp"
 #include "kernels/reference/reference.hpp"
+#include "kernels/reference/reference_batch.hpp"
 #include "tests/cuda_standin/standin.hpp"
 
 namespace tessera::device::cuda {
@@ -94,6 +97,22 @@ cudaError_t load_chain_kernels(ChainStrips& strips) {
   strips.fill({plan::chain_strips.begin(), plan::chain_strips.end()});
   return load_strips();
 }
+
+cudaError_t submit_products(const Level3Batch& batch, const ProductLaunch& how, cudaStream_t stream) {
+  if (how.summed != nullptr) {
+    const cudaError_t error =
+        cuda_standin::launch(stream, [=, bytes = summed_bytes(batch.count)] { std::memset(how.summed, 0x5a, bytes); });
+    if (error != cudaSuccess) return error;
+  }
+  return cuda_standin::launch(stream, [batch] { reference_level3_batch(batch); });
+}
+
+cudaError_t submit_sweeps(const Level3Batch& batch, const SweepLaunch& /*how*/, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [batch] { reference_level3_batch(batch); });
+}
+
+cudaError_t load_product_kernels() { return device::cuda::load_kernel(nullptr, 1); }
+cudaError_t load_sweep_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 
 // The stand-in's GPUs are not of the architecture that these kernels are for.
 cudaError_t HopperDgemm::load(int /*ordinal*/, const device::ProductCrossover& /*crossover*/) { return cudaSuccess; }

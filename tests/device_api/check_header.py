@@ -1,14 +1,17 @@
-"""Checks that a library exports just the functions that a header declares. usage: check_header.py HEADER LIBRARY NM"""
+"""Checks that a library exports just the functions that a header declares, and that the header is C99.
+usage: check_header.py HEADER LIBRARY NM CC, HEADER as programs include it, below a folder include/"""
 import re
 import subprocess
 import sys
 
 
 def main():
-    header, library, nm = sys.argv[1:4]
-    with open(header, encoding="utf-8") as file:
-        text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
-    declared = re.findall(r"TESSERA_API[\w\s*]*?\b(tessera_\w+)\(", text)
+    header, library, nm, compiler = sys.argv[1:5]
+    # Most functions are declared by macros.
+    as_c99 = [compiler, "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-x", "c", "-I", header.rsplit("/", 2)[0], header]
+    text = subprocess.run([*as_c99, "-E", "-P"], check=True, capture_output=True, text=True).stdout
+    subprocess.run([*as_c99, "-fsyntax-only"], check=True)
+    declared = re.findall(r"\b(tessera_device_\w+)\s*\(", text)
     table = subprocess.run([nm, "-D", "--defined-only", "--format=posix", library], check=True, capture_output=True, text=True).stdout
     # Versions are symbols, too, absolute ones.
     exported = [line.split()[0].split("@")[0] for line in table.splitlines() if line.split()[1] != "A"]

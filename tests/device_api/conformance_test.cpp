@@ -215,10 +215,10 @@ std::string name_of_instance(const ::testing::TestParamInfo<DeviceRoutineConform
   return name_of(std::get<Routine>(info.param));
 }
 
-#define TESSERA_INSTANTIATE_CONFORMANCE(prefix, kind)                                                          \
-  INSTANTIATE_TEST_SUITE_P(prefix, DeviceRoutineConformance,                                                   \
-                           ::testing::Combine(::testing::Values(ImplementationKind{ImplementationKind::kind}), \
-                                              ::testing::ValuesIn(test::distinct_device_routines())),          \
+#define TESSERA_INSTANTIATE_CONFORMANCE(prefix, kind)                                                            \
+  INSTANTIATE_TEST_SUITE_P(prefix, DeviceRoutineConformance,                                                     \
+                           ::testing::Combine(::testing::Values(ImplementationKind{ImplementationKind::kind}),   \
+                                              ::testing::ValuesIn(test::distinct(test::all_device_routines()))), \
                            name_of_instance)
 TESSERA_INSTANTIATE_CONFORMANCE(Reference, reference);
 TESSERA_INSTANTIATE_CONFORMANCE(Block, block);

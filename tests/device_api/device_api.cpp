@@ -4,9 +4,15 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 namespace tessera::test {
 namespace {
+
+using kernels::Level3Batch;
+using kernels::NumberOfEach;
+using kernels::UntypedMatrixOfEach;
 
 template <class Function>
 void resolve(void* library, const char* name, Function& function) {
@@ -42,7 +48,121 @@ tessera_status ask_triangular(Function* function, tessera_device_handle handle, 
   return function(handle, side_of(call), uplo_of(call), transpose_of(call.op_a), diag_of(call), call.m, call.n, bytes);
 }
 
+/// A batch as the arguments of one of its functions, by the order of the Fortran interface.
+template <Routine routine, Scalar T, BatchForm form>
+class BatchArguments {
+ public:
+  explicit BatchArguments(const Level3Batch& batch)
+      : batch_(batch),
+        alpha_(scalar_cast<Alpha<routine, T>>(batch.common.alpha)),
+        beta_(scalar_cast<Beta<routine, T>>(batch.common.beta)) {}
+
+  auto all() const {
+    constexpr Parameters parameters = parameters_of(routine);
+    return [&]<std::size_t... i>(std::index_sequence<i...>) { return std::tuple_cat(at<parameters[i]>()...); }
+    (std::make_index_sequence<most_parameters>());
+  }
+
+ private:
+  static constexpr bool has_arrays = form == BatchForm::sizes || form == BatchForm::wide_sizes;
+  using Integer = std::conditional_t<form == BatchForm::sizes, int, std::int64_t>;
+
+  template <Parameter parameter>
+  auto at() const {
+    using enum Parameter;
+    if constexpr (parameter == side) return std::tuple(side_of(batch_.common));
+    if constexpr (parameter == uplo) return std::tuple(uplo_of(batch_.common));
+    if constexpr (parameter == transa) return std::tuple(transpose_of(batch_.common.op_a));
+    if constexpr (parameter == transb) return std::tuple(transpose_of(batch_.common.op_b));
+    if constexpr (parameter == diag) return std::tuple(diag_of(batch_.common));
+    if constexpr (parameter == m) return std::tuple_cat(bounds(), number(batch_.m));
+    if constexpr (parameter == n) {
+      if constexpr (position_of(routine, m) == 0)
+        return std::tuple_cat(bounds(), number(batch_.n));
+      else
+        return number(batch_.n);
+    }
+    if constexpr (parameter == k) return number(batch_.k);
+    if constexpr (parameter == alpha) return scalar(alpha_);
+    if constexpr (parameter == A) return matrix<const CArray<T>>(batch_.A);
+    if constexpr (parameter == lda) return leading_dimension(batch_.lda, batch_.A);
+    if constexpr (is_triangular(routine)) {
+      if constexpr (parameter == B) return matrix<CArray<T>>(batch_.C);
+      if constexpr (parameter == ldb) return leading_dimension(batch_.ldc, batch_.C);
+    } else {
+      if constexpr (parameter == B) return matrix<const CArray<T>>(batch_.B);
+      if constexpr (parameter == ldb) return leading_dimension(batch_.ldb, batch_.B);
+    }
+    if constexpr (parameter == beta) return scalar(beta_);
+    if constexpr (parameter == C) return matrix<CArray<T>>(batch_.C);
+    if constexpr (parameter == ldc) return leading_dimension(batch_.ldc, batch_.C);
+    if constexpr (parameter == none) return std::tuple();
+  }
+
+  auto bounds() const {
+    const Level3& bound = batch_.common;
+    if constexpr (!has_arrays)
+      return std::tuple();
+    else if constexpr (position_of(routine, Parameter::m) == 0)
+      return std::tuple(bound.n, bound.k);
+    else if constexpr (position_of(routine, Parameter::k) == 0)
+      return std::tuple(bound.m, bound.n);
+    else
+      return std::tuple(bound.m, bound.n, bound.k);
+  }
+  static auto number(const NumberOfEach& number) {
+    if constexpr (has_arrays)
+      return std::tuple(static_cast<const Integer*>(number.of_each));
+    else
+      return std::tuple(number.of_all);
+  }
+  template <class S>
+  static auto scalar(const S& value) {
+    if constexpr (std::floating_point<S>)
+      return std::tuple(value);
+    else
+      return std::tuple(static_cast<const void*>(&value));
+  }
+  template <class Element>
+  static auto matrix(const UntypedMatrixOfEach& matrix) {
+    if constexpr (form == BatchForm::strides)
+      return std::tuple(static_cast<Element*>(const_cast<void*>(matrix.first)));
+    else
+      return std::tuple(static_cast<Element* const*>(matrix.of_each));
+  }
+  static auto leading_dimension(const NumberOfEach& ld, const UntypedMatrixOfEach& matrix) {
+    if constexpr (form == BatchForm::strides)
+      return std::tuple(ld.of_all, matrix.distance);
+    else
+      return number(ld);
+  }
+
+  const Level3Batch& batch_;
+  Alpha<routine, T> alpha_;
+  Beta<routine, T> beta_;
+};
+
+template <Routine routine, Scalar T, BatchForm form, class Function>
+tessera_status run_form(Function* function, tessera_device_handle handle, const Level3Batch& batch) {
+  const BatchArguments<routine, T, form> arguments(batch);
+  return std::apply(
+      [&](const auto&... given) {
+        if constexpr (form == BatchForm::sizes)
+          return function(handle, given..., batch.count, static_cast<int*>(batch.info));
+        else if constexpr (form == BatchForm::wide_sizes)
+          return function(handle, given..., batch.count, static_cast<std::int64_t*>(batch.info));
+        else
+          return function(handle, given..., batch.count);
+      },
+      arguments.all());
+}
+
 }  // namespace
+
+BatchForm form_of(const Level3Batch& batch) {
+  if (batch.has_sizes_of_each()) return batch.n.is_wide ? BatchForm::wide_sizes : BatchForm::sizes;
+  return batch.C.of_each != nullptr ? BatchForm::pointers : BatchForm::strides;
+}
 
 DeviceApi::DeviceApi(const std::string& path) {
   // For good: none of them can be unloaded.
@@ -52,6 +172,12 @@ DeviceApi::DeviceApi(const std::string& path) {
 #define TESSERA_ROUTINE(routine, letter, T)                                               \
   resolve(library, "tessera_device_" #letter #routine, tessera_device_##letter##routine); \
   resolve(library, "tessera_device_" #letter #routine "_workspace", tessera_device_##letter##routine##_workspace);
+#define TESSERA_BATCH(routine, letter, T)                                                                        \
+  resolve(library, "tessera_device_" #letter #routine "_batched", tessera_device_##letter##routine##_batched);   \
+  resolve(library, "tessera_device_" #letter #routine "_strided_batched",                                        \
+          tessera_device_##letter##routine##_strided_batched);                                                   \
+  resolve(library, "tessera_device_" #letter #routine "_vbatched", tessera_device_##letter##routine##_vbatched); \
+  resolve(library, "tessera_device_" #letter #routine "_vbatched_64", tessera_device_##letter##routine##_vbatched_64);
 #include "device_api/routines.def"
 }
 
@@ -76,6 +202,28 @@ tessera_status DeviceApi::workspace(tessera_device_handle handle, const Level3& 
   throw std::logic_error("no such routine");
 }
 
+tessera_status DeviceApi::run_batch(tessera_device_handle handle, BatchForm form, const Level3Batch& batch) const {
+#define TESSERA_BATCH(routine_, letter, T)                                                                             \
+  if (batch.common.routine == Routine::routine_ && batch.common.type == scalar_type_of<T>()) {                         \
+    switch (form) {                                                                                                    \
+      case BatchForm::pointers:                                                                                        \
+        return run_form<Routine::routine_, T, BatchForm::pointers>(tessera_device_##letter##routine_##_batched,        \
+                                                                   handle, batch);                                     \
+      case BatchForm::strides:                                                                                         \
+        return run_form<Routine::routine_, T, BatchForm::strides>(tessera_device_##letter##routine_##_strided_batched, \
+                                                                  handle, batch);                                      \
+      case BatchForm::sizes:                                                                                           \
+        return run_form<Routine::routine_, T, BatchForm::sizes>(tessera_device_##letter##routine_##_vbatched, handle,  \
+                                                                batch);                                                \
+      case BatchForm::wide_sizes:                                                                                      \
+        return run_form<Routine::routine_, T, BatchForm::wide_sizes>(tessera_device_##letter##routine_##_vbatched_64,  \
+                                                                     handle, batch);                                   \
+    }                                                                                                                  \
+  }
+#include "device_api/routines.def"
+  throw std::logic_error("no such batch");
+}
+
 std::vector<DeviceRoutine> all_device_routines() {
   std::vector<DeviceRoutine> all;
 #define TESSERA_ROUTINE(routine, letter, T) all.push_back({Routine::routine, scalar_type_of<T>()});
@@ -83,9 +231,16 @@ std::vector<DeviceRoutine> all_device_routines() {
   return all;
 }
 
-std::vector<Routine> distinct_device_routines() {
+std::vector<DeviceRoutine> all_batch_routines() {
+  std::vector<DeviceRoutine> all;
+#define TESSERA_BATCH(routine, letter, T) all.push_back({Routine::routine, scalar_type_of<T>()});
+#include "device_api/routines.def"
+  return all;
+}
+
+std::vector<Routine> distinct(const std::vector<DeviceRoutine>& routines) {
   std::vector<Routine> distinct;
-  for (const DeviceRoutine& one : all_device_routines()) {
+  for (const DeviceRoutine& one : routines) {
     if (std::ranges::find(distinct, one.routine) == distinct.end()) distinct.push_back(one.routine);
   }
   return distinct;

@@ -9,9 +9,16 @@
 
 #include "core/arguments.hpp"
 #include "core/level3.hpp"
+#include "kernels/level3_batch.hpp"
 #include "tessera/device_blas.h"
 
 namespace tessera::test {
+
+/// The functions that a batch has in one routine and type.
+enum class BatchForm { pointers, strides, sizes, wide_sizes };
+inline constexpr BatchForm all_batch_forms[] = {BatchForm::pointers, BatchForm::strides, BatchForm::sizes,
+                                                BatchForm::wide_sizes};
+BatchForm form_of(const kernels::Level3Batch& batch);
 
 struct DeviceApi {
   /// @throws std::runtime_error if the library cannot be opened or lacks one of them
@@ -21,11 +28,19 @@ struct DeviceApi {
 #define TESSERA_ROUTINE(routine, letter, T)                                                 \
   decltype(&::tessera_device_##letter##routine) tessera_device_##letter##routine = nullptr; \
   decltype(&::tessera_device_##letter##routine##_workspace) tessera_device_##letter##routine##_workspace = nullptr;
+#define TESSERA_BATCH(routine, letter, T)                                                                              \
+  decltype(&::tessera_device_##letter##routine##_batched) tessera_device_##letter##routine##_batched = nullptr;        \
+  decltype(&::tessera_device_##letter##routine##_strided_batched) tessera_device_##letter##routine##_strided_batched = \
+      nullptr;                                                                                                         \
+  decltype(&::tessera_device_##letter##routine##_vbatched) tessera_device_##letter##routine##_vbatched = nullptr;      \
+  decltype(&::tessera_device_##letter##routine##_vbatched_64) tessera_device_##letter##routine##_vbatched_64 = nullptr;
 #include "device_api/routines.def"
 
   /// The call through the function of its routine and type. @pre there is one
   tessera_status run(tessera_device_handle handle, const Level3& call) const;
   tessera_status workspace(tessera_device_handle handle, const Level3& call, std::size_t* bytes) const;
+  /// Bounds are the sizes in batch.common. @pre `form` is that of the batch, but where it has no arrays
+  tessera_status run_batch(tessera_device_handle handle, BatchForm form, const kernels::Level3Batch& batch) const;
 };
 
 struct DeviceRoutine {
@@ -34,7 +49,8 @@ struct DeviceRoutine {
 };
 /// All that the table has.
 std::vector<DeviceRoutine> all_device_routines();
+std::vector<DeviceRoutine> all_batch_routines();
 /// Without their types.
-std::vector<Routine> distinct_device_routines();
+std::vector<Routine> distinct(const std::vector<DeviceRoutine>& routines);
 
 }  // namespace tessera::test

@@ -7,7 +7,9 @@
 
 #include "kernels/plan/triangular_recursion.hpp"
 #include "kernels/reference/reference.hpp"
+#include "kernels/reference/reference_batch.hpp"
 #include "tests/device_api/cuda/cuda_implementation.hpp"
+#include "tests/kernels/host_batch_machine.hpp"
 #include "tests/kernels/host_block_machine.hpp"
 #include "tests/test_plugin.hpp"
 
@@ -63,6 +65,13 @@ class BlockMachine final : public Implementation {
       dispatch(part.type, [&]<Scalar T>(T) { run_by_strips<T, 16>(part); });
     });
   }
+  void run_batch(const kernels::Level3Batch& batch) override {
+    const bool is_triangular = batch.common.is_triangular();
+    if (is_triangular && batch.common.only_scales()) return kernels::reference_level3_batch(batch);
+    dispatch(batch.common.type, [&]<Scalar T>(T) {
+      is_triangular ? run_triangles_by_strips<T>(batch) : run_products_by_blocks<T>(batch);
+    });
+  }
 
  private:
   HostMemory memory_;
@@ -72,6 +81,17 @@ class BlockMachine final : public Implementation {
 
 void LibraryImplementation::run(const Level3& call) {
   EXPECT_EQ(api().run(handle(), call), TESSERA_SUCCESS) << api().tessera_device_last_error();
+}
+
+void LibraryImplementation::run_batch(const kernels::Level3Batch& batch) {
+  EXPECT_EQ(api().run_batch(handle(), form_of(batch), batch), TESSERA_SUCCESS) << api().tessera_device_last_error();
+}
+
+std::size_t LibraryImplementation::batch_workspace_bytes(index_t count) {
+  std::size_t bytes = 0;
+  EXPECT_EQ(api().tessera_device_batch_workspace(handle(), count, &bytes), TESSERA_SUCCESS)
+      << api().tessera_device_last_error();
+  return bytes;
 }
 
 std::size_t LibraryImplementation::workspace_bytes(const Level3& call) {

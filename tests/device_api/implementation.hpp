@@ -29,7 +29,9 @@ class Implementation {
   virtual void write(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void read(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void run(const Level3& call) = 0;
+  virtual void run_batch(const kernels::Level3Batch& batch) = 0;
   virtual std::size_t workspace_bytes(const Level3& /*call*/) { return 0; }
+  virtual std::size_t batch_workspace_bytes(index_t /*count*/) { return 0; }
   virtual void set_workspace(std::byte* /*memory*/, std::size_t /*bytes*/) {}
 };
 
@@ -39,7 +41,9 @@ class LibraryImplementation : public Implementation {
   virtual const DeviceApi& api() const = 0;
   virtual tessera_device_handle handle() const = 0;
   void run(const Level3& call) override;
+  void run_batch(const kernels::Level3Batch& batch) override;
   std::size_t workspace_bytes(const Level3& call) override;
+  std::size_t batch_workspace_bytes(index_t count) override;
   void set_workspace(std::byte* memory, std::size_t bytes) override;
 };
 

@@ -1,5 +1,6 @@
 // Runs problems (tests/level3_problem.hpp) on an implementation of the device routines: operands at addresses that are aligned to
-// their elements and to nothing more where a test wants that, with guards around them and around the workspace.
+// their elements and to nothing more where a test wants that, with guards around them and around the workspace. Batches of them:
+// batch_runner.hpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,6 +16,75 @@
 
 namespace tessera::test {
 
+/// Memory of an implementation that grows and is used again.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(Implementation& implementation) : implementation_(implementation) {}
+  Implementation& implementation() { return implementation_; }
+  std::byte* of(std::size_t bytes) {
+    if (bytes > bytes_) {
+      bytes_ = std::max(bytes, std::size_t{1} << 22);
+      memory_ = implementation_.allocate(bytes_);
+    }
+    return memory_;
+  }
+
+ private:
+  Implementation& implementation_;
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// All that lies in device memory, as it was and as it is, with guards of `gap` bytes between.
+class DeviceImage {
+ public:
+  explicit DeviceImage(DeviceMemory& memory) : device_(memory), bytes_(gap, guard) {}
+
+  /// @return where it begins
+  template <class Element>
+  std::size_t place(const std::vector<Element>& values, std::size_t shift) {
+    const std::size_t begin = bytes_.size() + shift;
+    bytes_.resize(begin, guard);
+    const auto* const from = reinterpret_cast<const std::byte*>(values.data());
+    bytes_.insert(bytes_.end(), from, from + values.size() * sizeof(Element));
+    bytes_.resize((bytes_.size() + gap - 1) / gap * gap + gap, guard);
+    return begin;
+  }
+  /// Where all of it will lie. @pre everything has its place
+  std::byte* address() { return memory_ = device_.of(bytes_.size()); }
+  /// Other values at a place.
+  template <class Element>
+  void replace(std::size_t begin, const std::vector<Element>& values) {
+    if (!values.empty()) std::memcpy(bytes_.data() + begin, values.data(), values.size() * sizeof(Element));
+  }
+  std::byte* send() {
+    device_.implementation().write(address(), bytes_.data(), bytes_.size());
+    return memory_;
+  }
+  void receive() {
+    after_.resize(bytes_.size());
+    device_.implementation().read(after_.data(), memory_, after_.size());
+  }
+  template <class Element>
+  void take(std::vector<Element>& values, std::size_t begin) {
+    if (values.empty()) return;
+    std::memcpy(values.data(), after_.data() + begin, values.size() * sizeof(Element));
+    forget(begin, values.size() * sizeof(Element));
+  }
+  void forget(std::size_t begin, std::size_t bytes) {
+    std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(begin), bytes,
+                after_.begin() + static_cast<std::ptrdiff_t>(begin));
+  }
+  bool is_as_before() const { return after_ == bytes_; }
+
+ private:
+  static constexpr std::size_t gap = 256;
+  static constexpr std::byte guard{0xff};  // NaN in every type
+  DeviceMemory& device_;
+  std::vector<std::byte> bytes_, after_;
+  std::byte* memory_ = nullptr;
+};
+
 struct Placement {
   bool misaligned = false;      ///< operands begin one element behind an aligned address
   bool with_workspace = false;  ///< of the size that the call asks for
@@ -22,13 +92,13 @@ struct Placement {
 
 class DeviceRunner {
  public:
-  explicit DeviceRunner(Implementation& implementation) : implementation_(implementation) {}
+  explicit DeviceRunner(Implementation& implementation) : implementation_(implementation), memory_(implementation) {}
 
   /// Runs the fixture's problem and brings what is in memory then back to it.
   template <Scalar T>
   void run(Level3Fixture<T>& fixture, const Placement& placement = {}) {
     Level3 call = fixture.problem();
-    Image image(*this);
+    DeviceImage image(memory_);
     const std::size_t shift = placement.misaligned ? sizeof(T) : 0;
     const std::size_t A = image.place(fixture.A(), shift);
     const std::size_t C = image.place(fixture.C(), shift);
@@ -57,61 +127,8 @@ class DeviceRunner {
   }
 
  private:
-  /// All that lies in device memory, as it was and as it is, with guards of `gap` bytes between.
-  class Image {
-   public:
-    explicit Image(DeviceRunner& runner) : runner_(runner), bytes_(gap, guard) {}
-
-    /// @return where it begins
-    template <class Element>
-    std::size_t place(const std::vector<Element>& values, std::size_t shift) {
-      const std::size_t begin = bytes_.size() + shift;
-      bytes_.resize(begin, guard);
-      const auto* const from = reinterpret_cast<const std::byte*>(values.data());
-      bytes_.insert(bytes_.end(), from, from + values.size() * sizeof(Element));
-      bytes_.resize((bytes_.size() + gap - 1) / gap * gap + gap, guard);
-      return begin;
-    }
-    std::byte* send() {
-      memory_ = runner_.memory_of(bytes_.size());
-      runner_.implementation_.write(memory_, bytes_.data(), bytes_.size());
-      return memory_;
-    }
-    void receive() {
-      after_.resize(bytes_.size());
-      runner_.implementation_.read(after_.data(), memory_, after_.size());
-    }
-    template <class Element>
-    void take(std::vector<Element>& values, std::size_t begin) {
-      if (values.empty()) return;
-      std::memcpy(values.data(), after_.data() + begin, values.size() * sizeof(Element));
-      forget(begin, values.size() * sizeof(Element));
-    }
-    void forget(std::size_t begin, std::size_t bytes) {
-      std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(begin), bytes,
-                  after_.begin() + static_cast<std::ptrdiff_t>(begin));
-    }
-    bool is_as_before() const { return after_ == bytes_; }
-
-   private:
-    static constexpr std::size_t gap = 256;
-    static constexpr std::byte guard{0xff};  // NaN in every type
-    DeviceRunner& runner_;
-    std::vector<std::byte> bytes_, after_;
-    std::byte* memory_ = nullptr;
-  };
-
-  std::byte* memory_of(std::size_t bytes) {
-    if (bytes > memory_bytes_) {
-      memory_bytes_ = std::max(bytes, std::size_t{1} << 20);
-      memory_ = implementation_.allocate(memory_bytes_);
-    }
-    return memory_;
-  }
-
   Implementation& implementation_;
-  std::byte* memory_ = nullptr;
-  std::size_t memory_bytes_ = 0;
+  DeviceMemory memory_;
 };
 
 /// A triangle of `order` rows and so many right-hand sides, rows of B where the triangle is on the right.

@@ -10,15 +10,13 @@
 #include "kernels/block/gemm_block.hpp"
 #include "kernels/block/product_batch.hpp"
 #include "kernels/block/triangular_batch.hpp"
-#include "tests/kernels/host_block_machine.hpp"
+#include "tests/kernels/host_batch_machine.hpp"
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
 namespace {
 
 using kernels::block::BlockProduct;
-using kernels::block::GemmBlock;
-using kernels::block::GemmMemory;
 using kernels::block::GemmShape;
 using test::Level3Case;
 using test::Level3Fixture;
@@ -34,18 +32,19 @@ using Small = GemmShape<Real<T>, parts<T>, 16, 32, 1, 2, 2>;
 template <Scalar T>
 using Large = GemmShape<Real<T>, parts<T>, 64, 32, 2, 2, 3>;
 
-/// As the kernel does it, one block after the other.
+/// One block after the other.
+template <class Shape>
+void run_by_blocks(const BlockProduct<typename Shape::E>& product, kernels::block::Operands operands, index_t rows,
+                   index_t columns) {
+  for (index_t column = 0; column < columns; column += Shape::columns) {
+    for (index_t row = 0; row < rows; row += Shape::rows) test::run_gemm_block<Shape>(product, operands, row, column);
+  }
+}
 template <class Shape>
 void run_by_blocks(const Level3& call) {
+  const auto form = kernels::block::product_form<typename Shape::R, Shape::parts>(call);
   const auto product = kernels::block::product_of<typename Shape::R, Shape::parts>(call);
-  for (index_t column = 0; column < call.n; column += Shape::columns) {
-    for (index_t row = 0; row < call.m; row += Shape::rows) {
-      const auto memory = std::make_unique<GemmMemory<Shape>>();
-      test::run_block<Shape>([&]<class Machine>(const Machine& machine) {
-        GemmBlock<Shape, Machine>(product, *memory, row, column, machine).run();
-      });
-    }
-  }
+  run_by_blocks<Shape>(product, kernels::block::operands_of(form), call.m, call.n);
 }
 
 class GemmBlockTest : public ::testing::TestWithParam<Routine> {};
@@ -125,23 +124,16 @@ TEST(GemmBlockBits, DependOnNothingButTheOperands) {
 }
 
 /// Batches by thread blocks on host threads, each for the block of a problem that a grid cut by upper bounds gives it.
-template <class Shape, class Int>
-void run_batch(const kernels::block::ProductBatch<typename Shape::E, Int>& batch, index_t most_rows,
-               index_t most_columns, std::vector<Int>& info) {
+template <class Shape>
+void run_batch(const kernels::block::ProductBatch<typename Shape::E>& batch, index_t most_rows, index_t most_columns,
+               std::vector<int>& info) {
   for (index_t i = 0; i < batch.count; ++i) {
     const auto problem = batch.problem(i);
     const int bad = kernels::block::bad_argument(batch.form, batch.positions, problem);
-    info[static_cast<std::size_t>(i)] = static_cast<Int>(-bad);
+    info[static_cast<std::size_t>(i)] = -bad;
     if (bad != 0) continue;
-    const auto product = kernels::block::product_of(batch.form, problem);
-    for (index_t column = 0; column < most_columns; column += Shape::columns) {
-      for (index_t row = 0; row < most_rows; row += Shape::rows) {
-        const auto memory = std::make_unique<GemmMemory<Shape>>();
-        test::run_block<Shape>([&]<class Machine>(const Machine& machine) {
-          GemmBlock<Shape, Machine>(product, *memory, row, column, machine).run();
-        });
-      }
-    }
+    run_by_blocks<Shape>(kernels::block::product_of(batch.form, problem), kernels::block::operands_of(batch.form),
+                         most_rows, most_columns);
   }
 }
 
@@ -180,7 +172,7 @@ TEST_P(GemmBlockTest, BatchesOfVariableSize) {
         B.push_back(static_cast<const E*>(call.B));
         C.push_back(static_cast<E*>(call.C));
       }
-      kernels::block::ProductBatch<E, int> batch{
+      kernels::block::ProductBatch<E> batch{
           .form = kernels::block::product_form<typename Shape::R, Shape::parts>(calls[0]),
           .positions = kernels::block::argument_positions(GetParam()),
           .count = count};
@@ -195,7 +187,7 @@ TEST_P(GemmBlockTest, BatchesOfVariableSize) {
       batch.C.of_each = C.data();
       std::vector<int> info(count);
       const std::vector<T> before = fixtures[bad].C();
-      run_batch<Shape, int>(batch, 48, 48, info);
+      run_batch<Shape>(batch, 48, 48, info);
       const int position = position_of(GetParam(), Parameter::ldc);
       for (std::size_t i = 0; i < count; ++i) {
         EXPECT_EQ(info[i], i == bad ? -position : 0);
@@ -234,39 +226,8 @@ class TriangularBatchTest : public ::testing::TestWithParam<Routine> {};
 INSTANTIATE_TEST_SUITE_P(Routines, TriangularBatchTest, ::testing::Values(Routine::trsm, Routine::trmm),
                          [](const auto& routine) { return name_of(routine.param); });
 
-/// The parts of a plan for the largest, each for all problems: leaves of 64 rows by strips, products by blocks.
-template <Scalar T, class E, class Int>
-void run_batch(const kernels::block::TriangularBatch<E, Int>& batch, Routine routine, index_t most_rows) {
-  using Strip = test::SmallStrip<T, 8>;
-  using Block = Small<T>;
-  kernels::plan::for_each_part(routine, batch.form.lower, most_rows, Strip::rows,
-                               [&](const kernels::plan::TriangularPart& part) {
-                                 for (index_t i = 0; i < batch.count; ++i) {
-                                   const auto problem = batch.problem(i);
-                                   const auto mine = kernels::block::clipped(part, order_of(batch.form, problem));
-                                   if (mine.rows == 0) continue;
-                                   if (mine.is_leaf) {
-                                     const auto system = system_of(batch.form, problem, mine);
-                                     for (index_t column = 0; column < system.columns; column += Strip::columns)
-                                       test::run_strip<Strip>(system, routine, column);
-                                     continue;
-                                   }
-                                   const auto product = product_of(batch.form, problem, mine);
-                                   for (index_t column = 0; column < product.n; column += Block::columns) {
-                                     for (index_t row = 0; row < product.m; row += Block::rows) {
-                                       const auto memory = std::make_unique<GemmMemory<Block>>();
-                                       test::run_block<Block>([&]<class Machine>(const Machine& machine) {
-                                         GemmBlock<Block, Machine>(product, *memory, row, column, machine).run();
-                                       });
-                                     }
-                                   }
-                                 }
-                               });
-}
-
-// The plan is that of 150 rows; some problems end within a leaf, some have none of the last one, some have nothing at
-// all.
-TEST_P(TriangularBatchTest, ProblemsHaveWhatIsLeftOfThePlan) {
+// Within a leaf of 64 rows, of some leaves, just of them, and with nothing at all.
+TEST_P(TriangularBatchTest, ProblemsOfAnySize) {
   int turn = 0;
   for (const ScalarType type : test::all_types) {
     test::for_each_variant(type, {.routine = GetParam(), .alpha = -0.75}, [&](Level3Case c) {
@@ -282,7 +243,7 @@ TEST_P(TriangularBatchTest, ProblemsHaveWhatIsLeftOfThePlan) {
         std::vector<int> m, n, lda, ldb;
         std::vector<const E*> A;
         std::vector<E*> B;
-        kernels::block::TriangularBatch<E, int> batch;
+        kernels::block::TriangularBatch<E> batch;
         for (auto& fixture : fixtures) {
           const Level3 call = fixture.problem();
           m.push_back(static_cast<int>(call.m));
@@ -303,7 +264,13 @@ TEST_P(TriangularBatchTest, ProblemsHaveWhatIsLeftOfThePlan) {
         batch.ldb.of_each = ldb.data();
         batch.A.of_each = A.data();
         batch.B.of_each = B.data();
-        run_batch<T>(batch, GetParam(), 150);
+        for (index_t i = 0; i < batch.count; ++i) {
+          const auto system = system_of(batch.form, batch.problem(i));
+          if (GetParam() == Routine::trsm)
+            test::run_sweep<test::SmallStrip<T, 8>, true>(system);
+          else
+            test::run_sweep<test::SmallStrip<T, 8>, false>(system);
+        }
         for (const auto& fixture : fixtures) EXPECT_TRUE(fixture.check());
       });
     });

@@ -59,6 +59,7 @@ struct HostBlock {
     std::array<std::array<std::array<double, 12>, 32>, 2> exchange{};
   };
   std::array<Warp, warps> of_warp;
+  std::barrier<> all_threads{32 * warps};
   std::array<CountedBarrier, 2> barriers;
 };
 
@@ -72,6 +73,8 @@ class HostWarps {
   void sync_warp() { mine().all_lanes.arrive_and_wait(); }
   void arrive(int barrier, int count) { block_->barriers[static_cast<std::size_t>(barrier)].arrive(32 * count); }
   void await(int barrier, int count) { block_->barriers[static_cast<std::size_t>(barrier)].await(32 * count); }
+
+  void meet() { block_->all_threads.arrive_and_wait(); }
 
   template <class R>
   R shuffle(R value, int from) {
@@ -96,9 +99,9 @@ class HostWarps {
     if (lane() == 0) *mark = value;
   }
 
-  template <class E>
-  void copy_async(E* to, const E* from, bool is_there) {
-    *to = is_there ? *from : E{};
+  template <int most, class E>
+  void copy_async(E* to, const E* from, int count) {
+    for (int i = 0; i < most; ++i) to[i] = i < count ? from[i] : E{};
   }
   void end_of_batch() {}
   template <int batches>

@@ -39,9 +39,12 @@ struct BlockProduct {
   Term term[2] = {};
   bool has_factors = false;  ///< they stand for alpha
   E alpha{}, beta{};
+  /// Factors without an imaginary part that the routine takes as real: an infinite part of an element does not make
+  /// the other one a NaN.
+  bool alpha_is_real = false, beta_is_real = false;
   bool reads_c = false;  ///< beta is not zero
   E* C = nullptr;
-  index_t ldc = 0;
+  index_t row = 1, column = 0;  ///< C(i, j) is at C[i * row + j * column]
   Region updated = Region::full;
   bool real_diagonal = false;  ///< of C: its imaginary parts are not read, and become zero
 
@@ -108,12 +111,24 @@ ProductForm<Element<R, parts>> product_form(const Level3& call) {
   return form;
 }
 
+/// Which products a kernel can compute.
+enum class Operands : unsigned char {
+  plain,  ///< one term, of operands that are stored as a whole
+  any
+};
+
+template <class E>
+constexpr Operands operands_of(const ProductForm<E>& form) {
+  using Shape = typename ProductForm<E>::Shape;
+  return form.shape == Shape::two_operands || form.shape == Shape::rank_k ? Operands::plain : Operands::any;
+}
+
 /// The position of the first argument that is bad, as the reference BLAS finds it; 0: none.
 template <class E>
 TESSERA_HOST_DEVICE int bad_argument(const ProductForm<E>& form, const ArgumentPositions& position,
                                      const ProductProblem<E>& problem) {
   using Shape = typename ProductForm<E>::Shape;
-  const index_t m = form.square ? problem.n : problem.m, n = problem.n, k = problem.k;
+  const index_t m = problem.m, n = problem.n, k = problem.k;
   const bool has_k = form.shape != Shape::symmetric;
   const index_t rows_of_a = !has_k ? (form.on_left ? m : n) : form.transposed_a ? k : m;
   index_t rows_of_b = m;
@@ -147,7 +162,7 @@ template <class E>
 TESSERA_HOST_DEVICE BlockProduct<E> product_of(const ProductForm<E>& form, const ProductProblem<E>& problem) {
   using Shape = typename ProductForm<E>::Shape;
   BlockProduct<E> product;
-  product.m = form.square ? problem.n : problem.m;
+  product.m = problem.m;
   product.n = problem.n;
   product.k = form.shape != Shape::symmetric ? problem.k : form.on_left ? problem.m : problem.n;
   const bool only_scales = form.alpha_is_zero || product.k == 0;
@@ -156,9 +171,11 @@ TESSERA_HOST_DEVICE BlockProduct<E> product_of(const ProductForm<E>& form, const
   product.beta = form.beta;
   product.reads_c = !form.beta_is_zero;
   product.C = problem.C;
-  product.ldc = problem.ldc;
+  product.column = problem.ldc;
   product.updated = form.updated;
   product.real_diagonal = form.hermitian && form.square;
+  product.alpha_is_real = product.real_diagonal;
+  product.beta_is_real = product.real_diagonal || form.beta_is_one;
   product.does_nothing = only_scales && form.beta_is_one;
   auto& first = product.term[0];
   if (form.shape == Shape::two_operands) {

@@ -8,37 +8,18 @@
 #pragma once
 
 #include "kernels/block/block_product.hpp"
+#include "kernels/level3_batch.hpp"
 
 namespace tessera::kernels::block {
 
-/// A number per problem, or one for all.
-template <class Int>
-struct NumberOfEach {
-  const Int* of_each = nullptr;
-  index_t of_all = 0;
-  TESSERA_HOST_DEVICE index_t of(index_t problem) const {
-    return of_each != nullptr ? static_cast<index_t>(of_each[problem]) : of_all;
-  }
-};
-
-/// A matrix per problem: anywhere, or so many elements apart.
-template <class E>
-struct MatrixOfEach {
-  E* const* of_each = nullptr;
-  E* first = nullptr;
-  index_t distance = 0;
-  TESSERA_HOST_DEVICE E* of(index_t problem) const {
-    return of_each != nullptr ? of_each[problem] : first + problem * distance;
-  }
-};
-
-/// @tparam Int of the arrays: int, or 64 bits
-template <class E, class Int>
+template <class Stored>
 struct ProductBatch {
+  using E = Stored;
+  using Problem = ProductProblem<E>;
   ProductForm<E> form = {};
   ArgumentPositions positions = {};
   index_t count = 0;
-  NumberOfEach<Int> m = {}, n = {}, k = {}, lda = {}, ldb = {}, ldc = {};
+  NumberOfEach m = {}, n = {}, k = {}, lda = {}, ldb = {}, ldc = {};
   MatrixOfEach<const E> A = {}, B = {};
   MatrixOfEach<E> C = {};
 
@@ -48,5 +29,25 @@ struct ProductBatch {
         form.square ? columns : m.of(i), columns, k.of(i), A.of(i), lda.of(i), B.of(i), ldb.of(i), C.of(i), ldc.of(i)};
   }
 };
+
+/// @pre no trmm or trsm; R and parts are those of the batch's type
+template <class R, int parts>
+ProductBatch<Element<R, parts>> product_batch(const Level3Batch& batch) {
+  using E = Element<R, parts>;
+  ProductBatch<E> made;
+  made.form = product_form<R, parts>(batch.common);
+  made.positions = argument_positions(batch.common.routine);
+  made.count = batch.count;
+  made.m = batch.m;
+  made.n = batch.n;
+  made.k = batch.k;
+  made.lda = batch.lda;
+  made.ldb = batch.ldb;
+  made.ldc = batch.ldc;
+  made.A = batch.A.as<const E>();
+  made.B = batch.B.as<const E>();
+  made.C = batch.C.as<E>();
+  return made;
+}
 
 }  // namespace tessera::kernels::block

@@ -49,14 +49,16 @@ struct StripMemory {
 ///           void sync_warp()                      all of the warp; shared memory written before is seen after
 ///           void arrive(int barrier, int warps)   all of the warp; counts it, and goes on; barriers are 0 and 1
 ///           void await(int barrier, int warps)    all of the warp; waits until so many warps have arrived or wait
+///           void meet()                           all of the block; memory written before is seen after
 ///           R shuffle(R value, int lane)          all of the warp; the value of that lane
 ///           bool any(bool value)                  all of the warp; whether it is true of some lane
 ///           int marks_set(const Mark* marks, int most, Mark value)
 ///                                                 all of the warp; how many marks from the first on, at most 32, have the value;
 ///                                                 what their threads wrote to global memory before is seen after
 ///           void set_mark(Mark* mark, Mark value) all of the warp; after what it has written to global memory
-///           void copy_async(E* to, const E* from, bool is_there)
-///                                                 an element to shared memory; zero if there is none
+///           void copy_async<most>(E* to, const E* from, int count)
+///                                                 so many elements to shared memory, and zeros up to the most; several
+///                                                 at once are 16 bytes, and aligned
 ///           void end_of_batch()                   of copies that the thread has asked for
 ///           void await_batches<n>()               all but the last n of them have arrived for this thread
 ///           void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4], const double (&b)[4])
@@ -315,7 +317,8 @@ class Strip {
       if (k < block_) {
         const auto& system = strip_.system_;
         for_each_element(k, [&](E& to, int t, int s) {
-          strip_.machine_.copy_async(&to, at_ + (t * 8 * system.l_row + s * 4 * system.l_col), has_row_[t]);
+          strip_.machine_.template copy_async<1>(&to, at_ + (t * 8 * system.l_row + s * 4 * system.l_col),
+                                                 has_row_[t] ? 1 : 0);
         });
         at_ += rows_per_block * system.l_col;
       }

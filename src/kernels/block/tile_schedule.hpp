@@ -1,57 +1,155 @@
-// Which block of which problem a thread block of a batch computes (gemm_block.hpp).
+// Which blocks of which problems a thread block of a batch computes (gemm_block.hpp).
 //
 // Two grids. One is cut by the upper bounds of the sizes, with as many thread blocks for each problem as the largest
-// has: those that have nothing end at once. The other has as many thread blocks as the device runs at a time, which
-// take the blocks of all problems in turn: the ends of the problems in one numbering of all blocks are summed up on the
-// device before. Source: Abdelfattah, Haidar, Tomov, Dongarra, "Novel HPC techniques to batch execution of many
-// variable size BLAS computations on GPUs", section 5 (adaptive truncation).
+// has: those that have nothing end at once, and where a problem is larger than the bounds, each has some of its blocks.
+// The other has as many thread blocks as the device runs at a time, each with the same share of the work of all
+// problems, whose costs are summed up on the device before. Source: Abdelfattah, Haidar, Tomov, Dongarra, "Novel HPC
+// techniques to batch execution of many variable size BLAS computations on GPUs", section 5 (adaptive truncation).
 #pragma once
+
+#include <cstdint>
 
 #include "kernels/block/block_product.hpp"
 #include "kernels/block/device_code.hpp"
+#include "kernels/plan/product_blocks.hpp"
 
 namespace tessera::kernels::block {
 
-struct BlockOfProblem {
-  index_t problem = 0;
-  index_t first_row = 0, first_column = 0;
-};
-
 constexpr TESSERA_HOST_DEVICE index_t pieces(index_t size, index_t of) { return (size + of - 1) / of; }
 
-/// So many blocks of rows x columns that a problem has work for; those outside of an updated triangle are among them.
-template <class E>
-TESSERA_HOST_DEVICE index_t count_blocks(const BlockProduct<E>& product, int rows, int columns) {
-  if (product.does_nothing || product.m <= 0 || product.n <= 0) return 0;
-  return pieces(product.m, rows) * pieces(product.n, columns);
-}
-
-/// Block `number` of one problem, down its columns of blocks: neighbours share their columns of the right operand.
-constexpr TESSERA_HOST_DEVICE BlockOfProblem block_at(index_t problem, index_t number, index_t m, int rows,
-                                                      int columns) {
-  const index_t down = pieces(m, rows);
-  return {problem, number % down * rows, number / down * columns};
-}
-
-/// In a grid cut by upper bounds: thread block `number` of all.
-constexpr TESSERA_HOST_DEVICE BlockOfProblem block_of_truncated_grid(index_t number, index_t most_m, index_t most_n,
-                                                                     int rows, int columns) {
-  const index_t of_each = pieces(most_m, rows) * pieces(most_n, columns);
-  return block_at(number / of_each, number % of_each, most_m, rows, columns);
-}
-
-/// The problem that has block `number` of all. @param ends blocks of the problems up to each, with it; the last is
-/// above `number`
-constexpr TESSERA_HOST_DEVICE index_t owner_of_block(const index_t* ends, index_t count, index_t number) {
-  index_t first = 0, last = count - 1;
-  while (first < last) {
-    const index_t middle = first + (last - first) / 2;
-    if (ends[middle] > number)
-      last = middle;
-    else
-      first = middle + 1;
+/// The blocks of rows x columns that a problem has work for, numbered down its columns of blocks: neighbours share their
+/// columns of the right operand. Of an updated triangle only those that it crosses.
+template <int rows, int columns>
+class BlocksOfProduct {
+ public:
+  BlocksOfProduct() = default;
+  template <class E>
+  explicit TESSERA_HOST_DEVICE BlocksOfProduct(const BlockProduct<E>& product) : region_(product.updated) {
+    if (product.does_nothing || product.m <= 0 || product.n <= 0) return;
+    down_ = pieces(product.m, rows);
+    across_ = pieces(product.n, columns);
+    steps_ = product.terms * pieces(product.k, plan::steps_of_stage);
   }
-  return first;
-}
+
+  TESSERA_HOST_DEVICE index_t count() const {
+    if (region_ == Region::full) return down_ * across_;
+    index_t all = 0;
+    for (index_t column = 0; column < across_; ++column) all += end_of(column) - begin_of(column);
+    return all;
+  }
+
+  struct Place {
+    index_t first_row = 0, first_column = 0;
+  };
+  /// @pre number < count()
+  TESSERA_HOST_DEVICE Place at(index_t number) const {
+    index_t column = 0;
+    if (region_ == Region::full) {
+      // Most have one column of blocks; division takes long.
+      if (number >= down_) column = divided(number, down_);
+      number -= column * down_;
+    } else {
+      while (number >= end_of(column) - begin_of(column)) {
+        number -= end_of(column) - begin_of(column);
+        ++column;
+      }
+    }
+    return {(begin_of(column) + number) * rows, column * columns};
+  }
+
+  /// Of each: stages of k, and what a block costs without them.
+  TESSERA_HOST_DEVICE index_t cost() const { return steps_ + 12; }
+
+ private:
+  TESSERA_HOST_DEVICE index_t begin_of(index_t column) const {
+    return region_ == Region::lower ? column * columns / rows : 0;
+  }
+  TESSERA_HOST_DEVICE index_t end_of(index_t column) const {
+    const index_t end = ((column + 1) * columns - 1) / rows + 1;
+    return region_ == Region::upper && end < down_ ? end : down_;
+  }
+
+  /// Of 32 bits where that is enough.
+  static TESSERA_HOST_DEVICE index_t divided(index_t a, index_t b) {
+    if ((a | b) >> 32 == 0) return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+    return a / b;
+  }
+
+  Region region_ = Region::full;
+  index_t down_ = 0, across_ = 0, steps_ = 0;
+};
+
+/// What a share of the work passes with it: one even for a problem without blocks, so that a share has only so many.
+constexpr TESSERA_HOST_DEVICE index_t cost_of_problem(index_t blocks, index_t cost) { return blocks * cost + 1; }
+
+/// Costs of all problems up to each, with it, within chunks of some of them; and those of whole chunks.
+struct SummedCosts {
+  static constexpr index_t problems_of_chunk = 1024;
+  index_t* ends = nullptr;
+  index_t* chunks = nullptr;
+};
+
+/// Some blocks of one problem.
+struct BlockRange {
+  index_t first = 0, end = 0, step = 1;
+};
+
+/// Of the work of all problems, one of equal shares: the blocks that begin in it.
+class ShareOfWork {
+ public:
+  ShareOfWork() = default;
+  TESSERA_HOST_DEVICE ShareOfWork(const SummedCosts& costs, index_t count, index_t number, index_t shares)
+      : count_(count) {
+    const index_t chunks = pieces(count, SummedCosts::problems_of_chunk);
+    index_t all = 0;
+    for (index_t i = 0; i < chunks; ++i) all += costs.chunks[i];
+    const index_t rest = all % shares;
+    from_ = all / shares * number + (number < rest ? number : rest);
+    to_ = from_ + all / shares + (number < rest ? 1 : 0);
+    if (from_ == to_) {
+      problem_ = count;
+      return;
+    }
+    index_t chunk = 0;
+    while (start_ + costs.chunks[chunk] <= from_) start_ += costs.chunks[chunk++];
+    const index_t first = chunk * SummedCosts::problems_of_chunk;
+    const index_t left = count - first;
+    const index_t in_chunk = left < SummedCosts::problems_of_chunk ? left : SummedCosts::problems_of_chunk;
+    const index_t owner = owner_of(costs.ends + first, in_chunk, from_ - start_);
+    if (owner > 0) start_ += costs.ends[first + owner - 1];
+    problem_ = first + owner;
+  }
+
+  TESSERA_HOST_DEVICE bool is_done() const { return problem_ >= count_ || start_ >= to_; }
+  TESSERA_HOST_DEVICE index_t problem() const { return problem_; }
+
+  /// The blocks of problem() that are in the share. The next problem follows.
+  TESSERA_HOST_DEVICE BlockRange take(index_t blocks, index_t cost) {
+    const index_t first = from_ > start_ ? pieces(from_ - start_, cost) : 0;
+    const index_t end = to_ - start_ < blocks * cost ? pieces(to_ - start_, cost) : blocks;
+    start_ += cost_of_problem(blocks, cost);
+    ++problem_;
+    return {first, end, 1};
+  }
+
+ private:
+  /// The first one that ends behind `place`. @pre there is one
+  static TESSERA_HOST_DEVICE index_t owner_of(const index_t* ends, index_t count, index_t place) {
+    index_t first = 0, last = count - 1;
+    while (first < last) {
+      const index_t middle = first + (last - first) / 2;
+      if (ends[middle] > place)
+        last = middle;
+      else
+        first = middle + 1;
+    }
+    return first;
+  }
+
+  index_t count_ = 0;
+  index_t from_ = 0, to_ = 0;
+  index_t start_ = 0;  ///< where problem_ begins
+  index_t problem_ = 0;
+};
 
 }  // namespace tessera::kernels::block

@@ -40,6 +40,7 @@ struct TriangularForm {
   bool unit = false;
   E alpha{};
   bool scales = false;  ///< alpha is not one
+  bool alpha_is_zero = false;
 };
 
 /// One of them, in place.
@@ -66,6 +67,7 @@ TriangularForm<Element<R, parts>> triangular_form(const Level3& call) {
   form.unit = call.diag == Diag::unit;
   form.alpha = element_from<R, parts>(call.alpha);
   form.scales = call.alpha != AnyScalar(1);
+  form.alpha_is_zero = call.alpha == AnyScalar(0);
   return form;
 }
 
@@ -84,29 +86,16 @@ TESSERA_HOST_DEVICE index_t order_of(const TriangularForm<E>& form, const Triang
   return form.on_left ? problem.m : problem.n;
 }
 
-/// A part of a plan for triangles of more rows than this one has, as far as it has them: nothing may be left.
-TESSERA_HOST_DEVICE constexpr plan::TriangularPart clipped(plan::TriangularPart part, index_t order) {
-  const auto clip = [&](index_t first, index_t& rows) {
-    const index_t left = order > first ? order - first : 0;
-    if (rows > left) rows = left;
-  };
-  clip(part.row, part.rows);
-  clip(part.from_row, part.from);
-  return part;
-}
-
-/// A leaf. @pre clipped()
 template <class E>
-TESSERA_HOST_DEVICE TriangularSystem<E> system_of(const TriangularForm<E>& form, const TriangularProblem<E>& problem,
-                                                  const plan::TriangularPart& leaf) {
+TESSERA_HOST_DEVICE TriangularSystem<E> system_of(const TriangularForm<E>& form, const TriangularProblem<E>& problem) {
   TriangularSystem<E> system;
-  system.L = problem.A + leaf.row * (problem.lda + 1);
+  system.L = problem.A;
   system.l_row = form.transposed ? problem.lda : 1;
   system.l_col = form.transposed ? 1 : problem.lda;
+  system.X = problem.B;
   system.x_row = form.on_left ? 1 : problem.ldb;
   system.x_col = form.on_left ? problem.ldb : 1;
-  system.X = problem.B + leaf.row * system.x_row;
-  system.order = leaf.rows;
+  system.order = order_of(form, problem);
   system.columns = form.on_left ? problem.n : problem.m;
   if (!form.lower) {
     system.L += (system.order - 1) * (system.l_row + system.l_col);
@@ -116,20 +105,18 @@ TESSERA_HOST_DEVICE TriangularSystem<E> system_of(const TriangularForm<E>& form,
     system.x_row = -system.x_row;
   }
   system.alpha = form.alpha;
-  system.scales = form.scales && leaf.takes_alpha;
+  system.scales = form.scales;
   system.conjugate = form.conjugate;
   system.unit = form.unit;
   return system;
 }
 
-/// All of it. @pre R and parts are those of the call's type
+/// Of a single one. @pre R and parts are those of the call's type
 template <class R, int parts>
 TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
   using E = Element<R, parts>;
-  const TriangularProblem<E> problem{call.m,  call.n, static_cast<const E*>(call.A), call.lda, static_cast<E*>(call.C),
-                                     call.ldc};
-  const index_t order = plan::order_of(call);
-  return system_of(triangular_form<R, parts>(call), problem, {.rows = order, .from = order});
+  return system_of(triangular_form<R, parts>(call), TriangularProblem<E>{call.m, call.n, static_cast<const E*>(call.A),
+                                                                         call.lda, static_cast<E*>(call.C), call.ldc});
 }
 
 }  // namespace tessera::kernels::block

@@ -160,7 +160,7 @@ class VectorLink {
       const E* const from = first_element(static_cast<index_t>(k) * width);
       TESSERA_UNROLL
       for (int i = 0; i < width; ++i)
-        machine_.copy_async(slot_of(k) + i * stride + lane_, from + i * step(), has_element(i));
+        machine_.template copy_async<1>(slot_of(k) + i * stride + lane_, from + i * step(), has_element(i) ? 1 : 0);
     }
     machine_.end_of_batch();
   }

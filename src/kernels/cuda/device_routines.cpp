@@ -15,6 +15,7 @@
 #include "device/cuda/cuda_context.hpp"
 #include "device/cuda/error_scope.hpp"
 #include "device/cuda/gpu_description.hpp"
+#include "kernels/cuda/batch_kernels.hpp"
 #include "kernels/cuda/cublas_library.hpp"
 #include "kernels/cuda/level3_kernels.hpp"
 
@@ -37,6 +38,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     try {
       check("loading the kernels", kernels_.load(ordinal_, device::cuda::describe_device(ordinal_).profile));
       check("loading the kernels", kernels_.load_chains());
+      check("loading the kernels", batch_kernels_.load(ordinal_));
       make_handle();
     } catch (...) {
       release();
@@ -78,6 +80,13 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     const Outcome outcome = kernels_.submit(call, to_);
     check(name_of(call.routine), outcome.cublas);
     check(name_of(call.routine), outcome.cuda);
+  }
+
+  std::size_t batch_workspace_bytes(index_t count) const override { return BatchKernels::workspace_bytes(count); }
+
+  void run_batch(const Level3Batch& batch) override {
+    const CurrentContext current(context_);
+    check(name_of(batch.common.routine), batch_kernels_.submit(batch, to_));
   }
 
  private:
@@ -160,6 +169,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   const CUcontext context_;
   bool lost_ = false;
   Level3Kernels kernels_;
+  BatchKernels batch_kernels_;
   cudaStream_t starting_ = nullptr;  ///< while the handle is made
   void* cublas_memory_ = nullptr;
   std::size_t cublas_bytes_ = 0;

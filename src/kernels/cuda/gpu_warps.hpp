@@ -38,6 +38,7 @@ struct GpuWarps {
       asm volatile("bar.sync 2, %0;" ::"r"(32 * warps) : "memory");
     }
   }
+  __device__ void meet() const { __syncthreads(); }
   template <class R>
   __device__ R shuffle(R value, int lane) const {
     return __shfl_sync(0xffffffffU, value, lane);
@@ -55,15 +56,15 @@ struct GpuWarps {
     __syncwarp();
     if (lane() == 0) asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(mark), "l"(value) : "memory");
   }
-  template <class E>
-  __device__ void copy_async(E* to, const E* from, bool is_there) const {
+  template <int most, class E>
+  __device__ void copy_async(E* to, const E* from, int count) const {
+    constexpr int all = most * static_cast<int>(sizeof(E));
     const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    const int bytes = is_there ? static_cast<int>(sizeof(E)) : 0;
-    if constexpr (sizeof(E) == 16) {
+    const int bytes = count * static_cast<int>(sizeof(E));
+    if constexpr (all == 16) {
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes) : "memory");
     } else {
-      asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(address), "l"(from), "r"(bytes),
-                   "n"(static_cast<int>(sizeof(E)))
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(address), "l"(from), "r"(bytes), "n"(all)
                    : "memory");
     }
   }

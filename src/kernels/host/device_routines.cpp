@@ -2,6 +2,7 @@
 #include "kernels/device_routines.hpp"
 
 #include "kernels/reference/reference.hpp"
+#include "kernels/reference/reference_batch.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -12,6 +13,8 @@ class HostDeviceRoutines final : public DeviceRoutines {
   void set_workspace(void* /*memory*/, std::size_t /*bytes*/) override {}
   std::size_t workspace_bytes(const Level3& /*call*/) const override { return 0; }
   void run(const Level3& call) override { reference_level3(call); }
+  std::size_t batch_workspace_bytes(index_t /*count*/) const override { return 0; }
+  void run_batch(const Level3Batch& batch) override { reference_level3_batch(batch); }
 };
 
 }  // namespace

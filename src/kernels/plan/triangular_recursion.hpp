@@ -4,7 +4,7 @@
 // substitution, and of the product, in another order (Higham, Accuracy and Stability of Numerical Algorithms, section
 // 8.1 and 13.2).
 //
-// Parts are coordinates, so that one plan serves calls on one matrix and on many. Whatever the triangle is, it is cut from its
+// Parts are coordinates. Whatever the triangle is, it is cut from its
 // top at multiples of the leaf: all parts begin where loads are aligned.
 #pragma once
 

@@ -1,4 +1,5 @@
-// What only a GPU shows of the device routines: calls captured into a graph, handles of one thread beside those of another, the thread's device.
+// What only a GPU shows of the device routines: calls and batches captured into a graph, handles of one thread beside those of another, the
+// thread's device.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "tests/device/backends.hpp"
+#include "tests/device_api/batch_runner.hpp"
 #include "tests/device_api/implementation.hpp"
 #include "tests/device_api/runner.hpp"
 #include "tests/test_plugin.hpp"
@@ -133,6 +135,108 @@ TEST_F(CudaDeviceApi, CallsAreCapturedAndReplayed) {
           EXPECT_TRUE(same_bits(solve.result(), first)) << "without a graph";
           EXPECT_CUDA(cudaGraphExecDestroy(executable));
           EXPECT_CUDA(cudaGraphDestroy(graph));
+        });
+      }
+    }
+  }
+}
+
+/// Captures its first batch, and launches that graph for every one: the arrays lie where they lay.
+class ReplayedBatch final : public test::Implementation {
+ public:
+  explicit ReplayedBatch(const DeviceApi& api) : api_(api) {
+    EXPECT_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    EXPECT_EQ(api_.tessera_device_create(&handle_), TESSERA_SUCCESS) << api_.tessera_device_last_error();
+    EXPECT_EQ(api_.tessera_device_set_stream(handle_, stream_), TESSERA_SUCCESS);
+  }
+  ~ReplayedBatch() override {
+    EXPECT_CUDA(cudaStreamSynchronize(stream_));
+    if (graph_ != nullptr) {
+      EXPECT_CUDA(cudaGraphExecDestroy(executable_));
+      EXPECT_CUDA(cudaGraphDestroy(graph_));
+    }
+    EXPECT_EQ(api_.tessera_device_destroy(handle_), TESSERA_SUCCESS);
+    for (void* const memory : allocated_) EXPECT_CUDA(cudaFree(memory));
+    EXPECT_CUDA(cudaStreamDestroy(stream_));
+  }
+  ReplayedBatch(const ReplayedBatch&) = delete;
+  ReplayedBatch& operator=(const ReplayedBatch&) = delete;
+
+  std::byte* allocate(std::size_t bytes) override {
+    EXPECT_TRUE(allocated_.empty()) << "what was captured lies elsewhere";
+    void* memory = nullptr;
+    EXPECT_CUDA(cudaMalloc(&memory, bytes));
+    allocated_.push_back(memory);
+    return static_cast<std::byte*>(memory);
+  }
+  void write(std::byte* to, const std::byte* from, std::size_t bytes) override { copy(to, from, bytes); }
+  void read(std::byte* to, const std::byte* from, std::size_t bytes) override { copy(to, from, bytes); }
+  void run(const Level3& call) override { EXPECT_EQ(api_.run(handle_, call), TESSERA_SUCCESS); }
+  void run_batch(const kernels::Level3Batch& batch) override {
+    if (graph_ == nullptr) {
+      captured_ = batch;
+      EXPECT_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+      EXPECT_EQ(api_.run_batch(handle_, test::form_of(batch), batch), TESSERA_SUCCESS)
+          << api_.tessera_device_last_error();
+      EXPECT_CUDA(cudaStreamEndCapture(stream_, &graph_));
+      EXPECT_CUDA(cudaGraphInstantiate(&executable_, graph_, 0));
+    }
+    EXPECT_EQ(captured_.n.of_each, batch.n.of_each);
+    EXPECT_EQ(captured_.C.of_each, batch.C.of_each);
+    EXPECT_CUDA(cudaGraphLaunch(executable_, stream_));
+  }
+  std::size_t batch_workspace_bytes(index_t count) override {
+    std::size_t bytes = 0;
+    EXPECT_EQ(api_.tessera_device_batch_workspace(handle_, count, &bytes), TESSERA_SUCCESS);
+    return bytes;
+  }
+  void set_workspace(std::byte* memory, std::size_t bytes) override {
+    EXPECT_EQ(api_.tessera_device_set_workspace(handle_, memory, bytes), TESSERA_SUCCESS);
+  }
+
+ private:
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+    EXPECT_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
+    EXPECT_CUDA(cudaStreamSynchronize(stream_));
+  }
+
+  const DeviceApi& api_;
+  cudaStream_t stream_ = nullptr;
+  tessera_device_handle handle_ = nullptr;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+  kernels::Level3Batch captured_;
+  std::vector<void*> allocated_;
+};
+
+// Sizes, leading dimensions and addresses are those in the arrays when the graph is launched.
+TEST_F(CudaDeviceApi, BatchesAreCapturedOnceForAllSizes) {
+  const DeviceApi api(library());
+  for (const test::DeviceRoutine& routine : test::all_batch_routines()) {
+    for (const bool with_bounds : {false, true}) {
+      for (const bool with_workspace : {false, true}) {
+        SCOPED_TRACE(testing::Message() << name_of(routine.routine) << " bounds " << with_bounds << " workspace "
+                                        << with_workspace);
+        ReplayedBatch implementation(api);
+        test::BatchRunner runner(implementation);
+        constexpr index_t most = 90;
+        dispatch(routine.type, [&]<Scalar T>(T) {
+          for (index_t launch = 0; launch < 4; ++launch) {
+            std::vector<Level3Fixture<T>> problems;
+            for (index_t i = 0; i < 10; ++i) {
+              test::Level3Case c{.routine = routine.routine, .alpha = -0.5, .beta = 2};
+              c.m = launch == 2 ? 0 : (17 * i + 31 * launch) % (most + 1);
+              c.n = (29 * i + 7 * launch) % (most + 1);
+              c.k = (11 * i + 41 * launch) % (most + 1);
+              c.padding = (i + launch) % 3;
+              problems.emplace_back(c, static_cast<unsigned>(10 * launch + i));
+            }
+            const auto info = runner.run(problems, {.with_bounds = with_bounds,
+                                                    .bounds = Level3{.m = most, .n = most, .k = most},
+                                                    .with_workspace = with_workspace});
+            for (const Level3Fixture<T>& problem : problems) EXPECT_TRUE(problem.check()) << "launch " << launch;
+            for (const index_t of_problem : info) EXPECT_EQ(of_problem, 0);
+          }
         });
       }
     }

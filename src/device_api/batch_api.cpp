@@ -1,0 +1,390 @@
+// The C entry points of tessera/device_blas.h for batches: checks of what the host knows, and a Level3Batch made of the
+// rest. Which routines there are: routines.def. The lists of arguments are the header's; of every function the arguments
+// that the routine's Fortran interface has stand in its order, between the handle and batch_count.
+#include <algorithm>
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "core/argument_complaints.hpp"
+#include "core/arguments.hpp"
+#include "core/guarded_call.hpp"
+#include "core/level3.hpp"
+#include "device_api/entry_points.hpp"
+#include "kernels/level3_batch.hpp"
+#include "tessera/device_blas.h"
+
+using tessera::address_of;
+using tessera::Arguments;
+using tessera::CArray;
+using tessera::CScalar;
+using tessera::index_t;
+using tessera::Level3;
+using tessera::Parameter;
+using tessera::require_argument;
+using tessera::Routine;
+using tessera::Scalar;
+using tessera::device_api::guarded;
+using tessera::device_api::is_aligned;
+using tessera::device_api::most_elements;
+using tessera::device_api::require_possible_sizes;
+using tessera::device_api::routines_of;
+using tessera::kernels::Level3Batch;
+using tessera::kernels::NumberOfEach;
+using tessera::kernels::UntypedMatrixOfEach;
+
+namespace {
+
+/// How problems are told apart.
+enum class Form { pointers, strides, sizes };
+
+constexpr bool is_size(Parameter parameter) {
+  return parameter == Parameter::m || parameter == Parameter::n || parameter == Parameter::k;
+}
+constexpr bool is_leading_dimension(Parameter parameter) {
+  return parameter == Parameter::lda || parameter == Parameter::ldb || parameter == Parameter::ldc;
+}
+constexpr bool is_matrix(Parameter parameter) {
+  return parameter == Parameter::A || parameter == Parameter::B || parameter == Parameter::C;
+}
+constexpr Parameter result_of(Routine routine) { return tessera::is_triangular(routine) ? Parameter::B : Parameter::C; }
+
+constexpr int count_parameters(Routine routine) { return tessera::position_of(routine, Parameter::none) - 1; }
+constexpr int count_sizes(Routine routine) {
+  const tessera::Parameters parameters = tessera::parameters_of(routine);
+  return static_cast<int>(std::count_if(parameters.begin(), parameters.end(), is_size));
+}
+
+/// From 1, the handle. Parameter::none: batch_count. The strides come behind leading dimensions, and the bounds of sizes
+/// before the first of them.
+constexpr int place_of(Form form, Routine routine, Parameter parameter) {
+  int place = 1;
+  bool behind_bounds = false;
+  for (const Parameter each : tessera::parameters_of(routine)) {
+    ++place;
+    if (form == Form::sizes && is_size(each) && !behind_bounds) {
+      behind_bounds = true;
+      place += count_sizes(routine);
+    }
+    if (each == parameter) break;
+    if (form == Form::strides && is_leading_dimension(each)) ++place;
+  }
+  return place;
+}
+static_assert(place_of(Form::pointers, Routine::gemm, Parameter::none) == 15);
+static_assert(place_of(Form::strides, Routine::gemm, Parameter::none) == 18);
+static_assert(place_of(Form::sizes, Routine::gemm, Parameter::none) == 18);
+static_assert(place_of(Form::sizes, Routine::syrk, Parameter::n) == 6);
+
+constexpr int place_of_bound(Routine routine, Parameter size) {
+  return place_of(Form::sizes, routine, size) - count_sizes(routine);
+}
+
+constexpr const char* name_of(Parameter parameter) {
+  using enum Parameter;
+  switch (parameter) {
+    case m:
+      return "m";
+    case n:
+      return "n";
+    case k:
+      return "k";
+    case lda:
+      return "lda";
+    case ldb:
+      return "ldb";
+    case ldc:
+      return "ldc";
+    case A:
+      return "A";
+    case B:
+      return "B";
+    default:
+      return "C";
+  }
+}
+
+/// Values by the parameters that they are of.
+template <class T>
+struct ByParameter {
+  std::array<T, static_cast<std::size_t>(Parameter::none)> values{};
+  T& operator[](Parameter parameter) { return values[static_cast<std::size_t>(parameter)]; }
+  const T& operator[](Parameter parameter) const { return values[static_cast<std::size_t>(parameter)]; }
+};
+
+/// In C an enumeration may have any value, which as such must not be looked at in memory.
+struct Enumerator {
+  int value;
+};
+
+/// What a call was given where the Fortran interface has an argument.
+struct Given {
+  ByParameter<int> enumerators;
+  ByParameter<NumberOfEach> numbers;
+  ByParameter<const void*> addresses;  ///< of scalars, matrices, or arrays of them
+
+  template <Parameter parameter, class T>
+  void take(const T& value) {
+    if constexpr (std::is_same_v<T, Enumerator>) {
+      enumerators[parameter] = value.value;
+    } else if constexpr (is_size(parameter) || is_leading_dimension(parameter)) {
+      if constexpr (std::is_pointer_v<T>)
+        numbers[parameter] = {.of_each = value, .is_wide = sizeof(*value) == sizeof(std::int64_t)};
+      else
+        numbers[parameter] = {.of_all = value};
+    } else {
+      addresses[parameter] = value;
+    }
+  }
+};
+
+/// @param values in the order of the Fortran interface
+template <Routine routine, class... Values>
+Given given(const Values&... values) {
+  static_assert(sizeof...(values) == static_cast<std::size_t>(count_parameters(routine)));
+  constexpr tessera::Parameters parameters = tessera::parameters_of(routine);
+  Given all;
+  [&]<std::size_t... i>(std::index_sequence<i...>) { (all.take<parameters[i]>(values), ...); }
+  (std::index_sequence_for<Values...>{});
+  return all;
+}
+
+/// What else there is.
+struct Rest {
+  Arguments bounds = {};                             ///< Form::sizes
+  index_t stride_a = 0, stride_b = 0, stride_c = 0;  ///< Form::strides
+  index_t count = 0;
+  void* info = nullptr;  ///< Form::sizes
+
+  index_t stride_behind(Parameter leading_dimension) const {
+    if (leading_dimension == Parameter::lda) return stride_a;
+    return leading_dimension == Parameter::ldb ? stride_b : stride_c;
+  }
+};
+
+/// Enumerators, and sizes and leading dimensions as far as the host knows them.
+template <Form form, Routine routine, Scalar T>
+Arguments require_good(const Given& given, const Rest& rest) {
+  constexpr bool is_complex = !std::floating_point<T>;
+  constexpr index_t any = std::numeric_limits<index_t>::max();
+  const auto value = [&](Parameter parameter) { return given.numbers[parameter].of_all; };
+  Arguments sizes = rest.bounds;
+  if constexpr (form == Form::sizes) {
+    sizes.lda = sizes.ldb = sizes.ldc = any;
+  } else {
+    sizes = {.m = value(Parameter::m), .n = value(Parameter::n), .k = value(Parameter::k)};
+    sizes.lda = value(Parameter::lda);
+    sizes.ldb = value(Parameter::ldb);
+    sizes.ldc = value(Parameter::ldc);
+  }
+  Arguments all = tessera::arguments_from_cblas(tessera::Layout::col_major,
+                                                {.side = given.enumerators[Parameter::side],
+                                                 .uplo = given.enumerators[Parameter::uplo],
+                                                 .transa = given.enumerators[Parameter::transa],
+                                                 .transb = given.enumerators[Parameter::transb],
+                                                 .diag = given.enumerators[Parameter::diag]},
+                                                sizes);
+  const int bad = tessera::first_bad_argument<routine, is_complex>(all);
+  if (bad != 0) {
+    const Parameter parameter = tessera::parameters_of(routine)[static_cast<std::size_t>(bad - 1)];
+    const bool is_bound = form == Form::sizes && is_size(parameter);
+    const int place = is_bound ? place_of_bound(routine, parameter) : place_of(form, routine, parameter);
+    require_argument(false, place, ((is_bound ? "max_" : "") + complaint(routine, is_complex, parameter)).c_str());
+  }
+  if constexpr (form == Form::sizes) all.lda = all.ldb = all.ldc = 0;  // those of the problems are not known
+  return all;
+}
+
+/// @param alignment in bytes
+void require_array(const void* address, std::size_t alignment, int place, const std::string& name) {
+  require_argument(address != nullptr, place, (name + " is null").c_str());
+  require_argument(is_aligned(address, alignment), place, (name + " is not aligned to its elements").c_str());
+}
+
+template <Form form, Routine routine, Scalar T>
+void require_arrays(const Given& given, const Rest& rest, bool reads_operands) {
+  constexpr std::size_t of_matrix = form == Form::strides ? sizeof(T) : sizeof(void*);
+  tessera::for_each_parameter<routine>([&]<Parameter parameter>() {
+    const int place = place_of(form, routine, parameter);
+    if constexpr (is_matrix(parameter)) {
+      if (reads_operands || parameter == result_of(routine))
+        require_array(given.addresses[parameter], of_matrix, place, name_of(parameter));
+    } else if constexpr (form == Form::sizes && (is_size(parameter) || is_leading_dimension(parameter))) {
+      const NumberOfEach& numbers = given.numbers[parameter];
+      require_array(numbers.of_each, numbers.is_wide ? sizeof(std::int64_t) : sizeof(int), place, name_of(parameter));
+    }
+    return true;
+  });
+  if constexpr (form == Form::sizes) {
+    const std::size_t width = given.numbers[Parameter::n].is_wide ? sizeof(std::int64_t) : sizeof(int);
+    require_argument(is_aligned(rest.info, width), place_of(form, routine, Parameter::none) + 1,
+                     "info is not aligned to its elements");
+  }
+}
+
+/// That neither arrays nor what strides lead to can be addressed beyond.
+template <Form form, Routine routine, Scalar T>
+void require_possible_count(const Rest& rest) {
+  const int place = place_of(form, routine, Parameter::none);
+  require_argument(rest.count >= 0, place, "batch_count is negative");
+  require_argument(rest.count <= most_elements<std::complex<double>>, place, "arrays are larger than any memory");
+  if constexpr (form == Form::strides) {
+    tessera::for_each_parameter<routine>([&]<Parameter parameter>() {
+      if constexpr (is_leading_dimension(parameter)) {
+        const index_t stride = rest.stride_behind(parameter);
+        const index_t most = rest.count > 0 ? most_elements<T> / rest.count : 0;
+        require_argument(rest.count == 0 || (stride <= most && stride >= -most), place_of(form, routine, parameter) + 1,
+                         "the stride leads beyond any memory");
+      }
+      return true;
+    });
+  }
+}
+
+/// @param reads_operands A and B, else they are not looked at, nor arrays of their addresses
+template <Form form, Routine routine>
+Level3Batch batch_of(const Level3& common, const Given& given, const Rest& rest, bool reads_operands) {
+  const auto matrix = [&](Parameter parameter, Parameter leading_dimension) -> UntypedMatrixOfEach {
+    const void* const address = given.addresses[parameter];
+    if constexpr (form == Form::strides) {
+      const index_t distance = rest.stride_behind(leading_dimension);
+      return {.first = address, .distance = address != nullptr ? distance : 0};  // none leads away from null
+    }
+    return {.of_each = address};
+  };
+  Level3Batch batch;
+  batch.common = common;
+  batch.count = rest.count;
+  batch.m = given.numbers[Parameter::m];
+  batch.n = given.numbers[Parameter::n];
+  batch.k = given.numbers[Parameter::k];
+  batch.lda = given.numbers[Parameter::lda];
+  if (reads_operands) batch.A = matrix(Parameter::A, Parameter::lda);
+  if constexpr (tessera::is_triangular(routine)) {
+    batch.ldc = given.numbers[Parameter::ldb];
+    batch.C = matrix(Parameter::B, Parameter::ldb);
+  } else {
+    batch.ldb = given.numbers[Parameter::ldb];
+    batch.ldc = given.numbers[Parameter::ldc];
+    if (reads_operands) batch.B = matrix(Parameter::B, Parameter::ldb);
+    batch.C = matrix(Parameter::C, Parameter::ldc);
+  }
+  batch.info = rest.info;
+  return batch;
+}
+
+template <Form form, Routine routine, Scalar T>
+tessera_status run(tessera_device_handle handle, const Given& given, const Rest& rest) noexcept {
+  return guarded([&] {
+    tessera::kernels::DeviceRoutines& routines = routines_of(handle);
+    const Arguments arguments = require_good<form, routine, T>(given, rest);
+    const void* const alpha = given.addresses[Parameter::alpha];
+    const void* const beta = given.addresses[Parameter::beta];
+    require_argument(alpha != nullptr, place_of(form, routine, Parameter::alpha), "alpha is null");
+    if constexpr (!tessera::is_triangular(routine))
+      require_argument(beta != nullptr, place_of(form, routine, Parameter::beta), "beta is null");
+    const Level3 common =
+        tessera::level3_of<routine, T>(tessera::Layout::col_major, arguments, {.alpha = alpha, .beta = beta});
+    require_possible_sizes<T>(
+        common, form == Form::sizes ? place_of_bound(routine, Parameter::n) : place_of(form, routine, Parameter::n));
+    require_possible_count<form, routine, T>(rest);
+    if (rest.count == 0) return;
+    if (form != Form::sizes && (common.m == 0 || common.n == 0)) return;
+    const bool only_scales = form == Form::sizes ? common.alpha == tessera::AnyScalar(0) : common.only_scales();
+    require_arrays<form, routine, T>(given, rest, !only_scales);
+    routines.run_batch(batch_of<form, routine>(common, given, rest, !only_scales));
+  });
+}
+
+/// What stands for a scalar in C; without commas, which end the arguments of a macro.
+template <Routine routine>
+struct InC {
+  template <Scalar T>
+  using Alpha = CScalar<tessera::Alpha<routine, T>>;
+  template <Scalar T>
+  using Beta = CScalar<tessera::Beta<routine, T>>;
+};
+
+}  // namespace
+
+extern "C" {
+
+tessera_status tessera_device_batch_workspace(tessera_device_handle handle, int64_t batch_count, size_t* bytes) {
+  return guarded([&] {
+    const tessera::kernels::DeviceRoutines& routines = routines_of(handle);
+    require_argument(batch_count >= 0, 2, "batch_count is negative");
+    require_argument(batch_count <= most_elements<std::complex<double>>, 2, "arrays are larger than any memory");
+    require_argument(bytes != nullptr, 3, "bytes is null");
+    *bytes = batch_count == 0 ? 0 : routines.batch_workspace_bytes(batch_count);
+  });
+}
+
+// By shape of the list of arguments, as the header names it: the arguments of the Fortran interface, the bounds of the
+// sizes, and the strides.
+#define TESSERA_GIVEN_GEMM \
+  Enumerator{transa}, Enumerator{transb}, m, n, k, address_of(alpha), A, lda, B, ldb, address_of(beta), C, ldc
+#define TESSERA_BOUNDS_GEMM .m = max_m, .n = max_n, .k = max_k
+#define TESSERA_STRIDES_GEMM .stride_a = stride_a, .stride_b = stride_b, .stride_c = stride_c
+#define TESSERA_GIVEN_GEMMT                                                                                            \
+  Enumerator{uplo}, Enumerator{transa}, Enumerator{transb}, n, k, address_of(alpha), A, lda, B, ldb, address_of(beta), \
+      C, ldc
+#define TESSERA_BOUNDS_GEMMT .n = max_n, .k = max_k
+#define TESSERA_STRIDES_GEMMT .stride_a = stride_a, .stride_b = stride_b, .stride_c = stride_c
+#define TESSERA_GIVEN_SIDED \
+  Enumerator{side}, Enumerator{uplo}, m, n, address_of(alpha), A, lda, B, ldb, address_of(beta), C, ldc
+#define TESSERA_BOUNDS_SIDED .m = max_m, .n = max_n
+#define TESSERA_STRIDES_SIDED .stride_a = stride_a, .stride_b = stride_b, .stride_c = stride_c
+#define TESSERA_GIVEN_RANK_K \
+  Enumerator{uplo}, Enumerator{trans}, n, k, address_of(alpha), A, lda, address_of(beta), C, ldc
+#define TESSERA_BOUNDS_RANK_K .n = max_n, .k = max_k
+#define TESSERA_STRIDES_RANK_K .stride_a = stride_a, .stride_c = stride_c
+#define TESSERA_GIVEN_RANK_2K \
+  Enumerator{uplo}, Enumerator{trans}, n, k, address_of(alpha), A, lda, B, ldb, address_of(beta), C, ldc
+#define TESSERA_BOUNDS_RANK_2K .n = max_n, .k = max_k
+#define TESSERA_STRIDES_RANK_2K .stride_a = stride_a, .stride_b = stride_b, .stride_c = stride_c
+#define TESSERA_GIVEN_TRIANGULAR \
+  Enumerator{side}, Enumerator{uplo}, Enumerator{transa}, Enumerator{diag}, m, n, address_of(alpha), A, lda, B, ldb
+#define TESSERA_BOUNDS_TRIANGULAR .m = max_m, .n = max_n
+#define TESSERA_STRIDES_TRIANGULAR .stride_a = stride_a, .stride_b = stride_b
+
+#define TESSERA_DEFINE_VBATCHED(shape, routine, name, integer, T)                                          \
+  TESSERA_VBATCHED_##shape(name, integer, InC<Routine::routine>::Alpha<T>, InC<Routine::routine>::Beta<T>, \
+                           CArray<T>) {                                                                    \
+    return run<Form::sizes, Routine::routine, T>(                                                          \
+        handle, given<Routine::routine>(TESSERA_GIVEN_##shape),                                            \
+        {.bounds = {TESSERA_BOUNDS_##shape}, .count = batch_count, .info = info});                         \
+  }
+#define TESSERA_DEFINE(shape, routine, letter, T)                                                                     \
+  TESSERA_BATCHED_##shape(letter##routine##_batched, InC<Routine::routine>::Alpha<T>, InC<Routine::routine>::Beta<T>, \
+                          CArray<T>) {                                                                                \
+    return run<Form::pointers, Routine::routine, T>(handle, given<Routine::routine>(TESSERA_GIVEN_##shape),           \
+                                                    {.count = batch_count});                                          \
+  }                                                                                                                   \
+  TESSERA_STRIDED_##shape(letter##routine##_strided_batched, InC<Routine::routine>::Alpha<T>,                         \
+                          InC<Routine::routine>::Beta<T>, CArray<T>) {                                                \
+    return run<Form::strides, Routine::routine, T>(handle, given<Routine::routine>(TESSERA_GIVEN_##shape),            \
+                                                   {TESSERA_STRIDES_##shape, .count = batch_count});                  \
+  }                                                                                                                   \
+  TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched, int, T)                                         \
+  TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched_64, int64_t, T)
+
+#define TESSERA_SHAPE_gemm GEMM
+#define TESSERA_SHAPE_gemmt GEMMT
+#define TESSERA_SHAPE_symm SIDED
+#define TESSERA_SHAPE_hemm SIDED
+#define TESSERA_SHAPE_syrk RANK_K
+#define TESSERA_SHAPE_herk RANK_K
+#define TESSERA_SHAPE_syr2k RANK_2K
+#define TESSERA_SHAPE_her2k RANK_2K
+#define TESSERA_SHAPE_trmm TRIANGULAR
+#define TESSERA_SHAPE_trsm TRIANGULAR
+#define TESSERA_DEFINE_SHAPED(shape, routine, letter, T) TESSERA_DEFINE(shape, routine, letter, T)
+#define TESSERA_BATCH(routine, letter, T) TESSERA_DEFINE_SHAPED(TESSERA_SHAPE_##routine, routine, letter, T)
+#include "device_api/routines.def"
+
+}  // extern "C"

@@ -1,0 +1,64 @@
+// Many calls of one routine, type and variant, with the same factors, on matrices in the memory of one device. Where
+// they differ is told by arrays in that memory, so nothing of a problem is known to the host but bounds.
+#pragma once
+
+#include <cstdint>
+
+#include "core/level3.hpp"
+#include "kernels/block/device_code.hpp"
+
+namespace tessera::kernels {
+
+/// A number per problem in device memory, or one for all.
+struct NumberOfEach {
+  const void* of_each = nullptr;  ///< int or, if `is_wide`, 64 bits
+  index_t of_all = 0;
+  bool is_wide = false;
+
+  TESSERA_HOST_DEVICE index_t of(index_t problem) const {
+    if (of_each == nullptr) return of_all;
+    return is_wide ? static_cast<const std::int64_t*>(of_each)[problem] : static_cast<const int*>(of_each)[problem];
+  }
+};
+
+/// A matrix per problem: anywhere, or so many elements apart.
+template <class E>
+struct MatrixOfEach {
+  E* const* of_each = nullptr;  ///< in device memory
+  E* first = nullptr;
+  index_t distance = 0;
+
+  TESSERA_HOST_DEVICE E* of(index_t problem) const {
+    return of_each != nullptr ? of_each[problem] : first + problem * distance;
+  }
+};
+
+/// The same, of any type; `distance` is in elements.
+struct UntypedMatrixOfEach {
+  const void* of_each = nullptr;
+  const void* first = nullptr;
+  index_t distance = 0;
+
+  /// nullptr where a routine has no such matrix: `of_each` and `first` both are.
+  template <class E>
+  MatrixOfEach<E> as() const {
+    return {static_cast<E* const*>(of_each), static_cast<E*>(const_cast<void*>(first)), distance};
+  }
+};
+
+struct Level3Batch {
+  /// Variant and factors. m, n, k are the sizes of all, or upper bounds of those in arrays; 0: there is none. Addresses and leading dimensions mean nothing.
+  Level3 common;
+  index_t count = 0;
+  /// Where C is square (updates_triangle()) m has no meaning.
+  NumberOfEach m, n, k, lda, ldb, ldc;
+  /// trsm and trmm have A and C, which is X.
+  UntypedMatrixOfEach A, B, C;
+  /// For each problem 0, or minus the position in the routine's Fortran interface of its first bad argument; such a
+  /// problem is left out. In device memory, as wide as the sizes. nullptr: all are good.
+  void* info = nullptr;
+
+  bool has_sizes_of_each() const { return n.of_each != nullptr; }
+};
+
+}  // namespace tessera::kernels

@@ -1,0 +1,112 @@
+// From which blocks of batches of products those of product_blocks.inc are chosen (bench/batch_blocks.cpp): all that
+// there could be, pruned by what a multiprocessor has (hard) and by what has no chance (soft). Source: Abdelfattah,
+// Haidar, Tomov, Dongarra, "Novel HPC techniques to batch execution of many variable size BLAS computations on GPUs",
+// section 5.3.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "core/scalar.hpp"
+#include "kernels/plan/product_blocks.hpp"
+
+namespace tessera::kernels::plan {
+
+namespace detail {
+
+struct Multiprocessor {
+  static constexpr int registers = 65536, registers_of_thread = 255, shared_bytes = 227 << 10;
+};
+
+template <class Place>
+constexpr int bytes_in(const ProductBlocks& b) {
+  return b.stages * (Place::elements(b.rows) + Place::elements(b.columns)) * Place::element_bytes;
+}
+constexpr int shared_bytes(const ProductBlocks& b, ScalarType type) {
+  const int stages = type == ScalarType::s   ? bytes_in<StagePlace<4, 1>>(b)
+                     : type == ScalarType::d ? bytes_in<StagePlace<8, 1>>(b)
+                     : type == ScalarType::c ? bytes_in<StagePlace<4, 2>>(b)
+                                             : bytes_in<StagePlace<8, 2>>(b);
+  return stages + 512;  // and what the block computes
+}
+
+/// Sums, what is multiplied at a time, and addresses.
+constexpr int registers(const ProductBlocks& b, ScalarType type) {
+  const int words = static_cast<int>(element_bytes(type)) / 4;
+  const int rows = b.rows / b.warps_down, columns = b.columns / b.warps_across;
+  const bool by_tensor_cores = type == ScalarType::d || type == ScalarType::z;
+  const int sums = rows * columns / 32 * words;
+  const int multiplied = by_tensor_cores ? (columns / 8 * 4 + 8) * words : (rows / 8 + columns / 4) * words;
+  return sums + multiplied + 48;
+}
+
+constexpr bool is_possible(const ProductBlocks& b, ScalarType type) {
+  if (b.rows % (16 * b.warps_down) != 0 || b.columns % (8 * b.warps_across) != 0) return false;
+  return registers(b, type) <= Multiprocessor::registers_of_thread &&
+         shared_bytes(b, type) <= Multiprocessor::shared_bytes;
+}
+
+/// Thread blocks of a multiprocessor. The reservation of each, 1 KiB, counts.
+constexpr int residents(const ProductBlocks& b, ScalarType type, int registers_of_thread) {
+  constexpr int most = 32;
+  const int by_memory = Multiprocessor::shared_bytes / (shared_bytes(b, type) + 1024);
+  const int by_registers = Multiprocessor::registers / (32 * b.warps_down * b.warps_across * registers_of_thread);
+  const int least = by_memory < by_registers ? by_memory : by_registers;
+  return least < most ? least : most;
+}
+
+constexpr bool has_a_chance(const ProductBlocks& b, ScalarType type) {
+  const int warps = b.warps_down * b.warps_across, elements = b.rows * b.columns;
+  const int rows = b.rows / b.warps_down, columns = b.columns / b.warps_across;
+  // Long blocks load more for each product, and those of a batch are too small for the largest.
+  if (b.rows > 2 * b.columns || b.columns > 2 * b.rows || rows > 2 * columns || columns > 2 * rows) return false;
+  if (elements > (type == ScalarType::s ? 8192 : 4096) || (elements < 1024 && b.rows != b.columns)) return false;
+  // Warps with few elements spend their time on addresses; large blocks by one warp have too few copies on their way.
+  const int least_of_warp = elements >= 4096 ? 512 : elements > 256 ? 256 : 128;
+  if (rows * columns < least_of_warp || (elements > 1024 && warps < 4)) return false;
+  return elements >= 1024 || b.stages == 2;
+}
+
+}  // namespace detail
+
+/// Calls visit(blocks) for each of them.
+template <class Visit>
+constexpr void for_each_candidate(ScalarType type, Visit&& visit) {
+  for (const int rows : {16, 32, 64, 128}) {
+    for (const int columns : {16, 32, 64, 128}) {
+      for (const int down : {1, 2, 4}) {
+        for (const int across : {1, 2, 4}) {
+          for (const int stages : {2, 3}) {
+            ProductBlocks blocks{rows, columns, down, across, stages, 1};
+            if (!detail::is_possible(blocks, type) || !detail::has_a_chance(blocks, type)) continue;
+            blocks.residents = detail::residents(blocks, type, detail::registers(blocks, type));
+            if (blocks.residents < 1) continue;
+            visit(blocks);
+            // More of the small ones may pay for spilled registers.
+            const int fewer_registers = detail::registers(blocks, type) * 2 / 3;
+            const int more = detail::residents(blocks, type, fewer_registers < 64 ? 64 : fewer_registers);
+            if (rows * columns > 1024 || more == blocks.residents) continue;
+            blocks.residents = more;
+            visit(blocks);
+          }
+        }
+      }
+    }
+  }
+}
+
+constexpr std::size_t count_candidates(ScalarType type) {
+  std::size_t count = 0;
+  for_each_candidate(type, [&](const ProductBlocks& /*blocks*/) { ++count; });
+  return count;
+}
+
+template <ScalarType type>
+constexpr std::array<ProductBlocks, count_candidates(type)> block_candidates() {
+  std::array<ProductBlocks, count_candidates(type)> all{};
+  std::size_t count = 0;
+  for_each_candidate(type, [&](const ProductBlocks& blocks) { all[count++] = blocks; });
+  return all;
+}
+
+}  // namespace tessera::kernels::plan

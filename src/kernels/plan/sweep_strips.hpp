@@ -1,0 +1,35 @@
+// Strips that the thread blocks of a batch of triangular solves and products take (block/triangular_sweep.hpp), by the
+// size of the triangles.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "core/scalar.hpp"
+#include "kernels/plan/product_blocks.hpp"
+
+namespace tessera::kernels::plan {
+
+/// Leaves of 16 rows per warp, and so many columns of X.
+struct SweepStrips {
+  int warps = 0, columns = 0;
+  int residents = 1;  ///< thread blocks that a multiprocessor is to have registers for
+};
+
+namespace detail {
+inline constexpr std::array<std::array<SweepStrips, block_sizes.size()>, 4> sweep_strips = {{
+#include "kernels/plan/sweep_strips.inc"
+}};
+}  // namespace detail
+
+/// The class of triangles of any size, known or not. Those of the others are one leaf.
+inline constexpr std::size_t any_sweep = block_sizes.size() - 1;
+
+/// @param rows of the largest triangle; 0: not known
+constexpr std::size_t class_of_sweeps(index_t rows) { return rows > 0 ? class_of_blocks(rows) : any_sweep; }
+
+constexpr const SweepStrips& sweep_strips(ScalarType type, std::size_t size_class) {
+  return detail::sweep_strips[static_cast<std::size_t>(type)][size_class];
+}
+
+}  // namespace tessera::kernels::plan
