@@ -16,14 +16,13 @@
 #include <complex>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bench/device_libraries.hpp"
 #include "bench/device_timer.hpp"
 #include "core/level3.hpp"
 #include "kernels/plan/triangular_recursion.hpp"
@@ -37,51 +36,29 @@ using tessera::Op;
 using tessera::Routine;
 using tessera::Side;
 using tessera::Uplo;
+using tessera::bench::call_vendor;
 using tessera::bench::check;
 using tessera::bench::Contestant;
+using tessera::bench::Libraries;
+using tessera::bench::own;
 using tessera::bench::Timer;
 
-void check(tessera_status status, const char* what) {
-  if (status != TESSERA_SUCCESS) throw std::runtime_error(std::string(what) + ": " + tessera_device_last_error());
-}
-
-/// The functions of one type. Vendor and own API differ between types by a letter and by how a scalar is passed.
+/// The functions of one type. The API differs between types by a letter and by how a scalar is passed.
 template <class T>
 struct Api;
-#define DEVICE_BENCH_API(T, Value, letter, capital)                                 \
+#define DEVICE_BENCH_API(T, letter)                                                 \
   template <>                                                                       \
   struct Api<T> {                                                                   \
-    using Cuda = Value;                                                             \
     static constexpr auto trsm = tessera_device_##letter##trsm;                     \
     static constexpr auto trmm = tessera_device_##letter##trmm;                     \
     static constexpr auto trsm_workspace = tessera_device_##letter##trsm_workspace; \
     static constexpr auto trmm_workspace = tessera_device_##letter##trmm_workspace; \
-    static constexpr auto cublas_gemm = cublas##capital##gemm_64;                   \
-    static constexpr auto cublas_trsm = cublas##capital##trsm_64;                   \
-    static constexpr auto cublas_trmm = cublas##capital##trmm_64;                   \
   }
-DEVICE_BENCH_API(float, float, s, S);
-DEVICE_BENCH_API(double, double, d, D);
-DEVICE_BENCH_API(std::complex<float>, cuComplex, c, C);
-DEVICE_BENCH_API(std::complex<double>, cuDoubleComplex, z, Z);
+DEVICE_BENCH_API(float, s);
+DEVICE_BENCH_API(double, d);
+DEVICE_BENCH_API(std::complex<float>, c);
+DEVICE_BENCH_API(std::complex<double>, z);
 #undef DEVICE_BENCH_API
-
-tessera_side own(Side side) { return side == Side::left ? TESSERA_LEFT : TESSERA_RIGHT; }
-tessera_uplo own(Uplo uplo) { return uplo == Uplo::upper ? TESSERA_UPPER : TESSERA_LOWER; }
-tessera_transpose own(Op op) {
-  return op == Op::no_trans ? TESSERA_NO_TRANS : op == Op::trans ? TESSERA_TRANS : TESSERA_CONJ_TRANS;
-}
-cublasSideMode_t vendor(Side side) { return side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT; }
-cublasFillMode_t vendor(Uplo uplo) { return uplo == Uplo::upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER; }
-cublasOperation_t vendor(Op op) {
-  return op == Op::no_trans ? CUBLAS_OP_N : op == Op::trans ? CUBLAS_OP_T : CUBLAS_OP_C;
-}
-
-struct Libraries {
-  tessera_device_handle own = nullptr;
-  cublasHandle_t vendor = nullptr;
-  cudaStream_t stream = nullptr;
-};
 
 /// A triangular call in place.
 template <tessera::Scalar T>
@@ -107,30 +84,6 @@ std::size_t workspace_of(const Libraries& to, const Level3& c) {
   return bytes;
 }
 
-/// gemm, trsm, or trmm from B to C.
-template <tessera::Scalar T>
-void call_vendor(const Libraries& to, const Level3& c) {
-  using Value = typename Api<T>::Cuda;
-  const T alpha = tessera::scalar_cast<T>(c.alpha), beta = tessera::scalar_cast<T>(c.beta);
-  const auto* const a = reinterpret_cast<const Value*>(&alpha);
-  const auto* const A = static_cast<const Value*>(c.A);
-  const auto* const B = static_cast<const Value*>(c.B);
-  auto* const C = static_cast<Value*>(c.C);
-  if (c.routine == Routine::gemm) {
-    check(Api<T>::cublas_gemm(to.vendor, vendor(c.op_a), vendor(c.op_b), c.m, c.n, c.k, a, A, c.lda, B, c.ldb,
-                              reinterpret_cast<const Value*>(&beta), C, c.ldc),
-          "cublas gemm");
-  } else if (c.routine == Routine::trsm) {
-    check(Api<T>::cublas_trsm(to.vendor, vendor(c.side), vendor(c.uplo), vendor(c.op_a), CUBLAS_DIAG_NON_UNIT, c.m, c.n,
-                              a, A, c.lda, C, c.ldc),
-          "cublas trsm");
-  } else {
-    check(Api<T>::cublas_trmm(to.vendor, vendor(c.side), vendor(c.uplo), vendor(c.op_a), CUBLAS_DIAG_NON_UNIT, c.m, c.n,
-                              a, A, c.lda, B, c.ldb, C, c.ldc),
-          "cublas trmm");
-  }
-}
-
 struct Matrices {
   void* A;
   void* B;
@@ -152,15 +105,15 @@ std::vector<Contestant> contestants_for(const Libraries& to, const Level3& call,
                      call_own<T>(to, call);
                    }});
   }
-  all.push_back({"cublas", [=] { call_vendor<T>(to, call); }});
+  all.push_back({"cublas", [=] { call_vendor<T>(to.vendor, call); }});
   if (call.routine == Routine::trmm) {
     Level3 apart = call;
     apart.C = on.apart;
-    all.push_back({"cublas_apart", [=] { call_vendor<T>(to, apart); }});
+    all.push_back({"cublas_apart", [=] { call_vendor<T>(to.vendor, apart); }});
   }
   all.push_back({"paper", [=] {
                    tessera::kernels::plan::run_in_parts(call, paper_leaf,
-                                                        [&](const Level3& part) { call_vendor<T>(to, part); });
+                                                        [&](const Level3& part) { call_vendor<T>(to.vendor, part); });
                  }});
   Level3 gemm = call;
   gemm.routine = Routine::gemm;
@@ -173,7 +126,7 @@ std::vector<Contestant> contestants_for(const Libraries& to, const Level3& call,
   gemm.op_a = left ? call.op_a : Op::no_trans;
   gemm.op_b = left ? Op::no_trans : call.op_a;
   gemm.C = on.apart;
-  all.push_back({"gemm", [=] { call_vendor<T>(to, gemm); }});
+  all.push_back({"gemm", [=] { call_vendor<T>(to.vendor, gemm); }});
   return all;
 }
 
@@ -191,31 +144,18 @@ struct Arguments {
 
 class Bench {
  public:
-  explicit Bench(const Arguments& arguments) : arguments_(arguments) {
-    check(cudaStreamCreateWithFlags(&to_.stream, cudaStreamNonBlocking), "stream");
-    check(cublasCreate(&to_.vendor), "cublasCreate");
-    check(cublasSetStream(to_.vendor, to_.stream), "cublasSetStream");
-    check(tessera_device_create(&to_.own), "tessera_device_create");
-    check(tessera_device_set_stream(to_.own, to_.stream), "tessera_device_set_stream");
-  }
+  explicit Bench(const Arguments& arguments) : arguments_(arguments), to_(tessera::bench::open_libraries()) {}
 
   nlohmann::json run() {
     nlohmann::json results = nlohmann::json::array();
     std::printf("%-6s %-5s %6s %6s %9s  TFLOP/s of each\n", "", "side", "order", "rhs", "us");
     for (const char letter : arguments_.types) {
-      tessera::dispatch(type_of(letter), [&]<tessera::Scalar T>(T) { run_type<T>(letter, results); });
+      tessera::dispatch(tessera::bench::type_of(letter), [&]<tessera::Scalar T>(T) { run_type<T>(letter, results); });
     }
     return results;
   }
 
  private:
-  static tessera::ScalarType type_of(char letter) {
-    for (const tessera::ScalarType type : tessera::scalar_types) {
-      if (tessera::letter(type) == letter) return type;
-    }
-    throw std::runtime_error(std::string("no type ") + letter);
-  }
-
   static index_t columns_of(const std::string& text, index_t order) {
     return text == "M" ? order : static_cast<index_t>(std::stoll(text));
   }
@@ -225,21 +165,19 @@ class Bench {
     for (const index_t order : arguments_.orders) {
       index_t widest = 1;
       for (const std::string& columns : arguments_.columns) widest = std::max(widest, columns_of(columns, order));
-      const std::size_t bytes_of_b = static_cast<std::size_t>(order * widest) * sizeof(T);
-      void *A = nullptr, *B = nullptr, *apart = nullptr;
-      check(cudaMalloc(&A, static_cast<std::size_t>(order * order) * sizeof(T)), "cudaMalloc");
-      check(cudaMalloc(&B, bytes_of_b), "cudaMalloc");
-      check(cudaMalloc(&apart, bytes_of_b), "cudaMalloc");
-      tessera::bench::fill<T>(A, order, order * order);
-      tessera::bench::fill<T>(B, 0, order * widest);
+      const auto elements_of_b = static_cast<std::size_t>(order * widest);
+      const tessera::bench::DeviceArray<T> A(static_cast<std::size_t>(order * order)), B(elements_of_b),
+          apart(elements_of_b);
+      tessera::bench::fill<T>(A.get(), order, order * order);
+      tessera::bench::fill<T>(B.get(), 0, order * widest);
       for (const std::string& routine : arguments_.routines) {
         for (const std::string& side : arguments_.sides) {
           for (const std::string& columns : arguments_.columns)
-            run_case<T>(letter, routine, side, order, columns_of(columns, order), {A, B, apart}, results);
+            run_case<T>(letter, routine, side, order, columns_of(columns, order), {A.get(), B.get(), apart.get()},
+                        results);
         }
       }
       check(cudaDeviceSynchronize(), "end");
-      for (void* const memory : {A, B, apart}) check(cudaFree(memory), "cudaFree");
     }
   }
 
@@ -265,8 +203,8 @@ class Bench {
                 static_cast<long long>(columns), 1e6 * seconds[0]);
     nlohmann::json times;
     for (std::size_t i = 0; i < contestants.size(); ++i) {
-      const bool is_gemm = std::string(contestants[i].name) == "gemm";
-      std::printf(" %s %.2f", contestants[i].name, (is_gemm ? 2 : 1) * flops / seconds[i] * 1e-12);
+      const bool is_gemm = contestants[i].name == "gemm";
+      std::printf(" %s %.2f", contestants[i].name.c_str(), (is_gemm ? 2 : 1) * flops / seconds[i] * 1e-12);
       times[contestants[i].name] = seconds[i];
     }
     std::printf("\n");
@@ -305,18 +243,9 @@ int main(int argc, char** argv) {
   app.add_option("--json", arguments.json, "file for the times");
   CLI11_PARSE(app, argc, argv);
   try {
-    cudaDeviceProp gpu{};
-    check(cudaGetDeviceProperties(&gpu, 0), "no GPU");
-    int driver = 0, runtime = 0;
-    check(cudaDriverGetVersion(&driver), "driver");
-    check(cudaRuntimeGetVersion(&runtime), "runtime");
-    nlohmann::json report = {{"gpu", gpu.name}, {"driver", driver}, {"runtime", runtime}, {"cublas", CUBLAS_VERSION}};
+    nlohmann::json report = tessera::bench::machine();
     report["results"] = Bench(arguments).run();
-    if (!arguments.json.empty()) {
-      std::ofstream file(arguments.json);
-      file << report.dump(1) << "\n";
-      if (!file) throw std::runtime_error("cannot write " + arguments.json);
-    }
+    if (!arguments.json.empty()) tessera::bench::write(report, arguments.json);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "device_bench: %s\n", error.what());

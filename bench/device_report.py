@@ -6,11 +6,10 @@ usage: bench/device_report.py OUT FILE...    OUT/trsm.svg and OUT/trmm.svg; the 
 Results of several files are put together. Where one case is in several of them, the last counts. Standard library only.
 """
 import json
-import math
 import pathlib
 import sys
 
-from svg_picture import BOUND, DASHES, Panel, Picture, unit_of
+from svg_picture import BOUND, rates_over_sizes
 
 # Key in the JSON, name in the legend, colour (Okabe and Ito).
 SERIES = [
@@ -58,7 +57,7 @@ def table(results):
 
 
 def points_of(results, routine, who, is_shown):
-    return [(math.log2(order), rate(result, who)) for (name, side, order, columns), result in results.items()
+    return [(order, rate(result, who)) for (name, side, order, columns), result in results.items()
             if name == routine and side == "left" and is_shown(order, columns) and rate(result, who) is not None]
 
 
@@ -69,32 +68,14 @@ def draw(results, routine):
               if points_of(results, letter + routine, "tessera", is_shown)]
     if not panels:
         return None
-    width, height, left, above = 360, 210, 64, 150
-    rows = -(-len(panels) // 2)
-    picture = Picture(left + 2 * (width + 56), above + rows * (height + 84))
-    picture.title(left, f"{routine} in device memory")
     shown = [one for one in SERIES if any(one[0] in result["seconds"] for (name, *_), result in results.items() if name[1:] == routine)]
-    for index, (_, words, colour) in enumerate([*shown, ("gemm", "cuBLAS gemm of the same shape", BOUND[2])]):
-        x, y = left + index % 3 * 270, 56 + index // 3 * 20
-        picture.line(x, y, x + 18, y, colour, 3)
-        picture.text(x + 24, y + 4, words, 12, "start")
-    for index, (name, words, is_shown) in enumerate(panels):
-        lines = [(points_of(results, name, who, is_shown), words_of, colour) for who, words_of, colour in shown]
-        roof = points_of(results, name, "gemm", is_shown)
-        every = [point for points, *_ in lines for point in points] + roof
-        unit, factor = unit_of(max(y for _, y in every))
-        first, last = (round(edge(x for x, _ in every)) for edge in (min, max))
-        panel = Panel(picture, left + index % 2 * (width + 56), above + index // 2 * (height + 84), width, height, max(last - first, 1),
-                      max(y for _, y in every) * factor)
-        panel.axes(f"{name}, {words}, {unit}", [(e - first, str(2**e)) for e in range(first, last + 1)], "rows of the triangle")
-
-        def placed(points):
-            return [(x - first, y * factor) for x, y in points]
-
-        panel.series(placed(roof), BOUND[2], extra=DASHES)
-        for place, (points, words_of, colour) in enumerate(lines):
-            panel.series(placed(points), colour, place, f"{name} {words_of}")
-    return picture.svg()
+    drawn = []
+    for name, words, is_shown in panels:
+        lines = [(points_of(results, name, "gemm", is_shown), "", BOUND[2], None)]
+        lines += [(points_of(results, name, who, is_shown), words_of, colour, shape) for shape, (who, words_of, colour) in enumerate(shown)]
+        drawn.append((f"{name}, {words}", lines))
+    legend = [(words, colour) for _, words, colour in shown] + [("cuBLAS gemm of the same shape", BOUND[2])]
+    return rates_over_sizes(f"{routine} in device memory", legend, drawn, "rows of the triangle")
 
 
 def main():

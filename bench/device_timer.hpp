@@ -1,14 +1,17 @@
-// What measurements in device memory share: checks, matrices, and times of calls that follow each other in a stream.
+// What measurements in device memory share: checks, memory, matrices, and times of calls that follow each other in a
+// stream.
 #pragma once
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/scalar.hpp"
@@ -22,10 +25,41 @@ inline void check(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
     throw std::runtime_error(std::string(what) + ": " + cublasGetStatusString(status));
 }
-struct Contestant {
-  const char* name;
-  std::function<void()> call;
+
+/// Elements in the memory of the device. Freed with the object.
+template <class E>
+class DeviceArray {
+ public:
+  DeviceArray() = default;
+  explicit DeviceArray(std::size_t elements) { check(cudaMalloc(&begin_, elements * sizeof(E)), "cudaMalloc"); }
+  explicit DeviceArray(const std::vector<E>& host) : DeviceArray(host.size()) {
+    check(cudaMemcpy(begin_, host.data(), host.size() * sizeof(E), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  ~DeviceArray() { static_cast<void>(cudaFree(begin_)); }
+  DeviceArray(DeviceArray&& other) noexcept : begin_(std::exchange(other.begin_, nullptr)) {}
+  DeviceArray& operator=(DeviceArray&& other) noexcept {
+    std::swap(begin_, other.begin_);
+    return *this;
+  }
+
+  E* get() const { return begin_; }
+
+ private:
+  E* begin_ = nullptr;
 };
+
+struct Contestant {
+  std::string name;
+  std::function<void()> call;
+  /// Timed from the call until the device is idle, by the host's clock: for calls that use other streams, and where the
+  /// host's part is meant.
+  bool until_idle = false;
+};
+
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 class Timer {
  public:
@@ -63,10 +97,19 @@ class Timer {
 
  private:
   double group(const Contestant& contestant, int calls) const {
+    if (contestant.until_idle) {
+      check(cudaDeviceSynchronize(), "before");
+      const Clock::time_point begin = Clock::now();
+      for (int i = 0; i < calls; ++i) {
+        contestant.call();
+        check(cudaDeviceSynchronize(), contestant.name.c_str());
+      }
+      return seconds_since(begin) / calls;
+    }
     check(cudaEventRecord(begin_, stream_), "event");
     for (int i = 0; i < calls; ++i) contestant.call();
     check(cudaEventRecord(end_, stream_), "event");
-    check(cudaEventSynchronize(end_), contestant.name);
+    check(cudaEventSynchronize(end_), contestant.name.c_str());
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin_, end_), "event");
     return milliseconds * 1e-3 / calls;
@@ -78,15 +121,18 @@ class Timer {
   int groups_;
 };
 
-/// Small random elements, and a diagonal of one in the square matrix of that order. They repeat after a while.
+/// Random elements in [-scale / 2, scale / 2), in both parts of complex ones if so wished. They repeat after a while.
 template <Scalar T>
-void fill(void* device, index_t order, index_t elements) {
+void fill_random(void* device, index_t elements, double scale, bool both_parts = false, std::uint32_t seed = 12345) {
   std::vector<T> some(static_cast<std::size_t>(std::min<index_t>(elements, (index_t{1} << 22) - 3)));
-  std::uint32_t state = 12345;
-  const double scale = order > 0 ? 0.1 / static_cast<double>(order) : 1.0;
-  for (T& x : some) {
+  std::uint32_t state = seed;
+  const auto next = [&] {
     state = state * 1664525U + 1013904223U;
-    x = scalar_cast<T>(AnyScalar(scale * (static_cast<double>(state >> 8) / (1U << 24) - 0.5)));
+    return scale * (static_cast<double>(state >> 8) / (1U << 24) - 0.5);
+  };
+  for (T& x : some) {
+    const double real = next();
+    x = scalar_cast<T>(AnyScalar(real, both_parts ? next() : 0.0));
   }
   auto* const begin = static_cast<T*>(device);
   check(cudaMemcpy(begin, some.data(), some.size() * sizeof(T), cudaMemcpyHostToDevice), "fill");
@@ -96,9 +142,18 @@ void fill(void* device, index_t order, index_t elements) {
           "fill");
     done += more;
   }
+}
+
+/// The scale of elements beside a diagonal of one that lets calls with such a triangle be repeated in place.
+inline double scale_beside_ones(index_t order) { return 0.1 / static_cast<double>(order); }
+
+/// Small random elements, and a diagonal of one in the square matrix of that order; 0: there is none.
+template <Scalar T>
+void fill(void* device, index_t order, index_t elements) {
+  fill_random<T>(device, elements, order > 0 ? scale_beside_ones(order) : 1.0);
   if (order == 0) return;
   const std::vector<T> ones(static_cast<std::size_t>(order), T(1));
-  check(cudaMemcpy2D(begin, static_cast<std::size_t>(order + 1) * sizeof(T), ones.data(), sizeof(T), sizeof(T),
+  check(cudaMemcpy2D(device, static_cast<std::size_t>(order + 1) * sizeof(T), ones.data(), sizeof(T), sizeof(T),
                      ones.size(), cudaMemcpyHostToDevice),
         "fill");
 }

@@ -1,5 +1,5 @@
-"""A picture in SVG, part by part, and what the pictures of measurements have in common: colours, axes, numbers. Used by chart.py and
-sweep.py; needs nothing but Python's standard library."""
+"""A picture in SVG, part by part, and what the pictures of measurements have in common: colours, axes, numbers. Used by chart.py,
+sweep.py, device_report.py and batch_report.py; needs nothing but Python's standard library."""
 import math
 from xml.sax.saxutils import escape
 
@@ -120,3 +120,35 @@ class Panel:
             self.picture.polyline([(self.x(x), self.y(y)) for x, y in points], colour, extra=extra)
         for x, y in points if mark is not None else []:
             self.picture.mark(mark, self.x(x), self.y(y), colour, f"{tip} {x:g}: {number(y)}")
+
+
+def rates_over_sizes(title, legend, panels, x_name):
+    """Panels of rates over sizes, two in a row, with the sizes' logarithms along the axis.
+
+    @param legend  (words, colour) of each series
+    @param panels  (words, lines) of each; a line is (points, words, colour, shape of its marks; None: dashes without marks), a point
+                   (size, TFLOP/s)
+    @return the text of the picture
+    """
+    width, height, left, in_a_row = 360, 210, 64, 3
+    above = 110 + 20 * -(-len(legend) // in_a_row)
+    rows = -(-len(panels) // 2)
+    picture = Picture(left + 2 * (width + 56), above + rows * (height + 84))
+    picture.title(left, title)
+    for index, (words, colour) in enumerate(legend):
+        x, y = left + index % in_a_row * 270, 56 + index // in_a_row * 20
+        picture.line(x, y, x + 18, y, colour, 3)
+        picture.text(x + 24, y + 4, words, 12, "start")
+    for index, (words, lines) in enumerate(panels):
+        every = [point for points, *_ in lines for point in points]
+        top = max(rate for _, rate in every)
+        unit, factor = unit_of(top)
+        first = math.floor(math.log2(min(size for size, _ in every)))
+        last = math.ceil(math.log2(max(size for size, _ in every)))
+        panel = Panel(picture, left + index % 2 * (width + 56), above + index // 2 * (height + 84), width, height, max(last - first, 1),
+                      top * factor)
+        panel.axes(f"{words}, {unit}", [(e - first, str(2**e)) for e in range(first, last + 1)], x_name)
+        for points, words_of, colour, shape in lines:
+            placed = [(math.log2(size) - first, rate * factor) for size, rate in points]
+            panel.series(placed, colour, shape, f"{words.split(',')[0]} {words_of}", extra=DASHES if shape is None else "")
+    return picture.svg()
