@@ -25,11 +25,19 @@ const DeviceApi& api() {
   return library;
 }
 
+/// A routine, called by itself or as a batch of one.
+struct Call {
+  Routine routine;
+  bool is_batch;
+};
+
 /// A problem in the memory of the GPU, which is the thread's current one.
 class Problem {
  public:
-  explicit Problem(Routine routine)
-      : fixture_({.routine = routine, .m = 700, .n = 3, .alpha = 2}, 1), call_(fixture_.problem()) {
+  explicit Problem(const Call& call)
+      : fixture_({.routine = call.routine, .m = 700, .n = 3, .alpha = 2}, 1),
+        call_(fixture_.problem()),
+        is_batch_(call.is_batch) {
     A_ = put(fixture_.A());
     B_ = put(fixture_.C());
     EXPECT_EQ(cudaMalloc(&workspace_, workspace_bytes), cudaSuccess);
@@ -51,7 +59,19 @@ class Problem {
     if (status != TESSERA_SUCCESS) return status;
     return api().tessera_device_set_workspace(handle, workspace_, workspace_bytes);
   }
-  tessera_status run(tessera_device_handle handle) const { return api().run(handle, call_); }
+  tessera_status run(tessera_device_handle handle) const {
+    if (!is_batch_) return api().run(handle, call_);
+    kernels::Level3Batch batch;
+    batch.common = call_;
+    batch.count = 1;
+    batch.m.of_all = call_.m;
+    batch.n.of_all = call_.n;
+    batch.lda.of_all = call_.lda;
+    batch.ldc.of_all = call_.ldc;
+    batch.A.first = A_;
+    batch.C.first = B_;
+    return api().run_batch(handle, test::BatchForm::strides, batch);
+  }
   /// Of one call on what was there at first.
   ::testing::AssertionResult check() {
     test::Level3Fixture<double> result = fixture_;
@@ -80,6 +100,7 @@ class Problem {
 
   test::Level3Fixture<double> fixture_;
   Level3 call_;
+  const bool is_batch_;
   void *A_ = nullptr, *B_ = nullptr, *workspace_ = nullptr;
   cudaStream_t stream_ = nullptr;
 };
@@ -89,7 +110,7 @@ constexpr Phase phases[] = {Phase::create, Phase::call, Phase::destroy};
 
 /// A handle made, used and destroyed; `fault`, if any, happens in the phase.
 /// @return calls of CUDA in that phase
-std::map<std::string, std::int64_t> run_program(Routine routine, Phase at, const Fault* fault) {
+std::map<std::string, std::int64_t> run_program(const Call& call, Phase at, const Fault* fault) {
   cuda_standin::start({});
   EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
   const bool breaks = fault != nullptr && fault->stays;
@@ -103,7 +124,7 @@ std::map<std::string, std::int64_t> run_program(Routine routine, Phase at, const
     }
     return status;
   };
-  auto problem = std::make_unique<Problem>(routine);
+  auto problem = std::make_unique<Problem>(call);
   tessera_device_handle handle = nullptr;
   const tessera_status made = in_phase(Phase::create, [&] { return api().tessera_device_create(&handle); });
   EXPECT_EQ(made == TESSERA_SUCCESS, handle != nullptr);
@@ -148,9 +169,18 @@ std::map<std::string, std::int64_t> run_program(Routine routine, Phase at, const
   return calls;
 }
 
-class DeviceApiFaults : public ::testing::TestWithParam<Routine> {};
-INSTANTIATE_TEST_SUITE_P(Routines, DeviceApiFaults, ::testing::ValuesIn(test::distinct_device_routines()),
-                         [](const auto& info) { return name_of(info.param); });
+class DeviceApiFaults : public ::testing::TestWithParam<Call> {};
+
+std::vector<Call> all_calls() {
+  std::vector<Call> all;
+  for (const Routine routine : test::distinct(test::all_device_routines())) {
+    for (const bool is_batch : {false, true}) all.push_back({routine, is_batch});
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Routines, DeviceApiFaults, ::testing::ValuesIn(all_calls()), [](const auto& info) {
+  return name_of(info.param.routine) + std::string(info.param.is_batch ? "_batch" : "");
+});
 
 TEST_P(DeviceApiFaults, AreToldAndLeaveNothingBehind) {
   for (const Phase phase : phases) {
@@ -171,7 +201,7 @@ TEST_P(DeviceApiFaults, AreToldAndLeaveNothingBehind) {
 TEST(DeviceApiFault, OfAKernelLosesTheDevice) {
   cuda_standin::start({});
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
-  auto problem = std::make_unique<Problem>(Routine::trsm);
+  auto problem = std::make_unique<Problem>(Call{Routine::trsm, false});
   tessera_device_handle handle = nullptr;
   ASSERT_EQ(api().tessera_device_create(&handle), TESSERA_SUCCESS);
   ASSERT_EQ(problem->prepare(handle), TESSERA_SUCCESS);

@@ -50,6 +50,7 @@ class Work {
       if (is_persistent_ ? share_.is_done() : next_ >= batch.count) return false;
       const index_t number = is_persistent_ ? share_.problem() : next_;
       next_ += next_problem();
+      if (!is_persistent_ && has_nothing_of(batch, number)) continue;
       const auto problem = batch.problem(number);
       // In a persistent grid the kernel before it has told what is bad.
       const bool is_good = complaints.is_good(batch, problem, number, !is_persistent_ && blockIdx.x == 0);
@@ -68,6 +69,14 @@ class Work {
   bool is_done;
 
  private:
+  /// Most thread blocks of a grid that is cut by bounds: it is found out before anything else. The first one of a
+  /// problem tells what is bad.
+  __device__ static bool has_nothing_of(const ProductBatch<E>& batch, index_t number) {
+    if (blockIdx.x == 0) return false;
+    const index_t n = batch.n.of(number), m = batch.form.square ? n : batch.m.of(number);
+    return blockIdx.x >= block::pieces(m, Shape::rows) * block::pieces(n, Shape::columns);
+  }
+
   bool is_persistent_;
   block::ShareOfWork share_;
   index_t next_;

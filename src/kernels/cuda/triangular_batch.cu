@@ -12,8 +12,7 @@ cudaError_t with_strips(ScalarType type, std::size_t size_class, F&& f) {
   return with_size_class(type, size_class, [&]<Scalar T, std::size_t at>() {
     constexpr plan::SweepStrips strips = plan::sweep_strips(scalar_type_of<T>(), at);
     using Shape = block::StripShape<block::PartOf<T>, block::parts_of<T>, strips.warps, strips.columns>;
-    constexpr bool has_one_leaf = at != plan::any_sweep;
-    static_assert(!has_one_leaf || Shape::rows >= plan::block_sizes[at]);
+    constexpr bool has_one_leaf = at != plan::any_sweep && Shape::rows >= plan::block_sizes[at];
     return f.template operator()<Shape, strips.residents, has_one_leaf>();
   });
 }

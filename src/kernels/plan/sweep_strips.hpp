@@ -22,7 +22,7 @@ inline constexpr std::array<std::array<SweepStrips, block_sizes.size()>, 4> swee
 }};
 }  // namespace detail
 
-/// The class of triangles of any size, known or not. Those of the others are one leaf.
+/// The class of triangles of any size, known or not. Those of the others may be one leaf.
 inline constexpr std::size_t any_sweep = block_sizes.size() - 1;
 
 /// @param rows of the largest triangle; 0: not known
