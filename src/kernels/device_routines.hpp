@@ -1,4 +1,5 @@
-// The routines on matrices in the memory of one device, submitted to a stream of the caller: what the C entry points of device_blas.h stand on.
+// The routines on matrices in the memory of one device, submitted to a stream of the caller: what the C entry points of
+// device_blas.h stand on.
 // libtessera_device.so has that of kernels/cuda, libtessera_device_host.so that of kernels/host.
 #pragma once
 

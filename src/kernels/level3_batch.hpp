@@ -47,7 +47,8 @@ struct UntypedMatrixOfEach {
 };
 
 struct Level3Batch {
-  /// Variant and factors. m, n, k are the sizes of all, or upper bounds of those in arrays; 0: there is none. Addresses and leading dimensions mean nothing.
+  /// Variant and factors. m, n, k are the sizes of all, or upper bounds of those in arrays; 0: there is none.
+  /// Addresses and leading dimensions mean nothing.
   Level3 common;
   index_t count = 0;
   /// Where C is square (updates_triangle()) m has no meaning.

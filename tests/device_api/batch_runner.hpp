@@ -1,5 +1,5 @@
-// Runs many problems (tests/level3_problem.hpp) as one batch on an implementation of the device routines, in any of its forms, with all
-// matrices and arrays in one image between guards: whatever is written besides the results and info shows.
+// Runs many problems (tests/level3_problem.hpp) as one batch on an implementation of the device routines, in any of its
+// forms. All matrices and arrays lie in one image between guards: what is written besides results and info shows.
 #pragma once
 
 #include <gtest/gtest.h>

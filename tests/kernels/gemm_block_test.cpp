@@ -21,16 +21,12 @@ using kernels::block::GemmShape;
 using test::Level3Case;
 using test::Level3Fixture;
 
-template <Scalar T>
-using Real = decltype(std::abs(T{}));
-template <Scalar T>
-constexpr int parts = std::floating_point<T> ? 1 : 2;
 /// Two warps beside each other.
 template <Scalar T>
-using Small = GemmShape<Real<T>, parts<T>, 16, 32, 1, 2, 2>;
+using Small = test::BatchBlock<T>;
 /// Two by two, each with several tiles.
 template <Scalar T>
-using Large = GemmShape<Real<T>, parts<T>, 64, 32, 2, 2, 3>;
+using Large = GemmShape<kernels::block::PartOf<T>, kernels::block::parts_of<T>, 64, 32, 2, 2, 3>;
 
 /// One block after the other.
 template <class Shape>
@@ -40,11 +36,63 @@ void run_by_blocks(const BlockProduct<typename Shape::E>& product, kernels::bloc
     for (index_t row = 0; row < rows; row += Shape::rows) test::run_gemm_block<Shape>(product, operands, row, column);
   }
 }
+
+/// Problems of one variant as a batch: what each is given stands in arrays.
+template <class E>
+class BatchOf {
+ public:
+  explicit BatchOf(const std::vector<Level3>& calls) : info_(calls.size(), 1) {
+    for (const Level3& call : calls) {
+      for (const auto& [numbers, number] : {std::pair{&m_, call.m},
+                                            {&n_, call.n},
+                                            {&k_, call.k},
+                                            {&lda_, call.lda},
+                                            {&ldb_, call.ldb},
+                                            {&ldc_, call.ldc}})
+        numbers->push_back(static_cast<int>(number));
+      A_.push_back(static_cast<const E*>(call.A));
+      B_.push_back(static_cast<const E*>(call.B));
+      C_.push_back(static_cast<E*>(call.C));
+    }
+    batch_.common = calls.front();
+    batch_.count = static_cast<index_t>(calls.size());
+    batch_.m.of_each = m_.data();
+    batch_.n.of_each = n_.data();
+    batch_.k.of_each = k_.data();
+    batch_.lda.of_each = lda_.data();
+    batch_.ldb.of_each = ldb_.data();
+    batch_.ldc.of_each = ldc_.data();
+    batch_.A.of_each = A_.data();
+    batch_.B.of_each = B_.data();
+    batch_.C.of_each = C_.data();
+    batch_.info = info_.data();
+  }
+  BatchOf(const BatchOf&) = delete;
+  BatchOf& operator=(const BatchOf&) = delete;
+
+  const kernels::Level3Batch& batch() const { return batch_; }
+  const std::vector<int>& info() const { return info_; }
+
+ private:
+  std::vector<int> m_, n_, k_, lda_, ldb_, ldc_, info_;
+  std::vector<const E*> A_, B_;
+  std::vector<E*> C_;
+  kernels::Level3Batch batch_;
+};
+
+/// Each by the blocks of a grid that is cut by upper bounds.
+template <class Shape>
+void run_by_blocks(const kernels::Level3Batch& given, index_t most_rows, index_t most_columns) {
+  const auto batch = kernels::block::product_batch<typename Shape::R, Shape::parts>(given);
+  for (const index_t i : test::good_problems(batch, given.info, given.n.is_wide)) {
+    run_by_blocks<Shape>(kernels::block::product_of(batch.form, batch.problem(i)),
+                         kernels::block::operands_of(batch.form), most_rows, most_columns);
+  }
+}
+
 template <class Shape>
 void run_by_blocks(const Level3& call) {
-  const auto form = kernels::block::product_form<typename Shape::R, Shape::parts>(call);
-  const auto product = kernels::block::product_of<typename Shape::R, Shape::parts>(call);
-  run_by_blocks<Shape>(product, kernels::block::operands_of(form), call.m, call.n);
+  run_by_blocks<Shape>(BatchOf<typename Shape::E>({call}).batch(), call.m, call.n);
 }
 
 class GemmBlockTest : public ::testing::TestWithParam<Routine> {};
@@ -123,18 +171,11 @@ TEST(GemmBlockBits, DependOnNothingButTheOperands) {
   }
 }
 
-/// Batches by thread blocks on host threads, each for the block of a problem that a grid cut by upper bounds gives it.
-template <class Shape>
-void run_batch(const kernels::block::ProductBatch<typename Shape::E>& batch, index_t most_rows, index_t most_columns,
-               std::vector<int>& info) {
-  for (index_t i = 0; i < batch.count; ++i) {
-    const auto problem = batch.problem(i);
-    const int bad = kernels::block::bad_argument(batch.form, batch.positions, problem);
-    info[static_cast<std::size_t>(i)] = -bad;
-    if (bad != 0) continue;
-    run_by_blocks<Shape>(kernels::block::product_of(batch.form, problem), kernels::block::operands_of(batch.form),
-                         most_rows, most_columns);
-  }
+template <Scalar T>
+std::vector<Level3> problems_of(std::vector<Level3Fixture<T>>& fixtures) {
+  std::vector<Level3> calls;
+  for (Level3Fixture<T>& fixture : fixtures) calls.push_back(fixture.problem());
+  return calls;
 }
 
 // Sizes with zeros among them, one that is much larger than the others, and one problem with a leading dimension that
@@ -142,16 +183,10 @@ void run_batch(const kernels::block::ProductBatch<typename Shape::E>& batch, ind
 TEST_P(GemmBlockTest, BatchesOfVariableSize) {
   for (const ScalarType type : test::types_of(GetParam())) {
     dispatch(type, [&]<Scalar T>(T) {
-      using Shape = Small<T>;
-      using E = typename Shape::E;
       constexpr std::size_t count = 12, outlier = 4, bad = 7;
       std::mt19937 random(1);
       std::uniform_int_distribution<index_t> size(0, 9);
       std::vector<Level3Fixture<T>> fixtures;
-      std::vector<Level3> calls;
-      std::vector<int> m, n, k, lda, ldb, ldc;
-      std::vector<const E*> A, B;
-      std::vector<E*> C;
       Level3Case c{.routine = GetParam(), .side = Side::right, .uplo = Uplo::upper, .op_a = Op::trans, .beta = -1};
       for (std::size_t i = 0; i < count; ++i) {
         c.m = i == outlier ? 41 : size(random);
@@ -159,38 +194,14 @@ TEST_P(GemmBlockTest, BatchesOfVariableSize) {
         c.k = i == outlier ? 50 : size(random);
         fixtures.emplace_back(c, static_cast<unsigned>(i));
       }
-      for (std::size_t i = 0; i < count; ++i) {
-        const Level3 call = fixtures[i].problem();
-        calls.push_back(call);
-        m.push_back(static_cast<int>(call.m));
-        n.push_back(static_cast<int>(call.n));
-        k.push_back(static_cast<int>(call.k));
-        lda.push_back(static_cast<int>(call.lda));
-        ldb.push_back(static_cast<int>(call.ldb));
-        ldc.push_back(i == bad ? 0 : static_cast<int>(call.ldc));
-        A.push_back(static_cast<const E*>(call.A));
-        B.push_back(static_cast<const E*>(call.B));
-        C.push_back(static_cast<E*>(call.C));
-      }
-      kernels::block::ProductBatch<E> batch{
-          .form = kernels::block::product_form<typename Shape::R, Shape::parts>(calls[0]),
-          .positions = kernels::block::argument_positions(GetParam()),
-          .count = count};
-      batch.m.of_each = m.data();
-      batch.n.of_each = n.data();
-      batch.k.of_each = k.data();
-      batch.lda.of_each = lda.data();
-      batch.ldb.of_each = ldb.data();
-      batch.ldc.of_each = ldc.data();
-      batch.A.of_each = A.data();
-      batch.B.of_each = B.data();
-      batch.C.of_each = C.data();
-      std::vector<int> info(count);
+      std::vector<Level3> calls = problems_of(fixtures);
+      calls[bad].ldc = 0;
+      const BatchOf<kernels::block::ElementOf<T>> batch(calls);
       const std::vector<T> before = fixtures[bad].C();
-      run_batch<Shape>(batch, 48, 48, info);
+      run_by_blocks<Small<T>>(batch.batch(), 48, 48);
       const int position = position_of(GetParam(), Parameter::ldc);
       for (std::size_t i = 0; i < count; ++i) {
-        EXPECT_EQ(info[i], i == bad ? -position : 0);
+        EXPECT_EQ(batch.info()[i], i == bad ? -position : 0);
         if (i == bad) continue;
         EXPECT_TRUE(fixtures[i].check()) << "problem " << i;
       }
@@ -233,44 +244,15 @@ TEST_P(TriangularBatchTest, ProblemsOfAnySize) {
     test::for_each_variant(type, {.routine = GetParam(), .alpha = -0.75}, [&](Level3Case c) {
       if (++turn % 3 != 0) return;
       dispatch(type, [&]<Scalar T>(T) {
-        using E = typename Small<T>::E;
         std::vector<Level3Fixture<T>> fixtures;
         for (const index_t order : {150, 0, 1, 64, 65, 100}) {
           c.m = c.side == Side::left ? order : 3;
           c.n = c.side == Side::left ? 3 : order;
           fixtures.emplace_back(c, static_cast<unsigned>(order));
         }
-        std::vector<int> m, n, lda, ldb;
-        std::vector<const E*> A;
-        std::vector<E*> B;
-        kernels::block::TriangularBatch<E> batch;
-        for (auto& fixture : fixtures) {
-          const Level3 call = fixture.problem();
-          m.push_back(static_cast<int>(call.m));
-          n.push_back(static_cast<int>(call.n));
-          lda.push_back(static_cast<int>(call.lda));
-          ldb.push_back(static_cast<int>(call.ldc));
-          A.push_back(static_cast<const E*>(call.A));
-          B.push_back(static_cast<E*>(call.C));
-          batch.form = kernels::block::triangular_form<Real<T>, parts<T>>(call);
-          EXPECT_EQ(bad_argument(batch.form, kernels::block::argument_positions(GetParam()),
-                                 {call.m, call.n, A.back(), call.lda, B.back(), call.ldc}),
-                    0);
-        }
-        batch.count = static_cast<index_t>(fixtures.size());
-        batch.m.of_each = m.data();
-        batch.n.of_each = n.data();
-        batch.lda.of_each = lda.data();
-        batch.ldb.of_each = ldb.data();
-        batch.A.of_each = A.data();
-        batch.B.of_each = B.data();
-        for (index_t i = 0; i < batch.count; ++i) {
-          const auto system = system_of(batch.form, batch.problem(i));
-          if (GetParam() == Routine::trsm)
-            test::run_sweep<test::SmallStrip<T, 8>, true>(system);
-          else
-            test::run_sweep<test::SmallStrip<T, 8>, false>(system);
-        }
+        const BatchOf<kernels::block::ElementOf<T>> batch(problems_of(fixtures));
+        test::run_triangles_by_strips<T>(batch.batch());
+        for (const int info : batch.info()) EXPECT_EQ(info, 0);
         for (const auto& fixture : fixtures) EXPECT_TRUE(fixture.check());
       });
     });

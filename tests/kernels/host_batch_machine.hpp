@@ -17,7 +17,7 @@ namespace tessera::test {
 
 /// Two warps beside each other.
 template <Scalar T>
-using BatchBlock = kernels::block::GemmShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 16, 32, 1, 2, 2>;
+using BatchBlock = kernels::block::GemmShape<kernels::block::PartOf<T>, kernels::block::parts_of<T>, 16, 32, 1, 2, 2>;
 
 /// By the kernel that the form is for.
 template <class Shape>

@@ -213,13 +213,4 @@ TESSERA_HOST_DEVICE BlockProduct<E> product_of(const ProductForm<E>& form, const
   return product;
 }
 
-/// A single one. @pre no trmm or trsm; R and parts are those of the call's type
-template <class R, int parts>
-BlockProduct<Element<R, parts>> product_of(const Level3& call) {
-  using E = Element<R, parts>;
-  return product_of(product_form<R, parts>(call),
-                    ProductProblem<E>{call.m, call.n, call.k, static_cast<const E*>(call.A), call.lda,
-                                      static_cast<const E*>(call.B), call.ldb, static_cast<E*>(call.C), call.ldc});
-}
-
 }  // namespace tessera::kernels::block

@@ -2,10 +2,12 @@
 //
 // Sixteen steps of k of both operands at a time lie in shared memory, some of them on their way while others are used.
 // They are copied 16 bytes at a time where addresses and layouts allow it, and else element by element, whatever their
-// layout and leading dimension; what lies beyond the matrices is zero. A warp has a rectangle of the block; its thread 4 g + q has rows g + 8 t and columns 8 u
-// + 2 q and 8 u + 2 q + 1, the layout of the accumulators of the tensor cores' instruction. Sums run there in double
-// precision, and as fused multiply-adds in single; complex products are four real ones. All steps of all terms are
-// summed in order, so that a result depends neither on the block that it is in nor on its neighbours.
+// layout and leading dimension; what lies beyond the matrices is zero.
+//
+// A warp has a rectangle of the block. Its thread 4 g + q has rows g + 8 t and columns 8 u + 2 q and 8 u + 2 q + 1, as
+// the accumulators of the tensor cores' instruction lie. Sums run there in double precision, and as fused multiply-adds
+// in single; complex products are four real ones. All steps of all terms are summed in order, so that a result depends
+// neither on the block that it is in nor on its neighbours.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace {
 
 using block::pieces;
 
-/// In all. A thread block that has nothing takes about as long as one product of a block.
+/// In all. One that has nothing ends soon, but not at once.
 constexpr index_t most_thread_blocks = index_t{1} << 22;
 
 /// Of the largest problem. Above it may be an outlier, for which a grid that is cut by bounds has too many thread

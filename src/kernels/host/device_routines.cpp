@@ -1,4 +1,5 @@
-// The device routines on host memory, by the readable reference: a call has been computed when it returns, and there are no streams.
+// The device routines on host memory, by the readable reference: a call has been computed when it returns, and there
+// are no streams.
 #include "kernels/device_routines.hpp"
 
 #include "kernels/reference/reference.hpp"

@@ -1,5 +1,5 @@
-// What only a GPU shows of the device routines: calls and batches captured into a graph, handles of one thread beside those of another, the
-// thread's device.
+// What only a GPU shows of the device routines: calls and batches captured into a graph, handles of one thread beside
+// those of another, the thread's device.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
