@@ -13,7 +13,7 @@ namespace tessera::bench {
 inline std::string text_of(const kernels::plan::ProductBlocks& b) {
   const auto number = [](int value) { return std::to_string(value); };
   return "{" + number(b.rows) + ", " + number(b.columns) + ", " + number(b.warps_down) + ", " + number(b.warps_across) +
-         ", " + number(b.stages) + ", " + number(b.residents) + "}";
+         ", " + number(b.stages) + ", " + number(b.residents) + (b.problems > 1 ? ", " + number(b.problems) : "") + "}";
 }
 
 /// The line of the table as it is.

@@ -23,6 +23,7 @@ namespace {
 using kernels::Level3Batch;
 using kernels::block::Operands;
 using kernels::cuda::ProductLaunch;
+using kernels::cuda::detail::Grids;
 using kernels::plan::ProductBlocks;
 
 constexpr int problems = 2000;
@@ -104,22 +105,24 @@ class Chooser {
     for_each([&]<std::size_t at>() {
       constexpr ProductBlocks blocks = candidates[at];
       if (blocks.rows > 2 * most || blocks.columns > 2 * most) return;
-      using Shape = kernels::block::ShapeOfBlocks<kernels::block::PartOf<T>, kernels::block::parts_of<T>, blocks>;
-      check(kernels::cuda::detail::load<Shape, blocks.residents>(Operands::plain), "load");
+      using Setup =
+          kernels::cuda::detail::SetupOfBlocks<kernels::block::PartOf<T>, kernels::block::parts_of<T>, blocks>;
+      constexpr Grids grids = blocks.problems == 1 ? Grids::both : Grids::cut;
+      check(kernels::cuda::detail::load<Setup, grids, Operands::plain>(), "load");
       ProductLaunch how;
       how.multiprocessors = multiprocessors_;
       how.most_blocks = kernels::block::pieces(most, blocks.rows) * kernels::block::pieces(most, blocks.columns);
       const auto launch = [&] {
-        check(kernels::cuda::detail::launch<Shape, blocks.residents>(on.batch(), how, nullptr), "launch");
+        check(kernels::cuda::detail::launch<Setup, grids, Operands::plain>(on.batch(), how, nullptr), "launch");
       };
       on.clear();
       launch();
       const auto result = on.result();
       if (first.empty()) first = result;
       ProductLaunch persistent = how;
-      persistent.summed = summed_.get();
+      if (grids == Grids::both) persistent.summed = summed_.get();
       const auto launch_persistent = [&] {
-        check(kernels::cuda::detail::launch<Shape, blocks.residents>(on.batch(), persistent, nullptr), "launch");
+        check(kernels::cuda::detail::launch<Setup, grids, Operands::plain>(on.batch(), persistent, nullptr), "launch");
       };
       on.clear();
       launch_persistent();

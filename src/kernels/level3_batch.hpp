@@ -46,6 +46,29 @@ struct UntypedMatrixOfEach {
   }
 };
 
+/// Any of these as a word: a number, or an address.
+struct WordOfEach {
+  const void* of_each = nullptr;  ///< numbers of 32 or, if `is_wide`, 64 bits
+  index_t first = 0;              ///< without them: of the first problem,
+  index_t distance = 0;           ///< and from one to the next
+  bool is_wide = false;
+
+  WordOfEach() = default;
+  explicit WordOfEach(const NumberOfEach& number)
+      : of_each(number.of_each), first(number.of_all), is_wide(number.is_wide) {}
+  template <class E>
+  explicit WordOfEach(const MatrixOfEach<E>& matrix)
+      : of_each(matrix.of_each),
+        first(reinterpret_cast<index_t>(matrix.first)),
+        distance(matrix.distance * static_cast<index_t>(sizeof(E))),
+        is_wide(true) {}
+
+  TESSERA_HOST_DEVICE index_t of(index_t problem) const {
+    if (of_each == nullptr) return first + problem * distance;
+    return is_wide ? static_cast<const std::int64_t*>(of_each)[problem] : static_cast<const int*>(of_each)[problem];
+  }
+};
+
 struct Level3Batch {
   /// Variant and factors. m, n, k are the sizes of all, or upper bounds of those in arrays; 0: there is none.
   /// Addresses and leading dimensions mean nothing.

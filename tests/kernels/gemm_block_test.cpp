@@ -24,9 +24,9 @@ using test::Level3Fixture;
 /// Two warps beside each other.
 template <Scalar T>
 using Small = test::BatchBlock<T>;
-/// Two by two, each with several tiles.
+/// Two by two, each with several tiles. Those of double precision take C through the stages.
 template <Scalar T>
-using Large = GemmShape<kernels::block::PartOf<T>, kernels::block::parts_of<T>, 64, 32, 2, 2, 3>;
+using Large = GemmShape<kernels::block::PartOf<T>, kernels::block::parts_of<T>, 64, sizeof(T) < 16 ? 64 : 32, 2, 2, 3>;
 
 /// One block after the other.
 template <class Shape>

@@ -19,12 +19,23 @@ namespace tessera::test {
 template <Scalar T>
 using BatchBlock = kernels::block::GemmShape<kernels::block::PartOf<T>, kernels::block::parts_of<T>, 16, 32, 1, 2, 2>;
 
+/// Something of the block is updated.
+template <class Shape, class E>
+bool is_updated(const kernels::block::BlockProduct<E>& product, index_t row, index_t column) {
+  using kernels::block::Region;
+  if (product.does_nothing || row >= product.m || column >= product.n) return false;
+  const index_t last_row = row + Shape::rows - 1, last_column = column + Shape::columns - 1;
+  return product.updated == Region::full ||
+         (product.updated == Region::lower ? last_row >= column : row <= last_column);
+}
+
 /// By the kernel that the form is for.
 template <class Shape>
 void run_gemm_block(const kernels::block::BlockProduct<typename Shape::E>& product, kernels::block::Operands operands,
                     index_t row, index_t column) {
   using kernels::block::GemmBlock;
   using kernels::block::Operands;
+  if (!is_updated<Shape>(product, row, column)) return;
   const auto memory = std::make_unique<kernels::block::GemmMemory<Shape>>();
   run_block<Shape>([&]<class Machine>(const Machine& machine) {
     if (operands == Operands::plain)

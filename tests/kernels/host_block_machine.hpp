@@ -81,6 +81,16 @@ class HostWarps {
     return static_cast<R>(exchange({static_cast<double>(value)})[static_cast<std::size_t>(from)][0]);
   }
 
+  template <class E>
+  E* in_global(E* pointer) const {
+    return pointer;
+  }
+
+  template <class Number>
+  Number made_anew(Number value) const {
+    return value;
+  }
+
   bool any(bool value) {
     const auto& values = exchange({value ? 1.0 : 0.0});
     return std::any_of(values.begin(), values.end(), [](const auto& of_lane) { return of_lane[0] != 0; });

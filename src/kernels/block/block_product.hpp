@@ -16,6 +16,10 @@ enum class Region : unsigned char { full, lower, upper };
 
 constexpr Region region_of(Uplo uplo) { return uplo == Uplo::lower ? Region::lower : Region::upper; }
 
+TESSERA_HOST_DEVICE constexpr bool is_in(Region region, index_t i, index_t j) {
+  return region == Region::full || (region == Region::lower ? i >= j : i <= j);
+}
+
 /// L (rows x k, by C's rows) or R (columns x k, by C's columns). Element (i, k) is at at[i * row + k * step].
 template <class Stored>
 struct ProductOperand {
@@ -117,8 +121,11 @@ enum class Operands : unsigned char {
   any
 };
 
+/// How C lies: its rows side by side, or in some other way.
+enum class Result : unsigned char { by_columns, anyhow };
+
 template <class E>
-constexpr Operands operands_of(const ProductForm<E>& form) {
+TESSERA_HOST_DEVICE constexpr Operands operands_of(const ProductForm<E>& form) {
   using Shape = typename ProductForm<E>::Shape;
   return form.shape == Shape::two_operands || form.shape == Shape::rank_k ? Operands::plain : Operands::any;
 }
@@ -157,16 +164,20 @@ TESSERA_HOST_DEVICE ProductOperand<E> operand_of(const E* matrix, index_t ld, bo
 }
 }  // namespace detail
 
+/// @tparam kinds that the form may be of: code for others is left out
 /// @pre bad_argument() == 0
-template <class E>
+template <Operands kinds = Operands::any, class E>
 TESSERA_HOST_DEVICE BlockProduct<E> product_of(const ProductForm<E>& form, const ProductProblem<E>& problem) {
   using Shape = typename ProductForm<E>::Shape;
+  constexpr bool is_plain = kinds == Operands::plain;
   BlockProduct<E> product;
   product.m = problem.m;
   product.n = problem.n;
-  product.k = form.shape != Shape::symmetric ? problem.k : form.on_left ? problem.m : problem.n;
+  const bool is_symmetric = !is_plain && form.shape == Shape::symmetric;
+  const bool is_rank_2k = !is_plain && form.shape == Shape::rank_2k;
+  product.k = !is_symmetric ? problem.k : form.on_left ? problem.m : problem.n;
   const bool only_scales = form.alpha_is_zero || product.k == 0;
-  product.terms = only_scales ? 0 : form.shape == Shape::rank_2k ? 2 : 1;
+  product.terms = only_scales ? 0 : is_rank_2k ? 2 : 1;
   product.alpha = form.alpha;
   product.beta = form.beta;
   product.reads_c = !form.beta_is_zero;
@@ -181,7 +192,7 @@ TESSERA_HOST_DEVICE BlockProduct<E> product_of(const ProductForm<E>& form, const
   if (form.shape == Shape::two_operands) {
     first.left = detail::operand_of(problem.A, problem.lda, form.transposed_a, form.conjugate_a, true);
     first.right = detail::operand_of(problem.B, problem.ldb, form.transposed_b, form.conjugate_b, false);
-  } else if (form.shape == Shape::symmetric) {
+  } else if (is_symmetric) {
     ProductOperand<E> symmetric = detail::operand_of(problem.A, problem.lda, false, false, true);
     symmetric.stored = form.stored;
     symmetric.hermitian = form.hermitian;
@@ -192,18 +203,17 @@ TESSERA_HOST_DEVICE BlockProduct<E> product_of(const ProductForm<E>& form, const
     first.right = form.on_left ? general : symmetric;
   } else {
     const auto A = detail::operand_of(problem.A, problem.lda, form.transposed_a, form.conjugate_a, true);
-    const auto B = form.shape == Shape::rank_k
-                       ? A
-                       : detail::operand_of(problem.B, problem.ldb, form.transposed_a, form.conjugate_a, true);
+    const auto B =
+        !is_rank_2k ? A : detail::operand_of(problem.B, problem.ldb, form.transposed_a, form.conjugate_a, true);
     first.left = A;
     first.right = B;
-    auto& second = product.term[1];
-    second.left = B;
-    second.right = A;
-    if (form.hermitian) {
-      first.right.conjugate = !first.right.conjugate;
-      second.right.conjugate = !second.right.conjugate;
-      if (form.shape == Shape::rank_2k) {
+    if (form.hermitian) first.right.conjugate = !first.right.conjugate;
+    if (is_rank_2k) {
+      auto& second = product.term[1];
+      second.left = B;
+      second.right = A;
+      if (form.hermitian) {
+        second.right.conjugate = !second.right.conjugate;
         product.has_factors = true;
         first.factor = form.alpha;
         second.factor = form.conjugate_alpha;

@@ -1,8 +1,6 @@
 // A block of C of a product (block_product.hpp) as the threads of one block compute it.
 //
 // Sixteen steps of k of both operands at a time lie in shared memory, some of them on their way while others are used.
-// They are copied 16 bytes at a time where addresses and layouts allow it, and else element by element, whatever their
-// layout and leading dimension; what lies beyond the matrices is zero.
 //
 // A warp has a rectangle of the block. Its thread 4 g + q has rows g + 8 t and columns 8 u + 2 q and 8 u + 2 q + 1, as
 // the accumulators of the tensor cores' instruction lie. Sums run there in double precision, and as fused multiply-adds
@@ -14,7 +12,9 @@
 #include <cstring>
 
 #include "kernels/block/block_product.hpp"
+#include "kernels/block/block_update.hpp"
 #include "kernels/block/device_code.hpp"
+#include "kernels/block/stage_copy.hpp"
 #include "kernels/plan/product_blocks.hpp"
 
 namespace tessera::kernels::block {
@@ -41,10 +41,6 @@ template <class Real, int parts, plan::ProductBlocks blocks>
 using ShapeOfBlocks =
     GemmShape<Real, parts, blocks.rows, blocks.columns, blocks.warps_down, blocks.warps_across, blocks.stages>;
 
-/// A variable, which device code may use.
-template <class Place, int length>
-inline constexpr int next_line = Place::distance(length);
-
 /// Shared memory of a thread block.
 template <class Shape>
 struct GemmMemory {
@@ -56,12 +52,13 @@ struct GemmMemory {
 };
 
 /// Machine: as in strip.hpp.
-template <class Shape, class Machine, Operands operands = Operands::any>
+template <class Shape, class Machine, Operands operands = Operands::any, Result result = Result::by_columns>
 class GemmBlock {
   using R = typename Shape::R;
   using E = typename Shape::E;
   using Operand = ProductOperand<E>;
   using Place = typename Shape::Place;
+  using Update = BlockUpdate<Shape, Machine, result>;
   static constexpr int parts = Shape::parts;
   static constexpr int depth = Shape::depth;
   static constexpr int row_tiles = Shape::rows_of_warp / 8, column_tiles = Shape::columns_of_warp / 8;
@@ -70,8 +67,13 @@ class GemmBlock {
   static constexpr int words_of_sums = row_tiles * column_tiles * 2 * static_cast<int>(sizeof(E) / 4);
   /// Where there are registers for it, C comes while the sums are made.
   static constexpr bool loads_early = words_of_sums <= 32;
+  /// Else it goes to the stages that are free at the end, if there are enough of them: so many columns to each.
+  static constexpr int columns_of_stage = Shape::columns >= Shape::rows ? 2 * depth : depth;
+  static constexpr bool has_free_stages =
+      !loads_early && result == Result::by_columns && (Shape::stages - 1) * columns_of_stage >= Shape::columns;
 
  public:
+  /// @pre the product updates something of the block
   TESSERA_DEVICE GemmBlock(const BlockProduct<E>& product, GemmMemory<Shape>& memory, index_t first_row,
                            index_t first_column, Machine machine)
       : product_(product),
@@ -85,7 +87,6 @@ class GemmBlock {
         column_of_warp_(machine.warp() % Shape::across * Shape::columns_of_warp) {}
 
   TESSERA_DEVICE void run() {
-    if (product_.does_nothing || is_outside()) return;
     rows_ = at_most(product_.m - first_row_, Shape::rows);
     columns_ = at_most(product_.n - first_column_, Shape::columns);
     TESSERA_UNROLL
@@ -96,34 +97,16 @@ class GemmBlock {
         for (int u = 0; u < column_tiles; ++u) sums_[p][t][u][0] = sums_[p][t][u][1] = 0;
       }
     }
-    stages_of_term_ = (product_.k + depth - 1) / depth;
-    stages_ = product_.terms * stages_of_term_;
-    Copier<Shape::rows> left{};
-    Copier<Shape::columns> right{};
-    Reader reader{};
-    if constexpr (is_plain) {
-      begin(left, product_.term[0].left, first_row_, 0);
-      begin(right, product_.term[0].right, first_column_, 0);
-      begin(reader, 0);
-    }
-    for (int ahead = 0; ahead < Shape::stages - 1; ++ahead) ask_for(ahead, ahead, left, right);
-    Before<loads_early ? row_tiles : 1> before;
-    if constexpr (loads_early) load(update(), before, 0);
-    // A warp that has nothing of the matrix copies all the same.
-    const bool has_part = row_of_warp_ < rows_ && column_of_warp_ < columns_;
-    int place = 0, place_ahead = Shape::stages - 1;
-    TESSERA_NO_UNROLL
-    for (index_t at = 0; at < stages_; ++at) {
-      machine_.template await_batches<Shape::stages - 2>();
-      meet();  // what all have asked for has come, and nobody uses the stage before any more
-      ask_for(place_ahead, at + Shape::stages - 1, left, right);
-      if (!is_plain && begins_term(at)) begin(reader, at);
-      if (has_part) add_stage(reader, memory_.stages[place], at);
-      place = place + 1 < Shape::stages ? place + 1 : 0;
-      place_ahead = place_ahead + 1 < Shape::stages ? place_ahead + 1 : 0;
-    }
+    stages_of_term_ = static_cast<Count>((product_.k + depth - 1) / depth);
+    stages_ = static_cast<Count>(product_.terms) * stages_of_term_;
+    last_steps_ = static_cast<int>(product_.k - static_cast<index_t>(stages_of_term_ - 1) * depth);
+    typename Update::template Before<loads_early ? row_tiles : 1> before;
+    add_all(before);
     if constexpr (loads_early) {
-      store(update(), before, 0);
+      if (stages_ == 0) update().load(before, 0);
+      update().store(sums_, before, 0);
+    } else if (c_comes_by_stages()) {
+      store_with_stages();
     } else {
       store();
     }
@@ -132,6 +115,110 @@ class GemmBlock {
  private:
   using Term = typename BlockProduct<E>::Term;
   using Stage = typename GemmMemory<Shape>::Stage;
+  /// Of stages: operands that fit a device's memory have fewer.
+  using Count = std::uint32_t;
+  using LeftCopy = StageCopy<Shape, Machine, Shape::rows, is_plain>;
+  using RightCopy = StageCopy<Shape, Machine, Shape::columns, is_plain>;
+  using LeftLayout = StageLayout<Place, Shape::rows, depth>;
+  using RightLayout = StageLayout<Place, Shape::columns, depth>;
+
+  static TESSERA_DEVICE int at_most(index_t left, int most) { return left < most ? static_cast<int>(left) : most; }
+
+  TESSERA_DEVICE Update update() const {
+    return Update(product_, first_row_, first_column_, row_of_warp_, column_of_warp_, rows_, columns_, machine_);
+  }
+
+  /// Where there are not registers for all of C, some row tiles of it at a time. Loads that follow each other without a
+  /// store between are on their way together.
+  TESSERA_DEVICE void store() {
+    constexpr int tiles = words_of_sums <= 32 || row_tiles == 1 ? row_tiles : row_tiles / 2;
+    const Update update = this->update();
+    TESSERA_UNROLL
+    for (int t = 0; t < row_tiles; t += tiles) {
+      typename Update::template Before<tiles> before;
+      update.load(before, t);
+      update.store(sums_, before, t);
+    }
+  }
+
+  /// Of a triangle the rest must not be read.
+  TESSERA_DEVICE bool c_comes_by_stages() const {
+    return has_free_stages && product_.reads_c && product_.updated == Region::full;
+  }
+  TESSERA_DEVICE void ask_for_c(Stage& to, int number) const {
+    LeftCopy copy(machine_, first_row_, rows_);
+    Operand c;
+    c.at = product_.C;
+    c.row = 1;
+    c.step = product_.column;
+    const index_t column = number * columns_of_stage;
+    if constexpr (columns_of_stage > depth) {
+      if (column + depth < columns_) ask_for_c(to.right, c, column + depth, copy);
+    }
+    if (column < columns_) ask_for_c(to.left, c, column, copy);
+  }
+  TESSERA_DEVICE void ask_for_c(E* to, const Operand& c, index_t column, LeftCopy& copy) const {
+    copy.copy(to, c, true, first_column_ + column, at_most(columns_ - column, depth));
+  }
+  TESSERA_DEVICE void store_with_stages() {
+    machine_.template await_batches<0>();
+    meet();
+    const int next_column = LeftLayout::next_step(Place::is_fixed && Place::is_by_steps);
+    const int next_row = LeftLayout::next_row(Place::is_fixed && Place::is_by_steps);
+    const int first = static_cast<int>(stages_ % Shape::stages);
+    update().template store<row_tiles>(sums_, 0, [&](int t, int u, int c) {
+      const int column = column_of_warp_ + 8 * u, number = column / columns_of_stage;
+      const int place = first + number < Shape::stages ? first + number : first + number - Shape::stages;
+      const Stage& stage = memory_.stages[place];
+      const E* const part = column % columns_of_stage < depth ? stage.left : stage.right;
+      return part[(column % depth + 2 * member_ + c) * next_column + (row_of_warp_ + group_ + 8 * t) * next_row];
+    });
+  }
+
+  TESSERA_DEVICE bool is_second(Count stage) const { return !is_plain && stage >= stages_of_term_; }
+  TESSERA_DEVICE bool begins_term(Count stage) const { return stage == 0 || stage == stages_of_term_; }
+  TESSERA_DEVICE Count stage_of_term(Count stage) const { return is_second(stage) ? stage - stages_of_term_ : stage; }
+  TESSERA_DEVICE index_t step_of(Count stage) const { return static_cast<index_t>(stage_of_term(stage)) * depth; }
+  TESSERA_DEVICE int steps_of(Count stage) const {
+    return stage_of_term(stage) + 1 < stages_of_term_ ? depth : last_steps_;
+  }
+  TESSERA_DEVICE const Term& term_of(Count stage) const { return product_.term[is_second(stage) ? 1 : 0]; }
+
+  template <class Before>
+  TESSERA_DEVICE void add_all(Before& before) {
+    LeftCopy left(machine_, first_row_, rows_);
+    RightCopy right(machine_, first_column_, columns_);
+    // A warp that has nothing of the matrix copies all the same.
+    const bool has_part = row_of_warp_ < rows_ && column_of_warp_ < columns_;
+    constexpr int ahead = Shape::stages - 1;
+    int place = 0, place_ahead = 0;
+    // The first turns only ask for what comes: the code of the copies is long, and stands here once.
+    TESSERA_NO_UNROLL
+    for (Count turn = 0; turn < stages_ + ahead; ++turn) {
+      if (turn >= ahead) {
+        machine_.template await_batches<Shape::stages - 2>();
+        meet();  // what all have asked for has come, and nobody uses the stage before any more
+      }
+      if (turn < stages_)
+        ask_for(memory_.stages[place_ahead], turn, left, right);
+      else if (c_comes_by_stages())
+        ask_for_c(memory_.stages[place_ahead], static_cast<int>(turn - stages_));
+      machine_.end_of_batch();
+      place_ahead = place_ahead + 1 < Shape::stages ? place_ahead + 1 : 0;
+      if (turn < ahead) continue;
+      const Count at = turn - ahead;
+      if constexpr (loads_early) {
+        if (at == 0) update().load(before, 0);
+      }
+      if (has_part) {
+        // The copies may be at another term, whose operands lie otherwise.
+        const Term& term = term_of(at);
+        add_stage(memory_.stages[place], at, is_plain ? left.by_steps() : LeftLayout::is_by_steps(term.left),
+                  is_plain ? right.by_steps() : RightLayout::is_by_steps(term.right));
+      }
+      place = place + 1 < Shape::stages ? place + 1 : 0;
+    }
+  }
 
   TESSERA_DEVICE void meet() {
     if constexpr (Shape::warps == 1) {
@@ -141,178 +228,13 @@ class GemmBlock {
     }
   }
 
-  static TESSERA_DEVICE int at_most(index_t left, int most) { return left < most ? static_cast<int>(left) : most; }
-
-  /// Nothing of the block is updated.
-  TESSERA_DEVICE bool is_outside() const {
-    if (first_row_ >= product_.m || first_column_ >= product_.n) return true;
-    const index_t last_row = first_row_ + Shape::rows - 1, last_column = first_column_ + Shape::columns - 1;
-    return (product_.updated == Region::lower && last_row < first_column_) ||
-           (product_.updated == Region::upper && first_row_ > last_column);
-  }
-
-  TESSERA_DEVICE static bool is_in(Region region, index_t i, index_t j) {
-    return region == Region::full || (region == Region::lower ? i >= j : i <= j);
-  }
-
-  TESSERA_DEVICE bool is_second(index_t stage) const { return !is_plain && stage >= stages_of_term_; }
-  TESSERA_DEVICE bool begins_term(index_t stage) const { return stage == 0 || stage == stages_of_term_; }
-  TESSERA_DEVICE index_t step_of(index_t stage) const {
-    return (is_second(stage) ? stage - stages_of_term_ : stage) * depth;
-  }
-  TESSERA_DEVICE const Term& term_of(index_t stage) const { return product_.term[is_second(stage) ? 1 : 0]; }
-
-  TESSERA_DEVICE static bool rows_lie_together(const Operand& operand) { return operand.row == 1 || operand.row == -1; }
-  /// In shared memory: its steps lie side by side, else its rows.
-  TESSERA_DEVICE static bool lies_by_steps(const Operand& operand) {
-    if constexpr (Place::is_fixed) return Place::is_by_steps;
-    return !rows_lie_together(operand) && (is_plain || operand.stored == Region::full);
-  }
-  template <int rows>
-  TESSERA_DEVICE static int row_in_stage(const Operand& operand) {
-    return lies_by_steps(operand) ? next_line<Place, depth> : 1;
-  }
-  template <int rows>
-  TESSERA_DEVICE static int step_in_stage(const Operand& operand) {
-    return lies_by_steps(operand) ? 1 : next_line<Place, rows>;
-  }
-
-  /// What of an operand a thread copies in each stage: lines of elements that lie side by side in global memory.
-  /// Neighbouring threads have neighbouring ones.
-  template <int rows>
-  struct Copier {
-    enum class Part : unsigned char { stored, mirrored, across_diagonal };  // of a triangle
-    const E* at;        ///< the thread's first element of the next stage
-    index_t next_line;  ///< elements to the next line
-    index_t next_stage;
-    int next;                       ///< elements to the next one of a line: 1 or -1
-    int to, to_next, to_next_line;  ///< where they go in a stage
-    int place, line;                ///< in the line, and the line, of the first element
-    bool along_steps;               ///< lines are rows, else steps
-    bool in_several;                ///< 16 bytes at a time
-    Part part;
-  };
-
-  TESSERA_DEVICE void ask_for(int place, index_t stage, Copier<Shape::rows>& left, Copier<Shape::columns>& right) {
-    if (stage < stages_) {
-      const auto& term = term_of(stage);
-      const bool begins = begins_term(stage);
-      copy(left, memory_.stages[place].left, term.left, first_row_, rows_, step_of(stage), begins);
-      copy(right, memory_.stages[place].right, term.right, first_column_, columns_, step_of(stage), begins);
-    }
-    machine_.end_of_batch();
-  }
-
-  template <int rows>
-  TESSERA_DEVICE void copy(Copier<rows>& copier, E* to, const Operand& from, index_t first_row, int rows_there,
-                           index_t first_step, bool begins) {
-    const int steps_there = at_most(product_.k - first_step, depth);
-    if constexpr (!is_plain) {
-      if (from.stored != Region::full) {
-        const auto part = part_of<rows>(from, first_row, first_step);
-        begins = begins || part != copier.part;
-        copier.part = part;
-        if (part == Copier<rows>::Part::across_diagonal) {
-          copy_across_diagonal<rows>(to, from, first_row, rows_there, first_step, steps_there);
-          return;
-        }
-      } else {
-        copier.part = Copier<rows>::Part::stored;
-      }
-    }
-    if (!is_plain && begins) begin(copier, from, first_row, first_step);
-    if (copier.along_steps) {
-      if (copier.in_several)
-        copy_lines<depth, rows, several>(copier, to, steps_there, rows_there);
-      else
-        copy_lines<depth, rows, 1>(copier, to, steps_there, rows_there);
-    } else {
-      if (copier.in_several)
-        copy_lines<rows, depth, several>(copier, to, rows_there, steps_there);
-      else
-        copy_lines<rows, depth, 1>(copier, to, rows_there, steps_there);
-    }
-    copier.at += copier.next_stage;
-  }
-
-  /// Rows and steps that the diagonal does not cross are those of a matrix, or of its transpose.
-  template <int rows>
-  TESSERA_DEVICE static typename Copier<rows>::Part part_of(const Operand& from, index_t first_row,
-                                                            index_t first_step) {
-    using Part = typename Copier<rows>::Part;
-    const bool is_below = first_row >= first_step + depth - 1, is_above = first_step >= first_row + rows - 1;
-    if (!is_below && !is_above) return Part::across_diagonal;
-    return is_below == (from.stored == Region::lower) ? Part::stored : Part::mirrored;
-  }
-
-  /// Elements that a thread copies at a time.
-  static constexpr int several = 16 / static_cast<int>(sizeof(E));
-
-  template <int rows>
-  TESSERA_DEVICE void begin(Copier<rows>& copier, const Operand& from, index_t first_row, index_t first_step) {
-    const bool is_mirrored = copier.part == Copier<rows>::Part::mirrored;
-    const index_t row = is_mirrored ? from.step : from.row, step = is_mirrored ? from.row : from.step;
-    const int to_row = row_in_stage<rows>(from), to_step = step_in_stage<rows>(from);
-    copier.along_steps = row != 1 && row != -1;
-    copier.next = static_cast<int>(copier.along_steps ? step : row);
-    copier.next_line = copier.along_steps ? row : step;
-    copier.to_next = copier.along_steps ? to_step : to_row;
-    copier.to_next_line = copier.along_steps ? to_row : to_step;
-    copier.next_stage = depth * step;
-    copier.at = from.at + first_row * row + first_step * step;
-    const auto bits =
-        reinterpret_cast<std::uintptr_t>(copier.at) | static_cast<std::uintptr_t>(copier.next_line) * sizeof(E);
-    copier.in_several = several > 1 && copier.next == 1 && copier.to_next == 1 && bits % 16 == 0;
-    const int thread = machine_.warp() * 32 + machine_.lane();
-    const int at_a_time = copier.in_several ? several : 1;
-    const int copies = (copier.along_steps ? depth : rows) / at_a_time;
-    const int at_once = copies < Shape::threads ? copies : Shape::threads;
-    copier.place = thread % at_once * at_a_time;
-    copier.line = thread / at_once;
-    copier.at += copier.place * copier.next + copier.line * copier.next_line;
-    copier.to = copier.place * copier.to_next + copier.line * copier.to_next_line;
-  }
-
-  /// `lines` of `run` elements. @param run_there, lines_there the others are behind the end of the matrix
-  template <int run, int lines, int at_a_time, int rows>
-  TESSERA_DEVICE void copy_lines(const Copier<rows>& copier, E* to, int run_there, int lines_there) {
-    constexpr int copies = run / at_a_time;
-    constexpr int copies_at_once = copies < Shape::threads ? copies : Shape::threads;
-    constexpr int lines_at_once = Shape::threads / copies_at_once;
-    if (lines_at_once > lines && copier.line >= lines) return;
-    const int next = at_a_time > 1 ? 1 : copier.next, to_next = at_a_time > 1 ? 1 : copier.to_next;
-    const int in_line = run_there - copier.place, in_lines = lines_there - copier.line;
-    const E* from = copier.at;
-    to += copier.to;
-    TESSERA_UNROLL
-    for (int l = 0; l < lines; l += lines_at_once) {
-      TESSERA_UNROLL
-      for (int c = 0; c < run; c += copies_at_once * at_a_time) {
-        const int left = l < in_lines ? in_line - c : 0;
-        machine_.template copy_async<at_a_time>(to + c * to_next, from + c * next,
-                                                left < 0           ? 0
-                                                : left < at_a_time ? left
-                                                                   : at_a_time);
-      }
-      from += lines_at_once * copier.next_line;
-      to += lines_at_once * copier.to_next_line;
-    }
-  }
-
-  template <int rows>
-  TESSERA_DEVICE void copy_across_diagonal(E* to, const Operand& from, index_t first_row, int rows_there,
-                                           index_t first_step, int steps_there) {
-    const int thread = machine_.warp() * 32 + machine_.lane();
-    TESSERA_NO_UNROLL
-    for (int at = thread; at < rows * depth; at += Shape::threads) {
-      const int row = at % rows, step = at / rows;
-      const index_t i = first_row + row, k = first_step + step;
-      const bool is_stored = is_in(from.stored, i, k);
-      const index_t offset = is_stored ? i * from.row + k * from.step : k * from.row + i * from.step;
-      const bool is_there = row < rows_there && step < steps_there;
-      machine_.template copy_async<1>(to + (row * row_in_stage<rows>(from) + step * step_in_stage<rows>(from)),
-                                      is_there ? from.at + offset : from.at, is_there ? 1 : 0);
-    }
+  TESSERA_DEVICE void ask_for(Stage& to, Count stage, LeftCopy& left, RightCopy& right) const {
+    const Term& term = term_of(stage);
+    const bool begins = begins_term(stage);
+    const index_t step = step_of(stage);
+    const int steps = steps_of(stage);
+    left.copy(to.left, term.left, begins, step, steps);
+    right.copy(to.right, term.right, begins, step, steps);
   }
 
   /// An element of an operand from what is stored of it.
@@ -340,43 +262,56 @@ class GemmBlock {
     return seen(stored, term.right, first_column_ + column, first_step + step);
   }
 
-  /// Where a thread finds in a stage what it multiplies: its first row and step, and from there on.
-  struct Reader {
-    int left, left_row, left_step;
-    int right, right_row, right_step;
-  };
-  TESSERA_DEVICE void begin(Reader& reader, index_t stage) const {
-    const Term& term = term_of(stage);
-    reader.left_row = row_in_stage<Shape::rows>(term.left);
-    reader.left_step = step_in_stage<Shape::rows>(term.left);
-    reader.right_row = row_in_stage<Shape::columns>(term.right);
-    reader.right_step = step_in_stage<Shape::columns>(term.right);
-    const int step = by_tensor_cores ? member_ : 0;
-    reader.left = (row_of_warp_ + group_) * reader.left_row + step * reader.left_step;
-    reader.right = first_right() * reader.right_row + step * reader.right_step;
-  }
   /// The first row of the right operand that a thread reads.
   TESSERA_DEVICE int first_right() const { return column_of_warp_ + (by_tensor_cores ? group_ : 2 * member_); }
 
-  TESSERA_DEVICE void add_stage(const Reader& reader, const Stage& stage, index_t at) {
-    if constexpr (by_tensor_cores) {
-      add_by_tensor_cores(reader, stage, at);
-    } else if constexpr (Place::is_fixed) {
-      add_by_fma_of_four_steps(stage);
+  TESSERA_DEVICE void add_stage(const Stage& stage, Count at, bool left, bool right) {
+    if constexpr (Place::is_fixed) {
+      add_stage<Place::is_by_steps, Place::is_by_steps>(stage, at);
     } else {
-      add_by_fma(reader, stage, at);
+      if (left)
+        right ? add_stage<true, true>(stage, at) : add_stage<true, false>(stage, at);
+      else
+        right ? add_stage<false, true>(stage, at) : add_stage<false, false>(stage, at);
+    }
+  }
+  template <bool left_by_steps, bool right_by_steps>
+  TESSERA_DEVICE void add_stage(const Stage& stage, Count at) {
+    const int step = by_tensor_cores ? member_ : 0;
+    const int row = LeftLayout::next_row(left_by_steps), right_row = RightLayout::next_row(right_by_steps);
+    const E* const left = stage.left + (row_of_warp_ + group_) * row + step * LeftLayout::next_step(left_by_steps);
+    const E* const right = stage.right + first_right() * right_row + step * RightLayout::next_step(right_by_steps);
+    if constexpr (by_tensor_cores) {
+      const bool has_all =
+          row_of_warp_ + Shape::rows_of_warp <= rows_ && column_of_warp_ + Shape::columns_of_warp <= columns_;
+      if (row_tiles * column_tiles > 8 && has_all)  // else the question costs as much as it saves
+        add_by_tensor_cores<left_by_steps, right_by_steps, true>(left, right, at);
+      else
+        add_by_tensor_cores<left_by_steps, right_by_steps, false>(left, right, at);
+    } else if constexpr (Place::is_fixed) {
+      add_by_fma_of_four_steps(left, right);
+    } else {
+      add_by_fma<left_by_steps, right_by_steps>(left, right, at);
     }
   }
 
-  TESSERA_DEVICE void add_by_tensor_cores(const Reader& reader, const Stage& stage, index_t at) {
+  /// What a small matrix does not have of a warp's rectangle is passed over, by all of the warp. @pre it has some
+  TESSERA_DEVICE bool has_rows(int t) const { return t == 0 || row_of_warp_ + 8 * t < rows_; }
+  TESSERA_DEVICE bool has_columns(int u) const { return u == 0 || column_of_warp_ + 8 * u < columns_; }
+
+  template <bool left_by_steps, bool right_by_steps, bool has_all>
+  TESSERA_DEVICE void add_by_tensor_cores(const E* left_at, const E* right_at, Count at) {
     const Term& term = term_of(at);
     const index_t first_step = step_of(at);
+    const int row_distance = LeftLayout::next_row(left_by_steps), step_distance = LeftLayout::next_step(left_by_steps);
+    const int right_row = RightLayout::next_row(right_by_steps), right_step = RightLayout::next_step(right_by_steps);
     R right[column_tiles][parts][4];
     TESSERA_UNROLL
     for (int u = 0; u < column_tiles; ++u) {
+      if (!has_all && !has_columns(u)) break;
       TESSERA_UNROLL
       for (int s = 0; s < 4; ++s) {
-        const E stored = stage.right[reader.right + 8 * u * reader.right_row + 4 * s * reader.right_step];
+        const E stored = right_at[8 * u * right_row + 4 * s * right_step];
         const E value = right_element(term, stored, first_step, 4 * s + member_, first_right() + 8 * u);
         TESSERA_UNROLL
         for (int p = 0; p < parts; ++p) right[u][p][s] = value.part[p];
@@ -384,14 +319,14 @@ class GemmBlock {
     }
     TESSERA_UNROLL
     for (int t = 0; t < row_tiles; t += 2) {
-      if (row_of_warp_ + 8 * t >= rows_) break;
+      if (!has_all && !has_rows(t)) break;
       R left[parts][2][4];
       TESSERA_UNROLL
       for (int s = 0; s < 4; ++s) {
         TESSERA_UNROLL
         for (int half = 0; half < 2; ++half) {
           const int row = 8 * (t + half);
-          const E stored = stage.left[reader.left + row * reader.left_row + 4 * s * reader.left_step];
+          const E stored = left_at[row * row_distance + 4 * s * step_distance];
           const E value = left_element(term, stored, first_step, 4 * s + member_, row_of_warp_ + group_ + row);
           TESSERA_UNROLL
           for (int p = 0; p < parts; ++p) left[p][half][s] = value.part[p];
@@ -400,6 +335,7 @@ class GemmBlock {
       constexpr int re = E::re, im = E::im;
       TESSERA_UNROLL
       for (int u = 0; u < column_tiles; ++u) {
+        if (!has_all && !has_columns(u)) break;
         machine_.multiply(sums_[re][t][u], sums_[re][t + 1][u], left[re], right[u][re]);
         if constexpr (parts == 2) {
           machine_.multiply(sums_[im][t][u], sums_[im][t + 1][u], left[re], right[u][im]);
@@ -414,31 +350,42 @@ class GemmBlock {
           for (int s = 0; s < 4; ++s) left[im][half][s] = -left[im][half][s];
         }
         TESSERA_UNROLL
-        for (int u = 0; u < column_tiles; ++u)
+        for (int u = 0; u < column_tiles; ++u) {
+          if (!has_all && !has_columns(u)) break;
           machine_.multiply(sums_[re][t][u], sums_[re][t + 1][u], left[im], right[u][im]);
+        }
       }
     }
   }
 
-  TESSERA_DEVICE void add_by_fma(const Reader& reader, const Stage& stage, index_t at) {
+  template <bool left_by_steps, bool right_by_steps>
+  TESSERA_DEVICE void add_by_fma(const E* left_at, const E* right_at, Count at) {
     const Term& term = term_of(at);
     const index_t first_step = step_of(at);
-    TESSERA_UNROLL
-    for (int step = 0; step < depth; ++step) {
-      E right[column_tiles][2];
+    const int row_distance = LeftLayout::next_row(left_by_steps), step_distance = LeftLayout::next_step(left_by_steps);
+    const int right_row = RightLayout::next_row(right_by_steps), right_step = RightLayout::next_step(right_by_steps);
+    constexpr int together = 4;  // all of them would be more code than the cache of instructions holds
+    TESSERA_NO_UNROLL
+    for (int steps = 0; steps < depth; steps += together) {
       TESSERA_UNROLL
-      for (int u = 0; u < column_tiles; ++u) {
+      for (int of_steps = 0; of_steps < together; ++of_steps) {
+        const int step = steps + of_steps;
+        E right[column_tiles][2];
         TESSERA_UNROLL
-        for (int c = 0; c < 2; ++c) {
-          const int row = 8 * u + c;
-          const E stored = stage.right[reader.right + row * reader.right_row + step * reader.right_step];
-          right[u][c] = right_element(term, stored, first_step, step, first_right() + row);
+        for (int u = 0; u < column_tiles; ++u) {
+          TESSERA_UNROLL
+          for (int c = 0; c < 2; ++c) {
+            const int row = 8 * u + c;
+            const E stored = right_at[row * right_row + step * right_step];
+            right[u][c] = right_element(term, stored, first_step, step, first_right() + row);
+          }
         }
-      }
-      TESSERA_UNROLL
-      for (int t = 0; t < row_tiles; ++t) {
-        const E stored = stage.left[reader.left + 8 * t * reader.left_row + step * reader.left_step];
-        add_products(t, left_element(term, stored, first_step, step, row_of_warp_ + group_ + 8 * t), right);
+        TESSERA_UNROLL
+        for (int t = 0; t < row_tiles; ++t) {
+          if (!has_rows(t)) break;
+          const E stored = left_at[8 * t * row_distance + step * step_distance];
+          add_products(t, left_element(term, stored, first_step, step, row_of_warp_ + group_ + 8 * t), right);
+        }
       }
     }
   }
@@ -446,7 +393,14 @@ class GemmBlock {
     TESSERA_UNROLL
     for (int u = 0; u < column_tiles; ++u) {
       TESSERA_UNROLL
-      for (int c = 0; c < 2; ++c) set_sum(t, u, c, fused(left, right[u][c], sum(t, u, c)));
+      for (int c = 0; c < 2; ++c) {
+        E sum;
+        TESSERA_UNROLL
+        for (int p = 0; p < parts; ++p) sum.part[p] = sums_[p][t][u][c];
+        sum = fused(left, right[u][c], sum);
+        TESSERA_UNROLL
+        for (int p = 0; p < parts; ++p) sums_[p][t][u][c] = sum.part[p];
+      }
     }
   }
 
@@ -459,21 +413,20 @@ class GemmBlock {
     memcpy(&four, __builtin_assume_aligned(from, sizeof four), sizeof four);
     return four;
   }
-  TESSERA_DEVICE void add_by_fma_of_four_steps(const Stage& stage) {
-    constexpr int distance = next_line<Place, depth>;
-    const E* const right_rows = stage.right + (column_of_warp_ + 2 * member_) * distance;
-    const E* const left_rows = stage.left + (row_of_warp_ + group_) * distance;
+  TESSERA_DEVICE void add_by_fma_of_four_steps(const E* left_at, const E* right_at) {
+    const int distance = LeftLayout::next_row(true);
     TESSERA_UNROLL
     for (int step = 0; step < depth; step += 4) {
       FourSteps right[column_tiles][2];
       TESSERA_UNROLL
       for (int u = 0; u < column_tiles; ++u) {
         TESSERA_UNROLL
-        for (int c = 0; c < 2; ++c) right[u][c] = four_steps(right_rows + (8 * u + c) * distance + step);
+        for (int c = 0; c < 2; ++c) right[u][c] = four_steps(right_at + (8 * u + c) * distance + step);
       }
       TESSERA_UNROLL
       for (int t = 0; t < row_tiles; ++t) {
-        const FourSteps left = four_steps(left_rows + 8 * t * distance + step);
+        if (!has_rows(t)) break;
+        const FourSteps left = four_steps(left_at + 8 * t * distance + step);
         TESSERA_UNROLL
         for (int s = 0; s < 4; ++s) {
           E of_step[column_tiles][2];
@@ -488,137 +441,6 @@ class GemmBlock {
     }
   }
 
-  TESSERA_DEVICE E sum(int t, int u, int c) const {
-    E value;
-    TESSERA_UNROLL
-    for (int p = 0; p < parts; ++p) value.part[p] = sums_[p][t][u][c];
-    return value;
-  }
-  TESSERA_DEVICE void set_sum(int t, int u, int c, const E& value) {
-    TESSERA_UNROLL
-    for (int p = 0; p < parts; ++p) sums_[p][t][u][c] = value.part[p];
-  }
-
-  /// Elements of C of a thread, in the layout of the sums.
-  template <int tiles>
-  struct Before {
-    E element[tiles][column_tiles][2] = {};
-  };
-
-  /// What becomes of sums. In registers: after each element that is stored the compiler would load it again.
-  struct Update {
-    E alpha, beta;
-    bool takes_alpha, reads_c, alpha_is_real, beta_is_real, is_real;
-    Region updated;
-    E* C;  ///< the thread's first element
-    index_t row, column;
-  };
-  TESSERA_DEVICE Update update() const {
-    Update update{product_.alpha,         product_.beta,          product_.terms > 0 && !product_.has_factors,
-                  product_.reads_c,       product_.alpha_is_real, product_.beta_is_real,
-                  product_.real_diagonal, product_.updated,       nullptr,
-                  product_.row,           product_.column};
-    update.C = product_.C + (first_row_ + row_of_warp_ + group_) * update.row +
-               (first_column_ + column_of_warp_ + 2 * member_) * update.column;
-    return update;
-  }
-
-  /// f(row tile, column tile, column, element of C) for the thread's elements that are updated, of so many row tiles.
-  template <int tiles, class F>
-  TESSERA_DEVICE void for_each_updated(const Update& update, int first_tile, F f) const {
-    const bool is_whole = update.updated == Region::full, is_lower = update.updated == Region::lower;
-    // Of the block's corner from the diagonal, as far as it matters.
-    const index_t down = first_row_ - first_column_;
-    const index_t at_least = down < -Shape::rows ? -Shape::rows : down;
-    const int below = static_cast<int>(at_least > Shape::columns ? Shape::columns : at_least);
-    const index_t next_tile = 8 * update.row, next_column_tile = 8 * update.column;
-    E* at = update.C + first_tile * next_tile;
-    TESSERA_UNROLL
-    for (int t = 0; t < tiles; ++t) {
-      const int row = row_of_warp_ + 8 * (first_tile + t) + group_;
-      E* of_row = at;
-      TESSERA_UNROLL
-      for (int u = 0; u < column_tiles; ++u) {
-        TESSERA_UNROLL
-        for (int c = 0; c < 2; ++c) {
-          const int column = column_of_warp_ + 8 * u + 2 * member_ + c;
-          const int from_diagonal = below + row - column;
-          const bool is_updated =
-              row < rows_ && column < columns_ && (is_whole || (is_lower ? from_diagonal >= 0 : from_diagonal <= 0));
-          if (is_updated) f(t, u, c, of_row[c * update.column]);
-        }
-        of_row += next_column_tile;
-      }
-      at += next_tile;
-    }
-  }
-
-  template <int tiles>
-  TESSERA_DEVICE void load(const Update& update, Before<tiles>& before, int first_tile) const {
-    if (!update.reads_c) return;
-    for_each_updated<tiles>(update, first_tile,
-                            [&](int t, int u, int c, const E& element) { before.element[t][u][c] = element; });
-  }
-
-  /// Results are computed whether they are stored or not: branches would put them one behind the other.
-  template <int tiles>
-  TESSERA_DEVICE void store(const Update& update, const Before<tiles>& before, int first_tile) {
-    for_each_result<tiles>(first_tile, [&](int t, int u, int c, E& value) {
-      if (update.takes_alpha) value = scaled(update.alpha, update.alpha_is_real, value);
-      if (update.reads_c) {
-        const E was = before.element[t][u][c];
-        const E kept =
-            scaled(update.beta, update.beta_is_real, is_real(update, first_tile + t, u, c) ? real_part(was) : was);
-        TESSERA_UNROLL
-        for (int p = 0; p < parts; ++p) value.part[p] += kept.part[p];
-      }
-      if (is_real(update, first_tile + t, u, c)) value = real_part(value);
-    });
-    for_each_updated<tiles>(update, first_tile,
-                            [&](int t, int u, int c, E& element) { element = sum(first_tile + t, u, c); });
-  }
-
-  template <int tiles, class F>
-  TESSERA_DEVICE void for_each_result(int first_tile, F f) {
-    TESSERA_UNROLL
-    for (int t = 0; t < tiles; ++t) {
-      TESSERA_UNROLL
-      for (int u = 0; u < column_tiles; ++u) {
-        TESSERA_UNROLL
-        for (int c = 0; c < 2; ++c) {
-          E value = sum(first_tile + t, u, c);
-          f(t, u, c, value);
-          set_sum(first_tile + t, u, c, value);
-        }
-      }
-    }
-  }
-
-  TESSERA_DEVICE bool is_real(const Update& update, int t, int u, int c) const {
-    if constexpr (parts == 1) return false;
-    return update.is_real &&
-           first_row_ + row_of_warp_ + 8 * t + group_ == first_column_ + column_of_warp_ + 8 * u + 2 * member_ + c;
-  }
-
-  /// Loads that follow each other without a store between are on their way together.
-  TESSERA_DEVICE void store() {
-    constexpr int tiles = words_of_sums <= 64 ? row_tiles : row_tiles / 2;
-    const Update update = this->update();
-    TESSERA_UNROLL
-    for (int t = 0; t < row_tiles; t += tiles) {
-      Before<tiles> before;
-      load(update, before, t);
-      store(update, before, t);
-    }
-  }
-
-  TESSERA_DEVICE static E scaled(const E& factor, bool is_real, const E& value) {
-    if constexpr (parts == 2) {
-      if (is_real) return product(value, factor.part[E::re]);
-    }
-    return product(factor, value);
-  }
-
   const BlockProduct<E>& product_;
   GemmMemory<Shape>& memory_;
   Machine machine_;
@@ -627,8 +449,9 @@ class GemmBlock {
   const int member_;  ///< its place among the four threads of that row
   const int row_of_warp_, column_of_warp_;
   int rows_ = 0, columns_ = 0;  ///< of the block, as far as the matrix has them
-  index_t stages_ = 0, stages_of_term_ = 0;
-  R sums_[parts][row_tiles][column_tiles][2];
+  Count stages_ = 0, stages_of_term_ = 0;
+  int last_steps_ = 0;  ///< of k, of a term's last stage
+  typename Update::Sums sums_;
 };
 
 }  // namespace tessera::kernels::block

@@ -7,6 +7,9 @@
 // truncated by each block for itself.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "kernels/block/block_product.hpp"
 #include "kernels/level3_batch.hpp"
 
@@ -16,17 +19,23 @@ template <class Stored>
 struct ProductBatch {
   using E = Stored;
   using Problem = ProductProblem<E>;
+  static constexpr int words = 9;  ///< that a problem is told by
   ProductForm<E> form = {};
   ArgumentPositions positions = {};
   index_t count = 0;
-  NumberOfEach m = {}, n = {}, k = {}, lda = {}, ldb = {}, ldc = {};
-  MatrixOfEach<const E> A = {}, B = {};
-  MatrixOfEach<E> C = {};
+  WordOfEach word[words] = {};
 
-  TESSERA_HOST_DEVICE ProductProblem<E> problem(index_t i) const {
-    const index_t columns = n.of(i);
-    return {
-        form.square ? columns : m.of(i), columns, k.of(i), A.of(i), lda.of(i), B.of(i), ldb.of(i), C.of(i), ldc.of(i)};
+  static TESSERA_HOST_DEVICE Problem problem_of(const index_t (&w)[words]) {
+    return {w[0], w[1],
+            w[2], reinterpret_cast<const E*>(w[3]),
+            w[4], reinterpret_cast<const E*>(w[5]),
+            w[6], reinterpret_cast<E*>(w[7]),
+            w[8]};
+  }
+  TESSERA_HOST_DEVICE Problem problem(index_t i) const {
+    index_t of_problem[words];
+    for (int w = 0; w < words; ++w) of_problem[w] = word[w].of(i);
+    return problem_of(of_problem);
   }
 };
 
@@ -38,15 +47,16 @@ ProductBatch<Element<R, parts>> product_batch(const Level3Batch& batch) {
   made.form = product_form<R, parts>(batch.common);
   made.positions = argument_positions(batch.common.routine);
   made.count = batch.count;
-  made.m = batch.m;
-  made.n = batch.n;
-  made.k = batch.k;
-  made.lda = batch.lda;
-  made.ldb = batch.ldb;
-  made.ldc = batch.ldc;
-  made.A = batch.A.as<const E>();
-  made.B = batch.B.as<const E>();
-  made.C = batch.C.as<E>();
+  const WordOfEach words[] = {WordOfEach(made.form.square ? batch.n : batch.m),
+                              WordOfEach(batch.n),
+                              WordOfEach(batch.k),
+                              WordOfEach(batch.A.as<const E>()),
+                              WordOfEach(batch.lda),
+                              WordOfEach(batch.B.as<const E>()),
+                              WordOfEach(batch.ldb),
+                              WordOfEach(batch.C.as<E>()),
+                              WordOfEach(batch.ldc)};
+  std::copy(std::begin(words), std::end(words), made.word);
   return made;
 }
 

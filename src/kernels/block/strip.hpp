@@ -51,6 +51,8 @@ struct StripMemory {
 ///           void await(int barrier, int warps)    all of the warp; waits until so many warps have arrived or wait
 ///           void meet()                           all of the block; memory written before is seen after
 ///           R shuffle(R value, int lane)          all of the warp; the value of that lane
+///           E* in_global(E* pointer)              the same address, which is one of global memory
+///           made_anew(number)                     the same number; nothing that is computed from it is kept from before
 ///           bool any(bool value)                  all of the warp; whether it is true of some lane
 ///           int marks_set(const Mark* marks, int most, Mark value)
 ///                                                 all of the warp; how many marks from the first on, at most 32, have the value;

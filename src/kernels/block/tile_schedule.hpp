@@ -18,23 +18,26 @@ namespace tessera::kernels::block {
 constexpr TESSERA_HOST_DEVICE index_t pieces(index_t size, index_t of) { return (size + of - 1) / of; }
 
 /// The blocks of rows x columns that a problem has work for, numbered down its columns of blocks: neighbours share their
-/// columns of the right operand. Of an updated triangle only those that it crosses.
+/// columns of the right operand. Of an updated triangle only those that it crosses. Their number fits 32 bits if the
+/// matrix fits a device's memory.
 template <int rows, int columns>
 class BlocksOfProduct {
+  using Count = std::uint32_t;
+
  public:
   BlocksOfProduct() = default;
   template <class E>
   explicit TESSERA_HOST_DEVICE BlocksOfProduct(const BlockProduct<E>& product) : region_(product.updated) {
     if (product.does_nothing || product.m <= 0 || product.n <= 0) return;
-    down_ = pieces(product.m, rows);
-    across_ = pieces(product.n, columns);
+    down_ = static_cast<Count>(pieces(product.m, rows));
+    across_ = static_cast<Count>(pieces(product.n, columns));
     steps_ = product.terms * pieces(product.k, plan::steps_of_stage);
   }
 
   TESSERA_HOST_DEVICE index_t count() const {
     if (region_ == Region::full) return down_ * across_;
-    index_t all = 0;
-    for (index_t column = 0; column < across_; ++column) all += end_of(column) - begin_of(column);
+    Count all = 0;
+    for (Count column = 0; column < across_; ++column) all += end_of(column) - begin_of(column);
     return all;
   }
 
@@ -43,40 +46,48 @@ class BlocksOfProduct {
   };
   /// @pre number < count()
   TESSERA_HOST_DEVICE Place at(index_t number) const {
-    index_t column = 0;
+    auto left = static_cast<Count>(number);
+    Count column = 0;
     if (region_ == Region::full) {
       // Most have one column of blocks; division takes long.
-      if (number >= down_) column = divided(number, down_);
-      number -= column * down_;
+      if (left >= down_) column = left / down_;
+      left -= column * down_;
     } else {
-      while (number >= end_of(column) - begin_of(column)) {
-        number -= end_of(column) - begin_of(column);
+      while (left >= end_of(column) - begin_of(column)) {
+        left -= end_of(column) - begin_of(column);
         ++column;
       }
     }
-    return {(begin_of(column) + number) * rows, column * columns};
+    return {static_cast<index_t>(begin_of(column) + left) * rows, static_cast<index_t>(column) * columns};
+  }
+
+  /// The place of a block that a problem may have. @return whether it has it
+  template <class E>
+  static TESSERA_HOST_DEVICE bool find(const BlockProduct<E>& product, index_t number, Place& place) {
+    // Many have one block.
+    if (product.m <= rows && product.n <= columns)
+      return number == 0 && product.m > 0 && product.n > 0 && !product.does_nothing;
+    const BlocksOfProduct blocks(product);
+    if (number >= blocks.count()) return false;
+    place = blocks.at(number);
+    return true;
   }
 
   /// Of each: stages of k, and what a block costs without them.
   TESSERA_HOST_DEVICE index_t cost() const { return steps_ + 12; }
 
  private:
-  TESSERA_HOST_DEVICE index_t begin_of(index_t column) const {
+  TESSERA_HOST_DEVICE Count begin_of(Count column) const {
     return region_ == Region::lower ? column * columns / rows : 0;
   }
-  TESSERA_HOST_DEVICE index_t end_of(index_t column) const {
-    const index_t end = ((column + 1) * columns - 1) / rows + 1;
+  TESSERA_HOST_DEVICE Count end_of(Count column) const {
+    const Count end = ((column + 1) * columns - 1) / rows + 1;
     return region_ == Region::upper && end < down_ ? end : down_;
   }
 
-  /// Of 32 bits where that is enough.
-  static TESSERA_HOST_DEVICE index_t divided(index_t a, index_t b) {
-    if ((a | b) >> 32 == 0) return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
-    return a / b;
-  }
-
   Region region_ = Region::full;
-  index_t down_ = 0, across_ = 0, steps_ = 0;
+  Count down_ = 0, across_ = 0;
+  index_t steps_ = 0;
 };
 
 /// What a share of the work passes with it: one even for a problem without blocks, so that a share has only so many.

@@ -1,6 +1,9 @@
 // Many triangular solves or products in place of one form, in device memory: what a thread block needs of one of them.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "kernels/block/triangular_system.hpp"
 #include "kernels/level3_batch.hpp"
 
@@ -10,15 +13,19 @@ template <class Stored>
 struct TriangularBatch {
   using E = Stored;
   using Problem = TriangularProblem<E>;
+  static constexpr int words = 6;  ///< that a problem is told by
   TriangularForm<E> form = {};
   ArgumentPositions positions = {};
   index_t count = 0;
-  NumberOfEach m = {}, n = {}, lda = {}, ldb = {};
-  MatrixOfEach<const E> A = {};
-  MatrixOfEach<E> B = {};
+  WordOfEach word[words] = {};
 
-  TESSERA_HOST_DEVICE TriangularProblem<E> problem(index_t i) const {
-    return {m.of(i), n.of(i), A.of(i), lda.of(i), B.of(i), ldb.of(i)};
+  static TESSERA_HOST_DEVICE Problem problem_of(const index_t (&w)[words]) {
+    return {w[0], w[1], reinterpret_cast<const E*>(w[2]), w[3], reinterpret_cast<E*>(w[4]), w[5]};
+  }
+  TESSERA_HOST_DEVICE Problem problem(index_t i) const {
+    index_t of_problem[words];
+    for (int w = 0; w < words; ++w) of_problem[w] = word[w].of(i);
+    return problem_of(of_problem);
   }
 };
 
@@ -30,12 +37,9 @@ TriangularBatch<Element<R, parts>> triangular_batch(const Level3Batch& batch) {
   made.form = triangular_form<R, parts>(batch.common);
   made.positions = argument_positions(batch.common.routine);
   made.count = batch.count;
-  made.m = batch.m;
-  made.n = batch.n;
-  made.lda = batch.lda;
-  made.ldb = batch.ldc;
-  made.A = batch.A.as<const E>();
-  made.B = batch.C.as<E>();
+  const WordOfEach words[] = {WordOfEach(batch.m),   WordOfEach(batch.n),         WordOfEach(batch.A.as<const E>()),
+                              WordOfEach(batch.lda), WordOfEach(batch.C.as<E>()), WordOfEach(batch.ldc)};
+  std::copy(std::begin(words), std::end(words), made.word);
   return made;
 }
 

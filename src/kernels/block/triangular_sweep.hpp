@@ -98,7 +98,8 @@ class TriangularSweep {
     product.C = system_.X + row * system_.x_row;
     product.row = system_.x_row;
     product.column = system_.x_col;
-    GemmBlock<Block, Machine, Operands::plain>(product, memory_.product, 0, first_column_, machine_).run();
+    GemmBlock<Block, Machine, Operands::plain, Result::anyhow>(product, memory_.product, 0, first_column_, machine_)
+        .run();
     machine_.meet();
   }
 

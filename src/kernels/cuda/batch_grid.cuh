@@ -3,8 +3,12 @@
 
 #include <cuda_runtime.h>
 
+#include <type_traits>
+
 #include "core/scalar.hpp"
 #include "kernels/block/device_code.hpp"
+#include "kernels/cuda/gpu_warps.hpp"
+#include "kernels/level3_batch.hpp"
 
 namespace tessera::kernels::cuda::detail {
 
@@ -29,9 +33,36 @@ struct Complaints {
   }
 };
 
+/// The threads of a thread block that have a problem together: all of them, or one warp of several that have one each.
+/// A multiprocessor begins a thread block in some hundred cycles, whatever it has to do.
+template <int problems_of_block>
+struct Team {
+  static constexpr bool is_warp = problems_of_block > 1;
+  using Machine = std::conditional_t<is_warp, GpuWarp, GpuWarps>;
+
+  /// In the thread block.
+  __device__ static int number() { return is_warp ? static_cast<int>(threadIdx.x) / 32 : 0; }
+  __device__ static int thread() {
+    return is_warp ? static_cast<int>(threadIdx.x) % 32 : static_cast<int>(threadIdx.x);
+  }
+  __device__ static void meet() {
+    if constexpr (is_warp)
+      __syncwarp();
+    else
+      __syncthreads();
+  }
+  /// The first problem of the team in a grid of grid_of(), and how far it is to the next one.
+  __device__ static index_t first_problem() {
+    const index_t block = blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y;
+    return block * problems_of_block + number();
+  }
+  __device__ static index_t next_problem() { return static_cast<index_t>(gridDim.y) * gridDim.z * problems_of_block; }
+};
+
 /// Blocks of one problem follow each other along x, and share what they read; problems lie along y and z, which reach
 /// to 65535 each.
-inline dim3 grid_of(index_t blocks_of_problem, index_t problems) {
+inline dim3 grid_of(index_t blocks_of_problem, index_t problems, int problems_of_block) {
+  problems = (problems + problems_of_block - 1) / problems_of_block;
   constexpr index_t most = 65535;
   const index_t layers = (problems + most - 1) / most, along_z = layers < most ? layers : most;
   const index_t of_layer = (problems + along_z - 1) / along_z;
@@ -39,8 +70,27 @@ inline dim3 grid_of(index_t blocks_of_problem, index_t problems) {
           static_cast<unsigned>(along_z)};
 }
 
-/// The first problem of a thread block in such a grid, and how far it is to the next one.
-__device__ inline index_t first_problem() { return blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y; }
-__device__ inline index_t next_problem() { return static_cast<index_t>(gridDim.y) * gridDim.z; }
+/// What a problem is told by, each word loaded by another lane of a warp: all are on their way together.
+/// @param to in shared memory; all of the warp must meet before it is read
+template <class Batch>
+__device__ void load_words(const Batch& batch, index_t problem, index_t (&to)[Batch::words]) {
+  const unsigned lane = threadIdx.x % 32;
+  if (lane >= Batch::words) return;
+  const WordOfEach& word = batch.word[lane];
+  const auto* const array = static_cast<const char*>(word.of_each);
+  const bool loads = array != nullptr;
+  // One statement: a lane must not wait for a number before another one asks for an address.
+  int narrow = 0;
+  index_t wide = word.first + problem * word.distance;
+  asm volatile(
+      "{\n.reg .pred narrow, wide;\n"
+      "setp.ne.s32 narrow, %2, 0;\nsetp.ne.s32 wide, %3, 0;\n"
+      "@narrow ld.global.s32 %0, [%4];\n@wide ld.global.s64 %1, [%5];\n}"
+      : "+r"(narrow), "+l"(wide)
+      : "r"(static_cast<int>(loads && !word.is_wide)), "r"(static_cast<int>(loads && word.is_wide)),
+        "l"(array + problem * sizeof(int)), "l"(array + problem * sizeof(index_t))
+      : "memory");
+  to[lane] = loads && !word.is_wide ? narrow : wide;
+}
 
 }  // namespace tessera::kernels::cuda::detail

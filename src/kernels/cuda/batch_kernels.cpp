@@ -50,7 +50,8 @@ ProductLaunch BatchKernels::product_launch(const Level3Batch& batch, const Submi
   const index_t crossed = bounds.updates_triangle() ? (down * across + std::max(down, across)) / 2 : down * across;
   const index_t largest = is_bounded ? crossed : unbounded(batch.count);
   how.most_blocks = std::clamp<index_t>(most_thread_blocks / batch.count, 1, largest);
-  const bool may_spread = batch.has_sizes_of_each() && (!is_bounded || largest > most_even_blocks);
+  const bool may_spread = batch.has_sizes_of_each() && plan::is_for_any_spread(how.size_class) &&
+                          (!is_bounded || largest > most_even_blocks);
   if (may_spread && to.workspace_bytes >= summed_bytes(batch.count)) how.summed = to.workspace;
   return how;
 }
@@ -60,8 +61,8 @@ SweepLaunch BatchKernels::sweep_launch(const Level3Batch& batch) const {
   const index_t order = plan::order_of(bounds), columns = plan::columns_of(bounds);
   SweepLaunch how;
   how.size_class = plan::class_of_sweeps(order);
-  const index_t largest =
-      columns > 0 ? pieces(columns, plan::sweep_strips(bounds.type, how.size_class).columns) : unbounded(batch.count);
+  const plan::SweepStrips& strips = plan::sweep_strips(bounds.routine == Routine::trsm, bounds.type, how.size_class);
+  const index_t largest = columns > 0 ? pieces(columns, strips.columns) : unbounded(batch.count);
   how.strips = std::clamp<index_t>(most_thread_blocks / batch.count, 1, largest);
   return how;
 }

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 #include "kernels/block/solved_blocks.hpp"
 
 namespace tessera::kernels::cuda {
@@ -42,6 +44,21 @@ struct GpuWarps {
   template <class R>
   __device__ R shuffle(R value, int lane) const {
     return __shfl_sync(0xffffffffU, value, lane);
+  }
+  /// Loads and stores need not find out where.
+  template <class E>
+  __device__ E* in_global(E* pointer) const {
+    __builtin_assume(__isGlobal(pointer));
+    return pointer;
+  }
+  /// The same value, of which the compiler knows nothing: it does not compute with it ahead of time.
+  __device__ int made_anew(int value) const {
+    asm volatile("" : "+r"(value));
+    return value;
+  }
+  __device__ std::int64_t made_anew(std::int64_t value) const {
+    asm volatile("" : "+l"(value));
+    return value;
   }
   __device__ bool any(bool value) const { return __any_sync(0xffffffffU, value) != 0; }
   __device__ int marks_set(const block::Mark* marks, int most, block::Mark value) const {
@@ -90,6 +107,14 @@ struct GpuWarps {
     }
 #endif
   }
+};
+
+/// A warp that has a problem of its own, beside others in a thread block: a block of one warp.
+struct GpuWarp : GpuWarps {
+  __device__ int warp() const { return 0; }
+  __device__ void arrive(int /*barrier*/, int /*warps*/) const { __syncwarp(); }
+  __device__ void await(int /*barrier*/, int /*warps*/) const { __syncwarp(); }
+  __device__ void meet() const { __syncwarp(); }
 };
 
 }  // namespace tessera::kernels::cuda

@@ -25,86 +25,122 @@ using block::Operands;
 using block::ProductBatch;
 using block::SummedCosts;
 
-/// What a thread block computes next. One thread finds it, and all see it in shared memory, where it takes no registers
-/// from the sums.
-template <class Shape>
-class Work {
-  using E = typename Shape::E;
-  using Blocks = BlocksOfProduct<Shape::rows, Shape::columns>;
+/// In which a kernel is launched: cut by bounds, or that and a persistent one.
+enum class Grids : unsigned char { cut, both };
+
+/// The problem that a thread block computes a part of, in shared memory: in registers it would take those of the sums.
+template <class E, Operands operands>
+class FoundProblem {
+  using Batch = ProductBatch<E>;
 
  public:
-  /// Before the first block. Of the grid: grid_of() or, with costs, persistent.
-  __device__ void begin(const ProductBatch<E>& batch, const SummedCosts& costs) {
-    is_persistent_ = costs.ends != nullptr;
-    if (is_persistent_)
-      share_ = block::ShareOfWork(costs, batch.count, blockIdx.x, gridDim.x);
-    else
-      next_ = first_problem();
-    range_ = {};
+  /// By the first warp. @param tells whether this thread block writes what is wrong
+  __device__ void find(const Batch& batch, const Complaints& complaints, index_t number, bool tells) {
+    load_words(batch, number, words_);
+    __syncwarp();
+    if (threadIdx.x % 32 > 0) return;
+    const auto problem = Batch::problem_of(words_);
+    product_ = block::product_of<operands>(batch.form, problem);
+    if (!complaints.is_good(batch, problem, number, tells)) product_.does_nothing = true;
   }
 
-  /// Goes on to the next block. @return whether there is one
-  __device__ bool advance(const ProductBatch<E>& batch, const Complaints& complaints) {
-    range_.first += range_.step;
-    while (range_.first >= range_.end) {
-      if (is_persistent_ ? share_.is_done() : next_ >= batch.count) return false;
-      const index_t number = is_persistent_ ? share_.problem() : next_;
-      next_ += next_problem();
-      if (!is_persistent_ && has_nothing_of(batch, number)) continue;
-      const auto problem = batch.problem(number);
-      // In a persistent grid the kernel before it has told what is bad.
-      const bool is_good = complaints.is_good(batch, problem, number, !is_persistent_ && blockIdx.x == 0);
-      product = product_of(batch.form, problem);
-      if (!is_good) product.does_nothing = true;
-      blocks_ = Blocks(product);
-      const index_t count = blocks_.count();
-      range_ = is_persistent_ ? share_.take(count, blocks_.cost()) : BlockRange{blockIdx.x, count, gridDim.x};
-    }
-    place = blocks_.at(range_.first);
-    return true;
-  }
-
-  BlockProduct<E> product;
-  typename Blocks::Place place;
-  bool is_done;
+  __device__ const BlockProduct<E>& product() const { return product_; }
 
  private:
-  /// Most thread blocks of a grid that is cut by bounds: it is found out before anything else. The first one of a
-  /// problem tells what is bad.
-  __device__ static bool has_nothing_of(const ProductBatch<E>& batch, index_t number) {
-    if (blockIdx.x == 0) return false;
-    const index_t n = batch.n.of(number), m = batch.form.square ? n : batch.m.of(number);
-    return blockIdx.x >= block::pieces(m, Shape::rows) * block::pieces(n, Shape::columns);
-  }
-
-  bool is_persistent_;
-  block::ShareOfWork share_;
-  index_t next_;
-  Blocks blocks_;
-  BlockRange range_;
+  index_t words_[Batch::words];
+  BlockProduct<E> product_;
 };
 
-template <class Shape>
-struct ProductMemory {
+template <class Shape, Operands operands>
+struct alignas(16) ProductMemory {
+  using Problem = FoundProblem<typename Shape::E, operands>;
   GemmMemory<Shape> stages;
-  alignas(16) unsigned char work[sizeof(Work<Shape>)];
+  alignas(16) unsigned char bytes_of_problem[sizeof(Problem)];
+  BlockRange range;  ///< of a persistent grid
+  bool is_done;
+
+  __device__ Problem& problem() { return *reinterpret_cast<Problem*>(bytes_of_problem); }
+
+  template <class Machine>
+  __device__ void compute(typename BlocksOfProduct<Shape::rows, Shape::columns>::Place place, Machine machine) {
+    block::GemmBlock<Shape, Machine, operands>(problem().product(), stages, place.first_row, place.first_column,
+                                               machine)
+        .run();
+  }
 };
 
-template <class Shape, int residents, Operands operands>
-__global__ void __launch_bounds__(Shape::threads, residents)
-    multiply(const __grid_constant__ ProductBatch<typename Shape::E> batch, Complaints complaints, SummedCosts costs) {
+/// How thread blocks compute products: blocks of C of that shape, by so many of them at a time on a multiprocessor, each
+/// with as many problems beside each other.
+template <class ShapeOfBlock, int residents_of_multiprocessor, int problems_of_block>
+struct ProductSetup {
+  using Shape = ShapeOfBlock;
+  using E = typename Shape::E;
+  using Blocks = BlocksOfProduct<Shape::rows, Shape::columns>;
+  using Team = detail::Team<problems_of_block>;
+  static constexpr int residents = residents_of_multiprocessor, problems = problems_of_block;
+  static constexpr int threads = problems * Shape::threads;
+  static_assert(problems == 1 || Shape::warps == 1, "a warp has a problem of its own, or the thread block has one");
+};
+template <class R, int parts, plan::ProductBlocks blocks>
+using SetupOfBlocks = ProductSetup<block::ShapeOfBlocks<R, parts, blocks>, blocks.residents, blocks.problems>;
+
+/// A grid that is cut by bounds: grid_of().
+template <class Setup, Operands operands>
+__global__ void __launch_bounds__(Setup::threads, Setup::residents)
+    multiply(const __grid_constant__ ProductBatch<typename Setup::E> batch, Complaints complaints) {
+  using Team = typename Setup::Team;
   extern __shared__ __align__(16) unsigned char bytes[];
-  auto& memory = *reinterpret_cast<ProductMemory<Shape>*>(bytes);
-  auto& work = *reinterpret_cast<Work<Shape>*>(memory.work);
-  if (threadIdx.x == 0) work.begin(batch, costs);
+  auto& memory = reinterpret_cast<ProductMemory<typename Setup::Shape, operands>*>(bytes)[Team::number()];
+#pragma unroll 1
+  for (index_t number = Team::first_problem(); number < batch.count; number += Team::next_problem()) {
+    // The first thread block of a problem tells what is bad.
+    if (Team::thread() < 32) memory.problem().find(batch, complaints, number, blockIdx.x == 0);
+    Team::meet();
+#pragma unroll 1
+    for (index_t at = blockIdx.x;; at += gridDim.x) {
+      typename Setup::Blocks::Place place;
+      if (!Setup::Blocks::find(memory.problem().product(), at, place)) break;
+      memory.compute(place, typename Team::Machine());
+      Team::meet();  // before the next block takes its place
+    }
+    Team::meet();
+  }
+}
+
+/// As many thread blocks as run at a time, each with its share of the work.
+template <class Setup, Operands operands>
+__global__ void __launch_bounds__(Setup::threads, Setup::residents)
+    multiply_shares(const __grid_constant__ ProductBatch<typename Setup::E> batch, Complaints complaints,
+                    SummedCosts costs) {
+  using Blocks = typename Setup::Blocks;
+  static_assert(Setup::problems == 1);
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto& memory = *reinterpret_cast<ProductMemory<typename Setup::Shape, operands>*>(bytes);
+  auto& problem = memory.problem();
+  block::ShareOfWork share;  // of the first thread
+  if (threadIdx.x == 0) share = block::ShareOfWork(costs, batch.count, blockIdx.x, gridDim.x);
   for (;;) {
-    if (threadIdx.x == 0) work.is_done = !work.advance(batch, complaints);
+    if (threadIdx.x < 32) {
+      const index_t number = __shfl_sync(0xffffffffU, share.is_done() ? index_t{-1} : share.problem(), 0);
+      // What is bad has been told by the kernel before.
+      if (number >= 0) problem.find(batch, complaints, number, false);
+      __syncwarp();
+      if (threadIdx.x == 0) {
+        memory.is_done = number < 0;
+        if (number >= 0) {
+          const Blocks blocks(problem.product());
+          memory.range = share.take(blocks.count(), blocks.cost());
+        }
+      }
+    }
     __syncthreads();
-    if (work.is_done) return;
-    block::GemmBlock<Shape, GpuWarps, operands>(work.product, memory.stages, work.place.first_row,
-                                                work.place.first_column, {})
-        .run();
-    __syncthreads();  // before the next block takes its place
+    if (memory.is_done) return;
+#pragma unroll 1
+    for (index_t at = memory.range.first; at < memory.range.end; at += memory.range.step) {
+      memory.compute(Blocks(problem.product()).at(at), GpuWarps());
+      __syncthreads();  // before the next block takes its place
+    }
+    __syncthreads();
   }
 }
 
@@ -115,7 +151,7 @@ __global__ void __launch_bounds__(scan_threads, 1)
     sum_costs(const __grid_constant__ ProductBatch<E> batch, Complaints complaints, SummedCosts costs) {
   using Scan = cub::BlockScan<index_t, scan_threads>;
   __shared__ typename Scan::TempStorage memory;
-  const index_t number = blockIdx.x * SummedCosts::problems_of_chunk + threadIdx.x;
+  const index_t number = static_cast<index_t>(blockIdx.x) * SummedCosts::problems_of_chunk + threadIdx.x;
   index_t cost = 0;
   if (number < batch.count) {
     const auto problem = batch.problem(number);
@@ -134,41 +170,65 @@ __global__ void __launch_bounds__(scan_threads, 1)
 template <class Shape>
 inline constexpr auto costs_of = sum_costs<typename Shape::E, Shape::rows, Shape::columns>;
 
-template <class Shape, int residents>
-const void* kernel_of(Operands operands) {
-  return operands == Operands::plain ? reinterpret_cast<const void*>(multiply<Shape, residents, Operands::plain>)
-                                     : reinterpret_cast<const void*>(multiply<Shape, residents, Operands::any>);
+/// A kernel and the shared memory that it needs.
+struct ProductKernel {
+  const void* function;
+  int shared_bytes;
+};
+template <class Setup, Operands operands, Grids grids>
+ProductKernel kernel_of(bool is_persistent) {
+  constexpr auto bytes = static_cast<int>(Setup::problems * sizeof(ProductMemory<typename Setup::Shape, operands>));
+  if constexpr (grids == Grids::both) {
+    if (is_persistent) return {reinterpret_cast<const void*>(multiply_shares<Setup, operands>), bytes};
+  }
+  return {reinterpret_cast<const void*>(multiply<Setup, operands>), bytes};
 }
-template <class Shape, int residents>
-cudaError_t load(Operands operands) {
-  const cudaError_t error = device::cuda::load_kernel(reinterpret_cast<const void*>(costs_of<Shape>));
-  if (error != cudaSuccess) return error;
-  return device::cuda::load_kernel(kernel_of<Shape, residents>(operands), sizeof(ProductMemory<Shape>));
+/// @tparam most plain: there are no kernels for others
+template <class Setup, Grids grids, Operands most>
+ProductKernel kernel_of(Operands operands, bool is_persistent) {
+  if (operands == Operands::plain) return kernel_of<Setup, Operands::plain, grids>(is_persistent);
+  return kernel_of<Setup, most, grids>(is_persistent);
 }
 
-template <class Shape, int residents>
+template <class Setup, Grids grids, Operands most = Operands::any>
+cudaError_t load() {
+  cudaError_t error = cudaSuccess;
+  for (const bool is_persistent : {false, true}) {
+    if (is_persistent && grids != Grids::both) continue;
+    for (const Operands operands : {Operands::plain, Operands::any}) {
+      const ProductKernel kernel = kernel_of<Setup, grids, most>(operands, is_persistent);
+      if (error == cudaSuccess)
+        error = device::cuda::load_kernel(kernel.function, static_cast<std::size_t>(kernel.shared_bytes));
+    }
+    if (is_persistent && error == cudaSuccess)
+      error = device::cuda::load_kernel(reinterpret_cast<const void*>(costs_of<typename Setup::Shape>));
+  }
+  return error;
+}
+
+/// @pre how.summed == nullptr unless there are both grids; the form's operands are at most `most`
+template <class Setup, Grids grids, Operands most = Operands::any>
 cudaError_t launch(const Level3Batch& batch, const ProductLaunch& how, cudaStream_t stream) {
+  using Shape = typename Setup::Shape;
   auto products = block::product_batch<typename Shape::R, Shape::parts>(batch);
-  const Operands operands = block::operands_of(products.form);
   Complaints complaints{batch.info, batch.n.is_wide};
   SummedCosts costs;
-  dim3 grid;
-  if (how.summed != nullptr) {
+  const bool is_persistent = how.summed != nullptr;
+  const ProductKernel kernel = kernel_of<Setup, grids, most>(block::operands_of(products.form), is_persistent);
+  void* arguments[] = {&products, &complaints, &costs};
+  dim3 grid = grid_of(how.most_blocks, batch.count, Setup::problems);
+  if (is_persistent) {
     costs.ends = static_cast<index_t*>(how.summed);
     costs.chunks = costs.ends + batch.count;
     const index_t chunks = block::pieces(batch.count, SummedCosts::problems_of_chunk);
-    void* arguments[] = {&products, &complaints, &costs};
     const cudaError_t error =
         cudaLaunchKernel(reinterpret_cast<const void*>(costs_of<Shape>), dim3(static_cast<unsigned>(chunks)),
                          dim3(scan_threads), arguments, 0, stream);
     if (error != cudaSuccess) return error;
-    grid = dim3(static_cast<unsigned>(how.multiprocessors * residents));
-  } else {
-    grid = grid_of(how.most_blocks, batch.count);
+    grid = dim3(static_cast<unsigned>(how.multiprocessors * Setup::residents));
   }
-  void* arguments[] = {&products, &complaints, &costs};
-  return cudaLaunchKernel(kernel_of<Shape, residents>(operands), grid, dim3(Shape::threads), arguments,
-                          sizeof(ProductMemory<Shape>), stream);
+  return cudaLaunchKernel(kernel.function, grid, dim3(Setup::threads), arguments,
+                          static_cast<std::size_t>(kernel.shared_bytes), stream);
 }
 
 }  // namespace tessera::kernels::cuda::detail

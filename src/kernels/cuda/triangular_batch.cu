@@ -6,32 +6,41 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-/// f.operator()<Shape, residents, has_one_leaf>() with the strips of that class.
-template <class F>
+/// f.operator()<Setup>() with the strips of that class.
+template <bool is_solve, class F>
 cudaError_t with_strips(ScalarType type, std::size_t size_class, F&& f) {
   return with_size_class(type, size_class, [&]<Scalar T, std::size_t at>() {
-    constexpr plan::SweepStrips strips = plan::sweep_strips(scalar_type_of<T>(), at);
+    constexpr plan::SweepStrips strips = plan::sweep_strips(is_solve, scalar_type_of<T>(), at);
     using Shape = block::StripShape<block::PartOf<T>, block::parts_of<T>, strips.warps, strips.columns>;
     constexpr bool has_one_leaf = at != plan::any_sweep && Shape::rows >= plan::block_sizes[at];
-    return f.template operator()<Shape, strips.residents, has_one_leaf>();
+    return f.template operator()<detail::SweepSetup<Shape, strips.residents, strips.problems, has_one_leaf>>();
+  });
+}
+
+template <bool is_solve>
+cudaError_t submit(const Level3Batch& batch, const SweepLaunch& how, cudaStream_t stream) {
+  return with_strips<is_solve>(batch.common.type, how.size_class, [&]<class Setup>() {
+    return detail::launch_sweep<Setup, is_solve>(batch, how, stream);
+  });
+}
+
+template <bool is_solve>
+cudaError_t load() {
+  return load_size_classes([](ScalarType type, std::size_t size_class) {
+    return with_strips<is_solve>(type, size_class,
+                                 [&]<class Setup>() { return detail::load_sweep<Setup, is_solve>(); });
   });
 }
 
 }  // namespace
 
 cudaError_t submit_sweeps(const Level3Batch& batch, const SweepLaunch& how, cudaStream_t stream) {
-  return with_strips(batch.common.type, how.size_class, [&]<class Shape, int residents, bool has_one_leaf>() {
-    return detail::launch_sweep<Shape, residents, has_one_leaf>(batch, how, stream);
-  });
+  return batch.common.routine == Routine::trsm ? submit<true>(batch, how, stream) : submit<false>(batch, how, stream);
 }
 
 cudaError_t load_sweep_kernels() {
-  return load_size_classes([](ScalarType type, std::size_t size_class) {
-    return with_strips(type, size_class, [&]<class Shape, int residents, bool has_one_leaf>() {
-      const cudaError_t error = detail::load_sweep<Shape, residents, has_one_leaf>(Routine::trsm);
-      return error != cudaSuccess ? error : detail::load_sweep<Shape, residents, has_one_leaf>(Routine::trmm);
-    });
-  });
+  const cudaError_t error = load<true>();
+  return error != cudaSuccess ? error : load<false>();
 }
 
 }  // namespace tessera::kernels::cuda

@@ -46,11 +46,12 @@ constexpr bool is_possible(const ProductBlocks& b, ScalarType type) {
          shared_bytes(b, type) <= Multiprocessor::shared_bytes;
 }
 
-/// Thread blocks of a multiprocessor. The reservation of each, 1 KiB, counts.
+/// Thread blocks of a multiprocessor. The reservation of each, 1 KiB, counts, and warps have their registers by fours.
 constexpr int residents(const ProductBlocks& b, ScalarType type, int registers_of_thread) {
   constexpr int most = 32;
-  const int by_memory = Multiprocessor::shared_bytes / (shared_bytes(b, type) + 1024);
-  const int by_registers = Multiprocessor::registers / (32 * b.warps_down * b.warps_across * registers_of_thread);
+  const int by_memory = Multiprocessor::shared_bytes / (b.problems * shared_bytes(b, type) + 1024);
+  const int warps = Multiprocessor::registers / (32 * registers_of_thread) / 4 * 4;
+  const int by_registers = warps / (b.problems * b.warps_down * b.warps_across);
   const int least = by_memory < by_registers ? by_memory : by_registers;
   return least < most ? least : most;
 }
@@ -67,6 +68,19 @@ constexpr bool has_a_chance(const ProductBlocks& b, ScalarType type) {
   return elements >= 1024 || b.stages == 2;
 }
 
+template <class Visit>
+constexpr void for_each_resident(ProductBlocks blocks, ScalarType type, Visit&& visit) {
+  blocks.residents = residents(blocks, type, registers(blocks, type));
+  if (blocks.residents < 1) return;
+  visit(blocks);
+  // More of the small ones may pay for spilled registers.
+  const int fewer_registers = registers(blocks, type) * 2 / 3;
+  const int more = residents(blocks, type, fewer_registers < 64 ? 64 : fewer_registers);
+  if (blocks.rows * blocks.columns > 1024 || more == blocks.residents) return;
+  blocks.residents = more;
+  visit(blocks);
+}
+
 }  // namespace detail
 
 /// Calls visit(blocks) for each of them.
@@ -77,17 +91,13 @@ constexpr void for_each_candidate(ScalarType type, Visit&& visit) {
       for (const int down : {1, 2, 4}) {
         for (const int across : {1, 2, 4}) {
           for (const int stages : {2, 3}) {
-            ProductBlocks blocks{rows, columns, down, across, stages, 1};
+            ProductBlocks blocks{rows, columns, down, across, stages};
             if (!detail::is_possible(blocks, type) || !detail::has_a_chance(blocks, type)) continue;
-            blocks.residents = detail::residents(blocks, type, detail::registers(blocks, type));
-            if (blocks.residents < 1) continue;
-            visit(blocks);
-            // More of the small ones may pay for spilled registers.
-            const int fewer_registers = detail::registers(blocks, type) * 2 / 3;
-            const int more = detail::residents(blocks, type, fewer_registers < 64 ? 64 : fewer_registers);
-            if (rows * columns > 1024 || more == blocks.residents) continue;
-            blocks.residents = more;
-            visit(blocks);
+            for (const int problems : {1, 2, 4, 8}) {
+              if (problems > 1 && down * across > 1) continue;
+              blocks.problems = problems;
+              detail::for_each_resident(blocks, type, visit);
+            }
           }
         }
       }

@@ -15,6 +15,7 @@ struct ProductBlocks {
   int warps_down = 0, warps_across = 0;
   int stages = 0;
   int residents = 1;  ///< thread blocks that a multiprocessor is to have registers for
+  int problems = 1;   ///< of a thread block: one, or one for each of several warps
 };
 
 /// Steps of k at a time, those of the tensor cores' instruction.
@@ -56,6 +57,11 @@ constexpr std::size_t class_of_blocks(index_t larger) {
   std::size_t i = 0;
   while (i + 1 < block_sizes.size() && block_sizes[i] < larger) ++i;
   return i;
+}
+
+/// Whether sizes in the class may be far from each other: they are not known, or bounded by something large.
+constexpr bool is_for_any_spread(std::size_t size_class) {
+  return size_class == middle_block_size || size_class + 1 == block_sizes.size();
 }
 
 constexpr const ProductBlocks& product_blocks(ScalarType type, std::size_t size_class) {

@@ -14,10 +14,12 @@ namespace tessera::kernels::plan {
 struct SweepStrips {
   int warps = 0, columns = 0;
   int residents = 1;  ///< thread blocks that a multiprocessor is to have registers for
+  int problems = 1;   ///< of a thread block: one, or one for each of several warps
 };
 
 namespace detail {
-inline constexpr std::array<std::array<SweepStrips, block_sizes.size()>, 4> sweep_strips = {{
+/// Of products, of solves.
+inline constexpr std::array<std::array<std::array<SweepStrips, block_sizes.size()>, 4>, 2> sweep_strips = {{
 #include "kernels/plan/sweep_strips.inc"
 }};
 }  // namespace detail
@@ -28,8 +30,8 @@ inline constexpr std::size_t any_sweep = block_sizes.size() - 1;
 /// @param rows of the largest triangle; 0: not known
 constexpr std::size_t class_of_sweeps(index_t rows) { return rows > 0 ? class_of_blocks(rows) : any_sweep; }
 
-constexpr const SweepStrips& sweep_strips(ScalarType type, std::size_t size_class) {
-  return detail::sweep_strips[static_cast<std::size_t>(type)][size_class];
+constexpr const SweepStrips& sweep_strips(bool is_solve, ScalarType type, std::size_t size_class) {
+  return detail::sweep_strips[is_solve ? 1 : 0][static_cast<std::size_t>(type)][size_class];
 }
 
 }  // namespace tessera::kernels::plan
