@@ -4,9 +4,9 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,82 +14,17 @@
 
 #include "bench/batch_blocks.hpp"
 #include "bench/device_timer.hpp"
+#include "bench/square_batch.hpp"
 #include "kernels/cuda/product_kernel.cuh"
 #include "kernels/plan/block_candidates.hpp"
 
 namespace tessera::bench {
 namespace {
 
-using kernels::Level3Batch;
 using kernels::block::Operands;
 using kernels::cuda::ProductLaunch;
 using kernels::cuda::detail::Grids;
 using kernels::plan::ProductBlocks;
-
-constexpr int problems = 2000;
-
-/// Square products of sizes uniform in [1, most], beta = 1.
-template <Scalar T>
-class Problems {
- public:
-  explicit Problems(index_t most, ScalarType type)
-      : most_(most), sizes_(sizes(most)), elements_(count(sizes_)), A_(elements_), B_(elements_), C_(elements_) {
-    fill<T>(A_.get(), 0, elements_);
-    fill<T>(B_.get(), 0, elements_);
-    clear();
-    batch_.common = {.routine = Routine::gemm, .type = type, .m = most, .n = most, .k = most, .alpha = 1e-3, .beta = 1};
-    batch_.count = problems;
-    for (auto* const number : {&batch_.m, &batch_.n, &batch_.k, &batch_.lda, &batch_.ldb, &batch_.ldc})
-      number->of_each = sizes_on_device_.get();
-    batch_.A.of_each = pointers_[0].get();
-    batch_.B.of_each = pointers_[1].get();
-    batch_.C.of_each = pointers_[2].get();
-  }
-
-  const Level3Batch& batch() const { return batch_; }
-  index_t most() const { return most_; }
-  double flops() const {
-    double sum = 0;
-    for (const int n : sizes_) sum += (is_complex(batch_.common.type) ? 8.0 : 2.0) * n * n * n;
-    return sum;
-  }
-  void clear() const { check(cudaMemset(C_.get(), 0, static_cast<std::size_t>(elements_) * sizeof(T)), "memset"); }
-  std::vector<unsigned char> result() const {
-    std::vector<unsigned char> bytes(static_cast<std::size_t>(elements_) * sizeof(T));
-    check(cudaMemcpy(bytes.data(), C_.get(), bytes.size(), cudaMemcpyDeviceToHost), "result");
-    return bytes;
-  }
-
- private:
-  static std::vector<int> sizes(index_t most) {
-    std::mt19937 random(1);
-    std::vector<int> sizes(problems);
-    for (int& n : sizes) n = 1 + static_cast<int>(random() % static_cast<unsigned>(most));
-    return sizes;
-  }
-  static index_t count(const std::vector<int>& sizes) {
-    index_t sum = 0;
-    for (const index_t n : sizes) sum += n * n;
-    return sum;
-  }
-  std::vector<T*> pointers(T* first) const {
-    std::vector<T*> all;
-    for (const index_t n : sizes_) {
-      all.push_back(first);
-      first += n * n;
-    }
-    return all;
-  }
-
-  const index_t most_;
-  const std::vector<int> sizes_;
-  const index_t elements_;
-  DeviceArray<T> A_, B_, C_;
-  DeviceArray<int> sizes_on_device_{sizes_};
-  DeviceArray<T*> pointers_[3] = {DeviceArray<T*>(pointers(A_.get())), DeviceArray<T*>(pointers(B_.get())),
-                                  DeviceArray<T*>(pointers(C_.get()))};
-  Level3Batch batch_;
-};
 
 template <Scalar T>
 class Chooser {
@@ -97,8 +32,8 @@ class Chooser {
   static constexpr auto candidates = kernels::plan::block_candidates<type>();
 
  public:
-  std::string best(index_t most) const {
-    const Problems<T> on(most, type);
+  ProductBlocks best(index_t most) const {
+    const SquareBatch<T> on(Routine::gemm, most, false);
     std::vector<unsigned char> first;
     ProductBlocks best{};
     double least = 1e9;
@@ -134,7 +69,30 @@ class Chooser {
       // With bounds that are this close the grid is cut by them.
       if (seconds[0] < least) least = seconds[0], best = blocks;
     });
-    return text_of(best);
+    return best;
+  }
+
+  /// Products of one size by these blocks and by cuBLAS. @return whether that is sooner
+  bool vendor_is_sooner(index_t size, const ProductBlocks& by) const {
+    const SquareBatch<T> on(Routine::gemm, size, true);
+    std::vector<double> seconds;
+    for_each([&]<std::size_t at>() {
+      constexpr ProductBlocks blocks = candidates[at];
+      if (!(blocks == by) || !seconds.empty()) return;
+      using Setup =
+          kernels::cuda::detail::SetupOfBlocks<kernels::block::PartOf<T>, kernels::block::parts_of<T>, blocks>;
+      constexpr Grids grids = blocks.problems == 1 ? Grids::both : Grids::cut;
+      ProductLaunch how;
+      how.most_blocks = kernels::block::pieces(size, blocks.rows) * kernels::block::pieces(size, blocks.columns);
+      const auto launch = [&] {
+        check(kernels::cuda::detail::launch<Setup, grids, Operands::plain>(on.batch(), how, nullptr), "launch");
+      };
+      const auto call = [&] { call_vendor(on.batch()); };
+      seconds = timer_.seconds({{"own", launch}, {"cublas", call}});
+    });
+    std::printf("%c %4d one size: own %9.2f, cublas %9.2f us\n", letter(type), static_cast<int>(size),
+                seconds.at(0) * 1e6, seconds.at(1) * 1e6);
+    return seconds.at(1) < seconds.at(0);
   }
 
  private:
@@ -143,6 +101,25 @@ class Chooser {
     [&]<std::size_t... at>(std::index_sequence<at...>) { (f.template operator()<at>(), ...); }
     (std::make_index_sequence<candidates.size()>());
   }
+  void call_vendor(const Level3Batch& batch) const {
+    const T alpha = scalar_cast<T>(batch.common.alpha), beta = scalar_cast<T>(batch.common.beta);
+    const auto n = static_cast<int>(batch.n.of_all), count = static_cast<int>(batch.count);
+    const auto of = [&]<class Value>(auto function, Value) {
+      const auto A = batch.A.as<Value>(), B = batch.B.as<Value>(), C = batch.C.as<Value>();
+      check(function(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, reinterpret_cast<const Value*>(&alpha), A.of_each, n,
+                     B.of_each, n, reinterpret_cast<const Value*>(&beta), C.of_each, n, count),
+            "cuBLAS");
+    };
+    if constexpr (type == ScalarType::s) of(cublasSgemmBatched, float());
+    if constexpr (type == ScalarType::d) of(cublasDgemmBatched, double());
+    if constexpr (type == ScalarType::c) of(cublasCgemmBatched, cuComplex());
+    if constexpr (type == ScalarType::z) of(cublasZgemmBatched, cuDoubleComplex());
+  }
+  static cublasHandle_t made_handle() {
+    cublasHandle_t handle = nullptr;
+    check(cublasCreate(&handle), "cublasCreate");
+    return handle;
+  }
   static int attribute_of_gpu(cudaDeviceAttr attribute) {
     int value = 0;
     check(cudaDeviceGetAttribute(&value, attribute, 0), "attribute");
@@ -150,24 +127,33 @@ class Chooser {
   }
 
   Timer timer_{nullptr, 0.002, 3};
+  cublasHandle_t handle_ = made_handle();  // lives as long as the process
   const int multiprocessors_ = attribute_of_gpu(cudaDevAttrMultiProcessorCount);
-  const DeviceArray<std::byte> summed_{kernels::cuda::summed_bytes(problems)};
+  const DeviceArray<std::byte> summed_{kernels::cuda::summed_bytes(square_problems)};
 };
 
 }  // namespace
 
 template <>
-void choose_blocks<ScalarType::TESSERA_BLOCKS_TYPE>(std::ostream& table) {
+void choose_blocks<ScalarType::TESSERA_BLOCKS_TYPE>(std::ostream& table, std::ostream& vendor_table) {
   dispatch(ScalarType::TESSERA_BLOCKS_TYPE, [&]<Scalar T>(T) {
     if constexpr (scalar_type_of<T>() == ScalarType::TESSERA_BLOCKS_TYPE) {
       const Chooser<T> chooser;
-      table << "{{";
-      const char* separator = "";
-      for (const index_t size : kernels::plan::block_sizes) {
-        table << separator << chooser.best(size);
+      std::array<ProductBlocks, kernels::plan::block_sizes.size()> best{};
+      const char* separator = "{{";
+      for (std::size_t at = 0; at < best.size(); ++at) {
+        best[at] = chooser.best(kernels::plan::block_sizes[at]);
+        table << separator << text_of(best[at]);
         separator = ", ";
       }
       table << "}},\n";
+      separator = "{";
+      for (const index_t size : kernels::plan::batch_sizes) {
+        const bool is_sooner = chooser.vendor_is_sooner(size, best[kernels::plan::class_of_blocks(size)]);
+        vendor_table << separator << (is_sooner ? "true" : "false");
+        separator = ", ";
+      }
+      vendor_table << "},\n";
     }
   });
 }

@@ -61,6 +61,22 @@ cublasStatus_t compute(const char* name, cublasHandle_t handle, const Level3& wo
   return CUBLAS_STATUS_SUCCESS;
 }
 
+/// Many products of one form; matrices_of(work, i) gives each its matrices.
+template <class MatricesOf>
+cublasStatus_t compute_all(const char* name, cublasHandle_t handle, const Level3& common, cublas_index count,
+                           MatricesOf matrices_of) {
+  const Call call(name, handle->gpu);
+  if (!call) return status_of(call);
+  submit(stream_of(handle->stream, name), {.kind = "kernel", .work = [=](int half) {
+                                             for (cublas_index i = 0; i < count && half == 1; ++i) {
+                                               Level3 work = common;
+                                               matrices_of(work, i);
+                                               tessera::kernels::reference_level3(work);
+                                             }
+                                           }});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 }  // namespace
 
 #define TESSERA_NAME(name) TESSERA_CUBLAS_ROUTINE(name)
@@ -85,6 +101,35 @@ cublasStatus_t compute(const char* name, cublasHandle_t handle, const Level3& wo
                     .beta = scalar(*beta),                                                                             \
                     .C = C,                                                                                            \
                     .ldc = ldc});                                                                                      \
+  }
+#define TESSERA_GEMM_FORM                                                                                         \
+  {                                                                                                               \
+    .routine = Routine::gemm, .type = type_of<T>, .op_a = op(transa), .op_b = op(transb), .m = m, .n = n, .k = k, \
+    .alpha = scalar(*alpha), .lda = lda, .ldb = ldb, .beta = scalar(*beta), .ldc = ldc                            \
+  }
+#define TESSERA_GEMM_BATCHED(letter, Type)                                                                       \
+  cublasStatus_t TESSERA_NAME(letter##gemmBatched)(                                                              \
+      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, cublas_index m, cublas_index n, \
+      cublas_index k, const Type* alpha, const Type* const A[], cublas_index lda, const Type* const B[],         \
+      cublas_index ldb, const Type* beta, Type* const C[], cublas_index ldc, cublas_index count) {               \
+    using T = Type;                                                                                              \
+    return compute_all(__func__, handle, TESSERA_GEMM_FORM, count, [=](Level3& work, cublas_index i) {           \
+      work.A = A[i];                                                                                             \
+      work.B = B[i];                                                                                             \
+      work.C = C[i];                                                                                             \
+    });                                                                                                          \
+  }                                                                                                              \
+  cublasStatus_t TESSERA_NAME(letter##gemmStridedBatched)(                                                       \
+      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, cublas_index m, cublas_index n, \
+      cublas_index k, const Type* alpha, const Type* A, cublas_index lda, long long apart_a, const Type* B,      \
+      cublas_index ldb, long long apart_b, const Type* beta, Type* C, cublas_index ldc, long long apart_c,       \
+      cublas_index count) {                                                                                      \
+    using T = Type;                                                                                              \
+    return compute_all(__func__, handle, TESSERA_GEMM_FORM, count, [=](Level3& work, cublas_index i) {           \
+      work.A = A + i * apart_a;                                                                                  \
+      work.B = B + i * apart_b;                                                                                  \
+      work.C = C + i * apart_c;                                                                                  \
+    });                                                                                                          \
   }
 #define TESSERA_SYMM(letter, T, name)                                                                             \
   cublasStatus_t TESSERA_NAME(letter##name)(cublasHandle_t handle, cublasSideMode_t where, cublasFillMode_t fill, \
@@ -172,6 +217,7 @@ cublasStatus_t compute(const char* name, cublasHandle_t handle, const Level3& wo
   }
 #define TESSERA_ROUTINES(letter, T) \
   TESSERA_GEMM(letter, T)           \
+  TESSERA_GEMM_BATCHED(letter, T)   \
   TESSERA_SYMM(letter, T, symm)     \
   TESSERA_SYRK(letter, T, T, syrk)  \
   TESSERA_SYR2K(letter, T, T, syr2k) TESSERA_TRMM(letter, T)

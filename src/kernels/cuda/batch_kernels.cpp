@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/vendor_batch.hpp"
 #include "kernels/plan/triangular_recursion.hpp"
+#include "kernels/plan/vendor_batches.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -27,9 +29,11 @@ cudaError_t BatchKernels::load(int ordinal) {
   return error;
 }
 
-cudaError_t BatchKernels::submit(const Level3Batch& batch, const Submission& to) const {
-  if (batch.common.is_triangular()) return submit_sweeps(batch, sweep_launch(batch), to.stream);
-  return submit_products(batch, product_launch(batch, to), to.stream);
+Outcome BatchKernels::submit(const Level3Batch& batch, const Submission& to) const {
+  if (batch.common.is_triangular()) return {.cuda = submit_sweeps(batch, sweep_launch(batch), to.stream)};
+  if (vendor_has(batch) && plan::vendor_is_sooner(batch.common.type, batch.m.of_all, batch.n.of_all, batch.k.of_all))
+    return {.cublas = submit_vendor_products(batch, to)};
+  return {.cuda = submit_products(batch, product_launch(batch, to), to.stream)};
 }
 
 // For each problem: some for every multiprocessor in all. Larger problems take turns.

@@ -18,9 +18,9 @@ class BatchKernels {
   /// Loads the kernels for the GPU, which is current.
   cudaError_t load(int ordinal);
 
-  /// Submits the batch: any routine, count >= 1. Of `to` the stream and the workspace are used. Never waits, and
+  /// Submits the batch: any routine, count >= 1. Of `to` handle, stream and workspace are used. Never waits, and
   /// allocates nothing. Thread-safe where submissions differ. @pre load(); the GPU is current
-  cudaError_t submit(const Level3Batch& batch, const Submission& to) const;
+  Outcome submit(const Level3Batch& batch, const Submission& to) const;
 
   /// What submit() can make use of in Submission::workspace for so many problems.
   static std::size_t workspace_bytes(index_t count) { return summed_bytes(count); }

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/level3.hpp"
+
 namespace tessera::kernels::cuda {
 
 #if CUBLAS_VERSION >= 120000
@@ -17,8 +19,10 @@ using cublas_index = int;
 #define TESSERA_CUBLAS_ROUTINE(name) cublas##name
 #endif
 
-#define TESSERA_CUBLAS_ROUTINES_OF(X, letter) \
-  X(letter##gemm) X(letter##symm) X(letter##syrk) X(letter##syr2k) X(letter##trmm)
+#define TESSERA_CUBLAS_ROUTINES_OF(X, letter)                                                           \
+  X(letter##gemm)                                                                                       \
+  X(letter##gemmBatched) X(letter##gemmStridedBatched) X(letter##symm) X(letter##syrk) X(letter##syr2k) \
+      X(letter##trmm)
 #define TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, letter) X(letter##hemm) X(letter##herk) X(letter##her2k)
 #define TESSERA_CUBLAS_ROUTINES(X) \
   TESSERA_CUBLAS_ROUTINES_OF(X, S) \
@@ -40,6 +44,12 @@ struct CublasLibrary {
 
 /// Loads it at the first call, on the calling thread; workers come later. Thread-safe. @throws NotAvailable
 const CublasLibrary& cublas();
+
+/// For real types the conjugate transpose is the transpose, which not all functions of cuBLAS know.
+inline cublasOperation_t operation_of(Op op, ScalarType type) {
+  if (op == Op::no_trans) return CUBLAS_OP_N;
+  return op == Op::conj_trans && is_complex(type) ? CUBLAS_OP_C : CUBLAS_OP_T;
+}
 
 /// "cuda:1: dgemm: the GPU program failed to execute (13)"
 std::string describe_status(int ordinal, const char* what, cublasStatus_t status);

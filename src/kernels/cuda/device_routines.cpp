@@ -77,9 +77,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
 
   void run(const Level3& call) override {
     const CurrentContext current(context_);
-    const Outcome outcome = kernels_.submit(call, to_);
-    check(name_of(call.routine), outcome.cublas);
-    check(name_of(call.routine), outcome.cuda);
+    check(name_of(call.routine), kernels_.submit(call, to_));
   }
 
   std::size_t batch_workspace_bytes(index_t count) const override { return BatchKernels::workspace_bytes(count); }
@@ -135,6 +133,11 @@ class CudaDeviceRoutines final : public DeviceRoutines {
       *memory = nullptr;
     }
     destroy_starting_stream();
+  }
+
+  void check(const char* what, const Outcome& outcome) {
+    check(what, outcome.cublas);
+    check(what, outcome.cuda);
   }
 
   void check(const char* what, cudaError_t error) {

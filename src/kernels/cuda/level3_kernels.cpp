@@ -59,12 +59,6 @@ cublasSideMode_t side_of(Side side) { return side == Side::left ? CUBLAS_SIDE_LE
 cublasFillMode_t fill_of(Uplo uplo) { return uplo == Uplo::upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER; }
 cublasDiagType_t diag_of(Diag diag) { return diag == Diag::unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT; }
 
-/// For real types the conjugate transpose is the transpose, which not all functions of cuBLAS know.
-cublasOperation_t operation_of(Op op, ScalarType type) {
-  if (op == Op::no_trans) return CUBLAS_OP_N;
-  return op == Op::conj_trans && is_complex(type) ? CUBLAS_OP_C : CUBLAS_OP_T;
-}
-
 /// By cuBLAS: every routine but trsm and gemmt, which are made of others.
 template <Scalar T>
 cublasStatus_t call_cublas(cublasHandle_t handle, const Level3& call) {

@@ -38,6 +38,12 @@ struct SweepSetup {
   using Sweep = block::TriangularSweep<Shape, typename Team::Machine, is_solve, has_one_leaf>;
 };
 
+/// @tparam at the class of sizes that they are for
+template <Scalar T, plan::SweepStrips strips, std::size_t at>
+using SetupOfStrips =
+    SweepSetup<block::StripShape<block::PartOf<T>, block::parts_of<T>, strips.warps, strips.columns>, strips.residents,
+               strips.problems, at != plan::any_sweep && block::rows_per_block * strips.warps >= plan::block_sizes[at]>;
+
 /// What one thread finds out, and all see: in shared memory it takes no registers from the sums.
 template <class Setup>
 struct alignas(16) SweepMemory {

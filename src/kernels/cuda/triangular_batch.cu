@@ -11,9 +11,7 @@ template <bool is_solve, class F>
 cudaError_t with_strips(ScalarType type, std::size_t size_class, F&& f) {
   return with_size_class(type, size_class, [&]<Scalar T, std::size_t at>() {
     constexpr plan::SweepStrips strips = plan::sweep_strips(is_solve, scalar_type_of<T>(), at);
-    using Shape = block::StripShape<block::PartOf<T>, block::parts_of<T>, strips.warps, strips.columns>;
-    constexpr bool has_one_leaf = at != plan::any_sweep && Shape::rows >= plan::block_sizes[at];
-    return f.template operator()<detail::SweepSetup<Shape, strips.residents, strips.problems, has_one_leaf>>();
+    return f.template operator()<detail::SetupOfStrips<T, strips, at>>();
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/scalar.hpp"
 #include "kernels/plan/product_blocks.hpp"
+#include "kernels/plan/sweep_strips.hpp"
 
 namespace tessera::kernels::plan {
 
@@ -116,6 +117,37 @@ constexpr std::array<ProductBlocks, count_candidates(type)> block_candidates() {
   std::array<ProductBlocks, count_candidates(type)> all{};
   std::size_t count = 0;
   for_each_candidate(type, [&](const ProductBlocks& blocks) { all[count++] = blocks; });
+  return all;
+}
+
+/// Calls visit(strips) for each candidate of sweep_strips.inc, for triangles up to `size`: leaves as large as these, or
+/// half of it, or the largest ones; as many warps on a multiprocessor as have registers for a little, or for much.
+template <class Visit>
+constexpr void for_each_strip_candidate(ScalarType type, index_t size, Visit&& visit) {
+  for (const int warps : {1, 2, 4}) {
+    const index_t rows = 16 * warps;
+    if (rows > size || (rows < 64 && 2 * rows < size)) continue;
+    for (const int columns : {8, 16, 32}) {
+      if (is_complex(type) ? columns > 16 : columns < 16) continue;
+      for (const int all_warps : {8, 12, 16}) {
+        const int problems = warps == 1 ? 4 : 1;
+        if (all_warps % (warps * problems) == 0)
+          visit(SweepStrips{warps, columns, all_warps / (warps * problems), problems});
+      }
+    }
+  }
+}
+
+template <ScalarType type, index_t size>
+constexpr auto strip_candidates() {
+  constexpr std::size_t count = [] {
+    std::size_t all = 0;
+    for_each_strip_candidate(type, size, [&](const SweepStrips& /*strips*/) { ++all; });
+    return all;
+  }();
+  std::array<SweepStrips, count> all{};
+  std::size_t at = 0;
+  for_each_strip_candidate(type, size, [&](const SweepStrips& strips) { all[at++] = strips; });
   return all;
 }
 

@@ -16,6 +16,8 @@ struct ProductBlocks {
   int stages = 0;
   int residents = 1;  ///< thread blocks that a multiprocessor is to have registers for
   int problems = 1;   ///< of a thread block: one, or one for each of several warps
+
+  constexpr bool operator==(const ProductBlocks&) const = default;
 };
 
 /// Steps of k at a time, those of the tensor cores' instruction.

@@ -15,6 +15,8 @@ struct SweepStrips {
   int warps = 0, columns = 0;
   int residents = 1;  ///< thread blocks that a multiprocessor is to have registers for
   int problems = 1;   ///< of a thread block: one, or one for each of several warps
+
+  constexpr bool operator==(const SweepStrips&) const = default;
 };
 
 namespace detail {
