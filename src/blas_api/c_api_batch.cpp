@@ -143,9 +143,8 @@ void run(tessera_context ctx, GemmBatch batch) {
   const std::shared_lock alive(ctx->in_use);
   tessera::runtime::JobStatistics on_cpu;
   on_cpu.routine = tessera::letter(batch.type) + std::string("gemm_batch");
-  for (const tessera::Product& product : batch.products) on_cpu.flops += flops_of(batch.call(product));
   const double begin_s = tessera::device::now_seconds();
-  std::optional<tessera::runtime::JobStatistics> job = ctx->context.run_batch(batch);
+  std::optional<tessera::runtime::JobStatistics> job = ctx->context.run_batch(batch, nullptr, &on_cpu.flops);
   if (!job) {
     on_cpu.seconds = tessera::device::now_seconds() - begin_s;
     job = std::move(on_cpu);

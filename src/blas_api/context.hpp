@@ -61,10 +61,10 @@ class Context {
 
   /// The same for a batch: products that are worth it by themselves run one after the other as calls of their own, all others as the
   /// batch policy says (batch_policy.hpp). Whatever fails, the CPU BLAS answers. Thread-safe.
-  /// @param batch is used up
+  /// @param batch is used up @param flops to which those of the batch are added; may be null
   /// @return statistics if the batch ran on devices
   /// @throws DeviceLost, InternalError as run(); std::bad_alloc, and nothing has been touched, not even `batch`
-  std::optional<runtime::JobStatistics> run_batch(GemmBatch& batch, Face* face = nullptr);
+  std::optional<runtime::JobStatistics> run_batch(GemmBatch& batch, Face* face = nullptr, double* flops = nullptr);
 
   /// Estimated seconds of the calls that are on the devices or wait for them.
   double backlog_s() const { return history_.backlog_s(); }
@@ -124,7 +124,7 @@ class Context {
   void attend_after_job(Face& face);
 
   /// What run_batch() does for products that are decided together.
-  std::optional<runtime::JobStatistics> run_together(GemmBatch& batch, Face& face);
+  std::optional<runtime::JobStatistics> run_together(GemmBatch& batch, Face& face, double* flops);
   std::optional<runtime::JobStatistics> run_on_devices(runtime::Runtime& runtime, const GemmBatch& batch,
                                                        const BatchDemand& demand, Face& face, Verdict& verdict,
                                                        double arrival_s);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <new>
 #include <utility>
 #include <vector>
@@ -115,22 +116,24 @@ double Context::packing_bytes_per_s() {
   return staging.thread_bytes_per_s * threads;
 }
 
-std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face* which) {
+std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face* which, double* flops) {
   Face& face = which != nullptr ? *which : own_face_;
   if (config_.warm_up) [[unlikely]]
     quietly([&] { warm_up_in_background(face); });
   const std::vector<Level3> single = take_single_calls(batch);
   std::optional<runtime::JobStatistics> job;
-  if (batch.size() > 0) job = run_together(batch, face);
+  if (batch.size() > 0) job = run_together(batch, face, flops);
   for (const Level3& call : single) {
+    if (flops != nullptr) *flops += flops_of(call);
     auto of_call = run(call, Fallback::cpu_blas, &face);
     if (!job) job = std::move(of_call);
   }
   return job;
 }
 
-std::optional<runtime::JobStatistics> Context::run_together(GemmBatch& batch, Face& face) {
+std::optional<runtime::JobStatistics> Context::run_together(GemmBatch& batch, Face& face, double* flops) {
   BatchDemand demand = demand_of(batch, 0, batch.size());
+  if (flops != nullptr) *flops += demand.flops;
   Verdict verdict = decide_early(config_.offload.of(Routine::gemm, batch.type), demand);
   if (!verdict.offload && demand.volume < CpuSpeed::least_volume && !report_.is_wanted()) {
     compute_on_cpu(batch, 0, batch.size(), face);
@@ -199,7 +202,10 @@ void Context::compute_on_cpu(const GemmBatch& batch, index_t first, index_t last
   } catch (const std::exception&) {      // each product finds out, and the built-in one answers
   }
   const auto compute = [&](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); };
-  api::compute_on_cpu(batch, first, last, processors(), std::ref(compute));  // which needs no memory
+  // How many processors there are is not looked at for what one thread does, nor is memory needed.
+  const index_t volume = shared_volume(batch, first, last);
+  const int threads = threads_for(volume, std::numeric_limits<int>::max()) > 1 ? threads_for(volume, processors()) : 1;
+  api::compute_on_cpu(batch, first, last, threads, std::ref(compute));
 }
 
 }  // namespace tessera::api

@@ -23,36 +23,39 @@ int threads_for(index_t volume, int processors) {
   return static_cast<int>(std::clamp<index_t>(volume / volume_of_thread, 1, std::max(processors, 1)));
 }
 
-void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int processors,
-                    const std::function<void(const Level3&)>& compute) {
-  index_t volume = 0;
-  bool has_larger = false;
+index_t shared_volume(const GemmBatch& batch, index_t first, index_t last) {
+  index_t sum = 0;
   for (index_t i = first; i < last; ++i) {
     const index_t own = volume_of(batch.product(i));
-    if (own <= one_thread_volume) {
-      volume += own;
-    } else {
-      has_larger = true;
-    }
+    sum += own <= one_thread_volume ? own : 0;
   }
-  const int threads = threads_for(volume, processors);
+  return sum;
+}
+
+void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int threads,
+                    const std::function<void(const Level3&)>& compute) {
   const index_t at_once = drawn_at_once(last - first, threads);
-  std::atomic<index_t> next = first;  // relaxed: only divides; side_by_side() orders what the threads did
+  std::atomic<index_t> next = first;     // relaxed: only divides; side_by_side() orders what the threads did
+  std::atomic<bool> has_larger = false;  // likewise
   const auto compute_some = [&](std::size_t) {
     for (;;) {
       const index_t begin = next.fetch_add(at_once, std::memory_order_relaxed);
       if (begin >= last) return;
       for (index_t i = begin; i < std::min(begin + at_once, last); ++i) {
-        if (volume_of(batch.product(i)) <= one_thread_volume) compute(batch.call(i));
+        if (volume_of(batch.product(i)) <= one_thread_volume) {
+          compute(batch.call(i));
+        } else {
+          has_larger.store(true, std::memory_order_relaxed);
+        }
       }
     }
   };
   try {
-    side_by_side(static_cast<std::size_t>(threads), compute_some);
+    if (threads > 1) side_by_side(static_cast<std::size_t>(threads), compute_some);
   } catch (const std::bad_alloc&) {  // no memory for threads
-    compute_some(0);
   }
-  if (!has_larger) return;
+  compute_some(0);
+  if (!has_larger.load(std::memory_order_relaxed)) return;
   for (index_t i = first; i < last; ++i) {
     if (volume_of(batch.product(i)) > one_thread_volume) compute(batch.call(i));
   }

@@ -1,6 +1,7 @@
 #include "runtime/batch_job.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -23,8 +24,6 @@ using device::Extent;
 using device::StreamId;
 using device::StreamKind;
 
-/// A copy of 8 MiB takes a link of 50 GB/s 160 us, some times what its submission takes, and a thread a millisecond to pack.
-constexpr index_t most_slot_bytes = index_t{8} << 20;
 /// Less is not worth a submission.
 constexpr index_t least_slot_bytes = index_t{256} << 10;
 /// Chunks that a lane should get, so that none ends long after the others.
@@ -34,9 +33,9 @@ constexpr index_t slot_alignment = 4096;
 /// While a thread unpacks one lane, another is under way.
 constexpr index_t least_lanes_of_thread = 2;
 
-/// How long a thread that waits for a chunk stays awake, and how often it looks afterwards.
-constexpr std::chrono::microseconds awake{50};
-constexpr std::chrono::microseconds between_looks{20};
+/// How often a thread looks that waits for a chunk. Others of its device's are under way meanwhile, and looks of many threads would keep
+/// the driver's lock from those that submit.
+constexpr std::chrono::microseconds between_looks{50};
 
 index_t lanes_for(int threads) { return std::max<index_t>(least_lanes_of_thread * threads, device::compute_streams); }
 
@@ -48,15 +47,17 @@ int packing_threads(const device::DeviceInfo& info, int devices, int processors)
 }
 
 BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes) {
-  index_t lanes = 0, most_room = 0;
+  index_t lanes = 0, most_room = 0, most_bytes = least_slot_bytes;
   for (const BatchRoom& room : rooms) {
-    if (room.bytes > 0) lanes += lanes_for(room.threads);
+    if (room.bytes == 0) continue;
+    lanes += lanes_for(room.threads);
     most_room = std::max(most_room, room.bytes);
+    most_bytes = std::max(most_bytes, room.chunk_bytes);
   }
   BatchPlan plan;
   plan.shares.resize(rooms.size());
   if (lanes == 0) return plan;
-  const index_t share = std::clamp(bytes / (turns * lanes), least_slot_bytes, most_slot_bytes);
+  const index_t share = std::clamp(bytes / (turns * lanes), least_slot_bytes, most_bytes);
   const index_t wanted = (std::max(share, largest_bytes) + slot_alignment - 1) / slot_alignment * slot_alignment;
   plan.slot_bytes = std::min(wanted, most_room / slot_alignment * slot_alignment);
   if (plan.slot_bytes == 0) return plan;
@@ -73,7 +74,10 @@ struct BatchJob::Lane {
   int number = 0;
   std::optional<std::size_t> chunk;
   PackedChunk packed;
-  EventPtr up_begin, up, kernel_begin, kernel, down_begin, down;
+  EventPtr up, kernel, down;
+  // What the streams had to do before, and when it was submitted: by these is known when it began.
+  EventPtr former_up, former_kernel, former_down;
+  double submitted_s = 0;
 };
 
 /// What the threads of one device share.
@@ -81,7 +85,8 @@ struct BatchJob::Station {
   explicit Station(const BatchDevice& device) : of(device) {}
 
   const BatchDevice& of;
-  std::mutex submitting;  ///< a device takes submissions of one thread at a time
+  std::mutex submitting;  ///< a device takes submissions of one thread at a time; guards the next
+  std::array<EventPtr, device::stream_count> last;
   /// Relaxed: a thread that misses it meets the failure itself.
   std::atomic<bool> failed = false;
   std::mutex mutex;  // guards the rest
@@ -206,20 +211,24 @@ void BatchJob::submit(Station& station, Lane& lane, std::size_t chunk) {
 
   const StreamId up{StreamKind::up}, down{StreamKind::down};
   const StreamId compute{StreamKind::compute, lane.number % device::compute_streams};
+  const auto record = [&](StreamId stream, EventPtr& former) {
+    EventPtr& last = station.last[static_cast<std::size_t>(stream_number(stream))];
+    former = std::move(last);
+    last = device.record(stream);
+    return last;
+  };
   const std::lock_guard lock(station.submitting);
-  lane.up_begin = device.record(up);
+  lane.submitted_s = device::now_seconds();
   device.copy_up({there, packed.up_bytes}, {here, packed.up_bytes}, {.column_bytes = packed.up_bytes, .columns = 1});
-  lane.up = device.record(up);
+  lane.up = record(up, lane.former_up);
   device.wait(compute, lane.up);
-  lane.kernel_begin = device.record(compute);
   station.of.ops->run_batch(compute.index, packed.batch, packed.flops);
-  lane.kernel = device.record(compute);
+  lane.kernel = record(compute, lane.former_kernel);
   device.wait(down, lane.kernel);
-  lane.down_begin = device.record(down);
   device.copy_down({here + packed.results_first, packed.results_bytes},
                    {there + packed.results_first, packed.results_bytes},
                    {.column_bytes = packed.results_bytes, .columns = 1});
-  lane.down = device.record(down);
+  lane.down = record(down, lane.former_down);
 }
 
 // Waits for the lane's chunk and writes its results.
@@ -227,9 +236,7 @@ void BatchJob::take(Station& station, Lane& lane) {
   const auto is_over = [&] {
     return lane.down->status() != EventStatus::pending || station.failed.load(std::memory_order_relaxed);
   };
-  if (!yield_until(is_over, awake)) {
-    while (!is_over()) std::this_thread::sleep_for(between_looks);
-  }
+  while (!is_over()) std::this_thread::sleep_for(between_looks);
   const EventStatus status = lane.down->status();
   if (status == EventStatus::pending) return;  // the device has failed elsewhere
   if (status == EventStatus::failed) throw DeviceLost("a chunk of a batch has failed");
@@ -246,19 +253,25 @@ void BatchJob::take(Station& station, Lane& lane) {
   outcome.bytes_up += packed.up_bytes;
   outcome.bytes_down += packed.results_bytes;
   outcome.flops += packed.flops;
-  if (!has_room(outcome.operations, 3)) return;
-  const auto add = [&](device::Operation operation, const EventPtr& begin, const EventPtr& end) {
-    operation.begin_s = begin->completed_at();
-    operation.end_s = end->completed_at();
-    operation.task = static_cast<index_t>(number);
-    outcome.operations.push_back(operation);
+  add_operations(outcome.operations, lane);
+}
+
+// As far as there is memory for them.
+void BatchJob::add_operations(std::vector<device::Operation>& operations, const Lane& lane) {
+  if (!has_room(operations, 3)) return;
+  double ready_s = lane.submitted_s;
+  const auto add = [&](device::Operation operation, const EventPtr& former, const EventPtr& end) {
+    operation.begin_s = former ? std::max(ready_s, former->completed_at()) : ready_s;
+    ready_s = operation.end_s = end->completed_at();
+    operations.push_back(operation);
   };
-  add({.stream = {StreamKind::up}, .bytes = packed.up_bytes}, lane.up_begin, lane.up);
+  const PackedChunk& packed = lane.packed;
+  add({.stream = {StreamKind::up}, .bytes = packed.up_bytes}, lane.former_up, lane.up);
   add({.stream = {StreamKind::compute, lane.number % device::compute_streams},
        .flops = packed.flops,
        .kernel = "gemm_batch"},
-      lane.kernel_begin, lane.kernel);
-  add({.stream = {StreamKind::down}, .bytes = packed.results_bytes}, lane.down_begin, lane.down);
+      lane.former_kernel, lane.kernel);
+  add({.stream = {StreamKind::down}, .bytes = packed.results_bytes}, lane.former_down, lane.down);
 }
 
 }  // namespace tessera::runtime

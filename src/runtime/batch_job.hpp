@@ -42,8 +42,9 @@ struct BatchPlan {
 
 /// What a device offers to a batch.
 struct BatchRoom {
-  index_t bytes = 0;  ///< of memory; 0: it takes no part
-  int threads = 1;    ///< of the host that may pack for it
+  index_t bytes = 0;                                    ///< of memory; 0: it takes no part
+  int threads = 1;                                      ///< of the host that may pack for it
+  index_t chunk_bytes = device::Staging().chunk_bytes;  ///< see there
 };
 
 /// Divides a batch among devices: lanes large enough that a copy is worth its submission, and small enough that all have work.
@@ -116,6 +117,7 @@ class BatchJob {
   void feed(Station& station, std::span<Lane> lanes);
   void submit(Station& station, Lane& lane, std::size_t chunk);
   void take(Station& station, Lane& lane);
+  static void add_operations(std::vector<device::Operation>& operations, const Lane& lane);
 
   const GemmBatch& batch_;
   const index_t slot_bytes_;

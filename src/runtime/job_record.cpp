@@ -69,9 +69,7 @@ JobStatistics describe(const TaskGraph& graph) {
 
 /// The traffic of a batch depends on what its products share, and on how it is cut.
 JobStatistics describe(const GemmBatch& batch) {
-  JobStatistics job{.routine = letter(batch.type) + std::string("gemm_batch"), .devices = {}};
-  for (const Product& product : batch.products) job.flops += flops_of(batch.call(product));
-  return job;
+  return {.routine = letter(batch.type) + std::string("gemm_batch"), .devices = {}};
 }
 
 }  // namespace
@@ -148,13 +146,17 @@ void BatchRecord::add(std::size_t d, const BatchJob::Outcome& outcome) {
   sum.bytes_up += outcome.bytes_up;
   sum.bytes_down += outcome.bytes_down;
   sum.flops += outcome.flops;
+  statistics_.flops += outcome.flops;
   keep(operations_[d], outcome.operations);
 }
 
 void BatchRecord::add_cpu(index_t first, index_t last) {
   by_cpu_.tasks += last - first;
   ++by_cpu_.steps;
-  for (index_t i = first; i < last; ++i) by_cpu_.flops += flops_of(batch_.call(i));
+  double flops = 0;
+  for (index_t i = first; i < last; ++i) flops += flops_of(batch_.call(i));
+  by_cpu_.flops += flops;
+  statistics_.flops += flops;
 }
 
 }  // namespace tessera::runtime

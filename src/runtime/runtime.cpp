@@ -220,6 +220,7 @@ class Runtime::Implementation {
       if (!usable[d]) continue;
       rooms[d].bytes = static_cast<index_t>(memories_[d]->room_bytes());
       rooms[d].threads = packing_threads(accelerators_[d].device->info(), count, processors);
+      rooms[d].chunk_bytes = accelerators_[d].device->info().profile.staging.chunk_bytes;
     }
     index_t bytes = 0, largest_bytes = 0;
     for (const Product& product : batch.products) {
