@@ -1,8 +1,10 @@
-// Batches of small products in pageable host memory: OpenBLAS in a loop that threads on all processors share, and tessera_dgemm_batch on
-// devices, on the CPU, and where its own choice has it. Sizes are drawn from [least, most], each of m, n and k by itself.
+// Batches of small products in pageable host memory: OpenBLAS in a loop that threads on all processors share, and
+// tessera_dgemm_batch on devices, on the CPU, and where its own choice has it. Sizes are drawn from [least, most], each
+// of m, n and k by itself.
 //
-// Every contestant computes once before it is measured, so that devices are open and memory has been touched; what the choice did from
-// its first call on is listed, since it has to learn. Results are compared with those of the loop. One line of JSON per contestant.
+// Every contestant computes once before it is measured, so that devices are open and memory has been touched; what the
+// choice did from its first call on is listed, since it has to learn. Results are compared with those of the loop. One
+// line of JSON per contestant.
 #include <dlfcn.h>
 
 #include <CLI/CLI.hpp>

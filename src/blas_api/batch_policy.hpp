@@ -1,11 +1,13 @@
-// Devices or CPU BLAS: the decision for a batch of gemm in host memory. Pure functions beside those for single calls (policy.hpp), whose
-// rule, start of devices and bias a batch shares.
+// Devices or CPU BLAS: the decision for a batch of gemm in host memory. Pure functions beside those for single calls
+// (policy.hpp), whose rule, start of devices and bias a batch shares.
 //
-// A product whose volume the policy would look at, or that is larger than a lane of the runtime should be, is a call of its own; so is
-// one that only scales C, which is the CPU's. All others are decided together, by the sum of their volumes:
+// A product whose volume the policy would look at, or that is larger than a lane of the runtime should be, is a call of
+// its own; so is one that only scales C, which is the CPU's. All others are decided together, by the sum of their
+// volumes:
 //   device_s = backlog + bias * (overhead + the longest of packing, moving and computing + a quarter of the rest)
 //   cpu_s    = as batches of such products have run here (BatchSpeed)
-// Packing is what the host's threads carry, both ways; moving is what the links take; small products reach a part of the devices' rate.
+// Packing is what the host's threads carry, both ways; moving is what the links take; small products reach a part of
+// the devices' rate.
 #pragma once
 
 #include <algorithm>
@@ -51,9 +53,10 @@ double seconds_on_devices(const BatchDemand& batch, const Rates& rates, double p
 /// The whole decision. `now.cpu` and `now.bias` are those of such batches.
 Verdict decide(const OffloadRule& rule, const BatchDemand& batch, const Situation& now, double packing_bytes_per_s);
 
-/// How fast batches of small products run on the CPU, learnt by type, mean volume (steps of 8) and flops per byte (steps of 4): of small
-/// products the cost of a call, of thin ones the memory decides. A rate moves half of the way up or an eighth of the way down; after
-/// `lifetime` batches in a row that went to devices it is measured anew. Thread-safe.
+/// How fast batches of small products run on the CPU, learnt by type, mean volume (steps of 8) and flops per byte
+/// (steps of 4): of small products the cost of a call, of thin ones the memory decides. A rate moves half of the way up
+/// or an eighth of the way down; after `lifetime` batches in a row that went to devices it is measured anew.
+/// Thread-safe.
 class BatchSpeed {
  public:
   static constexpr int lifetime = 64;
@@ -61,8 +64,8 @@ class BatchSpeed {
   bool knows(const BatchDemand& batch) const { return cell_of(batch).load(std::memory_order_relaxed).flops_per_s > 0; }
   /// Something was measured in this type.
   bool knows(ScalarType type) const;
-  /// @param processors that it would have. Where nothing is known, between what the best and the slowest BLAS take, and the latter is
-  /// expected.
+  /// @param processors that it would have. Where nothing is known, between what the best and the slowest BLAS take, and
+  /// the latter is expected.
   CpuEstimate estimate(const BatchDemand& batch, int processors) const;
   void record(const BatchDemand& batch, double seconds);
   void passed_over(const BatchDemand& batch);

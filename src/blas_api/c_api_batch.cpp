@@ -1,5 +1,6 @@
-// Batches of the own C API: checks, conversion to column-major form, and exceptions into status codes. All arguments of all groups are
-// checked, in the caller's order, before anything is computed. The functions come from core/routines.def.
+// Batches of the own C API: checks, conversion to column-major form, and exceptions into status codes. All arguments of
+// all groups are checked, in the caller's order, before anything is computed. The functions come from
+// core/routines.def.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -86,6 +86,8 @@ class CallHistory {
   const CpuSpeed& cpu_speed() const { return cpu_speed_; }
   CpuSpeed& cpu_speed() { return cpu_speed_; }
   const BatchSpeed& batch_speed() const { return batch_speed_; }
+  /// Such a batch would take so long on the CPU.
+  void note_batch_on_cpu(const BatchDemand& batch, double seconds) { batch_speed_.record(batch, seconds); }
 
  private:
   /// The calls of a parent's other threads are not under way in its child.

@@ -59,8 +59,8 @@ class Context {
   std::optional<runtime::JobStatistics> run(const Level3& call, Fallback fallback = Fallback::report,
                                             Face* face = nullptr);
 
-  /// The same for a batch: products that are worth it by themselves run one after the other as calls of their own, all others as the
-  /// batch policy says (batch_policy.hpp). Whatever fails, the CPU BLAS answers. Thread-safe.
+  /// The same for a batch: products that are worth it by themselves run one after the other as calls of their own, all
+  /// others as the batch policy says (batch_policy.hpp). Whatever fails, the CPU BLAS answers. Thread-safe.
   /// @param batch is used up @param flops to which those of the batch are added; may be null
   /// @return statistics if the batch ran on devices
   /// @throws DeviceLost, InternalError as run(); std::bad_alloc, and nothing has been touched, not even `batch`

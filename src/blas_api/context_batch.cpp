@@ -18,17 +18,20 @@
 namespace tessera::api {
 namespace {
 
-/// A sample of a batch tells how fast the CPU is: the first one takes the slowest BLAS some ms and a tuned one on many processors too
-/// little to tell, so that one more is taken.
+/// Samples of a batch tell how fast the CPU is. The first one takes the slowest BLAS some ms; a tuned one on many
+/// processors takes too little to tell, and may have its threads and buffers to make, so that at least one more is
+/// taken. The best one counts.
 constexpr index_t first_sample_volume = index_t{1} << 23;
-constexpr index_t sample_growth = 8;
-constexpr int most_samples = 3;
+constexpr index_t sample_growth = 4;
+constexpr int least_samples = 2;
+constexpr int most_samples = 4;
 constexpr double telling_s = 500e-6;
+constexpr double lengthy_s = 5e-3;  ///< one that has told enough, on a slow machine
 /// Of a batch, at most.
 constexpr index_t part_of_sample = 8;
 
-/// Takes every so many-th product out, about `volume` in all. @return them, without their forms @throws std::bad_alloc, and nothing has
-/// changed
+/// Takes every so many-th product out, about `volume` in all. @return them, without their forms @throws std::bad_alloc,
+/// and nothing has changed
 std::vector<Product> take_sample(GemmBatch& batch, const BatchDemand& demand, index_t volume) {
   const index_t wanted = std::max<index_t>(1, volume / std::max<index_t>(demand.mean_volume(), 1));
   const index_t step = std::max(part_of_sample, batch.size() / wanted);
@@ -65,39 +68,50 @@ class Context::WeighedBatch final : public Weighed {
   }
   // Computes samples of the batch itself, which nobody computes again.
   bool measures_cpu(const Verdict& verdict) override {
-    // What even the slowest BLAS does sooner need not be measured.
-    if (has_measured_ || speed().knows(demand_) || verdict.reason == Reason::cpu_wins) return false;
+    // What even the slowest BLAS does sooner need not be measured, nor where there is no device.
+    const bool is_open =
+        verdict.reason == Reason::device_wins || verdict.reason == Reason::start_up || verdict.reason == Reason::trial;
+    if (has_measured_ || !is_open || speed().knows(demand_)) return false;
     has_measured_ = true;
+    quietly([&] { static_cast<void>(context_.cpu_blas(&face_)); });  // which takes its time
+    double best = 0;
     try {
       index_t volume = first_sample_volume;
-      for (int sample = 0; sample < most_samples && batch_.size() > part_of_sample; ++sample, volume *= sample_growth) {
-        if (measure_sample(volume) >= telling_s) break;
+      for (int sample = 1; sample <= most_samples && batch_.size() > part_of_sample;
+           ++sample, volume *= sample_growth) {
+        const Sample taken = compute_sample(volume);
+        best = std::max(best, taken.flops_per_s);
+        if (taken.seconds >= (sample < least_samples ? lengthy_s : telling_s)) break;
       }
     } catch (const std::bad_alloc&) {  // then without
     }
+    if (best > 0) context_.history_.note_batch_on_cpu(demand_, demand_.flops / best);
     return true;
   }
 
  private:
   const BatchSpeed& speed() const { return context_.history_.batch_speed(); }
 
-  double measure_sample(index_t volume) {
+  struct Sample {
+    double seconds = 0;
+    double flops_per_s = 0;
+  };
+
+  Sample compute_sample(index_t volume) {
     GemmBatch sample{.type = batch_.type, .forms = {}, .products = take_sample(batch_, demand_, volume)};
     std::swap(sample.forms, batch_.forms);
     const BatchDemand taken = demand_of(sample, 0, sample.size());
     const double begin_s = device::now_seconds();
     double seconds = 0;
     {
-      CallHistory::OnCpu computing(context_.history_);
+      const CallHistory::OnCpu computing(context_.history_);
       context_.compute_on_cpu(sample, 0, sample.size(), face_);
       seconds = device::now_seconds() - begin_s;
-      // As if the whole batch had been computed at this rate.
-      computing.record(demand_, {}, seconds * demand_.flops / taken.flops, true);
     }
     std::swap(sample.forms, batch_.forms);
     demand_ = demand_of(batch_, 0, batch_.size());
     quietly([&] { context_.report_.on_cpu(taken, {false, Reason::trial}, seconds, seconds); });
-    return seconds;
+    return {seconds, seconds > 0 ? taken.flops / seconds : 0};
   }
 
   Context& context_;

@@ -1,6 +1,6 @@
-// A batch of products on the CPU BLAS. Products that a BLAS computes on one thread (OpenBLAS: up to 64^3) are computed by several threads
-// of ours side by side; larger ones follow one after the other, each on the threads that the BLAS has of its own. How many these are is
-// the program's business and is never changed.
+// A batch of products on the CPU BLAS. Products that a BLAS computes on one thread (OpenBLAS: up to 64^3) are computed
+// by several threads of ours side by side; larger ones follow one after the other, each on the threads that the BLAS
+// has of its own. How many these are is the program's business and is never changed.
 #pragma once
 
 #include <functional>

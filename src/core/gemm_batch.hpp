@@ -1,9 +1,9 @@
-// Batches of gemm in host memory, as the batch entry points and the runtime pass them on: column-major products, each with sizes and
-// matrices of its own, and the few forms (transpositions and factors) that they share. A caller's groups are merged into forms, since
-// programs pass a group for each product.
+// Batches of gemm in host memory, as the batch entry points and the runtime pass them on: column-major products, each
+// with sizes and matrices of its own, and the few forms (transpositions and factors) that they share. A caller's groups
+// are merged into forms, since programs pass a group for each product.
 //
-// Invariants of what GemmBatchBuilder makes: no product is without effect (m, n >= 1, and something changes C); products of one form
-// lie side by side, in the order in which they came.
+// Invariants of what GemmBatchBuilder makes: no product is without effect (m, n >= 1, and something changes C);
+// products of one form lie side by side, in the order in which they came.
 #pragma once
 
 #include <array>
@@ -188,8 +188,9 @@ class GemmBatchBuilder {
   index_t changes_ = 0;  ///< times that a group had another form than the one before it
 };
 
-// Arguments of the batch interfaces. Positions are those of Intel MKL's Fortran interfaces, from 1, and of OpenBLAS, as far as it looks:
-// ?gemm_batch has those of ?gemm, and two more behind; ?gemm_batch_strided has a stride behind each leading dimension.
+// Arguments of the batch interfaces. Positions are those of Intel MKL's Fortran interfaces, from 1, and of OpenBLAS, as
+// far as it looks: ?gemm_batch has those of ?gemm, and two more behind; ?gemm_batch_strided has a stride behind each
+// leading dimension.
 namespace gemm_batch_position {
 inline constexpr int group_count = 14;
 inline constexpr int group_size = 15;

@@ -1,11 +1,10 @@
-// A piece of a batch on its way to a device: products of one form, their matrices packed behind each other, and what the device has to
-// know of them. One copy takes it up, one takes the results down.
+// A piece of a batch on its way to a device: products of one form, their matrices packed behind each other, and what
+// the device has to know of them. One copy takes it up, one takes the results down.
 //
-//   | sizes and addresses | A and B of each product, as many as are not its predecessor's | C of each |
-//                                                                                           results
+//   | sizes and addresses | A and B of each product, unless it has its predecessor's | C of each: the results |
 //
-// Columns are packed tight, every matrix begins at a multiple of 16 bytes. C goes up only where it is read. A matrix that neighbours
-// share, A or B, is packed once. Pure functions; the device's memory is a number here.
+// Columns are packed tight, every matrix begins at a multiple of 16 bytes. C goes up only where it is read. A matrix
+// that neighbours share, A or B, is packed once. Pure functions; the device's memory is a number here.
 #pragma once
 
 #include <cstddef>
@@ -64,8 +63,8 @@ struct PackedChunk {
 /// @pre it fits, and no size exceeds 2^31 - 1
 PackedChunk pack(const GemmBatch& batch, const Chunk& chunk, std::byte* to, std::byte* on_device);
 
-/// Writes the results into the caller's matrices, and nothing beside them. @param from where the chunk was packed, with what the
-/// device has computed
+/// Writes the results into the caller's matrices, and nothing beside them. @param from where the chunk was packed, with
+/// what the device has computed
 void unpack(const GemmBatch& batch, const Chunk& chunk, const PackedChunk& packed, const std::byte* from);
 
 }  // namespace tessera::runtime

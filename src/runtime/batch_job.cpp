@@ -33,8 +33,8 @@ constexpr index_t slot_alignment = 4096;
 /// While a thread unpacks one lane, another is under way.
 constexpr index_t least_lanes_of_thread = 2;
 
-/// How often a thread looks that waits for a chunk. Others of its device's are under way meanwhile, and looks of many threads would keep
-/// the driver's lock from those that submit.
+/// How often a thread looks that waits for a chunk. Others of its device's are under way meanwhile, and looks of many
+/// threads would keep the driver's lock from those that submit.
 constexpr std::chrono::microseconds between_looks{50};
 
 index_t lanes_for(int threads) { return std::max<index_t>(least_lanes_of_thread * threads, device::compute_streams); }
@@ -175,7 +175,8 @@ void BatchJob::serve(Station& station, int thread) noexcept {
   }
 }
 
-// Keeps the lanes busy, oldest first, until nothing is left to draw. What is under way when the device fails is put back.
+// Keeps the lanes busy, oldest first, until nothing is left to draw. What is under way when the device fails is put
+// back.
 void BatchJob::feed(Station& station, std::span<Lane> lanes) {
   try {
     for (std::size_t turn = 0;; ++turn) {

@@ -1,15 +1,18 @@
-// A batch of small products in host memory on its way through the devices: chunk by chunk (batch_chunk.hpp) it is packed, copied up,
-// computed, copied down and unpacked.
+// A batch of small products in host memory on its way through the devices: chunk by chunk (batch_chunk.hpp) it is
+// packed, copied up, computed, copied down and unpacked.
 //
-// Lanes: each chunk that is under way has one, page-locked memory of its own on the host and a piece of the slab. Lanes take the compute
-// streams in turn; on each, events order the copy up, the kernel and the copy down, so that packing, both directions of the link,
-// kernels and unpacking of different chunks go on at the same time. Nobody waits for a stream.
-// Threads: a link carries more than a thread can pack, so a device has several; each packs and unpacks for lanes of its own, and submits
-// while it holds the device's lock. They live as long as one attempt: starting them takes some ten microseconds of the milliseconds that
-// a batch is worth devices for, and between batches there is nothing that a fork or the end of the process could find half-way.
-// Chunks are drawn from one queue by all threads of all devices, so quicker devices take more.
-// Failure: a chunk's results are written to the caller's matrices by unpacking, when all of it is there; until then it can be computed
-// anywhere. A device that fails puts back what it had under way, for the others; what nobody computes is left in pending chunks.
+// Lanes: each chunk that is under way has one, page-locked memory of its own on the host and a piece of the slab. Lanes
+// take the compute streams in turn; on each, events order the copy up, the kernel and the copy down, so that packing,
+// both directions of the link, kernels and unpacking of different chunks go on at the same time. Nobody waits for a
+// stream.
+// Threads: a link carries more than a thread can pack, so a device has several; each packs and unpacks for lanes of its
+// own, and submits while it holds the device's lock. They live as long as one attempt: starting them takes some ten
+// microseconds of the milliseconds that a batch is worth devices for, and between batches there is nothing that a fork
+// or the end of the process could find half-way. Chunks are drawn from one queue by all threads of all devices, so
+// quicker devices take more.
+// Failure: a chunk's results are written to the caller's matrices by unpacking, when all of it is there; until then it
+// can be computed anywhere. A device that fails puts back what it had under way, for the others; what nobody computes
+// is left in pending chunks.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +50,8 @@ struct BatchRoom {
   index_t chunk_bytes = device::Staging().chunk_bytes;  ///< see there
 };
 
-/// Divides a batch among devices: lanes large enough that a copy is worth its submission, and small enough that all have work.
+/// Divides a batch among devices: lanes large enough that a copy is worth its submission, and small enough that all
+/// have work.
 /// @param bytes of all products as they are packed; `largest_bytes` of the largest one
 BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes);
 
@@ -83,8 +87,8 @@ class BatchJob {
     std::vector<device::Operation> operations;
   };
 
-  /// Has the devices compute what is pending, until it is done, all of them have failed, or the process ends. Does not throw once it
-  /// has begun.
+  /// Has the devices compute what is pending, until it is done, all of them have failed, or the process ends. Does not
+  /// throw once it has begun.
   /// @return by device @throws std::bad_alloc before it begins
   std::vector<Outcome> run(std::span<const BatchDevice> devices);
 

@@ -145,7 +145,7 @@ TEST(CpuBatch, ComputesEachProductOnce) {
   EXPECT_EQ(threads_for(index_t{1} << 21, 8), 2);
   EXPECT_EQ(threads_for(index_t{1} << 40, 8), 8);
   GemmBatch batch = cubes(50, 200);
-  for (std::size_t i = 0; i < batch.products.size(); i += 5) batch.products[i].m = 70;  // for the threads of the BLAS
+  for (std::size_t i = 0; i < batch.products.size(); i += 5) batch.products[i].m = 200;  // for the threads of the BLAS
   EXPECT_EQ(shared_volume(batch, 0, 10), 8 * 50 * 50 * 50) << "not the larger ones";
   std::vector<std::atomic<int>> computed(200);
   const auto* const first = static_cast<const double*>(batch.product(0).C);

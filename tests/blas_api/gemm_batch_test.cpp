@@ -1,5 +1,6 @@
-// Batches of gemm through the C API: every type, form and layout, groups of any size, matrices that are shared, memory that must not be
-// read or written, devices that fail or are small, several callers, children, and what is told of a batch.
+// Batches of gemm through the C API: every type, form and layout, groups of any size, matrices that are shared, memory
+// that must not be read or written, devices that fail or are small, several callers, children, and what is told of a
+// batch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,5 +1,6 @@
-// Batches of gemm as Fortran and C programs call them, in one spelling of the symbols: groups and strides, both layouts, all types, compared
-// with loops. With CHECK_ERRORS, also what the error handlers, which are this program's, are told of bad arguments.
+// Batches of gemm as Fortran and C programs call them, in one spelling of the symbols: groups and strides, both
+// layouts, all types, compared with loops. With CHECK_ERRORS, also what the error handlers, which are this program's,
+// are told of bad arguments.
 #include <algorithm>
 #include <complex>
 #include <cstddef>

@@ -1,5 +1,6 @@
-// Every function of CUDA that the plugin calls for a batch fails, at its first, a middle and its last call: once by itself, and once so
-// that the context is broken. So do kernels and copies on their way. The results are right, whatever failed, and everything is given back.
+// Every function of CUDA that the plugin calls for a batch fails, at its first, a middle and its last call: once by
+// itself, and once so that the context is broken. So do kernels and copies on their way. The results are right,
+// whatever failed, and everything is given back.
 #include <gtest/gtest.h>
 
 #include <memory>

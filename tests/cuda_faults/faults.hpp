@@ -11,8 +11,8 @@
 
 namespace tessera::test {
 
-/// What could not be given back, when asked once, is left; and everything where the first of a device's last calls fails,
-/// which is how it finds out that CUDA has ended.
+/// What could not be given back, when asked once, is left; and everything where the first of a device's last calls
+/// fails, which is how it finds out that CUDA has ended.
 inline bool gives_back(const std::string& call) {
   static const std::set<std::string> names = {"cudaGetDeviceCount", "cudaStreamSynchronize", "cudaFree",
                                               "cudaFreeHost",       "cudaHostUnregister",    "cudaStreamDestroy",

@@ -1,5 +1,5 @@
-// How batches are cut and packed: that a chunk, computed where it lies, gives what the loop gives, and that nothing beside the matrices
-// is read or written.
+// How batches are cut and packed: that a chunk, computed where it lies, gives what the loop gives, and that nothing
+// beside the matrices is read or written.
 #include "runtime/batch_chunk.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Batches on host devices, as the threads of several of them compute one: shared out, beside other callers, and when devices fail.
+// Batches on host devices, as the threads of several of them compute one: shared out, beside other callers, and when
+// devices fail.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,6 +1,7 @@
-// What the batch symbols of the drop-in libraries do, in the Fortran and the CBLAS interface of Intel MKL, which OpenBLAS has, too. All
-// arguments of all groups are checked before anything is computed. Error handlers are told of the first bad one: its position in the
-// Fortran interface (core/gemm_batch.hpp), and in CBLAS, as for single products, that in the column-major call.
+// What the batch symbols of the drop-in libraries do, in the Fortran and the CBLAS interface of Intel MKL, which
+// OpenBLAS has, too. All arguments of all groups are checked before anything is computed. Error handlers are told of
+// the first bad one: its position in the Fortran interface (core/gemm_batch.hpp), and in CBLAS, as for single products,
+// that in the column-major call.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // Host memory that the plugin has page-locked, for all of the process.
 //
-// Invariants: a page is registered by us at most once, and is unregistered when the last pinning that covers it is gone, so
-// that two contexts can compute on one matrix at a time; what the application (or another library) has registered is
-// never touched. A registration never outlives the job that asked for it.
+// Invariants: a page is registered by us at most once, and is unregistered when the last pinning that covers it is
+// gone, so that two contexts can compute on one matrix at a time; what the application (or another library) has
+// registered is never touched. A registration never outlives the job that asked for it, but of memory of our own
+// (CudaHostMemory), which is locked for as long as it is there.
 #pragma once
 
 #include <sys/types.h>

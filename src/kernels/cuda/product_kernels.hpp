@@ -31,8 +31,8 @@ class ProductKernels {
   /// What submit() can make use of in Submission::workspace for so many problems.
   static std::size_t workspace_bytes(index_t count) { return summed_bytes(count); }
 
-  /// Thread blocks for each problem where bounds are unknown: some for every multiprocessor in all. Larger problems take
-  /// turns.
+  /// Thread blocks for each problem where bounds are unknown: some for every multiprocessor in all. Larger problems
+  /// take turns.
   index_t unbounded(index_t problems) const { return std::clamp<index_t>(8 * multiprocessors_ / problems, 1, 1024); }
 
  private:
