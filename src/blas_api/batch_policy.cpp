@@ -1,6 +1,7 @@
 #include "blas_api/batch_policy.hpp"
 
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "runtime/batch_chunk.hpp"
@@ -24,28 +25,33 @@ constexpr double quickest_flops_per_s = 64e9;  ///< of a processor, on products 
 
 BatchDemand demand_of(const GemmBatch& batch, index_t first, index_t last) {
   BatchDemand demand{.type = batch.type, .products = last - first};
-  const auto element = static_cast<double>(element_bytes(batch.type));
+  index_t up = 0, down = 0;  // elements
   for (index_t i = first; i < last; ++i) {
     const Product& p = batch.product(i);
     if (i == first || p.form != batch.product(i - 1).form) ++demand.forms;
     demand.volume += p.m * p.n * p.k;
-    demand.flops += flops_of(batch.call(p));
     // Neighbours that share a matrix move it once.
     const bool shares_a = i > first && p.A == batch.product(i - 1).A,
                shares_b = i > first && p.B == batch.product(i - 1).B;
     const index_t results = p.m * p.n;
     const index_t operands = (shares_a ? 0 : p.m * p.k) + (shares_b ? 0 : p.k * p.n);
     const bool reads_c = batch.form_of(p).beta != AnyScalar(0);
-    demand.up_bytes += element * static_cast<double>(operands + (reads_c ? results : 0));
-    demand.down_bytes += element * static_cast<double>(results);
+    up += operands + (reads_c ? results : 0);
+    down += results;
   }
+  const auto element = static_cast<double>(element_bytes(batch.type));
+  demand.flops = flops_of_volume(batch.type, demand.volume);
+  demand.up_bytes = element * static_cast<double>(up);
+  demand.down_bytes = element * static_cast<double>(down);
   return demand;
 }
 
 bool is_batched(ScalarType type, const ProductForm& form, const Product& product) {
   if (form.alpha == AnyScalar(0) || product.k == 0) return false;
-  return volume_of(product.m, product.n, product.k) < tiny_volume &&
-         runtime::packed_bytes(type, form, product) <= most_product_bytes;
+  const auto& [m, n, k] = std::tie(product.m, product.n, product.k);
+  if (volume_of(m, n, k) >= tiny_volume) return false;
+  constexpr index_t surely_small = most_product_bytes / 32;  // elements, of 16 bytes at most
+  return m * n + m * k + k * n <= surely_small || runtime::packed_bytes(type, form, product) <= most_product_bytes;
 }
 
 std::vector<Level3> take_single_calls(GemmBatch& batch) {

@@ -117,9 +117,14 @@ GemmBatch batch_of(Layout layout, const GroupArrays& arrays) {
   GemmBatchBuilder builder(tessera::scalar_type_of<T>());
   if (arrays.count == 0) return builder.take();
   require_arrays(arrays);
-  index_t products = 0, written = 0;
+  index_t written = 0;
   for (index_t g = 0; g < arrays.count; ++g) {
-    const GemmGroup group = group_of<T>(layout, arrays, g, products);
+    if (arrays.m[g] > 0 && arrays.n[g] > 0 && arrays.size[g] > 0) written += arrays.size[g];
+  }
+  builder.reserve(written);
+  index_t first = 0;
+  for (index_t g = 0; g < arrays.count; ++g) {
+    GemmGroup group = group_of<T>(layout, arrays, g, first);
     constexpr bool is_complex = !std::floating_point<T>;
     if (const int bad = tessera::first_bad_argument<Routine::gemm, is_complex>(group.arguments); bad != 0) {
       const Parameter parameter = tessera::parameters_of(Routine::gemm)[static_cast<std::size_t>(bad - 1)];
@@ -127,14 +132,9 @@ GemmBatch batch_of(Layout layout, const GroupArrays& arrays) {
     }
     if (group.count < 0) complain(position::group_size + places_before, "group_size is negative", g);
     require_matrices(group, g);
-    products += group.count;
-    if (group.writes()) written += group.count;
-  }
-  builder.reserve(written);
-  index_t first = 0;
-  for (index_t g = 0; g < arrays.count; ++g) {
-    builder.add(in_column_major(group_of<T>(layout, arrays, g, first)));
-    first += arrays.size[g];
+    first += group.count;
+    turn_column_major(group);
+    builder.add(group);
   }
   return builder.take();
 }
@@ -187,13 +187,13 @@ tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tes
     require_address(operands.alpha, Parameter::alpha);
     require_address(operands.beta, Parameter::beta);
     const auto apart = [](index_t elements) { return elements * static_cast<index_t>(sizeof(T)); };
-    const GemmGroup group{.arguments = given,
-                          .alpha = *static_cast<const T*>(operands.alpha),
-                          .beta = *static_cast<const T*>(operands.beta),
-                          .A = {.first = operands.A, .distance_bytes = apart(strides.a)},
-                          .B = {.first = operands.B, .distance_bytes = apart(strides.b)},
-                          .C = {.first = operands.C, .distance_bytes = apart(strides.c)},
-                          .count = strides.count};
+    GemmGroup group{.arguments = given,
+                    .alpha = *static_cast<const T*>(operands.alpha),
+                    .beta = *static_cast<const T*>(operands.beta),
+                    .A = {.first = operands.A, .distance_bytes = apart(strides.a)},
+                    .B = {.first = operands.B, .distance_bytes = apart(strides.b)},
+                    .C = {.first = operands.C, .distance_bytes = apart(strides.c)},
+                    .count = strides.count};
     if (group.multiplies()) {
       require_address(operands.A, Parameter::A);
       require_address(operands.B, Parameter::B);
@@ -201,7 +201,8 @@ tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tes
     if (group.writes()) require_address(operands.C, Parameter::C);
     GemmBatchBuilder builder(tessera::scalar_type_of<T>());
     if (group.writes()) builder.reserve(strides.count);
-    builder.add(in_column_major(group));
+    turn_column_major(group);
+    builder.add(group);
     run(ctx, builder.take());
   });
 }

@@ -113,12 +113,17 @@ struct GemmGroup {
   bool multiplies() const { return writes() && arguments.k > 0 && alpha != AnyScalar(0); }
 };
 
-/// @param given the group as the caller describes it, with arguments as they were checked
-/// @return the group that computes the same in column-major order
-inline GemmGroup in_column_major(GemmGroup given) {
-  if (given.arguments.layout == Layout::row_major) std::swap(given.A, given.B);
-  given.arguments = in_column_major(Routine::gemm, given.arguments);
-  return given;
+/// Makes of a group as the caller describes it the one that computes the same in column-major order. In place, since
+/// programs pass a group for each product.
+inline void turn_column_major(GemmGroup& group) {
+  if (group.arguments.layout == Layout::col_major) return;
+  std::swap(group.A, group.B);
+  group.arguments = in_column_major(Routine::gemm, group.arguments);
+}
+
+/// As flops_of() of its products, of such a volume in all.
+constexpr double flops_of_volume(ScalarType type, index_t volume) {
+  return (is_complex(type) ? 8.0 : 2.0) * static_cast<double>(volume);
 }
 
 class GemmBatchBuilder {
@@ -131,13 +136,14 @@ class GemmBatchBuilder {
   /// @param group in column-major order @throws std::bad_alloc
   void add(const GemmGroup& group) {
     if (!group.writes() || (!group.multiplies() && group.beta == AnyScalar(1))) return;
+    const index_t form = number_of({*group.arguments.op_a, *group.arguments.op_b, group.alpha, group.beta});
     Product product{.m = group.arguments.m,
                     .n = group.arguments.n,
                     .k = group.arguments.k,
                     .lda = group.arguments.lda,
                     .ldb = group.arguments.ldb,
                     .ldc = group.arguments.ldc,
-                    .form = number_of({*group.arguments.op_a, *group.arguments.op_b, group.alpha, group.beta})};
+                    .form = form};
     for (index_t i = 0; i < group.count; ++i) {
       product.A = group.A.of(i);
       product.B = group.B.of(i);

@@ -163,7 +163,7 @@ PackedChunk pack(const GemmBatch& batch, const Chunk& chunk, std::byte* to, std:
   Header header(to, on_device, chunk.count());
   Numbers m(header, 0), n(header, 1), k(header, 2), lda(header, 3), ldb(header, 4), ldc(header, 5);
   PackedChunk packed;
-  index_t next = bytes.header(), result = bytes.results(), a = 0, b = 0;
+  index_t next = bytes.header(), result = bytes.results(), a = 0, b = 0, volume = 0;
   for (index_t i = chunk.first; i < chunk.last; ++i) {
     const Product& p = batch.product(i);
     const index_t at = i - chunk.first;
@@ -187,8 +187,9 @@ PackedChunk pack(const GemmBatch& batch, const Chunk& chunk, std::byte* to, std:
     lda.set(at, of_a.rows);
     ldb.set(at, of_b.rows);
     ldc.set(at, p.m);
-    packed.flops += flops_of(batch.call(p));
+    volume += p.m * p.n * p.k;
   }
+  packed.flops = flops_of_volume(batch.type, volume);
   packed.results_first = bytes.results();
   packed.results_bytes = bytes.all() - bytes.results();
   packed.up_bytes = reads_c ? bytes.all() : bytes.results();

@@ -34,13 +34,15 @@ struct BatchArrays {
   /// @param arguments checked, as the caller gave them @param first of the group's products
   template <Scalar T>
   GemmGroup group(const Arguments& arguments, index_t number, index_t first) const {
-    return in_column_major(GemmGroup{.arguments = arguments,
-                                     .alpha = static_cast<const T*>(alpha)[number],
-                                     .beta = static_cast<const T*>(beta)[number],
-                                     .A = {.each = A + first},
-                                     .B = {.each = B + first},
-                                     .C = {.each = C + first},
-                                     .count = size[number]});
+    GemmGroup group{.arguments = arguments,
+                    .alpha = static_cast<const T*>(alpha)[number],
+                    .beta = static_cast<const T*>(beta)[number],
+                    .A = {.each = A + first},
+                    .B = {.each = B + first},
+                    .C = {.each = C + first},
+                    .count = size[number]};
+    turn_column_major(group);
+    return group;
   }
 };
 
@@ -138,13 +140,15 @@ void batch_from_cblas(Face& face, int layout, const int* transa, const int* tran
 template <Scalar T>
 GemmGroup strided_group(const Arguments& given, const Operands& operands, const BatchStrides& strides) {
   const auto apart = [](index_t elements) { return elements * static_cast<index_t>(sizeof(T)); };
-  return in_column_major(GemmGroup{.arguments = given,
-                                   .alpha = *static_cast<const T*>(operands.alpha),
-                                   .beta = *static_cast<const T*>(operands.beta),
-                                   .A = {.first = operands.A, .distance_bytes = apart(strides.a)},
-                                   .B = {.first = operands.B, .distance_bytes = apart(strides.b)},
-                                   .C = {.first = operands.C, .distance_bytes = apart(strides.c)},
-                                   .count = strides.count});
+  GemmGroup group{.arguments = given,
+                  .alpha = *static_cast<const T*>(operands.alpha),
+                  .beta = *static_cast<const T*>(operands.beta),
+                  .A = {.first = operands.A, .distance_bytes = apart(strides.a)},
+                  .B = {.first = operands.B, .distance_bytes = apart(strides.b)},
+                  .C = {.first = operands.C, .distance_bytes = apart(strides.c)},
+                  .count = strides.count};
+  turn_column_major(group);
+  return group;
 }
 
 /// The first bad position of a strided batch. @param arguments column-major, as are the strides
