@@ -17,10 +17,8 @@
 namespace tessera::runtime {
 namespace {
 
-using device::Block;
 using device::EventPtr;
 using device::EventStatus;
-using device::Extent;
 using device::StreamId;
 using device::StreamKind;
 

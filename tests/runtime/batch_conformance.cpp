@@ -144,7 +144,7 @@ TEST_P(BatchConformance, ManyProducts) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   const auto runtime = runtime_over(opened);
   Problem<double> problem(2);
-  for (int i = 0; i < 20000; ++i)
+  for (int i = 0; i < 8000; ++i)
     problem.add(Op::no_trans, Op::no_trans, 1 + i % 24, 1 + i % 17, 1 + i % 11, i % 2, false);
   problem.check(*runtime);
   problem.check(*runtime);  // on top of the first results, in the same lanes
