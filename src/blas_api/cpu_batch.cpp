@@ -13,7 +13,9 @@ namespace {
 constexpr index_t volume_of_thread = index_t{1} << 20;
 
 /// Drawn at once: enough not to meet at the counter, few enough that all end together.
-index_t drawn_at_once(index_t count, int threads) { return std::clamp<index_t>(count / (index_t{32} * threads), 1, 64); }
+index_t drawn_at_once(index_t count, int threads) {
+  return std::clamp<index_t>(count / (index_t{32} * threads), 1, 64);
+}
 
 index_t volume_of(const Product& p) { return p.m * p.n * p.k; }
 
