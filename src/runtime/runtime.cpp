@@ -158,6 +158,7 @@ class Runtime::Implementation {
     std::vector<bool> usable = crew_->usable();
     if (std::none_of(usable.begin(), usable.end(), [](bool is) { return is; }))
       throw NoDeviceLeft("no device works any more");
+    review_memory();
     const BatchPlan plan = plan_batch(batch, usable);
     BatchJob job(batch, plan.slot_bytes);
     if (const process::Pass driving(process::Work::driving); driving) {
@@ -231,7 +232,7 @@ class Runtime::Implementation {
     return runtime::plan_batch(rooms, bytes, largest_bytes);
   }
 
-  // Attempts until all is done that devices can do, or none is left. A device that has failed is out for this batch.
+  // Attempts until all is done that devices can do, or none of them is left. A device that has failed is out for this batch.
   void compute_on_devices(BatchJob& job, const BatchPlan& plan, std::vector<bool>& usable, BatchRecord& record) {
     for (bool again = false; job.has_pending() && !process::ending(); again = true) {
       std::vector<std::size_t> working;
@@ -260,13 +261,16 @@ class Runtime::Implementation {
       if (again) record.count_restart();
       holds_lanes_ = true;
       const std::vector<BatchJob::Outcome> outcomes = job.run(devices);
+      bool any_failed = false;
       for (std::size_t w = 0; w < outcomes.size(); ++w) {
         const std::size_t d = numbers[w];
         record.add(d, outcomes[w]);
         if (!outcomes[w].failed) continue;
+        any_failed = true;
         usable[d] = false;
         if (!accelerators_[d].device->recover()) lose(d, outcomes[w].error);
       }
+      if (!any_failed) return;  // what is pending now nobody has begun: no thread could be started
     }
   }
 
