@@ -30,6 +30,21 @@ int main() {
     std::printf("zgemm: correct, on %d devices\n", context.last_job_stats().devices);
     std::printf("%s\n", context.last_job_json().c_str());
 
+    // A thousand small products in one call: C_i = A_i B, where all have one B (stride 0), the identity.
+    const std::int64_t order = 8, products = 1000, apart = order * order;
+    std::vector<double> many(static_cast<std::size_t>(products * apart)), results(many.size());
+    std::vector<double> identity(static_cast<std::size_t>(apart), 0);
+    for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<double>(i);
+    for (std::int64_t i = 0; i < order; ++i) identity[static_cast<std::size_t>(i * (order + 1))] = 1;
+    tessera::gemm_batch_strided(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, order, order, order,
+                                1.0, many.data(), order, apart, identity.data(), order, 0, 0.0, results.data(), order,
+                                apart, products);
+    if (results != many) {
+      std::fprintf(stderr, "tessera_api: a product of the batch is wrong\n");
+      return 1;
+    }
+    std::printf("dgemm_batch: correct, on %d devices\n", context.last_job_stats().devices);
+
     try {
       tessera::gemm(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, n, n, n, Complex(1), A.data(),
                     n - 1, B.data(), n, Complex(0), C.data(), n);

@@ -209,6 +209,9 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
         3.0 * static_cast<double>(addition.m * addition.n) * static_cast<double>(element_bytes(addition.type));
     compute(stream, bytes / 4e12);
   }
+  void run_batch(int stream, const kernels::Level3Batch& batch, double flops) override {
+    compute(stream, flops / kernel_rates_[batch.common.type]);
+  }
 
   /// What goes on while somebody asks for an event.
   void poll() { go_on_until(clock_.now() + machine_.poll); }

@@ -13,6 +13,14 @@ constexpr std::array level3 = {
 #undef TESSERA_ROUTINE
 };
 
+/// Of which there are batches.
+constexpr std::array batched = {
+#define TESSERA_ROUTINE(routine, letter, T)
+#define TESSERA_BATCH(routine, letter, T) std::string_view(#letter #routine),
+#include "core/routines.def"
+#undef TESSERA_ROUTINE
+};
+
 /// LAPACK without the letter of the type. Those that OpenBLAS wrote anew come first.
 constexpr std::array<std::string_view, 12> openblas_stems = {"getrf", "gesv",  "getrs", "getf2", "potrf", "potri",
                                                              "potf2", "lauum", "lauu2", "trtri", "trti2", "trtrs"};
@@ -51,12 +59,18 @@ std::optional<BlasName> parse_blas_name(std::string_view symbol) {
     std::string_view core = symbol.substr(0, symbol.size() - suffix.size());
     constexpr std::string_view work = "_work";  // LAPACKE_dgetrf_work: the caller brings the workspace
     if (core.find("LAPACKE_") != std::string_view::npos && core.ends_with(work)) core.remove_suffix(work.size());
+    std::string_view batch;
+    for (const std::string_view ending : {"_batch_strided", "_batch"}) {
+      if (!batch.empty() || !core.ends_with(ending)) continue;
+      batch = ending;
+      core.remove_suffix(ending.size());
+    }
     const std::size_t underscore = core.rfind('_');
     const std::string_view routine = underscore == std::string_view::npos ? core : core.substr(underscore + 1);
     std::string_view before = core.substr(0, core.size() - routine.size());
-    BlasName name{.routine = std::string(routine), .prefix = {}, .suffix = std::string(suffix)};
-    name.lapack = is_lapack(routine);
-    if (!name.lapack && !has(level3, routine)) continue;
+    BlasName name{.routine = std::string(routine) + std::string(batch), .prefix = {}, .suffix = std::string(suffix)};
+    name.lapack = batch.empty() && is_lapack(routine);
+    if (!name.lapack && (!has(level3, routine) || (!batch.empty() && !has(batched, routine)))) continue;
     for (const std::string_view interface : {"cblas_", "LAPACKE_"}) {
       if (!before.ends_with(interface)) continue;
       before.remove_suffix(interface.size());

@@ -9,7 +9,7 @@
 namespace tessera::tools {
 
 struct BlasName {
-  std::string routine;  ///< with its letter: "dgemm", "dgetrf"
+  std::string routine;  ///< with its letter: "dgemm", "dgemm_batch", "dgetrf"
   bool lapack = false;  ///< a LAPACK routine; else Level 3 of BLAS
   /// What is around the routine: "scipy_", "" ... and "_", "_64_", "64_", ... One library dresses all its names alike.
   std::string prefix;

@@ -223,6 +223,42 @@ TESSERA_API tessera_status tessera_ztrsm(tessera_context ctx, tessera_layout lay
                                          int64_t n, const void* alpha, const void* A, int64_t lda, void* B,
                                          int64_t ldb);
 
+/* Batches of C = alpha * op(A) * op(B) + beta * C, as Intel MKL and OpenBLAS have them. Products that are large by themselves are
+ * computed as calls of their own; all others are packed together on their way to the devices, or run side by side on the CPU.
+ *
+ * Products are described in groups: products of group g are of the size m[g], n[g], k[g], with the transpositions transa[g], transb[g],
+ * the factors alpha[g], beta[g] and the leading dimensions lda[g], ldb[g], ldc[g]; there are group_size[g] of them, whose matrices are
+ * the next so many of A, B and C. A group may be of one product: groups of the same form are merged. All arrays are the caller's, in
+ * host memory. No C may overlap with another one, or with any A or B; A and B may be shared.
+ *
+ * All arguments of all groups are checked before anything is computed. Their positions (tessera_last_error_position) are those in the
+ * call, the text names the group. A or B may be null where alpha or k is 0, any matrix where m or n is 0. Devices that fail or lack memory
+ * are made good by others and the CPU: only TESSERA_DEVICE_LOST of a large product may leave a C partly written. */
+#define TESSERA_GEMM_BATCH(letter, element)                                                                         \
+  TESSERA_API tessera_status tessera_##letter##gemm_batch(                                                          \
+      tessera_context ctx, tessera_layout layout, const tessera_transpose* transa, const tessera_transpose* transb, \
+      const int64_t* m, const int64_t* n, const int64_t* k, const element* alpha, const element* const* A,          \
+      const int64_t* lda, const element* const* B, const int64_t* ldb, const element* beta, element* const* C,      \
+      const int64_t* ldc, int64_t group_count, const int64_t* group_size)
+TESSERA_GEMM_BATCH(s, float);
+TESSERA_GEMM_BATCH(d, double);
+TESSERA_GEMM_BATCH(c, void);
+TESSERA_GEMM_BATCH(z, void);
+#undef TESSERA_GEMM_BATCH
+
+/* The same for batch_size products of one size and form, the matrices of the next one stridea, strideb and stridec elements behind those
+ * of the former. Strides are not negative; 0 stands for one A or B that all share. */
+#define TESSERA_GEMM_BATCH_STRIDED(letter, scalar, element)                                                      \
+  TESSERA_API tessera_status tessera_##letter##gemm_batch_strided(                                               \
+      tessera_context ctx, tessera_layout layout, tessera_transpose transa, tessera_transpose transb, int64_t m, \
+      int64_t n, int64_t k, scalar alpha, const element* A, int64_t lda, int64_t stridea, const element* B,      \
+      int64_t ldb, int64_t strideb, scalar beta, element* C, int64_t ldc, int64_t stridec, int64_t batch_size)
+TESSERA_GEMM_BATCH_STRIDED(s, float, float);
+TESSERA_GEMM_BATCH_STRIDED(d, double, double);
+TESSERA_GEMM_BATCH_STRIDED(c, const void*, void);
+TESSERA_GEMM_BATCH_STRIDED(z, const void*, void);
+#undef TESSERA_GEMM_BATCH_STRIDED
+
 /* Sums over all devices of one job. Times in seconds, traffic in bytes. Later versions add fields at the end. */
 typedef struct {
   size_t struct_size; /* set by the caller to sizeof(tessera_job_stats); on return the bytes that were filled */

@@ -87,6 +87,8 @@ struct Functions;
 template <>
 struct Functions<float> {
   static constexpr auto gemm = tessera_sgemm;
+  static constexpr auto gemm_batch = tessera_sgemm_batch;
+  static constexpr auto gemm_batch_strided = tessera_sgemm_batch_strided;
   static constexpr auto gemmt = tessera_sgemmt;
   static constexpr auto symm = tessera_ssymm;
   static constexpr auto syrk = tessera_ssyrk;
@@ -97,6 +99,8 @@ struct Functions<float> {
 template <>
 struct Functions<double> {
   static constexpr auto gemm = tessera_dgemm;
+  static constexpr auto gemm_batch = tessera_dgemm_batch;
+  static constexpr auto gemm_batch_strided = tessera_dgemm_batch_strided;
   static constexpr auto gemmt = tessera_dgemmt;
   static constexpr auto symm = tessera_dsymm;
   static constexpr auto syrk = tessera_dsyrk;
@@ -107,6 +111,8 @@ struct Functions<double> {
 template <>
 struct Functions<std::complex<float>> {
   static constexpr auto gemm = tessera_cgemm;
+  static constexpr auto gemm_batch = tessera_cgemm_batch;
+  static constexpr auto gemm_batch_strided = tessera_cgemm_batch_strided;
   static constexpr auto gemmt = tessera_cgemmt;
   static constexpr auto symm = tessera_csymm;
   static constexpr auto syrk = tessera_csyrk;
@@ -120,6 +126,8 @@ struct Functions<std::complex<float>> {
 template <>
 struct Functions<std::complex<double>> {
   static constexpr auto gemm = tessera_zgemm;
+  static constexpr auto gemm_batch = tessera_zgemm_batch;
+  static constexpr auto gemm_batch_strided = tessera_zgemm_batch_strided;
   static constexpr auto gemmt = tessera_zgemmt;
   static constexpr auto symm = tessera_zsymm;
   static constexpr auto syrk = tessera_zsyrk;
@@ -158,6 +166,20 @@ const void* pass(const std::complex<Real>& scalar) {
   return &scalar;
 }
 
+/// As the C functions take arrays of matrices.
+inline const float* const* pass_all(const float* const* matrices) { return matrices; }
+inline const double* const* pass_all(const double* const* matrices) { return matrices; }
+inline float* const* pass_all(float* const* matrices) { return matrices; }
+inline double* const* pass_all(double* const* matrices) { return matrices; }
+template <class Real>
+const void* const* pass_all(const std::complex<Real>* const* matrices) {
+  return reinterpret_cast<const void* const*>(matrices);
+}
+template <class Real>
+void* const* pass_all(std::complex<Real>* const* matrices) {
+  return reinterpret_cast<void* const*>(matrices);
+}
+
 }  // namespace detail
 
 // The Level-3 BLAS for T = float, double and their std::complex; hemm, herk and her2k for the complex types. See
@@ -169,6 +191,27 @@ void gemm(const Context& context, tessera_layout layout, tessera_transpose trans
           const T* B, std::int64_t ldb, detail::Value<T> beta, T* C, std::int64_t ldc) {
   check(detail::Functions<T>::gemm(context.handle(), layout, transa, transb, m, n, k, detail::pass(alpha), A, lda, B,
                                    ldb, detail::pass(beta), C, ldc));
+}
+/// Groups of products, see tessera.h: alpha and beta have an entry for each group, A, B and C one for each product.
+template <class T>
+void gemm_batch(const Context& context, tessera_layout layout, const tessera_transpose* transa,
+                const tessera_transpose* transb, const std::int64_t* m, const std::int64_t* n, const std::int64_t* k,
+                const detail::Value<T>* alpha, const T* const* A, const std::int64_t* lda, const T* const* B,
+                const std::int64_t* ldb, const detail::Value<T>* beta, T* const* C, const std::int64_t* ldc,
+                std::int64_t group_count, const std::int64_t* group_size) {
+  check(detail::Functions<T>::gemm_batch(context.handle(), layout, transa, transb, m, n, k, alpha, detail::pass_all(A),
+                                         lda, detail::pass_all(B), ldb, beta, detail::pass_all(C), ldc, group_count,
+                                         group_size));
+}
+template <class T>
+void gemm_batch_strided(const Context& context, tessera_layout layout, tessera_transpose transa,
+                        tessera_transpose transb, std::int64_t m, std::int64_t n, std::int64_t k,
+                        detail::Value<T> alpha, const T* A, std::int64_t lda, std::int64_t stridea, const T* B,
+                        std::int64_t ldb, std::int64_t strideb, detail::Value<T> beta, T* C, std::int64_t ldc,
+                        std::int64_t stridec, std::int64_t batch_size) {
+  check(detail::Functions<T>::gemm_batch_strided(context.handle(), layout, transa, transb, m, n, k, detail::pass(alpha),
+                                                 A, lda, stridea, B, ldb, strideb, detail::pass(beta), C, ldc, stridec,
+                                                 batch_size));
 }
 template <class T>
 void gemmt(const Context& context, tessera_layout layout, tessera_uplo uplo, tessera_transpose transa,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "blas_api/face.hpp"
+#include "core/gemm_batch.hpp"
 #include "core/level3.hpp"
 
 /// Computes a checked call on the context that all BLAS symbols share: made from the environment at the first call, never
@@ -10,6 +11,10 @@
 /// standard error and aborts the process rather than return a wrong C.
 extern "C" __attribute__((visibility("default"))) void tessera_private_run(const tessera::Level3& call,
                                                                            tessera::api::Face& face) noexcept;
+
+/// The same for a batch, which is used up (core/gemm_batch.hpp).
+extern "C" __attribute__((visibility("default"))) void tessera_private_run_batch(tessera::GemmBatch& batch,
+                                                                                 tessera::api::Face& face) noexcept;
 
 /// The CPU BLAS behind `face`; nullptr, after a line on standard error, if there is none.
 extern "C" __attribute__((visibility("default"))) const tessera::kernels::CpuBlas* tessera_private_cpu_blas(

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "blas_api/context.hpp"
+#include "blas_api/c_api_context.hpp"
 #include "blas_api/policy.hpp"
 #include "core/argument_complaints.hpp"
 #include "core/arguments.hpp"
@@ -35,25 +35,12 @@ using tessera::Parameter;
 using tessera::require_argument;
 using tessera::Routine;
 using tessera::Scalar;
-
-struct tessera_context_struct {
-  explicit tessera_context_struct(tessera::Config config) : context(std::move(config)) {}
-
-  tessera::api::Context context;
-  std::uint64_t maker = tessera::process::identity();
-  std::shared_mutex in_use;  ///< shared by calls, taken by tessera_destroy to wait for them
-  std::mutex last_mutex;     ///< guards the rest
-  std::optional<tessera::runtime::JobStatistics> last;
-};
+using tessera::api::guarded;
+using tessera::api::places_before;
 
 namespace {
 
 static_assert(static_cast<int>(tessera::Failure::internal_error) == TESSERA_INTERNAL_ERROR);
-
-template <class Body>
-tessera_status guarded(Body&& body) noexcept {
-  return static_cast<tessera_status>(tessera::guarded_call(std::forward<Body>(body)));
-}
 
 /// Fills the caller's buffer as far as it reaches. Positions: text 2, size 3, needed 4.
 void hand_out(const std::string& from, char* text, std::size_t size, std::size_t* needed) {
@@ -75,8 +62,6 @@ void make_context(tessera_context* ctx, const char* settings) {
   if (named && !config.offload.never()) static_cast<void>(made->context.runtime());
   *ctx = made.release();
 }
-
-constexpr int places_before = 2;  ///< what Fortran has: ctx and layout
 
 /// One BLAS call. @param sizes the arguments that are no enumerators
 /// @param operands addresses, null where the caller passed null; the result of the triangular routines is C
@@ -120,10 +105,7 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
       job->seconds = tessera::device::now_seconds() - begin;
       job->flops = flops_of(call);
     }
-    // A child may ask for it, and must not find the lock taken by a thread that it does not have.
-    const tessera::process::Pass whole(tessera::process::Work::computing);
-    const std::lock_guard lock(ctx->last_mutex);
-    ctx->last = std::move(job);
+    ctx->set_last(std::move(job));
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "blas_api/bridge.hpp"
@@ -30,6 +31,14 @@ extern "C" void tessera_private_enter() noexcept { tessera::process::watch_all_l
 
 extern "C" void tessera_private_leave() noexcept { tessera::process::leave_libraries(); }
 
+namespace {
+[[noreturn]] void abort_for(const std::exception& error) {
+  tessera::process::stop_if_ending();  // the driver is gone, and nobody will look at C
+  tessera::log_line(std::string(error.what()) + ": the result is partly written and cannot be saved; aborting");
+  std::abort();
+}
+}  // namespace
+
 extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::Face& face) noexcept {
   const tessera::ErrnoKept stays;
   tessera::api::Context* context = nullptr;
@@ -41,9 +50,18 @@ extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::F
   try {
     context->run(call, tessera::api::Fallback::cpu_blas, &face);
   } catch (const std::exception& error) {
-    tessera::process::stop_if_ending();  // the driver is gone, and nobody will look at C
-    tessera::log_line(std::string(error.what()) + ": the result is partly written and cannot be saved; aborting");
-    std::abort();
+    abort_for(error);
+  }
+}
+
+extern "C" void tessera_private_run_batch(tessera::GemmBatch& batch, tessera::api::Face& face) noexcept {
+  const tessera::ErrnoKept stays;
+  try {
+    tessera::api::shared_context().run_batch(batch, &face);
+  } catch (const std::bad_alloc&) {  // before anything was touched
+    for (const tessera::Product& product : batch.products) tessera_private_run(batch.call(product), face);
+  } catch (const std::exception& error) {
+    abort_for(error);
   }
 }
 

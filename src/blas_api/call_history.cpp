@@ -35,6 +35,15 @@ void CallHistory::describe(const Level3& call, bool weighed, Situation& now) con
   if (weighed) now.cpu = cpu_speed_.estimate(call);
 }
 
+void CallHistory::describe(const BatchDemand& batch, int processors, Situation& now) const {
+  now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
+  now.backlog_s = backlog_s();
+  now.bias = batch_bias_.of(batch.mean_volume());
+  now.cpu_calls = cpu_calls();
+  now.device_calls = device_calls();
+  now.cpu = batch_speed_.estimate(batch, processors);
+}
+
 std::optional<Level3> CallHistory::wanted_probe(const Level3& call, double devices_s) const {
   if (cpu_speed_.knows(call.type)) return next_probe(cpu_speed_, call, devices_s);
   // The CPU BLAS alone tells how fast it is, but even the slowest would do such a call before devices are open.
@@ -88,13 +97,28 @@ CallHistory::OnCpu::~OnCpu() {
 
 void CallHistory::OnCpu::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
                                 bool devices_are_open) {
-  // Calls of several threads share the processors: what one would have taken by itself is what counts.
-  const int others_at_end = history_.cpu_calls() - 1;
-  const bool was_alone = !began_beside_devices_ && history_.device_calls() == 0;
-  if (was_alone || !history_.cpu_speed_.has_seen(call))
-    history_.cpu_speed_.record(call, seconds / (1 + 0.5 * (others_at_begin_ + others_at_end)));
+  if (was_alone() || !history_.cpu_speed_.has_seen(call)) history_.cpu_speed_.record(call, alone_s(seconds));
   if (verdict.reason == Reason::cpu_wins) history_.device_bias_.passed_over(volume);
-  // What it cost not to have the devices open, by the time that it really took.
+  note_forgone(verdict, seconds, devices_are_open);
+}
+
+void CallHistory::OnCpu::record(const BatchDemand& batch, const Verdict& verdict, double seconds,
+                                bool devices_are_open) {
+  if (was_alone() || !history_.batch_speed_.knows(batch)) history_.batch_speed_.record(batch, alone_s(seconds));
+  if (verdict.reason == Reason::cpu_wins) history_.batch_bias_.passed_over(batch.mean_volume());
+  note_forgone(verdict, seconds, devices_are_open);
+}
+
+bool CallHistory::OnCpu::was_alone() const { return !began_beside_devices_ && history_.device_calls() == 0; }
+
+// Calls of several threads share the processors: what one would have taken by itself is what counts.
+double CallHistory::OnCpu::alone_s(double seconds) const {
+  const int others_at_end = history_.cpu_calls() - 1;
+  return seconds / (1 + 0.5 * (others_at_begin_ + others_at_end));
+}
+
+// What it cost not to have the devices open, by the time that it really took.
+void CallHistory::OnCpu::note_forgone(const Verdict& verdict, double seconds, bool devices_are_open) {
   if (!devices_are_open && verdict.cpu_s > 0 && seconds > verdict.open_s)
     history_.forgone_s_.fetch_add(seconds - verdict.open_s, std::memory_order_relaxed);
 }
@@ -117,8 +141,15 @@ void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Ve
                                     bool helped) {
   history_.has_used_devices_.store(true, std::memory_order_relaxed);
   if (verdict.reason == Reason::device_wins) history_.cpu_speed_.passed_over(call);
-  const bool was_alone = !helped && !began_beside_cpu_ && history_.cpu_calls() == 0;
-  if (verdict.model_s > 0 && was_alone) history_.device_bias_.record(volume, seconds / verdict.model_s);
+  if (verdict.model_s > 0 && !helped && was_alone()) history_.device_bias_.record(volume, seconds / verdict.model_s);
 }
+
+void CallHistory::OnDevices::record(const BatchDemand& batch, const Verdict& verdict, double seconds) {
+  history_.has_used_devices_.store(true, std::memory_order_relaxed);
+  if (verdict.reason == Reason::device_wins) history_.batch_speed_.passed_over(batch);
+  if (verdict.model_s > 0 && was_alone()) history_.batch_bias_.record(batch.mean_volume(), seconds / verdict.model_s);
+}
+
+bool CallHistory::OnDevices::was_alone() const { return !began_beside_cpu_ && history_.cpu_calls() == 0; }
 
 }  // namespace tessera::api

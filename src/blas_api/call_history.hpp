@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 
+#include "blas_api/batch_policy.hpp"
 #include "blas_api/cpu_speed.hpp"
 #include "blas_api/device_bias.hpp"
 #include "blas_api/policy.hpp"
@@ -22,6 +23,8 @@ class CallHistory {
 
   /// Adds to `now` what is known here. @param weighed the speed of the CPU matters
   void describe(const Level3& call, bool weighed, Situation& now) const;
+  /// @param processors that the batch would have
+  void describe(const BatchDemand& batch, int processors, Situation& now) const;
 
   /// The product that should be timed on the CPU before the call is decided; nothing if what is known will do.
   /// @param devices_s that the call is expected to take on devices, their start included
@@ -39,8 +42,14 @@ class CallHistory {
     /// It has taken so long. What it took beside calls on devices counts only where nothing is known of such calls.
     /// @param verdict by which it is there
     void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool devices_are_open);
+    void record(const BatchDemand& batch, const Verdict& verdict, double seconds, bool devices_are_open);
 
    private:
+    bool was_alone() const;
+    /// Of the time that it took, with others beside it: what it would have taken by itself.
+    double alone_s(double seconds) const;
+    void note_forgone(const Verdict& verdict, double seconds, bool devices_are_open);
+
     CallHistory& history_;
     int others_at_begin_ = 0;
     bool began_beside_devices_ = false;
@@ -57,8 +66,11 @@ class CallHistory {
     /// It has taken so long, without waiting. What it took beside a call on the CPU tells nothing of the devices.
     /// @param helped the CPU has computed a part of it
     void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool helped);
+    void record(const BatchDemand& batch, const Verdict& verdict, double seconds);
 
    private:
+    bool was_alone() const;
+
     CallHistory& history_;
     std::int64_t ns_;
     bool began_beside_cpu_;
@@ -73,6 +85,9 @@ class CallHistory {
 
   const CpuSpeed& cpu_speed() const { return cpu_speed_; }
   CpuSpeed& cpu_speed() { return cpu_speed_; }
+  const BatchSpeed& batch_speed() const { return batch_speed_; }
+  /// Such a batch would take so long on the CPU.
+  void note_batch_on_cpu(const BatchDemand& batch, double seconds) { batch_speed_.record(batch, seconds); }
 
  private:
   /// The calls of a parent's other threads are not under way in its child.
@@ -80,6 +95,8 @@ class CallHistory {
 
   CpuSpeed cpu_speed_;
   DeviceBias device_bias_;
+  BatchSpeed batch_speed_;             ///< of the CPU
+  DeviceBias batch_bias_;              ///< by the mean volume of the products
   std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker
   std::atomic<std::int64_t> backlog_ns_ = 0;  ///< whole numbers, so that it comes back to 0
   std::atomic<int> device_calls_ = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 
 #include "core/file.hpp"
@@ -29,9 +30,16 @@ std::string describe(const Level3& call) {
   return text;
 }
 
-void log_call(const Level3& call, const std::string& where, const Verdict& verdict, double seconds) {
-  log_line(fmt::format("{} on {} ({}): {:.6f} s, {:.3f} TFLOP/s", describe(call), where, to_text(verdict), seconds,
-                       seconds > 0 ? flops_of(call) / seconds * 1e-12 : 0.0));
+/// "dgemm_batch of 100000 products, 2 forms, mean of m*n*k 32^3"
+std::string describe(const BatchDemand& batch) {
+  return fmt::format("{}gemm_batch of {} product{}, {} form{}, mean of m*n*k {:.0f}^3", letter(batch.type),
+                     batch.products, batch.products == 1 ? "" : "s", batch.forms, batch.forms == 1 ? "" : "s",
+                     std::cbrt(static_cast<double>(batch.mean_volume())));
+}
+
+void log_call(const std::string& what, double flops, const std::string& where, const Verdict& verdict, double seconds) {
+  log_line(fmt::format("{} on {} ({}): {:.6f} s, {:.3f} TFLOP/s", what, where, to_text(verdict), seconds,
+                       seconds > 0 ? flops / seconds * 1e-12 : 0.0));
 }
 
 void log_start_up(const runtime::StartUp& start_up) {
@@ -55,20 +63,36 @@ CallReport::CallReport(const Config& config)
 
 void CallReport::on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
                         double waited_s) const {
-  if (config_.verbose) log_call(call, "the CPU BLAS", verdict, seconds);
+  if (config_.verbose) log_call(describe(call), flops_of(call), "the CPU BLAS", verdict, seconds);
   count(call, volume, verdict, waited_s);
+}
+
+void CallReport::on_cpu(const BatchDemand& batch, const Verdict& verdict, double seconds, double waited_s) const {
+  if (config_.verbose) log_call(describe(batch), batch.flops, "the CPU BLAS", verdict, seconds);
+  if (summary_ != nullptr) summary_->record(batch, verdict, waited_s);
+}
+
+void CallReport::on_devices(const BatchDemand& batch, const Verdict& verdict, const runtime::JobStatistics& job,
+                            double waited_s) const {
+  tell_of_devices(config_.verbose ? describe(batch) : "", batch.flops, verdict, job);
+  if (summary_ != nullptr) summary_->record(batch, verdict, waited_s);
 }
 
 void CallReport::on_devices(const Level3& call, index_t volume, const Verdict& verdict,
                             const runtime::JobStatistics& job, double waited_s) const {
+  tell_of_devices(config_.verbose ? describe(call) : "", flops_of(call), verdict, job);
+  count(call, volume, verdict, waited_s);
+}
+
+void CallReport::tell_of_devices(const std::string& what, double flops, const Verdict& verdict,
+                                 const runtime::JobStatistics& job) const {
   if (config_.verbose) {
     std::string where;
     for (const runtime::DeviceStatistics& device : job.devices) where += (where.empty() ? "" : ",") + device.device;
-    log_call(call, where, verdict, job.seconds);
+    log_call(what, flops, where, verdict, job.seconds);
     if (job.start_up) log_start_up(*job.start_up);
   }
   if (!config_.stats_file.empty()) append_line(config_.stats_file, runtime::to_json(job));
-  count(call, volume, verdict, waited_s);
 }
 
 void CallReport::count(const Level3& call, index_t volume, const Verdict& verdict, double waited_s) const {

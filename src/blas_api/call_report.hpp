@@ -2,6 +2,9 @@
 // call on devices (TESSERA_STATS), counters that are printed at exit (TESSERA_SUMMARY).
 #pragma once
 
+#include <string>
+
+#include "blas_api/batch_policy.hpp"
 #include "blas_api/call_summary.hpp"
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
@@ -22,8 +25,14 @@ class CallReport {
   void on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds, double waited_s) const;
   void on_devices(const Level3& call, index_t volume, const Verdict& verdict, const runtime::JobStatistics& job,
                   double waited_s) const;
+  void on_cpu(const BatchDemand& batch, const Verdict& verdict, double seconds, double waited_s) const;
+  void on_devices(const BatchDemand& batch, const Verdict& verdict, const runtime::JobStatistics& job,
+                  double waited_s) const;
 
  private:
+  /// A call or a batch ran there. @param what it is, in words
+  void tell_of_devices(const std::string& what, double flops, const Verdict& verdict,
+                       const runtime::JobStatistics& job) const;
   void count(const Level3& call, index_t volume, const Verdict& verdict, double waited_s) const;
 
   const Config& config_;

@@ -80,12 +80,25 @@ int CallSummary::size_class_of(index_t volume) {
 }
 
 void CallSummary::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds) noexcept {
-  Counter& counter = counters_[static_cast<std::size_t>(call.routine)][static_cast<std::size_t>(call.type)]
-                              [static_cast<std::size_t>(size_class_of(volume))][verdict.offload ? on_devices : on_cpu];
+  Counter& counter = counter_of(call.routine, call.type, volume, verdict);
   counter.calls.fetch_add(1, std::memory_order_relaxed);
   counter.nanoseconds.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
   counter.flops.fetch_add(flops_of(call), std::memory_order_relaxed);
   reasons_[static_cast<std::size_t>(verdict.reason)].fetch_add(1, std::memory_order_relaxed);
+}
+
+void CallSummary::record(const BatchDemand& batch, const Verdict& verdict, double seconds) noexcept {
+  Counter& counter = counter_of(Routine::gemm, batch.type, batch.mean_volume(), verdict);
+  counter.calls.fetch_add(static_cast<std::uint64_t>(batch.products), std::memory_order_relaxed);
+  counter.nanoseconds.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
+  counter.flops.fetch_add(batch.flops, std::memory_order_relaxed);
+  reasons_[static_cast<std::size_t>(verdict.reason)].fetch_add(1, std::memory_order_relaxed);
+}
+
+CallSummary::Counter& CallSummary::counter_of(Routine routine, ScalarType type, index_t volume,
+                                              const Verdict& verdict) {
+  return counters_[static_cast<std::size_t>(routine)][static_cast<std::size_t>(type)]
+                  [static_cast<std::size_t>(size_class_of(volume))][verdict.offload ? on_devices : on_cpu];
 }
 
 void CallSummary::Sum::add(const Counter& counter) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 
+#include "blas_api/batch_policy.hpp"
 #include "blas_api/policy.hpp"
 #include "core/level3.hpp"
 
@@ -28,6 +29,8 @@ class CallSummary {
 
   /// A call has returned after `seconds`. @param volume volume_of(call)
   void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds) noexcept;
+  /// A batch has: so many calls of gemm of its mean volume, and one reason.
+  void record(const BatchDemand& batch, const Verdict& verdict, double seconds) noexcept;
 
   /// Everything back to zero, and the clock starts anew. Async-signal-safe.
   void clear() noexcept;
@@ -49,6 +52,7 @@ class CallSummary {
     std::atomic<double> flops;
   };
   enum Place : std::uint8_t { on_devices, on_cpu, places };
+  Counter& counter_of(Routine routine, ScalarType type, index_t volume, const Verdict& verdict);
   struct Sum {
     std::uint64_t calls = 0;
     double seconds = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "blas_api/quietly.hpp"
 #include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/level3.hpp"
@@ -31,15 +32,6 @@ constexpr index_t blind_volume = index_t{1} << 27;
 bool does_nothing(const Level3& call) {
   if (call.m == 0 || call.n == 0) return true;
   return !call.is_triangular() && call.only_scales() && call.beta == AnyScalar(1);
-}
-
-/// Does what only tells of something, or learns: where there is no memory for it, it is left out.
-template <class Tell>
-void quietly(Tell tell) noexcept {
-  try {
-    tell();
-  } catch (const std::exception&) {
-  }
 }
 
 /// What the speed of a CPU BLAS depends on.
@@ -103,23 +95,48 @@ void Context::recall_cpu_speed(Face& face) {
   }
 }
 
-Verdict Context::decide_now(const OffloadRule& rule, const Level3& call) {
+Situation Context::situation_of_devices() {
   Situation now;
   now.being_opened = start_.is_being_opened();
   now.until_open_s = start_.until_open_s();
   now.rates = start_.outlook().rates;
-  history_.describe(call, learns_, now);
-  return decide(rule, call, now);
+  return now;
 }
 
-runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Face& face, Verdict& verdict) {
+class Context::WeighedCall final : public Weighed {
+ public:
+  WeighedCall(Context& context, const Level3& call, Face& face) : context_(context), call_(call), face_(face) {}
+
+  const OffloadRule& rule() const override { return context_.config_.offload.of(call_.routine, call_.type); }
+  bool is_worth_no_look() const override {
+    return context_.may_do_without_look(volume_of(call_)) && !context_.history_.cpu_speed().knows(call_.type);
+  }
+  Verdict decide_now() override {
+    Situation now = context_.situation_of_devices();
+    context_.history_.describe(call_, context_.learns_, now);
+    return decide(rule(), call_, now);
+  }
+  bool measures_cpu(const Verdict& verdict) override {
+    const auto probe = context_.history_.wanted_probe(call_, verdict.device_s);
+    if (!probe) return false;
+    context_.history_.time_on_cpu(
+        *probe, [&](const Level3& product) { context_.compute_on_cpu(product, Fallback::report, face_); });
+    return true;
+  }
+
+ private:
+  Context& context_;
+  const Level3& call_;
+  Face& face_;
+};
+
+runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& face, Verdict& verdict) {
   using Stage = DeviceStart::Stage;
   if (config_.devices == DeviceChoice::none) {
     verdict = {false, Reason::no_devices};
     return nullptr;
   }
-  const OffloadRule& rule = config_.offload.of(call.routine, call.type);
-  const bool weighed = rule.when == Offload::automatic;
+  const bool weighed = what.rule().when == Offload::automatic;
   for (;;) {
     if (const auto reason = start_.taboo()) {
       verdict = {false, *reason};
@@ -130,7 +147,7 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
       start_.try_again([&] { return start_context(face); });
       return opened(fallback, verdict);
     }
-    if (weighed && is_worth_no_look(call)) {
+    if (weighed && what.is_worth_no_look()) {
       verdict = {false, Reason::trial};
       return nullptr;
     }
@@ -139,13 +156,8 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
       return nullptr;
     }
     if (weighed) recall_cpu_speed(face);
-    verdict = decide_now(rule, call);
-    if (weighed) {
-      if (const auto probe = history_.wanted_probe(call, verdict.device_s)) {
-        history_.time_on_cpu(*probe, [&](const Level3& c) { compute_on_cpu(c, Fallback::report, face); });
-        continue;
-      }
-    }
+    verdict = what.decide_now();
+    if (weighed && what.measures_cpu(verdict)) continue;
     if (verdict.start_in_background) start_.attend(start_context(face), DeviceStart::Haste::if_free);
     if (!verdict.offload) return nullptr;
     if (stage == Stage::open) return opened(fallback, verdict);
@@ -160,9 +172,9 @@ runtime::Runtime* Context::devices_for(const Level3& call, Fallback fallback, Fa
   }
 }
 
-bool Context::is_worth_no_look(const Level3& call) const {
-  return volume_of(call) <= blind_volume && start_.stage() == DeviceStart::Stage::closed &&
-         config_.devices != DeviceChoice::host && !history_.cpu_speed().knows(call.type);
+bool Context::may_do_without_look(index_t volume) const {
+  return volume <= blind_volume && start_.stage() == DeviceStart::Stage::closed &&
+         config_.devices != DeviceChoice::host;
 }
 
 std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {
@@ -258,7 +270,8 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
     // Until it runs there, C is untouched whatever fails.
     runtime::Runtime* runtime = nullptr;
     try {
-      runtime = devices_for(call, fallback, face, verdict);
+      WeighedCall weighed(*this, call, face);
+      runtime = devices_for(weighed, fallback, face, verdict);
     } catch (const std::exception& error) {
       if (fallback == Fallback::report) throw;
       if (config_.verbose) log_line(error.what());
@@ -267,9 +280,7 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
     if (runtime != nullptr) {
       try {
         runtime::JobStatistics job = run_on_devices(*runtime, call, volume, verdict, arrival_s);
-        quietly([&] {
-          if (learns_ && start_.outlook().file) start_.attend(start_context(face), DeviceStart::Haste::if_used_ever);
-        });
+        attend_after_job(face);
         return job;
       } catch (const NoDeviceLeft& error) {  // another thread has lost the last one; C is untouched
         if (config_.verbose) quietly([&] { log_line(error.what()); });
@@ -292,17 +303,26 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const 
                                                const Verdict& verdict, double arrival_s) {
   CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
   runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0), cpu_help(call, verdict));
-  if (job.start_up) {
-    job.start_up->load_s = start_.load_s();
-    job.start_up->open_s = start_.open_s();
-    if (job.first_kernel_at > 0) job.start_up->first_kernel_s = job.first_kernel_at - arrival_s;
-  }
+  complete_start_up(job, arrival_s);
   // C has its result by now, whatever becomes of this.
   quietly([&] {
     if (learns_) pending.record(call, volume, verdict, job.seconds, job.devices.back().device == "cpu");
     report_.on_devices(call, volume, verdict, job, device::now_seconds() - arrival_s);
   });
   return job;
+}
+
+void Context::complete_start_up(runtime::JobStatistics& job, double arrival_s) const {
+  if (!job.start_up) return;
+  job.start_up->load_s = start_.load_s();
+  job.start_up->open_s = start_.open_s();
+  if (job.first_kernel_at > 0) job.start_up->first_kernel_s = job.first_kernel_at - arrival_s;
+}
+
+void Context::attend_after_job(Face& face) {
+  quietly([&] {
+    if (learns_ && start_.outlook().file) start_.attend(start_context(face), DeviceStart::Haste::if_used_ever);
+  });
 }
 
 void Context::run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Verdict& verdict,

@@ -21,6 +21,7 @@
 #include "blas_api/face.hpp"
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
+#include "core/gemm_batch.hpp"
 #include "core/level3.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "runtime/runtime.hpp"
@@ -58,6 +59,13 @@ class Context {
   std::optional<runtime::JobStatistics> run(const Level3& call, Fallback fallback = Fallback::report,
                                             Face* face = nullptr);
 
+  /// The same for a batch: products that are worth it by themselves run one after the other as calls of their own, all
+  /// others as the batch policy says (batch_policy.hpp). Whatever fails, the CPU BLAS answers. Thread-safe.
+  /// @param batch is used up @param flops to which those of the batch are added; may be null
+  /// @return statistics if the batch ran on devices
+  /// @throws DeviceLost, InternalError as run(); std::bad_alloc, and nothing has been touched, not even `batch`
+  std::optional<runtime::JobStatistics> run_batch(GemmBatch& batch, Face* face = nullptr, double* flops = nullptr);
+
   /// Estimated seconds of the calls that are on the devices or wait for them.
   double backlog_s() const { return history_.backlog_s(); }
 
@@ -76,13 +84,28 @@ class Context {
   std::string describe_devices();
 
  private:
-  /// The opened runtime if `call` is to run on it, else nullptr. @param verdict receives the decision
-  runtime::Runtime* devices_for(const Level3& call, Fallback fallback, Face& face, Verdict& verdict);
+  /// What is to be decided about: a call or a batch.
+  class Weighed {
+   public:
+    virtual ~Weighed() = default;
+    virtual const OffloadRule& rule() const = 0;
+    /// The CPU is to answer before anybody has looked for devices.
+    virtual bool is_worth_no_look() const = 0;
+    virtual Verdict decide_now() = 0;
+    /// Measures the CPU where that may change the verdict. @return whether it has: there is to be another one
+    virtual bool measures_cpu(const Verdict& verdict) = 0;
+  };
+  class WeighedCall;
+  class WeighedBatch;
+
+  /// The opened runtime if it is to run on it, else nullptr. @param verdict receives the decision
+  runtime::Runtime* devices_for(Weighed& what, Fallback fallback, Face& face, Verdict& verdict);
   /// The runtime of devices that are open or have failed to open.
   runtime::Runtime* opened(Fallback fallback, Verdict& verdict) const;
-  Verdict decide_now(const OffloadRule& rule, const Level3& call);
-  /// The CPU is to answer before anybody has looked for devices.
-  bool is_worth_no_look(const Level3& call) const;
+  /// What there is to know of the devices.
+  Situation situation_of_devices();
+  /// A call of such a volume may be answered before anybody has looked for devices.
+  bool may_do_without_look(index_t volume) const;
   /// How calls through `face` have devices opened.
   DeviceStart::Context start_context(Face& face);
   /// Once: takes over what was kept of this CPU BLAS.
@@ -95,6 +118,23 @@ class Context {
                                         const Verdict& verdict, double arrival_s);
   void run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Verdict& verdict,
                   double arrival_s);
+  /// What of a runtime's start the context knows.
+  void complete_start_up(runtime::JobStatistics& job, double arrival_s) const;
+  /// What is done after a job, in the background.
+  void attend_after_job(Face& face);
+
+  /// What run_batch() does for products that are decided together.
+  std::optional<runtime::JobStatistics> run_together(GemmBatch& batch, Face& face, double* flops);
+  std::optional<runtime::JobStatistics> run_on_devices(runtime::Runtime& runtime, const GemmBatch& batch,
+                                                       const BatchDemand& demand, Face& face, Verdict& verdict,
+                                                       double arrival_s);
+  void run_on_cpu(const GemmBatch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict,
+                  double arrival_s);
+  /// The products [first, last), on all processors.
+  void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face);
+  int processors() const { return CpuSpeed::available_processors(config_.local_ranks()); }
+  /// What the threads that pack batches carry, all together.
+  double packing_bytes_per_s();
   runtime::CpuHelp cpu_help(const Level3& call, const Verdict& verdict);
   void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
   /// Has another thread do warm_up(), once. Calls meanwhile stay on the CPU if that is sooner.

@@ -1,8 +1,5 @@
 #include "blas_api/cpu_speed.hpp"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -24,12 +21,7 @@ constexpr double memory_bytes_per_s = 100e9;
 
 }  // namespace
 
-int CpuSpeed::available_processors(int local_ranks) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int allowed = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  return processors_of_rank(allowed, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), local_ranks);
-}
+int CpuSpeed::available_processors(int local_ranks) { return tessera::available_processors(local_ranks); }
 
 CpuSpeed::Place CpuSpeed::place_of(const Level3& call) {
   const auto digits = [](index_t number) {

@@ -80,14 +80,19 @@ device::DeviceInfo likely_gpu() {
 }
 
 Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now) {
-  Verdict verdict = decide_early(rule, call, volume_of(call));
-  if (!verdict.offload) return verdict;
+  const Verdict early = decide_early(rule, call, volume_of(call));
+  if (!early.offload) return early;
   if (now.rates.devices == 0) return {false, Reason::no_devices};
-
-  verdict.wait_s = now.backlog_s + now.until_open_s;
-  verdict.model_s =
+  const double model_s =
       now.rates.call_overhead_s + runtime::seconds_at(runtime::touched_bytes(call), now.rates.page_lock_bytes_per_s) +
       runtime::expected_seconds(runtime::demand_of(call), now.rates.flops_per_s[call.type], now.rates.links);
+  return weigh(rule, early, model_s, now);
+}
+
+Verdict weigh(const OffloadRule& rule, const Verdict& early, double model_s, const Situation& now) {
+  Verdict verdict = early;
+  verdict.wait_s = now.backlog_s + now.until_open_s;
+  verdict.model_s = model_s;
   verdict.device_s = verdict.wait_s + now.bias * verdict.model_s;
   if (rule.when != Offload::automatic) return verdict;
 

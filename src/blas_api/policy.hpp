@@ -144,6 +144,10 @@ struct Situation {
   int device_calls = 0;  ///< that are on the devices or wait for them
 };
 
+/// What is left of a decision when it is known what the model gives for devices.
+/// @param early with Verdict::offload, as decide_early() has it
+Verdict weigh(const OffloadRule& rule, const Verdict& early, double model_s, const Situation& now);
+
 /// The whole decision. @pre m, n, k >= 0
 Verdict decide(const OffloadRule& rule, const Level3& call, const Situation& now);
 

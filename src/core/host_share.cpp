@@ -1,5 +1,8 @@
 #include "core/host_share.hpp"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -130,5 +133,12 @@ std::size_t memory_to_take(std::size_t total_bytes, std::size_t free_bytes, int 
 }
 
 int processors_of_rank(int allowed, int online, int ranks) { return std::max(1, std::min(allowed, online / ranks)); }
+
+int available_processors(int ranks) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int allowed = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  return processors_of_rank(allowed, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), ranks);
+}
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 // Several processes of one job on a host (MPI ranks), and what each takes of it: devices, their memory, processors.
-// Arithmetic on numbers and strings; only gpus_of_host() looks at the machine. Nothing here talks to the other ranks:
-// each computes its own part from its place among them, so all must follow the same rule.
+// Arithmetic on numbers and strings; only gpus_of_host() and available_processors() look at the machine. Nothing here
+// talks to the other ranks: each computes its own part from its place among them, so all must follow the same rule.
 #pragma once
 
 #include <cstddef>
@@ -79,5 +79,8 @@ std::size_t memory_to_take(std::size_t total_bytes, std::size_t free_bytes, int 
 /// Processors that a rank may count on, of those it may run on: ranks that are not bound run on all of them, and get in
 /// each other's way. At least 1.
 int processors_of_rank(int allowed, int online, int ranks);
+
+/// The same of this process, as the system says.
+int available_processors(int ranks);
 
 }  // namespace tessera

@@ -25,6 +25,7 @@
 #include "core/rates_by_type.hpp"
 #include "core/scalar.hpp"
 #include "device/device_profile.hpp"
+#include "device/host_memory.hpp"
 
 namespace tessera::device {
 
@@ -139,6 +140,10 @@ class Device {
   /// Makes the ranges page-locked where that helps and is possible; nullptr where nothing was to be done. Never throws
   /// for memory that cannot be locked: copies from it are then slower.
   virtual std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) = 0;
+
+  /// Host memory that copies of this device reach at once, without staging: page-locked where that is possible. Dies
+  /// before the device, while no copy uses it. May come from any thread. @throws std::bad_alloc
+  virtual std::unique_ptr<HostMemory> host_memory(std::size_t bytes) { return std::make_unique<HostMemory>(bytes); }
 
   /// `listener` is called (from any thread, quickly returning, no locks held) after work of this device completes. A
   /// device that cannot tell returns false, and its events must be polled. An empty function removes the listener.

@@ -95,6 +95,7 @@ std::vector<std::pair<std::string, double>> numbers_of(const DeviceProfile& p) {
   add("staging.fewest_threads", p.staging.fewest_threads);
   add("staging.threads_per_down_thread", p.staging.threads_per_down_thread);
   add("staging.thread_bytes_per_s", p.staging.thread_bytes_per_s);
+  add("staging.chunk_bytes", p.staging.chunk_bytes);
   add("memory_chunk_bytes", p.memory_chunk_bytes);
   add("start_up_s", p.start_up_s);
   add("further_start_up_s", p.further_start_up_s);

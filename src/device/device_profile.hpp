@@ -58,6 +58,9 @@ struct Staging {
   int fewest_threads = 4;           ///< with less page-locking is as quick, and leaves the processors alone
   int threads_per_down_thread = 3;  ///< the host writes past the cache, for which fewer do
   double thread_bytes_per_s = 4e9;  ///< what one carries, between both directions
+  /// Of small problems that are packed together: a copy of them takes some times what its submission takes, and most of
+  /// what threads have packed is still in the last-level cache when the device reads it.
+  index_t chunk_bytes = index_t{4} << 20;
 };
 
 /// Products that a kernel of our own computes instead of the vendor's (dgemm_choice.hpp).

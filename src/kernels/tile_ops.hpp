@@ -6,6 +6,7 @@
 
 #include "core/level3.hpp"
 #include "device/device.hpp"
+#include "kernels/level3_batch.hpp"
 
 namespace tessera::kernels {
 
@@ -32,6 +33,9 @@ class TileOps {
   virtual void run(int compute_stream, const Level3& call) = 0;
   /// Submits the addition. @throws as run()
   virtual void add(int compute_stream, const Addition& addition) = 0;
+  /// Submits a batch of gemm, whose arrays and matrices lie in the device's memory by the time that the stream comes to
+  /// it. @param flops of all of it @throws as run() @pre no size is negative, leading dimensions are good
+  virtual void run_batch(int compute_stream, const Level3Batch& batch, double flops) = 0;
 };
 
 }  // namespace tessera::kernels

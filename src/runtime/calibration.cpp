@@ -275,6 +275,20 @@ void run_each_kernel(const MeasuredDevice& device) {
       call.diag = Diag::unit;
       device.ops->run(0, call);
     }
+    Level3 product{.type = type, .m = tile, .n = tile, .k = tile};
+    device.ops->run_batch(0,
+                          {.common = product,
+                           .count = 1,
+                           .m = {.of_all = tile},
+                           .n = {.of_all = tile},
+                           .k = {.of_all = tile},
+                           .lda = {.of_all = tile},
+                           .ldb = {.of_all = tile},
+                           .ldc = {.of_all = tile},
+                           .A = {.first = A},
+                           .B = {.first = B},
+                           .C = {.first = C}},
+                          flops_of(product));
     device.ops->add(0, {.type = type, .m = tile, .n = tile, .factor = 1, .X = A, .ldx = tile, .C = C, .ldc = tile});
   }
   wait_for(device.device->record({StreamKind::compute, 0}));

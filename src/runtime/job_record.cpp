@@ -67,6 +67,11 @@ JobStatistics describe(const TaskGraph& graph) {
           .devices = {}};
 }
 
+/// The traffic of a batch depends on what its products share, and on how it is cut.
+JobStatistics describe(const GemmBatch& batch) {
+  return {.routine = letter(batch.type) + std::string("gemm_batch"), .devices = {}};
+}
+
 }  // namespace
 
 std::string first_error(const std::vector<Worker::Outcome>& outcomes) {
@@ -80,11 +85,7 @@ std::string name_of(const device::Device& device) {
   return device.info().backend + ":" + std::to_string(device.info().ordinal);
 }
 
-JobRecord::JobRecord(const TaskGraph& graph, std::span<const kernels::Accelerator> accelerators)
-    : graph_(graph),
-      pending_(static_cast<std::size_t>(graph.task_count())),
-      done_(pending_.size(), false),
-      statistics_(describe(graph)) {
+Record::Record(JobStatistics job, std::span<const kernels::Accelerator> accelerators) : statistics_(std::move(job)) {
   for (const auto& accelerator : accelerators) {
     names_.push_back(name_of(*accelerator.device));
     statistics_.devices.push_back({.device = names_.back()});
@@ -92,6 +93,13 @@ JobRecord::JobRecord(const TaskGraph& graph, std::span<const kernels::Accelerato
   names_.emplace_back("cpu");
   by_cpu_.device = names_.back();
   operations_.resize(names_.size());
+}
+
+JobRecord::JobRecord(const TaskGraph& graph, std::span<const kernels::Accelerator> accelerators)
+    : Record(describe(graph), accelerators),
+      graph_(graph),
+      pending_(static_cast<std::size_t>(graph.task_count())),
+      done_(pending_.size(), false) {
   for (std::size_t t = 0; t < pending_.size(); ++t) pending_[t] = static_cast<TaskId>(t);
 }
 
@@ -121,11 +129,34 @@ void JobRecord::add_cpu(const CpuWorker::Outcome& outcome) {
   keep(operations_.back(), outcome.operations);
 }
 
-void JobRecord::settle_times() {
+void Record::settle_times() {
   if (by_cpu_.tasks > 0) statistics_.devices.push_back(by_cpu_);
   for (std::size_t d = 0; d < statistics_.devices.size(); ++d)
     add_times(statistics_.devices[d], operations_[d], statistics_.seconds);
   statistics_.first_kernel_at = first_kernel_at(std::span(operations_).first(operations_.size() - 1));
+}
+
+BatchRecord::BatchRecord(const GemmBatch& batch, std::span<const kernels::Accelerator> accelerators)
+    : Record(describe(batch), accelerators), batch_(batch) {}
+
+void BatchRecord::add(std::size_t d, const BatchJob::Outcome& outcome) {
+  DeviceStatistics& sum = statistics_.devices[d];
+  sum.tasks += outcome.products;
+  sum.steps += outcome.chunks;
+  sum.bytes_up += outcome.bytes_up;
+  sum.bytes_down += outcome.bytes_down;
+  sum.flops += outcome.flops;
+  statistics_.flops += outcome.flops;
+  keep(operations_[d], outcome.operations);
+}
+
+void BatchRecord::add_cpu(index_t first, index_t last) {
+  by_cpu_.tasks += last - first;
+  ++by_cpu_.steps;
+  double flops = 0;
+  for (index_t i = first; i < last; ++i) flops += flops_of(batch_.call(i));
+  by_cpu_.flops += flops;
+  statistics_.flops += flops;
 }
 
 }  // namespace tessera::runtime

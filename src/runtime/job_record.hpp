@@ -1,4 +1,4 @@
-// What becomes of a job, attempt by attempt: which tasks are left, and what each device did.
+// What becomes of a job or a batch, attempt by attempt: which tasks are left, and what each device did.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "cache/tile_cache.hpp"
+#include "core/gemm_batch.hpp"
 #include "device/operation_log.hpp"
+#include "runtime/batch_job.hpp"
 #include "runtime/crew.hpp"
 #include "runtime/statistics.hpp"
 #include "runtime/task_graph.hpp"
@@ -20,20 +22,14 @@ std::string first_error(const std::vector<Worker::Outcome>& outcomes);
 /// "cuda:1"
 std::string name_of(const device::Device& device);
 
-class JobRecord {
+/// What any job records: what each device did, and when.
+class Record {
  public:
-  JobRecord(const TaskGraph& graph, std::span<const kernels::Accelerator> accelerators);
+  Record(JobStatistics job, std::span<const kernels::Accelerator> accelerators);
 
-  /// Tasks that nobody has done.
-  const std::vector<TaskId>& pending() const { return pending_; }
   /// Whether C may have been written.
   bool has_begun() const { return begun_; }
   void begin() { begun_ = true; }
-
-  /// Takes over what an attempt did.
-  /// @throws what the CPU threw; DeviceLost if a tile is torn whose old value is needed
-  void add(const Attempt& attempt, const std::function<cache::CacheCounters(std::size_t)>& counters);
-  void add_cpu(const CpuWorker::Outcome& outcome);
   void count_restart() { ++statistics_.restarts; }
 
   /// The times of all that was done, by device. @pre statistics().seconds is set @throws std::bad_alloc
@@ -43,15 +39,44 @@ class JobRecord {
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<std::vector<device::Operation>>& operations() const { return operations_; }
 
- private:
-  const TaskGraph& graph_;
-  std::vector<TaskId> pending_;
-  std::vector<bool> done_;
+ protected:
   bool begun_ = false;
   JobStatistics statistics_;
   DeviceStatistics by_cpu_;
   std::vector<std::string> names_;
   std::vector<std::vector<device::Operation>> operations_;
+};
+
+class JobRecord : public Record {
+ public:
+  JobRecord(const TaskGraph& graph, std::span<const kernels::Accelerator> accelerators);
+
+  /// Tasks that nobody has done.
+  const std::vector<TaskId>& pending() const { return pending_; }
+
+  /// Takes over what an attempt did.
+  /// @throws what the CPU threw; DeviceLost if a tile is torn whose old value is needed
+  void add(const Attempt& attempt, const std::function<cache::CacheCounters(std::size_t)>& counters);
+  void add_cpu(const CpuWorker::Outcome& outcome);
+
+ private:
+  const TaskGraph& graph_;
+  std::vector<TaskId> pending_;
+  std::vector<bool> done_;
+};
+
+/// Of a batch: tasks are products, and steps chunks.
+class BatchRecord : public Record {
+ public:
+  BatchRecord(const GemmBatch& batch, std::span<const kernels::Accelerator> accelerators);
+
+  /// What device d did in an attempt.
+  void add(std::size_t d, const BatchJob::Outcome& outcome);
+  /// The CPU has computed the products [first, last).
+  void add_cpu(index_t first, index_t last);
+
+ private:
+  const GemmBatch& batch_;
 };
 
 }  // namespace tessera::runtime

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <new>
 #include <optional>
@@ -12,9 +13,11 @@
 
 #include "cache/tile_cache.hpp"
 #include "core/error.hpp"
+#include "core/host_share.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/side_by_side.hpp"
+#include "runtime/batch_job.hpp"
 #include "runtime/calibration.hpp"
 #include "runtime/crew.hpp"
 #include "runtime/device_memory.hpp"
@@ -54,7 +57,9 @@ class Runtime::Implementation {
         cpu_worker_(std::move(host_compute)),
         trace_(config.trace_file),
         tells_of_host_devices_(config.verbose),
-        memories_(accelerators_.size()) {
+        local_ranks_(config.local_ranks()),
+        memories_(accelerators_.size()),
+        lane_memories_(accelerators_.size()) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
     if (config.keep_old_values) old_values_.emplace(copying_threads(), most_bytes_of_copies());
     const double begin_s = device::now_seconds();
@@ -146,6 +151,33 @@ class Runtime::Implementation {
     return std::move(record.statistics());
   }
 
+  JobStatistics run_batch(const GemmBatch& batch, const HostBatchCompute& compute) {
+    const Turnstile::Turn turn(turnstile_);
+    const double begin_s = device::now_seconds();
+    BatchRecord record(batch, accelerators_);
+    std::vector<bool> usable = crew_->usable();
+    if (std::none_of(usable.begin(), usable.end(), [](bool is) { return is; }))
+      throw NoDeviceLeft("no device works any more");
+    review_memory();
+    const BatchPlan plan = plan_batch(batch, usable);
+    BatchJob job(batch, plan.slot_bytes);
+    if (const process::Pass driving(process::Work::driving); driving) {
+      const Noted noted(*this, usable);
+      record.begin();
+      try {
+        compute_on_devices(job, plan, usable, record);
+      } catch (const std::exception&) {  // no memory to begin an attempt with
+      }
+    }
+    job.finish([&](index_t first, index_t last) {
+      compute(first, last);
+      record.add_cpu(first, last);
+    });
+    tell(record, begin_s);
+    note_use();
+    return std::move(record.statistics());
+  }
+
   bool is_wanted() { return turnstile_.is_wanted(); }
 
   /// Between two jobs, `use(idle devices)`.
@@ -179,8 +211,71 @@ class Runtime::Implementation {
   }
 
  private:
+  using HostBatchCompute = Runtime::HostBatchCompute;
+
+  BatchPlan plan_batch(const GemmBatch& batch, const std::vector<bool>& usable) {
+    const auto count = static_cast<int>(std::count(usable.begin(), usable.end(), true));
+    const int processors = available_processors(local_ranks_);
+    std::vector<BatchRoom> rooms(usable.size());
+    for (std::size_t d = 0; d < usable.size(); ++d) {
+      if (!usable[d]) continue;
+      rooms[d].bytes = static_cast<index_t>(memories_[d]->room_bytes());
+      rooms[d].threads = packing_threads(accelerators_[d].device->info(), count, processors);
+      rooms[d].chunk_bytes = accelerators_[d].device->info().profile.staging.chunk_bytes;
+    }
+    index_t bytes = 0, largest_bytes = 0;
+    for (const Product& product : batch.products) {
+      const index_t own = packed_bytes(batch.type, batch.form_of(product), product);
+      bytes += own;
+      largest_bytes = std::max(largest_bytes, own);
+    }
+    return runtime::plan_batch(rooms, bytes, largest_bytes);
+  }
+
+  // Attempts until all is done that devices can do, or none of them is left. A device that has failed is out for this batch.
+  void compute_on_devices(BatchJob& job, const BatchPlan& plan, std::vector<bool>& usable, BatchRecord& record) {
+    for (bool again = false; job.has_pending() && !process::ending(); again = true) {
+      std::vector<std::size_t> working;
+      for (std::size_t d = 0; d < usable.size(); ++d) {
+        if (usable[d] && plan.shares[d].lanes > 0) working.push_back(d);
+      }
+      std::vector<char> provided(working.size());  // not bits: written side by side
+      side_by_side(working.size(), [&](std::size_t w) {
+        const index_t bytes = plan.shares[working[w]].lanes * plan.slot_bytes;
+        provided[w] = provide_to(working[w], static_cast<std::size_t>(bytes)) ? 1 : 0;
+      });
+      std::vector<BatchDevice> devices;
+      std::vector<std::size_t> numbers;
+      for (std::size_t w = 0; w < working.size(); ++w) {
+        const std::size_t d = working[w];
+        if (provided[w] == 0) {
+          usable[d] = false;
+          continue;
+        }
+        const kernels::Accelerator& accelerator = accelerators_[d];
+        devices.push_back({accelerator.device.get(), accelerator.ops.get(), memories_[d]->slab(), &lane_memories_[d],
+                           plan.shares[d]});
+        numbers.push_back(d);
+      }
+      if (devices.empty()) return;
+      if (again) record.count_restart();
+      holds_lanes_ = true;
+      const std::vector<BatchJob::Outcome> outcomes = job.run(devices);
+      bool any_failed = false;
+      for (std::size_t w = 0; w < outcomes.size(); ++w) {
+        const std::size_t d = numbers[w];
+        record.add(d, outcomes[w]);
+        if (!outcomes[w].failed) continue;
+        any_failed = true;
+        usable[d] = false;
+        if (!accelerators_[d].device->recover()) lose(d, outcomes[w].error);
+      }
+      if (!any_failed) return;  // what is pending now nobody has begun: no thread could be started
+    }
+  }
+
   // The times of the job, for the caller and the trace.
-  void tell(JobRecord& record, double begin_s) {
+  void tell(Record& record, double begin_s) {
     JobStatistics& statistics = record.statistics();
     statistics.seconds = device::now_seconds() - begin_s;
     try {
@@ -301,7 +396,7 @@ class Runtime::Implementation {
 
   void note_memory() {
     const auto holds = [](const auto& memory) { return memory && memory->grows() && memory->committed_bytes() > 0; };
-    const bool holds_copies = old_values_ && old_values_->held_bytes() > 0;
+    const bool holds_copies = (old_values_ && old_values_->held_bytes() > 0) || holds_lanes_;
     crew_->note_memory(holds_copies || std::any_of(memories_.begin(), memories_.end(), holds));
   }
 
@@ -315,6 +410,7 @@ class Runtime::Implementation {
   void give_back_memory() {
     constexpr std::size_t piece_bytes = std::size_t{1} << 30;  // a millisecond
     if (old_values_) old_values_->give_back();
+    give_back_lanes();
     for (auto& memory : memories_) {
       for (bool more = memory.has_value(); more;) {
         const process::Pass driving(process::Work::driving);
@@ -333,6 +429,16 @@ class Runtime::Implementation {
   }
 
  private:
+  // What batches have been packed into.
+  void give_back_lanes() {
+    const process::Pass driving(process::Work::driving);
+    const Turnstile::Turn turn(turnstile_, std::try_to_lock);
+    if (!driving || !turn) return;
+    for (LaneMemory& lanes : lane_memories_) lanes.clear();
+    holds_lanes_ = false;
+    note_memory();
+  }
+
   // Runs the pending tasks on the devices `made.working`, and the CPU as far as it helps, until all are done or a
   // device fails. What it throws it throws before any task is begun.
   void attempt(const TaskGraph& graph, const std::vector<TaskId>& pending, const CpuHelp& cpu, Attempt& made) {
@@ -381,8 +487,12 @@ class Runtime::Implementation {
   CpuWorker cpu_worker_;
   TraceFile trace_;
   const bool tells_of_host_devices_;  ///< that are lost: they are told to fail
+  const int local_ranks_;
   // By device; nothing: it could not have any. Each is thread-safe by itself.
   mutable std::vector<std::optional<DeviceMemory>> memories_;
+  std::vector<LaneMemory> lane_memories_;  // by device; of who has the turn
+  // Some lane has memory. Relaxed: written in a turn, and a look that comes too early is repeated.
+  std::atomic<bool> holds_lanes_ = false;
   std::optional<cache::TileCache> cache_;
   std::optional<OldValues> old_values_;
   Turnstile turnstile_;
@@ -402,6 +512,9 @@ std::vector<Machine> Runtime::machines(ScalarType type, bool looks) const {
 }
 std::optional<JobStatistics> Runtime::run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu) {
   return implementation_->run(graph, planned_for, cpu);
+}
+JobStatistics Runtime::run_batch(const GemmBatch& batch, const HostBatchCompute& compute) {
+  return implementation_->run_batch(batch, compute);
 }
 std::optional<Calibration> Runtime::calibrate_unless_called() {
   try {

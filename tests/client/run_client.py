@@ -93,7 +93,7 @@ def check_devices(library, program):
         fail(f"{calls} calls, but {len(jobs)} jobs in TESSERA_STATS", result)
     for job in jobs:
         tasks = sum(device["tasks"] for device in job["devices"] if device["device"].startswith("host:"))
-        if not re.search("gemmt?$", job["routine"]) or tasks == 0 or len(job["devices"]) < 3:
+        if not re.search("gemm(t|_batch)?$", job["routine"]) or tasks == 0 or len(job["devices"]) < 3:
             fail(f"not a job on three host devices: {job}")
     print(f"{calls} calls ran on host devices")
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <set>
 #include <sstream>
 
 #include "core/config.hpp"
@@ -14,6 +13,7 @@
 #include "kernels/reference/reference.hpp"
 #include "routines/level3.hpp"
 #include "runtime/runtime.hpp"
+#include "tests/cuda_faults/faults.hpp"
 #include "tests/cuda_faults/standin_machine.hpp"
 #include "tests/level3_problem.hpp"
 
@@ -21,6 +21,10 @@ namespace tessera::routines {
 namespace {
 
 using cuda_standin::Fault;
+using test::fails_with_the_driver;
+using test::faults_of;
+using test::gives_back;
+using test::is_operation;
 
 constexpr index_t small_tile = 16;
 
@@ -149,57 +153,6 @@ Outcome run_program(const Scenario& scenario, Phase at, const Fault* fault) {
   end(Phase::close);
   if (at != Phase::call) outcome.fault_has_happened = cuda_standin::has_happened();
   return outcome;
-}
-
-/// What could not be given back, when asked once, is left; and everything where the first of a device's last calls fails,
-/// which is how it finds out that CUDA has ended.
-bool gives_back(const std::string& call) {
-  static const std::set<std::string> names = {"cudaGetDeviceCount", "cudaStreamSynchronize", "cudaFree",
-                                              "cudaFreeHost",       "cudaHostUnregister",    "cudaStreamDestroy",
-                                              "cudaEventDestroy",   "cublasDestroy_v2",      "cuMemUnmap",
-                                              "cuMemRelease",       "cuMemAddressFree"};
-  return names.contains(call);
-}
-
-bool is_operation(const std::string& call) { return call == "kernel" || call.starts_with("copy "); }
-
-/// What they ask belongs to no context.
-bool has_no_context(const std::string& call) {
-  static const std::set<std::string> names = {"cudaGetDeviceCount",    "cudaGetDeviceProperties",
-                                              "cudaDeviceGetPCIBusId", "cudaDeviceGetAttribute",
-                                              "cudaGetDevice",         "cudaDeviceCanAccessPeer",
-                                              "cuDeviceGet",           "cuThreadExchangeStreamCaptureMode",
-                                              "cuPointerGetAttribute", "cuMemGetAllocationGranularity"};
-  return names.contains(call);
-}
-
-/// These have no other errors.
-bool fails_with_the_driver(const std::string& call) { return call == "cuCtxGetCurrent" || call == "cuCtxSetCurrent"; }
-
-/// The errors that a call may return by itself.
-std::vector<cudaError_t> errors_of(const std::string& call) {
-  if (call == "cudaLaunchKernel") return {cudaErrorLaunchOutOfResources};
-  if (call.starts_with("cublas")) return {cudaErrorMemoryAllocation, cudaErrorLaunchOutOfResources};
-  if (call.starts_with("cudaMemcpy")) return {cudaErrorMemoryAllocation, cudaErrorInvalidValue};
-  return {cudaErrorMemoryAllocation};
-}
-
-std::vector<Fault> faults_of(const std::map<std::string, std::int64_t>& calls) {
-  std::vector<Fault> faults;
-  for (const auto& [call, count] : calls) {
-    for (const std::int64_t number : std::set<std::int64_t>{0, count / 2, count - 1}) {
-      if (fails_with_the_driver(call)) {
-        faults.push_back({call, number, cudaErrorCudartUnloading, true});
-        continue;
-      }
-      if (!is_operation(call)) {
-        for (const cudaError_t error : errors_of(call)) faults.push_back({call, number, error});
-      }
-      if (has_no_context(call)) continue;
-      faults.push_back({call, number, number == 0 ? cudaErrorIllegalAddress : cudaErrorECCUncorrectable, true});
-    }
-  }
-  return faults;
 }
 
 class CallsWithFaults : public ::testing::TestWithParam<Scenario> {

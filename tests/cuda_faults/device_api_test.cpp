@@ -1,5 +1,5 @@
-// Every function of CUDA that libtessera_device.so calls fails, once by itself and once so that the context is broken, while a
-// handle is made, used and destroyed: a status tells, nothing is left behind, and what is not broken goes on.
+// Every function of CUDA that libtessera_device.so calls fails, once by itself and once so that the context is broken,
+// while a handle is made, used and destroyed: a status tells, nothing is left behind, and what is not broken goes on.
 #include <gtest/gtest.h>
 
 #include <cuda_runtime_api.h>

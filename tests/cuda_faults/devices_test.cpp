@@ -251,7 +251,8 @@ TEST(DeviceWithFaults, TouchesNoHostMemoryAfterRecovery) {
   }
 }
 
-// CUDA takes memory for page-locked, and for where it was, until somebody has unregistered it: also of a broken context.
+// CUDA takes memory for page-locked, and for where it was, until somebody has unregistered it: also of a broken
+// context.
 TEST(DeviceWithFaults, LeavesNoMemoryRegisteredWhenItIsLost) {
   Opened opened(2);
   Bytes matrix(std::size_t{4} << 20);

@@ -49,6 +49,7 @@ TEST(DeviceProfile, HopperHasWhatWasMeasured) {
   EXPECT_EQ(p.staging.fewest_threads, 4);
   EXPECT_EQ(p.staging.threads_per_down_thread, 3);
   EXPECT_EQ(p.staging.thread_bytes_per_s, 4e9);
+  EXPECT_EQ(p.staging.chunk_bytes, 4 << 20);
   EXPECT_EQ(p.memory_chunk_bytes, 256u << 20);
   EXPECT_EQ(p.start_up_s, 0.25);
   EXPECT_EQ(p.further_start_up_s, 0.1);
@@ -107,6 +108,7 @@ TEST(DeviceProfile, NumbersOfAllProfilesMakeSense) {
     EXPECT_GT(p.staging.spare_slots, 0);
     EXPECT_GT(p.staging.threads_per_down_thread, 0);
     EXPECT_GT(p.staging.thread_bytes_per_s, 0);
+    EXPECT_GT(p.staging.chunk_bytes, 0);
     EXPECT_GT(p.staging.fewest_threads, 0);
     EXPECT_LE(p.staging.fewest_threads, p.staging.most_threads);
     // A multiple of what drivers map.
@@ -179,7 +181,7 @@ TEST(DeviceProfile, EveryNumberHasItsName) {
     EXPECT_TRUE(names.insert(name).second) << name;
     EXPECT_TRUE(std::isfinite(number)) << name;
   }
-  EXPECT_EQ(names.size(), 44u);
+  EXPECT_EQ(names.size(), 45u);
 }
 
 TEST(HostDeviceProfile, IsTheGivenOneButForWhatSettingsSay) {

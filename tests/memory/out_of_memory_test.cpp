@@ -12,6 +12,7 @@
 
 #include "blas_api/bridge.hpp"
 #include "blas_api/face.hpp"
+#include "core/gemm_batch.hpp"
 #include "core/level3.hpp"
 #include "tessera/tessera.h"
 #include "tests/level3_problem.hpp"
@@ -162,6 +163,81 @@ TEST_F(OutOfMemory, AtAnyMomentOfACallThroughASymbol) {
     }
     EXPECT_GT(number, 200);
   }
+}
+
+/// Small products of one size, C = A B + C, and one that only scales.
+class Products {
+ public:
+  Products() {
+    for (std::size_t i = 0; i < A_.size(); ++i) A_[i] = static_cast<double>(i % 7), B_[i] = static_cast<double>(i % 5);
+  }
+  GemmBatch batch() {
+    GemmBatchBuilder builder(ScalarType::d);
+    for (index_t i = 0; i < count; ++i) {
+      const index_t at = i * size * size;
+      builder.add({.arguments = {.op_a = Op::no_trans,
+                                 .op_b = Op::no_trans,
+                                 .m = size,
+                                 .n = size,
+                                 .k = i == 7 ? 0 : size,
+                                 .lda = size,
+                                 .ldb = size,
+                                 .ldc = size},
+                   .beta = i % 2 == 0 ? 1 : 2,
+                   .A = {.first = A_.data() + at},
+                   .B = {.first = B_.data() + at},
+                   .C = {.first = C_.data() + at},
+                   .count = 1});
+    }
+    return builder.take();
+  }
+  tessera_status call(tessera_context context) {
+    return tessera_dgemm_batch_strided(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, size, size, size,
+                                       1, A_.data(), size, size * size, B_.data(), size, size * size, 1, C_.data(),
+                                       size, size * size, count);
+  }
+  const std::vector<double>& C() const { return C_; }
+
+ private:
+  static constexpr index_t size = 6, count = 40;
+  std::vector<double> A_ = std::vector<double>(count * size * size), B_ = A_;
+  std::vector<double> C_ = std::vector<double>(count * size * size, 3);
+};
+
+TEST_F(OutOfMemory, AtAnyMomentOfABatch) {
+  tessera_context context = nullptr;
+  ASSERT_EQ(tessera_create_with(&context, settings), TESSERA_SUCCESS);
+  Products expected;
+  const std::vector<double> before = expected.C();
+  ASSERT_EQ(expected.call(context), TESSERA_SUCCESS);
+  int refused = 0;
+  std::int64_t number = 0;
+  for (bool failed = true; failed; ++number) {
+    Products products;
+    tessera_status status = TESSERA_SUCCESS;
+    failed = with_failure(number, [&] { status = products.call(context); });
+    refused += status == TESSERA_SUCCESS ? 0 : 1;
+    ASSERT_EQ(products.C(), status == TESSERA_SUCCESS ? expected.C() : before) << number;
+  }
+  EXPECT_GT(number, 30);
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, number / 2);
+  ASSERT_EQ(tessera_destroy(context), TESSERA_SUCCESS);
+}
+
+TEST_F(OutOfMemory, AtAnyMomentOfABatchThroughASymbol) {
+  static api::Face face;
+  Products expected;
+  GemmBatch batch = expected.batch();
+  tessera_private_run_batch(batch, face);
+  std::int64_t number = 0;
+  for (bool failed = true; failed; ++number) {
+    Products products;
+    batch = products.batch();
+    failed = with_failure(number, [&] { tessera_private_run_batch(batch, face); });
+    ASSERT_EQ(products.C(), expected.C()) << number;
+  }
+  EXPECT_GT(number, 30);
 }
 
 TEST_F(OutOfMemory, WhileSeveralThreadsCall) {

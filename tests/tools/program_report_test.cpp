@@ -90,6 +90,8 @@ TEST(BlasNames, are_taken_apart) {
       {"dgemm", "dgemm", "", "", false, false},
       {"cblas_zher2k", "zher2k", "", "", false, true},
       {"cblas_dgemmtr", "dgemmtr", "", "", false, true},
+      {"dgemm_batch_", "dgemm_batch", "", "_", false, false},
+      {"cblas_zgemm_batch_strided64_", "zgemm_batch_strided", "", "64_", false, true},
       {"dgemm_64_", "dgemm", "", "_64_", false, false},
       {"dgemm_64", "dgemm", "", "_64", false, false},
       {"cblas_dgemm64_", "dgemm", "", "64_", false, true},
@@ -114,8 +116,9 @@ TEST(BlasNames, are_taken_apart) {
 }
 
 TEST(BlasNames, leave_others_alone) {
-  for (const char* symbol : {"daxpy_", "dgemv_", "dgemm_nn", "dgemm_thread_tt", "dgemm3m_", "cublasDgemm_v2", "gemm_",
-                             "", "xerbla_", "dgetrf_single", "cblas_dgemm_batch", "qgemm_", "dher2k_"}) {
+  for (const char* symbol :
+       {"daxpy_", "dgemv_", "dgemm_nn", "dgemm_thread_tt", "dgemm3m_", "cublasDgemm_v2", "gemm_", "", "xerbla_",
+        "dgetrf_single", "cblas_dsyrk_batch", "dgemm_batches_", "qgemm_", "dher2k_"}) {
     EXPECT_FALSE(parse_blas_name(symbol)) << symbol;
   }
 }

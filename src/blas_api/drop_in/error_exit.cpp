@@ -61,8 +61,8 @@ struct Handlers {
 };
 
 /// "DGEMM " with blanks to at least six characters, as Fortran passes it.
-std::array<char, 16> fortran_name(RoutineName name) {
-  std::array<char, 16> text{};
+std::array<char, 32> fortran_name(RoutineName name) {
+  std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%c%-5.*s", name.letter, static_cast<int>(name.routine.size()),
                 name.routine.data());
   for (char& c : text) {
@@ -71,8 +71,8 @@ std::array<char, 16> fortran_name(RoutineName name) {
   return text;
 }
 
-std::array<char, 24> cblas_name(RoutineName name) {
-  std::array<char, 24> text{};
+std::array<char, 32> cblas_name(RoutineName name) {
+  std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "cblas_%c%.*s", name.letter, static_cast<int>(name.routine.size()),
                 name.routine.data());
   return text;

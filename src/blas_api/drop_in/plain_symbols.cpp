@@ -1,5 +1,6 @@
 // The Level-3 symbols under their plain names, with integers of TESSERA_INTEGER_BITS (32: LP64; 64: ILP64, as MATLAB
 // wants them). Constructors do nothing; nothing is loaded before the first call.
+#include "blas_api/drop_in/batch_entry.hpp"
 #include "blas_api/drop_in/faces.hpp"
 #include "blas_api/drop_in/level3_entry.hpp"
 
@@ -33,6 +34,9 @@ constinit Face plain_face = {.search = {.integer_bits = TESSERA_INTEGER_BITS,
 #define TESSERA_ROUTINE(routine, letter, T) \
   extern "C" __attribute__((visibility("default"), alias(#letter #routine "_"))) void letter##routine();
 #define TESSERA_SYNONYM(spelling, routine, letter, T) TESSERA_ROUTINE(spelling, letter, T)
+#define TESSERA_BATCH(routine, letter, T)     \
+  TESSERA_ROUTINE(routine##_batch, letter, T) \
+  TESSERA_ROUTINE(routine##_batch_strided, letter, T)
 #include "core/routines.def"
 #undef TESSERA_ROUTINE
 

@@ -1,6 +1,7 @@
 // The Level-3 symbols under names that say how wide their integers are, so that every drop-in library can have them beside the plain
 // ones: OpenBLAS's suffix 64_ (Julia, Fedora, older NumPy wheels), the suffix _64 of reference LAPACK's extended API and MKL, and the
 // prefix scipy_ of the OpenBLAS inside NumPy's and SciPy's wheels.
+#include "blas_api/drop_in/batch_entry.hpp"
 #include "blas_api/drop_in/level3_entry.hpp"
 
 namespace {

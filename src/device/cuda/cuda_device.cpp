@@ -312,6 +312,10 @@ std::unique_ptr<HostPinning> CudaDevice::pin_host(std::span<const HostRange> ran
   return std::make_unique<CudaHostPinning>(std::move(keys));
 }
 
+std::unique_ptr<HostMemory> CudaDevice::host_memory(std::size_t bytes) {
+  return std::make_unique<CudaHostMemory>(context_, bytes);
+}
+
 bool CudaDevice::on_completion(std::function<void()> /*listener*/) {
   // CUDA could call back by host functions in the streams, each of which costs more than a poll of all events.
   return false;

@@ -95,12 +95,35 @@ void HostRegistry::release(std::span<const std::uintptr_t> keys) noexcept {
   for (const std::uintptr_t key : keys) {
     const auto entry = entries_.find(key);
     if (entry == entries_.end() || --entry->second.pinnings > 0) continue;
-    if (!unregister(key, entry->second.context)) {
-      static_cast<void>(
-          std::any_of(contexts_.begin(), contexts_.end(), [&](CUcontext context) { return unregister(key, context); }));
-    }
+    static_cast<void>(unregister_by_any(key, entry->second.context));
     entries_.erase(entry);
   }
+}
+
+bool HostRegistry::unregister_by_any(std::uintptr_t begin, CUcontext first) const noexcept {
+  return unregister(begin, first) ||
+         std::any_of(contexts_.begin(), contexts_.end(), [&](CUcontext context) { return unregister(begin, context); });
+}
+
+bool HostRegistry::lock_own(CUcontext context, HostRange range) {
+  const CurrentContext current(context);
+  const auto begin = reinterpret_cast<std::uintptr_t>(range.begin);
+  return register_pages({begin, reinterpret_cast<std::uintptr_t>(range.end)}, false);
+}
+
+bool HostRegistry::unlock_own(CUcontext context, HostRange range) noexcept {
+  const std::lock_guard lock(mutex_);  // contexts_
+  return unregister_by_any(reinterpret_cast<std::uintptr_t>(range.begin), context);
+}
+
+CudaHostMemory::CudaHostMemory(CUcontext context, std::size_t bytes)
+    : HostMemory(bytes), context_(context), process_(getpid()) {
+  locked_ = HostRegistry::instance().lock_own(context, range());
+}
+
+CudaHostMemory::~CudaHostMemory() {
+  // A child has its parent's memory, but nothing of CUDA. Addresses that CUDA takes for locked must not be used again.
+  if (locked_ && (process_ != getpid() || !HostRegistry::instance().unlock_own(context_, range()))) abandon();
 }
 
 bool HostRegistry::is_pageable(const std::byte* address) {

@@ -1,9 +1,12 @@
 // Host memory that the plugin has page-locked, for all of the process.
 //
-// Invariants: a page is registered by us at most once, and is unregistered when the last pinning that covers it is gone, so
-// that two contexts can compute on one matrix at a time; what the application (or another library) has registered is
-// never touched. A registration never outlives the job that asked for it.
+// Invariants: a page is registered by us at most once, and is unregistered when the last pinning that covers it is
+// gone, so that two contexts can compute on one matrix at a time; what the application (or another library) has
+// registered is never touched. A registration never outlives the job that asked for it, but of memory of our own
+// (CudaHostMemory), which is locked for as long as it is there.
 #pragma once
+
+#include <sys/types.h>
 
 #include <map>
 #include <memory>
@@ -13,6 +16,7 @@
 
 #include "device/cuda/cuda_context.hpp"
 #include "device/device.hpp"
+#include "device/host_memory.hpp"
 #include "device/page_ranges.hpp"
 
 namespace tessera::device::cuda {
@@ -35,6 +39,11 @@ class HostRegistry {
   /// CUDA knows nothing of the memory there. Never throws.
   static bool is_pageable(const std::byte* address);
 
+  /// Memory of our own, which is no entry: nobody else's operand lies in it. @return false: it stays pageable
+  bool lock_own(CUcontext context, HostRange range);
+  /// @return false: CUDA did not let go of it
+  bool unlock_own(CUcontext context, HostRange range) noexcept;
+
   /// Some of the range is page-locked by us, for whichever job. Thread-safe.
   bool overlaps(HostRange range);
 
@@ -50,10 +59,27 @@ class HostRegistry {
   };
 
   bool unregister(std::uintptr_t begin, CUcontext by) const noexcept;
+  /// By whichever context can.
+  bool unregister_by_any(std::uintptr_t begin, CUcontext first) const noexcept;
 
   std::mutex mutex_;  // guards what follows
   std::vector<CUcontext> contexts_;
   std::map<std::uintptr_t, Entry> entries_;  // by first address; they do not overlap
+};
+
+/// Page-locked, where that is possible, for as long as it lives.
+class CudaHostMemory final : public HostMemory {
+ public:
+  /// @param context outlives this @throws std::bad_alloc
+  CudaHostMemory(CUcontext context, std::size_t bytes);
+  ~CudaHostMemory() override;
+
+ private:
+  HostRange range() const { return {data(), data() + bytes()}; }
+
+  CUcontext context_;
+  pid_t process_;
+  bool locked_ = false;
 };
 
 class CudaHostPinning final : public HostPinning {

@@ -1,13 +1,12 @@
 // Batches of the Level-3 routines in the memory of one GPU: what each of them is as launches.
 //
-// Bounds of the sizes choose blocks and grid. Where the spread of sizes leaves much of a grid that is cut by them
-// without work, and there is a workspace, the grid is persistent.
+// Bounds of the sizes choose blocks and grid.
 #pragma once
 
 #include <cstddef>
 
 #include "kernels/cuda/level3_kernels.hpp"
-#include "kernels/cuda/product_batch.hpp"
+#include "kernels/cuda/product_kernels.hpp"
 #include "kernels/cuda/triangular_batch.hpp"
 #include "kernels/level3_batch.hpp"
 
@@ -23,14 +22,12 @@ class BatchKernels {
   Outcome submit(const Level3Batch& batch, const Submission& to) const;
 
   /// What submit() can make use of in Submission::workspace for so many problems.
-  static std::size_t workspace_bytes(index_t count) { return summed_bytes(count); }
+  static std::size_t workspace_bytes(index_t count) { return ProductKernels::workspace_bytes(count); }
 
  private:
-  ProductLaunch product_launch(const Level3Batch& batch, const Submission& to) const;
   SweepLaunch sweep_launch(const Level3Batch& batch) const;
-  index_t unbounded(index_t problems) const;
 
-  index_t multiprocessors_ = 0;
+  ProductKernels products_;
 };
 
 }  // namespace tessera::kernels::cuda

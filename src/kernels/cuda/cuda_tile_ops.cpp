@@ -94,4 +94,18 @@ void CudaTileOps::add(int compute_stream, const Addition& addition) {
   check("add", cuda::add(addition, device_.stream(stream)));
 }
 
+void CudaTileOps::run_batch(int compute_stream, const Level3Batch& batch, double /*flops*/) {
+  if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+  if (batch.common.routine != Routine::gemm) throw InternalError("a batch of another routine than gemm");
+  const device::StreamId stream{device::StreamKind::compute, compute_stream};
+  if (!device_.accepts_work(stream)) return;
+  const device::cuda::NvtxRange range("gemm_batch");
+  const CurrentContext current(device_.context());
+  if (!has_products_) {
+    check("loading the kernels of batches", products_.load(device_.ordinal()));
+    has_products_ = true;
+  }
+  check("gemm_batch", products_.submit(batch, {.stream = device_.stream(stream)}));
+}
+
 }  // namespace tessera::kernels::cuda

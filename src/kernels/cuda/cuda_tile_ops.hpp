@@ -6,6 +6,9 @@
 // could wait for work that is under way. And workers never make cuBLAS load libraries, which would deadlock with a caller that holds
 // the loader's lock (Python multiplies matrices while it imports). What the further handles of a device cost is paid on all devices
 // at once.
+//
+// Kernels of batches are loaded by the first batch: few programs have any, and no start is to take longer for them. The loader's lock has
+// no part in that, and beside a batch no tiles are computed that it could wait for.
 #pragma once
 
 #include <cublas_v2.h>
@@ -14,6 +17,7 @@
 
 #include "device/cuda/cuda_device.hpp"
 #include "kernels/cuda/level3_kernels.hpp"
+#include "kernels/cuda/product_kernels.hpp"
 #include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels::cuda {
@@ -28,6 +32,7 @@ class CudaTileOps final : public TileOps {
 
   void run(int compute_stream, const Level3& call) override;
   void add(int compute_stream, const Addition& addition) override;
+  void run_batch(int compute_stream, const Level3Batch& batch, double flops) override;
 
  private:
   void check(const char* what, cublasStatus_t status);
@@ -36,6 +41,8 @@ class CudaTileOps final : public TileOps {
 
   device::cuda::CudaDevice& device_;
   Level3Kernels kernels_;
+  ProductKernels products_;
+  bool has_products_ = false;  ///< they are loaded
   std::array<cublasHandle_t, device::compute_streams> handles_{};
 };
 

@@ -14,6 +14,7 @@
 #include "core/side_by_side.hpp"
 #include "device/host/host_device.hpp"
 #include "kernels/reference/reference.hpp"
+#include "kernels/reference/reference_batch.hpp"
 
 namespace tessera::kernels {
 
@@ -32,20 +33,10 @@ class HostTileOps final : public TileOps {
     }
     check(call.C, call.ldc, {call.m, call.n}, call.type);
 
-    const HostDeviceSettings& settings = device_.settings();
-    const double rate = settings.flops_per_s[call.type];
-    const double seconds = rate > 0 ? flops_of(call) / rate : 0;
     std::function<void()> work;
-    if (settings.compute) {
-      work = [blas = blas_, call] {
-        if (blas) {
-          blas->run(call);
-        } else {
-          reference_level3(call);
-        }
-      };
-    }
-    device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), seconds);
+    if (device_.settings().compute) work = [blas = blas_, call] { compute(blas.get(), call); };
+    device_.submit({device::StreamKind::compute, compute_stream}, std::move(work),
+                   modelled_seconds(call.type, flops_of(call)));
   }
 
   void add(int compute_stream, const Addition& addition) override {
@@ -58,7 +49,52 @@ class HostTileOps final : public TileOps {
     device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), 0);
   }
 
+  void run_batch(int compute_stream, const Level3Batch& batch, double flops) override {
+    if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+    for (const NumberOfEach& numbers : {batch.m, batch.n, batch.k, batch.lda, batch.ldb, batch.ldc})
+      check_array(numbers.of_each, batch.count, numbers.is_wide ? sizeof(std::int64_t) : sizeof(int));
+    for (const UntypedMatrixOfEach& matrices : {batch.A, batch.B, batch.C})
+      check_array(matrices.of_each, batch.count, sizeof(void*));
+    std::function<void()> work;
+    if (device_.settings().compute) {
+      work = [this, batch] {
+        for (index_t i = 0; i < batch.count; ++i) {
+          const Level3 call = problem_of(batch, i);
+          if (!call.only_scales()) {
+            check(call.A, call.lda, shape_of_a(call), call.type);
+            check(call.B, call.ldb, shape_of_b(call), call.type);
+          }
+          check(call.C, call.ldc, {call.m, call.n}, call.type);
+          compute(blas_.get(), call);
+        }
+      };
+    }
+    device_.submit({device::StreamKind::compute, compute_stream}, std::move(work),
+                   modelled_seconds(batch.common.type, flops));
+  }
+
  private:
+  static void compute(const CpuBlas* blas, const Level3& call) {
+    if (blas != nullptr) {
+      blas->run(call);
+    } else {
+      reference_level3(call);
+    }
+  }
+
+  double modelled_seconds(ScalarType type, double flops) const {
+    const double rate = device_.settings().flops_per_s[type];
+    return rate > 0 ? flops / rate : 0;
+  }
+
+  void check_array(const void* array, index_t count, std::size_t bytes) const {
+    if (array == nullptr) return;
+    const auto run = count * static_cast<index_t>(bytes);
+    const device::Block block{static_cast<std::byte*>(const_cast<void*>(array)), run};
+    if (!device_.holds(block, {run, 1}))
+      throw InternalError("an array of a batch is not in the memory of " + device_.info().name);
+  }
+
   /// A tile that is not on the device is an error of the caller that a GPU would punish, too.
   void check(const void* address, index_t ld, StoredShape shape, ScalarType type) const {
     const auto bytes = static_cast<index_t>(element_bytes(type));

@@ -1,0 +1,134 @@
+#include "blas_api/batch_policy.hpp"
+
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "runtime/batch_chunk.hpp"
+
+namespace tessera::api {
+namespace {
+
+/// Larger ones are calls of their own: a lane is to hold several products.
+constexpr index_t most_product_bytes = index_t{16} << 20;
+
+/// Of the rate of large products, what small ones reach: little of a tile is theirs.
+constexpr double part_of_rate = 1.0 / 16;
+/// What is submitted for a chunk, of which a form has at least one.
+constexpr double chunk_s = 30e-6;
+constexpr double not_overlapped = 0.25;
+
+constexpr double slowest_flops_per_s = 1e9;    ///< the reference on an old processor
+constexpr double quickest_flops_per_s = 64e9;  ///< of a processor, on products that fit its cache
+
+}  // namespace
+
+BatchDemand demand_of(const GemmBatch& batch, index_t first, index_t last) {
+  BatchDemand demand{.type = batch.type, .products = last - first};
+  index_t up = 0, down = 0;  // elements
+  for (index_t i = first; i < last; ++i) {
+    const Product& p = batch.product(i);
+    if (i == first || p.form != batch.product(i - 1).form) ++demand.forms;
+    demand.volume += p.m * p.n * p.k;
+    // Neighbours that share a matrix move it once.
+    const bool shares_a = i > first && p.A == batch.product(i - 1).A,
+               shares_b = i > first && p.B == batch.product(i - 1).B;
+    const index_t results = p.m * p.n;
+    const index_t operands = (shares_a ? 0 : p.m * p.k) + (shares_b ? 0 : p.k * p.n);
+    const bool reads_c = batch.form_of(p).beta != AnyScalar(0);
+    up += operands + (reads_c ? results : 0);
+    down += results;
+  }
+  const auto element = static_cast<double>(element_bytes(batch.type));
+  demand.flops = flops_of_volume(batch.type, demand.volume);
+  demand.up_bytes = element * static_cast<double>(up);
+  demand.down_bytes = element * static_cast<double>(down);
+  return demand;
+}
+
+bool is_batched(ScalarType type, const ProductForm& form, const Product& product) {
+  if (form.alpha == AnyScalar(0) || product.k == 0) return false;
+  const auto& [m, n, k] = std::tie(product.m, product.n, product.k);
+  if (volume_of(m, n, k) >= tiny_volume) return false;
+  constexpr index_t surely_small = most_product_bytes / 32;  // elements, of 16 bytes at most
+  return m * n + m * k + k * n <= surely_small || runtime::packed_bytes(type, form, product) <= most_product_bytes;
+}
+
+std::vector<Level3> take_single_calls(GemmBatch& batch) {
+  const auto is_single = [&](const Product& p) { return !is_batched(batch.type, batch.form_of(p), p); };
+  std::vector<Level3> calls;
+  for (const Product& p : batch.products) {
+    if (is_single(p)) calls.push_back(batch.call(p));
+  }
+  if (!calls.empty()) std::erase_if(batch.products, is_single);
+  return calls;
+}
+
+Verdict decide_early(const OffloadRule& rule, const BatchDemand& batch) {
+  return decide_early(rule, Level3{.type = batch.type, .m = 1, .n = 1, .k = 1}, batch.volume);
+}
+
+double seconds_on_devices(const BatchDemand& batch, const Rates& rates, double packing_bytes_per_s) {
+  const double pack_s = runtime::seconds_at(batch.up_bytes + batch.down_bytes, packing_bytes_per_s);
+  const double move_s =
+      runtime::move_seconds({.flops = batch.flops, .up = batch.up_bytes, .down = batch.down_bytes}, rates.links);
+  const double compute_s = runtime::seconds_at(batch.flops, part_of_rate * rates.flops_per_s[batch.type]) +
+                           chunk_s * static_cast<double>(batch.forms) / std::max(rates.devices, 1);
+  const double longest_s = std::max({pack_s, move_s, compute_s});
+  return rates.call_overhead_s + longest_s + not_overlapped * (pack_s + move_s + compute_s - longest_s);
+}
+
+Verdict decide(const OffloadRule& rule, const BatchDemand& batch, const Situation& now, double packing_bytes_per_s) {
+  const Verdict verdict = decide_early(rule, batch);
+  if (!verdict.offload) return verdict;
+  if (now.rates.devices == 0) return {false, Reason::no_devices};
+  return weigh(rule, verdict, seconds_on_devices(batch, now.rates, packing_bytes_per_s), now);
+}
+
+const std::atomic<BatchSpeed::Seen>& BatchSpeed::cell_of(const BatchDemand& batch) const {
+  const auto digits = [](std::uint64_t number) { return static_cast<std::size_t>(std::bit_width(number)); };
+  const double bytes = std::max(batch.up_bytes + batch.down_bytes, 1.0);
+  const std::size_t volume = digits(static_cast<std::uint64_t>(batch.mean_volume())) / 3;
+  const std::size_t intensity = digits(static_cast<std::uint64_t>(8 * batch.flops / bytes)) / 2;
+  return cells_[static_cast<std::size_t>(batch.type)][std::min(volume, volume_classes - 1)]
+               [std::min(intensity, intensity_classes - 1)];
+}
+std::atomic<BatchSpeed::Seen>& BatchSpeed::cell_of(const BatchDemand& batch) {
+  return const_cast<std::atomic<Seen>&>(std::as_const(*this).cell_of(batch));
+}
+
+bool BatchSpeed::knows(ScalarType type) const {
+  for (const auto& of_volume : cells_[static_cast<std::size_t>(type)]) {
+    for (const std::atomic<Seen>& cell : of_volume) {
+      if (cell.load(std::memory_order_relaxed).flops_per_s > 0) return true;
+    }
+  }
+  return false;
+}
+
+CpuEstimate BatchSpeed::estimate(const BatchDemand& batch, int processors) const {
+  const auto rate = static_cast<double>(cell_of(batch).load(std::memory_order_relaxed).flops_per_s);
+  if (rate > 0) return {batch.flops / rate, batch.flops / rate, batch.flops / rate};
+  const double most_s = batch.flops / slowest_flops_per_s;
+  return {most_s, batch.flops / (quickest_flops_per_s * processors), most_s};
+}
+
+void BatchSpeed::record(const BatchDemand& batch, double seconds) {
+  if (!(seconds > 0) || batch.flops <= 0) return;
+  const auto rate = static_cast<float>(batch.flops / seconds);
+  std::atomic<Seen>& cell = cell_of(batch);
+  Seen seen = cell.load(std::memory_order_relaxed);
+  const float difference = rate - seen.flops_per_s;
+  seen.flops_per_s = seen.flops_per_s > 0 ? seen.flops_per_s + difference / (difference > 0 ? 2.0F : 8.0F) : rate;
+  seen.passed_over = 0;
+  cell.store(seen, std::memory_order_relaxed);
+}
+
+void BatchSpeed::passed_over(const BatchDemand& batch) {
+  std::atomic<Seen>& cell = cell_of(batch);
+  Seen seen = cell.load(std::memory_order_relaxed);
+  if (++seen.passed_over >= lifetime) seen = {};
+  cell.store(seen, std::memory_order_relaxed);
+}
+
+}  // namespace tessera::api

@@ -1,0 +1,90 @@
+// Devices or CPU BLAS: the decision for a batch of gemm in host memory. Pure functions beside those for single calls
+// (policy.hpp), whose rule, start of devices and bias a batch shares.
+//
+// A product whose volume the policy would look at, or that is larger than a lane of the runtime should be, is a call of
+// its own; so is one that only scales C, which is the CPU's. All others are decided together, by the sum of their
+// volumes:
+//   device_s = backlog + bias * (overhead + the longest of packing, moving and computing + a quarter of the rest)
+//   cpu_s    = as batches of such products have run here (BatchSpeed)
+// Packing is what the host's threads carry, both ways; moving is what the links take; small products reach a part of
+// the devices' rate.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "blas_api/policy.hpp"
+#include "core/gemm_batch.hpp"
+
+namespace tessera::api {
+
+/// What a batch asks for.
+struct BatchDemand {
+  ScalarType type = ScalarType::d;
+  index_t products = 0;
+  index_t forms = 0;
+  index_t volume = 0;  ///< the sum
+  double flops = 0;
+  double up_bytes = 0;  ///< that are read
+  double down_bytes = 0;
+
+  index_t mean_volume() const { return products > 0 ? volume / products : 0; }
+};
+
+/// @pre no product is larger than is_batched() allows
+BatchDemand demand_of(const GemmBatch& batch, index_t first, index_t last);
+
+/// Whether the product is decided with others. @pre it has an effect
+bool is_batched(ScalarType type, const ProductForm& form, const Product& product);
+
+/// Takes those out that are not. @return them, as calls of their own @throws std::bad_alloc, and nothing has changed
+std::vector<Level3> take_single_calls(GemmBatch& batch);
+
+/// decide_early() for the sum of a batch.
+Verdict decide_early(const OffloadRule& rule, const BatchDemand& batch);
+
+/// What the model gives for the batch on devices. @param packing_bytes_per_s of all threads that pack
+double seconds_on_devices(const BatchDemand& batch, const Rates& rates, double packing_bytes_per_s);
+
+/// The whole decision. `now.cpu` and `now.bias` are those of such batches.
+Verdict decide(const OffloadRule& rule, const BatchDemand& batch, const Situation& now, double packing_bytes_per_s);
+
+/// How fast batches of small products run on the CPU, learnt by type, mean volume (steps of 8) and flops per byte
+/// (steps of 4): of small products the cost of a call, of thin ones the memory decides. A rate moves half of the way up
+/// or an eighth of the way down; after `lifetime` batches in a row that went to devices it is measured anew.
+/// Thread-safe.
+class BatchSpeed {
+ public:
+  static constexpr int lifetime = 64;
+
+  bool knows(const BatchDemand& batch) const { return cell_of(batch).load(std::memory_order_relaxed).flops_per_s > 0; }
+  /// Something was measured in this type.
+  bool knows(ScalarType type) const;
+  /// @param processors that it would have. Where nothing is known, between what the best and the slowest BLAS take, and
+  /// the latter is expected.
+  CpuEstimate estimate(const BatchDemand& batch, int processors) const;
+  void record(const BatchDemand& batch, double seconds);
+  void passed_over(const BatchDemand& batch);
+
+ private:
+  static constexpr std::size_t volume_classes = 9;
+  static constexpr std::size_t intensity_classes = 4;
+  /// One word. Relaxed everywhere: of two measurements at the same time one may be lost.
+  struct Seen {
+    float flops_per_s = 0;
+    std::uint32_t passed_over = 0;
+  };
+  static_assert(std::atomic<Seen>::is_always_lock_free);
+  using OfType = std::array<std::array<std::atomic<Seen>, intensity_classes>, volume_classes>;
+
+  const std::atomic<Seen>& cell_of(const BatchDemand& batch) const;
+  std::atomic<Seen>& cell_of(const BatchDemand& batch);
+
+  std::array<OfType, 4> cells_{};
+};
+
+}  // namespace tessera::api

@@ -1,0 +1,242 @@
+// Batches of the own C API: checks, conversion to column-major form, and exceptions into status codes. All arguments of
+// all groups are checked, in the caller's order, before anything is computed. The functions come from
+// core/routines.def.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "blas_api/c_api_context.hpp"
+#include "core/argument_complaints.hpp"
+#include "core/arguments.hpp"
+#include "core/error.hpp"
+#include "core/gemm_batch.hpp"
+#include "tessera/tessera.h"
+
+using tessera::address_of;
+using tessera::Arguments;
+using tessera::CArray;
+using tessera::CScalar;
+using tessera::GemmBatch;
+using tessera::GemmBatchBuilder;
+using tessera::GemmGroup;
+using tessera::index_t;
+using tessera::Layout;
+using tessera::Parameter;
+using tessera::require_argument;
+using tessera::Routine;
+using tessera::Scalar;
+using tessera::api::guarded;
+using tessera::api::places_before;
+
+namespace {
+
+/// The arrays of a call, an entry for each group, or, of matrices, for each product.
+struct GroupArrays {
+  const tessera_transpose* transa = nullptr;
+  const tessera_transpose* transb = nullptr;
+  const int64_t *m = nullptr, *n = nullptr, *k = nullptr;
+  const void* alpha = nullptr;
+  const void* const* A = nullptr;
+  const int64_t* lda = nullptr;
+  const void* const* B = nullptr;
+  const int64_t* ldb = nullptr;
+  const void* beta = nullptr;
+  const void* const* C = nullptr;
+  const int64_t* ldc = nullptr;
+  int64_t count = 0;
+  const int64_t* size = nullptr;
+};
+
+int place_of(Parameter parameter) { return tessera::position_of(Routine::gemm, parameter) + places_before; }
+
+/// @throws InvalidArgument that tells of the argument of a group
+[[noreturn]] void complain(int position, const std::string& what, index_t group) {
+  throw tessera::InvalidArgument(
+      "argument " + std::to_string(position) + ": " + what + " (group " + std::to_string(group) + ", from 0)",
+      position);
+}
+
+Layout layout_of(tessera_context ctx, tessera_layout layout) {
+  require_argument(ctx != nullptr, 1, "ctx is null");
+  const std::optional<Layout> order = tessera::layout_from_cblas(static_cast<int>(layout));
+  require_argument(order.has_value(), 2, "layout is neither TESSERA_ROW_MAJOR nor TESSERA_COL_MAJOR");
+  return *order;
+}
+
+void require_arrays(const GroupArrays& a) {
+  using enum Parameter;
+  const std::pair<const void*, Parameter> arrays[] = {
+      {a.transa, transa}, {a.transb, transb}, {a.m, m},     {a.n, n},       {a.k, k},
+      {a.alpha, alpha},   {a.lda, lda},       {a.ldb, ldb}, {a.beta, beta}, {a.ldc, ldc}};
+  for (const auto& [array, parameter] : arrays)
+    require_argument(array != nullptr, place_of(parameter), "the array is null");
+  require_argument(a.size != nullptr, tessera::gemm_batch_position::group_size + places_before, "the array is null");
+}
+
+/// The group as the caller describes it. @param first of its products
+template <Scalar T>
+GemmGroup group_of(Layout layout, const GroupArrays& a, index_t group, index_t first) {
+  const auto from = [&](const void* const* matrices) {
+    return tessera::MatricesOfGroup{.each = matrices != nullptr ? matrices + first : nullptr};
+  };
+  const Arguments sizes{
+      .m = a.m[group], .n = a.n[group], .k = a.k[group], .lda = a.lda[group], .ldb = a.ldb[group], .ldc = a.ldc[group]};
+  return {
+      .arguments = tessera::arguments_from_cblas(
+          layout, {.transa = static_cast<int>(a.transa[group]), .transb = static_cast<int>(a.transb[group])}, sizes),
+      .alpha = static_cast<const T*>(a.alpha)[group],
+      .beta = static_cast<const T*>(a.beta)[group],
+      .A = from(a.A),
+      .B = from(a.B),
+      .C = from(a.C),
+      .count = a.size[group]};
+}
+
+/// That no matrix is null which the group looks at.
+void require_matrices(const GemmGroup& group, index_t number) {
+  const auto require = [&](const tessera::MatricesOfGroup& matrices, Parameter parameter) {
+    const auto is_there = [&] {
+      if (matrices.each == nullptr) return matrices.first != nullptr;
+      return std::all_of(matrices.each, matrices.each + group.count,
+                         [](const void* matrix) { return matrix != nullptr; });
+    };
+    if (!is_there()) complain(place_of(parameter), tessera::complaint(Routine::gemm, false, parameter), number);
+  };
+  if (group.multiplies()) {
+    require(group.A, Parameter::A);
+    require(group.B, Parameter::B);
+  }
+  if (group.writes()) require(group.C, Parameter::C);
+}
+
+template <Scalar T>
+GemmBatch batch_of(Layout layout, const GroupArrays& arrays) {
+  namespace position = tessera::gemm_batch_position;
+  require_argument(arrays.count >= 0, position::group_count + places_before, "group_count is negative");
+  GemmBatchBuilder builder(tessera::scalar_type_of<T>());
+  if (arrays.count == 0) return builder.take();
+  require_arrays(arrays);
+  index_t written = 0;
+  for (index_t g = 0; g < arrays.count; ++g) {
+    if (arrays.m[g] > 0 && arrays.n[g] > 0 && arrays.size[g] > 0) written += arrays.size[g];
+  }
+  builder.reserve(written);
+  index_t first = 0;
+  for (index_t g = 0; g < arrays.count; ++g) {
+    GemmGroup group = group_of<T>(layout, arrays, g, first);
+    constexpr bool is_complex = !std::floating_point<T>;
+    if (const int bad = tessera::first_bad_argument<Routine::gemm, is_complex>(group.arguments); bad != 0) {
+      const Parameter parameter = tessera::parameters_of(Routine::gemm)[static_cast<std::size_t>(bad - 1)];
+      complain(bad + places_before, tessera::complaint(Routine::gemm, is_complex, parameter), g);
+    }
+    if (group.count < 0) complain(position::group_size + places_before, "group_size is negative", g);
+    require_matrices(group, g);
+    first += group.count;
+    turn_column_major(group);
+    builder.add(group);
+  }
+  return builder.take();
+}
+
+/// Computes it and keeps its statistics.
+void run(tessera_context ctx, GemmBatch batch) {
+  const std::shared_lock alive(ctx->in_use);
+  tessera::runtime::JobStatistics on_cpu;
+  on_cpu.routine = tessera::letter(batch.type) + std::string("gemm_batch");
+  const double begin_s = tessera::device::now_seconds();
+  std::optional<tessera::runtime::JobStatistics> job = ctx->context.run_batch(batch, nullptr, &on_cpu.flops);
+  if (!job) {
+    on_cpu.seconds = tessera::device::now_seconds() - begin_s;
+    job = std::move(on_cpu);
+  }
+  ctx->set_last(std::move(job));
+}
+
+template <Scalar T>
+tessera_status run_groups(tessera_context ctx, tessera_layout layout, const GroupArrays& arrays) noexcept {
+  return guarded([&] {
+    const Layout order = layout_of(ctx, layout);
+    run(ctx, batch_of<T>(order, arrays));
+  });
+}
+
+template <Scalar T>
+tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tessera::CblasEnumerators& enumerators,
+                           const Arguments& sizes, const tessera::Operands& operands,
+                           const tessera::BatchStrides& strides) noexcept {
+  return guarded([&] {
+    namespace position = tessera::gemm_batch_strided_position;
+    constexpr bool is_complex = !std::floating_point<T>;
+    const Layout order = layout_of(ctx, layout);
+    const Arguments given = tessera::arguments_from_cblas(order, enumerators, sizes);
+    const int bad = tessera::first_bad_argument<Routine::gemm, is_complex>(given);
+    const int bad_stride = tessera::first_bad_stride(strides);
+    const int first = tessera::first_position(bad == 0 ? 0 : position::of_gemm(bad), bad_stride);
+    if (first != 0 && first == bad_stride)
+      require_argument(false, first + places_before,
+                       first == position::batch_size ? "batch_size is negative" : "the stride is negative");
+    if (first != 0) {
+      const Parameter parameter = tessera::parameters_of(Routine::gemm)[static_cast<std::size_t>(bad - 1)];
+      require_argument(false, first + places_before, tessera::complaint(Routine::gemm, is_complex, parameter).c_str());
+    }
+    const auto require_address = [](const void* address, Parameter parameter) {
+      const int place = position::of_gemm(tessera::position_of(Routine::gemm, parameter)) + places_before;
+      require_argument(address != nullptr, place, tessera::complaint(Routine::gemm, is_complex, parameter).c_str());
+    };
+    require_address(operands.alpha, Parameter::alpha);
+    require_address(operands.beta, Parameter::beta);
+    const auto apart = [](index_t elements) { return elements * static_cast<index_t>(sizeof(T)); };
+    GemmGroup group{.arguments = given,
+                    .alpha = *static_cast<const T*>(operands.alpha),
+                    .beta = *static_cast<const T*>(operands.beta),
+                    .A = {.first = operands.A, .distance_bytes = apart(strides.a)},
+                    .B = {.first = operands.B, .distance_bytes = apart(strides.b)},
+                    .C = {.first = operands.C, .distance_bytes = apart(strides.c)},
+                    .count = strides.count};
+    if (group.multiplies()) {
+      require_address(operands.A, Parameter::A);
+      require_address(operands.B, Parameter::B);
+    }
+    if (group.writes()) require_address(operands.C, Parameter::C);
+    GemmBatchBuilder builder(tessera::scalar_type_of<T>());
+    if (group.writes()) builder.reserve(strides.count);
+    turn_column_major(group);
+    builder.add(group);
+    run(ctx, builder.take());
+  });
+}
+
+/// Arrays of typed addresses, as arrays of addresses.
+template <class E>
+const void* const* untyped(E* const* addresses) {
+  return reinterpret_cast<const void* const*>(addresses);
+}
+
+}  // namespace
+
+extern "C" {
+
+#define TESSERA_BATCH(routine, letter, T)                                                                              \
+  tessera_status tessera_##letter##routine##_batch(                                                                    \
+      tessera_context ctx, tessera_layout layout, const tessera_transpose* transa, const tessera_transpose* transb,    \
+      const int64_t* m, const int64_t* n, const int64_t* k, const CArray<T>* alpha, const CArray<T>* const* A,         \
+      const int64_t* lda, const CArray<T>* const* B, const int64_t* ldb, const CArray<T>* beta, CArray<T>* const* C,   \
+      const int64_t* ldc, int64_t group_count, const int64_t* group_size) {                                            \
+    return run_groups<T>(ctx, layout,                                                                                  \
+                         {transa, transb, m, n, k, alpha, untyped(A), lda, untyped(B), ldb, beta, untyped(C), ldc,     \
+                          group_count, group_size});                                                                   \
+  }                                                                                                                    \
+  tessera_status tessera_##letter##routine##_batch_strided(                                                            \
+      tessera_context ctx, tessera_layout layout, tessera_transpose transa, tessera_transpose transb, int64_t m,       \
+      int64_t n, int64_t k, CScalar<T> alpha, const CArray<T>* A, int64_t lda, int64_t stridea, const CArray<T>* B,    \
+      int64_t ldb, int64_t strideb, CScalar<T> beta, CArray<T>* C, int64_t ldc, int64_t stridec, int64_t batch_size) { \
+    return run_strided<T>(ctx, layout, {.transa = transa, .transb = transb},                                           \
+                          {.m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc},                                \
+                          {address_of(alpha), A, B, address_of(beta), C}, {stridea, strideb, stridec, batch_size});    \
+  }
+#define TESSERA_ROUTINE(routine, letter, T)
+#include "core/routines.def"
+#undef TESSERA_ROUTINE
+
+}  // extern "C"

@@ -1,0 +1,44 @@
+// What the functions of the own C API stand on: the context behind its handle.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <utility>
+
+#include "blas_api/context.hpp"
+#include "core/config.hpp"
+#include "core/guarded_call.hpp"
+#include "core/process.hpp"
+#include "runtime/statistics.hpp"
+#include "tessera/tessera.h"
+
+struct tessera_context_struct {
+  explicit tessera_context_struct(tessera::Config config) : context(std::move(config)) {}
+
+  tessera::api::Context context;
+  std::uint64_t maker = tessera::process::identity();
+  std::shared_mutex in_use;  ///< shared by calls, taken by tessera_destroy to wait for them
+  std::mutex last_mutex;     ///< guards the rest
+  std::optional<tessera::runtime::JobStatistics> last;
+
+  void set_last(std::optional<tessera::runtime::JobStatistics> job) {
+    // A child may ask for it, and must not find the lock taken by a thread that it does not have.
+    const tessera::process::Pass whole(tessera::process::Work::computing);
+    const std::lock_guard lock(last_mutex);
+    last = std::move(job);
+  }
+};
+
+namespace tessera::api {
+
+constexpr int places_before = 2;  ///< what Fortran has: ctx and layout
+
+template <class Body>
+tessera_status guarded(Body&& body) noexcept {
+  return static_cast<tessera_status>(guarded_call(std::forward<Body>(body)));
+}
+
+}  // namespace tessera::api

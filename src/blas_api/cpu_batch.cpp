@@ -1,0 +1,66 @@
+#include "blas_api/cpu_batch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+#include "core/side_by_side.hpp"
+
+namespace tessera::api {
+namespace {
+
+/// What a thread should have to do: some 100 us.
+constexpr index_t volume_of_thread = index_t{1} << 20;
+
+/// Drawn at once: enough not to meet at the counter, few enough that all end together.
+index_t drawn_at_once(index_t count, int threads) {
+  return std::clamp<index_t>(count / (index_t{32} * threads), 1, 64);
+}
+
+index_t volume_of(const Product& p) { return p.m * p.n * p.k; }
+
+}  // namespace
+
+int threads_for(index_t volume, int processors) {
+  return static_cast<int>(std::clamp<index_t>(volume / volume_of_thread, 1, std::max(processors, 1)));
+}
+
+index_t shared_volume(const GemmBatch& batch, index_t first, index_t last) {
+  index_t sum = 0;
+  for (index_t i = first; i < last; ++i) {
+    const index_t own = volume_of(batch.product(i));
+    sum += own <= one_thread_volume ? own : 0;
+  }
+  return sum;
+}
+
+void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int threads,
+                    const std::function<void(const Level3&)>& compute) {
+  const index_t at_once = drawn_at_once(last - first, threads);
+  std::atomic<index_t> next = first;     // relaxed: only divides; side_by_side() orders what the threads did
+  std::atomic<bool> has_larger = false;  // likewise
+  const auto compute_some = [&](std::size_t) {
+    for (;;) {
+      const index_t begin = next.fetch_add(at_once, std::memory_order_relaxed);
+      if (begin >= last) return;
+      for (index_t i = begin; i < std::min(begin + at_once, last); ++i) {
+        if (volume_of(batch.product(i)) <= one_thread_volume) {
+          compute(batch.call(i));
+        } else {
+          has_larger.store(true, std::memory_order_relaxed);
+        }
+      }
+    }
+  };
+  try {
+    if (threads > 1) side_by_side(static_cast<std::size_t>(threads), compute_some);
+  } catch (const std::bad_alloc&) {  // no memory for threads
+  }
+  compute_some(0);
+  if (!has_larger.load(std::memory_order_relaxed)) return;
+  for (index_t i = first; i < last; ++i) {
+    if (volume_of(batch.product(i)) > one_thread_volume) compute(batch.call(i));
+  }
+}
+
+}  // namespace tessera::api

@@ -1,0 +1,26 @@
+// A batch of products on the CPU BLAS. Products that a BLAS computes on one thread (OpenBLAS: up to 64^3) are computed
+// by several threads of ours side by side; larger ones follow one after the other, each on the threads that the BLAS
+// has of its own. How many these are is the program's business and is never changed.
+#pragma once
+
+#include <functional>
+
+#include "core/gemm_batch.hpp"
+
+namespace tessera::api {
+
+/// Up to this volume a product is left to one thread.
+inline constexpr index_t one_thread_volume = index_t{64} * 64 * 64;
+
+/// The sum of the volumes of such products.
+index_t shared_volume(const GemmBatch& batch, index_t first, index_t last);
+
+/// Threads that share so much work, the caller's included: none is started for less than it takes to start one.
+int threads_for(index_t volume, int processors);
+
+/// Computes the products [first, last). @param compute a product, on any thread; does not throw
+/// @param threads that share the products of one thread, the caller's included
+void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int threads,
+                    const std::function<void(const Level3&)>& compute);
+
+}  // namespace tessera::api

@@ -1,0 +1,239 @@
+// Batches of gemm in host memory, as the batch entry points and the runtime pass them on: column-major products, each
+// with sizes and matrices of its own, and the few forms (transpositions and factors) that they share. A caller's groups
+// are merged into forms, since programs pass a group for each product.
+//
+// Invariants of what GemmBatchBuilder makes: no product is without effect (m, n >= 1, and something changes C);
+// products of one form lie side by side, in the order in which they came.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/arguments.hpp"
+#include "core/level3.hpp"
+#include "core/scalar.hpp"
+
+namespace tessera {
+
+/// What products of a batch have in common.
+struct ProductForm {
+  Op op_a = Op::no_trans;
+  Op op_b = Op::no_trans;
+  AnyScalar alpha = 1;
+  AnyScalar beta = 0;
+};
+
+/// C = alpha op_a(A) op_b(B) + beta C with the transpositions and factors of its form.
+struct Product {
+  index_t m = 0, n = 0, k = 0;
+  const void* A = nullptr;
+  index_t lda = 0;  ///< elements, as are ldb and ldc
+  const void* B = nullptr;
+  index_t ldb = 0;
+  void* C = nullptr;
+  index_t ldc = 0;
+  index_t form = 0;  ///< its number in GemmBatch::forms
+};
+
+/// Matrices C of different products must not overlap. A and B may be shared.
+struct GemmBatch {
+  ScalarType type = ScalarType::d;
+  std::vector<ProductForm> forms;
+  std::vector<Product> products;
+
+  index_t size() const { return static_cast<index_t>(products.size()); }
+  const Product& product(index_t number) const { return products[static_cast<std::size_t>(number)]; }
+  const ProductForm& form_of(const Product& product) const { return forms[static_cast<std::size_t>(product.form)]; }
+
+  /// The product as a call of its own.
+  Level3 call(const Product& product) const {
+    const ProductForm& form = form_of(product);
+    return {.type = type,
+            .op_a = form.op_a,
+            .op_b = form.op_b,
+            .m = product.m,
+            .n = product.n,
+            .k = product.k,
+            .alpha = form.alpha,
+            .A = product.A,
+            .lda = product.lda,
+            .B = product.B,
+            .ldb = product.ldb,
+            .beta = form.beta,
+            .C = product.C,
+            .ldc = product.ldc};
+  }
+  Level3 call(index_t number) const { return call(product(number)); }
+};
+
+/// A matrix for each product of a group: anywhere, or so many bytes apart.
+struct MatricesOfGroup {
+  const void* const* each = nullptr;
+  const void* first = nullptr;
+  index_t distance_bytes = 0;
+
+  const void* of(index_t product) const {
+    if (each != nullptr) return each[product];
+    return static_cast<const std::byte*>(first) + product * distance_bytes;
+  }
+};
+
+/// Products of one size, form and leading dimension.
+struct GemmGroup {
+  Arguments arguments;  ///< checked, column-major
+  AnyScalar alpha = 1;
+  AnyScalar beta = 0;
+  MatricesOfGroup A, B, C;
+  index_t count = 0;
+
+  /// One of its products as a call of its own.
+  Level3 call(ScalarType type, index_t product) const {
+    return {.type = type,
+            .op_a = *arguments.op_a,
+            .op_b = *arguments.op_b,
+            .m = arguments.m,
+            .n = arguments.n,
+            .k = arguments.k,
+            .alpha = alpha,
+            .A = A.of(product),
+            .lda = arguments.lda,
+            .B = B.of(product),
+            .ldb = arguments.ldb,
+            .beta = beta,
+            .C = const_cast<void*>(C.of(product)),
+            .ldc = arguments.ldc};
+  }
+  /// The products read A and B, and C. What is not read, or not even looked at, may be null.
+  bool writes() const { return count > 0 && arguments.m > 0 && arguments.n > 0; }
+  bool multiplies() const { return writes() && arguments.k > 0 && alpha != AnyScalar(0); }
+};
+
+/// Makes of a group as the caller describes it the one that computes the same in column-major order. In place, since
+/// programs pass a group for each product.
+inline void turn_column_major(GemmGroup& group) {
+  if (group.arguments.layout == Layout::col_major) return;
+  std::swap(group.A, group.B);
+  group.arguments = in_column_major(Routine::gemm, group.arguments);
+}
+
+/// As flops_of() of its products, of such a volume in all.
+constexpr double flops_of_volume(ScalarType type, index_t volume) {
+  return (is_complex(type) ? 8.0 : 2.0) * static_cast<double>(volume);
+}
+
+class GemmBatchBuilder {
+ public:
+  explicit GemmBatchBuilder(ScalarType type) { batch_.type = type; }
+
+  /// @throws std::bad_alloc
+  void reserve(index_t products) { batch_.products.reserve(static_cast<std::size_t>(products)); }
+
+  /// @param group in column-major order @throws std::bad_alloc
+  void add(const GemmGroup& group) {
+    if (!group.writes() || (!group.multiplies() && group.beta == AnyScalar(1))) return;
+    const index_t form = number_of({*group.arguments.op_a, *group.arguments.op_b, group.alpha, group.beta});
+    Product product{.m = group.arguments.m,
+                    .n = group.arguments.n,
+                    .k = group.arguments.k,
+                    .lda = group.arguments.lda,
+                    .ldb = group.arguments.ldb,
+                    .ldc = group.arguments.ldc,
+                    .form = form};
+    for (index_t i = 0; i < group.count; ++i) {
+      product.A = group.A.of(i);
+      product.B = group.B.of(i);
+      product.C = const_cast<void*>(group.C.of(i));
+      batch_.products.push_back(product);
+    }
+  }
+
+  /// @throws std::bad_alloc
+  GemmBatch take() {
+    if (changes_ > 1) put_side_by_side();
+    return std::move(batch_);
+  }
+
+ private:
+  // By their bits: factors may be no numbers.
+  using Key = std::array<std::uint64_t, 5>;
+  static Key key_of(const ProductForm& form) {
+    const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
+    return {bits(form.alpha.real()), bits(form.alpha.imag()), bits(form.beta.real()), bits(form.beta.imag()),
+            static_cast<std::uint64_t>(form.op_a) * 4 + static_cast<std::uint64_t>(form.op_b)};
+  }
+
+  index_t number_of(const ProductForm& form) {
+    const Key key = key_of(form);
+    if (changes_ > 0 && key == last_) return last_number_;
+    const auto [entry, is_new] = numbers_.try_emplace(key, static_cast<index_t>(batch_.forms.size()));
+    if (is_new) batch_.forms.push_back(form);
+    ++changes_;
+    last_ = key;
+    last_number_ = entry->second;
+    return last_number_;
+  }
+
+  void put_side_by_side() {
+    std::vector<std::size_t> next(batch_.forms.size() + 1);
+    for (const Product& product : batch_.products) ++next[static_cast<std::size_t>(product.form) + 1];
+    for (std::size_t form = 1; form < next.size(); ++form) next[form] += next[form - 1];
+    std::vector<Product> sorted(batch_.products.size());
+    for (const Product& product : batch_.products) sorted[next[static_cast<std::size_t>(product.form)]++] = product;
+    batch_.products = std::move(sorted);
+  }
+
+  GemmBatch batch_;
+  std::map<Key, index_t> numbers_;
+  Key last_{};
+  index_t last_number_ = 0;
+  index_t changes_ = 0;  ///< times that a group had another form than the one before it
+};
+
+// Arguments of the batch interfaces. Positions are those of Intel MKL's Fortran interfaces, from 1, and of OpenBLAS, as
+// far as it looks: ?gemm_batch has those of ?gemm, and two more behind; ?gemm_batch_strided has a stride behind each
+// leading dimension.
+namespace gemm_batch_position {
+inline constexpr int group_count = 14;
+inline constexpr int group_size = 15;
+}  // namespace gemm_batch_position
+
+namespace gemm_batch_strided_position {
+inline constexpr int stride_a = 9;
+inline constexpr int stride_b = 12;
+inline constexpr int stride_c = 16;
+inline constexpr int batch_size = 17;
+
+/// Of what stands at `position` in gemm.
+constexpr int of_gemm(int position) {
+  constexpr int lda = 8, ldb = 10;
+  return position <= lda ? position : position <= ldb ? position + 1 : position + 2;
+}
+}  // namespace gemm_batch_strided_position
+
+/// How far apart the matrices of a strided batch are, in elements, and how many there are.
+struct BatchStrides {
+  index_t a = 0, b = 0, c = 0;
+  index_t count = 0;
+};
+
+/// Strides may be 0: all products share the matrix. @return the position of the first bad one; 0: all are good
+constexpr int first_bad_stride(const BatchStrides& strides) {
+  namespace position = gemm_batch_strided_position;
+  if (strides.a < 0) return position::stride_a;
+  if (strides.b < 0) return position::stride_b;
+  if (strides.c < 0) return position::stride_c;
+  return strides.count < 0 ? position::batch_size : 0;
+}
+
+/// The first of the positions that were found bad (0: none).
+constexpr int first_position(int one, int other) {
+  if (one == 0 || other == 0) return one + other;
+  return one < other ? one : other;
+}
+
+}  // namespace tessera

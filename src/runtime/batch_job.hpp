@@ -1,0 +1,135 @@
+// A batch of small products in host memory on its way through the devices: chunk by chunk (batch_chunk.hpp) it is
+// packed, copied up, computed, copied down and unpacked.
+//
+// Lanes: each chunk that is under way has one, page-locked memory of its own on the host and a piece of the slab. Lanes
+// take the compute streams in turn; on each, events order the copy up, the kernel and the copy down, so that packing,
+// both directions of the link, kernels and unpacking of different chunks go on at the same time. Nobody waits for a
+// stream.
+// Threads: a link carries more than a thread can pack, so a device has several; each packs and unpacks for lanes of its
+// own, and submits while it holds the device's lock. They live as long as one attempt: starting them takes some ten
+// microseconds of the milliseconds that a batch is worth devices for, and between batches there is nothing that a fork
+// or the end of the process could find half-way. Chunks are drawn from one queue by all threads of all devices, so
+// quicker devices take more.
+// Failure: a chunk's results are written to the caller's matrices by unpacking, when all of it is there; until then it
+// can be computed anywhere. A device that fails puts back what it had under way, for the others; what nobody computes
+// is left in pending chunks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/device.hpp"
+#include "device/operation_log.hpp"
+#include "kernels/backend.hpp"
+#include "runtime/batch_chunk.hpp"
+
+namespace tessera::runtime {
+
+/// How a device takes part.
+struct BatchShare {
+  int threads = 0;
+  index_t lanes = 0;  ///< 0: not at all
+};
+
+/// What the lanes of all devices are.
+struct BatchPlan {
+  index_t slot_bytes = 0;          ///< of a lane, on the host and on the device: no chunk is larger
+  std::vector<BatchShare> shares;  ///< by device
+};
+
+/// What a device offers to a batch.
+struct BatchRoom {
+  index_t bytes = 0;                                    ///< of memory; 0: it takes no part
+  int threads = 1;                                      ///< of the host that may pack for it
+  index_t chunk_bytes = device::Staging().chunk_bytes;  ///< see there
+};
+
+/// Divides a batch among devices: lanes large enough that a copy is worth its submission, and small enough that all
+/// have work.
+/// @param bytes of all products as they are packed; `largest_bytes` of the largest one
+BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes);
+
+/// Threads that pack for a device. @param devices that pack at the same time
+int packing_threads(const device::DeviceInfo& info, int devices, int processors);
+
+/// Memory of a device's lanes on the host, which stays for the next batch.
+using LaneMemory = std::vector<std::unique_ptr<device::HostMemory>>;
+
+/// A device in an attempt.
+struct BatchDevice {
+  device::Device* device = nullptr;
+  kernels::TileOps* ops = nullptr;
+  std::byte* memory = nullptr;    ///< lanes * slot_bytes of the device's
+  LaneMemory* on_host = nullptr;  ///< as many as there are lanes; grows
+  BatchShare share;
+};
+
+class BatchJob {
+ public:
+  /// @param batch stays @throws std::bad_alloc
+  BatchJob(const GemmBatch& batch, index_t slot_bytes);
+
+  /// What became of a device.
+  struct Outcome {
+    bool failed = false;  ///< it must recover before its memory is used again
+    std::string error;
+    index_t products = 0;
+    index_t chunks = 0;
+    index_t bytes_up = 0;
+    index_t bytes_down = 0;
+    double flops = 0;
+    std::vector<device::Operation> operations;
+  };
+
+  /// Has the devices compute what is pending, until it is done, all of them have failed, or the process ends. Does not
+  /// throw once it has begun.
+  /// @return by device @throws std::bad_alloc before it begins
+  std::vector<Outcome> run(std::span<const BatchDevice> devices);
+
+  bool is_done() const;
+  /// Some chunk that devices could compute is pending.
+  bool has_pending() const;
+
+  /// compute(first, last) for each range of products that nobody has computed, and counts it as done.
+  template <class Compute>
+  void finish(Compute&& compute) {
+    for (std::size_t c = 0; c < chunks_.size();) {
+      std::size_t end = c;
+      while (end < chunks_.size() && done_[end] == 0) ++end;
+      if (end == c) {
+        ++c;
+        continue;
+      }
+      compute(chunks_[c].first, chunks_[end - 1].last);
+      for (; c < end; ++c) done_[c] = 1;
+    }
+  }
+
+ private:
+  struct Station;
+  struct Lane;
+
+  std::optional<std::size_t> draw();
+  void put_back(std::size_t chunk);
+  void serve(Station& station, int thread) noexcept;
+  void feed(Station& station, std::span<Lane> lanes);
+  void submit(Station& station, Lane& lane, std::size_t chunk);
+  void take(Station& station, Lane& lane);
+  static void add_operations(std::vector<device::Operation>& operations, const Lane& lane);
+
+  const GemmBatch& batch_;
+  const index_t slot_bytes_;
+  std::vector<Chunk> chunks_;
+  std::vector<char> done_;  ///< by chunk; written by the thread that had it, read when all threads have ended
+  std::mutex mutex_;        // guards what follows
+  std::size_t next_ = 0;
+  std::vector<std::size_t> returned_;  ///< never more than there are chunks: its memory is there from the beginning
+};
+
+}  // namespace tessera::runtime

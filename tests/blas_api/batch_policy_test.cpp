@@ -1,0 +1,159 @@
+// What decides about a batch, and what is learnt of batches on the CPU. Pure functions.
+#include "blas_api/batch_policy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <vector>
+
+#include "blas_api/cpu_batch.hpp"
+
+namespace tessera::api {
+namespace {
+
+GemmBatch cubes(index_t side, index_t count, AnyScalar beta = 0, index_t k = -1) {
+  GemmBatchBuilder builder(ScalarType::d);
+  static double nowhere = 0;
+  const index_t inner = k < 0 ? side : k;
+  builder.add({.arguments = {.op_a = Op::no_trans,
+                             .op_b = Op::no_trans,
+                             .m = side,
+                             .n = side,
+                             .k = inner,
+                             .lda = side,
+                             .ldb = std::max<index_t>(inner, 1),
+                             .ldc = side},
+               .beta = beta,
+               .A = {.first = &nowhere, .distance_bytes = 8},
+               .B = {.first = &nowhere},
+               .C = {.first = &nowhere, .distance_bytes = 8},
+               .count = count});
+  return builder.take();
+}
+
+TEST(BatchPolicy, TheDemandIsWhatNeighboursDoNotShare) {
+  const GemmBatch batch = cubes(10, 5, 1);
+  const BatchDemand demand = demand_of(batch, 0, batch.size());
+  EXPECT_EQ(demand.products, 5);
+  EXPECT_EQ(demand.forms, 1);
+  EXPECT_EQ(demand.volume, 5000);
+  EXPECT_EQ(demand.mean_volume(), 1000);
+  EXPECT_EQ(demand.flops, 10000);
+  EXPECT_EQ(demand.up_bytes, 8 * (5 * 100 + 100 + 5 * 100)) << "one B for all";
+  EXPECT_EQ(demand.down_bytes, 8 * 500);
+  EXPECT_EQ(demand_of(batch, 1, 3).products, 2);
+}
+
+TEST(BatchPolicy, ProductsThatAreWorthItAloneAreCallsOfTheirOwn) {
+  const auto single = [](GemmBatch batch) { return take_single_calls(batch).size(); };
+  EXPECT_EQ(single(cubes(405, 3)), 0u);
+  EXPECT_EQ(single(cubes(407, 3)), 3u) << "a volume of 2^26";
+  EXPECT_EQ(single(cubes(1400, 2, 0, 1)), 0u);
+  EXPECT_EQ(single(cubes(1500, 2, 0, 1)), 2u) << "more than 16 MiB";
+  EXPECT_EQ(single(cubes(4, 2, 3, 0)), 2u) << "C is only scaled";
+  GemmBatch mixed = cubes(4, 5);
+  mixed.products[2].k = 0;
+  EXPECT_EQ(take_single_calls(mixed).size(), 1u);
+  EXPECT_EQ(mixed.size(), 4);
+}
+
+Situation idle_gpu() {
+  Situation now;
+  now.rates.devices = 1;
+  now.rates.flops_per_s[ScalarType::d] = 60e12;
+  now.rates.links = {50e9, 50e9, 90e9};
+  return now;
+}
+
+TEST(BatchPolicy, ASlowLinkOrFewThreadsMakeTheDevicesSlow) {
+  const GemmBatch batch = cubes(64, 10000);
+  const BatchDemand demand = demand_of(batch, 0, batch.size());
+  const Rates rates = idle_gpu().rates;
+  const double many_threads = seconds_on_devices(demand, rates, 100e9), few = seconds_on_devices(demand, rates, 4e9);
+  EXPECT_GT(few, 5 * many_threads);
+  Rates slow = rates;
+  slow.links = {1e9, 1e9, 2e9};
+  EXPECT_GT(seconds_on_devices(demand, slow, 100e9), 5 * many_threads);
+  BatchDemand many_forms = demand;
+  many_forms.forms = demand.products;
+  EXPECT_GT(seconds_on_devices(many_forms, rates, 100e9), 10000 * 20e-6) << "a chunk for each";
+}
+
+TEST(BatchPolicy, TheSoonerOneTakesIt) {
+  const GemmBatch batch = cubes(64, 10000);
+  const BatchDemand demand = demand_of(batch, 0, batch.size());
+  Situation now = idle_gpu();
+  const OffloadRule rule;
+  BatchSpeed speed;
+  EXPECT_FALSE(speed.knows(demand));
+  now.cpu = speed.estimate(demand, 16);
+  EXPECT_EQ(now.cpu.expected_s, now.cpu.most_s) << "unknown: the slowest";
+  speed.record(demand, 0.002);
+  EXPECT_TRUE(speed.knows(demand));
+  now.cpu = speed.estimate(demand, 16);
+  EXPECT_NEAR(now.cpu.expected_s, 0.002, 1e-6);
+  EXPECT_EQ(decide(rule, demand, now, 50e9).reason, Reason::cpu_wins);
+  BatchSpeed slow;
+  slow.record(demand, 2);
+  now.cpu = slow.estimate(demand, 16);
+  const Verdict verdict = decide(rule, demand, now, 50e9);
+  EXPECT_TRUE(verdict.offload);
+  EXPECT_EQ(verdict.reason, Reason::device_wins);
+  EXPECT_NEAR(verdict.device_s, seconds_on_devices(demand, now.rates, 50e9), 1e-9);
+  now.bias = 300;
+  EXPECT_EQ(decide(rule, demand, now, 50e9).reason, Reason::cpu_wins) << "devices were slower than expected";
+  now.rates.devices = 0;
+  EXPECT_EQ(decide(rule, demand, now, 50e9).reason, Reason::no_devices);
+}
+
+TEST(BatchPolicy, RulesLookAtTheSum) {
+  const GemmBatch batch = cubes(10, 64);
+  const BatchDemand demand = demand_of(batch, 0, batch.size());
+  EXPECT_EQ(decide_early({Offload::by_size, 64000}, demand).reason, Reason::large_by_rule);
+  EXPECT_EQ(decide_early({Offload::by_size, 64001}, demand).reason, Reason::small_by_rule);
+  EXPECT_EQ(decide_early({Offload::never}, demand).reason, Reason::never);
+  EXPECT_EQ(decide_early({Offload::always}, demand).reason, Reason::always);
+  EXPECT_EQ(decide_early({}, demand).reason, Reason::tiny);
+}
+
+TEST(BatchSpeeds, AreKeptByTypeVolumeAndIntensity) {
+  const GemmBatch small = cubes(8, 100), large = cubes(200, 100), thin = cubes(181, 100, 0, 1);
+  const auto demand = [](const GemmBatch& batch) { return demand_of(batch, 0, batch.size()); };
+  BatchSpeed speed;
+  speed.record(demand(small), 1);
+  EXPECT_TRUE(speed.knows(demand(small)));
+  EXPECT_TRUE(speed.knows(ScalarType::d));
+  EXPECT_FALSE(speed.knows(ScalarType::s));
+  EXPECT_FALSE(speed.knows(demand(large)));
+  EXPECT_FALSE(speed.knows(demand(thin)));
+  // Up by a half, down by an eighth.
+  speed.record(demand(small), 0.5);
+  EXPECT_NEAR(speed.estimate(demand(small), 1).expected_s, 1 / 1.5, 1e-5);
+  speed.record(demand(small), 1e9);
+  EXPECT_NEAR(speed.estimate(demand(small), 1).expected_s, 1 / (1.5 * 7 / 8), 1e-5);
+  for (int i = 0; i < BatchSpeed::lifetime; ++i) {
+    EXPECT_TRUE(speed.knows(demand(small)));
+    speed.passed_over(demand(small));
+  }
+  EXPECT_FALSE(speed.knows(demand(small))) << "to be measured anew";
+}
+
+TEST(CpuBatch, ComputesEachProductOnce) {
+  EXPECT_EQ(threads_for(0, 8), 1);
+  EXPECT_EQ(threads_for(index_t{1} << 19, 8), 1) << "less than a thread takes to start";
+  EXPECT_EQ(threads_for(index_t{1} << 21, 8), 2);
+  EXPECT_EQ(threads_for(index_t{1} << 40, 8), 8);
+  GemmBatch batch = cubes(50, 200);
+  for (std::size_t i = 0; i < batch.products.size(); i += 5) batch.products[i].m = 200;  // for the threads of the BLAS
+  EXPECT_EQ(shared_volume(batch, 0, 10), 8 * 50 * 50 * 50) << "not the larger ones";
+  std::vector<std::atomic<int>> computed(200);
+  const auto* const first = static_cast<const double*>(batch.product(0).C);
+  compute_on_cpu(batch, 10, 190, 4, [&](const Level3& call) {
+    ++computed[static_cast<std::size_t>(static_cast<const double*>(call.C) - first)];
+  });
+  for (std::size_t i = 0; i < 200; ++i) EXPECT_EQ(computed[i], i >= 10 && i < 190 ? 1 : 0) << i;
+}
+
+}  // namespace
+}  // namespace tessera::api

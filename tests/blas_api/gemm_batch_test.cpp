@@ -1,0 +1,480 @@
+// Batches of gemm through the C API: every type, form and layout, groups of any size, matrices that are shared, memory
+// that must not be read or written, devices that fail or are small, several callers, children, and what is told of a
+// batch.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/reference/reference.hpp"
+#include "tessera/tessera.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* on_one = "TESSERA_OFFLOAD=always TESSERA_DEVICES=host:1 ";
+constexpr const char* on_two = "TESSERA_OFFLOAD=always TESSERA_DEVICES=host:2 ";
+constexpr const char* on_cpu = "TESSERA_OFFLOAD=never ";
+
+struct Shape {
+  index_t m = 0, n = 0, k = 0;
+};
+
+/// Matrices in one piece of memory: what is not an element of one of them is poison, which must stay.
+template <Scalar T>
+class Batch {
+ public:
+  explicit Batch(tessera_layout layout, unsigned seed = 1) : layout_(layout), random_(seed) {}
+
+  /// @param shares_a all products of the group have one A
+  void add_group(Shape shape, tessera_transpose ta, tessera_transpose tb, T alpha, T beta, index_t count,
+                 bool shares_a = false) {
+    const bool row_major = layout_ == TESSERA_ROW_MAJOR;
+    const auto run_of = [&](index_t rows, index_t cols) { return row_major ? cols : rows; };
+    const auto runs_of = [&](index_t rows, index_t cols) { return row_major ? rows : cols; };
+    const auto [m, n, k] = shape;
+    const index_t a_rows = ta == TESSERA_NO_TRANS ? m : k, a_cols = ta == TESSERA_NO_TRANS ? k : m;
+    const index_t b_rows = tb == TESSERA_NO_TRANS ? k : n, b_cols = tb == TESSERA_NO_TRANS ? n : k;
+    transa.push_back(ta), transb.push_back(tb);
+    this->m.push_back(m), this->n.push_back(n), this->k.push_back(k);
+    this->alpha.push_back(alpha), this->beta.push_back(beta);
+    lda.push_back(std::max<index_t>(run_of(a_rows, a_cols), 1) + 1);
+    ldb.push_back(std::max<index_t>(run_of(b_rows, b_cols), 1) + 3);
+    ldc.push_back(std::max<index_t>(run_of(m, n), 1) + 2);
+    size.push_back(count);
+    const bool multiplies = alpha != T(0) && k > 0;
+    for (index_t i = 0; i < count; ++i) {
+      if (shares_a && i > 0) {
+        a_.push_back(a_.back());
+      } else {
+        a_.push_back(matrix(run_of(a_rows, a_cols), runs_of(a_rows, a_cols), lda.back(), multiplies));
+      }
+      b_.push_back(matrix(run_of(b_rows, b_cols), runs_of(b_rows, b_cols), ldb.back(), multiplies));
+      c_.push_back(matrix(run_of(m, n), runs_of(m, n), ldc.back(), beta != T(0)));
+    }
+  }
+
+  /// So many groups of random sizes up to `largest`, 0 and 1 among them.
+  void add_random_groups(int groups, index_t largest, index_t most_products) {
+    const auto below = [&](index_t bound) { return static_cast<index_t>(random_() % static_cast<unsigned>(bound)); };
+    const tessera_transpose ops[] = {TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS};
+    const T other = scalar_cast<T>(AnyScalar(1.25, -0.5));
+    const T factors[] = {T(1), other, T(0), other};
+    for (int g = 0; g < groups; ++g) {
+      const auto size = [&] { return below(8) == 0 ? below(2) : 1 + below(largest); };
+      const Shape shape{size(), size(), size()};
+      add_group(shape, ops[below(3)], ops[below(3)], factors[below(4)], factors[below(4)], below(most_products + 1),
+                below(4) == 0);
+    }
+  }
+
+  index_t products() const { return static_cast<index_t>(c_.size()); }
+
+  void run(const Context& context) {
+    const std::vector<const T*> A = addresses<const T>(a_), B = addresses<const T>(b_);
+    const std::vector<T*> C = addresses<T>(c_);
+    gemm_batch(context, layout_, transa.data(), transb.data(), m.data(), n.data(), k.data(), alpha.data(), A.data(),
+               lda.data(), B.data(), ldb.data(), beta.data(), C.data(), ldc.data(),
+               static_cast<std::int64_t>(size.size()), size.data());
+  }
+
+  /// Runs the batch and compares all of the memory.
+  void check(const Context& context) {
+    std::vector<T> expected = memory_;
+    std::vector<double> bounds(memory_.size(), 0);
+    compute(expected, bounds);
+    run(context);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+      const bool good = bounds[i] > 0 ? std::abs(memory_[i] - expected[i]) <= bounds[i]
+                                      : std::memcmp(&memory_[i], &expected[i], sizeof(T)) == 0;
+      if (!good && ++wrong <= 3)
+        ADD_FAILURE() << "element " << i << " of all: " << memory_[i] << ", not " << expected[i];
+    }
+    EXPECT_EQ(wrong, 0u);
+  }
+
+  std::vector<tessera_transpose> transa, transb;
+  std::vector<std::int64_t> m, n, k, lda, ldb, ldc, size;
+  std::vector<T> alpha, beta;
+
+ private:
+  static T poison() { return scalar_cast<T>(AnyScalar(std::nan("7"), std::nan("7"))); }
+
+  std::size_t matrix(index_t run, index_t runs, index_t ld, bool is_read) {
+    const std::size_t at = memory_.size();
+    memory_.resize(at + static_cast<std::size_t>(ld * runs), poison());
+    std::uniform_real_distribution<double> value(-0.5, 0.5);
+    for (index_t j = 0; j < runs && is_read; ++j) {
+      for (index_t i = 0; i < run; ++i)
+        memory_[at + static_cast<std::size_t>(i + j * ld)] = scalar_cast<T>(AnyScalar(value(random_), value(random_)));
+    }
+    return at;
+  }
+
+  template <class E>
+  std::vector<E*> addresses(const std::vector<std::size_t>& offsets) {
+    std::vector<E*> all;
+    for (const std::size_t offset : offsets) all.push_back(memory_.data() + offset);
+    return all;
+  }
+
+  void compute(std::vector<T>& in, std::vector<double>& bounds) const {
+    const auto op = [](tessera_transpose transpose) {
+      return static_cast<Op>(static_cast<int>(transpose) - TESSERA_NO_TRANS);
+    };
+    constexpr bool single = std::is_same_v<T, float> || std::is_same_v<T, std::complex<float>>;
+    std::size_t product = 0;
+    for (std::size_t g = 0; g < size.size(); ++g) {
+      for (index_t i = 0; i < size[g]; ++i, ++product) {
+        const T *A = in.data() + a_[product], *B = in.data() + b_[product];
+        T* const C = in.data() + c_[product];
+        const bool row_major = layout_ == TESSERA_ROW_MAJOR;
+        if (row_major) {
+          kernels::reference_gemm<T, kernels::Wide<T>>(op(transb[g]), op(transa[g]), n[g], m[g], k[g], alpha[g], B,
+                                                       ldb[g], A, lda[g], beta[g], C, ldc[g]);
+        } else {
+          kernels::reference_gemm<T, kernels::Wide<T>>(op(transa[g]), op(transb[g]), m[g], n[g], k[g], alpha[g], A,
+                                                       lda[g], B, ldb[g], beta[g], C, ldc[g]);
+        }
+        const double bound = (single ? 6e-8 : 1.2e-16) * 8 * static_cast<double>(k[g] + 4);
+        for (index_t c = 0; c < (row_major ? m[g] : n[g]); ++c) {
+          for (index_t r = 0; r < (row_major ? n[g] : m[g]); ++r)
+            bounds[c_[product] + static_cast<std::size_t>(r + c * ldc[g])] = bound;
+        }
+      }
+    }
+  }
+
+  tessera_layout layout_;
+  std::mt19937 random_;
+  std::vector<T> memory_;
+  std::vector<std::size_t> a_, b_, c_;
+};
+
+template <class T>
+class GemmBatch : public testing::Test {};
+using BatchScalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+TYPED_TEST_SUITE(GemmBatch, BatchScalars);
+
+TYPED_TEST(GemmBatch, AgreesWithTheOracleInEveryCombination) {
+  using T = TypeParam;
+  const T other = scalar_cast<T>(AnyScalar(1.25, -0.5));
+  for (const char* const settings : {on_one, on_cpu}) {
+    const Context context(settings);
+    for (const tessera_layout layout : {TESSERA_COL_MAJOR, TESSERA_ROW_MAJOR}) {
+      Batch<T> batch(layout);
+      for (const tessera_transpose ta : {TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS}) {
+        for (const tessera_transpose tb : {TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS}) {
+          for (const T alpha : {T(1), T(0), other}) {
+            for (const T beta : {T(0), T(1), other}) batch.add_group({5, 7, 3}, ta, tb, alpha, beta, 2);
+          }
+        }
+      }
+      batch.check(context);
+    }
+  }
+}
+
+TYPED_TEST(GemmBatch, TakesGroupsOfAnySizes) {
+  for (const char* const settings : {on_two, "TESSERA_OFFLOAD=always TESSERA_DEVICES=host:3 ", on_cpu}) {
+    const Context context(settings);
+    for (unsigned seed = 1; seed <= 3; ++seed) {
+      Batch<TypeParam> batch(seed % 2 == 0 ? TESSERA_ROW_MAJOR : TESSERA_COL_MAJOR, seed);
+      batch.add_random_groups(150, 30, 6);
+      batch.check(context);
+    }
+  }
+}
+
+TYPED_TEST(GemmBatch, StridedMatricesMayBeShared) {
+  using T = TypeParam;
+  constexpr index_t m = 6, n = 5, k = 4, count = 40, ldc = m + 1;
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> value(-0.5, 0.5);
+  const auto fill = [&](std::size_t elements) {
+    std::vector<T> matrix(elements);
+    for (T& element : matrix) element = scalar_cast<T>(AnyScalar(value(random), value(random)));
+    return matrix;
+  };
+  const std::vector<T> A = fill(m * k), B = fill(count * k * n);
+  for (const char* const settings : {on_two, on_cpu}) {
+    const Context context(settings);
+    // The matrices C are interleaved: the columns of one lie between those of another.
+    std::vector<T> C(ldc * n * count, T(7)), expected = C;
+    gemm_batch_strided(context, TESSERA_COL_MAJOR, TESSERA_TRANS, TESSERA_NO_TRANS, m, n, k, T(2), A.data(), k, 0,
+                       B.data(), k, k * n, T(0), C.data(), ldc * count, ldc, count);
+    for (index_t i = 0; i < count; ++i) {
+      kernels::reference_gemm<T, kernels::Wide<T>>(Op::trans, Op::no_trans, m, n, k, T(2), A.data(), k,
+                                                   B.data() + i * k * n, k, T(0), expected.data() + i * ldc,
+                                                   ldc * count);
+    }
+    for (std::size_t i = 0; i < C.size(); ++i) ASSERT_LE(std::abs(C[i] - expected[i]), 1e-5) << i;
+  }
+}
+
+nlohmann::json stats_of(const Context& context) { return nlohmann::json::parse(context.last_job_json()); }
+
+TEST(GemmBatches, ManyProductsAreSharedByTheDevices) {
+  const Context context("TESSERA_OFFLOAD=always TESSERA_DEVICES=host:2 TESSERA_HOST_DEVICE=delay=200us");
+  Batch<double> batch(TESSERA_COL_MAJOR);
+  for (int g = 0; g < 20000; ++g) {
+    const index_t size = 1 + g % 13;
+    batch.add_group({size, size + 1, 14 - size}, TESSERA_NO_TRANS, g % 2 == 0 ? TESSERA_TRANS : TESSERA_NO_TRANS, 1,
+                    g % 3 == 0 ? 0 : 1, 1);
+  }
+  batch.check(context);
+  const nlohmann::json stats = stats_of(context);
+  EXPECT_EQ(stats["routine"], "dgemm_batch");
+  index_t tasks = 0;
+  for (const auto& device : stats["devices"]) {
+    EXPECT_EQ(device["kernel_s"].get<double>() > 0, device["tasks"].get<index_t>() > 0) << device;
+    tasks += device["tasks"].get<index_t>();
+  }
+  EXPECT_EQ(tasks, batch.products());
+  EXPECT_EQ(stats["devices"].size(), 2u) << "not the CPU";
+}
+
+TEST(GemmBatches, ALargeProductIsACallOfItsOwn) {
+  const Context context("TESSERA_OFFLOAD=always TESSERA_DEVICES=host:1 TESSERA_VERBOSE=1");
+  Batch<double> batch(TESSERA_COL_MAJOR);
+  batch.add_group({9, 9, 9}, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 0, 20);
+  batch.add_group({512, 512, 256}, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 0.5, 1);
+  batch.add_group({7, 8, 9}, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 0, 20);
+  batch.add_group({40, 30, 0}, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 0.5, 1);
+  testing::internal::CaptureStderr();
+  batch.check(context);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(
+      told, AllOf(HasSubstr("dgemm_batch of 40 products, 1 form, mean of m*n*k 9^3 on host:0 (TESSERA_OFFLOAD=always)"),
+                  HasSubstr("dgemm NN m=512 n=512 k=256 on host:0"),
+                  HasSubstr("dgemm NN m=40 n=30 k=0 on the CPU BLAS (C is only scaled)")));
+}
+
+TEST(GemmBatches, FollowTheRulesOfTheirRoutine) {
+  const auto told_of = [](const std::string& settings, index_t size, index_t count) {
+    const Context context("TESSERA_VERBOSE=1 TESSERA_DEVICES=host:1 " + settings);
+    Batch<double> batch(TESSERA_COL_MAJOR);
+    batch.add_group({size, size, size}, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 0, count);
+    testing::internal::CaptureStderr();
+    batch.run(context);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(told_of("TESSERA_OFFLOAD=always,dgemm=never", 8, 10),
+              HasSubstr("on the CPU BLAS (TESSERA_OFFLOAD=never)"));
+  // The sum counts: 27 cubes of 10 are a cube of 30.
+  EXPECT_THAT(told_of("TESSERA_OFFLOAD=30", 10, 27), HasSubstr("on host:0 (from the size"));
+  EXPECT_THAT(told_of("TESSERA_OFFLOAD=30", 10, 26), HasSubstr("on the CPU BLAS (below the size"));
+  EXPECT_THAT(told_of("TESSERA_OFFLOAD=auto", 10, 26), HasSubstr("on the CPU BLAS (too small"));
+}
+
+TEST(GemmBatches, AnUnknownCpuIsMeasuredOnSamplesOfTheBatch) {
+  // Devices that would take a minute: the CPU wins as soon as it is known, and not before.
+  const Context context("TESSERA_VERBOSE=1 TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=speed=1MFLOP/s,compute=off");
+  const auto told_of = [&] {
+    Batch<double> batch(TESSERA_COL_MAJOR);
+    batch.add_group({24, 24, 24}, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 1, 6000);
+    testing::internal::CaptureStderr();
+    batch.check(context);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(told_of(), HasSubstr("on the CPU BLAS (sooner on the CPU: estimated"));
+}
+
+TEST(GemmBatches, AreWeighedWhenASampleHasBeenMeasured) {
+  // Devices without modelled rates take what packing takes.
+  const Context context("TESSERA_VERBOSE=1 TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=compute=off");
+  Batch<std::complex<double>> batch(TESSERA_COL_MAJOR);
+  batch.add_group({64, 64, 64}, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 0, 1000, true);
+  testing::internal::CaptureStderr();
+  batch.run(context);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, HasSubstr("on the CPU BLAS (to measure the CPU)"));
+  EXPECT_THAT(told, testing::ContainsRegex("sooner on (devices|the CPU): estimated"));
+}
+
+TEST(GemmBatches, DevicesThatFailAreMadeGood) {
+  Batch<double> batch(TESSERA_COL_MAJOR);
+  batch.add_random_groups(400, 40, 8);
+  for (const std::string kind : {"", "up:", "down:", "kernel:"}) {
+    for (const int number : {0, 1, 3}) {
+      for (const int devices : {1, 2}) {
+        SCOPED_TRACE(kind + std::to_string(number) + ", devices: " + std::to_string(devices));
+        const Context context("TESSERA_OFFLOAD=always TESSERA_DEVICES=host:" + std::to_string(devices) +
+                              " TESSERA_HOST_DEVICE=delay=100us,fail=" + kind + std::to_string(number) +
+                              ";delay=100us");
+        Batch<double> copy = batch;
+        copy.check(context);
+        if (devices == 1) {
+          EXPECT_THAT(context.devices(), testing::StartsWith("cpu ")) << "it has not failed";
+        }
+        copy = batch;
+        copy.check(context);
+      }
+    }
+  }
+}
+
+TEST(GemmBatches, ARefusalCostsADeviceOneBatch) {
+  const Context context("TESSERA_OFFLOAD=always TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=refuse=4");
+  Batch<float> batch(TESSERA_ROW_MAJOR), again = batch;
+  batch.add_random_groups(100, 40, 8);
+  again = batch;
+  batch.check(context);
+  again.check(context);
+  EXPECT_EQ(stats_of(context)["devices"][0]["device"], "host:0");
+  EXPECT_GT(stats_of(context)["devices"][0]["tasks"], 0);
+}
+
+TEST(GemmBatches, SmallMemoryTakesSmallChunks) {
+  // 8 KiB hold what is small, 4 KiB next to nothing; what fits nowhere is the CPU's.
+  for (const char* const memory : {"64KiB", "8KiB", "4KiB"}) {
+    SCOPED_TRACE(memory);
+    const Context context(std::string(on_two) + "TESSERA_DEVICE_MEMORY=" + memory);
+    Batch<double> batch(TESSERA_COL_MAJOR);
+    batch.add_random_groups(200, 30, 6);
+    batch.check(context);
+  }
+}
+
+TEST(GemmBatches, SeveralThreadsCallAtOnce) {
+  for (const char* const settings : {on_two, on_cpu}) {
+    const Context context(settings);
+    std::vector<std::thread> callers;
+    for (unsigned t = 0; t < 3; ++t) {
+      callers.emplace_back([&, t] {
+        for (unsigned i = 0; i < 3; ++i) {
+          Batch<double> batch(TESSERA_COL_MAJOR, 10 * t + i);
+          batch.add_random_groups(80, 40, 5);
+          batch.check(context);
+        }
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+  }
+}
+
+TEST(GemmBatches, AChildComputesOnTheCpu) {
+  const Context context(on_two);
+  Batch<double> batch(TESSERA_COL_MAJOR);
+  batch.add_random_groups(100, 40, 5);
+  batch.check(context);
+  const pid_t child = fork();
+  if (child == 0) {
+    Batch<double> own(TESSERA_COL_MAJOR, 5);
+    own.add_random_groups(100, 40, 5);
+    own.check(context);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(GemmBatches, WithoutEffectTouchNothing) {
+  tessera_context ctx = nullptr;
+  ASSERT_EQ(tessera_create_with(&ctx, on_one), TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgemm_batch(ctx, TESSERA_COL_MAJOR, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr),
+            TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgemm_batch_strided(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 2, 2, 2, 1, nullptr,
+                                        2, 4, nullptr, 2, 4, 0, nullptr, 2, 4, 0),
+            TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgemm_batch_strided(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 0, 2, 2, 1, nullptr,
+                                        2, 4, nullptr, 2, 4, 0, nullptr, 2, 4, std::int64_t{1} << 60),
+            TESSERA_SUCCESS);
+  double C[4] = {1, 2, 3, 4};
+  // C is only scaled: A and B may be null.
+  EXPECT_EQ(tessera_dgemm_batch_strided(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 1, 1, 0, nullptr,
+                                        1, 0, nullptr, 1, 0, 2, C, 1, 1, 4),
+            TESSERA_SUCCESS);
+  EXPECT_EQ(C[0] + C[1] + C[2] + C[3], 20);
+  EXPECT_EQ(tessera_destroy(ctx), TESSERA_SUCCESS);
+}
+
+/// Two good groups, of which a test spoils the second.
+struct Arguments2 {
+  tessera_layout layout = TESSERA_COL_MAJOR;
+  std::vector<tessera_transpose> ta{TESSERA_NO_TRANS, TESSERA_NO_TRANS}, tb = ta;
+  std::vector<std::int64_t> m{2, 2}, n{3, 3}, k{4, 4}, lda{4, 4}, ldb{4, 4}, ldc{4, 4}, size{1, 1};
+  std::vector<double> alpha{1, 1}, beta{0, 0}, values = std::vector<double>(64, 5);
+  std::vector<const double*> A{values.data(), values.data()}, B = A;
+  std::vector<double> first = std::vector<double>(16, 5), second = first;
+  std::vector<double*> C{first.data(), second.data()};
+  std::int64_t count = 2;
+
+  tessera_status run(tessera_context ctx) {
+    return tessera_dgemm_batch(ctx, layout, ta.data(), tb.data(), m.data(), n.data(), k.data(), alpha.data(), A.data(),
+                               lda.data(), B.data(), ldb.data(), beta.data(), C.data(), ldc.data(), count, size.data());
+  }
+};
+
+TEST(GemmBatches, ABadArgumentOfAnyGroupIsNamedBeforeAnythingIsDone) {
+  tessera_context ctx = nullptr;
+  ASSERT_EQ(tessera_create_with(&ctx, on_cpu), TESSERA_SUCCESS);
+  const auto expect = [&](int position, const char* text, auto&& spoil) {
+    Arguments2 arguments;
+    spoil(arguments);
+    EXPECT_EQ(arguments.run(ctx), TESSERA_INVALID_ARGUMENT) << text;
+    EXPECT_EQ(tessera_last_error_position(), position) << text;
+    EXPECT_THAT(tessera_last_error(), HasSubstr(text));
+    EXPECT_EQ(arguments.first, std::vector<double>(16, 5)) << "the good group has been computed";
+  };
+  expect(2, "layout", [](auto& a) { a.layout = static_cast<tessera_layout>(7); });
+  expect(3, "transa is none", [](auto& a) { a.ta[1] = static_cast<tessera_transpose>(7); });
+  expect(4, "transb is none", [](auto& a) { a.tb[1] = static_cast<tessera_transpose>(7); });
+  expect(5, "m is negative (group 1", [](auto& a) { a.m[1] = -1; });
+  expect(6, "n is negative", [](auto& a) { a.n[1] = -1; });
+  expect(7, "k is negative", [](auto& a) { a.k[1] = -1; });
+  expect(9, "A is null", [](auto& a) { a.A[1] = nullptr; });
+  expect(10, "lda is smaller", [](auto& a) { a.lda[1] = 1; });
+  expect(11, "B is null", [](auto& a) { a.B[1] = nullptr; });
+  expect(12, "ldb is smaller", [](auto& a) { a.ldb[1] = 3; });
+  expect(14, "C is null", [](auto& a) { a.C[1] = nullptr; });
+  expect(15, "ldc is smaller", [](auto& a) { a.ldc[1] = 1; });
+  expect(16, "group_count is negative", [](auto& a) { a.count = -1; });
+  expect(17, "group_size is negative", [](auto& a) { a.size[1] = -1; });
+  // Positions are the caller's, in either layout.
+  expect(10, "lda is smaller", [](auto& a) { a.layout = TESSERA_ROW_MAJOR, a.lda[1] = 3; });
+  EXPECT_EQ(tessera_dgemm_batch(nullptr, TESSERA_COL_MAJOR, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr),
+            TESSERA_INVALID_ARGUMENT);
+
+  const double one = 1;
+  double C = 5;
+  const auto strided = [&](std::int64_t m, std::int64_t lda, std::int64_t a, std::int64_t ldb, std::int64_t b,
+                           double* c, std::int64_t ldc, std::int64_t s, std::int64_t count) {
+    EXPECT_EQ(tessera_dgemm_batch_strided(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, m, 1, 1, 1, &one,
+                                          lda, a, &one, ldb, b, 0, c, ldc, s, count),
+              TESSERA_INVALID_ARGUMENT);
+    return tessera_last_error_position();
+  };
+  EXPECT_EQ(strided(-1, 1, 0, 1, 0, &C, 1, 0, 1), 5);
+  EXPECT_EQ(strided(1, 0, -1, 1, 0, &C, 1, 0, 1), 10);
+  EXPECT_EQ(strided(1, 1, -1, 0, 0, &C, 1, 0, 1), 11);
+  EXPECT_EQ(strided(1, 1, 0, 0, 0, &C, 1, 0, 1), 13);
+  EXPECT_EQ(strided(1, 1, 0, 1, -1, &C, 0, 0, 1), 14);
+  EXPECT_EQ(strided(1, 1, 0, 1, 0, nullptr, 1, 0, 1), 16);
+  EXPECT_EQ(strided(1, 1, 0, 1, 0, &C, 0, 0, 1), 17);
+  EXPECT_EQ(strided(1, 1, 0, 1, 0, &C, 1, -1, 1), 18);
+  EXPECT_EQ(strided(1, 1, 0, 1, 0, &C, 1, 0, -1), 19);
+  EXPECT_EQ(C, 5);
+  EXPECT_EQ(tessera_destroy(ctx), TESSERA_SUCCESS);
+}
+
+}  // namespace
+}  // namespace tessera
