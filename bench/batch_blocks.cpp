@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     std::ostringstream table, vendor_table;
     vendor_table << "// One " << gpu.name << ". For batch_sizes.\n";
     table << "// One " << gpu.name
-          << ". {rows, columns, warps_down, warps_across, stages, residents} for block_sizes.\n";
+          << ". {rows, columns, warps_down, warps_across, stages, residents, problems} for block_sizes.\n";
     for (const ScalarType type : scalar_types) {
       for (std::ostream* const out : {&table, &vendor_table}) *out << "// " << letter(type) << "\n";
       if (!is_measured(type, "blocks")) {

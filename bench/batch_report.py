@@ -1,11 +1,7 @@
-#!/ usr / bin / env python3
-""
-    "What `batch_bench --json` measured, as tables in Markdown and as Figures 12 to 16 of the paper on batches of different sizes.
+#!/usr/bin/env python3
+"""What `batch_bench --json` measured, as tables in Markdown and as Figures 12 to 16 of the paper on batches of different sizes.
 
-    usage : bench /
-            batch_report.py OUT FILE... OUT / fig12a.svg,
-    ... of what was measured;
-the tables go to standard output
+usage: bench/batch_report.py OUT FILE...    OUT/fig12a.svg, ... of what was measured; the tables go to standard output
 
 Results of several files are put together. Where one case is in several of them, the last counts. Standard library only.
 """
@@ -14,7 +10,8 @@ import pathlib
 import sys
 
 from svg_picture import BOUND, rates_over_sizes
-#Key in the JSON(of a loop and a graph : how it begins), name in the legend, colour(Okabe and Ito).
+
+# Key in the JSON (of a loop and a graph: how it begins), name in the legend, colour (Okabe and Ito).
 SERIES = [
     ("tessera", "Tessera", "#0072b2"),
     ("tessera_bounds", "Tessera, without workspace", "#56b4e9"),
@@ -25,7 +22,7 @@ SERIES = [
 ONE_SIZE = [SERIES[0], ("cublas", "cuBLAS, batched", "#e69f00")]
 ROOF = ("roof (copy rate or large gemm)", BOUND[2])
 
-#The paper's figures: file, title, routines, shape. Where the paper has dsyrk, complex types have herk, and for dsymm hemm.
+# The paper's figures: file, title, routines, shape. Where the paper has dsyrk, complex types have herk, and for dsymm hemm.
 FIGURES = [
     ("fig12a", "gemm, square", ["gemm"], "square"),
     ("fig12b", "gemm, k = 16", ["gemm"], "k=16"),
@@ -39,8 +36,7 @@ FIGURES = [
 
 def read(files):
     """The results by (routine, shape, x), and what failed."""
-    results, failed = {}, {
-}
+    results, failed = {}, {}
     for name in files:
         report = json.loads(pathlib.Path(name).read_text(encoding="utf-8"))
         for result in report["variable"] + report["fixed"]:

@@ -204,7 +204,8 @@ TESSERA_API tessera_status tessera_device_ztrmm_workspace(tessera_device_handle 
  * included, are neither read nor looked at and may be NULL; the arrays of their leading dimensions may not.
  *
  * Results. A problem's have the same bits wherever it stands in the batch, and whatever stands beside it; between the four
- * functions, bounds, and with or without a workspace they may differ by rounding.
+ * functions, bounds, with or without a workspace, and for gemm of one size between numbers of problems, they may differ by
+ * rounding.
  *
  * Source: reference BLAS (netlib); shapes of variable size: MAGMA, BLAS++; how they are computed: Abdelfattah, Haidar, Tomov,
  * Dongarra, "Novel HPC techniques to batch execution of many variable size BLAS computations on GPUs". */

@@ -138,6 +138,34 @@ TEST_P(DeviceBatchConformance, AllVariantsOfOneSize) {
   });
 }
 
+// Sizes at which implementations may leave products of one size to somebody else.
+TEST_P(DeviceBatchConformance, LargerProductsOfOneSize) {
+  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
+  if (routine() != Routine::gemm) return;
+  BatchRunner runner(*implementation);
+  int turn = 0;
+  for (const ScalarType type : test::types_of(routine())) {
+    for (const Op op_a : {Op::no_trans, Op::trans, Op::conj_trans}) {
+      for (const Op op_b : {Op::no_trans, Op::conj_trans}) {
+        if (kind().is_slow() && ++turn % 5 != 0) continue;
+        const index_t size = type == ScalarType::d ? 80 : 40;
+        Level3Case c{.routine = routine(), .m = size, .n = size + 5, .k = size - 3, .padding = 3};
+        c.op_a = op_a;
+        c.op_b = op_b;
+        c.beta = op_a == Op::trans ? AnyScalar(0) : AnyScalar(-0.5);
+        for (const BatchForm form : {BatchForm::pointers, BatchForm::strides}) {
+          dispatch(type, [&]<Scalar T>(T) {
+            std::vector<Level3Fixture<T>> fixtures;
+            const bool shares_a = form == BatchForm::strides && op_b == Op::no_trans;
+            for (unsigned i = 0; i < 3; ++i) fixtures.emplace_back(c, shares_a ? 0 : i);
+            check(fixtures, runner.run(fixtures, {.form = form, .shares_a = shares_a}));
+          });
+        }
+      }
+    }
+  }
+}
+
 // Exactly that one is named, and left alone; all others are computed.
 TEST_P(DeviceBatchConformance, OneBadProblemAmongMany) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());

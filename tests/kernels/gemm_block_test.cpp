@@ -126,7 +126,7 @@ TEST_P(GemmBlockTest, AllSizes) {
     for (const index_t k : {1, 16, 33, 70}) {
       for (const ScalarType type : test::types_of(GetParam())) {
         if (++turn % 3 != 0) continue;
-        Level3Case c{.routine = GetParam(), .m = m, .n = 1 + (7 * m + turn) % 41, .k = k, .beta = 1};
+        Level3Case c{.routine = GetParam(), .m = m, .n = 1 + (7 * m + 5 * turn) % 100, .k = k, .beta = 1};
         c.side = turn % 2 == 0 ? Side::left : Side::right;
         c.uplo = turn % 4 < 2 ? Uplo::lower : Uplo::upper;
         c.op_a = turn % 5 < 2 ? Op::trans : Op::no_trans;
@@ -162,7 +162,7 @@ TEST_P(GemmBlockTest, OnlyScales) {
 TEST(GemmBlockBits, DependOnNothingButTheOperands) {
   for (const ScalarType type : test::all_types) {
     dispatch(type, [&]<Scalar T>(T) {
-      const Level3Fixture<T> problem({.routine = Routine::gemm, .m = 70, .n = 40, .k = 50, .beta = 1}, 1);
+      const Level3Fixture<T> problem({.routine = Routine::gemm, .m = 70, .n = 130, .k = 50, .beta = 1}, 1);
       Level3Fixture<T> small = problem, large = problem;
       run_by_blocks<Small<T>>(small.problem());
       run_by_blocks<Large<T>>(large.problem());

@@ -79,9 +79,9 @@ void run_products_by_blocks(const kernels::Level3Batch& given) {
   const auto batch = kernels::block::product_batch<typename Shape::R, Shape::parts>(given);
   for (const index_t i : good_problems(batch, given.info, given.n.is_wide)) {
     const auto product = product_of(batch.form, batch.problem(i));
-    const kernels::block::BlocksOfProduct<Shape::rows, Shape::columns> blocks(product);
-    for (index_t number = 0; number < blocks.count(); ++number) {
-      const auto at = blocks.at(number);
+    using Blocks = kernels::block::BlocksOfProduct<Shape::rows, Shape::columns>;
+    typename Blocks::Place at;
+    for (index_t number = 0; Blocks::find(product, number, at); ++number) {
       run_gemm_block<Shape>(product, kernels::block::operands_of(batch.form), at.first_row, at.first_column);
     }
   }

@@ -69,6 +69,12 @@ TEST(TileSchedule, NumbersTheBlocksThatAreUpdated) {
     for (const Product& product : problems(1, 60, updated)) {
       const index_t count = Numbering(product).count();
       EXPECT_EQ(numbered(product, {0, count, 1}), blocks_of(product));
+      Blocks found;
+      Numbering::Place place;
+      for (index_t i = 0; i < count + 3; ++i) {
+        if (Numbering::find(product, i, place)) found.emplace(place.first_row, place.first_column);
+      }
+      EXPECT_EQ(found, blocks_of(product));
     }
   }
 }

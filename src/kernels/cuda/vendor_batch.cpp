@@ -50,12 +50,19 @@ cublasStatus_t submit(const Level3Batch& batch, cublasHandle_t handle) {
                           size(batch.ldc), C.distance, count);
 }
 
+/// Grids of more have layers, and versions of cuBLAS have computed them wrongly.
+constexpr index_t most_problems = 65535;
+
 }  // namespace
 
 bool vendor_has(const Level3Batch& batch) {
   constexpr index_t most = std::numeric_limits<cublas_index>::max();
   if (batch.common.routine != Routine::gemm || batch.has_sizes_of_each() || batch.info != nullptr) return false;
-  if (batch.common.alpha == AnyScalar(0) || batch.count > most) return false;
+  if (batch.common.alpha == AnyScalar(0) || batch.count > most_problems) return false;
+  // Matrices that follow each other backwards: cuBLAS does not say that it takes them.
+  for (const UntypedMatrixOfEach* const matrix : {&batch.A, &batch.B, &batch.C}) {
+    if (matrix->distance < 0) return false;
+  }
   for (const NumberOfEach* const number : {&batch.m, &batch.n, &batch.k, &batch.lda, &batch.ldb, &batch.ldc}) {
     if (number->of_each != nullptr || number->of_all < 1 || number->of_all > most) return false;
   }

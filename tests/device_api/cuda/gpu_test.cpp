@@ -243,6 +243,31 @@ TEST_F(CudaDeviceApi, BatchesAreCapturedOnceForAllSizes) {
   }
 }
 
+// Some of them are cuBLAS's.
+TEST_F(CudaDeviceApi, ProductsOfOneSizeAreCaptured) {
+  const DeviceApi api(library());
+  for (const ScalarType type : test::all_types) {
+    for (const index_t size : {10, 40, 80}) {
+      for (const test::BatchForm form : {test::BatchForm::pointers, test::BatchForm::strides}) {
+        SCOPED_TRACE(testing::Message() << letter(type) << " " << size);
+        ReplayedBatch implementation(api);
+        test::BatchRunner runner(implementation);
+        dispatch(type, [&]<Scalar T>(T) {
+          for (unsigned launch = 0; launch < 3; ++launch) {
+            std::vector<Level3Fixture<T>> problems;
+            for (unsigned i = 0; i < 5; ++i) {
+              test::Level3Case c{.routine = Routine::gemm, .m = size, .n = size, .k = size, .beta = 2};
+              problems.emplace_back(c, 5 * launch + i);
+            }
+            runner.run(problems, {.form = form});
+            for (const Level3Fixture<T>& problem : problems) EXPECT_TRUE(problem.check()) << "launch " << launch;
+          }
+        });
+      }
+    }
+  }
+}
+
 TEST_F(CudaDeviceApi, NothingIsAllocatedByCalls) {
   const DeviceApi api(library());
   for (const test::DeviceRoutine& routine : test::all_device_routines()) {
