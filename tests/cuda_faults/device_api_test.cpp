@@ -35,11 +35,12 @@ struct Call {
 class Problem {
  public:
   explicit Problem(const Call& call)
-      : fixture_({.routine = call.routine, .m = 700, .n = 3, .alpha = 2}, 1),
+      : fixture_({.routine = call.routine, .m = 700, .n = 3, .k = 250, .alpha = 2}, 1),
         call_(fixture_.problem()),
         is_batch_(call.is_batch) {
     A_ = put(fixture_.A());
     B_ = put(fixture_.C());
+    if (call_.has_op_b()) other_ = put(fixture_.B());
     EXPECT_EQ(cudaMalloc(&workspace_, workspace_bytes), cudaSuccess);
     EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
     call_.A = A_;
@@ -48,7 +49,11 @@ class Problem {
   }
   ~Problem() {
     EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
-    for (void* const memory : {A_, B_, workspace_}) EXPECT_EQ(cudaFree(memory), cudaSuccess);
+    for (void* const memory : {A_, B_, other_, workspace_}) {
+      if (memory != nullptr) {
+        EXPECT_EQ(cudaFree(memory), cudaSuccess);
+      }
+    }
     EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
   }
   Problem(const Problem&) = delete;
@@ -70,6 +75,11 @@ class Problem {
     batch.ldc.of_all = call_.ldc;
     batch.A.first = A_;
     batch.C.first = B_;
+    if (call_.has_op_b()) {
+      batch.k.of_all = call_.k;
+      batch.ldb.of_all = call_.ldb;
+      batch.B.first = other_;
+    }
     return api().run_batch(handle, test::BatchForm::strides, batch);
   }
   /// Of one call on what was there at first.
@@ -102,6 +112,7 @@ class Problem {
   Level3 call_;
   const bool is_batch_;
   void *A_ = nullptr, *B_ = nullptr, *workspace_ = nullptr;
+  void* other_ = nullptr;  ///< second factor, where B_ is no factor
   cudaStream_t stream_ = nullptr;
 };
 
@@ -176,6 +187,7 @@ std::vector<Call> all_calls() {
   for (const Routine routine : test::distinct(test::all_device_routines())) {
     for (const bool is_batch : {false, true}) all.push_back({routine, is_batch});
   }
+  all.push_back({Routine::gemm, true});  // of a size that cuBLAS computes
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Routines, DeviceApiFaults, ::testing::ValuesIn(all_calls()), [](const auto& info) {
