@@ -130,9 +130,11 @@ class Context {
                                                        double arrival_s);
   void run_on_cpu(const GemmBatch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict,
                   double arrival_s);
-  /// The products [first, last), on all processors.
+  /// The products [first, last), on as many threads as they may have.
   void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face);
   int processors() const { return CpuSpeed::available_processors(config_.local_ranks()); }
+  /// Threads that batches may have on the CPU, all together. Where the CPU BLAS is not open yet, as many as it could.
+  int threads_of_batches(const Face& face) const;
   /// What the threads that pack batches carry, all together.
   double packing_bytes_per_s();
   runtime::CpuHelp cpu_help(const Level3& call, const Verdict& verdict);

@@ -1,5 +1,6 @@
-// What becomes of a batch of gemm: the CPU BLAS on all processors or the devices, and what is learnt and told of it.
+// What becomes of a batch of gemm: the CPU BLAS or the devices, and what is learnt and told of it.
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "blas_api/context.hpp"
 #include "blas_api/cpu_batch.hpp"
 #include "blas_api/quietly.hpp"
+#include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/thread.hpp"
@@ -63,7 +65,7 @@ class Context::WeighedBatch final : public Weighed {
   }
   Verdict decide_now() override {
     Situation now = context_.situation_of_devices();
-    context_.history_.describe(demand_, context_.processors(), now);
+    context_.history_.describe(demand_, context_.threads_of_batches(face_), now);
     return decide(rule(), demand_, now, context_.packing_bytes_per_s());
   }
   // Computes samples of the batch itself, which nobody computes again.
@@ -85,7 +87,8 @@ class Context::WeighedBatch final : public Weighed {
       }
     } catch (const std::bad_alloc&) {  // then without
     }
-    if (best > 0) context_.history_.note_batch_on_cpu(demand_, demand_.flops / best);
+    if (best > 0)
+      context_.history_.note_batch_on_cpu(demand_, demand_.flops / best, context_.threads_of_batches(face_));
     return true;
   }
 
@@ -128,6 +131,15 @@ double Context::packing_bytes_per_s() {
   const int threads =
       devices.copy_threads > 0 ? devices.copy_threads * devices.rates.devices : std::clamp(processors(), 1, most);
   return staging.thread_bytes_per_s * threads;
+}
+
+int Context::threads_of_batches(const Face& face) const {
+  const CpuOutcome* const cpu = face.cpu.load(std::memory_order_acquire);
+  if (cpu == nullptr) return processors();
+  if (cpu->blas) return most_threads(processors(), cpu->blas->threads());
+  // The built-in one has nobody else to say it.
+  return std::min({processors(), threads_in(environment_variable("OMP_NUM_THREADS")),
+                   threads_in(environment_variable("OPENBLAS_NUM_THREADS"))});
 }
 
 std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face* which, double* flops) {
@@ -205,7 +217,9 @@ void Context::run_on_cpu(const GemmBatch& batch, const BatchDemand& demand, Face
     CallHistory::OnCpu computing(history_);
     compute_on_cpu(batch, 0, batch.size(), face);
     seconds = device::now_seconds() - begin_s;
-    if (learns_) computing.record(demand, verdict, seconds, start_.stage() == DeviceStart::Stage::open);
+    if (learns_) {
+      computing.record(demand, threads_of_batches(face), verdict, seconds, start_.stage() == DeviceStart::Stage::open);
+    }
   }
   quietly([&] { report_.on_cpu(demand, verdict, seconds, device::now_seconds() - arrival_s); });
 }
@@ -216,9 +230,10 @@ void Context::compute_on_cpu(const GemmBatch& batch, index_t first, index_t last
   } catch (const std::exception&) {      // each product finds out, and the built-in one answers
   }
   const auto compute = [&](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); };
-  // How many processors there are is not looked at for what one thread does, nor is memory needed.
-  const index_t volume = shared_volume(batch, first, last);
-  const int threads = threads_for(volume, std::numeric_limits<int>::max()) > 1 ? threads_for(volume, processors()) : 1;
+  // What limits threads is not looked at for what one thread does, nor is memory needed.
+  int threads = threads_for(shared_volume(batch, first, last), std::numeric_limits<int>::max());
+  if (face.cpu.load(std::memory_order_acquire) == nullptr) threads = 1;  // to be opened by this thread
+  if (threads > 1) threads = std::min(threads, most_threads_of_call(threads_of_batches(face), history_.cpu_calls()));
   api::compute_on_cpu(batch, first, last, threads, std::ref(compute));
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <limits>
 #include <new>
 
 #include "core/side_by_side.hpp"
@@ -21,8 +23,22 @@ index_t volume_of(const Product& p) { return p.m * p.n * p.k; }
 
 }  // namespace
 
-int threads_for(index_t volume, int processors) {
-  return static_cast<int>(std::clamp<index_t>(volume / volume_of_thread, 1, std::max(processors, 1)));
+int most_threads(int processors, const kernels::BlasThreads& now) {
+  if (now.in_team) return 1;
+  const int most = std::min(processors, now.own);
+  return std::max(1, now.openmp > 0 ? std::min(most, now.openmp) : most);
+}
+
+int most_threads_of_call(int most, int calls) { return std::max(1, most / std::max(calls, 1)); }
+
+int threads_in(const char* setting) {
+  constexpr int any = std::numeric_limits<int>::max();
+  const long number = setting != nullptr ? std::strtol(setting, nullptr, 10) : 0;
+  return number > 0 && number < any ? static_cast<int>(number) : any;
+}
+
+int threads_for(index_t volume, int most) {
+  return static_cast<int>(std::clamp<index_t>(volume / volume_of_thread, 1, std::max(most, 1)));
 }
 
 index_t shared_volume(const GemmBatch& batch, index_t first, index_t last) {
