@@ -100,8 +100,14 @@ class Context::WeighedBatch final : public Weighed {
     double flops_per_s = 0;
   };
 
+  /// @throws std::bad_alloc, and the batch has all of its products
   Sample compute_sample(index_t volume) {
     GemmBatch sample{.type = batch_.type, .forms = {}, .products = take_sample(batch_, demand_, volume)};
+    return computed(sample);
+  }
+
+  /// From here on these products are nobody else's.
+  Sample computed(GemmBatch& sample) noexcept {
     std::swap(sample.forms, batch_.forms);
     const BatchDemand taken = demand_of(sample, 0, sample.size());
     const double begin_s = device::now_seconds();
@@ -146,14 +152,27 @@ std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face*
   Face& face = which != nullptr ? *which : own_face_;
   if (config_.warm_up) [[unlikely]]
     quietly([&] { warm_up_in_background(face); });
+  // Made while there is memory. What runs out of it later must not look as if nothing had been touched.
+  const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
   const std::vector<Level3> single = take_single_calls(batch);
   std::optional<runtime::JobStatistics> job;
-  if (batch.size() > 0) job = run_together(batch, face, flops);
+  std::exception_ptr failure;
+  const auto attempt = [&](auto&& compute) {
+    try {
+      auto done = compute();
+      if (!job) job = std::move(done);
+    } catch (const std::bad_alloc&) {
+      if (!failure) failure = partly_written;
+    } catch (const std::exception&) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  if (batch.size() > 0) attempt([&] { return run_together(batch, face, flops); });
   for (const Level3& call : single) {
     if (flops != nullptr) *flops += flops_of(call);
-    auto of_call = run(call, Fallback::cpu_blas, &face);
-    if (!job) job = std::move(of_call);
+    attempt([&] { return run(call, Fallback::cpu_blas, &face); });
   }
+  if (failure) std::rethrow_exception(failure);
   return job;
 }
 
@@ -184,7 +203,8 @@ std::optional<runtime::JobStatistics> Context::run_together(GemmBatch& batch, Fa
   return std::nullopt;
 }
 
-// Nothing: no device is left, or there is no memory to begin; nothing has been computed.
+// Nothing: no device is left, or there is no memory to begin; nothing has been computed, by what
+// runtime::Runtime::run_batch() promises.
 std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& runtime, const GemmBatch& batch,
                                                               const BatchDemand& demand, Face& face, Verdict& verdict,
                                                               double arrival_s) {
@@ -192,7 +212,6 @@ std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& 
   try {
     CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
     job = runtime.run_batch(batch, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
-    complete_start_up(*job, arrival_s);
     quietly([&] {
       if (learns_ && job->devices.back().device != "cpu") pending.record(demand, verdict, job->seconds);
     });
@@ -204,6 +223,7 @@ std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& 
     verdict = {false, Reason::unavailable};
     return std::nullopt;
   }
+  complete_start_up(*job, arrival_s);
   quietly([&] { report_.on_devices(demand, verdict, *job, device::now_seconds() - arrival_s); });
   attend_after_job(face);
   return job;
@@ -224,7 +244,7 @@ void Context::run_on_cpu(const GemmBatch& batch, const BatchDemand& demand, Face
   quietly([&] { report_.on_cpu(demand, verdict, seconds, device::now_seconds() - arrival_s); });
 }
 
-void Context::compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) {
+void Context::compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) noexcept {
   try {
     static_cast<void>(cpu_blas(&face));  // on this thread, which may hold the loader's lock
   } catch (const std::exception&) {      // each product finds out, and the built-in one answers

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "core/side_by_side.hpp"
+#include "core/thread.hpp"
 
 namespace tessera::api {
 namespace {
@@ -51,11 +52,11 @@ index_t shared_volume(const GemmBatch& batch, index_t first, index_t last) {
 }
 
 void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int threads,
-                    const std::function<void(const Level3&)>& compute) {
+                    const std::function<void(const Level3&)>& compute) noexcept {
   const index_t at_once = drawn_at_once(last - first, threads);
   std::atomic<index_t> next = first;     // relaxed: only divides; side_by_side() orders what the threads did
   std::atomic<bool> has_larger = false;  // likewise
-  const auto compute_some = [&](std::size_t) {
+  const auto compute_some = [&](std::size_t) noexcept {
     for (;;) {
       const index_t begin = next.fetch_add(at_once, std::memory_order_relaxed);
       if (begin >= last) return;
@@ -68,9 +69,10 @@ void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int thr
       }
     }
   };
+  const WithoutCancellation stays;
   try {
     if (threads > 1) side_by_side(static_cast<std::size_t>(threads), compute_some);
-  } catch (const std::bad_alloc&) {  // no memory for threads
+  } catch (const std::bad_alloc&) {  // no memory for threads: of what these do nothing is thrown
   }
   compute_some(0);
   if (!has_larger.load(std::memory_order_relaxed)) return;

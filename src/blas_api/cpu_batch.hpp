@@ -27,9 +27,10 @@ int threads_in(const char* setting);
 /// Threads that share so much work, the caller's included: none is started for less than it takes to start one.
 int threads_for(index_t volume, int most);
 
-/// Computes the products [first, last). @param compute a product, on any thread; does not throw
+/// Computes the products [first, last). @param compute a product, on any thread. What it throws ends the process: others
+/// would be lost
 /// @param threads that share the products of one thread, the caller's included
 void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int threads,
-                    const std::function<void(const Level3&)>& compute);
+                    const std::function<void(const Level3&)>& compute) noexcept;
 
 }  // namespace tessera::api

@@ -161,18 +161,26 @@ class Runtime::Implementation {
     review_memory();
     const BatchPlan plan = plan_batch(batch, usable);
     BatchJob job(batch, plan.slot_bytes);
-    if (const process::Pass driving(process::Work::driving); driving) {
-      const Noted noted(*this, usable);
-      record.begin();
-      try {
-        compute_on_devices(job, plan, usable, record);
-      } catch (const std::exception&) {  // no memory to begin an attempt with
+    // As in run().
+    const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
+    try {
+      if (const process::Pass driving(process::Work::driving); driving) {
+        const Noted noted(*this, usable);
+        record.begin();
+        try {
+          compute_on_devices(job, plan, usable, record);
+        } catch (const std::exception&) {  // no memory to begin an attempt with
+        }
       }
+      if (!job.is_done()) record.begin();
+      job.finish([&](index_t first, index_t last) {
+        compute(first, last);
+        record.add_cpu(first, last);
+      });
+    } catch (const std::bad_alloc&) {
+      if (!record.has_begun()) throw;
+      std::rethrow_exception(partly_written);
     }
-    job.finish([&](index_t first, index_t last) {
-      compute(first, last);
-      record.add_cpu(first, last);
-    });
     tell(record, begin_s);
     note_use();
     return std::move(record.statistics());
