@@ -4,13 +4,17 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "core/side_by_side.hpp"
 #include "core/thread.hpp"
 #include "runtime/room.hpp"
 
@@ -34,6 +38,52 @@ constexpr index_t least_lanes_of_thread = 2;
 /// How often a thread looks that waits for a chunk. Others of its device's are under way meanwhile, and looks of many
 /// threads would keep the driver's lock from those that submit.
 constexpr std::chrono::microseconds between_looks{50};
+
+/// How long the caller waits for the first thread. If none has come by then, the caller holds the loader's lock.
+constexpr std::chrono::milliseconds first_thread_patience{500};
+
+/// Which of the threads that have been started take part. One that the loader holds up may outlive the job, but then it
+/// is not let in any more, and touches nothing else.
+class Admission {
+ public:
+  explicit Admission(std::size_t threads) : has_part_(threads, false) {}
+
+  bool enter(std::size_t thread) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    has_part_[thread] = true;
+    has_begun_ = true;
+    ++inside_;
+    changed_.notify_one();
+    return true;
+  }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    --inside_;
+    changed_.notify_one();
+  }
+
+  /// Returns when all that were let in have left; lets nobody in any more.
+  void close() {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, first_thread_patience, [this] { return has_begun_; }))
+      changed_.wait(lock, [this] { return inside_ == 0; });
+    closed_ = true;
+  }
+  /// @pre closed
+  bool had_part(std::size_t thread) const {
+    const std::lock_guard lock(mutex_);
+    return has_part_[thread];
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards the rest
+  std::condition_variable changed_;
+  std::vector<bool> has_part_;  // by thread
+  bool has_begun_ = false;
+  bool closed_ = false;
+  int inside_ = 0;
+};
 
 index_t lanes_for(int threads) { return std::max<index_t>(least_lanes_of_thread * threads, device::compute_streams); }
 
@@ -140,6 +190,7 @@ std::vector<BatchJob::Outcome> BatchJob::run(std::span<const BatchDevice> device
     count += static_cast<std::size_t>(device.share.threads);
   }
   std::vector<Outcome> outcomes(devices.size());
+  const auto admission = std::make_shared<Admission>(count);
   std::vector<std::thread> threads;
   threads.reserve(count);
   // The first thread of each device first: there may be fewer chunks, or threads, than wanted.
@@ -149,12 +200,19 @@ std::vector<BatchJob::Outcome> BatchJob::run(std::span<const BatchDevice> device
     for (int thread = 0; thread < most; ++thread) {
       for (const auto& station : stations) {
         if (thread >= station->of.share.threads || threads.size() >= chunks_.size()) continue;
-        threads.push_back(start_thread([this, &station = *station, thread] { serve(station, thread); }));
+        // `this` and the station are there as long as somebody has a part.
+        threads.push_back(start_thread([this, admission, number = threads.size(), &station = *station, thread] {
+          pass_loader();
+          if (!admission->enter(number)) return;
+          serve(station, thread);
+          admission->leave();
+        }));
       }
     }
   } catch (const std::exception&) {  // those that there are do the work, or nobody does
   }
-  for (std::thread& thread : threads) thread.join();
+  if (!threads.empty()) admission->close();
+  for (std::size_t t = 0; t < threads.size(); ++t) admission->had_part(t) ? threads[t].join() : threads[t].detach();
   for (std::size_t d = 0; d < stations.size(); ++d) outcomes[d] = std::move(stations[d]->outcome);
   return outcomes;
 }

@@ -8,7 +8,8 @@
 // Threads: a link carries more than a thread can pack, so a device has several; each packs and unpacks for lanes of its
 // own, and submits while it holds the device's lock. They live as long as one attempt: starting them takes some ten
 // microseconds of the milliseconds that a batch is worth devices for, and between batches there is nothing that a fork
-// or the end of the process could find half-way. Chunks are drawn from one queue by all threads of all devices, so
+// or the end of the process could find half-way. The caller may hold the loader's lock, for which a thread may have to wait: so a thread has a part
+// only once it has passed through the loader (side_by_side.hpp), and the caller waits for no other. Chunks are drawn from one queue by all threads of all devices, so
 // quicker devices take more.
 // Failure: a chunk's results are written to the caller's matrices by unpacking, when all of it is there; until then it
 // can be computed anywhere. A device that fails puts back what it had under way, for the others; what nobody computes
@@ -87,8 +88,8 @@ class BatchJob {
     std::vector<device::Operation> operations;
   };
 
-  /// Has the devices compute what is pending, until it is done, all of them have failed, or the process ends. Does not
-  /// throw once it has begun.
+  /// Has the devices compute what is pending, until it is done, all of them have failed, or the process ends; nothing,
+  /// where no thread can be started or the caller holds the loader's lock. Does not throw once it has begun.
   /// @return by device @throws std::bad_alloc before it begins
   std::vector<Outcome> run(std::span<const BatchDevice> devices);
 

@@ -278,7 +278,7 @@ class Runtime::Implementation {
         usable[d] = false;
         if (!accelerators_[d].device->recover()) lose(d, outcomes[w].error);
       }
-      if (!any_failed) return;  // what is pending now nobody has begun: no thread could be started
+      if (!any_failed) return;  // what is pending now nobody has begun: there were no threads
     }
   }
 
