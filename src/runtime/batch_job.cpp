@@ -94,7 +94,7 @@ int packing_threads(const device::DeviceInfo& info, int devices, int processors)
   return std::clamp(processors / std::max(devices, 1), 1, info.profile.staging.most_threads);
 }
 
-BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes) {
+BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes, index_t most_on_host) {
   index_t lanes = 0, most_room = 0, most_bytes = least_slot_bytes;
   for (const BatchRoom& room : rooms) {
     if (room.bytes == 0) continue;
@@ -109,12 +109,48 @@ BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t la
   const index_t wanted = (std::max(share, largest_bytes) + slot_alignment - 1) / slot_alignment * slot_alignment;
   plan.slot_bytes = std::min(wanted, most_room / slot_alignment * slot_alignment);
   if (plan.slot_bytes == 0) return plan;
+  index_t planned = 0;
+  for (std::size_t d = 0; d < rooms.size(); ++d) {
+    plan.shares[d].lanes = std::min(lanes_for(rooms[d].threads), rooms[d].bytes / plan.slot_bytes);
+    planned += plan.shares[d].lanes;
+  }
+  const index_t most_lanes = most_on_host / plan.slot_bytes;
   for (std::size_t d = 0; d < rooms.size(); ++d) {
     BatchShare& own = plan.shares[d];
-    own.lanes = std::min(lanes_for(rooms[d].threads), rooms[d].bytes / plan.slot_bytes);
+    if (planned > most_lanes && own.lanes > 0) own.lanes = std::max<index_t>(1, own.lanes * most_lanes / planned);
     own.threads = static_cast<int>(std::min<index_t>(rooms[d].threads, own.lanes));
   }
   return plan;
+}
+
+void free_lanes(std::span<LaneMemory> memories, const BatchPlan& plan, index_t most_on_host) noexcept {
+  const auto is_used = [&](std::size_t d, std::size_t lane) {
+    return static_cast<index_t>(lane) < plan.shares[d].lanes;
+  };
+  const auto bytes_of = [](const std::unique_ptr<device::HostMemory>& memory) {
+    return memory ? static_cast<index_t>(memory->bytes()) : 0;
+  };
+  const auto free_if = [&](auto&& is_free) {
+    for (std::size_t d = 0; d < memories.size(); ++d) {
+      for (std::size_t lane = 0; lane < memories[d].size(); ++lane) {
+        if (is_free(is_used(d, lane), bytes_of(memories[d][lane]))) memories[d][lane].reset();
+      }
+    }
+  };
+  const auto is_too_much = [&] {
+    index_t sum = 0;
+    for (std::size_t d = 0; d < memories.size(); ++d) {
+      const auto lanes = std::max(memories[d].size(), static_cast<std::size_t>(plan.shares[d].lanes));
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const index_t held = lane < memories[d].size() ? bytes_of(memories[d][lane]) : 0;
+        sum += is_used(d, lane) ? std::max(held, plan.slot_bytes) : held;
+      }
+    }
+    return sum > most_on_host;
+  };
+  free_if([&](bool used, index_t bytes) { return !used && bytes > plan.slot_bytes; });
+  if (is_too_much()) free_if([&](bool, index_t bytes) { return bytes > plan.slot_bytes; });
+  if (is_too_much()) free_if([](bool used, index_t) { return !used; });
 }
 
 /// A chunk that is under way.

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -54,13 +55,21 @@ struct BatchRoom {
 /// Divides a batch among devices: lanes large enough that a copy is worth its submission, and small enough that all
 /// have work.
 /// @param bytes of all products as they are packed; `largest_bytes` of the largest one
-BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes);
+/// @param most_on_host bytes that all lanes together may take there: there are fewer then, but one for each device that
+/// takes part
+BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes,
+                     index_t most_on_host = std::numeric_limits<index_t>::max());
 
 /// Threads that pack for a device. @param devices that pack at the same time
 int packing_threads(const device::DeviceInfo& info, int devices, int processors);
 
 /// Memory of a device's lanes on the host, which stays for the next batch.
 using LaneMemory = std::vector<std::unique_ptr<device::HostMemory>>;
+
+/// Frees what former batches have left: of lanes that the plan does not use those that are larger than its own, and all
+/// that are, used or not, and at last all that it does not use, where they would take more than `most_on_host` bytes
+/// beside those to come. @param memories by device, as the plan's shares
+void free_lanes(std::span<LaneMemory> memories, const BatchPlan& plan, index_t most_on_host) noexcept;
 
 /// A device in an attempt.
 struct BatchDevice {

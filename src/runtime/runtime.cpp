@@ -35,8 +35,8 @@ namespace {
 /// processors was too little for trmm, which overwrites 25 GB/s.
 int copying_threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency() * 3 / 8, 1U, 16U)); }
 
-/// What copies of old values may take: a sixteenth of the host's memory.
-std::size_t most_bytes_of_copies() {
+/// What copies of old values may take, and what batches are packed into: a sixteenth of the host's memory each.
+std::size_t most_bytes_on_host() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 16;
 }
 
@@ -61,7 +61,7 @@ class Runtime::Implementation {
         memories_(accelerators_.size()),
         lane_memories_(accelerators_.size()) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
-    if (config.keep_old_values) old_values_.emplace(copying_threads(), most_bytes_of_copies());
+    if (config.keep_old_values) old_values_.emplace(copying_threads(), most_bytes_on_host());
     const double begin_s = device::now_seconds();
     // First, since the threads take some time to find their processors, and no notice of the rest before there is a
     // job.
@@ -161,6 +161,8 @@ class Runtime::Implementation {
     review_memory();
     const BatchPlan plan = plan_batch(batch, usable);
     BatchJob job(batch, plan.slot_bytes);
+    if (const process::Pass driving(process::Work::driving); driving)
+      free_lanes(lane_memories_, plan, most_bytes_of_lanes());
     // As in run().
     const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
     try {
@@ -237,8 +239,11 @@ class Runtime::Implementation {
       bytes += own;
       largest_bytes = std::max(largest_bytes, own);
     }
-    return runtime::plan_batch(rooms, bytes, largest_bytes);
+    return runtime::plan_batch(rooms, bytes, largest_bytes, most_bytes_of_lanes());
   }
+
+  // It is page-locked, and each of the processes that share the host has its own.
+  index_t most_bytes_of_lanes() const { return static_cast<index_t>(most_bytes_on_host()) / local_ranks_; }
 
   // Attempts until all is done that devices can do, or none of them is left. A device that has failed is out for this batch.
   void compute_on_devices(BatchJob& job, const BatchPlan& plan, std::vector<bool>& usable, BatchRecord& record) {
