@@ -423,7 +423,7 @@ class Runtime::Implementation {
   void give_back_memory() {
     constexpr std::size_t piece_bytes = std::size_t{1} << 30;  // a millisecond
     if (old_values_) old_values_->give_back();
-    give_back_lanes();
+    if (!give_back_lanes()) return;
     for (auto& memory : memories_) {
       for (bool more = memory.has_value(); more;) {
         const process::Pass driving(process::Work::driving);
@@ -442,14 +442,20 @@ class Runtime::Implementation {
   }
 
  private:
-  // What batches have been packed into.
-  void give_back_lanes() {
-    const process::Pass driving(process::Work::driving);
-    const Turnstile::Turn turn(turnstile_, std::try_to_lock);
-    if (!driving || !turn) return;
-    for (LaneMemory& lanes : lane_memories_) lanes.clear();
-    holds_lanes_ = false;
-    note_memory();
+  // What batches have been packed into: of one device at a time, since page-locked memory is given back slowly. @return
+  // false if somebody has come meanwhile
+  bool give_back_lanes() {
+    if (!holds_lanes_) return true;
+    for (std::size_t d = 0; d < lane_memories_.size(); ++d) {
+      const process::Pass driving(process::Work::driving);
+      const Turnstile::Turn turn(turnstile_, std::try_to_lock);
+      if (!driving || !turn) return false;
+      lane_memories_[d].clear();
+      holds_lanes_ = std::any_of(lane_memories_.begin(), lane_memories_.end(),
+                                 [](const LaneMemory& each) { return !each.empty(); });
+      note_memory();
+    }
+    return true;
   }
 
   // Runs the pending tasks on the devices `made.working`, and the CPU as far as it helps, until all are done or a
