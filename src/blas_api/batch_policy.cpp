@@ -106,16 +106,16 @@ bool BatchSpeed::knows(ScalarType type) const {
   return false;
 }
 
-CpuEstimate BatchSpeed::estimate(const BatchDemand& batch, int processors) const {
-  const auto rate = static_cast<double>(cell_of(batch).load(std::memory_order_relaxed).flops_per_s);
+CpuEstimate BatchSpeed::estimate(const BatchDemand& batch, int threads) const {
+  const double rate = threads * static_cast<double>(cell_of(batch).load(std::memory_order_relaxed).flops_per_s);
   if (rate > 0) return {batch.flops / rate, batch.flops / rate, batch.flops / rate};
   const double most_s = batch.flops / slowest_flops_per_s;
-  return {most_s, batch.flops / (quickest_flops_per_s * processors), most_s};
+  return {most_s, batch.flops / (quickest_flops_per_s * threads), most_s};
 }
 
-void BatchSpeed::record(const BatchDemand& batch, double seconds) {
+void BatchSpeed::record(const BatchDemand& batch, double seconds, int threads) {
   if (!(seconds > 0) || batch.flops <= 0) return;
-  const auto rate = static_cast<float>(batch.flops / seconds);
+  const auto rate = static_cast<float>(batch.flops / (seconds * threads));
   std::atomic<Seen>& cell = cell_of(batch);
   Seen seen = cell.load(std::memory_order_relaxed);
   const float difference = rate - seen.flops_per_s;

@@ -54,7 +54,8 @@ double seconds_on_devices(const BatchDemand& batch, const Rates& rates, double p
 Verdict decide(const OffloadRule& rule, const BatchDemand& batch, const Situation& now, double packing_bytes_per_s);
 
 /// How fast batches of small products run on the CPU, learnt by type, mean volume (steps of 8) and flops per byte
-/// (steps of 4): of small products the cost of a call, of thin ones the memory decides. A rate moves half of the way up
+/// (steps of 4): of small products the cost of a call, of thin ones the memory decides. Rates are kept for one thread,
+/// since how many a batch may have changes with what the program is doing. A rate moves half of the way up
 /// or an eighth of the way down; after `lifetime` batches in a row that went to devices it is measured anew.
 /// Thread-safe.
 class BatchSpeed {
@@ -64,10 +65,10 @@ class BatchSpeed {
   bool knows(const BatchDemand& batch) const { return cell_of(batch).load(std::memory_order_relaxed).flops_per_s > 0; }
   /// Something was measured in this type.
   bool knows(ScalarType type) const;
-  /// @param processors that it would have. Where nothing is known, between what the best and the slowest BLAS take, and
+  /// @param threads that batches may have. Where nothing is known, between what the best and the slowest BLAS take, and
   /// the latter is expected.
-  CpuEstimate estimate(const BatchDemand& batch, int processors) const;
-  void record(const BatchDemand& batch, double seconds);
+  CpuEstimate estimate(const BatchDemand& batch, int threads) const;
+  void record(const BatchDemand& batch, double seconds, int threads);
   void passed_over(const BatchDemand& batch);
 
  private:

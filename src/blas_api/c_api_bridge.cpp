@@ -58,7 +58,7 @@ extern "C" void tessera_private_run_batch(tessera::GemmBatch& batch, tessera::ap
   const tessera::ErrnoKept stays;
   try {
     tessera::api::shared_context().run_batch(batch, &face);
-  } catch (const std::bad_alloc&) {  // before anything was touched
+  } catch (const std::bad_alloc&) {  // nothing has been touched: what memory lacks for later is another error
     for (const tessera::Product& product : batch.products) tessera_private_run(batch.call(product), face);
   } catch (const std::exception& error) {
     abort_for(error);

@@ -35,13 +35,13 @@ void CallHistory::describe(const Level3& call, bool weighed, Situation& now) con
   if (weighed) now.cpu = cpu_speed_.estimate(call);
 }
 
-void CallHistory::describe(const BatchDemand& batch, int processors, Situation& now) const {
+void CallHistory::describe(const BatchDemand& batch, int threads, Situation& now) const {
   now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
   now.backlog_s = backlog_s();
   now.bias = batch_bias_.of(batch.mean_volume());
   now.cpu_calls = cpu_calls();
   now.device_calls = device_calls();
-  now.cpu = batch_speed_.estimate(batch, processors);
+  now.cpu = batch_speed_.estimate(batch, threads);
 }
 
 std::optional<Level3> CallHistory::wanted_probe(const Level3& call, double devices_s) const {
@@ -102,9 +102,10 @@ void CallHistory::OnCpu::record(const Level3& call, index_t volume, const Verdic
   note_forgone(verdict, seconds, devices_are_open);
 }
 
-void CallHistory::OnCpu::record(const BatchDemand& batch, const Verdict& verdict, double seconds,
+void CallHistory::OnCpu::record(const BatchDemand& batch, int threads, const Verdict& verdict, double seconds,
                                 bool devices_are_open) {
-  if (was_alone() || !history_.batch_speed_.knows(batch)) history_.batch_speed_.record(batch, alone_s(seconds));
+  if (was_alone() || !history_.batch_speed_.knows(batch))
+    history_.batch_speed_.record(batch, alone_s(seconds), threads);
   if (verdict.reason == Reason::cpu_wins) history_.batch_bias_.passed_over(batch.mean_volume());
   note_forgone(verdict, seconds, devices_are_open);
 }

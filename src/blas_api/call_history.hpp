@@ -23,8 +23,8 @@ class CallHistory {
 
   /// Adds to `now` what is known here. @param weighed the speed of the CPU matters
   void describe(const Level3& call, bool weighed, Situation& now) const;
-  /// @param processors that the batch would have
-  void describe(const BatchDemand& batch, int processors, Situation& now) const;
+  /// @param threads that batches may have on the CPU
+  void describe(const BatchDemand& batch, int threads, Situation& now) const;
 
   /// The product that should be timed on the CPU before the call is decided; nothing if what is known will do.
   /// @param devices_s that the call is expected to take on devices, their start included
@@ -42,7 +42,7 @@ class CallHistory {
     /// It has taken so long. What it took beside calls on devices counts only where nothing is known of such calls.
     /// @param verdict by which it is there
     void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool devices_are_open);
-    void record(const BatchDemand& batch, const Verdict& verdict, double seconds, bool devices_are_open);
+    void record(const BatchDemand& batch, int threads, const Verdict& verdict, double seconds, bool devices_are_open);
 
    private:
     bool was_alone() const;
@@ -86,8 +86,10 @@ class CallHistory {
   const CpuSpeed& cpu_speed() const { return cpu_speed_; }
   CpuSpeed& cpu_speed() { return cpu_speed_; }
   const BatchSpeed& batch_speed() const { return batch_speed_; }
-  /// Such a batch would take so long on the CPU.
-  void note_batch_on_cpu(const BatchDemand& batch, double seconds) { batch_speed_.record(batch, seconds); }
+  /// Such a batch would take so long on the CPU, where batches may have so many threads.
+  void note_batch_on_cpu(const BatchDemand& batch, double seconds, int threads) {
+    batch_speed_.record(batch, seconds, threads);
+  }
 
  private:
   /// The calls of a parent's other threads are not under way in its child.

@@ -274,7 +274,7 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
       runtime = devices_for(weighed, fallback, face, verdict);
     } catch (const std::exception& error) {
       if (fallback == Fallback::report) throw;
-      if (config_.verbose) log_line(error.what());
+      if (config_.verbose) quietly([&] { log_line(error.what()); });
       verdict = {false, Reason::unavailable};
     }
     if (runtime != nullptr) {
@@ -287,7 +287,7 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
         verdict = {false, Reason::unavailable};
       } catch (const OutOfDeviceMemory& error) {  // likewise
         if (fallback == Fallback::report) throw;
-        if (config_.verbose) log_line(error.what());
+        if (config_.verbose) quietly([&] { log_line(error.what()); });
         verdict = {false, Reason::out_of_memory};
       } catch (const std::bad_alloc&) {  // the same: the program's memory ran out before the job began
         if (fallback == Fallback::report) throw;

@@ -63,7 +63,8 @@ class Context {
   /// others as the batch policy says (batch_policy.hpp). Whatever fails, the CPU BLAS answers. Thread-safe.
   /// @param batch is used up @param flops to which those of the batch are added; may be null
   /// @return statistics if the batch ran on devices
-  /// @throws DeviceLost, InternalError as run(); std::bad_alloc, and nothing has been touched, not even `batch`
+  /// @throws the first of what run() throws for large products, when all else has been computed; std::bad_alloc, and
+  /// nothing has been touched, not even `batch`
   std::optional<runtime::JobStatistics> run_batch(GemmBatch& batch, Face* face = nullptr, double* flops = nullptr);
 
   /// Estimated seconds of the calls that are on the devices or wait for them.
@@ -130,9 +131,11 @@ class Context {
                                                        double arrival_s);
   void run_on_cpu(const GemmBatch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict,
                   double arrival_s);
-  /// The products [first, last), on all processors.
-  void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face);
+  /// The products [first, last), on as many threads as they may have.
+  void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) noexcept;
   int processors() const { return CpuSpeed::available_processors(config_.local_ranks()); }
+  /// Threads that batches may have on the CPU, all together. Where the CPU BLAS is not open yet, as many as it could.
+  int threads_of_batches(const Face& face) const;
   /// What the threads that pack batches carry, all together.
   double packing_bytes_per_s();
   runtime::CpuHelp cpu_help(const Level3& call, const Verdict& verdict);

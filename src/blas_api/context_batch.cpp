@@ -1,5 +1,6 @@
-// What becomes of a batch of gemm: the CPU BLAS on all processors or the devices, and what is learnt and told of it.
+// What becomes of a batch of gemm: the CPU BLAS or the devices, and what is learnt and told of it.
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "blas_api/context.hpp"
 #include "blas_api/cpu_batch.hpp"
 #include "blas_api/quietly.hpp"
+#include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/thread.hpp"
@@ -63,7 +65,7 @@ class Context::WeighedBatch final : public Weighed {
   }
   Verdict decide_now() override {
     Situation now = context_.situation_of_devices();
-    context_.history_.describe(demand_, context_.processors(), now);
+    context_.history_.describe(demand_, context_.threads_of_batches(face_), now);
     return decide(rule(), demand_, now, context_.packing_bytes_per_s());
   }
   // Computes samples of the batch itself, which nobody computes again.
@@ -85,7 +87,8 @@ class Context::WeighedBatch final : public Weighed {
       }
     } catch (const std::bad_alloc&) {  // then without
     }
-    if (best > 0) context_.history_.note_batch_on_cpu(demand_, demand_.flops / best);
+    if (best > 0)
+      context_.history_.note_batch_on_cpu(demand_, demand_.flops / best, context_.threads_of_batches(face_));
     return true;
   }
 
@@ -97,8 +100,14 @@ class Context::WeighedBatch final : public Weighed {
     double flops_per_s = 0;
   };
 
+  /// @throws std::bad_alloc, and the batch has all of its products
   Sample compute_sample(index_t volume) {
     GemmBatch sample{.type = batch_.type, .forms = {}, .products = take_sample(batch_, demand_, volume)};
+    return computed(sample);
+  }
+
+  /// From here on these products are nobody else's.
+  Sample computed(GemmBatch& sample) noexcept {
     std::swap(sample.forms, batch_.forms);
     const BatchDemand taken = demand_of(sample, 0, sample.size());
     const double begin_s = device::now_seconds();
@@ -130,18 +139,40 @@ double Context::packing_bytes_per_s() {
   return staging.thread_bytes_per_s * threads;
 }
 
+int Context::threads_of_batches(const Face& face) const {
+  const CpuOutcome* const cpu = face.cpu.load(std::memory_order_acquire);
+  if (cpu == nullptr) return processors();
+  if (cpu->blas) return most_threads(processors(), cpu->blas->threads());
+  // The built-in one has nobody else to say it.
+  return std::min({processors(), threads_in(environment_variable("OMP_NUM_THREADS")),
+                   threads_in(environment_variable("OPENBLAS_NUM_THREADS"))});
+}
+
 std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face* which, double* flops) {
   Face& face = which != nullptr ? *which : own_face_;
   if (config_.warm_up) [[unlikely]]
     quietly([&] { warm_up_in_background(face); });
+  // Made while there is memory. What runs out of it later must not look as if nothing had been touched.
+  const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
   const std::vector<Level3> single = take_single_calls(batch);
   std::optional<runtime::JobStatistics> job;
-  if (batch.size() > 0) job = run_together(batch, face, flops);
+  std::exception_ptr failure;
+  const auto attempt = [&](auto&& compute) {
+    try {
+      auto done = compute();
+      if (!job) job = std::move(done);
+    } catch (const std::bad_alloc&) {
+      if (!failure) failure = partly_written;
+    } catch (const std::exception&) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  if (batch.size() > 0) attempt([&] { return run_together(batch, face, flops); });
   for (const Level3& call : single) {
     if (flops != nullptr) *flops += flops_of(call);
-    auto of_call = run(call, Fallback::cpu_blas, &face);
-    if (!job) job = std::move(of_call);
+    attempt([&] { return run(call, Fallback::cpu_blas, &face); });
   }
+  if (failure) std::rethrow_exception(failure);
   return job;
 }
 
@@ -172,7 +203,8 @@ std::optional<runtime::JobStatistics> Context::run_together(GemmBatch& batch, Fa
   return std::nullopt;
 }
 
-// Nothing: no device is left, or there is no memory to begin; nothing has been computed.
+// Nothing: no device is left, or there is no memory to begin; nothing has been computed, by what
+// runtime::Runtime::run_batch() promises.
 std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& runtime, const GemmBatch& batch,
                                                               const BatchDemand& demand, Face& face, Verdict& verdict,
                                                               double arrival_s) {
@@ -180,7 +212,6 @@ std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& 
   try {
     CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
     job = runtime.run_batch(batch, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
-    complete_start_up(*job, arrival_s);
     quietly([&] {
       if (learns_ && job->devices.back().device != "cpu") pending.record(demand, verdict, job->seconds);
     });
@@ -192,6 +223,7 @@ std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& 
     verdict = {false, Reason::unavailable};
     return std::nullopt;
   }
+  complete_start_up(*job, arrival_s);
   quietly([&] { report_.on_devices(demand, verdict, *job, device::now_seconds() - arrival_s); });
   attend_after_job(face);
   return job;
@@ -205,20 +237,23 @@ void Context::run_on_cpu(const GemmBatch& batch, const BatchDemand& demand, Face
     CallHistory::OnCpu computing(history_);
     compute_on_cpu(batch, 0, batch.size(), face);
     seconds = device::now_seconds() - begin_s;
-    if (learns_) computing.record(demand, verdict, seconds, start_.stage() == DeviceStart::Stage::open);
+    if (learns_) {
+      computing.record(demand, threads_of_batches(face), verdict, seconds, start_.stage() == DeviceStart::Stage::open);
+    }
   }
   quietly([&] { report_.on_cpu(demand, verdict, seconds, device::now_seconds() - arrival_s); });
 }
 
-void Context::compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) {
+void Context::compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) noexcept {
   try {
     static_cast<void>(cpu_blas(&face));  // on this thread, which may hold the loader's lock
   } catch (const std::exception&) {      // each product finds out, and the built-in one answers
   }
   const auto compute = [&](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); };
-  // How many processors there are is not looked at for what one thread does, nor is memory needed.
-  const index_t volume = shared_volume(batch, first, last);
-  const int threads = threads_for(volume, std::numeric_limits<int>::max()) > 1 ? threads_for(volume, processors()) : 1;
+  // What limits threads is not looked at for what one thread does, nor is memory needed.
+  int threads = threads_for(shared_volume(batch, first, last), std::numeric_limits<int>::max());
+  if (face.cpu.load(std::memory_order_acquire) == nullptr) threads = 1;  // to be opened by this thread
+  if (threads > 1) threads = std::min(threads, most_threads_of_call(threads_of_batches(face), history_.cpu_calls()));
   api::compute_on_cpu(batch, first, last, threads, std::ref(compute));
 }
 

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <limits>
 #include <new>
 
 #include "core/side_by_side.hpp"
+#include "core/thread.hpp"
 
 namespace tessera::api {
 namespace {
@@ -21,8 +24,22 @@ index_t volume_of(const Product& p) { return p.m * p.n * p.k; }
 
 }  // namespace
 
-int threads_for(index_t volume, int processors) {
-  return static_cast<int>(std::clamp<index_t>(volume / volume_of_thread, 1, std::max(processors, 1)));
+int most_threads(int processors, const kernels::BlasThreads& now) {
+  if (now.in_team) return 1;
+  const int most = std::min(processors, now.own);
+  return std::max(1, now.openmp > 0 ? std::min(most, now.openmp) : most);
+}
+
+int most_threads_of_call(int most, int calls) { return std::max(1, most / std::max(calls, 1)); }
+
+int threads_in(const char* setting) {
+  constexpr int any = std::numeric_limits<int>::max();
+  const long number = setting != nullptr ? std::strtol(setting, nullptr, 10) : 0;
+  return number > 0 && number < any ? static_cast<int>(number) : any;
+}
+
+int threads_for(index_t volume, int most) {
+  return static_cast<int>(std::clamp<index_t>(volume / volume_of_thread, 1, std::max(most, 1)));
 }
 
 index_t shared_volume(const GemmBatch& batch, index_t first, index_t last) {
@@ -35,11 +52,11 @@ index_t shared_volume(const GemmBatch& batch, index_t first, index_t last) {
 }
 
 void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int threads,
-                    const std::function<void(const Level3&)>& compute) {
+                    const std::function<void(const Level3&)>& compute) noexcept {
   const index_t at_once = drawn_at_once(last - first, threads);
   std::atomic<index_t> next = first;     // relaxed: only divides; side_by_side() orders what the threads did
   std::atomic<bool> has_larger = false;  // likewise
-  const auto compute_some = [&](std::size_t) {
+  const auto compute_some = [&](std::size_t) noexcept {
     for (;;) {
       const index_t begin = next.fetch_add(at_once, std::memory_order_relaxed);
       if (begin >= last) return;
@@ -52,9 +69,10 @@ void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int thr
       }
     }
   };
+  const WithoutCancellation stays;
   try {
     if (threads > 1) side_by_side(static_cast<std::size_t>(threads), compute_some);
-  } catch (const std::bad_alloc&) {  // no memory for threads
+  } catch (const std::bad_alloc&) {  // no memory for threads: of what these do nothing is thrown
   }
   compute_some(0);
   if (!has_larger.load(std::memory_order_relaxed)) return;

@@ -4,13 +4,17 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "core/side_by_side.hpp"
 #include "core/thread.hpp"
 #include "runtime/room.hpp"
 
@@ -35,6 +39,52 @@ constexpr index_t least_lanes_of_thread = 2;
 /// threads would keep the driver's lock from those that submit.
 constexpr std::chrono::microseconds between_looks{50};
 
+/// How long the caller waits for the first thread. If none has come by then, the caller holds the loader's lock.
+constexpr std::chrono::milliseconds first_thread_patience{500};
+
+/// Which of the threads that have been started take part. One that the loader holds up may outlive the job, but then it
+/// is not let in any more, and touches nothing else.
+class Admission {
+ public:
+  explicit Admission(std::size_t threads) : has_part_(threads, false) {}
+
+  bool enter(std::size_t thread) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    has_part_[thread] = true;
+    has_begun_ = true;
+    ++inside_;
+    changed_.notify_one();
+    return true;
+  }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    --inside_;
+    changed_.notify_one();
+  }
+
+  /// Returns when all that were let in have left; lets nobody in any more.
+  void close() {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, first_thread_patience, [this] { return has_begun_; }))
+      changed_.wait(lock, [this] { return inside_ == 0; });
+    closed_ = true;
+  }
+  /// @pre closed
+  bool had_part(std::size_t thread) const {
+    const std::lock_guard lock(mutex_);
+    return has_part_[thread];
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards the rest
+  std::condition_variable changed_;
+  std::vector<bool> has_part_;  // by thread
+  bool has_begun_ = false;
+  bool closed_ = false;
+  int inside_ = 0;
+};
+
 index_t lanes_for(int threads) { return std::max<index_t>(least_lanes_of_thread * threads, device::compute_streams); }
 
 }  // namespace
@@ -44,7 +94,7 @@ int packing_threads(const device::DeviceInfo& info, int devices, int processors)
   return std::clamp(processors / std::max(devices, 1), 1, info.profile.staging.most_threads);
 }
 
-BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes) {
+BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes, index_t most_on_host) {
   index_t lanes = 0, most_room = 0, most_bytes = least_slot_bytes;
   for (const BatchRoom& room : rooms) {
     if (room.bytes == 0) continue;
@@ -59,12 +109,48 @@ BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t la
   const index_t wanted = (std::max(share, largest_bytes) + slot_alignment - 1) / slot_alignment * slot_alignment;
   plan.slot_bytes = std::min(wanted, most_room / slot_alignment * slot_alignment);
   if (plan.slot_bytes == 0) return plan;
+  index_t planned = 0;
+  for (std::size_t d = 0; d < rooms.size(); ++d) {
+    plan.shares[d].lanes = std::min(lanes_for(rooms[d].threads), rooms[d].bytes / plan.slot_bytes);
+    planned += plan.shares[d].lanes;
+  }
+  const index_t most_lanes = most_on_host / plan.slot_bytes;
   for (std::size_t d = 0; d < rooms.size(); ++d) {
     BatchShare& own = plan.shares[d];
-    own.lanes = std::min(lanes_for(rooms[d].threads), rooms[d].bytes / plan.slot_bytes);
+    if (planned > most_lanes && own.lanes > 0) own.lanes = std::max<index_t>(1, own.lanes * most_lanes / planned);
     own.threads = static_cast<int>(std::min<index_t>(rooms[d].threads, own.lanes));
   }
   return plan;
+}
+
+void free_lanes(std::span<LaneMemory> memories, const BatchPlan& plan, index_t most_on_host) noexcept {
+  const auto is_used = [&](std::size_t d, std::size_t lane) {
+    return static_cast<index_t>(lane) < plan.shares[d].lanes;
+  };
+  const auto bytes_of = [](const std::unique_ptr<device::HostMemory>& memory) {
+    return memory ? static_cast<index_t>(memory->bytes()) : 0;
+  };
+  const auto free_if = [&](auto&& is_free) {
+    for (std::size_t d = 0; d < memories.size(); ++d) {
+      for (std::size_t lane = 0; lane < memories[d].size(); ++lane) {
+        if (is_free(is_used(d, lane), bytes_of(memories[d][lane]))) memories[d][lane].reset();
+      }
+    }
+  };
+  const auto is_too_much = [&] {
+    index_t sum = 0;
+    for (std::size_t d = 0; d < memories.size(); ++d) {
+      const auto lanes = std::max(memories[d].size(), static_cast<std::size_t>(plan.shares[d].lanes));
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const index_t held = lane < memories[d].size() ? bytes_of(memories[d][lane]) : 0;
+        sum += is_used(d, lane) ? std::max(held, plan.slot_bytes) : held;
+      }
+    }
+    return sum > most_on_host;
+  };
+  free_if([&](bool used, index_t bytes) { return !used && bytes > plan.slot_bytes; });
+  if (is_too_much()) free_if([&](bool, index_t bytes) { return bytes > plan.slot_bytes; });
+  if (is_too_much()) free_if([](bool used, index_t) { return !used; });
 }
 
 /// A chunk that is under way.
@@ -140,6 +226,7 @@ std::vector<BatchJob::Outcome> BatchJob::run(std::span<const BatchDevice> device
     count += static_cast<std::size_t>(device.share.threads);
   }
   std::vector<Outcome> outcomes(devices.size());
+  const auto admission = std::make_shared<Admission>(count);
   std::vector<std::thread> threads;
   threads.reserve(count);
   // The first thread of each device first: there may be fewer chunks, or threads, than wanted.
@@ -149,12 +236,19 @@ std::vector<BatchJob::Outcome> BatchJob::run(std::span<const BatchDevice> device
     for (int thread = 0; thread < most; ++thread) {
       for (const auto& station : stations) {
         if (thread >= station->of.share.threads || threads.size() >= chunks_.size()) continue;
-        threads.push_back(start_thread([this, &station = *station, thread] { serve(station, thread); }));
+        // `this` and the station are there as long as somebody has a part.
+        threads.push_back(start_thread([this, admission, number = threads.size(), &station = *station, thread] {
+          pass_loader();
+          if (!admission->enter(number)) return;
+          serve(station, thread);
+          admission->leave();
+        }));
       }
     }
   } catch (const std::exception&) {  // those that there are do the work, or nobody does
   }
-  for (std::thread& thread : threads) thread.join();
+  if (!threads.empty()) admission->close();
+  for (std::size_t t = 0; t < threads.size(); ++t) admission->had_part(t) ? threads[t].join() : threads[t].detach();
   for (std::size_t d = 0; d < stations.size(); ++d) outcomes[d] = std::move(stations[d]->outcome);
   return outcomes;
 }

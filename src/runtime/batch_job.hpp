@@ -8,7 +8,8 @@
 // Threads: a link carries more than a thread can pack, so a device has several; each packs and unpacks for lanes of its
 // own, and submits while it holds the device's lock. They live as long as one attempt: starting them takes some ten
 // microseconds of the milliseconds that a batch is worth devices for, and between batches there is nothing that a fork
-// or the end of the process could find half-way. Chunks are drawn from one queue by all threads of all devices, so
+// or the end of the process could find half-way. The caller may hold the loader's lock, for which a thread may have to wait: so a thread has a part
+// only once it has passed through the loader (side_by_side.hpp), and the caller waits for no other. Chunks are drawn from one queue by all threads of all devices, so
 // quicker devices take more.
 // Failure: a chunk's results are written to the caller's matrices by unpacking, when all of it is there; until then it
 // can be computed anywhere. A device that fails puts back what it had under way, for the others; what nobody computes
@@ -17,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -53,13 +55,21 @@ struct BatchRoom {
 /// Divides a batch among devices: lanes large enough that a copy is worth its submission, and small enough that all
 /// have work.
 /// @param bytes of all products as they are packed; `largest_bytes` of the largest one
-BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes);
+/// @param most_on_host bytes that all lanes together may take there: there are fewer then, but one for each device that
+/// takes part
+BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes,
+                     index_t most_on_host = std::numeric_limits<index_t>::max());
 
 /// Threads that pack for a device. @param devices that pack at the same time
 int packing_threads(const device::DeviceInfo& info, int devices, int processors);
 
 /// Memory of a device's lanes on the host, which stays for the next batch.
 using LaneMemory = std::vector<std::unique_ptr<device::HostMemory>>;
+
+/// Frees what former batches have left: of lanes that the plan does not use those that are larger than its own, and all
+/// that are, used or not, and at last all that it does not use, where they would take more than `most_on_host` bytes
+/// beside those to come. @param memories by device, as the plan's shares
+void free_lanes(std::span<LaneMemory> memories, const BatchPlan& plan, index_t most_on_host) noexcept;
 
 /// A device in an attempt.
 struct BatchDevice {
@@ -87,8 +97,8 @@ class BatchJob {
     std::vector<device::Operation> operations;
   };
 
-  /// Has the devices compute what is pending, until it is done, all of them have failed, or the process ends. Does not
-  /// throw once it has begun.
+  /// Has the devices compute what is pending, until it is done, all of them have failed, or the process ends; nothing,
+  /// where no thread can be started or the caller holds the loader's lock. Does not throw once it has begun.
   /// @return by device @throws std::bad_alloc before it begins
   std::vector<Outcome> run(std::span<const BatchDevice> devices);
 

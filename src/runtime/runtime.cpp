@@ -35,8 +35,8 @@ namespace {
 /// processors was too little for trmm, which overwrites 25 GB/s.
 int copying_threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency() * 3 / 8, 1U, 16U)); }
 
-/// What copies of old values may take: a sixteenth of the host's memory.
-std::size_t most_bytes_of_copies() {
+/// What copies of old values may take, and what batches are packed into: a sixteenth of the host's memory each.
+std::size_t most_bytes_on_host() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 16;
 }
 
@@ -61,7 +61,7 @@ class Runtime::Implementation {
         memories_(accelerators_.size()),
         lane_memories_(accelerators_.size()) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
-    if (config.keep_old_values) old_values_.emplace(copying_threads(), most_bytes_of_copies());
+    if (config.keep_old_values) old_values_.emplace(copying_threads(), most_bytes_on_host());
     const double begin_s = device::now_seconds();
     // First, since the threads take some time to find their processors, and no notice of the rest before there is a
     // job.
@@ -161,18 +161,28 @@ class Runtime::Implementation {
     review_memory();
     const BatchPlan plan = plan_batch(batch, usable);
     BatchJob job(batch, plan.slot_bytes);
-    if (const process::Pass driving(process::Work::driving); driving) {
-      const Noted noted(*this, usable);
-      record.begin();
-      try {
-        compute_on_devices(job, plan, usable, record);
-      } catch (const std::exception&) {  // no memory to begin an attempt with
+    if (const process::Pass driving(process::Work::driving); driving)
+      free_lanes(lane_memories_, plan, most_bytes_of_lanes());
+    // As in run().
+    const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
+    try {
+      if (const process::Pass driving(process::Work::driving); driving) {
+        const Noted noted(*this, usable);
+        record.begin();
+        try {
+          compute_on_devices(job, plan, usable, record);
+        } catch (const std::exception&) {  // no memory to begin an attempt with
+        }
       }
+      if (!job.is_done()) record.begin();
+      job.finish([&](index_t first, index_t last) {
+        compute(first, last);
+        record.add_cpu(first, last);
+      });
+    } catch (const std::bad_alloc&) {
+      if (!record.has_begun()) throw;
+      std::rethrow_exception(partly_written);
     }
-    job.finish([&](index_t first, index_t last) {
-      compute(first, last);
-      record.add_cpu(first, last);
-    });
     tell(record, begin_s);
     note_use();
     return std::move(record.statistics());
@@ -229,8 +239,11 @@ class Runtime::Implementation {
       bytes += own;
       largest_bytes = std::max(largest_bytes, own);
     }
-    return runtime::plan_batch(rooms, bytes, largest_bytes);
+    return runtime::plan_batch(rooms, bytes, largest_bytes, most_bytes_of_lanes());
   }
+
+  // It is page-locked, and each of the processes that share the host has its own.
+  index_t most_bytes_of_lanes() const { return static_cast<index_t>(most_bytes_on_host()) / local_ranks_; }
 
   // Attempts until all is done that devices can do, or none of them is left. A device that has failed is out for this batch.
   void compute_on_devices(BatchJob& job, const BatchPlan& plan, std::vector<bool>& usable, BatchRecord& record) {
@@ -270,7 +283,7 @@ class Runtime::Implementation {
         usable[d] = false;
         if (!accelerators_[d].device->recover()) lose(d, outcomes[w].error);
       }
-      if (!any_failed) return;  // what is pending now nobody has begun: no thread could be started
+      if (!any_failed) return;  // what is pending now nobody has begun: there were no threads
     }
   }
 
@@ -410,7 +423,7 @@ class Runtime::Implementation {
   void give_back_memory() {
     constexpr std::size_t piece_bytes = std::size_t{1} << 30;  // a millisecond
     if (old_values_) old_values_->give_back();
-    give_back_lanes();
+    if (!give_back_lanes()) return;
     for (auto& memory : memories_) {
       for (bool more = memory.has_value(); more;) {
         const process::Pass driving(process::Work::driving);
@@ -429,14 +442,20 @@ class Runtime::Implementation {
   }
 
  private:
-  // What batches have been packed into.
-  void give_back_lanes() {
-    const process::Pass driving(process::Work::driving);
-    const Turnstile::Turn turn(turnstile_, std::try_to_lock);
-    if (!driving || !turn) return;
-    for (LaneMemory& lanes : lane_memories_) lanes.clear();
-    holds_lanes_ = false;
-    note_memory();
+  // What batches have been packed into: of one device at a time, since page-locked memory is given back slowly. @return
+  // false if somebody has come meanwhile
+  bool give_back_lanes() {
+    if (!holds_lanes_) return true;
+    for (std::size_t d = 0; d < lane_memories_.size(); ++d) {
+      const process::Pass driving(process::Work::driving);
+      const Turnstile::Turn turn(turnstile_, std::try_to_lock);
+      if (!driving || !turn) return false;
+      lane_memories_[d].clear();
+      holds_lanes_ = std::any_of(lane_memories_.begin(), lane_memories_.end(),
+                                 [](const LaneMemory& each) { return !each.empty(); });
+      note_memory();
+    }
+    return true;
   }
 
   // Runs the pending tasks on the devices `made.working`, and the CPU as far as it helps, until all are done or a

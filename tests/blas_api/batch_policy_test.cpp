@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -89,13 +90,13 @@ TEST(BatchPolicy, TheSoonerOneTakesIt) {
   EXPECT_FALSE(speed.knows(demand));
   now.cpu = speed.estimate(demand, 16);
   EXPECT_EQ(now.cpu.expected_s, now.cpu.most_s) << "unknown: the slowest";
-  speed.record(demand, 0.002);
+  speed.record(demand, 0.002, 16);
   EXPECT_TRUE(speed.knows(demand));
   now.cpu = speed.estimate(demand, 16);
   EXPECT_NEAR(now.cpu.expected_s, 0.002, 1e-6);
   EXPECT_EQ(decide(rule, demand, now, 50e9).reason, Reason::cpu_wins);
   BatchSpeed slow;
-  slow.record(demand, 2);
+  slow.record(demand, 2, 16);
   now.cpu = slow.estimate(demand, 16);
   const Verdict verdict = decide(rule, demand, now, 50e9);
   EXPECT_TRUE(verdict.offload);
@@ -121,22 +122,41 @@ TEST(BatchSpeeds, AreKeptByTypeVolumeAndIntensity) {
   const GemmBatch small = cubes(8, 100), large = cubes(200, 100), thin = cubes(181, 100, 0, 1);
   const auto demand = [](const GemmBatch& batch) { return demand_of(batch, 0, batch.size()); };
   BatchSpeed speed;
-  speed.record(demand(small), 1);
+  speed.record(demand(small), 1, 1);
   EXPECT_TRUE(speed.knows(demand(small)));
   EXPECT_TRUE(speed.knows(ScalarType::d));
   EXPECT_FALSE(speed.knows(ScalarType::s));
   EXPECT_FALSE(speed.knows(demand(large)));
   EXPECT_FALSE(speed.knows(demand(thin)));
   // Up by a half, down by an eighth.
-  speed.record(demand(small), 0.5);
+  speed.record(demand(small), 0.5, 1);
   EXPECT_NEAR(speed.estimate(demand(small), 1).expected_s, 1 / 1.5, 1e-5);
-  speed.record(demand(small), 1e9);
+  speed.record(demand(small), 1e9, 1);
   EXPECT_NEAR(speed.estimate(demand(small), 1).expected_s, 1 / (1.5 * 7 / 8), 1e-5);
+  // On more threads it takes less.
+  EXPECT_NEAR(speed.estimate(demand(small), 4).expected_s, speed.estimate(demand(small), 1).expected_s / 4, 1e-5);
   for (int i = 0; i < BatchSpeed::lifetime; ++i) {
     EXPECT_TRUE(speed.knows(demand(small)));
     speed.passed_over(demand(small));
   }
   EXPECT_FALSE(speed.knows(demand(small))) << "to be measured anew";
+}
+
+TEST(CpuBatch, HasNoMoreThreadsThanTheProgramLetsItHave) {
+  EXPECT_EQ(most_threads(16, {.own = 32}), 16);
+  EXPECT_EQ(most_threads(16, {.own = 4}), 4);
+  EXPECT_EQ(most_threads(16, {}), 1) << "a BLAS whose small products may have teams";
+  EXPECT_EQ(most_threads(16, {.own = 16, .openmp = 2}), 2);
+  EXPECT_EQ(most_threads(16, {.own = 4, .openmp = 8}), 4);
+  EXPECT_EQ(most_threads(16, {.own = 16, .openmp = 16, .in_team = true}), 1);
+  EXPECT_EQ(most_threads(0, {.own = 0}), 1);
+  EXPECT_EQ(most_threads_of_call(16, 0), 16);
+  EXPECT_EQ(most_threads_of_call(16, 1), 16);
+  EXPECT_EQ(most_threads_of_call(16, 3), 5);
+  EXPECT_EQ(most_threads_of_call(16, 40), 1);
+  EXPECT_EQ(threads_in("4,2"), 4);
+  for (const char* const nothing : {static_cast<const char*>(nullptr), "", "0", "-3", "many", "99999999999"})
+    EXPECT_EQ(threads_in(nothing), std::numeric_limits<int>::max());
 }
 
 TEST(CpuBatch, ComputesEachProductOnce) {

@@ -1,6 +1,7 @@
 // Batches of gemm through the C API: every type, form and layout, groups of any size, matrices that are shared, memory
 // that must not be read or written, devices that fail or are small, several callers, children, and what is told of a
 // batch.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/host/cpu_blas.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tessera/tessera.hpp"
 
@@ -305,6 +307,25 @@ TEST(GemmBatches, AreWeighedWhenASampleHasBeenMeasured) {
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_THAT(told, HasSubstr("on the CPU BLAS (to measure the CPU)"));
   EXPECT_THAT(told, testing::ContainsRegex("sooner on (devices|the CPU): estimated"));
+}
+
+TEST(GemmBatches, TheProgramSaysHowManyThreadsTheCpuHas) {
+  const auto blas = kernels::CpuBlas::open("");
+  void* const library = dlopen(blas->path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr);
+  const auto set = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
+  const auto parallel = reinterpret_cast<int (*)()>(dlsym(library, "openblas_get_parallel"));
+  if (set == nullptr || parallel == nullptr || parallel() == 0) {
+    EXPECT_EQ(blas->threads().own, 1);
+    GTEST_SKIP() << "no OpenBLAS with threads: " << blas->path();
+  }
+  const int before = blas->threads().own;
+  for (const int threads : {1, 2}) {
+    set(threads);
+    EXPECT_EQ(blas->threads().own, threads);
+  }
+  set(before);
+  EXPECT_FALSE(blas->threads().in_team);
 }
 
 TEST(GemmBatches, DevicesThatFailAreMadeGood) {

@@ -1,6 +1,9 @@
 // What a device does after a call of CUDA has failed under it: it throws WorkRefused and goes on, or DeviceLost.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -249,6 +252,23 @@ TEST(DeviceWithFaults, TouchesNoHostMemoryAfterRecovery) {
     EXPECT_EQ(tile, restored);
     return;
   }
+}
+
+// Else a parent that writes to it would get other pages than those that the GPU knows.
+TEST(DeviceWithFaults, AChildHasNoneOfTheMemoryThatStaysLocked) {
+  Opened opened(1);
+  const auto memory = opened.device().host_memory(std::size_t{1} << 20);
+  EXPECT_TRUE(cuda_standin::held().contains("registrations"));
+  const auto is_mapped = [&] {
+    unsigned char resident = 0;
+    return mincore(memory->data(), 4096, &resident) == 0;
+  };
+  EXPECT_TRUE(is_mapped());
+  const pid_t child = fork();
+  if (child == 0) _exit(is_mapped() ? 1 : 0);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // CUDA takes memory for page-locked, and for where it was, until somebody has unregistered it: also of a broken

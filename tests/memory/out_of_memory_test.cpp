@@ -225,6 +225,62 @@ TEST_F(OutOfMemory, AtAnyMomentOfABatch) {
   ASSERT_EQ(tessera_destroy(context), TESSERA_SUCCESS);
 }
 
+/// A batch of some small products and one that is worth a call of its own, tall and thin.
+class MixedProducts {
+ public:
+  MixedProducts() {
+    for (std::size_t i = 0; i < A_.size(); ++i) A_[i] = static_cast<double>(i % 5);
+    begin_anew();
+  }
+  void begin_anew() {
+    for (std::size_t i = 0; i < C_.size(); ++i) C_[i] = static_cast<double>(i % 3);
+  }
+  tessera_status call(tessera_context context) {
+    const tessera_transpose op[] = {TESSERA_NO_TRANS, TESSERA_NO_TRANS};
+    const std::int64_t m[] = {4, rows}, n[] = {4, 1}, k[] = {4, inner}, ldb[] = {4, inner}, size[] = {small, 1};
+    const double alpha[] = {1, 1}, beta[] = {2, 3};
+    const double* factors[small + 1];
+    double* results[small + 1];
+    for (std::size_t i = 0; i <= small; ++i) factors[i] = A_.data(), results[i] = C_.data() + 16 * i;
+    return tessera_dgemm_batch(context, TESSERA_COL_MAJOR, op, op, m, n, k, alpha, factors, m, factors, ldb, beta,
+                               results, m, 2, size);
+  }
+  const std::vector<double>& C() const { return C_; }
+
+ private:
+  static constexpr std::size_t small = 30;
+  static constexpr std::int64_t rows = 1449, inner = 1450;
+  static_assert(rows * inner * 8 > 16 << 20);
+  std::vector<double> A_ = std::vector<double>(rows * inner);
+  std::vector<double> C_ = std::vector<double>(16 * small + rows);
+};
+
+TEST_F(OutOfMemory, AtAnyMomentOfABatchWithALargeProduct) {
+  tessera_context context = nullptr;
+  ASSERT_EQ(tessera_create_with(&context,
+                                "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_TILE=2048 "
+                                "TESSERA_CALIBRATION=off"),
+            TESSERA_SUCCESS);
+  MixedProducts products;
+  const std::vector<double> before = products.C();
+  ASSERT_EQ(products.call(context), TESSERA_SUCCESS);
+  const std::vector<double> expected = products.C();
+  ASSERT_NE(expected, before);
+  int refused = 0;
+  std::int64_t number = 0;
+  for (bool failed = true; failed; ++number) {
+    products.begin_anew();
+    tessera_status status = TESSERA_SUCCESS;
+    failed = with_failure(number, [&] { status = products.call(context); });
+    refused += status == TESSERA_SUCCESS ? 0 : 1;
+    ASSERT_EQ(products.C(), status == TESSERA_SUCCESS ? expected : before) << number;
+  }
+  EXPECT_GT(number, 100);
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, number / 2);
+  ASSERT_EQ(tessera_destroy(context), TESSERA_SUCCESS);
+}
+
 TEST_F(OutOfMemory, AtAnyMomentOfABatchThroughASymbol) {
   static api::Face face;
   Products expected;

@@ -200,6 +200,49 @@ TEST(BatchPlan, ADeviceWithLittleMemoryHasFewerLanesOrNone) {
   EXPECT_EQ(plan_batch(std::span(rooms).subspan(3), mib, mib).shares[0].lanes, 0);
 }
 
+TEST(BatchPlan, LanesTakeNoMoreOfTheHostThanTheyMay) {
+  constexpr index_t mib = index_t{1} << 20;
+  const BatchRoom rooms[] = {{1024 * mib, 8}, {1024 * mib, 4}, {0, 8}};
+  const auto plan = [&](index_t most) { return plan_batch(rooms, 10000 * mib, mib, most); };
+  EXPECT_EQ(plan(96 * mib).shares[0].lanes, 16);
+  EXPECT_EQ(plan(96 * mib).shares[1].lanes, 8);
+  EXPECT_EQ(plan(48 * mib).slot_bytes, 4 * mib) << "fewer, not smaller ones";
+  EXPECT_EQ(plan(48 * mib).shares[0].lanes, 8);
+  EXPECT_EQ(plan(48 * mib).shares[0].threads, 8);
+  EXPECT_EQ(plan(48 * mib).shares[1].lanes, 4);
+  EXPECT_EQ(plan(1).shares[0].lanes, 1);
+  EXPECT_EQ(plan(1).shares[0].threads, 1);
+  EXPECT_EQ(plan(1).shares[1].lanes, 1);
+  EXPECT_EQ(plan(1).shares[2].lanes, 0);
+}
+
+TEST(BatchPlan, LanesOfFormerBatchesAreFreed) {
+  constexpr index_t page = 4096;
+  // A lane of so many pages each; 0: none.
+  const auto memories = [](const std::vector<std::vector<int>>& pages) {
+    std::vector<LaneMemory> all(pages.size());
+    for (std::size_t d = 0; d < pages.size(); ++d) {
+      for (const int each : pages[d])
+        all[d].push_back(each > 0 ? std::make_unique<device::HostMemory>(each * page) : nullptr);
+    }
+    return all;
+  };
+  const auto left = [&](std::vector<LaneMemory> all, index_t most_pages) {
+    const BatchPlan plan{.slot_bytes = 2 * page, .shares = {{1, 2}, {1, 1}}};
+    free_lanes(all, plan, most_pages * page);
+    std::vector<std::vector<int>> pages(all.size());
+    for (std::size_t d = 0; d < all.size(); ++d) {
+      for (const auto& memory : all[d]) pages[d].push_back(memory ? static_cast<int>(memory->bytes()) / page : 0);
+    }
+    return pages;
+  };
+  using Pages = std::vector<std::vector<int>>;
+  EXPECT_EQ(left(memories({{}, {}}), 6), (Pages{{}, {}}));
+  EXPECT_EQ(left(memories({{4, 1, 4, 2}, {2}}), 100), (Pages{{4, 1, 0, 2}, {2}})) << "unused, and larger than needed";
+  EXPECT_EQ(left(memories({{4, 1, 4, 2}, {2}}), 9), (Pages{{0, 1, 0, 2}, {2}}));
+  EXPECT_EQ(left(memories({{4, 1, 4, 2}, {2}}), 7), (Pages{{0, 1, 0, 0}, {2}}));
+}
+
 TEST(BatchPlan, ThreadsThatPackAreThoseThatCarryPageableMemory) {
   device::DeviceInfo info;
   EXPECT_EQ(packing_threads(info, 1, 2), 2);

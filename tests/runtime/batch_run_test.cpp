@@ -14,6 +14,7 @@
 #include "runtime/runtime.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/product_batch.hpp"
+#include "tests/test_plugin.hpp"
 
 namespace tessera::runtime {
 namespace {
@@ -99,6 +100,24 @@ TEST(BatchRun, TheCpuComputesWhatNoDeviceDoes) {
   EXPECT_EQ(tasks_of(*job, "cpu") + tasks_of(*job, "host:0"), test::Products::count);
   EXPECT_TRUE(runtime->devices().empty());
   EXPECT_FALSE(test::compute_batch(*runtime, 2)) << "nobody is left";
+}
+
+Runtime* runtime_while_loading = nullptr;
+void compute_while_loading() {
+  const auto job = test::compute_batch(*runtime_while_loading, 1);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(tasks_of(*job, "cpu"), test::Products::count);
+  EXPECT_EQ(job->restarts, 0);
+}
+
+// In a library's constructor the thread holds the loader's lock, which threads that are new may need.
+TEST(BatchRun, ACallerWhoHoldsTheLoaderWaitsForNoThread) {
+  const auto runtime = runtime_of({{}, {}});
+  runtime_while_loading = runtime.get();
+  ASSERT_NO_FATAL_FAILURE(test::call_while_loading(&compute_while_loading));
+  const auto job = test::compute_batch(*runtime, 2);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(tasks_of(*job, "cpu"), 0);
 }
 
 TEST(BatchRun, ADeviceWithoutRoomForAProductLeavesItToTheCpu) {

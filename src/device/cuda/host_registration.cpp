@@ -1,5 +1,6 @@
 #include "device/cuda/host_registration.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -119,10 +120,13 @@ bool HostRegistry::unlock_own(CUcontext context, HostRange range) noexcept {
 CudaHostMemory::CudaHostMemory(CUcontext context, std::size_t bytes)
     : HostMemory(bytes), context_(context), process_(getpid()) {
   locked_ = HostRegistry::instance().lock_own(context, range());
+  // It stays over forks: a parent that writes to pages it shares with a child gets others, where the GPU does not look.
+  // A child has no use for them.
+  if (locked_) static_cast<void>(madvise(data(), this->bytes(), MADV_DONTFORK));
 }
 
 CudaHostMemory::~CudaHostMemory() {
-  // A child has its parent's memory, but nothing of CUDA. Addresses that CUDA takes for locked must not be used again.
+  // A child has nothing of CUDA, nor of this memory. Addresses that CUDA takes for locked must not be used again.
   if (locked_ && (process_ != getpid() || !HostRegistry::instance().unlock_own(context_, range()))) abandon();
 }
 

@@ -110,14 +110,39 @@ int integer_bits_of(void* handle, const SymbolScheme& scheme, int otherwise) {
   return isamax(&size, &element, &stride) == 1 ? 32 : 64;
 }
 
+using Number = int (*)();
+
+/// How many threads an OpenBLAS has. nullptr: it is none, or one that is built without threads, and then perhaps for
+/// callers without threads, too. Others say it as well, but may give a team to each small product.
 /// OpenBLAS with threads of its own ends them before a fork, and waits for ever for those that work then (0.3.21).
-void tell_how_it_forks(void* handle, const SymbolScheme& scheme) {
-  using Number = int (*)();
-  constexpr int own_threads = 1;  // 0: none, 2: those of OpenMP
+Number number_of_threads(void* handle, const SymbolScheme& scheme) {
+  constexpr int none = 0, own_threads = 1;  // 2: those of OpenMP
   const auto parallel = reinterpret_cast<Number>(dlsym(handle, scheme.extension("openblas_get_parallel").c_str()));
   const auto threads = reinterpret_cast<Number>(dlsym(handle, scheme.extension("openblas_get_num_threads").c_str()));
-  if (parallel != nullptr && threads != nullptr && parallel() == own_threads) process::must_be_left(threads);
+  if (parallel == nullptr || threads == nullptr || parallel() == none) return nullptr;
+  if (parallel() == own_threads) process::must_be_left(threads);
+  return threads;
 }
+
+/// The OpenMP that the program, or its BLAS, has loaded.
+struct OpenMp {
+  Number max_threads = nullptr;
+  Number in_parallel = nullptr;
+
+  static OpenMp find(void* blas) {
+    for (void* const where : {blas, RTLD_DEFAULT}) {
+      const auto max_threads = reinterpret_cast<Number>(dlsym(where, "omp_get_max_threads"));
+      const auto in_parallel = reinterpret_cast<Number>(dlsym(where, "omp_in_parallel"));
+      if (max_threads == nullptr || in_parallel == nullptr) continue;
+      // It must stay, whatever the program closes.
+      Dl_info info{};
+      if (dladdr(reinterpret_cast<void*>(max_threads), &info) != 0 && info.dli_fname != nullptr)
+        static_cast<void>(dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE));
+      return {max_threads, in_parallel};
+    }
+    return {};
+  }
+};
 
 class LoadedBlas final : public CpuBlas {
  public:
@@ -145,12 +170,22 @@ class LoadedBlas final : public CpuBlas {
     blas->scheme_ = scheme;
     blas->integer_bits_ = integer_bits_of(handle, scheme, bits);
     blas->path_ = file_of(blas->address_of({.routine = Routine::gemm, .type = ScalarType::d}));
-    tell_how_it_forks(handle, scheme);
+    blas->own_threads_ = number_of_threads(handle, scheme);
+    blas->openmp_ = OpenMp::find(handle);
     process::watch_loaded(handle);
     return blas;
   }
 
   int integer_bits() const noexcept override { return integer_bits_; }
+  BlasThreads threads() const noexcept override {
+    BlasThreads now;
+    if (own_threads_ == nullptr) return now;
+    now.own = std::max(own_threads_(), 1);
+    if (openmp_.max_threads == nullptr) return now;
+    now.openmp = openmp_.max_threads();
+    now.in_team = openmp_.in_parallel() != 0;
+    return now;
+  }
   void* fortran(const char* name) const override { return dlsym(handle_, scheme_.fortran(name).c_str()); }
   void* cblas(const char* name) const override { return dlsym(handle_, scheme_.cblas(name).c_str()); }
   const std::string& path() const noexcept override { return path_; }
@@ -285,6 +320,8 @@ class LoadedBlas final : public CpuBlas {
 
   void* functions_[routine_count][4] = {};  ///< by Routine and ScalarType; nullptr where there is no such routine
   void* handle_ = nullptr;
+  Number own_threads_ = nullptr;
+  OpenMp openmp_;
   SymbolScheme scheme_;
   int integer_bits_ = 32;
   std::string path_;

@@ -28,6 +28,13 @@ struct CpuBlasSearch {
   bool deep_bind = true;
 };
 
+/// Threads that the program lets a BLAS have.
+struct BlasThreads {
+  int own = 1;     ///< that it uses for a call; 1, too, where its small products may not be left to several threads
+  int openmp = 0;  ///< that a parallel region of the calling thread would have; 0: the program uses no OpenMP
+  bool in_team = false;  ///< the calling thread is one of a parallel region
+};
+
 /// The Fortran entry points of a CPU BLAS: all Level-3 routines, or it is not taken. Only gemmt, which BLAS libraries
 /// got late and some of them wrong, is made of gemm where there is none to be trusted. Integers are passed by address
 /// there, so that 64-bit variables serve libraries of both widths.
@@ -44,6 +51,8 @@ class CpuBlas {
   virtual const std::string& path() const noexcept = 0;
   /// 32 or 64.
   virtual int integer_bits() const noexcept = 0;
+  /// As it stands now, for the calling thread.
+  virtual BlasThreads threads() const noexcept = 0;
   /// Computes any of the routines now, on the calling thread and whatever threads the BLAS has of its own. Sizes beyond
   /// its integers are handled: gemm and gemmt in pieces, all else by the reference. m, n, k may be 0; trmm takes B
   /// apart from C, or C.
