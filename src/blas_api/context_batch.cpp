@@ -24,11 +24,11 @@ namespace {
 /// processors takes too little to tell, and may have its threads and buffers to make, so that at least one more is
 /// taken. The best one counts.
 constexpr index_t first_sample_volume = index_t{1} << 23;
-constexpr index_t sample_growth = 4;
+constexpr index_t sample_growth = 8;
 constexpr int least_samples = 2;
 constexpr int most_samples = 4;
-constexpr double telling_s = 500e-6;
-constexpr double lengthy_s = 5e-3;  ///< one that has told enough, on a slow machine
+constexpr double telling_s = 2.5e-3;  ///< sixteen threads take half a millisecond to start
+constexpr double lengthy_s = 5e-3;    ///< one that has told enough, on a slow machine
 /// Of a batch, at most.
 constexpr index_t part_of_sample = 8;
 

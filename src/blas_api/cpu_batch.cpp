@@ -8,6 +8,7 @@
 
 #include "core/side_by_side.hpp"
 #include "core/thread.hpp"
+#include "kernels/host/gemm_pieces.hpp"
 
 namespace tessera::api {
 namespace {
@@ -21,6 +22,8 @@ index_t drawn_at_once(index_t count, int threads) {
 }
 
 index_t volume_of(const Product& p) { return p.m * p.n * p.k; }
+
+bool is_shared(index_t volume, index_t count) { return volume <= one_thread_volume || count >= many_products; }
 
 }  // namespace
 
@@ -46,7 +49,7 @@ index_t shared_volume(const GemmBatch& batch, index_t first, index_t last) {
   index_t sum = 0;
   for (index_t i = first; i < last; ++i) {
     const index_t own = volume_of(batch.product(i));
-    sum += own <= one_thread_volume ? own : 0;
+    sum += is_shared(own, last - first) ? own : 0;
   }
   return sum;
 }
@@ -61,8 +64,11 @@ void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int thr
       const index_t begin = next.fetch_add(at_once, std::memory_order_relaxed);
       if (begin >= last) return;
       for (index_t i = begin; i < std::min(begin + at_once, last); ++i) {
-        if (volume_of(batch.product(i)) <= one_thread_volume) {
+        const index_t volume = volume_of(batch.product(i));
+        if (volume <= one_thread_volume || (threads == 1 && is_shared(volume, last - first))) {
           compute(batch.call(i));
+        } else if (is_shared(volume, last - first)) {
+          kernels::for_each_gemm_piece(batch.call(i), one_thread_size, compute);
         } else {
           has_larger.store(true, std::memory_order_relaxed);
         }
@@ -77,7 +83,7 @@ void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int thr
   compute_some(0);
   if (!has_larger.load(std::memory_order_relaxed)) return;
   for (index_t i = first; i < last; ++i) {
-    if (volume_of(batch.product(i)) > one_thread_volume) compute(batch.call(i));
+    if (!is_shared(volume_of(batch.product(i)), last - first)) compute(batch.call(i));
   }
 }
 

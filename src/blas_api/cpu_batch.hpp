@@ -1,6 +1,7 @@
 // A batch of products on the CPU BLAS. Products that a BLAS computes on one thread (OpenBLAS: up to 64^3) are computed
-// by several threads of ours side by side; larger ones follow one after the other, each on the threads that the BLAS
-// has of its own. How many these are is the program's business and is never changed; and ours are no more.
+// by several threads of ours side by side. So are larger ones, in pieces of that size, where there are many: the BLAS's
+// own threads would meet at the end of each. Of a few, each is left to these. How many they are is the program's
+// business and is never changed; and ours are no more.
 #pragma once
 
 #include <functional>
@@ -11,9 +12,12 @@
 namespace tessera::api {
 
 /// Up to this volume a product is left to one thread.
-inline constexpr index_t one_thread_volume = index_t{64} * 64 * 64;
+inline constexpr index_t one_thread_size = 64;
+inline constexpr index_t one_thread_volume = one_thread_size * one_thread_size * one_thread_size;
+/// So many products, or more, are all divided among threads of ours.
+inline constexpr index_t many_products = 128;
 
-/// The sum of the volumes of such products.
+/// The sum of the volumes of products that are divided among threads of ours.
 index_t shared_volume(const GemmBatch& batch, index_t first, index_t last);
 
 /// Threads that the products of a batch may have. The program's own limits hold for them as for the BLAS's threads: a
@@ -29,7 +33,7 @@ int threads_for(index_t volume, int most);
 
 /// Computes the products [first, last). @param compute a product, on any thread. What it throws ends the process: others
 /// would be lost
-/// @param threads that share the products of one thread, the caller's included
+/// @param threads that share them, the caller's included
 void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int threads,
                     const std::function<void(const Level3&)>& compute) noexcept;
 

@@ -169,10 +169,30 @@ TEST(CpuBatch, ComputesEachProductOnce) {
   EXPECT_EQ(shared_volume(batch, 0, 10), 8 * 50 * 50 * 50) << "not the larger ones";
   std::vector<std::atomic<int>> computed(200);
   const auto* const first = static_cast<const double*>(batch.product(0).C);
-  compute_on_cpu(batch, 10, 190, 4, [&](const Level3& call) {
+  compute_on_cpu(batch, 10, 110, 4, [&](const Level3& call) {
     ++computed[static_cast<std::size_t>(static_cast<const double*>(call.C) - first)];
   });
-  for (std::size_t i = 0; i < 200; ++i) EXPECT_EQ(computed[i], i >= 10 && i < 190 ? 1 : 0) << i;
+  for (std::size_t i = 0; i < 200; ++i) EXPECT_EQ(computed[i], i >= 10 && i < 110 ? 1 : 0) << i;
+}
+
+TEST(CpuBatch, CutsLargerProductsWhereThereAreMany) {
+  GemmBatch batch = cubes(50, 200);
+  for (std::size_t i = 0; i < batch.products.size(); i += 5) batch.products[i].m = 200;
+  index_t all = 0;
+  for (index_t i = 0; i < 200; ++i) all += batch.product(i).m * 50 * 50;
+  EXPECT_EQ(shared_volume(batch, 0, 200), all);
+  for (const int threads : {1, 4}) {
+    std::atomic<index_t> computed = 0, largest = 0;
+    compute_on_cpu(batch, 0, 200, threads, [&](const Level3& call) {
+      const index_t volume = call.m * call.n * call.k;
+      computed += volume;
+      index_t known = largest;
+      while (known < volume && !largest.compare_exchange_weak(known, volume)) {
+      }
+    });
+    EXPECT_EQ(computed, all);
+    EXPECT_EQ(largest > one_thread_volume, threads == 1) << "one thread leaves them whole";
+  }
 }
 
 }  // namespace
