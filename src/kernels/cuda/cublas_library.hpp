@@ -19,10 +19,9 @@ using cublas_index = int;
 #define TESSERA_CUBLAS_ROUTINE(name) cublas##name
 #endif
 
-#define TESSERA_CUBLAS_ROUTINES_OF(X, letter)                                                           \
-  X(letter##gemm)                                                                                       \
-  X(letter##gemmBatched) X(letter##gemmStridedBatched) X(letter##symm) X(letter##syrk) X(letter##syr2k) \
-      X(letter##trmm)
+#define TESSERA_CUBLAS_ROUTINES_OF(X, letter) \
+  X(letter##gemm)                             \
+  X(letter##gemmBatched) X(letter##gemmStridedBatched) X(letter##symm) X(letter##syrk) X(letter##syr2k) X(letter##trmm)
 #define TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, letter) X(letter##hemm) X(letter##herk) X(letter##her2k)
 #define TESSERA_CUBLAS_ROUTINES(X) \
   TESSERA_CUBLAS_ROUTINES_OF(X, S) \
