@@ -35,8 +35,11 @@ class BlocksOfProduct {
   }
 
   TESSERA_HOST_DEVICE index_t count() const {
-    if (region_ == Region::full) return down_ * across_;
     Count all = 0;
+    if (region_ == Region::full) {
+      all = down_ * across_;
+      return all;
+    }
     for (Count column = 0; column < across_; ++column) all += end_of(column) - begin_of(column);
     return all;
   }
