@@ -40,6 +40,8 @@ class Chooser {
     for_each([&]<std::size_t at>() {
       constexpr ProductBlocks blocks = candidates[at];
       if (blocks.rows > 2 * most || blocks.columns > 2 * most) return;
+      // There is no persistent grid of several problems per thread block.
+      if (blocks.problems > 1 && kernels::plan::is_for_any_spread(kernels::plan::class_of_blocks(most))) return;
       using Setup =
           kernels::cuda::detail::SetupOfBlocks<kernels::block::PartOf<T>, kernels::block::parts_of<T>, blocks>;
       constexpr Grids grids = blocks.problems == 1 ? Grids::both : Grids::cut;

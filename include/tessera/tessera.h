@@ -226,15 +226,16 @@ TESSERA_API tessera_status tessera_ztrsm(tessera_context ctx, tessera_layout lay
 /* Batches of C = alpha * op(A) * op(B) + beta * C, as Intel MKL and OpenBLAS have them. Products that are large by themselves are
  * computed as calls of their own; all others are packed together on their way to the devices, or run side by side on the CPU.
  *
- * Products are described in groups: products of group g are of the size m[g], n[g], k[g], with the transpositions transa[g], transb[g],
- * the factors alpha[g], beta[g] and the leading dimensions lda[g], ldb[g], ldc[g]; there are group_size[g] of them, whose matrices are
- * the next so many of A, B and C. A group may be of one product: groups of the same form are merged. All arrays are the caller's, in
- * host memory. No C may overlap with another one, or with any A or B; A and B may be shared.
+ * Products are described in groups. Those of group g are of the size m[g], n[g], k[g], with the transpositions transa[g]
+ * and transb[g], the factors alpha[g] and beta[g], and the leading dimensions lda[g], ldb[g], ldc[g]. There are
+ * group_size[g] of them, whose matrices are the next so many of A, B and C. A group may be of one product: groups of the
+ * same form are merged. All arrays are the caller's, in host memory. No C may overlap with another one, or with any A or
+ * B; A and B may be shared.
  *
- * All arguments of all groups are checked before anything is computed. Their positions (tessera_last_error_position) are those in the
- * call, the text names the group. A or B may be null where alpha or k is 0, any matrix where m or n is 0. Devices that fail or lack memory
- * are made good by others and the CPU: only TESSERA_DEVICE_LOST of a large product may leave a C partly written. All other products are
- * computed nevertheless, and the first error is returned at the end. */
+ * All arguments of all groups are checked before anything is computed. Their positions (tessera_last_error_position) are
+ * those in the call; the text names the group. A or B may be null where alpha or k is 0, any matrix where m or n is 0.
+ * Devices that fail or lack memory are made good by others and the CPU: only TESSERA_DEVICE_LOST of a large product may
+ * leave a C partly written. All other products are computed nevertheless, and the first error is returned at the end. */
 #define TESSERA_GEMM_BATCH(letter, element)                                                                         \
   TESSERA_API tessera_status tessera_##letter##gemm_batch(                                                          \
       tessera_context ctx, tessera_layout layout, const tessera_transpose* transa, const tessera_transpose* transb, \

@@ -26,6 +26,7 @@ using tessera::Parameter;
 using tessera::require_argument;
 using tessera::Routine;
 using tessera::Scalar;
+using tessera::untyped;
 using tessera::api::guarded;
 using tessera::api::places_before;
 
@@ -186,14 +187,7 @@ tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tes
     };
     require_address(operands.alpha, Parameter::alpha);
     require_address(operands.beta, Parameter::beta);
-    const auto apart = [](index_t elements) { return elements * static_cast<index_t>(sizeof(T)); };
-    GemmGroup group{.arguments = given,
-                    .alpha = *static_cast<const T*>(operands.alpha),
-                    .beta = *static_cast<const T*>(operands.beta),
-                    .A = {.first = operands.A, .distance_bytes = apart(strides.a)},
-                    .B = {.first = operands.B, .distance_bytes = apart(strides.b)},
-                    .C = {.first = operands.C, .distance_bytes = apart(strides.c)},
-                    .count = strides.count};
+    GemmGroup group = tessera::strided_group<T>(given, operands, strides);
     if (group.multiplies()) {
       require_address(operands.A, Parameter::A);
       require_address(operands.B, Parameter::B);
@@ -205,12 +199,6 @@ tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tes
     builder.add(group);
     run(ctx, builder.take());
   });
-}
-
-/// Arrays of typed addresses, as arrays of addresses.
-template <class E>
-const void* const* untyped(E* const* addresses) {
-  return reinterpret_cast<const void* const*>(addresses);
 }
 
 }  // namespace

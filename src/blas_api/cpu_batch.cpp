@@ -65,12 +65,12 @@ void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int thr
       if (begin >= last) return;
       for (index_t i = begin; i < std::min(begin + at_once, last); ++i) {
         const index_t volume = volume_of(batch.product(i));
-        if (volume <= one_thread_volume || (threads == 1 && is_shared(volume, last - first))) {
-          compute(batch.call(i));
-        } else if (is_shared(volume, last - first)) {
+        if (!is_shared(volume, last - first)) {
+          has_larger.store(true, std::memory_order_relaxed);
+        } else if (threads > 1 && volume > one_thread_volume) {
           kernels::for_each_gemm_piece(batch.call(i), one_thread_size, compute);
         } else {
-          has_larger.store(true, std::memory_order_relaxed);
+          compute(batch.call(i));
         }
       }
     }

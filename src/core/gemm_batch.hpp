@@ -221,6 +221,25 @@ struct BatchStrides {
   index_t count = 0;
 };
 
+/// The only group of a strided batch as the caller describes it. @pre the factors are there
+template <Scalar T>
+GemmGroup strided_group(const Arguments& given, const Operands& operands, const BatchStrides& strides) {
+  const auto apart = [](index_t elements) { return elements * static_cast<index_t>(sizeof(T)); };
+  return {.arguments = given,
+          .alpha = *static_cast<const T*>(operands.alpha),
+          .beta = *static_cast<const T*>(operands.beta),
+          .A = {.first = operands.A, .distance_bytes = apart(strides.a)},
+          .B = {.first = operands.B, .distance_bytes = apart(strides.b)},
+          .C = {.first = operands.C, .distance_bytes = apart(strides.c)},
+          .count = strides.count};
+}
+
+/// Arrays of typed addresses, as arrays of addresses.
+template <class E>
+const void* const* untyped(E* const* addresses) {
+  return reinterpret_cast<const void* const*>(addresses);
+}
+
 /// Strides may be 0: all products share the matrix. @return the position of the first bad one; 0: all are good
 constexpr int first_bad_stride(const BatchStrides& strides) {
   namespace position = gemm_batch_strided_position;

@@ -13,6 +13,8 @@
 
 namespace tessera::api {
 
+using tessera::untyped;  // by the symbols, too
+
 /// The arrays of a call but for the transpositions: an entry for each group, or, of matrices, for each product.
 template <class Integer>
 struct BatchArrays {
@@ -45,12 +47,6 @@ struct BatchArrays {
     return group;
   }
 };
-
-/// Arrays of typed addresses, as arrays of addresses.
-template <class E>
-const void* const* untyped(E* const* addresses) {
-  return reinterpret_cast<const void* const*>(addresses);
-}
 
 /// Computes the groups. @param group_at(g, first) the group, column-major, whose products begin there
 template <Scalar T, class GroupAt>
@@ -136,19 +132,14 @@ void batch_from_cblas(Face& face, int layout, const int* transa, const int* tran
                 [&](index_t g, index_t first) { return arrays.template group<T>(arguments_of(g), g, first); });
 }
 
-/// The only group of a strided batch, in column-major order.
+/// Computes a strided batch. @param given checked, as the caller gave them
 template <Scalar T>
-GemmGroup strided_group(const Arguments& given, const Operands& operands, const BatchStrides& strides) {
-  const auto apart = [](index_t elements) { return elements * static_cast<index_t>(sizeof(T)); };
-  GemmGroup group{.arguments = given,
-                  .alpha = *static_cast<const T*>(operands.alpha),
-                  .beta = *static_cast<const T*>(operands.beta),
-                  .A = {.first = operands.A, .distance_bytes = apart(strides.a)},
-                  .B = {.first = operands.B, .distance_bytes = apart(strides.b)},
-                  .C = {.first = operands.C, .distance_bytes = apart(strides.c)},
-                  .count = strides.count};
-  turn_column_major(group);
-  return group;
+void run_strided(Face& face, const Arguments& given, const Operands& operands, const BatchStrides& strides) {
+  run_groups<T>(face, 1, [&](index_t, index_t) {
+    GemmGroup group = strided_group<T>(given, operands, strides);
+    turn_column_major(group);
+    return group;
+  });
 }
 
 /// The first bad position of a strided batch. @param arguments column-major, as are the strides
@@ -163,7 +154,7 @@ void strided_from_fortran(Face& face, const Arguments& arguments, const Operands
                           const BatchStrides& strides) {
   if (const int bad = first_bad_of_strided<T>(arguments, strides); bad != 0)
     return report_fortran(face, {letter(scalar_type_of<T>()), "gemm_batch_strided"}, bad);
-  run_groups<T>(face, 1, [&](index_t, index_t) { return strided_group<T>(arguments, operands, strides); });
+  run_strided<T>(face, arguments, operands, strides);
 }
 
 template <Scalar T>
@@ -178,7 +169,7 @@ void strided_from_cblas(Face& face, int layout, const CblasEnumerators& raw, con
   if (*order == Layout::row_major) std::swap(in_columns.a, in_columns.b);
   if (const int bad = first_bad_of_strided<T>(in_column_major(Routine::gemm, given), in_columns); bad != 0)
     return report_cblas(face, name, *order == Layout::row_major, bad);
-  run_groups<T>(face, 1, [&](index_t, index_t) { return strided_group<T>(given, operands, strides); });
+  run_strided<T>(face, given, operands, strides);
 }
 
 }  // namespace tessera::api
