@@ -224,7 +224,9 @@ bool Worker::old_is_kept(const Job& job, Held& held) {
     if (!begin_copy(job, held.output->tile, OldValues::When::due, held.old)) return false;
     held.goes_without = !held.old;
   }
-  return held.goes_without || held.old->is_whole();
+  if (held.goes_without || held.old->is_whole()) return true;
+  old_values_->await(*held.old);
+  return false;
 }
 
 void Worker::write_back(const Held& held) {
