@@ -48,12 +48,12 @@ void run_gemm_block(const kernels::block::BlockProduct<typename Shape::E>& produ
 /// A strip of a problem of any size.
 template <class Strip, bool is_solve>
 void run_sweep(const kernels::block::TriangularSystem<typename Strip::E>& system) {
-  using Machine = HostWarps<Strip::warps>;
+  using Machine = HostWarps<Strip::warps, true>;
   using Sweep = kernels::block::TriangularSweep<Strip, Machine, is_solve>;
   if (system.order == 0) return;
   for (index_t column = 0; column < system.columns; column += Strip::columns) {
     const auto memory = std::make_unique<typename Sweep::Memory>();
-    run_block<Strip>([&](const Machine& machine) { Sweep(system, *memory, column, machine).run(); });
+    run_block<Strip, Machine>([&](const Machine& machine) { Sweep(system, *memory, column, machine).run(); });
   }
 }
 

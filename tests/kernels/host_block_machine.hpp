@@ -63,16 +63,24 @@ struct HostBlock {
   std::array<CountedBarrier, 2> barriers;
 };
 
-template <int warps>
+/// @tparam meets warps wait for each other by meeting only, as those of batches do
+template <int warps, bool meets = false>
 class HostWarps {
  public:
+  static constexpr bool all_meet = meets;
   HostWarps(HostBlock<warps>& block, int thread) : block_(&block), thread_(thread) {}
 
   int lane() const { return thread_ % 32; }
   int warp() const { return thread_ / 32; }
   void sync_warp() { mine().all_lanes.arrive_and_wait(); }
-  void arrive(int barrier, int count) { block_->barriers[static_cast<std::size_t>(barrier)].arrive(32 * count); }
-  void await(int barrier, int count) { block_->barriers[static_cast<std::size_t>(barrier)].await(32 * count); }
+  void arrive(int barrier, int count) {
+    if constexpr (all_meet) return meet();
+    block_->barriers[static_cast<std::size_t>(barrier)].arrive(32 * count);
+  }
+  void await(int barrier, int count) {
+    if constexpr (all_meet) return meet();
+    block_->barriers[static_cast<std::size_t>(barrier)].await(32 * count);
+  }
 
   void meet() { block_->all_threads.arrive_and_wait(); }
 
@@ -153,12 +161,12 @@ template <Scalar T, int columns>
 using SmallStrip = kernels::block::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 4, columns>;
 
 /// run(machine) on all threads of a block.
-template <class Shape, class Run>
+template <class Shape, class Machine = HostWarps<Shape::warps>, class Run>
 void run_block(Run run) {
   HostBlock<Shape::warps> block;
   std::vector<std::thread> threads;
   for (int thread = 0; thread < Shape::threads; ++thread) {
-    threads.emplace_back([&, thread] { run(HostWarps<Shape::warps>(block, thread)); });
+    threads.emplace_back([&, thread] { run(Machine(block, thread)); });
   }
   for (std::thread& thread : threads) thread.join();
 }

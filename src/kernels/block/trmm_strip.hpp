@@ -38,7 +38,10 @@ class StripMultiplier : private Strip<Shape, Machine> {
   TESSERA_DEVICE void run() {
     const int blocks = block_count();
     const int block = machine_.warp();
-    if (block >= blocks) return;
+    if (block >= blocks) {
+      if constexpr (Machine::all_meet) machine_.meet();
+      return;
+    }
     Tile x;
     load_right_hand_sides(x, block);
     typename Base::FactorStream factors(*this, block, 0);

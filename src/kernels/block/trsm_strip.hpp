@@ -71,7 +71,10 @@ class StripSolver : protected Strip<Shape, Machine> {
   TESSERA_DEVICE void solve_behind(Before before) {
     const int blocks = block_count();
     const int block = machine_.warp();
-    if (block >= blocks) return;
+    if (block >= blocks) {
+      meet_rounds(0, blocks);
+      return;
+    }
     // What the first block needs is asked for by all before what they need later.
     Tile x;
     load_right_hand_sides(x, block);
@@ -85,7 +88,15 @@ class StripSolver : protected Strip<Shape, Machine> {
     solve(x, block, diagonal);
     if (block + 1 < blocks) machine_.arrive(block % 2, blocks - block);
     store(x, block);
+    meet_rounds(block + 1, blocks);
     before.tell(block);
+  }
+
+  /// With warps that only meet, those without a part in rounds `first` to the last one come, too.
+  TESSERA_DEVICE void meet_rounds(int first, int blocks) {
+    if constexpr (Machine::all_meet) {
+      for (int k = first; k + 1 < blocks; ++k) machine_.meet();
+    }
   }
 
  private:
