@@ -1,20 +1,15 @@
 // The C entry points of tessera/device_blas.h for batches: checks of what the host knows, and a Level3Batch made of the
-// rest. Which routines there are: routines.def. The lists of arguments are the header's; of every function the arguments
-// that the routine's Fortran interface has stand in its order, between the handle and batch_count.
-#include <algorithm>
-#include <array>
-#include <complex>
+// rest. Which routines there are: routines.def. The lists of arguments are the header's.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <type_traits>
-#include <utility>
 
 #include "core/argument_complaints.hpp"
 #include "core/arguments.hpp"
 #include "core/guarded_call.hpp"
 #include "core/level3.hpp"
+#include "device_api/batch_arguments.hpp"
 #include "device_api/entry_points.hpp"
 #include "kernels/level3_batch.hpp"
 #include "tessera/device_blas.h"
@@ -29,52 +24,34 @@ using tessera::Parameter;
 using tessera::require_argument;
 using tessera::Routine;
 using tessera::Scalar;
+using tessera::device_api::count_sizes;
+using tessera::device_api::Enumerator;
+using tessera::device_api::Form;
 using tessera::device_api::guarded;
-using tessera::device_api::is_aligned;
-using tessera::device_api::most_elements;
+using tessera::device_api::is_leading_dimension;
+using tessera::device_api::is_number;
+using tessera::device_api::is_size;
+using tessera::device_api::matrix_of_each;
+using tessera::device_api::place_in;
+using tessera::device_api::require_aligned;
+using tessera::device_api::require_array;
+using tessera::device_api::require_numbers;
+using tessera::device_api::require_possible_count;
 using tessera::device_api::require_possible_sizes;
+using tessera::device_api::require_possible_stride;
 using tessera::device_api::routines_of;
 using tessera::kernels::Level3Batch;
-using tessera::kernels::NumberOfEach;
 using tessera::kernels::UntypedMatrixOfEach;
 
 namespace {
 
-/// How problems are told apart.
-enum class Form { pointers, strides, sizes };
-
-constexpr bool is_size(Parameter parameter) {
-  return parameter == Parameter::m || parameter == Parameter::n || parameter == Parameter::k;
-}
-constexpr bool is_leading_dimension(Parameter parameter) {
-  return parameter == Parameter::lda || parameter == Parameter::ldb || parameter == Parameter::ldc;
-}
 constexpr bool is_matrix(Parameter parameter) {
   return parameter == Parameter::A || parameter == Parameter::B || parameter == Parameter::C;
 }
 constexpr Parameter result_of(Routine routine) { return tessera::is_triangular(routine) ? Parameter::B : Parameter::C; }
 
-constexpr int count_parameters(Routine routine) { return tessera::position_of(routine, Parameter::none) - 1; }
-constexpr int count_sizes(Routine routine) {
-  const tessera::Parameters parameters = tessera::parameters_of(routine);
-  return static_cast<int>(std::count_if(parameters.begin(), parameters.end(), is_size));
-}
-
-/// From 1, the handle. Parameter::none: batch_count. The strides come behind leading dimensions, and the bounds of sizes
-/// before the first of them.
 constexpr int place_of(Form form, Routine routine, Parameter parameter) {
-  int place = 1;
-  bool behind_bounds = false;
-  for (const Parameter each : tessera::parameters_of(routine)) {
-    ++place;
-    if (form == Form::sizes && is_size(each) && !behind_bounds) {
-      behind_bounds = true;
-      place += count_sizes(routine);
-    }
-    if (each == parameter) break;
-    if (form == Form::strides && is_leading_dimension(each)) ++place;
-  }
-  return place;
+  return place_in(tessera::parameters_of(routine), form, parameter);
 }
 static_assert(place_of(Form::pointers, Routine::gemm, Parameter::none) == 15);
 static_assert(place_of(Form::strides, Routine::gemm, Parameter::none) == 18);
@@ -82,7 +59,7 @@ static_assert(place_of(Form::sizes, Routine::gemm, Parameter::none) == 18);
 static_assert(place_of(Form::sizes, Routine::syrk, Parameter::n) == 6);
 
 constexpr int place_of_bound(Routine routine, Parameter size) {
-  return place_of(Form::sizes, routine, size) - count_sizes(routine);
+  return place_of(Form::sizes, routine, size) - count_sizes(tessera::parameters_of(routine));
 }
 
 constexpr const char* name_of(Parameter parameter) {
@@ -109,49 +86,11 @@ constexpr const char* name_of(Parameter parameter) {
   }
 }
 
-/// Values by the parameters that they are of.
-template <class T>
-struct ByParameter {
-  std::array<T, static_cast<std::size_t>(Parameter::none)> values{};
-  T& operator[](Parameter parameter) { return values[static_cast<std::size_t>(parameter)]; }
-  const T& operator[](Parameter parameter) const { return values[static_cast<std::size_t>(parameter)]; }
-};
+using Given = tessera::device_api::Given<Parameter>;
 
-/// In C an enumeration may have any value, which as such must not be looked at in memory.
-struct Enumerator {
-  int value;
-};
-
-/// What a call was given where the Fortran interface has an argument.
-struct Given {
-  ByParameter<int> enumerators;
-  ByParameter<NumberOfEach> numbers;
-  ByParameter<const void*> addresses;  ///< of scalars, matrices, or arrays of them
-
-  template <Parameter parameter, class T>
-  void take(const T& value) {
-    if constexpr (std::is_same_v<T, Enumerator>) {
-      enumerators[parameter] = value.value;
-    } else if constexpr (is_size(parameter) || is_leading_dimension(parameter)) {
-      if constexpr (std::is_pointer_v<T>)
-        numbers[parameter] = {.of_each = value, .is_wide = sizeof(*value) == sizeof(std::int64_t)};
-      else
-        numbers[parameter] = {.of_all = value};
-    } else {
-      addresses[parameter] = value;
-    }
-  }
-};
-
-/// @param values in the order of the Fortran interface
 template <Routine routine, class... Values>
 Given given(const Values&... values) {
-  static_assert(sizeof...(values) == static_cast<std::size_t>(count_parameters(routine)));
-  constexpr tessera::Parameters parameters = tessera::parameters_of(routine);
-  Given all;
-  [&]<std::size_t... i>(std::index_sequence<i...>) { (all.take<parameters[i]>(values), ...); }
-  (std::index_sequence_for<Values...>{});
-  return all;
+  return tessera::device_api::given_in_order<tessera::parameters_of(routine)>(values...);
 }
 
 /// What else there is.
@@ -200,12 +139,6 @@ Arguments require_good(const Given& given, const Rest& rest) {
   return all;
 }
 
-/// @param alignment in bytes
-void require_array(const void* address, std::size_t alignment, int place, const std::string& name) {
-  require_argument(address != nullptr, place, (name + " is null").c_str());
-  require_argument(is_aligned(address, alignment), place, (name + " is not aligned to its elements").c_str());
-}
-
 template <Form form, Routine routine, Scalar T>
 void require_arrays(const Given& given, const Rest& rest, bool reads_operands) {
   constexpr std::size_t of_matrix = form == Form::strides ? sizeof(T) : sizeof(void*);
@@ -214,33 +147,26 @@ void require_arrays(const Given& given, const Rest& rest, bool reads_operands) {
     if constexpr (is_matrix(parameter)) {
       if (reads_operands || parameter == result_of(routine))
         require_array(given.addresses[parameter], of_matrix, place, name_of(parameter));
-    } else if constexpr (form == Form::sizes && (is_size(parameter) || is_leading_dimension(parameter))) {
-      const NumberOfEach& numbers = given.numbers[parameter];
-      require_array(numbers.of_each, numbers.is_wide ? sizeof(std::int64_t) : sizeof(int), place, name_of(parameter));
+    } else if constexpr (form == Form::sizes && is_number(parameter)) {
+      require_numbers(given.numbers[parameter], place, name_of(parameter));
     }
     return true;
   });
   if constexpr (form == Form::sizes) {
     const std::size_t width = given.numbers[Parameter::n].is_wide ? sizeof(std::int64_t) : sizeof(int);
-    require_argument(is_aligned(rest.info, width), place_of(form, routine, Parameter::none) + 1,
-                     "info is not aligned to its elements");
+    require_aligned(rest.info, width, place_of(form, routine, Parameter::none) + 1, "info");
   }
 }
 
 /// That neither arrays nor what strides lead to can be addressed beyond.
 template <Form form, Routine routine, Scalar T>
-void require_possible_count(const Rest& rest) {
-  const int place = place_of(form, routine, Parameter::none);
-  require_argument(rest.count >= 0, place, "batch_count is negative");
-  require_argument(rest.count <= most_elements<std::complex<double>>, place, "arrays are larger than any memory");
+void require_possible_problems(const Rest& rest) {
+  require_possible_count(rest.count, place_of(form, routine, Parameter::none));
   if constexpr (form == Form::strides) {
     tessera::for_each_parameter<routine>([&]<Parameter parameter>() {
-      if constexpr (is_leading_dimension(parameter)) {
-        const index_t stride = rest.stride_behind(parameter);
-        const index_t most = rest.count > 0 ? most_elements<T> / rest.count : 0;
-        require_argument(rest.count == 0 || (stride <= most && stride >= -most), place_of(form, routine, parameter) + 1,
-                         "the stride leads beyond any memory");
-      }
+      if constexpr (is_leading_dimension(parameter))
+        require_possible_stride(rest.stride_behind(parameter), sizeof(T), rest.count,
+                                place_of(form, routine, parameter) + 1);
       return true;
     });
   }
@@ -250,12 +176,7 @@ void require_possible_count(const Rest& rest) {
 template <Form form, Routine routine>
 Level3Batch batch_of(const Level3& common, const Given& given, const Rest& rest, bool reads_operands) {
   const auto matrix = [&](Parameter parameter, Parameter leading_dimension) -> UntypedMatrixOfEach {
-    const void* const address = given.addresses[parameter];
-    if constexpr (form == Form::strides) {
-      const index_t distance = rest.stride_behind(leading_dimension);
-      return {.first = address, .distance = address != nullptr ? distance : 0};  // none leads away from null
-    }
-    return {.of_each = address};
+    return matrix_of_each(form, given.addresses[parameter], rest.stride_behind(leading_dimension));
   };
   Level3Batch batch;
   batch.common = common;
@@ -292,7 +213,7 @@ tessera_status run(tessera_device_handle handle, const Given& given, const Rest&
         tessera::level3_of<routine, T>(tessera::Layout::col_major, arguments, {.alpha = alpha, .beta = beta});
     require_possible_sizes<T>(
         common, form == Form::sizes ? place_of_bound(routine, Parameter::n) : place_of(form, routine, Parameter::n));
-    require_possible_count<form, routine, T>(rest);
+    require_possible_problems<form, routine, T>(rest);
     if (rest.count == 0) return;
     if (form != Form::sizes && (common.m == 0 || common.n == 0)) return;
     const bool only_scales = form == Form::sizes ? common.alpha == tessera::AnyScalar(0) : common.only_scales();
@@ -317,8 +238,7 @@ extern "C" {
 tessera_status tessera_device_batch_workspace(tessera_device_handle handle, int64_t batch_count, size_t* bytes) {
   return guarded([&] {
     const tessera::kernels::DeviceRoutines& routines = routines_of(handle);
-    require_argument(batch_count >= 0, 2, "batch_count is negative");
-    require_argument(batch_count <= most_elements<std::complex<double>>, 2, "arrays are larger than any memory");
+    require_possible_count(batch_count, 2);
     require_argument(bytes != nullptr, 3, "bytes is null");
     *bytes = batch_count == 0 ? 0 : routines.batch_workspace_bytes(batch_count);
   });

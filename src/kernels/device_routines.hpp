@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "core/level3.hpp"
+#include "kernels/lapack_batch.hpp"
 #include "kernels/level3_batch.hpp"
 
 namespace tessera::kernels {
@@ -28,6 +29,13 @@ class DeviceRoutines {
   /// Submits them. @pre the variant is valid, and so are sizes and leading dimensions that are not in arrays; count >= 1
   /// @throws DeviceLost, InternalError
   virtual void run_batch(const Level3Batch& batch) = 0;
+  /// What all problems of a batch at once make use of: potri and getri count * max_n * max_n elements, each problem's
+  /// rounded up to 256 bytes; 0 for all others. Looks at routine, type, max_n and count.
+  virtual std::size_t lapack_workspace_bytes(const LapackBatch& batch) const = 0;
+  /// Submits them. With less workspace they are worked through in pieces. @pre the variant is valid, and so are sizes and
+  /// leading dimensions that are not in arrays; count >= 1. Sizes of all may be 0: info alone is written then
+  /// @throws DeviceLost, InternalError; OutOfDeviceMemory if the workspace is too small for one problem
+  virtual void run_lapack_batch(const LapackBatch& batch) = 0;
 };
 
 /// On the current device. Defined once per library. @throws NotAvailable, OutOfDeviceMemory, DeviceLost

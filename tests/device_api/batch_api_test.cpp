@@ -21,14 +21,13 @@ namespace {
 using kernels::Level3Batch;
 using test::BatchForm;
 using test::DeviceApi;
+using test::has_arrays;
 using test::ImplementationKind;
 using testing::HasSubstr;
 
 class DeviceBatchApiTest : public ::testing::TestWithParam<ImplementationKind> {};
 
 constexpr index_t order = 4, count = 3, elements = order * order * count;
-
-constexpr bool has_arrays(BatchForm form) { return form == BatchForm::sizes || form == BatchForm::wide_sizes; }
 
 /// Batches of every routine, type and form over the same memory: matrices of order 4, all of ones, so that whatever is
 /// written shows, and their arrays.

@@ -1,4 +1,4 @@
-"""Checks that a library exports just the functions that a header declares, and that the header is C99.
+"""Checks that a library exports just the functions that a header and those that it includes declare, and that they are C99.
 usage: check_header.py HEADER LIBRARY NM CC, HEADER as programs include it, below a folder include/"""
 import re
 import subprocess

@@ -10,6 +10,7 @@
 namespace tessera::test {
 namespace {
 
+using kernels::LapackBatch;
 using kernels::Level3Batch;
 using kernels::NumberOfEach;
 using kernels::UntypedMatrixOfEach;
@@ -21,7 +22,8 @@ void resolve(void* library, const char* name, Function& function) {
 }
 
 tessera_side side_of(const Level3& call) { return call.side == Side::left ? TESSERA_LEFT : TESSERA_RIGHT; }
-tessera_uplo uplo_of(const Level3& call) { return call.uplo == Uplo::lower ? TESSERA_LOWER : TESSERA_UPPER; }
+tessera_uplo to_c(Uplo uplo) { return uplo == Uplo::lower ? TESSERA_LOWER : TESSERA_UPPER; }
+tessera_uplo uplo_of(const Level3& call) { return to_c(call.uplo); }
 tessera_diag diag_of(const Level3& call) { return call.diag == Diag::unit ? TESSERA_UNIT : TESSERA_NON_UNIT; }
 tessera_transpose transpose_of(Op op) {
   if (op == Op::no_trans) return TESSERA_NO_TRANS;
@@ -48,9 +50,36 @@ tessera_status ask_triangular(Function* function, tessera_device_handle handle, 
   return function(handle, side_of(call), uplo_of(call), transpose_of(call.op_a), diag_of(call), call.m, call.n, bytes);
 }
 
+/// Numbers and matrices as the functions of a form take them.
+template <BatchForm form>
+struct Passed {
+  static constexpr bool has_arrays = test::has_arrays(form);
+  using Integer = std::conditional_t<form == BatchForm::wide_sizes, std::int64_t, int>;
+
+  static auto number(const NumberOfEach& number) {
+    if constexpr (has_arrays)
+      return std::tuple(static_cast<const Integer*>(number.of_each));
+    else
+      return std::tuple(number.of_all);
+  }
+  template <class Element>
+  static auto matrix(const UntypedMatrixOfEach& matrix) {
+    if constexpr (form == BatchForm::strides)
+      return std::tuple(static_cast<Element*>(const_cast<void*>(matrix.first)));
+    else
+      return std::tuple(static_cast<Element* const*>(matrix.of_each));
+  }
+  static auto leading_dimension(const NumberOfEach& ld, const UntypedMatrixOfEach& matrix) {
+    if constexpr (form == BatchForm::strides)
+      return std::tuple(ld.of_all, matrix.distance);
+    else
+      return number(ld);
+  }
+};
+
 /// A batch as the arguments of one of its functions, by the order of the Fortran interface.
 template <Routine routine, Scalar T, BatchForm form>
-class BatchArguments {
+class BatchArguments : Passed<form> {
  public:
   explicit BatchArguments(const Level3Batch& batch)
       : batch_(batch),
@@ -64,8 +93,9 @@ class BatchArguments {
   }
 
  private:
-  static constexpr bool has_arrays = form == BatchForm::sizes || form == BatchForm::wide_sizes;
-  using Integer = std::conditional_t<form == BatchForm::sizes, int, std::int64_t>;
+  using Passed<form>::has_arrays;
+  using Passed<form>::leading_dimension;
+  using Passed<form>::number;
 
   template <Parameter parameter>
   auto at() const {
@@ -84,17 +114,17 @@ class BatchArguments {
     }
     if constexpr (parameter == k) return number(batch_.k);
     if constexpr (parameter == alpha) return scalar(alpha_);
-    if constexpr (parameter == A) return matrix<const CArray<T>>(batch_.A);
+    if constexpr (parameter == A) return Passed<form>::template matrix<const CArray<T>>(batch_.A);
     if constexpr (parameter == lda) return leading_dimension(batch_.lda, batch_.A);
     if constexpr (is_triangular(routine)) {
-      if constexpr (parameter == B) return matrix<CArray<T>>(batch_.C);
+      if constexpr (parameter == B) return Passed<form>::template matrix<CArray<T>>(batch_.C);
       if constexpr (parameter == ldb) return leading_dimension(batch_.ldc, batch_.C);
     } else {
-      if constexpr (parameter == B) return matrix<const CArray<T>>(batch_.B);
+      if constexpr (parameter == B) return Passed<form>::template matrix<const CArray<T>>(batch_.B);
       if constexpr (parameter == ldb) return leading_dimension(batch_.ldb, batch_.B);
     }
     if constexpr (parameter == beta) return scalar(beta_);
-    if constexpr (parameter == C) return matrix<CArray<T>>(batch_.C);
+    if constexpr (parameter == C) return Passed<form>::template matrix<CArray<T>>(batch_.C);
     if constexpr (parameter == ldc) return leading_dimension(batch_.ldc, batch_.C);
     if constexpr (parameter == none) return std::tuple();
   }
@@ -110,12 +140,6 @@ class BatchArguments {
     else
       return std::tuple(bound.m, bound.n, bound.k);
   }
-  static auto number(const NumberOfEach& number) {
-    if constexpr (has_arrays)
-      return std::tuple(static_cast<const Integer*>(number.of_each));
-    else
-      return std::tuple(number.of_all);
-  }
   template <class S>
   static auto scalar(const S& value) {
     if constexpr (std::floating_point<S>)
@@ -123,20 +147,6 @@ class BatchArguments {
     else
       return std::tuple(static_cast<const void*>(&value));
   }
-  template <class Element>
-  static auto matrix(const UntypedMatrixOfEach& matrix) {
-    if constexpr (form == BatchForm::strides)
-      return std::tuple(static_cast<Element*>(const_cast<void*>(matrix.first)));
-    else
-      return std::tuple(static_cast<Element* const*>(matrix.of_each));
-  }
-  static auto leading_dimension(const NumberOfEach& ld, const UntypedMatrixOfEach& matrix) {
-    if constexpr (form == BatchForm::strides)
-      return std::tuple(ld.of_all, matrix.distance);
-    else
-      return number(ld);
-  }
-
   const Level3Batch& batch_;
   Alpha<routine, T> alpha_;
   Beta<routine, T> beta_;
@@ -157,11 +167,88 @@ tessera_status run_form(Function* function, tessera_device_handle handle, const 
       arguments.all());
 }
 
+/// The same of LAPACK's.
+template <LapackRoutine routine, Scalar T, BatchForm form>
+class LapackArguments : Passed<form> {
+ public:
+  explicit LapackArguments(const LapackBatch& batch) : batch_(batch) {}
+
+  auto all() const {
+    constexpr LapackParameters parameters = lapack_parameters_of(routine);
+    return [&]<std::size_t... i>(std::index_sequence<i...>) { return std::tuple_cat(at<parameters[i]>()...); }
+    (std::make_index_sequence<most_lapack_parameters>());
+  }
+
+ private:
+  using Passed<form>::leading_dimension;
+  using Passed<form>::number;
+  using Integer = typename Passed<form>::Integer;
+
+  template <LapackParameter parameter>
+  auto at() const {
+    using enum LapackParameter;
+    using Real = typename RealOf<T>::type;
+    constexpr bool is_read_only = routine == LapackRoutine::potrs || routine == LapackRoutine::getrs;
+    using Factor = std::conditional_t<is_read_only, const CArray<T>, CArray<T>>;
+    if constexpr (parameter == uplo) return std::tuple(to_c(batch_.uplo));
+    if constexpr (parameter == trans) return std::tuple(transpose_of(batch_.op));
+    if constexpr (parameter == m) return std::tuple_cat(bounds(), number(batch_.m));
+    if constexpr (parameter == n) {
+      if constexpr (position_of(routine, m) == 0)
+        return std::tuple_cat(bounds(), number(batch_.n));
+      else
+        return number(batch_.n);
+    }
+    if constexpr (parameter == nrhs) return number(batch_.nrhs);
+    if constexpr (parameter == A) return Passed<form>::template matrix<Factor>(batch_.A);
+    if constexpr (parameter == lda) return leading_dimension(batch_.lda, batch_.A);
+    if constexpr (parameter == tiny) return std::tuple(static_cast<Real>(batch_.tiny));
+    if constexpr (parameter == ipiv) {
+      const auto pivots = Passed<form>::template matrix<Integer>(batch_.ipiv);
+      if constexpr (form == BatchForm::strides)
+        return std::tuple_cat(pivots, std::tuple(batch_.ipiv.distance));
+      else
+        return pivots;
+    }
+    if constexpr (parameter == B) return Passed<form>::template matrix<CArray<T>>(batch_.B);
+    if constexpr (parameter == ldb) return leading_dimension(batch_.ldb, batch_.B);
+    if constexpr (parameter == k1) return number(batch_.k1);
+    if constexpr (parameter == k2) return number(batch_.k2);
+    if constexpr (parameter == incx) return std::tuple(batch_.incx);
+    if constexpr (parameter == info) return std::tuple(static_cast<Integer*>(batch_.info));
+    if constexpr (parameter == none) return std::tuple();
+  }
+
+  auto bounds() const {
+    if constexpr (!Passed<form>::has_arrays)
+      return std::tuple();
+    else if constexpr (position_of(routine, LapackParameter::m) != 0)
+      return std::tuple(batch_.max_m, batch_.max_n);
+    else if constexpr (solves(routine))
+      return std::tuple(batch_.max_n, batch_.max_nrhs);
+    else
+      return std::tuple(batch_.max_n);
+  }
+
+  const LapackBatch& batch_;
+};
+
+template <LapackRoutine routine, Scalar T, BatchForm form, class Function>
+tessera_status run_lapack_form(Function* function, tessera_device_handle handle, const LapackBatch& batch) {
+  return std::apply([&](const auto&... given) { return function(handle, given..., batch.count); },
+                    LapackArguments<routine, T, form>(batch).all());
+}
+
 }  // namespace
 
 BatchForm form_of(const Level3Batch& batch) {
   if (batch.has_sizes_of_each()) return batch.n.is_wide ? BatchForm::wide_sizes : BatchForm::sizes;
   return batch.C.of_each != nullptr ? BatchForm::pointers : BatchForm::strides;
+}
+
+BatchForm form_of(const LapackBatch& batch) {
+  if (batch.has_sizes_of_each()) return batch.is_wide ? BatchForm::wide_sizes : BatchForm::sizes;
+  return batch.A.of_each != nullptr ? BatchForm::pointers : BatchForm::strides;
 }
 
 DeviceApi::DeviceApi(const std::string& path) {
@@ -172,12 +259,17 @@ DeviceApi::DeviceApi(const std::string& path) {
 #define TESSERA_ROUTINE(routine, letter, T)                                               \
   resolve(library, "tessera_device_" #letter #routine, tessera_device_##letter##routine); \
   resolve(library, "tessera_device_" #letter #routine "_workspace", tessera_device_##letter##routine##_workspace);
-#define TESSERA_BATCH(routine, letter, T)                                                                        \
+#define TESSERA_RESOLVE_BATCH(routine, letter)                                                                   \
   resolve(library, "tessera_device_" #letter #routine "_batched", tessera_device_##letter##routine##_batched);   \
   resolve(library, "tessera_device_" #letter #routine "_strided_batched",                                        \
           tessera_device_##letter##routine##_strided_batched);                                                   \
   resolve(library, "tessera_device_" #letter #routine "_vbatched", tessera_device_##letter##routine##_vbatched); \
   resolve(library, "tessera_device_" #letter #routine "_vbatched_64", tessera_device_##letter##routine##_vbatched_64);
+#define TESSERA_BATCH(routine, letter, T) TESSERA_RESOLVE_BATCH(routine, letter)
+#define TESSERA_LAPACK(routine, letter, T) TESSERA_RESOLVE_BATCH(routine, letter)
+#define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                        \
+  resolve(library, "tessera_device_" #letter #routine "_batched_workspace", \
+          tessera_device_##letter##routine##_batched_workspace);
 #include "device_api/routines.def"
 }
 
@@ -224,6 +316,37 @@ tessera_status DeviceApi::run_batch(tessera_device_handle handle, BatchForm form
   throw std::logic_error("no such batch");
 }
 
+tessera_status DeviceApi::run_lapack(tessera_device_handle handle, BatchForm form, const LapackBatch& batch) const {
+#define TESSERA_LAPACK(routine_, letter, T)                                            \
+  if (batch.routine == LapackRoutine::routine_ && batch.type == scalar_type_of<T>()) { \
+    switch (form) {                                                                    \
+      case BatchForm::pointers:                                                        \
+        return run_lapack_form<LapackRoutine::routine_, T, BatchForm::pointers>(       \
+            tessera_device_##letter##routine_##_batched, handle, batch);               \
+      case BatchForm::strides:                                                         \
+        return run_lapack_form<LapackRoutine::routine_, T, BatchForm::strides>(        \
+            tessera_device_##letter##routine_##_strided_batched, handle, batch);       \
+      case BatchForm::sizes:                                                           \
+        return run_lapack_form<LapackRoutine::routine_, T, BatchForm::sizes>(          \
+            tessera_device_##letter##routine_##_vbatched, handle, batch);              \
+      case BatchForm::wide_sizes:                                                      \
+        return run_lapack_form<LapackRoutine::routine_, T, BatchForm::wide_sizes>(     \
+            tessera_device_##letter##routine_##_vbatched_64, handle, batch);           \
+    }                                                                                  \
+  }
+#include "device_api/routines.def"
+  throw std::logic_error("no such batch");
+}
+
+tessera_status DeviceApi::lapack_workspace(tessera_device_handle handle, const LapackBatch& batch,
+                                           std::size_t* bytes) const {
+#define TESSERA_LAPACK_WORKSPACE(routine_, letter, T)                                \
+  if (batch.routine == LapackRoutine::routine_ && batch.type == scalar_type_of<T>()) \
+    return tessera_device_##letter##routine_##_batched_workspace(handle, batch.max_n, batch.count, bytes);
+#include "device_api/routines.def"
+  throw std::logic_error("needs no workspace");
+}
+
 std::vector<DeviceRoutine> all_device_routines() {
   std::vector<DeviceRoutine> all;
 #define TESSERA_ROUTINE(routine, letter, T) all.push_back({Routine::routine, scalar_type_of<T>()});
@@ -234,6 +357,14 @@ std::vector<DeviceRoutine> all_device_routines() {
 std::vector<DeviceRoutine> all_batch_routines() {
   std::vector<DeviceRoutine> all;
 #define TESSERA_BATCH(routine, letter, T) all.push_back({Routine::routine, scalar_type_of<T>()});
+#include "device_api/routines.def"
+  return all;
+}
+
+std::vector<LapackRoutine> all_lapack_routines() {
+  std::vector<LapackRoutine> all;
+#define TESSERA_LAPACK(routine, letter, T) \
+  if (scalar_type_of<T>() == ScalarType::d) all.push_back(LapackRoutine::routine);
 #include "device_api/routines.def"
   return all;
 }

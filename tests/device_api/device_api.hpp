@@ -1,4 +1,5 @@
-// A library with the functions of tessera/device_blas.h, opened as a program opens one, and calls through them from a Level3.
+// A library with the functions of tessera/device_blas.h and device_lapack.h, opened as a program opens one, and calls through
+// them from a Level3, a Level3Batch or a LapackBatch.
 // Which functions and routines there are: src/device_api/routines.def.
 #pragma once
 
@@ -8,9 +9,12 @@
 #include <vector>
 
 #include "core/arguments.hpp"
+#include "core/lapack.hpp"
 #include "core/level3.hpp"
+#include "kernels/lapack_batch.hpp"
 #include "kernels/level3_batch.hpp"
 #include "tessera/device_blas.h"
+#include "tessera/device_lapack.h"
 
 namespace tessera::test {
 
@@ -19,6 +23,8 @@ enum class BatchForm { pointers, strides, sizes, wide_sizes };
 inline constexpr BatchForm all_batch_forms[] = {BatchForm::pointers, BatchForm::strides, BatchForm::sizes,
                                                 BatchForm::wide_sizes};
 BatchForm form_of(const kernels::Level3Batch& batch);
+BatchForm form_of(const kernels::LapackBatch& batch);
+constexpr bool has_arrays(BatchForm form) { return form == BatchForm::sizes || form == BatchForm::wide_sizes; }
 
 struct DeviceApi {
   /// @throws std::runtime_error if the library cannot be opened or lacks one of them
@@ -28,19 +34,30 @@ struct DeviceApi {
 #define TESSERA_ROUTINE(routine, letter, T)                                                 \
   decltype(&::tessera_device_##letter##routine) tessera_device_##letter##routine = nullptr; \
   decltype(&::tessera_device_##letter##routine##_workspace) tessera_device_##letter##routine##_workspace = nullptr;
-#define TESSERA_BATCH(routine, letter, T)                                                                              \
+#define TESSERA_FUNCTIONS_OF_BATCH(routine, letter)                                                                    \
   decltype(&::tessera_device_##letter##routine##_batched) tessera_device_##letter##routine##_batched = nullptr;        \
   decltype(&::tessera_device_##letter##routine##_strided_batched) tessera_device_##letter##routine##_strided_batched = \
       nullptr;                                                                                                         \
   decltype(&::tessera_device_##letter##routine##_vbatched) tessera_device_##letter##routine##_vbatched = nullptr;      \
   decltype(&::tessera_device_##letter##routine##_vbatched_64) tessera_device_##letter##routine##_vbatched_64 = nullptr;
+#define TESSERA_BATCH(routine, letter, T) TESSERA_FUNCTIONS_OF_BATCH(routine, letter)
+#define TESSERA_LAPACK(routine, letter, T) TESSERA_FUNCTIONS_OF_BATCH(routine, letter)
+#define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                \
+  decltype(&::tessera_device_##letter##routine##_batched_workspace) \
+      tessera_device_##letter##routine##_batched_workspace = nullptr;
 #include "device_api/routines.def"
+#undef TESSERA_FUNCTIONS_OF_BATCH
 
   /// The call through the function of its routine and type. @pre there is one
   tessera_status run(tessera_device_handle handle, const Level3& call) const;
   tessera_status workspace(tessera_device_handle handle, const Level3& call, std::size_t* bytes) const;
   /// Bounds are the sizes in batch.common. @pre `form` is that of the batch, but where it has no arrays
   tessera_status run_batch(tessera_device_handle handle, BatchForm form, const kernels::Level3Batch& batch) const;
+  /// Bounds are its largest sizes. @pre as above
+  tessera_status run_lapack(tessera_device_handle handle, BatchForm form, const kernels::LapackBatch& batch) const;
+  /// @pre inverts(batch.routine)
+  tessera_status lapack_workspace(tessera_device_handle handle, const kernels::LapackBatch& batch,
+                                  std::size_t* bytes) const;
 };
 
 struct DeviceRoutine {
@@ -50,6 +67,8 @@ struct DeviceRoutine {
 /// All that the table has.
 std::vector<DeviceRoutine> all_device_routines();
 std::vector<DeviceRoutine> all_batch_routines();
+/// All of them are there in every type.
+std::vector<LapackRoutine> all_lapack_routines();
 /// Without their types.
 std::vector<Routine> distinct(const std::vector<DeviceRoutine>& routines);
 

@@ -87,6 +87,17 @@ void LibraryImplementation::run_batch(const kernels::Level3Batch& batch) {
   EXPECT_EQ(api().run_batch(handle(), form_of(batch), batch), TESSERA_SUCCESS) << api().tessera_device_last_error();
 }
 
+void LibraryImplementation::run_lapack_batch(const kernels::LapackBatch& batch) {
+  EXPECT_EQ(api().run_lapack(handle(), form_of(batch), batch), TESSERA_SUCCESS) << api().tessera_device_last_error();
+}
+
+std::size_t LibraryImplementation::lapack_workspace_bytes(const kernels::LapackBatch& batch) {
+  if (!inverts(batch.routine)) return 0;
+  std::size_t bytes = 0;
+  EXPECT_EQ(api().lapack_workspace(handle(), batch, &bytes), TESSERA_SUCCESS) << api().tessera_device_last_error();
+  return bytes;
+}
+
 std::size_t LibraryImplementation::batch_workspace_bytes(index_t count) {
   std::size_t bytes = 0;
   EXPECT_EQ(api().tessera_device_batch_workspace(handle(), count, &bytes), TESSERA_SUCCESS)

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,13 @@ class Implementation {
   virtual void read(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void run(const Level3& call) = 0;
   virtual void run_batch(const kernels::Level3Batch& batch) = 0;
+  /// Not what code of thread blocks is put together to.
+  virtual void run_lapack_batch(const kernels::LapackBatch& /*batch*/) {
+    throw std::logic_error("no batches of LAPACK's routines");
+  }
   virtual std::size_t workspace_bytes(const Level3& /*call*/) { return 0; }
   virtual std::size_t batch_workspace_bytes(index_t /*count*/) { return 0; }
+  virtual std::size_t lapack_workspace_bytes(const kernels::LapackBatch& /*batch*/) { return 0; }
   virtual void set_workspace(std::byte* /*memory*/, std::size_t /*bytes*/) {}
 };
 
@@ -42,8 +48,10 @@ class LibraryImplementation : public Implementation {
   virtual tessera_device_handle handle() const = 0;
   void run(const Level3& call) override;
   void run_batch(const kernels::Level3Batch& batch) override;
+  void run_lapack_batch(const kernels::LapackBatch& batch) override;
   std::size_t workspace_bytes(const Level3& call) override;
   std::size_t batch_workspace_bytes(index_t count) override;
+  std::size_t lapack_workspace_bytes(const kernels::LapackBatch& batch) override;
   void set_workspace(std::byte* memory, std::size_t bytes) override;
 };
 

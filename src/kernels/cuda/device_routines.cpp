@@ -17,6 +17,7 @@
 #include "device/cuda/gpu_description.hpp"
 #include "kernels/cuda/batch_kernels.hpp"
 #include "kernels/cuda/cublas_library.hpp"
+#include "kernels/cuda/lapack_kernels.hpp"
 #include "kernels/cuda/level3_kernels.hpp"
 
 namespace tessera::kernels {
@@ -39,6 +40,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
       check("loading the kernels", kernels_.load(ordinal_, device::cuda::describe_device(ordinal_).profile));
       check("loading the kernels", kernels_.load_chains());
       check("loading the kernels", batch_kernels_.load(ordinal_));
+      check("loading the kernels", lapack_kernels_.load(ordinal_));
       make_handle();
     } catch (...) {
       release();
@@ -85,6 +87,15 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   void run_batch(const Level3Batch& batch) override {
     const CurrentContext current(context_);
     check(name_of(batch.common.routine), batch_kernels_.submit(batch, to_));
+  }
+
+  std::size_t lapack_workspace_bytes(const LapackBatch& batch) const override {
+    return LapackKernels::workspace_bytes(batch);
+  }
+
+  void run_lapack_batch(const LapackBatch& batch) override {
+    const CurrentContext current(context_);
+    check(name_of(batch.routine), lapack_kernels_.submit(batch, to_));
   }
 
  private:
@@ -173,6 +184,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   bool lost_ = false;
   Level3Kernels kernels_;
   BatchKernels batch_kernels_;
+  LapackKernels lapack_kernels_;
   cudaStream_t starting_ = nullptr;  ///< while the handle is made
   void* cublas_memory_ = nullptr;
   std::size_t cublas_bytes_ = 0;

@@ -1,0 +1,38 @@
+// Many calls of one of LAPACK's routines that factor, solve and invert, in one type and variant, on matrices in the
+// memory of one device. As level3_batch.hpp: where problems differ is told by arrays in that memory.
+#pragma once
+
+#include "core/lapack.hpp"
+#include "core/scalar.hpp"
+#include "kernels/level3_batch.hpp"
+
+namespace tessera::kernels {
+
+struct LapackBatch {
+  LapackRoutine routine = LapackRoutine::getrf;
+  ScalarType type = ScalarType::d;
+  Uplo uplo = Uplo::lower;  ///< of Cholesky factors
+  Op op = Op::no_trans;     ///< getrs
+  index_t count = 0;
+  /// The sizes of all, or upper bounds of those in arrays, where 0 means that there is none; getri and potri have one.
+  /// A is max_m x max_n in getrf and getrf_nopiv, max_n x max_n in the others, of max_n columns in laswp.
+  index_t max_m = 0, max_n = 0, max_nrhs = 0;
+  NumberOfEach m, n, nrhs, lda, ldb;  ///< m: of getrf and getrf_nopiv
+  /// laswp: rows k1 to k2, from 1, are interchanged by the pivots k1, k1 + |incx|, ...; incx < 0: in reverse order.
+  NumberOfEach k1, k2;
+  index_t incx = 1;
+  UntypedMatrixOfEach A, B;  ///< none where sizes of all leave nothing to do in them
+  /// Numbers from 1, of 64 bits if `is_wide`, else int. None (both addresses null): rows are not interchanged.
+  UntypedMatrixOfEach ipiv;
+  /// getrf_nopiv: pivots of smaller magnitude are replaced by this one with their sign (0: positive). Complex: the
+  /// magnitude is |re| + |im|, and the direction stays. 0: none is.
+  double tiny = 0;
+  /// Per problem 0; -p: argument p of the Fortran interface is bad, and the problem is left out; > 0: as LAPACK tells.
+  /// As wide as the pivots. nullptr only where nothing but arguments can be wrong, which then are not checked.
+  void* info = nullptr;
+  bool is_wide = false;
+
+  bool has_sizes_of_each() const { return n.of_each != nullptr; }
+};
+
+}  // namespace tessera::kernels
