@@ -81,6 +81,8 @@ struct Level3Batch {
   /// For each problem 0, or minus the position in the routine's Fortran interface of its first bad argument; such a
   /// problem is left out. In device memory, as wide as the sizes. nullptr: all are good.
   void* info = nullptr;
+  /// Where the number of a problem is not zero, an earlier step of the same call has ended it: it is left out.
+  NumberOfEach left_out = {};
 
   bool has_sizes_of_each() const { return n.of_each != nullptr; }
 };

@@ -7,14 +7,18 @@
 #include "device/cuda/cuda_context.hpp"
 #include "device/cuda/triangle_copy.hpp"
 #include "device/cuda/triangle_runs.hpp"
+#include "kernels/cuda/cholesky_batch.hpp"
 #include "kernels/cuda/dgemm.hpp"
 #include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/lu_batch.hpp"
 #include "kernels/cuda/product_batch.hpp"
+#include "kernels/cuda/solve_batch.hpp"
 #include "kernels/cuda/triangular_batch.hpp"
 #include "kernels/cuda/triangular_chain.hpp"
 #include "kernels/cuda/triangular_leaf.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_batch.hpp"
+#include "kernels/reference/reference_lapack.hpp"
 #include "tests/cuda_standin/standin.hpp"
 
 namespace tessera::device::cuda {
@@ -110,6 +114,60 @@ cudaError_t submit_products(const Level3Batch& batch, const ProductLaunch& how, 
 cudaError_t submit_sweeps(const Level3Batch& batch, const SweepLaunch& /*how*/, cudaStream_t stream) {
   return cuda_standin::launch(stream, [batch] { reference_level3_batch(batch); });
 }
+
+// The first launch of a factorization makes all of it, those behind it nothing.
+namespace {
+cudaError_t submit_step(const LapackBatch& batch, LapackStep step, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] { reference_lapack_step(batch, step); });
+}
+cudaError_t submit_factorization(const LapackBatch& batch, bool is_first, cudaStream_t stream) {
+  if (is_first) return submit_step(batch, LapackStep::factor, stream);
+  return cuda_standin::launch(stream, [] {});
+}
+}  // namespace
+
+cudaError_t submit_small_lu(const LapackBatch& batch, std::size_t /*size_class*/, cudaStream_t stream) {
+  return submit_factorization(batch, true, stream);
+}
+cudaError_t submit_lu_sweep(const LapackBatch& batch, std::size_t /*size_class*/, index_t first, index_t /*width*/,
+                            cudaStream_t stream) {
+  return submit_factorization(batch, first == 0, stream);
+}
+cudaError_t submit_lu_strips(const LapackBatch& batch, index_t /*first*/, index_t /*columns*/, cudaStream_t stream) {
+  return submit_factorization(batch, false, stream);
+}
+cudaError_t submit_lu_update(const LapackBatch& batch, index_t /*first*/, index_t /*rows*/, index_t /*columns*/,
+                             cudaStream_t stream) {
+  return submit_factorization(batch, false, stream);
+}
+cudaError_t submit_small_cholesky(const LapackBatch& batch, std::size_t /*size_class*/, cudaStream_t stream) {
+  return submit_factorization(batch, true, stream);
+}
+cudaError_t submit_cholesky_sweep(const LapackBatch& batch, std::size_t /*size_class*/, index_t first,
+                                  index_t /*width*/, cudaStream_t stream) {
+  return submit_factorization(batch, first == 0, stream);
+}
+cudaError_t submit_cholesky_update(const LapackBatch& batch, index_t /*first*/, index_t /*width*/, index_t /*most*/,
+                                   cudaStream_t stream) {
+  return submit_factorization(batch, false, stream);
+}
+cudaError_t submit_checks(const LapackBatch& batch, cudaStream_t stream) {
+  return submit_step(batch, LapackStep::check, stream);
+}
+cudaError_t submit_interchanges(const LapackBatch& batch, cudaStream_t stream) {
+  if (batch.routine != LapackRoutine::laswp) return submit_step(batch, LapackStep::interchange, stream);
+  return cuda_standin::launch(stream, [batch] { reference_lapack_batch(batch); });
+}
+cudaError_t submit_identities(const LapackBatch& batch, cudaStream_t stream) {
+  return submit_step(batch, LapackStep::begin_inverse, stream);
+}
+cudaError_t submit_results(const LapackBatch& batch, cudaStream_t stream) {
+  return submit_step(batch, LapackStep::end_inverse, stream);
+}
+
+cudaError_t load_lu_kernels() { return device::cuda::load_kernel(nullptr, 1); }
+cudaError_t load_cholesky_kernels() { return device::cuda::load_kernel(nullptr, 1); }
+cudaError_t load_solve_kernels() { return device::cuda::load_kernel(nullptr); }
 
 cudaError_t load_product_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 cudaError_t load_sweep_kernels() { return device::cuda::load_kernel(nullptr, 1); }

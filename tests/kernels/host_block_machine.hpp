@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <barrier>
+#include <bit>
 #include <cmath>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -63,13 +66,25 @@ struct HostBlock {
   std::array<CountedBarrier, 2> barriers;
 };
 
+/// A warp of a block, by itself.
+template <class Warps>
+class HostWarp : public Warps {
+ public:
+  explicit HostWarp(const Warps& block) : Warps(block) {}
+  int warp() const { return 0; }
+  int thread() const { return this->lane(); }
+  void meet() { this->sync_warp(); }
+};
+
 /// @tparam meets warps wait for each other by meeting only, as those of batches do
 template <int warps, bool meets = false>
 class HostWarps {
  public:
   static constexpr bool all_meet = meets;
+  using OneWarp = HostWarp<HostWarps>;
   HostWarps(HostBlock<warps>& block, int thread) : block_(&block), thread_(thread) {}
 
+  int thread() const { return thread_; }
   int lane() const { return thread_ % 32; }
   int warp() const { return thread_ / 32; }
   void sync_warp() { mine().all_lanes.arrive_and_wait(); }
@@ -97,6 +112,24 @@ class HostWarps {
   template <class Number>
   Number made_anew(Number value) const {
     return value;
+  }
+
+  int first_lane(bool value) {
+    const auto& values = exchange({value ? 1.0 : 0.0});
+    const auto at = std::find_if(values.begin(), values.end(), [](const auto& of_lane) { return of_lane[0] != 0; });
+    return at == values.end() ? -1 : static_cast<int>(at - values.begin());
+  }
+  template <class Key>
+  int place_of_largest(Key key, int place) {
+    const auto& values = exchange({std::bit_cast<double>(std::uint64_t{key}), static_cast<double>(place)});
+    const auto key_of = [](const auto& of_lane) { return std::bit_cast<std::uint64_t>(of_lane[0]); };
+    std::uint64_t largest = 0;
+    for (const auto& of_lane : values) largest = std::max(largest, key_of(of_lane));
+    double lowest = std::numeric_limits<double>::infinity();
+    for (const auto& of_lane : values) {
+      if (key_of(of_lane) == largest) lowest = std::min(lowest, of_lane[1]);
+    }
+    return static_cast<int>(lowest);
   }
 
   bool any(bool value) {

@@ -16,11 +16,13 @@ namespace tessera::kernels::cuda::detail {
 struct Complaints {
   void* info = nullptr;
   bool is_wide = false;
+  NumberOfEach left_out = {};  ///< problems that an earlier step has ended
 
   /// @return whether the problem is to be computed @param tells whether this thread writes what is wrong
   template <class Batch>
   __device__ bool is_good(const Batch& batch, const typename Batch::Problem& problem, index_t number,
                           bool tells) const {
+    if (left_out.of_each != nullptr && left_out.of(number) != 0) return false;
     if (info == nullptr) return true;
     const int bad = bad_argument(batch.form, batch.positions, problem);
     if (tells) {
@@ -38,7 +40,7 @@ struct Complaints {
 template <int problems_of_block>
 struct Team {
   static constexpr bool is_warp = problems_of_block > 1;
-  using Machine = std::conditional_t<is_warp, GpuWarp, GpuWarps>;
+  using Machine = std::conditional_t<is_warp, GpuWarp, MeetingWarps>;
 
   /// In the thread block.
   __device__ static int number() { return is_warp ? static_cast<int>(threadIdx.x) / 32 : 0; }

@@ -40,7 +40,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
       check("loading the kernels", kernels_.load(ordinal_, device::cuda::describe_device(ordinal_).profile));
       check("loading the kernels", kernels_.load_chains());
       check("loading the kernels", batch_kernels_.load(ordinal_));
-      check("loading the kernels", lapack_kernels_.load(ordinal_));
+      check("loading the kernels", lapack_kernels_.load());
       make_handle();
     } catch (...) {
       release();
@@ -184,7 +184,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   bool lost_ = false;
   Level3Kernels kernels_;
   BatchKernels batch_kernels_;
-  LapackKernels lapack_kernels_;
+  LapackKernels lapack_kernels_{batch_kernels_};
   cudaStream_t starting_ = nullptr;  ///< while the handle is made
   void* cublas_memory_ = nullptr;
   std::size_t cublas_bytes_ = 0;

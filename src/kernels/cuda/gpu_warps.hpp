@@ -17,8 +17,14 @@ __device__ inline void multiply_8x4x8(double (&c)[2], double a, double b) {
 }
 #endif
 
+template <int width>
+struct GpuLanes;
+
 /// The threads of a block. Barriers 1 and 2 of the hardware; 0 is __syncthreads().
 struct GpuWarps {
+  /// Warps that wait for some of the others do so by meeting all of them: whoever has no part in it must come, too.
+  static constexpr bool all_meet = false;
+  __device__ int thread() const { return static_cast<int>(threadIdx.x); }
   __device__ int lane() const { return static_cast<int>(threadIdx.x) % 32; }
   __device__ int warp() const { return static_cast<int>(threadIdx.x) / 32; }
   __device__ void sync_warp() const { __syncwarp(); }
@@ -41,6 +47,7 @@ struct GpuWarps {
     }
   }
   __device__ void meet() const { __syncthreads(); }
+  using OneWarp = GpuLanes<32>;  ///< a warp of the block, by itself
   template <class R>
   __device__ R shuffle(R value, int lane) const {
     return __shfl_sync(0xffffffffU, value, lane);
@@ -61,6 +68,17 @@ struct GpuWarps {
     return value;
   }
   __device__ bool any(bool value) const { return __any_sync(0xffffffffU, value) != 0; }
+  __device__ int first_lane(bool value) const { return __ffs(static_cast<int>(__ballot_sync(0xffffffffU, value))) - 1; }
+  __device__ int place_of_largest(std::uint32_t key, int place) const {
+    const bool is_largest = key == __reduce_max_sync(0xffffffffU, key);
+    return __reduce_min_sync(0xffffffffU, is_largest ? place : 0x7fffffff);
+  }
+  __device__ int place_of_largest(std::uint64_t key, int place) const {
+    const auto high = static_cast<unsigned>(key >> 32), low = static_cast<unsigned>(key);
+    const bool may_be = high == __reduce_max_sync(0xffffffffU, high);
+    const unsigned lowest = __reduce_max_sync(0xffffffffU, may_be ? low : 0U);
+    return __reduce_min_sync(0xffffffffU, may_be && low == lowest ? place : 0x7fffffff);
+  }
   __device__ int marks_set(const block::Mark* marks, int most, block::Mark value) const {
     block::Mark mark = value - 1;
     if (lane() < most)
@@ -107,6 +125,60 @@ struct GpuWarps {
     }
 #endif
   }
+};
+
+/// The same with one barrier for all: behind one of fewer warps compute-sanitizer's racecheck loses sight of the others.
+struct MeetingWarps : GpuWarps {
+  static constexpr bool all_meet = true;
+  __device__ void arrive(int /*barrier*/, int /*warps*/) const { __syncthreads(); }
+  __device__ void await(int /*barrier*/, int /*warps*/) const { __syncthreads(); }
+};
+
+/// A part of a warp that has a problem of its own, beside others: a block of so few threads.
+template <int width>
+struct GpuLanes {
+  static constexpr bool all_meet = true;
+  GpuLanes() = default;
+  explicit __device__ GpuLanes(const GpuWarps& /*of a block: its warp*/) {}
+
+  __device__ int thread() const { return lane(); }
+  __device__ int lane() const { return static_cast<int>(threadIdx.x) % width; }
+  __device__ int warp() const { return 0; }
+  __device__ void meet() const { __syncwarp(mask()); }
+  __device__ void sync_warp() const { __syncwarp(mask()); }
+  template <class R>
+  __device__ R shuffle(R value, int lane) const {
+    return __shfl_sync(mask(), value, lane, width);
+  }
+  template <class E>
+  __device__ E* in_global(E* pointer) const {
+    __builtin_assume(__isGlobal(pointer));
+    return pointer;
+  }
+  __device__ int first_lane(bool value) const {
+    return __ffs(static_cast<int>((__ballot_sync(mask(), value) & mask()) >> shift())) - 1;
+  }
+  template <class Key>
+  __device__ int place_of_largest(Key key, int place) const {
+    if constexpr (width == 32) {
+      return GpuWarps().place_of_largest(key, place);
+    } else {
+#pragma unroll
+      for (int distance = width / 2; distance > 0; distance /= 2) {
+        const Key other = __shfl_xor_sync(mask(), key, distance, width);
+        const int other_place = __shfl_xor_sync(mask(), place, distance, width);
+        if (other > key || (other == key && other_place < place)) {
+          key = other;
+          place = other_place;
+        }
+      }
+      return place;
+    }
+  }
+
+ private:
+  __device__ static int shift() { return static_cast<int>(threadIdx.x) % 32 / width * width; }
+  __device__ static unsigned mask() { return width == 32 ? 0xffffffffU : ((1U << width % 32) - 1U) << shift(); }
 };
 
 /// A warp that has a problem of its own, beside others in a thread block: a block of one warp.

@@ -211,7 +211,7 @@ template <class Setup, Grids grids, Operands most = Operands::any>
 cudaError_t launch(const Level3Batch& batch, const ProductLaunch& how, cudaStream_t stream) {
   using Shape = typename Setup::Shape;
   auto products = block::product_batch<typename Shape::R, Shape::parts>(batch);
-  Complaints complaints{batch.info, batch.n.is_wide};
+  Complaints complaints{batch.info, batch.n.is_wide, batch.left_out};
   SummedCosts costs;
   const bool is_persistent = how.summed != nullptr;
   const ProductKernel kernel = kernel_of<Setup, grids, most>(block::operands_of(products.form), is_persistent);

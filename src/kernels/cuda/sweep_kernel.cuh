@@ -102,7 +102,7 @@ template <class Setup, bool is_solve>
 cudaError_t launch_sweep(const Level3Batch& batch, const SweepLaunch& how, cudaStream_t stream) {
   using Shape = typename Setup::Shape;
   auto triangles = block::triangular_batch<typename Shape::R, Shape::parts>(batch);
-  Complaints complaints{batch.info, batch.n.is_wide};
+  Complaints complaints{batch.info, batch.n.is_wide, batch.left_out};
   void* arguments[] = {&triangles, &complaints};
   return cudaLaunchKernel(reinterpret_cast<const void*>(sweep<Setup, is_solve>),
                           grid_of(how.strips, batch.count, Setup::problems), dim3(Setup::threads), arguments,

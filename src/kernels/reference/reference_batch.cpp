@@ -63,6 +63,7 @@ Level3 problem_of(const Level3Batch& batch, index_t problem) {
 
 void reference_level3_batch(const Level3Batch& batch) {
   for (index_t i = 0; i < batch.count; ++i) {
+    if (batch.left_out.of_each != nullptr && batch.left_out.of(i) != 0) continue;
     const Level3 problem = problem_of(batch, i);
     const int bad = batch.info == nullptr ? 0 : bad_argument(problem);
     if (batch.info != nullptr) set(batch.info, batch.n.is_wide, i, -bad);

@@ -290,6 +290,28 @@ struct Problem {
     return info != 0 ? info : getrs();
   }
 
+  void begin_inverse() const {
+    for (index_t j = 0; j < n; ++j) {
+      for (index_t i = 0; i < n; ++i) B(i, j) = T(i == j ? 1 : 0);
+    }
+  }
+  void end_inverse(bool is_hermitian) const {
+    const Lower<T> from(B, uplo), to(A, uplo);
+    for (index_t j = 0; j < n; ++j) {
+      for (index_t i = is_hermitian ? j : 0; i < n; ++i) {
+        if (is_hermitian)
+          to.set(i, j, i == j ? T(std::real(from(i, j))) : from(i, j));
+        else
+          A(i, j) = B(i, j);
+      }
+    }
+  }
+
+  index_t factor(LapackRoutine routine) const {
+    if (is_hermitian(routine)) return potrf();
+    return routine == LapackRoutine::getrf_nopiv ? getrf_nopiv() : getrf();
+  }
+
   index_t run(LapackRoutine routine) const {
     switch (routine) {
       case LapackRoutine::potrf:
@@ -342,9 +364,9 @@ Problem<T> problem_of(const LapackBatch& batch, index_t i) {
   Problem<T> problem;
   problem.n = batch.n.of(i);
   problem.m = lapack_positions(batch.routine).m != 0 ? batch.m.of(i) : problem.n;
-  problem.nrhs = solves(batch.routine) ? batch.nrhs.of(i) : 0;
+  problem.nrhs = batch.nrhs.of(i);
   problem.A = {batch.A.as<T>().of(i), batch.lda.of(i)};
-  if (solves(batch.routine)) problem.B = {batch.B.as<T>().of(i), batch.ldb.of(i)};
+  if (batch.B.of_each != nullptr || batch.B.first != nullptr) problem.B = {batch.B.as<T>().of(i), batch.ldb.of(i)};
   problem.ipiv.is_wide = batch.is_wide;
   problem.ipiv.numbers = batch.is_wide ? static_cast<void*>(batch.ipiv.as<std::int64_t>().of(i))
                                        : static_cast<void*>(batch.ipiv.as<int>().of(i));
@@ -352,6 +374,41 @@ Problem<T> problem_of(const LapackBatch& batch, index_t i) {
   problem.op = batch.op;
   problem.tiny = static_cast<Real<T>>(batch.tiny);
   return problem;
+}
+
+index_t info_of(const LapackBatch& batch, index_t problem) {
+  if (batch.info == nullptr) return 0;
+  return batch.is_wide ? static_cast<const std::int64_t*>(batch.info)[problem]
+                       : static_cast<const int*>(batch.info)[problem];
+}
+
+template <Scalar T>
+void run_step(const LapackBatch& batch, LapackStep step) {
+  const bool is_first = step == LapackStep::check || step == LapackStep::factor || step == LapackStep::begin_inverse;
+  for (index_t i = 0; i < batch.count; ++i) {
+    index_t info = is_first && batch.info != nullptr ? complaint(batch, i) : info_of(batch, i);
+    if (info == 0) {
+      const Problem<T> problem = problem_of<T>(batch, i);
+      switch (step) {
+        case LapackStep::check:
+          break;
+        case LapackStep::factor:
+          info = problem.factor(batch.routine);
+          break;
+        case LapackStep::interchange:
+          problem.interchange(problem.B, problem.nrhs, problem.op == Op::no_trans);
+          break;
+        case LapackStep::begin_inverse:
+          info = problem.zero_on_diagonal();
+          if (info == 0) problem.begin_inverse();
+          break;
+        case LapackStep::end_inverse:
+          problem.end_inverse(is_hermitian(batch.routine));
+          break;
+      }
+    }
+    if (batch.info != nullptr) set_info(batch, i, info);
+  }
 }
 
 template <Scalar T>
@@ -373,6 +430,10 @@ void run(const LapackBatch& batch) {
 
 void reference_lapack_batch(const LapackBatch& batch) {
   dispatch(batch.type, [&]<Scalar T>(T) { run<T>(batch); });
+}
+
+void reference_lapack_step(const LapackBatch& batch, LapackStep step) {
+  dispatch(batch.type, [&]<Scalar T>(T) { run_step<T>(batch, step); });
 }
 
 }  // namespace tessera::kernels

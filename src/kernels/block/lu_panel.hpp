@@ -1,0 +1,264 @@
+// LU factors of a few columns, with partial pivoting, as a team of threads computes them: each thread has rows, all
+// columns of a row in registers. A matrix that is no wider is factored whole; larger ones panel by panel (lu_sweep.hpp).
+//
+// Rows stay where they are, and each knows its place. In each step the warps put up their best row, in shared memory,
+// where all of the team choose among them: one barrier per column. The interchanges are made once, as the panel goes
+// back.
+//
+// The pivot is LAPACK's: the largest |re| + |im|, the first in the current order where several are (i?amax compares
+// with >, so that a NaN is chosen where it comes first only).
+//
+// Source: implicit pivoting: Abdelfattah, Haidar, Tomov, Dongarra; LAPACK's ?getf2 for arithmetic and `info`.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/block/device_code.hpp"
+#include "kernels/block/element.hpp"
+
+namespace tessera::kernels::block {
+
+/// @tparam team_threads of a team: a power of two up to 32, or several warps
+template <class Real, int parts_of_element, int most_columns, int rows_of_each, int team_threads>
+struct PanelShape {
+  using R = Real;
+  using E = Element<Real, parts_of_element>;
+  static constexpr int parts = parts_of_element;
+  static constexpr int columns = most_columns;
+  static constexpr int rows_of_thread = rows_of_each;
+  static constexpr int threads = team_threads;
+  static constexpr int warps = threads > 32 ? threads / 32 : 1;
+  static constexpr int rows = threads * rows_of_thread;
+};
+
+/// Bits of a magnitude, which compare as it does, a NaN above all. 0: no candidate.
+template <class R>
+using MagnitudeKey = std::conditional_t<sizeof(R) == sizeof(float), std::uint32_t, std::uint64_t>;
+template <class R>
+TESSERA_DEVICE MagnitudeKey<R> key_of(R magnitude) {
+  MagnitudeKey<R> bits;
+  memcpy(&bits, &magnitude, sizeof bits);
+  return bits + 1;
+}
+
+template <class R, int parts>
+TESSERA_DEVICE R sum_of_parts(const Element<R, parts>& a) {
+  const auto size = [](R x) { return x < 0 ? -x : x; };
+  if constexpr (parts == 1) return size(a.part[0]);
+  return size(a.part[0]) + size(a.part[parts - 1]);
+}
+
+template <class R, int parts>
+TESSERA_DEVICE bool is_zero(const Element<R, parts>& a) {
+  bool zero = true;
+  TESSERA_UNROLL
+  for (int p = 0; p < parts; ++p) zero = zero && a.part[p] == 0;
+  return zero;
+}
+
+/// What stands for a pivot that is too small: so large, with its sign or direction.
+template <class R, int parts>
+TESSERA_DEVICE Element<R, parts> replaced_pivot(const Element<R, parts>& pivot, R size) {
+  Element<R, parts> value{};
+  const R before = sum_of_parts(pivot);
+  value.part[0] = size;
+  if constexpr (parts == 1) {
+    if (pivot.part[0] < 0) value.part[0] = -size;
+  } else if (before > 0) {
+    TESSERA_UNROLL
+    for (int p = 0; p < parts; ++p) value.part[p] = pivot.part[p] / before * size;
+  }
+  return value;
+}
+
+/// Shared memory of a team.
+template <class Shape>
+struct PanelMemory {
+  using Key = MagnitudeKey<typename Shape::R>;
+  /// What warps put up, in turns: who is a column ahead does not write over what others still read.
+  alignas(16) typename Shape::E row[2][Shape::warps][Shape::columns];
+  Key key[2][Shape::warps];
+  int place[2][Shape::warps];
+  int pivots[Shape::columns];  ///< the row, counted from the panel's first one, that each was interchanged with
+};
+
+/// Machine, besides what strip.hpp asks for:
+///   int thread()                             of the team
+///   int place_of_largest(Key key, int place) all of the warp; the place with the largest key, the lowest where several have it
+///   int first_lane(bool value)               all of the warp; the first lane that says so, or -1
+/// A team of fewer than 32 threads is a warp of its own.
+template <class Shape, class Machine, bool pivots = true>
+class LuPanel {
+  using R = typename Shape::R;
+  using E = typename Shape::E;
+  using Key = MagnitudeKey<R>;
+  static constexpr int columns = Shape::columns, rows_of_thread = Shape::rows_of_thread;
+
+ public:
+  TESSERA_DEVICE LuPanel(PanelMemory<Shape>& memory, Machine machine) : memory_(memory), machine_(machine) {}
+
+  /// @pre height <= Shape::rows, width <= Shape::columns
+  TESSERA_DEVICE void load(const E* A, index_t lda, int height, int width) {
+    height_ = height;
+    width_ = width;
+    TESSERA_UNROLL
+    for (int r = 0; r < rows_of_thread; ++r) {
+      place_[r] = machine_.thread() + r * Shape::threads;
+      const E* const row = machine_.in_global(A) + place_[r];
+      TESSERA_UNROLL
+      for (int j = 0; j < columns; ++j) {
+        a_[r][j] = {};
+        if (place_[r] < height && j < width) a_[r][j] = row[j * lda];
+      }
+    }
+  }
+
+  /// @param tiny without pivoting: smaller pivots are replaced by it
+  /// @return the first column, from 1, whose pivot is zero; 0: none
+  TESSERA_DEVICE int factor(R tiny = 0) {
+    const int steps = height_ < width_ ? height_ : width_;
+    int first_zero = 0;
+    TESSERA_UNROLL
+    for (int k = 0; k < columns; ++k) {
+      if (k >= steps) break;
+      const E* const u = choose(k);
+      E pivot = u[k];
+      if constexpr (!pivots) {
+        if (sum_of_parts(pivot) < tiny) {
+          pivot = replaced_pivot(pivot, tiny);
+          set_own(k, k, pivot);
+        }
+      }
+      if (is_zero(pivot)) {  // LAPACK goes on with the column as it is
+        if (first_zero == 0) first_zero = k + 1;
+        pivot.part[0] = 1;
+      }
+      const E inverse = reciprocal(pivot);
+      const bool divides = !is_normal(inverse);
+      TESSERA_UNROLL
+      for (int r = 0; r < rows_of_thread; ++r) {
+        if (place_[r] <= k || place_[r] >= height_) continue;
+        const E factor = divides ? quotient(a_[r][k], pivot) : product(a_[r][k], inverse);
+        a_[r][k] = factor;
+        const E minus = negative(factor);
+        TESSERA_UNROLL
+        for (int j = k + 1; j < columns; ++j) a_[r][j] = fused(minus, u[j], a_[r][j]);
+      }
+    }
+    return first_zero;
+  }
+
+  /// With its rows in their places. All of the team must have met since the last load.
+  TESSERA_DEVICE void store(E* A, index_t lda) const {
+    TESSERA_UNROLL
+    for (int r = 0; r < rows_of_thread; ++r) {
+      if (place_[r] >= height_) continue;
+      E* const row = machine_.in_global(A) + place_[r];
+      TESSERA_UNROLL
+      for (int j = 0; j < columns; ++j) {
+        if (j < width_) row[j * lda] = a_[r][j];
+      }
+    }
+  }
+
+  /// f(number that the row had, its place now, its elements) for each row of the thread.
+  template <class F>
+  TESSERA_DEVICE void for_each_row(F f) const {
+    TESSERA_UNROLL
+    for (int r = 0; r < rows_of_thread; ++r) {
+      const int number = machine_.thread() + r * Shape::threads;
+      if (number < height_) f(number, place_[r], a_[r]);
+    }
+  }
+
+  /// A place that no row has.
+  static constexpr int nowhere = 0x7fffffff;
+
+ private:
+  /// Makes the pivot of column k, and interchanges. @return its row, in shared memory until column k + 2
+  TESSERA_DEVICE const E* choose(int k) {
+    const int turn = k % 2;
+    if constexpr (!pivots) {
+      put_up(k, k, memory_.row[turn][0]);
+      machine_.meet();
+      return memory_.row[turn][0];
+    }
+    Key key = 0;
+    int place = nowhere;
+    TESSERA_UNROLL
+    for (int r = 0; r < rows_of_thread; ++r) {
+      if (place_[r] < k || place_[r] >= height_) continue;
+      const R size = sum_of_parts(a_[r][k]);
+      const Key mine = size >= 0 || place_[r] == k ? key_of(size) : 0;
+      if (mine > key || (mine == key && place_[r] < place)) {
+        key = mine;
+        place = place_[r];
+      }
+    }
+    int warp = 0;
+    if constexpr (Shape::warps == 1) {
+      place = machine_.place_of_largest(key, place);
+      put_up(k, place, memory_.row[turn][0]);
+      machine_.meet();
+    } else {
+      const Key of_thread = key;
+      const int best = machine_.place_of_largest(key, place);
+      if (best == nowhere ? machine_.lane() == 0 : best == place) {
+        memory_.key[turn][machine_.warp()] = of_thread;
+        memory_.place[turn][machine_.warp()] = best;
+      }
+      put_up(k, best, memory_.row[turn][machine_.warp()]);
+      machine_.meet();
+      const int lane = machine_.lane();
+      key = 0;
+      place = nowhere;
+      if (lane < Shape::warps) {
+        key = memory_.key[turn][lane];
+        place = memory_.place[turn][lane];
+      }
+      const int chosen = machine_.place_of_largest(key, place);
+      warp = machine_.first_lane(place == chosen);
+      place = chosen;
+    }
+    if (machine_.thread() == 0) memory_.pivots[k] = place;
+    TESSERA_UNROLL
+    for (int r = 0; r < rows_of_thread; ++r) {
+      if (place_[r] == place)
+        place_[r] = k;
+      else if (place_[r] == k)
+        place_[r] = place;
+    }
+    return memory_.row[turn][warp];
+  }
+
+  TESSERA_DEVICE void put_up(int k, int place, E* row) const {
+    TESSERA_UNROLL
+    for (int r = 0; r < rows_of_thread; ++r) {
+      if (place_[r] != place || place >= height_) continue;
+      TESSERA_UNROLL
+      for (int j = 0; j < columns; ++j) {
+        if (j >= k) row[j] = a_[r][j];
+      }
+    }
+  }
+
+  TESSERA_DEVICE void set_own(int place, int column, const E& value) {
+    TESSERA_UNROLL
+    for (int r = 0; r < rows_of_thread; ++r) {
+      if (place_[r] != place) continue;
+      TESSERA_UNROLL
+      for (int j = 0; j < columns; ++j) {
+        if (j == column) a_[r][j] = value;
+      }
+    }
+  }
+
+  PanelMemory<Shape>& memory_;
+  Machine machine_;
+  int height_ = 0, width_ = 0;
+  E a_[rows_of_thread][columns];
+  int place_[rows_of_thread];
+};
+
+}  // namespace tessera::kernels::block

@@ -1,0 +1,200 @@
+#include "kernels/cuda/cholesky_batch.hpp"
+
+#include "kernels/block/cholesky_sweep.hpp"
+#include "kernels/cuda/lapack_grid.cuh"
+#include "kernels/plan/lapack_choice.hpp"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+using block::ElementOf;
+using block::LapackProblem;
+using block::LapackProblems;
+using block::parts_of;
+using block::PartOf;
+using detail::FoundLapackProblem;
+using detail::launch;
+using detail::load;
+using detail::update_residents;
+using detail::UpdateMemory;
+using detail::UpdateShape;
+using detail::with_number;
+
+/// The lower triangle of the Hermitian matrix (block/cholesky_block.hpp), from (first, first) on.
+template <class E>
+struct Triangle {
+  E* at;
+  index_t row, column;
+
+  __device__ Triangle(const LapackProblem<E>& problem, block::Region stored, index_t first)
+      : at(problem.A + first * (problem.lda + 1)),
+        row(stored == block::Region::lower ? 1 : problem.lda),
+        column(stored == block::Region::lower ? problem.lda : 1) {}
+};
+
+// --- in registers ---
+
+constexpr int threads_of_small = 128;
+
+template <class Shape>
+__global__ void __launch_bounds__(threads_of_small)
+    small_cholesky(const __grid_constant__ LapackProblems<typename Shape::E> problems, block::Region stored) {
+  using E = typename Shape::E;
+  using Machine = GpuLanes<Shape::threads>;
+  constexpr int teams = threads_of_small / Shape::threads;
+  __shared__ block::CholeskyMemory<Shape> memory[teams];
+  const Machine machine;
+  const int team = static_cast<int>(threadIdx.x) / Shape::threads;
+  const index_t number = static_cast<index_t>(blockIdx.x) * teams + team;
+  if (number >= problems.count) return;
+  const LapackProblem<E> problem = problems.problem(number);
+  int outcome = -bad_argument(problems, problem);
+  if (outcome == 0 && problem.n > 0 && problem.n <= Shape::rows) {
+    const Triangle<E> triangle(problem, stored, 0);
+    block::CholeskyBlock<Shape, Machine> block(memory[team], machine);
+    block.load(triangle.at, triangle.row, triangle.column, static_cast<int>(problem.n));
+    outcome = block.factor();
+    block.store(triangle.at, triangle.row, triangle.column);
+  }
+  if (machine.thread() == 0) problems.info.set(number, outcome);
+}
+
+template <Scalar T, std::size_t at>
+using SmallShape = block::CholeskyShape<PartOf<T>, parts_of<T>, plan::small_factorizations[at].order,
+                                        plan::small_factorizations[at].threads>;
+
+// --- by one thread block ---
+
+template <Scalar T, std::size_t at>
+struct SweepSetup {
+  using E = ElementOf<T>;
+  static constexpr plan::FactorizationSweep sweep = plan::cholesky_sweep(scalar_type_of<T>(), at);
+  static constexpr int threads = plan::threads_of(sweep), residents = sweep.blocks.residents;
+  using Block = block::GemmShape<PartOf<T>, parts_of<T>, sweep.blocks.rows, sweep.blocks.columns,
+                                 sweep.blocks.warps_down, sweep.blocks.warps_across, sweep.blocks.stages>;
+  using Sweep = block::CholeskySweep<Block, MeetingWarps>;
+  struct alignas(16) Memory {
+    typename Sweep::Memory sweep;
+    FoundLapackProblem<E> found;
+  };
+};
+
+template <class Setup>
+__global__ void __launch_bounds__(Setup::threads, Setup::residents)
+    sweep_cholesky(const __grid_constant__ LapackProblems<typename Setup::E> problems, block::Region stored,
+                   index_t first, index_t width) {
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto& memory = *reinterpret_cast<typename Setup::Memory*>(bytes);
+  for (index_t number = blockIdx.x; number < problems.count; number += gridDim.x) {
+    if (threadIdx.x < 32) memory.found.find(problems, number, first == 0);
+    __syncthreads();
+    const index_t height = memory.found.problem.n - first;
+    // Behind a minor that is not positive there is nothing to do.
+    if (memory.found.is_good && height > 0 && problems.is_left(number)) {
+      const Triangle<typename Setup::E> triangle(memory.found.problem, stored, first);
+      typename Setup::Sweep sweep(memory.sweep, {});
+      const index_t failed =
+          sweep.run(triangle.at, triangle.row, triangle.column, height, height < width ? height : width);
+      __syncthreads();
+      if (threadIdx.x == 0 && failed > 0) problems.info.set(number, first + failed);
+    }
+    __syncthreads();
+  }
+}
+
+// --- behind a panel ---
+
+template <class Shape, int residents>
+__global__ void __launch_bounds__(Shape::threads, residents)
+    update_behind_panel(const __grid_constant__ LapackProblems<typename Shape::E> problems, block::Region stored,
+                        index_t first, index_t width) {
+  using E = typename Shape::E;
+  using Blocks = block::BlocksOfProduct<Shape::rows, Shape::columns>;
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto& memory = *reinterpret_cast<UpdateMemory<Shape>*>(bytes);
+  auto& product = *reinterpret_cast<block::BlockProduct<E>*>(memory.product);
+  const index_t layer = blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y;
+  for (index_t number = layer; number < problems.count; number += static_cast<index_t>(gridDim.y) * gridDim.z) {
+    if (threadIdx.x < 32) memory.found.find(problems, number, false);
+    if (threadIdx.x == 0) {
+      const Triangle<E> triangle(memory.found.problem, stored, first);
+      const index_t rest = memory.found.problem.n - first - width;
+      const E* const panel = triangle.at + width * triangle.row;
+      product = block::product_of_factor<E>(panel, panel, triangle.at + width * (triangle.row + triangle.column),
+                                            triangle.row, triangle.column, width);
+      product.m = product.n = rest;
+      product.does_nothing = !memory.found.is_good || rest <= 0 || !problems.is_left(number);
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (index_t at = blockIdx.x;; at += gridDim.x) {
+      typename Blocks::Place place;
+      if (!Blocks::find(product, at, place)) break;
+      block::GemmBlock<Shape, GpuWarps, block::Operands::plain, block::Result::anyhow>(
+          product, memory.stages, place.first_row, place.first_column, {})
+          .run();
+      __syncthreads();
+    }
+    __syncthreads();
+  }
+}
+
+using SmallClasses = std::make_index_sequence<plan::small_factorizations.size()>;
+using SweepClasses = std::make_index_sequence<plan::cholesky_sweep_count>;
+
+}  // namespace
+
+cudaError_t submit_small_cholesky(const LapackBatch& batch, std::size_t size_class, cudaStream_t stream) {
+  return dispatch(batch.type, [&]<Scalar T>(T) {
+    return with_number(size_class, SmallClasses(), [&]<std::size_t at>() {
+      using Shape = SmallShape<T, at>;
+      const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, threads_of_small / Shape::threads));
+      return launch(small_cholesky<Shape>, grid, threads_of_small, 0, stream,
+                    block::lapack_problems<PartOf<T>, parts_of<T>>(batch), block::region_of(batch.uplo));
+    });
+  });
+}
+
+cudaError_t submit_cholesky_sweep(const LapackBatch& batch, std::size_t size_class, index_t first, index_t width,
+                                  cudaStream_t stream) {
+  return dispatch(batch.type, [&]<Scalar T>(T) {
+    return with_number(size_class, SweepClasses(), [&]<std::size_t at>() {
+      using Setup = SweepSetup<T, at>;
+      return launch(sweep_cholesky<Setup>, detail::grid_of_problems(batch.count), Setup::threads,
+                    sizeof(typename Setup::Memory), stream, block::lapack_problems<PartOf<T>, parts_of<T>>(batch),
+                    block::region_of(batch.uplo), first, width);
+    });
+  });
+}
+
+cudaError_t submit_cholesky_update(const LapackBatch& batch, index_t first, index_t width, index_t most,
+                                   cudaStream_t stream) {
+  return dispatch(batch.type, [&]<Scalar T>(T) {
+    using Shape = UpdateShape<T>;
+    const index_t blocks = detail::blocks_of_triangle<Shape::rows, Shape::columns>(most);
+    return launch(update_behind_panel<Shape, update_residents<T>>, detail::grid_of(blocks, batch.count, 1),
+                  Shape::threads, sizeof(UpdateMemory<Shape>), stream,
+                  block::lapack_problems<PartOf<T>, parts_of<T>>(batch), block::region_of(batch.uplo), first, width);
+  });
+}
+
+cudaError_t load_cholesky_kernels() {
+  cudaError_t error = cudaSuccess;
+  const auto then = [&](cudaError_t next) {
+    if (error == cudaSuccess) error = next;
+  };
+  for (const ScalarType type : scalar_types) {
+    dispatch(type, [&]<Scalar T>(T) {
+      [&]<std::size_t... at>(std::index_sequence<at...>) { (then(load(small_cholesky<SmallShape<T, at>>)), ...); }
+      (SmallClasses());
+      [&]<std::size_t... at>(std::index_sequence<at...>) {
+        (then(load(sweep_cholesky<SweepSetup<T, at>>, sizeof(typename SweepSetup<T, at>::Memory))), ...);
+      }
+      (SweepClasses());
+      then(load(update_behind_panel<UpdateShape<T>, update_residents<T>>, sizeof(UpdateMemory<UpdateShape<T>>)));
+    });
+  }
+  return error;
+}
+
+}  // namespace tessera::kernels::cuda

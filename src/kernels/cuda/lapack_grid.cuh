@@ -1,0 +1,99 @@
+// What kernels of batches of LAPACK's routines have in common: the problem that a thread block has, in shared memory.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "device/cuda/cuda_context.hpp"
+
+#include "kernels/block/gemm_block.hpp"
+#include "kernels/block/lapack_problems.hpp"
+#include "kernels/block/tile_schedule.hpp"
+#include "kernels/cuda/batch_grid.cuh"
+#include "kernels/cuda/gpu_warps.hpp"
+
+namespace tessera::kernels::cuda::detail {
+
+template <class E>
+struct FoundLapackProblem {
+  using Problems = block::LapackProblems<E>;
+  index_t words[Problems::words];
+  block::LapackProblem<E> problem;
+  bool is_good;
+
+  /// By the first warp; seen by all who meet it afterwards. What is wrong with the problem is told by who `checks`;
+  /// later launches find that it was.
+  __device__ void find(const Problems& problems, index_t number, bool checks) {
+    load_words(problems, number, words);
+    __syncwarp();
+    if (threadIdx.x % 32 > 0) return;
+    problem = problems.problem_of(words);
+    is_good = true;
+    if (checks && problems.info.at != nullptr) {
+      const int bad = bad_argument(problems, problem);
+      is_good = bad == 0;
+      problems.info.set(number, -bad);
+    } else if (problems.info.at != nullptr) {
+      is_good = problems.info.get(number) >= 0;
+    }
+  }
+};
+
+/// One thread block for a problem, as far as there are so many.
+inline dim3 grid_of_problems(index_t problems) {
+  constexpr index_t most = 0x7fffffff;
+  return dim3(static_cast<unsigned>(problems < most ? problems : most));
+}
+
+/// Blocks that whatever is behind a panel is updated by.
+template <Scalar T>
+struct UpdateSetup {
+  static constexpr plan::ProductBlocks blocks =
+      plan::product_blocks(scalar_type_of<T>(), plan::class_of_blocks(plan::block_sizes.back()));
+  static constexpr int residents = blocks.residents;
+  using Shape = block::GemmShape<block::PartOf<T>, block::parts_of<T>, blocks.rows, blocks.columns, blocks.warps_down,
+                                 blocks.warps_across, blocks.stages>;
+};
+template <Scalar T>
+using UpdateShape = typename UpdateSetup<T>::Shape;
+template <Scalar T>
+inline constexpr int update_residents = UpdateSetup<T>::residents;
+
+template <class Shape>
+struct UpdateMemory {
+  block::GemmMemory<Shape> stages;
+  alignas(16) unsigned char product[sizeof(block::BlockProduct<typename Shape::E>)];
+  FoundLapackProblem<typename Shape::E> found;
+};
+
+/// Blocks that cross the lower triangle of a matrix.
+template <int rows, int columns>
+index_t blocks_of_triangle(index_t order) {
+  block::BlockProduct<block::Element<float, 1>> product;
+  product.m = product.n = order;
+  product.updated = block::Region::lower;
+  return block::BlocksOfProduct<rows, columns>(product).count();
+}
+
+/// f.operator()<number>(), of a sequence of them.
+template <class F, std::size_t... at>
+cudaError_t with_number(std::size_t number, std::index_sequence<at...>, F&& f) {
+  cudaError_t error = cudaErrorInvalidValue;
+  static_cast<void>(((at == number && (error = f.template operator()<at>(), true)) || ...));
+  return error;
+}
+
+template <class Kernel, class... Arguments>
+cudaError_t launch(Kernel* kernel, dim3 grid, int threads, std::size_t bytes, cudaStream_t stream,
+                   Arguments... arguments) {
+  void* all[] = {&arguments...};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, dim3(static_cast<unsigned>(threads)), all, bytes,
+                          stream);
+}
+template <class Kernel>
+cudaError_t load(Kernel* kernel, std::size_t bytes = 0) {
+  return device::cuda::load_kernel(reinterpret_cast<const void*>(kernel), bytes);
+}
+
+}  // namespace tessera::kernels::cuda::detail

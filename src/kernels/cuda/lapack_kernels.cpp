@@ -1,0 +1,189 @@
+#include "kernels/cuda/lapack_kernels.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "core/error.hpp"
+#include "kernels/cuda/cholesky_batch.hpp"
+#include "kernels/cuda/lu_batch.hpp"
+#include "kernels/cuda/solve_batch.hpp"
+#include "kernels/plan/lapack_choice.hpp"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+/// As many columns as there are.
+constexpr index_t all_columns = index_t{1} << 62;
+
+cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
+  const bool is_square = lapack_positions(batch.routine).m == 0;
+  const index_t rows = is_square ? batch.max_n : batch.max_m, columns = batch.max_n;
+  const bool is_known = rows > 0 && columns > 0;
+  const std::size_t small = plan::class_of_small(is_known ? std::max(rows, columns) : 0);
+  if (small < plan::small_factorizations.size()) return submit_small_lu(batch, small, stream);
+  if (!is_known || columns <= plan::most_columns_of_lu_sweep)
+    return submit_lu_sweep(batch, plan::class_of_lu(batch.type, rows), 0, all_columns, stream);
+  constexpr index_t width = plan::lu_panel_columns;
+  cudaError_t error = cudaSuccess;
+  for (index_t first = 0; first < std::min(rows, columns) && error == cudaSuccess; first += width) {
+    error = submit_lu_sweep(batch, plan::class_of_lu(batch.type, rows - first), first, width, stream);
+    if (error == cudaSuccess) error = submit_lu_strips(batch, first, columns, stream);
+    const index_t behind = first + width;
+    if (error == cudaSuccess && behind < rows && behind < columns)
+      error = submit_lu_update(batch, first, rows - behind, columns - behind, stream);
+  }
+  return error;
+}
+
+cudaError_t submit_cholesky(const LapackBatch& batch, cudaStream_t stream) {
+  const index_t order = batch.max_n;
+  const std::size_t small = plan::class_of_small(order);
+  if (small < plan::small_factorizations.size()) return submit_small_cholesky(batch, small, stream);
+  if (order == 0 || order <= plan::most_columns_of_cholesky_sweep)
+    return submit_cholesky_sweep(batch, plan::class_of_cholesky(order), 0, all_columns, stream);
+  constexpr index_t width = plan::cholesky_panel_columns;
+  cudaError_t error = cudaSuccess;
+  for (index_t first = 0; first < order && error == cudaSuccess; first += width) {
+    error = submit_cholesky_sweep(batch, plan::class_of_cholesky(order - first), first, width, stream);
+    const index_t behind = first + width;
+    if (error == cudaSuccess && behind < order)
+      error = submit_cholesky_update(batch, first, width, order - behind, stream);
+  }
+  return error;
+}
+
+/// In the workspace, for a problem of potri or getri. Aligned, wherever the next one begins.
+std::size_t inverse_bytes(const LapackBatch& batch) {
+  const std::size_t bytes = static_cast<std::size_t>(batch.max_n * batch.max_n) * element_bytes(batch.type);
+  return (bytes + 255) / 256 * 256;
+}
+
+/// Problems from `first` on, so many.
+LapackBatch part_of(LapackBatch batch, index_t first, index_t count) {
+  const auto skip_numbers = [&](NumberOfEach& number) {
+    const index_t bytes = first * (number.is_wide ? 8 : 4);
+    if (number.of_each != nullptr) number.of_each = static_cast<const char*>(number.of_each) + bytes;
+  };
+  const auto skip_matrices = [&](UntypedMatrixOfEach& matrix, std::size_t bytes_of_element) {
+    if (matrix.of_each != nullptr) matrix.of_each = static_cast<const char*>(matrix.of_each) + first * 8;
+    if (matrix.first != nullptr)
+      matrix.first = static_cast<const char*>(matrix.first) +
+                     first * matrix.distance * static_cast<index_t>(bytes_of_element);
+  };
+  for (NumberOfEach* const number : {&batch.m, &batch.n, &batch.nrhs, &batch.lda, &batch.ldb}) skip_numbers(*number);
+  skip_matrices(batch.A, element_bytes(batch.type));
+  skip_matrices(batch.B, element_bytes(batch.type));
+  skip_matrices(batch.ipiv, batch.is_wide ? 8 : 4);
+  batch.info = static_cast<char*>(batch.info) + first * (batch.is_wide ? 8 : 4);
+  batch.count = count;
+  return batch;
+}
+
+bool has_pivots(const LapackBatch& batch) { return batch.ipiv.of_each != nullptr || batch.ipiv.first != nullptr; }
+
+}  // namespace
+
+cudaError_t LapackKernels::load() {
+  cudaError_t error = load_lu_kernels();
+  if (error == cudaSuccess) error = load_cholesky_kernels();
+  if (error == cudaSuccess) error = load_solve_kernels();
+  return error;
+}
+
+Outcome LapackKernels::submit(const LapackBatch& batch, const Submission& to) const {
+  using enum LapackRoutine;
+  Outcome outcome;
+  switch (batch.routine) {
+    case potrf:
+    case posv:
+      outcome.cuda = submit_cholesky(batch, to.stream);
+      break;
+    case getrf:
+    case getrf_nopiv:
+    case gesv:
+      outcome.cuda = submit_lu(batch, to.stream);
+      break;
+    case potri:
+    case getri:
+      return invert(batch, to);
+    case laswp:
+      return {.cuda = batch.incx != 0 ? submit_interchanges(batch, to.stream) : cudaSuccess};
+    case potrs:
+    case getrs:
+      if (batch.info != nullptr) outcome.cuda = submit_checks(batch, to.stream);
+      break;
+  }
+  return solves(batch.routine) && outcome.is_good() ? solve(batch, to) : outcome;
+}
+
+/// With the factors, where info is zero.
+Outcome LapackKernels::solve(const LapackBatch& batch, const Submission& to) const {
+  using enum Op;
+  if (is_hermitian(batch.routine)) {
+    const bool is_lower = batch.uplo == Uplo::lower;
+    const Outcome outcome = solve_triangle(batch, batch.uplo, is_lower ? no_trans : conj_trans, Diag::non_unit, to);
+    if (!outcome.is_good()) return outcome;
+    return solve_triangle(batch, batch.uplo, is_lower ? conj_trans : no_trans, Diag::non_unit, to);
+  }
+  const auto interchange = [&] {
+    return Outcome{.cuda = has_pivots(batch) ? submit_interchanges(batch, to.stream) : cudaSuccess};
+  };
+  const auto lower = [&] { return solve_triangle(batch, Uplo::lower, batch.op, Diag::unit, to); };
+  const auto upper = [&] { return solve_triangle(batch, Uplo::upper, batch.op, Diag::non_unit, to); };
+  const auto in_turn = [](auto first, auto second, auto third) {
+    Outcome outcome = first();
+    if (outcome.is_good()) outcome = second();
+    return outcome.is_good() ? third() : outcome;
+  };
+  return batch.op == no_trans ? in_turn(interchange, lower, upper) : in_turn(upper, lower, interchange);
+}
+
+Outcome LapackKernels::solve_triangle(const LapackBatch& batch, Uplo uplo, Op op, Diag diag,
+                                      const Submission& to) const {
+  Level3Batch solve;
+  solve.common.routine = Routine::trsm;
+  solve.common.type = batch.type;
+  solve.common.side = Side::left;
+  solve.common.uplo = uplo;
+  solve.common.op_a = op;
+  solve.common.diag = diag;
+  solve.common.m = batch.max_n;
+  solve.common.n = batch.max_nrhs;
+  solve.common.alpha = 1;
+  solve.count = batch.count;
+  solve.m = batch.n;
+  solve.n = batch.nrhs;
+  solve.lda = batch.lda;
+  solve.ldc = batch.ldb;
+  solve.A = batch.A;
+  solve.C = batch.B;
+  solve.left_out = {.of_each = batch.info, .is_wide = batch.is_wide};
+  return level3_.submit(solve, to);
+}
+
+Outcome LapackKernels::invert(const LapackBatch& batch, const Submission& to) const {
+  const std::size_t of_one = inverse_bytes(batch);
+  const auto problems = static_cast<index_t>(of_one > 0 ? to.workspace_bytes / of_one : batch.count);
+  if (problems == 0)
+    throw OutOfDeviceMemory(std::string(name_of(batch.routine)) + " needs a workspace of at least " +
+                            std::to_string(of_one) + " bytes, for one problem of order " + std::to_string(batch.max_n));
+  Outcome outcome;
+  for (index_t first = 0; first < batch.count && outcome.is_good(); first += problems) {
+    LapackBatch part = part_of(batch, first, std::min(problems, batch.count - first));
+    part.nrhs = part.n;
+    part.max_nrhs = part.max_n;
+    part.op = Op::no_trans;
+    part.B = {.first = to.workspace, .distance = static_cast<index_t>(of_one / element_bytes(batch.type))};
+    part.ldb = {.of_all = std::max<index_t>(batch.max_n, 1)};
+    outcome.cuda = submit_identities(part, to.stream);
+    if (outcome.is_good()) outcome = solve(part, to);
+    if (outcome.is_good()) outcome.cuda = submit_results(part, to.stream);
+  }
+  return outcome;
+}
+
+std::size_t LapackKernels::workspace_bytes(const LapackBatch& batch) {
+  return inverts(batch.routine) ? static_cast<std::size_t>(batch.count) * inverse_bytes(batch) : 0;
+}
+
+}  // namespace tessera::kernels::cuda

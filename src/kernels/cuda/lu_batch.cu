@@ -1,0 +1,262 @@
+#include "kernels/cuda/lu_batch.hpp"
+
+#include <utility>
+
+#include "kernels/block/lu_strip.hpp"
+#include "kernels/block/lu_sweep.hpp"
+#include "kernels/block/tile_schedule.hpp"
+#include "kernels/cuda/lapack_grid.cuh"
+#include "kernels/plan/lapack_choice.hpp"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+using block::BlockProduct;
+using block::ElementOf;
+using block::LapackProblems;
+using block::parts_of;
+using block::PartOf;
+using detail::FoundLapackProblem;
+using detail::launch;
+using detail::load;
+using detail::update_residents;
+using detail::UpdateMemory;
+using detail::UpdateShape;
+using detail::with_number;
+
+// --- in registers ---
+
+constexpr int threads_of_small = 128;
+
+template <class Shape, bool pivots>
+__global__ void __launch_bounds__(threads_of_small)
+    small_lu(const __grid_constant__ LapackProblems<typename Shape::E> problems, typename Shape::R tiny) {
+  using E = typename Shape::E;
+  using Machine = GpuLanes<Shape::threads>;
+  constexpr int teams = threads_of_small / Shape::threads;
+  __shared__ block::PanelMemory<Shape> memory[teams];
+  const Machine machine;
+  const int team = static_cast<int>(threadIdx.x) / Shape::threads;
+  const index_t number = static_cast<index_t>(blockIdx.x) * teams + team;
+  if (number >= problems.count) return;
+  const block::LapackProblem<E> problem = problems.problem(number);
+  int outcome = -bad_argument(problems, problem);
+  if (outcome == 0 && problem.m > 0 && problem.n > 0 && problem.m <= Shape::rows && problem.n <= Shape::columns) {
+    block::LuPanel<Shape, Machine, pivots> panel(memory[team], machine);
+    const int height = static_cast<int>(problem.m), width = static_cast<int>(problem.n);
+    panel.load(problem.A, problem.lda, height, width);
+    outcome = panel.factor(tiny);
+    machine.meet();
+    panel.store(problem.A, problem.lda);
+    if constexpr (pivots) {
+      for (int i = machine.thread(); i < (height < width ? height : width); i += Shape::threads)
+        problem.ipiv.set(i, memory[team].pivots[i] + 1);
+    }
+  }
+  if (machine.thread() == 0) problems.info.set(number, outcome);
+}
+
+template <Scalar T, std::size_t at>
+using SmallShape = block::PanelShape<PartOf<T>, parts_of<T>, plan::small_factorizations[at].order, 1,
+                                     plan::small_factorizations[at].threads>;
+
+// --- by one thread block ---
+
+template <Scalar T, std::size_t at>
+struct SweepSetup {
+  using R = PartOf<T>;
+  using E = ElementOf<T>;
+  static constexpr plan::FactorizationSweep sweep = plan::lu_sweep(scalar_type_of<T>(), at);
+  static constexpr int threads = plan::threads_of(sweep), residents = sweep.blocks.residents;
+  using Leaf = block::PanelShape<R, parts_of<T>, plan::leaf_columns(scalar_type_of<T>()), sweep.rows_of_thread, threads>;
+  using Block = block::GemmShape<R, parts_of<T>, sweep.blocks.rows, sweep.blocks.columns, sweep.blocks.warps_down,
+                                 sweep.blocks.warps_across, sweep.blocks.stages>;
+  template <bool pivots>
+  using Sweep = block::LuSweep<Leaf, Block, MeetingWarps, pivots, sweep.any_height>;
+  template <bool pivots>
+  struct alignas(16) Memory {
+    typename Sweep<pivots>::Memory sweep;
+    FoundLapackProblem<E> found;
+  };
+};
+
+template <class Setup, bool pivots>
+__global__ void __launch_bounds__(Setup::threads, Setup::residents)
+    sweep_lu(const __grid_constant__ LapackProblems<typename Setup::E> problems, index_t first, index_t width,
+             typename Setup::R tiny) {
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto& memory = *reinterpret_cast<typename Setup::template Memory<pivots>*>(bytes);
+  for (index_t number = blockIdx.x; number < problems.count; number += gridDim.x) {
+    if (threadIdx.x < 32) memory.found.find(problems, number, first == 0);
+    __syncthreads();
+    const auto& problem = memory.found.problem;
+    const index_t height = problem.m - first;
+    const index_t columns = problem.n - first < width ? problem.n - first : width;
+    if (memory.found.is_good && height > 0 && columns > 0) {
+      typename Setup::template Sweep<pivots> sweep(memory.sweep, {});
+      const index_t zero = sweep.run(problem.A + first + first * problem.lda, problem.lda, height, columns, problem.ipiv,
+                                     first, tiny);
+      if (threadIdx.x == 0 && zero > 0 && problems.info.get(number) == 0) problems.info.set(number, first + zero);
+    }
+    __syncthreads();
+  }
+}
+
+// --- beside a panel ---
+
+template <Scalar T>
+using StripOf = block::StripShape<PartOf<T>, parts_of<T>, plan::lu_panel_columns / block::rows_per_block,
+                                  is_complex(scalar_type_of<T>()) ? 8 : 32>;
+
+template <class Shape>
+struct StripMemory {
+  typename block::LuStrip<Shape, MeetingWarps>::Memory strip;
+  FoundLapackProblem<typename Shape::E> found;
+};
+
+template <class Shape>
+__global__ void __launch_bounds__(Shape::threads, 3)
+    strips_beside_panel(const __grid_constant__ LapackProblems<typename Shape::E> problems, index_t first,
+                        index_t strips_before) {
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto& memory = *reinterpret_cast<StripMemory<Shape>*>(bytes);
+  const index_t layer = blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y;
+  for (index_t number = layer; number < problems.count; number += static_cast<index_t>(gridDim.y) * gridDim.z) {
+    if (threadIdx.x < 32) memory.found.find(problems, number, false);
+    __syncthreads();
+    const auto& problem = memory.found.problem;
+    const bool has_panel = memory.found.is_good && first < problem.m && first < problem.n;
+    const index_t behind = first + plan::lu_panel_columns;
+    const index_t strip = blockIdx.x;
+    const index_t column =
+        strip < strips_before ? strip * Shape::columns : behind + (strip - strips_before) * Shape::columns;
+    const index_t end = strip < strips_before ? first : problem.n;
+    if (has_panel && column < end) {
+      block::LuStrip<Shape, MeetingWarps> beside(memory.strip, {});
+      beside.begin(problem, first);
+      beside.run(column, end);
+    }
+    __syncthreads();
+  }
+}
+
+template <class Shape, int residents>
+__global__ void __launch_bounds__(Shape::threads, residents)
+    update_behind_panel(const __grid_constant__ LapackProblems<typename Shape::E> problems, index_t first) {
+  using E = typename Shape::E;
+  using Blocks = block::BlocksOfProduct<Shape::rows, Shape::columns>;
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto& memory = *reinterpret_cast<UpdateMemory<Shape>*>(bytes);
+  auto& product = *reinterpret_cast<BlockProduct<E>*>(memory.product);
+  const index_t layer = blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y;
+  for (index_t number = layer; number < problems.count; number += static_cast<index_t>(gridDim.y) * gridDim.z) {
+    if (threadIdx.x < 32) memory.found.find(problems, number, false);
+    if (threadIdx.x == 0) {
+      const auto& problem = memory.found.problem;
+      const index_t behind = first + plan::lu_panel_columns;
+      const bool has_rest = memory.found.is_good && behind < problem.m && behind < problem.n;
+      product = block::product_behind_panel(problem.A + first + first * problem.lda, problem.lda, problem.m - first,
+                                            problem.n - first, index_t{plan::lu_panel_columns});
+      product.does_nothing = !has_rest;
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (index_t at = blockIdx.x;; at += gridDim.x) {
+      typename Blocks::Place place;
+      if (!Blocks::find(product, at, place)) break;
+      block::GemmBlock<Shape, GpuWarps, block::Operands::plain>(product, memory.stages, place.first_row,
+                                                                place.first_column, {})
+          .run();
+      __syncthreads();
+    }
+    __syncthreads();
+  }
+}
+
+// --- launches ---
+
+bool pivots_in(const LapackBatch& batch) { return batch.routine != LapackRoutine::getrf_nopiv; }
+
+using SmallClasses = std::make_index_sequence<plan::small_factorizations.size()>;
+using SweepClasses = std::make_index_sequence<plan::lu_sweep_count>;
+
+}  // namespace
+
+cudaError_t submit_small_lu(const LapackBatch& batch, std::size_t size_class, cudaStream_t stream) {
+  return dispatch(batch.type, [&]<Scalar T>(T) {
+    return with_number(size_class, SmallClasses(), [&]<std::size_t at>() {
+      using Shape = SmallShape<T, at>;
+      const auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
+      const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, threads_of_small / Shape::threads));
+      const auto tiny = static_cast<PartOf<T>>(batch.tiny);
+      return pivots_in(batch) ? launch(small_lu<Shape, true>, grid, threads_of_small, 0, stream, problems, tiny)
+                              : launch(small_lu<Shape, false>, grid, threads_of_small, 0, stream, problems, tiny);
+    });
+  });
+}
+
+cudaError_t submit_lu_sweep(const LapackBatch& batch, std::size_t size_class, index_t first, index_t width,
+                            cudaStream_t stream) {
+  return dispatch(batch.type, [&]<Scalar T>(T) {
+    return with_number(size_class, SweepClasses(), [&]<std::size_t at>() {
+      using Setup = SweepSetup<T, at>;
+      const auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
+      const dim3 grid = detail::grid_of_problems(batch.count);
+      const auto tiny = static_cast<PartOf<T>>(batch.tiny);
+      return pivots_in(batch) ? launch(sweep_lu<Setup, true>, grid, Setup::threads,
+                                       sizeof(typename Setup::template Memory<true>), stream, problems, first, width, tiny)
+                              : launch(sweep_lu<Setup, false>, grid, Setup::threads,
+                                       sizeof(typename Setup::template Memory<false>), stream, problems, first, width, tiny);
+    });
+  });
+}
+
+cudaError_t submit_lu_strips(const LapackBatch& batch, index_t first, index_t most_columns, cudaStream_t stream) {
+  return dispatch(batch.type, [&]<Scalar T>(T) {
+    using Shape = StripOf<T>;
+    auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
+    const index_t before = pivots_in(batch) ? block::pieces(first, Shape::columns) : 0;
+    const index_t behind = first + plan::lu_panel_columns;
+    const index_t after = most_columns > behind ? block::pieces(most_columns - behind, Shape::columns) : 0;
+    if (before + after == 0) return cudaSuccess;
+    return launch(strips_beside_panel<Shape>, detail::grid_of(before + after, batch.count, 1), Shape::threads,
+                  sizeof(StripMemory<Shape>), stream, problems, first, before);
+  });
+}
+
+cudaError_t submit_lu_update(const LapackBatch& batch, index_t first, index_t most_rows, index_t most_columns,
+                             cudaStream_t stream) {
+  return dispatch(batch.type, [&]<Scalar T>(T) {
+    using Shape = UpdateShape<T>;
+    const auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
+    const index_t blocks = block::pieces(most_rows, Shape::rows) * block::pieces(most_columns, Shape::columns);
+    return launch(update_behind_panel<Shape, update_residents<T>>, detail::grid_of(blocks, batch.count, 1),
+                  Shape::threads, sizeof(UpdateMemory<Shape>), stream, problems, first);
+  });
+}
+
+cudaError_t load_lu_kernels() {
+  cudaError_t error = cudaSuccess;
+  const auto then = [&](cudaError_t next) {
+    if (error == cudaSuccess) error = next;
+  };
+  for (const ScalarType type : scalar_types) {
+    dispatch(type, [&]<Scalar T>(T) {
+      [&]<std::size_t... at>(std::index_sequence<at...>) {
+        (then(load(small_lu<SmallShape<T, at>, true>)), ...);
+        (then(load(small_lu<SmallShape<T, at>, false>)), ...);
+      }
+      (SmallClasses());
+      [&]<std::size_t... at>(std::index_sequence<at...>) {
+        (then(load(sweep_lu<SweepSetup<T, at>, true>, sizeof(typename SweepSetup<T, at>::template Memory<true>))), ...);
+        (then(load(sweep_lu<SweepSetup<T, at>, false>, sizeof(typename SweepSetup<T, at>::template Memory<false>))), ...);
+      }
+      (SweepClasses());
+      then(load(strips_beside_panel<StripOf<T>>, sizeof(StripMemory<StripOf<T>>)));
+      then(load(update_behind_panel<UpdateShape<T>, update_residents<T>>, sizeof(UpdateMemory<UpdateShape<T>>)));
+    });
+  }
+  return error;
+}
+
+}  // namespace tessera::kernels::cuda

@@ -1,0 +1,173 @@
+#include "kernels/cuda/solve_batch.hpp"
+
+#include "kernels/block/lu_panel.hpp"
+#include "kernels/cuda/lapack_grid.cuh"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+using block::ElementOf;
+using block::LapackProblem;
+using block::LapackProblems;
+using block::parts_of;
+using block::PartOf;
+using detail::FoundLapackProblem;
+using detail::launch;
+using detail::load;
+
+constexpr int threads = 128;
+
+template <class E>
+__global__ void __launch_bounds__(threads) check(const __grid_constant__ LapackProblems<E> problems) {
+  const index_t step = static_cast<index_t>(gridDim.x) * threads;
+  for (index_t i = static_cast<index_t>(blockIdx.x) * threads + threadIdx.x; i < problems.count; i += step)
+    problems.info.set(i, -bad_argument(problems, problems.problem(i)));
+}
+
+/// How rows are interchanged, for all problems.
+struct RowOrder {
+  bool in_b = false;       ///< n rows of B, else rows k1 to k2 of A
+  bool backwards = false;  ///< from the last one on
+  WordOfEach k1, k2;
+  index_t distance = 1;  ///< from pivot to pivot
+};
+
+/// Each thread has a column. @tparam E as wide as an element
+template <class E>
+__global__ void __launch_bounds__(threads)
+    interchange(const __grid_constant__ LapackProblems<E> problems, const __grid_constant__ RowOrder order) {
+  const index_t layer = blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y;
+  for (index_t number = layer; number < problems.count; number += static_cast<index_t>(gridDim.y) * gridDim.z) {
+    if (!problems.is_left(number)) continue;
+    const LapackProblem<E> problem = problems.problem(number);
+    const index_t columns = order.in_b ? problem.nrhs : problem.n;
+    E* const matrix = order.in_b ? problem.B : problem.A;
+    const index_t ld = order.in_b ? problem.ldb : problem.lda;
+    const index_t first = order.in_b ? 1 : order.k1.of(number), last = order.in_b ? problem.n : order.k2.of(number);
+    for (index_t j = static_cast<index_t>(blockIdx.x) * threads + threadIdx.x; j < columns;
+         j += static_cast<index_t>(gridDim.x) * threads) {
+      E* const column = matrix + j * ld - 1;
+      for (index_t step = 0; step <= last - first; ++step) {
+        const index_t row = order.backwards ? last - step : first + step;
+        const index_t with = problem.ipiv.get(first - 1 + (row - first) * order.distance);
+        if (with == row) continue;
+        const E above = column[row];
+        column[row] = column[with];
+        column[with] = above;
+      }
+    }
+  }
+}
+
+template <class E>
+__global__ void __launch_bounds__(threads)
+    make_identity(const __grid_constant__ LapackProblems<E> problems) {
+  __shared__ FoundLapackProblem<E> found;
+  for (index_t number = blockIdx.x; number < problems.count; number += gridDim.x) {
+    if (threadIdx.x < 32) found.find(problems, number, true);
+    __syncthreads();
+    const LapackProblem<E>& problem = found.problem;
+    int zero = 0;
+    if (found.is_good && threadIdx.x < 32) {
+      // The first one: each lane has every 32nd.
+      index_t first = problem.n;
+      for (index_t i = threadIdx.x; i < first; i += 32) {
+        if (block::is_zero(problem.A[i * (problem.lda + 1)])) first = i;
+      }
+      for (int distance = 16; distance > 0; distance /= 2) {
+        const index_t other = __shfl_xor_sync(0xffffffffU, first, distance);
+        if (other < first) first = other;
+      }
+      zero = first < problem.n ? 1 : 0;
+      if (threadIdx.x == 0 && zero > 0) problems.info.set(number, first + 1);
+    }
+    const bool is_singular = __syncthreads_or(zero) != 0;
+    if (found.is_good && !is_singular) {
+      for (index_t at = threadIdx.x; at < problem.n * problem.n; at += threads) {
+        const index_t i = at % problem.n, j = at / problem.n;
+        E value{};
+        if (i == j) value.part[E::re] = 1;
+        problem.B[i + j * problem.ldb] = value;
+      }
+    }
+    __syncthreads();
+  }
+}
+
+template <class E>
+__global__ void __launch_bounds__(threads)
+    take_result(const __grid_constant__ LapackProblems<E> problems, block::Region region) {
+  const index_t layer = blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y;
+  for (index_t number = layer; number < problems.count; number += static_cast<index_t>(gridDim.y) * gridDim.z) {
+    if (!problems.is_left(number)) continue;
+    const LapackProblem<E> problem = problems.problem(number);
+    const index_t step = static_cast<index_t>(gridDim.x) * threads;
+    for (index_t at = static_cast<index_t>(blockIdx.x) * threads + threadIdx.x; at < problem.n * problem.n; at += step) {
+      const index_t i = at % problem.n, j = at / problem.n;
+      if (!block::is_in(region, i, j)) continue;
+      E value = problem.B[i + j * problem.ldb];
+      if (i == j && region != block::Region::full) value = real_part(value);
+      problem.A[i + j * problem.lda] = value;
+    }
+  }
+}
+
+template <class F>
+cudaError_t with_problems(const LapackBatch& batch, F&& f) {
+  return dispatch(batch.type, [&]<Scalar T>(T) { return f(block::lapack_problems<PartOf<T>, parts_of<T>>(batch)); });
+}
+
+}  // namespace
+
+cudaError_t submit_checks(const LapackBatch& batch, cudaStream_t stream) {
+  return with_problems(batch, [&]<class E>(const LapackProblems<E>& problems) {
+    return launch(check<E>, detail::grid_of_problems(block::pieces(batch.count, threads)), threads, 0, stream, problems);
+  });
+}
+
+cudaError_t submit_interchanges(const LapackBatch& batch, cudaStream_t stream) {
+  RowOrder order;
+  const bool is_laswp = batch.routine == LapackRoutine::laswp;
+  order.in_b = !is_laswp;
+  order.backwards = is_laswp ? batch.incx < 0 : batch.op != Op::no_trans;
+  order.k1 = WordOfEach(batch.k1);
+  order.k2 = WordOfEach(batch.k2);
+  order.distance = is_laswp && batch.incx < 0 ? -batch.incx : is_laswp ? batch.incx : 1;
+  const index_t columns = is_laswp ? batch.max_n : batch.max_nrhs;
+  return with_problems(batch, [&]<class E>(const LapackProblems<E>& problems) {
+    const dim3 grid = detail::grid_of(columns > 0 ? block::pieces(columns, threads) : 1, batch.count, 1);
+    return launch(interchange<E>, grid, threads, 0, stream, problems, order);
+  });
+}
+
+cudaError_t submit_identities(const LapackBatch& batch, cudaStream_t stream) {
+  return with_problems(batch, [&]<class E>(const LapackProblems<E>& problems) {
+    return launch(make_identity<E>, detail::grid_of_problems(batch.count), threads, 0, stream, problems);
+  });
+}
+
+cudaError_t submit_results(const LapackBatch& batch, cudaStream_t stream) {
+  const auto region = is_hermitian(batch.routine) ? block::region_of(batch.uplo) : block::Region::full;
+  return with_problems(batch, [&]<class E>(const LapackProblems<E>& problems) {
+    constexpr index_t elements = 16 * threads;
+    const dim3 grid = detail::grid_of(block::pieces(batch.max_n * batch.max_n, elements), batch.count, 1);
+    return launch(take_result<E>, grid, threads, 0, stream, problems, region);
+  });
+}
+
+cudaError_t load_solve_kernels() {
+  cudaError_t error = cudaSuccess;
+  for (const ScalarType type : scalar_types) {
+    dispatch(type, [&]<Scalar T>(T) {
+      using E = ElementOf<T>;
+      for (const auto next : {reinterpret_cast<const void*>(check<E>), reinterpret_cast<const void*>(interchange<E>),
+                              reinterpret_cast<const void*>(make_identity<E>),
+                              reinterpret_cast<const void*>(take_result<E>)}) {
+        if (error == cudaSuccess) error = device::cuda::load_kernel(next);
+      }
+    });
+  }
+  return error;
+}
+
+}  // namespace tessera::kernels::cuda

@@ -1,0 +1,69 @@
+// How batches of LAPACK's factorizations are cut: which sizes are factored in registers, which by one thread block in
+// one launch, and how wide panels are where several thread blocks work on a matrix.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "core/scalar.hpp"
+#include "kernels/plan/product_blocks.hpp"
+
+namespace tessera::kernels::plan {
+
+/// Matrices that a part of a warp has in registers: of at most so many rows and columns. And by how many threads.
+struct SmallFactorization {
+  int order, threads;
+};
+inline constexpr std::array<SmallFactorization, 5> small_factorizations = {{{4, 4}, {8, 8}, {16, 16}, {24, 32}, {32, 32}}};
+
+/// @param larger of m and n; 0: not known @return small_factorizations.size(): none
+constexpr std::size_t class_of_small(index_t larger) {
+  std::size_t i = larger > 0 ? 0 : small_factorizations.size();
+  while (i < small_factorizations.size() && small_factorizations[i].order < larger) ++i;
+  return i;
+}
+
+/// Thread blocks that factor a matrix or a panel: so many warps, with rows in registers, and the blocks of C that its
+/// columns are updated by.
+struct FactorizationSweep {
+  int rows_of_thread;
+  ProductBlocks blocks;
+  bool any_height;  ///< else at most as many rows as there are in registers
+};
+
+/// Columns of a leaf.
+constexpr int leaf_columns(ScalarType type) { return type == ScalarType::z ? 8 : 16; }
+
+inline constexpr std::size_t lu_sweep_count = 3;
+/// Each for matrices up to its rows; the last for all.
+constexpr FactorizationSweep lu_sweep(ScalarType type, std::size_t at) {
+  const bool is_z = type == ScalarType::z, is_s = type == ScalarType::s;
+  const int columns = is_z ? 32 : 64, stages = type == ScalarType::d ? 3 : 2;
+  if (at == 0) return {1, {64, is_s ? 32 : columns, 2, 2, stages, is_z ? 2 : 3}, false};
+  if (at == 1) return {1, {64, columns, 4, 2, stages, 2}, false};
+  return {2, {128, columns, 8, 2, stages, 1}, true};
+}
+constexpr int threads_of(const FactorizationSweep& sweep) { return 32 * sweep.blocks.warps_down * sweep.blocks.warps_across; }
+constexpr std::size_t class_of_lu(ScalarType type, index_t rows) {
+  std::size_t at = rows > 0 ? 0 : lu_sweep_count - 1;
+  while (at + 1 < lu_sweep_count) {
+    const FactorizationSweep sweep = lu_sweep(type, at);
+    if (rows <= threads_of(sweep) * sweep.rows_of_thread) break;
+    ++at;
+  }
+  return at;
+}
+/// Columns of a panel: those of a leaf of solves by four warps (block/strip.hpp).
+inline constexpr int lu_panel_columns = 64;
+/// Up to so many columns a matrix is one sweep.
+inline constexpr index_t most_columns_of_lu_sweep = 128;
+
+inline constexpr std::size_t cholesky_sweep_count = 2;
+constexpr FactorizationSweep cholesky_sweep(ScalarType type, std::size_t at) {
+  return {1, {128, leaf_columns(type), at == 0 ? 4 : 8, 1, 3, at == 0 ? 4 : 2}, true};
+}
+constexpr std::size_t class_of_cholesky(index_t rows) { return rows > 0 && rows <= 256 ? 0 : 1; }
+constexpr index_t cholesky_panel_columns = 128;
+constexpr index_t most_columns_of_cholesky_sweep = 192;
+
+}  // namespace tessera::kernels::plan
