@@ -251,11 +251,11 @@ class Bench {
       std::printf(" %s %.1f", who.c_str(), flops / theirs * 1e-9);
       if (ours > 0) std::printf(" (x%.2f)", theirs / ours);
     }
-    for (const char* what : {"without", "wrong"}) {
-      const nlohmann::json reasons = result.value(what, nlohmann::json::object());
-      for (const auto& [who, why] : reasons.items())
-        std::printf(" [%s %s: %s]", what, who.c_str(), why.template get<std::string>().c_str());
-    }
+    const nlohmann::json without = result.value("without", nlohmann::json::object());
+    if (without.contains("tessera")) std::printf(" [%s]", without["tessera"].get<std::string>().c_str());
+    const nlohmann::json wrong = result.value("wrong", nlohmann::json::object());
+    for (const auto& [who, why] : wrong.items())
+      std::printf(" WRONG: %s, %s", who.c_str(), why.template get<std::string>().c_str());
     if (result.contains("error")) std::printf(" FAILED: %s", result["error"].get<std::string>().c_str());
     std::printf("\n");
     std::fflush(stdout);
@@ -284,7 +284,7 @@ class Bench {
           .what = c,
           .A = {p.A.problem(p.A.start, i), n},
           .result = contestant.result_in_b ? Stored(X, n) : Stored(p.A.problem(p.A.first(0), i), n),
-          .pivots = p.pivots.problem(p.pivots.first(0), i),
+          .pivots = c.has_pivots() ? p.pivots.problem(p.pivots.first(0), i) : std::vector<int>(),
           .inverts_matrix = contestant.inverts_matrix,
       };
       if (c.solves()) problem.B.assign(B.begin(), B.end()), problem.X.assign(X.begin(), X.end());
