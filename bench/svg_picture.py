@@ -1,5 +1,5 @@
 """A picture in SVG, part by part, and what the pictures of measurements have in common: colours, axes, numbers. Used by chart.py,
-sweep.py, device_report.py and batch_report.py; needs nothing but Python's standard library."""
+sweep.py, device_report.py, batch_report.py and lapack_batch_report.py; needs nothing but Python's standard library."""
 import math
 from xml.sax.saxutils import escape
 
@@ -122,12 +122,13 @@ class Panel:
             self.picture.mark(mark, self.x(x), self.y(y), colour, f"{tip} {x:g}: {number(y)}")
 
 
-def rates_over_sizes(title, legend, panels, x_name):
+def rates_over_sizes(title, legend, panels, x_name, unit=None):
     """Panels of rates over sizes, two in a row, with the sizes' logarithms along the axis.
 
     @param legend  (words, colour) of each series
     @param panels  (words, lines) of each; a line is (points, words, colour, shape of its marks; None: dashes without marks), a point
                    (size, TFLOP/s)
+    @param unit    what is over the sizes, if not rates
     @return the text of the picture
     """
     width, height, left, in_a_row = 360, 210, 64, 3
@@ -142,12 +143,12 @@ def rates_over_sizes(title, legend, panels, x_name):
     for index, (words, lines) in enumerate(panels):
         every = [point for points, *_ in lines for point in points]
         top = max(rate for _, rate in every)
-        unit, factor = unit_of(top)
+        unit_there, factor = unit_of(top) if unit is None else (unit, 1)
         first = math.floor(math.log2(min(size for size, _ in every)))
         last = math.ceil(math.log2(max(size for size, _ in every)))
         panel = Panel(picture, left + index % 2 * (width + 56), above + index // 2 * (height + 84), width, height, max(last - first, 1),
                       top * factor)
-        panel.axes(f"{words}, {unit}", [(e - first, str(2**e)) for e in range(first, last + 1)], x_name)
+        panel.axes(f"{words}, {unit_there}", [(e - first, str(2**e)) for e in range(first, last + 1)], x_name)
         for points, words_of, colour, shape in lines:
             placed = [(math.log2(size) - first, rate * factor) for size, rate in points]
             panel.series(placed, colour, shape, f"{words.split(',')[0]} {words_of}", extra=DASHES if shape is None else "")
