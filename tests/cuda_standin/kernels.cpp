@@ -158,6 +158,10 @@ cudaError_t submit_interchanges(const LapackBatch& batch, cudaStream_t stream) {
   if (batch.routine != LapackRoutine::laswp) return submit_step(batch, LapackStep::interchange, stream);
   return cuda_standin::launch(stream, [batch] { reference_lapack_batch(batch); });
 }
+cudaError_t submit_vector_solves(const LapackBatch& batch, bool tells_info, cudaStream_t stream) {
+  if (!tells_info) return submit_step(batch, LapackStep::solve, stream);
+  return cuda_standin::launch(stream, [batch] { reference_lapack_batch(batch); });
+}
 cudaError_t submit_identities(const LapackBatch& batch, cudaStream_t stream) {
   return submit_step(batch, LapackStep::begin_inverse, stream);
 }

@@ -134,12 +134,11 @@ class LuPanel {
         if (first_zero == 0) first_zero = k + 1;
         pivot.part[0] = 1;
       }
-      const E inverse = reciprocal(pivot);
-      const bool divides = !is_normal(inverse);
+      const ScaledReciprocal inverse(pivot);
       TESSERA_UNROLL
       for (int r = 0; r < rows_of_thread; ++r) {
         if (place_[r] <= k || place_[r] >= height_) continue;
-        const E factor = divides ? quotient(a_[r][k], pivot) : product(a_[r][k], inverse);
+        const E factor = inverse.quotient(a_[r][k]);
         a_[r][k] = factor;
         const E minus = negative(factor);
         TESSERA_UNROLL

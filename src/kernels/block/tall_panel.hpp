@@ -31,12 +31,11 @@ class TallPanel {
       E u[columns];
       TESSERA_UNROLL
       for (int j = 0; j < columns; ++j) u[j] = j > k && j < width ? A[k + j * lda] : E{};
-      const E inverse = reciprocal(pivot);
-      const bool divides = !is_normal(inverse);
+      const ScaledReciprocal inverse(pivot);
       TESSERA_NO_UNROLL
       for (index_t i = k + 1 + machine_.thread(); i < height; i += Shape::threads) {
         E* const row = A + i;
-        const E factor = divides ? quotient(row[k * lda], pivot) : product(row[k * lda], inverse);
+        const E factor = inverse.quotient(row[k * lda]);
         row[k * lda] = factor;
         TESSERA_UNROLL
         for (int j = 0; j < columns; ++j) {

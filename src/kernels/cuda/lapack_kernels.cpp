@@ -110,6 +110,8 @@ Outcome LapackKernels::submit(const LapackBatch& batch, const Submission& to) co
       return {.cuda = batch.incx != 0 ? submit_interchanges(batch, to.stream) : cudaSuccess};
     case potrs:
     case getrs:
+      if (plan::is_vector_solve(batch.max_n, batch.max_nrhs))
+        return {.cuda = submit_vector_solves(batch, true, to.stream)};
       if (batch.info != nullptr) outcome.cuda = submit_checks(batch, to.stream);
       break;
   }
@@ -119,6 +121,7 @@ Outcome LapackKernels::submit(const LapackBatch& batch, const Submission& to) co
 /// With the factors, where info is zero.
 Outcome LapackKernels::solve(const LapackBatch& batch, const Submission& to) const {
   using enum Op;
+  if (plan::is_vector_solve(batch.max_n, batch.max_nrhs)) return {.cuda = submit_vector_solves(batch, false, to.stream)};
   if (is_hermitian(batch.routine)) {
     const bool is_lower = batch.uplo == Uplo::lower;
     const Outcome outcome = solve_triangle(batch, batch.uplo, is_lower ? no_trans : conj_trans, Diag::non_unit, to);

@@ -1,7 +1,10 @@
 #include "kernels/cuda/solve_batch.hpp"
 
+#include "kernels/block/interchanges.hpp"
 #include "kernels/block/lu_panel.hpp"
+#include "kernels/block/vector_solve.hpp"
 #include "kernels/cuda/lapack_grid.cuh"
+#include "kernels/plan/lapack_choice.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -13,7 +16,6 @@ using block::parts_of;
 using block::PartOf;
 using detail::FoundLapackProblem;
 using detail::launch;
-using detail::load;
 
 constexpr int threads = 128;
 
@@ -56,6 +58,75 @@ __global__ void __launch_bounds__(threads)
         column[with] = above;
       }
     }
+  }
+}
+
+/// What two triangular solves are made with.
+struct FactorsOfSolve {
+  bool hermitian = false;
+  bool lower = true;  ///< of Hermitian factors
+  Op op = Op::no_trans;
+  bool tells_info = false;
+};
+
+constexpr int warps_of_vector_solve = 4;
+template <int blocks>
+struct VectorSolveMemory {
+  block::Interchanges<32 * blocks> interchanges;
+  int pivots[32 * blocks];
+};
+
+template <class R, int parts, int blocks>
+__global__ void __launch_bounds__(32 * warps_of_vector_solve)
+    solve_vectors(const __grid_constant__ LapackProblems<block::Element<R, parts>> problems,
+                  const __grid_constant__ FactorsOfSolve how) {
+  using E = block::Element<R, parts>;
+  using Machine = GpuLanes<32>;
+  __shared__ VectorSolveMemory<blocks> memories[warps_of_vector_solve];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const index_t number = static_cast<index_t>(blockIdx.x) * warps_of_vector_solve + warp;
+  if (number >= problems.count) return;
+  const Machine machine;
+  const LapackProblem<E> problem = problems.problem(number);
+  if (how.tells_info && problems.info.at != nullptr) {
+    const int bad = bad_argument(problems, problem);
+    if (machine.lane() == 0) problems.info.set(number, -bad);
+    if (bad != 0) return;
+  } else if (!problems.is_left(number)) {
+    return;
+  }
+  if (problem.n > 32 * blocks) return;
+  const int order = static_cast<int>(problem.n);
+  auto& memory = memories[warp];
+  const bool interchanges = problem.ipiv.at != nullptr;
+  if (interchanges) {
+    for (int i = machine.lane(); i < order; i += 32) memory.pivots[i] = static_cast<int>(problem.ipiv.get(i)) - 1;
+    machine.meet();
+    memory.interchanges.make(
+        machine, [&](int i) { return memory.pivots[i]; }, order);
+    machine.meet();
+  }
+  const auto place = [&](bool wanted, int row) { return wanted && interchanges ? memory.interchanges.source[row] : row; };
+  block::VectorSolve<R, parts, blocks, Machine> vector(problem.A, problem.lda, order, machine);
+  for (index_t j = 0; j < problem.nrhs; ++j) {
+    E* const column = problem.B + j * problem.ldb;
+    const bool is_plain = how.op == Op::no_trans;
+    vector.for_each_row([&](int row, E& x) { x = column[place(is_plain, row)]; });
+    machine.meet();
+    // L and L^H, U^H and U, L and U, or U and L transposed.
+    const bool first_is_transposed = how.hermitian ? !how.lower : !is_plain;
+    const bool second_is_transposed = how.hermitian ? how.lower : !is_plain;
+    const bool conjugates = how.hermitian || how.op == Op::conj_trans;
+    if (first_is_transposed)
+      vector.template solve<true, true>(false, conjugates);
+    else
+      vector.template solve<true, false>(!how.hermitian, false);
+    if (second_is_transposed)
+      vector.template solve<false, true>(!how.hermitian, conjugates);
+    else
+      vector.template solve<false, false>(false, false);
+    vector.for_each_row([&](int row, const E& x) { column[place(!is_plain, row)] = x; });
+    machine.meet();
   }
 }
 
@@ -140,6 +211,21 @@ cudaError_t submit_interchanges(const LapackBatch& batch, cudaStream_t stream) {
   });
 }
 
+cudaError_t submit_vector_solves(const LapackBatch& batch, bool tells_info, cudaStream_t stream) {
+  const FactorsOfSolve how = {.hermitian = is_hermitian(batch.routine),
+                              .lower = batch.uplo == Uplo::lower,
+                              .op = batch.op,
+                              .tells_info = tells_info};
+  return dispatch(batch.type, [&]<Scalar T>(T) {
+    using R = PartOf<T>;
+    const auto problems = block::lapack_problems<R, parts_of<T>>(batch);
+    const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, warps_of_vector_solve));
+    constexpr int all_threads = 32 * warps_of_vector_solve;
+    return batch.max_n <= 32 ? launch(solve_vectors<R, parts_of<T>, 1>, grid, all_threads, 0, stream, problems, how)
+                             : launch(solve_vectors<R, parts_of<T>, 2>, grid, all_threads, 0, stream, problems, how);
+  });
+}
+
 cudaError_t submit_identities(const LapackBatch& batch, cudaStream_t stream) {
   return with_problems(batch, [&]<class E>(const LapackProblems<E>& problems) {
     return launch(make_identity<E>, detail::grid_of_problems(batch.count), threads, 0, stream, problems);
@@ -162,6 +248,8 @@ cudaError_t load_solve_kernels() {
       using E = ElementOf<T>;
       for (const auto next : {reinterpret_cast<const void*>(check<E>), reinterpret_cast<const void*>(interchange<E>),
                               reinterpret_cast<const void*>(make_identity<E>),
+                              reinterpret_cast<const void*>(solve_vectors<PartOf<T>, parts_of<T>, 1>),
+                              reinterpret_cast<const void*>(solve_vectors<PartOf<T>, parts_of<T>, 2>),
                               reinterpret_cast<const void*>(take_result<E>)}) {
         if (error == cudaSuccess) error = device::cuda::load_kernel(next);
       }

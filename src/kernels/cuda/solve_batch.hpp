@@ -15,6 +15,11 @@ cudaError_t submit_checks(const LapackBatch& batch, cudaStream_t stream);
 /// Problems whose info is not zero are left out. @pre as above, but for info
 cudaError_t submit_interchanges(const LapackBatch& batch, cudaStream_t stream);
 
+/// Solves with the factors, right-hand sides one after the other, a warp for each problem. Problems whose info is not
+/// zero are left out, unless info is this launch's to tell.
+/// @pre potrs, posv, getrs or gesv, with at most plan::most_rows_of_vector_solve rows
+cudaError_t submit_vector_solves(const LapackBatch& batch, bool tells_info, cudaStream_t stream);
+
 /// Checks, tells a zero on the factor's diagonal, and makes B the identity. @pre potri or getri; info and B
 cudaError_t submit_identities(const LapackBatch& batch, cudaStream_t stream);
 /// B, or its triangle, to A, where info is zero. @pre as above

@@ -34,6 +34,12 @@ struct FactorizationSweep {
 /// Columns of a leaf.
 constexpr int leaf_columns(ScalarType type) { return type == ScalarType::z ? 8 : 16; }
 
+/// Solves with one right-hand side, a warp for each.
+inline constexpr index_t most_rows_of_vector_solve = 64;
+constexpr bool is_vector_solve(index_t rows, index_t right_hand_sides) {
+  return rows > 0 && rows <= most_rows_of_vector_solve && right_hand_sides == 1;
+}
+
 inline constexpr std::size_t lu_sweep_count = 3;
 /// Each for matrices up to its rows; the last for all.
 constexpr FactorizationSweep lu_sweep(ScalarType type, std::size_t at) {

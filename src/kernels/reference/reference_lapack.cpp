@@ -395,6 +395,9 @@ void run_step(const LapackBatch& batch, LapackStep step) {
         case LapackStep::factor:
           info = problem.factor(batch.routine);
           break;
+        case LapackStep::solve:
+          is_hermitian(batch.routine) ? problem.potrs() : problem.getrs();
+          break;
         case LapackStep::interchange:
           problem.interchange(problem.B, problem.nrhs, problem.op == Op::no_trans);
           break;
