@@ -348,8 +348,9 @@ class LapackProblems {
   void choose_pivots(LapackProblem<T>& problem) {
     using enum LapackRoutine;
     if (variant_.routine == laswp) {
-      problem.k1 = problem.m > 1 ? integer(1, std::min<index_t>(problem.m, 3)) : 1;
-      problem.k2 = problem.m > 0 ? integer(problem.k1, problem.m) : 0;
+      // The same in all problems of one size.
+      problem.k1 = std::max<index_t>(std::min(1 + problem.m % 3, problem.m), 1);
+      problem.k2 = problem.m > 0 ? std::max(problem.k1, problem.m - problem.m % 2) : 0;
       const index_t pivots = problem.k1 + (problem.k2 - problem.k1) * std::abs(variant_.incx);
       for (index_t i = 0; i < std::max<index_t>(pivots, 1); ++i)
         problem.ipiv.push_back(integer(1, std::max<index_t>(problem.m, 1)));
