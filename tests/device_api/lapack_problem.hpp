@@ -439,8 +439,8 @@ template <Scalar T>
   }
 }
 
-/// A matrix with factors that are exact: all numbers that arise are halves of small integers, in whatever order they are
-/// summed, and pivots are powers of two.
+/// A matrix with factors that are exact: all numbers that arise are quarters of small integers, in whatever order they are
+/// summed, and pivots are powers of two, times 1, i or their sum.
 template <Scalar T>
 struct ExactFactors {
   LapackProblem<T> problem;
@@ -488,10 +488,10 @@ class ExactProblems {
       const bool is_zero = is_nothing || (wish.zero_pivot && j == *wish.zero_pivot);
       const index_t row = is_zero || !wish.interchanges ? j : problems_.integer(j, m - 1);
       pivot_of[static_cast<std::size_t>(j)] = row;
-      if (!is_zero) at(factors, j, j) = power_of_two();
+      if (!is_zero) at(factors, j, j) = pivot();
       for (index_t c = j + 1; c < n; ++c) at(factors, j, c) = is_nothing ? 0 : small_integer();
       for (index_t i = j + 1; i < m; ++i) {
-        const std::complex<double> l = is_zero ? 0 : multiplier(wish.ties && i > row);
+        const std::complex<double> l = is_zero ? 0 : multiplier(at(factors, j, j), wish.ties && i > row);
         at(factors, i, j) = l;
         at(left, i, j) = l * at(factors, j, j);
         for (index_t c = j + 1; c < n; ++c) at(left, i, c) += l * at(factors, j, c);
@@ -565,16 +565,21 @@ class ExactProblems {
   std::complex<double> turned(double value) {
     return is_complex(scalar_type_of<T>()) && problems_.integer(0, 1) == 1 ? std::complex<double>(0, value) : value;
   }
-  std::complex<double> power_of_two() {
-    const double value = std::ldexp(1.0, static_cast<int>(problems_.integer(0, 2)));
-    return turned(problems_.integer(0, 1) == 1 ? value : -value);
+  double sign() { return problems_.integer(0, 1) == 1 ? 1 : -1; }
+  std::complex<double> pivot() {
+    const double value = std::ldexp(sign(), static_cast<int>(problems_.integer(0, 2)));
+    if (is_complex(scalar_type_of<T>()) && problems_.integer(0, 2) == 0) return {value, sign() * value};
+    return turned(value);
   }
   std::complex<double> small_integer() {
     const auto part = [this] { return static_cast<double>(problems_.integer(-2, 2)); };
     const double real = part();
     return is_complex(scalar_type_of<T>()) ? std::complex<double>(real, part()) : real;
   }
-  std::complex<double> multiplier(bool may_be_one) {
+  /// What it makes of the pivot is smaller, or, if `may_be_one`, no larger by |re| + |im|. Where the pivot has two parts, its
+  /// modulus may be larger: 1.5 beside 1 + i.
+  std::complex<double> multiplier(std::complex<double> pivot, bool may_be_one) {
+    if (pivot.real() != 0 && pivot.imag() != 0 && problems_.integer(0, 2) == 0) return {0.75 * sign(), 0.75 * sign()};
     const auto value = static_cast<double>(problems_.integer(may_be_one ? -2 : -1, may_be_one ? 2 : 1)) / 2;
     return turned(value);
   }
