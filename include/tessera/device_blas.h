@@ -59,8 +59,8 @@ TESSERA_API tessera_status tessera_device_set_stream(tessera_device_handle handl
 
 /* Memory of the device that the calls that follow may use, without a promise as to what is in it. It belongs to the caller,
  * and must stay until the stream has done the last call that may use it. `memory` must be aligned to 256 bytes, as that of
- * cudaMalloc is; NULL with 0 bytes: none. Every call can do without a workspace; some are quicker with one. Less than a call
- * asks for (tessera_device_..._workspace, tessera_device_batch_workspace) is as good as none. */
+ * cudaMalloc is; NULL with 0 bytes: none. Every call can do without a workspace, but inverses (device_lapack.h); some are
+ * quicker with one. Less than a call asks for (tessera_device_..._workspace, tessera_device_batch_workspace) is as good as none. */
 TESSERA_API tessera_status tessera_device_set_workspace(tessera_device_handle handle, void* memory, size_t bytes);
 
 /* What went wrong in the last call of this thread; "" if it succeeded. Valid until this thread's next call. */

@@ -390,11 +390,11 @@ TEST_P(DeviceLapackConformance, SubnormalPivots) {
       if (solves(routine())) return;  // solutions would overflow
       ExactProblems<T> made(variant, static_cast<unsigned>(turn));
       std::vector<ExactFactors<T>> exact;
-      // The smallest number and twice it.
+      // Quarters become the smallest number there is.
       const int least = std::numeric_limits<Real>::min_exponent - std::numeric_limits<Real>::digits;
       for (int i = 0; i < 2; ++i) {
         exact.push_back(made.of_routine(n, n, 0, {.interchanges = routine() == LapackRoutine::getrf}));
-        exact.back().scale(variant, is_hermitian(routine()) ? (least + 1) / 2 * 2 + 2 : least + 1);
+        exact.back().scale(variant, is_hermitian(routine()) ? (least + 1) / 2 * 2 + 2 : least + 2);
       }
       run_exact(runner, variant, exact, {});
     });

@@ -348,8 +348,9 @@ class LapackProblems {
   void choose_pivots(LapackProblem<T>& problem) {
     using enum LapackRoutine;
     if (variant_.routine == laswp) {
-      problem.k1 = problem.m > 1 ? integer(1, std::min<index_t>(problem.m, 3)) : 1;
-      problem.k2 = problem.m > 0 ? integer(problem.k1, problem.m) : 0;
+      // The same in all problems of one size.
+      problem.k1 = std::max<index_t>(std::min(1 + problem.m % 3, problem.m), 1);
+      problem.k2 = problem.m > 0 ? std::max(problem.k1, problem.m - problem.m % 2) : 0;
       const index_t pivots = problem.k1 + (problem.k2 - problem.k1) * std::abs(variant_.incx);
       for (index_t i = 0; i < std::max<index_t>(pivots, 1); ++i)
         problem.ipiv.push_back(integer(1, std::max<index_t>(problem.m, 1)));
@@ -408,11 +409,13 @@ template <Scalar T>
   if (after.info != 0) return ::testing::AssertionFailure() << "info = " << after.info;
   if (variant.routine == laswp) return rows_are_interchanged(variant, before, after);
   if (before.m == 0 || before.n == 0) return ::testing::AssertionSuccess();
-  if (variant.routine == potrf || variant.routine == posv) {
+  if (is_hermitian(variant.routine) && variant.routine != potrs) {
     for (index_t j = 0; j < after.n; ++j) {
       if (std::imag(after.a(j, j)) != 0)
         return ::testing::AssertionFailure() << "diagonal element " << j << " is not real";
     }
+  }
+  if (variant.routine == potrf || variant.routine == posv) {
     if (const auto good = factors_agree(matrix_map(variant, before), cholesky_map(variant, after)); !good) return good;
   }
   if (variant.routine == getrf || variant.routine == gesv || variant.routine == getrf_nopiv) {
@@ -438,8 +441,8 @@ template <Scalar T>
   }
 }
 
-/// A matrix with factors that are exact: all numbers that arise are halves of small integers, in whatever order they are
-/// summed, and pivots are powers of two.
+/// A matrix with factors that are exact: all numbers that arise are quarters of small integers, in whatever order they are
+/// summed, and pivots are powers of two, times 1, i or their sum.
 template <Scalar T>
 struct ExactFactors {
   LapackProblem<T> problem;
@@ -487,10 +490,10 @@ class ExactProblems {
       const bool is_zero = is_nothing || (wish.zero_pivot && j == *wish.zero_pivot);
       const index_t row = is_zero || !wish.interchanges ? j : problems_.integer(j, m - 1);
       pivot_of[static_cast<std::size_t>(j)] = row;
-      if (!is_zero) at(factors, j, j) = power_of_two();
+      if (!is_zero) at(factors, j, j) = pivot();
       for (index_t c = j + 1; c < n; ++c) at(factors, j, c) = is_nothing ? 0 : small_integer();
       for (index_t i = j + 1; i < m; ++i) {
-        const std::complex<double> l = is_zero ? 0 : multiplier(wish.ties && i > row);
+        const std::complex<double> l = is_zero ? 0 : multiplier(at(factors, j, j), wish.ties && i > row);
         at(factors, i, j) = l;
         at(left, i, j) = l * at(factors, j, j);
         for (index_t c = j + 1; c < n; ++c) at(left, i, c) += l * at(factors, j, c);
@@ -564,16 +567,21 @@ class ExactProblems {
   std::complex<double> turned(double value) {
     return is_complex(scalar_type_of<T>()) && problems_.integer(0, 1) == 1 ? std::complex<double>(0, value) : value;
   }
-  std::complex<double> power_of_two() {
-    const double value = std::ldexp(1.0, static_cast<int>(problems_.integer(0, 2)));
-    return turned(problems_.integer(0, 1) == 1 ? value : -value);
+  double sign() { return problems_.integer(0, 1) == 1 ? 1 : -1; }
+  std::complex<double> pivot() {
+    const double value = std::ldexp(sign(), static_cast<int>(problems_.integer(0, 2)));
+    if (is_complex(scalar_type_of<T>()) && problems_.integer(0, 2) == 0) return {value, sign() * value};
+    return turned(value);
   }
   std::complex<double> small_integer() {
     const auto part = [this] { return static_cast<double>(problems_.integer(-2, 2)); };
     const double real = part();
     return is_complex(scalar_type_of<T>()) ? std::complex<double>(real, part()) : real;
   }
-  std::complex<double> multiplier(bool may_be_one) {
+  /// What it makes of the pivot is smaller, or, if `may_be_one`, no larger by |re| + |im|. Where the pivot has two parts, its
+  /// modulus may be larger: 1.5 beside 1 + i.
+  std::complex<double> multiplier(std::complex<double> pivot, bool may_be_one) {
+    if (pivot.real() != 0 && pivot.imag() != 0 && problems_.integer(0, 2) == 0) return {0.75 * sign(), 0.75 * sign()};
     const auto value = static_cast<double>(problems_.integer(may_be_one ? -2 : -1, may_be_one ? 2 : 1)) / 2;
     return turned(value);
   }

@@ -29,6 +29,7 @@ struct LapackPlacement {
   std::optional<Bounds> bounds = {};  ///< others
   bool with_info = true;              ///< else none, where it need not be there
   index_t workspace_problems = 0;     ///< for how many problems at once; 0: all
+  index_t workspace_order = 0;        ///< of so many rows; else of the largest one's
   bool misaligned = false;            ///< matrices and numbers begin one element behind an aligned address
   bool dense = false;                 ///< matrices lie one element apart
   /// Which problem stands at each place of the batch; empty: as they are. One that stands there several times must have
@@ -129,6 +130,7 @@ class LapackRunner {
     const std::size_t info_at = image.place(infos, shift_of_numbers);
     kernels::LapackBatch of_workspace = batch;
     if (placement.workspace_problems != 0) of_workspace.count = placement.workspace_problems;
+    of_workspace.max_n = placement.workspace_order;
     for (const Problem& problem : problems) of_workspace.max_n = std::max(of_workspace.max_n, problem.n);
     const std::size_t workspace_bytes = implementation_.lapack_workspace_bytes(of_workspace);
     const std::size_t workspace = image.place(std::vector<std::byte>(workspace_bytes), 0);

@@ -3,14 +3,16 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <thread>
 #include <vector>
 
 #include "tests/device/backends.hpp"
 #include "tests/device_api/batch_runner.hpp"
 #include "tests/device_api/implementation.hpp"
+#include "tests/device_api/lapack_problem.hpp"
+#include "tests/device_api/lapack_runner.hpp"
 #include "tests/device_api/runner.hpp"
 #include "tests/test_plugin.hpp"
 
@@ -19,6 +21,7 @@ namespace {
 
 using test::DeviceApi;
 using test::Level3Fixture;
+using test::same_bits;
 using test::triangular_case;
 
 #define EXPECT_CUDA(call) EXPECT_EQ(call, cudaSuccess) << cudaGetErrorString(cudaGetLastError())
@@ -101,11 +104,6 @@ class Solve {
   void *A_ = nullptr, *C_ = nullptr, *workspace_ = nullptr;
 };
 
-template <class T>
-bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
-  return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0;
-}
-
 // The first call of the process is captured where a case is the first one: nothing has been used before.
 TEST_F(CudaDeviceApi, CallsAreCapturedAndReplayed) {
   const DeviceApi api(library());
@@ -185,6 +183,26 @@ class ReplayedBatch final : public test::Implementation {
     EXPECT_EQ(captured_.C.of_each, batch.C.of_each);
     EXPECT_CUDA(cudaGraphLaunch(executable_, stream_));
   }
+  void run_lapack_batch(const kernels::LapackBatch& batch) override {
+    if (graph_ == nullptr) {
+      captured_lapack_ = batch;
+      EXPECT_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+      EXPECT_EQ(api_.run_lapack(handle_, test::form_of(batch), batch), TESSERA_SUCCESS)
+          << api_.tessera_device_last_error();
+      EXPECT_CUDA(cudaStreamEndCapture(stream_, &graph_));
+      EXPECT_CUDA(cudaGraphInstantiate(&executable_, graph_, 0));
+    }
+    EXPECT_EQ(captured_lapack_.n.of_each, batch.n.of_each);
+    EXPECT_EQ(captured_lapack_.A.of_each, batch.A.of_each);
+    EXPECT_EQ(captured_lapack_.info, batch.info);
+    EXPECT_CUDA(cudaGraphLaunch(executable_, stream_));
+  }
+  std::size_t lapack_workspace_bytes(const kernels::LapackBatch& batch) override {
+    std::size_t bytes = 0;
+    if (!inverts(batch.routine)) return bytes;
+    EXPECT_EQ(api_.lapack_workspace(handle_, batch, &bytes), TESSERA_SUCCESS);
+    return bytes;
+  }
   std::size_t batch_workspace_bytes(index_t count) override {
     std::size_t bytes = 0;
     EXPECT_EQ(api_.tessera_device_batch_workspace(handle_, count, &bytes), TESSERA_SUCCESS);
@@ -206,6 +224,7 @@ class ReplayedBatch final : public test::Implementation {
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t executable_ = nullptr;
   kernels::Level3Batch captured_;
+  kernels::LapackBatch captured_lapack_;
   std::vector<void*> allocated_;
 };
 
@@ -238,6 +257,39 @@ TEST_F(CudaDeviceApi, BatchesAreCapturedOnceForAllSizes) {
             for (const index_t of_problem : info) EXPECT_EQ(of_problem, 0);
           }
         });
+      }
+    }
+  }
+}
+
+// Of LAPACK's routines, too.
+TEST_F(CudaDeviceApi, FactorizationsAreCapturedOnceForAllSizes) {
+  const DeviceApi api(library());
+  for (const LapackRoutine routine : test::all_lapack_routines()) {
+    for (const bool with_bounds : {false, true}) {
+      SCOPED_TRACE(testing::Message() << name_of(routine) << " bounds " << with_bounds);
+      ReplayedBatch implementation(api);
+      test::LapackRunner runner(implementation);
+      constexpr index_t most = 90;
+      const test::LapackVariant variant{.routine = routine};
+      test::LapackProblems<double> made(variant, 1);
+      for (index_t launch = 0; launch < 4; ++launch) {
+        std::vector<test::LapackProblem<double>> problems;
+        for (index_t i = 0; i < 10; ++i) {
+          const index_t n = (29 * i + 7 * launch) % (most + 1);
+          // Wide ones may be singular without interchanges.
+          const index_t m = launch == 2 ? 0 : std::max(n, (17 * i + 31 * launch) % (most + 1));
+          problems.push_back(made.make(m, n, (11 * i + 41 * launch) % (most + 1), (i + launch) % 3));
+        }
+        test::LapackPlacement placement{.with_bounds = with_bounds};
+        if (with_bounds || inverts(routine))
+          placement.bounds = test::LapackPlacement::Bounds{.m = most, .n = most, .nrhs = most};
+        // What was captured has room for any of them.
+        placement.workspace_order = most;
+        auto after = problems;
+        runner.run(variant, after, placement);
+        for (std::size_t i = 0; i < problems.size(); ++i)
+          EXPECT_TRUE(test::is_solved(variant, problems[i], after[i])) << "launch " << launch << ", problem " << i;
       }
     }
   }
