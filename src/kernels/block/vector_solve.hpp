@@ -98,18 +98,21 @@ class VectorSolve {
       load(width * solved, width * block, conjugates, all);
       TESSERA_UNROLL
       for (int j = 0; j < width; ++j) a_[j] = product(a_[j], x_[solved]);
-      // Sums over the lanes of all columns at once: each step halves the columns that a lane still has.
-      TESSERA_UNROLL
-      for (int distance = width / 2; distance > 0; distance /= 2) {
-        const bool is_upper = (machine_.lane() & distance) != 0;
-        TESSERA_UNROLL
-        for (int j = 0; j < distance; ++j) {
-          const E given = is_upper ? a_[j] : a_[j + distance];
-          a_[j] = sum(is_upper ? a_[j + distance] : a_[j], from_partner(given, distance));
-        }
-      }
+      sum_over_lanes<width / 2>();
       x_[block] = sum(x_[block], negative(a_[0]));
     }
+  }
+
+  /// Of all columns at once: each step halves the columns that a lane still has; at last a_[0] is that of its own.
+  template <int distance>
+  TESSERA_DEVICE void sum_over_lanes() {
+    const bool is_upper = (machine_.lane() & distance) != 0;
+    TESSERA_UNROLL
+    for (int j = 0; j < distance; ++j) {
+      const E given = is_upper ? a_[j] : a_[j + distance];
+      a_[j] = sum(is_upper ? a_[j + distance] : a_[j], from_partner(given, distance));
+    }
+    if constexpr (distance > 1) sum_over_lanes<distance / 2>();
   }
 
   template <bool forward, bool transposed>
@@ -119,9 +122,10 @@ class VectorSolve {
     load(width * block, width * block, conjugates, [&](int j) { return stored_lower ? j <= lane : j >= lane; });
     E diagonal{};
     diagonal.part[0] = 1;
-    TESSERA_UNROLL
-    for (int j = 0; j < width; ++j) {
-      if (j == lane && width * block + j < order_ && !is_unit) diagonal = a_[j];
+    const int row = width * block + lane;
+    if (row < order_ && !is_unit) diagonal = stored_[row * (ld_ + 1)];
+    if constexpr (parts == 2) {
+      if (conjugates) diagonal.part[1] = -diagonal.part[1];
     }
     const ScaledReciprocal inverse(diagonal);
     E& x = x_[block];
