@@ -136,7 +136,7 @@ void OldValues::Copy::restore() const noexcept {
   device::finish_streaming();
 }
 
-OldValues::OldValues(Threads threads, std::size_t most_bytes)
+OldValues::OldValues(int threads, std::size_t most_bytes)
     : most_threads_(threads), pool_(std::make_shared<Pool>(most_bytes)) {}
 
 OldValues::~OldValues() {
@@ -161,12 +161,16 @@ OldValues::CopyPtr OldValues::copy(const cache::HostTile& tile, index_t element_
       const std::lock_guard lock(mutex_);
       if (start_threads()) {
         try {
-          for (index_t piece = 0; piece < pieces; ++piece) pieces_.push_back({made, piece, &changed});
+          for (index_t piece = 0; piece < pieces; ++piece) {
+            if (when == When::due)
+              pieces_.push_front({made, piece, &changed});
+            else
+              pieces_.push_back({made, piece, &changed});
+          }
         } catch (...) {
           std::erase_if(pieces_, [&](const Piece& piece) { return piece.copy == made; });
           throw;
         }
-        if (when == When::due) begin_waiting(*made);
         changed_.notify_all();
         return made;
       }
@@ -182,45 +186,18 @@ OldValues::CopyPtr OldValues::copy(const cache::HostTile& tile, index_t element_
 // @return whether there are any @pre the caller holds the mutex
 bool OldValues::start_threads() {
   try {
-    const auto most = static_cast<std::size_t>(most_threads_.awaited);
-    threads_.reserve(most);  // a thread without a place would end the process
-    while (threads_.size() < most) threads_.push_back(start_thread([this] { serve(); }));
+    threads_.reserve(static_cast<std::size_t>(most_threads_));  // a thread without a place would end the process
+    while (static_cast<int>(threads_.size()) < most_threads_) threads_.push_back(start_thread([this] { serve(); }));
   } catch (const std::system_error&) {  // fewer do as well
   } catch (const std::bad_alloc&) {
   }
   return !threads_.empty();
 }
 
-// @pre the caller holds the mutex
-bool OldValues::may_begin() const {
-  return !pieces_.empty() && busy_ < (awaited_ > 0 ? most_threads_.awaited : most_threads_.ahead);
-}
-
-// Its pieces go before all others. @pre the caller holds the mutex
-void OldValues::begin_waiting(Copy& copy) noexcept {
-  if (copy.is_awaited_ || copy.is_whole()) return;
-  copy.is_awaited_ = true;
-  ++awaited_;
-  std::partition(pieces_.begin(), pieces_.end(), [&](const Piece& piece) { return piece.copy.get() == &copy; });
-}
-
-// @pre the caller holds the mutex
-void OldValues::end_waiting(Copy& copy) noexcept {
-  if (copy.is_awaited_) --awaited_;
-  copy.is_awaited_ = false;
-}
-
-void OldValues::await(Copy& copy) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (copy.is_awaited_) return;
-  begin_waiting(copy);
-  changed_.notify_all();
-}
-
 void OldValues::serve() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || may_begin(); });
+    changed_.wait(lock, [this] { return stopping_ || !pieces_.empty(); });
     if (stopping_) return;
     Piece piece = std::move(pieces_.front());
     pieces_.pop_front();
@@ -228,11 +205,7 @@ void OldValues::serve() {
     lock.unlock();
     piece.copy->take_piece(piece.number);
     // Release: the tile is written only after it has been read.
-    const bool was_last = piece.copy->missing_pieces_.fetch_sub(1, std::memory_order_acq_rel) == 1;
-    lock.lock();
-    if (was_last) end_waiting(*piece.copy);
-    lock.unlock();
-    if (was_last) piece.changed->raise();
+    if (piece.copy->missing_pieces_.fetch_sub(1, std::memory_order_acq_rel) == 1) piece.changed->raise();
     piece.copy.reset();
     lock.lock();
     if (--busy_ == 0) changed_.notify_all();
@@ -242,7 +215,6 @@ void OldValues::serve() {
 // Takes no memory: the results of a job are there when this is called.
 void OldValues::stop_copying() noexcept {
   std::unique_lock lock(mutex_);
-  for (const Piece& piece : pieces_) end_waiting(*piece.copy);
   pieces_.clear();
   changed_.wait(lock, [this] { return busy_ == 0; });
 }

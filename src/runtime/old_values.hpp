@@ -1,8 +1,7 @@
 // Copies of tiles of C as they were, kept while their new values go to host memory. A device that is lost meanwhile
 // leaves a tile half old and half new. The copy then restores the tile, and its task is done again elsewhere.
 //
-// Threads of their own make the copies: few of them, since they read the memory that the transfers do, and more while a
-// result waits for a copy. A copy is begun with its task where there is room, so that it is whole when the
+// Threads of their own make the copies. A copy is begun with its task where there is room, so that it is whole when the
 // task's result is ready; otherwise when the result is ready. Copies made ahead leave half of the room to those that a
 // result waits for: these end without anything else that a task waits for.
 // Memory is kept from copy to copy, and given back with that of the devices.
@@ -67,19 +66,14 @@ class OldValues {
     cache::HostTile tile_;
     index_t element_bytes_;
     When when_;
-    bool is_awaited_ = false;  ///< guarded by the mutex of OldValues
     Memory memory_;
     /// Pairs with is_whole(): who sees 0 may have the tile overwritten.
     std::atomic<index_t> missing_pieces_;
   };
   using CopyPtr = std::shared_ptr<Copy>;
 
-  /// Threads that copy: at least 1 of each, and no more of the former. They start with the first copy.
-  struct Threads {
-    int ahead, awaited;  ///< at a time, while no result waits for a copy, and while one does
-  };
-  /// @param most_bytes of all copies together
-  OldValues(Threads threads, std::size_t most_bytes);
+  /// @param threads that copy, at least 1; they start with the first copy. @param most_bytes of all copies together
+  OldValues(int threads, std::size_t most_bytes);
   /// @pre nobody waits for a copy
   ~OldValues();
   OldValues(const OldValues&) = delete;
@@ -91,9 +85,6 @@ class OldValues {
   /// Begins to copy a tile. @pre its elements stay as they are until the copy is whole or dropped
   /// @param changed raised when it is whole; outlives the copy. @return nullptr if there is no memory
   CopyPtr copy(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed) noexcept;
-
-  /// A result waits for the copy. Takes no memory.
-  void await(Copy& copy) noexcept;
 
   /// No tile is read any more when this returns. Copies that are not whole stay so.
   void stop_copying() noexcept;
@@ -111,17 +102,13 @@ class OldValues {
   };
   void serve();
   bool start_threads();
-  bool may_begin() const;
-  void begin_waiting(Copy& copy) noexcept;
-  void end_waiting(Copy& copy) noexcept;
 
-  const Threads most_threads_;
+  const int most_threads_;
   std::shared_ptr<Pool> pool_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<Piece> pieces_;
-  int busy_ = 0;     ///< threads that copy
-  int awaited_ = 0;  ///< copies that a result waits for
+  int busy_ = 0;  ///< threads that copy
   std::vector<std::thread> threads_;
   bool stopping_ = false;
 };

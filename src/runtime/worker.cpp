@@ -224,9 +224,7 @@ bool Worker::old_is_kept(const Job& job, Held& held) {
     if (!begin_copy(job, held.output->tile, OldValues::When::due, held.old)) return false;
     held.goes_without = !held.old;
   }
-  if (held.goes_without || held.old->is_whole()) return true;
-  old_values_->await(*held.old);
-  return false;
+  return held.goes_without || held.old->is_whole();
 }
 
 void Worker::write_back(const Held& held) {

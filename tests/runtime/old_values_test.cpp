@@ -38,7 +38,7 @@ void await_room(OldValues& old, const Matrix& matrix, Signal& signal) {
 }
 
 TEST(OldValues, BringBackATile) {
-  OldValues old({2, 2}, std::size_t{1} << 30);
+  OldValues old(2, std::size_t{1} << 30);
   Signal signal;
   for (const auto& [rows, cols] : {std::pair<index_t, index_t>{1, 1}, {5, 7}, {700, 900}, {3000, 300}}) {
     Matrix matrix(rows, cols);
@@ -60,7 +60,7 @@ TEST(OldValues, BringBackATile) {
 }
 
 TEST(OldValues, ReadAndWriteNoMoreThanTheTriangle) {
-  OldValues old({1, 1}, std::size_t{1} << 30);
+  OldValues old(1, std::size_t{1} << 30);
   Signal signal;
   for (const Part part : {Part::lower, Part::upper}) {
     Matrix matrix(40, 40, part);
@@ -79,7 +79,7 @@ TEST(OldValues, ReadAndWriteNoMoreThanTheTriangle) {
 }
 
 TEST(OldValues, TakeMemoryForSoMuchAndOneMore) {
-  OldValues old({1, 1}, 1000);
+  OldValues old(1, 1000);
   Signal signal;
   Matrix matrix(10, 10);
   EXPECT_TRUE(old.has_room(matrix.tile, element, When::due, signal));
@@ -101,7 +101,7 @@ TEST(OldValues, TakeMemoryForSoMuchAndOneMore) {
 }
 
 TEST(OldValues, CopiedAheadLeaveHalfOfTheRoom) {
-  OldValues old({1, 1}, 2000);
+  OldValues old(1, 2000);
   Signal signal;
   Matrix matrix(10, 10);
   ASSERT_TRUE(old.has_room(matrix.tile, element, When::ahead, signal));
@@ -115,7 +115,7 @@ TEST(OldValues, CopiedAheadLeaveHalfOfTheRoom) {
 }
 
 TEST(OldValues, CopiedAheadNeverStopTheOneThatIsDue) {
-  OldValues old({1, 1}, 1700);  // half of it is room for one
+  OldValues old(1, 1700);  // half of it is room for one
   Signal signal;
   Matrix matrix(10, 10), larger(20, 20);
   const auto ahead = old.copy(matrix.tile, element, When::ahead, signal);
@@ -124,38 +124,8 @@ TEST(OldValues, CopiedAheadNeverStopTheOneThatIsDue) {
   await(ahead, signal);
 }
 
-// No thread copies ahead here: what becomes whole does so because it is waited for.
-TEST(OldValues, MoreThreadsCopyWhatAResultWaitsFor) {
-  OldValues old({0, 2}, std::size_t{1} << 30);
-  Signal signal;
-  Matrix first(900, 900), second(700, 700);
-  const auto ahead = old.copy(first.tile, element, When::ahead, signal);
-  const auto awaited = old.copy(second.tile, element, When::ahead, signal);
-  EXPECT_FALSE(ahead->is_whole());
-  old.await(*awaited);
-  old.await(*awaited);  // once more changes nothing
-  await(awaited, signal);
-  old.await(*ahead);
-  await(ahead, signal);
-}
-
-// One that copying has stopped for no longer counts: copies ahead would be made by more threads for ever.
-TEST(OldValues, AreNotWaitedForWhenCopyingHasStopped) {
-  OldValues old({0, 1}, std::size_t{1} << 30);
-  Signal signal;
-  Matrix matrix(3000, 3000), another(20, 20);
-  const auto due = old.copy(matrix.tile, element, When::due, signal);
-  old.stop_copying();
-  const auto ahead = old.copy(another.tile, element, When::ahead, signal);
-  const std::uint64_t seen = signal.version();
-  signal.wait(seen, std::chrono::milliseconds(20));
-  EXPECT_FALSE(ahead->is_whole());
-  old.await(*ahead);
-  await(ahead, signal);
-}
-
 TEST(OldValues, AreNotReadAnyMoreWhenCopyingHasStopped) {
-  OldValues old({2, 2}, std::size_t{1} << 30);
+  OldValues old(2, std::size_t{1} << 30);
   Signal signal;
   std::vector<Matrix> matrices;
   for (int i = 0; i < 8; ++i) matrices.emplace_back(800, 800);
