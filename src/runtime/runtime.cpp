@@ -31,9 +31,12 @@
 namespace tessera::runtime {
 namespace {
 
-/// Threads that copy old values: fewer than would be missed by those that carry pageable memory. A quarter of 16
-/// processors was too little for trmm, which overwrites 25 GB/s.
-int copying_threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency() * 3 / 8, 1U, 16U)); }
+/// Threads that copy old values, by the links that new ones come over: trmm overwrites 25 GB/s by each. No more than
+/// would be missed by those that carry pageable memory.
+int copying_threads(std::size_t devices) {
+  const std::size_t processors = std::thread::hardware_concurrency();
+  return static_cast<int>(std::clamp<std::size_t>(8 * devices, 1, std::max<std::size_t>(processors / 2, 1)));
+}
 
 /// What copies of old values may take, and what batches are packed into: a sixteenth of the host's memory each.
 std::size_t most_bytes_on_host() {
@@ -61,7 +64,7 @@ class Runtime::Implementation {
         memories_(accelerators_.size()),
         lane_memories_(accelerators_.size()) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
-    if (config.keep_old_values) old_values_.emplace(copying_threads(), most_bytes_on_host());
+    if (config.keep_old_values) old_values_.emplace(copying_threads(accelerators_.size()), most_bytes_on_host());
     const double begin_s = device::now_seconds();
     // First, since the threads take some time to find their processors, and no notice of the rest before there is a
     // job.
