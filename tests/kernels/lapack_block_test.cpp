@@ -12,6 +12,7 @@
 #include "kernels/block/cholesky_sweep.hpp"
 #include "kernels/block/lu_strip.hpp"
 #include "kernels/block/lu_sweep.hpp"
+#include "kernels/block/vector_solve.hpp"
 #include "kernels/reference/reference_lapack.hpp"
 #include "tests/kernels/host_block_machine.hpp"
 
@@ -21,8 +22,8 @@ namespace {
 using kernels::LapackBatch;
 using kernels::block::ElementOf;
 using kernels::block::Numbers;
-using kernels::block::parts_of;
 using kernels::block::PartOf;
+using kernels::block::parts_of;
 
 template <Scalar T>
 struct Matrix {
@@ -98,7 +99,8 @@ void expect_near(const Matrix<T>& got, const Matrix<T>& expected, const std::str
       difference = std::max<double>(difference, std::isnan(std::abs(g - e)) ? 1e300 : std::abs(g - e));
     }
   }
-  EXPECT_LE(difference, 300 * static_cast<double>(got.rows + 4) * std::numeric_limits<R>::epsilon() * std::max(largest, 1.0))
+  EXPECT_LE(difference,
+            300 * static_cast<double>(got.rows + 4) * std::numeric_limits<R>::epsilon() * std::max(largest, 1.0))
       << what;
 }
 
@@ -112,9 +114,9 @@ void run_sweep(Matrix<T>& A, std::vector<int>& ipiv, index_t first, index_t widt
   const auto memory = std::make_unique<typename Sweep::Memory>();
   test::run_block<Block, Machine>([&](const Machine& machine) {
     Sweep sweep(*memory, machine);
-    const index_t zero = sweep.run(A.elements() + first + first * A.ld, A.ld, A.rows - first,
-                                   std::min(width, A.columns - first), Numbers{ipiv.data(), false}, first,
-                                   static_cast<R>(tiny));
+    const index_t zero =
+        sweep.run(A.elements() + first + first * A.ld, A.ld, A.rows - first, std::min(width, A.columns - first),
+                  Numbers{ipiv.data(), false}, first, static_cast<R>(tiny));
     if (machine.thread() == 0 && zero > 0 && info == 0) info = static_cast<int>(first + zero);
   });
 }
@@ -139,7 +141,8 @@ void check_lu(Matrix<T> A, const std::string& what) {
 
 TYPED_TEST(LapackBlocks, SweepsFactorWithPivots) {
   using T = TypeParam;
-  for (const auto& [m, n] : {std::pair<index_t, index_t>{1, 1}, {2, 3}, {7, 5}, {8, 8}, {9, 9}, {20, 31}, {33, 17}, {40, 40}, {64, 23}})
+  for (const auto& [m, n] :
+       {std::pair<index_t, index_t>{1, 1}, {2, 3}, {7, 5}, {8, 8}, {9, 9}, {20, 31}, {33, 17}, {40, 40}, {64, 23}})
     check_lu<T, false>(random_matrix<T>(m, n, 5), std::to_string(m) + " x " + std::to_string(n));
 }
 
@@ -166,8 +169,8 @@ TYPED_TEST(LapackBlocks, HardMatrices) {
     first_is_nan(0, 0) = T(nan);
     other_is_nan(3, 0) = T(nan);
     for (T& value : tiny.values) value *= std::numeric_limits<R>::min() / 4;
-    const std::pair<const char*, Matrix<T>*> all[] = {{"ties", &ties},     {"zero column", &zero_column},
-                                                      {"zero", &nothing},  {"NaN first", &first_is_nan},
+    const std::pair<const char*, Matrix<T>*> all[] = {{"ties", &ties},        {"zero column", &zero_column},
+                                                      {"zero", &nothing},     {"NaN first", &first_is_nan},
                                                       {"NaN", &other_is_nan}, {"subnormal", &tiny}};
     for (const auto& [name, A] : all) {
       // What NaN, and fused sums of complex numbers, lead to is not the same in all orders.
@@ -176,7 +179,8 @@ TYPED_TEST(LapackBlocks, HardMatrices) {
         std::vector<int> expected_pivots(13, -7), pivots(13, -7);
         by_reference(LapackRoutine::getrf, expected, expected_pivots);
         int info = 0;
-        m == 12 ? run_sweep<T, true, 8, false>(*A, pivots, 0, n, info) : run_sweep<T, true, 8, true>(*A, pivots, 0, n, info);
+        m == 12 ? run_sweep<T, true, 8, false>(*A, pivots, 0, n, info)
+                : run_sweep<T, true, 8, true>(*A, pivots, 0, n, info);
         EXPECT_EQ(pivots[0], expected_pivots[0]) << name;
         continue;
       }
@@ -191,7 +195,8 @@ TYPED_TEST(LapackBlocks, SweepsFactorWithoutPivots) {
   for (const index_t m : {index_t{5}, index_t{25}, index_t{70}}) {
     for (const double tiny : {0.0, 0.25}) {
       Matrix<T> A = random_matrix<T>(m, 20, 11);
-      for (index_t i = 0; i < std::min<index_t>(m, 20); ++i) A(i, i) += T(static_cast<PartOf<T>>(i % 4 == 3 ? 0.0 : 25.0));
+      for (index_t i = 0; i < std::min<index_t>(m, 20); ++i)
+        A(i, i) += T(static_cast<PartOf<T>>(i % 4 == 3 ? 0.0 : 25.0));
       if (m == 25) {  // the second pivot is zero, exactly
         A(0, 0) = T(4);
         A(0, 1) = T(2);
@@ -279,6 +284,121 @@ TYPED_TEST(LapackBlocks, SweepsFactorPositiveMatrices) {
       EXPECT_EQ(by_reference(LapackRoutine::potrf, expected, none, uplo), 0);
       EXPECT_EQ(run_cholesky(A, uplo), 0);
       expect_near(A, expected, "n = " + std::to_string(n) + (uplo == Uplo::lower ? ", lower" : ", upper"));
+    }
+  }
+}
+
+/// A matrix in registers, by a warp and by two.
+template <int threads, bool is_upper, Scalar T>
+int run_small_cholesky(Matrix<T>& A) {
+  using Shape = kernels::block::CholeskyShape<PartOf<T>, parts_of<T>, threads, threads>;
+  using Block =
+      kernels::block::GemmShape<PartOf<T>, parts_of<T>, 16 * threads / 32, 8, threads / 32, 1, 2>;  // its threads
+  using Machine = test::HostWarps<threads / 32, true>;
+  kernels::block::CholeskyMemory<Shape> memory;
+  std::vector<int> info(threads);
+  test::run_block<Block, Machine>([&](const Machine& machine) {
+    kernels::block::CholeskyBlock<Shape, Machine, is_upper> block(memory, machine);
+    block.load(A.elements(), 1, A.ld, static_cast<int>(A.rows));
+    info[static_cast<std::size_t>(machine.thread())] = block.factor();
+    block.store(A.elements(), 1, A.ld);
+  });
+  for (const int of_thread : info) EXPECT_EQ(of_thread, info[0]);
+  return info[0];
+}
+
+TYPED_TEST(LapackBlocks, RegistersHoldPositiveMatrices) {
+  using T = TypeParam;
+  for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
+    for (const index_t n : {1, 5, 31, 32, 33, 64}) {
+      Matrix<T> A = positive_matrix<T>(n, uplo, 15), expected = A, failing = A;
+      std::vector<int> none;
+      const auto run = [&](Matrix<T>& matrix) {
+        if (n <= 32)
+          return uplo == Uplo::lower ? run_small_cholesky<32, false>(matrix) : run_small_cholesky<32, true>(matrix);
+        return uplo == Uplo::lower ? run_small_cholesky<64, false>(matrix) : run_small_cholesky<64, true>(matrix);
+      };
+      EXPECT_EQ(by_reference(LapackRoutine::potrf, expected, none, uplo), 0);
+      EXPECT_EQ(run(A), 0);
+      expect_near(A, expected, "n = " + std::to_string(n) + (uplo == Uplo::lower ? ", lower" : ", upper"));
+      failing(n / 2, n / 2) = T(-2);
+      EXPECT_EQ(run(failing), n / 2 + 1);
+    }
+  }
+}
+
+TYPED_TEST(LapackBlocks, RegistersOfTwoWarpsHoldOneMatrix) {
+  using T = TypeParam;
+  using R = PartOf<T>;
+  using Shape = kernels::block::PanelShape<R, parts_of<T>, 64, 1, 64>;
+  using Block = kernels::block::GemmShape<R, parts_of<T>, 32, 8, 2, 1, 2>;  // its threads
+  using Machine = test::HostWarps<2, true>;
+  for (const auto& [m, n] : {std::pair<index_t, index_t>{33, 33}, {64, 64}, {40, 64}, {64, 20}, {1, 50}}) {
+    Matrix<T> A = random_matrix<T>(m, n, 16), expected = A;
+    std::vector<int> pivots(64, -7), expected_pivots(64, -7);
+    const auto steps = static_cast<int>(std::min(m, n));
+    EXPECT_EQ(by_reference(LapackRoutine::getrf, expected, expected_pivots), 0);
+    kernels::block::PanelMemory<Shape> memory;
+    test::run_block<Block, Machine>([&, m = m, n = n](Machine machine) {
+      kernels::block::LuPanel<Shape, Machine, true> panel(memory, machine);
+      panel.load(A.elements(), A.ld, static_cast<int>(m), static_cast<int>(n));
+      EXPECT_EQ(panel.factor(), 0);
+      machine.meet();
+      panel.store(A.elements(), A.ld);
+    });
+    for (int i = 0; i < steps; ++i) pivots[static_cast<std::size_t>(i)] = memory.pivots[i] + 1;
+    EXPECT_EQ(pivots, expected_pivots);
+    expect_near(A, expected, std::to_string(m) + " x " + std::to_string(n));
+  }
+}
+
+/// The solve with one right-hand side, all factors that potrs and getrs have.
+TYPED_TEST(LapackBlocks, AWarpSolvesWithOneRightHandSide) {
+  using T = TypeParam;
+  using R = PartOf<T>;
+  using Block = kernels::block::GemmShape<R, parts_of<T>, 16, 8, 1, 1, 2>;  // a warp
+  using Machine = test::HostWarps<1, true>;
+  for (const index_t n : {1, 7, 32, 33, 50, 64}) {
+    Matrix<T> A = random_matrix<T>(n, n, 17);
+    for (T& value : A.values) value /= static_cast<R>(n);  // so that the unit triangle is well conditioned, too
+    for (index_t i = 0; i < n; ++i) A(i, i) += T(R(2));
+    A(0, 0) = T(std::numeric_limits<R>::min() / 8);  // whose reciprocal is not a number that there is
+    for (index_t i = 1; i < n; ++i) A(i, 0) = A(0, i) = T(0);
+    for (int variant = 0; variant < 8; ++variant) {
+      const bool forward = (variant & 1) != 0, transposed = (variant & 2) != 0, unit = (variant & 4) != 0;
+      const bool conjugates = transposed && unit;
+      const auto of_t = [&](index_t i, index_t j) {
+        const T value = transposed ? A(j, i) : A(i, j);
+        if constexpr (!std::floating_point<T>) return conjugates ? std::conj(value) : value;
+        return value;
+      };
+      std::mt19937 random(18);
+      std::vector<T> x(static_cast<std::size_t>(n)), b(x.size()), got(x.size());
+      for (T& value : x) value = random_value<T>(random);
+      for (index_t i = 0; i < n; ++i) {
+        T sum(0);
+        for (index_t j = 0; j < n; ++j) {
+          if (forward ? j < i : j > i) sum += of_t(i, j) * x[static_cast<std::size_t>(j)];
+        }
+        const T on_diagonal = unit ? T(1) : of_t(i, i);
+        b[static_cast<std::size_t>(i)] = sum + on_diagonal * x[static_cast<std::size_t>(i)];
+      }
+      test::run_block<Block, Machine>([&](const Machine& machine) {
+        kernels::block::VectorSolve<R, parts_of<T>, 2, Machine> solve(A.elements(), A.ld, static_cast<int>(n), machine);
+        const auto* const from = reinterpret_cast<const ElementOf<T>*>(b.data());
+        auto* const to = reinterpret_cast<ElementOf<T>*>(got.data());
+        solve.for_each_row([&](int row, ElementOf<T>& value) { value = from[row]; });
+        if (forward)
+          transposed ? solve.template solve<true, true>(unit, conjugates)
+                     : solve.template solve<true, false>(unit, false);
+        else
+          transposed ? solve.template solve<false, true>(unit, conjugates)
+                     : solve.template solve<false, false>(unit, false);
+        solve.for_each_row([&](int row, const ElementOf<T>& value) { to[row] = value; });
+      });
+      for (std::size_t i = 0; i < x.size(); ++i)
+        EXPECT_LE(std::abs(got[i] - x[i]), (i == 0 && !unit ? R(1e-3) : R(200) * std::numeric_limits<R>::epsilon()))
+            << "n = " << n << ", variant " << variant << ", row " << i;
     }
   }
 }

@@ -112,9 +112,10 @@ class CholeskySweep {
         TESSERA_UNROLL
         for (int l = j + 1; l < columns; ++l) x[l] = fused(minus, factor[j][l], x[l]);
       }
+      const index_t column = machine_.made_anew(column_);  // else the addresses are kept from the loads
       TESSERA_UNROLL
       for (int j = 0; j < columns; ++j) {
-        if (j < of_leaf) row[j * column_] = x[j];
+        if (j < of_leaf) row[j * column] = x[j];
       }
     }
   }

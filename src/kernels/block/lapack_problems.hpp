@@ -95,9 +95,9 @@ LapackProblems<Element<R, parts>> lapack_problems(const LapackBatch& batch) {
   made.is_wide = batch.is_wide;
   made.count = batch.count;
   const auto pivots = batch.is_wide ? WordOfEach(batch.ipiv.as<std::int64_t>()) : WordOfEach(batch.ipiv.as<int>());
-  const WordOfEach words[] = {WordOfEach(batch.m),           WordOfEach(batch.n),   WordOfEach(batch.nrhs),
-                              WordOfEach(batch.A.as<E>()),   WordOfEach(batch.lda), WordOfEach(batch.B.as<E>()),
-                              WordOfEach(batch.ldb),         pivots};
+  const WordOfEach words[] = {
+      WordOfEach(batch.m),   WordOfEach(batch.n),         WordOfEach(batch.nrhs), WordOfEach(batch.A.as<E>()),
+      WordOfEach(batch.lda), WordOfEach(batch.B.as<E>()), WordOfEach(batch.ldb),  pivots};
   std::copy(std::begin(words), std::end(words), made.word);
   made.info = {batch.info, batch.is_wide};
   return made;

@@ -55,12 +55,14 @@ class VectorSolve {
   /// Of rows from first_row on, in the thread's row; f(column) says which are wanted.
   template <class Wanted>
   TESSERA_DEVICE void load(int first_row, int first_column, bool conjugates, Wanted wanted) {
-    const int row = first_row + machine_.lane();
-    const E* const from = stored_ + row + first_column * ld_;
+    // Neither elements of several blocks at a time nor addresses to be used again have room in registers.
+    const int row = machine_.made_anew(first_row) + machine_.lane();
+    const index_t ld = machine_.made_anew(ld_);
+    const E* const from = stored_ + row + first_column * ld;
     TESSERA_UNROLL
     for (int j = 0; j < width; ++j) {
       a_[j] = {};
-      if (row < order_ && first_column + j < order_ && wanted(j)) a_[j] = from[j * ld_];
+      if (row < order_ && first_column + j < order_ && wanted(j)) a_[j] = from[j * ld];
     }
     if constexpr (parts == 2) {
       if (conjugates) {
@@ -70,15 +72,13 @@ class VectorSolve {
     }
   }
 
-  TESSERA_DEVICE E from_lane(const E& value, int lane) const {
+  TESSERA_DEVICE E from_lane(const E& value, int lane) {
     E there;
     TESSERA_UNROLL
     for (int p = 0; p < parts; ++p) there.part[p] = machine_.shuffle(value.part[p], lane);
     return there;
   }
-  TESSERA_DEVICE E from_partner(const E& value, int distance) const {
-    return from_lane(value, machine_.lane() ^ distance);
-  }
+  TESSERA_DEVICE E from_partner(const E& value, int distance) { return from_lane(value, machine_.lane() ^ distance); }
   static TESSERA_DEVICE E sum(E a, const E& b) {
     TESSERA_UNROLL
     for (int p = 0; p < parts; ++p) a.part[p] += b.part[p];
@@ -92,8 +92,7 @@ class VectorSolve {
     if constexpr (!transposed) {
       load(width * block, width * solved, conjugates, all);
       TESSERA_UNROLL
-      for (int j = 0; j < width; ++j)
-        x_[block] = fused(negative(a_[j]), from_lane(x_[solved], j), x_[block]);
+      for (int j = 0; j < width; ++j) x_[block] = fused(negative(a_[j]), from_lane(x_[solved], j), x_[block]);
     } else {
       load(width * solved, width * block, conjugates, all);
       TESSERA_UNROLL

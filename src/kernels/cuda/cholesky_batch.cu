@@ -10,8 +10,8 @@ namespace {
 using block::ElementOf;
 using block::LapackProblem;
 using block::LapackProblems;
-using block::parts_of;
 using block::PartOf;
+using block::parts_of;
 using detail::FoundLapackProblem;
 using detail::launch;
 using detail::load;
@@ -34,27 +34,26 @@ struct Triangle {
 
 // --- in registers ---
 
-constexpr int threads_of_small = 128;
-
-template <class Shape>
-__global__ void __launch_bounds__(threads_of_small)
-    small_cholesky(const __grid_constant__ LapackProblems<typename Shape::E> problems, block::Region stored) {
+template <class Shape, bool is_upper>
+__global__ void __launch_bounds__(detail::SmallTeams<Shape::threads>::threads,
+                                  detail::SmallTeams<Shape::threads>::residents(sizeof(typename Shape::E) *
+                                                                                Shape::rows))
+    small_cholesky(const __grid_constant__ LapackProblems<typename Shape::E> problems) {
   using E = typename Shape::E;
-  using Machine = GpuLanes<Shape::threads>;
-  constexpr int teams = threads_of_small / Shape::threads;
-  __shared__ block::CholeskyMemory<Shape> memory[teams];
+  using Teams = detail::SmallTeams<Shape::threads>;
+  using Machine = typename Teams::Machine;
+  __shared__ block::CholeskyMemory<Shape> memory[Teams::count];
   const Machine machine;
-  const int team = static_cast<int>(threadIdx.x) / Shape::threads;
-  const index_t number = static_cast<index_t>(blockIdx.x) * teams + team;
+  const int team = Teams::number();
+  const index_t number = static_cast<index_t>(blockIdx.x) * Teams::count + team;
   if (number >= problems.count) return;
   const LapackProblem<E> problem = problems.problem(number);
   int outcome = -bad_argument(problems, problem);
   if (outcome == 0 && problem.n > 0 && problem.n <= Shape::rows) {
-    const Triangle<E> triangle(problem, stored, 0);
-    block::CholeskyBlock<Shape, Machine> block(memory[team], machine);
-    block.load(triangle.at, triangle.row, triangle.column, static_cast<int>(problem.n));
+    block::CholeskyBlock<Shape, Machine, is_upper> block(memory[team], machine);
+    block.load(problem.A, 1, problem.lda, static_cast<int>(problem.n));
     outcome = block.factor();
-    block.store(triangle.at, triangle.row, triangle.column);
+    block.store(problem.A, 1, problem.lda);
   }
   if (machine.thread() == 0) problems.info.set(number, outcome);
 }
@@ -139,18 +138,20 @@ __global__ void __launch_bounds__(Shape::threads, residents)
   }
 }
 
-using SmallClasses = std::make_index_sequence<plan::small_factorizations.size()>;
 using SweepClasses = std::make_index_sequence<plan::cholesky_sweep_count>;
 
 }  // namespace
 
 cudaError_t submit_small_cholesky(const LapackBatch& batch, std::size_t size_class, cudaStream_t stream) {
   return dispatch(batch.type, [&]<Scalar T>(T) {
-    return with_number(size_class, SmallClasses(), [&]<std::size_t at>() {
+    return detail::with_small_class<T>(size_class, [&]<std::size_t at>() {
       using Shape = SmallShape<T, at>;
-      const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, threads_of_small / Shape::threads));
-      return launch(small_cholesky<Shape>, grid, threads_of_small, 0, stream,
-                    block::lapack_problems<PartOf<T>, parts_of<T>>(batch), block::region_of(batch.uplo));
+      using Teams = detail::SmallTeams<Shape::threads>;
+      const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, Teams::count));
+      const auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
+      return batch.uplo == Uplo::upper
+                 ? launch(small_cholesky<Shape, true>, grid, Teams::threads, 0, stream, problems)
+                 : launch(small_cholesky<Shape, false>, grid, Teams::threads, 0, stream, problems);
     });
   });
 }
@@ -185,8 +186,10 @@ cudaError_t load_cholesky_kernels() {
   };
   for (const ScalarType type : scalar_types) {
     dispatch(type, [&]<Scalar T>(T) {
-      [&]<std::size_t... at>(std::index_sequence<at...>) { (then(load(small_cholesky<SmallShape<T, at>>)), ...); }
-      (SmallClasses());
+      detail::for_each_small_class<T>([&]<std::size_t at>() {
+        then(load(small_cholesky<SmallShape<T, at>, false>));
+        then(load(small_cholesky<SmallShape<T, at>, true>));
+      });
       [&]<std::size_t... at>(std::index_sequence<at...>) {
         (then(load(sweep_cholesky<SweepSetup<T, at>>, sizeof(typename SweepSetup<T, at>::Memory))), ...);
       }

@@ -155,6 +155,10 @@ struct GpuLanes {
     __builtin_assume(__isGlobal(pointer));
     return pointer;
   }
+  template <class Number>
+  __device__ Number made_anew(Number value) const {
+    return GpuWarps().made_anew(value);
+  }
   __device__ bool any(bool value) const { return __any_sync(mask(), value) != 0; }
   __device__ int first_lane(bool value) const {
     return __ffs(static_cast<int>((__ballot_sync(mask(), value) & mask()) >> shift())) - 1;

@@ -12,6 +12,7 @@
 #include "kernels/block/tile_schedule.hpp"
 #include "kernels/cuda/batch_grid.cuh"
 #include "kernels/cuda/gpu_warps.hpp"
+#include "kernels/plan/lapack_choice.hpp"
 
 namespace tessera::kernels::cuda::detail {
 
@@ -38,6 +39,26 @@ struct FoundLapackProblem {
       is_good = problems.info.get(number) >= 0;
     }
   }
+};
+
+/// Teams of so many threads with a problem each: parts of warps beside each other, or a thread block of several warps.
+template <int threads_of_team>
+struct SmallTeams {
+  static constexpr int count = threads_of_team <= 32 ? 128 / threads_of_team : 1;
+  static constexpr int threads = count * threads_of_team;
+  static constexpr int lanes = threads_of_team <= 32 ? threads_of_team : 32;
+  using Machine = std::conditional_t<threads_of_team <= 32, GpuLanes<lanes>, MeetingWarps>;
+
+  /// Thread blocks that a multiprocessor is to have registers for: those of a row, and some to compute with. The
+  /// compiler would rather load all that a column needs ahead.
+  static constexpr int residents(int bytes_of_row) {
+    const int registers = bytes_of_row / 4 + 36;
+    const int most = 65536 / (threads * registers);
+    return most < 1 ? 1 : most > 12 ? 12 : most;
+  }
+
+  /// Of a thread in its thread block.
+  static __device__ int number() { return count == 1 ? 0 : static_cast<int>(threadIdx.x) / threads_of_team; }
 };
 
 /// One thread block for a problem, as far as there are so many.
@@ -82,6 +103,23 @@ cudaError_t with_number(std::size_t number, std::index_sequence<at...>, F&& f) {
   cudaError_t error = cudaErrorInvalidValue;
   static_cast<void>(((at == number && (error = f.template operator()<at>(), true)) || ...));
   return error;
+}
+
+/// f.operator()<number>() with the class of plan::small_factorizations, and with each that the type has.
+template <Scalar T, class F>
+cudaError_t with_small_class(std::size_t number, F&& f) {
+  return with_number(number, std::make_index_sequence<plan::small_factorizations.size()>(), [&]<std::size_t at>() {
+    if constexpr (plan::is_small_factorization(scalar_type_of<T>(), at)) return f.template operator()<at>();
+    return cudaErrorInvalidValue;
+  });
+}
+template <Scalar T, class F>
+void for_each_small_class(F&& f) {
+  for (std::size_t i = 0; i < plan::small_factorizations.size(); ++i)
+    static_cast<void>(with_small_class<T>(i, [&]<std::size_t at>() {
+      f.template operator()<at>();
+      return cudaSuccess;
+    }));
 }
 
 template <class Kernel, class... Arguments>

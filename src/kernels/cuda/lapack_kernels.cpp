@@ -19,7 +19,7 @@ cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
   const bool is_square = lapack_positions(batch.routine).m == 0;
   const index_t rows = is_square ? batch.max_n : batch.max_m, columns = batch.max_n;
   const bool is_known = rows > 0 && columns > 0;
-  const std::size_t small = plan::class_of_small(is_known ? std::max(rows, columns) : 0);
+  const std::size_t small = plan::class_of_small(batch.type, is_known ? std::max(rows, columns) : 0);
   if (small < plan::small_factorizations.size()) return submit_small_lu(batch, small, stream);
   if (!is_known || columns <= plan::most_columns_of_lu_sweep)
     return submit_lu_sweep(batch, plan::class_of_lu(batch.type, rows), 0, all_columns, stream);
@@ -37,7 +37,7 @@ cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
 
 cudaError_t submit_cholesky(const LapackBatch& batch, cudaStream_t stream) {
   const index_t order = batch.max_n;
-  const std::size_t small = plan::class_of_small(order);
+  const std::size_t small = plan::class_of_small(batch.type, order);
   if (small < plan::small_factorizations.size()) return submit_small_cholesky(batch, small, stream);
   if (order == 0 || order <= plan::most_columns_of_cholesky_sweep)
     return submit_cholesky_sweep(batch, plan::class_of_cholesky(order), 0, all_columns, stream);
@@ -67,8 +67,8 @@ LapackBatch part_of(LapackBatch batch, index_t first, index_t count) {
   const auto skip_matrices = [&](UntypedMatrixOfEach& matrix, std::size_t bytes_of_element) {
     if (matrix.of_each != nullptr) matrix.of_each = static_cast<const char*>(matrix.of_each) + first * 8;
     if (matrix.first != nullptr)
-      matrix.first = static_cast<const char*>(matrix.first) +
-                     first * matrix.distance * static_cast<index_t>(bytes_of_element);
+      matrix.first =
+          static_cast<const char*>(matrix.first) + first * matrix.distance * static_cast<index_t>(bytes_of_element);
   };
   for (NumberOfEach* const number : {&batch.m, &batch.n, &batch.nrhs, &batch.lda, &batch.ldb}) skip_numbers(*number);
   skip_matrices(batch.A, element_bytes(batch.type));
@@ -121,7 +121,8 @@ Outcome LapackKernels::submit(const LapackBatch& batch, const Submission& to) co
 /// With the factors, where info is zero.
 Outcome LapackKernels::solve(const LapackBatch& batch, const Submission& to) const {
   using enum Op;
-  if (plan::is_vector_solve(batch.max_n, batch.max_nrhs)) return {.cuda = submit_vector_solves(batch, false, to.stream)};
+  if (plan::is_vector_solve(batch.max_n, batch.max_nrhs))
+    return {.cuda = submit_vector_solves(batch, false, to.stream)};
   if (is_hermitian(batch.routine)) {
     const bool is_lower = batch.uplo == Uplo::lower;
     const Outcome outcome = solve_triangle(batch, batch.uplo, is_lower ? no_trans : conj_trans, Diag::non_unit, to);

@@ -14,8 +14,8 @@ namespace {
 using block::BlockProduct;
 using block::ElementOf;
 using block::LapackProblems;
-using block::parts_of;
 using block::PartOf;
+using block::parts_of;
 using detail::FoundLapackProblem;
 using detail::launch;
 using detail::load;
@@ -26,18 +26,18 @@ using detail::with_number;
 
 // --- in registers ---
 
-constexpr int threads_of_small = 128;
-
 template <class Shape, bool pivots>
-__global__ void __launch_bounds__(threads_of_small)
+__global__ void __launch_bounds__(detail::SmallTeams<Shape::threads>::threads,
+                                  detail::SmallTeams<Shape::threads>::residents(sizeof(typename Shape::E) *
+                                                                                Shape::columns))
     small_lu(const __grid_constant__ LapackProblems<typename Shape::E> problems, typename Shape::R tiny) {
   using E = typename Shape::E;
-  using Machine = GpuLanes<Shape::threads>;
-  constexpr int teams = threads_of_small / Shape::threads;
-  __shared__ block::PanelMemory<Shape> memory[teams];
+  using Teams = detail::SmallTeams<Shape::threads>;
+  using Machine = typename Teams::Machine;
+  __shared__ block::PanelMemory<Shape> memory[Teams::count];
   const Machine machine;
-  const int team = static_cast<int>(threadIdx.x) / Shape::threads;
-  const index_t number = static_cast<index_t>(blockIdx.x) * teams + team;
+  const int team = Teams::number();
+  const index_t number = static_cast<index_t>(blockIdx.x) * Teams::count + team;
   if (number >= problems.count) return;
   const block::LapackProblem<E> problem = problems.problem(number);
   int outcome = -bad_argument(problems, problem);
@@ -68,7 +68,8 @@ struct SweepSetup {
   using E = ElementOf<T>;
   static constexpr plan::FactorizationSweep sweep = plan::lu_sweep(scalar_type_of<T>(), at);
   static constexpr int threads = plan::threads_of(sweep), residents = sweep.blocks.residents;
-  using Leaf = block::PanelShape<R, parts_of<T>, plan::leaf_columns(scalar_type_of<T>()), sweep.rows_of_thread, threads>;
+  using Leaf =
+      block::PanelShape<R, parts_of<T>, plan::leaf_columns(scalar_type_of<T>()), sweep.rows_of_thread, threads>;
   using Block = block::GemmShape<R, parts_of<T>, sweep.blocks.rows, sweep.blocks.columns, sweep.blocks.warps_down,
                                  sweep.blocks.warps_across, sweep.blocks.stages>;
   template <bool pivots>
@@ -94,8 +95,8 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
     const index_t columns = problem.n - first < width ? problem.n - first : width;
     if (memory.found.is_good && height > 0 && columns > 0) {
       typename Setup::template Sweep<pivots> sweep(memory.sweep, {});
-      const index_t zero = sweep.run(problem.A + first + first * problem.lda, problem.lda, height, columns, problem.ipiv,
-                                     first, tiny);
+      const index_t zero =
+          sweep.run(problem.A + first + first * problem.lda, problem.lda, height, columns, problem.ipiv, first, tiny);
       if (threadIdx.x == 0 && zero > 0 && problems.info.get(number) == 0) problems.info.set(number, first + zero);
     }
     __syncthreads();
@@ -177,20 +178,20 @@ __global__ void __launch_bounds__(Shape::threads, residents)
 
 bool pivots_in(const LapackBatch& batch) { return batch.routine != LapackRoutine::getrf_nopiv; }
 
-using SmallClasses = std::make_index_sequence<plan::small_factorizations.size()>;
 using SweepClasses = std::make_index_sequence<plan::lu_sweep_count>;
 
 }  // namespace
 
 cudaError_t submit_small_lu(const LapackBatch& batch, std::size_t size_class, cudaStream_t stream) {
   return dispatch(batch.type, [&]<Scalar T>(T) {
-    return with_number(size_class, SmallClasses(), [&]<std::size_t at>() {
+    return detail::with_small_class<T>(size_class, [&]<std::size_t at>() {
       using Shape = SmallShape<T, at>;
       const auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
-      const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, threads_of_small / Shape::threads));
+      using Teams = detail::SmallTeams<Shape::threads>;
+      const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, Teams::count));
       const auto tiny = static_cast<PartOf<T>>(batch.tiny);
-      return pivots_in(batch) ? launch(small_lu<Shape, true>, grid, threads_of_small, 0, stream, problems, tiny)
-                              : launch(small_lu<Shape, false>, grid, threads_of_small, 0, stream, problems, tiny);
+      return pivots_in(batch) ? launch(small_lu<Shape, true>, grid, Teams::threads, 0, stream, problems, tiny)
+                              : launch(small_lu<Shape, false>, grid, Teams::threads, 0, stream, problems, tiny);
     });
   });
 }
@@ -203,10 +204,11 @@ cudaError_t submit_lu_sweep(const LapackBatch& batch, std::size_t size_class, in
       const auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
       const dim3 grid = detail::grid_of_problems(batch.count);
       const auto tiny = static_cast<PartOf<T>>(batch.tiny);
-      return pivots_in(batch) ? launch(sweep_lu<Setup, true>, grid, Setup::threads,
-                                       sizeof(typename Setup::template Memory<true>), stream, problems, first, width, tiny)
-                              : launch(sweep_lu<Setup, false>, grid, Setup::threads,
-                                       sizeof(typename Setup::template Memory<false>), stream, problems, first, width, tiny);
+      return pivots_in(batch)
+                 ? launch(sweep_lu<Setup, true>, grid, Setup::threads, sizeof(typename Setup::template Memory<true>),
+                          stream, problems, first, width, tiny)
+                 : launch(sweep_lu<Setup, false>, grid, Setup::threads, sizeof(typename Setup::template Memory<false>),
+                          stream, problems, first, width, tiny);
     });
   });
 }
@@ -242,14 +244,14 @@ cudaError_t load_lu_kernels() {
   };
   for (const ScalarType type : scalar_types) {
     dispatch(type, [&]<Scalar T>(T) {
-      [&]<std::size_t... at>(std::index_sequence<at...>) {
-        (then(load(small_lu<SmallShape<T, at>, true>)), ...);
-        (then(load(small_lu<SmallShape<T, at>, false>)), ...);
-      }
-      (SmallClasses());
+      detail::for_each_small_class<T>([&]<std::size_t at>() {
+        then(load(small_lu<SmallShape<T, at>, true>));
+        then(load(small_lu<SmallShape<T, at>, false>));
+      });
       [&]<std::size_t... at>(std::index_sequence<at...>) {
         (then(load(sweep_lu<SweepSetup<T, at>, true>, sizeof(typename SweepSetup<T, at>::template Memory<true>))), ...);
-        (then(load(sweep_lu<SweepSetup<T, at>, false>, sizeof(typename SweepSetup<T, at>::template Memory<false>))), ...);
+        (then(load(sweep_lu<SweepSetup<T, at>, false>, sizeof(typename SweepSetup<T, at>::template Memory<false>))),
+         ...);
       }
       (SweepClasses());
       then(load(strips_beside_panel<StripOf<T>>, sizeof(StripMemory<StripOf<T>>)));

@@ -12,8 +12,8 @@ namespace {
 using block::ElementOf;
 using block::LapackProblem;
 using block::LapackProblems;
-using block::parts_of;
 using block::PartOf;
+using block::parts_of;
 using detail::FoundLapackProblem;
 using detail::launch;
 
@@ -77,7 +77,9 @@ struct VectorSolveMemory {
 };
 
 template <class R, int parts, int blocks>
-__global__ void __launch_bounds__(32 * warps_of_vector_solve)
+__global__ void __launch_bounds__(32 * warps_of_vector_solve,
+                                  detail::SmallTeams<32>::residents(32 * parts * static_cast<int>(sizeof(R)) +
+                                                                    96 * blocks - 96))
     solve_vectors(const __grid_constant__ LapackProblems<block::Element<R, parts>> problems,
                   const __grid_constant__ FactorsOfSolve how) {
   using E = block::Element<R, parts>;
@@ -106,7 +108,9 @@ __global__ void __launch_bounds__(32 * warps_of_vector_solve)
         machine, [&](int i) { return memory.pivots[i]; }, order);
     machine.meet();
   }
-  const auto place = [&](bool wanted, int row) { return wanted && interchanges ? memory.interchanges.source[row] : row; };
+  const auto place = [&](bool wanted, int row) {
+    return wanted && interchanges ? memory.interchanges.source[row] : row;
+  };
   block::VectorSolve<R, parts, blocks, Machine> vector(problem.A, problem.lda, order, machine);
   for (index_t j = 0; j < problem.nrhs; ++j) {
     E* const column = problem.B + j * problem.ldb;
@@ -131,8 +135,7 @@ __global__ void __launch_bounds__(32 * warps_of_vector_solve)
 }
 
 template <class E>
-__global__ void __launch_bounds__(threads)
-    make_identity(const __grid_constant__ LapackProblems<E> problems) {
+__global__ void __launch_bounds__(threads) make_identity(const __grid_constant__ LapackProblems<E> problems) {
   __shared__ FoundLapackProblem<E> found;
   for (index_t number = blockIdx.x; number < problems.count; number += gridDim.x) {
     if (threadIdx.x < 32) found.find(problems, number, true);
@@ -173,7 +176,8 @@ __global__ void __launch_bounds__(threads)
     if (!problems.is_left(number)) continue;
     const LapackProblem<E> problem = problems.problem(number);
     const index_t step = static_cast<index_t>(gridDim.x) * threads;
-    for (index_t at = static_cast<index_t>(blockIdx.x) * threads + threadIdx.x; at < problem.n * problem.n; at += step) {
+    for (index_t at = static_cast<index_t>(blockIdx.x) * threads + threadIdx.x; at < problem.n * problem.n;
+         at += step) {
       const index_t i = at % problem.n, j = at / problem.n;
       if (!block::is_in(region, i, j)) continue;
       E value = problem.B[i + j * problem.ldb];
@@ -192,7 +196,8 @@ cudaError_t with_problems(const LapackBatch& batch, F&& f) {
 
 cudaError_t submit_checks(const LapackBatch& batch, cudaStream_t stream) {
   return with_problems(batch, [&]<class E>(const LapackProblems<E>& problems) {
-    return launch(check<E>, detail::grid_of_problems(block::pieces(batch.count, threads)), threads, 0, stream, problems);
+    return launch(check<E>, detail::grid_of_problems(block::pieces(batch.count, threads)), threads, 0, stream,
+                  problems);
   });
 }
 

@@ -10,17 +10,24 @@
 
 namespace tessera::kernels::plan {
 
-/// Matrices that a part of a warp has in registers: of at most so many rows and columns. And by how many threads.
+/// Matrices that a part of a warp has in registers, or two of them: of at most so many rows and columns. And by how many
+/// threads, a row each.
 struct SmallFactorization {
   int order, threads;
 };
-inline constexpr std::array<SmallFactorization, 5> small_factorizations = {{{4, 4}, {8, 8}, {16, 16}, {24, 32}, {32, 32}}};
+inline constexpr std::array<SmallFactorization, 7> small_factorizations = {
+    {{4, 4}, {8, 8}, {16, 16}, {24, 32}, {32, 32}, {48, 64}, {64, 64}}};
+
+/// A row has to find room in the registers of a thread.
+constexpr bool is_small_factorization(ScalarType type, std::size_t at) {
+  return at < small_factorizations.size() && (type != ScalarType::z || small_factorizations[at].order <= 32);
+}
 
 /// @param larger of m and n; 0: not known @return small_factorizations.size(): none
-constexpr std::size_t class_of_small(index_t larger) {
+constexpr std::size_t class_of_small(ScalarType type, index_t larger) {
   std::size_t i = larger > 0 ? 0 : small_factorizations.size();
   while (i < small_factorizations.size() && small_factorizations[i].order < larger) ++i;
-  return i;
+  return is_small_factorization(type, i) ? i : small_factorizations.size();
 }
 
 /// Thread blocks that factor a matrix or a panel: so many warps, with rows in registers, and the blocks of C that its
@@ -49,7 +56,9 @@ constexpr FactorizationSweep lu_sweep(ScalarType type, std::size_t at) {
   if (at == 1) return {1, {64, columns, 4, 2, stages, 2}, false};
   return {2, {128, columns, 8, 2, stages, 1}, true};
 }
-constexpr int threads_of(const FactorizationSweep& sweep) { return 32 * sweep.blocks.warps_down * sweep.blocks.warps_across; }
+constexpr int threads_of(const FactorizationSweep& sweep) {
+  return 32 * sweep.blocks.warps_down * sweep.blocks.warps_across;
+}
 constexpr std::size_t class_of_lu(ScalarType type, index_t rows) {
   std::size_t at = rows > 0 ? 0 : lu_sweep_count - 1;
   while (at + 1 < lu_sweep_count) {
