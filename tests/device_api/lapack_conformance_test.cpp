@@ -580,7 +580,7 @@ TEST_P(DeviceLapackConformance, BitsDoNotDependOnThePlace) {
         EXPECT_TRUE(test::same_bits(after[i].A, shuffled[i].A) && test::same_bits(after[i].B, shuffled[i].B)) << i;
         if (!placement.with_bounds) continue;
         std::vector<LapackProblem<T>> alone{problems[i]};
-        runner.run(variant, alone, {.bounds = bounds});
+        runner.run(variant, alone, {.bounds = bounds, .workspace_order = bounds.n});
         EXPECT_TRUE(test::same_bits(after[i].A, alone[0].A) && test::same_bits(after[i].B, alone[0].B))
             << i << " alone";
       }
