@@ -210,6 +210,117 @@ TEST_P(DeviceApiFaults, AreToldAndLeaveNothingBehind) {
   }
 }
 
+/// Two problems of a routine that is several launches one behind the other, in the memory of the GPU.
+class Systems {
+ public:
+  explicit Systems(LapackRoutine routine) {
+    batch_.routine = routine;
+    batch_.type = ScalarType::d;
+    batch_.count = problems;
+    batch_.max_n = batch_.n.of_all = batch_.lda.of_all = batch_.ldb.of_all = order;
+    batch_.max_nrhs = batch_.nrhs.of_all = 3;
+    batch_.A.first = allocate(problems * order * order * sizeof(double));
+    batch_.B.first = allocate(problems * order * 3 * sizeof(double));
+    batch_.A.distance = order * order;
+    batch_.B.distance = order * 3;
+    batch_.ipiv.first = allocate(problems * order * sizeof(int));
+    batch_.ipiv.distance = order;
+    batch_.info = allocate(problems * sizeof(int));
+    workspace_ = allocate(workspace_bytes);
+    restore();
+  }
+  ~Systems() {
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+    for (void* const memory : all_) EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  }
+  Systems(const Systems&) = delete;
+  Systems& operator=(const Systems&) = delete;
+
+  /// Four times the identity, factored or not: its pivots are its own rows.
+  void restore() {
+    std::vector<double> A(static_cast<std::size_t>(problems * order * order)), B(problems * order * 3, 6.0);
+    for (index_t i = 0; i < problems * order; ++i)
+      A[static_cast<std::size_t>(i / order * order * order + i % order * (order + 1))] = 4;
+    std::vector<int> rows(static_cast<std::size_t>(problems * order));
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int>(i % order) + 1;
+    write(batch_.A.first, A);
+    write(batch_.B.first, B);
+    write(batch_.ipiv.first, rows);
+  }
+  tessera_status run(tessera_device_handle handle) const {
+    const tessera_status status = api().tessera_device_set_workspace(handle, workspace_, workspace_bytes);
+    return status == TESSERA_SUCCESS ? api().run_lapack(handle, test::BatchForm::strides, batch_) : status;
+  }
+  /// The last element of the last problem's result.
+  double result() {
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+    const bool is_inverse = inverts(batch_.routine);
+    const auto* const at = static_cast<const double*>(is_inverse ? batch_.A.first : batch_.B.first);
+    double value = 0;
+    EXPECT_EQ(cudaMemcpyAsync(&value, at + problems * order * (is_inverse ? order : 3) - 1, sizeof value,
+                              cudaMemcpyDeviceToHost, nullptr),
+              cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+    return value;
+  }
+
+ private:
+  static constexpr index_t problems = 2, order = 200;
+  static constexpr std::size_t workspace_bytes = order * order * sizeof(double) / 256 * 256 + 256;  // of one problem
+  void* allocate(std::size_t bytes) {
+    void* memory = nullptr;
+    EXPECT_EQ(cudaMalloc(&memory, bytes), cudaSuccess);
+    all_.push_back(memory);
+    return memory;
+  }
+  template <class T>
+  static void write(const void* to, const std::vector<T>& values) {
+    EXPECT_EQ(cudaMemcpyAsync(const_cast<void*>(to), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice,
+                              nullptr),
+              cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+  }
+
+  kernels::LapackBatch batch_;
+  void* workspace_ = nullptr;
+  std::vector<void*> all_;
+};
+
+class LapackFaults : public ::testing::TestWithParam<LapackRoutine> {};
+INSTANTIATE_TEST_SUITE_P(Routines, LapackFaults,
+                         ::testing::Values(LapackRoutine::posv, LapackRoutine::gesv, LapackRoutine::getrs,
+                                           LapackRoutine::potri, LapackRoutine::getri),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+TEST_P(LapackFaults, OfEveryLaunchAreTold) {
+  cuda_standin::start({});
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  auto systems = std::make_unique<Systems>(GetParam());
+  tessera_device_handle handle = nullptr;
+  ASSERT_EQ(api().tessera_device_create(&handle), TESSERA_SUCCESS);
+  const double expected = GetParam() == LapackRoutine::potri ? 0.0625 : inverts(GetParam()) ? 0.25 : 1.5;
+  cuda_standin::count_calls();
+  ASSERT_EQ(systems->run(handle), TESSERA_SUCCESS) << api().tessera_device_last_error();
+  EXPECT_EQ(systems->result(), expected);
+  const std::map<std::string, std::int64_t> calls = cuda_standin::calls();
+  const auto launches = calls.find("cudaLaunchKernel");
+  ASSERT_NE(launches, calls.end());
+  ASSERT_GE(launches->second, 3);
+  for (std::int64_t number = 0; number < launches->second; ++number) {
+    SCOPED_TRACE(number);
+    systems->restore();
+    cuda_standin::inject({.call = "cudaLaunchKernel", .number = number, .error = cudaErrorInvalidValue});
+    EXPECT_NE(systems->run(handle), TESSERA_SUCCESS);
+    EXPECT_STRNE(api().tessera_device_last_error(), "");
+    cuda_standin::count_calls();
+    systems->restore();
+    EXPECT_EQ(systems->run(handle), TESSERA_SUCCESS) << api().tessera_device_last_error();
+    EXPECT_EQ(systems->result(), expected);
+  }
+  systems.reset();
+  EXPECT_EQ(api().tessera_device_destroy(handle), TESSERA_SUCCESS);
+}
+
 TEST(DeviceApiFault, OfAKernelLosesTheDevice) {
   cuda_standin::start({});
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
