@@ -121,6 +121,43 @@ void run_sweep(Matrix<T>& A, std::vector<int>& ipiv, index_t first, index_t widt
   });
 }
 
+/// One permutation does what interchanges one after the other do, for tops of all heights.
+template <int most>
+void check_interchanges() {
+  using Block = kernels::block::GemmShape<double, 1, 16, 8, 1, 1, 2>;  // a warp
+  using Machine = test::HostWarps<1, true>;
+  std::mt19937 random(20);
+  for (int turn = 0; turn < 60; ++turn) {
+    const int count = turn < 3 ? most - turn : std::uniform_int_distribution<int>(1, most)(random);
+    const int rows = turn % 3 == 0 ? count + 1 : count + std::uniform_int_distribution<int>(0, 2 * most)(random);
+    std::vector<int> pivots;
+    for (int i = 0; i < count; ++i) pivots.push_back(std::uniform_int_distribution<int>(i, rows - 1)(random));
+    std::vector<int> expected(static_cast<std::size_t>(rows)), column(expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = column[i] = static_cast<int>(i);
+    const std::vector<int> before = column;
+    for (int i = 0; i < count; ++i)
+      std::swap(expected[static_cast<std::size_t>(i)],
+                expected[static_cast<std::size_t>(pivots[static_cast<std::size_t>(i)])]);
+    kernels::block::Interchanges<most> all;
+    test::run_block<Block, Machine>([&](const Machine& machine) {
+      all.make(
+          machine, [&](int i) { return pivots[static_cast<std::size_t>(i)]; }, count);
+    });
+    for (int i = 0; i < count; ++i) {
+      column[static_cast<std::size_t>(i)] = before[static_cast<std::size_t>(all.source[i])];
+      if (all.target[i] >= 0) column[static_cast<std::size_t>(all.target[i])] = before[static_cast<std::size_t>(i)];
+    }
+    ASSERT_EQ(column, expected) << count << " of " << most << ", " << rows << " rows";
+  }
+}
+
+TEST(Interchanges, AreOnePermutation) {
+  check_interchanges<8>();
+  check_interchanges<16>();
+  check_interchanges<32>();
+  check_interchanges<64>();
+}
+
 template <class T>
 class LapackBlocks : public ::testing::Test {};
 using Types = ::testing::Types<float, double, std::complex<float>, std::complex<double>>;
@@ -164,14 +201,19 @@ TYPED_TEST(LapackBlocks, HardMatrices) {
     }
     Matrix<T> zero_column = random_matrix<T>(m, n, 8);
     for (index_t i = 0; i < m; ++i) zero_column(i, 5) = T(0);
-    Matrix<T> nothing(m, n);
+    Matrix<T> nothing(m, n), minus_zero = random_matrix<T>(m, n, 19);
+    for (index_t i = 1; i < m; ++i) minus_zero(i, 0) = -T(0);
     Matrix<T> first_is_nan = random_matrix<T>(m, n, 9), other_is_nan = first_is_nan, tiny = first_is_nan;
     first_is_nan(0, 0) = T(nan);
     other_is_nan(3, 0) = T(nan);
     for (T& value : tiny.values) value *= std::numeric_limits<R>::min() / 4;
-    const std::pair<const char*, Matrix<T>*> all[] = {{"ties", &ties},        {"zero column", &zero_column},
-                                                      {"zero", &nothing},     {"NaN first", &first_is_nan},
-                                                      {"NaN", &other_is_nan}, {"subnormal", &tiny}};
+    const std::pair<const char*, Matrix<T>*> all[] = {{"ties", &ties},
+                                                      {"zero column", &zero_column},
+                                                      {"zero", &nothing},
+                                                      {"minus zero", &minus_zero},
+                                                      {"NaN first", &first_is_nan},
+                                                      {"NaN", &other_is_nan},
+                                                      {"subnormal", &tiny}};
     for (const auto& [name, A] : all) {
       // What NaN, and fused sums of complex numbers, lead to is not the same in all orders.
       if (std::string(name).starts_with("NaN")) {

@@ -23,7 +23,10 @@ struct Interchanges {
     constexpr int parts = (most + 31) / 32;
     int comes[parts], goes[parts];  // of rows lane, lane + 32: what stands there now, and where they stand
     TESSERA_UNROLL
-    for (int p = 0; p < parts; ++p) comes[p] = goes[p] = machine.lane() + 32 * p;
+    for (int p = 0; p < parts; ++p) {
+      comes[p] = machine.lane() + 32 * p;
+      goes[p] = comes[p] < count ? comes[p] : -1;  // others are not looked for
+    }
     const auto of = [&](const int(&numbers)[parts], int row) {
       int number = machine.shuffle(numbers[0], row % 32);
       if constexpr (parts == 2) {

@@ -32,14 +32,15 @@ struct PanelShape {
   static constexpr int rows = threads * rows_of_thread;
 };
 
-/// Bits of a magnitude, which compare as it does, a NaN above all. 0: no candidate.
+/// Bits of a magnitude, which compare as it does, a NaN above all; without its sign, since zero may have one. 0: no
+/// candidate.
 template <class R>
 using MagnitudeKey = std::conditional_t<sizeof(R) == sizeof(float), std::uint32_t, std::uint64_t>;
 template <class R>
 TESSERA_DEVICE MagnitudeKey<R> key_of(R magnitude) {
   MagnitudeKey<R> bits;
   memcpy(&bits, &magnitude, sizeof bits);
-  return bits + 1;
+  return (bits & (~MagnitudeKey<R>{0} >> 1)) + 1;
 }
 
 template <class R, int parts>

@@ -128,10 +128,12 @@ struct GpuWarps {
 };
 
 /// The same with one barrier for all: behind one of fewer warps compute-sanitizer's racecheck loses sight of the others.
+/// Warps come to it from different places, which those of __syncthreads() must not do.
 struct MeetingWarps : GpuWarps {
   static constexpr bool all_meet = true;
-  __device__ void arrive(int /*barrier*/, int /*warps*/) const { __syncthreads(); }
-  __device__ void await(int /*barrier*/, int /*warps*/) const { __syncthreads(); }
+  __device__ void arrive(int /*barrier*/, int /*warps*/) const { meet(); }
+  __device__ void await(int /*barrier*/, int /*warps*/) const { meet(); }
+  __device__ void meet() const { asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x) : "memory"); }
 };
 
 /// A part of a warp that has a problem of its own, beside others: a block of so few threads.

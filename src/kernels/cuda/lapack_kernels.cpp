@@ -167,7 +167,8 @@ Outcome LapackKernels::solve_triangle(const LapackBatch& batch, Uplo uplo, Op op
 
 Outcome LapackKernels::invert(const LapackBatch& batch, const Submission& to) const {
   const std::size_t of_one = inverse_bytes(batch);
-  const auto problems = static_cast<index_t>(of_one > 0 ? to.workspace_bytes / of_one : batch.count);
+  if (of_one == 0) return {.cuda = submit_checks(batch, to.stream)};
+  const auto problems = static_cast<index_t>(to.workspace_bytes / of_one);
   if (problems == 0)
     throw OutOfDeviceMemory(std::string(name_of(batch.routine)) + " needs a workspace of at least " +
                             std::to_string(of_one) + " bytes, for one problem of order " + std::to_string(batch.max_n));
