@@ -41,7 +41,7 @@ cudaError_t submit_cholesky(const LapackBatch& batch, cudaStream_t stream) {
   if (small < plan::small_factorizations.size()) return submit_small_cholesky(batch, small, stream);
   if (order == 0 || order <= plan::most_columns_of_cholesky_sweep)
     return submit_cholesky_sweep(batch, plan::class_of_cholesky(order), 0, all_columns, stream);
-  constexpr index_t width = plan::cholesky_panel_columns;
+  const index_t width = plan::cholesky_panel_columns(order);
   cudaError_t error = cudaSuccess;
   for (index_t first = 0; first < order && error == cudaSuccess; first += width) {
     error = submit_cholesky_sweep(batch, plan::class_of_cholesky(order - first), first, width, stream);

@@ -71,14 +71,16 @@ constexpr std::size_t class_of_lu(ScalarType type, index_t rows) {
 /// Columns of a panel: those of a leaf of solves by four warps (block/strip.hpp).
 inline constexpr int lu_panel_columns = 64;
 /// Up to so many columns a matrix is one sweep.
-inline constexpr index_t most_columns_of_lu_sweep = 128;
+inline constexpr index_t most_columns_of_lu_sweep = 112;
 
 inline constexpr std::size_t cholesky_sweep_count = 2;
 constexpr FactorizationSweep cholesky_sweep(ScalarType type, std::size_t at) {
   return {1, {128, leaf_columns(type), at == 0 ? 4 : 8, 1, 3, at == 0 ? 4 : 2}, true};
 }
 constexpr std::size_t class_of_cholesky(index_t rows) { return rows > 0 && rows <= 256 ? 0 : 1; }
-constexpr index_t cholesky_panel_columns = 128;
-constexpr index_t most_columns_of_cholesky_sweep = 192;
+/// Up to so many columns a matrix is one sweep, and columns of a panel above: measured on one H200 in double precision
+/// (docs/performance/h200-x1).
+constexpr index_t most_columns_of_cholesky_sweep = 112;
+constexpr index_t cholesky_panel_columns(index_t order) { return order <= 256 ? 64 : order < 1024 ? 128 : 256; }
 
 }  // namespace tessera::kernels::plan
