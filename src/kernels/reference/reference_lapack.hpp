@@ -12,10 +12,10 @@ void reference_lapack_batch(const LapackBatch& batch);
 /// What kernels make of it one after the other, where another one has solved between. Problems that an earlier step has
 /// ended, which info says, are left out.
 enum class LapackStep : std::uint8_t {
-  check,        ///< arguments alone
-  factor,       ///< arguments, and the factors of those that are good
-  solve,        ///< with the factors
-  interchange,  ///< rows of B as they were of A; backwards where op transposes
+  check,          ///< arguments alone
+  factor,         ///< arguments, and the factors of those that are good
+  solve,          ///< with the factors
+  interchange,    ///< rows of B as they were of A; backwards where op transposes
   begin_inverse,  ///< arguments, a zero on the diagonal of the factor, and the identity in B
   end_inverse     ///< B, or the triangle of it, to A
 };
