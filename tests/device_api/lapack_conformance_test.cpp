@@ -116,11 +116,12 @@ class DeviceLapackConformance : public ::testing::TestWithParam<std::tuple<Imple
                                           is_cut ? std::optional(expected.info - 1) : std::nullopt))
           << "problem " << i << ", " << expected.m << " x " << expected.n;
       if (!solves(variant.routine)) continue;
-      if (expected.info > 0)
+      if (expected.info > 0) {
         EXPECT_TRUE(test::same_bits(after[i].B, problems[i].B)) << "problem " << i;
-      else if (expected.n <= 66)  // with larger ones of these solutions overflow
+      } else if (expected.n <= 66) {  // with larger ones of these solutions overflow
         EXPECT_TRUE(test::solves_system(test::matrix_map(variant, problems[i]), problems[i], after[i]))
             << "problem " << i;
+      }
     }
   }
 

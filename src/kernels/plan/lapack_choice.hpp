@@ -63,7 +63,7 @@ constexpr std::size_t class_of_lu(ScalarType type, index_t rows) {
   std::size_t at = rows > 0 ? 0 : lu_sweep_count - 1;
   while (at + 1 < lu_sweep_count) {
     const FactorizationSweep sweep = lu_sweep(type, at);
-    if (rows <= threads_of(sweep) * sweep.rows_of_thread) break;
+    if (rows <= static_cast<index_t>(threads_of(sweep)) * sweep.rows_of_thread) break;
     ++at;
   }
   return at;
