@@ -445,6 +445,50 @@ TYPED_TEST(LapackBlocks, AWarpSolvesWithOneRightHandSide) {
   }
 }
 
+/// L = (1 0; 1/2 1) and L^H with an infinite right-hand side: lanes without a row are not asked.
+TYPED_TEST(LapackBlocks, RowsThatAreNotThereChangeNoInfiniteSolution) {
+  using T = TypeParam;
+  using R = PartOf<T>;
+  if constexpr (std::floating_point<T>) {
+    using Block = kernels::block::GemmShape<R, 1, 16, 8, 1, 1, 2>;  // a warp
+    using Machine = test::HostWarps<1, true>;
+    for (const bool transposed : {false, true}) {
+      Matrix<T> A(2, 2);
+      A(0, 0) = A(1, 1) = 1;
+      (transposed ? A(0, 1) : A(1, 0)) = R(0.5);
+      std::vector<T> x{std::numeric_limits<R>::infinity(), 0};
+      test::run_block<Block, Machine>([&](const Machine& machine) {
+        kernels::block::VectorSolve<R, 1, 2, Machine> solve(A.elements(), A.ld, 2, machine);
+        auto* const b = reinterpret_cast<ElementOf<T>*>(x.data());
+        solve.for_each_row([&](int row, ElementOf<T>& value) { value = b[row]; });
+        transposed ? solve.template solve<true, true>(false, false) : solve.template solve<true, false>(false, false);
+        transposed ? solve.template solve<false, false>(false, false) : solve.template solve<false, true>(false, false);
+        solve.for_each_row([&](int row, const ElementOf<T>& value) { b[row] = value; });
+      });
+      EXPECT_EQ(x[0], std::numeric_limits<R>::infinity());
+      EXPECT_EQ(x[1], -std::numeric_limits<R>::infinity());
+    }
+  }
+}
+
+/// Below a zero on the diagonal a column stays as it is, to the bit.
+TYPED_TEST(LapackBlocks, ColumnsOfZeroPivotsAreNotScaled) {
+  using T = TypeParam;
+  using R = PartOf<T>;
+  for (const index_t m : {index_t{9}, index_t{80}}) {
+    Matrix<T> A = random_matrix<T>(m, 3, 21);
+    A(0, 0) = T(0);
+    A(1, 0) = T(std::numeric_limits<R>::infinity());
+    if constexpr (!std::floating_point<T>) A(2, 0) = T(std::numeric_limits<R>::infinity(), 1);
+    const Matrix<T> before = A;
+    std::vector<int> none(4, -7);
+    int info = 0;
+    m > 64 ? run_sweep<T, false, 8, true>(A, none, 0, 3, info) : run_sweep<T, false, 8, false>(A, none, 0, 3, info);
+    EXPECT_EQ(info, 1);
+    for (index_t i = 1; i < m; ++i) EXPECT_EQ(A(i, 0), before(i, 0)) << i;
+  }
+}
+
 TYPED_TEST(LapackBlocks, SweepsFindTheMinorThatIsNotPositive) {
   using T = TypeParam;
   using R = PartOf<T>;

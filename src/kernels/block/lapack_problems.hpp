@@ -77,8 +77,9 @@ struct LapackProblems {
 template <class E>
 TESSERA_HOST_DEVICE int bad_argument(const LapackProblems<E>& problems, const LapackProblem<E>& problem) {
   const LapackPositions& position = problems.positions;
-  if (problem.m < 0 && position.m > 0) return position.m;
-  if (problem.n < 0) return position.n;
+  constexpr index_t most = 0x7fffffff;  // pivots and places are counted in 31 bits
+  if ((problem.m < 0 || problem.m > most) && position.m > 0) return position.m;
+  if (problem.n < 0 || problem.n > most) return position.n;
   if (problem.nrhs < 0 && position.nrhs > 0) return position.nrhs;
   if (is_short_run(problem.lda, problem.m)) return position.lda;
   if (position.ldb > 0 && is_short_run(problem.ldb, problem.n)) return position.ldb;

@@ -131,7 +131,8 @@ class LuPanel {
           set_own(k, k, pivot);
         }
       }
-      if (is_zero(pivot)) {  // LAPACK goes on with the column as it is
+      const bool is_singular = is_zero(pivot);
+      if (is_singular) {  // LAPACK goes on with the column as it is
         if (first_zero == 0) first_zero = k + 1;
         pivot.part[0] = 1;
       }
@@ -139,7 +140,7 @@ class LuPanel {
       TESSERA_UNROLL
       for (int r = 0; r < rows_of_thread; ++r) {
         if (place_[r] <= k || place_[r] >= height_) continue;
-        const E factor = inverse.quotient(a_[r][k]);
+        const E factor = is_singular ? a_[r][k] : inverse.quotient(a_[r][k]);
         a_[r][k] = factor;
         const E minus = negative(factor);
         TESSERA_UNROLL

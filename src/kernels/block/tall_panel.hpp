@@ -24,7 +24,8 @@ class TallPanel {
     TESSERA_NO_UNROLL
     for (int k = 0; k < width; ++k) {
       E pivot = make_pivot(A, lda, height, width, k, tiny);
-      if (is_zero(pivot)) {  // LAPACK goes on with the column as it is
+      const bool is_singular = is_zero(pivot);
+      if (is_singular) {  // LAPACK goes on with the column as it is
         if (first_zero == 0) first_zero = k + 1;
         pivot.part[0] = 1;
       }
@@ -35,7 +36,7 @@ class TallPanel {
       TESSERA_NO_UNROLL
       for (index_t i = k + 1 + machine_.thread(); i < height; i += Shape::threads) {
         E* const row = A + i;
-        const E factor = inverse.quotient(row[k * lda]);
+        const E factor = is_singular ? row[k * lda] : inverse.quotient(row[k * lda]);
         row[k * lda] = factor;
         TESSERA_UNROLL
         for (int j = 0; j < columns; ++j) {
@@ -50,7 +51,7 @@ class TallPanel {
  private:
   TESSERA_DEVICE E make_pivot(E* A, index_t lda, index_t height, int width, int k, R tiny) {
     if constexpr (pivots) {
-      const int place = find(A + k * lda, static_cast<int>(height), k);
+      const int place = find(A + k * lda, height, k);
       if (machine_.thread() == 0) memory_.pivots[k] = place;
       if (machine_.thread() < width && place != k) {
         E* const column = A + machine_.thread() * lda;
@@ -70,17 +71,17 @@ class TallPanel {
     return pivot;
   }
 
-  TESSERA_DEVICE int find(const E* column, int height, int k) {
+  TESSERA_DEVICE int find(const E* column, index_t height, int k) {
     constexpr int nowhere = LuPanel<Shape, Machine>::nowhere;
     Key key = 0;
     int place = nowhere;
     TESSERA_NO_UNROLL
-    for (int i = k + machine_.thread(); i < height; i += Shape::threads) {
+    for (index_t i = k + machine_.thread(); i < height; i += Shape::threads) {
       const R size = sum_of_parts(column[i]);
       const Key mine = size >= 0 || i == k ? key_of(size) : 0;
       if (mine > key) {
         key = mine;
-        place = i;
+        place = static_cast<int>(i);
       }
     }
     const int best = machine_.place_of_largest(key, place);

@@ -85,6 +85,9 @@ class VectorSolve {
     return a;
   }
 
+  /// The matrix has the thread's row of a block. What others compute with may not be finite.
+  TESSERA_DEVICE bool has_row(int block) const { return width * block + machine_.lane() < order_; }
+
   /// x of a block less T times what is solved.
   template <bool transposed>
   TESSERA_DEVICE void subtract(int block, int solved, bool conjugates) {
@@ -92,11 +95,15 @@ class VectorSolve {
     if constexpr (!transposed) {
       load(width * block, width * solved, conjugates, all);
       TESSERA_UNROLL
-      for (int j = 0; j < width; ++j) x_[block] = fused(negative(a_[j]), from_lane(x_[solved], j), x_[block]);
+      for (int j = 0; j < width; ++j) {
+        if (width * solved + j >= order_) continue;
+        const E there = from_lane(x_[solved], j);
+        if (has_row(block)) x_[block] = fused(negative(a_[j]), there, x_[block]);
+      }
     } else {
       load(width * solved, width * block, conjugates, all);
       TESSERA_UNROLL
-      for (int j = 0; j < width; ++j) a_[j] = product(a_[j], x_[solved]);
+      for (int j = 0; j < width; ++j) a_[j] = has_row(solved) ? product(a_[j], x_[solved]) : E{};
       sum_over_lanes<width / 2>();
       x_[block] = sum(x_[block], negative(a_[0]));
     }
@@ -135,10 +142,10 @@ class VectorSolve {
       if constexpr (!transposed) {
         const E solved = from_lane(inverse.quotient(x), j);
         if (lane == j) x = solved;
-        if (forward ? lane > j : lane < j) x = fused(negative(a_[j]), solved, x);
+        if (forward ? lane > j && has_row(block) : lane < j) x = fused(negative(a_[j]), solved, x);
       } else {
         E all{};
-        if (forward ? lane < j : lane > j) all = product(a_[j], x);
+        if (forward ? lane < j : lane > j && has_row(block)) all = product(a_[j], x);
         TESSERA_UNROLL
         for (int distance = width / 2; distance > 0; distance /= 2) all = sum(all, from_partner(all, distance));
         const E rest = sum(x, negative(all));

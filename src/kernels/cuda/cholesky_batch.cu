@@ -45,17 +45,19 @@ __global__ void __launch_bounds__(detail::SmallTeams<Shape::threads>::threads,
   __shared__ block::CholeskyMemory<Shape> memory[Teams::count];
   const Machine machine;
   const int team = Teams::number();
-  const index_t number = static_cast<index_t>(blockIdx.x) * Teams::count + team;
-  if (number >= problems.count) return;
-  const LapackProblem<E> problem = problems.problem(number);
-  int outcome = -bad_argument(problems, problem);
-  if (outcome == 0 && problem.n > 0 && problem.n <= Shape::rows) {
-    block::CholeskyBlock<Shape, Machine, is_upper> block(memory[team], machine);
-    block.load(problem.A, 1, problem.lda, static_cast<int>(problem.n));
-    outcome = block.factor();
-    block.store(problem.A, 1, problem.lda);
+  for (index_t number = static_cast<index_t>(blockIdx.x) * Teams::count + team; number < problems.count;
+       number += static_cast<index_t>(gridDim.x) * Teams::count) {
+    const LapackProblem<E> problem = problems.problem(number);
+    int outcome = -bad_argument(problems, problem);
+    if (outcome == 0 && problem.n > 0 && problem.n <= Shape::rows) {
+      block::CholeskyBlock<Shape, Machine, is_upper> block(memory[team], machine);
+      block.load(problem.A, 1, problem.lda, static_cast<int>(problem.n));
+      outcome = block.factor();
+      block.store(problem.A, 1, problem.lda);
+    }
+    if (machine.thread() == 0) problems.info.set(number, outcome);
+    machine.meet();  // before the next problem takes the memory
   }
-  if (machine.thread() == 0) problems.info.set(number, outcome);
 }
 
 template <Scalar T, std::size_t at>
@@ -173,9 +175,10 @@ cudaError_t submit_cholesky_update(const LapackBatch& batch, index_t first, inde
   return dispatch(batch.type, [&]<Scalar T>(T) {
     using Shape = UpdateShape<T>;
     const index_t blocks = detail::blocks_of_triangle<Shape::rows, Shape::columns>(most);
-    return launch(update_behind_panel<Shape, update_residents<T>>, detail::grid_of(blocks, batch.count, 1),
-                  Shape::threads, sizeof(UpdateMemory<Shape>), stream,
-                  block::lapack_problems<PartOf<T>, parts_of<T>>(batch), block::region_of(batch.uplo), first, width);
+    return launch(update_behind_panel<Shape, update_residents<T>>,
+                  detail::grid_of(detail::blocks_for(blocks, 1), batch.count, 1), Shape::threads,
+                  sizeof(UpdateMemory<Shape>), stream, block::lapack_problems<PartOf<T>, parts_of<T>>(batch),
+                  block::region_of(batch.uplo), first, width);
   });
 }
 

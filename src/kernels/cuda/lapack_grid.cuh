@@ -88,6 +88,12 @@ struct UpdateMemory {
   FoundLapackProblem<typename Shape::E> found;
 };
 
+/// Thread blocks of a problem: as many as it has work for, as far as a grid goes; they take turns. 0: not known.
+inline index_t blocks_for(index_t work, index_t of_block) {
+  constexpr index_t most = index_t{1} << 20;
+  return work <= 0 ? 1 : work > most * of_block ? most : block::pieces(work, of_block);
+}
+
 /// Blocks that cross the lower triangle of a matrix.
 template <int rows, int columns>
 index_t blocks_of_triangle(index_t order) {

@@ -15,9 +15,12 @@ namespace {
 /// As many columns as there are.
 constexpr index_t all_columns = index_t{1} << 62;
 
+/// A bound that no matrix of a batch reaches tells nothing.
+index_t useful(index_t bound) { return bound < index_t{1} << 20 ? bound : 0; }
+
 cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
   const bool is_square = lapack_positions(batch.routine).m == 0;
-  const index_t rows = is_square ? batch.max_n : batch.max_m, columns = batch.max_n;
+  const index_t rows = useful(is_square ? batch.max_n : batch.max_m), columns = useful(batch.max_n);
   const bool is_known = rows > 0 && columns > 0;
   const std::size_t small = plan::class_of_small(batch.type, is_known ? std::max(rows, columns) : 0);
   if (small < plan::small_factorizations.size()) return submit_small_lu(batch, small, stream);
@@ -36,7 +39,7 @@ cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
 }
 
 cudaError_t submit_cholesky(const LapackBatch& batch, cudaStream_t stream) {
-  const index_t order = batch.max_n;
+  const index_t order = useful(batch.max_n);
   const std::size_t small = plan::class_of_small(batch.type, order);
   if (small < plan::small_factorizations.size()) return submit_small_cholesky(batch, small, stream);
   if (order == 0 || order <= plan::most_columns_of_cholesky_sweep)

@@ -37,23 +37,25 @@ __global__ void __launch_bounds__(detail::SmallTeams<Shape::threads>::threads,
   __shared__ block::PanelMemory<Shape> memory[Teams::count];
   const Machine machine;
   const int team = Teams::number();
-  const index_t number = static_cast<index_t>(blockIdx.x) * Teams::count + team;
-  if (number >= problems.count) return;
-  const block::LapackProblem<E> problem = problems.problem(number);
-  int outcome = -bad_argument(problems, problem);
-  if (outcome == 0 && problem.m > 0 && problem.n > 0 && problem.m <= Shape::rows && problem.n <= Shape::columns) {
-    block::LuPanel<Shape, Machine, pivots> panel(memory[team], machine);
-    const int height = static_cast<int>(problem.m), width = static_cast<int>(problem.n);
-    panel.load(problem.A, problem.lda, height, width);
-    outcome = panel.factor(tiny);
-    machine.meet();
-    panel.store(problem.A, problem.lda);
-    if constexpr (pivots) {
-      for (int i = machine.thread(); i < (height < width ? height : width); i += Shape::threads)
-        problem.ipiv.set(i, memory[team].pivots[i] + 1);
+  for (index_t number = static_cast<index_t>(blockIdx.x) * Teams::count + team; number < problems.count;
+       number += static_cast<index_t>(gridDim.x) * Teams::count) {
+    const block::LapackProblem<E> problem = problems.problem(number);
+    int outcome = -bad_argument(problems, problem);
+    if (outcome == 0 && problem.m > 0 && problem.n > 0 && problem.m <= Shape::rows && problem.n <= Shape::columns) {
+      block::LuPanel<Shape, Machine, pivots> panel(memory[team], machine);
+      const int height = static_cast<int>(problem.m), width = static_cast<int>(problem.n);
+      panel.load(problem.A, problem.lda, height, width);
+      outcome = panel.factor(tiny);
+      machine.meet();
+      panel.store(problem.A, problem.lda);
+      if constexpr (pivots) {
+        for (int i = machine.thread(); i < (height < width ? height : width); i += Shape::threads)
+          problem.ipiv.set(i, memory[team].pivots[i] + 1);
+      }
     }
+    if (machine.thread() == 0) problems.info.set(number, outcome);
+    machine.meet();  // before the next problem takes the memory
   }
-  if (machine.thread() == 0) problems.info.set(number, outcome);
 }
 
 template <Scalar T, std::size_t at>
@@ -128,14 +130,14 @@ __global__ void __launch_bounds__(Shape::threads, 3)
     const auto& problem = memory.found.problem;
     const bool has_panel = memory.found.is_good && first < problem.m && first < problem.n;
     const index_t behind = first + plan::lu_panel_columns;
-    const index_t strip = blockIdx.x;
-    const index_t column =
-        strip < strips_before ? strip * Shape::columns : behind + (strip - strips_before) * Shape::columns;
-    const index_t end = strip < strips_before ? first : problem.n;
-    if (has_panel && column < end) {
-      block::LuStrip<Shape, MeetingWarps> beside(memory.strip, {});
-      beside.begin(problem, first);
-      beside.run(column, end);
+    const index_t after = problem.n > behind ? block::pieces(problem.n - behind, Shape::columns) : 0;
+    const index_t strips = has_panel ? strips_before + after : 0;
+    block::LuStrip<Shape, MeetingWarps> beside(memory.strip, {});
+    if (blockIdx.x < strips) beside.begin(problem, first);
+    for (index_t strip = blockIdx.x; strip < strips; strip += gridDim.x) {
+      const bool is_before = strip < strips_before;
+      beside.run(is_before ? strip * Shape::columns : behind + (strip - strips_before) * Shape::columns,
+                 is_before ? first : problem.n);
     }
     __syncthreads();
   }
@@ -221,8 +223,8 @@ cudaError_t submit_lu_strips(const LapackBatch& batch, index_t first, index_t mo
     const index_t behind = first + plan::lu_panel_columns;
     const index_t after = most_columns > behind ? block::pieces(most_columns - behind, Shape::columns) : 0;
     if (before + after == 0) return cudaSuccess;
-    return launch(strips_beside_panel<Shape>, detail::grid_of(before + after, batch.count, 1), Shape::threads,
-                  sizeof(StripMemory<Shape>), stream, problems, first, before);
+    return launch(strips_beside_panel<Shape>, detail::grid_of(detail::blocks_for(before + after, 1), batch.count, 1),
+                  Shape::threads, sizeof(StripMemory<Shape>), stream, problems, first, before);
   });
 }
 
@@ -232,8 +234,9 @@ cudaError_t submit_lu_update(const LapackBatch& batch, index_t first, index_t mo
     using Shape = UpdateShape<T>;
     const auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
     const index_t blocks = block::pieces(most_rows, Shape::rows) * block::pieces(most_columns, Shape::columns);
-    return launch(update_behind_panel<Shape, update_residents<T>>, detail::grid_of(blocks, batch.count, 1),
-                  Shape::threads, sizeof(UpdateMemory<Shape>), stream, problems, first);
+    return launch(update_behind_panel<Shape, update_residents<T>>,
+                  detail::grid_of(detail::blocks_for(blocks, 1), batch.count, 1), Shape::threads,
+                  sizeof(UpdateMemory<Shape>), stream, problems, first);
   });
 }
 

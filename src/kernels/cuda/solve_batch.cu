@@ -86,51 +86,53 @@ __global__ void __launch_bounds__(32 * warps_of_vector_solve,
   using Machine = GpuLanes<32>;
   __shared__ VectorSolveMemory<blocks> memories[warps_of_vector_solve];
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const index_t number = static_cast<index_t>(blockIdx.x) * warps_of_vector_solve + warp;
-  if (number >= problems.count) return;
   const Machine machine;
-  const LapackProblem<E> problem = problems.problem(number);
-  if (how.tells_info && problems.info.at != nullptr) {
-    const int bad = bad_argument(problems, problem);
-    if (machine.lane() == 0) problems.info.set(number, -bad);
-    if (bad != 0) return;
-  } else if (!problems.is_left(number)) {
-    return;
-  }
-  if (problem.n > 32 * blocks) return;
-  const int order = static_cast<int>(problem.n);
-  auto& memory = memories[warp];
-  const bool interchanges = problem.ipiv.at != nullptr;
-  if (interchanges) {
-    for (int i = machine.lane(); i < order; i += 32) memory.pivots[i] = static_cast<int>(problem.ipiv.get(i)) - 1;
-    machine.meet();
-    memory.interchanges.make(
-        machine, [&](int i) { return memory.pivots[i]; }, order);
-    machine.meet();
-  }
-  const auto place = [&](bool wanted, int row) {
-    return wanted && interchanges ? memory.interchanges.source[row] : row;
-  };
-  block::VectorSolve<R, parts, blocks, Machine> vector(problem.A, problem.lda, order, machine);
-  for (index_t j = 0; j < problem.nrhs; ++j) {
-    E* const column = problem.B + j * problem.ldb;
-    const bool is_plain = how.op == Op::no_trans;
-    vector.for_each_row([&](int row, E& x) { x = column[place(is_plain, row)]; });
-    machine.meet();
-    // L and L^H, U^H and U, L and U, or U and L transposed.
-    const bool first_is_transposed = how.hermitian ? !how.lower : !is_plain;
-    const bool second_is_transposed = how.hermitian ? how.lower : !is_plain;
-    const bool conjugates = how.hermitian || how.op == Op::conj_trans;
-    if (first_is_transposed)
-      vector.template solve<true, true>(false, conjugates);
-    else
-      vector.template solve<true, false>(!how.hermitian, false);
-    if (second_is_transposed)
-      vector.template solve<false, true>(!how.hermitian, conjugates);
-    else
-      vector.template solve<false, false>(false, false);
-    vector.for_each_row([&](int row, const E& x) { column[place(!is_plain, row)] = x; });
-    machine.meet();
+  for (index_t number = static_cast<index_t>(blockIdx.x) * warps_of_vector_solve + warp; number < problems.count;
+       number += static_cast<index_t>(gridDim.x) * warps_of_vector_solve) {
+    const LapackProblem<E> problem = problems.problem(number);
+    if (how.tells_info && problems.info.at != nullptr) {
+      const int bad = bad_argument(problems, problem);
+      if (machine.lane() == 0) problems.info.set(number, -bad);
+      if (bad != 0) continue;
+    } else if (!problems.is_left(number)) {
+      continue;
+    }
+    if (problem.n > 32 * blocks) continue;
+    const int order = static_cast<int>(problem.n);
+    auto& memory = memories[warp];
+    const bool interchanges = problem.ipiv.at != nullptr;
+    if (interchanges) {
+      for (int i = machine.lane(); i < order; i += 32) memory.pivots[i] = static_cast<int>(problem.ipiv.get(i)) - 1;
+      machine.meet();
+      memory.interchanges.make(
+          machine, [&](int i) { return memory.pivots[i]; }, order);
+      machine.meet();
+    }
+    const auto place = [&](bool wanted, int row) {
+      return wanted && interchanges ? memory.interchanges.source[row] : row;
+    };
+    block::VectorSolve<R, parts, blocks, Machine> vector(problem.A, problem.lda, order, machine);
+    for (index_t j = 0; j < problem.nrhs; ++j) {
+      E* const column = problem.B + j * problem.ldb;
+      const bool is_plain = how.op == Op::no_trans;
+      vector.for_each_row([&](int row, E& x) { x = column[place(is_plain, row)]; });
+      machine.meet();
+      // L and L^H, U^H and U, L and U, or U and L transposed.
+      const bool first_is_transposed = how.hermitian ? !how.lower : !is_plain;
+      const bool second_is_transposed = how.hermitian ? how.lower : !is_plain;
+      const bool conjugates = how.hermitian || how.op == Op::conj_trans;
+      if (first_is_transposed)
+        vector.template solve<true, true>(false, conjugates);
+      else
+        vector.template solve<true, false>(!how.hermitian, false);
+      if (second_is_transposed)
+        vector.template solve<false, true>(!how.hermitian, conjugates);
+      else
+        vector.template solve<false, false>(false, false);
+      vector.for_each_row([&](int row, const E& x) { column[place(!is_plain, row)] = x; });
+      machine.meet();
+    }
+    machine.meet();  // before the next problem takes the memory
   }
 }
 
@@ -141,8 +143,11 @@ __global__ void __launch_bounds__(threads) make_identity(const __grid_constant__
     if (threadIdx.x < 32) found.find(problems, number, true);
     __syncthreads();
     const LapackProblem<E>& problem = found.problem;
+    // One above its bound has no room.
+    const bool is_good = found.is_good && problem.n <= problem.ldb;
+    if (found.is_good && !is_good && threadIdx.x == 0) problems.info.set(number, -problems.positions.n);
     int zero = 0;
-    if (found.is_good && threadIdx.x < 32) {
+    if (is_good && threadIdx.x < 32) {
       // The first one: each lane has every 32nd.
       index_t first = problem.n;
       for (index_t i = threadIdx.x; i < first; i += 32) {
@@ -156,7 +161,7 @@ __global__ void __launch_bounds__(threads) make_identity(const __grid_constant__
       if (threadIdx.x == 0 && zero > 0) problems.info.set(number, first + 1);
     }
     const bool is_singular = __syncthreads_or(zero) != 0;
-    if (found.is_good && !is_singular) {
+    if (is_good && !is_singular) {
       for (index_t at = threadIdx.x; at < problem.n * problem.n; at += threads) {
         const index_t i = at % problem.n, j = at / problem.n;
         E value{};
@@ -211,7 +216,7 @@ cudaError_t submit_interchanges(const LapackBatch& batch, cudaStream_t stream) {
   order.distance = is_laswp && batch.incx < 0 ? -batch.incx : is_laswp ? batch.incx : 1;
   const index_t columns = is_laswp ? batch.max_n : batch.max_nrhs;
   return with_problems(batch, [&]<class E>(const LapackProblems<E>& problems) {
-    const dim3 grid = detail::grid_of(columns > 0 ? block::pieces(columns, threads) : 1, batch.count, 1);
+    const dim3 grid = detail::grid_of(detail::blocks_for(columns, threads), batch.count, 1);
     return launch(interchange<E>, grid, threads, 0, stream, problems, order);
   });
 }
@@ -241,7 +246,7 @@ cudaError_t submit_results(const LapackBatch& batch, cudaStream_t stream) {
   const auto region = is_hermitian(batch.routine) ? block::region_of(batch.uplo) : block::Region::full;
   return with_problems(batch, [&]<class E>(const LapackProblems<E>& problems) {
     constexpr index_t elements = 16 * threads;
-    const dim3 grid = detail::grid_of(block::pieces(batch.max_n * batch.max_n, elements), batch.count, 1);
+    const dim3 grid = detail::grid_of(detail::blocks_for(batch.max_n * batch.max_n, elements), batch.count, 1);
     return launch(take_result<E>, grid, threads, 0, stream, problems, region);
   });
 }

@@ -344,8 +344,9 @@ int complaint(const LapackBatch& batch, index_t problem) {
   const LapackPositions positions = lapack_positions(batch.routine);
   const index_t n = batch.n.of(problem);
   const index_t rows = positions.m != 0 ? batch.m.of(problem) : n;
-  if (positions.m != 0 && rows < 0) return -positions.m;
-  if (n < 0) return -positions.n;
+  constexpr index_t most = std::numeric_limits<int>::max();
+  if (positions.m != 0 && (rows < 0 || rows > most)) return -positions.m;
+  if (n < 0 || n > most) return -positions.n;
   if (positions.nrhs != 0 && batch.nrhs.of(problem) < 0) return -positions.nrhs;
   if (batch.lda.of(problem) < std::max<index_t>(rows, 1)) return -positions.lda;
   if (positions.ldb != 0 && batch.ldb.of(problem) < std::max<index_t>(n, 1)) return -positions.ldb;
