@@ -31,10 +31,10 @@
  * Problem i, its matrices and arrays are as in the batches of device_blas.h. ipiv are the pivots of problem i: those at ipiv[i]
  * or, _strided_batched, at ipiv + i * stride_ipiv. Arrays of pivots and info lie in device memory, too, aligned to their
  * entries. No matrix, and no pivots that are written, may overlap any other. Of A in the Cholesky routines only the triangle that
- * `uplo` names is read or written. In all functions but _vbatched_64 no m and n may be larger than an int.
+ * `uplo` names is read or written. No m and n may be larger than an int, of a problem of _vbatched_64 neither: it is a bad size.
  *
  * Bounds. max_m, max_n and max_nrhs are as in the batches of device_blas.h, 0 meaning unknown; but potri and getri need max_n:
- * without it, TESSERA_INVALID_ARGUMENT.
+ * without it, TESSERA_INVALID_ARGUMENT, and libtessera_device.so takes an n above it for a bad size.
  *
  * info. info[i] becomes
  *   0    all went well
