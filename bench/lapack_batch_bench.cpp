@@ -104,7 +104,8 @@ class Bench {
     check(cudaMemGetInfo(&free, &total), "memory");
     report_ = machine();
     report_["device"] = attributes_of_device();
-    report_["tessera"] = library_.is_open() ? library_.name() : library_.why_not();
+    report_["tessera"] =
+        library_.is_open() ? std::filesystem::path(library_.name()).filename().string() : library_.why_not();
     report_["cusolver"] = cusolver_.library().is_open() ? cusolver_.library().name() : cusolver_.library().why_not();
     report_["magma"] = magma_.why_not().empty() ? magma_.name() : "none: " + magma_.why_not();
     report_["copy_bytes_per_s"] = copy_rate_ = measured_copy_rate();
