@@ -110,34 +110,18 @@ __global__ void __launch_bounds__(Shape::threads, residents)
     update_behind_panel(const __grid_constant__ LapackProblems<typename Shape::E> problems, block::Region stored,
                         index_t first, index_t width) {
   using E = typename Shape::E;
-  using Blocks = block::BlocksOfProduct<Shape::rows, Shape::columns>;
   extern __shared__ __align__(16) unsigned char bytes[];
-  auto& memory = *reinterpret_cast<UpdateMemory<Shape>*>(bytes);
-  auto& product = *reinterpret_cast<block::BlockProduct<E>*>(memory.product);
-  const index_t layer = blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y;
-  for (index_t number = layer; number < problems.count; number += static_cast<index_t>(gridDim.y) * gridDim.z) {
-    if (threadIdx.x < 32) memory.found.find(problems, number, false);
-    if (threadIdx.x == 0) {
-      const Triangle<E> triangle(memory.found.problem, stored, first);
-      const index_t rest = memory.found.problem.n - first - width;
-      const E* const panel = triangle.at + width * triangle.row;
-      product = block::product_of_factor<E>(panel, panel, triangle.at + width * (triangle.row + triangle.column),
-                                            triangle.row, triangle.column, width);
-      product.m = product.n = rest;
-      product.does_nothing = !memory.found.is_good || rest <= 0 || !problems.is_left(number);
-    }
-    __syncthreads();
-#pragma unroll 1
-    for (index_t at = blockIdx.x;; at += gridDim.x) {
-      typename Blocks::Place place;
-      if (!Blocks::find(product, at, place)) break;
-      block::GemmBlock<Shape, GpuWarps, block::Operands::plain, block::Result::anyhow>(
-          product, memory.stages, place.first_row, place.first_column, {})
-          .run();
-      __syncthreads();
-    }
-    __syncthreads();
-  }
+  const auto make = [&](const LapackProblem<E>& problem, bool is_good, index_t number) {
+    const Triangle<E> triangle(problem, stored, first);
+    const index_t rest = problem.n - first - width;
+    const E* const panel = triangle.at + width * triangle.row;
+    auto product = block::product_of_factor<E>(panel, panel, triangle.at + width * (triangle.row + triangle.column),
+                                               triangle.row, triangle.column, width);
+    product.m = product.n = rest;
+    product.does_nothing = !is_good || rest <= 0 || !problems.is_left(number);
+    return product;
+  };
+  detail::update_all<Shape, block::Result::anyhow>(problems, *reinterpret_cast<UpdateMemory<Shape>*>(bytes), make);
 }
 
 using SweepClasses = std::make_index_sequence<plan::cholesky_sweep_count>;

@@ -88,6 +88,31 @@ struct UpdateMemory {
   FoundLapackProblem<typename Shape::E> found;
 };
 
+/// All thread blocks of update kernels, problem after problem. @param make (problem, found to be good, number): the
+/// product, on one thread
+template <class Shape, block::Result result, class Make>
+__device__ void update_all(const block::LapackProblems<typename Shape::E>& problems, UpdateMemory<Shape>& memory,
+                           Make make) {
+  using Blocks = block::BlocksOfProduct<Shape::rows, Shape::columns>;
+  auto& product = *reinterpret_cast<block::BlockProduct<typename Shape::E>*>(memory.product);
+  const index_t layer = blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y;
+  for (index_t number = layer; number < problems.count; number += static_cast<index_t>(gridDim.y) * gridDim.z) {
+    if (threadIdx.x < 32) memory.found.find(problems, number, false);
+    if (threadIdx.x == 0) product = make(memory.found.problem, memory.found.is_good, number);
+    __syncthreads();
+#pragma unroll 1
+    for (index_t at = blockIdx.x;; at += gridDim.x) {
+      typename Blocks::Place place;
+      if (!Blocks::find(product, at, place)) break;
+      block::GemmBlock<Shape, GpuWarps, block::Operands::plain, result>(product, memory.stages, place.first_row,
+                                                                        place.first_column, {})
+          .run();
+      __syncthreads();
+    }
+    __syncthreads();
+  }
+}
+
 /// Thread blocks of a problem: as many as it has work for, as far as a grid goes; they take turns. 0: not known.
 inline index_t blocks_for(index_t work, index_t of_block) {
   constexpr index_t most = index_t{1} << 20;

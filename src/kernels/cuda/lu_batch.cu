@@ -11,7 +11,6 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using block::BlockProduct;
 using block::ElementOf;
 using block::LapackProblems;
 using block::PartOf;
@@ -147,33 +146,15 @@ template <class Shape, int residents>
 __global__ void __launch_bounds__(Shape::threads, residents)
     update_behind_panel(const __grid_constant__ LapackProblems<typename Shape::E> problems, index_t first) {
   using E = typename Shape::E;
-  using Blocks = block::BlocksOfProduct<Shape::rows, Shape::columns>;
   extern __shared__ __align__(16) unsigned char bytes[];
-  auto& memory = *reinterpret_cast<UpdateMemory<Shape>*>(bytes);
-  auto& product = *reinterpret_cast<BlockProduct<E>*>(memory.product);
-  const index_t layer = blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y;
-  for (index_t number = layer; number < problems.count; number += static_cast<index_t>(gridDim.y) * gridDim.z) {
-    if (threadIdx.x < 32) memory.found.find(problems, number, false);
-    if (threadIdx.x == 0) {
-      const auto& problem = memory.found.problem;
-      const index_t behind = first + plan::lu_panel_columns;
-      const bool has_rest = memory.found.is_good && behind < problem.m && behind < problem.n;
-      product = block::product_behind_panel(problem.A + first + first * problem.lda, problem.lda, problem.m - first,
-                                            problem.n - first, index_t{plan::lu_panel_columns});
-      product.does_nothing = !has_rest;
-    }
-    __syncthreads();
-#pragma unroll 1
-    for (index_t at = blockIdx.x;; at += gridDim.x) {
-      typename Blocks::Place place;
-      if (!Blocks::find(product, at, place)) break;
-      block::GemmBlock<Shape, GpuWarps, block::Operands::plain>(product, memory.stages, place.first_row,
-                                                                place.first_column, {})
-          .run();
-      __syncthreads();
-    }
-    __syncthreads();
-  }
+  const auto make = [&](const block::LapackProblem<E>& problem, bool is_good, index_t /*number*/) {
+    const index_t behind = first + plan::lu_panel_columns;
+    auto product = block::product_behind_panel(problem.A + first + first * problem.lda, problem.lda, problem.m - first,
+                                               problem.n - first, index_t{plan::lu_panel_columns});
+    product.does_nothing = !is_good || behind >= problem.m || behind >= problem.n;
+    return product;
+  };
+  detail::update_all<Shape, block::Result::by_columns>(problems, *reinterpret_cast<UpdateMemory<Shape>*>(bytes), make);
 }
 
 // --- launches ---
