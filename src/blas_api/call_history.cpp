@@ -75,7 +75,7 @@ void CallHistory::time_on_cpu(const Level3& probe, const std::function<void(cons
       }
     } catch (const NotAvailable&) {  // what answers then is slow: reference_level3
     }
-    cpu_speed_.record(call, least_s);
+    cpu_speed_.record(call, least_s, true);
   });
 }
 
@@ -97,8 +97,10 @@ CallHistory::OnCpu::~OnCpu() {
 
 void CallHistory::OnCpu::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
                                 bool devices_are_open) {
-  if (was_alone() || !history_.cpu_speed_.has_seen(call)) history_.cpu_speed_.record(call, alone_s(seconds));
-  if (verdict.reason == Reason::cpu_wins) history_.device_bias_.passed_over(volume);
+  history_.cpu_speed_.record(call, alone_s(seconds), was_alone());
+  if (verdict.reason == Reason::trial && !was_alone())
+    history_.cpu_speed_.tried_in_vain(call, verdict.cpu_s / verdict.device_s - 1);
+  if (verdict.reason == Reason::cpu_wins) history_.device_bias_.passed_over(volume, verdict.cpu_s / verdict.device_s);
   note_forgone(verdict, seconds, devices_are_open);
 }
 
@@ -106,7 +108,8 @@ void CallHistory::OnCpu::record(const BatchDemand& batch, int threads, const Ver
                                 bool devices_are_open) {
   if (was_alone() || !history_.batch_speed_.knows(batch))
     history_.batch_speed_.record(batch, alone_s(seconds), threads);
-  if (verdict.reason == Reason::cpu_wins) history_.batch_bias_.passed_over(batch.mean_volume());
+  if (verdict.reason == Reason::cpu_wins)
+    history_.batch_bias_.passed_over(batch.mean_volume(), verdict.cpu_s / verdict.device_s);
   note_forgone(verdict, seconds, devices_are_open);
 }
 
@@ -138,17 +141,16 @@ CallHistory::OnDevices::~OnDevices() {
   history_.device_calls_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
-                                    bool helped) {
+void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds) {
   history_.has_used_devices_.store(true, std::memory_order_relaxed);
   if (verdict.reason == Reason::device_wins) history_.cpu_speed_.passed_over(call);
-  if (verdict.model_s > 0 && !helped && was_alone()) history_.device_bias_.record(volume, seconds / verdict.model_s);
+  if (verdict.model_s > 0 && seconds > 0) history_.device_bias_.record(volume, seconds / verdict.model_s, was_alone());
 }
 
 void CallHistory::OnDevices::record(const BatchDemand& batch, const Verdict& verdict, double seconds) {
   history_.has_used_devices_.store(true, std::memory_order_relaxed);
   if (verdict.reason == Reason::device_wins) history_.batch_speed_.passed_over(batch);
-  if (verdict.model_s > 0 && was_alone()) history_.batch_bias_.record(batch.mean_volume(), seconds / verdict.model_s);
+  if (verdict.model_s > 0) history_.batch_bias_.record(batch.mean_volume(), seconds / verdict.model_s, was_alone());
 }
 
 bool CallHistory::OnDevices::was_alone() const { return !began_beside_cpu_ && history_.cpu_calls() == 0; }

@@ -63,9 +63,9 @@ class CallHistory {
     ~OnDevices();
     OnDevices(const OnDevices&) = delete;
     OnDevices& operator=(const OnDevices&) = delete;
-    /// It has taken so long, without waiting. What it took beside a call on the CPU tells nothing of the devices.
-    /// @param helped the CPU has computed a part of it
-    void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool helped);
+    /// It has taken devices so long, without waiting. What it took beside a call on the CPU tells nothing of them.
+    /// @param seconds 0: not known
+    void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds);
     void record(const BatchDemand& batch, const Verdict& verdict, double seconds);
 
    private:

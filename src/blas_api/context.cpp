@@ -231,14 +231,14 @@ void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) 
   blas->run(call);
 }
 
-// By what this process has seen of its CPU BLAS. While copy threads carry the operands, the processors are theirs. A
-// call that the CPU BLAS is computing may hold it for long.
+// By what this process has seen of its CPU BLAS. While copy threads carry the operands, the processors are theirs: of
+// this call, and of all others that are on the devices. A call that the CPU BLAS is computing may hold it for long.
 runtime::CpuHelp Context::cpu_help(const Level3& call, const Verdict& verdict) {
   if (config_.cpu_worker == CpuWorkerUse::always) return {.always = true};
   const CpuSpeed& speed = history_.cpu_speed();
   const double seconds = verdict.device_s - verdict.wait_s;
-  if (config_.cpu_worker == CpuWorkerUse::never || seconds <= 0 || !speed.knows(call.type) || history_.cpu_calls() > 0)
-    return {};
+  if (config_.cpu_worker == CpuWorkerUse::never || seconds <= 0 || !speed.knows(call.type)) return {};
+  if (history_.cpu_calls() > 0 || history_.device_calls() > 1) return {};
   const CpuEstimate cpu = speed.estimate(call);
   if (!cpu.bounded) return {};
   double idle = 1;
@@ -306,7 +306,7 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const 
   complete_start_up(job, arrival_s);
   // C has its result by now, whatever becomes of this.
   quietly([&] {
-    if (learns_) pending.record(call, volume, verdict, job.seconds, job.devices.back().device == "cpu");
+    if (learns_) pending.record(call, volume, verdict, job.seconds_by_devices());
     report_.on_devices(call, volume, verdict, job, device::now_seconds() - arrival_s);
   });
   return job;

@@ -213,7 +213,7 @@ std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& 
     CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
     job = runtime.run_batch(batch, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
     quietly([&] {
-      if (learns_ && job->devices.back().device != "cpu") pending.record(demand, verdict, job->seconds);
+      if (learns_ && job->devices.back().device != runtime::cpu_device) pending.record(demand, verdict, job->seconds);
     });
   } catch (const NoDeviceLeft& error) {
     if (config_.verbose) quietly([&] { log_line(error.what()); });

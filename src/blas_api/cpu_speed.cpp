@@ -41,15 +41,32 @@ std::atomic<CpuSpeed::Seen>& CpuSpeed::cell_of(const Level3& call) {
   return const_cast<std::atomic<Seen>&>(std::as_const(*this).cell_of(call));
 }
 
-void CpuSpeed::record(const Level3& call, double seconds) {
+void CpuSpeed::record(const Level3& call, double seconds, bool alone) {
   if (!(seconds > 0)) return;
   const auto rate = static_cast<float>(flops_of(call) / seconds);
   std::atomic<Seen>& cell = cell_of(call);
   Seen seen = cell.load(std::memory_order_relaxed);
   const float difference = rate - seen.flops_per_s;
+  if (!alone && seen.count > 0 && difference <= 0) return;
   seen.flops_per_s = seen.count == 0 ? rate : seen.flops_per_s + difference / (difference > 0 ? 2.0F : 8.0F);
-  seen.count = static_cast<std::uint16_t>(std::min(seen.count + 1, trusted_count));
+  seen.count = static_cast<std::uint8_t>(std::min(seen.count + 1, trusted_count));
+  seen.vain = 0;
   seen.passed_over = 0;
+  cell.store(seen, std::memory_order_relaxed);
+}
+
+void CpuSpeed::tried_in_vain(const Level3& call, double price) {
+  // Where both take about as long, trials cost nothing, and in the end all calls are on the CPU and count.
+  constexpr double free = 0.25;
+  constexpr double parts_of_call = 16, most = 2 * parts_of_call;
+  std::atomic<Seen>& cell = cell_of(call);
+  Seen seen = cell.load(std::memory_order_relaxed);
+  const double vain = seen.vain + std::clamp((price - free) * parts_of_call, 0.0, most);
+  if (vain < most) {
+    seen.vain = static_cast<std::uint8_t>(vain);
+  } else {
+    seen = {.flops_per_s = seen.flops_per_s, .count = trusted_count};
+  }
   cell.store(seen, std::memory_order_relaxed);
 }
 
@@ -58,7 +75,7 @@ void CpuSpeed::passed_over(const Level3& call) {
   Seen seen = cell.load(std::memory_order_relaxed);
   if (++seen.passed_over >= lifetime) {
     seen.passed_over = 0;
-    seen.count = std::min<std::uint16_t>(seen.count, trusted_count - 1);
+    seen.count = std::min<std::uint8_t>(seen.count, trusted_count - 1);
   }
   cell.store(seen, std::memory_order_relaxed);
 }

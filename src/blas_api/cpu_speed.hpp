@@ -49,7 +49,13 @@ class CpuSpeed {
   explicit CpuSpeed(int processors) : processors_(processors) {}
 
   /// The CPU BLAS took so long for a call. Thread-safe. @pre its volume is at least least_volume
-  void record(const Level3& call, double seconds);
+  /// @param alone if not, calls on devices may have slowed it down: what was measured before stands unless this is better
+  void record(const Level3& call, double seconds, bool alone);
+
+  /// A call was a trial that took longer than devices would have, by `price` times their time, and told nothing: it was
+  /// not alone. What such trials may cost in a row is bounded; then what was measured before is believed for another
+  /// `lifetime`. Thread-safe. @pre as record()
+  void tried_in_vain(const Level3& call, double price);
 
   /// A call went to devices because the CPU was expected to take longer. After `lifetime` of these in a row the cell
   /// counts as hardly known, so that a rate that was measured in bad times is not believed for ever. Thread-safe. @pre
@@ -84,7 +90,8 @@ class CpuSpeed {
   /// the same time one may be lost.
   struct Seen {
     float flops_per_s = 0;
-    std::uint16_t count = 0;
+    std::uint8_t count = 0;
+    std::uint8_t vain = 0;  ///< price of trials, in parts of a call
     std::uint16_t passed_over = 0;
   };
   using Cells = std::array<std::array<std::atomic<Seen>, size_classes>, volume_classes>;

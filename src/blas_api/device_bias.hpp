@@ -3,10 +3,12 @@
 // clock tells how many.
 //
 // The first measurement of a class is not believed, since it may have loaded kernels; of the first two the smaller one counts.
-// Later ones move the bias half of the way down or an eighth of the way up: who has to wait for others now and then is not slow. After
-// `lifetime` calls in a row that stayed on the CPU a class is forgotten, so that it is tried again.
+// Later ones move the bias half of the way down or an eighth of the way up: who has to wait for others now and then is not slow. When
+// calls in a row that stayed on the CPU have taken `lifetime` times what one takes on devices, the class is forgotten, so that it is tried again: a
+// bias of bad times costs little where the CPU is nearly as quick, and trials cost little where it is much quicker.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -18,7 +20,7 @@ namespace tessera::api {
 
 class DeviceBias {
  public:
-  static constexpr int lifetime = 64;
+  static constexpr int lifetime = 16;
 
   /// 1 as long as nothing is known. Thread-safe, as all functions.
   double of(index_t volume) const {
@@ -27,11 +29,13 @@ class DeviceBias {
   }
 
   /// A call took `bias` times what was expected.
-  void record(index_t volume, double bias) {
+  /// @param alone if not, calls on the CPU may have slowed it down: what is known stands unless this is better
+  void record(index_t volume, double bias, bool alone) {
     // Relaxed: of two measurements at the same time one may be lost.
     std::atomic<Seen>& cell = cells_[class_of(volume)];
     Seen seen = cell.load(std::memory_order_relaxed);
     const auto now = static_cast<float>(bias);
+    if (!alone && seen.count >= believed && now >= seen.bias) return;
     if (seen.count < believed) {
       seen.bias = seen.count == 0 || now < seen.bias ? now : seen.bias;
       ++seen.count;
@@ -43,21 +47,24 @@ class DeviceBias {
   }
 
   /// A call stayed on the CPU because devices were expected to take longer.
-  void passed_over(index_t volume) {
+  /// @param part what the CPU was expected to take, of what devices were
+  void passed_over(index_t volume, double part) {
     std::atomic<Seen>& cell = cells_[class_of(volume)];
     Seen seen = cell.load(std::memory_order_relaxed);
     if (seen.count == 0) return;
-    if (++seen.passed_over >= lifetime) seen = {};
+    seen.passed_over = static_cast<std::uint16_t>(seen.passed_over + std::clamp(part, 0.0, 1.0) * parts_of_call);
+    if (seen.passed_over >= lifetime * parts_of_call) seen = {};
     cell.store(seen, std::memory_order_relaxed);
   }
 
  private:
   static constexpr int believed = 2;
+  static constexpr int parts_of_call = 1024;
 
   struct Seen {
     float bias = 1;
     std::uint16_t count = 0;
-    std::uint16_t passed_over = 0;
+    std::uint16_t passed_over = 0;  ///< in parts of a call on devices
   };
   static_assert(std::atomic<Seen>::is_always_lock_free);
 

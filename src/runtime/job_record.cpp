@@ -90,7 +90,7 @@ Record::Record(JobStatistics job, std::span<const kernels::Accelerator> accelera
     names_.push_back(name_of(*accelerator.device));
     statistics_.devices.push_back({.device = names_.back()});
   }
-  names_.emplace_back("cpu");
+  names_.emplace_back(cpu_device);
   by_cpu_.device = names_.back();
   operations_.resize(names_.size());
 }

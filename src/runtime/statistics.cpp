@@ -26,6 +26,16 @@ std::int64_t JobStatistics::bytes_up() const { return sum_of(devices, &DeviceSta
 std::int64_t JobStatistics::bytes_down() const { return sum_of(devices, &DeviceStatistics::bytes_down); }
 std::int64_t JobStatistics::bytes_peer() const { return sum_of(devices, &DeviceStatistics::bytes_peer); }
 
+double JobStatistics::seconds_by_devices() const {
+  double all = 0, by_devices = 0;
+  for (const DeviceStatistics& device : devices) {
+    all += device.flops;
+    if (device.device != cpu_device) by_devices += device.flops;
+  }
+  if (by_devices == all) return seconds;
+  return 2 * by_devices >= all ? seconds * all / by_devices : 0;
+}
+
 double covered_seconds(std::vector<Interval> intervals) {
   std::sort(intervals.begin(), intervals.end(),
             [](const Interval& a, const Interval& b) { return a.begin_s < b.begin_s; });

@@ -10,8 +10,10 @@
 
 namespace tessera::runtime {
 
+inline constexpr const char* cpu_device = "cpu";  ///< how the CPU is called beside devices
+
 struct DeviceStatistics {
-  std::string device;        ///< "host:0", "cuda:1", "cpu"
+  std::string device;        ///< "host:0", "cuda:1", or cpu_device
   double kernel_s = 0;       ///< time in which at least one kernel ran
   double transfer_s = 0;     ///< time in which a copy, but no kernel, ran
   double other_s = 0;        ///< the rest of the job's time
@@ -52,6 +54,9 @@ struct JobStatistics {
   std::int64_t bytes_up() const;
   std::int64_t bytes_down() const;
   std::int64_t bytes_peer() const;
+  /// What the job would have taken had devices computed what the CPU did, by the rate that they reached; 0: not known,
+  /// since they computed less than half.
+  double seconds_by_devices() const;
 };
 
 struct Interval {

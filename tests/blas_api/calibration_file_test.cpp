@@ -310,38 +310,38 @@ TEST(DeviceBias, IsBelievedFromTheSecondCallOn) {
   DeviceBias bias;
   constexpr index_t volume = 1 << 27;
   EXPECT_EQ(bias.of(volume), 1);
-  bias.record(volume, 50);  // loads kernels
+  bias.record(volume, 50, true);  // loads kernels
   EXPECT_EQ(bias.of(volume), 1);
-  bias.record(volume, 6);
+  bias.record(volume, 6, true);
   EXPECT_EQ(bias.of(volume), 6);
   EXPECT_EQ(bias.of(volume * 64), 1);  // another class
-  bias.record(volume, 14);
+  bias.record(volume, 14, true);
   EXPECT_EQ(bias.of(volume), 7);
-  bias.record(volume, 3);
+  bias.record(volume, 3, true);
   EXPECT_EQ(bias.of(volume), 5);
 }
 
 TEST(DeviceBias, IsForgottenWhenCallsStayAway) {
   DeviceBias bias;
   constexpr index_t volume = 1 << 27;
-  for (int i = 0; i < 2; ++i) bias.record(volume, 6);
-  for (int i = 1; i < DeviceBias::lifetime; ++i) bias.passed_over(volume);
+  for (int i = 0; i < 2; ++i) bias.record(volume, 6, true);
+  for (int i = 1; i < DeviceBias::lifetime; ++i) bias.passed_over(volume, 1);
   EXPECT_EQ(bias.of(volume), 6);
-  bias.passed_over(volume);
+  bias.passed_over(volume, 1);
   EXPECT_EQ(bias.of(volume), 1);
-  bias.passed_over(volume);  // nothing is known, nothing to forget
-  for (int i = 0; i < 2; ++i) bias.record(volume, 4);
+  bias.passed_over(volume, 1);  // nothing is known, nothing to forget
+  for (int i = 0; i < 2; ++i) bias.record(volume, 4, true);
   EXPECT_EQ(bias.of(volume), 4);
 }
 
 TEST(DeviceBias, HasAClassForEveryVolume) {
   DeviceBias bias;
   for (index_t volume = 0; volume >= 0; volume = volume < 2 ? volume + 1 : volume * 2) {
-    for (int i = 0; i < 2; ++i) bias.record(volume, 2);
+    for (int i = 0; i < 2; ++i) bias.record(volume, 2, true);
     EXPECT_EQ(bias.of(volume), 2);
     if (volume > (index_t{1} << 62) - 1) break;
   }
-  bias.record(std::numeric_limits<index_t>::max(), 2);
+  bias.record(std::numeric_limits<index_t>::max(), 2, true);
 }
 
 }  // namespace

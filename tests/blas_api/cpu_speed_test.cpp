@@ -21,7 +21,7 @@ Level3 product(index_t m, index_t n, index_t k, ScalarType type = ScalarType::d)
 Level3 square(index_t n, ScalarType type = ScalarType::d) { return product(n, n, n, type); }
 
 void record_rate(CpuSpeed& speed, const Level3& call, double flops_per_s, int times = 1) {
-  for (int i = 0; i < times; ++i) speed.record(call, flops_of(call) / flops_per_s);
+  for (int i = 0; i < times; ++i) speed.record(call, flops_of(call) / flops_per_s, true);
 }
 double expected_rate(const CpuSpeed& speed, const Level3& call) {
   return flops_of(call) / speed.estimate(call).expected_s;
@@ -130,6 +130,38 @@ TEST(CpuSpeed, WhatIsPassedOverForLongIsNotTrustedAnyMore) {
   // A measurement makes it trusted again.
   record_rate(speed, square(1000), 2e9);
   EXPECT_NEAR(best_rate(speed, square(1000)), 2e9, 1e3);
+}
+
+// Beside calls on devices a rate is a lower bound.
+TEST(CpuSpeed, WhatIsNotAloneCountsOnlyIfItIsBetter) {
+  CpuSpeed speed(4);
+  const Level3 call = square(1000);
+  const auto record_beside_devices = [&](double flops_per_s) {
+    speed.record(call, flops_of(call) / flops_per_s, false);
+  };
+  record_beside_devices(1e9);  // better than nothing
+  EXPECT_NEAR(expected_rate(speed, call), 1e9, 1e3);
+  record_rate(speed, call, 2e9, 20);
+  record_beside_devices(1e9);
+  EXPECT_NEAR(expected_rate(speed, call), 2e9, 1e5);
+  record_beside_devices(4e9);
+  EXPECT_NEAR(expected_rate(speed, call), 3e9, 1e5);
+}
+
+TEST(CpuSpeed, TrialsInVainMayCostTwoCalls) {
+  CpuSpeed speed(4);
+  const Level3 call = square(1000);
+  const auto is_in_doubt = [&] { return best_rate(speed, call) > 3e9; };
+  for (int round = 0; round < 2; ++round) {
+    record_rate(speed, call, 2e9, 20);
+    for (int i = 0; i < CpuSpeed::lifetime; ++i) speed.passed_over(call);
+    for (int i = 0; i < 1000; ++i) speed.tried_in_vain(call, 0.2);  // nearly as quick as devices: costs nothing
+    speed.tried_in_vain(call, 1.25);
+    EXPECT_TRUE(is_in_doubt());
+    if (round == 0) continue;  // a measurement clears the account
+    speed.tried_in_vain(call, 1.25);
+    EXPECT_FALSE(is_in_doubt());
+  }
 }
 
 TEST(CpuSpeed, TakesOverWhatAnotherProcessHasSeen) {

@@ -199,6 +199,17 @@ TEST(Statistics, CoversIntervalsOnce) {
   EXPECT_DOUBLE_EQ(covered_seconds({{-3, -1}, {-2, 0}}), 3);
 }
 
+TEST(JobStatistics, TellWhatDevicesWouldHaveTakenWithoutTheCpu) {
+  JobStatistics job;
+  job.seconds = 3;
+  job.devices = {{.device = "cuda:0", .flops = 20}, {.device = "cuda:1", .flops = 40}};
+  EXPECT_EQ(job.seconds_by_devices(), 3);
+  job.devices.push_back({.device = "cpu", .flops = 20});
+  EXPECT_EQ(job.seconds_by_devices(), 4);
+  job.devices.back().flops = 61;
+  EXPECT_EQ(job.seconds_by_devices(), 0);
+}
+
 JobStatistics some_job() {
   JobStatistics job{.routine = "dgemm", .m = 3, .n = 4, .k = 5, .seconds = 2, .flops = 120, .devices = {}};
   job.devices = {{.device = "host:0", .l1_hits = 1, .bytes_up = 10, .bytes_down = 1, .bytes_peer = 5},
