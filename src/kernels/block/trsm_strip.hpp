@@ -86,7 +86,8 @@ class StripSolver : protected Strip<Shape, Machine> {
     negate(x);
     add_products(x, factors, before, blocks);
     solve(x, block, diagonal);
-    if (block + 1 < blocks) machine_.arrive(block % 2, blocks - block);
+    // With warps that only meet the last one comes, too: the barrier must not be one that a warp passes over.
+    if (Machine::all_meet || block + 1 < blocks) machine_.arrive(block % 2, blocks - block);
     store(x, block);
     meet_rounds(block + 1, blocks);
     before.tell(block);
@@ -95,7 +96,8 @@ class StripSolver : protected Strip<Shape, Machine> {
   /// With warps that only meet, those without a part in rounds `first` to the last one come, too.
   TESSERA_DEVICE void meet_rounds(int first, int blocks) {
     if constexpr (Machine::all_meet) {
-      for (int k = first; k + 1 < blocks; ++k) machine_.meet();
+      TESSERA_NO_UNROLL
+      for (int k = first; k < blocks; ++k) machine_.meet();
     }
   }
 
