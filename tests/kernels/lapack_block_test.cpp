@@ -338,12 +338,14 @@ int run_small_cholesky(Matrix<T>& A) {
       kernels::block::GemmShape<PartOf<T>, parts_of<T>, 16 * threads / 32, 8, threads / 32, 1, 2>;  // its threads
   using Machine = test::HostWarps<threads / 32, true>;
   kernels::block::CholeskyMemory<Shape> memory;
+  kernels::block::UpperTriangle<Shape> triangle;
   std::vector<int> info(threads);
   test::run_block<Block, Machine>([&](const Machine& machine) {
-    kernels::block::CholeskyBlock<Shape, Machine, is_upper> block(memory, machine);
-    block.load(A.elements(), 1, A.ld, static_cast<int>(A.rows));
+    kernels::block::CholeskyBlock<Shape, Machine> block(memory, machine);
+    const int order = static_cast<int>(A.rows);
+    is_upper ? block.load_upper(triangle, A.elements(), A.ld, order) : block.load(A.elements(), 1, A.ld, order);
     info[static_cast<std::size_t>(machine.thread())] = block.factor();
-    block.store(A.elements(), 1, A.ld);
+    is_upper ? block.store_upper(triangle, A.elements(), A.ld) : block.store(A.elements(), 1, A.ld);
   });
   for (const int of_thread : info) EXPECT_EQ(of_thread, info[0]);
   return info[0];
@@ -425,17 +427,17 @@ TYPED_TEST(LapackBlocks, AWarpSolvesWithOneRightHandSide) {
         const T on_diagonal = unit ? T(1) : of_t(i, i);
         b[static_cast<std::size_t>(i)] = sum + on_diagonal * x[static_cast<std::size_t>(i)];
       }
+      using Solve = kernels::block::VectorSolve<R, parts_of<T>, 2, 32, Machine>;
+      typename Solve::Memory tile;
       test::run_block<Block, Machine>([&](const Machine& machine) {
-        kernels::block::VectorSolve<R, parts_of<T>, 2, Machine> solve(A.elements(), A.ld, static_cast<int>(n), machine);
+        Solve solve(tile, A.elements(), A.ld, static_cast<int>(n), kernels::block::Region::full, machine);
         const auto* const from = reinterpret_cast<const ElementOf<T>*>(b.data());
         auto* const to = reinterpret_cast<ElementOf<T>*>(got.data());
         solve.for_each_row([&](int row, ElementOf<T>& value) { value = from[row]; });
         if (forward)
-          transposed ? solve.template solve<true, true>(unit, conjugates)
-                     : solve.template solve<true, false>(unit, false);
+          solve.template solve<true>(transposed, unit, conjugates);
         else
-          transposed ? solve.template solve<false, true>(unit, conjugates)
-                     : solve.template solve<false, false>(unit, false);
+          solve.template solve<false>(transposed, unit, conjugates);
         solve.for_each_row([&](int row, const ElementOf<T>& value) { to[row] = value; });
       });
       for (std::size_t i = 0; i < x.size(); ++i)
@@ -457,12 +459,14 @@ TYPED_TEST(LapackBlocks, RowsThatAreNotThereChangeNoInfiniteSolution) {
       A(0, 0) = A(1, 1) = 1;
       (transposed ? A(0, 1) : A(1, 0)) = R(0.5);
       std::vector<T> x{std::numeric_limits<R>::infinity(), 0};
+      using Solve = kernels::block::VectorSolve<R, 1, 2, 32, Machine>;
+      typename Solve::Memory tile;
       test::run_block<Block, Machine>([&](const Machine& machine) {
-        kernels::block::VectorSolve<R, 1, 2, Machine> solve(A.elements(), A.ld, 2, machine);
+        Solve solve(tile, A.elements(), A.ld, 2, kernels::block::Region::full, machine);
         auto* const b = reinterpret_cast<ElementOf<T>*>(x.data());
         solve.for_each_row([&](int row, ElementOf<T>& value) { value = b[row]; });
-        transposed ? solve.template solve<true, true>(false, false) : solve.template solve<true, false>(false, false);
-        transposed ? solve.template solve<false, false>(false, false) : solve.template solve<false, true>(false, false);
+        solve.template solve<true>(transposed, false, false);
+        solve.template solve<false>(!transposed, false, false);
         solve.for_each_row([&](int row, const ElementOf<T>& value) { b[row] = value; });
       });
       EXPECT_EQ(x[0], std::numeric_limits<R>::infinity());

@@ -1,16 +1,15 @@
-// The Cholesky factor of a small matrix, as a warp or a part of one computes it: each thread has a row, in registers.
+// The Cholesky factor of a small matrix, as a warp or a part of one computes it: each thread has a row of the lower
+// triangle, in registers. Each step tells all threads a column of L.
 //
-// Of a lower triangle each step tells all threads a column of L, of an upper one a row of U. Rows and columns may be
-// any distance apart: an upper triangle of A is the lower one of its transpose, which is Hermitian, too; its factor is
-// that of A, transposed.
+// An upper triangle of A is the lower one of its transpose, which is Hermitian, too; its factor is that of A, transposed.
+// In registers it comes through shared memory, so that threads read what lies side by side.
 //
 // Arithmetic: LAPACK's ?potf2, with the reciprocal of a root in place of divisions by it, which is a normal number.
 #pragma once
 
-#include <cmath>
-
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
+#include "kernels/block/reciprocal.hpp"
 
 namespace tessera::kernels::block {
 
@@ -25,18 +24,18 @@ struct CholeskyShape {
   static_assert(rows <= threads);
 };
 
-/// Shared memory of a team, in turns: columns of L, or rows of U, and their pivots.
+/// Shared memory of a team, in turns: columns of L and their pivots.
 template <class Shape>
 struct CholeskyMemory {
   alignas(16) typename Shape::E line[2][Shape::rows];
   typename Shape::R pivot[2];
 };
 
-template <class R>
-TESSERA_DEVICE R root(R a) {
-  using std::sqrt;
-  return sqrt(a);
-}
+/// Shared memory of a team for an upper triangle, by its columns.
+template <class Shape>
+struct UpperTriangle {
+  typename Shape::E column[Shape::rows][Shape::rows + 1];  ///< so that threads read a row from different banks
+};
 
 template <class R, int parts>
 TESSERA_DEVICE Element<R, parts> conjugate(Element<R, parts> a) {
@@ -45,8 +44,7 @@ TESSERA_DEVICE Element<R, parts> conjugate(Element<R, parts> a) {
 }
 
 /// Machine: as in lu_panel.hpp; meet() and shuffle() are those of the team.
-/// @tparam is_upper of the triangle: a thread's row is one of U
-template <class Shape, class Machine, bool is_upper = false>
+template <class Shape, class Machine>
 class CholeskyBlock {
   using R = typename Shape::R;
   using E = typename Shape::E;
@@ -65,6 +63,23 @@ class CholeskyBlock {
       if (has(j)) a_[j] = mine[j * column];
     }
   }
+  /// The same with an upper triangle.
+  TESSERA_DEVICE void load_upper(UpperTriangle<Shape>& triangle, const E* A, index_t lda, int order) {
+    const int i = machine_.thread();
+    const E* at = machine_.in_global(A) + i;
+    for (int j = 0; j < order; ++j, at += lda) {
+      if (i <= j) machine_.template copy_async<1>(&triangle.column[j][i], at, 1);
+    }
+    machine_.end_of_batch();
+    machine_.template await_batches<0>();
+    machine_.meet();
+    order_ = order;
+    TESSERA_UNROLL
+    for (int j = 0; j < rows; ++j) {
+      a_[j] = {};
+      if (has(j)) a_[j] = triangle.column[i][j];
+    }
+  }
 
   /// @return the order of the first leading minor that is not positive; 0: none. All of the team.
   TESSERA_DEVICE int factor() {
@@ -77,8 +92,7 @@ class CholeskyBlock {
         failed = k + 1;
         break;
       }
-      const R diagonal = root(pivot);
-      eliminate(k, diagonal, R(1) / diagonal);
+      eliminate(k, root_of(pivot));
     }
     return failed;
   }
@@ -89,6 +103,18 @@ class CholeskyBlock {
     TESSERA_UNROLL
     for (int j = 0; j < rows; ++j) {
       if (has(j)) mine[j * column] = a_[j];
+    }
+  }
+  TESSERA_DEVICE void store_upper(UpperTriangle<Shape>& triangle, E* A, index_t lda) {
+    const int i = machine_.thread();
+    TESSERA_UNROLL
+    for (int j = 0; j < rows; ++j) {
+      if (has(j)) triangle.column[i][j] = a_[j];
+    }
+    machine_.meet();
+    E* at = machine_.in_global(A) + i;
+    for (int j = 0; j < order_; ++j, at += lda) {
+      if (i <= j) *at = triangle.column[j][i];
     }
   }
 
@@ -103,33 +129,22 @@ class CholeskyBlock {
   /// The triangle, in the thread's row.
   TESSERA_DEVICE bool has(int column) const {
     const int row = machine_.thread();
-    return is_upper ? row <= column && column < order_ : row < order_ && column <= row;
+    return row < order_ && column <= row;
   }
 
-  TESSERA_DEVICE void eliminate(int k, R diagonal, R inverse) {
+  TESSERA_DEVICE void eliminate(int k, const Root<R>& pivot) {
+    const R diagonal = pivot.root, inverse = pivot.inverse;
     const int row = machine_.thread();
     E* const line = memory_.line[k % 2];
     E diagonal_element{};
     diagonal_element.part[E::re] = diagonal;
-    if constexpr (is_upper) {
-      if (row == k) {
-        a_[k] = diagonal_element;
-        TESSERA_UNROLL
-        for (int j = k + 1; j < rows; ++j) line[j] = a_[j] = product(a_[j], inverse);
-      }
-      machine_.meet();
-      const E minus = row > k && row < rows ? negative(conjugate(line[row])) : E{};
-      TESSERA_UNROLL
-      for (int j = k + 1; j < rows; ++j) a_[j] = fused(minus, line[j], a_[j]);
-    } else {
-      const E factor = row == k ? diagonal_element : product(a_[k], inverse);
-      if (row >= k) a_[k] = factor;
-      if (row < rows) line[row] = factor;
-      machine_.meet();
-      const E minus = row > k ? negative(factor) : E{};
-      TESSERA_UNROLL
-      for (int j = k + 1; j < rows; ++j) a_[j] = fused(minus, conjugate(line[j]), a_[j]);
-    }
+    const E factor = row == k ? diagonal_element : product(a_[k], inverse);
+    if (row >= k) a_[k] = factor;
+    if (row < rows) line[row] = factor;
+    machine_.meet();
+    const E minus = row > k ? negative(factor) : E{};
+    TESSERA_UNROLL
+    for (int j = k + 1; j < rows; ++j) a_[j] = fused(minus, conjugate(line[j]), a_[j]);
   }
 
   /// All of the team.

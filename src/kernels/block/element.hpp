@@ -129,22 +129,6 @@ TESSERA_DEVICE bool is_normal(const Element<R, parts>& a) {
   return size >= Element<R, parts>::least_normal && size <= Element<R, parts>::most_normal;
 }
 
-/// What divides by a number as a product, whatever its size: a power of two keeps its reciprocal a normal one.
-template <class R, int parts>
-struct ScaledReciprocal {
-  Element<R, parts> inverse;
-  R scale;
-
-  explicit TESSERA_DEVICE ScaledReciprocal(const Element<R, parts>& of) {
-    const R size = magnitude(of);
-    scale = size < R(0x1p-100) ? R(0x1p64) : size > R(0x1p100) ? R(0x1p-64) : R(1);
-    inverse = reciprocal(product(of, scale));
-  }
-  TESSERA_DEVICE Element<R, parts> quotient(const Element<R, parts>& a) const {
-    return product(product(a, inverse), scale);
-  }
-};
-
 /// a / b where 1 / b is not a normal number.
 template <class R, int parts>
 TESSERA_DEVICE Element<R, parts> quotient(Element<R, parts> a, Element<R, parts> b) {

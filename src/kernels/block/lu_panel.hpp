@@ -11,11 +11,13 @@
 // Source: implicit pivoting: Abdelfattah, Haidar, Tomov, Dongarra; LAPACK's ?getf2 for arithmetic and `info`.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
+#include "kernels/block/reciprocal.hpp"
 
 namespace tessera::kernels::block {
 
@@ -48,6 +50,19 @@ TESSERA_DEVICE R sum_of_parts(const Element<R, parts>& a) {
   const auto size = [](R x) { return x < 0 ? -x : x; };
   if constexpr (parts == 1) return size(a.part[0]);
   return size(a.part[0]) + size(a.part[parts - 1]);
+}
+
+template <class R>
+TESSERA_DEVICE bool is_nan(R a) {
+  using std::isnan;
+  return isnan(a);
+}
+
+/// For key_of(), which takes no notice of a sign.
+template <class R, int parts>
+TESSERA_DEVICE R size_to_compare(const Element<R, parts>& a) {
+  if constexpr (parts == 1) return a.part[0];
+  return sum_of_parts(a);
 }
 
 template <class R, int parts>
@@ -152,6 +167,7 @@ class LuPanel {
 
   /// With its rows in their places. All of the team must have met since the last load.
   TESSERA_DEVICE void store(E* A, index_t lda) const {
+    lda = machine_.made_anew(lda);  // else the distances are kept from the loads
     TESSERA_UNROLL
     for (int r = 0; r < rows_of_thread; ++r) {
       if (place_[r] >= height_) continue;
@@ -190,9 +206,9 @@ class LuPanel {
     TESSERA_UNROLL
     for (int r = 0; r < rows_of_thread; ++r) {
       if (place_[r] < k || place_[r] >= height_) continue;
-      const R size = sum_of_parts(a_[r][k]);
-      const Key mine = size >= 0 || place_[r] == k ? key_of(size) : 0;
-      if (mine > key || (mine == key && place_[r] < place)) {
+      const R size = size_to_compare(a_[r][k]);
+      const Key mine = !is_nan(size) || place_[r] == k ? key_of(size) : 0;  // not of a NaN that is not the first
+      if (r == 0 || mine > key || (mine == key && place_[r] < place)) {
         key = mine;
         place = place_[r];
       }
@@ -211,16 +227,30 @@ class LuPanel {
       }
       put_up(k, best, memory_.row[turn][machine_.warp()]);
       machine_.meet();
-      const int lane = machine_.lane();
-      key = 0;
-      place = nowhere;
-      if (lane < Shape::warps) {
-        key = memory_.key[turn][lane];
-        place = memory_.place[turn][lane];
+      if constexpr (Shape::warps <= 4) {  // sooner than to ask the lanes
+        key = memory_.key[turn][0];
+        place = memory_.place[turn][0];
+        TESSERA_UNROLL
+        for (int w = 1; w < Shape::warps; ++w) {
+          const Key other = memory_.key[turn][w];
+          const int other_place = memory_.place[turn][w];
+          if (other < key || (other == key && place < other_place)) continue;
+          key = other;
+          place = other_place;
+          warp = w;
+        }
+      } else {
+        const int lane = machine_.lane();
+        key = 0;
+        place = nowhere;
+        if (lane < Shape::warps) {
+          key = memory_.key[turn][lane];
+          place = memory_.place[turn][lane];
+        }
+        const int chosen = machine_.place_of_largest(key, place);
+        warp = machine_.first_lane(place == chosen);
+        place = chosen;
       }
-      const int chosen = machine_.place_of_largest(key, place);
-      warp = machine_.first_lane(place == chosen);
-      place = chosen;
     }
     if (machine_.thread() == 0) memory_.pivots[k] = place;
     TESSERA_UNROLL

@@ -240,10 +240,15 @@ class Strip {
     TESSERA_DEVICE void for_each(Use use) {
       TESSERA_NO_UNROLL
       for (int k = first_; k < block_; ++k) {
-        Factor factor = coming_;
-        if (k + 1 < block_) load_next();
+        Factor factor = next(k);
         use(factor, k);
       }
+    }
+    /// Block k; those from first_ to k - 1 were asked for before.
+    TESSERA_DEVICE Factor next(int k) {
+      const Factor factor = coming_;
+      if (k + 1 < block_) load_next();
+      return factor;
     }
 
    private:

@@ -77,8 +77,8 @@ class TallPanel {
     int place = nowhere;
     TESSERA_NO_UNROLL
     for (index_t i = k + machine_.thread(); i < height; i += Shape::threads) {
-      const R size = sum_of_parts(column[i]);
-      const Key mine = size >= 0 || i == k ? key_of(size) : 0;
+      const R size = size_to_compare(column[i]);
+      const Key mine = !is_nan(size) || i == k ? key_of(size) : 0;
       if (mine > key) {
         key = mine;
         place = static_cast<int>(i);

@@ -38,17 +38,18 @@ class StripMultiplier : private Strip<Shape, Machine> {
   TESSERA_DEVICE void run() {
     const int blocks = block_count();
     const int block = machine_.warp();
-    if (block >= blocks) {
-      if constexpr (Machine::all_meet) machine_.meet();
-      return;
-    }
+    const bool takes_part = block < blocks;
+    if (!Machine::all_meet && !takes_part) return;
     Tile x;
-    load_right_hand_sides(x, block);
     typename Base::FactorStream factors(*this, block, 0);
-    load_diagonal(block);
-    this->scale_by_alpha(x);
-    put_rows(x, block);
+    if (takes_part) {
+      load_right_hand_sides(x, block);
+      load_diagonal(block);
+      this->scale_by_alpha(x);
+      put_rows(x, block);
+    }
     machine_.await(0, blocks);  // all rows are there
+    if (!takes_part) return;
     typename Base::Sums sums;
     factors.for_each([&](Factor& factor, int k) { sums.add(*this, factor, this->rows_of_block(k)); });
     this->for_each_element(x, 0, [](E& value, int, int) { value = E{}; });

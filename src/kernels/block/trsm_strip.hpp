@@ -49,7 +49,12 @@ class StripSolver : protected Strip<Shape, Machine> {
                              Machine machine)
       : Base(system, memory, first_column, machine) {}
 
-  TESSERA_DEVICE void run() { solve_behind(NoBlocksBefore{}); }
+  TESSERA_DEVICE void run() {
+    if constexpr (Machine::all_meet)
+      solve_in_rounds();
+    else
+      solve_behind(NoBlocksBefore{});
+  }
 
  protected:
   using Rows = typename Base::Rows;
@@ -71,10 +76,7 @@ class StripSolver : protected Strip<Shape, Machine> {
   TESSERA_DEVICE void solve_behind(Before before) {
     const int blocks = block_count();
     const int block = machine_.warp();
-    if (block >= blocks) {
-      meet_rounds(0, blocks);
-      return;
-    }
+    if (block >= blocks) return;
     // What the first block needs is asked for by all before what they need later.
     Tile x;
     load_right_hand_sides(x, block);
@@ -86,22 +88,45 @@ class StripSolver : protected Strip<Shape, Machine> {
     negate(x);
     add_products(x, factors, before, blocks);
     solve(x, block, diagonal);
-    // With warps that only meet the last one comes, too: the barrier must not be one that a warp passes over.
-    if (Machine::all_meet || block + 1 < blocks) machine_.arrive(block % 2, blocks - block);
+    if (block + 1 < blocks) machine_.arrive(block % 2, blocks - block);
     store(x, block);
-    meet_rounds(block + 1, blocks);
     before.tell(block);
   }
 
-  /// With warps that only meet, those without a part in rounds `first` to the last one come, too.
-  TESSERA_DEVICE void meet_rounds(int first, int blocks) {
-    if constexpr (Machine::all_meet) {
-      TESSERA_NO_UNROLL
-      for (int k = first; k < blocks; ++k) machine_.meet();
+ private:
+  /// The system by warps that can only meet all together, each time at the same place: in round k block k is solved, and
+  /// then taken off all blocks behind it.
+  TESSERA_DEVICE void solve_in_rounds() {
+    const int blocks = block_count();
+    const int block = machine_.warp();
+    const bool takes_part = block < blocks;
+    Tile x;
+    Diagonal diagonal;
+    typename Base::FactorStream factors(*this, block, 0);  // of a warp without a block there is nothing to load
+    if (takes_part) {
+      load_right_hand_sides(x, block);
+      RawDiagonal raw;
+      ask_for_diagonal(raw, block);
+      diagonal = make_diagonal(raw);
+      this->scale_by_alpha(x);
+      negate(x);
     }
+    typename Base::Sums sums;
+    TESSERA_NO_UNROLL
+    for (int k = 0; k < blocks; ++k) {
+      if (k == block) {
+        sums.add_to(x, *this);
+        solve(x, block, diagonal);
+      }
+      machine_.meet();
+      if (takes_part && k < block) {
+        Factor factor = factors.next(k);
+        sums.add(*this, factor, this->rows_of_block(k));
+      }
+    }
+    if (takes_part) store(x, block);
   }
 
- private:
   /// tile += the products with all blocks before.
   template <class Factors, class Before>
   TESSERA_DEVICE void add_products(Tile& tile, Factors& factors, Before& before, int blocks) {

@@ -38,10 +38,24 @@ cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
   return error;
 }
 
+cudaError_t submit_cholesky_by_triangles(const LapackBatch& batch, index_t order, cudaStream_t stream) {
+  constexpr index_t width = plan::cholesky_triangle;
+  cudaError_t error = cudaSuccess;
+  for (index_t first = 0; first < order && error == cudaSuccess; first += width) {
+    const index_t rest = order - first, behind = rest - width;
+    error = submit_small_cholesky(batch, plan::class_of_small(batch.type, std::min(rest, width)), first, stream);
+    if (behind <= 0) break;
+    if (error == cudaSuccess) error = submit_cholesky_strips(batch, first, behind, stream);
+    if (error == cudaSuccess) error = submit_cholesky_update(batch, first, width, behind, stream);
+  }
+  return error;
+}
+
 cudaError_t submit_cholesky(const LapackBatch& batch, cudaStream_t stream) {
   const index_t order = useful(batch.max_n);
   const std::size_t small = plan::class_of_small(batch.type, order);
-  if (small < plan::small_factorizations.size()) return submit_small_cholesky(batch, small, stream);
+  if (small < plan::small_factorizations.size()) return submit_small_cholesky(batch, small, 0, stream);
+  if (plan::has_triangles_in_registers(batch.type, order)) return submit_cholesky_by_triangles(batch, order, stream);
   if (order == 0 || order <= plan::most_columns_of_cholesky_sweep)
     return submit_cholesky_sweep(batch, plan::class_of_cholesky(order), 0, all_columns, stream);
   const index_t width = plan::cholesky_panel_columns(order);

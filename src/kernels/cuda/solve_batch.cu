@@ -1,5 +1,7 @@
 #include "kernels/cuda/solve_batch.hpp"
 
+#include <utility>
+
 #include "kernels/block/interchanges.hpp"
 #include "kernels/block/lu_panel.hpp"
 #include "kernels/block/vector_solve.hpp"
@@ -69,26 +71,35 @@ struct FactorsOfSolve {
   bool tells_info = false;
 };
 
-constexpr int warps_of_vector_solve = 4;
-template <int blocks>
-struct VectorSolveMemory {
-  block::Interchanges<32 * blocks> interchanges;
-  int pivots[32 * blocks];
+/// Teams of as many threads as a block of the factors has rows.
+template <Scalar T, std::size_t at>
+struct VectorSolveSetup {
+  using R = PartOf<T>;
+  using E = ElementOf<T>;
+  static constexpr int width = plan::vector_solves[at].width, blocks = plan::vector_solves[at].blocks;
+  using Teams = detail::SmallTeams<width>;
+  using Solve = block::VectorSolve<R, parts_of<T>, blocks, width, typename Teams::Machine>;
+  struct Memory {
+    typename Solve::Memory tile;
+    block::Interchanges<width * blocks> interchanges;
+    int pivots[width * blocks];
+  };
+  static constexpr std::size_t bytes = Teams::count * sizeof(Memory);
 };
 
-template <class R, int parts, int blocks>
-__global__ void __launch_bounds__(32 * warps_of_vector_solve,
-                                  detail::SmallTeams<32>::residents(32 * parts * static_cast<int>(sizeof(R)) +
-                                                                    96 * blocks - 96))
-    solve_vectors(const __grid_constant__ LapackProblems<block::Element<R, parts>> problems,
+template <class Setup>
+__global__ void __launch_bounds__(Setup::Teams::threads)
+    solve_vectors(const __grid_constant__ LapackProblems<typename Setup::E> problems,
                   const __grid_constant__ FactorsOfSolve how) {
-  using E = block::Element<R, parts>;
-  using Machine = GpuLanes<32>;
-  __shared__ VectorSolveMemory<blocks> memories[warps_of_vector_solve];
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const Machine machine;
-  for (index_t number = static_cast<index_t>(blockIdx.x) * warps_of_vector_solve + warp; number < problems.count;
-       number += static_cast<index_t>(gridDim.x) * warps_of_vector_solve) {
+  using E = typename Setup::E;
+  using Teams = typename Setup::Teams;
+  constexpr int width = Setup::width;
+  extern __shared__ __align__(16) unsigned char bytes[];
+  const int team = Teams::number();
+  auto& memory = reinterpret_cast<typename Setup::Memory*>(bytes)[team];
+  const typename Teams::Machine machine;
+  for (index_t number = static_cast<index_t>(blockIdx.x) * Teams::count + team; number < problems.count;
+       number += static_cast<index_t>(gridDim.x) * Teams::count) {
     const LapackProblem<E> problem = problems.problem(number);
     if (how.tells_info && problems.info.at != nullptr) {
       const int bad = bad_argument(problems, problem);
@@ -97,12 +108,11 @@ __global__ void __launch_bounds__(32 * warps_of_vector_solve,
     } else if (!problems.is_left(number)) {
       continue;
     }
-    if (problem.n > 32 * blocks) continue;
+    if (problem.n > width * Setup::blocks) continue;
     const int order = static_cast<int>(problem.n);
-    auto& memory = memories[warp];
     const bool interchanges = problem.ipiv.at != nullptr;
     if (interchanges) {
-      for (int i = machine.lane(); i < order; i += 32) memory.pivots[i] = static_cast<int>(problem.ipiv.get(i)) - 1;
+      for (int i = machine.lane(); i < order; i += width) memory.pivots[i] = static_cast<int>(problem.ipiv.get(i)) - 1;
       machine.meet();
       memory.interchanges.make(
           machine, [&](int i) { return memory.pivots[i]; }, order);
@@ -111,7 +121,10 @@ __global__ void __launch_bounds__(32 * warps_of_vector_solve,
     const auto place = [&](bool wanted, int row) {
       return wanted && interchanges ? memory.interchanges.source[row] : row;
     };
-    block::VectorSolve<R, parts, blocks, Machine> vector(problem.A, problem.lda, order, machine);
+    const block::Region region = !how.hermitian ? block::Region::full
+                                 : how.lower    ? block::Region::lower
+                                                : block::Region::upper;
+    typename Setup::Solve vector(memory.tile, problem.A, problem.lda, order, region, machine);
     for (index_t j = 0; j < problem.nrhs; ++j) {
       E* const column = problem.B + j * problem.ldb;
       const bool is_plain = how.op == Op::no_trans;
@@ -121,20 +134,18 @@ __global__ void __launch_bounds__(32 * warps_of_vector_solve,
       const bool first_is_transposed = how.hermitian ? !how.lower : !is_plain;
       const bool second_is_transposed = how.hermitian ? how.lower : !is_plain;
       const bool conjugates = how.hermitian || how.op == Op::conj_trans;
-      if (first_is_transposed)
-        vector.template solve<true, true>(false, conjugates);
-      else
-        vector.template solve<true, false>(!how.hermitian, false);
-      if (second_is_transposed)
-        vector.template solve<false, true>(!how.hermitian, conjugates);
-      else
-        vector.template solve<false, false>(false, false);
+      vector.template solve<true>(first_is_transposed, !how.hermitian && !first_is_transposed,
+                                  first_is_transposed && conjugates);
+      vector.template solve<false>(second_is_transposed, !how.hermitian && second_is_transposed,
+                                   second_is_transposed && conjugates);
       vector.for_each_row([&](int row, const E& x) { column[place(!is_plain, row)] = x; });
       machine.meet();
     }
     machine.meet();  // before the next problem takes the memory
   }
 }
+
+using VectorSolveClasses = std::make_index_sequence<plan::vector_solves.size()>;
 
 template <class E>
 __global__ void __launch_bounds__(threads) make_identity(const __grid_constant__ LapackProblems<E> problems) {
@@ -227,12 +238,12 @@ cudaError_t submit_vector_solves(const LapackBatch& batch, bool tells_info, cuda
                               .op = batch.op,
                               .tells_info = tells_info};
   return dispatch(batch.type, [&]<Scalar T>(T) {
-    using R = PartOf<T>;
-    const auto problems = block::lapack_problems<R, parts_of<T>>(batch);
-    const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, warps_of_vector_solve));
-    constexpr int all_threads = 32 * warps_of_vector_solve;
-    return batch.max_n <= 32 ? launch(solve_vectors<R, parts_of<T>, 1>, grid, all_threads, 0, stream, problems, how)
-                             : launch(solve_vectors<R, parts_of<T>, 2>, grid, all_threads, 0, stream, problems, how);
+    return detail::with_number(plan::class_of_vector_solve(batch.max_n), VectorSolveClasses(), [&]<std::size_t at>() {
+      using Setup = VectorSolveSetup<T, at>;
+      const auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
+      const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, Setup::Teams::count));
+      return launch(solve_vectors<Setup>, grid, Setup::Teams::threads, Setup::bytes, stream, problems, how);
+    });
   });
 }
 
@@ -256,13 +267,19 @@ cudaError_t load_solve_kernels() {
   for (const ScalarType type : scalar_types) {
     dispatch(type, [&]<Scalar T>(T) {
       using E = ElementOf<T>;
-      for (const auto next : {reinterpret_cast<const void*>(check<E>), reinterpret_cast<const void*>(interchange<E>),
-                              reinterpret_cast<const void*>(make_identity<E>),
-                              reinterpret_cast<const void*>(solve_vectors<PartOf<T>, parts_of<T>, 1>),
-                              reinterpret_cast<const void*>(solve_vectors<PartOf<T>, parts_of<T>, 2>),
-                              reinterpret_cast<const void*>(take_result<E>)}) {
+      for (const auto next :
+           {reinterpret_cast<const void*>(check<E>), reinterpret_cast<const void*>(interchange<E>),
+            reinterpret_cast<const void*>(make_identity<E>), reinterpret_cast<const void*>(take_result<E>)}) {
         if (error == cudaSuccess) error = device::cuda::load_kernel(next);
       }
+      [&]<std::size_t... at>(std::index_sequence<at...>) {
+        const auto then = [&](cudaError_t next) { error = next; };
+        ((error == cudaSuccess
+              ? then(detail::load(solve_vectors<VectorSolveSetup<T, at>>, VectorSolveSetup<T, at>::bytes))
+              : void()),
+         ...);
+      }
+      (VectorSolveClasses());
     });
   }
   return error;

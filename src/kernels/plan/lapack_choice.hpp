@@ -41,8 +41,18 @@ struct FactorizationSweep {
 /// Columns of a leaf.
 constexpr int leaf_columns(ScalarType type) { return type == ScalarType::z ? 8 : 16; }
 
-/// Solves with one right-hand side, a warp for each.
+/// Solves with one right-hand side, by teams of so many threads, which have so many rows each.
+struct VectorSolveSize {
+  int width, blocks;
+};
+inline constexpr std::array<VectorSolveSize, 4> vector_solves = {{{8, 1}, {16, 1}, {32, 1}, {32, 2}}};
 inline constexpr index_t most_rows_of_vector_solve = 64;
+/// @pre 0 < rows <= most_rows_of_vector_solve
+constexpr std::size_t class_of_vector_solve(index_t rows) {
+  std::size_t at = 0;
+  while (vector_solves[at].width * vector_solves[at].blocks < rows) ++at;
+  return at;
+}
 constexpr bool is_vector_solve(index_t rows, index_t right_hand_sides) {
   return rows > 0 && rows <= most_rows_of_vector_solve && right_hand_sides == 1;
 }
@@ -82,5 +92,11 @@ constexpr std::size_t class_of_cholesky(index_t rows) { return rows > 0 && rows 
 /// (docs/performance/h200-x1).
 constexpr index_t most_columns_of_cholesky_sweep = 112;
 constexpr index_t cholesky_panel_columns(index_t order) { return order <= 256 ? 64 : order < 1024 ? 128 : 256; }
+
+/// A panel may also be a triangle in registers with strips below it (plan::small_factorizations has its class).
+inline constexpr int cholesky_triangle = 64;
+constexpr bool has_triangles_in_registers(ScalarType type, index_t order) {
+  return type != ScalarType::z && order > cholesky_triangle && order <= 256;
+}
 
 }  // namespace tessera::kernels::plan
