@@ -36,16 +36,16 @@ struct HalfRuns {
   }
 };
 
-/// Values as one load or store has them. @pre aligned to their size
+/// Values as few loads or stores have them, of 16 bytes at most. @pre aligned as their type is
 template <class Value>
 TESSERA_DEVICE Value loaded(const void* from) {
   Value value;
-  memcpy(&value, __builtin_assume_aligned(from, sizeof(Value)), sizeof(Value));
+  memcpy(&value, __builtin_assume_aligned(from, alignof(Value)), sizeof(Value));
   return value;
 }
 template <class Value>
 TESSERA_DEVICE void stored(void* to, const Value& value) {
-  memcpy(__builtin_assume_aligned(to, sizeof(Value)), &value, sizeof(Value));
+  memcpy(__builtin_assume_aligned(to, alignof(Value)), &value, sizeof(Value));
 }
 
 struct alignas(8) TwoWords {

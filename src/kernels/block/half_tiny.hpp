@@ -15,7 +15,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/half_product.hpp"
@@ -282,17 +281,12 @@ class TinyByLanes {
   }
   static TESSERA_DEVICE void load_run(E (&to)[places], const E* from, int rows) {
     if (is_run(from, rows)) {
-      const Run run = loaded_run(from);
+      const Run run = loaded<Run>(from);
       TESSERA_UNROLL
       for (int i = 0; i < places; ++i) to[i] = run.element[i];
     } else {
       load_apart(to, from, 1, rows);
     }
-  }
-  static TESSERA_DEVICE Run loaded_run(const E* from) {
-    Run run;
-    memcpy(&run, __builtin_assume_aligned(from, alignof(Run)), sizeof(Run));
-    return run;
   }
   static TESSERA_DEVICE void load_apart(E (&to)[places], const E* from, index_t distance, int rows) {
     TESSERA_UNROLL
@@ -303,7 +297,10 @@ class TinyByLanes {
   }
   static TESSERA_DEVICE void store_run(E* to, const E (&from)[places], int rows) {
     if (is_run(to, rows)) {
-      memcpy(__builtin_assume_aligned(to, alignof(Run)), &from, sizeof(Run));
+      Run run;
+      TESSERA_UNROLL
+      for (int i = 0; i < places; ++i) run.element[i] = from[i];
+      stored(to, run);
     } else {
       TESSERA_UNROLL
       for (int i = 0; i < places; ++i) {
