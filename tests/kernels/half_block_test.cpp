@@ -101,6 +101,31 @@ TEST(HalfMachine, AMultiplicationIsThatOfThePtxManual) {
   }
 }
 
+// The same by eights of steps.
+TEST(HalfMachine, AMultiplicationOfEightStepsIsThatOfThePtxManual) {
+  const auto a = [](std::size_t row, std::size_t k) { return static_cast<float>(row * 8 + k) - 60; };
+  const auto b = [](std::size_t k, std::size_t column) { return static_cast<float>(column * 8 + k) - 30; };
+  const auto pair = [](float low, float high) {
+    return rounded_to<BFloat16>(low).bits | static_cast<std::uint32_t>(rounded_to<BFloat16>(high).bits) << 16;
+  };
+  std::array<std::array<float, 4>, 32> sums{};
+  test::run_block<test::OneWarpShape, test::HostHalfWarps<1>>([&](test::HostHalfWarps<1> machine) {
+    const auto lane = static_cast<std::size_t>(machine.lane()), g = lane / 4, t = lane % 4;
+    const std::uint32_t left[2] = {pair(a(g, 2 * t), a(g, 2 * t + 1)), pair(a(g + 8, 2 * t), a(g + 8, 2 * t + 1))};
+    const std::uint32_t right[1] = {pair(b(2 * t, g), b(2 * t + 1, g))};
+    float of_lane[4] = {};
+    machine.multiply_halves<BFloat16>(of_lane, left, right);
+    std::copy_n(of_lane, 4, sums[lane].begin());
+  });
+  for (std::size_t lane = 0; lane < 32; ++lane) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      float expected = 0;
+      for (std::size_t k = 0; k < 8; ++k) expected += a(lane / 4 + 8 * (i / 2), k) * b(k, 2 * (lane % 4) + i % 2);
+      EXPECT_EQ(sums[lane][i], expected) << lane << ' ' << i;
+    }
+  }
+}
+
 template <class E, HalfBlocks blocks>
 void check_blocks(const HalfCase& c) {
   HalfFixture<E> fixture(c, 5);

@@ -1,9 +1,12 @@
 // The machine of the block code of 16-bit numbers (src/kernels/block/half_*.hpp) made of host threads, with the layouts
-// of ldmatrix and of mma.m16n8k16 as the PTX manual gives them (sections 9.7.14 and 9.7.15); and batches on it, one thread
+// of ldmatrix and of mma.m16n8k16 and m16n8k8 as the PTX manual gives them (sections 9.7.14 and 9.7.15); and batches on it, one thread
 // block after the other.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -42,19 +45,21 @@ class HostHalfWarps : public HostWarps<warps, true> {
     }
   }
 
-  template <HalfReal R>
-  void multiply_halves(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-    const auto& words =
-        this->exchange({static_cast<double>(a[0]), static_cast<double>(a[1]), static_cast<double>(a[2]),
-                        static_cast<double>(a[3]), static_cast<double>(b[0]), static_cast<double>(b[1])});
+  /// By eight steps for each word of b.
+  template <HalfReal R, std::size_t words>
+  void multiply_halves(float (&sums)[4], const std::uint32_t (&a)[2 * words], const std::uint32_t (&b)[words]) {
+    std::array<double, 12> passed{};
+    std::copy_n(a, 2 * words, passed.begin());
+    std::copy_n(b, words, passed.begin() + 4);
+    const auto& all = this->exchange(passed);
     const auto number = [&](std::size_t lane, std::size_t word, std::size_t half) {
-      const auto both = static_cast<std::uint32_t>(words[lane][word]);
+      const auto both = static_cast<std::uint32_t>(all[lane][word]);
       return to_single(R{static_cast<std::uint16_t>(half == 0 ? both : both >> 16)});
     };
     const auto group = static_cast<std::size_t>(this->lane()) / 4, member = static_cast<std::size_t>(this->lane()) % 4;
     for (std::size_t i = 0; i < 4; ++i) {
       const std::size_t row_half = i / 2, column = 2 * member + i % 2;
-      for (std::size_t k = 0; k < 16; ++k) {
+      for (std::size_t k = 0; k < 8 * words; ++k) {
         const std::size_t k_half = k / 8, owner = k % 8 / 2;
         sums[i] +=
             number(4 * group + owner, row_half + 2 * k_half, k % 2) * number(4 * column + owner, 4 + k_half, k % 2);

@@ -51,7 +51,7 @@ struct HalfMemory {
 
 /// Machine: as in strip.hpp, and
 ///   load_matrices<transposed>(words, at)   the 8 x 8 numbers of four matrices, lane i telling where a run of eight lies
-///   multiply_halves<R>(sums, a, b)         m16n8k16
+///   multiply_halves<R>(sums, a, b)         m16n8k16 or, of half as many words, m16n8k8
 ///   single(number), rounded<R>(single)     conversions
 ///   prefetch(address)                      of what will be loaded
 template <class Shape, class Machine>
@@ -97,7 +97,7 @@ class HalfBlock {
   }
   TESSERA_DEVICE int thread() const { return machine_.warp() * 32 + machine_.lane(); }
   TESSERA_DEVICE E* c_at(int row, int column) const {
-    return product_.C + (first_row_ + row) + (first_column_ + column) * product_.ldc;
+    return machine_.in_global(product_.C) + (first_row_ + row) + (first_column_ + column) * product_.ldc;
   }
 
   TESSERA_DEVICE void ask_for_c() {
@@ -319,7 +319,7 @@ class HalfBlock {
     } else {
       TESSERA_UNROLL
       for (int i = 0; i < count; ++i) {
-        if (i < at.count) before.element[i] = from[i];
+        if (i < at.count) before.element[i] = loaded<E>(from + i);
       }
     }
   }
@@ -345,7 +345,7 @@ class HalfBlock {
     } else {
       TESSERA_UNROLL
       for (int i = 0; i < count; ++i) {
-        if (i < at.count) to[i] = result.element[i];
+        if (i < at.count) stored(to + i, result.element[i]);
       }
     }
   }

@@ -11,6 +11,7 @@
 // exchanged by the run's number, so that such a load finds them in different banks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -36,15 +37,44 @@ struct HalfRuns {
   }
 };
 
+namespace detail {
+/// An integer of that size, of which the compiler does not lose the alignment.
+template <std::size_t bytes>
+struct IntegerOf;
+template <>
+struct IntegerOf<2> {
+  using Type = std::uint16_t;
+};
+template <>
+struct IntegerOf<4> {
+  using Type = std::uint32_t;
+};
+}  // namespace detail
+
 /// Values as few loads or stores have them, of 16 bytes at most. @pre aligned as their type is
 template <class Value>
 TESSERA_DEVICE Value loaded(const void* from) {
   Value value;
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(Value) <= 4) {
+    const auto bits = *static_cast<const typename detail::IntegerOf<sizeof(Value)>::Type*>(from);
+    memcpy(&value, &bits, sizeof(Value));
+    return value;
+  }
+#endif
   memcpy(&value, __builtin_assume_aligned(from, alignof(Value)), sizeof(Value));
   return value;
 }
 template <class Value>
 TESSERA_DEVICE void stored(void* to, const Value& value) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(Value) <= 4) {
+    typename detail::IntegerOf<sizeof(Value)>::Type bits;
+    memcpy(&bits, &value, sizeof(Value));
+    *static_cast<typename detail::IntegerOf<sizeof(Value)>::Type*>(to) = bits;
+    return;
+  }
+#endif
   memcpy(__builtin_assume_aligned(to, alignof(Value)), &value, sizeof(Value));
 }
 
@@ -96,7 +126,8 @@ class HalfStageCopy {
   /// Asks for steps of the operand, the first one counted from its begin: they are on their way to the stage, or to
   /// registers.
   TESSERA_DEVICE void fetch(Plane (&to)[parts], index_t first_step, int steps_there) {
-    const E* const from = operand_.at + first_line_ * operand_.next_line + first_step * operand_.next_step;
+    const E* const from =
+        machine_.in_global(operand_.at) + first_line_ * operand_.next_line + first_step * operand_.next_step;
     if (operand_.lines_are_adjacent)
       fetch_runs<true>(to, from, operand_.next_step, steps_there);
     else

@@ -1,11 +1,12 @@
 // Tiny products of 16-bit numbers, of at most 4, 8 or 16 rows and columns: a part of a warp has one of them whole, and
 // nothing goes through shared memory.
 //
-// By tensor cores: sixteen lines of left operands and sixteen of right ones are multiplied by two instructions. They are
-// those of one problem, of two or of four, beside each other; what lines of different problems give is not used. As all
-// of a problem's lines are multiplied by lines only, a neighbour's infinities do not reach it. The instruction's rows,
-// columns and steps are numbered so that lane 4 g + t has lines 2 g and 2 g + 1 of both operands in steps 4 t to 4 t + 3:
-// with lines adjacent pairs of lines are one load, with steps adjacent four steps are.
+// By tensor cores: sixteen lines of left operands and sixteen of right ones are multiplied by two instructions, m16n8k16,
+// or m16n8k8 for small problems. They are those of one problem, of two or of four, beside each other; what lines of
+// different problems give is not used. As all of a problem's lines are multiplied by lines only, a neighbour's infinities
+// do not reach it. The instruction's rows, columns and steps are numbered so that lane 4 g + t has lines 2 g and 2 g + 1 of
+// both operands in four steps from 4 t on, or two from 2 t on: with lines adjacent pairs of lines are one load, with steps
+// adjacent the lane's steps are.
 //
 // By lanes: each has a column of C, and adds up by fused multiply-adds.
 //
@@ -29,8 +30,10 @@ class TinyByTensorCores {
   using E = Stored;
   using R = typename E::R;
   static constexpr int parts = E::parts, re = 0, im = parts - 1;
-  /// Numbers of two lines in four steps: (line, first or second two steps).
-  using Fragment = std::uint32_t[parts][2][2];
+  /// Of a lane, and of an instruction.
+  static constexpr int lane_steps = places == 16 ? 4 : 2, steps = 4 * lane_steps;
+  /// Numbers of two lines in these steps: (line, first or second two steps).
+  using Fragment = std::uint32_t[parts][2][lane_steps / 2];
 
  public:
   static constexpr int problems = 16 / places;
@@ -43,7 +46,7 @@ class TinyByTensorCores {
       : product_(product),
         machine_(machine),
         line_(machine.lane() / 4 * 2 % places),
-        first_step_(machine.lane() % 4 * 4),
+        first_step_(machine.lane() % 4 * lane_steps),
         column_(machine.lane() % 4 * 4 % places),
         has_c_(machine.lane() % 4 * 4 / places == problem_of(machine.lane()) && !product.does_nothing) {}
 
@@ -53,7 +56,7 @@ class TinyByTensorCores {
     if (has_c_ && product_.reads_c) load_c(before);
     const auto m = static_cast<int>(product_.m), n = static_cast<int>(product_.n);
     TESSERA_NO_UNROLL
-    for (index_t step = 0; machine_.any(step < product_.k); step += 16) {
+    for (index_t step = 0; machine_.any(step < product_.k); step += steps) {
       Fragment left, right;
       load(left, product_.left, m, step);
       load(right, product_.right, n, step);
@@ -63,23 +66,23 @@ class TinyByTensorCores {
   }
 
  private:
-  TESSERA_DEVICE void load(Fragment& to, const HalfOperand<E>& operand, int lines, index_t step) const {
+  TESSERA_DEVICE void load(Fragment& to, const HalfOperand<E>& operand, int lines, index_t step) {
     const index_t first = step + first_step_;
     const index_t left = product_.k - first;
-    const int steps = left < 0 ? 0 : left < 4 ? static_cast<int>(left) : 4;
+    const int there = left < 0 ? 0 : left < lane_steps ? static_cast<int>(left) : lane_steps;
     // Where there is nothing to load there may be no matrix.
-    const E* const from = steps > 0 ? operand.at + line_ * operand.next_line + first * operand.next_step : nullptr;
-    const int there = lines - line_;  // 1: one line, at least 2: both
-    E element[2][4] = {};
+    const index_t offset = there > 0 ? line_ * operand.next_line + first * operand.next_step : 0;
+    const E* const from = machine_.in_global(operand.at) + offset;
+    E element[2][lane_steps] = {};
     if (operand.lines_are_adjacent)
-      load_steps(element, from, operand.next_step, there, steps);
-    else if (steps > 0)
-      load_lines(element, from, operand.next_line, there, steps);
+      load_steps(element, from, operand.next_step, lines - line_, there);
+    else
+      load_lines(element, from, operand.next_line, lines - line_, there);
     const std::uint32_t signs = operand.conjugate ? both_signs : 0;
     TESSERA_UNROLL
     for (int line = 0; line < 2; ++line) {
       TESSERA_UNROLL
-      for (int two = 0; two < 2; ++two) {
+      for (int two = 0; two < lane_steps / 2; ++two) {
         TESSERA_UNROLL
         for (int p = 0; p < parts; ++p) {
           const std::uint32_t both = static_cast<std::uint32_t>(element[line][2 * two].part[p].bits) |
@@ -101,57 +104,69 @@ class TinyByTensorCores {
            0;
   }
 
-  /// Two lines side by side, in each step.
-  TESSERA_DEVICE void load_steps(E (&element)[2][4], const E* from, index_t next_step, int lines, int steps) const {
-    const bool in_pairs = lines >= 2 && are_aligned<2>(from, next_step);
-    TESSERA_UNROLL
-    for (int s = 0; s < 4; ++s) {
-      if (s >= steps) break;
-      const E* const at = from + s * next_step;
-      if (in_pairs) {
-        const auto pair = loaded<Several<2>>(at);
+  // All of a warp takes the same way, so that its loads are not one behind the other.
+
+  /// Two lines side by side, in each step. @param there of the steps
+  TESSERA_DEVICE void load_steps(E (&element)[2][lane_steps], const E* from, index_t next_step, int lines, int there) {
+    const bool has_single = lines == 1 || (there > 0 && !are_aligned<2>(from, next_step));
+    if (!machine_.any(has_single)) {
+      TESSERA_UNROLL
+      for (int s = 0; s < lane_steps; ++s) {
+        if (lines < 2 || s >= there) continue;
+        const auto pair = loaded<Several<2>>(from + s * next_step);
         element[0][s] = pair.element[0];
         element[1][s] = pair.element[1];
-      } else {
-        if (lines > 0) element[0][s] = at[0];
-        if (lines > 1) element[1][s] = at[1];
+      }
+    } else {
+      TESSERA_UNROLL
+      for (int s = 0; s < lane_steps; ++s) {
+        if (lines > 0 && s < there) element[0][s] = loaded<E>(from + s * next_step);
+        if (lines > 1 && s < there) element[1][s] = loaded<E>(from + s * next_step + 1);
       }
     }
   }
-  /// Four steps side by side, in each line.
-  TESSERA_DEVICE void load_lines(E (&element)[2][4], const E* from, index_t next_line, int lines, int steps) const {
-    const bool in_fours = steps == 4 && are_aligned<4>(from, next_line);
+  /// The steps side by side, in each line.
+  TESSERA_DEVICE void load_lines(E (&element)[2][lane_steps], const E* from, index_t next_line, int lines, int there) {
+    const bool has_single = there > 0 && (there < lane_steps || !are_aligned<lane_steps>(from, next_line));
+    const bool by_runs = !machine_.any(has_single);
     TESSERA_UNROLL
     for (int line = 0; line < 2; ++line) {
-      if (line >= lines) break;
-      const E* const at = from + line * next_line;
-      if (in_fours) {
-        const auto four = loaded<Several<4>>(at);
+      if (by_runs) {
+        if (line >= lines || there == 0) continue;
+        const auto run = loaded<Several<lane_steps>>(from + line * next_line);
         TESSERA_UNROLL
-        for (int s = 0; s < 4; ++s) element[line][s] = four.element[s];
+        for (int s = 0; s < lane_steps; ++s) element[line][s] = run.element[s];
       } else {
         TESSERA_UNROLL
-        for (int s = 0; s < 4; ++s) {
-          if (s < steps) element[line][s] = at[s];
+        for (int s = 0; s < lane_steps; ++s) {
+          if (line < lines && s < there) element[line][s] = loaded<E>(from + line * next_line + s);
         }
       }
     }
   }
+
+  /// Of a fragment.
+  using Line = std::uint32_t[lane_steps / 2];
 
   TESSERA_DEVICE void multiply(const Fragment& left, const Fragment& right) {
     TESSERA_UNROLL
     for (int q = 0; q < 2; ++q) {
       product(sums_[re][q], left[re], right[re][q]);
       if constexpr (parts == 2) {
+        Line negative;
+        TESSERA_UNROLL
+        for (int i = 0; i < lane_steps / 2; ++i) negative[i] = right[im][q][i] ^ both_signs;
         product(sums_[im][q], left[re], right[im][q]);
         product(sums_[im][q], left[im], right[re][q]);
-        const std::uint32_t negative[2] = {right[im][q][0] ^ both_signs, right[im][q][1] ^ both_signs};
         product(sums_[re][q], left[im], negative);
       }
     }
   }
-  TESSERA_DEVICE void product(float (&sums)[4], const std::uint32_t (&left)[2][2], const std::uint32_t (&right)[2]) {
-    const std::uint32_t a[4] = {left[0][0], left[1][0], left[0][1], left[1][1]};
+  TESSERA_DEVICE void product(float (&sums)[4], const std::uint32_t (&left)[2][lane_steps / 2],
+                              const std::uint32_t (&right)[lane_steps / 2]) {
+    std::uint32_t a[lane_steps];
+    TESSERA_UNROLL
+    for (int i = 0; i < lane_steps; ++i) a[i] = left[i % 2][i / 2];
     machine_.template multiply_halves<R>(sums, a, right);
   }
 
@@ -167,7 +182,7 @@ class TinyByTensorCores {
       }
     }
   }
-  TESSERA_DEVICE E* c_at(int j) const { return product_.C + line_ + (column_ + j) * product_.ldc; }
+  TESSERA_DEVICE E* c_at(int j) const { return machine_.in_global(product_.C) + line_ + (column_ + j) * product_.ldc; }
   TESSERA_DEVICE bool c_is_in_pairs() const { return line_ + 1 < product_.m && are_aligned<2>(c_at(0), product_.ldc); }
 
   TESSERA_DEVICE void load_c(E (&before)[4][2]) const {
@@ -180,7 +195,7 @@ class TinyByTensorCores {
         before[j][1] = pair.element[1];
       }
     } else {
-      for_each_element([&](int j, int h) { before[j][h] = c_at(j)[h]; });
+      for_each_element([&](int j, int h) { before[j][h] = loaded<E>(c_at(j) + h); });
     }
   }
 
@@ -209,7 +224,7 @@ class TinyByTensorCores {
         stored(c_at(j), Several<2>{{result[j][0], result[j][1]}});
       }
     } else {
-      for_each_element([&](int j, int h) { c_at(j)[h] = result[j][h]; });
+      for_each_element([&](int j, int h) { stored(c_at(j) + h, result[j][h]); });
     }
   }
 
@@ -244,11 +259,12 @@ class TinyByLanes {
     if (product_.does_nothing || column_ >= product_.n) return;
     const auto rows = static_cast<int>(product_.m);
     E before[places];
-    E* const c = product_.C + column_ * product_.ldc;
+    E* const c = machine_.in_global(product_.C) + column_ * product_.ldc;
     if (product_.reads_c) load_run(before, c, rows);
     S sums[places] = {};
-    const E* left = product_.left.at;
-    const E* right = product_.k > 0 ? product_.right.at + column_ * product_.right.next_line : nullptr;
+    const E* left = machine_.in_global(product_.left.at);
+    const E* right =
+        product_.k > 0 ? machine_.in_global(product_.right.at) + column_ * product_.right.next_line : nullptr;
     TESSERA_NO_UNROLL
     for (index_t step = 0; step < product_.k; ++step) {
       E lines[places];
@@ -256,7 +272,7 @@ class TinyByLanes {
         load_run(lines, left, rows);
       else
         load_apart(lines, left, product_.left.next_line, rows);
-      const S of_right = seen(*right, product_.right.conjugate);
+      const S of_right = seen(loaded<E>(right), product_.right.conjugate);
       TESSERA_UNROLL
       for (int i = 0; i < places; ++i) add(sums[i], seen(lines[i], product_.left.conjugate), of_right);
       left += product_.left.next_step;
@@ -292,7 +308,7 @@ class TinyByLanes {
     TESSERA_UNROLL
     for (int i = 0; i < places; ++i) {
       to[i] = E{};
-      if (i < rows) to[i] = from[i * distance];
+      if (i < rows) to[i] = loaded<E>(from + i * distance);
     }
   }
   static TESSERA_DEVICE void store_run(E* to, const E (&from)[places], int rows) {
@@ -304,7 +320,7 @@ class TinyByLanes {
     } else {
       TESSERA_UNROLL
       for (int i = 0; i < places; ++i) {
-        if (i < rows) to[i] = from[i];
+        if (i < rows) stored(to + i, from[i]);
       }
     }
   }

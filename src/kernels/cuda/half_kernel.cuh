@@ -98,8 +98,24 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
 
 inline constexpr int tiny_warps = 8;
 
+/// @tparam is_of_one_size  numbers are the same for all: they need not be looked up
+template <bool is_of_one_size, class E>
+__device__ typename HalfProducts<E>::Problem tiny_problem(const HalfProducts<E>& batch, index_t number) {
+  if constexpr (!is_of_one_size) return batch.problem(number);
+  const auto& word = batch.word;
+  const auto address = [&](int which) {
+    const auto* const addresses = static_cast<const index_t*>(word[which].of_each);
+    return addresses != nullptr ? addresses[number] : word[which].first + number * word[which].distance;
+  };
+  const index_t of_problem[HalfProducts<E>::words] = {word[0].first, word[1].first, word[2].first,
+                                                      address(3),    word[4].first, address(5),
+                                                      word[6].first, address(7),    word[8].first};
+  return HalfProducts<E>::problem_of(of_problem);
+}
+
 /// Warps with as many problems each as they have room for, one behind the other.
-template <class Tiny, class E>
+/// @pre is_of_one_size: all of them are good
+template <class Tiny, class E, bool is_of_one_size>
 __global__ void __launch_bounds__(32 * tiny_warps)
     multiply_tiny(const __grid_constant__ HalfProducts<E> batch, Complaints complaints) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -111,8 +127,8 @@ __global__ void __launch_bounds__(32 * tiny_warps)
     typename HalfProducts<E>::Problem problem;
     bool good = number < batch.count;
     if (good) {
-      problem = batch.problem(number);
-      good = complaints.is_good(batch, problem, number, Tiny::is_first_of_problem(lane));
+      problem = tiny_problem<is_of_one_size>(batch, number);
+      if constexpr (!is_of_one_size) good = complaints.is_good(batch, problem, number, Tiny::is_first_of_problem(lane));
     }
     const HalfProduct<E> product = product_if(good, batch, problem);
     Tiny(product, HalfWarps<GpuWarp>()).run();
@@ -128,7 +144,9 @@ cudaError_t load_blocks() {
 }
 template <class Tiny, class E>
 cudaError_t load_tiny() {
-  return device::cuda::load_kernel(reinterpret_cast<const void*>(multiply_tiny<Tiny, E>));
+  const cudaError_t error = device::cuda::load_kernel(reinterpret_cast<const void*>(multiply_tiny<Tiny, E, true>));
+  if (error != cudaSuccess) return error;
+  return device::cuda::load_kernel(reinterpret_cast<const void*>(multiply_tiny<Tiny, E, false>));
 }
 
 inline Complaints complaints_of(const HalfBatch& batch) {
@@ -151,9 +169,11 @@ cudaError_t launch_tiny(const HalfBatch& batch, cudaStream_t stream) {
   void* arguments[] = {&products, &complaints};
   constexpr index_t of_block = index_t{tiny_warps} * Tiny::problems, most = 0x7fffffff;
   const index_t blocks = (products.count + of_block - 1) / of_block;
-  return cudaLaunchKernel(reinterpret_cast<const void*>(multiply_tiny<Tiny, E>),
-                          dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(32 * tiny_warps), arguments, 0,
-                          stream);
+  const bool is_of_one_size = !batch.products.has_sizes_of_each() && complaints.info == nullptr;
+  const void* const kernel = is_of_one_size ? reinterpret_cast<const void*>(multiply_tiny<Tiny, E, true>)
+                                            : reinterpret_cast<const void*>(multiply_tiny<Tiny, E, false>);
+  return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(32 * tiny_warps), arguments,
+                          0, stream);
 }
 
 }  // namespace tessera::kernels::cuda::detail

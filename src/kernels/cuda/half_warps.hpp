@@ -49,6 +49,21 @@ struct HalfWarps : Warps {
     }
   }
 
+  template <HalfReal R>
+  __device__ void multiply_halves(float (&sums)[4], const std::uint32_t (&a)[2], const std::uint32_t (&b)[1]) const {
+    if constexpr (std::same_as<R, Half>) {
+      asm volatile(
+          "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+          : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+          : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+    } else {
+      asm volatile(
+          "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+          : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+          : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+    }
+  }
+
   __device__ float single(Half value) const { return __half2float(__ushort_as_half(value.bits)); }
   __device__ float single(BFloat16 value) const { return __uint_as_float(static_cast<unsigned>(value.bits) << 16); }
   template <HalfReal R>
