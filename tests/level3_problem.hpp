@@ -103,6 +103,7 @@ inline std::ostream& operator<<(std::ostream& out, const Level3Case& c) {
 template <Scalar T>
 class Level3Fixture {
  public:
+  using Element = T;
   Level3Fixture(const Level3Case& c, unsigned seed) : case_(c) {
     if (c.routine != Routine::trmm) case_.apart = false;
     const bool complex = is_complex(scalar_type_of<T>());

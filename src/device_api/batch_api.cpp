@@ -1,5 +1,7 @@
-// The C entry points of tessera/device_blas.h for batches: checks of what the host knows, and a Level3Batch made of the
-// rest. Which routines there are: routines.def. The lists of arguments are the header's.
+// The C entry points of tessera/device_blas.h and device_half.h for batches: checks of what the host knows, and a
+// Level3Batch made of the rest. Which routines there are: routines.def. The lists of arguments are the headers'.
+//
+// T is the type of factors, Stored that of elements in memory: the same, but for numbers of 16 bits.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -8,11 +10,14 @@
 #include "core/argument_complaints.hpp"
 #include "core/arguments.hpp"
 #include "core/guarded_call.hpp"
+#include "core/half.hpp"
 #include "core/level3.hpp"
 #include "device_api/batch_arguments.hpp"
 #include "device_api/entry_points.hpp"
+#include "kernels/half_batch.hpp"
 #include "kernels/level3_batch.hpp"
 #include "tessera/device_blas.h"
+#include "tessera/device_half.h"
 
 using tessera::address_of;
 using tessera::Arguments;
@@ -139,9 +144,9 @@ Arguments require_good(const Given& given, const Rest& rest) {
   return all;
 }
 
-template <Form form, Routine routine, Scalar T>
+template <Form form, Routine routine, class Stored>
 void require_arrays(const Given& given, const Rest& rest, bool reads_operands) {
-  constexpr std::size_t of_matrix = form == Form::strides ? sizeof(T) : sizeof(void*);
+  constexpr std::size_t of_matrix = form == Form::strides ? sizeof(Stored) : sizeof(void*);
   tessera::for_each_parameter<routine>([&]<Parameter parameter>() {
     const int place = place_of(form, routine, parameter);
     if constexpr (is_matrix(parameter)) {
@@ -159,13 +164,13 @@ void require_arrays(const Given& given, const Rest& rest, bool reads_operands) {
 }
 
 /// That neither arrays nor what strides lead to can be addressed beyond.
-template <Form form, Routine routine, Scalar T>
+template <Form form, Routine routine, class Stored>
 void require_possible_problems(const Rest& rest) {
   require_possible_count(rest.count, place_of(form, routine, Parameter::none));
   if constexpr (form == Form::strides) {
     tessera::for_each_parameter<routine>([&]<Parameter parameter>() {
       if constexpr (is_leading_dimension(parameter))
-        require_possible_stride(rest.stride_behind(parameter), sizeof(T), rest.count,
+        require_possible_stride(rest.stride_behind(parameter), sizeof(Stored), rest.count,
                                 place_of(form, routine, parameter) + 1);
       return true;
     });
@@ -199,7 +204,15 @@ Level3Batch batch_of(const Level3& common, const Given& given, const Rest& rest,
   return batch;
 }
 
-template <Form form, Routine routine, Scalar T>
+template <class Stored>
+void submit(tessera::kernels::DeviceRoutines& routines, const Level3Batch& batch) {
+  if constexpr (Scalar<Stored>)
+    routines.run_batch(batch);
+  else
+    routines.run_half_batch({.stored = tessera::half_type_of<Stored>(), .products = batch});
+}
+
+template <Form form, Routine routine, Scalar T, class Stored = T>
 tessera_status run(tessera_device_handle handle, const Given& given, const Rest& rest) noexcept {
   return guarded([&] {
     tessera::kernels::DeviceRoutines& routines = routines_of(handle);
@@ -211,14 +224,14 @@ tessera_status run(tessera_device_handle handle, const Given& given, const Rest&
       require_argument(beta != nullptr, place_of(form, routine, Parameter::beta), "beta is null");
     const Level3 common =
         tessera::level3_of<routine, T>(tessera::Layout::col_major, arguments, {.alpha = alpha, .beta = beta});
-    require_possible_sizes<T>(
+    require_possible_sizes<Stored>(
         common, form == Form::sizes ? place_of_bound(routine, Parameter::n) : place_of(form, routine, Parameter::n));
-    require_possible_problems<form, routine, T>(rest);
+    require_possible_problems<form, routine, Stored>(rest);
     if (rest.count == 0) return;
     if (form != Form::sizes && (common.m == 0 || common.n == 0)) return;
     const bool only_scales = form == Form::sizes ? common.alpha == tessera::AnyScalar(0) : common.only_scales();
-    require_arrays<form, routine, T>(given, rest, !only_scales);
-    routines.run_batch(batch_of<form, routine>(common, given, rest, !only_scales));
+    require_arrays<form, routine, Stored>(given, rest, !only_scales);
+    submit<Stored>(routines, batch_of<form, routine>(common, given, rest, !only_scales));
   });
 }
 
@@ -243,6 +256,11 @@ tessera_status tessera_device_batch_workspace(tessera_device_handle handle, int6
     *bytes = batch_count == 0 ? 0 : routines.batch_workspace_bytes(batch_count);
   });
 }
+
+uint16_t tessera_device_float_to_half(float value) { return tessera::rounded_to<tessera::Half>(value).bits; }
+float tessera_device_half_to_float(uint16_t bits) { return tessera::to_single(tessera::Half{bits}); }
+uint16_t tessera_device_float_to_bfloat16(float value) { return tessera::rounded_to<tessera::BFloat16>(value).bits; }
+float tessera_device_bfloat16_to_float(uint16_t bits) { return tessera::to_single(tessera::BFloat16{bits}); }
 
 // By shape of the list of arguments, as the header names it: the arguments of the Fortran interface, the bounds of the
 // sizes, and the strides.
@@ -292,6 +310,24 @@ tessera_status tessera_device_batch_workspace(tessera_device_handle handle, int6
   }                                                                                                                   \
   TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched, int, T)                                         \
   TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched_64, int64_t, T)
+
+#define TESSERA_DEFINE_VBATCHED_HALF(routine, name, integer, T, Stored)         \
+  TESSERA_VBATCHED_HALF(name, integer, InC<Routine::routine>::Alpha<T>) {       \
+    return run<Form::sizes, Routine::routine, T, Stored>(                       \
+        handle, given<Routine::routine>(TESSERA_GIVEN_GEMM),                    \
+        {.bounds = {TESSERA_BOUNDS_GEMM}, .count = batch_count, .info = info}); \
+  }
+#define TESSERA_HALF(routine, letters, T, Stored)                                                                \
+  TESSERA_BATCHED_HALF(letters##routine##_batched, InC<Routine::routine>::Alpha<T>) {                            \
+    return run<Form::pointers, Routine::routine, T, Stored>(handle, given<Routine::routine>(TESSERA_GIVEN_GEMM), \
+                                                            {.count = batch_count});                             \
+  }                                                                                                              \
+  TESSERA_STRIDED_HALF(letters##routine##_strided_batched, InC<Routine::routine>::Alpha<T>) {                    \
+    return run<Form::strides, Routine::routine, T, Stored>(handle, given<Routine::routine>(TESSERA_GIVEN_GEMM),  \
+                                                           {TESSERA_STRIDES_GEMM, .count = batch_count});        \
+  }                                                                                                              \
+  TESSERA_DEFINE_VBATCHED_HALF(routine, letters##routine##_vbatched, int, T, Stored)                             \
+  TESSERA_DEFINE_VBATCHED_HALF(routine, letters##routine##_vbatched_64, int64_t, T, Stored)
 
 #define TESSERA_SHAPE_gemm GEMM
 #define TESSERA_SHAPE_gemmt GEMMT

@@ -36,11 +36,11 @@ inline kernels::DeviceRoutines& routines_of(tessera_device_handle handle) {
 }
 
 /// Elements that addresses reach.
-template <Scalar T>
+template <class T>
 constexpr index_t most_elements = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
 
-/// Of the matrices that are read or written. @pre no size is negative
-template <Scalar T>
+/// Of the matrices that are read or written, with elements T. @pre no size is negative
+template <class T>
 void require_possible_sizes(const Level3& call, int place) {
   if (call.m == 0 || call.n == 0) return;
   const auto is_possible = [](const StoredShape& shape, index_t ld) {

@@ -1,5 +1,5 @@
 // The routines on matrices in the memory of one device, submitted to a stream of the caller: what the C entry points of
-// device_blas.h stand on.
+// device_blas.h, device_lapack.h and device_half.h stand on.
 // libtessera_device.so has that of kernels/cuda, libtessera_device_host.so that of kernels/host.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "core/level3.hpp"
+#include "kernels/half_batch.hpp"
 #include "kernels/lapack_batch.hpp"
 #include "kernels/level3_batch.hpp"
 
@@ -29,6 +30,8 @@ class DeviceRoutines {
   /// Submits them. @pre the variant is valid, and so are sizes and leading dimensions that are not in arrays; count >= 1
   /// @throws DeviceLost, InternalError
   virtual void run_batch(const Level3Batch& batch) = 0;
+  /// The same of products of 16-bit numbers. @pre, @throws as run_batch()
+  virtual void run_half_batch(const HalfBatch& batch) = 0;
   /// What all problems of a batch at once make use of: potri and getri count * max_n * max_n elements, each problem's
   /// rounded up to 256 bytes; 0 for all others. Looks at routine, type, max_n and count.
   virtual std::size_t lapack_workspace_bytes(const LapackBatch& batch) const = 0;

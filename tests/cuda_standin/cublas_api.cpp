@@ -8,6 +8,7 @@
 #include "core/level3.hpp"
 #include "kernels/cuda/cublas_library.hpp"
 #include "kernels/reference/reference.hpp"
+#include "kernels/reference/reference_half.hpp"
 #include "tests/cuda_standin/machine.hpp"
 
 using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
@@ -77,6 +78,27 @@ cublasStatus_t compute_all(const char* name, cublasHandle_t handle, const Level3
   return CUBLAS_STATUS_SUCCESS;
 }
 
+/// Products of 16-bit numbers with sums in single. @pre scalars are single
+cublasStatus_t compute_halves(const char* name, cublasHandle_t handle, cudaDataType_t type, cublasComputeType_t sums,
+                              cublas_index count, tessera::kernels::HalfBatch batch) {
+  const Call call(name, handle->gpu);
+  if (!call) return status_of(call);
+  if ((type != CUDA_R_16F && type != CUDA_R_16BF) || sums != CUBLAS_COMPUTE_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  batch.stored = type == CUDA_R_16F ? tessera::HalfType::h : tessera::HalfType::bf;
+  batch.products.count = count;
+  const Level3& common = batch.products.common;
+  batch.products.m.of_all = common.m;
+  batch.products.n.of_all = common.n;
+  batch.products.k.of_all = common.k;
+  batch.products.lda.of_all = common.lda;
+  batch.products.ldb.of_all = common.ldb;
+  batch.products.ldc.of_all = common.ldc;
+  submit(stream_of(handle->stream, name), {.kind = "kernel", .work = [batch](int half) {
+                                             if (half == 1) tessera::kernels::reference_half_batch(batch);
+                                           }});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 }  // namespace
 
 #define TESSERA_NAME(name) TESSERA_CUBLAS_ROUTINE(name)
@@ -106,6 +128,11 @@ cublasStatus_t compute_all(const char* name, cublasHandle_t handle, const Level3
   {                                                                                                               \
     .routine = Routine::gemm, .type = type_of<T>, .op_a = op(transa), .op_b = op(transb), .m = m, .n = n, .k = k, \
     .alpha = scalar(*alpha), .lda = lda, .ldb = ldb, .beta = scalar(*beta), .ldc = ldc                            \
+  }
+#define TESSERA_HALF_FORM                                                                                            \
+  {                                                                                                                  \
+    .routine = Routine::gemm, .type = type_of<T>, .op_a = op(transa), .op_b = op(transb), .m = m, .n = n, .k = k,    \
+    .alpha = *static_cast<const T*>(alpha), .lda = lda, .ldb = ldb, .beta = *static_cast<const T*>(beta), .ldc = ldc \
   }
 #define TESSERA_GEMM_BATCHED(letter, Type)                                                                       \
   cublasStatus_t TESSERA_NAME(letter##gemmBatched)(                                                              \
@@ -230,6 +257,39 @@ TESSERA_ROUTINES(C, cuComplex)
 TESSERA_ROUTINES(Z, cuDoubleComplex)
 TESSERA_HERMITIAN(C, cuComplex, float)
 TESSERA_HERMITIAN(Z, cuDoubleComplex, double)
+
+cublasStatus_t TESSERA_NAME(GemmBatchedEx)(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
+                                           cublas_index m, cublas_index n, cublas_index k, const void* alpha,
+                                           const void* const A[], cudaDataType_t type, cublas_index lda,
+                                           const void* const B[], cudaDataType_t /*Btype*/, cublas_index ldb,
+                                           const void* beta, void* const C[], cudaDataType_t /*Ctype*/,
+                                           cublas_index ldc, cublas_index count, cublasComputeType_t sums,
+                                           cublasGemmAlgo_t /*algo*/) {
+  using T = float;
+  tessera::kernels::HalfBatch batch;
+  batch.products.common = TESSERA_HALF_FORM;
+  batch.products.A.of_each = A;
+  batch.products.B.of_each = B;
+  batch.products.C.of_each = C;
+  return compute_halves(__func__, handle, type, sums, count, batch);
+}
+
+cublasStatus_t TESSERA_NAME(GemmStridedBatchedEx)(cublasHandle_t handle, cublasOperation_t transa,
+                                                  cublasOperation_t transb, cublas_index m, cublas_index n,
+                                                  cublas_index k, const void* alpha, const void* A, cudaDataType_t type,
+                                                  cublas_index lda, long long apart_a, const void* B,
+                                                  cudaDataType_t /*Btype*/, cublas_index ldb, long long apart_b,
+                                                  const void* beta, void* C, cudaDataType_t /*Ctype*/, cublas_index ldc,
+                                                  long long apart_c, cublas_index count, cublasComputeType_t sums,
+                                                  cublasGemmAlgo_t /*algo*/) {
+  using T = float;
+  tessera::kernels::HalfBatch batch;
+  batch.products.common = TESSERA_HALF_FORM;
+  batch.products.A = {.first = A, .distance = apart_a};
+  batch.products.B = {.first = B, .distance = apart_b};
+  batch.products.C = {.first = C, .distance = apart_c};
+  return compute_halves(__func__, handle, type, sums, count, batch);
+}
 
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   const Call call(__func__, nullptr);

@@ -10,6 +10,7 @@
 #include "kernels/cuda/cholesky_batch.hpp"
 #include "kernels/cuda/dgemm.hpp"
 #include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/half_batch.hpp"
 #include "kernels/cuda/lu_batch.hpp"
 #include "kernels/cuda/product_batch.hpp"
 #include "kernels/cuda/solve_batch.hpp"
@@ -18,6 +19,7 @@
 #include "kernels/cuda/triangular_leaf.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_batch.hpp"
+#include "kernels/reference/reference_half.hpp"
 #include "kernels/reference/reference_lapack.hpp"
 #include "tests/cuda_standin/standin.hpp"
 
@@ -111,6 +113,10 @@ cudaError_t submit_products(const Level3Batch& batch, const ProductLaunch& how, 
   return cuda_standin::launch(stream, [batch] { reference_level3_batch(batch); });
 }
 
+cudaError_t submit_halves(const HalfBatch& batch, const HalfLaunch& /*how*/, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [batch] { reference_half_batch(batch); });
+}
+
 cudaError_t submit_sweeps(const Level3Batch& batch, const SweepLaunch& /*how*/, cudaStream_t stream) {
   return cuda_standin::launch(stream, [batch] { reference_level3_batch(batch); });
 }
@@ -174,6 +180,7 @@ cudaError_t load_cholesky_kernels() { return device::cuda::load_kernel(nullptr, 
 cudaError_t load_solve_kernels() { return device::cuda::load_kernel(nullptr); }
 
 cudaError_t load_product_kernels() { return device::cuda::load_kernel(nullptr, 1); }
+cudaError_t load_half_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 cudaError_t load_sweep_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 
 // The stand-in's GPUs are not of the architecture that these kernels are for.

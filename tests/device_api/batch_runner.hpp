@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -66,15 +68,25 @@ class BatchRunner {
 
   /// Runs the fixtures' problems, which have variant and factors in common, and brings their results back; that of a bad
   /// problem must not have been written. @return info by place; empty without
-  template <Scalar T>
-  std::vector<index_t> run(std::vector<Level3Fixture<T>>& problems, const BatchPlacement& placement) {
-    if (placement.form == BatchForm::wide_sizes) return run_as<T, std::int64_t>(problems, placement);
-    return run_as<T, int>(problems, placement);
+  /// @tparam Fixture Level3Fixture, or HalfFixture (half_problem.hpp)
+  template <class Fixture>
+  std::vector<index_t> run(std::vector<Fixture>& problems, const BatchPlacement& placement) {
+    if (placement.form == BatchForm::wide_sizes) return run_as<Fixture, std::int64_t>(problems, placement);
+    return run_as<Fixture, int>(problems, placement);
   }
 
  private:
-  template <Scalar T, class Integer>
-  std::vector<index_t> run_as(std::vector<Level3Fixture<T>>& problems, const BatchPlacement& placement) {
+  template <class T>
+  void submit(const kernels::Level3Batch& batch) {
+    if constexpr (Scalar<T>)
+      implementation_.run_batch(batch);
+    else
+      implementation_.run_half_batch({.stored = half_type_of<T>(), .products = batch});
+  }
+
+  template <class Fixture, class Integer>
+  std::vector<index_t> run_as(std::vector<Fixture>& problems, const BatchPlacement& placement) {
+    using T = typename Fixture::Element;
     const bool has_sizes = placement.form == BatchForm::sizes || placement.form == BatchForm::wide_sizes;
     std::vector<std::size_t> order = placement.order;
     if (order.empty()) {
@@ -130,12 +142,12 @@ class BatchRunner {
     const bool has_b = position_of(batch.common.routine, Parameter::B) != 0 && !batch.common.is_triangular();
     if (!placement.without_operands)
       place(
-          A, [](Level3Fixture<T> & fixture) -> auto& { return fixture.A(); }, placement.shares_a);
+          A, [](Fixture & fixture) -> auto& { return fixture.A(); }, placement.shares_a);
     if (!placement.without_operands && has_b)
       place(
-          B, [](Level3Fixture<T> & fixture) -> auto& { return fixture.B(); }, false);
+          B, [](Fixture & fixture) -> auto& { return fixture.B(); }, false);
     place(
-        C, [](Level3Fixture<T> & fixture) -> auto& { return fixture.C(); }, false);
+        C, [](Fixture & fixture) -> auto& { return fixture.C(); }, false);
 
     std::byte* const memory = image.address();
     for (const PlacedNumbers& one : numbers) {
@@ -155,7 +167,7 @@ class BatchRunner {
     if (has_info) batch.info = memory + info_at;
     if (workspace_bytes > 0) implementation_.set_workspace(memory + workspace, workspace_bytes);
     image.send();
-    implementation_.run_batch(batch);
+    submit<T>(batch);
     if (workspace_bytes > 0) implementation_.set_workspace(nullptr, 0);
     image.receive();
     std::vector<bool> is_taken(problems.size());
@@ -202,7 +214,7 @@ class BatchRunner {
     kernels::NumberOfEach* of_batch;
   };
 
-  template <Scalar T>
+  template <class T>
   static void place_matrices(DeviceImage& image, const std::vector<const std::vector<T>*>& matrices,
                              const BatchPlacement& placement, bool is_shared, Placed& placed) {
     const std::size_t shift = placement.misaligned ? sizeof(T) : 0;
@@ -219,7 +231,9 @@ class BatchRunner {
       placed.at.push_back(is_shared ? 0 : all.size() * sizeof(T));
       if (is_shared && !all.empty()) continue;
       all.insert(all.end(), matrix->begin(), matrix->end());
-      all.insert(all.end(), gap, poison<T>());
+      std::array<std::byte, sizeof(T)> nan;
+      nan.fill(std::byte{0xff});
+      all.insert(all.end(), gap, std::bit_cast<T>(nan));
     }
     const std::size_t begin = image.place(all, shift);
     for (std::size_t& at : placed.at) at += begin;

@@ -1,14 +1,15 @@
-"""Checks that a library exports just the functions that a header and those that it includes declare, and that they are C99.
-usage: check_header.py HEADER LIBRARY NM CC, HEADER as programs include it, below a folder include/"""
+"""Checks that a library exports just the functions that headers and those that they include declare, and that they are C99.
+usage: check_header.py LIBRARY NM CC HEADER..., headers as programs include them, below a folder include/"""
 import re
 import subprocess
 import sys
 
 
 def main():
-    header, library, nm, compiler = sys.argv[1:5]
+    (library, nm, compiler), (header, *others) = sys.argv[1:4], sys.argv[4:]
     # Most functions are declared by macros.
-    as_c99 = [compiler, "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-x", "c", "-I", header.rsplit("/", 2)[0], header]
+    as_c99 = [compiler, "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-x", "c", "-I", header.rsplit("/", 2)[0],
+               *(word for other in others for word in ("-include", other)), header]
     text = subprocess.run([*as_c99, "-E", "-P"], check=True, capture_output=True, text=True).stdout
     subprocess.run([*as_c99, "-fsyntax-only"], check=True)
     declared = re.findall(r"\b(tessera_device_\w+)\s*\(", text)

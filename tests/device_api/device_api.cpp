@@ -78,7 +78,8 @@ struct Passed {
 };
 
 /// A batch as the arguments of one of its functions, by the order of the Fortran interface.
-template <Routine routine, Scalar T, BatchForm form>
+/// @tparam T of factors @tparam Element of matrices in C
+template <Routine routine, Scalar T, BatchForm form, class Element = CArray<T>>
 class BatchArguments : Passed<form> {
  public:
   explicit BatchArguments(const Level3Batch& batch)
@@ -114,17 +115,17 @@ class BatchArguments : Passed<form> {
     }
     if constexpr (parameter == k) return number(batch_.k);
     if constexpr (parameter == alpha) return scalar(alpha_);
-    if constexpr (parameter == A) return Passed<form>::template matrix<const CArray<T>>(batch_.A);
+    if constexpr (parameter == A) return Passed<form>::template matrix<const Element>(batch_.A);
     if constexpr (parameter == lda) return leading_dimension(batch_.lda, batch_.A);
     if constexpr (is_triangular(routine)) {
-      if constexpr (parameter == B) return Passed<form>::template matrix<CArray<T>>(batch_.C);
+      if constexpr (parameter == B) return Passed<form>::template matrix<Element>(batch_.C);
       if constexpr (parameter == ldb) return leading_dimension(batch_.ldc, batch_.C);
     } else {
-      if constexpr (parameter == B) return Passed<form>::template matrix<const CArray<T>>(batch_.B);
+      if constexpr (parameter == B) return Passed<form>::template matrix<const Element>(batch_.B);
       if constexpr (parameter == ldb) return leading_dimension(batch_.ldb, batch_.B);
     }
     if constexpr (parameter == beta) return scalar(beta_);
-    if constexpr (parameter == C) return Passed<form>::template matrix<CArray<T>>(batch_.C);
+    if constexpr (parameter == C) return Passed<form>::template matrix<Element>(batch_.C);
     if constexpr (parameter == ldc) return leading_dimension(batch_.ldc, batch_.C);
     if constexpr (parameter == none) return std::tuple();
   }
@@ -152,9 +153,9 @@ class BatchArguments : Passed<form> {
   Beta<routine, T> beta_;
 };
 
-template <Routine routine, Scalar T, BatchForm form, class Function>
+template <Routine routine, Scalar T, BatchForm form, class Element = CArray<T>, class Function>
 tessera_status run_form(Function* function, tessera_device_handle handle, const Level3Batch& batch) {
-  const BatchArguments<routine, T, form> arguments(batch);
+  const BatchArguments<routine, T, form, Element> arguments(batch);
   return std::apply(
       [&](const auto&... given) {
         if constexpr (form == BatchForm::sizes)
@@ -267,6 +268,7 @@ DeviceApi::DeviceApi(const std::string& path) {
   resolve(library, "tessera_device_" #letter #routine "_vbatched_64", tessera_device_##letter##routine##_vbatched_64);
 #define TESSERA_BATCH(routine, letter, T) TESSERA_RESOLVE_BATCH(routine, letter)
 #define TESSERA_LAPACK(routine, letter, T) TESSERA_RESOLVE_BATCH(routine, letter)
+#define TESSERA_HALF(routine, letters, T, Stored) TESSERA_RESOLVE_BATCH(routine, letters)
 #define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                        \
   resolve(library, "tessera_device_" #letter #routine "_batched_workspace", \
           tessera_device_##letter##routine##_batched_workspace);
@@ -310,6 +312,30 @@ tessera_status DeviceApi::run_batch(tessera_device_handle handle, BatchForm form
       case BatchForm::wide_sizes:                                                                                      \
         return run_form<Routine::routine_, T, BatchForm::wide_sizes>(tessera_device_##letter##routine_##_vbatched_64,  \
                                                                      handle, batch);                                   \
+    }                                                                                                                  \
+  }
+#include "device_api/routines.def"
+  throw std::logic_error("no such batch");
+}
+
+tessera_status DeviceApi::run_half(tessera_device_handle handle, BatchForm form,
+                                   const kernels::HalfBatch& batch) const {
+  const Level3Batch& given = batch.products;
+#define TESSERA_HALF(routine_, letters, T, Stored)                                                                     \
+  if (batch.stored == half_type_of<Stored>()) {                                                                        \
+    switch (form) {                                                                                                    \
+      case BatchForm::pointers:                                                                                        \
+        return run_form<Routine::routine_, T, BatchForm::pointers, void>(tessera_device_##letters##routine_##_batched, \
+                                                                         handle, given);                               \
+      case BatchForm::strides:                                                                                         \
+        return run_form<Routine::routine_, T, BatchForm::strides, void>(                                               \
+            tessera_device_##letters##routine_##_strided_batched, handle, given);                                      \
+      case BatchForm::sizes:                                                                                           \
+        return run_form<Routine::routine_, T, BatchForm::sizes, void>(tessera_device_##letters##routine_##_vbatched,   \
+                                                                      handle, given);                                  \
+      case BatchForm::wide_sizes:                                                                                      \
+        return run_form<Routine::routine_, T, BatchForm::wide_sizes, void>(                                            \
+            tessera_device_##letters##routine_##_vbatched_64, handle, given);                                          \
     }                                                                                                                  \
   }
 #include "device_api/routines.def"

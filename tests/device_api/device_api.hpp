@@ -1,5 +1,5 @@
-// A library with the functions of tessera/device_blas.h and device_lapack.h, opened as a program opens one, and calls through
-// them from a Level3, a Level3Batch or a LapackBatch.
+// A library with the functions of tessera/device_blas.h, device_lapack.h and device_half.h, opened as a program opens one, and
+// calls through them from a Level3, a Level3Batch, a HalfBatch or a LapackBatch.
 // Which functions and routines there are: src/device_api/routines.def.
 #pragma once
 
@@ -11,9 +11,11 @@
 #include "core/arguments.hpp"
 #include "core/lapack.hpp"
 #include "core/level3.hpp"
+#include "kernels/half_batch.hpp"
 #include "kernels/lapack_batch.hpp"
 #include "kernels/level3_batch.hpp"
 #include "tessera/device_blas.h"
+#include "tessera/device_half.h"
 #include "tessera/device_lapack.h"
 
 namespace tessera::test {
@@ -42,6 +44,7 @@ struct DeviceApi {
   decltype(&::tessera_device_##letter##routine##_vbatched_64) tessera_device_##letter##routine##_vbatched_64 = nullptr;
 #define TESSERA_BATCH(routine, letter, T) TESSERA_FUNCTIONS_OF_BATCH(routine, letter)
 #define TESSERA_LAPACK(routine, letter, T) TESSERA_FUNCTIONS_OF_BATCH(routine, letter)
+#define TESSERA_HALF(routine, letters, T, Stored) TESSERA_FUNCTIONS_OF_BATCH(routine, letters)
 #define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                \
   decltype(&::tessera_device_##letter##routine##_batched_workspace) \
       tessera_device_##letter##routine##_batched_workspace = nullptr;
@@ -53,6 +56,8 @@ struct DeviceApi {
   tessera_status workspace(tessera_device_handle handle, const Level3& call, std::size_t* bytes) const;
   /// Bounds are the sizes in batch.common. @pre `form` is that of the batch, but where it has no arrays
   tessera_status run_batch(tessera_device_handle handle, BatchForm form, const kernels::Level3Batch& batch) const;
+  /// The same of 16-bit numbers.
+  tessera_status run_half(tessera_device_handle handle, BatchForm form, const kernels::HalfBatch& batch) const;
   /// Bounds are its largest sizes. @pre as above
   tessera_status run_lapack(tessera_device_handle handle, BatchForm form, const kernels::LapackBatch& batch) const;
   /// @pre inverts(batch.routine)

@@ -1,9 +1,11 @@
 #include "tests/device_api/implementation.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <type_traits>
 
 #include "kernels/plan/triangular_recursion.hpp"
 #include "kernels/reference/reference.hpp"
@@ -11,6 +13,7 @@
 #include "tests/device_api/cuda/cuda_implementation.hpp"
 #include "tests/kernels/host_batch_machine.hpp"
 #include "tests/kernels/host_block_machine.hpp"
+#include "tests/kernels/host_half_machine.hpp"
 #include "tests/test_plugin.hpp"
 
 namespace tessera::test {
@@ -73,7 +76,32 @@ class BlockMachine final : public Implementation {
     });
   }
 
+  /// Tiny ones by warps, the half types by tensor cores and bfloat16 by lanes.
+  void run_half_batch(const kernels::HalfBatch& batch) override {
+    const Level3& bounds = batch.products.common;
+    const index_t larger = std::max(bounds.m, bounds.n);
+    const bool is_tiny = bounds.m > 0 && bounds.n > 0 && larger <= 16;
+    dispatch(batch.stored, [&]<class E>(E) {
+      if (!is_tiny)
+        run_halves_by_blocks<kernels::block::HalfShape<E, kernels::plan::HalfBlocks{16, 32, 16, 1, 2, 3}>>(batch);
+      else if (larger <= 4)
+        run_tiny<E, 4>(batch);
+      else if (larger <= 8)
+        run_tiny<E, 8>(batch);
+      else
+        run_tiny<E, 16>(batch);
+    });
+  }
+
  private:
+  template <class E, int places>
+  static void run_tiny(const kernels::HalfBatch& batch) {
+    if constexpr (std::is_same_v<typename E::R, Half>)
+      run_tiny_halves<kernels::block::TinyByTensorCores, E, places>(batch);
+    else
+      run_tiny_halves<kernels::block::TinyByLanes, E, places>(batch);
+  }
+
   HostMemory memory_;
 };
 
@@ -85,6 +113,11 @@ void LibraryImplementation::run(const Level3& call) {
 
 void LibraryImplementation::run_batch(const kernels::Level3Batch& batch) {
   EXPECT_EQ(api().run_batch(handle(), form_of(batch), batch), TESSERA_SUCCESS) << api().tessera_device_last_error();
+}
+
+void LibraryImplementation::run_half_batch(const kernels::HalfBatch& batch) {
+  EXPECT_EQ(api().run_half(handle(), form_of(batch.products), batch), TESSERA_SUCCESS)
+      << api().tessera_device_last_error();
 }
 
 void LibraryImplementation::run_lapack_batch(const kernels::LapackBatch& batch) {

@@ -31,6 +31,7 @@ class Implementation {
   virtual void read(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void run(const Level3& call) = 0;
   virtual void run_batch(const kernels::Level3Batch& batch) = 0;
+  virtual void run_half_batch(const kernels::HalfBatch& batch) = 0;
   /// Not what code of thread blocks is put together to.
   virtual void run_lapack_batch(const kernels::LapackBatch& /*batch*/) {
     throw std::logic_error("no batches of LAPACK's routines");
@@ -48,6 +49,7 @@ class LibraryImplementation : public Implementation {
   virtual tessera_device_handle handle() const = 0;
   void run(const Level3& call) override;
   void run_batch(const kernels::Level3Batch& batch) override;
+  void run_half_batch(const kernels::HalfBatch& batch) override;
   void run_lapack_batch(const kernels::LapackBatch& batch) override;
   std::size_t workspace_bytes(const Level3& call) override;
   std::size_t batch_workspace_bytes(index_t count) override;

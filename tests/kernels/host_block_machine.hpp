@@ -174,7 +174,7 @@ class HostWarps {
     }
   }
 
- private:
+ protected:
   typename HostBlock<warps>::Warp& mine() { return block_->of_warp[static_cast<std::size_t>(warp())]; }
 
   const std::array<std::array<double, 12>, 32>& exchange(const std::array<double, 12>& values) {
@@ -185,6 +185,7 @@ class HostWarps {
     return lanes;
   }
 
+ private:
   HostBlock<warps>* block_;
   int thread_;
   std::size_t turn_ = 0;

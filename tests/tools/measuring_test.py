@@ -65,6 +65,46 @@ class DeviceReport(ToolCase):
         self.assertEqual(answer.stdout.count("strsm"), 1)
 
 
+class HalfBatches(ToolCase):
+    """What half_batch_bench writes, and the bounds of half-complex products."""
+
+    def result(self, kind, shape, n, count, **seconds):
+        return {"type": kind, "shape": shape, "n": n, "k": n, "count": count, "flops": 1e9, "bytes": 1e6, "roof_s": 5e-4,
+                "seconds": {"tessera": 1e-3, "tessera_strided": 5e-4, **seconds}}
+
+    def report(self, *results):
+        file = self.folder / "half.json"
+        file.write_text(json.dumps({"gpu": "X", "copy_bytes_per_s": 4e12, "peak_flops": 7e14, "results": results}))
+        return run(sys.executable, SOURCE / "bench" / "half_batch_report.py", self.folder / "out", file)
+
+    def test_table_and_pictures(self):
+        real = {"cublas": 3e-3, "cublas_strided": 1e-3, "cublas_single": 4e-3}
+        answer = self.report(*[self.result("h", "square", n, 1000, **real) for n in (8, 100)], self.result("hc", "square", 16, 10000, four=7e-3),
+                             self.result("hc", "rank16", 64, 1000, planar=2e-3, planar_converted=6e-3, four=5e-3))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("| hgemm | square | 100 | 1000 | 1000.0 | 1000.0 | 50% | 500.0 | 3.00 | 2.00 | 4.00 |  |  |", answer.stdout)
+        self.assertIn("| hcgemm | rank 16 | 64 | 1000 | 1000.0 | 1000.0 | 50% | 500.0 | 2.00 |  |  | 6.00 | 5.00 |", answer.stdout)
+        # Where cublasLt has nothing, four products count.
+        self.assertIn("| hcgemm | square | 16 | 10000 | 1000.0 | 1000.0 | 50% | 500.0 | 7.00 |", answer.stdout)
+        self.assertEqual({file.name for file in (self.folder / "out").iterdir()},
+                         {f"half-fig{number}.svg" for number in (10, 11, 12, 13, 19)})
+        self.assertIn("square, 1000 problems, times", texts(self.folder / "out" / "half-fig11.svg"))
+        self.assertIn("rank 16, 1000 problems, TFLOP/s", texts(self.folder / "out" / "half-fig12.svg"))
+
+    def test_failures_are_told(self):
+        answer = self.report({**self.result("h", "square", 8, 10), "error": "differs"})
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("FAILED: hgemm, square, 8, 10 problems: differs", answer.stdout)
+
+    def test_roofline_of_the_paper(self):
+        answer = run(sys.executable, SOURCE / "bench" / "half_roofline.py", self.folder / "roof.svg", "847e9", "125e12")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        # Section 6.2: interleaved numbers are bound by arithmetic at 300, planes above 550; twice as quick in updates of rank 16.
+        self.assertIn("interleaved: squares are bound by arithmetic from 296 on, updates of rank 16 reach 13.6 TFLOP/s", answer.stdout)
+        self.assertIn("planes: squares are bound by arithmetic from 591 on, updates of rank 16 reach 6.8 TFLOP/s", answer.stdout)
+        self.assertIn("rank 16, TFLOP/s", texts(self.folder / "roof.svg"))
+
+
 class Sweep(ToolCase):
     SCRIPT = SOURCE / "bench" / "sweep.py"
     DEVICES = ["--", "--host-device", "memory=32MiB,speed=50GFLOP/s,link=8GB/s"]

@@ -17,6 +17,7 @@
 #include "device/cuda/gpu_description.hpp"
 #include "kernels/cuda/batch_kernels.hpp"
 #include "kernels/cuda/cublas_library.hpp"
+#include "kernels/cuda/half_kernels.hpp"
 #include "kernels/cuda/lapack_kernels.hpp"
 #include "kernels/cuda/level3_kernels.hpp"
 
@@ -41,6 +42,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
       check("loading the kernels", kernels_.load_chains());
       check("loading the kernels", batch_kernels_.load(ordinal_));
       check("loading the kernels", lapack_kernels_.load());
+      check("loading the kernels", half_kernels_.load(ordinal_));
       make_handle();
     } catch (...) {
       release();
@@ -87,6 +89,11 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   void run_batch(const Level3Batch& batch) override {
     const CurrentContext current(context_);
     check(name_of(batch.common.routine), batch_kernels_.submit(batch, to_));
+  }
+
+  void run_half_batch(const HalfBatch& batch) override {
+    const CurrentContext current(context_);
+    check(name_of(batch.products.common.routine), half_kernels_.submit(batch, to_));
   }
 
   std::size_t lapack_workspace_bytes(const LapackBatch& batch) const override {
@@ -185,6 +192,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   Level3Kernels kernels_;
   BatchKernels batch_kernels_;
   LapackKernels lapack_kernels_{batch_kernels_};
+  HalfKernels half_kernels_;
   cudaStream_t starting_ = nullptr;  ///< while the handle is made
   void* cublas_memory_ = nullptr;
   std::size_t cublas_bytes_ = 0;

@@ -4,6 +4,7 @@
 
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_batch.hpp"
+#include "kernels/reference/reference_half.hpp"
 #include "kernels/reference/reference_lapack.hpp"
 
 namespace tessera::kernels {
@@ -17,6 +18,7 @@ class HostDeviceRoutines final : public DeviceRoutines {
   void run(const Level3& call) override { reference_level3(call); }
   std::size_t batch_workspace_bytes(index_t /*count*/) const override { return 0; }
   void run_batch(const Level3Batch& batch) override { reference_level3_batch(batch); }
+  void run_half_batch(const HalfBatch& batch) override { reference_half_batch(batch); }
   std::size_t lapack_workspace_bytes(const LapackBatch& /*batch*/) const override { return 0; }
   void run_lapack_batch(const LapackBatch& batch) override { reference_lapack_batch(batch); }
 };

@@ -1,10 +1,11 @@
-// Which batches of products of one size cuBLAS computes sooner than the blocks of product_blocks.hpp: measured on one GPU
-// with square ones (bench/batch_blocks), by type and size.
+// Which batches of products of one size cuBLAS computes sooner than the blocks of product_blocks.hpp and half_blocks.hpp:
+// measured on one GPU with square ones (bench/batch_blocks, bench/half_blocks), by type and size.
 #pragma once
 
 #include <array>
 #include <cstddef>
 
+#include "core/half.hpp"
 #include "core/scalar.hpp"
 
 namespace tessera::kernels::plan {
@@ -17,15 +18,28 @@ namespace detail {
 inline constexpr std::array<std::array<bool, batch_sizes.size()>, 4> vendor_batches = {{
 #include "kernels/plan/vendor_batches.inc"
 }};
-}  // namespace detail
+/// Of real 16-bit numbers; complex ones cuBLAS does not have.
+inline constexpr std::array<std::array<bool, batch_sizes.size()>, 2> half_vendor_batches = {{
+#include "kernels/plan/half_vendor_batches.inc"
+}};
 
-/// @pre m, n, k >= 1
-constexpr bool vendor_is_sooner(ScalarType type, index_t m, index_t n, index_t k) {
+/// In batch_sizes.
+constexpr std::size_t class_of_product(index_t m, index_t n, index_t k) {
   const double volume = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   std::size_t i = 0;
   const auto cube = [](index_t size) { return static_cast<double>(size * size * size); };
   while (i + 1 < batch_sizes.size() && cube(batch_sizes[i]) < volume) ++i;
-  return detail::vendor_batches[static_cast<std::size_t>(type)][i];
+  return i;
+}
+}  // namespace detail
+
+/// @pre m, n, k >= 1
+constexpr bool vendor_is_sooner(ScalarType type, index_t m, index_t n, index_t k) {
+  return detail::vendor_batches[static_cast<std::size_t>(type)][detail::class_of_product(m, n, k)];
+}
+constexpr bool vendor_is_sooner(HalfType type, index_t m, index_t n, index_t k) {
+  if (is_complex(type)) return false;
+  return detail::half_vendor_batches[type == HalfType::h ? 0 : 1][detail::class_of_product(m, n, k)];
 }
 
 }  // namespace tessera::kernels::plan

@@ -1,5 +1,7 @@
 #include "kernels/reference/reference_batch.hpp"
 
+#include <cstddef>
+
 #include "core/arguments.hpp"
 #include "kernels/reference/reference.hpp"
 
@@ -42,9 +44,13 @@ void set(void* numbers, bool is_wide, index_t at, int value) {
     static_cast<int*>(numbers)[at] = value;
 }
 
-}  // namespace
+const void* address_in(const UntypedMatrixOfEach& matrix, index_t problem, std::size_t element_bytes) {
+  if (matrix.of_each != nullptr) return static_cast<const void* const*>(matrix.of_each)[problem];
+  if (matrix.first == nullptr) return nullptr;
+  return static_cast<const std::byte*>(matrix.first) + problem * matrix.distance * static_cast<index_t>(element_bytes);
+}
 
-Level3 problem_of(const Level3Batch& batch, index_t problem) {
+Level3 problem_of(const Level3Batch& batch, index_t problem, std::size_t element_bytes) {
   Level3 call = batch.common;
   call.n = batch.n.of(problem);
   call.m = call.updates_triangle() ? call.n : batch.m.of(problem);
@@ -52,23 +58,33 @@ Level3 problem_of(const Level3Batch& batch, index_t problem) {
   call.lda = batch.lda.of(problem);
   call.ldb = batch.ldb.of(problem);
   call.ldc = batch.ldc.of(problem);
-  dispatch(call.type, [&]<Scalar T>(T) {
-    call.A = batch.A.as<const T>().of(problem);
-    call.B = batch.B.as<const T>().of(problem);
-    call.C = batch.C.as<T>().of(problem);
-  });
+  call.A = address_in(batch.A, problem, element_bytes);
+  call.B = address_in(batch.B, problem, element_bytes);
+  call.C = const_cast<void*>(address_in(batch.C, problem, element_bytes));
   if (call.routine == Routine::trmm) call.B = call.C, call.ldb = call.ldc;
   return call;
 }
 
-void reference_level3_batch(const Level3Batch& batch) {
+}  // namespace
+
+Level3 problem_of(const Level3Batch& batch, index_t problem) {
+  return problem_of(batch, problem, element_bytes(batch.common.type));
+}
+
+void for_each_good_problem(const Level3Batch& batch, std::size_t element_bytes,
+                           const std::function<void(const Level3&)>& compute) {
   for (index_t i = 0; i < batch.count; ++i) {
     if (batch.left_out.of_each != nullptr && batch.left_out.of(i) != 0) continue;
-    const Level3 problem = problem_of(batch, i);
+    const Level3 problem = problem_of(batch, i, element_bytes);
     const int bad = batch.info == nullptr ? 0 : bad_argument(problem);
     if (batch.info != nullptr) set(batch.info, batch.n.is_wide, i, -bad);
-    if (bad == 0) reference_level3(problem);
+    if (bad == 0) compute(problem);
   }
+}
+
+void reference_level3_batch(const Level3Batch& batch) {
+  for_each_good_problem(batch, element_bytes(batch.common.type),
+                        [](const Level3& problem) { reference_level3(problem); });
 }
 
 }  // namespace tessera::kernels

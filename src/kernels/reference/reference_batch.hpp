@@ -1,12 +1,19 @@
 // The readable batch: one problem after the other, by the readable Level-3 BLAS. What every other one is compared with.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+
 #include "kernels/level3_batch.hpp"
 
 namespace tessera::kernels {
 
 /// A problem of the batch as a call of its own. @pre its arrays are in memory that the host reads
 Level3 problem_of(const Level3Batch& batch, index_t problem);
+
+/// Checks what is said of each, and calls compute(problem) for those that are good. @param element_bytes of matrices
+void for_each_good_problem(const Level3Batch& batch, std::size_t element_bytes,
+                           const std::function<void(const Level3&)>& compute);
 
 /// Checks what is said of each, and computes those that are good.
 void reference_level3_batch(const Level3Batch& batch);

@@ -14,6 +14,7 @@
 #include "tests/device_api/lapack_problem.hpp"
 #include "tests/device_api/lapack_runner.hpp"
 #include "tests/device_api/runner.hpp"
+#include "tests/half_problem.hpp"
 #include "tests/test_plugin.hpp"
 
 namespace tessera {
@@ -183,6 +184,19 @@ class ReplayedBatch final : public test::Implementation {
     EXPECT_EQ(captured_.C.of_each, batch.C.of_each);
     EXPECT_CUDA(cudaGraphLaunch(executable_, stream_));
   }
+  void run_half_batch(const kernels::HalfBatch& batch) override {
+    if (graph_ == nullptr) {
+      captured_ = batch.products;
+      EXPECT_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+      EXPECT_EQ(api_.run_half(handle_, test::form_of(batch.products), batch), TESSERA_SUCCESS)
+          << api_.tessera_device_last_error();
+      EXPECT_CUDA(cudaStreamEndCapture(stream_, &graph_));
+      EXPECT_CUDA(cudaGraphInstantiate(&executable_, graph_, 0));
+    }
+    EXPECT_EQ(captured_.n.of_each, batch.products.n.of_each);
+    EXPECT_EQ(captured_.C.of_each, batch.products.C.of_each);
+    EXPECT_CUDA(cudaGraphLaunch(executable_, stream_));
+  }
   void run_lapack_batch(const kernels::LapackBatch& batch) override {
     if (graph_ == nullptr) {
       captured_lapack_ = batch;
@@ -313,6 +327,37 @@ TEST_F(CudaDeviceApi, ProductsOfOneSizeAreCaptured) {
             }
             runner.run(problems, {.form = form});
             for (const Level3Fixture<T>& problem : problems) EXPECT_TRUE(problem.check()) << "launch " << launch;
+          }
+        });
+      }
+    }
+  }
+}
+
+// Of 16-bit numbers, too: tiny ones, blocks, and sizes that nothing is known of.
+TEST_F(CudaDeviceApi, ProductsOf16BitNumbersAreCapturedOnceForAllSizes) {
+  const DeviceApi api(library());
+  for (const HalfType type : half_types) {
+    for (const index_t most : {7, 16, 90}) {
+      for (const bool with_bounds : {false, true}) {
+        SCOPED_TRACE(testing::Message() << letters(type) << " up to " << most << " bounds " << with_bounds);
+        ReplayedBatch implementation(api);
+        test::BatchRunner runner(implementation);
+        dispatch(type, [&]<class E>(E) {
+          for (index_t launch = 0; launch < 4; ++launch) {
+            std::vector<test::HalfFixture<E>> problems;
+            for (index_t i = 0; i < 10; ++i) {
+              test::HalfCase c;
+              c.m = (17 * i + 31 * launch) % (most + 1);
+              c.n = (29 * i + 7 * launch) % (most + 1);
+              c.k = (11 * i + 41 * launch) % (most + 1);
+              c.padding = (i + launch) % 3;
+              problems.emplace_back(c, static_cast<unsigned>(10 * launch + i));
+            }
+            const auto info =
+                runner.run(problems, {.with_bounds = with_bounds, .bounds = Level3{.m = most, .n = most, .k = most}});
+            for (const auto& problem : problems) EXPECT_TRUE(problem.check()) << "launch " << launch;
+            for (const index_t of_problem : info) EXPECT_EQ(of_problem, 0);
           }
         });
       }

@@ -1,0 +1,190 @@
+// A product of matrices of 16-bit numbers, C = alpha L R^T + beta C, as thread blocks see it: operands as lines, those of
+// L along C's rows, those of R along its columns. And many of one form, as product_batch.hpp has those of the BLAS types.
+#pragma once
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/half.hpp"
+#include "kernels/block/argument_positions.hpp"
+#include "kernels/block/device_code.hpp"
+#include "kernels/half_batch.hpp"
+#include "kernels/level3_batch.hpp"
+
+namespace tessera::kernels::block {
+
+/// A number in single, of as many parts as the elements have.
+template <int parts>
+struct SingleElement {
+  float part[parts];
+};
+
+/// L or R. Element (line, step) is at at[line * next_line + step * next_step], one of which is 1.
+template <class E>
+struct HalfOperand {
+  const E* at = nullptr;
+  index_t next_line = 0, next_step = 0;
+  bool lines_are_adjacent = false;  ///< next_line is 1; else next_step
+  bool conjugate = false;
+};
+
+template <class Stored>
+struct HalfProduct {
+  using E = Stored;
+  using Factor = SingleElement<E::parts>;
+  index_t m = 0, n = 0, k = 0;  ///< k = 0: C is at most scaled, and there may be no operands
+  HalfOperand<E> left, right;
+  Factor alpha{}, beta{};
+  bool reads_c = false;      ///< beta is not 0
+  bool beta_is_one = false;  ///< an infinite part of C does not make the other one a NaN
+  E* C = nullptr;
+  index_t ldc = 0;
+  bool does_nothing = false;  ///< C stays as it is
+};
+
+/// What the problems of a batch have in common.
+template <int parts>
+struct HalfForm {
+  bool transposed_a = false, conjugate_a = false, transposed_b = false, conjugate_b = false;
+  SingleElement<parts> alpha{}, beta{};
+  bool alpha_is_zero = false, beta_is_zero = false, beta_is_one = false;
+};
+
+/// One of them.
+template <class E>
+struct HalfProblem {
+  index_t m = 0, n = 0, k = 0;
+  const E* A = nullptr;
+  index_t lda = 0;
+  const E* B = nullptr;
+  index_t ldb = 0;
+  E* C = nullptr;
+  index_t ldc = 0;
+};
+
+/// The position of the first argument that is bad, as the reference BLAS finds it; 0: none.
+template <int parts, class E>
+TESSERA_HOST_DEVICE int bad_argument(const HalfForm<parts>& form, const ArgumentPositions& position,
+                                     const HalfProblem<E>& problem) {
+  if (problem.m < 0) return position.m;
+  if (problem.n < 0) return position.n;
+  if (problem.k < 0) return position.k;
+  if (is_short_run(problem.lda, form.transposed_a ? problem.k : problem.m)) return position.lda;
+  if (is_short_run(problem.ldb, form.transposed_b ? problem.n : problem.k)) return position.ldb;
+  return is_short_run(problem.ldc, problem.m) ? position.ldc : 0;
+}
+
+namespace detail {
+template <class E>
+TESSERA_HOST_DEVICE HalfOperand<E> half_operand(const E* matrix, index_t ld, bool lines_are_adjacent, bool conjugate) {
+  HalfOperand<E> operand;
+  operand.at = matrix;
+  operand.next_line = lines_are_adjacent ? 1 : ld;
+  operand.next_step = lines_are_adjacent ? ld : 1;
+  operand.lines_are_adjacent = lines_are_adjacent;
+  operand.conjugate = conjugate;
+  return operand;
+}
+}  // namespace detail
+
+/// @pre bad_argument() == 0
+template <class E>
+TESSERA_HOST_DEVICE HalfProduct<E> product_of(const HalfForm<E::parts>& form, const HalfProblem<E>& problem) {
+  HalfProduct<E> product;
+  product.m = problem.m;
+  product.n = problem.n;
+  product.k = form.alpha_is_zero || problem.m == 0 || problem.n == 0 ? 0 : problem.k;
+  product.left = detail::half_operand(problem.A, problem.lda, !form.transposed_a, form.conjugate_a);
+  product.right = detail::half_operand(problem.B, problem.ldb, form.transposed_b, form.conjugate_b);
+  product.alpha = form.alpha;
+  product.beta = form.beta;
+  product.reads_c = !form.beta_is_zero;
+  product.beta_is_one = form.beta_is_one;
+  product.C = problem.C;
+  product.ldc = problem.ldc;
+  product.does_nothing = product.m == 0 || product.n == 0 || (product.k == 0 && form.beta_is_one);
+  return product;
+}
+
+/// alpha sum + beta before, in single. @param before of C, if it is read
+template <class E>
+TESSERA_DEVICE SingleElement<E::parts> updated(const HalfProduct<E>& product, const SingleElement<E::parts>& sum,
+                                               const SingleElement<E::parts>& before) {
+  const auto& alpha = product.alpha;
+  const auto& beta = product.beta;
+  SingleElement<E::parts> value;
+  if constexpr (E::parts == 1) {
+    value.part[0] = product.k > 0 ? alpha.part[0] * sum.part[0] : 0.0F;
+    if (product.reads_c) value.part[0] += beta.part[0] * before.part[0];
+  } else {
+    value.part[0] = product.k > 0 ? alpha.part[0] * sum.part[0] - alpha.part[1] * sum.part[1] : 0.0F;
+    value.part[1] = product.k > 0 ? alpha.part[0] * sum.part[1] + alpha.part[1] * sum.part[0] : 0.0F;
+    if (product.reads_c && product.beta_is_one) {
+      value.part[0] += before.part[0];
+      value.part[1] += before.part[1];
+    } else if (product.reads_c) {
+      value.part[0] += beta.part[0] * before.part[0] - beta.part[1] * before.part[1];
+      value.part[1] += beta.part[0] * before.part[1] + beta.part[1] * before.part[0];
+    }
+  }
+  return value;
+}
+
+/// Many products of one form: their sizes, leading dimensions and places, in device memory or the same for all.
+template <class Stored>
+struct HalfProducts {
+  using E = Stored;
+  using Problem = HalfProblem<E>;
+  static constexpr int words = 9;  ///< that a problem is told by
+  HalfForm<E::parts> form = {};
+  ArgumentPositions positions = {};
+  index_t count = 0;
+  WordOfEach word[words] = {};
+
+  static TESSERA_HOST_DEVICE Problem problem_of(const index_t (&w)[words]) {
+    return {w[0], w[1],
+            w[2], reinterpret_cast<const E*>(w[3]),
+            w[4], reinterpret_cast<const E*>(w[5]),
+            w[6], reinterpret_cast<E*>(w[7]),
+            w[8]};
+  }
+  TESSERA_HOST_DEVICE Problem problem(index_t i) const {
+    index_t of_problem[words];
+    for (int w = 0; w < words; ++w) of_problem[w] = word[w].of(i);
+    return problem_of(of_problem);
+  }
+};
+
+/// Host code. @pre E is what the batch has stored
+template <class E>
+HalfProducts<E> half_products(const HalfBatch& batch) {
+  const Level3Batch& given = batch.products;
+  const auto factor = [](const AnyScalar& value) {
+    SingleElement<E::parts> of_parts;
+    of_parts.part[0] = static_cast<float>(value.real());
+    if constexpr (E::parts == 2) of_parts.part[1] = static_cast<float>(value.imag());
+    return of_parts;
+  };
+  HalfProducts<E> made;
+  auto& form = made.form;
+  form.transposed_a = given.common.op_a != Op::no_trans;
+  form.conjugate_a = given.common.op_a == Op::conj_trans;
+  form.transposed_b = given.common.op_b != Op::no_trans;
+  form.conjugate_b = given.common.op_b == Op::conj_trans;
+  form.alpha = factor(given.common.alpha);
+  form.beta = factor(given.common.beta);
+  form.alpha_is_zero = given.common.alpha == AnyScalar(0);
+  form.beta_is_zero = given.common.beta == AnyScalar(0);
+  form.beta_is_one = given.common.beta == AnyScalar(1);
+  made.positions = argument_positions(Routine::gemm);
+  made.count = given.count;
+  const WordOfEach words[] = {WordOfEach(given.m),   WordOfEach(given.n),
+                              WordOfEach(given.k),   WordOfEach(given.A.as<const E>()),
+                              WordOfEach(given.lda), WordOfEach(given.B.as<const E>()),
+                              WordOfEach(given.ldb), WordOfEach(given.C.as<E>()),
+                              WordOfEach(given.ldc)};
+  std::copy(std::begin(words), std::end(words), made.word);
+  return made;
+}
+
+}  // namespace tessera::kernels::block

@@ -1,0 +1,27 @@
+// Batches of products of 16-bit numbers: one launch, a block of C per thread block (block/half_block.hpp), or many tiny
+// problems (block/half_tiny.hpp). Nothing is allocated, shared between streams, or waited for.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "kernels/half_batch.hpp"
+#include "kernels/plan/half_blocks.hpp"
+
+namespace tessera::kernels::cuda {
+
+/// How a batch is launched.
+struct HalfLaunch {
+  plan::TinyChoice tiny;                            ///< unless its way is that of all others:
+  std::size_t size_class = plan::middle_half_size;  ///< of blocks
+  index_t most_blocks = 1;                          ///< for each problem
+};
+
+/// @pre a gemm; count >= 1; the stream's GPU is current
+cudaError_t submit_halves(const HalfBatch& batch, const HalfLaunch& launch, cudaStream_t stream);
+
+/// Loads the kernels for the current GPU, and allows them the shared memory that they need there.
+cudaError_t load_half_kernels();
+
+}  // namespace tessera::kernels::cuda
