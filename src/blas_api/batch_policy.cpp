@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/batch_chunk.hpp"
+#include "runtime/gemm_chunks.hpp"
 
 namespace tessera::api {
 namespace {
@@ -27,12 +27,12 @@ BatchDemand demand_of(const GemmBatch& batch, index_t first, index_t last) {
   BatchDemand demand{.type = batch.type, .products = last - first};
   index_t up = 0, down = 0;  // elements
   for (index_t i = first; i < last; ++i) {
-    const Product& p = batch.product(i);
-    if (i == first || p.form != batch.product(i - 1).form) ++demand.forms;
+    const Product& p = batch.problem(i);
+    if (i == first || p.form != batch.problem(i - 1).form) ++demand.forms;
     demand.volume += p.m * p.n * p.k;
     // Neighbours that share a matrix move it once.
-    const bool shares_a = i > first && p.A == batch.product(i - 1).A,
-               shares_b = i > first && p.B == batch.product(i - 1).B;
+    const bool shares_a = i > first && p.A == batch.problem(i - 1).A,
+               shares_b = i > first && p.B == batch.problem(i - 1).B;
     const index_t results = p.m * p.n;
     const index_t operands = (shares_a ? 0 : p.m * p.k) + (shares_b ? 0 : p.k * p.n);
     const bool reads_c = batch.form_of(p).beta != AnyScalar(0);
@@ -57,10 +57,10 @@ bool is_batched(ScalarType type, const ProductForm& form, const Product& product
 std::vector<Level3> take_single_calls(GemmBatch& batch) {
   const auto is_single = [&](const Product& p) { return !is_batched(batch.type, batch.form_of(p), p); };
   std::vector<Level3> calls;
-  for (const Product& p : batch.products) {
+  for (const Product& p : batch.problems) {
     if (is_single(p)) calls.push_back(batch.call(p));
   }
-  if (!calls.empty()) std::erase_if(batch.products, is_single);
+  if (!calls.empty()) std::erase_if(batch.problems, is_single);
   return calls;
 }
 

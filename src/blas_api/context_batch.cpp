@@ -16,6 +16,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/thread.hpp"
+#include "runtime/gemm_chunks.hpp"
 
 namespace tessera::api {
 namespace {
@@ -40,15 +41,15 @@ std::vector<Product> take_sample(GemmBatch& batch, const BatchDemand& demand, in
   std::vector<Product> sample;
   sample.reserve(static_cast<std::size_t>(batch.size() / step + 1));
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < batch.products.size(); ++i) {
-    const Product product = batch.products[i];
+  for (std::size_t i = 0; i < batch.problems.size(); ++i) {
+    const Product product = batch.problems[i];
     if (static_cast<index_t>(i) % step == 0) {
       sample.push_back(product);
     } else {
-      batch.products[kept++] = product;
+      batch.problems[kept++] = product;
     }
   }
-  batch.products.resize(kept);
+  batch.problems.resize(kept);
   return sample;
 }
 
@@ -102,7 +103,9 @@ class Context::WeighedBatch final : public Weighed {
 
   /// @throws std::bad_alloc, and the batch has all of its products
   Sample compute_sample(index_t volume) {
-    GemmBatch sample{.type = batch_.type, .forms = {}, .products = take_sample(batch_, demand_, volume)};
+    GemmBatch sample;
+    sample.type = batch_.type;
+    sample.problems = take_sample(batch_, demand_, volume);
     return computed(sample);
   }
 
@@ -211,7 +214,8 @@ std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& 
   std::optional<runtime::JobStatistics> job;
   try {
     CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
-    job = runtime.run_batch(batch, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
+    const auto packable = runtime::packable(batch);
+    job = runtime.run_batch(*packable, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
     quietly([&] {
       if (learns_ && job->devices.back().device != "cpu") pending.record(demand, verdict, job->seconds);
     });

@@ -48,7 +48,7 @@ int threads_for(index_t volume, int most) {
 index_t shared_volume(const GemmBatch& batch, index_t first, index_t last) {
   index_t sum = 0;
   for (index_t i = first; i < last; ++i) {
-    const index_t own = volume_of(batch.product(i));
+    const index_t own = volume_of(batch.problem(i));
     sum += is_shared(own, last - first) ? own : 0;
   }
   return sum;
@@ -64,7 +64,7 @@ void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int thr
       const index_t begin = next.fetch_add(at_once, std::memory_order_relaxed);
       if (begin >= last) return;
       for (index_t i = begin; i < std::min(begin + at_once, last); ++i) {
-        const index_t volume = volume_of(batch.product(i));
+        const index_t volume = volume_of(batch.problem(i));
         if (!is_shared(volume, last - first)) {
           has_larger.store(true, std::memory_order_relaxed);
         } else if (threads > 1 && volume > one_thread_volume) {
@@ -83,7 +83,7 @@ void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int thr
   compute_some(0);
   if (!has_larger.load(std::memory_order_relaxed)) return;
   for (index_t i = first; i < last; ++i) {
-    if (!is_shared(volume_of(batch.product(i)), last - first)) compute(batch.call(i));
+    if (!is_shared(volume_of(batch.problem(i)), last - first)) compute(batch.call(i));
   }
 }
 

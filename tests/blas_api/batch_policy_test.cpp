@@ -54,7 +54,7 @@ TEST(BatchPolicy, ProductsThatAreWorthItAloneAreCallsOfTheirOwn) {
   EXPECT_EQ(single(cubes(1500, 2, 0, 1)), 2u) << "more than 16 MiB";
   EXPECT_EQ(single(cubes(4, 2, 3, 0)), 2u) << "C is only scaled";
   GemmBatch mixed = cubes(4, 5);
-  mixed.products[2].k = 0;
+  mixed.problems[2].k = 0;
   EXPECT_EQ(take_single_calls(mixed).size(), 1u);
   EXPECT_EQ(mixed.size(), 4);
 }
@@ -165,10 +165,10 @@ TEST(CpuBatch, ComputesEachProductOnce) {
   EXPECT_EQ(threads_for(index_t{1} << 21, 8), 2);
   EXPECT_EQ(threads_for(index_t{1} << 40, 8), 8);
   GemmBatch batch = cubes(50, 200);
-  for (std::size_t i = 0; i < batch.products.size(); i += 5) batch.products[i].m = 200;  // for the threads of the BLAS
+  for (std::size_t i = 0; i < batch.problems.size(); i += 5) batch.problems[i].m = 200;  // for the threads of the BLAS
   EXPECT_EQ(shared_volume(batch, 0, 10), 8 * 50 * 50 * 50) << "not the larger ones";
   std::vector<std::atomic<int>> computed(200);
-  const auto* const first = static_cast<const double*>(batch.product(0).C);
+  const auto* const first = static_cast<const double*>(batch.problem(0).C);
   compute_on_cpu(batch, 10, 110, 4, [&](const Level3& call) {
     ++computed[static_cast<std::size_t>(static_cast<const double*>(call.C) - first)];
   });
@@ -177,9 +177,9 @@ TEST(CpuBatch, ComputesEachProductOnce) {
 
 TEST(CpuBatch, CutsLargerProductsWhereThereAreMany) {
   GemmBatch batch = cubes(50, 200);
-  for (std::size_t i = 0; i < batch.products.size(); i += 5) batch.products[i].m = 200;
+  for (std::size_t i = 0; i < batch.problems.size(); i += 5) batch.problems[i].m = 200;
   index_t all = 0;
-  for (index_t i = 0; i < 200; ++i) all += batch.product(i).m * 50 * 50;
+  for (index_t i = 0; i < 200; ++i) all += batch.problem(i).m * 50 * 50;
   EXPECT_EQ(shared_volume(batch, 0, 200), all);
   for (const int threads : {1, 4}) {
     std::atomic<index_t> computed = 0, largest = 0;
