@@ -6,6 +6,7 @@
 #include <atomic>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "blas_api/cpu_batch.hpp"
@@ -36,14 +37,14 @@ GemmBatch cubes(index_t side, index_t count, AnyScalar beta = 0, index_t k = -1)
 TEST(BatchPolicy, TheDemandIsWhatNeighboursDoNotShare) {
   const GemmBatch batch = cubes(10, 5, 1);
   const BatchDemand demand = demand_of(batch, 0, batch.size());
-  EXPECT_EQ(demand.products, 5);
+  EXPECT_EQ(demand.problems, 5);
   EXPECT_EQ(demand.forms, 1);
   EXPECT_EQ(demand.volume, 5000);
   EXPECT_EQ(demand.mean_volume(), 1000);
   EXPECT_EQ(demand.flops, 10000);
   EXPECT_EQ(demand.up_bytes, 8 * (5 * 100 + 100 + 5 * 100)) << "one B for all";
   EXPECT_EQ(demand.down_bytes, 8 * 500);
-  EXPECT_EQ(demand_of(batch, 1, 3).products, 2);
+  EXPECT_EQ(demand_of(batch, 1, 3).problems, 2);
 }
 
 TEST(BatchPolicy, ProductsThatAreWorthItAloneAreCallsOfTheirOwn) {
@@ -57,6 +58,60 @@ TEST(BatchPolicy, ProductsThatAreWorthItAloneAreCallsOfTheirOwn) {
   mixed.problems[2].k = 0;
   EXPECT_EQ(take_single_calls(mixed).size(), 1u);
   EXPECT_EQ(mixed.size(), 4);
+}
+
+LapackProblems systems(LapackRoutine routine, index_t n, index_t nrhs, index_t count) {
+  LapackProblemsBuilder builder(routine, ScalarType::d);
+  static double nowhere = 0;
+  static int pivots = 0;
+  LapackGroup group;
+  group.form.has_pivots = position_of(routine, LapackParameter::ipiv) != 0;
+  group.common = {.m = n, .n = n, .nrhs = nrhs, .lda = n, .ldb = n};
+  group.A = {.first = &nowhere, .distance_bytes = 8};
+  group.B = {.first = &nowhere, .distance_bytes = 8};
+  group.ipiv.first = &pivots;
+  group.count = count;
+  builder.add(group);
+  return builder.take();
+}
+
+TEST(BatchPolicy, LapackMovesWhatIsReadAndWritten) {
+  const LapackProblems both = systems(LapackRoutine::gesv, 12, 2, 10);
+  const BatchDemand demand = demand_of(both, 0, both.size());
+  EXPECT_EQ(demand.problems, 10);
+  EXPECT_STREQ(demand.routine.name(), "gesv");
+  EXPECT_NEAR(demand.flops, 10 * (2.0 / 3 * 12 * 12 * 12 + 2 * 12 * 12 * 2), 1e-6);
+  EXPECT_EQ(demand.volume, 10 * 864) << "half of the operations";
+  EXPECT_EQ(demand.mean_order(), 12);
+  EXPECT_EQ(demand.up_bytes, 10 * 8 * (144 + 24));
+  EXPECT_EQ(demand.down_bytes, 10 * (8 * (144 + 24) + 4 * 12));
+  const LapackProblems solve = systems(LapackRoutine::getrs, 12, 2, 10);
+  EXPECT_EQ(demand_of(solve, 0, 10).up_bytes, 10 * (8 * (144 + 24) + 4 * 12));
+  EXPECT_EQ(demand_of(solve, 0, 10).down_bytes, 10 * 8 * 24);
+}
+
+TEST(BatchPolicy, LargeProblemsAreDecidedApartAndVeryLargeOnesLeftToTheCpu) {
+  LapackProblems all = systems(LapackRoutine::potrf, 100, 0, 3);
+  for (const index_t n : {1440, 1460, 5700, 5900}) {
+    all.problems.push_back(all.problems.front());
+    all.problems.back().m = all.problems.back().n = n;
+  }
+  const BySize sizes = by_size(std::move(all));
+  EXPECT_EQ(sizes.small.size(), 4);
+  EXPECT_EQ(sizes.large.size(), 2);
+  EXPECT_EQ(sizes.too_large.size(), 1);
+  EXPECT_EQ(sizes.large.routine, LapackRoutine::potrf);
+}
+
+TEST(BatchPolicy, RatesAreThoseOfTheRoutine) {
+  BatchSpeed speed;
+  const LapackProblems batch = systems(LapackRoutine::potrf, 32, 0, 100);
+  const BatchDemand demand = demand_of(batch, 0, batch.size());
+  speed.record(demand, 1e-3, 1);
+  EXPECT_TRUE(speed.knows(demand));
+  EXPECT_TRUE(speed.knows(LapackRoutine::potrf, ScalarType::d));
+  EXPECT_FALSE(speed.knows(LapackRoutine::getrf, ScalarType::d));
+  EXPECT_FALSE(speed.knows(Routine::gemm, ScalarType::d));
 }
 
 Situation idle_gpu() {
@@ -77,7 +132,7 @@ TEST(BatchPolicy, ASlowLinkOrFewThreadsMakeTheDevicesSlow) {
   slow.links = {1e9, 1e9, 2e9};
   EXPECT_GT(seconds_on_devices(demand, slow, 100e9), 5 * many_threads);
   BatchDemand many_forms = demand;
-  many_forms.forms = demand.products;
+  many_forms.forms = demand.problems;
   EXPECT_GT(seconds_on_devices(many_forms, rates, 100e9), 10000 * 20e-6) << "a chunk for each";
 }
 
@@ -124,8 +179,8 @@ TEST(BatchSpeeds, AreKeptByTypeVolumeAndIntensity) {
   BatchSpeed speed;
   speed.record(demand(small), 1, 1);
   EXPECT_TRUE(speed.knows(demand(small)));
-  EXPECT_TRUE(speed.knows(ScalarType::d));
-  EXPECT_FALSE(speed.knows(ScalarType::s));
+  EXPECT_TRUE(speed.knows(Routine::gemm, ScalarType::d));
+  EXPECT_FALSE(speed.knows(Routine::gemm, ScalarType::s));
   EXPECT_FALSE(speed.knows(demand(large)));
   EXPECT_FALSE(speed.knows(demand(thin)));
   // Up by a half, down by an eighth.
