@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <tessera/lapack_batch.hpp>
 #include <tessera/tessera.hpp>
 #include <vector>
 
@@ -44,6 +45,17 @@ int main() {
       return 1;
     }
     std::printf("dgemm_batch: correct, on %d devices\n", context.last_job_stats().devices);
+
+    // And a thousand factorizations: A_i = L_i L_i^T, in place. A_i is four times the identity but for its first element.
+    for (std::size_t i = 0; i < many.size(); ++i) many[i] = 4 * identity[i % identity.size()];
+    many[0] = -4;  // the first one is not positive definite
+    std::vector<int> info(static_cast<std::size_t>(products));
+    tessera::potrf_batch_strided(context, TESSERA_LOWER, order, many.data(), order, apart, info.data(), products);
+    if (info[0] != 1 || info[1] != 0 || many[static_cast<std::size_t>(apart)] != 2) {
+      std::fprintf(stderr, "tessera_api: a factorization of the batch is wrong\n");
+      return 1;
+    }
+    std::printf("dpotrf_batch: correct, on %d devices\n", context.last_job_stats().devices);
 
     try {
       tessera::gemm(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, n, n, n, Complex(1), A.data(),

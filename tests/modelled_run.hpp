@@ -212,6 +212,10 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   void run_batch(int stream, const kernels::Level3Batch& batch, double flops) override {
     compute(stream, flops / kernel_rates_[batch.common.type]);
   }
+  void run_lapack_batch(int stream, const kernels::LapackBatch& batch, const kernels::Workspace& /*workspace*/,
+                        double flops) override {
+    compute(stream, flops / kernel_rates_[batch.type]);
+  }
 
   /// What goes on while somebody asks for an event.
   void poll() { go_on_until(clock_.now() + machine_.poll); }

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/gemm_batch.hpp"
 #include "kernels/reference/reference.hpp"
+#include "runtime/gemm_chunks.hpp"
 #include "runtime/runtime.hpp"
 
 namespace tessera::test {
@@ -71,7 +72,8 @@ inline std::optional<runtime::JobStatistics> compute_batch(runtime::Runtime& run
   by_loops(expected, 0, expected.size());
   std::optional<runtime::JobStatistics> statistics;
   try {
-    statistics = runtime.run_batch(batch, [&](index_t first, index_t last) { by_loops(batch, first, last); });
+    statistics = runtime.run_batch(*runtime::packable(batch),
+                                   [&](index_t first, index_t last) { by_loops(batch, first, last); });
   } catch (const NoDeviceLeft&) {
     by_loops(batch, 0, batch.size());
   } catch (const std::exception& error) {

@@ -1,10 +1,12 @@
 #include "blas_api/batch_policy.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 #include <utility>
 
-#include "runtime/batch_chunk.hpp"
+#include "blas_api/cpu_batch.hpp"
+#include "runtime/gemm_chunks.hpp"
 
 namespace tessera::api {
 namespace {
@@ -12,8 +14,12 @@ namespace {
 /// Larger ones are calls of their own: a lane is to hold several products.
 constexpr index_t most_product_bytes = index_t{16} << 20;
 
-/// Of the rate of large products, what small ones reach: little of a tile is theirs.
-constexpr double part_of_rate = 1.0 / 16;
+/// Larger ones would take lanes that nothing else needs: they are few, and the CPU computes them one by one.
+constexpr double most_problem_bytes = 256.0 * (1 << 20);
+
+/// Of the rate of large products, what small ones reach: little of a tile is theirs. Factorizations go from column to
+/// column besides.
+constexpr double part_of_rate(AnyRoutine routine) { return routine.is_lapack() ? 1.0 / 32 : 1.0 / 16; }
 /// What is submitted for a chunk, of which a form has at least one.
 constexpr double chunk_s = 30e-6;
 constexpr double not_overlapped = 0.25;
@@ -24,15 +30,15 @@ constexpr double quickest_flops_per_s = 64e9;  ///< of a processor, on products 
 }  // namespace
 
 BatchDemand demand_of(const GemmBatch& batch, index_t first, index_t last) {
-  BatchDemand demand{.type = batch.type, .products = last - first};
+  BatchDemand demand{.type = batch.type, .problems = last - first};
   index_t up = 0, down = 0;  // elements
   for (index_t i = first; i < last; ++i) {
-    const Product& p = batch.product(i);
-    if (i == first || p.form != batch.product(i - 1).form) ++demand.forms;
+    const Product& p = batch.problem(i);
+    if (i == first || p.form != batch.problem(i - 1).form) ++demand.forms;
     demand.volume += p.m * p.n * p.k;
     // Neighbours that share a matrix move it once.
-    const bool shares_a = i > first && p.A == batch.product(i - 1).A,
-               shares_b = i > first && p.B == batch.product(i - 1).B;
+    const bool shares_a = i > first && p.A == batch.problem(i - 1).A,
+               shares_b = i > first && p.B == batch.problem(i - 1).B;
     const index_t results = p.m * p.n;
     const index_t operands = (shares_a ? 0 : p.m * p.k) + (shares_b ? 0 : p.k * p.n);
     const bool reads_c = batch.form_of(p).beta != AnyScalar(0);
@@ -46,6 +52,52 @@ BatchDemand demand_of(const GemmBatch& batch, index_t first, index_t last) {
   return demand;
 }
 
+BatchDemand demand_of(const LapackProblems& batch, index_t first, index_t last) {
+  BatchDemand demand{.routine = batch.routine, .type = batch.type, .problems = last - first};
+  const bool keeps_a = solves(batch.routine) && !factors(batch.routine);
+  const auto element = static_cast<double>(element_bytes(batch.type));
+  for (index_t i = first; i < last; ++i) {
+    const LapackProblem& p = batch.problem(i);
+    const LapackProblem* const former = i > first ? &batch.problem(i - 1) : nullptr;
+    if (former == nullptr || former->form != p.form) ++demand.forms;
+    demand.volume += volume_of(batch, p);
+    demand.flops += batch.flops_of(p);
+    demand.orders += static_cast<double>(p.n);
+    const double a = element * static_cast<double>(p.m * p.n), b = element * static_cast<double>(p.n * p.nrhs);
+    const double pivots = p.ipiv != nullptr ? sizeof(int) * static_cast<double>(std::min(p.m, p.n)) : 0;
+    const bool is_shared = keeps_a && former != nullptr && former->A == p.A;
+    demand.up_bytes += (is_shared ? 0 : a) + b + (factors(batch.routine) ? 0 : pivots);
+    demand.down_bytes += (keeps_a ? 0 : a) + b + (factors(batch.routine) ? pivots : 0);
+  }
+  return demand;
+}
+
+BySize by_size(LapackProblems&& batch) {
+  const auto bytes_of = [&](const LapackProblem& p) {
+    const double elements =
+        static_cast<double>(p.m) * static_cast<double>(p.n) + static_cast<double>(p.n) * static_cast<double>(p.nrhs);
+    const bool has_inverse = inverts(batch.routine);  // beside the matrix
+    return static_cast<double>(element_bytes(batch.type)) * (has_inverse ? 2 : 1) * elements;
+  };
+  BySize made;
+  LapackProblems* const places[] = {&made.small, &made.large, &made.too_large};
+  const auto place_of = [&](const LapackProblem& p) {
+    const double bytes = bytes_of(p);
+    return bytes <= static_cast<double>(most_product_bytes) ? 0 : bytes <= most_problem_bytes ? 1 : 2;
+  };
+  for (LapackProblems* const place : places) {
+    place->routine = batch.routine;
+    place->type = batch.type;
+    place->forms = batch.forms;
+  }
+  if (std::all_of(batch.problems.begin(), batch.problems.end(), [&](const auto& p) { return place_of(p) == 0; })) {
+    made.small.problems = std::move(batch.problems);
+  } else {
+    for (const LapackProblem& p : batch.problems) places[place_of(p)]->problems.push_back(p);
+  }
+  return made;
+}
+
 bool is_batched(ScalarType type, const ProductForm& form, const Product& product) {
   if (form.alpha == AnyScalar(0) || product.k == 0) return false;
   const auto& [m, n, k] = std::tie(product.m, product.n, product.k);
@@ -57,10 +109,10 @@ bool is_batched(ScalarType type, const ProductForm& form, const Product& product
 std::vector<Level3> take_single_calls(GemmBatch& batch) {
   const auto is_single = [&](const Product& p) { return !is_batched(batch.type, batch.form_of(p), p); };
   std::vector<Level3> calls;
-  for (const Product& p : batch.products) {
+  for (const Product& p : batch.problems) {
     if (is_single(p)) calls.push_back(batch.call(p));
   }
-  if (!calls.empty()) std::erase_if(batch.products, is_single);
+  if (!calls.empty()) std::erase_if(batch.problems, is_single);
   return calls;
 }
 
@@ -72,8 +124,9 @@ double seconds_on_devices(const BatchDemand& batch, const Rates& rates, double p
   const double pack_s = runtime::seconds_at(batch.up_bytes + batch.down_bytes, packing_bytes_per_s);
   const double move_s =
       runtime::move_seconds({.flops = batch.flops, .up = batch.up_bytes, .down = batch.down_bytes}, rates.links);
-  const double compute_s = runtime::seconds_at(batch.flops, part_of_rate * rates.flops_per_s[batch.type]) +
-                           chunk_s * static_cast<double>(batch.forms) / std::max(rates.devices, 1);
+  const double compute_s =
+      runtime::seconds_at(batch.flops, part_of_rate(batch.routine) * rates.flops_per_s[batch.type]) +
+      chunk_s * static_cast<double>(batch.forms) / std::max(rates.devices, 1);
   const double longest_s = std::max({pack_s, move_s, compute_s});
   return rates.call_overhead_s + longest_s + not_overlapped * (pack_s + move_s + compute_s - longest_s);
 }
@@ -90,15 +143,15 @@ const std::atomic<BatchSpeed::Seen>& BatchSpeed::cell_of(const BatchDemand& batc
   const double bytes = std::max(batch.up_bytes + batch.down_bytes, 1.0);
   const std::size_t volume = digits(static_cast<std::uint64_t>(batch.mean_volume())) / 3;
   const std::size_t intensity = digits(static_cast<std::uint64_t>(8 * batch.flops / bytes)) / 2;
-  return cells_[static_cast<std::size_t>(batch.type)][std::min(volume, volume_classes - 1)]
+  return cells_[batch.routine.number()][static_cast<std::size_t>(batch.type)][std::min(volume, volume_classes - 1)]
                [std::min(intensity, intensity_classes - 1)];
 }
 std::atomic<BatchSpeed::Seen>& BatchSpeed::cell_of(const BatchDemand& batch) {
   return const_cast<std::atomic<Seen>&>(std::as_const(*this).cell_of(batch));
 }
 
-bool BatchSpeed::knows(ScalarType type) const {
-  for (const auto& of_volume : cells_[static_cast<std::size_t>(type)]) {
+bool BatchSpeed::knows(AnyRoutine routine, ScalarType type) const {
+  for (const auto& of_volume : cells_[routine.number()][static_cast<std::size_t>(type)]) {
     for (const std::atomic<Seen>& cell : of_volume) {
       if (cell.load(std::memory_order_relaxed).flops_per_s > 0) return true;
     }

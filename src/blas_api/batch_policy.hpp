@@ -1,4 +1,4 @@
-// Devices or CPU BLAS: the decision for a batch of gemm in host memory. Pure functions beside those for single calls
+// Devices or CPU BLAS: the decision for a batch in host memory. Pure functions beside those for single calls
 // (policy.hpp), whose rule, start of devices and bias a batch shares.
 //
 // A product whose volume the policy would look at, or that is larger than a lane of the runtime should be, is a call of
@@ -7,7 +7,7 @@
 //   device_s = backlog + bias * (overhead + the longest of packing, moving and computing + a quarter of the rest)
 //   cpu_s    = as batches of such products have run here (BatchSpeed)
 // Packing is what the host's threads carry, both ways; moving is what the links take; small products reach a part of
-// the devices' rate.
+// the devices' rate. LAPACK's problems count by their arithmetic: half of a real problem's operations are its volume.
 #pragma once
 
 #include <algorithm>
@@ -18,31 +18,45 @@
 #include <vector>
 
 #include "blas_api/policy.hpp"
+#include "core/any_routine.hpp"
 #include "core/gemm_batch.hpp"
+#include "core/lapack_problems.hpp"
 
 namespace tessera::api {
 
 /// What a batch asks for.
 struct BatchDemand {
+  AnyRoutine routine = Routine::gemm;
   ScalarType type = ScalarType::d;
-  index_t products = 0;
+  index_t problems = 0;
   index_t forms = 0;
   index_t volume = 0;  ///< the sum
   double flops = 0;
   double up_bytes = 0;  ///< that are read
   double down_bytes = 0;
+  double orders = 0;  ///< LAPACK: the sum of n
 
-  index_t mean_volume() const { return products > 0 ? volume / products : 0; }
+  index_t mean_volume() const { return problems > 0 ? volume / problems : 0; }
+  double mean_order() const { return problems > 0 ? orders / static_cast<double>(problems) : 0; }
 };
 
 /// @pre no product is larger than is_batched() allows
 BatchDemand demand_of(const GemmBatch& batch, index_t first, index_t last);
+BatchDemand demand_of(const LapackProblems& batch, index_t first, index_t last);
 
 /// Whether the product is decided with others. @pre it has an effect
 bool is_batched(ScalarType type, const ProductForm& form, const Product& product);
 
 /// Takes those out that are not. @return them, as calls of their own @throws std::bad_alloc, and nothing has changed
 std::vector<Level3> take_single_calls(GemmBatch& batch);
+
+/// LAPACK's problems by size, from small to large: those that are packed with many others, those that take lanes of
+/// another size, and those that are left to the CPU.
+struct BySize {
+  LapackProblems small, large, too_large;
+};
+/// @param batch is used up @throws std::bad_alloc
+BySize by_size(LapackProblems&& batch);
 
 /// decide_early() for the sum of a batch.
 Verdict decide_early(const OffloadRule& rule, const BatchDemand& batch);
@@ -53,7 +67,7 @@ double seconds_on_devices(const BatchDemand& batch, const Rates& rates, double p
 /// The whole decision. `now.cpu` and `now.bias` are those of such batches.
 Verdict decide(const OffloadRule& rule, const BatchDemand& batch, const Situation& now, double packing_bytes_per_s);
 
-/// How fast batches of small products run on the CPU, learnt by type, mean volume (steps of 8) and flops per byte
+/// How fast batches of small products run on the CPU, learnt by routine, type, mean volume (steps of 8) and flops per byte
 /// (steps of 4): of small products the cost of a call, of thin ones the memory decides. Rates are kept for one thread,
 /// since how many a batch may have changes with what the program is doing. A rate moves half of the way up
 /// or an eighth of the way down; after `lifetime` batches in a row that went to devices it is measured anew.
@@ -63,8 +77,8 @@ class BatchSpeed {
   static constexpr int lifetime = 64;
 
   bool knows(const BatchDemand& batch) const { return cell_of(batch).load(std::memory_order_relaxed).flops_per_s > 0; }
-  /// Something was measured in this type.
-  bool knows(ScalarType type) const;
+  /// Something was measured of this routine in this type.
+  bool knows(AnyRoutine routine, ScalarType type) const;
   /// @param threads that batches may have. Where nothing is known, between what the best and the slowest BLAS take, and
   /// the latter is expected.
   CpuEstimate estimate(const BatchDemand& batch, int threads) const;
@@ -85,7 +99,7 @@ class BatchSpeed {
   const std::atomic<Seen>& cell_of(const BatchDemand& batch) const;
   std::atomic<Seen>& cell_of(const BatchDemand& batch);
 
-  std::array<OfType, 4> cells_{};
+  std::array<std::array<OfType, 4>, any_routine_count> cells_{};
 };
 
 }  // namespace tessera::api

@@ -142,16 +142,8 @@ GemmBatch batch_of(Layout layout, const GroupArrays& arrays) {
 
 /// Computes it and keeps its statistics.
 void run(tessera_context ctx, GemmBatch batch) {
-  const std::shared_lock alive(ctx->in_use);
-  tessera::runtime::JobStatistics on_cpu;
-  on_cpu.routine = tessera::letter(batch.type) + std::string("gemm_batch");
-  const double begin_s = tessera::device::now_seconds();
-  std::optional<tessera::runtime::JobStatistics> job = ctx->context.run_batch(batch, nullptr, &on_cpu.flops);
-  if (!job) {
-    on_cpu.seconds = tessera::device::now_seconds() - begin_s;
-    job = std::move(on_cpu);
-  }
-  ctx->set_last(std::move(job));
+  const std::string name = tessera::letter(batch.type) + std::string("gemm_batch");
+  ctx->run_batch(name, [&](double* flops) { return ctx->context.run_batch(batch, nullptr, flops); });
 }
 
 template <Scalar T>

@@ -59,7 +59,7 @@ extern "C" void tessera_private_run_batch(tessera::GemmBatch& batch, tessera::ap
   try {
     tessera::api::shared_context().run_batch(batch, &face);
   } catch (const std::bad_alloc&) {  // nothing has been touched: what memory lacks for later is another error
-    for (const tessera::Product& product : batch.products) tessera_private_run(batch.call(product), face);
+    for (const tessera::Product& product : batch.problems) tessera_private_run(batch.call(product), face);
   } catch (const std::exception& error) {
     abort_for(error);
   }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <string>
 #include <utility>
 
 #include "blas_api/context.hpp"
@@ -29,6 +30,22 @@ struct tessera_context_struct {
     const tessera::process::Pass whole(tessera::process::Work::computing);
     const std::lock_guard lock(last_mutex);
     last = std::move(job);
+  }
+
+  /// Runs a batch and keeps its statistics. @param compute (double* flops) returns those of devices, if they computed it,
+  /// and adds its flops to the number
+  template <class Compute>
+  void run_batch(const std::string& routine, Compute&& compute) {
+    const std::shared_lock alive(in_use);
+    tessera::runtime::JobStatistics on_cpu;
+    on_cpu.routine = routine;
+    const double begin_s = tessera::device::now_seconds();
+    std::optional<tessera::runtime::JobStatistics> job = compute(&on_cpu.flops);
+    if (!job) {
+      on_cpu.seconds = tessera::device::now_seconds() - begin_s;
+      job = std::move(on_cpu);
+    }
+    set_last(std::move(job));
   }
 };
 

@@ -38,7 +38,7 @@ void CallHistory::describe(const Level3& call, bool weighed, Situation& now) con
 void CallHistory::describe(const BatchDemand& batch, int threads, Situation& now) const {
   now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
   now.backlog_s = backlog_s();
-  now.bias = batch_bias_.of(batch.mean_volume());
+  now.bias = batch_bias_[batch.routine.number()].of(batch.mean_volume());
   now.cpu_calls = cpu_calls();
   now.device_calls = device_calls();
   now.cpu = batch_speed_.estimate(batch, threads);
@@ -109,7 +109,7 @@ void CallHistory::OnCpu::record(const BatchDemand& batch, int threads, const Ver
   if (was_alone() || !history_.batch_speed_.knows(batch))
     history_.batch_speed_.record(batch, alone_s(seconds), threads);
   if (verdict.reason == Reason::cpu_wins)
-    history_.batch_bias_.passed_over(batch.mean_volume(), verdict.cpu_s / verdict.device_s);
+    history_.batch_bias_[batch.routine.number()].passed_over(batch.mean_volume(), verdict.cpu_s / verdict.device_s);
   note_forgone(verdict, seconds, devices_are_open);
 }
 
@@ -150,7 +150,8 @@ void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Ve
 void CallHistory::OnDevices::record(const BatchDemand& batch, const Verdict& verdict, double seconds) {
   history_.has_used_devices_.store(true, std::memory_order_relaxed);
   if (verdict.reason == Reason::device_wins) history_.batch_speed_.passed_over(batch);
-  if (verdict.model_s > 0) history_.batch_bias_.record(batch.mean_volume(), seconds / verdict.model_s, was_alone());
+  if (verdict.model_s > 0)
+    history_.batch_bias_[batch.routine.number()].record(batch.mean_volume(), seconds / verdict.model_s, was_alone());
 }
 
 bool CallHistory::OnDevices::was_alone() const { return !began_beside_cpu_ && history_.cpu_calls() == 0; }

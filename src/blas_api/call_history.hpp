@@ -5,6 +5,7 @@
 // Thread-safe without locks. Relaxed everywhere: each number is by itself.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 
@@ -97,8 +98,8 @@ class CallHistory {
 
   CpuSpeed cpu_speed_;
   DeviceBias device_bias_;
-  BatchSpeed batch_speed_;             ///< of the CPU
-  DeviceBias batch_bias_;              ///< by the mean volume of the products
+  BatchSpeed batch_speed_;                                ///< of the CPU
+  std::array<DeviceBias, any_routine_count> batch_bias_;  ///< by the mean volume of the problems
   std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker
   std::atomic<std::int64_t> backlog_ns_ = 0;  ///< whole numbers, so that it comes back to 0
   std::atomic<int> device_calls_ = 0;

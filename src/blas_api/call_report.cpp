@@ -30,11 +30,16 @@ std::string describe(const Level3& call) {
   return text;
 }
 
-/// "dgemm_batch of 100000 products, 2 forms, mean of m*n*k 32^3"
+/// "dgemm_batch of 100000 products, 2 forms, mean of m*n*k 32^3", "dgesv_batch of 1000 problems, 1 form, mean of n 24"
 std::string describe(const BatchDemand& batch) {
-  return fmt::format("{}gemm_batch of {} product{}, {} form{}, mean of m*n*k {:.0f}^3", letter(batch.type),
-                     batch.products, batch.products == 1 ? "" : "s", batch.forms, batch.forms == 1 ? "" : "s",
-                     std::cbrt(static_cast<double>(batch.mean_volume())));
+  const bool is_lapack = batch.routine.is_lapack();
+  const auto plural = [](index_t count) { return count == 1 ? "" : "s"; };
+  const std::string mean = is_lapack
+                               ? fmt::format("n {:.0f}", batch.mean_order())
+                               : fmt::format("m*n*k {:.0f}^3", std::cbrt(static_cast<double>(batch.mean_volume())));
+  return fmt::format("{}{}_batch of {} {}{}, {} form{}, mean of {}", letter(batch.type), batch.routine.name(),
+                     batch.problems, is_lapack ? "problem" : "product", plural(batch.problems), batch.forms,
+                     plural(batch.forms), mean);
 }
 
 void log_call(const std::string& what, double flops, const std::string& where, const Verdict& verdict, double seconds) {

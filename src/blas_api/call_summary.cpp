@@ -88,17 +88,17 @@ void CallSummary::record(const Level3& call, index_t volume, const Verdict& verd
 }
 
 void CallSummary::record(const BatchDemand& batch, const Verdict& verdict, double seconds) noexcept {
-  Counter& counter = counter_of(Routine::gemm, batch.type, batch.mean_volume(), verdict);
-  counter.calls.fetch_add(static_cast<std::uint64_t>(batch.products), std::memory_order_relaxed);
+  Counter& counter = counter_of(batch.routine, batch.type, batch.mean_volume(), verdict);
+  counter.calls.fetch_add(static_cast<std::uint64_t>(batch.problems), std::memory_order_relaxed);
   counter.nanoseconds.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
   counter.flops.fetch_add(batch.flops, std::memory_order_relaxed);
   reasons_[static_cast<std::size_t>(verdict.reason)].fetch_add(1, std::memory_order_relaxed);
 }
 
-CallSummary::Counter& CallSummary::counter_of(Routine routine, ScalarType type, index_t volume,
+CallSummary::Counter& CallSummary::counter_of(AnyRoutine routine, ScalarType type, index_t volume,
                                               const Verdict& verdict) {
-  return counters_[static_cast<std::size_t>(routine)][static_cast<std::size_t>(type)]
-                  [static_cast<std::size_t>(size_class_of(volume))][verdict.offload ? on_devices : on_cpu];
+  return counters_[routine.number()][static_cast<std::size_t>(type)][static_cast<std::size_t>(size_class_of(volume))]
+                  [verdict.offload ? on_devices : on_cpu];
 }
 
 void CallSummary::Sum::add(const Counter& counter) {
@@ -121,17 +121,17 @@ std::string CallSummary::text() const {
   };
   std::string rows;
   Sum totals[places];
-  for (int number = 0; number < routine_count; ++number) {
+  for (int number = 0; number < any_routine_count; ++number) {
     for (const ScalarType type : scalar_types) {
-      const auto routine = static_cast<Routine>(number);
-      const auto& of_type = counters_[static_cast<std::size_t>(routine)][static_cast<std::size_t>(type)];
+      const AnyRoutine routine = AnyRoutine::of(number);
+      const auto& of_type = counters_[routine.number()][static_cast<std::size_t>(type)];
       for (int size = 0; size < size_classes; ++size) {
         for (int place = 0; place < places; ++place) {
           Sum sum;
           sum.add(of_type[static_cast<std::size_t>(size)][static_cast<std::size_t>(place)]);
           if (sum.calls == 0) continue;
           totals[place].add(sum);
-          rows += row(name_of({.routine = routine, .type = type}), fmt::format("{}-{}", 1 << size, (2 << size) - 1),
+          rows += row(letter(type) + std::string(routine.name()), fmt::format("{}-{}", 1 << size, (2 << size) - 1),
                       place, sum);
         }
       }

@@ -29,7 +29,7 @@ class CallSummary {
 
   /// A call has returned after `seconds`. @param volume volume_of(call)
   void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds) noexcept;
-  /// A batch has: so many calls of gemm of its mean volume, and one reason.
+  /// A batch has: so many calls of its routine of its mean volume, and one reason.
   void record(const BatchDemand& batch, const Verdict& verdict, double seconds) noexcept;
 
   /// Everything back to zero, and the clock starts anew. Async-signal-safe.
@@ -52,7 +52,7 @@ class CallSummary {
     std::atomic<double> flops;
   };
   enum Place : std::uint8_t { on_devices, on_cpu, places };
-  Counter& counter_of(Routine routine, ScalarType type, index_t volume, const Verdict& verdict);
+  Counter& counter_of(AnyRoutine routine, ScalarType type, index_t volume, const Verdict& verdict);
   struct Sum {
     std::uint64_t calls = 0;
     double seconds = 0;
@@ -65,7 +65,7 @@ class CallSummary {
   std::string file_;
   std::atomic<std::int64_t> begin_ns_;
   /// [routine][type][size class][place]
-  std::array<std::array<std::array<std::array<Counter, places>, size_classes>, 4>, routine_count> counters_;
+  std::array<std::array<std::array<std::array<Counter, places>, size_classes>, 4>, any_routine_count> counters_;
   std::array<std::atomic<std::uint64_t>, reason_count> reasons_;
 };
 

@@ -22,6 +22,7 @@
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
 #include "core/gemm_batch.hpp"
+#include "core/lapack_problems.hpp"
 #include "core/level3.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "runtime/runtime.hpp"
@@ -66,6 +67,10 @@ class Context {
   /// @throws the first of what run() throws for large products, when all else has been computed; std::bad_alloc, and
   /// nothing has been touched, not even `batch`
   std::optional<runtime::JobStatistics> run_batch(GemmBatch& batch, Face* face = nullptr, double* flops = nullptr);
+  /// Of LAPACK's problems, through the own API; all are decided together, but large ones apart from small ones.
+  /// Thread-safe. @param batch and @param flops as above
+  /// @return likewise @throws DeviceLost if memory of the host ran out; std::bad_alloc, and nothing has been touched
+  std::optional<runtime::JobStatistics> run_batch(LapackProblems& batch, double* flops = nullptr);
 
   /// Estimated seconds of the calls that are on the devices or wait for them.
   double backlog_s() const { return history_.backlog_s(); }
@@ -97,6 +102,7 @@ class Context {
     virtual bool measures_cpu(const Verdict& verdict) = 0;
   };
   class WeighedCall;
+  template <class Batch>
   class WeighedBatch;
 
   /// The opened runtime if it is to run on it, else nullptr. @param verdict receives the decision
@@ -124,15 +130,20 @@ class Context {
   /// What is done after a job, in the background.
   void attend_after_job(Face& face);
 
-  /// What run_batch() does for products that are decided together.
-  std::optional<runtime::JobStatistics> run_together(GemmBatch& batch, Face& face, double* flops);
-  std::optional<runtime::JobStatistics> run_on_devices(runtime::Runtime& runtime, const GemmBatch& batch,
-                                                       const BatchDemand& demand, Face& face, Verdict& verdict,
-                                                       double arrival_s);
-  void run_on_cpu(const GemmBatch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict,
-                  double arrival_s);
-  /// The products [first, last), on as many threads as they may have.
+  /// What run_batch() does for problems that are decided together. @tparam Batch GemmBatch or LapackProblems
+  template <class Batch>
+  std::optional<runtime::JobStatistics> run_together(Batch& batch, Face& face, double* flops);
+  template <class Batch>
+  std::optional<runtime::JobStatistics> run_batch_on_devices(runtime::Runtime& runtime, Batch& batch,
+                                                             const BatchDemand& demand, Face& face, Verdict& verdict,
+                                                             double arrival_s);
+  template <class Batch>
+  void run_batch_on_cpu(Batch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict, double arrival_s);
+  /// The problems [first, last), on as many threads as they may have.
   void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) noexcept;
+  void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, Face& face) noexcept;
+  /// @param volume that is divided among them
+  int threads_for_batch(index_t volume, Face& face) noexcept;
   int processors() const { return CpuSpeed::available_processors(config_.local_ranks()); }
   /// Threads that batches may have on the CPU, all together. Where the CPU BLAS is not open yet, as many as it could.
   int threads_of_batches(const Face& face) const;

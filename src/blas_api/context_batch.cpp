@@ -1,9 +1,10 @@
-// What becomes of a batch of gemm: the CPU BLAS or the devices, and what is learnt and told of it.
+// What becomes of a batch of gemm, or of LAPACK's problems: the CPU BLAS or the devices, and what is learnt and told of it.
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <new>
 #include <utility>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/thread.hpp"
+#include "runtime/gemm_chunks.hpp"
+#include "runtime/lapack_chunks.hpp"
 
 namespace tessera::api {
 namespace {
@@ -32,36 +35,68 @@ constexpr double lengthy_s = 5e-3;    ///< one that has told enough, on a slow m
 /// Of a batch, at most.
 constexpr index_t part_of_sample = 8;
 
-/// Takes every so many-th product out, about `volume` in all. @return them, without their forms @throws std::bad_alloc,
-/// and nothing has changed
-std::vector<Product> take_sample(GemmBatch& batch, const BatchDemand& demand, index_t volume) {
+/// Takes every so many-th problem out, about `volume` in all. @return them @throws std::bad_alloc, and nothing has
+/// changed
+template <class Problem>
+std::vector<Problem> take_sample(std::vector<Problem>& problems, const BatchDemand& demand, index_t volume) {
   const index_t wanted = std::max<index_t>(1, volume / std::max<index_t>(demand.mean_volume(), 1));
-  const index_t step = std::max(part_of_sample, batch.size() / wanted);
-  std::vector<Product> sample;
-  sample.reserve(static_cast<std::size_t>(batch.size() / step + 1));
+  const auto step = std::max<std::size_t>(part_of_sample, problems.size() / static_cast<std::size_t>(wanted));
+  std::vector<Problem> sample;
+  sample.reserve(problems.size() / step + 1);
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < batch.products.size(); ++i) {
-    const Product product = batch.products[i];
-    if (static_cast<index_t>(i) % step == 0) {
-      sample.push_back(product);
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const Problem problem = problems[i];
+    if (i % step == 0) {
+      sample.push_back(problem);
     } else {
-      batch.products[kept++] = product;
+      problems[kept++] = problem;
     }
   }
-  batch.products.resize(kept);
+  problems.resize(kept);
   return sample;
 }
 
+/// What becomes of the parts of a batch: the first that ran on devices, and the first failure.
+class Parts {
+ public:
+  template <class Compute>
+  void attempt(Compute&& compute) {
+    try {
+      auto done = compute();
+      if (!job_) job_ = std::move(done);
+    } catch (const std::bad_alloc&) {
+      if (!failure_) failure_ = partly_written_;
+    } catch (const std::exception&) {
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+  /// @throws the failure
+  std::optional<runtime::JobStatistics> take() {
+    if (failure_) std::rethrow_exception(failure_);
+    return std::move(job_);
+  }
+
+ private:
+  // Made while there is memory. What runs out of it later must not look as if nothing had been touched.
+  std::exception_ptr partly_written_ = std::make_exception_ptr(DeviceLost("memory ran out while results were written"));
+  std::optional<runtime::JobStatistics> job_;
+  std::exception_ptr failure_;
+};
+
+AnyRoutine routine_of(const GemmBatch& /*batch*/) { return Routine::gemm; }
+AnyRoutine routine_of(const LapackProblems& batch) { return batch.routine; }
+
 }  // namespace
 
+template <class Batch>
 class Context::WeighedBatch final : public Weighed {
  public:
-  WeighedBatch(Context& context, GemmBatch& batch, BatchDemand& demand, Face& face)
+  WeighedBatch(Context& context, Batch& batch, BatchDemand& demand, Face& face)
       : context_(context), batch_(batch), demand_(demand), face_(face) {}
 
-  const OffloadRule& rule() const override { return context_.config_.offload.of(Routine::gemm, demand_.type); }
+  const OffloadRule& rule() const override { return context_.config_.offload.of(demand_.routine, demand_.type); }
   bool is_worth_no_look() const override {
-    return context_.may_do_without_look(demand_.volume) && !speed().knows(demand_.type);
+    return context_.may_do_without_look(demand_.volume) && !speed().knows(demand_.routine, demand_.type);
   }
   Verdict decide_now() override {
     Situation now = context_.situation_of_devices();
@@ -100,31 +135,28 @@ class Context::WeighedBatch final : public Weighed {
     double flops_per_s = 0;
   };
 
-  /// @throws std::bad_alloc, and the batch has all of its products
-  Sample compute_sample(index_t volume) {
-    GemmBatch sample{.type = batch_.type, .forms = {}, .products = take_sample(batch_, demand_, volume)};
-    return computed(sample);
-  }
+  /// @throws std::bad_alloc, and the batch has all of its problems
+  Sample compute_sample(index_t volume) { return computed(take_sample(batch_.problems, demand_, volume)); }
 
-  /// From here on these products are nobody else's.
-  Sample computed(GemmBatch& sample) noexcept {
-    std::swap(sample.forms, batch_.forms);
-    const BatchDemand taken = demand_of(sample, 0, sample.size());
+  /// From here on these problems are nobody else's.
+  Sample computed(decltype(Batch::problems) sample) noexcept {
+    std::swap(sample, batch_.problems);
+    const BatchDemand taken = demand_of(batch_, 0, batch_.size());
     const double begin_s = device::now_seconds();
     double seconds = 0;
     {
       const CallHistory::OnCpu computing(context_.history_);
-      context_.compute_on_cpu(sample, 0, sample.size(), face_);
+      context_.compute_on_cpu(batch_, 0, batch_.size(), face_);
       seconds = device::now_seconds() - begin_s;
     }
-    std::swap(sample.forms, batch_.forms);
+    std::swap(sample, batch_.problems);
     demand_ = demand_of(batch_, 0, batch_.size());
     quietly([&] { context_.report_.on_cpu(taken, {false, Reason::trial}, seconds, seconds); });
     return {seconds, seconds > 0 ? taken.flops / seconds : 0};
   }
 
   Context& context_;
-  GemmBatch& batch_;
+  Batch& batch_;
   BatchDemand& demand_;
   Face& face_;
   bool has_measured_ = false;
@@ -152,34 +184,44 @@ std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face*
   Face& face = which != nullptr ? *which : own_face_;
   if (config_.warm_up) [[unlikely]]
     quietly([&] { warm_up_in_background(face); });
-  // Made while there is memory. What runs out of it later must not look as if nothing had been touched.
-  const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
+  Parts parts;
   const std::vector<Level3> single = take_single_calls(batch);
-  std::optional<runtime::JobStatistics> job;
-  std::exception_ptr failure;
-  const auto attempt = [&](auto&& compute) {
-    try {
-      auto done = compute();
-      if (!job) job = std::move(done);
-    } catch (const std::bad_alloc&) {
-      if (!failure) failure = partly_written;
-    } catch (const std::exception&) {
-      if (!failure) failure = std::current_exception();
-    }
-  };
-  if (batch.size() > 0) attempt([&] { return run_together(batch, face, flops); });
+  if (batch.size() > 0) parts.attempt([&] { return run_together(batch, face, flops); });
   for (const Level3& call : single) {
     if (flops != nullptr) *flops += flops_of(call);
-    attempt([&] { return run(call, Fallback::cpu_blas, &face); });
+    parts.attempt([&] { return run(call, Fallback::cpu_blas, &face); });
   }
-  if (failure) std::rethrow_exception(failure);
-  return job;
+  return parts.take();
 }
 
-std::optional<runtime::JobStatistics> Context::run_together(GemmBatch& batch, Face& face, double* flops) {
+std::optional<runtime::JobStatistics> Context::run_batch(LapackProblems& batch, double* flops) {
+  Face& face = own_face_;
+  if (config_.warm_up) [[unlikely]]
+    quietly([&] { warm_up_in_background(face); });
+  Parts parts;
+  BySize sizes = by_size(std::move(batch));
+  for (LapackProblems* const part : {&sizes.small, &sizes.large, &sizes.too_large}) {
+    if (part->size() > 0) reserve_space(*part, processors());
+  }
+  for (LapackProblems* const part : {&sizes.small, &sizes.large}) {
+    if (part->size() > 0) parts.attempt([&] { return run_together(*part, face, flops); });
+  }
+  if (sizes.too_large.size() > 0) {
+    parts.attempt([&]() -> std::optional<runtime::JobStatistics> {
+      const BatchDemand demand = demand_of(sizes.too_large, 0, sizes.too_large.size());
+      if (flops != nullptr) *flops += demand.flops;
+      run_batch_on_cpu(sizes.too_large, demand, face, {false, Reason::out_of_memory}, device::now_seconds());
+      return std::nullopt;
+    });
+  }
+  return parts.take();
+}
+
+template <class Batch>
+std::optional<runtime::JobStatistics> Context::run_together(Batch& batch, Face& face, double* flops) {
   BatchDemand demand = demand_of(batch, 0, batch.size());
   if (flops != nullptr) *flops += demand.flops;
-  Verdict verdict = decide_early(config_.offload.of(Routine::gemm, batch.type), demand);
+  Verdict verdict = decide_early(config_.offload.of(routine_of(batch), batch.type), demand);
   if (!verdict.offload && demand.volume < CpuSpeed::least_volume && !report_.is_wanted()) {
     compute_on_cpu(batch, 0, batch.size(), face);
     return std::nullopt;
@@ -189,29 +231,31 @@ std::optional<runtime::JobStatistics> Context::run_together(GemmBatch& batch, Fa
     const WithoutCancellation stays;
     runtime::Runtime* runtime = nullptr;
     try {
-      WeighedBatch weighed(*this, batch, demand, face);
+      WeighedBatch<Batch> weighed(*this, batch, demand, face);
       runtime = devices_for(weighed, Fallback::cpu_blas, face, verdict);
     } catch (const std::exception& error) {
       if (config_.verbose) quietly([&] { log_line(error.what()); });
       verdict = {false, Reason::unavailable};
     }
     if (runtime != nullptr) {
-      if (auto job = run_on_devices(*runtime, batch, demand, face, verdict, arrival_s)) return job;
+      if (auto job = run_batch_on_devices(*runtime, batch, demand, face, verdict, arrival_s)) return job;
     }
   }
-  run_on_cpu(batch, demand, face, verdict, arrival_s);
+  run_batch_on_cpu(batch, demand, face, verdict, arrival_s);
   return std::nullopt;
 }
 
 // Nothing: no device is left, or there is no memory to begin; nothing has been computed, by what
 // runtime::Runtime::run_batch() promises.
-std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& runtime, const GemmBatch& batch,
-                                                              const BatchDemand& demand, Face& face, Verdict& verdict,
-                                                              double arrival_s) {
+template <class Batch>
+std::optional<runtime::JobStatistics> Context::run_batch_on_devices(runtime::Runtime& runtime, Batch& batch,
+                                                                    const BatchDemand& demand, Face& face,
+                                                                    Verdict& verdict, double arrival_s) {
   std::optional<runtime::JobStatistics> job;
   try {
     CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
-    job = runtime.run_batch(batch, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
+    const auto packable = runtime::packable(batch);
+    job = runtime.run_batch(*packable, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
     quietly([&] {
       if (learns_ && job->devices.back().device != runtime::cpu_device) pending.record(demand, verdict, job->seconds);
     });
@@ -229,8 +273,9 @@ std::optional<runtime::JobStatistics> Context::run_on_devices(runtime::Runtime& 
   return job;
 }
 
-void Context::run_on_cpu(const GemmBatch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict,
-                         double arrival_s) {
+template <class Batch>
+void Context::run_batch_on_cpu(Batch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict,
+                               double arrival_s) {
   const double begin_s = device::now_seconds();
   double seconds = 0;
   {
@@ -244,17 +289,31 @@ void Context::run_on_cpu(const GemmBatch& batch, const BatchDemand& demand, Face
   quietly([&] { report_.on_cpu(demand, verdict, seconds, device::now_seconds() - arrival_s); });
 }
 
-void Context::compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) noexcept {
+int Context::threads_for_batch(index_t volume, Face& face) noexcept {
   try {
     static_cast<void>(cpu_blas(&face));  // on this thread, which may hold the loader's lock
-  } catch (const std::exception&) {      // each product finds out, and the built-in one answers
+  } catch (const std::exception&) {      // each problem finds out, and the built-in one answers
   }
-  const auto compute = [&](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); };
   // What limits threads is not looked at for what one thread does, nor is memory needed.
-  int threads = threads_for(shared_volume(batch, first, last), std::numeric_limits<int>::max());
-  if (face.cpu.load(std::memory_order_acquire) == nullptr) threads = 1;  // to be opened by this thread
-  if (threads > 1) threads = std::min(threads, most_threads_of_call(threads_of_batches(face), history_.cpu_calls()));
+  const int threads = threads_for(volume, std::numeric_limits<int>::max());
+  if (threads == 1 || face.cpu.load(std::memory_order_acquire) == nullptr) return 1;  // to be opened by this thread
+  return std::min(threads, most_threads_of_call(threads_of_batches(face), history_.cpu_calls()));
+}
+
+void Context::compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) noexcept {
+  const int threads = threads_for_batch(shared_volume(batch, first, last), face);
+  const auto compute = [&](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); };
   api::compute_on_cpu(batch, first, last, threads, std::ref(compute));
+}
+
+void Context::compute_on_cpu(LapackProblems& batch, index_t first, index_t last, Face& face) noexcept {
+  const int threads = threads_for_batch(shared_volume(batch, first, last), face);
+  std::shared_ptr<const kernels::CpuBlas> blas;
+  try {
+    blas = cpu_blas(&face);
+  } catch (const std::exception&) {  // then the reference
+  }
+  api::compute_on_cpu(batch, first, last, threads, blas.get());
 }
 
 }  // namespace tessera::api

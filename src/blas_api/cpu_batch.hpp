@@ -1,12 +1,13 @@
-// A batch of products on the CPU BLAS. Products that a BLAS computes on one thread (OpenBLAS: up to 64^3) are computed
+// A batch on the CPU BLAS: of products, and of problems of LAPACK. Products that a BLAS computes on one thread (OpenBLAS: up to 64^3) are computed
 // by several threads of ours side by side. So are larger ones, in pieces of that size, where there are many: the BLAS's
 // own threads would meet at the end of each. Of a few, each is left to these. How many they are is the program's
-// business and is never changed; and ours are no more.
+// business and is never changed; and ours are no more. LAPACK's problems likewise, by their arithmetic.
 #pragma once
 
 #include <functional>
 
 #include "core/gemm_batch.hpp"
+#include "core/lapack_problems.hpp"
 #include "kernels/host/cpu_blas.hpp"
 
 namespace tessera::api {
@@ -19,6 +20,12 @@ inline constexpr index_t many_products = 128;
 
 /// The sum of the volumes of products that are divided among threads of ours.
 index_t shared_volume(const GemmBatch& batch, index_t first, index_t last);
+
+/// Likewise of LAPACK's problems; larger inverses are left to the threads of the BLAS (kernels/host/cpu_lapack.hpp).
+index_t shared_volume(const LapackProblems& batch, index_t first, index_t last);
+
+/// Half of the floating-point operations of a real problem: m * n * k of as much arithmetic in products.
+index_t volume_of(const LapackProblems& batch, const LapackProblem& problem);
 
 /// Threads that the products of a batch may have. The program's own limits hold for them as for the BLAS's threads: a
 /// program that has a thread on each processor, or asks for one thread, gets no more. @param now of the BLAS
@@ -36,5 +43,12 @@ int threads_for(index_t volume, int most);
 /// @param threads that share them, the caller's included
 void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int threads,
                     const std::function<void(const Level3&)>& compute) noexcept;
+/// The same for problems of LAPACK, and tells their info. @param blas nullptr: by the reference
+/// @pre reserve_space() for as many threads
+void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, int threads,
+                    const kernels::CpuBlas* blas) noexcept;
+
+/// Of the batch, which keeps it. @throws std::bad_alloc
+void reserve_space(LapackProblems& batch, int threads);
 
 }  // namespace tessera::api

@@ -178,16 +178,16 @@ std::string to_text(const Verdict& verdict) {
 
 std::string to_text(const OffloadRules& rules) {
   std::string text = text_of(rules.general());
-  for (int number = 0; number < routine_count; ++number) {
-    const auto routine = static_cast<Routine>(number);
+  for (int number = 0; number < any_routine_count; ++number) {
+    const AnyRoutine routine = AnyRoutine::of(number);
     const OffloadRule& last = rules.of(routine, ScalarType::z);  // every routine exists in this type
     const bool same = std::all_of(std::begin(scalar_types), std::end(scalar_types), [&](ScalarType type) {
-      return !exists(routine, type) || rules.of(routine, type) == last;
+      return !routine.exists_in(type) || rules.of(routine, type) == last;
     });
     for (const ScalarType type : scalar_types) {
-      if (!exists(routine, type) || rules.of(routine, type) == rules.general()) continue;
+      if (!routine.exists_in(type) || rules.of(routine, type) == rules.general()) continue;
       if (same && type != ScalarType::z) continue;
-      const std::string name = (same ? "" : std::string(1, letter(type))) + name_of(routine);
+      const std::string name = (same ? "" : std::string(1, letter(type))) + routine.name();
       text += fmt::format("; {}: {}", name, text_of(rules.of(routine, type)));
     }
   }

@@ -1,20 +1,16 @@
-// Batches of gemm in host memory, as the batch entry points and the runtime pass them on: column-major products, each
-// with sizes and matrices of its own, and the few forms (transpositions and factors) that they share. A caller's groups
-// are merged into forms, since programs pass a group for each product.
+// Batches of gemm in host memory (host_batch.hpp): column-major products, and their forms, which are transpositions and
+// factors.
 //
-// Invariants of what GemmBatchBuilder makes: no product is without effect (m, n >= 1, and something changes C);
-// products of one form lie side by side, in the order in which they came.
+// Invariant of what GemmBatchBuilder makes: no product is without effect (m, n >= 1, and something changes C).
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <utility>
-#include <vector>
 
 #include "core/arguments.hpp"
+#include "core/host_batch.hpp"
 #include "core/level3.hpp"
 #include "core/scalar.hpp"
 
@@ -41,15 +37,7 @@ struct Product {
 };
 
 /// Matrices C of different products must not overlap. A and B may be shared.
-struct GemmBatch {
-  ScalarType type = ScalarType::d;
-  std::vector<ProductForm> forms;
-  std::vector<Product> products;
-
-  index_t size() const { return static_cast<index_t>(products.size()); }
-  const Product& product(index_t number) const { return products[static_cast<std::size_t>(number)]; }
-  const ProductForm& form_of(const Product& product) const { return forms[static_cast<std::size_t>(product.form)]; }
-
+struct GemmBatch : HostBatch<ProductForm, Product> {
   /// The product as a call of its own.
   Level3 call(const Product& product) const {
     const ProductForm& form = form_of(product);
@@ -68,19 +56,7 @@ struct GemmBatch {
             .C = product.C,
             .ldc = product.ldc};
   }
-  Level3 call(index_t number) const { return call(product(number)); }
-};
-
-/// A matrix for each product of a group: anywhere, or so many bytes apart.
-struct MatricesOfGroup {
-  const void* const* each = nullptr;
-  const void* first = nullptr;
-  index_t distance_bytes = 0;
-
-  const void* of(index_t product) const {
-    if (each != nullptr) return each[product];
-    return static_cast<const std::byte*>(first) + product * distance_bytes;
-  }
+  Level3 call(index_t number) const { return call(problem(number)); }
 };
 
 /// Products of one size, form and leading dimension.
@@ -105,7 +81,7 @@ struct GemmGroup {
             .B = B.of(product),
             .ldb = arguments.ldb,
             .beta = beta,
-            .C = const_cast<void*>(C.of(product)),
+            .C = C.writable(product),
             .ldc = arguments.ldc};
   }
   /// The products read A and B, and C. What is not read, or not even looked at, may be null.
@@ -126,72 +102,36 @@ constexpr double flops_of_volume(ScalarType type, index_t volume) {
   return (is_complex(type) ? 8.0 : 2.0) * static_cast<double>(volume);
 }
 
-class GemmBatchBuilder {
+class GemmBatchBuilder : public BatchBuilder<GemmBatch, 5> {
  public:
   explicit GemmBatchBuilder(ScalarType type) { batch_.type = type; }
-
-  /// @throws std::bad_alloc
-  void reserve(index_t products) { batch_.products.reserve(static_cast<std::size_t>(products)); }
 
   /// @param group in column-major order @throws std::bad_alloc
   void add(const GemmGroup& group) {
     if (!group.writes() || (!group.multiplies() && group.beta == AnyScalar(1))) return;
-    const index_t form = number_of({*group.arguments.op_a, *group.arguments.op_b, group.alpha, group.beta});
+    const ProductForm form{*group.arguments.op_a, *group.arguments.op_b, group.alpha, group.beta};
     Product product{.m = group.arguments.m,
                     .n = group.arguments.n,
                     .k = group.arguments.k,
                     .lda = group.arguments.lda,
                     .ldb = group.arguments.ldb,
                     .ldc = group.arguments.ldc,
-                    .form = form};
+                    .form = number_of(form, key_of(form))};
     for (index_t i = 0; i < group.count; ++i) {
       product.A = group.A.of(i);
       product.B = group.B.of(i);
-      product.C = const_cast<void*>(group.C.of(i));
-      batch_.products.push_back(product);
+      product.C = group.C.writable(i);
+      batch_.problems.push_back(product);
     }
-  }
-
-  /// @throws std::bad_alloc
-  GemmBatch take() {
-    if (changes_ > 1) put_side_by_side();
-    return std::move(batch_);
   }
 
  private:
   // By their bits: factors may be no numbers.
-  using Key = std::array<std::uint64_t, 5>;
   static Key key_of(const ProductForm& form) {
     const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
     return {bits(form.alpha.real()), bits(form.alpha.imag()), bits(form.beta.real()), bits(form.beta.imag()),
             static_cast<std::uint64_t>(form.op_a) * 4 + static_cast<std::uint64_t>(form.op_b)};
   }
-
-  index_t number_of(const ProductForm& form) {
-    const Key key = key_of(form);
-    if (changes_ > 0 && key == last_) return last_number_;
-    const auto [entry, is_new] = numbers_.try_emplace(key, static_cast<index_t>(batch_.forms.size()));
-    if (is_new) batch_.forms.push_back(form);
-    ++changes_;
-    last_ = key;
-    last_number_ = entry->second;
-    return last_number_;
-  }
-
-  void put_side_by_side() {
-    std::vector<std::size_t> next(batch_.forms.size() + 1);
-    for (const Product& product : batch_.products) ++next[static_cast<std::size_t>(product.form) + 1];
-    for (std::size_t form = 1; form < next.size(); ++form) next[form] += next[form - 1];
-    std::vector<Product> sorted(batch_.products.size());
-    for (const Product& product : batch_.products) sorted[next[static_cast<std::size_t>(product.form)]++] = product;
-    batch_.products = std::move(sorted);
-  }
-
-  GemmBatch batch_;
-  std::map<Key, index_t> numbers_;
-  Key last_{};
-  index_t last_number_ = 0;
-  index_t changes_ = 0;  ///< times that a group had another form than the one before it
 };
 
 // Arguments of the batch interfaces. Positions are those of Intel MKL's Fortran interfaces, from 1, and of OpenBLAS, as

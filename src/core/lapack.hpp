@@ -36,6 +36,37 @@ constexpr bool inverts(LapackRoutine routine) {
 /// Not only arguments can be wrong, so that somebody must be told.
 constexpr bool needs_info(LapackRoutine routine) { return factors(routine) || inverts(routine); }
 
+/// B is n x nrhs; A is m x n in getrf and getrf_nopiv, n x n in all others. Floating-point operations as everybody
+/// reports them, of a real type; complex operations count four times real ones. @pre no laswp
+/// Source: LAPACK Working Note 41, leading terms.
+constexpr double real_flops_of(LapackRoutine routine, double m, double n, double nrhs) {
+  using enum LapackRoutine;
+  const double least = m < n ? m : n;
+  const double lu = 2 * m * n * least - (m + n) * least * least + 2.0 / 3 * least * least * least;
+  const double solve = 2 * n * n * nrhs;
+  switch (routine) {
+    case potrf:
+      return n * n * n / 3;
+    case posv:
+      return n * n * n / 3 + solve;
+    case potri:
+      return 2 * n * n * n / 3;
+    case getrf:
+    case getrf_nopiv:
+      return lu;
+    case gesv:
+      return lu + solve;
+    case getri:
+      return 4 * n * n * n / 3;
+    case potrs:
+    case getrs:
+      return solve;
+    case laswp:
+      break;
+  }
+  return 0;
+}
+
 /// What stands at a position of an interface; `none` behind the last.
 enum class LapackParameter : std::uint8_t {
   uplo,

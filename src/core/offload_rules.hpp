@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "core/level3.hpp"
+#include "core/any_routine.hpp"
 #include "core/scalar.hpp"
 
 namespace tessera {
@@ -23,8 +23,8 @@ struct OffloadRule {
 
 class OffloadRules {
  public:
-  const OffloadRule& of(Routine routine, ScalarType type) const {
-    return rules_[static_cast<std::size_t>(routine)][static_cast<std::size_t>(type)];
+  const OffloadRule& of(AnyRoutine routine, ScalarType type) const {
+    return rules_[routine.number()][static_cast<std::size_t>(type)];
   }
   /// For whatever has no rule of its own.
   const OffloadRule& general() const { return general_; }
@@ -38,13 +38,13 @@ class OffloadRules {
   /// @return false if there is no such routine
   bool set(std::string_view name, OffloadRule rule) {
     bool found = false;
-    for (int number = 0; number < routine_count; ++number) {
-      const auto routine = static_cast<Routine>(number);
+    for (int number = 0; number < any_routine_count; ++number) {
+      const AnyRoutine routine = AnyRoutine::of(number);
       for (const ScalarType type : scalar_types) {
-        const bool one = exists(routine, type) && !name.empty() && name.front() == letter(type) &&
-                         name.substr(1) == name_of(routine);
-        if (!one && name != name_of(routine)) continue;
-        rules_[static_cast<std::size_t>(routine)][static_cast<std::size_t>(type)] = rule;
+        const bool one = routine.exists_in(type) && !name.empty() && name.front() == letter(type) &&
+                         name.substr(1) == routine.name();
+        if (!one && name != routine.name()) continue;
+        rules_[routine.number()][static_cast<std::size_t>(type)] = rule;
         found = true;
       }
     }
@@ -69,7 +69,7 @@ class OffloadRules {
 
  private:
   OffloadRule general_;
-  std::array<std::array<OffloadRule, 4>, routine_count> rules_{};
+  std::array<std::array<OffloadRule, 4>, any_routine_count> rules_{};
 };
 
 }  // namespace tessera

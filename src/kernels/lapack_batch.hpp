@@ -2,11 +2,24 @@
 // memory of one device. As level3_batch.hpp: where problems differ is told by arrays in that memory.
 #pragma once
 
+#include <cstddef>
+
 #include "core/lapack.hpp"
 #include "core/scalar.hpp"
 #include "kernels/level3_batch.hpp"
 
 namespace tessera::kernels {
+
+/// Memory of the device that a launch may use until it is done.
+struct Workspace {
+  void* memory = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// What an inverse (potri, getri) of order n makes use of. Aligned, wherever the next one begins.
+constexpr index_t inverse_bytes(ScalarType type, index_t n) {
+  return (n * n * static_cast<index_t>(element_bytes(type)) + 255) / 256 * 256;
+}
 
 struct LapackBatch {
   LapackRoutine routine = LapackRoutine::getrf;

@@ -6,6 +6,7 @@
 
 #include "core/level3.hpp"
 #include "device/device.hpp"
+#include "kernels/lapack_batch.hpp"
 #include "kernels/level3_batch.hpp"
 
 namespace tessera::kernels {
@@ -36,6 +37,10 @@ class TileOps {
   /// Submits a batch of gemm, whose arrays and matrices lie in the device's memory by the time that the stream comes to
   /// it. @param flops of all of it @throws as run() @pre no size is negative, leading dimensions are good
   virtual void run_batch(int compute_stream, const Level3Batch& batch, double flops) = 0;
+  /// Submits a batch of one of LAPACK's routines, likewise. @param workspace for potri and getri at least what the
+  /// largest problem takes (inverse_bytes()) @throws as run() @pre as run_batch(); the sizes have bounds
+  virtual void run_lapack_batch(int compute_stream, const LapackBatch& batch, const Workspace& workspace,
+                                double flops) = 0;
 };
 
 }  // namespace tessera::kernels

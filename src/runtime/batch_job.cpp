@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "core/error.hpp"
 #include "core/process.hpp"
@@ -84,6 +85,12 @@ class Admission {
   bool closed_ = false;
   int inside_ = 0;
 };
+
+void launch(kernels::TileOps& ops, int compute_stream, const PackedChunk& packed) {
+  if (const auto* const products = std::get_if<kernels::Level3Batch>(&packed.batch))
+    return ops.run_batch(compute_stream, *products, packed.flops);
+  ops.run_lapack_batch(compute_stream, std::get<kernels::LapackBatch>(packed.batch), packed.workspace, packed.flops);
+}
 
 index_t lanes_for(int threads) { return std::max<index_t>(least_lanes_of_thread * threads, device::compute_streams); }
 
@@ -183,8 +190,8 @@ struct BatchJob::Station {
   }
 };
 
-BatchJob::BatchJob(const GemmBatch& batch, index_t slot_bytes)
-    : batch_(batch), slot_bytes_(slot_bytes), chunks_(cut_into_chunks(batch, slot_bytes)), done_(chunks_.size(), 0) {
+BatchJob::BatchJob(const PackableBatch& batch, index_t slot_bytes)
+    : batch_(batch), slot_bytes_(slot_bytes), chunks_(batch.cut(slot_bytes)), done_(chunks_.size(), 0) {
   returned_.reserve(chunks_.size());
 }
 
@@ -299,7 +306,7 @@ void BatchJob::submit(Station& station, Lane& lane, std::size_t chunk) {
   }
   std::byte* const here = on_host->data();
   std::byte* const there = station.of.memory + lane.number * slot_bytes_;
-  lane.packed = pack(batch_, chunks_[chunk], here, there);
+  lane.packed = batch_.pack(chunks_[chunk], here, there);
   const PackedChunk& packed = lane.packed;
 
   const StreamId up{StreamKind::up}, down{StreamKind::down};
@@ -315,7 +322,7 @@ void BatchJob::submit(Station& station, Lane& lane, std::size_t chunk) {
   device.copy_up({there, packed.up_bytes}, {here, packed.up_bytes}, {.column_bytes = packed.up_bytes, .columns = 1});
   lane.up = record(up, lane.former_up);
   device.wait(compute, lane.up);
-  station.of.ops->run_batch(compute.index, packed.batch, packed.flops);
+  launch(*station.of.ops, compute.index, packed);
   lane.kernel = record(compute, lane.former_kernel);
   device.wait(down, lane.kernel);
   device.copy_down({here + packed.results_first, packed.results_bytes},
@@ -336,12 +343,12 @@ void BatchJob::take(Station& station, Lane& lane) {
   const std::size_t number = *std::exchange(lane.chunk, std::nullopt);
   const Chunk& chunk = chunks_[number];
   const PackedChunk& packed = lane.packed;
-  unpack(batch_, chunk, packed, (*station.of.on_host)[static_cast<std::size_t>(lane.number)]->data());
+  batch_.unpack(chunk, packed, (*station.of.on_host)[static_cast<std::size_t>(lane.number)]->data());
   done_[number] = 1;
 
   const std::lock_guard lock(station.mutex);
   Outcome& outcome = station.outcome;
-  outcome.products += chunk.count();
+  outcome.problems += chunk.count();
   ++outcome.chunks;
   outcome.bytes_up += packed.up_bytes;
   outcome.bytes_down += packed.results_bytes;
@@ -350,7 +357,7 @@ void BatchJob::take(Station& station, Lane& lane) {
 }
 
 // As far as there is memory for them.
-void BatchJob::add_operations(std::vector<device::Operation>& operations, const Lane& lane) {
+void BatchJob::add_operations(std::vector<device::Operation>& operations, const Lane& lane) const {
   if (!has_room(operations, 3)) return;
   double ready_s = lane.submitted_s;
   const auto add = [&](device::Operation operation, const EventPtr& former, const EventPtr& end) {
@@ -362,7 +369,7 @@ void BatchJob::add_operations(std::vector<device::Operation>& operations, const 
   add({.stream = {StreamKind::up}, .bytes = packed.up_bytes}, lane.former_up, lane.up);
   add({.stream = {StreamKind::compute, lane.number % device::compute_streams},
        .flops = packed.flops,
-       .kernel = "gemm_batch"},
+       .kernel = batch_.kernel_name()},
       lane.former_kernel, lane.kernel);
   add({.stream = {StreamKind::down}, .bytes = packed.results_bytes}, lane.former_down, lane.down);
 }

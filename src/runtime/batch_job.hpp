@@ -1,4 +1,4 @@
-// A batch of small products in host memory on its way through the devices: chunk by chunk (batch_chunk.hpp) it is
+// A batch of small problems in host memory on its way through the devices: chunk by chunk (batch_chunk.hpp) it is
 // packed, copied up, computed, copied down and unpacked.
 //
 // Lanes: each chunk that is under way has one, page-locked memory of its own on the host and a piece of the slab. Lanes
@@ -54,7 +54,7 @@ struct BatchRoom {
 
 /// Divides a batch among devices: lanes large enough that a copy is worth its submission, and small enough that all
 /// have work.
-/// @param bytes of all products as they are packed; `largest_bytes` of the largest one
+/// @param bytes of all problems as they are packed; `largest_bytes` of the largest one
 /// @param most_on_host bytes that all lanes together may take there: there are fewer then, but one for each device that
 /// takes part
 BatchPlan plan_batch(std::span<const BatchRoom> rooms, index_t bytes, index_t largest_bytes,
@@ -83,13 +83,13 @@ struct BatchDevice {
 class BatchJob {
  public:
   /// @param batch stays @throws std::bad_alloc
-  BatchJob(const GemmBatch& batch, index_t slot_bytes);
+  BatchJob(const PackableBatch& batch, index_t slot_bytes);
 
   /// What became of a device.
   struct Outcome {
     bool failed = false;  ///< it must recover before its memory is used again
     std::string error;
-    index_t products = 0;
+    index_t problems = 0;
     index_t chunks = 0;
     index_t bytes_up = 0;
     index_t bytes_down = 0;
@@ -106,7 +106,7 @@ class BatchJob {
   /// Some chunk that devices could compute is pending.
   bool has_pending() const;
 
-  /// compute(first, last) for each range of products that nobody has computed, and counts it as done.
+  /// compute(first, last) for each range of problems that nobody has computed, and counts it as done.
   template <class Compute>
   void finish(Compute&& compute) {
     for (std::size_t c = 0; c < chunks_.size();) {
@@ -131,9 +131,9 @@ class BatchJob {
   void feed(Station& station, std::span<Lane> lanes);
   void submit(Station& station, Lane& lane, std::size_t chunk);
   void take(Station& station, Lane& lane);
-  static void add_operations(std::vector<device::Operation>& operations, const Lane& lane);
+  void add_operations(std::vector<device::Operation>& operations, const Lane& lane) const;
 
-  const GemmBatch& batch_;
+  const PackableBatch& batch_;
   const index_t slot_bytes_;
   std::vector<Chunk> chunks_;
   std::vector<char> done_;  ///< by chunk; written by the thread that had it, read when all threads have ended

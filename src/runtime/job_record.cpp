@@ -67,10 +67,8 @@ JobStatistics describe(const TaskGraph& graph) {
           .devices = {}};
 }
 
-/// The traffic of a batch depends on what its products share, and on how it is cut.
-JobStatistics describe(const GemmBatch& batch) {
-  return {.routine = letter(batch.type) + std::string("gemm_batch"), .devices = {}};
-}
+/// The traffic of a batch depends on what its problems share, and on how it is cut.
+JobStatistics describe(const PackableBatch& batch) { return {.routine = batch.name(), .devices = {}}; }
 
 }  // namespace
 
@@ -136,12 +134,12 @@ void Record::settle_times() {
   statistics_.first_kernel_at = first_kernel_at(std::span(operations_).first(operations_.size() - 1));
 }
 
-BatchRecord::BatchRecord(const GemmBatch& batch, std::span<const kernels::Accelerator> accelerators)
+BatchRecord::BatchRecord(const PackableBatch& batch, std::span<const kernels::Accelerator> accelerators)
     : Record(describe(batch), accelerators), batch_(batch) {}
 
 void BatchRecord::add(std::size_t d, const BatchJob::Outcome& outcome) {
   DeviceStatistics& sum = statistics_.devices[d];
-  sum.tasks += outcome.products;
+  sum.tasks += outcome.problems;
   sum.steps += outcome.chunks;
   sum.bytes_up += outcome.bytes_up;
   sum.bytes_down += outcome.bytes_down;
@@ -153,8 +151,7 @@ void BatchRecord::add(std::size_t d, const BatchJob::Outcome& outcome) {
 void BatchRecord::add_cpu(index_t first, index_t last) {
   by_cpu_.tasks += last - first;
   ++by_cpu_.steps;
-  double flops = 0;
-  for (index_t i = first; i < last; ++i) flops += flops_of(batch_.call(i));
+  const double flops = batch_.flops(first, last);
   by_cpu_.flops += flops;
   statistics_.flops += flops;
 }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cache/tile_cache.hpp"
-#include "core/gemm_batch.hpp"
 #include "device/operation_log.hpp"
 #include "runtime/batch_job.hpp"
 #include "runtime/crew.hpp"
@@ -65,18 +64,18 @@ class JobRecord : public Record {
   std::vector<bool> done_;
 };
 
-/// Of a batch: tasks are products, and steps chunks.
+/// Of a batch: tasks are problems, and steps chunks.
 class BatchRecord : public Record {
  public:
-  BatchRecord(const GemmBatch& batch, std::span<const kernels::Accelerator> accelerators);
+  BatchRecord(const PackableBatch& batch, std::span<const kernels::Accelerator> accelerators);
 
   /// What device d did in an attempt.
   void add(std::size_t d, const BatchJob::Outcome& outcome);
-  /// The CPU has computed the products [first, last).
+  /// The CPU has computed the problems [first, last).
   void add_cpu(index_t first, index_t last);
 
  private:
-  const GemmBatch& batch_;
+  const PackableBatch& batch_;
 };
 
 }  // namespace tessera::runtime

@@ -154,7 +154,7 @@ class Runtime::Implementation {
     return std::move(record.statistics());
   }
 
-  JobStatistics run_batch(const GemmBatch& batch, const HostBatchCompute& compute) {
+  JobStatistics run_batch(const PackableBatch& batch, const HostBatchCompute& compute) {
     const Turnstile::Turn turn(turnstile_);
     const double begin_s = device::now_seconds();
     BatchRecord record(batch, accelerators_);
@@ -226,7 +226,7 @@ class Runtime::Implementation {
  private:
   using HostBatchCompute = Runtime::HostBatchCompute;
 
-  BatchPlan plan_batch(const GemmBatch& batch, const std::vector<bool>& usable) {
+  BatchPlan plan_batch(const PackableBatch& batch, const std::vector<bool>& usable) {
     const auto count = static_cast<int>(std::count(usable.begin(), usable.end(), true));
     const int processors = available_processors(local_ranks_);
     std::vector<BatchRoom> rooms(usable.size());
@@ -237,8 +237,8 @@ class Runtime::Implementation {
       rooms[d].chunk_bytes = accelerators_[d].device->info().profile.staging.chunk_bytes;
     }
     index_t bytes = 0, largest_bytes = 0;
-    for (const Product& product : batch.products) {
-      const index_t own = packed_bytes(batch.type, batch.form_of(product), product);
+    for (index_t i = 0; i < batch.size(); ++i) {
+      const index_t own = batch.packed_bytes(i);
       bytes += own;
       largest_bytes = std::max(largest_bytes, own);
     }
@@ -535,7 +535,7 @@ std::vector<Machine> Runtime::machines(ScalarType type, bool looks) const {
 std::optional<JobStatistics> Runtime::run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu) {
   return implementation_->run(graph, planned_for, cpu);
 }
-JobStatistics Runtime::run_batch(const GemmBatch& batch, const HostBatchCompute& compute) {
+JobStatistics Runtime::run_batch(const PackableBatch& batch, const HostBatchCompute& compute) {
   return implementation_->run_batch(batch, compute);
 }
 std::optional<Calibration> Runtime::calibrate_unless_called() {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/config.hpp"
-#include "core/gemm_batch.hpp"
 #include "device/device.hpp"
 #include "kernels/backend.hpp"
+#include "runtime/batch_chunk.hpp"
 #include "runtime/cpu_worker.hpp"
 #include "runtime/load_balance.hpp"
 #include "runtime/machine.hpp"
@@ -57,14 +57,14 @@ class Runtime {
   /// (beta != 0), and there was no memory for the old value or it is not kept
   std::optional<JobStatistics> run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu = {});
 
-  /// Computes the products [first, last) of a batch on the calling thread and whatever threads it starts.
+  /// Computes the problems [first, last) of a batch on the calling thread and whatever threads it starts.
   using HostBatchCompute = std::function<void(index_t first, index_t last)>;
 
-  /// Has the devices compute a batch of small products: every C is in host memory on return. Products that no device can
+  /// Has the devices compute a batch of small problems: every result is in host memory on return. Problems that no device can
   /// hold, and what is left when devices have failed, are the host's. Thread-safe; blocks.
   /// @param compute for that; the batch is its caller's
-  /// @throws std::bad_alloc, NoDeviceLeft if no C has been touched; what `compute` throws
-  JobStatistics run_batch(const GemmBatch& batch, const HostBatchCompute& compute);
+  /// @throws std::bad_alloc, NoDeviceLeft if no result has been touched; what `compute` throws
+  JobStatistics run_batch(const PackableBatch& batch, const HostBatchCompute& compute);
 
   /// Gives back the memory of the devices, which the next job takes anew. Happens by itself when no job has come for a
   /// while. Does nothing while there is a job. Thread-safe.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "blas_api/cpu_batch.hpp"
@@ -36,14 +37,14 @@ GemmBatch cubes(index_t side, index_t count, AnyScalar beta = 0, index_t k = -1)
 TEST(BatchPolicy, TheDemandIsWhatNeighboursDoNotShare) {
   const GemmBatch batch = cubes(10, 5, 1);
   const BatchDemand demand = demand_of(batch, 0, batch.size());
-  EXPECT_EQ(demand.products, 5);
+  EXPECT_EQ(demand.problems, 5);
   EXPECT_EQ(demand.forms, 1);
   EXPECT_EQ(demand.volume, 5000);
   EXPECT_EQ(demand.mean_volume(), 1000);
   EXPECT_EQ(demand.flops, 10000);
   EXPECT_EQ(demand.up_bytes, 8 * (5 * 100 + 100 + 5 * 100)) << "one B for all";
   EXPECT_EQ(demand.down_bytes, 8 * 500);
-  EXPECT_EQ(demand_of(batch, 1, 3).products, 2);
+  EXPECT_EQ(demand_of(batch, 1, 3).problems, 2);
 }
 
 TEST(BatchPolicy, ProductsThatAreWorthItAloneAreCallsOfTheirOwn) {
@@ -54,9 +55,63 @@ TEST(BatchPolicy, ProductsThatAreWorthItAloneAreCallsOfTheirOwn) {
   EXPECT_EQ(single(cubes(1500, 2, 0, 1)), 2u) << "more than 16 MiB";
   EXPECT_EQ(single(cubes(4, 2, 3, 0)), 2u) << "C is only scaled";
   GemmBatch mixed = cubes(4, 5);
-  mixed.products[2].k = 0;
+  mixed.problems[2].k = 0;
   EXPECT_EQ(take_single_calls(mixed).size(), 1u);
   EXPECT_EQ(mixed.size(), 4);
+}
+
+LapackProblems systems(LapackRoutine routine, index_t n, index_t nrhs, index_t count) {
+  LapackProblemsBuilder builder(routine, ScalarType::d);
+  static double nowhere = 0;
+  static int pivots = 0;
+  LapackGroup group;
+  group.form.has_pivots = position_of(routine, LapackParameter::ipiv) != 0;
+  group.common = {.m = n, .n = n, .nrhs = nrhs, .lda = n, .ldb = n};
+  group.A = {.first = &nowhere, .distance_bytes = 8};
+  group.B = {.first = &nowhere, .distance_bytes = 8};
+  group.ipiv.first = &pivots;
+  group.count = count;
+  builder.add(group);
+  return builder.take();
+}
+
+TEST(BatchPolicy, LapackMovesWhatIsReadAndWritten) {
+  const LapackProblems both = systems(LapackRoutine::gesv, 12, 2, 10);
+  const BatchDemand demand = demand_of(both, 0, both.size());
+  EXPECT_EQ(demand.problems, 10);
+  EXPECT_STREQ(demand.routine.name(), "gesv");
+  EXPECT_NEAR(demand.flops, 10 * (2.0 / 3 * 12 * 12 * 12 + 2 * 12 * 12 * 2), 1e-6);
+  EXPECT_EQ(demand.volume, 10 * 864) << "half of the operations";
+  EXPECT_EQ(demand.mean_order(), 12);
+  EXPECT_EQ(demand.up_bytes, 10 * 8 * (144 + 24));
+  EXPECT_EQ(demand.down_bytes, 10 * (8 * (144 + 24) + 4 * 12));
+  const LapackProblems solve = systems(LapackRoutine::getrs, 12, 2, 10);
+  EXPECT_EQ(demand_of(solve, 0, 10).up_bytes, 10 * (8 * (144 + 24) + 4 * 12));
+  EXPECT_EQ(demand_of(solve, 0, 10).down_bytes, 10 * 8 * 24);
+}
+
+TEST(BatchPolicy, LargeProblemsAreDecidedApartAndVeryLargeOnesLeftToTheCpu) {
+  LapackProblems all = systems(LapackRoutine::potrf, 100, 0, 3);
+  for (const index_t n : {1440, 1460, 5700, 5900}) {
+    all.problems.push_back(all.problems.front());
+    all.problems.back().m = all.problems.back().n = n;
+  }
+  const BySize sizes = by_size(std::move(all));
+  EXPECT_EQ(sizes.small.size(), 4);
+  EXPECT_EQ(sizes.large.size(), 2);
+  EXPECT_EQ(sizes.too_large.size(), 1);
+  EXPECT_EQ(sizes.large.routine, LapackRoutine::potrf);
+}
+
+TEST(BatchPolicy, RatesAreThoseOfTheRoutine) {
+  BatchSpeed speed;
+  const LapackProblems batch = systems(LapackRoutine::potrf, 32, 0, 100);
+  const BatchDemand demand = demand_of(batch, 0, batch.size());
+  speed.record(demand, 1e-3, 1);
+  EXPECT_TRUE(speed.knows(demand));
+  EXPECT_TRUE(speed.knows(LapackRoutine::potrf, ScalarType::d));
+  EXPECT_FALSE(speed.knows(LapackRoutine::getrf, ScalarType::d));
+  EXPECT_FALSE(speed.knows(Routine::gemm, ScalarType::d));
 }
 
 Situation idle_gpu() {
@@ -77,7 +132,7 @@ TEST(BatchPolicy, ASlowLinkOrFewThreadsMakeTheDevicesSlow) {
   slow.links = {1e9, 1e9, 2e9};
   EXPECT_GT(seconds_on_devices(demand, slow, 100e9), 5 * many_threads);
   BatchDemand many_forms = demand;
-  many_forms.forms = demand.products;
+  many_forms.forms = demand.problems;
   EXPECT_GT(seconds_on_devices(many_forms, rates, 100e9), 10000 * 20e-6) << "a chunk for each";
 }
 
@@ -124,8 +179,8 @@ TEST(BatchSpeeds, AreKeptByTypeVolumeAndIntensity) {
   BatchSpeed speed;
   speed.record(demand(small), 1, 1);
   EXPECT_TRUE(speed.knows(demand(small)));
-  EXPECT_TRUE(speed.knows(ScalarType::d));
-  EXPECT_FALSE(speed.knows(ScalarType::s));
+  EXPECT_TRUE(speed.knows(Routine::gemm, ScalarType::d));
+  EXPECT_FALSE(speed.knows(Routine::gemm, ScalarType::s));
   EXPECT_FALSE(speed.knows(demand(large)));
   EXPECT_FALSE(speed.knows(demand(thin)));
   // Up by a half, down by an eighth.
@@ -165,10 +220,10 @@ TEST(CpuBatch, ComputesEachProductOnce) {
   EXPECT_EQ(threads_for(index_t{1} << 21, 8), 2);
   EXPECT_EQ(threads_for(index_t{1} << 40, 8), 8);
   GemmBatch batch = cubes(50, 200);
-  for (std::size_t i = 0; i < batch.products.size(); i += 5) batch.products[i].m = 200;  // for the threads of the BLAS
+  for (std::size_t i = 0; i < batch.problems.size(); i += 5) batch.problems[i].m = 200;  // for the threads of the BLAS
   EXPECT_EQ(shared_volume(batch, 0, 10), 8 * 50 * 50 * 50) << "not the larger ones";
   std::vector<std::atomic<int>> computed(200);
-  const auto* const first = static_cast<const double*>(batch.product(0).C);
+  const auto* const first = static_cast<const double*>(batch.problem(0).C);
   compute_on_cpu(batch, 10, 110, 4, [&](const Level3& call) {
     ++computed[static_cast<std::size_t>(static_cast<const double*>(call.C) - first)];
   });
@@ -177,9 +232,9 @@ TEST(CpuBatch, ComputesEachProductOnce) {
 
 TEST(CpuBatch, CutsLargerProductsWhereThereAreMany) {
   GemmBatch batch = cubes(50, 200);
-  for (std::size_t i = 0; i < batch.products.size(); i += 5) batch.products[i].m = 200;
+  for (std::size_t i = 0; i < batch.problems.size(); i += 5) batch.problems[i].m = 200;
   index_t all = 0;
-  for (index_t i = 0; i < 200; ++i) all += batch.product(i).m * 50 * 50;
+  for (index_t i = 0; i < 200; ++i) all += batch.problem(i).m * 50 * 50;
   EXPECT_EQ(shared_volume(batch, 0, 200), all);
   for (const int threads : {1, 4}) {
     std::atomic<index_t> computed = 0, largest = 0;

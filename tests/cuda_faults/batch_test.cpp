@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "runtime/runtime.hpp"
 #include "tests/cuda_faults/faults.hpp"
 #include "tests/cuda_faults/standin_machine.hpp"
+#include "tests/lapack_systems.hpp"
 #include "tests/product_batch.hpp"
 
 namespace tessera::runtime {
@@ -25,6 +27,7 @@ struct BatchScenario {
   std::string name;
   int gpus = 1;
   int copy_threads = 0;
+  std::optional<LapackRoutine> lapack = {};  ///< else products
   friend std::ostream& operator<<(std::ostream& out, const BatchScenario& scenario) { return out << scenario.name; }
 };
 
@@ -44,6 +47,11 @@ class BatchesWithFaults : public ::testing::TestWithParam<BatchScenario> {
     std::size_t devices_left = 0;
   };
 
+  static std::optional<JobStatistics> compute(Runtime& runtime, unsigned seed) {
+    const auto& routine = GetParam().lapack;
+    return routine ? test::compute_lapack_batch(runtime, *routine, seed) : test::compute_batch(runtime, seed);
+  }
+
   static Outcome run_program(const Fault* fault) {
     const BatchScenario& scenario = GetParam();
     Outcome outcome;
@@ -51,10 +59,10 @@ class BatchesWithFaults : public ::testing::TestWithParam<BatchScenario> {
     auto opened = test::open_standin_gpus(scenario.gpus, scenario.copy_threads);
     auto runtime = std::make_unique<Runtime>(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
     fault != nullptr ? cuda_standin::inject(*fault) : cuda_standin::count_calls();
-    if (const auto first = test::compute_batch(*runtime, 1)) outcome.by_devices = products_of_devices(*first);
+    if (const auto first = compute(*runtime, 1)) outcome.by_devices = products_of_devices(*first);
     outcome.calls = cuda_standin::calls();
     outcome.has_happened = cuda_standin::has_happened();
-    if (const auto second = test::compute_batch(*runtime, 2)) outcome.by_devices_then = products_of_devices(*second);
+    if (const auto second = compute(*runtime, 2)) outcome.by_devices_then = products_of_devices(*second);
     outcome.devices_left = runtime->devices().size();
     runtime.reset();
     return outcome;
@@ -97,10 +105,15 @@ TEST_P(BatchesWithFaults, AreRight) {
   EXPECT_GT(happened, 40);
 }
 
-INSTANTIATE_TEST_SUITE_P(Standin, BatchesWithFaults,
-                         ::testing::Values(BatchScenario{.name = "one"},
-                                           BatchScenario{.name = "two_staged", .gpus = 2, .copy_threads = 2}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Standin, BatchesWithFaults,
+    ::testing::Values(BatchScenario{.name = "one"}, BatchScenario{.name = "two_staged", .gpus = 2, .copy_threads = 2},
+                      BatchScenario{.name = "gesv", .lapack = LapackRoutine::gesv},
+                      BatchScenario{.name = "getri", .lapack = LapackRoutine::getri},
+                      BatchScenario{.name = "potrs", .lapack = LapackRoutine::potrs},
+                      BatchScenario{
+                          .name = "posv_two_staged", .gpus = 2, .copy_threads = 2, .lapack = LapackRoutine::posv}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace tessera::runtime

@@ -7,13 +7,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "blas_api/bridge.hpp"
 #include "blas_api/face.hpp"
 #include "core/gemm_batch.hpp"
 #include "core/level3.hpp"
+#include "tessera/lapack_batch.h"
 #include "tessera/tessera.h"
 #include "tests/level3_problem.hpp"
 
@@ -294,6 +297,59 @@ TEST_F(OutOfMemory, AtAnyMomentOfABatchThroughASymbol) {
     ASSERT_EQ(products.C(), expected.C()) << number;
   }
   EXPECT_GT(number, 30);
+}
+
+/// Small systems, in place: a matrix that has been factored cannot be factored again. Products of factors with few digits,
+/// so that the devices and the CPU compute the same bits.
+class SmallSystems {
+ public:
+  SmallSystems() {
+    const auto l = [](std::size_t i, std::size_t j) {
+      return i == j ? 1 : i > j ? 0.5 * static_cast<double>((i + j) % 2) : 0;
+    };
+    const auto u = [](std::size_t i, std::size_t j) {
+      return i == j ? 8 : i < j ? static_cast<double>((i + j) % 3) : 0;
+    };
+    for (std::size_t at = 0; at < A_.size(); ++at) {
+      const std::size_t i = at % size, j = at / size % size;
+      A_[at] = 0;
+      for (std::size_t k = 0; k < size; ++k) A_[at] += l(i, k) * u(k, j);
+    }
+  }
+  tessera_status call(tessera_context context) {
+    return tessera_dgesv_batch_strided(context, size, 1, A_.data(), size, size * size, ipiv_.data(), size, B_.data(),
+                                       size, size, info_.data(), count);
+  }
+  auto results() const { return std::tie(A_, B_, ipiv_, info_); }
+
+ private:
+  static constexpr std::size_t size = 6, count = 40;
+  std::vector<double> A_ = std::vector<double>(count * size * size), B_ = std::vector<double>(count * size, 3);
+  std::vector<int> ipiv_ = std::vector<int>(count * size, -1), info_ = std::vector<int>(count, -1);
+};
+
+TEST_F(OutOfMemory, AtAnyMomentOfABatchOfSystems) {
+  for (const char* const where : {"TESSERA_OFFLOAD=always", "TESSERA_OFFLOAD=never"}) {
+    tessera_context context = nullptr;
+    ASSERT_EQ(
+        tessera_create_with(&context, (std::string("TESSERA_DEVICES=host:2 TESSERA_CALIBRATION=off ") + where).c_str()),
+        TESSERA_SUCCESS);
+    SmallSystems expected;
+    const SmallSystems before;
+    ASSERT_EQ(expected.call(context), TESSERA_SUCCESS);
+    int refused = 0;
+    std::int64_t number = 0;
+    for (bool failed = true; failed; ++number) {
+      SmallSystems systems;
+      tessera_status status = TESSERA_SUCCESS;
+      failed = with_failure(number, [&] { status = systems.call(context); });
+      refused += status == TESSERA_SUCCESS ? 0 : 1;
+      ASSERT_EQ(systems.results(), status == TESSERA_SUCCESS ? expected.results() : before.results()) << number;
+    }
+    EXPECT_GT(number, 3);
+    EXPECT_GT(refused, 0);
+    ASSERT_EQ(tessera_destroy(context), TESSERA_SUCCESS);
+  }
 }
 
 TEST_F(OutOfMemory, WhileSeveralThreadsCall) {

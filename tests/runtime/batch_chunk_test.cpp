@@ -1,12 +1,13 @@
 // How batches are cut and packed: that a chunk, computed where it lies, gives what the loop gives, and that nothing
 // beside the matrices is read or written.
-#include "runtime/batch_chunk.hpp"
+#include "runtime/gemm_chunks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <variant>
 #include <vector>
 
 #include "kernels/reference/reference.hpp"
@@ -62,9 +63,13 @@ class Problem {
   std::vector<double> values_ = std::vector<double>(std::size_t{1} << 20, std::nan("7"));
 };
 
+const kernels::Level3Batch& products_of(const PackedChunk& packed) {
+  return std::get<kernels::Level3Batch>(packed.batch);
+}
+
 /// Packs, computes and unpacks chunk by chunk. @return chunks
 std::size_t compute_in_chunks(const GemmBatch& batch, index_t most_bytes) {
-  const std::vector<Chunk> chunks = cut_into_chunks(batch, most_bytes);
+  const std::vector<Chunk> chunks = packable(batch)->cut(most_bytes);
   std::vector<std::byte> memory(static_cast<std::size_t>(most_bytes), std::byte{0xff});
   index_t next = 0;
   for (const Chunk& chunk : chunks) {
@@ -72,10 +77,10 @@ std::size_t compute_in_chunks(const GemmBatch& batch, index_t most_bytes) {
     EXPECT_GT(chunk.last, chunk.first);
     next = chunk.last;
     if (!chunk.fits) continue;
-    const PackedChunk packed = pack(batch, chunk, memory.data(), memory.data());
+    const PackedChunk packed = packable(batch)->pack(chunk, memory.data(), memory.data());
     EXPECT_LE(packed.results_first + packed.results_bytes, most_bytes);
-    kernels::reference_level3_batch(packed.batch);
-    unpack(batch, chunk, packed, memory.data());
+    kernels::reference_level3_batch(products_of(packed));
+    packable(batch)->unpack(chunk, packed, memory.data());
   }
   EXPECT_EQ(next, batch.size());
   return chunks.size();
@@ -94,7 +99,7 @@ TEST(BatchChunk, PackedProductsAreThoseOfTheCaller) {
   const GemmBatch batch = problem.take(), expected = same.take();
   EXPECT_EQ(batch.forms.size(), 4u);
   EXPECT_GT(compute_in_chunks(batch, Problem::space), 20u);
-  for (const Product& product : expected.products) kernels::reference_level3(expected.call(product));
+  for (const Product& product : expected.problems) kernels::reference_level3(expected.call(product));
   // Padding is poison in both: compared as bytes.
   EXPECT_EQ(std::memcmp(problem.values().data(), same.values().data(), problem.values().size() * sizeof(double)), 0);
 }
@@ -105,9 +110,9 @@ TEST(BatchChunk, ASharedMatrixIsPackedOnce) {
   for (int i = 0; i < 9; ++i) problem.add(8, 2, 8, 0, Op::no_trans, static_cast<const double*>(first.A));
   const GemmBatch batch = problem.take();
   std::vector<std::byte> memory(1 << 16);
-  const PackedChunk packed = pack(batch, {0, 10}, memory.data(), memory.data());
-  EXPECT_EQ(packed.batch.count, 10);
-  const auto* const A = static_cast<std::byte* const*>(packed.batch.A.of_each);
+  const PackedChunk packed = packable(batch)->pack({0, 10}, memory.data(), memory.data());
+  EXPECT_EQ(products_of(packed).count, 10);
+  const auto* const A = static_cast<std::byte* const*>(products_of(packed).A.of_each);
   for (int i = 1; i < 10; ++i) EXPECT_EQ(A[i], A[0]);
   // One A of 512 bytes, ten B of 128, and what the device has to know.
   EXPECT_EQ(packed.results_first, 512 + 512 + 1280);
@@ -120,14 +125,15 @@ TEST(BatchChunk, SizesOfAllAreNoArrays) {
   for (int i = 0; i < 3; ++i) problem.add(5, 6, 1 + i, 1);
   const GemmBatch batch = problem.take();
   std::vector<std::byte> memory(1 << 16), device(16);
-  const PackedChunk packed = pack(batch, {0, 3}, memory.data(), device.data());
-  EXPECT_EQ(packed.batch.m.of_each, nullptr);
-  EXPECT_EQ(packed.batch.m.of_all, 5);
-  EXPECT_EQ(packed.batch.ldc.of_all, 5) << "packed tight";
-  EXPECT_NE(packed.batch.k.of_each, nullptr);
-  EXPECT_EQ(packed.batch.common.k, 3) << "the bound";
-  EXPECT_GE(static_cast<const std::byte*>(packed.batch.k.of_each), device.data()) << "addresses are the device's";
-  EXPECT_LT(static_cast<const std::byte*>(packed.batch.k.of_each), device.data() + packed.up_bytes);
+  const PackedChunk packed = packable(batch)->pack({0, 3}, memory.data(), device.data());
+  EXPECT_EQ(products_of(packed).m.of_each, nullptr);
+  EXPECT_EQ(products_of(packed).m.of_all, 5);
+  EXPECT_EQ(products_of(packed).ldc.of_all, 5) << "packed tight";
+  EXPECT_NE(products_of(packed).k.of_each, nullptr);
+  EXPECT_EQ(products_of(packed).common.k, 3) << "the bound";
+  EXPECT_GE(static_cast<const std::byte*>(products_of(packed).k.of_each), device.data())
+      << "addresses are the device's";
+  EXPECT_LT(static_cast<const std::byte*>(products_of(packed).k.of_each), device.data() + packed.up_bytes);
   EXPECT_EQ(packed.up_bytes, packed.results_first + packed.results_bytes) << "C is read";
   EXPECT_EQ(packed.flops, 2.0 * 5 * 6 * (1 + 2 + 3));
 }
@@ -138,13 +144,13 @@ TEST(BatchChunk, WhatIsTooLargeIsAChunkByItselfThatDoesNotFit) {
   problem.add(64, 64, 1);
   problem.add(4, 4, 4);
   const GemmBatch batch = problem.take();
-  const std::vector<Chunk> chunks = cut_into_chunks(batch, 1024);
+  const std::vector<Chunk> chunks = packable(batch)->cut(1024);
   ASSERT_EQ(chunks.size(), 3u);
   EXPECT_TRUE(chunks[0].fits);
   EXPECT_FALSE(chunks[1].fits);
   EXPECT_TRUE(chunks[2].fits);
-  EXPECT_GT(packed_bytes(batch.type, batch.forms[0], batch.product(1)), 1024);
-  EXPECT_TRUE(cut_into_chunks({}, 1024).empty());
+  EXPECT_GT(packed_bytes(batch.type, batch.forms[0], batch.problem(1)), 1024);
+  EXPECT_TRUE(packable(GemmBatch())->cut(1024).empty());
 }
 
 TEST(BatchChunk, GroupsOfOneFormAreMergedInTheirOrder) {
@@ -154,8 +160,8 @@ TEST(BatchChunk, GroupsOfOneFormAreMergedInTheirOrder) {
   ASSERT_EQ(batch.forms.size(), 2u);
   const std::vector<index_t> order = {1, 3, 5, 7, 9, 2, 4, 6, 8, 10};
   for (index_t i = 0; i < 10; ++i) {
-    EXPECT_EQ(batch.product(i).m, order[static_cast<std::size_t>(i)]);
-    EXPECT_EQ(batch.product(i).form, i / 5);
+    EXPECT_EQ(batch.problem(i).m, order[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(batch.problem(i).form, i / 5);
   }
 }
 
@@ -167,7 +173,7 @@ TEST(BatchChunk, ProductsWithoutEffectAreLeftOut) {
   problem.add(3, 3, 0, 2);
   const GemmBatch batch = problem.take();
   ASSERT_EQ(batch.size(), 1);
-  EXPECT_EQ(batch.form_of(batch.product(0)).beta, AnyScalar(2));
+  EXPECT_EQ(batch.form_of(batch.problem(0)).beta, AnyScalar(2));
 }
 
 TEST(BatchPlan, LanesAreLargeEnoughForTheLargestProduct) {

@@ -7,13 +7,16 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "core/config.hpp"
 #include "core/gemm_batch.hpp"
 #include "kernels/reference/reference.hpp"
+#include "runtime/gemm_chunks.hpp"
 #include "runtime/runtime.hpp"
 #include "tests/device/backends.hpp"
+#include "tests/lapack_systems.hpp"
 
 namespace tessera::runtime {
 namespace {
@@ -38,13 +41,14 @@ class Problem {
   void check(Runtime& runtime) {
     std::vector<T> expected = memory_;
     const GemmBatch batch = batch_in(memory_), oracle = batch_in(expected);
-    for (const Product& p : oracle.products) {
+    for (const Product& p : oracle.problems) {
       const ProductForm& form = oracle.form_of(p);
       kernels::reference_gemm<T, kernels::Wide<T>>(form.op_a, form.op_b, p.m, p.n, p.k, scalar_cast<T>(form.alpha),
                                                    static_cast<const T*>(p.A), p.lda, static_cast<const T*>(p.B), p.ldb,
                                                    scalar_cast<T>(form.beta), static_cast<T*>(p.C), p.ldc);
     }
-    const JobStatistics job = runtime.run_batch(batch, [](index_t, index_t) { ADD_FAILURE() << "left to the CPU"; });
+    const JobStatistics job =
+        runtime.run_batch(*runtime::packable(batch), [](index_t, index_t) { ADD_FAILURE() << "left to the CPU"; });
     EXPECT_EQ(job.restarts, 0);
     std::vector<char> is_result(memory_.size(), 0);
     for (const Item& item : items_) {
@@ -148,6 +152,49 @@ TEST_P(BatchConformance, ManyProducts) {
     problem.add(Op::no_trans, Op::no_trans, 1 + i % 24, 1 + i % 17, 1 + i % 11, i % 2, false);
   problem.check(*runtime);
   problem.check(*runtime);  // on top of the first results, in the same lanes
+}
+
+// Of LAPACK's routines, beside the reference; sizes around those where kernels change.
+TEST_P(BatchConformance, FactorizationsSolvesAndInverses) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const LapackRoutine routine : test::host_lapack_routines) {
+    for (const ScalarType type : scalar_types) {
+      if (HasFailure()) return;
+      SCOPED_TRACE(letter(type) + std::string(name_of(routine)));
+      dispatch(type, [&]<Scalar T>(T) {
+        test::Systems<T> systems(routine, 1), expected(routine, 1);
+        for (test::Systems<T>* const each : {&systems, &expected}) {
+          each->add_some(300, 20);
+          for (const index_t n : {31, 32, 33, 64, 65, 100, 150}) {
+            each->add(n, n, 1);
+            each->add(n + 7, n, 9);
+            each->add(n, n + 1, 40);
+          }
+          each->add_some(300, 40);
+        }
+        expected.compute();
+        const LapackProblems batch = systems.batch();
+        const JobStatistics job =
+            runtime->run_batch(*packable(batch), [](index_t, index_t) { ADD_FAILURE() << "left to the CPU"; });
+        EXPECT_EQ(job.restarts, 0);
+        systems.expect_same(expected);
+      });
+    }
+  }
+}
+
+TEST_P(BatchConformance, ManySmallSystems) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const LapackRoutine routine : {LapackRoutine::gesv, LapackRoutine::posv, LapackRoutine::getri}) {
+    test::Systems<double> systems(routine, 2), expected(routine, 2);
+    for (test::Systems<double>* const each : {&systems, &expected}) each->add_some(10000, 16);
+    expected.compute();
+    const LapackProblems batch = systems.batch();
+    runtime->run_batch(*packable(batch), [](index_t, index_t) { ADD_FAILURE() << "left to the CPU"; });
+    systems.expect_same(expected);
+  }
 }
 
 TESSERA_INSTANTIATE_BACKENDS(BatchConformance);

@@ -13,6 +13,7 @@
 #include "device/host/host_device.hpp"
 #include "runtime/runtime.hpp"
 #include "tests/device/backends.hpp"
+#include "tests/lapack_systems.hpp"
 #include "tests/product_batch.hpp"
 #include "tests/test_plugin.hpp"
 
@@ -100,6 +101,36 @@ TEST(BatchRun, TheCpuComputesWhatNoDeviceDoes) {
   EXPECT_EQ(tasks_of(*job, "cpu") + tasks_of(*job, "host:0"), test::Products::count);
   EXPECT_TRUE(runtime->devices().empty());
   EXPECT_FALSE(test::compute_batch(*runtime, 2)) << "nobody is left";
+}
+
+TEST(LapackBatchRun, DevicesShareTheProblems) {
+  const auto runtime = runtime_of({{}, {}});
+  for (const LapackRoutine routine : test::host_lapack_routines) {
+    SCOPED_TRACE(name_of(routine));
+    const auto job = test::compute_lapack_batch(*runtime, routine, 1);
+    ASSERT_TRUE(job);
+    EXPECT_EQ(job->routine, std::string("d") + name_of(routine) + "_batch");
+    EXPECT_EQ(tasks_of(*job, "host:0") + tasks_of(*job, "host:1"), test::lapack_problems_of_batch);
+    EXPECT_GT(job->flops, 0);
+  }
+}
+
+// Matrices are replaced by their factors: what is computed again must begin with the matrices.
+TEST(LapackBatchRun, WhatAFailedDeviceHadIsComputedByAnotherOrTheCpu) {
+  for (const FailingOperation kind :
+       {FailingOperation::any, FailingOperation::up, FailingOperation::kernel, FailingOperation::down}) {
+    for (const LapackRoutine routine : {LapackRoutine::gesv, LapackRoutine::potri, LapackRoutine::getrs}) {
+      HostDeviceSettings good, failing;
+      good.delay_s = failing.delay_s = 100e-6;
+      failing.fail_after_ops = 2;
+      failing.failing_operation = kind;
+      const auto two = runtime_of({failing, good});
+      ASSERT_TRUE(test::compute_lapack_batch(*two, routine, 1));
+      ASSERT_TRUE(test::compute_lapack_batch(*two, routine, 2));
+      const auto one = runtime_of({failing});
+      ASSERT_TRUE(test::compute_lapack_batch(*one, routine, 3));
+    }
+  }
 }
 
 Runtime* runtime_while_loading = nullptr;

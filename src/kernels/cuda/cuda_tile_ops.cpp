@@ -108,4 +108,23 @@ void CudaTileOps::run_batch(int compute_stream, const Level3Batch& batch, double
   check("gemm_batch", products_.submit(batch, {.stream = device_.stream(stream)}));
 }
 
+void CudaTileOps::run_lapack_batch(int compute_stream, const LapackBatch& batch, const Workspace& workspace,
+                                   double /*flops*/) {
+  if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+  const device::StreamId stream{device::StreamKind::compute, compute_stream};
+  if (!device_.accepts_work(stream)) return;
+  const char* const name = name_of(batch.routine);
+  const device::cuda::NvtxRange range(name);
+  const CurrentContext current(device_.context());
+  if (!has_lapack_) {
+    check("loading the kernels of batches", batches_.load(device_.ordinal()));
+    check("loading the kernels of batches", lapack_.load());
+    has_lapack_ = true;
+  }
+  const Outcome outcome = lapack_.submit(
+      batch, {.stream = device_.stream(stream), .workspace = workspace.memory, .workspace_bytes = workspace.bytes});
+  check(name, outcome.cublas);
+  check(name, outcome.cuda);
+}
+
 }  // namespace tessera::kernels::cuda

@@ -7,7 +7,7 @@
 // the loader's lock (Python multiplies matrices while it imports). What the further handles of a device cost is paid on all devices
 // at once.
 //
-// Kernels of batches are loaded by the first batch: few programs have any, and no start is to take longer for them. The loader's lock has
+// Kernels of batches, of gemm or of LAPACK, are loaded by the first batch: few programs have any, and no start is to take longer for them. The loader's lock has
 // no part in that, and beside a batch no tiles are computed that it could wait for.
 #pragma once
 
@@ -16,6 +16,8 @@
 #include <array>
 
 #include "device/cuda/cuda_device.hpp"
+#include "kernels/cuda/batch_kernels.hpp"
+#include "kernels/cuda/lapack_kernels.hpp"
 #include "kernels/cuda/level3_kernels.hpp"
 #include "kernels/cuda/product_kernels.hpp"
 #include "kernels/tile_ops.hpp"
@@ -33,6 +35,8 @@ class CudaTileOps final : public TileOps {
   void run(int compute_stream, const Level3& call) override;
   void add(int compute_stream, const Addition& addition) override;
   void run_batch(int compute_stream, const Level3Batch& batch, double flops) override;
+  void run_lapack_batch(int compute_stream, const LapackBatch& batch, const Workspace& workspace,
+                        double flops) override;
 
  private:
   void check(const char* what, cublasStatus_t status);
@@ -43,6 +47,9 @@ class CudaTileOps final : public TileOps {
   Level3Kernels kernels_;
   ProductKernels products_;
   bool has_products_ = false;  ///< they are loaded
+  BatchKernels batches_;       ///< for the solves of LAPACK's routines
+  LapackKernels lapack_{batches_};
+  bool has_lapack_ = false;  ///< both are loaded
   std::array<cublasHandle_t, device::compute_streams> handles_{};
 };
 

@@ -69,10 +69,9 @@ cudaError_t submit_cholesky(const LapackBatch& batch, cudaStream_t stream) {
   return error;
 }
 
-/// In the workspace, for a problem of potri or getri. Aligned, wherever the next one begins.
+/// In the workspace, for each problem of potri or getri.
 std::size_t inverse_bytes(const LapackBatch& batch) {
-  const std::size_t bytes = static_cast<std::size_t>(batch.max_n * batch.max_n) * element_bytes(batch.type);
-  return (bytes + 255) / 256 * 256;
+  return static_cast<std::size_t>(kernels::inverse_bytes(batch.type, batch.max_n));
 }
 
 /// Problems from `first` on, so many.

@@ -170,6 +170,7 @@ class LoadedBlas final : public CpuBlas {
     blas->scheme_ = scheme;
     blas->integer_bits_ = integer_bits_of(handle, scheme, bits);
     blas->path_ = file_of(blas->address_of({.routine = Routine::gemm, .type = ScalarType::d}));
+    blas->lapack_ = LapackFunctions::find(handle, scheme, blas->integer_bits_);
     blas->own_threads_ = number_of_threads(handle, scheme);
     blas->openmp_ = OpenMp::find(handle);
     process::watch_loaded(handle);
@@ -177,6 +178,7 @@ class LoadedBlas final : public CpuBlas {
   }
 
   int integer_bits() const noexcept override { return integer_bits_; }
+  const LapackFunctions& lapack() const noexcept override { return lapack_; }
   BlasThreads threads() const noexcept override {
     BlasThreads now;
     if (own_threads_ == nullptr) return now;
@@ -212,30 +214,8 @@ class LoadedBlas final : public CpuBlas {
     for_each_gemm_piece(gemm, largest, [this](const Level3& piece) { run_in_blas(piece); });
   }
 
-  /// A block on the diagonal is computed as a square beside C, of which the triangle is added.
   void triangle_by_gemm(const Level3& gemmt, index_t largest) const {
-    for_each_gemmt_piece(gemmt, [&](const Level3& piece) {
-      if (piece.routine == Routine::gemm) return multiply(piece, largest);
-      alignas(64) std::byte square[gemmt_diagonal * gemmt_diagonal * sizeof(std::complex<double>)];
-      Level3 gemm = piece;
-      gemm.routine = Routine::gemm;
-      gemm.beta = 0;
-      gemm.C = square;
-      gemm.ldc = piece.n;
-      multiply(gemm, largest);
-      Level3 scaling = piece;
-      scaling.alpha = 0;
-      reference_level3(scaling);
-      reference_add({.type = piece.type,
-                     .part = piece.uplo == Uplo::lower ? Part::lower : Part::upper,
-                     .m = piece.n,
-                     .n = piece.n,
-                     .factor = 1,
-                     .X = square,
-                     .ldx = piece.n,
-                     .C = piece.C,
-                     .ldc = piece.ldc});
-    });
+    compute_gemmt_by_gemm(gemmt, [&](const Level3& gemm) { multiply(gemm, largest); });
   }
 
   /// gemmt of all types, by either of its names, or of none; without it there is triangle_by_gemm(). Nothing of ours is
@@ -319,6 +299,7 @@ class LoadedBlas final : public CpuBlas {
   }
 
   void* functions_[routine_count][4] = {};  ///< by Routine and ScalarType; nullptr where there is no such routine
+  LapackFunctions lapack_;
   void* handle_ = nullptr;
   Number own_threads_ = nullptr;
   OpenMp openmp_;

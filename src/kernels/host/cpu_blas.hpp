@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/scalar.hpp"
+#include "kernels/host/cpu_lapack.hpp"
 #include "kernels/host/symbol_scheme.hpp"
 #include "kernels/tile_ops.hpp"
 
@@ -57,6 +58,8 @@ class CpuBlas {
   /// its integers are handled: gemm and gemmt in pieces, all else by the reference. m, n, k may be 0; trmm takes B
   /// apart from C, or C.
   virtual void run(const Level3& call) const = 0;
+  /// The LAPACK that it comes with.
+  virtual const LapackFunctions& lapack() const noexcept = 0;
   /// Address of another of its functions, by its Fortran or CBLAS name without prefix and suffix ("ddot"); nullptr: it
   /// has none.
   virtual void* fortran(const char* name) const = 0;

@@ -2,6 +2,10 @@
 // on addresses.
 #pragma once
 
+#include <complex>
+#include <cstddef>
+
+#include "kernels/reference/reference.hpp"
 #include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels {
@@ -41,6 +45,37 @@ void for_each_gemmt_piece(const Level3& gemmt, const Call& call) {
     call(gemmt_block(gemmt, Routine::gemm, 0, half, half, rest));
   }
   for_each_gemmt_piece(gemmt_block(gemmt, Routine::gemmt, half, rest, half, rest), call);
+}
+
+/// The gemmt by products. A block on the diagonal is computed as a square beside C, of which the triangle is added.
+/// @param multiply computes a gemm
+template <class Multiply>
+void compute_gemmt_by_gemm(const Level3& gemmt, const Multiply& multiply) {
+  for_each_gemmt_piece(gemmt, [&](const Level3& piece) {
+    if (piece.routine == Routine::gemm) return multiply(piece);
+    alignas(64) std::byte square[gemmt_diagonal * gemmt_diagonal * sizeof(std::complex<double>)];
+    Level3 gemm = piece;
+    gemm.routine = Routine::gemm;
+    gemm.m = piece.n;
+    gemm.beta = 0;
+    gemm.C = square;
+    gemm.ldc = piece.n;
+    multiply(gemm);
+    if (piece.beta != AnyScalar(1)) {
+      Level3 scaling = piece;
+      scaling.alpha = 0;
+      reference_level3(scaling);
+    }
+    reference_add({.type = piece.type,
+                   .part = piece.uplo == Uplo::lower ? Part::lower : Part::upper,
+                   .m = piece.n,
+                   .n = piece.n,
+                   .factor = 1,
+                   .X = square,
+                   .ldx = piece.n,
+                   .C = piece.C,
+                   .ldc = piece.ldc});
+  });
 }
 
 }  // namespace tessera::kernels

@@ -2,6 +2,7 @@
 // streams, for as long as the device's modelled speed says.
 #include "kernels/host/host_backend.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "device/host/host_device.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_batch.hpp"
+#include "kernels/reference/reference_lapack.hpp"
 
 namespace tessera::kernels {
 
@@ -73,6 +75,24 @@ class HostTileOps final : public TileOps {
                    modelled_seconds(batch.common.type, flops));
   }
 
+  void run_lapack_batch(int compute_stream, const LapackBatch& batch, const Workspace& /*workspace*/,
+                        double flops) override {
+    if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+    for (const NumberOfEach& numbers : {batch.m, batch.n, batch.nrhs, batch.lda, batch.ldb})
+      check_array(numbers.of_each, batch.count, numbers.is_wide ? sizeof(std::int64_t) : sizeof(int));
+    for (const UntypedMatrixOfEach& matrices : {batch.A, batch.B, batch.ipiv})
+      check_array(matrices.of_each, batch.count, sizeof(void*));
+    check_array(batch.info, batch.count, sizeof(int));
+    std::function<void()> work;
+    if (device_.settings().compute) {
+      work = [this, batch] {
+        for (index_t i = 0; i < batch.count; ++i) check_problem(batch, i);
+        reference_lapack_batch(batch);
+      };
+    }
+    device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), modelled_seconds(batch.type, flops));
+  }
+
  private:
   static void compute(const CpuBlas* blas, const Level3& call) {
     if (blas != nullptr) {
@@ -93,6 +113,14 @@ class HostTileOps final : public TileOps {
     const device::Block block{static_cast<std::byte*>(const_cast<void*>(array)), run};
     if (!device_.holds(block, {run, 1}))
       throw InternalError("an array of a batch is not in the memory of " + device_.info().name);
+  }
+
+  void check_problem(const LapackBatch& batch, index_t i) const {
+    const index_t n = batch.n.of(i), m = lapack_positions(batch.routine).m != 0 ? batch.m.of(i) : n;
+    check(batch.A.as<std::byte>().of(i), batch.lda.of(i), {m, n}, batch.type);
+    if (batch.B.of_each != nullptr)
+      check(batch.B.as<std::byte>().of(i), batch.ldb.of(i), {n, batch.nrhs.of(i)}, batch.type);
+    if (batch.ipiv.of_each != nullptr) check_array(batch.ipiv.as<int>().of(i), std::min(m, n), sizeof(int));
   }
 
   /// A tile that is not on the device is an error of the caller that a GPU would punish, too.

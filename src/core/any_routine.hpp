@@ -1,0 +1,36 @@
+// Any routine that there are rules, rates and counters of: Level 3, and batches of LAPACK's.
+#pragma once
+
+#include <cstddef>
+
+#include "core/lapack.hpp"
+#include "core/level3.hpp"
+
+namespace tessera {
+
+inline constexpr int any_routine_count = routine_count + lapack_routine_count;
+
+class AnyRoutine {
+ public:
+  constexpr AnyRoutine(Routine routine) : number_(static_cast<int>(routine)) {}  // NOLINT(google-explicit-constructor)
+  constexpr AnyRoutine(LapackRoutine routine)                                    // NOLINT(google-explicit-constructor)
+      : number_(routine_count + static_cast<int>(routine)) {}
+  /// @pre number < any_routine_count
+  static constexpr AnyRoutine of(int number) {
+    return number < routine_count ? AnyRoutine(static_cast<Routine>(number))
+                                  : AnyRoutine(static_cast<LapackRoutine>(number - routine_count));
+  }
+
+  constexpr std::size_t number() const { return static_cast<std::size_t>(number_); }
+  constexpr bool is_lapack() const { return number_ >= routine_count; }
+  constexpr bool exists_in(ScalarType type) const { return is_lapack() || exists(static_cast<Routine>(number_), type); }
+  constexpr const char* name() const {
+    return is_lapack() ? name_of(static_cast<LapackRoutine>(number_ - routine_count))
+                       : name_of(static_cast<Routine>(number_));
+  }
+
+ private:
+  int number_;
+};
+
+}  // namespace tessera
