@@ -52,7 +52,7 @@ struct ModelledMachine {
   double link_bytes = 50e9;           ///< of one device in one direction
   double host_bytes = 150e9;          ///< of all links in one direction
   double host_both = 160e9;           ///< of all links in both directions
-  double peer_bytes = 350e9;          ///< into one device
+  double peer_bytes = 350e9;          ///< into one device, and out of it
   bool interrupts = true;             ///< a kernel waits while those of streams of higher rank run, as on a GPU
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
@@ -184,6 +184,9 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   void copy_peer(device::Block, Device&, device::Block, device::Extent extent) override {
     copy(device::StreamKind::peer, {}, extent);
   }
+  void copy_to_peer(Device&, device::Block, device::Block, device::Extent extent) override {
+    copy(device::StreamKind::to_peer, {}, extent);
+  }
   bool can_access(const Device&) const override { return machine_.connected; }
   device::EventPtr record(device::StreamId stream) override {
     auto event = std::make_shared<ModelledEvent>(machine_.poll > 0 ? this : nullptr);
@@ -228,7 +231,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
           progress = true;
         }
       }
-      for (int kind = 0; kind < 4; ++kind) progress |= begin(static_cast<device::StreamKind>(kind));
+      for (int kind = 0; kind < 5; ++kind) progress |= begin(static_cast<device::StreamKind>(kind));
       any |= progress;
     }
     return any;
@@ -279,7 +282,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
             : std::max(1.0, (1 + machine_.short_column_bytes / static_cast<double>(extent.column_bytes)) / 1.15);
     queue({kind}).push_back(
         {.seconds = machine_.copy_overhead,
-         .bytes = (kind == device::StreamKind::peer ? 1 : slowness) * static_cast<double>(extent.bytes())});
+         .bytes = (by_peer_link(kind) ? 1 : slowness) * static_cast<double>(extent.bytes())});
   }
 
   bool pass(Operation& operation) {
@@ -329,13 +332,16 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
 
   double rate_of(device::StreamKind kind) {
     if (kind == device::StreamKind::compute) return 1;  // no bytes
-    if (kind == device::StreamKind::peer) return machine_.peer_bytes;
+    if (by_peer_link(kind)) return machine_.peer_bytes;
     int& same = kind == device::StreamKind::up ? host_.up : host_.down;
     ++same;
     return std::min(
         {speed_ * machine_.link_bytes, machine_.host_bytes / same, machine_.host_both / (host_.up + host_.down)});
   }
 
+  static bool by_peer_link(device::StreamKind kind) {
+    return kind == device::StreamKind::peer || kind == device::StreamKind::to_peer;
+  }
   static device::StreamKind kind_of(int number) {
     if (number < device::compute_streams) return device::StreamKind::compute;
     return static_cast<device::StreamKind>(number - device::compute_streams + 1);
@@ -349,7 +355,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   device::DeviceInfo info_;
   std::function<void()> listener_;
   std::array<std::deque<Operation>, device::stream_count> streams_;
-  std::array<Engine, 4> engines_;  // by StreamKind
+  std::array<Engine, 5> engines_;  // by StreamKind
 };
 
 inline device::EventStatus ModelledEvent::status() const noexcept {

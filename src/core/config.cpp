@@ -151,11 +151,12 @@ bool set_speed(HostDeviceSettings& settings, std::string_view text) {
   return true;
 }
 
-/// COUNT, or up:COUNT, down:COUNT, peer:COUNT, kernel:COUNT.
+/// COUNT, or up:COUNT, down:COUNT, peer:COUNT, to_peer:COUNT, kernel:COUNT.
 bool set_failure(HostDeviceSettings& settings, std::string_view text) {
   constexpr std::pair<std::string_view, FailingOperation> kinds[] = {{"up:", FailingOperation::up},
                                                                      {"down:", FailingOperation::down},
                                                                      {"peer:", FailingOperation::peer},
+                                                                     {"to_peer:", FailingOperation::to_peer},
                                                                      {"kernel:", FailingOperation::kernel}};
   for (const auto& [prefix, kind] : kinds) {
     if (!text.starts_with(prefix)) continue;
@@ -347,7 +348,7 @@ constexpr Setting settings_table[] = {
      "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS or TYPE:FLOPS (of s, d, c, z), delay=TIME, start=TIME, "
      "segment=SIZE, share=SIZE, peers=on|off, "
      "compute=on|off, "
-     "fail=COUNT or KIND:COUNT (of up, down, peer, kernel), refuse=COUNT, open_fails=COUNT, joined "
+     "fail=COUNT or KIND:COUNT (of up, down, peer, to_peer, kernel), refuse=COUNT, open_fails=COUNT, joined "
      "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",
      set_host_device, [](Config& c, const Config& d) { c.host_device = d.host_device; }},
     {"TESSERA_DEVICE_MEMORY", "a size above 0 (as 64MiB, 1.5GiB or 4096)", set_device_memory,

@@ -24,12 +24,12 @@ enum class Share { automatic, off, given };
 /// Settings of one host device (TESSERA_HOST_DEVICE). Rates in bytes or flops per second; 0 means unmodelled: as fast
 /// as it goes.
 /// Which operations of a host device an injected failure counts.
-enum class FailingOperation : std::uint8_t { any, up, down, peer, kernel };
+enum class FailingOperation : std::uint8_t { any, up, down, peer, to_peer, kernel };
 
 struct HostDeviceSettings {
   std::size_t memory_bytes = std::size_t{256} << 20;
   double link_bytes_per_s = 0;  ///< host link, each direction
-  double peer_bytes_per_s = 0;  ///< peer link, into this device
+  double peer_bytes_per_s = 0;  ///< peer link, into this device and out of it
   RatesByType flops_per_s;  ///< modelled kernel time = flops / this, on one engine shared by the four compute streams
   double delay_s = 0;       ///< added to every operation (latency)
   double start_s = 0;       ///< opening it takes this long

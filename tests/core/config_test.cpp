@@ -181,6 +181,7 @@ TEST_F(ConfigTest, AFailureMayCountOneKindOfOperation) {
   EXPECT_EQ(device("fail=kernel:0").failing_operation, FailingOperation::kernel);
   EXPECT_EQ(device("fail=up:1").failing_operation, FailingOperation::up);
   EXPECT_EQ(device("fail=peer:2").failing_operation, FailingOperation::peer);
+  EXPECT_EQ(device("fail=to_peer:4").failing_operation, FailingOperation::to_peer);
   EXPECT_THAT(message_of("TESSERA_HOST_DEVICE=fail=sideways:3"), HasSubstr("KIND:COUNT"));
 }
 
