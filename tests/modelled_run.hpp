@@ -53,6 +53,7 @@ struct ModelledMachine {
   double host_bytes = 150e9;          ///< of all links in one direction
   double host_both = 160e9;           ///< of all links in both directions
   double peer_bytes = 350e9;          ///< into one device, and out of it
+  bool keeps_old_values = false;      ///< on peers, where these have room; else not at all
   bool interrupts = true;             ///< a kernel waits while those of streams of higher rank run, as on a GPU
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
@@ -280,9 +281,8 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
         machine_.in_pages
             ? slowness_in_pages(kind, host, extent)
             : std::max(1.0, (1 + machine_.short_column_bytes / static_cast<double>(extent.column_bytes)) / 1.15);
-    queue({kind}).push_back(
-        {.seconds = machine_.copy_overhead,
-         .bytes = (by_peer_link(kind) ? 1 : slowness) * static_cast<double>(extent.bytes())});
+    queue({kind}).push_back({.seconds = machine_.copy_overhead,
+                             .bytes = (by_peer_link(kind) ? 1 : slowness) * static_cast<double>(extent.bytes())});
   }
 
   bool pass(Operation& operation) {
@@ -368,7 +368,7 @@ struct ModelledRun {
   double seconds = 0;
   std::vector<double> announced_s;  ///< when the job said that it would end soon
   double bound_s = 0;  ///< of the same model, with all transfers hidden behind each other and behind kernels
-  std::int64_t bytes_up = 0, bytes_down = 0, bytes_peer = 0;
+  std::int64_t bytes_up = 0, bytes_down = 0, bytes_peer = 0, bytes_kept = 0;
   std::int64_t compulsory_up = 0, compulsory_down = 0;
   std::int64_t still_pinned = 0;  ///< tiles, when everything has ended
   runtime::Tiling tiling;
@@ -397,11 +397,14 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
   cache::TileCache cache(places);
   cache.begin_job(graph.slot_bytes(), element_bytes);
   runtime::Signal signal;
+  runtime::OldValues old_values(OldValuesPlace::peers, 0, 0);
+  old_values.begin_job(cache, graph, usable);
   std::deque<runtime::Worker> workers;
   std::vector<std::size_t> order;
   bool side_by_side = true;
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    runtime::Worker& worker = workers.emplace_back(static_cast<int>(d), devices[d], devices[d], cache, signal, true);
+    runtime::Worker& worker = workers.emplace_back(static_cast<int>(d), devices[d], devices[d], cache, signal, true,
+                                                   machine.keeps_old_values ? &old_values : nullptr);
     if (!usable[d]) continue;
     side_by_side = side_by_side && worker.should_advance_side_by_side(graph);
     order.push_back(d);
@@ -471,6 +474,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     run.bytes_up += counters.bytes_up;
     run.bytes_down += counters.bytes_down;
     run.bytes_peer += counters.bytes_peer;
+    run.bytes_kept += counters.bytes_kept;
     runtime::Worker::Outcome outcome = workers[d].finish();
     run.done.insert(run.done.end(), outcome.done.begin(), outcome.done.end());
     run.operations.push_back(std::move(outcome.operations));

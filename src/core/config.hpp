@@ -58,6 +58,13 @@ enum class CpuWorkerUse : std::uint8_t {
   never
 };
 
+/// Where tiles of C are kept as they were while their new values are written back.
+enum class OldValuesPlace : std::uint8_t {
+  peers,  ///< in the memory of another device where there is one that can be reached and has room, else on the host
+  host,
+  nowhere  ///< a device that is lost meanwhile makes the call fail
+};
+
 struct Config {
   DeviceChoice devices = DeviceChoice::automatic;
   std::vector<int> cuda_ordinals;  ///< empty: all
@@ -66,7 +73,7 @@ struct Config {
       HostDeviceSettings{}};                       ///< one for all, or one per device (the last repeats)
   std::optional<std::size_t> device_memory_bytes;  ///< at most, per device; default: a share of the free memory
   MemoryMode memory_mode = MemoryMode::grow;
-  bool keep_old_values = true;  ///< of tiles that are being written back, so that the loss of a device loses nothing
+  OldValuesPlace keep_old_values = OldValuesPlace::peers;
   std::optional<int> copy_threads;  ///< of each GPU, for pageable memory; 0: page-lock it; default: by processors
   std::optional<index_t> tile;      ///< tile size in elements; default: chosen per problem
   OffloadRules offload;

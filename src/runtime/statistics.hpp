@@ -22,6 +22,7 @@ struct DeviceStatistics {
   std::int64_t bytes_up = 0;
   std::int64_t bytes_down = 0;
   std::int64_t bytes_peer = 0;  ///< into this device
+  std::int64_t bytes_kept = 0;  ///< old values of C, from this device to one that keeps them
   std::int64_t tasks = 0;       ///< completed here
   std::int64_t steps = 0;
   std::int64_t stolen = 0;  ///< of these tasks, taken from another station
@@ -52,6 +53,7 @@ struct JobStatistics {
   std::int64_t bytes_up() const;
   std::int64_t bytes_down() const;
   std::int64_t bytes_peer() const;
+  std::int64_t bytes_kept() const;
 };
 
 struct Interval {

@@ -186,8 +186,14 @@ TEST_F(ConfigTest, AFailureMayCountOneKindOfOperation) {
 }
 
 TEST_F(ConfigTest, OldValuesAreKept) {
-  EXPECT_TRUE(Config().keep_old_values);
-  EXPECT_FALSE(Config::from_settings("TESSERA_KEEP_OLD_VALUES=off").keep_old_values);
+  const auto place = [](const std::string& text) {
+    return Config::from_settings("TESSERA_KEEP_OLD_VALUES=" + text).keep_old_values;
+  };
+  EXPECT_EQ(Config().keep_old_values, OldValuesPlace::peers);
+  EXPECT_EQ(place("on"), OldValuesPlace::peers);
+  EXPECT_EQ(place("host"), OldValuesPlace::host);
+  EXPECT_EQ(place("off"), OldValuesPlace::nowhere);
+  EXPECT_THAT(message_of("TESSERA_KEEP_OLD_VALUES=peers"), HasSubstr("on, host or off"));
 }
 
 TEST_F(ConfigTest, MemoryMode) {
