@@ -1,7 +1,8 @@
 // Prints how long the schedules of the routines take on a modelled machine (tests/modelled_run.hpp): what changes of order, tiling and
 // prefetching do, before a GPU has seen them.
-// usage: schedule_model [--pages] [ROUTINE,...|all] [DEVICES,...] [N,...] [MEMORY_GB] [TILE] [TRACE]
+// usage: schedule_model [--pages] [--keep] [ROUTINE,...|all] [DEVICES,...] [N,...] [MEMORY_GB] [TILE] [TRACE]
 // --pages: with the rates of copies out of pages of 64 KiB (docs/adr/0003-tall-tiles.md)
+// --keep: devices keep old values of C for each other (docs/adr/0014-old-values.md)
 // ROUTINE: with its type (strsm), or without (double precision), and with :R where A is on the right (trmm:R). Single precision is computed at the rate of double precision.
 // TRACE: a file for the last run, for `tessera trace draw`
 #include <cstdio>
@@ -40,11 +41,14 @@ bool parse(const std::string& name, Level3& call) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool pages = argc > 1 && std::string(argv[1]) == "--pages";
-  if (pages) {
-    --argc;
-    ++argv;
-  }
+  const auto take = [&](const char* option) {
+    const bool given = argc > 1 && std::string(argv[1]) == option;
+    argc -= given;
+    argv += given;
+    return given;
+  };
+  const bool pages = take("--pages");
+  const bool keep = take("--keep");
   const std::string names = argc > 1 && std::string(argv[1]) != "all" ? argv[1] : "gemm,symm,syrk,syr2k,trmm,trsm";
   const std::vector<std::string> devices = parts_of(argc > 2 ? argv[2] : "1,2,4");
   const std::vector<std::string> sizes = parts_of(argc > 3 ? argv[3] : "4096,8192,16384,32768");
@@ -73,6 +77,7 @@ int main(int argc, char** argv) {
         test::ModelledMachine machine =
             pages ? test::modelled_h200_in_pages(devices_of_run) : test::modelled_h200(devices_of_run);
         machine.memory_bytes = static_cast<std::size_t>(memory * 1e9);
+        machine.keeps_old_values = keep;
         const test::ModelledRun run = test::modelled_run(machine, call, tile);
         std::printf(" | %5.1f%% %6.1f TF up %4.2f %ldx%ldx%ld", 100 * run.fraction_of_bound(),
                     flops_of(call) / run.seconds * 1e-12,

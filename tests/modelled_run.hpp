@@ -52,7 +52,8 @@ struct ModelledMachine {
   double link_bytes = 50e9;           ///< of one device in one direction
   double host_bytes = 150e9;          ///< of all links in one direction
   double host_both = 160e9;           ///< of all links in both directions
-  double peer_bytes = 350e9;          ///< into one device
+  double peer_bytes = 350e9;          ///< into one device, and out of it
+  bool keeps_old_values = false;      ///< on peers, where these have room; else not at all
   bool interrupts = true;             ///< a kernel waits while those of streams of higher rank run, as on a GPU
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
@@ -184,6 +185,9 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   void copy_peer(device::Block, Device&, device::Block, device::Extent extent) override {
     copy(device::StreamKind::peer, {}, extent);
   }
+  void copy_to_peer(Device&, device::Block, device::Block, device::Extent extent) override {
+    copy(device::StreamKind::to_peer, {}, extent);
+  }
   bool can_access(const Device&) const override { return machine_.connected; }
   device::EventPtr record(device::StreamId stream) override {
     auto event = std::make_shared<ModelledEvent>(machine_.poll > 0 ? this : nullptr);
@@ -232,7 +236,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
           progress = true;
         }
       }
-      for (int kind = 0; kind < 4; ++kind) progress |= begin(static_cast<device::StreamKind>(kind));
+      for (int kind = 0; kind < 5; ++kind) progress |= begin(static_cast<device::StreamKind>(kind));
       any |= progress;
     }
     return any;
@@ -281,9 +285,8 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
         machine_.in_pages
             ? slowness_in_pages(kind, host, extent)
             : std::max(1.0, (1 + machine_.short_column_bytes / static_cast<double>(extent.column_bytes)) / 1.15);
-    queue({kind}).push_back(
-        {.seconds = machine_.copy_overhead,
-         .bytes = (kind == device::StreamKind::peer ? 1 : slowness) * static_cast<double>(extent.bytes())});
+    queue({kind}).push_back({.seconds = machine_.copy_overhead,
+                             .bytes = (by_peer_link(kind) ? 1 : slowness) * static_cast<double>(extent.bytes())});
   }
 
   bool pass(Operation& operation) {
@@ -333,13 +336,16 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
 
   double rate_of(device::StreamKind kind) {
     if (kind == device::StreamKind::compute) return 1;  // no bytes
-    if (kind == device::StreamKind::peer) return machine_.peer_bytes;
+    if (by_peer_link(kind)) return machine_.peer_bytes;
     int& same = kind == device::StreamKind::up ? host_.up : host_.down;
     ++same;
     return std::min(
         {speed_ * machine_.link_bytes, machine_.host_bytes / same, machine_.host_both / (host_.up + host_.down)});
   }
 
+  static bool by_peer_link(device::StreamKind kind) {
+    return kind == device::StreamKind::peer || kind == device::StreamKind::to_peer;
+  }
   static device::StreamKind kind_of(int number) {
     if (number < device::compute_streams) return device::StreamKind::compute;
     return static_cast<device::StreamKind>(number - device::compute_streams + 1);
@@ -353,7 +359,7 @@ class ModelledDevice final : public device::Device, public kernels::TileOps {
   device::DeviceInfo info_;
   std::function<void()> listener_;
   std::array<std::deque<Operation>, device::stream_count> streams_;
-  std::array<Engine, 4> engines_;  // by StreamKind
+  std::array<Engine, 5> engines_;  // by StreamKind
 };
 
 inline device::EventStatus ModelledEvent::status() const noexcept {
@@ -366,7 +372,7 @@ struct ModelledRun {
   double seconds = 0;
   std::vector<double> announced_s;  ///< when the job said that it would end soon
   double bound_s = 0;  ///< of the same model, with all transfers hidden behind each other and behind kernels
-  std::int64_t bytes_up = 0, bytes_down = 0, bytes_peer = 0;
+  std::int64_t bytes_up = 0, bytes_down = 0, bytes_peer = 0, bytes_kept = 0;
   std::int64_t compulsory_up = 0, compulsory_down = 0;
   std::int64_t still_pinned = 0;  ///< tiles, when everything has ended
   runtime::Tiling tiling;
@@ -395,11 +401,14 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
   cache::TileCache cache(places);
   cache.begin_job(graph.slot_bytes(), element_bytes);
   runtime::Signal signal;
+  runtime::OldValues old_values(OldValuesPlace::peers, 0, 0);
+  old_values.begin_job(cache, graph, usable);
   std::deque<runtime::Worker> workers;
   std::vector<std::size_t> order;
   bool side_by_side = true;
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    runtime::Worker& worker = workers.emplace_back(static_cast<int>(d), devices[d], devices[d], cache, signal, true);
+    runtime::Worker& worker = workers.emplace_back(static_cast<int>(d), devices[d], devices[d], cache, signal, true,
+                                                   machine.keeps_old_values ? &old_values : nullptr);
     if (!usable[d]) continue;
     side_by_side = side_by_side && worker.should_advance_side_by_side(graph);
     order.push_back(d);
@@ -469,6 +478,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     run.bytes_up += counters.bytes_up;
     run.bytes_down += counters.bytes_down;
     run.bytes_peer += counters.bytes_peer;
+    run.bytes_kept += counters.bytes_kept;
     runtime::Worker::Outcome outcome = workers[d].finish();
     run.done.insert(run.done.end(), outcome.done.begin(), outcome.done.end());
     run.operations.push_back(std::move(outcome.operations));

@@ -56,11 +56,14 @@ constexpr const char* compute_colour = "#009E73";
 constexpr const char* up_colour = "#0072B2";
 constexpr const char* down_colour = "#D55E00";
 constexpr const char* peer_colour = "#CC79A7";
+constexpr const char* to_peer_colour = "#E69F00";
 constexpr const char* other_colour = "#DDDDDD";
 
 const char* colour_of(const StreamRow& stream) {
   if (stream.computes) return compute_colour;
-  return stream.name == "up" ? up_colour : stream.name == "down" ? down_colour : peer_colour;
+  if (stream.name == "up") return up_colour;
+  if (stream.name == "down") return down_colour;
+  return stream.name == "to peer" ? to_peer_colour : peer_colour;
 }
 
 std::string escaped(const std::string& text) {
@@ -215,6 +218,7 @@ std::string draw_svg(const Timeline& timeline) {
                                      {"up, or copies alone", up_colour},
                                      {"down", down_colour},
                                      {"from a peer", peer_colour},
+                                     {"to a peer", to_peer_colour},
                                      {"neither", other_colour}}) {
     body += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n", at, y, colour);
     text(at + 16, y + 10, name, "start");

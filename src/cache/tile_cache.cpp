@@ -1,5 +1,8 @@
 #include "cache/tile_cache.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -22,14 +25,17 @@ TileCache::TileCache(const std::vector<CacheDevice>& devices) : directory_(stati
 
 void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
   const std::lock_guard lock(mutex_);
+  ++job_;
   directory_.clear();
   for (PerDevice& device : devices_) {
     device.heap = heap::DeviceHeap(device.place.slab, device.place.slab_bytes);
     device.counters = {};
     device.peer_copies.clear();
+    device.kept_copies.clear();
     device.arrivals.clear();
     device.arriving_bytes = 0;
     device.scratch_count = 0;
+    device.kept_count = 0;
     device.log.clear();
   }
   slot_bytes_ = segment_bytes(slot_bytes);
@@ -148,8 +154,89 @@ void TileCache::finish_output(Replica* output) {
 void TileCache::publish(Replica* output) {
   const std::lock_guard lock(mutex_);
   output->ready = nullptr;  // its fetch is long over; there is nothing to wait for
-  if (Replica* const old = directory_.find(output->device, output->tile)) discard(*old, TileEvent::drop);
+  if (Replica* const old = directory_.find(output->device, output->tile)) {
+    // What was copied of it has been read: the kernels waited for that.
+    old->readers -= static_cast<int>(
+        std::erase_if(at(output->device).kept_copies, [old](const PeerCopy& copy) { return copy.source == old; }));
+    discard(*old, TileEvent::drop);
+  }
   directory_.publish(*output);
+}
+
+bool TileCache::are_connected(int device, int peer) const {
+  const auto reaches = [this](int from, int to) { return at(from).place.device->can_access(*at(to).place.device); };
+  return reaches(device, peer) && reaches(peer, device);
+}
+
+// What throws after the slot was taken ends the job, and with it what the slot holds.
+Keep TileCache::keep(int device, const HostTile& tile, const Replica* output, bool waits, std::span<const int> peers,
+                     index_t task, KeptTile& kept) {
+  const std::lock_guard lock(mutex_);
+  Replica* const read = output == nullptr ? directory_.find(device, tile) : nullptr;
+  const Replica* const source = output != nullptr ? output : read;
+  if (source == nullptr || !(waits || is_here(*source))) return Keep::not_here;
+  PerDevice* holder = nullptr;
+  for (const int peer : peers) {
+    PerDevice& other = at(peer);
+    if (other.heap.free_bytes() < slot_bytes_ || (holder != nullptr && holder->kept_count <= other.kept_count))
+      continue;
+    holder = &other;
+    kept.holder = peer;
+  }
+  std::byte* const address = holder != nullptr ? holder->heap.allocate(slot_bytes_) : nullptr;
+  if (address == nullptr) return Keep::no_room;
+  ++holder->kept_count;
+  PerDevice& here = at(device);
+  device::Device& from = *here.place.device;
+  constexpr StreamId stream{StreamKind::to_peer};
+  // A triangle goes as the whole block, which is in one piece on both sides.
+  device::Extent size = extent(tile);
+  size.part = Part::full;
+  const index_t pitch_bytes = tile.rows * element_bytes_;
+  if (!is_here(*source)) from.wait(stream, source->ready);
+  auto begin = from.record(stream);
+  from.copy_to_peer(*holder->place.device, {address, pitch_bytes}, device_block(*source), size);
+  auto done = from.record(stream);
+  if (read != nullptr) {
+    here.kept_copies.push_back({done, read});
+    ++read->readers;
+    ++read->outgoing;
+  }
+  here.log.add({.stream = stream, .bytes = size.bytes(), .task = task}, std::move(begin), done);
+  here.counters.bytes_kept += size.bytes();
+  kept.tile = tile;
+  kept.address = address;
+  kept.job = job_;
+  kept.done = std::move(done);
+  return Keep::begun;
+}
+
+bool TileCache::restore(const KeptTile& kept) noexcept {
+  const std::lock_guard lock(mutex_);
+  device::Device& holder = *at(kept.holder).place.device;
+  constexpr StreamId stream{StreamKind::down};
+  const auto copy = [&] {
+    holder.copy_down(host_block(kept.tile), {kept.address, kept.tile.rows * element_bytes_}, extent(kept.tile));
+    const device::EventPtr done = holder.record(stream);
+    while (done->status() == device::EventStatus::pending) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    return done->status() == device::EventStatus::complete;
+  };
+  constexpr int tries = 2;  // what a device refuses once it mostly does the next time
+  for (int made = 0; made < tries; ++made) {
+    try {
+      if (copy()) return true;
+    } catch (...) {
+    }
+    if (!holder.recover()) break;
+  }
+  return false;
+}
+
+void TileCache::drop(const KeptTile& kept) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (kept.job != job_ || kept.done->status() != device::EventStatus::complete) return;
+  at(kept.holder).heap.free(kept.address);
+  --at(kept.holder).kept_count;
 }
 
 std::byte* TileCache::take_scratch(int device) {
@@ -161,7 +248,11 @@ std::byte* TileCache::take_scratch(int device) {
 
 bool TileCache::collect(int device) {
   const std::lock_guard lock(mutex_);
-  auto& copies = at(device).peer_copies;
+  const bool any_in = collect(at(device).peer_copies);
+  return collect(at(device).kept_copies) || any_in;
+}
+
+bool TileCache::collect(std::deque<PeerCopy>& copies) {
   bool any = false;
   for (; !copies.empty() && copies.front().done->status() == device::EventStatus::complete; copies.pop_front()) {
     --copies.front().source->readers;
@@ -174,7 +265,11 @@ bool TileCache::collect(int device) {
 bool TileCache::has_arrived(int device, const HostTile& tile) const {
   const std::lock_guard lock(mutex_);
   const Replica* const replica = directory_.find(device, tile);
-  return replica != nullptr && (!replica->ready || replica->ready->status() == device::EventStatus::complete);
+  return replica != nullptr && is_here(*replica);
+}
+
+bool TileCache::is_here(const Replica& replica) {
+  return !replica.ready || replica.ready->status() == device::EventStatus::complete;
 }
 
 Level TileCache::locate(int device, const HostTile& tile) const {
@@ -196,7 +291,8 @@ void TileCache::check_invariants() const {
   for (std::size_t device = 0; device < devices_.size(); ++device) {
     const PerDevice& here = devices_[device];
     here.heap.check_invariants();
-    if (here.heap.occupied_count() != directory_.replica_count(static_cast<int>(device)) + here.scratch_count) {
+    const std::size_t apart = here.scratch_count + here.kept_count;
+    if (here.heap.occupied_count() != directory_.replica_count(static_cast<int>(device)) + apart) {
       throw InternalError("cache: heap and directory disagree");
     }
   }
@@ -274,8 +370,7 @@ void TileCache::copy_from_peer(Replica& replica, Replica& source) {
 // already.
 Replica* TileCache::nearest_peer(int device, const HostTile& tile) const {
   const auto cost = [](const Replica& replica) {
-    const bool arrived = !replica.ready || replica.ready->status() == device::EventStatus::complete;
-    return std::tuple(replica.outgoing, !arrived, replica.device);
+    return std::tuple(replica.outgoing, !is_here(replica), replica.device);
   };
   Replica* best = nullptr;
   for (Replica* holder : directory_.holders(tile)) {

@@ -6,6 +6,9 @@
 // of them holds it (fetches in flight are shared: the second waits for the first one's event); an output tile has one
 // holder. Within one job every segment has the same size, so that the heap cannot fragment.
 //
+// A device may also keep, in free memory, what an output tile of a peer was before: no readable tile, but a slot of its
+// own until drop(). Nothing is evicted for it.
+//
 // One lock over directory and heaps: an operation is a few map lookups and the submission of a copy, against tile
 // kernels of many microseconds. pin() and its kin for device d are called only by the worker of d; the lock is what
 // lets them look at each other's replicas. Source: BLASX, section IV-B, Alg. 2, Fig. 2 and 3.
@@ -15,6 +18,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "cache/tile_directory.hpp"
@@ -35,7 +39,8 @@ struct CacheCounters {
   std::int64_t bytes_up = 0;
   std::int64_t bytes_down = 0;
   std::int64_t bytes_peer = 0;
-  std::int64_t pinned = 0;  ///< tiles that have readers at the moment
+  std::int64_t bytes_kept = 0;  ///< copied from here to a peer that keeps them
+  std::int64_t pinned = 0;      ///< tiles that have readers at the moment
 };
 
 /// A device and the slab that its heap cuts up.
@@ -46,6 +51,16 @@ struct CacheDevice {
 };
 
 enum class Prefetch : std::uint8_t { started, held, no_room };
+enum class Keep : std::uint8_t { begun, not_here, no_room };
+
+/// A tile as it was, in the memory of a device that does not compute it.
+struct KeptTile {
+  HostTile tile;
+  int holder = 0;
+  std::byte* address = nullptr;  ///< in the holder's memory; leading dimension is tile.rows
+  device::EventPtr done;         ///< after which it is whole, and the original on the other device may be overwritten
+  std::int64_t job = 0;          ///< that it belongs to
+};
 
 class TileCache {
  public:
@@ -60,6 +75,9 @@ class TileCache {
 
   /// Whether every device can copy from every other one.
   bool all_connected() const { return all_connected_; }
+
+  /// Whether copies from and to each other's memory are possible.
+  bool are_connected(int device, int peer) const;
 
   /// What a tile of `slot_bytes` bytes takes of the heap.
   static constexpr std::size_t segment_bytes(std::size_t slot_bytes) {
@@ -106,11 +124,26 @@ class TileCache {
   /// After the write-back: the tile leaves the device or, if it was published, is a tile like any other.
   void finish_output(Replica* output);
 
+  /// Copies the old value of an output tile from the device into free memory of a peer, the one of `peers` that keeps
+  /// fewest.
+  /// @param output that the old value has been fetched into; nullptr: it is a tile that the device reads
+  /// @param waits  also if the old value is still on its way
+  /// @param kept   set if the copy has begun; to be given to drop()
+  /// @pre the kernels that will have overwritten `output`, or come before publish(), wait for `kept.done`
+  /// @throws DeviceLost, WorkRefused
+  Keep keep(int device, const HostTile& tile, const Replica* output, bool waits, std::span<const int> peers,
+            index_t task, KeptTile& kept);
+  /// Copies it to where the tile is in host memory, and waits for the end. @return false if that failed
+  /// @pre it is whole; nobody else submits to its holder, or reads or writes the tile
+  bool restore(const KeptTile& kept) noexcept;
+  /// Frees its memory. What has not become whole keeps it until the job ends. Does nothing in a later job.
+  void drop(const KeptTile& kept) noexcept;
+
   /// Space for a tile's elements that belong to no tile, until the job ends.
   /// @return nullptr if the heap is full of tiles in use
   std::byte* take_scratch(int device);
 
-  /// Lets go of the sources of peer copies into `device` that have completed. @return whether there were any
+  /// Lets go of the sources of peer copies into and out of `device` that have completed. @return whether there were any
   bool collect(int device);
 
   /// Whether the tile is on the device and not only on its way there.
@@ -136,12 +169,16 @@ class TileCache {
     heap::DeviceHeap heap;
     CacheCounters counters = {};
     std::deque<PeerCopy> peer_copies = {};  // in stream order
+    std::deque<PeerCopy> kept_copies = {};  // likewise; of tiles that the device reads
     std::deque<Arrival> arrivals = {};      // in stream order
     index_t arriving_bytes = 0;             // their sum
     std::size_t scratch_count = 0;
+    std::size_t kept_count = 0;     // tiles of others that it keeps
     device::OperationLog log = {};  // touched by the device's worker only
   };
 
+  static bool collect(std::deque<PeerCopy>& copies);
+  static bool is_here(const Replica& replica);
   void forget_arrived(PerDevice& here);
   PerDevice& at(int device) { return devices_[static_cast<std::size_t>(device)]; }
   const PerDevice& at(int device) const { return devices_[static_cast<std::size_t>(device)]; }
@@ -161,6 +198,7 @@ class TileCache {
   TileDirectory directory_;
   std::size_t slot_bytes_ = 1;
   index_t element_bytes_ = 1;
+  std::int64_t job_ = 0;  ///< counts
 };
 
 }  // namespace tessera::cache

@@ -151,11 +151,12 @@ bool set_speed(HostDeviceSettings& settings, std::string_view text) {
   return true;
 }
 
-/// COUNT, or up:COUNT, down:COUNT, peer:COUNT, kernel:COUNT.
+/// COUNT, or up:COUNT, down:COUNT, peer:COUNT, to_peer:COUNT, kernel:COUNT.
 bool set_failure(HostDeviceSettings& settings, std::string_view text) {
   constexpr std::pair<std::string_view, FailingOperation> kinds[] = {{"up:", FailingOperation::up},
                                                                      {"down:", FailingOperation::down},
                                                                      {"peer:", FailingOperation::peer},
+                                                                     {"to_peer:", FailingOperation::to_peer},
                                                                      {"kernel:", FailingOperation::kernel}};
   for (const auto& [prefix, kind] : kinds) {
     if (!text.starts_with(prefix)) continue;
@@ -288,6 +289,18 @@ bool set_summary(Config& config, std::string_view text) {
   return true;
 }
 
+bool set_keep_old_values(Config& config, std::string_view text) {
+  bool on = false;
+  if (text == "host") {
+    config.keep_old_values = OldValuesPlace::host;
+  } else if (read_switch(text, on)) {
+    config.keep_old_values = on ? OldValuesPlace::peers : OldValuesPlace::nowhere;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool set_cpu_worker(Config& config, std::string_view text) {
   bool on = false;
   if (text == "auto") {
@@ -347,15 +360,14 @@ constexpr Setting settings_table[] = {
      "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS or TYPE:FLOPS (of s, d, c, z), delay=TIME, start=TIME, "
      "segment=SIZE, share=SIZE, peers=on|off, "
      "compute=on|off, "
-     "fail=COUNT or KIND:COUNT (of up, down, peer, kernel), refuse=COUNT, open_fails=COUNT, joined "
+     "fail=COUNT or KIND:COUNT (of up, down, peer, to_peer, kernel), refuse=COUNT, open_fails=COUNT, joined "
      "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",
      set_host_device, [](Config& c, const Config& d) { c.host_device = d.host_device; }},
     {"TESSERA_DEVICE_MEMORY", "a size above 0 (as 64MiB, 1.5GiB or 4096)", set_device_memory,
      [](Config& c, const Config& d) { c.device_memory_bytes = d.device_memory_bytes; }},
     {"TESSERA_DEVICE_MEMORY_MODE", "grow or whole", set_memory_mode,
      [](Config& c, const Config& d) { c.memory_mode = d.memory_mode; }},
-    {"TESSERA_KEEP_OLD_VALUES", "on or off",
-     [](Config& c, std::string_view text) { return read_switch(text, c.keep_old_values); },
+    {"TESSERA_KEEP_OLD_VALUES", "on, host or off", set_keep_old_values,
      [](Config& c, const Config& d) { c.keep_old_values = d.keep_old_values; }},
     {"TESSERA_COPY_THREADS", "a whole number from 0 to 256", set_copy_threads,
      [](Config& c, const Config& d) { c.copy_threads = d.copy_threads; }},

@@ -24,12 +24,12 @@ enum class Share { automatic, off, given };
 /// Settings of one host device (TESSERA_HOST_DEVICE). Rates in bytes or flops per second; 0 means unmodelled: as fast
 /// as it goes.
 /// Which operations of a host device an injected failure counts.
-enum class FailingOperation : std::uint8_t { any, up, down, peer, kernel };
+enum class FailingOperation : std::uint8_t { any, up, down, peer, to_peer, kernel };
 
 struct HostDeviceSettings {
   std::size_t memory_bytes = std::size_t{256} << 20;
   double link_bytes_per_s = 0;  ///< host link, each direction
-  double peer_bytes_per_s = 0;  ///< peer link, into this device
+  double peer_bytes_per_s = 0;  ///< peer link, into this device and out of it
   RatesByType flops_per_s;  ///< modelled kernel time = flops / this, on one engine shared by the four compute streams
   double delay_s = 0;       ///< added to every operation (latency)
   double start_s = 0;       ///< opening it takes this long
@@ -58,6 +58,13 @@ enum class CpuWorkerUse : std::uint8_t {
   never
 };
 
+/// Where tiles of C are kept as they were while their new values are written back.
+enum class OldValuesPlace : std::uint8_t {
+  peers,  ///< in the memory of another device where there is one that can be reached and has room, else on the host
+  host,
+  nowhere  ///< a device that is lost meanwhile makes the call fail
+};
+
 struct Config {
   DeviceChoice devices = DeviceChoice::automatic;
   std::vector<int> cuda_ordinals;  ///< empty: all
@@ -66,7 +73,7 @@ struct Config {
       HostDeviceSettings{}};                       ///< one for all, or one per device (the last repeats)
   std::optional<std::size_t> device_memory_bytes;  ///< at most, per device; default: a share of the free memory
   MemoryMode memory_mode = MemoryMode::grow;
-  bool keep_old_values = true;  ///< of tiles that are being written back, so that the loss of a device loses nothing
+  OldValuesPlace keep_old_values = OldValuesPlace::peers;
   std::optional<int> copy_threads;  ///< of each GPU, for pageable memory; 0: page-lock it; default: by processors
   std::optional<index_t> tile;      ///< tile size in elements; default: chosen per problem
   OffloadRules offload;

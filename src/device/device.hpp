@@ -2,9 +2,9 @@
 // on streams, order streams by events. The runtime, the cache and the heap know devices only through this interface;
 // host devices and CUDA GPUs implement it and pass the same conformance suite (tests/device/conformance.hpp).
 //
-// Streams: `compute_streams` compute streams and one each for up, down and peer copies. Work on one stream runs in
-// order of submission; different streams are ordered only by events. Every call that takes a stream only submits and
-// returns.
+// Streams: `compute_streams` compute streams and one each for copies up, down, from a peer and to a peer. Work on one
+// stream runs in order of submission; different streams are ordered only by events. Every call that takes a stream only
+// submits and returns.
 // Events: record() marks the work submitted to a stream so far; wait() makes a stream (of any device of the same
 // backend) wait for it.
 // Memory: a slab is one range of addresses. Either all of it is memory from the start (reserve), or memory is committed
@@ -31,14 +31,14 @@ namespace tessera::device {
 
 inline constexpr int compute_streams = 4;
 
-enum class StreamKind : std::uint8_t { compute, up, down, peer };
+enum class StreamKind : std::uint8_t { compute, up, down, peer, to_peer };
 
 struct StreamId {
   StreamKind kind = StreamKind::compute;
   int index = 0;  ///< 0 .. compute_streams-1 for compute, 0 otherwise
 };
-inline constexpr int stream_count = compute_streams + 3;
-/// Dense number of a stream: compute 0..3, up 4, down 5, peer 6.
+inline constexpr int stream_count = compute_streams + 4;
+/// Dense number of a stream: compute 0..3, up 4, down 5, peer 6, to_peer 7.
 constexpr int stream_number(StreamId id) {
   return id.kind == StreamKind::compute ? id.index : compute_streams + static_cast<int>(id.kind) - 1;
 }
@@ -132,6 +132,9 @@ class Device {
   virtual void copy_down(Block host_to, Block device_from, Extent extent) = 0;
   /// Memory of `source` -> this device on this device's peer stream. @pre can_access(source)
   virtual void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) = 0;
+  /// This device's memory -> memory of `target` on this device's stream for that. @pre can_access(target)
+  virtual void copy_to_peer(Device& target, Block target_to, Block device_from, Extent extent) = 0;
+  /// Whether copies from and to the memory of `peer` are possible.
   virtual bool can_access(const Device& peer) const = 0;
 
   virtual EventPtr record(StreamId stream) = 0;
@@ -151,7 +154,7 @@ class Device {
 
   /// Called once by the thread that will submit to this device: copies, record and wait (CUDA: makes it the thread's
   /// current device, and binds the thread to the processors near it). All other calls may come from any thread and
-  /// leave its current device as it was.
+  /// leave its current device as it was; so may submissions, while that thread makes none.
   virtual void attach_thread() = 0;
 
   /// Waits until all streams are idle or failed, and clears what failed because of others.

@@ -51,6 +51,8 @@ void Crew::employ(cache::TileCache& cache, OldValues* old_values) {
     seat.worker.emplace(static_cast<int>(d), *accelerator.device, *accelerator.ops, cache, seat.signal, !tells,
                         old_values);
   }
+  cache_ = &cache;
+  old_values_ = old_values;
 }
 
 std::vector<bool> Crew::usable() const {
@@ -102,6 +104,7 @@ void Crew::announce_end() {
 
 void Crew::run(Job& job, const std::function<CpuWorker::Outcome()>& cpu, Attempt& made) {
   made.outcomes.resize(seats_.size());
+  if (old_values_ != nullptr) old_values_->begin_job(*cache_, job.graph(), made.working);
   std::unique_lock lock(mutex_);
   ends_soon_ = false;
   for (std::size_t d = 0; d < seats_.size(); ++d) {
@@ -122,6 +125,10 @@ void Crew::run(Job& job, const std::function<CpuWorker::Outcome()>& cpu, Attempt
   for (std::size_t d = 0; d < seats_.size(); ++d) {
     if (made.working[d]) made.outcomes[d] = std::move(seats_[d].outcome);
   }
+  lock.unlock();
+  // Here, where no thread submits to any device.
+  for (Worker::Outcome& outcome : made.outcomes)
+    std::erase_if(outcome.torn, [](const Worker::Torn& torn) { return torn.old && torn.old->restore(); });
 }
 
 // The thread of a device.

@@ -61,7 +61,8 @@ class Crew {
   /// Wakes all workers, whatever they wait for.
   void raise_all();
 
-  /// Runs the job on the devices `made.working`, and `cpu` meanwhile on the calling thread, to the end of both.
+  /// Runs the job on the devices `made.working`, and `cpu` meanwhile on the calling thread, to the end of both. Tiles
+  /// that are torn and can be restored are.
   /// @pre one caller at a time
   void run(Job& job, const std::function<CpuWorker::Outcome()>& cpu, Attempt& made);
   /// What the job calls when little of it is left.
@@ -92,6 +93,8 @@ class Crew {
   const std::chrono::nanoseconds patience_;
   const std::function<void()> when_idle_;
   std::deque<Seat> seats_;  // by device; fixed after construction
+  cache::TileCache* cache_ = nullptr;
+  OldValues* old_values_ = nullptr;
   mutable std::mutex mutex_;
   std::condition_variable finished_;  // a seat's job, or all but its end; only the one caller of run() waits
   bool ends_soon_ = false;            // guarded by mutex_

@@ -18,6 +18,7 @@ void add(DeviceStatistics& sum, const cache::CacheCounters& counters, const Work
   sum.bytes_up += counters.bytes_up;
   sum.bytes_down += counters.bytes_down;
   sum.bytes_peer += counters.bytes_peer;
+  sum.bytes_kept += counters.bytes_kept;
   sum.tasks += static_cast<std::int64_t>(outcome.done.size());
   sum.steps += outcome.steps;
   sum.stolen += outcome.stolen;
@@ -114,7 +115,7 @@ void JobRecord::add(const Attempt& attempt, const std::function<cache::CacheCoun
     runtime::add(statistics_.devices[d], counters(d), outcome);
     keep(operations_[d], outcome.operations);
     for (const TaskId task : outcome.done) mark(task);
-    for (const TaskId task : outcome.torn) torn |= graph_.output(task).needs_old;
+    for (const auto& each : outcome.torn) torn |= graph_.output(each.task).needs_old;
   }
   std::erase_if(pending_, [&](TaskId task) { return done_[static_cast<std::size_t>(task)]; });
   if (torn) throw DeviceLost("a device failed while it wrote a tile of C back: " + first_error(attempt.outcomes));

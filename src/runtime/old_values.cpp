@@ -1,229 +1,82 @@
 #include "runtime/old_values.hpp"
 
-#include <sys/mman.h>
-
-#include <algorithm>
-#include <new>
-#include <system_error>
+#include <memory>
 #include <utility>
 
-#include "core/thread.hpp"
-#include "device/host_copy.hpp"
+#include "core/scalar.hpp"
 
 namespace tessera::runtime {
 namespace {
 
-/// What a thread copies at a time.
-constexpr index_t piece_bytes = index_t{2} << 20;
+class PeerCopy final : public OldCopy {
+ public:
+  PeerCopy(cache::TileCache& cache, cache::KeptTile kept) : cache_(cache), kept_(std::move(kept)) {}
+  ~PeerCopy() override { cache_.drop(kept_); }
+  PeerCopy(const PeerCopy&) = delete;
+  PeerCopy& operator=(const PeerCopy&) = delete;
 
-std::size_t bytes_of(const cache::HostTile& tile, index_t element_bytes) {
-  return static_cast<std::size_t>(std::max<index_t>(tile.rows * tile.cols * element_bytes, 1));
-}
+  bool is_whole() const override { return kept_.done->status() == device::EventStatus::complete; }
+  bool has_failed() const override { return kept_.done->status() == device::EventStatus::failed; }
+  device::EventPtr read_on_device() const override { return kept_.done; }
+  bool restore() noexcept override { return cache_.restore(kept_); }
+
+ private:
+  cache::TileCache& cache_;
+  const cache::KeptTile kept_;
+};
 
 }  // namespace
 
-/// Memory that was used before: the pages of new memory come one by one, which takes longer than the copy.
-struct OldValues::Pool {
-  explicit Pool(std::size_t most) : most_bytes(most) {}
+OldValues::OldValues(OldValuesPlace place, int threads, std::size_t most_bytes)
+    : on_peers_(place == OldValuesPlace::peers) {
+  if (threads > 0) host_.emplace(threads, most_bytes);
+}
 
-  const std::size_t most_bytes;
-  std::mutex mutex;  // guards what follows
-  std::vector<Memory> free;
-  std::vector<Signal*> waiting;
-  std::size_t ahead_bytes = 0;  ///< used by copies made ahead
-  std::size_t due_bytes = 0;    ///< and by those that were due
-  std::size_t held_bytes = 0;   ///< used and free
-
-  bool has_room(std::size_t bytes, When when, Signal& changed) {
-    const std::lock_guard lock(mutex);
-    const std::size_t after = ahead_bytes + due_bytes + bytes;
-    if (when == When::ahead) return after <= most_bytes / 2;
-    if (due_bytes == 0 || after <= most_bytes) return true;
-    if (std::find(waiting.begin(), waiting.end(), &changed) == waiting.end()) waiting.push_back(&changed);
-    return false;
-  }
-
-  /// @throws std::bad_alloc
-  Memory take(std::size_t bytes, When when) {
-    const std::lock_guard lock(mutex);
-    auto found = std::find_if(free.begin(), free.end(), [&](const Memory& memory) { return memory.bytes >= bytes; });
-    if (found == free.end()) {
-      free.reserve(free.size() + 1);
-      free.push_back(make(bytes));
-      held_bytes += free.back().bytes;
-      found = free.end() - 1;
+void OldValues::begin_job(cache::TileCache& cache, const TaskGraph& graph, const std::vector<bool>& working) {
+  cache_ = &cache;
+  element_bytes_ = static_cast<index_t>(element_bytes(graph.type()));
+  const int devices = static_cast<int>(working.size());
+  peers_.assign(working.size(), {});
+  const auto works = [&](int d) { return working[static_cast<std::size_t>(d)]; };
+  for (int d = 0; on_peers_ && d < devices; ++d) {
+    // The next device first, so that each has another first one.
+    for (int distance = 1; works(d) && distance < devices; ++distance) {
+      const int peer = (d + distance) % devices;
+      if (works(peer) && cache.are_connected(d, peer) && graph.fits(cache.slots(peer)))
+        peers_[static_cast<std::size_t>(d)].push_back(peer);
     }
-    Memory memory = std::move(*found);
-    free.erase(found);
-    used(when) += memory.bytes;
-    return memory;
-  }
-
-  // Room for it in `free` was there when it was taken, and stays.
-  void put(Memory memory, When when) noexcept {
-    std::vector<Signal*> told;
-    {
-      const std::lock_guard lock(mutex);
-      used(when) -= memory.bytes;
-      try {
-        const std::size_t bytes = memory.bytes;
-        held_bytes -= bytes;
-        free.push_back(std::move(memory));
-        held_bytes += bytes;
-      } catch (const std::bad_alloc&) {  // it is freed
-      }
-      told.swap(waiting);
-    }
-    for (Signal* const signal : told) signal->raise();
-  }
-
-  void clear() {
-    std::vector<Memory> all;
-    const std::lock_guard lock(mutex);
-    all.swap(free);
-    for (const Memory& memory : all) held_bytes -= memory.bytes;
-  }
-
- private:
-  std::size_t& used(When when) { return when == When::ahead ? ahead_bytes : due_bytes; }
-
-  /// In large pages where there are such.
-  static Memory make(std::size_t bytes) {
-    constexpr std::size_t large_page = std::size_t{2} << 20;
-    const std::size_t page = bytes >= large_page ? large_page : 64;
-    const std::size_t rounded = (bytes + page - 1) / page * page;
-    Memory memory{std::unique_ptr<std::byte, Memory::Free>(static_cast<std::byte*>(std::aligned_alloc(page, rounded))),
-                  rounded};
-    if (!memory.begin) throw std::bad_alloc();
-    if (page == large_page) static_cast<void>(madvise(memory.begin.get(), rounded, MADV_HUGEPAGE));
-    return memory;
-  }
-};
-
-OldValues::Copy::Copy(std::shared_ptr<Pool> pool, const cache::HostTile& tile, index_t element_bytes, When when)
-    : pool_(std::move(pool)), tile_(tile), element_bytes_(element_bytes), when_(when), missing_pieces_(pieces()) {
-  memory_ = pool_->take(bytes_of(tile, element_bytes), when);
-}
-
-OldValues::Copy::~Copy() { pool_->put(std::move(memory_), when_); }
-
-index_t OldValues::Copy::pieces() const {
-  const index_t bytes = tile_.rows * tile_.cols * element_bytes_;
-  return std::clamp<index_t>((bytes + piece_bytes - 1) / piece_bytes, 1, std::max<index_t>(tile_.cols, 1));
-}
-
-// `move(in the tile, in the copy, bytes)` for each of the columns.
-template <class Move>
-void OldValues::Copy::for_columns(index_t first, index_t last, Move move) const {
-  const device::Extent all = cache::extent_of(tile_, element_bytes_);
-  for (index_t j = first; j < last; ++j) {
-    const index_t begin = all.first_byte(j);
-    move(tile_.address + j * tile_.ld * element_bytes_ + begin, memory_.begin.get() + j * all.column_bytes + begin,
-         all.last_byte(j) - begin);
   }
 }
 
-void OldValues::Copy::take_piece(index_t piece) noexcept {
-  const index_t all = pieces();
-  for_columns(piece * tile_.cols / all, (piece + 1) * tile_.cols / all,
-              [](const std::byte* tile, std::byte* copy, index_t bytes) { device::copy_streaming(copy, tile, bytes); });
-  device::finish_streaming();
-}
-
-void OldValues::Copy::restore() const noexcept {
-  for_columns(0, tile_.cols,
-              [](std::byte* tile, const std::byte* copy, index_t bytes) { device::copy_streaming(tile, copy, bytes); });
-  device::finish_streaming();
-}
-
-OldValues::OldValues(int threads, std::size_t most_bytes)
-    : most_threads_(threads), pool_(std::make_shared<Pool>(most_bytes)) {}
-
-OldValues::~OldValues() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
+OldValues::Begin OldValues::begin(const Tile& old, When when, Signal& changed, OldCopyPtr& copy) {
+  const bool on_peer = has_peers(old.device);
+  if (on_peer && when != When::due) {
+    const cache::Keep kept = begin_on_peer(old, when, copy);
+    if (kept != cache::Keep::no_room) return kept == cache::Keep::begun ? Begin::begun : Begin::later;
   }
-  changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  if (!host_) return Begin::never;
+  const auto when_on_host = when == When::due ? HostCopies::When::due : HostCopies::When::ahead;
+  if (!host_->has_room(old.tile, element_bytes_, when_on_host, changed)) return Begin::later;
+  copy = host_->copy(old.tile, element_bytes_, when_on_host, changed);
+  return copy ? Begin::begun : Begin::never;
 }
 
-bool OldValues::has_room(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed) {
-  return pool_->has_room(bytes_of(tile, element_bytes), when, changed);
+cache::Keep OldValues::begin_on_peer(const Tile& old, When when, OldCopyPtr& copy) {
+  cache::KeptTile kept;
+  const cache::Keep begun =
+      cache_->keep(old.device, old.tile, old.output, when == When::last_read, peers_of(old.device), old.task, kept);
+  if (begun == cache::Keep::begun) copy = std::make_shared<PeerCopy>(*cache_, std::move(kept));
+  return begun;
 }
 
-OldValues::CopyPtr OldValues::copy(const cache::HostTile& tile, index_t element_bytes, When when,
-                                   Signal& changed) noexcept {
-  try {
-    CopyPtr made(new Copy(pool_, tile, element_bytes, when));
-    const index_t pieces = made->pieces();
-    {
-      const std::lock_guard lock(mutex_);
-      if (start_threads()) {
-        try {
-          for (index_t piece = 0; piece < pieces; ++piece) {
-            if (when == When::due)
-              pieces_.push_front({made, piece, &changed});
-            else
-              pieces_.push_back({made, piece, &changed});
-          }
-        } catch (...) {
-          std::erase_if(pieces_, [&](const Piece& piece) { return piece.copy == made; });
-          throw;
-        }
-        changed_.notify_all();
-        return made;
-      }
-    }
-    for (index_t piece = 0; piece < pieces; ++piece) made->take_piece(piece);
-    made->missing_pieces_.store(0, std::memory_order_release);
-    return made;
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-
-// @return whether there are any @pre the caller holds the mutex
-bool OldValues::start_threads() {
-  try {
-    threads_.reserve(static_cast<std::size_t>(most_threads_));  // a thread without a place would end the process
-    while (static_cast<int>(threads_.size()) < most_threads_) threads_.push_back(start_thread([this] { serve(); }));
-  } catch (const std::system_error&) {  // fewer do as well
-  } catch (const std::bad_alloc&) {
-  }
-  return !threads_.empty();
-}
-
-void OldValues::serve() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !pieces_.empty(); });
-    if (stopping_) return;
-    Piece piece = std::move(pieces_.front());
-    pieces_.pop_front();
-    ++busy_;
-    lock.unlock();
-    piece.copy->take_piece(piece.number);
-    // Release: the tile is written only after it has been read.
-    if (piece.copy->missing_pieces_.fetch_sub(1, std::memory_order_acq_rel) == 1) piece.changed->raise();
-    piece.copy.reset();
-    lock.lock();
-    if (--busy_ == 0) changed_.notify_all();
-  }
-}
-
-// Takes no memory: the results of a job are there when this is called.
 void OldValues::stop_copying() noexcept {
-  std::unique_lock lock(mutex_);
-  pieces_.clear();
-  changed_.wait(lock, [this] { return busy_ == 0; });
+  if (host_) host_->stop_copying();
 }
 
-void OldValues::give_back() { pool_->clear(); }
-
-std::size_t OldValues::held_bytes() const {
-  const std::lock_guard lock(pool_->mutex);
-  return pool_->held_bytes;
+void OldValues::give_back() {
+  if (host_) host_->give_back();
 }
+
+std::size_t OldValues::held_bytes() const { return host_ ? host_->held_bytes() : 0; }
 
 }  // namespace tessera::runtime

@@ -1,116 +1,82 @@
-// Copies of tiles of C as they were, kept while their new values go to host memory. A device that is lost meanwhile
-// leaves a tile half old and half new. The copy then restores the tile, and its task is done again elsewhere.
+// Tiles of C as they were, kept while their new values go to host memory. A device that is lost meanwhile leaves a tile
+// half old and half new. The copy then restores the tile, and its task is done again elsewhere.
 //
-// Threads of their own make the copies. A copy is begun with its task where there is room, so that it is whole when the
-// task's result is ready; otherwise when the result is ready. Copies made ahead leave half of the room to those that a
-// result waits for: these end without anything else that a task waits for.
-// Memory is kept from copy to copy, and given back with that of the devices.
+// A copy lies in the memory of another device of the job that can be reached and has room for all tiles of the job: the
+// old value is copied there from the device that computes the tile, once it has arrived and before it is overwritten,
+// and neither threads nor the memory of the host have to do with it. Copies take free slots only. Since a tile's copy
+// replaces the tiles that a task of its own would hold there, there is always one: no tile is evicted for a copy, and no
+// task waits for its room. Else the copy lies in host memory (HostCopies).
 //
-// Invariant: where a task needs the old value, its write-back begins after the copy is whole, unless there was no
-// memory for it.
-// Thread-safe, except for the destructor.
+// Invariant: where a task needs the old value, its write-back begins after a copy is whole, unless there was no memory
+// for it.
+// Thread-safe, except for the destructor and begin_job().
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <cstddef>
-#include <cstdlib>
-#include <deque>
-#include <memory>
-#include <mutex>
-#include <thread>
+#include <optional>
 #include <vector>
 
-#include "cache/tile_directory.hpp"
+#include "cache/tile_cache.hpp"
+#include "core/config.hpp"
+#include "runtime/host_copies.hpp"
+#include "runtime/old_copy.hpp"
 #include "runtime/signal.hpp"
+#include "runtime/task_graph.hpp"
 
 namespace tessera::runtime {
 
 class OldValues {
  public:
   enum class When {
-    ahead,  ///< the task has only begun: who finds no room goes on without
-    due     ///< its result is ready: who finds no room waits
+    ahead,      ///< the task has begun
+    last_read,  ///< the kernel is about to be launched that overwrites the old value on the device, or ends the task
+    due         ///< the result is ready: who finds no room waits
+  };
+  enum class Begin {
+    begun,
+    later,  ///< to be tried again; where it is due, the signal is raised when there is room
+    never   ///< there is no memory
+  };
+  struct Tile {
+    int device = 0;  ///< that computes it
+    HostTile tile;
+    const cache::Replica* output = nullptr;  ///< that the old value is fetched into; nullptr: it is a tile that is read
+    TaskId task = 0;
   };
 
- private:
-  struct Pool;
-  struct Memory {
-    struct Free {
-      void operator()(std::byte* memory) const noexcept { std::free(memory); }
-    };
-    std::unique_ptr<std::byte, Free> begin;
-    std::size_t bytes = 0;
-  };
+  /// @param threads    that copy to host memory; 0: nothing is copied there
+  /// @param most_bytes of all copies in host memory together
+  OldValues(OldValuesPlace place, int threads, std::size_t most_bytes);
 
- public:
-  /// The elements of one tile, as they were.
-  class Copy {
-   public:
-    ~Copy();
-    Copy(const Copy&) = delete;
-    Copy& operator=(const Copy&) = delete;
-    bool is_whole() const { return missing_pieces_.load(std::memory_order_acquire) == 0; }
-    /// Makes the tile what it was. @pre is_whole(); nobody else reads or writes the tile
-    void restore() const noexcept;
+  /// Finds out which devices keep tiles for each other in the job that the cache has begun.
+  /// @param cache outlives all copies of the job. @param working the devices that take part
+  void begin_job(cache::TileCache& cache, const TaskGraph& graph, const std::vector<bool>& working);
+  /// Whether the device's tiles go to others.
+  bool has_peers(int device) const { return !peers_of(device).empty(); }
 
-   private:
-    friend class OldValues;
-    Copy(std::shared_ptr<Pool> pool, const cache::HostTile& tile, index_t element_bytes, When when);
-    index_t pieces() const;
-    void take_piece(index_t piece) noexcept;
-    template <class Move>
-    void for_columns(index_t first, index_t last, Move move) const;
+  /// Begins to copy the old value of a tile, if that can be now. @pre begin_job(); called by the device's worker
+  /// @param changed of that worker: raised when a copy becomes whole that no event of the device tells of
+  /// @param copy    set if it has begun
+  /// @throws DeviceLost, WorkRefused, std::bad_alloc
+  Begin begin(const Tile& old, When when, Signal& changed, OldCopyPtr& copy);
 
-    std::shared_ptr<Pool> pool_;
-    cache::HostTile tile_;
-    index_t element_bytes_;
-    When when_;
-    Memory memory_;
-    /// Pairs with is_whole(): who sees 0 may have the tile overwritten.
-    std::atomic<index_t> missing_pieces_;
-  };
-  using CopyPtr = std::shared_ptr<Copy>;
-
-  /// @param threads that copy, at least 1; they start with the first copy. @param most_bytes of all copies together
-  OldValues(int threads, std::size_t most_bytes);
-  /// @pre nobody waits for a copy
-  ~OldValues();
-  OldValues(const OldValues&) = delete;
-  OldValues& operator=(const OldValues&) = delete;
-
-  /// Whether there is room for one more copy; there always is for one alone that is due. If not, and it is due,
-  /// `changed` is raised when one goes. @param changed outlives this
-  bool has_room(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed);
-  /// Begins to copy a tile. @pre its elements stay as they are until the copy is whole or dropped
-  /// @param changed raised when it is whole; outlives the copy. @return nullptr if there is no memory
-  CopyPtr copy(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed) noexcept;
-
-  /// No tile is read any more when this returns. Copies that are not whole stay so.
+  /// No tile in host memory is read any more when this returns. Copies that are not whole stay so.
   void stop_copying() noexcept;
-
-  /// Frees the memory that no copy uses.
+  /// Frees host memory that no copy uses.
   void give_back();
-  /// Bytes that are kept or in use.
+  /// Bytes of host memory that are kept or in use.
   std::size_t held_bytes() const;
 
  private:
-  struct Piece {
-    CopyPtr copy;
-    index_t number = 0;
-    Signal* changed = nullptr;
-  };
-  void serve();
-  bool start_threads();
+  const std::vector<int>& peers_of(int device) const { return peers_[static_cast<std::size_t>(device)]; }
+  cache::Keep begin_on_peer(const Tile& old, When when, OldCopyPtr& copy);
 
-  const int most_threads_;
-  std::shared_ptr<Pool> pool_;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<Piece> pieces_;
-  int busy_ = 0;  ///< threads that copy
-  std::vector<std::thread> threads_;
-  bool stopping_ = false;
+  const bool on_peers_;
+  std::optional<HostCopies> host_;
+  // Of the job.
+  cache::TileCache* cache_ = nullptr;
+  index_t element_bytes_ = 0;
+  std::vector<std::vector<int>> peers_;  ///< by device
 };
 
 }  // namespace tessera::runtime

@@ -8,7 +8,6 @@
 #include <new>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "cache/tile_cache.hpp"
@@ -30,13 +29,6 @@
 
 namespace tessera::runtime {
 namespace {
-
-/// Threads that copy old values, by the links that new ones come over: trmm overwrites 25 GB/s by each. No more than
-/// would be missed by those that carry pageable memory.
-int copying_threads(std::size_t devices) {
-  const std::size_t processors = std::thread::hardware_concurrency();
-  return static_cast<int>(std::clamp<std::size_t>(8 * devices, 1, std::max<std::size_t>(processors / 2, 1)));
-}
 
 /// What copies of old values may take, and what batches are packed into: a sixteenth of the host's memory each.
 std::size_t most_bytes_on_host() {
@@ -64,7 +56,8 @@ class Runtime::Implementation {
         memories_(accelerators_.size()),
         lane_memories_(accelerators_.size()) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
-    if (config.keep_old_values) old_values_.emplace(copying_threads(accelerators_.size()), most_bytes_on_host());
+    if (const auto place = config.keep_old_values; place != OldValuesPlace::nowhere)
+      old_values_.emplace(place, HostCopies::threads_for(accelerators_.size()), most_bytes_on_host());
     const double begin_s = device::now_seconds();
     // First, since the threads take some time to find their processors, and no notice of the rest before there is a
     // job.

@@ -13,11 +13,14 @@ std::int64_t sum_of(const std::vector<DeviceStatistics>& devices, std::int64_t D
 }
 
 nlohmann::ordered_json json_of(const DeviceStatistics& d) {
-  return {{"device", d.device},         {"kernel_s", d.kernel_s},     {"transfer_s", d.transfer_s},
-          {"other_s", d.other_s},       {"l1_hits", d.l1_hits},       {"l2_hits", d.l2_hits},
-          {"misses", d.misses},         {"evictions", d.evictions},   {"bytes_up", d.bytes_up},
-          {"bytes_down", d.bytes_down}, {"bytes_peer", d.bytes_peer}, {"tasks", d.tasks},
-          {"steps", d.steps},           {"stolen", d.stolen},         {"flops", d.flops}};
+  return {{"device", d.device},         {"kernel_s", d.kernel_s},
+          {"transfer_s", d.transfer_s}, {"other_s", d.other_s},
+          {"l1_hits", d.l1_hits},       {"l2_hits", d.l2_hits},
+          {"misses", d.misses},         {"evictions", d.evictions},
+          {"bytes_up", d.bytes_up},     {"bytes_down", d.bytes_down},
+          {"bytes_peer", d.bytes_peer}, {"bytes_kept", d.bytes_kept},
+          {"tasks", d.tasks},           {"steps", d.steps},
+          {"stolen", d.stolen},         {"flops", d.flops}};
 }
 
 }  // namespace
@@ -25,6 +28,7 @@ nlohmann::ordered_json json_of(const DeviceStatistics& d) {
 std::int64_t JobStatistics::bytes_up() const { return sum_of(devices, &DeviceStatistics::bytes_up); }
 std::int64_t JobStatistics::bytes_down() const { return sum_of(devices, &DeviceStatistics::bytes_down); }
 std::int64_t JobStatistics::bytes_peer() const { return sum_of(devices, &DeviceStatistics::bytes_peer); }
+std::int64_t JobStatistics::bytes_kept() const { return sum_of(devices, &DeviceStatistics::bytes_kept); }
 
 double JobStatistics::seconds_by_devices() const {
   double all = 0, by_devices = 0;

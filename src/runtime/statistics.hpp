@@ -24,6 +24,7 @@ struct DeviceStatistics {
   std::int64_t bytes_up = 0;
   std::int64_t bytes_down = 0;
   std::int64_t bytes_peer = 0;  ///< into this device
+  std::int64_t bytes_kept = 0;  ///< old values of C, from this device to one that keeps them
   std::int64_t tasks = 0;       ///< completed here
   std::int64_t steps = 0;
   std::int64_t stolen = 0;  ///< of these tasks, taken from another station
@@ -54,6 +55,7 @@ struct JobStatistics {
   std::int64_t bytes_up() const;
   std::int64_t bytes_down() const;
   std::int64_t bytes_peer() const;
+  std::int64_t bytes_kept() const;
   /// What the job would have taken had devices computed what the CPU did, by the rate that they reached; 0: not known,
   /// since they computed less than half.
   double seconds_by_devices() const;

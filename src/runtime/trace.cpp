@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<const char*, device::stream_count> stream_names = {
-    "compute 0", "compute 1", "compute 2", "compute 3", "up", "down", "peer"};
+    "compute 0", "compute 1", "compute 2", "compute 3", "up", "down", "peer", "to peer"};
 constexpr std::string_view array_end = "\n]\n";
 
 std::string name_of(const device::Operation& operation) {

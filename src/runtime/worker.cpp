@@ -158,7 +158,8 @@ bool Worker::retire(Job& job) {
   }
   // Not before the last kernel has completed, so that one that fails leaves the host tile intact.
   any |= std::erase_if(held_, [&](Held& held) {
-           if (!job.may_overwrite(held.task) || !old_is_kept(job, held)) return false;
+           // The device that has been lost may be the one that keeps the old value.
+           if (job.failed() || !job.may_overwrite(held.task) || !old_is_kept(job, held)) return false;
            write_back(held);
            job.begin_write_back();
            return true;
@@ -196,80 +197,6 @@ bool Worker::retire_kernels(Job& job, std::vector<Held>& results) {
     }
   }
   return any;
-}
-
-void Worker::publish(Job& job, cache::Replica* output, TaskId task) {
-  if (!job.graph().output(task).publish) return;
-  cache_.publish(output);
-  job.publish(task);
-}
-
-bool Worker::keeps_old(const TaskGraph& graph, TaskId task) const {
-  return old_values_ != nullptr && graph.output(task).needs_old;
-}
-
-// A copy that is due waits until other tasks have read the tile: its result waits for them in any case.
-// @param copy nullptr afterwards if there was no memory @return false if there is no room now: it is left as it was
-bool Worker::begin_copy(const Job& job, const HostTile& tile, OldValues::When when, OldValues::CopyPtr& copy) {
-  const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
-  if (!old_values_->has_room(tile, element, when, signal_)) return false;
-  copy = old_values_->copy(tile, element, when, signal_);
-  return true;
-}
-
-// @return whether the result may be written as far as its old value is concerned
-bool Worker::old_is_kept(const Job& job, Held& held) {
-  if (held.goes_without || !keeps_old(job.graph(), held.task)) return true;
-  if (!held.old) {
-    if (!begin_copy(job, held.output->tile, OldValues::When::due, held.old)) return false;
-    held.goes_without = !held.old;
-  }
-  return held.goes_without || held.old->is_whole();
-}
-
-void Worker::write_back(const Held& held) {
-  const auto [output, task] = std::pair(held.output, held.task);
-  // First what may lack memory: once the copy has begun, what becomes of it can be told.
-  write_backs_.push_back({nullptr, output, task, held.old});
-  bool begun = false;
-  try {
-    make_room(outcome_.done, write_backs_.size());
-    make_room(outcome_.torn, write_backs_.size());
-    write_backs_.back().done = cache_.write_back(output, task, begun);
-  } catch (...) {
-    if (!begun) write_backs_.pop_back();
-    throw;
-  }
-}
-
-// After a failure and recover(): every write-back has ended, well or not. As long as the device works, its memory still
-// has the results.
-void Worker::settle_write_backs() {
-  for (const WriteBack& write_back : write_backs_) {
-    // Without an event the submission failed after the copy had begun.
-    const bool arrived = write_back.done && write_back.done->status() == EventStatus::complete;
-    if (arrived || repeat_write_back(write_back)) {
-      outcome_.done.push_back(write_back.task);
-    } else if (write_back.old) {
-      write_back.old->restore();
-    } else {
-      outcome_.torn.push_back(write_back.task);
-    }
-  }
-  write_backs_.clear();
-}
-
-bool Worker::repeat_write_back(const WriteBack& write_back) noexcept {
-  try {
-    bool begun = false;
-    if (!outcome_.usable) return false;
-    const device::EventPtr done = cache_.write_back(write_back.output, write_back.task, begun);
-    while (done->status() == EventStatus::pending) std::this_thread::sleep_for(std::chrono::microseconds(20));
-    return done->status() == EventStatus::complete;
-  } catch (...) {
-    outcome_.usable = device_.recover();  // ends what has begun of it
-    return false;
-  }
 }
 
 bool Worker::refill(Job& job) {
@@ -484,6 +411,11 @@ bool Worker::prefetch(Job& job) {
   // Room that the lanes may ask for at any moment.
   const auto reserve = static_cast<index_t>(3 * active_lanes_ + write_backs_.size());
   bool any = false;
+  if (old_values_ != nullptr && old_values_->has_peers(index_)) {
+    for (Lane& lane : lanes_) {
+      for (Submission& submission : lane.submissions) keep_old(job, submission, OldValues::When::ahead);
+    }
+  }
   // Old values that are added last: they are needed when the products are done, and nobody else asks for them.
   for (const Lane& lane : lanes_) {
     for (const Submission& submission : lane.submissions) {
@@ -676,8 +608,7 @@ bool Worker::ask(Job& job, Submission& submission) {
     submission.output = cache_.acquire_output(index_, output.tile, fetches_old, needed_soon);
   }
   if (submission.output == nullptr) return false;
-  if (!submission.old && keeps_old(graph, submission.task))
-    begin_copy(job, output.tile, OldValues::When::ahead, submission.old);
+  keep_old(job, submission, OldValues::When::ahead);
   if (submission.x == nullptr) submission.x = cache_.pin(index_, step.a.tile, next_use(step.a.tile));
   if (submission.x == nullptr) return false;
   cache::Replica* const x = submission.x;
@@ -715,6 +646,7 @@ void Worker::launch(const Job& job, int stream_index, Submission& submission) {
     device_.wait(stream, tile->ready);
   }
   if (submission.launched && submission.stream != stream_index) device_.wait(stream, submission.launched);
+  await_copy_of_old(job, submission, asked.number, stream);
   auto begin = device_.record(stream);
   submit_call(job, asked, submission, stream_index);
   auto done = device_.record(stream);

@@ -32,6 +32,8 @@
 // in exactly the order that the forecast knows, and are launched when they are asked for. So the cache is told when
 // each tile is needed next, and the prefetch may replace what is needed later than what it brings. Source: BLASX,
 // section IV-C and IV-D, Alg. 1, Eq. 3.
+//
+// What is done for results is in worker_results.cpp.
 #pragma once
 
 #include <array>
@@ -69,11 +71,15 @@ class Worker {
   static constexpr std::size_t spare_slots = 32;
   static constexpr std::size_t left_per_lane = 2;  ///< in the station, where a starved device takes some early
 
+  struct Torn {
+    TaskId task = 0;
+    OldCopyPtr old = nullptr;  ///< of its output, or nullptr
+  };
   struct Outcome {
     bool usable = true;        ///< the device can go on with the next attempt
     std::string error;         ///< why the attempt failed here; empty if it did not
     std::vector<TaskId> done;  ///< tasks whose output is in host memory
-    std::vector<TaskId> torn;  ///< tasks whose write-back failed on the way
+    std::vector<Torn> torn;    ///< tasks whose write-back failed on the way
     std::vector<device::Operation> operations;
     std::int64_t steps = 0;
     std::int64_t stolen = 0;
@@ -116,8 +122,8 @@ class Worker {
     // Set on a task's last step: then the output is complete.
     cache::Replica* output = nullptr;
     TaskId task = 0;
-    std::int64_t number = 0;           // of the task, see Submission
-    OldValues::CopyPtr old = nullptr;  // of the output, likewise, or nullptr
+    std::int64_t number = 0;   // of the task, see Submission
+    OldCopyPtr old = nullptr;  // of the output, likewise, or nullptr
   };
   struct Asked {  // a step whose tiles are here or on their way
     Step step;
@@ -141,7 +147,7 @@ class Worker {
     index_t adds_after = 0;
     bool has_added = false;
     AnyScalar beta = 0;
-    OldValues::CopyPtr old = nullptr;  // of the output, once it is being made
+    OldCopyPtr old = nullptr;  // of the output, once it is being made
 
     // Of grouped graphs: its group's first position and first wave, the number of tasks in it, and which of them this
     // is.
@@ -160,14 +166,14 @@ class Worker {
   struct Held {  // a finished output, whose host tile other tasks may still read
     cache::Replica* output = nullptr;
     TaskId task = 0;
-    OldValues::CopyPtr old = nullptr;
+    OldCopyPtr old = nullptr;
     bool goes_without = false;  // there was no memory for it
   };
   struct WriteBack {
     device::EventPtr done;
     cache::Replica* output = nullptr;
     TaskId task = 0;
-    OldValues::CopyPtr old = nullptr;
+    OldCopyPtr old = nullptr;
   };
 
   bool retire(Job& job);
@@ -210,7 +216,8 @@ class Worker {
   std::optional<StationEntry> steal(Job& job);
   void publish(Job& job, cache::Replica* output, TaskId task);
   bool keeps_old(const TaskGraph& graph, TaskId task) const;
-  bool begin_copy(const Job& job, const HostTile& tile, OldValues::When when, OldValues::CopyPtr& copy);
+  void keep_old(const Job& job, Submission& submission, OldValues::When when);
+  void await_copy_of_old(const Job& job, Submission& submission, index_t step, device::StreamId stream);
   bool old_is_kept(const Job& job, Held& held);
   void write_back(const Held& held);
   double priority(const TaskGraph& graph, TaskId task) const;

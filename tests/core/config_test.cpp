@@ -181,12 +181,19 @@ TEST_F(ConfigTest, AFailureMayCountOneKindOfOperation) {
   EXPECT_EQ(device("fail=kernel:0").failing_operation, FailingOperation::kernel);
   EXPECT_EQ(device("fail=up:1").failing_operation, FailingOperation::up);
   EXPECT_EQ(device("fail=peer:2").failing_operation, FailingOperation::peer);
+  EXPECT_EQ(device("fail=to_peer:4").failing_operation, FailingOperation::to_peer);
   EXPECT_THAT(message_of("TESSERA_HOST_DEVICE=fail=sideways:3"), HasSubstr("KIND:COUNT"));
 }
 
 TEST_F(ConfigTest, OldValuesAreKept) {
-  EXPECT_TRUE(Config().keep_old_values);
-  EXPECT_FALSE(Config::from_settings("TESSERA_KEEP_OLD_VALUES=off").keep_old_values);
+  const auto place = [](const std::string& text) {
+    return Config::from_settings("TESSERA_KEEP_OLD_VALUES=" + text).keep_old_values;
+  };
+  EXPECT_EQ(Config().keep_old_values, OldValuesPlace::peers);
+  EXPECT_EQ(place("on"), OldValuesPlace::peers);
+  EXPECT_EQ(place("host"), OldValuesPlace::host);
+  EXPECT_EQ(place("off"), OldValuesPlace::nowhere);
+  EXPECT_THAT(message_of("TESSERA_KEEP_OLD_VALUES=peers"), HasSubstr("on, host or off"));
 }
 
 TEST_F(ConfigTest, MemoryMode) {

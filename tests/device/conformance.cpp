@@ -31,11 +31,12 @@ using test::wait_for;
 constexpr StreamId up{StreamKind::up, 0};
 constexpr StreamId down{StreamKind::down, 0};
 constexpr StreamId peer{StreamKind::peer, 0};
+constexpr StreamId to_peer{StreamKind::to_peer, 0};
 
 std::vector<StreamId> all_streams() {
   std::vector<StreamId> streams;
   for (int i = 0; i < device::compute_streams; ++i) streams.push_back({StreamKind::compute, i});
-  streams.insert(streams.end(), {up, down, peer});
+  streams.insert(streams.end(), {up, down, peer, to_peer});
   return streams;
 }
 
@@ -324,7 +325,7 @@ TEST_P(DeviceConformance, LargeTrianglesTakeTheirTurn) {
   }
 }
 
-TEST_P(DeviceConformance, CopyPeerTouchesOnlyTheBlock) {
+TEST_P(DeviceConformance, CopiesBetweenPeersTouchOnlyTheBlock) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   std::vector<std::byte*> slabs;
   for (std::size_t d = 0; d < opened.size(); ++d)
@@ -341,13 +342,20 @@ TEST_P(DeviceConformance, CopyPeerTouchesOnlyTheBlock) {
         const index_t offset = 256;
         const index_t used = 2 * offset + shape.other_pitch * shape.extent.columns;
         Bytes expected = random_bytes(static_cast<std::size_t>(used), 7);
-        fill_slab(opened.device(to), slabs[to], expected);
-        opened.device(to).copy_peer({slabs[to] + offset, shape.other_pitch}, opened.device(from),
-                                    {slabs[from], shape.device_pitch}, shape.extent);
-        ASSERT_EQ(finish(opened.device(to), peer), EventStatus::complete);
+        const Bytes before = expected;
         model_copy(expected.data() + offset, shape.other_pitch, source.data(), shape.device_pitch, shape.extent);
-        EXPECT_TRUE(slab_contents(opened.device(to), slabs[to], used) == expected);
-        EXPECT_TRUE(slab_contents(opened.device(from), slabs[from], static_cast<index_t>(source.size())) == source);
+        // By the one that reads, and by the one that writes.
+        for (const StreamId stream : {peer, to_peer}) {
+          fill_slab(opened.device(to), slabs[to], before);
+          const Block there{slabs[to] + offset, shape.other_pitch};
+          const Block here{slabs[from], shape.device_pitch};
+          const bool pulls = stream.kind == StreamKind::peer;
+          if (pulls) opened.device(to).copy_peer(there, opened.device(from), here, shape.extent);
+          if (!pulls) opened.device(from).copy_to_peer(opened.device(to), there, here, shape.extent);
+          ASSERT_EQ(finish(opened.device(pulls ? to : from), stream), EventStatus::complete);
+          EXPECT_TRUE(slab_contents(opened.device(to), slabs[to], used) == expected) << "pulls: " << pulls;
+          EXPECT_TRUE(slab_contents(opened.device(from), slabs[from], static_cast<index_t>(source.size())) == source);
+        }
       }
     }
   }
@@ -453,7 +461,11 @@ TEST_P(DeviceConformance, EventsOrderStreamsOfSeveralDevices) {
       Device& device = opened.device(d);
       Device& source = opened.device(d - 1);
       Bytes& through = between[next_between++];
-      if (device.can_access(source)) {
+      if (device.can_access(source) && i % 2 == 1) {
+        source.wait(to_peer, event);
+        source.copy_to_peer(device, {slabs[d], bytes}, {slabs[d - 1], bytes}, {bytes, 1});
+        event = source.record(to_peer);
+      } else if (device.can_access(source)) {
         device.wait(peer, event);
         device.copy_peer({slabs[d], bytes}, source, {slabs[d - 1], bytes}, {bytes, 1});
         event = device.record(peer);
@@ -674,7 +686,7 @@ TEST_P(DeviceConformance, RandomCopiesAgreeWithAModel) {
     const index_t from_pitch = draw_bytes(extent.column_bytes, bytes / columns);
     const index_t to = draw_bytes(0, bytes - to_pitch * columns);
     const index_t from = draw_bytes(0, bytes - from_pitch * columns);
-    const index_t kind = draw(0, 2);
+    const index_t kind = draw(0, 3);
     StreamId stream = up;
     if (kind == 0) {
       if (last) device.wait(stream, last);
@@ -685,6 +697,11 @@ TEST_P(DeviceConformance, RandomCopiesAgreeWithAModel) {
       if (last) device.wait(stream, last);
       device.copy_down({host.data() + to, to_pitch}, {slabs[d] + from, from_pitch}, extent);
       model_copy(host_model.data() + to, to_pitch, models[d].data() + from, from_pitch, extent);
+    } else if (kind == 2) {
+      stream = to_peer;
+      if (last) device.wait(stream, last);
+      device.copy_to_peer(opened.device(source), {slabs[source] + to, to_pitch}, {slabs[d] + from, from_pitch}, extent);
+      model_copy(models[source].data() + to, to_pitch, models[d].data() + from, from_pitch, extent);
     } else {
       stream = peer;
       if (last) device.wait(stream, last);

@@ -29,6 +29,7 @@ using test::wait_for;
 constexpr StreamId up{StreamKind::up, 0};
 constexpr StreamId down{StreamKind::down, 0};
 constexpr StreamId peer{StreamKind::peer, 0};
+constexpr StreamId to_peer{StreamKind::to_peer, 0};
 constexpr StreamId compute(int index) { return {StreamKind::compute, index}; }
 
 /// A device with a small reserved slab and host memory of the same size.
@@ -104,6 +105,9 @@ TEST(HostDevice, CopiesOutsideTheSlabAreRefused) {
   EXPECT_THROW(f.device.copy_peer({f.slab, 8}, other.device, {f.slab, 8}, {8, 1}), InternalError)
       << "not the source's slab";
   EXPECT_THROW(f.device.copy_peer({other.slab, 8}, other.device, {other.slab, 8}, {8, 1}), InternalError);
+  EXPECT_THROW(f.device.copy_to_peer(other.device, {f.slab, 8}, {f.slab, 8}, {8, 1}), InternalError)
+      << "not the target's slab";
+  EXPECT_THROW(f.device.copy_to_peer(other.device, {other.slab, 8}, {other.slab, 8}, {8, 1}), InternalError);
   EXPECT_TRUE(f.device.holds({end - 16, 8}, {8, 2}));
   EXPECT_TRUE(f.device.holds({end - 12, 8}, {4, 2})) << "no padding is needed after the last column";
   EXPECT_FALSE(f.device.holds({end - 16, 9}, {8, 2}));
@@ -282,6 +286,24 @@ TEST(HostDevice, TheFailingOperationLosesTheDeviceForEver) {
   EXPECT_FALSE(f.device.recover()) << "for ever";
 }
 
+TEST(HostDevice, OneKindOfOperationMayBeTheFailingOne) {
+  HostDeviceSettings settings;
+  settings.failing_operation = FailingOperation::to_peer;
+  settings.fail_after_ops = 1;
+  Fixture f(settings);
+  Fixture other({}, 1);
+  f.copy_up();
+  f.copy_down();
+  f.device.copy_peer({f.slab, 8}, other.device, {other.slab, 8}, {8, 1});
+  f.device.copy_to_peer(other.device, {other.slab, 8}, {f.slab, 8}, {8, 1});
+  EXPECT_EQ(finish(f.device, to_peer), EventStatus::complete);
+  EXPECT_TRUE(f.device.recover());
+  EXPECT_EQ(f.device.operations(StreamKind::to_peer), 1);
+  f.device.copy_to_peer(other.device, {other.slab, 8}, {f.slab, 8}, {8, 1});
+  EXPECT_FALSE(f.device.recover());
+  EXPECT_TRUE(other.device.recover());
+}
+
 TEST(HostDevice, AFailingCopyMayLeaveItsTargetHalfWritten) {
   HostDeviceSettings settings;
   settings.fail_after_ops = 0;
@@ -431,6 +453,9 @@ TEST(HostDevice, FailurePoisonsWaitersOnOtherDevicesUntilTheyRecover) {
   // Memory of a lost device cannot be read.
   good.device.copy_peer({good.slab, 16}, failing.device, {failing.slab, 16}, {16, 1});
   EXPECT_EQ(finish(good.device, peer), EventStatus::failed);
+  EXPECT_TRUE(good.device.recover());
+  good.device.copy_to_peer(failing.device, {failing.slab, 16}, {good.slab, 16}, {16, 1});
+  EXPECT_EQ(finish(good.device, to_peer), EventStatus::failed) << "nor written";
   EXPECT_TRUE(good.device.recover());
   good.copy_down();
   EXPECT_EQ(finish(good.device, down), EventStatus::complete);

@@ -17,6 +17,7 @@ TREE = WORK / "tree"
 BUILD = WORK / "build"
 JOB = "src/runtime/job.hpp"
 WORKER = "src/runtime/worker.cpp"
+RESULTS = "src/runtime/worker_results.cpp"
 
 
 @dataclasses.dataclass
@@ -76,6 +77,14 @@ MUTANTS = [
            "tests_routines", "LoadBalanceModel.*"),
     Mutant("kernels-keep-what-they-read", WORKER, "if (kernel.y != nullptr) cache_.release(kernel.y);", "",
            "tests_routines", "ScheduleModelSizes.EveryGraphEnds"),
+    Mutant("kernels-do-not-wait-for-copies-of-old-values", RESULTS,
+           "if (read && read->status() != EventStatus::complete) device_.wait(stream, read);", "static_cast<void>(stream);",
+           "tests_routines", "H200/ScheduleModel.OldValuesAreCopied*"),
+    Mutant("torn-tiles-stay-torn", "src/runtime/crew.cpp", "return torn.old && torn.old->restore();",
+           "return torn.old != nullptr;",
+           "tests_routines", "FaultModel.ATornTileComesBackFromTheKeeper:FaultModel/Loss.LeavesTheResultRight/trmm*"),
+    Mutant("old-values-never-go-to-peers", "src/runtime/old_values.cpp", "on_peers_ && d < devices", "false && d < devices",
+           "tests_routines", "FaultModel/Loss.LeavesTheResultRight/trsm_no_beta"),
     Mutant("small-pivots-have-no-quotients", "src/kernels/block/trsm_strip.hpp", "diagonal.divides = machine_.any(divides);",
            "diagonal.divides = machine_.any(divides && false);",
            "tests_threads_kernels", "TrsmStrip.DividesWhere*"),

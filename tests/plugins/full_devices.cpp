@@ -20,6 +20,7 @@ class FullDevice final : public device::Device {
   void copy_up(device::Block, device::Block, device::Extent) override {}
   void copy_down(device::Block, device::Block, device::Extent) override {}
   void copy_peer(device::Block, Device&, device::Block, device::Extent) override {}
+  void copy_to_peer(Device&, device::Block, device::Block, device::Extent) override {}
   bool can_access(const Device&) const override { return false; }
   device::EventPtr record(device::StreamId) override { return nullptr; }
   void wait(device::StreamId, const device::EventPtr&) override {}

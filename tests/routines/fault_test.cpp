@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -35,14 +37,15 @@ struct Fault {
 constexpr Fault faults[] = {{FailingOperation::up, StreamKind::up},
                             {FailingOperation::down, StreamKind::down},
                             {FailingOperation::peer, StreamKind::peer},
+                            {FailingOperation::to_peer, StreamKind::to_peer},
                             {FailingOperation::kernel, StreamKind::compute}};
 
 /// Devices of which the first one fails.
 class Machine : public test::HostRuntime {
  public:
   /// @param tiles that each device holds
-  Machine(int count, index_t tiles, FailingOperation operation, std::int64_t number)
-      : test::HostRuntime(settings_of(count, tiles, operation, number)) {}
+  Machine(int count, index_t tiles, FailingOperation operation, std::int64_t number, const Config& config = {})
+      : test::HostRuntime(settings_of(count, tiles, operation, number), config) {}
 
   std::int64_t operations(StreamKind kind) const { return devices.front()->operations(kind); }
 
@@ -68,30 +71,40 @@ test::Level3Case problem_of(Routine routine, bool beta, Side side, index_t tiles
           .beta = beta ? 1 : 0};
 }
 
-/// @return how often the call began again
+/// @return empty if the CPU alone has computed it
 template <Scalar T>
-int compute(Machine& machine, const test::Level3Case& problem, const std::string& what) {
+runtime::JobStatistics compute(test::HostRuntime& machine, const test::Level3Case& problem, const std::string& what) {
   test::Level3Fixture<T> fixture(problem, 5);
-  int restarts = 0;
+  std::optional<runtime::JobStatistics> statistics;
   try {
-    const auto statistics = machine.run_or_compute(fixture.problem(), tile);
-    if (statistics) restarts = static_cast<int>(statistics->restarts);
+    statistics = machine.run_or_compute(fixture.problem(), tile);
     EXPECT_TRUE(statistics || machine.runtime->devices().empty()) << what;
   } catch (const std::exception& error) {
     ADD_FAILURE() << what << ": " << error.what();
-    return 0;
+    return {};
   }
   EXPECT_TRUE(fixture.check()) << what;
-  return restarts;
+  return statistics.value_or(runtime::JobStatistics{});
 }
 
-/// All places of a loss for one call.
+bool depends_on_old_values(const test::Level3Case& problem) {
+  return Level3{.routine = problem.routine}.is_triangular() || problem.beta != AnyScalar(0);
+}
+
+/// All places of a loss for one call. @return how often it began again
 template <Scalar T>
-int lose_everywhere(const test::Level3Case& problem, index_t memory_tiles) {
-  int restarts = 0;
+std::int64_t lose_everywhere(const test::Level3Case& problem, index_t memory_tiles, bool all_fits) {
+  std::int64_t restarts = 0;
   for (const int devices : {1, 2, 3}) {
     Machine whole(devices, memory_tiles, FailingOperation::any, -1);
-    compute<T>(whole, problem, "without a loss");
+    const runtime::JobStatistics undisturbed = compute<T>(whole, problem, "without a loss");
+    // Where devices keep old values for each other, they keep all of them.
+    const bool keep = devices > 1 && all_fits && depends_on_old_values(problem);
+    if (keep) {
+      EXPECT_GE(undisturbed.bytes_kept(), undisturbed.compulsory_down) << problem;
+    } else {
+      EXPECT_EQ(undisturbed.bytes_kept(), 0) << problem;
+    }
     for (const Fault& fault : faults) {
       const std::int64_t count = whole.operations(fault.kind);
       for (const std::int64_t number : {std::int64_t{0}, count / 2, count - 1}) {
@@ -100,7 +113,7 @@ int lose_everywhere(const test::Level3Case& problem, index_t memory_tiles) {
         what << problem << ", operation " << number << " of kind " << static_cast<int>(fault.operation) << ", "
              << devices << " devices";
         Machine machine(devices, memory_tiles, fault.operation, number);
-        restarts += compute<T>(machine, problem, what.str());
+        restarts += compute<T>(machine, problem, what.str()).restarts;
         if (number == 0) compute<T>(machine, problem, what.str() + ", the call after it");
       }
     }
@@ -114,13 +127,13 @@ TEST_P(Loss, LeavesTheResultRight) {
   const auto [routine, beta] = GetParam();
   const bool triangular = Level3{.routine = routine}.is_triangular();
   if (triangular && beta) GTEST_SKIP() << "has no beta";
-  int restarts = 0;
+  std::int64_t restarts = 0;
   for (const Side side : {Side::left, Side::right}) {
     if (side == Side::right && Level3{.routine = routine}.has_k()) continue;
     if (Level3{.routine = routine}.is_hermitian()) {
-      restarts += lose_everywhere<std::complex<double>>(problem_of(routine, beta, side, 4), 4000);
+      restarts += lose_everywhere<std::complex<double>>(problem_of(routine, beta, side, 4), 4000, true);
     } else {
-      restarts += lose_everywhere<double>(problem_of(routine, beta, side, 4), 4000);
+      restarts += lose_everywhere<double>(problem_of(routine, beta, side, 4), 4000, true);
     }
   }
   EXPECT_GT(restarts, 6);
@@ -131,9 +144,9 @@ TEST_P(Loss, LeavesTheResultRightWhereMemoryIsShort) {
   const auto [routine, beta] = GetParam();
   if (Level3{.routine = routine}.is_triangular() && beta) GTEST_SKIP() << "has no beta";
   if (Level3{.routine = routine}.is_hermitian()) {
-    EXPECT_GT(lose_everywhere<std::complex<double>>(problem_of(routine, beta, Side::left, 5), 2 * 20), 3);
+    EXPECT_GT(lose_everywhere<std::complex<double>>(problem_of(routine, beta, Side::left, 5), 40, false), 3);
   } else {
-    EXPECT_GT(lose_everywhere<double>(problem_of(routine, beta, Side::left, 5), 20), 3);
+    EXPECT_GT(lose_everywhere<double>(problem_of(routine, beta, Side::left, 5), 20, false), 3);
   }
 }
 
@@ -161,6 +174,80 @@ TEST_P(Loss, LeavesTheResultsOfFourCallersRight) {
       }
     }
   }
+}
+
+// A device computes and keeps old values for others at the same time: each of its operations is one moment of the lives
+// of the copies in its memory, before they are whole, before the new values are written, and while they are.
+TEST(FaultModel, ADeviceThatKeepsOldValuesIsLostAtEachMoment) {
+  for (const Routine routine : {Routine::gemm, Routine::syrk, Routine::trmm, Routine::trsm}) {
+    const bool beta = !Level3{.routine = routine}.is_triangular();
+    const test::Level3Case problem = problem_of(routine, beta, Side::left, 3);
+    for (const int devices : {2, 3}) {
+      std::int64_t restarts = 0;
+      std::int64_t kept = 0;
+      for (std::int64_t number = 0; number < 80; ++number) {
+        Machine machine(devices, 4000, FailingOperation::any, number);
+        std::ostringstream what;
+        what << problem << ", operation " << number << ", " << devices << " devices";
+        const runtime::JobStatistics statistics = compute<double>(machine, problem, what.str());
+        restarts += statistics.restarts;
+        // A device that goes on alone keeps its old values on the host.
+        kept += statistics.restarts > 0 && statistics.bytes_kept() > 0 ? 1 : 0;
+      }
+      EXPECT_GT(restarts, 0) << problem;
+      EXPECT_GT(kept, 0) << problem;
+    }
+  }
+}
+
+// The copies of one device are in the memory of the other one, and both fail in the first tile that they write: the
+// call fails, and says why. In host memory old values survive that.
+TEST(FaultModel, BothTheWriterAndTheKeeperOfATileAreLost) {
+  for (const Routine routine : {Routine::gemm, Routine::trmm, Routine::trsm}) {
+    const bool beta = !Level3{.routine = routine}.is_triangular();
+    const test::Level3Case problem = problem_of(routine, beta, Side::left, 3);
+    HostDeviceSettings settings;
+    settings.memory_bytes = 4000 * tile_bytes;
+    settings.failing_operation = FailingOperation::down;
+    settings.fail_after_ops = 0;
+    {
+      test::HostRuntime machine({settings, settings});
+      test::Level3Fixture<double> fixture(problem, 5);
+      try {
+        machine.run_or_compute(fixture.problem(), tile);
+        ADD_FAILURE() << problem << ": a torn tile was kept silent";
+      } catch (const DeviceLost& error) {
+        EXPECT_NE(std::string(error.what()).find("while it wrote a tile of C back"), std::string::npos) << error.what();
+      }
+      compute<double>(machine, problem, "the call after it");
+    }
+    test::HostRuntime machine({settings, settings}, Config::from_settings("TESSERA_KEEP_OLD_VALUES=host"));
+    compute<double>(machine, problem, "old values in host memory");
+  }
+}
+
+// What the writer leaves torn comes back from the keeper.
+TEST(FaultModel, ATornTileComesBackFromTheKeeper) {
+  for (const Routine routine : {Routine::gemm, Routine::trmm, Routine::trsm}) {
+    const bool beta = !Level3{.routine = routine}.is_triangular();
+    const test::Level3Case problem = problem_of(routine, beta, Side::left, 3);
+    int restored = 0;
+    for (std::int64_t number = 0; number < 4; ++number) {
+      Machine machine(2, 4000, FailingOperation::down, number);
+      const runtime::JobStatistics statistics = compute<double>(machine, problem, "a torn tile");
+      EXPECT_GT(statistics.bytes_kept(), 0);
+      // A device that lives brings its own result to the end; what is torn comes back from the other one.
+      restored += statistics.restarts > 0 && machine.runtime->devices().size() == 1 ? 1 : 0;
+    }
+    EXPECT_GT(restored, 0) << problem;
+  }
+}
+
+TEST(FaultModel, OldValuesStayOnTheHostIfToldTo) {
+  const test::Level3Case problem = problem_of(Routine::trsm, false, Side::left, 3);
+  Machine machine(2, 4000, FailingOperation::down, 2, Config::from_settings("TESSERA_KEEP_OLD_VALUES=host"));
+  EXPECT_EQ(compute<double>(machine, problem, "host").bytes_kept(), 0);
+  EXPECT_EQ(machine.operations(StreamKind::to_peer), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(FaultModel, Loss,

@@ -61,6 +61,64 @@ TEST_P(ScheduleModel, TheSameCallTakesTheSameTime) {
   EXPECT_EQ(once().seconds, once().seconds);
 }
 
+// Old values go over the links between devices, which have little else to do: they are all kept, and hold nothing up.
+TEST_P(ScheduleModel, KeepingOldValuesOnPeersCostsNextToNothing) {
+  for (const index_t n : {4096, 16384}) {
+    ModelledMachine machine = modelled_h200(GetParam().devices);
+    const ModelledRun without = modelled_run(machine, square_call(GetParam().routine, n));
+    machine.keeps_old_values = true;
+    const ModelledRun with = modelled_run(machine, square_call(GetParam().routine, n));
+    if (GetParam().devices == 1) {
+      EXPECT_EQ(with.bytes_kept, 0);
+      EXPECT_EQ(with.seconds, without.seconds);
+      continue;
+    }
+    EXPECT_GE(with.bytes_kept, with.compulsory_down);
+    EXPECT_EQ(without.bytes_kept, 0);
+    EXPECT_EQ(with.bytes_up, without.bytes_up);
+    EXPECT_EQ(with.still_pinned, 0);
+    EXPECT_LE(with.seconds, 1.02 * without.seconds) << n;
+  }
+}
+
+// A kernel that overwrites the old value on the device, or ends the task, begins when the copy is whole, and so does the
+// write-back. Tasks without a kernel that adds the old value have it in the output, but for trmm.
+TEST_P(ScheduleModel, OldValuesAreCopiedBeforeTheyAreOverwritten) {
+  if (GetParam().devices == 1) return;
+  ModelledMachine machine = modelled_h200(GetParam().devices);
+  machine.keeps_old_values = true;
+  machine.peer_bytes = 20e9;  // so slow that others would come first
+  const ModelledRun run = modelled_run(machine, square_call(GetParam().routine, 8192));
+  std::map<index_t, double> copied, first, last;
+  std::map<index_t, bool> adds;
+  std::size_t written = 0;
+  for (const auto& operations : run.operations) {
+    for (const device::Operation& operation : operations) {
+      if (operation.stream.kind == device::StreamKind::to_peer) copied[operation.task] = operation.end_s;
+      if (operation.stream.kind != device::StreamKind::compute) continue;
+      const auto [entry, is_first] = first.emplace(operation.task, operation.begin_s);
+      if (!is_first) entry->second = std::min(entry->second, operation.begin_s);
+      last[operation.task] = std::max(last[operation.task], operation.begin_s);
+      adds[operation.task] |= std::string(operation.kernel) == "add";
+    }
+  }
+  for (const auto& operations : run.operations) {
+    for (const device::Operation& operation : operations) {
+      if (operation.stream.kind != device::StreamKind::down) continue;
+      ++written;
+      ASSERT_TRUE(copied.contains(operation.task));
+      EXPECT_GE(operation.begin_s, copied[operation.task]);
+    }
+  }
+  EXPECT_EQ(copied.size(), written);
+  for (const auto& [task, end_s] : copied) {
+    EXPECT_GE(last[task], end_s) << task;
+    if (!adds[task] && GetParam().routine != Routine::trmm) {
+      EXPECT_GE(first[task], end_s) << task;
+    }
+  }
+}
+
 // What all devices need is fetched in equal shares.
 TEST_P(ScheduleModel, LinksFetchAboutTheSame) {
   const ModelledRun run = modelled_run(modelled_h200(GetParam().devices), square_call(GetParam().routine, 16384));

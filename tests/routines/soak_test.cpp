@@ -3,6 +3,7 @@
 // TESSERA_SOAK_SEED. What fails names the seed that repeats it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <complex>
 #include <cstdlib>
@@ -35,7 +36,15 @@ class Scene {
     if (chance(0.3)) {
       for (HostDeviceSettings& device : all) device.peers = false;
     }
-    host_ = std::make_unique<test::HostRuntime>(all);
+    // Old values that are kept by peers survive one loss at a time.
+    const bool one_loss = chance(0.6);
+    if (one_loss) {
+      for (std::size_t d = 1; d < all.size(); ++d) all[d].fail_after_ops = -1;
+      std::shuffle(all.begin(), all.end(), random_);
+    }
+    Config config;
+    config.keep_old_values = one_loss ? OldValuesPlace::peers : OldValuesPlace::host;
+    host_ = std::make_unique<test::HostRuntime>(all, config);
   }
 
   void play() {
@@ -59,9 +68,10 @@ class Scene {
     if (chance(0.2)) device.delay_s = 1e-5 * below(20);
     if (chance(0.2)) device.segment_bytes = static_cast<std::size_t>(8 << below(6));
     if (chance(0.6)) {
-      constexpr FailingOperation kinds[] = {FailingOperation::any, FailingOperation::up, FailingOperation::down,
-                                            FailingOperation::peer, FailingOperation::kernel};
-      device.failing_operation = kinds[below(5)];
+      constexpr FailingOperation kinds[] = {FailingOperation::any,     FailingOperation::up,
+                                            FailingOperation::down,    FailingOperation::peer,
+                                            FailingOperation::to_peer, FailingOperation::kernel};
+      device.failing_operation = kinds[below(6)];
       device.fail_after_ops = below(chance(0.5) ? 20 : 200);
     }
     if (chance(0.2)) device.refused_op = below(100);

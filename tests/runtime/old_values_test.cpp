@@ -1,4 +1,4 @@
-// Copies of what tiles of C were.
+// Where copies of old values go: to a peer that has room for the job, else to host memory.
 #include "runtime/old_values.hpp"
 
 #include <gtest/gtest.h>
@@ -6,140 +6,201 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
-#include <thread>
+#include <optional>
 #include <vector>
+
+#include "routines/level3.hpp"
+#include "routines/plan.hpp"
+#include "runtime/machine.hpp"
+#include "tests/device/backends.hpp"
 
 namespace tessera::runtime {
 namespace {
 
-constexpr index_t element = sizeof(double);
+constexpr index_t tile = 8;
+constexpr std::size_t tile_bytes = tile * tile * sizeof(double);
 
-struct Matrix {
-  Matrix(index_t rows, index_t cols, Part part = Part::full) : values(static_cast<std::size_t>((rows + 3) * cols)) {
-    std::iota(values.begin(), values.end(), 1.0);
-    tile = {reinterpret_cast<std::byte*>(values.data()), rows, cols, rows + 3, part};
-  }
-  std::vector<double> values;
-  cache::HostTile tile;
-};
-
+using Begin = OldValues::Begin;
 using When = OldValues::When;
 
-void await(const OldValues::CopyPtr& copy, Signal& signal) {
-  for (std::uint64_t seen = signal.version(); !copy->is_whole(); seen = signal.version())
-    signal.wait(seen, std::chrono::milliseconds(100));
-}
-
-// Who waits for room is told. The thread that has copied may be the last to let go.
-void await_room(OldValues& old, const Matrix& matrix, Signal& signal) {
-  for (std::uint64_t seen = signal.version(); !old.has_room(matrix.tile, element, When::due, signal);
-       seen = signal.version())
-    signal.wait(seen, std::chrono::seconds(10));
-}
-
-TEST(OldValues, BringBackATile) {
-  OldValues old(2, std::size_t{1} << 30);
-  Signal signal;
-  for (const auto& [rows, cols] : {std::pair<index_t, index_t>{1, 1}, {5, 7}, {700, 900}, {3000, 300}}) {
-    Matrix matrix(rows, cols);
-    const std::vector<double> before = matrix.values;
-    const auto copy = old.copy(matrix.tile, element, When::due, signal);
-    ASSERT_TRUE(copy);
-    await(copy, signal);
-    // Every second column of the tile is overwritten; what lies between the columns is somebody else's, and stays as it is now.
-    std::vector<double> expected = before;
-    for (index_t j = 0; j < cols; ++j) {
-      double* const column = matrix.values.data() + j * (rows + 3);
-      if (j % 2 == 0) std::fill_n(column, rows, -1.0);
-      column[rows] = -2;
-      expected[static_cast<std::size_t>(j * (rows + 3) + rows)] = -2;
+/// A product of 2 x 2 tiles on devices of so many tiles each, and its first output tile on the first of them.
+class OldValuesTest : public ::testing::Test {
+ protected:
+  void open(const std::vector<HostDeviceSettings>& settings, const std::vector<index_t>& tiles,
+            OldValuesPlace place = OldValuesPlace::peers) {
+    const auto devices = static_cast<int>(tiles.size());
+    opened_ = test::open_host_devices(devices, settings);
+    std::vector<cache::CacheDevice> places;
+    for (std::size_t d = 0; d < tiles.size(); ++d) {
+      const std::size_t bytes = static_cast<std::size_t>(tiles[d]) * tile_bytes;
+      places.push_back({&opened_.device(d), opened_.device(d).reserve(bytes), bytes});
     }
-    copy->restore();
-    EXPECT_EQ(matrix.values, expected) << rows << " x " << cols;
+    cache_.emplace(places);
+    c_.resize(static_cast<std::size_t>(4 * tile * tile));
+    std::iota(c_.begin(), c_.end(), 0.0);
+    call_ = {.routine = Routine::gemm, .m = 2 * tile, .n = 2 * tile, .k = 2 * tile};
+    call_.A = call_.B = call_.C = c_.data();
+    call_.lda = call_.ldb = call_.ldc = 2 * tile;
+    call_.beta = 1.0;
+    const Machine machine{.devices = devices, .heap_bytes = 100 * tile_bytes};
+    graph_ = routines::choose_plan(call_, {&machine, 1}, tile).graph;
+    old_.emplace(place, 1, std::size_t{1} << 20);
+    begin(std::vector<bool>(tiles.size(), true));
+  }
+  void begin(const std::vector<bool>& working) {
+    cache_->begin_job(graph_->slot_bytes(), sizeof(double));
+    output_ = cache_->acquire_output(0, graph_->output(0).tile, true);
+    old_->begin_job(*cache_, *graph_, working);
+  }
+  OldValues::Tile old() const { return {0, graph_->output(0).tile, output_, 0}; }
+  void await_arrival() { ASSERT_EQ(test::wait_for(output_->ready), device::EventStatus::complete); }
+  void await(const OldCopy& copy) {
+    for (std::uint64_t seen = signal_.version(); !copy.is_whole(); seen = signal_.version())
+      signal_.wait(seen, std::chrono::milliseconds(1));
+  }
+  std::int64_t kept_bytes() const { return cache_->counters(0).bytes_kept; }
+
+  std::vector<double> c_;
+  Level3 call_;
+  std::unique_ptr<TaskGraph> graph_;
+  test::OpenedDevices opened_;
+  std::optional<cache::TileCache> cache_;
+  Signal signal_;
+  std::optional<OldValues> old_;
+  cache::Replica* output_ = nullptr;
+};
+
+TEST_F(OldValuesTest, GoToAPeerAndComeBack) {
+  open({HostDeviceSettings{}}, {40, 40});
+  ASSERT_TRUE(old_->has_peers(0));
+  await_arrival();
+  OldCopyPtr copy;
+  ASSERT_EQ(old_->begin(old(), When::ahead, signal_, copy), Begin::begun);
+  ASSERT_NE(copy->read_on_device(), nullptr);
+  await(*copy);
+  EXPECT_EQ(kept_bytes(), static_cast<std::int64_t>(tile_bytes));
+  EXPECT_EQ(old_->held_bytes(), 0u) << "no memory of the host";
+  const std::vector<double> before = c_;
+  std::fill(c_.begin(), c_.end(), -1.0);
+  ASSERT_TRUE(copy->restore());
+  for (index_t j = 0; j < 2 * tile; ++j) {
+    for (index_t i = 0; i < 2 * tile; ++i) {
+      const auto at = static_cast<std::size_t>(i + j * 2 * tile);
+      ASSERT_EQ(c_[at], i < tile && j < tile ? before[at] : -1.0) << i << " " << j;
+    }
+  }
+  copy.reset();
+  cache_->check_invariants();
+}
+
+TEST_F(OldValuesTest, AreCopiedWhenTheyHaveArrivedOrAreReadLast) {
+  HostDeviceSettings slow;
+  slow.delay_s = 0.05;
+  open({slow}, {40, 40});
+  OldCopyPtr copy;
+  EXPECT_EQ(old_->begin(old(), When::ahead, signal_, copy), Begin::later);
+  EXPECT_EQ(copy, nullptr);
+  ASSERT_EQ(old_->begin(old(), When::last_read, signal_, copy), Begin::begun);
+  EXPECT_FALSE(copy->is_whole());
+  await(*copy);
+  EXPECT_EQ(kept_bytes(), static_cast<std::int64_t>(tile_bytes));
+}
+
+void expect_in_host_memory(OldValues& old, const OldCopyPtr& copy) {
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->read_on_device(), nullptr);
+  EXPECT_GT(old.held_bytes(), 0u);
+}
+
+TEST_F(OldValuesTest, StayOnTheHostWithoutPeers) {
+  HostDeviceSettings alone;
+  alone.peers = false;
+  struct Case {
+    HostDeviceSettings settings;
+    std::vector<index_t> tiles;
+    OldValuesPlace place;
+  };
+  const Case cases[] = {{alone, {40, 40}, OldValuesPlace::peers},
+                        {HostDeviceSettings{}, {40}, OldValuesPlace::peers},
+                        {HostDeviceSettings{}, {40, 40}, OldValuesPlace::host},
+                        // A peer that cannot hold all tiles of the job needs its memory for them.
+                        {HostDeviceSettings{}, {40, 12}, OldValuesPlace::peers}};
+  for (const Case& each : cases) {
+    open({each.settings}, each.tiles, each.place);
+    EXPECT_FALSE(old_->has_peers(0));
+    OldCopyPtr copy;
+    // At once, whether or not the device has the tile.
+    ASSERT_EQ(old_->begin(old(), When::ahead, signal_, copy), Begin::begun);
+    expect_in_host_memory(*old_, copy);
+    await(*copy);
+    EXPECT_EQ(kept_bytes(), 0);
+    await_arrival();
   }
 }
 
-TEST(OldValues, ReadAndWriteNoMoreThanTheTriangle) {
-  OldValues old(1, std::size_t{1} << 30);
-  Signal signal;
-  for (const Part part : {Part::lower, Part::upper}) {
-    Matrix matrix(40, 40, part);
-    const auto copy = old.copy(matrix.tile, element, When::due, signal);
-    await(copy, signal);
-    std::fill(matrix.values.begin(), matrix.values.end(), -1.0);
-    copy->restore();
-    for (index_t j = 0; j < 40; ++j) {
-      for (index_t i = 0; i < 43; ++i) {
-        const bool inside = i < 40 && (part == Part::lower ? i >= j : i <= j);
-        const index_t at = i + j * 43;
-        ASSERT_EQ(matrix.values[static_cast<std::size_t>(at)], inside ? static_cast<double>(at + 1) : -1.0);
-      }
-    }
+TEST_F(OldValuesTest, DoNotGoToDevicesThatTakeNoPart) {
+  open({HostDeviceSettings{}}, {40, 40, 40});
+  await_arrival();
+  begin({true, false, true});
+  await_arrival();
+  std::vector<OldCopyPtr> copies(2);
+  for (OldCopyPtr& copy : copies) ASSERT_EQ(old_->begin(old(), When::ahead, signal_, copy), Begin::begun);
+  for (const OldCopyPtr& copy : copies) await(*copy);
+  std::vector<std::byte> probe(tile_bytes);
+  EXPECT_EQ(cache_->slots(1), 40);
+  // All of its memory is free.
+  std::vector<cache::Replica*> outputs;
+  for (std::size_t t = 0; t < 40; ++t) {
+    const cache::HostTile other{probe.data() + t, 1, 1, 1};
+    ASSERT_NE(cache_->acquire_output(1, other, false), nullptr) << t;
   }
+  begin({true, false, false});
+  EXPECT_FALSE(old_->has_peers(0));
+  await_arrival();
 }
 
-TEST(OldValues, TakeMemoryForSoMuchAndOneMore) {
-  OldValues old(1, 1000);
-  Signal signal;
-  Matrix matrix(10, 10);
-  EXPECT_TRUE(old.has_room(matrix.tile, element, When::due, signal));
-  auto first = old.copy(matrix.tile, element, When::due, signal);
-  await(first, signal);
-  EXPECT_FALSE(old.has_room(matrix.tile, element, When::due, signal));
-  first.reset();
-  await_room(old, matrix, signal);
-  // The memory is kept for the next copy, until it is given back.
-  const std::size_t held = old.held_bytes();
-  EXPECT_GE(held, 800u);
-  auto second = old.copy(matrix.tile, element, When::due, signal);
-  EXPECT_EQ(old.held_bytes(), held);
-  await(second, signal);
-  second.reset();
-  await_room(old, matrix, signal);
-  old.give_back();
-  EXPECT_EQ(old.held_bytes(), 0u);
+TEST_F(OldValuesTest, GoToTheHostWhereThePeerHasNoRoom) {
+  open({HostDeviceSettings{}}, {40, 40});
+  await_arrival();
+  std::vector<std::byte> others(40);
+  std::vector<cache::Replica*> outputs;
+  for (auto& byte : others) outputs.push_back(cache_->acquire_output(1, {&byte, 1, 1, 1}, false));
+  OldCopyPtr copy;
+  ASSERT_EQ(old_->begin(old(), When::ahead, signal_, copy), Begin::begun);
+  expect_in_host_memory(*old_, copy);
+  await(*copy);
+  EXPECT_EQ(kept_bytes(), 0);
+  // And again to the peer when it has.
+  cache_->finish_output(outputs.front());
+  OldCopyPtr next;
+  ASSERT_EQ(old_->begin(old(), When::last_read, signal_, next), Begin::begun);
+  EXPECT_NE(next->read_on_device(), nullptr);
+  await(*next);
 }
 
-TEST(OldValues, CopiedAheadLeaveHalfOfTheRoom) {
-  OldValues old(1, 2000);
-  Signal signal;
-  Matrix matrix(10, 10);
-  ASSERT_TRUE(old.has_room(matrix.tile, element, When::ahead, signal));
-  auto ahead = old.copy(matrix.tile, element, When::ahead, signal);
-  EXPECT_FALSE(old.has_room(matrix.tile, element, When::ahead, signal));
-  ASSERT_TRUE(old.has_room(matrix.tile, element, When::due, signal));
-  const auto due = old.copy(matrix.tile, element, When::due, signal);
-  EXPECT_FALSE(old.has_room(matrix.tile, element, When::due, signal));
-  await(due, signal);
-  await(ahead, signal);
+// The old value has been overwritten on the device: only the host has it.
+TEST_F(OldValuesTest, ThatAreDueComeFromTheHost) {
+  open({HostDeviceSettings{}}, {40, 40});
+  await_arrival();
+  OldCopyPtr copy;
+  ASSERT_EQ(old_->begin(old(), When::due, signal_, copy), Begin::begun);
+  expect_in_host_memory(*old_, copy);
+  await(*copy);
 }
 
-TEST(OldValues, CopiedAheadNeverStopTheOneThatIsDue) {
-  OldValues old(1, 1700);  // half of it is room for one
-  Signal signal;
-  Matrix matrix(10, 10), larger(20, 20);
-  const auto ahead = old.copy(matrix.tile, element, When::ahead, signal);
-  EXPECT_FALSE(old.has_room(larger.tile, element, When::ahead, signal));
-  EXPECT_TRUE(old.has_room(larger.tile, element, When::due, signal));
-  await(ahead, signal);
-}
-
-TEST(OldValues, AreNotReadAnyMoreWhenCopyingHasStopped) {
-  OldValues old(2, std::size_t{1} << 30);
-  Signal signal;
-  std::vector<Matrix> matrices;
-  for (int i = 0; i < 8; ++i) matrices.emplace_back(800, 800);
-  std::vector<OldValues::CopyPtr> copies;
-  for (const Matrix& matrix : matrices) copies.push_back(old.copy(matrix.tile, element, When::due, signal));
-  old.stop_copying();
-  // Under ThreadSanitizer and AddressSanitizer a thread that still read would be seen.
-  for (Matrix& matrix : matrices) std::fill(matrix.values.begin(), matrix.values.end(), 0.0);
-  matrices.clear();
-  copies.clear();
-  Matrix another(50, 50);
-  const auto copy = old.copy(another.tile, element, When::due, signal);
-  await(copy, signal);
-  EXPECT_TRUE(copy->is_whole());
+TEST_F(OldValuesTest, AreNotWholeIfTheCopyFails) {
+  HostDeviceSettings failing;
+  failing.failing_operation = FailingOperation::to_peer;
+  failing.fail_after_ops = 0;
+  open({failing, HostDeviceSettings{}}, {40, 40});
+  await_arrival();
+  OldCopyPtr copy;
+  ASSERT_EQ(old_->begin(old(), When::last_read, signal_, copy), Begin::begun);
+  EXPECT_EQ(test::wait_for(copy->read_on_device()), device::EventStatus::failed);
+  EXPECT_FALSE(copy->is_whole());
+  EXPECT_TRUE(copy->has_failed());
+  copy.reset();
+  cache_->check_invariants();
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ TEST(JobStatistics, TellWhatDevicesWouldHaveTakenWithoutTheCpu) {
 
 JobStatistics some_job() {
   JobStatistics job{.routine = "dgemm", .m = 3, .n = 4, .k = 5, .seconds = 2, .flops = 120, .devices = {}};
-  job.devices = {{.device = "host:0", .l1_hits = 1, .bytes_up = 10, .bytes_down = 1, .bytes_peer = 5},
+  job.devices = {{.device = "host:0", .l1_hits = 1, .bytes_up = 10, .bytes_down = 1, .bytes_peer = 5, .bytes_kept = 3},
                  {.device = "host:1", .misses = 2, .bytes_up = 20, .bytes_down = 2, .bytes_peer = 7}};
   return job;
 }
@@ -222,6 +222,7 @@ TEST(Statistics, AddsUpDevicesAndPrintsJson) {
   EXPECT_EQ(job.bytes_up(), 30);
   EXPECT_EQ(job.bytes_down(), 3);
   EXPECT_EQ(job.bytes_peer(), 12);
+  EXPECT_EQ(job.bytes_kept(), 3);
   const std::string text = to_json(job);
   EXPECT_EQ(text.find('\n'), std::string::npos);
   const auto json = nlohmann::json::parse(text);
@@ -230,6 +231,7 @@ TEST(Statistics, AddsUpDevicesAndPrintsJson) {
   ASSERT_EQ(json["devices"].size(), 2u);
   EXPECT_EQ(json["devices"][1]["device"], "host:1");
   EXPECT_EQ(json["devices"][1]["bytes_up"], 20);
+  EXPECT_EQ(json["devices"][0]["bytes_kept"], 3);
   EXPECT_FALSE(json.contains("start_up"));
 }
 

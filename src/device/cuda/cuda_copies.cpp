@@ -41,11 +41,11 @@ bool contiguous(Block to, Block from, Extent extent) {
 }  // namespace
 
 void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
-                             const CudaDevice* source) {
+                             const CudaDevice* source, const CudaDevice* target) {
   if (!accepts_work(id)) return;
   const NvtxRange range(what);
   const CurrentContext current(context_);
-  const Transfer transfer{what, to, from, extent, kind, source, stream(id)};
+  const Transfer transfer{what, to, from, extent, kind, source, target, stream(id)};
   if (extent.part == Part::full) return submit_rows(transfer, 0, extent.column_bytes, 0, extent.columns);
   if (source != nullptr || accessible(kind == cudaMemcpyHostToDevice ? from : to, extent)) {
     return submit_triangle(transfer);
@@ -62,7 +62,7 @@ void CudaDevice::submit_rows(const Transfer& t, index_t first, index_t last, ind
     if (contiguous(to, from, piece)) {
       const auto bytes = static_cast<std::size_t>(piece.bytes());
       error = t.source != nullptr && !t.source->mapped_
-                  ? cudaMemcpyPeerAsync(to.address, ordinal(), from.address, t.source->ordinal(), bytes, t.on)
+                  ? cudaMemcpyPeerAsync(to.address, t.target->ordinal(), from.address, t.source->ordinal(), bytes, t.on)
                   : cudaMemcpyAsync(to.address, from.address, bytes, t.kind, t.on);
     } else if (std::max(to.pitch_bytes, from.pitch_bytes) > max_pitch_bytes_) {
       error = cudaErrorInvalidPitchValue;
@@ -112,7 +112,7 @@ void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent)
   const char* const what = up ? "copy up" : "copy down";
   const cudaMemcpyKind kind = up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
   const auto copy = [&](Block on_device, Block on_host, Extent part) {
-    submit_copy(id, what, up ? on_device : on_host, up ? on_host : on_device, part, kind, nullptr);
+    submit_copy(id, what, up ? on_device : on_host, up ? on_host : on_device, part, kind);
   };
   const CurrentContext current(context_);
   CudaStaging* const staging = info_.copy_threads > 0 && extent.bytes() > 0 && is_to_be_staged(host, extent)
@@ -178,7 +178,15 @@ void CudaDevice::copy_down(Block host_to, Block device_from, Extent extent) {
 void CudaDevice::copy_peer(Block device_to, Device& source, Block source_from, Extent extent) {
   const auto* from = dynamic_cast<const CudaDevice*>(&source);
   if (from == nullptr || !can_access(source)) throw InternalError("a peer copy between devices without peer access");
-  submit_copy({StreamKind::peer, 0}, "copy from peer", device_to, source_from, extent, cudaMemcpyDeviceToDevice, from);
+  submit_copy({StreamKind::peer, 0}, "copy from peer", device_to, source_from, extent, cudaMemcpyDeviceToDevice, from,
+              this);
+}
+
+void CudaDevice::copy_to_peer(Device& target, Block target_to, Block device_from, Extent extent) {
+  const auto* to = dynamic_cast<const CudaDevice*>(&target);
+  if (to == nullptr || !can_access(target)) throw InternalError("a copy to a device without peer access");
+  submit_copy({StreamKind::to_peer, 0}, "copy to peer", target_to, device_from, extent, cudaMemcpyDeviceToDevice, this,
+              to);
 }
 
 }  // namespace tessera::device::cuda

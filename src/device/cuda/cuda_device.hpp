@@ -47,6 +47,7 @@ class CudaDevice final : public Device {
   void copy_up(Block device_to, Block host_from, Extent extent) override;
   void copy_down(Block host_to, Block device_from, Extent extent) override;
   void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) override;
+  void copy_to_peer(Device& target, Block target_to, Block device_from, Extent extent) override;
   bool can_access(const Device& peer) const override;
   EventPtr record(StreamId stream) override;
   void wait(StreamId stream, const EventPtr& event) override;
@@ -92,18 +93,19 @@ class CudaDevice final : public Device {
     Block from;
     Extent extent;
     cudaMemcpyKind kind;
-    const CudaDevice* source;  ///< of a copy from a peer
+    const CudaDevice* source;  ///< GPUs of a copy between two of them, else nullptr
+    const CudaDevice* target;
     cudaStream_t on;
   };
   void submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
-                   const CudaDevice* source);
+                   const CudaDevice* source = nullptr, const CudaDevice* target = nullptr);
   /// Bytes [first, last) of so many columns.
   void submit_rows(const Transfer& transfer, index_t first, index_t last, index_t column, index_t columns);
   /// @pre both blocks are accessible to the GPU
   void submit_triangle(const Transfer& transfer);
   /// @throws as fail(), unless `submitted` is success
   void require(cudaError_t submitted, const char* what);
-  /// Lets this GPU read what its peers get from cudaMalloc.
+  /// Lets this GPU read and write what its peers get from cudaMalloc.
   void enable_peers();
   /// Copies between the GPU and host memory, which is staged where that is better.
   void copy_host(StreamId id, Block device, Block host, Extent extent);
@@ -124,7 +126,7 @@ class CudaDevice final : public Device {
   pid_t process_ = 0;
   index_t max_pitch_bytes_ = 0;
   bool read_only_registration_ = false;
-  std::vector<int> peers_;  ///< ordinals whose memory this GPU reads directly; fixed before the device is used
+  std::vector<int> peers_;  ///< ordinals whose memory this GPU reaches directly; fixed before the device is used
   std::vector<int> users_;  ///< ordinals of GPUs that use its memory, its own first
   bool maps_memory_ = false;
   std::array<cudaStream_t, stream_count> streams_{};

@@ -84,7 +84,8 @@ void sleep_until_seconds(double time) {
 }
 
 const char* stream_name(int number) {
-  constexpr const char* names[stream_count] = {"compute0", "compute1", "compute2", "compute3", "up", "down", "peer"};
+  constexpr const char* names[stream_count] = {"compute0", "compute1", "compute2", "compute3",
+                                               "up",       "down",     "peer",     "to peer"};
   return names[number];
 }
 
@@ -99,7 +100,7 @@ struct HostDevice::Operation {
   // copy
   Block to, from;
   Extent extent;
-  const HostDevice* source = nullptr;  ///< the peer that is read, else nullptr
+  const HostDevice* peer = nullptr;  ///< that is read or written, else nullptr
   // kernel
   std::function<void()> work;
   // record, wait
@@ -297,10 +298,10 @@ void HostDevice::enqueue(StreamId id, Operation operation) {
   }
 }
 
-void HostDevice::enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* source) {
+void HostDevice::enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* peer) {
   if (extent.part != Part::full && extent.column_bytes != extent.columns * extent.element_bytes)
     throw InternalError("a triangle of a block that is not square");
-  const double rate = kind == StreamKind::peer ? settings_.peer_bytes_per_s : settings_.link_bytes_per_s;
+  const double rate = peer != nullptr ? settings_.peer_bytes_per_s : settings_.link_bytes_per_s;
   Operation operation;
   operation.kind = Operation::Kind::copy;
   operation.engine = kind;
@@ -308,7 +309,7 @@ void HostDevice::enqueue_copy(StreamKind kind, Block to, Block from, Extent exte
   operation.to = to;
   operation.from = from;
   operation.extent = extent;
-  operation.source = source;
+  operation.peer = peer;
   enqueue({kind, 0}, std::move(operation));
 }
 
@@ -329,6 +330,14 @@ void HostDevice::copy_peer(Block device_to, Device& source, Block source_from, E
   if (!peer->holds(source_from, extent))
     throw InternalError("peer copy from memory outside the slab of " + peer->info_.name);
   enqueue_copy(StreamKind::peer, device_to, source_from, extent, peer);
+}
+
+void HostDevice::copy_to_peer(Device& target, Block target_to, Block device_from, Extent extent) {
+  const auto* peer = dynamic_cast<const HostDevice*>(&target);
+  if (peer == nullptr) throw InternalError(info_.name + " cannot copy to a device of another backend");
+  if (!holds(device_from, extent)) throw InternalError("copy to a peer from memory outside the slab of " + info_.name);
+  if (!peer->holds(target_to, extent)) throw InternalError("copy to a peer outside the slab of " + peer->info_.name);
+  enqueue_copy(StreamKind::to_peer, target_to, device_from, extent, peer);
 }
 
 bool HostDevice::can_access(const Device& peer) const {
@@ -390,7 +399,7 @@ bool HostDevice::begin_operation(StreamKind kind) {
   if (settings_.fail_after_ops < 0) return false;
   if (settings_.failing_operation == FailingOperation::any) return of_all >= settings_.fail_after_ops;
   constexpr FailingOperation kinds[] = {FailingOperation::kernel, FailingOperation::up, FailingOperation::down,
-                                        FailingOperation::peer};  // by StreamKind
+                                        FailingOperation::peer, FailingOperation::to_peer};  // by StreamKind
   return settings_.failing_operation == kinds[static_cast<std::size_t>(kind)] && of_kind >= settings_.fail_after_ops;
 }
 
@@ -405,7 +414,7 @@ void HostDevice::execute_work(Stream& stream, Operation& operation) {
     lose();
     return;
   }
-  if (operation.source != nullptr && operation.source->lost()) {
+  if (operation.peer != nullptr && operation.peer->lost()) {
     stream.poisoned = true;
     return;
   }

@@ -1,9 +1,9 @@
-// A device made of threads: a private arena as its memory, seven streams as threads that run their operations in order,
+// A device made of threads: a private arena as its memory, eight streams as threads that run their operations in order,
 // events, and modelled time. It runs the same runtime code as a GPU, so that scheduling, coherence, out-of-core work,
 // unequal speeds and faults are tested without one (DESIGN section 8).
 //
-// Modelled time: the device has four engines (compute, shared by the four compute streams; up; down; peer), each with a
-// time line. An operation that becomes ready at time r reserves [s, s + duration) with s = max(r, engine free from) and
+// Modelled time: the device has five engines (compute, shared by the four compute streams; up; down; peer; to peer),
+// each with a time line. An operation that becomes ready at time r reserves [s, s + duration) with s = max(r, engine free from) and
 // duration = amount / rate + delay, does its real work, and is complete at the later of the reserved end and the end of
 // the real work. r is the completion time of what the operation waited for, not the moment at which its thread woke up,
 // so that the jitter of thread scheduling does not add up along a chain of operations. With rate 0 and delay 0 nothing
@@ -55,6 +55,7 @@ class HostDevice : public Device {
   void copy_up(Block device_to, Block host_from, Extent extent) override;
   void copy_down(Block host_to, Block device_from, Extent extent) override;
   void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) override;
+  void copy_to_peer(Device& target, Block target_to, Block device_from, Extent extent) override;
   bool can_access(const Device& peer) const override;
 
   EventPtr record(StreamId stream) override;
@@ -99,7 +100,7 @@ class HostDevice : public Device {
   };
 
   void enqueue(StreamId id, Operation operation);
-  void enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* source);
+  void enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* peer);
   void execute(Stream& stream, Operation& operation);
   void execute_work(Stream& stream, Operation& operation);
   /// Counts the operation. @return whether it is the one that fails
@@ -126,9 +127,9 @@ class HostDevice : public Device {
   /// Number of the next operation, and of the next submission of one; only counters, order nothing.
   std::atomic<std::int64_t> operations_{0};
   std::atomic<std::int64_t> submissions_{0};
-  std::array<std::atomic<std::int64_t>, 4> operations_of_{};  ///< by StreamKind
+  std::array<std::atomic<std::int64_t>, 5> operations_of_{};  ///< by StreamKind
 
-  std::array<Engine, 4> engines_;  ///< by StreamKind
+  std::array<Engine, 5> engines_;  ///< by StreamKind
   std::array<std::unique_ptr<Stream>, stream_count> streams_;
 
   std::mutex listener_mutex_;
