@@ -238,7 +238,8 @@ TEST(BatchPlan, LanesOfFormerBatchesAreFreed) {
     free_lanes(all, plan, most_pages * page);
     std::vector<std::vector<int>> pages(all.size());
     for (std::size_t d = 0; d < all.size(); ++d) {
-      for (const auto& memory : all[d]) pages[d].push_back(memory ? static_cast<int>(memory->bytes()) / page : 0);
+      for (const auto& memory : all[d])
+        pages[d].push_back(memory ? static_cast<int>(static_cast<index_t>(memory->bytes()) / page) : 0);
     }
     return pages;
   };
