@@ -40,11 +40,15 @@ constexpr Fault faults[] = {{FailingOperation::up, StreamKind::up},
                             {FailingOperation::to_peer, StreamKind::to_peer},
                             {FailingOperation::kernel, StreamKind::compute}};
 
+/// Where there are no peers that reach each other, or too little memory, old values are in host memory anyway.
+Config with_peers() { return Config::from_settings("TESSERA_KEEP_OLD_VALUES=peers"); }
+
 /// Devices of which the first one fails.
 class Machine : public test::HostRuntime {
  public:
   /// @param tiles that each device holds
-  Machine(int count, index_t tiles, FailingOperation operation, std::int64_t number, const Config& config = {})
+  Machine(int count, index_t tiles, FailingOperation operation, std::int64_t number,
+          const Config& config = with_peers())
       : test::HostRuntime(settings_of(count, tiles, operation, number), config) {}
 
   std::int64_t operations(StreamKind kind) const { return devices.front()->operations(kind); }
@@ -211,7 +215,7 @@ TEST(FaultModel, BothTheWriterAndTheKeeperOfATileAreLost) {
     settings.failing_operation = FailingOperation::down;
     settings.fail_after_ops = 0;
     {
-      test::HostRuntime machine({settings, settings});
+      test::HostRuntime machine({settings, settings}, with_peers());
       test::Level3Fixture<double> fixture(problem, 5);
       try {
         machine.run_or_compute(fixture.problem(), tile);
@@ -221,7 +225,7 @@ TEST(FaultModel, BothTheWriterAndTheKeeperOfATileAreLost) {
       }
       compute<double>(machine, problem, "the call after it");
     }
-    test::HostRuntime machine({settings, settings}, Config::from_settings("TESSERA_KEEP_OLD_VALUES=host"));
+    test::HostRuntime machine({settings, settings}, Config::from_settings("TESSERA_KEEP_OLD_VALUES=on"));
     compute<double>(machine, problem, "old values in host memory");
   }
 }
@@ -245,7 +249,7 @@ TEST(FaultModel, ATornTileComesBackFromTheKeeper) {
 
 TEST(FaultModel, OldValuesStayOnTheHostIfToldTo) {
   const test::Level3Case problem = problem_of(Routine::trsm, false, Side::left, 3);
-  Machine machine(2, 4000, FailingOperation::down, 2, Config::from_settings("TESSERA_KEEP_OLD_VALUES=host"));
+  Machine machine(2, 4000, FailingOperation::down, 2, Config::from_settings("TESSERA_KEEP_OLD_VALUES=on"));
   EXPECT_EQ(compute<double>(machine, problem, "host").bytes_kept(), 0);
   EXPECT_EQ(machine.operations(StreamKind::to_peer), 0);
 }

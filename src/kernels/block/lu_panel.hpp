@@ -227,30 +227,16 @@ class LuPanel {
       }
       put_up(k, best, memory_.row[turn][machine_.warp()]);
       machine_.meet();
-      if constexpr (Shape::warps <= 4) {  // sooner than to ask the lanes
-        key = memory_.key[turn][0];
-        place = memory_.place[turn][0];
-        TESSERA_UNROLL
-        for (int w = 1; w < Shape::warps; ++w) {
-          const Key other = memory_.key[turn][w];
-          const int other_place = memory_.place[turn][w];
-          if (other < key || (other == key && place < other_place)) continue;
-          key = other;
-          place = other_place;
-          warp = w;
-        }
-      } else {
-        const int lane = machine_.lane();
-        key = 0;
-        place = nowhere;
-        if (lane < Shape::warps) {
-          key = memory_.key[turn][lane];
-          place = memory_.place[turn][lane];
-        }
-        const int chosen = machine_.place_of_largest(key, place);
-        warp = machine_.first_lane(place == chosen);
-        place = chosen;
+      const int lane = machine_.lane();
+      key = 0;
+      place = nowhere;
+      if (lane < Shape::warps) {
+        key = memory_.key[turn][lane];
+        place = memory_.place[turn][lane];
       }
+      const int chosen = machine_.place_of_largest(key, place);
+      warp = machine_.first_lane(place == chosen);
+      place = chosen;
     }
     if (machine_.thread() == 0) memory_.pivots[k] = place;
     TESSERA_UNROLL

@@ -1,5 +1,5 @@
-// Reciprocals and square roots that many elements are multiplied by. A GPU's own are right to the last bit for any number,
-// and take twice as long; what they need for rare numbers makes unrolled loops too long for the instruction cache.
+// Reciprocals that many elements are multiplied by. A GPU's own division is right to the last bit for any number, and takes
+// longer; what it needs for rare numbers makes unrolled loops too long for the instruction cache.
 #pragma once
 
 #include <cmath>
@@ -138,41 +138,9 @@ struct Root {
 /// @pre a > 0
 template <class R>
 TESSERA_DEVICE Root<R> root_of(R a) {
-#if defined(__CUDA_ARCH__)
-  constexpr R large = sizeof(R) == sizeof(float) ? R(0x1p64) : static_cast<R>(0x1p512);
-  constexpr R root_of_large = sizeof(R) == sizeof(float) ? R(0x1p32) : static_cast<R>(0x1p256);
-  const bool scales = !is_moderate(a);
-  bool is_small = false;
-  R scaled = a;
-  if (scales) {
-    is_small = a < 1;
-    scaled = is_small ? a * large : a * (1 / large);
-    stay_apart(scaled);
-  }
-  R y;
-  if constexpr (sizeof(R) == sizeof(float)) {
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(scaled));
-  } else {
-    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(scaled));  // 20 bits; then 60
-    const R rest = fused(-(scaled * y), y, R(1));
-    y = fused(y * rest, fused(rest, R(0.375), R(0.5)), y);
-  }
-  Root<R> result;
-  result.root = scaled * y;
-  result.root = fused(fused(-result.root, result.root, scaled) * R(0.5), y, result.root);
-  result.inverse = fused(y, fused(-result.root, y, R(1)), y);
-  if (scales) {
-    result.root *= is_small ? 1 / root_of_large : root_of_large;
-    result.inverse *= is_small ? root_of_large : 1 / root_of_large;
-    if (a > Element<R, 1>::most_normal) result = {a, 0};
-    stay_apart(result.root);
-  }
-  return result;
-#else
   using std::sqrt;
   const R root = sqrt(a);
   return {root, R(1) / root};
-#endif
 }
 
 }  // namespace tessera::kernels::block

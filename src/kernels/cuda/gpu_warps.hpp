@@ -76,8 +76,6 @@ struct GpuWarps {
   __device__ int place_of_largest(std::uint64_t key, int place) const {
     const auto high = static_cast<unsigned>(key >> 32), low = static_cast<unsigned>(key);
     const bool may_be = high == __reduce_max_sync(0xffffffffU, high);
-    const unsigned who = __ballot_sync(0xffffffffU, may_be);
-    if ((who & (who - 1)) == 0) return __shfl_sync(0xffffffffU, place, __ffs(static_cast<int>(who)) - 1);
     const unsigned lowest = __reduce_max_sync(0xffffffffU, may_be ? low : 0U);
     return __reduce_min_sync(0xffffffffU, may_be && low == lowest ? place : 0x7fffffff);
   }
@@ -181,13 +179,6 @@ struct GpuLanes {
     if constexpr (width == 32) {
       return GpuWarps().place_of_largest(key, place);
     } else {
-      const auto high = static_cast<unsigned>(key >> (8 * sizeof(Key) - 32));
-      unsigned highest = high;
-#pragma unroll
-      for (int distance = width / 2; distance > 0; distance /= 2)
-        highest = max(highest, __shfl_xor_sync(mask(), highest, distance, width));
-      const unsigned who = __ballot_sync(mask(), high == highest) & mask();
-      if ((who & (who - 1)) == 0) return __shfl_sync(mask(), place, __ffs(static_cast<int>(who)) - 1);
 #pragma unroll
       for (int distance = width / 2; distance > 0; distance /= 2) {
         const Key other = __shfl_xor_sync(mask(), key, distance, width);

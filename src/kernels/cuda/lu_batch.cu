@@ -27,8 +27,8 @@ using detail::with_number;
 
 template <class Shape, bool pivots>
 __global__ void __launch_bounds__(detail::SmallTeams<Shape::threads>::threads,
-                                  detail::SmallTeams<Shape::threads>::residents(
-                                      sizeof(typename Shape::E) * Shape::columns + (Shape::warps > 1 ? 96 : 0)))
+                                  detail::SmallTeams<Shape::threads>::residents(sizeof(typename Shape::E) *
+                                                                                Shape::columns))
     small_lu(const __grid_constant__ LapackProblems<typename Shape::E> problems, typename Shape::R tiny) {
   using E = typename Shape::E;
   using Teams = detail::SmallTeams<Shape::threads>;
