@@ -146,8 +146,12 @@ cudaError_t submit_lu_update(const LapackBatch& batch, index_t /*first*/, index_
                              cudaStream_t stream) {
   return submit_factorization(batch, false, stream);
 }
-cudaError_t submit_small_cholesky(const LapackBatch& batch, std::size_t /*size_class*/, cudaStream_t stream) {
-  return submit_factorization(batch, true, stream);
+cudaError_t submit_small_cholesky(const LapackBatch& batch, std::size_t /*size_class*/, index_t first,
+                                  cudaStream_t stream) {
+  return submit_factorization(batch, first == 0, stream);
+}
+cudaError_t submit_cholesky_strips(const LapackBatch& batch, index_t /*first*/, index_t /*most*/, cudaStream_t stream) {
+  return submit_factorization(batch, false, stream);
 }
 cudaError_t submit_cholesky_sweep(const LapackBatch& batch, std::size_t /*size_class*/, index_t first,
                                   index_t /*width*/, cudaStream_t stream) {

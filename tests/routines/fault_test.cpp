@@ -235,9 +235,11 @@ TEST(FaultModel, ATornTileComesBackFromTheKeeper) {
   for (const Routine routine : {Routine::gemm, Routine::trmm, Routine::trsm}) {
     const bool beta = !Level3{.routine = routine}.is_triangular();
     const test::Level3Case problem = problem_of(routine, beta, Side::left, 3);
+    // How many tiles the device that fails computes depends on the moment.
+    constexpr int most_rounds = 100;
     int restored = 0;
-    for (std::int64_t number = 0; number < 4; ++number) {
-      Machine machine(2, 4000, FailingOperation::down, number);
+    for (int round = 0; round < 4 || (restored == 0 && round < most_rounds); ++round) {
+      Machine machine(2, 4000, FailingOperation::down, round % 4);
       const runtime::JobStatistics statistics = compute<double>(machine, problem, "a torn tile");
       EXPECT_GT(statistics.bytes_kept(), 0);
       // A device that lives brings its own result to the end; what is torn comes back from the other one.
