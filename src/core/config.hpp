@@ -61,7 +61,7 @@ enum class CpuWorkerUse : std::uint8_t {
 /// Where tiles of C are kept as they were while their new values are written back.
 enum class OldValuesPlace : std::uint8_t {
   host,
-  peers,  ///< in the memory of another device where there is one that can be reached and has room, else on the host
+  peers,   ///< in the memory of another device where there is one that can be reached and has room, else on the host
   nowhere  ///< a device that is lost meanwhile makes the call fail
 };
 

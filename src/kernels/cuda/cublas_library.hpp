@@ -23,13 +23,13 @@ using cublas_index = int;
   X(letter##gemm)                             \
   X(letter##gemmBatched) X(letter##gemmStridedBatched) X(letter##symm) X(letter##syrk) X(letter##syr2k) X(letter##trmm)
 #define TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, letter) X(letter##hemm) X(letter##herk) X(letter##her2k)
-#define TESSERA_CUBLAS_ROUTINES(X)                                                                       \
-  TESSERA_CUBLAS_ROUTINES_OF(X, S)                                                                       \
-  TESSERA_CUBLAS_ROUTINES_OF(X, D)                                                                       \
-  TESSERA_CUBLAS_ROUTINES_OF(X, C)                                                                       \
-  TESSERA_CUBLAS_ROUTINES_OF(X, Z)                                                                       \
-  TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, C) TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, Z) X(GemmBatchedEx) \
-      X(GemmStridedBatchedEx)
+#define TESSERA_CUBLAS_ROUTINES(X)           \
+  TESSERA_CUBLAS_ROUTINES_OF(X, S)           \
+  TESSERA_CUBLAS_ROUTINES_OF(X, D)           \
+  TESSERA_CUBLAS_ROUTINES_OF(X, C)           \
+  TESSERA_CUBLAS_ROUTINES_OF(X, Z)           \
+  TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, C) \
+  TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, Z) X(GemmBatchedEx) X(GemmStridedBatchedEx)
 #define TESSERA_CUBLAS_SERVICES(X) \
   X(Create) X(Destroy) X(SetStream) X(SetWorkspace) X(SetPointerMode) X(SetMathMode) X(GetStatusString)
 

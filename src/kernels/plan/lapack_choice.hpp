@@ -50,7 +50,7 @@ inline constexpr index_t most_rows_of_vector_solve = 64;
 /// @pre 0 < rows <= most_rows_of_vector_solve
 constexpr std::size_t class_of_vector_solve(index_t rows) {
   std::size_t at = 0;
-  while (vector_solves[at].width * vector_solves[at].blocks < rows) ++at;
+  while (index_t{vector_solves[at].width} * vector_solves[at].blocks < rows) ++at;
   return at;
 }
 constexpr bool is_vector_solve(index_t rows, index_t right_hand_sides) {
