@@ -1,7 +1,8 @@
-// A batch on the CPU BLAS: of products, and of problems of LAPACK. Products that a BLAS computes on one thread (OpenBLAS: up to 64^3) are computed
-// by several threads of ours side by side. So are larger ones, in pieces of that size, where there are many: the BLAS's
-// own threads would meet at the end of each. Of a few, each is left to these. How many they are is the program's
-// business and is never changed; and ours are no more. LAPACK's problems likewise, by their arithmetic.
+// A batch on the CPU BLAS: of products, and of problems of LAPACK. Products that a BLAS computes on one thread
+// (OpenBLAS: up to 64^3) are computed by several threads of ours side by side. So are larger ones, in pieces of that
+// size, where there are many: the BLAS's own threads would meet at the end of each. Of a few, each is left to these.
+// How many they are is the program's business and is never changed; and ours are no more. LAPACK's problems likewise,
+// by their arithmetic.
 #pragma once
 
 #include <functional>

@@ -3,9 +3,10 @@
 // clock tells how many.
 //
 // The first measurement of a class is not believed, since it may have loaded kernels; of the first two the smaller one counts.
-// Later ones move the bias half of the way down or an eighth of the way up: who has to wait for others now and then is not slow. When
-// calls in a row that stayed on the CPU have taken `lifetime` times what one takes on devices, the class is forgotten, so that it is tried again: a
-// bias of bad times costs little where the CPU is nearly as quick, and trials cost little where it is much quicker.
+// Later ones move the bias half of the way down or an eighth of the way up: who has to wait for others now and then
+// is not slow. When calls in a row that stayed on the CPU have taken `lifetime` times what one takes on devices, the
+// class is forgotten, so that it is tried again: a bias of bad times costs little where the CPU is nearly as quick,
+// and trials cost little where it is much quicker.
 #pragma once
 
 #include <algorithm>

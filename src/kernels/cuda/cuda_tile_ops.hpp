@@ -7,8 +7,9 @@
 // the loader's lock (Python multiplies matrices while it imports). What the further handles of a device cost is paid on all devices
 // at once.
 //
-// Kernels of batches, of gemm or of LAPACK, are loaded by the first batch: few programs have any, and no start is to take longer for them. The loader's lock has
-// no part in that, and beside a batch no tiles are computed that it could wait for.
+// Kernels of batches, of gemm or of LAPACK, are loaded by the first batch: few programs have any, and no start is to
+// take longer for them. The loader's lock has no part in that, and beside a batch no tiles are computed that it could
+// wait for.
 #pragma once
 
 #include <cublas_v2.h>
