@@ -14,6 +14,10 @@ constexpr double slowest_flops_per_s = 1e9;
 /// A call that takes no longer than this on any BLAS is not worth a probe.
 constexpr double short_s = 0.05;
 constexpr double quiet_s = 0.2;
+/// Help has to make calls so much quicker.
+constexpr double worth_of_help = 0.95;
+/// What a call without help counts towards trying it again, and the other way round: one in a hundred is a trial.
+constexpr double part_of_trial = 1.0 / 8;
 
 }  // namespace
 
@@ -29,7 +33,8 @@ void CallHistory::begin_anew_in_child() {
 void CallHistory::describe(const Level3& call, bool weighed, Situation& now) const {
   now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
   now.backlog_s = backlog_s();
-  now.bias = device_bias_.of(volume_of(call));
+  const index_t volume = volume_of(call);
+  now.bias = should_help(volume) ? helped_bias_.known(volume).value_or(device_bias_.of(volume)) : device_bias_.of(volume);
   now.cpu_calls = cpu_calls();
   now.device_calls = device_calls();
   if (weighed) now.cpu = cpu_speed_.estimate(call);
@@ -77,6 +82,11 @@ void CallHistory::time_on_cpu(const Level3& probe, const std::function<void(cons
     }
     cpu_speed_.record(call, least_s, true);
   });
+}
+
+bool CallHistory::should_help(index_t volume) const {
+  const std::optional<double> without = device_bias_.known(volume), with = helped_bias_.known(volume);
+  return without && (!with || *with < worth_of_help * *without);
 }
 
 bool CallHistory::is_quiet() const {
@@ -141,10 +151,14 @@ CallHistory::OnDevices::~OnDevices() {
   history_.device_calls_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds) {
+void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
+                                    bool helped) {
   history_.has_used_devices_.store(true, std::memory_order_relaxed);
   if (verdict.reason == Reason::device_wins) history_.cpu_speed_.passed_over(call);
-  if (verdict.model_s > 0 && seconds > 0) history_.device_bias_.record(volume, seconds / verdict.model_s, was_alone());
+  if (verdict.model_s <= 0) return;
+  DeviceBias& other = helped ? history_.device_bias_ : history_.helped_bias_;
+  (helped ? history_.helped_bias_ : history_.device_bias_).record(volume, seconds / verdict.model_s, was_alone());
+  other.passed_over(volume, part_of_trial);
 }
 
 void CallHistory::OnDevices::record(const BatchDemand& batch, const Verdict& verdict, double seconds) {

@@ -64,9 +64,9 @@ class CallHistory {
     ~OnDevices();
     OnDevices(const OnDevices&) = delete;
     OnDevices& operator=(const OnDevices&) = delete;
-    /// It has taken devices so long, without waiting. What it took beside a call on the CPU tells nothing of them.
-    /// @param seconds 0: not known
-    void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds);
+    /// It has taken so long, without waiting. What it took beside a call on the CPU tells nothing of devices.
+    /// @param helped the CPU has computed a part of it
+    void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool helped);
     void record(const BatchDemand& batch, const Verdict& verdict, double seconds);
 
    private:
@@ -84,6 +84,10 @@ class CallHistory {
   /// A job has run on devices, and since a fifth of a second no call of some size has been under way.
   bool is_quiet() const;
 
+  /// Whether the CPU should help with a call of this volume on devices: unless calls were no quicker with its help. What
+  /// it does for itself it takes from the threads that carry the operands, and a task that it begins late all wait for.
+  bool should_help(index_t volume) const;
+
   const CpuSpeed& cpu_speed() const { return cpu_speed_; }
   CpuSpeed& cpu_speed() { return cpu_speed_; }
   const BatchSpeed& batch_speed() const { return batch_speed_; }
@@ -98,6 +102,7 @@ class CallHistory {
 
   CpuSpeed cpu_speed_;
   DeviceBias device_bias_;
+  DeviceBias helped_bias_;                                ///< of calls with which the CPU has helped
   BatchSpeed batch_speed_;                                ///< of the CPU
   std::array<DeviceBias, any_routine_count> batch_bias_;  ///< by the mean volume of the problems
   std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker

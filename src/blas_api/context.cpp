@@ -231,14 +231,14 @@ void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) 
   blas->run(call);
 }
 
-// By what this process has seen of its CPU BLAS. While copy threads carry the operands, the processors are theirs: of
+// By what this process has seen of its CPU BLAS, and of calls with its help. While copy threads carry the operands, the processors are theirs: of
 // this call, and of all others that are on the devices. A call that the CPU BLAS is computing may hold it for long.
-runtime::CpuHelp Context::cpu_help(const Level3& call, const Verdict& verdict) {
+runtime::CpuHelp Context::cpu_help(const Level3& call, index_t volume, const Verdict& verdict) {
   if (config_.cpu_worker == CpuWorkerUse::always) return {.always = true};
   const CpuSpeed& speed = history_.cpu_speed();
   const double seconds = verdict.device_s - verdict.wait_s;
   if (config_.cpu_worker == CpuWorkerUse::never || seconds <= 0 || !speed.knows(call.type)) return {};
-  if (history_.cpu_calls() > 0 || history_.device_calls() > 1) return {};
+  if (history_.cpu_calls() > 0 || history_.device_calls() > 1 || !history_.should_help(volume)) return {};
   const CpuEstimate cpu = speed.estimate(call);
   if (!cpu.bounded) return {};
   double idle = 1;
@@ -302,11 +302,11 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
 runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const Level3& call, index_t volume,
                                                const Verdict& verdict, double arrival_s) {
   CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
-  runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0), cpu_help(call, verdict));
+  runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0), cpu_help(call, volume, verdict));
   complete_start_up(job, arrival_s);
   // C has its result by now, whatever becomes of this.
   quietly([&] {
-    if (learns_) pending.record(call, volume, verdict, job.seconds_by_devices());
+    if (learns_) pending.record(call, volume, verdict, job.seconds, job.has_cpu_part());
     report_.on_devices(call, volume, verdict, job, device::now_seconds() - arrival_s);
   });
   return job;

@@ -149,7 +149,7 @@ class Context {
   int threads_of_batches(const Face& face) const;
   /// What the threads that pack batches carry, all together.
   double packing_bytes_per_s();
-  runtime::CpuHelp cpu_help(const Level3& call, const Verdict& verdict);
+  runtime::CpuHelp cpu_help(const Level3& call, index_t volume, const Verdict& verdict);
   void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
   /// Has another thread do warm_up(), once. Calls meanwhile stay on the CPU if that is sooner.
   void warm_up_in_background(Face& face);

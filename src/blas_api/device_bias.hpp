@@ -14,6 +14,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <optional>
 
 #include "core/scalar.hpp"
 
@@ -24,9 +25,11 @@ class DeviceBias {
   static constexpr int lifetime = 16;
 
   /// 1 as long as nothing is known. Thread-safe, as all functions.
-  double of(index_t volume) const {
+  double of(index_t volume) const { return known(volume).value_or(1); }
+  std::optional<double> known(index_t volume) const {
     const Seen seen = cell_of(volume).load(std::memory_order_relaxed);
-    return seen.count >= believed ? seen.bias : 1;
+    if (seen.count < believed) return std::nullopt;
+    return seen.bias;
   }
 
   /// A call took `bias` times what was expected.
@@ -47,8 +50,8 @@ class DeviceBias {
     cell.store(seen, std::memory_order_relaxed);
   }
 
-  /// A call stayed on the CPU because devices were expected to take longer.
-  /// @param part what the CPU was expected to take, of what devices were
+  /// A call was computed in another way, since this one was expected to take longer.
+  /// @param part what that way was expected to take, of what this one was
   void passed_over(index_t volume, double part) {
     std::atomic<Seen>& cell = cells_[class_of(volume)];
     Seen seen = cell.load(std::memory_order_relaxed);

@@ -454,11 +454,13 @@ bool DeviceStart::await_free_processor() {
 
 /// What starting cost, and what calls cost on the CPU, unless the file says nearly the same.
 void DeviceStart::keep_costs(const Context& context) {
-  const double start_up_s = load_s_ + open_s_;
   const MachineRecord& known = outlook().record;
   MachineRecord now = known;
   context.add_cpu(now);
   constexpr double near = 1.5;
+  // Beside a CPU BLAS on all processors a start takes twice as long, which says little of the next one.
+  double start_up_s = load_s_ + open_s_;
+  if (known.start_up_s > 0) start_up_s = std::min(start_up_s, near * known.start_up_s);
   const bool same_start = known.start_up_s < near * start_up_s && start_up_s < near * known.start_up_s;
   if (same_start && now.cpu_blas == known.cpu_blas) return;
   keep([&](MachineRecord& record) {

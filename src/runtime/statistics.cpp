@@ -30,14 +30,10 @@ std::int64_t JobStatistics::bytes_down() const { return sum_of(devices, &DeviceS
 std::int64_t JobStatistics::bytes_peer() const { return sum_of(devices, &DeviceStatistics::bytes_peer); }
 std::int64_t JobStatistics::bytes_kept() const { return sum_of(devices, &DeviceStatistics::bytes_kept); }
 
-double JobStatistics::seconds_by_devices() const {
-  double all = 0, by_devices = 0;
-  for (const DeviceStatistics& device : devices) {
-    all += device.flops;
-    if (device.device != cpu_device) by_devices += device.flops;
-  }
-  if (by_devices == all) return seconds;
-  return 2 * by_devices >= all ? seconds * all / by_devices : 0;
+bool JobStatistics::has_cpu_part() const {
+  return std::any_of(devices.begin(), devices.end(), [](const DeviceStatistics& device) {
+    return device.device == cpu_device && device.flops > 0;
+  });
 }
 
 double covered_seconds(std::vector<Interval> intervals) {

@@ -56,9 +56,8 @@ struct JobStatistics {
   std::int64_t bytes_down() const;
   std::int64_t bytes_peer() const;
   std::int64_t bytes_kept() const;
-  /// What the job would have taken had devices computed what the CPU did, by the rate that they reached; 0: not known,
-  /// since they computed less than half.
-  double seconds_by_devices() const;
+  /// The CPU has computed some of it.
+  bool has_cpu_part() const;
 };
 
 struct Interval {

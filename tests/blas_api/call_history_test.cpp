@@ -103,7 +103,7 @@ TEST(CallHistory, WhatDevicesTakeBesideACallOnTheCpuDoesNotCount) {
   Verdict verdict{true, Reason::device_wins};
   verdict.model_s = 1;
   const auto compute = [&](double seconds) {
-    CallHistory::OnDevices(history, 1).record(call, volume_of(call), verdict, seconds);
+    CallHistory::OnDevices(history, 1).record(call, volume_of(call), verdict, seconds, false);
   };
   for (int i = 0; i < 4; ++i) compute(2);
   EXPECT_FLOAT_EQ(static_cast<float>(situation(history, call).bias), 2);
@@ -114,13 +114,13 @@ TEST(CallHistory, WhatDevicesTakeBesideACallOnTheCpuDoesNotCount) {
   {
     CallHistory::OnDevices until_later(history, 1);
     const CallHistory::OnCpu other(history);
-    until_later.record(call, volume_of(call), verdict, 8);
+    until_later.record(call, volume_of(call), verdict, 8, false);
   }
   {
     std::optional<CallHistory::OnCpu> earlier(history);
     CallHistory::OnDevices after_it(history, 1);
     earlier.reset();
-    after_it.record(call, volume_of(call), verdict, 8);
+    after_it.record(call, volume_of(call), verdict, 8, false);
   }
   EXPECT_FLOAT_EQ(static_cast<float>(situation(history, call).bias), 2);
   compute(8);
@@ -161,7 +161,7 @@ TEST(CallHistory, IsQuietAMomentAfterDevicesWereUsed) {
   };
   {
     CallHistory::OnDevices job(history, 0.1);
-    job.record(call, volume_of(call), {true, Reason::always}, 0.1);
+    job.record(call, volume_of(call), {true, Reason::always}, 0.1, false);
     EXPECT_FALSE(history.is_quiet());
   }
   EXPECT_FALSE(history.is_quiet());  // this very moment

@@ -22,6 +22,7 @@ struct Machine {
   double cpu_s = 0;         ///< likewise
   double devices_slow = 1;  ///< how many times as long devices take beside a call on the CPU
   double cpu_slow = 1;      ///< and the other way round
+  double helped_s = 0;      ///< of a call on devices with which the CPU helps; 0: it never does
 };
 
 class Callers {
@@ -50,6 +51,7 @@ class Callers {
     Verdict verdict;
     double left_s = 0;   ///< of its work, by itself
     double begun_s = 0;  ///< of its computation
+    bool helped = false;
     int turn = 0;        ///< among those on devices
     std::optional<CallHistory::OnDevices> on_devices;
     std::optional<CallHistory::OnCpu> on_cpu;
@@ -67,7 +69,10 @@ class Callers {
     caller.begun_s = now_s_;
     if (caller.verdict.offload) {
       caller.turn = ++turns_;
-      caller.left_s = machine_.devices_s * (caller.turn <= slow_calls ? slow_factor : 1);
+      caller.helped = machine_.helped_s > 0 && history_.cpu_calls() == 0 && history_.device_calls() == 0 &&
+                      history_.should_help(volume_of(call_));
+      caller.left_s = (caller.helped ? machine_.helped_s : machine_.devices_s) *
+                      (caller.turn <= slow_calls ? slow_factor : 1);
       caller.on_devices.emplace(history_, caller.verdict.device_s - caller.verdict.wait_s);
     } else {
       caller.left_s = machine_.cpu_s;
@@ -78,7 +83,7 @@ class Callers {
   void end(Caller& caller) {
     const double took_s = now_s_ - caller.begun_s;
     if (caller.on_devices) {
-      caller.on_devices->record(call_, volume_of(call_), caller.verdict, took_s);
+      caller.on_devices->record(call_, volume_of(call_), caller.verdict, took_s, caller.helped);
       caller.on_devices.reset();
     } else {
       caller.on_cpu->record(call_, volume_of(call_), caller.verdict, took_s, true);
@@ -146,6 +151,45 @@ INSTANTIATE_TEST_SUITE_P(H200, ConcurrentCallers,
                                          std::pair(2048, Machine{2, 4.2e-3, 20e-3, 3, 1.3}),
                                          std::pair(8192, Machine{1, 33e-3, 1, 3, 1.3}),
                                          std::pair(8192, Machine{2, 20e-3, 0.6, 3, 1.3})));
+
+/// Two H200: with the help of the CPU, which also carries operands, a call took twice as long.
+TEST(CallerWithHelp, GetsNearlyWhatTheBetterWayGives) {
+  constexpr index_t n = 2048;
+  const Machine alone{2, 4.4e-3, 19e-3, 3, 1.3};
+  for (const double helped_s : {9e-3, 6e-3, 4.4e-3, 3e-3, 2e-3}) {
+    Machine machine = alone;
+    machine.helped_s = helped_s;
+    const double rate = Callers(machine, n, 1, {Offload::automatic}).calls_per_s(4);
+    EXPECT_GE(rate, 0.9 / std::min(helped_s, alone.devices_s)) << helped_s;
+  }
+}
+
+TEST(CallHistory, HelpIsTriedOnceDevicesAreKnownAndAgainNowAndThen) {
+  CallHistory history(16);
+  Level3 call;
+  call.m = call.n = call.k = 2048;
+  const index_t volume = volume_of(call);
+  const Verdict verdict{.offload = true, .reason = Reason::device_wins, .device_s = 4e-3, .model_s = 4e-3};
+  const auto calls = [&](int count, double seconds, bool helped) {
+    for (int i = 0; i < count; ++i) CallHistory::OnDevices(history, 4e-3).record(call, volume, verdict, seconds, helped);
+  };
+  EXPECT_FALSE(history.should_help(volume));
+  calls(2, 4e-3, false);
+  EXPECT_TRUE(history.should_help(volume));
+  calls(2, 6e-3, true);
+  EXPECT_FALSE(history.should_help(volume));
+  Situation now;
+  history.describe(call, false, now);
+  EXPECT_NEAR(now.bias, 1, 1e-6);
+  calls(100, 4e-3, false);
+  EXPECT_FALSE(history.should_help(volume));
+  calls(100, 4e-3, false);  // perhaps it is another program by now
+  EXPECT_TRUE(history.should_help(volume));
+  calls(2, 2e-3, true);
+  EXPECT_TRUE(history.should_help(volume));
+  history.describe(call, false, now);
+  EXPECT_NEAR(now.bias, 0.5, 1e-6);
+}
 
 }  // namespace
 }  // namespace tessera::api

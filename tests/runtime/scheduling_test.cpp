@@ -199,15 +199,14 @@ TEST(Statistics, CoversIntervalsOnce) {
   EXPECT_DOUBLE_EQ(covered_seconds({{-3, -1}, {-2, 0}}), 3);
 }
 
-TEST(JobStatistics, TellWhatDevicesWouldHaveTakenWithoutTheCpu) {
+TEST(JobStatistics, TellWhetherTheCpuHasHelped) {
   JobStatistics job;
-  job.seconds = 3;
   job.devices = {{.device = "cuda:0", .flops = 20}, {.device = "cuda:1", .flops = 40}};
-  EXPECT_EQ(job.seconds_by_devices(), 3);
-  job.devices.push_back({.device = "cpu", .flops = 20});
-  EXPECT_EQ(job.seconds_by_devices(), 4);
-  job.devices.back().flops = 61;
-  EXPECT_EQ(job.seconds_by_devices(), 0);
+  EXPECT_FALSE(job.has_cpu_part());
+  job.devices.push_back({.device = "cpu", .flops = 0});
+  EXPECT_FALSE(job.has_cpu_part());
+  job.devices.back().flops = 1;
+  EXPECT_TRUE(job.has_cpu_part());
 }
 
 JobStatistics some_job() {

@@ -16,6 +16,8 @@ namespace tessera::kernels::block {
 /// An element as it is stored: one part for a real type, real and imaginary part for a complex one.
 template <class R, int parts>
 struct alignas(parts * sizeof(R)) Element {
+  using Part = R;
+  static constexpr int part_count = parts;
   R part[parts];
   static constexpr int re = 0, im = parts - 1;
   // Device code cannot call the functions.

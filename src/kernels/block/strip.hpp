@@ -12,11 +12,10 @@
 
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
+#include "kernels/block/factor_stream.hpp"
 #include "kernels/block/triangular_system.hpp"
 
 namespace tessera::kernels::block {
-
-inline constexpr int rows_per_block = 16;  ///< of the tensor cores' instruction
 
 /// A leaf has at most `warps` blocks of 16 rows. A strip has 8, 16 or 32 columns.
 template <class Real, int parts_of_element, int warps_of_strip, int columns_of_strip>
@@ -105,10 +104,7 @@ class Strip {
     for (int p = 0; p < parts; ++p) tile.part[p][t][u][c] = value.part[p];
   }
 
-  /// 16 x 16 elements of L. The thread has those of rows g and g + 8, columns q, q + 4, q + 8 and q + 12.
-  struct Factor {
-    R part[parts][2][4];  ///< [row tile][column tile]
-  };
+  using Factor = BlockOfFactor<E>;
 
   TESSERA_DEVICE E stored_element(index_t i, index_t j) const {
     return system_.L[i * system_.l_row + j * system_.l_col];
@@ -217,126 +213,16 @@ class Strip {
     }
   }
 
-  /// The blocks of a block's row of L before the diagonal, each on its way while the one before it is used: nothing is
-  /// done with what is loaded until then, since a thread waits where it first does something with it. Below the end of
-  /// L there are zeros.
-  class FactorStream {
+  class FactorStream : public block::FactorStream<E> {
    public:
-    struct Memory {};
-
-    /// Asks for the first one. @param first block; negative ones are left of the system
-    TESSERA_DEVICE FactorStream(const Strip& strip, int block, int first, Memory = {})
-        : strip_(strip), first_(first), block_(block) {
-      const auto& system = strip.system_;
-      const index_t row = block * rows_per_block + strip.group_;
-      has_row_[0] = row < system.order;
-      has_row_[1] = row + 8 < system.order;
-      const index_t column = static_cast<index_t>(first) * rows_per_block + strip.member_;
-      at_ = system.L + row * system.l_row + column * system.l_col;
-      if (block > first) load_next();
-    }
-    /// use(factor, k) for the blocks first <= k < block, in order.
-    template <class Use>
-    TESSERA_DEVICE void for_each(Use use) {
-      TESSERA_NO_UNROLL
-      for (int k = first_; k < block_; ++k) {
-        Factor factor = next(k);
-        use(factor, k);
-      }
-    }
-    /// Block k; those from first_ to k - 1 were asked for before.
-    TESSERA_DEVICE Factor next(int k) {
-      const Factor factor = coming_;
-      if (k + 1 < block_) load_next();
-      return factor;
-    }
-
-   private:
-    TESSERA_DEVICE void load_next() {
-      const auto& system = strip_.system_;
-      TESSERA_UNROLL
-      for (int s = 0; s < 4; ++s) {
-        TESSERA_UNROLL
-        for (int t = 0; t < 2; ++t) {
-          E value{};
-          if (has_row_[t]) value = at_[t * 8 * system.l_row];
-          TESSERA_UNROLL
-          for (int p = 0; p < parts; ++p) coming_.part[p][t][s] = value.part[p];
-        }
-        at_ += 4 * system.l_col;
-      }
-    }
-
-    const Strip& strip_;
-    const int first_, block_;
-    bool has_row_[2];
-    const E* at_;  ///< of the next block
-    Factor coming_;
+    TESSERA_DEVICE FactorStream(const Strip& strip, int block, int first, typename FactorStream::Memory = {})
+        : block::FactorStream<E>(strip.system_, block, first, strip.machine_.lane()) {}
   };
-
-  /// The same with several blocks on their way, through shared memory: a thread gets there what it has asked for.
   template <int depth>
-  class FactorRing {
-    static constexpr int elements = rows_per_block * rows_per_block / 32;  ///< of a thread
-
+  class FactorRing : public block::FactorRing<E, Machine, depth> {
    public:
-    struct Memory {
-      E block[depth][elements][32];  ///< [][][lane]
-    };
-
-    TESSERA_DEVICE FactorRing(Strip& strip, int block, int first, Memory& memory)
-        : strip_(strip), memory_(memory), first_(first), block_(block) {
-      const auto& system = strip.system_;
-      const index_t row = block * rows_per_block + strip.group_;
-      has_row_[0] = row < system.order;
-      has_row_[1] = row + 8 < system.order;
-      const index_t column = static_cast<index_t>(first) * rows_per_block + strip.member_;
-      at_ = system.L + row * system.l_row + column * system.l_col;
-      for (int ahead = 0; ahead < depth - 1; ++ahead) ask_for(first + ahead);
-    }
-    /// use(factor, k) for the blocks first <= k < block, in order.
-    template <class Use>
-    TESSERA_DEVICE void for_each(Use use) {
-      TESSERA_NO_UNROLL
-      for (int k = first_; k < block_; ++k) {
-        ask_for(k + depth - 1);
-        strip_.machine_.template await_batches<depth - 1>();
-        Factor factor;
-        for_each_element(k, [&](const E& element, int t, int s) {
-          TESSERA_UNROLL
-          for (int p = 0; p < parts; ++p) factor.part[p][t][s] = element.part[p];
-        });
-        use(factor, k);
-      }
-    }
-
-   private:
-    template <class F>
-    TESSERA_DEVICE void for_each_element(int k, F f) const {
-      auto& of_block = memory_.block[(k - first_) % depth];
-      TESSERA_UNROLL
-      for (int s = 0; s < 4; ++s) {
-        TESSERA_UNROLL
-        for (int t = 0; t < 2; ++t) f(of_block[2 * s + t][strip_.machine_.lane()], t, s);
-      }
-    }
-    TESSERA_DEVICE void ask_for(int k) {
-      if (k < block_) {
-        const auto& system = strip_.system_;
-        for_each_element(k, [&](E& to, int t, int s) {
-          strip_.machine_.template copy_async<1>(&to, at_ + (t * 8 * system.l_row + s * 4 * system.l_col),
-                                                 has_row_[t] ? 1 : 0);
-        });
-        at_ += rows_per_block * system.l_col;
-      }
-      strip_.machine_.end_of_batch();
-    }
-
-    Strip& strip_;
-    Memory& memory_;
-    const int first_, block_;
-    bool has_row_[2];
-    const E* at_;  ///< of the next block
+    TESSERA_DEVICE FactorRing(const Strip& strip, int block, int first, typename FactorRing::Memory& memory)
+        : block::FactorRing<E, Machine, depth>(strip.system_, block, first, memory, strip.machine_) {}
   };
 
   /// Sums of products with blocks of X for the 16 rows of a warp. On tensor cores they have the layout of a tile; with
