@@ -34,7 +34,8 @@ void CallHistory::describe(const Level3& call, bool weighed, Situation& now) con
   now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
   now.backlog_s = backlog_s();
   const index_t volume = volume_of(call);
-  now.bias = should_help(volume) ? helped_bias_.known(volume).value_or(device_bias_.of(volume)) : device_bias_.of(volume);
+  now.bias =
+      should_help(volume) ? helped_bias_.known(volume).value_or(device_bias_.of(volume)) : device_bias_.of(volume);
   now.cpu_calls = cpu_calls();
   now.device_calls = device_calls();
   if (weighed) now.cpu = cpu_speed_.estimate(call);

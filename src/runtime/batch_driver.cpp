@@ -73,8 +73,8 @@ void BatchDriver::run(BatchJob& job, const BatchPlan& plan, std::vector<bool>& u
 
 void BatchDriver::give_back(std::size_t d) {
   lane_memories_[d].clear();
-  holds_memory_ = std::any_of(lane_memories_.begin(), lane_memories_.end(),
-                              [](const LaneMemory& each) { return !each.empty(); });
+  holds_memory_ =
+      std::any_of(lane_memories_.begin(), lane_memories_.end(), [](const LaneMemory& each) { return !each.empty(); });
 }
 
 }  // namespace tessera::runtime

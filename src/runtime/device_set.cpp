@@ -15,10 +15,7 @@
 namespace tessera::runtime {
 
 DeviceSet::DeviceSet(std::span<const kernels::Accelerator> accelerators, Crew& crew, const Config& config, int sharers)
-    : accelerators_(accelerators),
-      crew_(crew),
-      tells_of_host_devices_(config.verbose),
-      memories_(accelerators.size()) {
+    : accelerators_(accelerators), crew_(crew), tells_of_host_devices_(config.verbose), memories_(accelerators.size()) {
   std::vector<std::exception_ptr> failures(memories_.size());
   side_by_side(memories_.size(), [&](std::size_t d) {
     try {
@@ -69,9 +66,8 @@ std::size_t DeviceSet::committed_bytes() const {
 }
 
 bool DeviceSet::can_give_back() const {
-  return std::any_of(memories_.begin(), memories_.end(), [](const auto& memory) {
-    return memory && memory->grows() && memory->committed_bytes() > 0;
-  });
+  return std::any_of(memories_.begin(), memories_.end(),
+                     [](const auto& memory) { return memory && memory->grows() && memory->committed_bytes() > 0; });
 }
 
 void DeviceSet::lose(std::size_t d, std::string_view reason) noexcept {

@@ -44,9 +44,7 @@ class Runtime::Implementation {
  public:
   Implementation(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
                  int sharers, std::chrono::nanoseconds idle_patience)
-      : accelerators_(std::move(accelerators)),
-        cpu_worker_(std::move(host_compute)),
-        trace_(config.trace_file) {
+      : accelerators_(std::move(accelerators)), cpu_worker_(std::move(host_compute)), trace_(config.trace_file) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
     if (const auto place = config.keep_old_values; place != OldValuesPlace::nowhere)
       old_values_.emplace(place, HostCopies::threads_for(accelerators_.size()), most_bytes_on_host());

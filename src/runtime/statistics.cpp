@@ -31,9 +31,8 @@ std::int64_t JobStatistics::bytes_peer() const { return sum_of(devices, &DeviceS
 std::int64_t JobStatistics::bytes_kept() const { return sum_of(devices, &DeviceStatistics::bytes_kept); }
 
 bool JobStatistics::has_cpu_part() const {
-  return std::any_of(devices.begin(), devices.end(), [](const DeviceStatistics& device) {
-    return device.device == cpu_device && device.flops > 0;
-  });
+  return std::any_of(devices.begin(), devices.end(),
+                     [](const DeviceStatistics& device) { return device.device == cpu_device && device.flops > 0; });
 }
 
 double covered_seconds(std::vector<Interval> intervals) {

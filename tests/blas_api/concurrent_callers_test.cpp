@@ -52,7 +52,7 @@ class Callers {
     double left_s = 0;   ///< of its work, by itself
     double begun_s = 0;  ///< of its computation
     bool helped = false;
-    int turn = 0;        ///< among those on devices
+    int turn = 0;  ///< among those on devices
     std::optional<CallHistory::OnDevices> on_devices;
     std::optional<CallHistory::OnCpu> on_cpu;
   };
@@ -71,8 +71,8 @@ class Callers {
       caller.turn = ++turns_;
       caller.helped = machine_.helped_s > 0 && history_.cpu_calls() == 0 && history_.device_calls() == 0 &&
                       history_.should_help(volume_of(call_));
-      caller.left_s = (caller.helped ? machine_.helped_s : machine_.devices_s) *
-                      (caller.turn <= slow_calls ? slow_factor : 1);
+      caller.left_s =
+          (caller.helped ? machine_.helped_s : machine_.devices_s) * (caller.turn <= slow_calls ? slow_factor : 1);
       caller.on_devices.emplace(history_, caller.verdict.device_s - caller.verdict.wait_s);
     } else {
       caller.left_s = machine_.cpu_s;
@@ -171,7 +171,8 @@ TEST(CallHistory, HelpIsTriedOnceDevicesAreKnownAndAgainNowAndThen) {
   const index_t volume = volume_of(call);
   const Verdict verdict{.offload = true, .reason = Reason::device_wins, .device_s = 4e-3, .model_s = 4e-3};
   const auto calls = [&](int count, double seconds, bool helped) {
-    for (int i = 0; i < count; ++i) CallHistory::OnDevices(history, 4e-3).record(call, volume, verdict, seconds, helped);
+    for (int i = 0; i < count; ++i)
+      CallHistory::OnDevices(history, 4e-3).record(call, volume, verdict, seconds, helped);
   };
   EXPECT_FALSE(history.should_help(volume));
   calls(2, 4e-3, false);

@@ -132,8 +132,12 @@ cudaError_t submit_factorization(const LapackBatch& batch, bool is_first, cudaSt
 }
 }  // namespace
 
-cudaError_t submit_small_lu(const LapackBatch& batch, std::size_t /*size_class*/, cudaStream_t stream) {
-  return submit_factorization(batch, true, stream);
+cudaError_t submit_small_lu(const LapackBatch& batch, std::size_t /*size_class*/, index_t first, cudaStream_t stream) {
+  return submit_factorization(batch, first == 0, stream);
+}
+cudaError_t submit_lu_register_panel(const LapackBatch& batch, std::size_t /*size_class*/, index_t first,
+                                     cudaStream_t stream) {
+  return submit_factorization(batch, first == 0, stream);
 }
 cudaError_t submit_lu_sweep(const LapackBatch& batch, std::size_t /*size_class*/, index_t first, index_t /*width*/,
                             cudaStream_t stream) {

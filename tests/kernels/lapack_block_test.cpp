@@ -371,13 +371,16 @@ TYPED_TEST(LapackBlocks, RegistersHoldPositiveMatrices) {
   }
 }
 
-TYPED_TEST(LapackBlocks, RegistersOfTwoWarpsHoldOneMatrix) {
-  using T = TypeParam;
+/// By warps whose threads have so many rows.
+template <Scalar T, int columns, int rows_of_thread, int warps, int columns_of_group>
+void expect_panels_in_registers() {
   using R = PartOf<T>;
-  using Shape = kernels::block::PanelShape<R, parts_of<T>, 64, 1, 64>;
-  using Block = kernels::block::GemmShape<R, parts_of<T>, 32, 8, 2, 1, 2>;  // its threads
-  using Machine = test::HostWarps<2, true>;
-  for (const auto& [m, n] : {std::pair<index_t, index_t>{33, 33}, {64, 64}, {40, 64}, {64, 20}, {1, 50}}) {
+  using Shape = kernels::block::PanelShape<R, parts_of<T>, columns, rows_of_thread, 32 * warps, columns_of_group>;
+  using Block = kernels::block::GemmShape<R, parts_of<T>, 16 * warps, 8, warps, 1, 2>;  // its threads
+  using Machine = test::HostWarps<warps, true>;
+  constexpr index_t most_rows = Shape::rows;
+  for (const auto& [m, n] : {std::pair<index_t, index_t>{33, 33}, {64, 64}, {40, 64}, {64, 20}, {1, 50}, {47, 46}}) {
+    if (m > most_rows || n > columns) continue;
     Matrix<T> A = random_matrix<T>(m, n, 16), expected = A;
     std::vector<int> pivots(64, -7), expected_pivots(64, -7);
     const auto steps = static_cast<int>(std::min(m, n));
@@ -394,6 +397,15 @@ TYPED_TEST(LapackBlocks, RegistersOfTwoWarpsHoldOneMatrix) {
     EXPECT_EQ(pivots, expected_pivots);
     expect_near(A, expected, std::to_string(m) + " x " + std::to_string(n));
   }
+}
+
+TYPED_TEST(LapackBlocks, RegistersOfTwoWarpsHoldOneMatrix) {
+  expect_panels_in_registers<TypeParam, 64, 1, 2, 4>();
+  expect_panels_in_registers<TypeParam, 64, 1, 2, 1>();
+}
+TYPED_TEST(LapackBlocks, RegistersOfAWarpHoldTwoRowsOfEachThread) {
+  expect_panels_in_registers<TypeParam, 48, 2, 1, 4>();
+  expect_panels_in_registers<TypeParam, 64, 2, 1, 8>();
 }
 
 /// The solve with one right-hand side, all factors that potrs and getrs have.

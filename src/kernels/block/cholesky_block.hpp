@@ -10,6 +10,7 @@
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
 #include "kernels/block/reciprocal.hpp"
+#include "kernels/block/turning_columns.hpp"
 
 namespace tessera::kernels::block {
 
@@ -27,7 +28,8 @@ struct CholeskyShape {
 /// Shared memory of a team, in turns: columns of L and their pivots.
 template <class Shape>
 struct CholeskyMemory {
-  alignas(16) typename Shape::E line[2][Shape::rows];
+  /// Some are read behind the end, where they change nothing.
+  alignas(16) typename Shape::E line[2][Shape::rows + group_of_columns(Shape::rows)];
   typename Shape::R pivot[2];
 };
 
@@ -49,6 +51,7 @@ class CholeskyBlock {
   using R = typename Shape::R;
   using E = typename Shape::E;
   static constexpr int rows = Shape::rows;
+  static constexpr int of_group = group_of_columns(rows);
 
  public:
   TESSERA_DEVICE CholeskyBlock(CholeskyMemory<Shape>& memory, Machine machine) : memory_(memory), machine_(machine) {}
@@ -85,14 +88,19 @@ class CholeskyBlock {
   TESSERA_DEVICE int factor() {
     int failed = 0;
     TESSERA_UNROLL
-    for (int k = 0; k < rows; ++k) {
-      if (k >= order_ || failed > 0) break;
-      const R pivot = pivot_of(k);
-      if (!(pivot > 0)) {
-        failed = k + 1;
-        break;
+    for (int first = 0; first < rows; first += of_group) {
+      if (first >= order_ || failed > 0) break;
+      int turn = 0;
+      TESSERA_NO_UNROLL
+      for (; turn < of_group && first + turn < order_; ++turn) {
+        const R pivot = pivot_of(first, turn);
+        if (!(pivot > 0)) {
+          failed = first + turn + 1;
+          break;
+        }
+        eliminate(first, turn, root_of(pivot));
       }
-      eliminate(k, root_of(pivot));
+      finish_turns<of_group>(a_ + first, turn);
     }
     return failed;
   }
@@ -132,24 +140,29 @@ class CholeskyBlock {
     return row < order_ && column <= row;
   }
 
-  TESSERA_DEVICE void eliminate(int k, const Root<R>& pivot) {
+  /// Column first + turn, which is the first of its group now.
+  TESSERA_DEVICE void eliminate(int first, int turn, const Root<R>& pivot) {
+    const int k = first + turn;
     const R diagonal = pivot.root, inverse = pivot.inverse;
     const int row = machine_.thread();
     E* const line = memory_.line[k % 2];
     E diagonal_element{};
     diagonal_element.part[E::re] = diagonal;
-    const E factor = row == k ? diagonal_element : product(a_[k], inverse);
-    if (row >= k) a_[k] = factor;
+    const E factor = row == k ? diagonal_element : product(a_[first], inverse);
     if (row < rows) line[row] = factor;
     machine_.meet();
     const E minus = row > k ? negative(factor) : E{};
+    turn_group<of_group>(a_ + first, row < k ? a_[first] : factor, [&](int j, const E& old) {
+      return fused_if(j < of_group - turn, minus, conjugate(line[k + j]), old);
+    });
     TESSERA_UNROLL
-    for (int j = k + 1; j < rows; ++j) a_[j] = fused(minus, conjugate(line[j]), a_[j]);
+    for (int j = first + of_group; j < rows; ++j) a_[j] = fused(minus, conjugate(line[j]), a_[j]);
   }
 
   /// All of the team.
-  TESSERA_DEVICE R pivot_of(int k) {
-    const R own = a_[k].part[E::re];
+  TESSERA_DEVICE R pivot_of(int first, int turn) {
+    const int k = first + turn;
+    const R own = a_[first].part[E::re];
     if constexpr (Shape::threads <= 32) return machine_.shuffle(own, k);
     if (machine_.thread() == k) memory_.pivot[k % 2] = own;
     machine_.meet();

@@ -52,6 +52,25 @@ TESSERA_DEVICE R fused(R a, R b, R c) {
   return fma(a, b, c);
 }
 
+/// a * b + c, or c: without the branch that the compiler would make of it.
+template <class R>
+TESSERA_DEVICE R fused_if(bool condition, R a, R b, R c) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(R) == sizeof(float)) {
+    asm("{.reg .pred p; setp.ne.s32 p, %3, 0; @p fma.rn.f32 %0, %1, %2, %0;}"
+        : "+f"(c)
+        : "f"(a), "f"(b), "r"(static_cast<int>(condition)));
+  } else {
+    asm("{.reg .pred p; setp.ne.s32 p, %3, 0; @p fma.rn.f64 %0, %1, %2, %0;}"
+        : "+d"(c)
+        : "d"(a), "d"(b), "r"(static_cast<int>(condition)));
+  }
+  return c;
+#else
+  return condition ? fused(a, b, c) : c;
+#endif
+}
+
 template <class R, int parts>
 TESSERA_DEVICE Element<R, parts> product(const Element<R, parts>& a, const Element<R, parts>& b) {
   using E = Element<R, parts>;
@@ -72,6 +91,19 @@ TESSERA_DEVICE Element<R, parts> fused(const Element<R, parts>& a, const Element
     c.part[E::re] = fused(-a.part[E::im], b.part[E::im], c.part[E::re]);
     c.part[E::im] = fused(a.part[E::re], b.part[E::im], c.part[E::im]);
     c.part[E::im] = fused(a.part[E::im], b.part[E::re], c.part[E::im]);
+  }
+  return c;
+}
+
+template <class R, int parts>
+TESSERA_DEVICE Element<R, parts> fused_if(bool condition, const Element<R, parts>& a, const Element<R, parts>& b,
+                                          Element<R, parts> c) {
+  using E = Element<R, parts>;
+  c.part[E::re] = fused_if(condition, a.part[E::re], b.part[E::re], c.part[E::re]);
+  if constexpr (parts == 2) {
+    c.part[E::re] = fused_if(condition, -a.part[E::im], b.part[E::im], c.part[E::re]);
+    c.part[E::im] = fused_if(condition, a.part[E::re], b.part[E::im], c.part[E::im]);
+    c.part[E::im] = fused_if(condition, a.part[E::im], b.part[E::re], c.part[E::im]);
   }
   return c;
 }

@@ -131,7 +131,8 @@ class FactorRing : BlockRowOfFactor<E> {
   TESSERA_DEVICE void ask_for(int k) {
     if (k < block_) {
       for_each_element(k, [&](E& to, int t, int s) {
-        machine_.template copy_async<1>(&to, at_ + (t * 8 * system_.l_row + s * 4 * system_.l_col), has_row_[t] ? 1 : 0);
+        machine_.template copy_async<1>(&to, at_ + (t * 8 * system_.l_row + s * 4 * system_.l_col),
+                                        has_row_[t] ? 1 : 0);
       });
       at_ += rows_per_block * system_.l_col;
     }

@@ -18,11 +18,14 @@
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
 #include "kernels/block/reciprocal.hpp"
+#include "kernels/block/turning_columns.hpp"
 
 namespace tessera::kernels::block {
 
 /// @tparam team_threads of a team: a power of two up to 32, or several warps
-template <class Real, int parts_of_element, int most_columns, int rows_of_each, int team_threads>
+/// @tparam columns_of_group see turning_columns.hpp
+template <class Real, int parts_of_element, int most_columns, int rows_of_each, int team_threads,
+          int columns_of_group = group_of_columns(most_columns)>
 struct PanelShape {
   using R = Real;
   using E = Element<Real, parts_of_element>;
@@ -32,6 +35,8 @@ struct PanelShape {
   static constexpr int threads = team_threads;
   static constexpr int warps = threads > 32 ? threads / 32 : 1;
   static constexpr int rows = threads * rows_of_thread;
+  static constexpr int of_group = columns_of_group;
+  static_assert(columns % of_group == 0);
 };
 
 /// Bits of a magnitude, which compare as it does, a NaN above all; without its sign, since zero may have one. 0: no
@@ -110,6 +115,7 @@ class LuPanel {
   using E = typename Shape::E;
   using Key = MagnitudeKey<R>;
   static constexpr int columns = Shape::columns, rows_of_thread = Shape::rows_of_thread;
+  static constexpr int of_group = Shape::of_group;
 
  public:
   TESSERA_DEVICE LuPanel(PanelMemory<Shape>& memory, Machine machine) : memory_(memory), machine_(machine) {}
@@ -136,31 +142,16 @@ class LuPanel {
     const int steps = height_ < width_ ? height_ : width_;
     int first_zero = 0;
     TESSERA_UNROLL
-    for (int k = 0; k < columns; ++k) {
-      if (k >= steps) break;
-      const E* const u = choose(k);
-      E pivot = u[k];
-      if constexpr (!pivots) {
-        if (sum_of_parts(pivot) < tiny) {
-          pivot = replaced_pivot(pivot, tiny);
-          set_own(k, k, pivot);
-        }
+    for (int first = 0; first < columns; first += of_group) {
+      if (first >= steps) break;
+      int turn = 0;
+      TESSERA_NO_UNROLL
+      for (; turn < of_group && first + turn < steps; ++turn) {
+        const bool is_zero = eliminate(first, turn, tiny);
+        if (is_zero && first_zero == 0) first_zero = first + turn + 1;
       }
-      const bool is_singular = is_zero(pivot);
-      if (is_singular) {  // LAPACK goes on with the column as it is
-        if (first_zero == 0) first_zero = k + 1;
-        pivot.part[0] = 1;
-      }
-      const ScaledReciprocal inverse(pivot);
       TESSERA_UNROLL
-      for (int r = 0; r < rows_of_thread; ++r) {
-        if (place_[r] <= k || place_[r] >= height_) continue;
-        const E factor = is_singular ? a_[r][k] : inverse.quotient(a_[r][k]);
-        a_[r][k] = factor;
-        const E minus = negative(factor);
-        TESSERA_UNROLL
-        for (int j = k + 1; j < columns; ++j) a_[r][j] = fused(minus, u[j], a_[r][j]);
-      }
+      for (int r = 0; r < rows_of_thread; ++r) finish_turns<of_group>(a_[r] + first, turn);
     }
     return first_zero;
   }
@@ -193,11 +184,42 @@ class LuPanel {
   static constexpr int nowhere = 0x7fffffff;
 
  private:
-  /// Makes the pivot of column k, and interchanges. @return its row, in shared memory until column k + 2
-  TESSERA_DEVICE const E* choose(int k) {
+  /// Column first + turn, which is the first of its group now. @return whether its pivot is zero
+  TESSERA_DEVICE bool eliminate(int first, int turn, R tiny) {
+    const int k = first + turn;
+    const E* const u = choose(k, first);
+    E pivot = u[first];
+    if constexpr (!pivots) {
+      if (sum_of_parts(pivot) < tiny) {
+        pivot = replaced_pivot(pivot, tiny);
+        set_own(k, first, pivot);
+      }
+    }
+    const bool is_singular = is_zero(pivot);
+    if (is_singular) pivot.part[0] = 1;  // LAPACK goes on with the column as it is
+    const ScaledReciprocal inverse(pivot);
+    TESSERA_UNROLL
+    for (int r = 0; r < rows_of_thread; ++r) {
+      const bool is_below = place_[r] > k && place_[r] < height_;
+      E factor = a_[r][first];
+      if (is_below && !is_singular) factor = inverse.quotient(factor);
+      const E minus = negative(factor);
+      turn_group<of_group>(a_[r] + first, factor, [&](int j, const E& old) {
+        return fused_if(is_below && j < of_group - turn, minus, u[first + j], old);
+      });
+      if (!is_below) continue;
+      TESSERA_UNROLL
+      for (int j = first + of_group; j < columns; ++j) a_[r][j] = fused(minus, u[j], a_[r][j]);
+    }
+    return is_singular;
+  }
+
+  /// Makes the pivot of column k, and interchanges. @param first of its group
+  /// @return its row from there on, as registers have it, in shared memory until column k + 2
+  TESSERA_DEVICE const E* choose(int k, int first) {
     const int turn = k % 2;
     if constexpr (!pivots) {
-      put_up(k, k, memory_.row[turn][0]);
+      put_up(first, k, memory_.row[turn][0]);
       machine_.meet();
       return memory_.row[turn][0];
     }
@@ -206,7 +228,7 @@ class LuPanel {
     TESSERA_UNROLL
     for (int r = 0; r < rows_of_thread; ++r) {
       if (place_[r] < k || place_[r] >= height_) continue;
-      const R size = size_to_compare(a_[r][k]);
+      const R size = size_to_compare(a_[r][first]);
       const Key mine = !is_nan(size) || place_[r] == k ? key_of(size) : 0;  // not of a NaN that is not the first
       if (r == 0 || mine > key || (mine == key && place_[r] < place)) {
         key = mine;
@@ -216,7 +238,7 @@ class LuPanel {
     int warp = 0;
     if constexpr (Shape::warps == 1) {
       place = machine_.place_of_largest(key, place);
-      put_up(k, place, memory_.row[turn][0]);
+      put_up(first, place, memory_.row[turn][0]);
       machine_.meet();
     } else {
       const Key of_thread = key;
@@ -225,7 +247,7 @@ class LuPanel {
         memory_.key[turn][machine_.warp()] = of_thread;
         memory_.place[turn][machine_.warp()] = best;
       }
-      put_up(k, best, memory_.row[turn][machine_.warp()]);
+      put_up(first, best, memory_.row[turn][machine_.warp()]);
       machine_.meet();
       const int lane = machine_.lane();
       key = 0;
@@ -249,13 +271,13 @@ class LuPanel {
     return memory_.row[turn][warp];
   }
 
-  TESSERA_DEVICE void put_up(int k, int place, E* row) const {
+  TESSERA_DEVICE void put_up(int first, int place, E* row) const {
     TESSERA_UNROLL
     for (int r = 0; r < rows_of_thread; ++r) {
       if (place_[r] != place || place >= height_) continue;
       TESSERA_UNROLL
       for (int j = 0; j < columns; ++j) {
-        if (j >= k) row[j] = a_[r][j];
+        if (j >= first) row[j] = a_[r][j];
       }
     }
   }

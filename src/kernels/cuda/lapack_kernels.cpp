@@ -18,18 +18,27 @@ constexpr index_t all_columns = index_t{1} << 62;
 /// A bound that no matrix of a batch reaches tells nothing.
 index_t useful(index_t bound) { return bound < index_t{1} << 20 ? bound : 0; }
 
+/// @param height most rows, from `first` on
+cudaError_t submit_lu_panel(const LapackBatch& batch, index_t first, index_t height, index_t width,
+                            cudaStream_t stream) {
+  const std::size_t small = plan::class_of_small(batch.type, std::max(height, width));
+  if (small < plan::small_factorizations.size()) return submit_small_lu(batch, small, first, stream);
+  const std::size_t panel = plan::class_of_register_panel(batch.type, height);
+  if (panel < plan::register_panels.size()) return submit_lu_register_panel(batch, panel, first, stream);
+  return submit_lu_sweep(batch, plan::class_of_lu(batch.type, height), first, plan::lu_panel_columns, stream);
+}
+
 cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
   const bool is_square = lapack_positions(batch.routine).m == 0;
   const index_t rows = useful(is_square ? batch.max_n : batch.max_m), columns = useful(batch.max_n);
   const bool is_known = rows > 0 && columns > 0;
-  const std::size_t small = plan::class_of_small(batch.type, is_known ? std::max(rows, columns) : 0);
-  if (small < plan::small_factorizations.size()) return submit_small_lu(batch, small, stream);
-  if (!is_known || columns <= plan::most_columns_of_lu_sweep)
-    return submit_lu_sweep(batch, plan::class_of_lu(batch.type, rows), 0, all_columns, stream);
   constexpr index_t width = plan::lu_panel_columns;
+  if (is_known && columns <= width) return submit_lu_panel(batch, 0, rows, columns, stream);
+  if (!is_known || columns <= plan::most_columns_of_lu_sweep(batch.type))
+    return submit_lu_sweep(batch, plan::class_of_lu(batch.type, rows), 0, all_columns, stream);
   cudaError_t error = cudaSuccess;
   for (index_t first = 0; first < std::min(rows, columns) && error == cudaSuccess; first += width) {
-    error = submit_lu_sweep(batch, plan::class_of_lu(batch.type, rows - first), first, width, stream);
+    error = submit_lu_panel(batch, first, rows - first, std::min(width, columns - first), stream);
     if (error == cudaSuccess) error = submit_lu_strips(batch, first, columns, stream);
     const index_t behind = first + width;
     if (error == cudaSuccess && behind < rows && behind < columns)
@@ -55,7 +64,8 @@ cudaError_t submit_cholesky(const LapackBatch& batch, cudaStream_t stream) {
   const index_t order = useful(batch.max_n);
   const std::size_t small = plan::class_of_small(batch.type, order);
   if (small < plan::small_factorizations.size()) return submit_small_cholesky(batch, small, 0, stream);
-  if (plan::has_triangles_in_registers(batch.type, order)) return submit_cholesky_by_triangles(batch, order, stream);
+  if (plan::has_triangles_in_registers(batch.type, batch.uplo, order))
+    return submit_cholesky_by_triangles(batch, order, stream);
   if (order == 0 || order <= plan::most_columns_of_cholesky_sweep)
     return submit_cholesky_sweep(batch, plan::class_of_cholesky(order), 0, all_columns, stream);
   const index_t width = plan::cholesky_panel_columns(order);

@@ -28,8 +28,9 @@ using detail::with_number;
 template <class Shape, bool pivots>
 __global__ void __launch_bounds__(detail::SmallTeams<Shape::threads>::threads,
                                   detail::SmallTeams<Shape::threads>::residents(sizeof(typename Shape::E) *
-                                                                                Shape::columns))
-    small_lu(const __grid_constant__ LapackProblems<typename Shape::E> problems, typename Shape::R tiny) {
+                                                                                Shape::columns * Shape::rows_of_thread))
+    small_lu(const __grid_constant__ LapackProblems<typename Shape::E> problems, index_t first,
+             typename Shape::R tiny) {
   using E = typename Shape::E;
   using Teams = detail::SmallTeams<Shape::threads>;
   using Machine = typename Teams::Machine;
@@ -39,27 +40,42 @@ __global__ void __launch_bounds__(detail::SmallTeams<Shape::threads>::threads,
   for (index_t number = static_cast<index_t>(blockIdx.x) * Teams::count + team; number < problems.count;
        number += static_cast<index_t>(gridDim.x) * Teams::count) {
     const block::LapackProblem<E> problem = problems.problem(number);
-    int outcome = -bad_argument(problems, problem);
-    if (outcome == 0 && problem.m > 0 && problem.n > 0 && problem.m <= Shape::rows && problem.n <= Shape::columns) {
+    const int bad = first == 0 ? bad_argument(problems, problem) : 0;
+    const bool is_good = first == 0 ? bad == 0 : problems.info.get(number) >= 0;
+    const index_t rows = problem.m - first, columns = problem.n - first;
+    int zero = 0;
+    if (is_good && rows > 0 && columns > 0 && rows <= Shape::rows) {
+      E* const corner = problem.A + first * (problem.lda + 1);
       block::LuPanel<Shape, Machine, pivots> panel(memory[team], machine);
-      const int height = static_cast<int>(problem.m), width = static_cast<int>(problem.n);
-      panel.load(problem.A, problem.lda, height, width);
-      outcome = panel.factor(tiny);
+      const int height = static_cast<int>(rows);
+      const int width = static_cast<int>(columns < Shape::columns ? columns : Shape::columns);
+      panel.load(corner, problem.lda, height, width);
+      zero = panel.factor(tiny);
       machine.meet();
-      panel.store(problem.A, problem.lda);
+      panel.store(corner, problem.lda);
       if constexpr (pivots) {
         for (int i = machine.thread(); i < (height < width ? height : width); i += Shape::threads)
-          problem.ipiv.set(i, memory[team].pivots[i] + 1);
+          problem.ipiv.set(first + i, first + memory[team].pivots[i] + 1);
       }
     }
-    if (machine.thread() == 0) problems.info.set(number, outcome);
+    if (machine.thread() == 0) {
+      if (first == 0)
+        problems.info.set(number, zero > 0 ? zero : -bad);
+      else if (zero > 0 && problems.info.get(number) == 0)
+        problems.info.set(number, first + zero);
+    }
     machine.meet();  // before the next problem takes the memory
   }
 }
 
 template <Scalar T, std::size_t at>
-using SmallShape = block::PanelShape<PartOf<T>, parts_of<T>, plan::small_factorizations[at].order, 1,
-                                     plan::small_factorizations[at].threads>;
+using SmallShape =
+    block::PanelShape<PartOf<T>, parts_of<T>, plan::small_factorizations[at].order,
+                      plan::rows_of_small_lu(scalar_type_of<T>(), at),
+                      plan::small_factorizations[at].threads / plan::rows_of_small_lu(scalar_type_of<T>(), at)>;
+
+template <Scalar T, std::size_t at>
+using RegisterPanel = block::PanelShape<PartOf<T>, parts_of<T>, plan::lu_panel_columns, 1, plan::register_panels[at]>;
 
 // --- by one thread block ---
 
@@ -69,8 +85,8 @@ struct SweepSetup {
   using E = ElementOf<T>;
   static constexpr plan::FactorizationSweep sweep = plan::lu_sweep(scalar_type_of<T>(), at);
   static constexpr int threads = plan::threads_of(sweep), residents = sweep.blocks.residents;
-  using Leaf =
-      block::PanelShape<R, parts_of<T>, plan::leaf_columns(scalar_type_of<T>()), sweep.rows_of_thread, threads>;
+  using Leaf = block::PanelShape<R, parts_of<T>, plan::leaf_columns(scalar_type_of<T>()), sweep.rows_of_thread, threads,
+                                 sweep.rows_of_thread == 1 ? 4 : 1>;
   using Block = block::GemmShape<R, parts_of<T>, sweep.blocks.rows, sweep.blocks.columns, sweep.blocks.warps_down,
                                  sweep.blocks.warps_across, sweep.blocks.stages>;
   template <bool pivots>
@@ -162,19 +178,35 @@ __global__ void __launch_bounds__(Shape::threads, residents)
 bool pivots_in(const LapackBatch& batch) { return batch.routine != LapackRoutine::getrf_nopiv; }
 
 using SweepClasses = std::make_index_sequence<plan::lu_sweep_count>;
+using RegisterPanels = std::make_index_sequence<plan::register_panels.size()>;
+
+template <class Shape, Scalar T>
+cudaError_t submit_in_registers(const LapackBatch& batch, index_t first, cudaStream_t stream) {
+  using Teams = detail::SmallTeams<Shape::threads>;
+  const auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
+  const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, Teams::count));
+  const auto tiny = static_cast<PartOf<T>>(batch.tiny);
+  return pivots_in(batch) ? launch(small_lu<Shape, true>, grid, Teams::threads, 0, stream, problems, first, tiny)
+                          : launch(small_lu<Shape, false>, grid, Teams::threads, 0, stream, problems, first, tiny);
+}
 
 }  // namespace
 
-cudaError_t submit_small_lu(const LapackBatch& batch, std::size_t size_class, cudaStream_t stream) {
+cudaError_t submit_small_lu(const LapackBatch& batch, std::size_t size_class, index_t first, cudaStream_t stream) {
   return dispatch(batch.type, [&]<Scalar T>(T) {
-    return detail::with_small_class<T>(size_class, [&]<std::size_t at>() {
-      using Shape = SmallShape<T, at>;
-      const auto problems = block::lapack_problems<PartOf<T>, parts_of<T>>(batch);
-      using Teams = detail::SmallTeams<Shape::threads>;
-      const dim3 grid = detail::grid_of_problems(block::pieces(batch.count, Teams::count));
-      const auto tiny = static_cast<PartOf<T>>(batch.tiny);
-      return pivots_in(batch) ? launch(small_lu<Shape, true>, grid, Teams::threads, 0, stream, problems, tiny)
-                              : launch(small_lu<Shape, false>, grid, Teams::threads, 0, stream, problems, tiny);
+    return detail::with_small_class<T>(
+        size_class, [&]<std::size_t at>() { return submit_in_registers<SmallShape<T, at>, T>(batch, first, stream); });
+  });
+}
+
+cudaError_t submit_lu_register_panel(const LapackBatch& batch, std::size_t size_class, index_t first,
+                                     cudaStream_t stream) {
+  return dispatch(batch.type, [&]<Scalar T>(T) {
+    return with_number(size_class, RegisterPanels(), [&]<std::size_t at>() {
+      if constexpr (plan::is_register_panel(scalar_type_of<T>(), at))
+        return submit_in_registers<RegisterPanel<T, at>, T>(batch, first, stream);
+      else
+        return cudaErrorInvalidValue;
     });
   });
 }
@@ -238,6 +270,15 @@ cudaError_t load_lu_kernels() {
          ...);
       }
       (SweepClasses());
+      for (std::size_t i = 0; i < plan::register_panels.size(); ++i) {
+        static_cast<void>(with_number(i, RegisterPanels(), [&]<std::size_t at>() {
+          if constexpr (plan::is_register_panel(scalar_type_of<T>(), at)) {
+            then(load(small_lu<RegisterPanel<T, at>, true>));
+            then(load(small_lu<RegisterPanel<T, at>, false>));
+          }
+          return cudaSuccess;
+        }));
+      }
       then(load(strips_beside_panel<StripOf<T>>, sizeof(StripMemory<StripOf<T>>)));
       then(load(update_behind_panel<UpdateShape<T>, update_residents<T>>, sizeof(UpdateMemory<UpdateShape<T>>)));
     });

@@ -7,9 +7,15 @@
 
 namespace tessera::kernels::cuda {
 
-/// Whole matrices in registers. @param size_class of plan::small_factorizations
+/// Whole matrices in registers, or what is left of them from row and column `first` on, as submit_lu_sweep() has it.
+/// @param size_class of plan::small_factorizations, for the rows that are left; of wider matrices so many columns
 /// @pre getrf or getrf_nopiv, of such sizes; count >= 1; the stream's GPU is current
-cudaError_t submit_small_lu(const LapackBatch& batch, std::size_t size_class, cudaStream_t stream);
+cudaError_t submit_small_lu(const LapackBatch& batch, std::size_t size_class, index_t first, cudaStream_t stream);
+
+/// Columns [first, first + plan::lu_panel_columns) in registers. @param size_class of plan::register_panels, for the
+/// rows that are left @pre as above; not z
+cudaError_t submit_lu_register_panel(const LapackBatch& batch, std::size_t size_class, index_t first,
+                                     cudaStream_t stream);
 
 /// Columns [first, first + width) of every matrix, by one thread block for each: from row `first` on, behind everything
 /// that columns before mean for them. @param size_class of plan::lu_sweep(), for the rows that are left @pre as above

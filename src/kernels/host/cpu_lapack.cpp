@@ -16,6 +16,7 @@
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/gemm_pieces.hpp"
 #include "kernels/host/gemmt_pieces.hpp"
+#include "kernels/host/small_solve.hpp"
 #include "kernels/lapack_batch.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_lapack.hpp"
@@ -182,23 +183,23 @@ class OneProblem {
   /// op(A) X = C, or X op(A) = C; C m x n.
   void solve(Side side, const Triangle& triangle, index_t m, index_t n, View C) const {
     if (m == 0 || n == 0) return;
-    if (!on_one_thread_ || std::min(m, n) <= most_of_solve) {
-      return blas_.run({.routine = Routine::trsm,
-                        .type = type_,
-                        .side = side,
-                        .uplo = triangle.uplo,
-                        .op_a = triangle.op,
-                        .diag = triangle.diag,
-                        .m = m,
-                        .n = n,
-                        .A = triangle.A.at,
-                        .lda = triangle.A.ld,
-                        .C = C.at,
-                        .ldc = C.ld});
-    }
+    const Level3 trsm{.routine = Routine::trsm,
+                      .type = type_,
+                      .side = side,
+                      .uplo = triangle.uplo,
+                      .op_a = triangle.op,
+                      .diag = triangle.diag,
+                      .m = m,
+                      .n = n,
+                      .A = triangle.A.at,
+                      .lda = triangle.A.ld,
+                      .C = C.at,
+                      .ldc = C.ld};
     const bool is_left = side == Side::left;
-    const bool is_lower = triangle.uplo == Uplo::lower;
     const index_t order = is_left ? m : n;
+    if (!on_one_thread_ || std::min(m, n) <= most_of_solve) return blas_.run(trsm);
+    if (order <= most_order_of_small_solve) return solve_small(trsm);
+    const bool is_lower = triangle.uplo == Uplo::lower;
     const index_t half = order / 8 * 4, rest = order - half;
     const View across = is_lower ? triangle.A.block(half, 0) : triangle.A.block(0, half);
     const View C2 = is_left ? C.block(half, 0) : C.block(0, half);

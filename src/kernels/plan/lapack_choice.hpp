@@ -18,6 +18,13 @@ struct SmallFactorization {
 inline constexpr std::array<SmallFactorization, 7> small_factorizations = {
     {{4, 4}, {8, 8}, {16, 16}, {24, 32}, {32, 32}, {48, 64}, {64, 64}}};
 
+/// How many of its rows each thread of an LU factorization has, which then are as many fewer: a warp instead of two
+/// need not meet at barriers, where registers hold two rows.
+constexpr int rows_of_small_lu(ScalarType type, std::size_t at) {
+  const int order = small_factorizations[at].order;
+  return order == 48 || (order == 64 && type == ScalarType::s) ? 2 : 1;
+}
+
 /// A row has to find room in the registers of a thread.
 constexpr bool is_small_factorization(ScalarType type, std::size_t at) {
   return at < small_factorizations.size() && (type != ScalarType::z || small_factorizations[at].order <= 32);
@@ -60,9 +67,11 @@ constexpr bool is_vector_solve(index_t rows, index_t right_hand_sides) {
 inline constexpr std::size_t lu_sweep_count = 3;
 /// Each for matrices up to its rows; the last for all.
 constexpr FactorizationSweep lu_sweep(ScalarType type, std::size_t at) {
-  const bool is_z = type == ScalarType::z, is_s = type == ScalarType::s;
+  const bool is_z = type == ScalarType::z;
   const int columns = is_z ? 32 : 64, stages = type == ScalarType::d ? 3 : 2;
-  if (at == 0) return {1, {64, is_s ? 32 : columns, 2, 2, stages, is_z ? 2 : 3}, false};
+  // Few columns, so that four of them find room on a multiprocessor: what a column waits for is longer than what it takes.
+  if (at == 0 && !is_complex(type)) return {1, {64, 32, 2, 2, 2, 4}, false};
+  if (at == 0) return {1, {64, columns, 2, 2, stages, is_z ? 2 : 3}, false};
   if (at == 1) return {1, {64, columns, 4, 2, stages, 2}, false};
   return {2, {128, columns, 8, 2, stages, 1}, true};
 }
@@ -80,8 +89,19 @@ constexpr std::size_t class_of_lu(ScalarType type, index_t rows) {
 }
 /// Columns of a panel: those of a leaf of solves by four warps (block/strip.hpp).
 inline constexpr int lu_panel_columns = 64;
-/// Up to so many columns a matrix is one sweep.
-inline constexpr index_t most_columns_of_lu_sweep = 112;
+/// Panels in registers, up to so many rows, one of each thread. Of which types, and up to which columns a matrix is one
+/// sweep: measured on one H200 (docs/performance/h200-x1).
+inline constexpr std::array<int, 2> register_panels = {128, 256};
+constexpr bool is_register_panel(ScalarType type, std::size_t at) {
+  return type == ScalarType::d ? at == 0 : type != ScalarType::z;
+}
+/// @param rows 0: not known @return register_panels.size(): none
+constexpr std::size_t class_of_register_panel(ScalarType type, index_t rows) {
+  std::size_t at = rows > 0 ? 0 : register_panels.size();
+  while (at < register_panels.size() && register_panels[at] < rows) ++at;
+  return at < register_panels.size() && is_register_panel(type, at) ? at : register_panels.size();
+}
+constexpr index_t most_columns_of_lu_sweep(ScalarType type) { return is_complex(type) ? 112 : 88; }
 
 inline constexpr std::size_t cholesky_sweep_count = 2;
 constexpr FactorizationSweep cholesky_sweep(ScalarType type, std::size_t at) {
@@ -95,8 +115,14 @@ constexpr index_t cholesky_panel_columns(index_t order) { return order <= 256 ? 
 
 /// A panel may also be a triangle in registers with strips below it (plan::small_factorizations has its class).
 inline constexpr int cholesky_triangle = 64;
-constexpr bool has_triangles_in_registers(ScalarType type, index_t order) {
-  return type != ScalarType::z && order > cholesky_triangle && order <= 256;
+constexpr index_t most_order_by_triangles(ScalarType type, Uplo uplo) {
+  const bool is_lower = uplo == Uplo::lower;
+  if (type == ScalarType::s) return is_lower ? 512 : 1024;
+  if (type == ScalarType::d) return is_lower ? 384 : 768;
+  return is_lower ? 256 : 384;
+}
+constexpr bool has_triangles_in_registers(ScalarType type, Uplo uplo, index_t order) {
+  return type != ScalarType::z && order > cholesky_triangle && order <= most_order_by_triangles(type, uplo);
 }
 
 }  // namespace tessera::kernels::plan
