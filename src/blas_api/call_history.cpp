@@ -32,6 +32,7 @@ void CallHistory::begin_anew_in_child() {
 
 void CallHistory::describe(const Level3& call, bool weighed, Situation& now) const {
   now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
+  now.forgone_calls = forgone_calls_.load(std::memory_order_relaxed);
   now.backlog_s = backlog_s();
   const index_t volume = volume_of(call);
   now.bias =
@@ -43,6 +44,7 @@ void CallHistory::describe(const Level3& call, bool weighed, Situation& now) con
 
 void CallHistory::describe(const BatchDemand& batch, int threads, Situation& now) const {
   now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
+  now.forgone_calls = forgone_calls_.load(std::memory_order_relaxed);
   now.backlog_s = backlog_s();
   now.bias = batch_bias_[batch.routine.number()].of(batch.mean_volume());
   now.cpu_calls = cpu_calls();
@@ -134,8 +136,9 @@ double CallHistory::OnCpu::alone_s(double seconds) const {
 
 // What it cost not to have the devices open, by the time that it really took.
 void CallHistory::OnCpu::note_forgone(const Verdict& verdict, double seconds, bool devices_are_open) {
-  if (!devices_are_open && verdict.cpu_s > 0 && seconds > verdict.open_s)
-    history_.forgone_s_.fetch_add(seconds - verdict.open_s, std::memory_order_relaxed);
+  if (devices_are_open || verdict.cpu_s <= 0 || seconds <= verdict.open_s) return;
+  history_.forgone_s_.fetch_add(seconds - verdict.open_s, std::memory_order_relaxed);
+  history_.forgone_calls_.fetch_add(1, std::memory_order_relaxed);
 }
 
 CallHistory::OnDevices::OnDevices(CallHistory& history, double seconds)

@@ -75,6 +75,7 @@ DeviceStart::Context Context::start_context(Face& face) {
   return {.cpu_blas = [this, &face] { return cpu_blas(&face); },
           .compute = [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); },
           .is_quiet = [this] { return history_.is_quiet(); },
+          .uses_cpu = [this] { return history_.cpu_calls() > 0; },
           .add_cpu =
               [this, &face](MachineRecord& record) {
                 const CpuOutcome* const outcome = face.cpu.load(std::memory_order_acquire);
@@ -97,7 +98,7 @@ void Context::recall_cpu_speed(Face& face) {
 
 Situation Context::situation_of_devices() {
   Situation now;
-  now.being_opened = start_.is_being_opened();
+  now.opened_in_background = start_.is_opened_in_background();
   now.until_open_s = start_.until_open_s();
   now.rates = start_.outlook().rates;
   return now;
@@ -162,7 +163,7 @@ runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& f
     if (!verdict.offload) return nullptr;
     if (stage == Stage::open) return opened(fallback, verdict);
     // Who opens them may wait for the loader's lock, which the caller may hold. So nobody waits for ever.
-    start_.open(start_context(face), weighed ? verdict.cpu_s : longest_start_s);
+    start_.open(start_context(face), weighed ? std::max(verdict.cpu_s, verdict.wait_s) : longest_start_s);
     if (start_.stage() == Stage::closed && !start_.taboo()) {
       verdict.offload = false;
       verdict.reason = Reason::start_up;

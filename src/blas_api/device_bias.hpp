@@ -4,9 +4,12 @@
 //
 // The first measurement of a class is not believed, since it may have loaded kernels; of the first two the smaller one counts.
 // Later ones move the bias half of the way down or an eighth of the way up: who has to wait for others now and then
-// is not slow. When calls in a row that stayed on the CPU have taken `lifetime` times what one takes on devices, the
-// class is forgotten, so that it is tried again: a bias of bad times costs little where the CPU is nearly as quick,
-// and trials cost little where it is much quicker.
+// is not slow. When calls in a row that stayed on the CPU have taken as long as one on devices, the class is forgotten, so that it is
+// tried again; the next time when they have taken twice as long, and so on up to `lifetime` times. So slow first calls are soon made up
+// for, a bias of bad times costs little where the CPU is nearly as quick, and trials cost little where it is much quicker.
+//
+// Beside calls on the CPU, devices may take some times as long. Where a class has not been seen without, it is hoped that it is that:
+// otherwise many callers would share CPU and devices for ever, each side slow for the other.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +32,8 @@ class DeviceBias {
   std::optional<double> known(index_t volume) const {
     const Seen seen = cell_of(volume).load(std::memory_order_relaxed);
     if (seen.count < believed) return std::nullopt;
-    return seen.bias;
+    if (seen.was_alone) return seen.bias;
+    return std::min(seen.bias, std::max(1.0F, seen.bias / slower_beside_cpu));
   }
 
   /// A call took `bias` times what was expected.
@@ -40,9 +44,11 @@ class DeviceBias {
     Seen seen = cell.load(std::memory_order_relaxed);
     const auto now = static_cast<float>(bias);
     if (!alone && seen.count >= believed && now >= seen.bias) return;
-    if (seen.count < believed) {
+    const bool first_alone = alone && !seen.was_alone;
+    seen.was_alone = seen.was_alone || alone;
+    if (seen.count < believed || first_alone) {
       seen.bias = seen.count == 0 || now < seen.bias ? now : seen.bias;
-      ++seen.count;
+      if (seen.count < believed) ++seen.count;
     } else {
       seen.bias += (now - seen.bias) / (now < seen.bias ? 2.0F : 8.0F);
     }
@@ -57,17 +63,25 @@ class DeviceBias {
     Seen seen = cell.load(std::memory_order_relaxed);
     if (seen.count == 0) return;
     seen.passed_over = static_cast<std::uint16_t>(seen.passed_over + std::clamp(part, 0.0, 1.0) * parts_of_call);
-    if (seen.passed_over >= lifetime * parts_of_call) seen = {};
+    const int patience = 1 << seen.times_forgotten;
+    if (seen.passed_over >= patience * parts_of_call) {
+      const int times = seen.times_forgotten + (patience < lifetime ? 1 : 0);
+      seen = {};
+      seen.times_forgotten = static_cast<std::uint8_t>(times & 7);
+    }
     cell.store(seen, std::memory_order_relaxed);
   }
 
  private:
   static constexpr int believed = 2;
+  static constexpr float slower_beside_cpu = 4;  ///< H200: three to four times
   static constexpr int parts_of_call = 1024;
 
   struct Seen {
     float bias = 1;
-    std::uint16_t count = 0;
+    std::uint8_t count = 0;      ///< `believed` stands for more, too
+    bool was_alone : 1 = false;  ///< some have not been beside calls on the CPU
+    std::uint8_t times_forgotten : 7 = 0;
     std::uint16_t passed_over = 0;  ///< in parts of a call on devices
   };
   static_assert(std::atomic<Seen>::is_always_lock_free);

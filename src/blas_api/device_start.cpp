@@ -217,8 +217,9 @@ std::string DeviceStart::version_of_driver() const {
   return config_.devices == DeviceChoice::host ? "" : driver_version();
 }
 
-bool DeviceStart::is_being_opened() const {
-  return stage() == Stage::closed && begun_at_s_.load(std::memory_order_relaxed) > 0;
+bool DeviceStart::is_opened_in_background() const {
+  return stage() == Stage::closed && begun_at_s_.load(std::memory_order_relaxed) > 0 &&
+         in_background_.load(std::memory_order_relaxed);
 }
 
 double DeviceStart::until_open_s() {
@@ -238,22 +239,25 @@ std::optional<Reason> DeviceStart::taboo() const {
   return std::nullopt;
 }
 
-void DeviceStart::open(const Context& context, double patience_s) {
+void DeviceStart::open(const Context& context, double patience_s, bool in_background) {
   std::uint64_t nobody = 0;
   owner_.compare_exchange_strong(nobody, process::identity(), std::memory_order_relaxed);
   if (taboo()) return;
   const std::unique_lock lock(open_mutex_, std::chrono::duration<double>(patience_s));
-  if (lock && stage_.load(std::memory_order_relaxed) == Stage::closed) open_here(context);
+  if (lock && stage_.load(std::memory_order_relaxed) == Stage::closed) open_here(context, in_background);
 }
 
 // @pre the caller holds open_mutex_, and no devices are open
-void DeviceStart::open_here(const Context& context) {
+void DeviceStart::open_here(const Context& context, bool in_background) {
   const process::Pass driving(process::Work::driving);
   if (!driving || taboo()) return;
   runtime_.reset();  // of an attempt that failed
+  in_background_.store(in_background, std::memory_order_relaxed);
   begun_at_s_.store(device::now_seconds(), std::memory_order_relaxed);
+  beside_cpu_ = context.uses_cpu();
   try {
     find_and_open(context);
+    beside_cpu_ = beside_cpu_ || context.uses_cpu();
     stage_.store(Stage::open, std::memory_order_release);
   } catch (const std::bad_alloc&) {  // the next call may find memory
     begun_at_s_.store(0, std::memory_order_relaxed);
@@ -420,12 +424,12 @@ bool DeviceStart::await_next_attempt() {
 
 void DeviceStart::serve(const Context& context, Haste haste) {
   if (haste == Haste::if_free && !await_free_processor()) return;
-  if (haste != Haste::if_used_ever) open(context, 0);
+  if (haste != Haste::if_used_ever) open(context, 0, true);
   while (stage() == Stage::failed) {
     if (!await_next_attempt()) return;
     {
       const std::lock_guard lock(open_mutex_);
-      open_here(context);
+      open_here(context, true);
     }
     wanted_again_ = false;
   }
@@ -458,9 +462,9 @@ void DeviceStart::keep_costs(const Context& context) {
   MachineRecord now = known;
   context.add_cpu(now);
   constexpr double near = 1.5;
-  // Beside a CPU BLAS on all processors a start takes twice as long, which says little of the next one.
   double start_up_s = load_s_ + open_s_;
-  if (known.start_up_s > 0) start_up_s = std::min(start_up_s, near * known.start_up_s);
+  // Beside a CPU BLAS on all processors a start takes twice as long, which says little of the next one.
+  if (beside_cpu_) start_up_s = std::min(start_up_s, (known.start_up_s > 0 ? 1 : near) * outlook().rates.start_up_s);
   const bool same_start = known.start_up_s < near * start_up_s && start_up_s < near * known.start_up_s;
   if (same_start && now.cpu_blas == known.cpu_blas) return;
   keep([&](MachineRecord& record) {

@@ -54,6 +54,7 @@ class DeviceStart {
     std::function<std::shared_ptr<const kernels::CpuBlas>()> cpu_blas;  ///< for host devices; may throw NotAvailable
     runtime::HostCompute compute;                                       ///< what the CPU does of a job
     std::function<bool()> is_quiet;               ///< a job has run, and for a moment nobody has called
+    std::function<bool()> uses_cpu;               ///< the CPU BLAS is computing a call of some size
     std::function<void(MachineRecord&)> add_cpu;  ///< what has been learnt of the CPU BLAS
   };
 
@@ -69,8 +70,8 @@ class DeviceStart {
   Stage stage() const { return stage_.load(std::memory_order_acquire); }
   /// Looks if nobody has.
   const Outlook& outlook();
-  /// Somebody is opening the devices.
-  bool is_being_opened() const;
+  /// The background is opening the devices.
+  bool is_opened_in_background() const;
   /// What is still expected of the time that opening takes; 0 once that is over.
   double until_open_s();
   /// Why devices must not be touched: by a child of their owner, or while the process ends.
@@ -78,7 +79,7 @@ class DeviceStart {
 
   /// Opens the devices, or waits for who does, at most `patience_s`. Afterwards they are open, have failed or are
   /// taboo, or the time is over.
-  void open(const Context& context, double patience_s);
+  void open(const Context& context, double patience_s) { open(context, patience_s, false); }
 
   enum class Haste : std::uint8_t {
     at_once,      ///< and their kernels are loaded
@@ -119,6 +120,7 @@ class DeviceStart {
   static constexpr double first_patience_s = 1;
   static constexpr double longest_patience_s = 300;
 
+  void open(const Context& context, double patience_s, bool in_background);
   Outlook look() const;
   std::string version_of_driver() const;
   DeviceShare choose_devices(std::vector<device::DeviceInfo>& devices) const;
@@ -126,7 +128,7 @@ class DeviceStart {
   Outlook outlook_of(const std::vector<device::DeviceInfo>& devices, int sharers, int copy_threads) const;
   Outlook outlook_of(std::vector<device::DeviceInfo> devices) const;
   const Outlook& publish(Outlook outlook, std::size_t place);
-  void open_here(const Context& context);
+  void open_here(const Context& context, bool in_background);
   void find_and_open(const Context& context);
   void open_backend(const Context& context);
   void remember_failure();
@@ -148,6 +150,7 @@ class DeviceStart {
   std::timed_mutex open_mutex_;  ///< held to open
   /// Relaxed, for estimates only: when somebody began to. 0: nobody has.
   std::atomic<double> begun_at_s_ = 0;
+  std::atomic<bool> in_background_ = false;  ///< it is the background that did
   /// Stored, with release, when what belongs to the stage is written, which is never written again. So an acquire load
   /// is enough to read that. From failed it goes to open at most.
   std::atomic<Stage> stage_ = Stage::closed;
@@ -158,6 +161,7 @@ class DeviceStart {
   std::unique_ptr<runtime::Runtime> runtime_;
   double load_s_ = 0;
   double open_s_ = 0;
+  bool beside_cpu_ = false;                               ///< the CPU BLAS was at work meanwhile
   std::atomic<const Failure*> failure_ = nullptr;         ///< the last one
   std::vector<std::unique_ptr<const Failure>> failures_;  ///< all, since somebody may still read one; of who opens
   std::atomic<bool> wanted_again_ = false;                ///< a call would use the devices

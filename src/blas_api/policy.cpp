@@ -19,10 +19,14 @@ constexpr double trial_factor = 4;
 /// A call whose time on the CPU is in doubt waits for the start of devices only if it is expected to take so many times
 /// longer without.
 constexpr double start_doubt = 2;
-/// How often calls must have forgone the price of the start before one waits for it, and before the background may
-/// begin.
-constexpr double start_prices = 1.5;
-constexpr double background_prices = 0.5;
+/// How often calls must have forgone the price of the start before one waits for it: few calls, or several, after which
+/// more are likely to come. And before the background may begin.
+constexpr double prices_of_few = 1.5, prices_of_several = 0.5, background_prices = 0.25;
+constexpr int several_calls = 3;
+
+double needed_prices(const Situation& now) {
+  return now.forgone_calls < several_calls ? prices_of_few : prices_of_several;
+}
 
 std::string text_of(const OffloadRule& rule) {
   switch (rule.when) {
@@ -108,7 +112,7 @@ Verdict weigh(const OffloadRule& rule, const Verdict& early, double model_s, con
   if (verdict.cpu_s <= verdict.device_s) {
     if (now.until_open_s <= 0 || forgoes_s <= 0) return stay(Reason::cpu_wins);
     const double price_s = now.rates.start_up_s;
-    if (now.being_opened || now.forgone_s < start_prices * price_s) {
+    if (now.opened_in_background || now.forgone_s < needed_prices(now) * price_s) {
       verdict.start_up_s = price_s;
       verdict.forgone_s = now.forgone_s;
       verdict.start_in_background = now.forgone_s + forgoes_s >= background_prices * price_s;

@@ -133,10 +133,11 @@ constexpr Verdict decide_early(const OffloadRule& rule, const Level3& call, inde
 
 /// What there is to know when a call comes.
 struct Situation {
-  Rates rates;                ///< with what starting the devices takes
-  double until_open_s = 0;    ///< what is left of that; 0: they are open
-  bool being_opened = false;  ///< by another thread
-  double forgone_s = 0;       ///< gains forgone so far
+  Rates rates;                        ///< with what starting the devices takes
+  double until_open_s = 0;            ///< what is left of that; 0: they are open
+  bool opened_in_background = false;  ///< that is under way
+  double forgone_s = 0;               ///< gains forgone so far
+  int forgone_calls = 0;              ///< by so many calls
   double backlog_s = 0;
   double bias = 1;  ///< see device_bias.hpp
   CpuEstimate cpu;

@@ -61,6 +61,7 @@ DeviceProfile host_profile() {
   profile.segment_bytes = profile.page_bytes = profile.share_bytes = 0;
   profile.page_lock_bytes_per_s = 0;
   profile.start_up_s = profile.further_start_up_s = 0;
+  profile.call_overhead_s = 200e-6;
   return profile;
 }
 

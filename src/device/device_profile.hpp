@@ -101,7 +101,7 @@ struct DeviceProfile {
   // Time.
   double start_up_s = 0.25;         ///< opening the first device: driver 0.1 s, context 0.1 s, kernels, first copies
   double further_start_up_s = 0.1;  ///< each further one, since the driver does some of it one after the other
-  double call_overhead_s = 200e-6;  ///< from a call to its first copy, and from the last one to the return
+  double call_overhead_s = 600e-6;  ///< from a call to its first copy, and from the last one to the return
   double backlog_s = 2e-3;          ///< of launched kernels, by the rough rate: enough until a worker looks again
   double short_kernel_s = 1e-4;     ///< a few times what it takes a worker to see that a tile has come
   double ranked_kernel_s = 2e-4;    ///< of shorter kernels more tasks are under way than there are ranks of streams

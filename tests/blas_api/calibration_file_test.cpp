@@ -324,14 +324,30 @@ TEST(DeviceBias, IsBelievedFromTheSecondCallOn) {
 TEST(DeviceBias, IsForgottenWhenCallsStayAway) {
   DeviceBias bias;
   constexpr index_t volume = 1 << 27;
-  for (int i = 0; i < 2; ++i) bias.record(volume, 6, true);
-  for (int i = 1; i < DeviceBias::lifetime; ++i) bias.passed_over(volume, 1);
-  EXPECT_EQ(bias.of(volume), 6);
-  bias.passed_over(volume, 1);
-  EXPECT_EQ(bias.of(volume), 1);
+  // Soon at first, since the first calls may be slow ones, then ever later.
+  for (const int patience : {1, 2, 4, 8, DeviceBias::lifetime, DeviceBias::lifetime}) {
+    for (int i = 0; i < 2; ++i) bias.record(volume, 6, true);
+    for (int i = 1; i < patience; ++i) bias.passed_over(volume, 1);
+    EXPECT_EQ(bias.of(volume), 6) << patience;
+    bias.passed_over(volume, 1);
+    EXPECT_EQ(bias.of(volume), 1) << patience;
+  }
   bias.passed_over(volume, 1);  // nothing is known, nothing to forget
   for (int i = 0; i < 2; ++i) bias.record(volume, 4, true);
   EXPECT_EQ(bias.of(volume), 4);
+}
+
+TEST(DeviceBias, HopesForMoreWithoutCallsOnTheCpu) {
+  DeviceBias bias;
+  constexpr index_t volume = 1 << 27;
+  for (int i = 0; i < 2; ++i) bias.record(volume, 8, false);
+  EXPECT_EQ(bias.of(volume), 2);
+  bias.record(volume, 9, false);
+  EXPECT_EQ(bias.of(volume), 2);
+  bias.record(volume, 6, true);  // no better by themselves
+  EXPECT_EQ(bias.of(volume), 6);
+  bias.record(volume, 24, false);
+  EXPECT_EQ(bias.of(volume), 6);
 }
 
 TEST(DeviceBias, HasAClassForEveryVolume) {

@@ -49,6 +49,7 @@ TEST(CallHistory, CountsWhatClosedDevicesCost) {
   slow_devices.open_s = 10;
   CallHistory::OnCpu(history).record(call, volume_of(call), slow_devices, 1.5, false);
   EXPECT_NEAR(situation(history, call).forgone_s, 1.9, 1e-12);
+  EXPECT_EQ(situation(history, call).forgone_calls, 1);
 }
 
 TEST(CallHistory, KnowsWhoIsUnderWay) {

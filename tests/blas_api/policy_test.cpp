@@ -175,16 +175,16 @@ TEST(Policy, TheModelIsItsFormula) {
   problem.beta = 0;
   const auto device_s = [&](const Situation& now) { return decide(automatic, problem, now).device_s; };
   // The links need longer: of the arithmetic a quarter is not hidden.
-  EXPECT_NEAR(device_s(open(1)), 200e-6 + (1e6 + 2e6) * 8 / 50e9 + 4e9 / 50e12 / 4, 1e-9);
+  EXPECT_NEAR(device_s(open(1)), 600e-6 + (1e6 + 2e6) * 8 / 50e9 + 4e9 / 50e12 / 4, 1e-9);
   EXPECT_EQ(decide(automatic, problem, open(1.25)).cpu_s, 1.25);
   problem.beta = 1;
-  EXPECT_NEAR(device_s(open(1)), 200e-6 + (1e6 + 2e6 + 2e6) * 8 / 50e9 + 4e9 / 50e12 / 4, 1e-9);
+  EXPECT_NEAR(device_s(open(1)), 600e-6 + (1e6 + 2e6 + 2e6) * 8 / 50e9 + 4e9 / 50e12 / 4, 1e-9);
   problem.type = ScalarType::c;
-  EXPECT_NEAR(device_s(open(1)), 200e-6 + (1e6 + 2e6 + 2e6) * 8 / 50e9 + 2 * 4e9 / 50e12 / 4, 1e-9);
+  EXPECT_NEAR(device_s(open(1)), 600e-6 + (1e6 + 2e6 + 2e6) * 8 / 50e9 + 2 * 4e9 / 50e12 / 4, 1e-9);
   // Both directions at once may be less than twice one.
   Situation narrow = open(1);
   narrow.rates.links.both = 60e9;
-  EXPECT_NEAR(device_s(narrow), 200e-6 + (1e6 + 2e6 + 4e6) * 8 / 60e9 + 2 * 4e9 / 50e12 / 4, 1e-9);
+  EXPECT_NEAR(device_s(narrow), 600e-6 + (1e6 + 2e6 + 4e6) * 8 / 60e9 + 2 * 4e9 / 50e12 / 4, 1e-9);
   // What calls of this size have taken so far.
   narrow.bias = 3;
   EXPECT_NEAR(device_s(narrow), 3 * decide(automatic, problem, narrow).model_s, 1e-9);
@@ -269,16 +269,23 @@ TEST(Policy, AStartMustBeEarned) {
   // One call that ends sooner although it waits for the start.
   now.cpu = certain(2.5);
   EXPECT_TRUE(decide(automatic, call, now).offload);
-  // Or what many have lost together: half of the price for the background, one and a half times the price for the call.
+  // Or what calls have lost together: a quarter of the price for the background; for the call half of it if they were
+  // several, else one and a half times the price.
   now.cpu = certain(0.5);
-  now.forgone_s = 1 - 1.01 * gain;
+  now.forgone_calls = 2;
+  now.forgone_s = 0.5 - 1.01 * gain;
   EXPECT_FALSE(decide(automatic, call, now).start_in_background);
-  now.forgone_s = 1 - 0.99 * gain;
+  now.forgone_s = 0.5 - 0.99 * gain;
   EXPECT_TRUE(decide(automatic, call, now).start_in_background);
   EXPECT_FALSE(decide(automatic, call, now).offload);
   now.forgone_s = 2.99;
   EXPECT_FALSE(decide(automatic, call, now).offload);
   now.forgone_s = 3.01;
+  EXPECT_TRUE(decide(automatic, call, now).offload);
+  now.forgone_calls = 3;
+  now.forgone_s = 0.99;
+  EXPECT_FALSE(decide(automatic, call, now).offload);
+  now.forgone_s = 1.01;
   EXPECT_TRUE(decide(automatic, call, now).offload);
   // Never for a call that devices would not do sooner if they were open.
   now.cpu = certain(1e-6);
@@ -303,6 +310,7 @@ TEST(Policy, TheStartCostsAFewTimesWhatHindsightPays) {
       } else if (!started) {
         lost += gain;
         now.forgone_s += gain;
+        ++now.forgone_calls;
       }
       const double least = std::min(2.0, calls * gain);
       ASSERT_LE(lost, 3.5 * least * (1 + 1e-9)) << calls << " calls that gain " << gain;
@@ -314,12 +322,14 @@ TEST(Policy, TheStartCostsAFewTimesWhatHindsightPays) {
   }
 }
 
-TEST(Policy, WhoeverFindsAnotherThreadStartingWaitsOnlyIfThatIsSooner) {
+// It leaves a processor to the calls. One that is begun by a call is waited for by all that would have begun it.
+TEST(Policy, WhoeverFindsTheBackgroundStartingWaitsOnlyIfThatIsSooner) {
   const Level3 call = square(4096);
   Situation now = closed(0.5, 3);
   now.until_open_s = 2;
-  now.being_opened = true;
   now.forgone_s = 100;
+  EXPECT_TRUE(decide(automatic, call, now).offload);
+  now.opened_in_background = true;
   EXPECT_EQ(decide(automatic, call, now).reason, Reason::start_up);
   now.cpu = certain(3);
   const Verdict verdict = decide(automatic, call, now);

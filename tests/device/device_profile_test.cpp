@@ -53,7 +53,7 @@ TEST(DeviceProfile, HopperHasWhatWasMeasured) {
   EXPECT_EQ(p.memory_chunk_bytes, 256u << 20);
   EXPECT_EQ(p.start_up_s, 0.25);
   EXPECT_EQ(p.further_start_up_s, 0.1);
-  EXPECT_EQ(p.call_overhead_s, 200e-6);
+  EXPECT_EQ(p.call_overhead_s, 600e-6);
   EXPECT_EQ(p.backlog_s, 2e-3);
   EXPECT_EQ(p.short_kernel_s, 1e-4);
   EXPECT_EQ(p.ranked_kernel_s, 2e-4);
