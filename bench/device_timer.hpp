@@ -54,6 +54,9 @@ struct Contestant {
   /// Timed from the call until the device is idle, by the host's clock: for calls that use other streams, and where the
   /// host's part is meant.
   bool until_idle = false;
+  /// Outside the timed part, before so many calls, of which there are at most so many: for calls that work in place.
+  std::function<void(int calls)> restore = {};
+  int most_calls = 200;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -81,7 +84,7 @@ class Timer {
     for (const Contestant& contestant : contestants) {
       static_cast<void>(group(contestant, 2));
       const double once = group(contestant, 1);
-      calls.push_back(static_cast<int>(std::clamp(group_s_ / once, 1.0, 200.0)));
+      calls.push_back(static_cast<int>(std::clamp(group_s_ / once, 1.0, static_cast<double>(contestant.most_calls))));
     }
     std::vector<std::vector<double>> times(contestants.size());
     for (int g = 0; g < groups_; ++g) {
@@ -97,6 +100,7 @@ class Timer {
 
  private:
   double group(const Contestant& contestant, int calls) const {
+    if (contestant.restore) contestant.restore(calls);
     if (contestant.until_idle) {
       check(cudaDeviceSynchronize(), "before");
       const Clock::time_point begin = Clock::now();
@@ -120,6 +124,17 @@ class Timer {
   double group_s_;
   int groups_;
 };
+
+/// Bytes per second that a copy in device memory reads and writes.
+inline double measured_copy_rate(const Timer& timer, cudaStream_t stream) {
+  constexpr std::size_t bytes = std::size_t{1} << 30;
+  const DeviceArray<char> from(bytes), to(bytes);
+  check(cudaMemset(from.get(), 1, bytes), "copy");
+  const auto copy = [&] {
+    check(cudaMemcpyAsync(to.get(), from.get(), bytes, cudaMemcpyDeviceToDevice, stream), "copy");
+  };
+  return 2 * static_cast<double>(bytes) / timer.seconds({{"copy", copy}})[0];
+}
 
 /// Random elements in [-scale / 2, scale / 2), in both parts of complex ones if so wished. They repeat after a while.
 template <Scalar T>

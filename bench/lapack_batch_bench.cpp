@@ -79,15 +79,6 @@ nlohmann::json attributes_of_device() {
   return values;
 }
 
-/// Beside this program's folder, as in the build tree and where it is installed.
-std::string own_library(const std::string& asked) {
-  if (asked == "none") return "";
-  if (!asked.empty()) return asked;
-  const auto beside =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib" / "libtessera_device.so";
-  return std::filesystem::exists(beside) ? beside.string() : "libtessera_device.so";
-}
-
 class Bench {
  public:
   explicit Bench(const Arguments& arguments)

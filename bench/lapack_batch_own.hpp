@@ -7,6 +7,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 
@@ -89,6 +90,16 @@ class OpenedLibrary {
   std::string name_, why_not_;
   void* library_ = nullptr;
 };
+
+/// The file that is asked for (`none`: no file), or libtessera_device.so beside this program's folder, as in the build
+/// tree and where it is installed.
+inline std::string own_library(const std::string& asked) {
+  if (asked == "none") return "";
+  if (!asked.empty()) return asked;
+  const auto beside =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib" / "libtessera_device.so";
+  return std::filesystem::exists(beside) ? beside.string() : "libtessera_device.so";
+}
 
 /// Tessera's functions of one type; null: the library lacks it.
 template <class T>
