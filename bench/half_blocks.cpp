@@ -25,8 +25,9 @@ using tessera::kernels::plan::TinyWay;
 
 std::string text_of(const HalfBlocks& b) {
   std::string text = "{";
-  for (const int number : {b.rows, b.columns, b.depth, b.warps_down, b.warps_across, b.stages, b.residents})
-    text += (text.size() > 1 ? ", " : "") + std::to_string(number);
+  for (const int number : {b.rows, b.columns, b.depth, b.warps_down, b.warps_across})
+    text += std::to_string(number) + ", ";
+  text += std::string(b.c_ahead ? "true" : "false") + ", " + std::to_string(b.residents);
   return text + (b.problems > 1 ? ", " + std::to_string(b.problems) : "") + "}";
 }
 std::string text_of(TinyWay way) {
@@ -66,7 +67,7 @@ int main(int argc, char** argv) {
     if (types.find(",hc,") != std::string::npos) complex = tessera::bench::measured_tables<HalfType::hc>();
     const std::string head = std::string("// One ") + gpu.name + ". ";
     std::string blocks = head +
-                         "{rows, columns, depth, warps_down, warps_across, stages, residents, problems} for "
+                         "{rows, columns, depth, warps_down, warps_across, c_ahead, residents, problems} for "
                          "half_sizes.\n";
     std::string tiny = head + "For tiny_sizes.\n", vendor = head + "For batch_sizes.\n";
     for (const HalfType type : tessera::half_types) {

@@ -31,7 +31,7 @@ namespace detail = kernels::cuda::detail;
 template <class E>
 class Squares {
  public:
-  Squares(index_t order, index_t count) : order_(order), count_(count), A_(elements()), B_(elements()), C_(elements()) {
+  Squares(index_t order, index_t count) : order_(order), count_(count) {
     clear();
     auto& products = batch_.products;
     batch_.stored = half_type_of<E>();
@@ -53,24 +53,27 @@ class Squares {
     return (E::parts == 2 ? 8 : 2) * n * n * n * static_cast<double>(count_);
   }
   void clear() const {
-    for (const DeviceArray<E>* const matrix : {&A_, &B_, &C_}) fill(matrix->get());
+    check(cudaMemcpy(C_.get(), A_.get(), elements() * sizeof(E), cudaMemcpyDeviceToDevice), "clear");
   }
+  /// Of the first problems.
   std::vector<std::uint16_t> result() const {
-    std::vector<std::uint16_t> numbers(elements() * E::parts);
+    std::vector<std::uint16_t> numbers(static_cast<std::size_t>(order_ * order_ * std::min<index_t>(count_, 20)) *
+                                       E::parts);
     check(cudaMemcpy(numbers.data(), C_.get(), numbers.size() * 2, cudaMemcpyDeviceToHost), "result");
     return numbers;
   }
 
  private:
   std::size_t elements() const { return static_cast<std::size_t>(order_ * order_ * count_); }
-  void fill(E* to) const {
-    std::vector<std::uint16_t> numbers(elements() * E::parts);
-    std::uint32_t state = 12345;
-    for (std::uint16_t& number : numbers) {
-      state = state * 1664525U + 1013904223U;
-      number = rounded_to<typename E::R>(static_cast<float>(state >> 8) / (1U << 24) - 0.5F).bits;
+  std::vector<E> random(std::uint32_t state) const {
+    std::vector<E> numbers(elements());
+    for (E& number : numbers) {
+      for (auto& part : number.part) {
+        state = state * 1664525U + 1013904223U;
+        part = rounded_to<typename E::R>(static_cast<float>(state >> 8) / (1U << 24) - 0.5F);
+      }
     }
-    check(cudaMemcpy(to, numbers.data(), numbers.size() * 2, cudaMemcpyHostToDevice), "fill");
+    return numbers;
   }
   std::vector<E*> addresses(E* first) const {
     std::vector<E*> all;
@@ -79,7 +82,7 @@ class Squares {
   }
 
   const index_t order_, count_;
-  DeviceArray<E> A_, B_, C_;
+  DeviceArray<E> A_{random(12345)}, B_{random(54321)}, C_{elements()};
   DeviceArray<E*> addresses_[3] = {DeviceArray<E*>(addresses(A_.get())), DeviceArray<E*>(addresses(B_.get())),
                                    DeviceArray<E*>(addresses(C_.get()))};
   HalfBatch batch_;
@@ -94,7 +97,8 @@ class Chooser {
   HalfTables tables() const {
     HalfTables all = present_tables(type);
     // For each class sizes on and beside multiples of sixteen.
-    constexpr index_t sizes[][4] = {{20, 24, 31, 32}, {40, 48, 57, 64}, {96, 100, 127, 128}, {160, 192, 250, 256}};
+    constexpr index_t sizes[][4] = {{9, 12, 15, 16},  {20, 24, 31, 32},    {36, 40, 47, 48},
+                                    {52, 56, 63, 64}, {80, 100, 127, 128}, {160, 192, 250, 256}};
     for (std::size_t at = 0; at < all.blocks.size(); ++at) all.blocks[at] = best(sizes[at]);
     constexpr index_t tiny_sizes[][4] = {{2, 3, 4, 4}, {5, 6, 7, 8}, {9, 12, 15, 16}};
     all.tiny = {best_way<4>(tiny_sizes[0], all.blocks[0]), best_way<8>(tiny_sizes[1], all.blocks[0]),
@@ -119,7 +123,7 @@ class Chooser {
   static index_t blocks_of(index_t size, const HalfBlocks& blocks) {
     return ((size + blocks.rows - 1) / blocks.rows) * ((size + blocks.columns - 1) / blocks.columns);
   }
-  static index_t count_of(index_t size) { return size <= 32 ? 10000 : size <= 128 ? 2000 : 1000; }
+  static index_t count_of(index_t size) { return size <= 16 ? 50000 : size <= 32 ? 10000 : size <= 128 ? 2000 : 1000; }
 
   /// The candidate that loses least to the best ones at these sizes.
   HalfBlocks best(const index_t (&sizes)[4]) const {
@@ -129,7 +133,7 @@ class Chooser {
       std::vector<double> seconds(candidates.size(), std::numeric_limits<double>::infinity());
       std::vector<std::uint16_t> first;
       for_each([&]<std::size_t at>() {
-        if (candidates[at].rows >= 4 * size || candidates[at].columns >= 4 * size) return;
+        if (candidates[at].rows >= 4 * size || 4 * candidates[at].rows < size) return;
         seconds[at] = seconds_of<at>(size, on, first);
       });
       const double least = *std::min_element(seconds.begin(), seconds.end());
@@ -140,9 +144,11 @@ class Chooser {
 
   template <std::size_t at>
   double seconds_of(index_t size, const Squares<E>& on, std::vector<std::uint16_t>& first) const {
-    check(detail::load_blocks<Setup<at>>(), "load");
+    // Neither operand is transposed.
+    const void* const kernel = reinterpret_cast<const void*>(detail::multiply_blocks<Setup<at>, true, false>);
+    check(device::cuda::load_kernel(kernel), "load");
     const auto launch = [&] {
-      check(detail::launch_blocks<Setup<at>>(on.batch(), blocks_of(size, candidates[at]), nullptr), "launch");
+      check(detail::launch_blocks<Setup<at>>(kernel, on.batch(), blocks_of(size, candidates[at]), nullptr), "launch");
     };
     on.clear();
     launch();
@@ -152,8 +158,8 @@ class Chooser {
     const double seconds = timer_.seconds({{"blocks", launch}})[0];
     const HalfBlocks& b = candidates[at];
     std::printf("%-2s %4d {%d, %d, %d, %d, %d, %d, %d, %d} %9.2f us %9.1f GFLOP/s\n", letters(type),
-                static_cast<int>(size), b.rows, b.columns, b.depth, b.warps_down, b.warps_across, b.stages, b.residents,
-                b.problems, seconds * 1e6, on.flops() / seconds * 1e-9);
+                static_cast<int>(size), b.rows, b.columns, b.depth, b.warps_down, b.warps_across, b.c_ahead ? 1 : 0,
+                b.residents, b.problems, seconds * 1e6, on.flops() / seconds * 1e-9);
     return seconds;
   }
 
@@ -175,17 +181,22 @@ class Chooser {
   }
 
   template <int places>
+  std::map<TinyWay, double> seconds_of_ways(index_t size, const Squares<E>& on, const HalfBlocks& blocks) const {
+    return {{TinyWay::blocks, seconds_of(size, on, blocks)},
+            {TinyWay::tensor_cores, seconds_of_tiny<kernels::block::TinyByTensorCores, places>(on)},
+            {TinyWay::lanes, seconds_of_tiny<kernels::block::TinyByLanes, places>(on)}};
+  }
+  static double least(const std::map<TinyWay, double>& seconds) {
+    return std::min({seconds.at(TinyWay::blocks), seconds.at(TinyWay::tensor_cores), seconds.at(TinyWay::lanes)});
+  }
+
+  template <int places>
   TinyWay best_way(const index_t (&sizes)[4], const HalfBlocks& blocks) const {
     std::map<TinyWay, double> losses;
     for (const index_t size : sizes) {
       const Squares<E> on(size, 50000);
-      const std::map<TinyWay, double> seconds = {
-          {TinyWay::blocks, seconds_of(size, on, blocks)},
-          {TinyWay::tensor_cores, seconds_of_tiny<kernels::block::TinyByTensorCores, places>(on)},
-          {TinyWay::lanes, seconds_of_tiny<kernels::block::TinyByLanes, places>(on)}};
-      const double least =
-          std::min({seconds.at(TinyWay::blocks), seconds.at(TinyWay::tensor_cores), seconds.at(TinyWay::lanes)});
-      for (const auto& [way, time] : seconds) losses[way] += time / least;
+      const auto seconds = seconds_of_ways<places>(size, on, blocks);
+      for (const auto& [way, time] : seconds) losses[way] += time / least(seconds);
       std::printf("%-2s %4d blocks %9.2f, tensor cores %9.2f, lanes %9.2f us\n", letters(type), static_cast<int>(size),
                   seconds.at(TinyWay::blocks) * 1e6, seconds.at(TinyWay::tensor_cores) * 1e6,
                   seconds.at(TinyWay::lanes) * 1e6);
@@ -208,14 +219,11 @@ class Chooser {
                 static_cast<int>(of.count), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
             "cuBLAS");
     };
-    double own = 0;
-    if (size > 16) {
-      own = seconds_of(size, on, tables.blocks[kernels::plan::class_of_half(size)]);
-    } else if (size > 8) {
-      own = seconds_of_tiny<kernels::block::TinyByTensorCores, 16>(on);
-    } else {
-      own = seconds_of_tiny<kernels::block::TinyByTensorCores, 8>(on);
-    }
+    const HalfBlocks& blocks = tables.blocks[kernels::plan::class_of_half(size)];
+    const double own = size > 16  ? seconds_of(size, on, blocks)
+                       : size > 8 ? least(seconds_of_ways<16>(size, on, blocks))
+                       : size > 4 ? least(seconds_of_ways<8>(size, on, blocks))
+                                  : least(seconds_of_ways<4>(size, on, blocks));
     const double vendor = timer_.seconds({{"cublas", call}})[0];
     std::printf("%-2s %4d one size: own %9.2f, cublas %9.2f us\n", letters(type), n, own * 1e6, vendor * 1e6);
     return vendor < own;

@@ -83,7 +83,7 @@ class BlockMachine final : public Implementation {
     const bool is_tiny = bounds.m > 0 && bounds.n > 0 && larger <= 16;
     dispatch(batch.stored, [&]<class E>(E) {
       if (!is_tiny)
-        run_halves_by_blocks<kernels::block::HalfShape<E, kernels::plan::HalfBlocks{16, 32, 16, 1, 2, 3}>>(batch);
+        run_halves_by_blocks<kernels::block::HalfShape<E, kernels::plan::HalfBlocks{16, 32, 16, 1, 1}>>(batch);
       else if (larger <= 4)
         run_tiny<E, 4>(batch);
       else if (larger <= 8)

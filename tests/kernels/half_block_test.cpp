@@ -1,14 +1,12 @@
 // The block code of 16-bit numbers on host threads: the layouts of the tensor cores' fragments, every way in which
-// operands come to shared memory, blocks of several shapes, and tiny problems.
+// operands come to them, rectangles of several shapes, and tiny problems.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <set>
 #include <vector>
 
-#include "kernels/block/half_stage.hpp"
 #include "kernels/plan/half_blocks.hpp"
 #include "tests/half_problem.hpp"
 #include "tests/kernels/host_half_machine.hpp"
@@ -17,7 +15,6 @@ namespace tessera {
 namespace {
 
 using kernels::HalfBatch;
-using kernels::block::HalfRuns;
 using kernels::block::HalfShape;
 using kernels::plan::HalfBlocks;
 using test::HalfCase;
@@ -43,31 +40,6 @@ HalfBatch batch_of(HalfFixture<E>& fixture) {
   products.B.first = call.B;
   products.C.first = call.C;
   return batch;
-}
-
-// What a load of eight by eight numbers takes lies in different banks: in eight of the eight places of 16 bytes.
-template <int length>
-void expect_no_conflicts() {
-  using Runs = HalfRuns<length>;
-  std::set<int> offsets;
-  for (int run = 0; run < 32; ++run) {
-    for (int place = 0; place < length; ++place) offsets.insert(Runs::offset(run, place));
-  }
-  EXPECT_EQ(offsets.size(), 32U * length);
-  EXPECT_EQ(*offsets.rbegin(), 32 * length - 1);
-  for (int run = 0; run < 32; run += 8) {
-    for (int place = 0; place < length; place += 8) {
-      std::set<int> places;
-      for (int i = 0; i < 8; ++i) places.insert(Runs::offset(run + i, place) / 8 % 8);
-      EXPECT_EQ(places.size(), 8U) << length << ' ' << run << ' ' << place;
-    }
-  }
-}
-TEST(HalfRuns, LoadsAreWithoutBankConflicts) {
-  expect_no_conflicts<16>();
-  expect_no_conflicts<32>();
-  expect_no_conflicts<64>();
-  expect_no_conflicts<128>();
 }
 
 // A by eights, and B: the sum of products whose places are known.
@@ -133,7 +105,7 @@ void check_blocks(const HalfCase& c) {
   EXPECT_TRUE(fixture.check());
 }
 
-// Rows that are aligned to 16 bytes, to 4, and to elements only; whole blocks and parts of them; one stage and several.
+// Loads of four elements, of two and of one; whole rectangles and parts of them; steps that fill groups and do not.
 template <class E, HalfBlocks blocks>
 void check_operands() {
   int turn = 0;
@@ -144,35 +116,64 @@ void check_operands() {
         const bool is_whole = ++turn % 2 == 0;
         c.m = is_whole ? blocks.rows : blocks.rows + 8;
         c.n = is_whole ? blocks.columns : blocks.columns - 8;
-        c.k = turn % 3 == 0 ? 8 : turn % 3 == 1 ? blocks.depth * blocks.stages : blocks.depth + 5;
+        c.k = turn % 3 == 0 ? 8 : turn % 3 == 1 ? 3 * blocks.depth : blocks.depth + 5;
         if (turn % 4 == 3) c.m -= 3, c.n -= 5;
         if (turn % 5 == 0) c.beta = 0;
+        if (turn % 7 == 0) c.beta = 1;
         check_blocks<E, blocks>(c);
       }
     }
   }
 }
 
-TEST(HalfBlock, OneWarp) {
-  check_operands<StoredAs<HalfType::h>, HalfBlocks{16, 16, 16, 1, 1, 2}>();
-  check_operands<StoredAs<HalfType::hc>, HalfBlocks{16, 16, 16, 1, 1, 3}>();
+TEST(HalfBlock, SmallestRectangles) {
+  check_operands<StoredAs<HalfType::h>, HalfBlocks{16, 16, 16, 1, 1}>();
+  check_operands<StoredAs<HalfType::hc>, HalfBlocks{16, 16, 16, 1, 1, true}>();
 }
-TEST(HalfBlock, SeveralWarps) {
-  check_operands<StoredAs<HalfType::bf>, HalfBlocks{32, 32, 32, 2, 2, 3}>();
-  check_operands<StoredAs<HalfType::bfc>, HalfBlocks{32, 32, 16, 2, 1, 2}>();
+TEST(HalfBlock, SeveralGroupsOfSteps) {
+  check_operands<StoredAs<HalfType::bf>, HalfBlocks{32, 32, 48, 1, 1, true}>();
+  check_operands<StoredAs<HalfType::bfc>, HalfBlocks{32, 32, 32, 1, 1}>();
 }
-TEST(HalfBlock, LongBlocks) {
-  check_operands<StoredAs<HalfType::h>, HalfBlocks{64, 32, 32, 2, 1, 2}>();
-  check_operands<StoredAs<HalfType::hc>, HalfBlocks{16, 64, 32, 1, 2, 2}>();
+TEST(HalfBlock, LongRectangles) {
+  check_operands<StoredAs<HalfType::h>, HalfBlocks{64, 32, 32, 1, 1}>();
+  check_operands<StoredAs<HalfType::hc>, HalfBlocks{16, 64, 16, 1, 1}>();
 }
 
-// Whatever block it is in, and whatever warps there are.
+// What all operands, sizes and distances along what lies side by side have in common decides.
+TEST(HalfBlock, ElementsOfALoad) {
+  using E = StoredAs<HalfType::h>;
+  using kernels::block::HalfProduct;
+  alignas(16) static E memory[8];
+  HalfProduct<E> product;
+  product.m = 8, product.n = 12, product.k = 4;
+  product.C = memory, product.ldc = 8;
+  product.left.at = product.right.at = memory;
+  product.left.next_line = 1, product.left.next_step = 16, product.left.lines_are_adjacent = true;
+  product.right.next_line = 20, product.right.next_step = 1;
+  EXPECT_EQ(elements_together(product), 4);
+  const auto with = [&](auto change) {
+    HalfProduct<E> changed = product;
+    change(changed);
+    return elements_together(changed);
+  };
+  EXPECT_EQ(with([](auto& p) { p.n = 11; }), 4);  // rows of B are not beside each other
+  EXPECT_EQ(with([](auto& p) { p.m = 6; }), 2);
+  EXPECT_EQ(with([](auto& p) { p.k = 5; }), 1);
+  EXPECT_EQ(with([](auto& p) { p.ldc = 10; }), 2);
+  EXPECT_EQ(with([](auto& p) { p.C += 1; }), 1);
+  EXPECT_EQ(with([](auto& p) { p.left.at += 2; }), 2);
+  EXPECT_EQ(with([](auto& p) { p.right.next_line = 21; }), 1);
+  // Without steps there are no operands.
+  EXPECT_EQ(with([](auto& p) { p.k = 0, p.right.next_line = 21; }), 4);
+}
+
+// Whatever rectangle it is in, and however many steps are loaded together.
 TEST(HalfBlock, BitsDoNotDependOnTheShape) {
   dispatch(HalfType::hc, [&]<class E>(E) {
     const HalfCase c{.m = 37, .n = 41, .k = 50, .padding = 1};
     HalfFixture<E> one(c, 1), other(c, 1);
-    test::run_halves_by_blocks<HalfShape<E, HalfBlocks{16, 16, 16, 1, 1, 2}>>(batch_of(one));
-    test::run_halves_by_blocks<HalfShape<E, HalfBlocks{32, 64, 32, 2, 2, 3}>>(batch_of(other));
+    test::run_halves_by_blocks<HalfShape<E, HalfBlocks{16, 16, 16, 1, 1}>>(batch_of(one));
+    test::run_halves_by_blocks<HalfShape<E, HalfBlocks{32, 64, 32, 1, 1, true}>>(batch_of(other));
     EXPECT_EQ(std::memcmp(one.C().data(), other.C().data(), one.C().size() * sizeof(E)), 0);
   });
 }
@@ -255,7 +256,7 @@ TEST(HalfPlan, TablesAreConsistent) {
   for (const HalfType type : half_types) {
     for (std::size_t at = 0; at < kernels::plan::half_sizes.size(); ++at) {
       const HalfBlocks& blocks = kernels::plan::half_blocks(type, at);
-      EXPECT_GE(blocks.stages, 2);
+      EXPECT_EQ(blocks.depth % 16, 0);
       EXPECT_EQ(blocks.rows % (16 * blocks.warps_down), 0);
       EXPECT_EQ(blocks.columns % (16 * blocks.warps_across), 0);
       EXPECT_TRUE(blocks.problems == 1 || blocks.warps_down * blocks.warps_across == 1);
@@ -271,7 +272,7 @@ TEST(HalfPlan, TablesAreConsistent) {
   }
   EXPECT_EQ(kernels::plan::class_of_half(0), kernels::plan::middle_half_size);
   EXPECT_EQ(kernels::plan::class_of_half(1), 0U);
-  EXPECT_EQ(kernels::plan::class_of_half(33), 1U);
+  EXPECT_EQ(kernels::plan::class_of_half(33), 2U);
   EXPECT_EQ(kernels::plan::class_of_half(100'000), kernels::plan::half_sizes.size() - 1);
 }
 

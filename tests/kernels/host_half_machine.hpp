@@ -1,15 +1,14 @@
 // The machine of the block code of 16-bit numbers (src/kernels/block/half_*.hpp) made of host threads, with the layouts
-// of ldmatrix and of mma.m16n8k16 and m16n8k8 as the PTX manual gives them (sections 9.7.14 and 9.7.15); and batches on it, one thread
+// of mma.m16n8k16 and m16n8k8 as the PTX manual gives them (sections 9.7.14 and 9.7.15); and batches on it, one thread
 // block after the other.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <vector>
 
 #include "core/half.hpp"
 #include "kernels/block/half_block.hpp"
@@ -25,25 +24,6 @@ class HostHalfWarps : public HostWarps<warps, true> {
 
  public:
   using Base::Base;
-
-  /// Lane i tells where eight numbers lie: row i % 8 of matrix i / 8.
-  template <bool transposed>
-  void load_matrices(std::uint32_t (&words)[4], const void* at) {
-    const auto& addresses = this->exchange({std::bit_cast<double>(at)});
-    const auto number = [&](std::size_t matrix, std::size_t row, std::size_t column) {
-      std::uint16_t bits = 0;
-      const auto* const from = std::bit_cast<const std::uint16_t*>(addresses[8 * matrix + row][0]);
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(from) % 16, 0U);
-      std::memcpy(&bits, from + column, sizeof bits);
-      return std::uint32_t{bits};
-    };
-    const auto group = static_cast<std::size_t>(this->lane()) / 4, member = static_cast<std::size_t>(this->lane()) % 4;
-    for (std::size_t matrix = 0; matrix < 4; ++matrix) {
-      const std::size_t i = 2 * member;
-      words[matrix] = transposed ? number(matrix, i, group) | number(matrix, i + 1, group) << 16
-                                 : number(matrix, group, i) | number(matrix, group, i + 1) << 16;
-    }
-  }
 
   /// By eight steps for each word of b.
   template <HalfReal R, std::size_t words>
@@ -78,29 +58,45 @@ class HostHalfWarps : public HostWarps<warps, true> {
   void prefetch(const void* /*address*/) const {}
 };
 
-template <class Shape>
-void run_half_block(const kernels::block::HalfProduct<typename Shape::E>& product, index_t row, index_t column) {
-  const auto memory = std::make_unique<kernels::block::HalfMemory<Shape>>();
-  std::memset(memory.get(), 0xff, sizeof *memory);  // NaN
-  run_block<Shape, HostHalfWarps<Shape::warps>>([&]<class Machine>(const Machine& machine) {
-    kernels::block::HalfBlock<Shape, Machine>(product, *memory, row, column, machine).run();
-  });
-}
-
 /// A thread block of one warp.
 struct OneWarpShape {
   static constexpr int warps = 1, threads = 32;
 };
 
-/// All problems in the order of the batch by blocks of this shape.
+/// A rectangle of C by one warp.
+template <class Shape, int together, class E>
+void run_half_block(const kernels::block::HalfProduct<E>& product, index_t row, index_t column) {
+  using Machine = HostHalfWarps<1>;
+  run_block<OneWarpShape, Machine>([&](const Machine& machine) {
+    const auto run = [&]<bool left_by_lines, bool right_by_lines>() {
+      kernels::block::HalfBlock<Shape, Machine, left_by_lines, right_by_lines, together>(product, row, column, machine)
+          .run();
+    };
+    if (product.left.lines_are_adjacent)
+      product.right.lines_are_adjacent ? run.template operator()<true, true>() : run.template operator()<true, false>();
+    else
+      product.right.lines_are_adjacent ? run.template operator()<false, true>()
+                                       : run.template operator()<false, false>();
+  });
+}
+
+/// All problems in the order of the batch by rectangles of the shape's warps.
 template <class Shape>
 void run_halves_by_blocks(const kernels::HalfBatch& given) {
   const auto batch = kernels::block::half_products<typename Shape::E>(given);
   for (const index_t i : good_problems(batch, given.products.info, given.products.n.is_wide)) {
     const auto product = product_of(batch.form, batch.problem(i));
     if (product.does_nothing) continue;
-    for (index_t column = 0; column < product.n; column += Shape::columns) {
-      for (index_t row = 0; row < product.m; row += Shape::rows) run_half_block<Shape>(product, row, column);
+    const int together = elements_together(product);
+    for (index_t column = 0; column < product.n; column += Shape::columns_of_warp) {
+      for (index_t row = 0; row < product.m; row += Shape::rows_of_warp) {
+        if (together == 4)
+          run_half_block<Shape, 4>(product, row, column);
+        else if (together == 2)
+          run_half_block<Shape, 2>(product, row, column);
+        else
+          run_half_block<Shape, 1>(product, row, column);
+      }
     }
   }
 }

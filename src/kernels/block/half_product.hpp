@@ -139,6 +139,7 @@ struct HalfProducts {
   HalfForm<E::parts> form = {};
   ArgumentPositions positions = {};
   index_t count = 0;
+  bool is_of_one_size = false;  ///< only addresses differ
   WordOfEach word[words] = {};
 
   static TESSERA_HOST_DEVICE Problem problem_of(const index_t (&w)[words]) {
@@ -178,6 +179,7 @@ HalfProducts<E> half_products(const HalfBatch& batch) {
   form.beta_is_one = given.common.beta == AnyScalar(1);
   made.positions = argument_positions(Routine::gemm);
   made.count = given.count;
+  made.is_of_one_size = !given.has_sizes_of_each();
   const WordOfEach words[] = {WordOfEach(given.m),   WordOfEach(given.n),
                               WordOfEach(given.k),   WordOfEach(given.A.as<const E>()),
                               WordOfEach(given.lda), WordOfEach(given.B.as<const E>()),

@@ -19,7 +19,7 @@
 
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/half_product.hpp"
-#include "kernels/block/half_stage.hpp"
+#include "kernels/block/half_words.hpp"
 
 namespace tessera::kernels::block {
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "device/cuda/cuda_context.hpp"
 #include "kernels/block/half_block.hpp"
@@ -39,68 +40,21 @@ struct HalfSetup {
   using E = Stored;
   using Shape = block::HalfShape<E, blocks>;
   using Team = detail::Team<blocks.problems>;
-  using Machine = HalfWarps<typename Team::Machine>;
   static constexpr int residents = blocks.residents, problems = blocks.problems;
   static constexpr int threads = problems * Shape::threads;
   static_assert(problems == 1 || Shape::warps == 1, "a warp has a problem of its own, or the thread block has one");
-
-  /// Of a team. The problem lies in shared memory: in registers it would take those of the sums.
-  struct alignas(16) Memory {
-    block::HalfMemory<Shape> block;
-    index_t words[HalfProducts<E>::words];
-    alignas(16) unsigned char bytes_of_product[sizeof(HalfProduct<E>)];
-
-    __device__ HalfProduct<E>& product() { return *reinterpret_cast<HalfProduct<E>*>(bytes_of_product); }
-  };
 };
 
-/// By the first warp of a team. @param tells whether this thread block writes what is wrong
-template <class E, class Memory>
-__device__ void find_product(const HalfProducts<E>& batch, const Complaints& complaints, index_t number, bool tells,
-                             Memory& memory) {
-  load_words(batch, number, memory.words);
-  __syncwarp();
-  if (threadIdx.x % 32 > 0) return;
-  const auto problem = HalfProducts<E>::problem_of(memory.words);
-  memory.product() = product_if(complaints.is_good(batch, problem, number, tells), batch, problem);
-}
-
-/// A grid that is cut by bounds: grid_of(). Where a problem has more blocks, thread blocks take turns.
-template <class Setup>
-__global__ void __launch_bounds__(Setup::threads, Setup::residents)
-    multiply_blocks(const __grid_constant__ HalfProducts<typename Setup::E> batch, Complaints complaints) {
-  using Team = typename Setup::Team;
-  using Shape = typename Setup::Shape;
-  extern __shared__ __align__(16) unsigned char bytes[];
-  auto& memory = reinterpret_cast<typename Setup::Memory*>(bytes)[Team::number()];
-#pragma unroll 1
-  for (index_t number = Team::first_problem(); number < batch.count; number += Team::next_problem()) {
-    // The first thread block of a problem tells what is bad.
-    if (Team::thread() < 32) find_product(batch, complaints, number, blockIdx.x == 0, memory);
-    Team::meet();
-    const HalfProduct<typename Setup::E>& product = memory.product();
-    if (!product.does_nothing) {
-      const auto down = static_cast<unsigned>((product.m + Shape::rows - 1) / Shape::rows);
-      const auto across = static_cast<unsigned>((product.n + Shape::columns - 1) / Shape::columns);
-#pragma unroll 1
-      for (unsigned at = blockIdx.x; at < down * across; at += gridDim.x) {
-        // Most have one column of blocks; division takes long.
-        const unsigned column = at >= down ? at / down : 0, row = at - column * down;
-        block::HalfBlock<Shape, typename Setup::Machine>(product, memory.block, index_t{row} * Shape::rows,
-                                                         index_t{column} * Shape::columns, typename Setup::Machine())
-            .run();
-        Team::meet();  // before the next block takes its place
-      }
-    }
-    Team::meet();
-  }
-}
-
-inline constexpr int tiny_warps = 8;
+/// What a warp computes: in registers it would take those of the sums.
+template <class E>
+struct ProductMemory {
+  alignas(16) unsigned char bytes[sizeof(HalfProduct<E>)];
+  __device__ HalfProduct<E>& product() { return *reinterpret_cast<HalfProduct<E>*>(bytes); }
+};
 
 /// @tparam is_of_one_size  numbers are the same for all: they need not be looked up
 template <bool is_of_one_size, class E>
-__device__ typename HalfProducts<E>::Problem tiny_problem(const HalfProducts<E>& batch, index_t number) {
+__device__ typename HalfProducts<E>::Problem problem_of(const HalfProducts<E>& batch, index_t number) {
   if constexpr (!is_of_one_size) return batch.problem(number);
   const auto& word = batch.word;
   const auto address = [&](int which) {
@@ -113,9 +67,58 @@ __device__ typename HalfProducts<E>::Problem tiny_problem(const HalfProducts<E>&
   return HalfProducts<E>::problem_of(of_problem);
 }
 
+/// A grid that is cut by bounds: grid_of(). Where a problem has more blocks, thread blocks take turns.
+/// @tparam left_by_lines, right_by_lines  how the operands lie
+template <class Setup, bool left_by_lines, bool right_by_lines>
+__global__ void __launch_bounds__(Setup::threads, Setup::residents)
+    multiply_blocks(const __grid_constant__ HalfProducts<typename Setup::E> batch, Complaints complaints) {
+  using Team = typename Setup::Team;
+  using Shape = typename Setup::Shape;
+  using Machine = HalfWarps<GpuWarp>;
+  const int warp = Team::thread() / 32;
+  __shared__ ProductMemory<typename Setup::E> memory[Setup::threads / 32];
+  const HalfProduct<typename Setup::E>& product = memory[threadIdx.x / 32].product();
+#pragma unroll 1
+  for (index_t number = Team::first_problem(); number < batch.count; number += Team::next_problem()) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+      const auto problem = batch.is_of_one_size ? problem_of<true>(batch, number) : problem_of<false>(batch, number);
+      // The first thread block of a problem tells what is bad.
+      const bool good = complaints.is_good(batch, problem, number, blockIdx.x == 0 && warp == 0);
+      memory[threadIdx.x / 32].product() = product_if(good, batch, problem);
+    }
+    __syncwarp();
+    if (product.does_nothing) continue;
+    const int together = elements_together(product);
+    const auto down = static_cast<unsigned>((product.m + Shape::rows - 1) / Shape::rows);
+    const auto across = static_cast<unsigned>((product.n + Shape::columns - 1) / Shape::columns);
+#pragma unroll 1
+    for (unsigned at = blockIdx.x; at < down * across; at += gridDim.x) {
+      // Most have one column of blocks; division takes long.
+      const unsigned column = at >= down ? at / down : 0, row = at - column * down;
+      const index_t first_row = index_t{row} * Shape::rows + warp / Shape::across * Shape::rows_of_warp;
+      const index_t first_column = index_t{column} * Shape::columns + warp % Shape::across * Shape::columns_of_warp;
+      if (first_row >= product.m || first_column >= product.n) continue;
+      const auto run = [&]<int of_load>(std::integral_constant<int, of_load>) {
+        block::HalfBlock<Shape, Machine, left_by_lines, right_by_lines, of_load>(product, first_row, first_column,
+                                                                                 Machine())
+            .run();
+      };
+      if (together == 4)
+        run(std::integral_constant<int, 4>());
+      else if (together == 2)
+        run(std::integral_constant<int, 2>());
+      else
+        run(std::integral_constant<int, 1>());
+    }
+  }
+}
+
+inline constexpr int tiny_warps = 8;
+
 /// Warps with as many problems each as they have room for, one behind the other.
-/// @pre is_of_one_size: all of them are good
-template <class Tiny, class E, bool is_of_one_size>
+/// @tparam all_are_good  and of one size
+template <class Tiny, class E, bool all_are_good>
 __global__ void __launch_bounds__(32 * tiny_warps)
     multiply_tiny(const __grid_constant__ HalfProducts<E> batch, Complaints complaints) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -127,8 +130,8 @@ __global__ void __launch_bounds__(32 * tiny_warps)
     typename HalfProducts<E>::Problem problem;
     bool good = number < batch.count;
     if (good) {
-      problem = tiny_problem<is_of_one_size>(batch, number);
-      if constexpr (!is_of_one_size) good = complaints.is_good(batch, problem, number, Tiny::is_first_of_problem(lane));
+      problem = problem_of<all_are_good>(batch, number);
+      if constexpr (!all_are_good) good = complaints.is_good(batch, problem, number, Tiny::is_first_of_problem(lane));
     }
     const HalfProduct<E> product = product_if(good, batch, problem);
     Tiny(product, HalfWarps<GpuWarp>()).run();
@@ -136,11 +139,24 @@ __global__ void __launch_bounds__(32 * tiny_warps)
 }
 
 template <class Setup>
-inline constexpr auto shared_bytes_of = static_cast<std::size_t>(Setup::problems) * sizeof(typename Setup::Memory);
+const void* blocks_kernel(bool left_by_lines, bool right_by_lines) {
+  if (left_by_lines) {
+    return right_by_lines ? reinterpret_cast<const void*>(multiply_blocks<Setup, true, true>)
+                          : reinterpret_cast<const void*>(multiply_blocks<Setup, true, false>);
+  }
+  return right_by_lines ? reinterpret_cast<const void*>(multiply_blocks<Setup, false, true>)
+                        : reinterpret_cast<const void*>(multiply_blocks<Setup, false, false>);
+}
 
 template <class Setup>
 cudaError_t load_blocks() {
-  return device::cuda::load_kernel(reinterpret_cast<const void*>(multiply_blocks<Setup>), shared_bytes_of<Setup>);
+  cudaError_t error = cudaSuccess;
+  for (const bool left_by_lines : {false, true}) {
+    for (const bool right_by_lines : {false, true}) {
+      if (error == cudaSuccess) error = device::cuda::load_kernel(blocks_kernel<Setup>(left_by_lines, right_by_lines));
+    }
+  }
+  return error;
 }
 template <class Tiny, class E>
 cudaError_t load_tiny() {
@@ -153,14 +169,20 @@ inline Complaints complaints_of(const HalfBatch& batch) {
   return {batch.products.info, batch.products.n.is_wide, batch.products.left_out};
 }
 
+/// @param kernel multiply_blocks() of the setup, for operands that lie as those of the batch
 template <class Setup>
-cudaError_t launch_blocks(const HalfBatch& batch, index_t most_blocks, cudaStream_t stream) {
+cudaError_t launch_blocks(const void* kernel, const HalfBatch& batch, index_t most_blocks, cudaStream_t stream) {
   auto products = block::half_products<typename Setup::E>(batch);
   Complaints complaints = complaints_of(batch);
   void* arguments[] = {&products, &complaints};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(multiply_blocks<Setup>),
-                          grid_of(most_blocks, products.count, Setup::problems), dim3(Setup::threads), arguments,
-                          shared_bytes_of<Setup>, stream);
+  return cudaLaunchKernel(kernel, grid_of(most_blocks, products.count, Setup::problems), dim3(Setup::threads),
+                          arguments, 0, stream);
+}
+template <class Setup>
+cudaError_t launch_blocks(const HalfBatch& batch, index_t most_blocks, cudaStream_t stream) {
+  const auto& common = batch.products.common;
+  return launch_blocks<Setup>(blocks_kernel<Setup>(common.op_a == Op::no_trans, common.op_b != Op::no_trans), batch,
+                              most_blocks, stream);
 }
 template <class Tiny, class E>
 cudaError_t launch_tiny(const HalfBatch& batch, cudaStream_t stream) {
@@ -169,9 +191,9 @@ cudaError_t launch_tiny(const HalfBatch& batch, cudaStream_t stream) {
   void* arguments[] = {&products, &complaints};
   constexpr index_t of_block = index_t{tiny_warps} * Tiny::problems, most = 0x7fffffff;
   const index_t blocks = (products.count + of_block - 1) / of_block;
-  const bool is_of_one_size = !batch.products.has_sizes_of_each() && complaints.info == nullptr;
-  const void* const kernel = is_of_one_size ? reinterpret_cast<const void*>(multiply_tiny<Tiny, E, true>)
-                                            : reinterpret_cast<const void*>(multiply_tiny<Tiny, E, false>);
+  const bool all_are_good = products.is_of_one_size && complaints.info == nullptr;
+  const void* const kernel = all_are_good ? reinterpret_cast<const void*>(multiply_tiny<Tiny, E, true>)
+                                          : reinterpret_cast<const void*>(multiply_tiny<Tiny, E, false>);
   return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(32 * tiny_warps), arguments,
                           0, stream);
 }

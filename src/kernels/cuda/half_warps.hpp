@@ -15,23 +15,6 @@ namespace tessera::kernels::cuda {
 /// @tparam Warps of a thread block, or a warp by itself
 template <class Warps>
 struct HalfWarps : Warps {
-  /// Eight by eight numbers of 16 bits, four times; lane i tells where eight of them lie, in shared memory.
-  template <bool transposed>
-  __device__ void load_matrices(std::uint32_t (&words)[4], const void* at) const {
-    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(at));
-    if constexpr (transposed) {
-      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                   : "r"(address)
-                   : "memory");
-    } else {
-      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                   : "r"(address)
-                   : "memory");
-    }
-  }
-
   template <HalfReal R>
   __device__ void multiply_halves(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) const {
     if constexpr (std::same_as<R, Half>) {

@@ -11,22 +11,21 @@
 
 namespace tessera::kernels::plan {
 
-/// The eight parameters of a block: rows x columns of C, so many steps of k at a time, by warps_down x warps_across warps,
-/// so many stages of steps on their way or in use.
+/// The eight parameters of a block: rows x columns of C, so many steps of k on their way, by warps_down x warps_across warps.
 struct HalfBlocks {
   int rows = 0, columns = 0, depth = 0;
   int warps_down = 0, warps_across = 0;
-  int stages = 0;
-  int residents = 1;  ///< thread blocks that a multiprocessor is to have registers for
-  int problems = 1;   ///< of a thread block: one, or one for each of several warps
+  bool c_ahead = false;  ///< C is loaded before the operands, and waits in registers
+  int residents = 1;     ///< thread blocks that a multiprocessor is to have registers for
+  int problems = 1;      ///< of a thread block: one, or one for each of several warps
 
   constexpr bool operator==(const HalfBlocks&) const = default;
 };
 
 /// Each stands for matrices up to it that are larger than the one before; the last for all larger ones, too.
-inline constexpr std::array<index_t, 4> half_sizes = {32, 64, 128, 256};
+inline constexpr std::array<index_t, 6> half_sizes = {16, 32, 48, 64, 128, 256};
 /// Where the size is not known.
-inline constexpr std::size_t middle_half_size = 1;
+inline constexpr std::size_t middle_half_size = 3;
 
 namespace detail {
 inline constexpr std::array<std::array<HalfBlocks, half_sizes.size()>, 4> half_blocks = {{
