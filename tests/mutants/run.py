@@ -16,8 +16,10 @@ WORK = ROOT / "build" / "mutants"
 TREE = WORK / "tree"
 BUILD = WORK / "build"
 JOB = "src/runtime/job.hpp"
-WORKER = "src/runtime/worker.cpp"
-RESULTS = "src/runtime/worker_results.cpp"
+INTAKE = "src/runtime/intake.hpp"
+STEALING = "src/runtime/intake.cpp"
+PIPELINE = "src/runtime/pipeline.cpp"
+RESULTS = "src/runtime/results.cpp"
 
 
 @dataclasses.dataclass
@@ -63,22 +65,22 @@ MUTANTS = [
            "return my_end <= std::max(all_flops / all_flops_per_s, best_other_end);",
            "return my_end <= std::max(all_flops / all_flops_per_s, best_other_end) || true;",
            "tests_runtime", "LoadBalance.*"),
-    Mutant("worker-takes-whatever-there-is", WORKER,
-           "auto entry = station.take_best([&](const StationEntry& e) { return job.should_take(me, e.flops); });",
+    Mutant("worker-takes-whatever-there-is", INTAKE,
+           "auto entry = station.take_best([&](const StationEntry& e) { return job.should_take(me(), e.flops); });",
            "auto entry = station.take_best([&](const StationEntry&) { return true; });",
            "tests_routines", "LoadBalanceModel.*"),
-    Mutant("worker-steals-nothing", WORKER, "may_steal) entry = steal(job);", "may_steal) entry = std::nullopt;",
+    Mutant("worker-steals-nothing", INTAKE, "may_steal) entry = steal(job);", "may_steal) entry = std::nullopt;",
            "tests_routines", "LoadBalanceModel.*"),
-    Mutant("worker-steals-from-stations-only", WORKER, "d < devices && !job.graph().grouped(); ++d) {",
+    Mutant("worker-steals-from-stations-only", STEALING, "d < devices && !job.graph().grouped(); ++d) {",
            "d < devices && false; ++d) {",
            "tests_routines", "LoadBalanceModel.*"),
-    Mutant("worker-steals-from-queues-only", WORKER, "if (victim == me) return std::nullopt;",
-           "if (victim == me || true) return std::nullopt;",
+    Mutant("worker-steals-from-queues-only", STEALING, "if (victim == me()) return std::nullopt;",
+           "if (victim == me() || true) return std::nullopt;",
            "tests_routines", "LoadBalanceModel.*"),
-    Mutant("kernels-keep-what-they-read", WORKER, "if (kernel.y != nullptr) cache_.release(kernel.y);", "",
+    Mutant("kernels-keep-what-they-read", PIPELINE, "if (kernel.y != nullptr) place_.cache.release(kernel.y);", "",
            "tests_routines", "ScheduleModelSizes.EveryGraphEnds"),
     Mutant("kernels-do-not-wait-for-copies-of-old-values", RESULTS,
-           "if (read && read->status() != EventStatus::complete) device_.wait(stream, read);", "static_cast<void>(stream);",
+           "if (read && read->status() != EventStatus::complete) place_.device.wait(stream, read);", "static_cast<void>(stream);",
            "tests_routines", "H200/ScheduleModel.OldValuesAreCopied*"),
     Mutant("torn-tiles-stay-torn", "src/runtime/crew.cpp", "return torn.old && torn.old->restore();",
            "return torn.old != nullptr;",
@@ -95,8 +97,8 @@ MUTANTS = [
            "if (is_solve && row > 0) leaf.scales = false;", "", "tests_threads_kernels", "*TriangularBatchTest*"),
     Mutant("shares-of-a-batch-overlap", "src/kernels/block/tile_schedule.hpp",
            "from_ > start_ ? pieces(from_ - start_, cost) : 0;", "0;", "tests_kernels", "TileSchedule.*"),
-    Mutant("rows-behind-the-end-are-read", "src/kernels/block/gemm_block.hpp",
-           "const int left = l < in_lines ? in_line - c : 0;", "const int left = l <= in_lines ? in_line - c : 0;",
+    Mutant("rows-behind-the-end-are-read", "src/kernels/block/stage_copy.hpp",
+           "line + first_line < steps_there ? count : 0", "line + first_line <= steps_there ? count : 0",
            "tests_threads_kernels", "*GemmBlockTest.AllSizes*"),
     Mutant("mirror-images-are-not-conjugated", "src/kernels/block/gemm_block.hpp",
            "if (!is_in(operand.stored, i, k)) conjugates = !conjugates;", "",

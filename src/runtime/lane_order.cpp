@@ -1,0 +1,229 @@
+#include "runtime/lane_order.hpp"
+
+#include <algorithm>
+
+namespace tessera::runtime {
+
+using device::EventStatus;
+
+void LaneOrder::begin(const Job& job, std::size_t lanes) {
+  clear();
+  prefetched_steps_.clear();
+  type_ = job.graph().type();
+  active_ = lanes;
+  side_by_side_ = job.side_by_side();
+  in_turn_ = fetches_in_turn(job);
+  by_age_ = side_by_side_ && job.usable_count() == 1;
+}
+
+void LaneOrder::clear() { lanes_ = {}; }
+
+// Worth it where computing is what takes longest: then the start, when tiles are few, is what is lost. Where the link
+// takes longest, tasks should rather end early, so that results go down while tiles come up. Old values then wait,
+// which would otherwise come before the first product of each task: for them it is worth it up to twice the time on the
+// link.
+bool LaneOrder::should_advance_side_by_side(const TaskGraph& graph) const {
+  if (!holds_all_of(graph)) return false;
+  const device::DeviceInfo& info = place_.device.info();
+  const double rate = info.flops_per_s[graph.type()];
+  if (rate <= 0 || info.link_bytes_per_s <= 0) return true;
+  const double worth = graph.output(0).fetch ? 2 : 1;
+  return worth * graph.flops() / rate > static_cast<double>(graph.compulsory_up_bytes()) / info.link_bytes_per_s;
+}
+
+// Whether tasks that go one after the other fetch everything over one link, where all of it finds room. Then what a
+// task asks for comes before what the next ones ask for, and the task ends the sooner after its last tile the less is
+// left to do: an addition rather than its products. Several devices would all ask for the tiles that they share first.
+bool LaneOrder::fetches_in_turn(const Job& job) const {
+  return !side_by_side_ && job.usable_count() == 1 && holds_all_of(job.graph());
+}
+
+bool LaneOrder::holds_all_of(const TaskGraph& graph) const {
+  return !graph.grouped() && graph.fits(place_.cache.slots(place_.index));
+}
+
+// Launches a step whose tiles have come; where there is none, asks for those of one step per lane: tasks advance side
+// by side and share what they fetch (Alg. 1). One kernel at a time: some take as long to submit as to run, and results
+// that are complete meanwhile should go down first.
+bool LaneOrder::submit(Job& job) {
+  if (launch_oldest(job)) return true;
+  bool any = false;
+  for (std::size_t index = 0; index < active_; ++index) {
+    Lane& lane = lanes_[index];
+    if (wants_another_task(job, index)) {
+      if (auto task = intake_.take(job, lane.empty(), [&] { return refill(job); })) lane.push_back(std::move(*task));
+    }
+    any |= ask_for_step(job, lane);
+  }
+  return any;
+}
+
+bool LaneOrder::wants_another_task(Job& job, std::size_t index) const {
+  const Lane& lane = lanes_[index];
+  if (lane.empty()) return pipeline_.kernels_in(index) < run_ahead;
+  if (!side_by_side_ || lane.size() >= tasks_per_lane) return false;
+  bool for_results = false;
+  for (const Submission& submission : lane) {
+    if (!submission.asked.empty()) {
+      if (has_come(submission)) return false;
+    } else if (!is_readable(job, submission)) {
+      for_results = true;
+    } else if (!starves(job)) {
+      return false;
+    }
+  }
+  // What waits for results of other tasks would leave the link without work; what waits for tiles has given it some.
+  return !for_results || place_.cache.queued_bytes(place_.index) == 0;
+}
+
+// Whether products have begun and none is left, so that the tiles that the lanes' tasks share are too few or come too
+// late for what has been taken: more tasks use the same tiles. Not where so few tasks are left that all would end
+// together; not where results of lines that begin together would come later; nor where several devices wait for what
+// others fetch and compute, which more tiles in between delay.
+bool LaneOrder::starves(Job& job) const {
+  if (!pipeline_.has_computed() || job.usable_count() > 1 || job.graph().first_step_last(0)) return false;
+  return pipeline_.is_empty() && job.station(static_cast<std::size_t>(place_.index)).size() >= left_per_lane * active_;
+}
+
+// For the next step of one of the lane's tasks: of the oldest whose tiles are here, so that results go down early, else
+// of the one that is furthest behind among those that can go on.
+bool LaneOrder::ask_for_step(Job& job, Lane& lane) {
+  const auto may_ask = [](const Submission& submission) {
+    return !submission.all_asked() && submission.asked.size() < run_ahead;
+  };
+  for (Submission& submission : lane) {
+    if (may_ask(submission) && is_here(job, submission) && ask(job, submission)) return true;
+  }
+  std::vector<Submission*> order;
+  for (Submission& submission : lane) {
+    if (may_ask(submission)) order.push_back(&submission);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Submission* x, const Submission* y) { return x->wave < y->wave; });
+  return std::any_of(order.begin(), order.end(), [&](Submission* submission) { return ask(job, *submission); });
+}
+
+// Whether the next step waits for nothing.
+bool LaneOrder::is_here(const Job& job, const Submission& submission) const {
+  if (submission.output == nullptr || submission.adds_next()) return false;
+  const Step step = job.graph().nth_step(submission.task, submission.next_step);
+  const auto has_arrived = [&](const HostTile& tile) { return place_.cache.has_arrived(place_.index, tile); };
+  return has_arrived(step.a.tile) && (step.b.tile.address == nullptr || has_arrived(step.b.tile));
+}
+
+// Tiles are asked for late, so that devices share what there is to fetch, and peers do not wait for the end of a long
+// queue. Tasks that advance side by side wait for the one that is behind: what is fetched for that one serves the
+// others too. But not for one that itself waits for a result: whoever computes that may wait for us.
+bool LaneOrder::must_wait_for_link(const Job& job, const Submission& submission) const {
+  if (place_.link_has_enough()) return true;
+  if (!side_by_side_) return false;
+  for (std::size_t lane = 0; lane < active_; ++lane) {
+    for (const Submission& other : lanes_[lane]) {
+      if (!other.all_asked() && other.wave < submission.wave && is_readable(job, other)) return true;
+    }
+  }
+  return false;
+}
+
+// Launches a step of the oldest task that can go on, unless what has been launched keeps the device busy. What is
+// launched earlier would run before what comes later for an older task, whose result then goes down late.
+bool LaneOrder::launch_oldest(const Job& job) {
+  if (pipeline_.has_enough()) return false;
+  Lane* lane = nullptr;
+  Lane::iterator oldest;
+  for (std::size_t index = 0; index < lanes_.size(); ++index) {
+    if (pipeline_.kernels_in(index) >= run_ahead * tasks_per_lane) continue;
+    Lane& other = lanes_[index];
+    for (auto submission = other.begin(); submission != other.end(); ++submission) {
+      if (!may_launch(*submission) || (lane != nullptr && oldest->number < submission->number)) continue;
+      lane = &other;
+      oldest = submission;
+    }
+  }
+  if (lane == nullptr) return false;
+  pipeline_.launch(job, stream_for(static_cast<std::size_t>(lane - lanes_.data()), *oldest), *oldest);
+  if (oldest->ended()) lane->erase(oldest);
+  return true;
+}
+
+// For the task's next step: of lower rank than those that have kernels of older tasks, so that of two tasks under way
+// the older one ends first, and its result goes down while the younger one is computed. For short kernels the lane's
+// own; additions follow the product before them.
+int LaneOrder::stream_for(std::size_t lane, const Submission& submission) const {
+  const Asked& next = submission.asked.front();
+  if (next.adds) return submission.stream;
+  if (!by_age_ || expected_seconds(next) < place_.device.info().profile.ranked_kernel_s) return static_cast<int>(lane);
+  std::size_t stream = 0;
+  for (std::size_t other = 0; other < active_; ++other) {
+    if (pipeline_.has_older_kernel(other, submission.number)) stream = std::min(other + 1, active_ - 1);
+  }
+  return static_cast<int>(stream);
+}
+
+// Short kernels wait for their tiles on the device: there they begin some microseconds earlier. So do additions in
+// turn: a lane has one task then, and what follows in its stream comes later over the same link. Side by side it may be
+// here already, and old values come last.
+bool LaneOrder::may_launch(const Submission& submission) const {
+  if (submission.asked.empty()) return false;
+  const Asked& next = submission.asked.front();
+  const bool is_short = next.adds ? in_turn_ : expected_seconds(next) < place_.device.info().profile.short_kernel_s;
+  return is_short || has_come(submission);
+}
+
+double LaneOrder::expected_seconds(const Asked& step) const {
+  return place_.expected_seconds(type_, flops_of(step.step.call));
+}
+
+// Also what will never come because its copy has failed: the kernel's event tells of it.
+bool LaneOrder::has_come(const Submission& submission) {
+  const auto here = [](const cache::Replica* tile) {
+    return tile == nullptr || !tile->ready || tile->ready->status() != EventStatus::pending;
+  };
+  const Asked& next = submission.asked.front();
+  return here(next.x) && here(next.y) && (next.number > 0 || here(submission.output));
+}
+
+// Keeps the link from the host busy with what the next tasks need.
+bool LaneOrder::prefetch(Job& job) {
+  // Room that the lanes may ask for at any moment.
+  const auto reserve = static_cast<index_t>(static_cast<std::size_t>(LaneRoom::slots) * active_ + results_.writing());
+  if (results_.keeps_on_peers()) {
+    for (Lane& lane : lanes_) {
+      for (Submission& submission : lane) results_.keep_old(job, submission, OldValues::When::ahead);
+    }
+  }
+  bool any = false;
+  if (prefetch_old_values(reserve, any)) prefetch_station(job, reserve, any);
+  return any;
+}
+
+// Old values that are added last: they are needed when the products are done, and nobody else asks for them.
+// @return whether more may be fetched
+bool LaneOrder::prefetch_old_values(index_t reserve, bool& any) const {
+  for (const Lane& lane : lanes_) {
+    for (const Submission& submission : lane) {
+      if (!submission.adds_old() || submission.has_added || submission.output == nullptr) continue;
+      if (place_.link_has_enough()) return false;
+      any |= place_.cache.prefetch(place_.index, submission.output->tile, reserve) == cache::Prefetch::started;
+    }
+  }
+  return true;
+}
+
+void LaneOrder::prefetch_station(Job& job, index_t reserve, bool& any) {
+  for (const TaskId task : job.station(static_cast<std::size_t>(place_.index)).ordered()) {
+    const index_t steps = job.graph().step_count(task);
+    for (index_t& l = prefetched_steps_[task]; l < steps; ++l) {
+      const Step step = job.graph().nth_step(task, l);
+      for (const Operand& operand : {step.a, step.b}) {
+        if (operand.tile.address == nullptr || operand.after != no_task) continue;
+        if (place_.link_has_enough()) return;
+        const cache::Prefetch outcome = place_.cache.prefetch(place_.index, operand.tile, reserve);
+        if (outcome == cache::Prefetch::no_room) return;
+        any |= outcome == cache::Prefetch::started;
+      }
+    }
+  }
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,59 @@
+#include "runtime/order.hpp"
+
+namespace tessera::runtime {
+
+bool Order::is_readable(const Job& job, const Submission& submission) {
+  if (!job.graph().ordered()) return true;
+  const Step step = job.graph().nth_step(submission.task, submission.next_step);
+  return job.readable(step.a) && job.readable(step.b);
+}
+
+bool Order::comes_from_host(const Step& step) const {
+  const auto absent = [&](const Operand& operand) {
+    return operand.tile.address != nullptr && place_.cache.locate(place_.index, operand.tile) == cache::Level::host;
+  };
+  return absent(step.a) || absent(step.b);
+}
+
+bool Order::ask(Job& job, Submission& submission) {
+  const TaskGraph& graph = job.graph();
+  const Output output = graph.output(submission.task);
+  const bool begins = submission.output == nullptr;
+  if (begins && output.fetch && adds_old_values_last()) submission.adds_after = output.adding_steps;
+  const bool adds = submission.adds_next();
+  Step step =
+      adds ? Step{.call = {}, .a = {output.tile}, .b = {}} : graph.nth_step(submission.task, submission.next_step);
+  if (!job.readable(step.a) || !job.readable(step.b)) return false;
+  const bool fetches_old = begins && output.fetch && !submission.adds_old();
+  if ((fetches_old || comes_from_host(step)) && must_wait_for_link(job, submission)) return false;
+  if (begins) submission.output = place_.cache.acquire_output(place_.index, output.tile, fetches_old, needed_soon());
+  if (submission.output == nullptr) return false;
+  results_.keep_old(job, submission, OldValues::When::ahead);
+  const auto pin = [&](const HostTile& tile) { return place_.cache.pin(place_.index, tile, next_use(tile)); };
+  if (submission.x == nullptr) submission.x = pin(step.a.tile);
+  if (submission.x == nullptr) return false;
+  cache::Replica* const x = submission.x;
+  cache::Replica* y = nullptr;
+  if (step.b.tile.address != nullptr) {
+    y = pin(step.b.tile);
+    if (y == nullptr && graph.grouped()) {  // another step may be tried first next time
+      place_.cache.release(x);
+      submission.x = nullptr;
+    }
+    if (y == nullptr) return false;
+  }
+  if (submission.next_step == 0 && submission.adds_old()) {
+    submission.beta = step.call.beta;
+    step.call.beta = 0;
+  }
+  submission.x = nullptr;
+  submission.asked.push_back({step, x, y, submission.next_step, adds});
+  if (adds)
+    submission.has_added = true;
+  else
+    ++submission.next_step;
+  submission.wave = graph.wave(submission.task, submission.next_step);
+  return true;
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,147 @@
+#include "runtime/pipeline.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/level3.hpp"
+
+namespace tessera::runtime {
+
+using device::EventStatus;
+using device::StreamId;
+using device::StreamKind;
+
+bool completed(const device::EventPtr& event) {
+  switch (event->status()) {
+    case EventStatus::pending:
+      return false;
+    case EventStatus::complete:
+      return true;
+    case EventStatus::failed:
+      break;
+  }
+  throw DeviceLost("work submitted to the device has failed");
+}
+
+void Pipeline::begin(const Job& job) {
+  streams_ = {};
+  first_kernel_s_ = completed_flops_ = 0;
+  steps_ = 0;
+  flops_ = 0;
+  type_ = job.graph().type();
+  if (!job.graph().first_step_last(0)) return;
+  for (Stream& stream : streams_) {
+    stream.scratch = place_.cache.take_scratch(place_.index);
+    if (stream.scratch == nullptr) throw InternalError("worker: no room for scratch");
+  }
+}
+
+void Pipeline::clear() {
+  for (Stream& stream : streams_) stream.kernels.clear();
+}
+
+bool Pipeline::is_empty() const {
+  return std::all_of(streams_.begin(), streams_.end(), [](const Stream& stream) { return stream.kernels.empty(); });
+}
+
+bool Pipeline::has_enough() const {
+  double backlog_s = 0;
+  std::size_t kernels = 0;
+  for (const Stream& stream : streams_) {
+    kernels += stream.kernels.size();
+    for (const Kernel& kernel : stream.kernels) backlog_s += place_.expected_seconds(type_, kernel.flops);
+  }
+  return kernels >= fewest_kernels && backlog_s >= place_.device.info().profile.backlog_s;
+}
+
+bool Pipeline::has_older_kernel(std::size_t stream, std::int64_t number) const {
+  const auto& kernels = streams_[stream].kernels;
+  return std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) { return kernel.number < number; });
+}
+
+void Pipeline::launch(const Job& job, int stream_index, Submission& submission) {
+  const StreamId stream{StreamKind::compute, stream_index};
+  const Asked asked = submission.asked.front();
+  submission.asked.pop_front();
+  cache::Replica* const first_read = asked.number == 0 ? submission.output : nullptr;
+  for (const cache::Replica* tile : {first_read, asked.x, asked.y}) {
+    if (tile == nullptr || !tile->ready || tile->ready->status() == EventStatus::complete) continue;
+    place_.device.wait(stream, tile->ready);
+  }
+  if (submission.launched && submission.stream != stream_index) place_.device.wait(stream, submission.launched);
+  results_.await_copy_of_old(job, submission, asked.number, stream);
+  auto begin = place_.device.record(stream);
+  submit_call(job, asked, submission, stream_index);
+  auto done = place_.device.record(stream);
+  const double flops = asked.adds ? 0 : flops_of(asked.step.call);
+  place_.cache.log(place_.index)
+      .add({.stream = stream,
+            .flops = flops,
+            .task = submission.task,
+            .step = asked.number,
+            .kernel = asked.adds ? "add" : name_of(asked.step.call.routine)},
+           begin, done);
+  ++steps_;
+  flops_ += flops;
+  submission.stream = stream_index;
+  submission.launched = done;
+  streams_[static_cast<std::size_t>(stream_index)].kernels.push_back(
+      {std::move(begin), std::move(done), asked.x, asked.y, flops, submission.number,
+       Result{submission.ended() ? submission.output : nullptr, submission.task, submission.old}});
+}
+
+void Pipeline::submit_call(const Job& job, const Asked& asked, const Submission& submission, int stream) {
+  const HostTile& C = submission.output->tile;
+  const cache::Replica* const x = asked.x;
+  const cache::Replica* const y = asked.y;
+  const Step& step = asked.step;
+  const auto add = [&](const AnyScalar& factor, const std::byte* X) {
+    place_.ops.add(stream, {.type = job.graph().type(),
+                            .part = C.part,
+                            .hermitian = job.graph().is_hermitian() && C.part != Part::full,
+                            .m = C.rows,
+                            .n = C.cols,
+                            .factor = factor,
+                            .X = X,
+                            .ldx = C.rows,
+                            .C = submission.output->address,
+                            .ldc = C.rows});
+  };
+  if (asked.adds) {
+    add(submission.beta, x->address);
+    return;
+  }
+  const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
+  Level3 call = step.call;
+  call.A = x->address + step.a.first_row * element;
+  call.lda = x->tile.rows;
+  call.B = y != nullptr ? y->address + step.b.first_row * element : nullptr;
+  call.ldb = y != nullptr ? y->tile.rows : 0;
+  std::byte* const scratch = streams_[static_cast<std::size_t>(stream)].scratch;
+  call.C = step.apart ? scratch : submission.output->address;
+  call.ldc = C.rows;
+  place_.ops.run(stream, call);
+  if (step.apart) add(1, scratch);
+}
+
+bool Pipeline::retire(Job& job, std::vector<Result>& results) {
+  bool any = false;
+  for (Stream& stream : streams_) {
+    while (!stream.kernels.empty() && completed(stream.kernels.front().done)) {
+      const Kernel kernel = std::move(stream.kernels.front());
+      stream.kernels.pop_front();
+      place_.cache.release(kernel.x);
+      if (kernel.y != nullptr) place_.cache.release(kernel.y);
+      completed_flops_ += kernel.flops;
+      if (first_kernel_s_ <= 0) first_kernel_s_ = kernel.begun->completed_at();
+      job.complete(static_cast<std::size_t>(place_.index), kernel.flops,
+                   completed_flops_ / std::max(kernel.done->completed_at() - first_kernel_s_, 1e-9));
+      if (kernel.result.output != nullptr) results.push_back(kernel.result);
+      any = true;
+    }
+  }
+  return any;
+}
+
+}  // namespace tessera::runtime

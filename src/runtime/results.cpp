@@ -1,0 +1,131 @@
+#include "runtime/results.hpp"
+
+#include <thread>
+#include <utility>
+
+#include "runtime/room.hpp"
+
+namespace tessera::runtime {
+
+using device::EventStatus;
+using device::StreamId;
+
+void Results::begin() {
+  held_.clear();
+  write_backs_.clear();
+  finished_ = 0;
+  done_ = {};
+  torn_ = {};
+}
+
+bool Results::keeps_old(const TaskGraph& graph, TaskId task) const {
+  return place_.old_values != nullptr && graph.output(task).needs_old;
+}
+
+// What a kernel has been launched to overwrite is no source any more.
+void Results::keep_old(const Job& job, Submission& submission, OldValues::When when) {
+  if (submission.old || !keeps_old(job.graph(), submission.task)) return;
+  const Output output = job.graph().output(submission.task);
+  const bool overwritten = output.fetch && !submission.adds_old();
+  if (overwritten && submission.output == nullptr) return;
+  if (overwritten && submission.launched && keeps_on_peers()) return;
+  place_.old_values->begin({place_.index, output.tile, overwritten ? submission.output : nullptr, submission.task},
+                           when, place_.signal, submission.old);
+}
+
+void Results::await_copy_of_old(const Job& job, Submission& submission, index_t step, StreamId stream) {
+  if (!keeps_on_peers()) return;
+  const bool overwrites = step == 0 && !submission.adds_old() && job.graph().output(submission.task).fetch;
+  if (!overwrites && !submission.ended()) return;
+  keep_old(job, submission, OldValues::When::last_read);
+  const device::EventPtr read = submission.old ? submission.old->read_on_device() : nullptr;
+  if (read && read->status() != EventStatus::complete) place_.device.wait(stream, read);
+}
+
+void Results::add(Job& job, const Result& result) {
+  if (place_.cache.all_connected()) publish(job, result.output, result.task);
+  held_.push_back(result);
+}
+
+bool Results::retire(Job& job) {
+  bool any = std::erase_if(held_, [&](Result& held) {
+               // The device that has been lost may be the one that keeps the old value.
+               if (job.failed() || !job.may_overwrite(held.task) || !old_is_kept(job, held)) return false;
+               write_back(held);
+               job.begin_write_back();
+               return true;
+             }) > 0;
+  while (!write_backs_.empty() && completed(write_backs_.front().done)) {
+    const WriteBack write_back = std::move(write_backs_.front());
+    write_backs_.pop_front();
+    // Before anything that may throw: what is in host memory must not be computed again.
+    done_.push_back(write_back.task);
+    if (!place_.cache.all_connected()) publish(job, write_back.output, write_back.task);
+    place_.cache.finish_output(write_back.output);
+    ++finished_;
+    job.finish_task(write_back.task);
+    any = true;
+  }
+  return any;
+}
+
+void Results::publish(Job& job, cache::Replica* output, TaskId task) {
+  if (!job.graph().output(task).publish) return;
+  place_.cache.publish(output);
+  job.publish(task);
+}
+
+// @return whether the result may be written as far as its old value is concerned
+bool Results::old_is_kept(const Job& job, Result& held) {
+  if (held.goes_without || !keeps_old(job.graph(), held.task)) return true;
+  if (held.old && held.old->has_failed()) held.old = nullptr;
+  if (!held.old) {
+    const auto begun = place_.old_values->begin({place_.index, held.output->tile, nullptr, held.task},
+                                                OldValues::When::due, place_.signal, held.old);
+    if (begun == OldValues::Begin::later) return false;
+    held.goes_without = begun == OldValues::Begin::never;
+  }
+  return held.goes_without || held.old->is_whole();
+}
+
+void Results::write_back(const Result& held) {
+  // First what may lack memory: once the copy has begun, what becomes of it can be told.
+  write_backs_.push_back({nullptr, held.output, held.task, held.old});
+  bool begun = false;
+  try {
+    make_room(done_, write_backs_.size());
+    make_room(torn_, write_backs_.size());
+    write_backs_.back().done = place_.cache.write_back(held.output, held.task, begun);
+  } catch (...) {
+    if (!begun) write_backs_.pop_back();
+    throw;
+  }
+}
+
+void Results::settle(bool& usable) {
+  for (const WriteBack& write_back : write_backs_) {
+    // Without an event the submission failed after the copy had begun.
+    const bool arrived = write_back.done && write_back.done->status() == EventStatus::complete;
+    if (arrived || repeat_write_back(write_back, usable)) {
+      done_.push_back(write_back.task);
+    } else {
+      torn_.push_back({write_back.task, write_back.old});
+    }
+  }
+  write_backs_.clear();
+}
+
+bool Results::repeat_write_back(const WriteBack& write_back, bool& usable) noexcept {
+  try {
+    bool begun = false;
+    if (!usable) return false;
+    const device::EventPtr done = place_.cache.write_back(write_back.output, write_back.task, begun);
+    while (done->status() == EventStatus::pending) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    return done->status() == EventStatus::complete;
+  } catch (...) {
+    usable = place_.device.recover();  // ends what has begun of it
+    return false;
+  }
+}
+
+}  // namespace tessera::runtime

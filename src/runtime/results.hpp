@@ -1,0 +1,84 @@
+// What becomes of a worker's outputs: old values are kept, results published and written back.
+//
+// Invariant: a tile in host memory is overwritten only after the last kernel of its task has completed, so that one that
+// fails leaves it intact; after whoever reads what is there is done; and after a copy of its old value is whole, where
+// the task could not be done again without it and there was memory. From its last kernel until it is in host memory, a
+// result is held or being written. Owned and used by one worker.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "runtime/job.hpp"
+#include "runtime/submission.hpp"
+#include "runtime/workplace.hpp"
+
+namespace tessera::runtime {
+
+class Results {
+ public:
+  struct Torn {
+    TaskId task = 0;
+    OldCopyPtr old = nullptr;  ///< of its output, or nullptr
+  };
+
+  explicit Results(const Workplace& place) : place_(place) {}
+
+  /// Forgets everything.
+  void begin();
+
+  // -- before a task ends --
+
+  /// Begins a copy of the output's old value, if there is none and it can be now.
+  void keep_old(const Job& job, Submission& submission, OldValues::When when);
+  /// Whether old values go to other devices.
+  bool keeps_on_peers() const { return place_.old_values != nullptr && place_.old_values->has_peers(place_.index); }
+  /// The kernel of that step, which is about to be launched, waits for the copy if it overwrites the old value, or ends
+  /// the task, whose result may then take the old value's place on the device.
+  void await_copy_of_old(const Job& job, Submission& submission, index_t step, device::StreamId stream);
+
+  // -- after it --
+
+  /// @pre all kernels of the task have completed
+  void add(Job& job, const Result& result);
+  /// Starts write-backs that may begin, and lets go of those that have ended. @return whether there were any
+  bool retire(Job& job);
+  /// That have ended since the last call.
+  index_t take_finished() { return std::exchange(finished_, 0); }
+  /// Write-backs under way.
+  std::size_t writing() const { return write_backs_.size(); }
+
+  /// After a failure: every write-back has ended, well or not. As long as the device works, its memory still has the
+  /// results. @pre the device's recover() @param usable whether it works; may change
+  void settle(bool& usable);
+  void let_go_of_held() { held_.clear(); }
+
+  /// Tasks whose output is in host memory, and those whose write-back failed on the way.
+  std::vector<TaskId> take_done() { return std::move(done_); }
+  std::vector<Torn> take_torn() { return std::move(torn_); }
+
+ private:
+  struct WriteBack {
+    device::EventPtr done;
+    cache::Replica* output = nullptr;
+    TaskId task = 0;
+    OldCopyPtr old = nullptr;
+  };
+
+  bool keeps_old(const TaskGraph& graph, TaskId task) const;
+  bool old_is_kept(const Job& job, Result& held);
+  void publish(Job& job, cache::Replica* output, TaskId task);
+  void write_back(const Result& held);
+  bool repeat_write_back(const WriteBack& write_back, bool& usable) noexcept;
+
+  const Workplace& place_;
+  std::deque<Result> held_;
+  std::deque<WriteBack> write_backs_;  // in stream order
+  index_t finished_ = 0;
+  std::vector<TaskId> done_;
+  std::vector<Torn> torn_;
+};
+
+}  // namespace tessera::runtime
