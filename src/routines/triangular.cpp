@@ -66,6 +66,21 @@ class Triangular final : public CallGraph {
     return product_step(t, l, solves() && s == 0);
   }
 
+  // Lines that begin together take the diagonal tile last: the first product sets the result, to which the others are
+  // added, and what T_pp gives.
+  Step nth_step(TaskId task, index_t n) const override {
+    const index_t steps = step_count(task);
+    if (steps == 1 || !first_step_last(task)) return step(task, n);
+    Step taken = step(task, (n + 1) % steps);
+    if (n == 0) taken.call.beta = 0;
+    taken.apart = n == steps - 1;
+    return taken;
+  }
+  bool has_steps_apart() const override { return first_steps_last_ > 0; }
+
+  // Results of lines that begin together would come later.
+  bool begins_more_when_starved() const override { return first_steps_last_ == 0; }
+
   // The tile of B that is read, but for diagonal tiles of lines that begin together. Lines that go one after the other come later than
   // these: until the triangle is here, only these use the link well.
   index_t wave(TaskId task, index_t nth) const override {
@@ -76,8 +91,6 @@ class Triangular final : public CallGraph {
     const bool on_diagonal = nth == products;
     return on_diagonal && line_length() <= short_line ? std::max<index_t>(line_length() - 2, 0) : nth;
   }
-
-  bool first_step_last(TaskId task) const override { return task < first_steps_last_; }
 
   bool ordered() const override { return true; }
 
@@ -100,6 +113,7 @@ class Triangular final : public CallGraph {
   std::vector<device::HostRange> host_ranges() const override { return ranges_of({&A_, &B_}); }
 
  private:
+  bool first_step_last(TaskId task) const { return task < first_steps_last_; }
   bool left() const { return call_.side == Side::left; }
   bool solves() const { return call_.routine == Routine::trsm; }
   index_t position(const TileIndex& t) const { return left() ? t.i : t.j; }

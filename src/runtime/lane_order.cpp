@@ -78,10 +78,9 @@ bool LaneOrder::wants_another_task(Job& job, std::size_t index) const {
 
 // Whether products have begun and none is left, so that the tiles that the lanes' tasks share are too few or come too
 // late for what has been taken: more tasks use the same tiles. Not where so few tasks are left that all would end
-// together; not where results of lines that begin together would come later; nor where several devices wait for what
-// others fetch and compute, which more tiles in between delay.
+// together, nor where several devices wait for what others fetch and compute, which more tiles in between delay.
 bool LaneOrder::starves(Job& job) const {
-  if (!pipeline_.has_computed() || job.usable_count() > 1 || job.graph().first_step_last(0)) return false;
+  if (!pipeline_.has_computed() || job.usable_count() > 1 || !job.graph().begins_more_when_starved()) return false;
   return pipeline_.is_empty() && job.station(static_cast<std::size_t>(place_.index)).size() >= left_per_lane * active_;
 }
 

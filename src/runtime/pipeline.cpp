@@ -30,7 +30,7 @@ void Pipeline::begin(const Job& job) {
   steps_ = 0;
   flops_ = 0;
   type_ = job.graph().type();
-  if (!job.graph().first_step_last(0)) return;
+  if (!job.graph().has_steps_apart()) return;
   for (Stream& stream : streams_) {
     stream.scratch = place_.cache.take_scratch(place_.index);
     if (stream.scratch == nullptr) throw InternalError("worker: no room for scratch");

@@ -68,26 +68,24 @@ class TaskGraph {
   virtual Output output(TaskId task) const = 0;
   /// At least 1.
   virtual index_t step_count(TaskId task) const = 0;
+  /// In an order in which they can be computed in place: the output is the host tile.
   virtual Step step(TaskId task, index_t l) const = 0;
 
-  /// Whether devices take the task's first step last. Then that step sets C and reads no result of another task, the
-  /// others add to C, and all tiles fit the devices. True of the first tasks or of none, and of none in grouped graphs.
-  virtual bool first_step_last(TaskId) const { return false; }
-  /// The step that devices take as their nth, to the same end.
-  Step nth_step(TaskId task, index_t n) const {
-    const index_t steps = step_count(task);
-    if (steps == 1 || !first_step_last(task)) return step(task, n);
-    Step taken = step(task, (n + 1) % steps);
-    if (n == 0) taken.call.beta = 0;
-    taken.apart = n == steps - 1;
-    return taken;
-  }
+  /// The step that devices take as their nth. There an output lies apart from the tile that it replaces, so that the
+  /// order, and what sets or adds, may be another one, to the same end. In grouped graphs it is step().
+  virtual Step nth_step(TaskId task, index_t n) const { return step(task, n); }
+  /// Whether some of these are `apart`.
+  virtual bool has_steps_apart() const { return false; }
 
   /// Steps of one wave, of whatever tasks, read the same tiles, as far as these tasks share any: tasks that advance
   /// side by side or as a group do so wave by wave. Ascends with the steps of a task, in the order in which devices
-  /// take them. A first step that is taken last is of the wave in which it should be asked for, whatever others read
-  /// then; it may be that of the step before.
+  /// take them. The last one of several may be of the wave in which it should be asked for, whatever others read then;
+  /// that may be the wave of the step before.
   virtual index_t wave(TaskId, index_t nth) const { return nth; }
+
+  /// Whether a single device that has begun, and has nothing to compute, should take more tasks than usual, which use
+  /// the same tiles.
+  virtual bool begins_more_when_starved() const { return true; }
 
   /// Whether tasks depend on each other. Then each depends only on tasks of lower numbers, and they must start in that
   /// order.

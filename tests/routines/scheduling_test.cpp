@@ -123,10 +123,10 @@ TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
   };
   constexpr std::size_t plenty = std::size_t{1} << 30;
   for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
-    EXPECT_FALSE(graph_of(Routine::trmm, uplo, 5, 1, plenty)->first_step_last(0));
-    EXPECT_FALSE(graph_of(Routine::trmm, uplo, 11, 2, plenty)->first_step_last(0));
-    EXPECT_FALSE(graph_of(Routine::trsm, uplo, 12, 1, plenty)->first_step_last(0));
-    EXPECT_FALSE(graph_of(Routine::trmm, uplo, 12, 1, 100 * tile_bytes)->first_step_last(0));
+    EXPECT_FALSE(graph_of(Routine::trmm, uplo, 5, 1, plenty)->has_steps_apart());
+    EXPECT_FALSE(graph_of(Routine::trmm, uplo, 11, 2, plenty)->has_steps_apart());
+    EXPECT_FALSE(graph_of(Routine::trsm, uplo, 12, 1, plenty)->has_steps_apart());
+    EXPECT_FALSE(graph_of(Routine::trmm, uplo, 12, 1, 100 * tile_bytes)->has_steps_apart());
   }
 
   struct Case {
@@ -137,8 +137,9 @@ TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
   for (const Case& c : {Case{Uplo::lower, 1, 7, 3}, Case{Uplo::upper, 1, 20, 4}, Case{Uplo::lower, 2, 13, 6},
                         Case{Uplo::upper, 2, 40, 8}}) {
     const auto graph = graph_of(Routine::trmm, c.uplo, c.lines, c.devices, plenty);
+    EXPECT_TRUE(graph->has_steps_apart());
+    EXPECT_FALSE(graph->begins_more_when_starved());
     for (runtime::TaskId task = 0; task < graph->task_count(); ++task) {
-      EXPECT_EQ(graph->first_step_last(task), task < rows * c.wide_lines);
       const index_t steps = graph->step_count(task);
       const runtime::Step last = graph->nth_step(task, steps - 1);
       const bool wide = task < rows * c.wide_lines;
