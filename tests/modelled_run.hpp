@@ -150,7 +150,7 @@ struct HostTraffic {
   int down = 0;
 };
 
-class ModelledDevice final : public device::Device, public kernels::TileOps {
+class ModelledDevice : public device::Device, public kernels::TileOps {
  public:
   ModelledDevice(int ordinal, const ModelledMachine& machine, VirtualClock& clock, HostTraffic& host)
       : machine_(machine),

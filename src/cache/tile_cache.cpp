@@ -13,6 +13,27 @@ namespace tessera::cache {
 using device::StreamId;
 using device::StreamKind;
 
+// Whatever becomes of the submission, the others are told when it is over.
+class TileCache::Submitting {
+ public:
+  Submitting(TileCache& cache, Lock& lock, Replica& replica) : cache_(cache), lock_(lock), replica_(replica) {
+    replica_.submitting = true;
+    lock_.unlock();
+  }
+  ~Submitting() {
+    lock_.lock();
+    replica_.submitting = false;
+    cache_.submitted_.notify_all();
+  }
+  Submitting(const Submitting&) = delete;
+  Submitting& operator=(const Submitting&) = delete;
+
+ private:
+  TileCache& cache_;
+  Lock& lock_;
+  Replica& replica_;
+};
+
 TileCache::TileCache(const std::vector<CacheDevice>& devices) : directory_(static_cast<int>(devices.size())) {
   devices_.reserve(devices.size());
   for (const CacheDevice& place : devices) {
@@ -50,7 +71,7 @@ void TileCache::set_heap_bytes(int device, std::size_t bytes) {
 index_t TileCache::slots(int device) const { return static_cast<index_t>(at(device).heap.capacity() / slot_bytes_); }
 
 Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   PerDevice& here = at(device);
   if (Replica* resident = directory_.find(device, tile)) {
     directory_.touch(*resident);
@@ -60,20 +81,21 @@ Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
     return resident;
   }
   Replica* source = nearest_peer(device, tile);
+  for (; source != nullptr && source->submitting; source = nearest_peer(device, tile)) submitted_.wait(lock);
   if (source != nullptr) ++source->readers;  // evictions below must not take it, and the copy reads it until collect()
   std::byte* address = allocate_slot(device);
   if (address == nullptr) {
     if (source != nullptr) --source->readers;
     return nullptr;
   }
-  Replica& replica = fetch(device, tile, address, source);
+  Replica& replica = fetch(lock, device, tile, address, source);
   replica.readers = 1;
   replica.next_use = next_use;
   return &replica;
 }
 
 Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve, index_t next_use, index_t later_than) {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   // What only unreachable devices have comes from the host.
   if (directory_.find(device, tile) != nullptr || nearest_peer(device, tile) != nullptr) return Prefetch::held;
   PerDevice& here = at(device);
@@ -85,7 +107,7 @@ Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve, 
   }
   std::byte* address = here.heap.allocate(slot_bytes_);
   if (address == nullptr) return Prefetch::no_room;
-  fetch(device, tile, address, nullptr).next_use = next_use;
+  fetch(lock, device, tile, address, nullptr).next_use = next_use;
   return Prefetch::started;
 }
 
@@ -121,17 +143,16 @@ void TileCache::release(Replica* replica) {
 }
 
 Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch, index_t needed_soon) {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   std::byte* address = allocate_slot(device, needed_soon);
   if (address == nullptr) return nullptr;
   Replica& replica = directory_.insert(device, tile, address, TileEvent::write);
   replica.readers = 1;  // before the copy: an output is never evicted, whatever becomes of it
-  if (fetch) copy_from_host(replica);
+  if (fetch) copy_from_host(lock, replica);
   return &replica;
 }
 
 device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begun) {
-  const std::lock_guard lock(mutex_);
   PerDevice& here = at(output->device);
   constexpr StreamId stream{StreamKind::down};
   const device::Extent size = extent(output->tile);
@@ -141,6 +162,7 @@ device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begu
   device.copy_down(host_block(output->tile), device_block(*output), size);
   auto end = device.record(stream);
   here.log.add({.stream = stream, .bytes = size.bytes(), .task = task}, std::move(begin), end);
+  const std::lock_guard lock(mutex_);
   here.counters.bytes_down += size.bytes();
   return end;
 }
@@ -171,7 +193,7 @@ bool TileCache::are_connected(int device, int peer) const {
 // What throws after the slot was taken ends the job, and with it what the slot holds.
 Keep TileCache::keep(int device, const HostTile& tile, const Replica* output, bool waits, std::span<const int> peers,
                      index_t task, KeptTile& kept) {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   Replica* const read = output == nullptr ? directory_.find(device, tile) : nullptr;
   const Replica* const source = output != nullptr ? output : read;
   if (source == nullptr || !(waits || is_here(*source))) return Keep::not_here;
@@ -186,6 +208,13 @@ Keep TileCache::keep(int device, const HostTile& tile, const Replica* output, bo
   std::byte* const address = holder != nullptr ? holder->heap.allocate(slot_bytes_) : nullptr;
   if (address == nullptr) return Keep::no_room;
   ++holder->kept_count;
+  if (read != nullptr) {
+    ++read->readers;
+    ++read->outgoing;
+  }
+  const device::Block from_block = device_block(*source);
+  const device::EventPtr arrival = is_here(*source) ? nullptr : source->ready;
+  lock.unlock();
   PerDevice& here = at(device);
   device::Device& from = *here.place.device;
   constexpr StreamId stream{StreamKind::to_peer};
@@ -193,16 +222,13 @@ Keep TileCache::keep(int device, const HostTile& tile, const Replica* output, bo
   device::Extent size = extent(tile);
   size.part = Part::full;
   const index_t pitch_bytes = tile.rows * element_bytes_;
-  if (!is_here(*source)) from.wait(stream, source->ready);
+  if (arrival) from.wait(stream, arrival);
   auto begin = from.record(stream);
-  from.copy_to_peer(*holder->place.device, {address, pitch_bytes}, device_block(*source), size);
+  from.copy_to_peer(*holder->place.device, {address, pitch_bytes}, from_block, size);
   auto done = from.record(stream);
-  if (read != nullptr) {
-    here.kept_copies.push_back({done, read});
-    ++read->readers;
-    ++read->outgoing;
-  }
   here.log.add({.stream = stream, .bytes = size.bytes(), .task = task}, std::move(begin), done);
+  lock.lock();
+  if (read != nullptr) here.kept_copies.push_back({done, read});
   here.counters.bytes_kept += size.bytes();
   kept.tile = tile;
   kept.address = address;
@@ -212,7 +238,6 @@ Keep TileCache::keep(int device, const HostTile& tile, const Replica* output, bo
 }
 
 bool TileCache::restore(const KeptTile& kept) noexcept {
-  const std::lock_guard lock(mutex_);
   device::Device& holder = *at(kept.holder).place.device;
   constexpr StreamId stream{StreamKind::down};
   const auto copy = [&] {
@@ -318,13 +343,13 @@ void TileCache::discard(Replica& replica, TileEvent event) {
 }
 
 // From `source`, which the caller has pinned, or from host memory if it is nullptr.
-Replica& TileCache::fetch(int device, const HostTile& tile, std::byte* address, Replica* source) {
+Replica& TileCache::fetch(Lock& lock, int device, const HostTile& tile, std::byte* address, Replica* source) {
   Replica& replica = directory_.insert(device, tile, address, TileEvent::fetch);
   try {
     if (source != nullptr) {
-      copy_from_peer(replica, *source);
+      copy_from_peer(lock, replica, *source);
     } else {
-      copy_from_host(replica);
+      copy_from_host(lock, replica);
     }
   } catch (...) {
     // Nobody may find a tile that will never arrive.
@@ -337,40 +362,51 @@ Replica& TileCache::fetch(int device, const HostTile& tile, std::byte* address, 
   return replica;
 }
 
-void TileCache::copy_from_host(Replica& replica) {
+void TileCache::copy_from_host(Lock& lock, Replica& replica) {
   PerDevice& here = at(replica.device);
   constexpr StreamId stream{StreamKind::up};
   const device::Extent size = extent(replica.tile);
   device::Device& device = *here.place.device;
-  auto begin = device.record(stream);
-  device.copy_up(device_block(replica), host_block(replica.tile), size);
-  replica.ready = device.record(stream);
-  here.log.add({.stream = stream, .bytes = size.bytes()}, std::move(begin), replica.ready);
-  here.counters.bytes_up += size.bytes();
-  here.arrivals.push_back({replica.ready, size.bytes()});
+  device::EventPtr ready;
+  {
+    const Submitting submitting(*this, lock, replica);
+    auto begin = device.record(stream);
+    device.copy_up(device_block(replica), host_block(replica.tile), size);
+    ready = device.record(stream);
+    here.log.add({.stream = stream, .bytes = size.bytes()}, std::move(begin), ready);
+  }
+  here.arrivals.push_back({ready, size.bytes()});
   here.arriving_bytes += size.bytes();
+  here.counters.bytes_up += size.bytes();
+  replica.ready = std::move(ready);
 }
 
-void TileCache::copy_from_peer(Replica& replica, Replica& source) {
+void TileCache::copy_from_peer(Lock& lock, Replica& replica, Replica& source) {
   PerDevice& here = at(replica.device);
   constexpr StreamId stream{StreamKind::peer};
   const device::Extent size = extent(replica.tile);
   device::Device& device = *here.place.device;
-  if (source.ready) device.wait(stream, source.ready);
-  auto begin = device.record(stream);
-  device.copy_peer(device_block(replica), *at(source.device).place.device, device_block(source), size);
-  replica.ready = device.record(stream);
+  const device::EventPtr arrival = source.ready;
+  device::EventPtr ready;
+  {
+    const Submitting submitting(*this, lock, replica);
+    if (arrival) device.wait(stream, arrival);
+    auto begin = device.record(stream);
+    device.copy_peer(device_block(replica), *at(source.device).place.device, device_block(source), size);
+    ready = device.record(stream);
+    here.log.add({.stream = stream, .bytes = size.bytes()}, std::move(begin), ready);
+  }
+  here.peer_copies.push_back({ready, &source});
   ++source.outgoing;  // last: what can throw has not
-  here.peer_copies.push_back({replica.ready, &source});
-  here.log.add({.stream = stream, .bytes = size.bytes()}, std::move(begin), replica.ready);
   here.counters.bytes_peer += size.bytes();
+  replica.ready = std::move(ready);
 }
 
-// The peer to copy from: the one with the fewest copies going out, and among equals one where the tile has arrived
-// already.
+// The peer to copy from: one whose own copy has been submitted; of those the one with the fewest copies going out, and
+// among equals one where the tile has arrived already.
 Replica* TileCache::nearest_peer(int device, const HostTile& tile) const {
   const auto cost = [](const Replica& replica) {
-    return std::tuple(replica.outgoing, !is_here(replica), replica.device);
+    return std::tuple(replica.submitting, replica.outgoing, !is_here(replica), replica.device);
   };
   Replica* best = nullptr;
   for (Replica* holder : directory_.holders(tile)) {

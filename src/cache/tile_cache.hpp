@@ -9,11 +9,14 @@
 // A device may also keep, in free memory, what an output tile of a peer was before: no readable tile, but a slot of its
 // own until drop(). Nothing is evicted for it.
 //
-// One lock over directory and heaps: an operation is a few map lookups and the submission of a copy, against tile
-// kernels of many microseconds. pin() and its kin for device d are called only by the worker of d; the lock is what
-// lets them look at each other's replicas. Source: BLASX, section IV-B, Alg. 2, Fig. 2 and 3.
+// One lock over directory and heaps, held for a few map lookups. Copies are submitted without it: the place of a tile is
+// taken under the lock, its copy is submitted, then the others are told its event. Who wants to copy from a tile whose
+// copy is being submitted waits for that, so that nobody fetches it a second time. pin() and its kin for device d are
+// called only by the worker of d; the lock is what lets them look at each other's replicas. Source: BLASX, section IV-B,
+// Alg. 2, Fig. 2 and 3.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -177,6 +180,9 @@ class TileCache {
     device::OperationLog log = {};  // touched by the device's worker only
   };
 
+  /// Lets go of the lock while it lives.
+  class Submitting;
+
   static bool collect(std::deque<PeerCopy>& copies);
   static bool is_here(const Replica& replica);
   void forget_arrived(PerDevice& here);
@@ -184,15 +190,18 @@ class TileCache {
   const PerDevice& at(int device) const { return devices_[static_cast<std::size_t>(device)]; }
   std::byte* allocate_slot(int device, index_t needed_soon = -1);
   void discard(Replica& replica, TileEvent event);
-  Replica& fetch(int device, const HostTile& tile, std::byte* address, Replica* source);
-  void copy_from_host(Replica& replica);
-  void copy_from_peer(Replica& replica, Replica& source);
+  // What is passed a lock holds it but while a copy is submitted.
+  using Lock = std::unique_lock<std::mutex>;
+  Replica& fetch(Lock& lock, int device, const HostTile& tile, std::byte* address, Replica* source);
+  void copy_from_host(Lock& lock, Replica& replica);
+  void copy_from_peer(Lock& lock, Replica& replica, Replica& source);
   Replica* nearest_peer(int device, const HostTile& tile) const;
   device::Extent extent(const HostTile& tile) const;
   device::Block host_block(const HostTile& tile) const;
   device::Block device_block(const Replica& replica) const;
 
   mutable std::mutex mutex_;
+  std::condition_variable submitted_;  ///< a copy that fills a tile, or it has failed to be
   std::vector<PerDevice> devices_;
   bool all_connected_ = true;
   TileDirectory directory_;

@@ -56,6 +56,7 @@ struct Replica {
   bool output = false;                     ///< written here; not readable by anyone before publish()
   std::byte* address = nullptr;            ///< in the device's memory; leading dimension is tile.rows
   device::EventPtr ready;                  ///< after which it may be read; nullptr: at once
+  bool submitting = false;                 ///< what fills it is being submitted, and `ready` does not tell yet
   int readers = 0;                         ///< kernels and peer copies in flight that read it, and steps that wait to
   int outgoing = 0;                        ///< peer copies in flight from it
   index_t next_use = never;                ///< when the device's worker will want it next, by the worker's own count

@@ -1,0 +1,147 @@
+// The tile cache while a device is long in taking a copy: the others go on, and fetch nothing a second time. On modelled
+// devices, of which one lets us decide when, and whether, its copies from host memory are submitted.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <future>
+#include <thread>
+
+#include "cache/tile_cache.hpp"
+#include "core/error.hpp"
+#include "tests/meeting.hpp"
+#include "tests/modelled_run.hpp"
+
+namespace tessera::cache {
+namespace {
+
+constexpr index_t rows = 8, cols = 4;
+constexpr std::size_t tile_bytes = rows * cols * sizeof(double);
+
+class SlowToTake final : public test::ModelledDevice {
+ public:
+  using ModelledDevice::ModelledDevice;
+  void copy_up(device::Block to, device::Block from, device::Extent extent) override {
+    if (on_copy_up) on_copy_up();
+    ModelledDevice::copy_up(to, from, extent);
+  }
+  void copy_down(device::Block to, device::Block from, device::Extent extent) override {
+    if (on_copy_down) on_copy_down();
+    ModelledDevice::copy_down(to, from, extent);
+  }
+  std::function<void()> on_copy_up, on_copy_down;
+};
+
+class TileSubmission : public ::testing::Test {
+ protected:
+  TileSubmission() { cache.begin_job(tile_bytes, sizeof(double)); }
+
+  // No memory lies behind it: addresses are only compared.
+  static HostTile tile(std::uintptr_t number) {
+    return {reinterpret_cast<std::byte*>((std::uintptr_t{1} << 40) + number * tile_bytes), rows, cols, rows};
+  }
+
+  const test::ModelledMachine machine = test::modelled_h200(2);
+  test::VirtualClock clock;
+  test::HostTraffic traffic;
+  SlowToTake slow{0, machine, clock, traffic};
+  test::ModelledDevice other{1, machine, clock, traffic};
+  TileCache cache{
+      {{&slow, slow.reserve(8 * tile_bytes), 8 * tile_bytes}, {&other, other.reserve(8 * tile_bytes), 8 * tile_bytes}}};
+};
+
+TEST_F(TileSubmission, DoesNotHoldUpOtherDevices) {
+  std::promise<void> submitting;
+  test::Meeting meeting(2);
+  slow.on_copy_up = [&] {
+    submitting.set_value();
+    EXPECT_TRUE(meeting.wait_for_all());
+  };
+  std::thread first([&] { EXPECT_NE(cache.pin(0, tile(0)), nullptr); });
+  submitting.get_future().wait();
+  Replica* const pinned = cache.pin(1, tile(1));
+  Replica* const output = cache.acquire_output(1, tile(2), true);
+  EXPECT_EQ(cache.prefetch(1, tile(3), 0), Prefetch::started);
+  EXPECT_TRUE(pinned != nullptr && output != nullptr);
+  // What is being submitted is as good as there for who only asks where it is.
+  EXPECT_EQ(cache.locate(1, tile(0)), Level::l2);
+  EXPECT_EQ(cache.prefetch(1, tile(0), 0), Prefetch::held);
+  cache.check_invariants();
+  EXPECT_TRUE(meeting.wait_for_all());
+  first.join();
+  EXPECT_EQ(cache.counters(0).misses, 1);
+}
+
+TEST_F(TileSubmission, OfAWriteBackDoesNotHoldUpOtherDevices) {
+  std::promise<void> submitting;
+  test::Meeting meeting(2);
+  slow.on_copy_down = [&] {
+    submitting.set_value();
+    EXPECT_TRUE(meeting.wait_for_all());
+  };
+  Replica* const output = cache.acquire_output(0, tile(0), false);
+  ASSERT_NE(output, nullptr);
+  std::thread first([&] {
+    bool begun = false;
+    EXPECT_NE(cache.write_back(output, 0, begun), nullptr);
+    EXPECT_TRUE(begun);
+  });
+  submitting.get_future().wait();
+  EXPECT_NE(cache.pin(1, tile(1)), nullptr);
+  EXPECT_TRUE(meeting.wait_for_all());
+  first.join();
+  EXPECT_EQ(cache.counters(0).bytes_down, static_cast<std::int64_t>(tile_bytes));
+}
+
+// Whether the second device comes while the copy is being submitted or later.
+TEST_F(TileSubmission, IsAwaitedByWhoWantsTheSameTile) {
+  for (std::uintptr_t round = 0; round < 3; ++round) {
+    std::promise<void> submitting, wanted;
+    slow.on_copy_up = [&] {
+      submitting.set_value();
+      wanted.get_future().wait();
+      for (int turn = 0; turn < 1000; ++turn) std::this_thread::yield();
+    };
+    Replica *first = nullptr, *second = nullptr;
+    std::thread fetching([&] { first = cache.pin(0, tile(round)); });
+    submitting.get_future().wait();
+    std::thread copying([&] {
+      wanted.set_value();
+      second = cache.pin(1, tile(round));
+    });
+    fetching.join();
+    copying.join();
+    ASSERT_TRUE(first != nullptr && second != nullptr);
+    EXPECT_NE(first->ready, nullptr);
+    EXPECT_EQ(first->readers, 2);  // the pin, and the copy out of it
+  }
+  EXPECT_EQ(cache.counters(0).misses, 3);
+  EXPECT_EQ(cache.counters(1).misses, 0);
+  EXPECT_EQ(cache.counters(1).l2_hits, 3);
+  cache.check_invariants();
+}
+
+TEST_F(TileSubmission, LeavesTheTileToOthersWhenItFails) {
+  std::promise<void> submitting, wanted;
+  slow.on_copy_up = [&] {
+    submitting.set_value();
+    wanted.get_future().wait();
+    for (int turn = 0; turn < 1000; ++turn) std::this_thread::yield();
+    throw WorkRefused("not now");
+  };
+  std::thread fetching([&] { EXPECT_THROW(cache.pin(0, tile(0)), WorkRefused); });
+  submitting.get_future().wait();
+  Replica* second = nullptr;
+  std::thread copying([&] {
+    wanted.set_value();
+    second = cache.pin(1, tile(0));
+  });
+  fetching.join();
+  copying.join();
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(cache.counters(1).misses, 1);
+  EXPECT_EQ(cache.locate(0, tile(0)), Level::l2);
+  cache.check_invariants();
+}
+
+}  // namespace
+}  // namespace tessera::cache
