@@ -1,6 +1,6 @@
-// Measures which blocks of products of 16-bit numbers are the quickest on this GPU, how tiny ones are, and where cuBLAS is
-// sooner, and writes the tables that plan/half_blocks.hpp and plan/vendor_batches.hpp read. Half precision is measured;
-// bfloat16 has the same kernels but for the name of the instruction, and the same tables.
+// Measures which blocks of products of 16-bit numbers are the quickest on this GPU, and how tiny ones are, and writes the
+// tables that plan/half_blocks.hpp reads. Half precision is measured; bfloat16 has the same kernels but for the name of the
+// instruction, and the same tables. What cuBLAS takes is only told: it does not take all pointers that we take.
 // usage: half_blocks FOLDER [types, of h and hc; others keep their rows]        (src/kernels/plan)
 #include "bench/half_blocks.hpp"
 
@@ -35,7 +35,6 @@ std::string text_of(TinyWay way) {
          : way == TinyWay::tensor_cores ? "TinyWay::tensor_cores"
                                         : "TinyWay::lanes";
 }
-std::string text_of(bool value) { return value ? "true" : "false"; }
 
 template <class Entries>
 std::string row_of(const Entries& entries) {
@@ -69,17 +68,15 @@ int main(int argc, char** argv) {
     std::string blocks = head +
                          "{rows, columns, depth, warps_down, warps_across, c_ahead, residents, problems} for "
                          "half_sizes.\n";
-    std::string tiny = head + "For tiny_sizes.\n", vendor = head + "For batch_sizes.\n";
+    std::string tiny = head + "For tiny_sizes.\n";
     for (const HalfType type : tessera::half_types) {
       const HalfTables& tables = is_complex(type) ? complex : real;
       const std::string name = std::string("// ") + letters(type) + "\n";
       blocks += name + "{{" + row_of(tables.blocks) + "}},\n";
       tiny += name + "{" + row_of(tables.tiny) + "},\n";
-      if (!is_complex(type)) vendor += name + "{" + row_of(tables.vendor) + "},\n";
     }
     write(folder + "/half_blocks.inc", blocks);
     write(folder + "/tiny_ways.inc", tiny);
-    write(folder + "/half_vendor_batches.inc", vendor);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "half_blocks: %s\n", error.what());

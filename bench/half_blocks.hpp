@@ -1,4 +1,4 @@
-// Of half_blocks what is compiled for each type by itself (half_blocks_of_type.cu): it has some hundred kernels.
+// Of half_blocks what is compiled for each type by itself (half_blocks_of_type.cu): it has one to two hundred kernels.
 #pragma once
 
 #include <array>
@@ -13,7 +13,6 @@ namespace tessera::bench {
 struct HalfTables {
   std::array<kernels::plan::HalfBlocks, kernels::plan::half_sizes.size()> blocks;
   std::array<kernels::plan::TinyWay, kernels::plan::tiny_sizes.size()> tiny;
-  std::array<bool, kernels::plan::batch_sizes.size()> vendor;  ///< cuBLAS is sooner
 };
 
 /// As they are.
@@ -21,10 +20,6 @@ inline HalfTables present_tables(HalfType type) {
   HalfTables tables{};
   for (std::size_t at = 0; at < tables.blocks.size(); ++at) tables.blocks[at] = kernels::plan::half_blocks(type, at);
   for (std::size_t at = 0; at < tables.tiny.size(); ++at) tables.tiny[at] = kernels::plan::tiny_way(type, at);
-  for (std::size_t at = 0; at < tables.vendor.size(); ++at) {
-    const index_t size = kernels::plan::batch_sizes[at];
-    tables.vendor[at] = kernels::plan::vendor_is_sooner(type, size, size, size);
-  }
   return tables;
 }
 

@@ -104,8 +104,7 @@ class Chooser {
     all.tiny = {best_way<4>(tiny_sizes[0], all.blocks[0]), best_way<8>(tiny_sizes[1], all.blocks[0]),
                 best_way<16>(tiny_sizes[2], all.blocks[0])};
     if constexpr (E::parts == 1) {
-      for (std::size_t at = 0; at < all.vendor.size(); ++at)
-        all.vendor[at] = vendor_is_sooner(kernels::plan::batch_sizes[at], all);
+      for (const index_t size : kernels::plan::batch_sizes) show_beside_vendor(size, all);
     }
     return all;
   }
@@ -206,7 +205,7 @@ class Chooser {
         ->first;
   }
 
-  bool vendor_is_sooner(index_t size, const HalfTables& tables) const {
+  void show_beside_vendor(index_t size, const HalfTables& tables) const {
     const Squares<E> on(size, count_of(size));
     const auto& of = on.batch().products;
     const auto n = static_cast<int>(size);
@@ -226,7 +225,6 @@ class Chooser {
                                   : least(seconds_of_ways<4>(size, on, blocks));
     const double vendor = timer_.seconds({{"cublas", call}})[0];
     std::printf("%-2s %4d one size: own %9.2f, cublas %9.2f us\n", letters(type), n, own * 1e6, vendor * 1e6);
-    return vendor < own;
   }
 
   static cublasHandle_t made_handle() {

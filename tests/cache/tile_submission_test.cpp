@@ -28,7 +28,15 @@ class SlowToTake final : public test::ModelledDevice {
     if (on_copy_down) on_copy_down();
     ModelledDevice::copy_down(to, from, extent);
   }
-  std::function<void()> on_copy_up, on_copy_down;
+  void copy_peer(device::Block to, Device& source, device::Block from, device::Extent extent) override {
+    if (on_copy_peer) on_copy_peer();
+    ModelledDevice::copy_peer(to, source, from, extent);
+  }
+  void copy_to_peer(Device& target, device::Block to, device::Block from, device::Extent extent) override {
+    if (on_copy_to_peer) on_copy_to_peer();
+    ModelledDevice::copy_to_peer(target, to, from, extent);
+  }
+  std::function<void()> on_copy_up, on_copy_down, on_copy_peer, on_copy_to_peer;
 };
 
 class TileSubmission : public ::testing::Test {
@@ -40,6 +48,24 @@ class TileSubmission : public ::testing::Test {
     return {reinterpret_cast<std::byte*>((std::uintptr_t{1} << 40) + number * tile_bytes), rows, cols, rows};
   }
 
+  // submit() on a thread of its own, while it does so `meanwhile()` here, on the other device.
+  template <class Submit, class Meanwhile>
+  void check_side_by_side(std::function<void()>& on_submission, Submit&& submit, Meanwhile&& meanwhile) {
+    std::promise<void> submitting;
+    test::Meeting meeting(2);
+    on_submission = [&] {
+      submitting.set_value();
+      EXPECT_TRUE(meeting.wait_for_all());
+    };
+    std::thread first(submit);
+    submitting.get_future().wait();
+    meanwhile();
+    EXPECT_TRUE(meeting.wait_for_all());
+    first.join();
+    on_submission = nullptr;
+    cache.check_invariants();
+  }
+
   const test::ModelledMachine machine = test::modelled_h200(2);
   test::VirtualClock clock;
   test::HostTraffic traffic;
@@ -49,47 +75,58 @@ class TileSubmission : public ::testing::Test {
       {{&slow, slow.reserve(8 * tile_bytes), 8 * tile_bytes}, {&other, other.reserve(8 * tile_bytes), 8 * tile_bytes}}};
 };
 
-TEST_F(TileSubmission, DoesNotHoldUpOtherDevices) {
-  std::promise<void> submitting;
-  test::Meeting meeting(2);
-  slow.on_copy_up = [&] {
-    submitting.set_value();
-    EXPECT_TRUE(meeting.wait_for_all());
-  };
-  std::thread first([&] { EXPECT_NE(cache.pin(0, tile(0)), nullptr); });
-  submitting.get_future().wait();
-  Replica* const pinned = cache.pin(1, tile(1));
-  Replica* const output = cache.acquire_output(1, tile(2), true);
-  EXPECT_EQ(cache.prefetch(1, tile(3), 0), Prefetch::started);
-  EXPECT_TRUE(pinned != nullptr && output != nullptr);
-  // What is being submitted is as good as there for who only asks where it is.
-  EXPECT_EQ(cache.locate(1, tile(0)), Level::l2);
-  EXPECT_EQ(cache.prefetch(1, tile(0), 0), Prefetch::held);
-  cache.check_invariants();
-  EXPECT_TRUE(meeting.wait_for_all());
-  first.join();
+TEST_F(TileSubmission, FromTheHostDoesNotHoldUpOtherDevices) {
+  check_side_by_side(
+      slow.on_copy_up, [&] { EXPECT_NE(cache.pin(0, tile(0)), nullptr); },
+      [&] {
+        EXPECT_NE(cache.pin(1, tile(1)), nullptr);
+        EXPECT_NE(cache.acquire_output(1, tile(2), true), nullptr);
+        EXPECT_EQ(cache.prefetch(1, tile(3), 0), Prefetch::started);
+        // What is being submitted is as good as there for who only asks where it is.
+        EXPECT_EQ(cache.locate(1, tile(0)), Level::l2);
+        EXPECT_EQ(cache.prefetch(1, tile(0), 0), Prefetch::held);
+        cache.check_invariants();
+      });
   EXPECT_EQ(cache.counters(0).misses, 1);
 }
 
 TEST_F(TileSubmission, OfAWriteBackDoesNotHoldUpOtherDevices) {
-  std::promise<void> submitting;
-  test::Meeting meeting(2);
-  slow.on_copy_down = [&] {
-    submitting.set_value();
-    EXPECT_TRUE(meeting.wait_for_all());
-  };
   Replica* const output = cache.acquire_output(0, tile(0), false);
   ASSERT_NE(output, nullptr);
-  std::thread first([&] {
-    bool begun = false;
-    EXPECT_NE(cache.write_back(output, 0, begun), nullptr);
-    EXPECT_TRUE(begun);
-  });
-  submitting.get_future().wait();
-  EXPECT_NE(cache.pin(1, tile(1)), nullptr);
-  EXPECT_TRUE(meeting.wait_for_all());
-  first.join();
+  bool begun = false;
+  check_side_by_side(
+      slow.on_copy_down, [&] { EXPECT_NE(cache.write_back(output, 0, begun), nullptr); },
+      [&] { EXPECT_NE(cache.pin(1, tile(1)), nullptr); });
+  EXPECT_TRUE(begun);
   EXPECT_EQ(cache.counters(0).bytes_down, static_cast<std::int64_t>(tile_bytes));
+}
+
+// Meanwhile the source is one that is read.
+TEST_F(TileSubmission, FromAPeerDoesNotHoldUpOtherDevices) {
+  Replica* const source = cache.pin(1, tile(0));
+  ASSERT_NE(source, nullptr);
+  cache.release(source);
+  check_side_by_side(
+      slow.on_copy_peer, [&] { EXPECT_NE(cache.pin(0, tile(0)), nullptr); },
+      [&] {
+        EXPECT_EQ(source->readers, 1);
+        EXPECT_NE(cache.pin(1, tile(1)), nullptr);
+      });
+  EXPECT_EQ(cache.counters(0).l2_hits, 1);
+}
+TEST_F(TileSubmission, ToAPeerThatKeepsATileDoesNotHoldUpOtherDevices) {
+  Replica* const source = cache.pin(0, tile(0));
+  ASSERT_NE(source, nullptr);
+  cache.release(source);
+  KeptTile kept;
+  const int peers[] = {1};
+  check_side_by_side(
+      slow.on_copy_to_peer, [&] { EXPECT_EQ(cache.keep(0, tile(0), nullptr, true, peers, 0, kept), Keep::begun); },
+      [&] {
+        EXPECT_EQ(source->readers, 1);
+        EXPECT_NE(cache.pin(1, tile(1)), nullptr);
+      });
+  EXPECT_EQ(cache.counters(0).bytes_kept, static_cast<std::int64_t>(tile_bytes));
 }
 
 // Whether the second device comes while the copy is being submitted or later.

@@ -112,15 +112,17 @@ void check_operands() {
   for (const Op op_a : all_ops) {
     for (const Op op_b : all_ops) {
       for (const index_t padding : {0, 2, 3}) {
-        HalfCase c{.op_a = op_a, .op_b = op_b, .padding = padding};
-        const bool is_whole = ++turn % 2 == 0;
-        c.m = is_whole ? blocks.rows : blocks.rows + 8;
-        c.n = is_whole ? blocks.columns : blocks.columns - 8;
-        c.k = turn % 3 == 0 ? 8 : turn % 3 == 1 ? 3 * blocks.depth : blocks.depth + 5;
-        if (turn % 4 == 3) c.m -= 3, c.n -= 5;
-        if (turn % 5 == 0) c.beta = 0;
-        if (turn % 7 == 0) c.beta = 1;
-        check_blocks<E, blocks>(c);
+        for (const index_t k :
+             {index_t{12}, 3 * index_t{blocks.depth}, blocks.depth + (padding == 3 ? 5 : 4 - padding)}) {
+          HalfCase c{.op_a = op_a, .op_b = op_b, .k = k, .padding = padding};
+          const bool is_whole = ++turn % 2 == 0;
+          c.m = is_whole ? blocks.rows : blocks.rows + 8;
+          c.n = is_whole ? blocks.columns : blocks.columns - 8;
+          if (turn % 4 == 3) c.m -= 3, c.n -= 5;
+          if (turn % 5 == 0) c.beta = 0;
+          if (turn % 7 == 0) c.beta = 1;
+          check_blocks<E, blocks>(c);
+        }
       }
     }
   }

@@ -9,9 +9,10 @@
 // real part of a product with a left one is the dot product of the left pair with (b, -c), its imaginary part that with
 // (c, b): two words made of one, and no planes.
 //
-// All steps are summed in order, sixteen at a time (complex ones eight), so that a result depends neither on the block that
-// it is in nor on its neighbours. Source: Abdelfattah, Tomov, Dongarra, "Matrix multiplication on batches of small matrices
-// in half and half-complex precisions", section 5 (double-sided blocking over one instruction's shape).
+// Steps are summed in groups of sixteen, in order, and within a group of complex ones always by the same two instructions,
+// so that a result depends neither on the block that it is in nor on its neighbours. Source: Abdelfattah, Tomov, Dongarra,
+// "Matrix multiplication on batches of small matrices in half and half-complex precisions", section 5 (double-sided
+// blocking over one instruction's shape).
 #pragma once
 
 #include <cstdint>
@@ -100,7 +101,7 @@ class HalfBlock {
  private:
   static TESSERA_DEVICE int at_most(index_t left, int most) { return left < most ? static_cast<int>(left) : most; }
 
-  /// While a group of steps is multiplied, those behind it are on their way.
+  /// While a group of steps is multiplied, the others of `groups` are on their way.
   TESSERA_DEVICE void add_all() {
     Left left(machine_, lane_, product_.left, first_row_, rows_there_);
     Right right(machine_, lane_, product_.right, first_column_, columns_there_);

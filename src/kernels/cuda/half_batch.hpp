@@ -21,7 +21,7 @@ struct HalfLaunch {
 /// @pre a gemm; count >= 1; the stream's GPU is current
 cudaError_t submit_halves(const HalfBatch& batch, const HalfLaunch& launch, cudaStream_t stream);
 
-/// Loads the kernels for the current GPU, and allows them the shared memory that they need there.
+/// Loads the kernels for the current GPU.
 cudaError_t load_half_kernels();
 
 }  // namespace tessera::kernels::cuda

@@ -11,7 +11,7 @@
 
 namespace tessera::kernels::plan {
 
-/// The eight parameters of a block: rows x columns of C, so many steps of k on their way, by warps_down x warps_across warps.
+/// The eight parameters of a block: rows x columns of C, so many steps of k loaded at a time, by warps_down x warps_across warps.
 struct HalfBlocks {
   int rows = 0, columns = 0, depth = 0;
   int warps_down = 0, warps_across = 0;
