@@ -19,7 +19,6 @@ namespace {
 using runtime::Output;
 using runtime::Step;
 using runtime::TaskId;
-using runtime::TileIndex;
 
 class Accumulation final : public CallGraph {
  public:

@@ -38,7 +38,7 @@ class CallGraph : public runtime::TaskGraph {
       if (devices % side == 0) shorter = side;
     }
     const index_t longer = devices / shorter;
-    const runtime::TileIndex t = index_of(task);
+    const TileIndex t = index_of(task);
     const bool wide = nt() >= mt();
     return (wide ? t.i : t.j) % shorter * longer + (wide ? t.j : t.i) % longer;
   }
@@ -68,7 +68,7 @@ class CallGraph : public runtime::TaskGraph {
     order_ = std::move(order.tiles);
     group_ends_ = std::move(order.group_ends);
   }
-  runtime::TileIndex index_of(runtime::TaskId task) const { return order_[static_cast<std::size_t>(task)]; }
+  TileIndex index_of(runtime::TaskId task) const { return order_[static_cast<std::size_t>(task)]; }
 
   /// A step of the call's type with all else at its default.
   Level3 tile_call(Routine routine, index_t m, index_t n, index_t k) const {
@@ -92,7 +92,7 @@ class CallGraph : public runtime::TaskGraph {
   Level3 call_;
   ProductShape shape_;
   runtime::Tiling tiling_;
-  std::vector<runtime::TileIndex> order_;
+  std::vector<TileIndex> order_;
   std::vector<runtime::TaskId> group_ends_;  // ascending; empty: not grouped
 };
 

@@ -54,7 +54,7 @@ double expected_seconds(const Level3& call, const Machine& machine, index_t tile
   const Level3 step{.routine = Routine::gemm, .type = call.type, .m = tiling.m, .n = tiling.n, .k = tiling.k};
   const double steps = flops_of(call) / flops_of(step);
   runtime::Demand demand = runtime::demand_of(call);
-  // Groups as squares that fill the memory (runtime/grouping.hpp), and the old values of C.
+  // Groups as squares that fill the memory (routines/grouping.hpp), and the old values of C.
   const bool grouped = !holds_operands(shape, tiling, machine);
   if (grouped) {
     const double inputs = 2 * steps * tile_bytes / std::sqrt(slots_of(shape, tiling, machine));

@@ -11,7 +11,6 @@
 namespace tessera::routines {
 
 using runtime::Machine;
-using runtime::TileIndex;
 using runtime::Tiling;
 
 namespace {
@@ -294,16 +293,14 @@ TaskOrder choose_order(const ProductShape& shape, const Tiling& tiling, const Ma
   };
   TaskOrder order;
   if (holds_operands(shape, tiling, machine)) {
-    order.tiles = runtime::square_order(mt, nt, tiling.m, tiling.n);
+    order.tiles = square_order(mt, nt, tiling.m, tiling.n);
     std::erase_if(order.tiles, [&](const TileIndex& t) { return !is_stored(t); });
     return order;
   }
-  const auto form = shape.masked ? runtime::GroupForm::masked
-                    : triangle   ? runtime::GroupForm::triangle
-                                 : runtime::GroupForm::rectangle;
-  const runtime::GroupedProduct product{.form = form, .mt = mt, .nt = nt, .kt = products * ceil_div(shape.k, tiling.k)};
-  const auto grouping = runtime::choose_grouping(product, slots_of(shape, tiling, machine), machine.devices);
-  for (const runtime::TileGroup& group : runtime::groups_of(product, grouping)) {
+  const auto form = shape.masked ? GroupForm::masked : triangle ? GroupForm::triangle : GroupForm::rectangle;
+  const GroupedProduct product{.form = form, .mt = mt, .nt = nt, .kt = products * ceil_div(shape.k, tiling.k)};
+  const auto grouping = choose_grouping(product, slots_of(shape, tiling, machine), machine.devices);
+  for (const TileGroup& group : groups_of(product, grouping)) {
     for (index_t col = group.col; col < group.col + group.cols; ++col) {
       for (index_t row = group.row; row < group.row + group.rows; ++row) {
         TileIndex t{static_cast<std::int32_t>(row), static_cast<std::int32_t>(col)};

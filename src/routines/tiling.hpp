@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "core/level3.hpp"
-#include "runtime/grouping.hpp"
+#include "routines/grouping.hpp"
+#include "routines/tile_order.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/task_graph.hpp"
-#include "runtime/tile_order.hpp"
 
 namespace tessera::routines {
 
@@ -73,7 +73,7 @@ bool holds_operands(const ProductShape& shape, const runtime::Tiling& tiling, co
 
 /// Tiles of C in the order in which their tasks start, and where their groups end if they are to run in groups.
 struct TaskOrder {
-  std::vector<runtime::TileIndex> tiles;
+  std::vector<TileIndex> tiles;
   std::vector<runtime::TaskId> group_ends;
 };
 

@@ -20,7 +20,6 @@ using runtime::no_task;
 using runtime::Output;
 using runtime::Step;
 using runtime::TaskId;
-using runtime::TileIndex;
 
 // With room for everything, a few lines at a time: their tasks advance side by side and wait for each other's results.
 constexpr index_t lines_together = 4;
@@ -147,29 +146,29 @@ class Triangular final : public CallGraph {
     const index_t wide_lines = begins_wide ? std::min<index_t>(lines_together * machine.devices, lines / 2) : 0;
     first_steps_last_ = wide_lines * length;
     const index_t passes = !all_stay && (solves() || !triangle_stays) ? ceil_div(lines, together) : 1;
-    const runtime::GroupedProduct product{runtime::GroupForm::sweep, length, lines, length,
-                                          solves() ? index_t{device::compute_streams} : 1};
+    const GroupedProduct product{GroupForm::sweep, length, lines, length,
+                                 solves() ? index_t{device::compute_streams} : 1};
     const index_t slots = slots_of(shape_, tiling_, machine);
-    const auto grouping = passes == 1 ? runtime::Grouping{} : runtime::choose_grouping(product, slots, machine.devices);
+    const auto grouping = passes == 1 ? Grouping{} : choose_grouping(product, slots, machine.devices);
     const index_t swept = passes * triangle_elements(length) + lines * length;
-    if (passes == 1 || 3 * swept <= 4 * runtime::up_tiles(product, grouping, slots)) {
+    if (passes == 1 || 3 * swept <= 4 * up_tiles(product, grouping, slots)) {
       for (index_t first = 0, width = begins_wide ? wide_lines : together; first < lines;
            first += width, width = together) {
         append({0, first, length, std::min(width, lines - first)});
       }
       return;
     }
-    std::vector<runtime::TileGroup> groups = runtime::groups_of(product, grouping);
+    std::vector<TileGroup> groups = groups_of(product, grouping);
     // trmm goes from the row with most inputs to the one with none: the mirror image.
     if (!solves()) std::reverse(groups.begin(), groups.end());
-    for (const runtime::TileGroup& group : groups) {
+    for (const TileGroup& group : groups) {
       append(group);
       group_ends_.push_back(static_cast<TaskId>(order_.size()));
     }
   }
 
   // Row r of a group is the position with r inputs.
-  void append(const runtime::TileGroup& group) {
+  void append(const TileGroup& group) {
     for (index_t r = 0; r < group.rows; ++r) {
       const index_t inputs = solves() ? group.row + r : group.row + group.rows - 1 - r;
       const index_t p = inputs_precede_ ? inputs : line_length() - 1 - inputs;

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "routines/grouping.hpp"
 #include "routines/level3.hpp"
-#include "runtime/grouping.hpp"
 #include "tests/modelled_run.hpp"
 #include "tests/routines/square_call.hpp"
 
@@ -291,16 +291,15 @@ TEST(ScheduleModelSizes, ShortMemoryCostsLittle) {
 
 // The model of the cut, for a call of `tiles` cubed tile products on devices of `slots` slots.
 double modelled_up(Routine routine, index_t tiles, index_t slots, int devices, bool reads_c) {
-  using runtime::GroupForm;
-  runtime::GroupedProduct product{GroupForm::rectangle, tiles, tiles, tiles};
+  GroupedProduct product{GroupForm::rectangle, tiles, tiles, tiles};
   const bool triangle = Level3{.routine = routine}.updates_triangle();
   if (triangle) product.form = routine == Routine::gemmt ? GroupForm::masked : GroupForm::triangle;
   if (routine == Routine::syr2k) product.kt *= 2;
   if (routine == Routine::trmm || routine == Routine::trsm) product.form = GroupForm::sweep;
   if (routine == Routine::trsm) product.fewest_cols = device::compute_streams;
-  const auto grouping = runtime::choose_grouping(product, slots, devices);
+  const auto grouping = choose_grouping(product, slots, devices);
   const index_t c_tiles = !reads_c ? 0 : triangle ? tiles * (tiles + 1) / 2 : tiles * tiles;
-  return static_cast<double>(runtime::up_tiles(product, grouping, slots) + c_tiles);
+  return static_cast<double>(up_tiles(product, grouping, slots) + c_tiles);
 }
 
 class ScheduleModelOfGroups : public ::testing::TestWithParam<int> {};

@@ -1,10 +1,10 @@
-#include "runtime/grouping.hpp"
+#include "routines/grouping.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <tuple>
 
-namespace tessera::runtime {
+namespace tessera::routines {
 namespace {
 
 constexpr index_t results_under_way = 4;  // on their way down while the next group starts
@@ -183,4 +183,4 @@ Grouping choose_grouping(const GroupedProduct& product, index_t slots, int devic
   return best == candidates.end() ? Grouping{} : best->grouping;
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::routines

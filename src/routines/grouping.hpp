@@ -19,7 +19,7 @@
 
 #include "core/scalar.hpp"
 
-namespace tessera::runtime {
+namespace tessera::routines {
 
 enum class GroupForm : std::uint8_t {
   rectangle,  ///< C is m x n, made of an m x k and a k x n operand
@@ -59,4 +59,4 @@ index_t up_tiles(const GroupedProduct& product, const Grouping& grouping, index_
 /// @pre slots >= 6: a group of one tile fits
 Grouping choose_grouping(const GroupedProduct& product, index_t slots, int devices);
 
-}  // namespace tessera::runtime
+}  // namespace tessera::routines

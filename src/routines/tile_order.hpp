@@ -9,7 +9,7 @@
 
 #include "core/scalar.hpp"
 
-namespace tessera::runtime {
+namespace tessera::routines {
 
 struct TileIndex {
   std::int32_t i = 0;
@@ -21,4 +21,4 @@ struct TileIndex {
 /// within a shell the new row and the new column in turns.
 std::vector<TileIndex> square_order(index_t mt, index_t nt, index_t tile_m, index_t tile_n);
 
-}  // namespace tessera::runtime
+}  // namespace tessera::routines

@@ -1,6 +1,6 @@
 // The cut into groups: that it covers every tile once, what its traffic model says beside a replay with the best eviction there is, and
 // what it chooses.
-#include "runtime/grouping.hpp"
+#include "routines/grouping.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::runtime {
+namespace tessera::routines {
 namespace {
 
 constexpr GroupForm all_forms[] = {GroupForm::rectangle, GroupForm::triangle, GroupForm::masked, GroupForm::sweep};
@@ -165,4 +165,4 @@ TEST(Grouping, KeepsColumnsSideBySideWhereTasksOfOneWait) {
 }
 
 }  // namespace
-}  // namespace tessera::runtime
+}  // namespace tessera::routines

@@ -1,9 +1,9 @@
-#include "runtime/tile_order.hpp"
+#include "routines/tile_order.hpp"
 
 #include <algorithm>
 #include <tuple>
 
-namespace tessera::runtime {
+namespace tessera::routines {
 std::vector<TileIndex> square_order(index_t mt, index_t nt, index_t tile_m, index_t tile_n) {
   std::vector<TileIndex> order;
   order.reserve(static_cast<std::size_t>(mt * nt));
@@ -20,4 +20,4 @@ std::vector<TileIndex> square_order(index_t mt, index_t nt, index_t tile_m, inde
   return order;
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::routines

@@ -1,4 +1,4 @@
-#include "runtime/tile_order.hpp"
+#include "routines/tile_order.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::runtime {
+namespace tessera::routines {
 namespace {
 
 void expect_permutation(const std::vector<TileIndex>& order, index_t mt, index_t nt) {
@@ -55,4 +55,4 @@ TEST(TileOrder, ANewRowAndANewColumnTakeTurns) {
 }
 
 }  // namespace
-}  // namespace tessera::runtime
+}  // namespace tessera::routines
