@@ -2,6 +2,7 @@
 // devices, of which one lets us decide when, and whether, its copies from host memory are submitted.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <thread>
@@ -70,7 +71,7 @@ class TileSubmission : public ::testing::Test {
   test::VirtualClock clock;
   test::HostTraffic traffic;
   SlowToTake slow{0, machine, clock, traffic};
-  test::ModelledDevice other{1, machine, clock, traffic};
+  SlowToTake other{1, machine, clock, traffic};
   TileCache cache{
       {{&slow, slow.reserve(8 * tile_bytes), 8 * tile_bytes}, {&other, other.reserve(8 * tile_bytes), 8 * tile_bytes}}};
 };
@@ -133,11 +134,14 @@ TEST_F(TileSubmission, ToAPeerThatKeepsATileDoesNotHoldUpOtherDevices) {
 TEST_F(TileSubmission, IsAwaitedByWhoWantsTheSameTile) {
   for (std::uintptr_t round = 0; round < 3; ++round) {
     std::promise<void> submitting, wanted;
+    std::atomic<bool> has_been_taken = false;
     slow.on_copy_up = [&] {
       submitting.set_value();
       wanted.get_future().wait();
       for (int turn = 0; turn < 1000; ++turn) std::this_thread::yield();
+      has_been_taken = true;
     };
+    other.on_copy_peer = [&] { EXPECT_TRUE(has_been_taken); };
     Replica *first = nullptr, *second = nullptr;
     std::thread fetching([&] { first = cache.pin(0, tile(round)); });
     submitting.get_future().wait();
