@@ -11,8 +11,8 @@
  *   hc    pairs (real, imaginary) of binary16, CUDA's __half2          4
  *   bfc   pairs (real, imaginary) of bfloat16, CUDA's __nv_bfloat162   4
  *
- * More alignment is not asked for. Fastest is where m, n, k, leading dimensions and addresses of all three matrices are multiples of four elements; of two,
- * loads are half as wide, else each element is a load of its own.
+ * More alignment is not asked for. Fastest is where m, n, k, leading dimensions and addresses of all three matrices are
+ * multiples of four elements. With multiples of two loads are half as wide, else each element is a load of its own.
  *
  * Each type has four functions, here those of h; C = alpha * op(A) * op(B) + beta * C with op(A) m x k, op(B) k x n, C m x n:
  *

@@ -1,15 +1,16 @@
-// What calls on the devices take over what the performance model expects of them, learnt by classes of volume (steps of 8, a factor
-// of 2 in the side of a cube). The model knows rates and no latencies: small calls may take many times what it says, and only the
-// clock tells how many.
+// What calls on the devices take over what the performance model expects of them, learnt by classes of volume (steps of 8,
+// a factor of 2 in the side of a cube). The model knows rates and no latencies: small calls may take many times what it
+// says, and only the clock tells how many.
 //
-// The first measurement of a class is not believed, since it may have loaded kernels; of the first two the smaller one counts.
-// Later ones move the bias half of the way down or an eighth of the way up: who has to wait for others now and then
-// is not slow. When calls in a row that stayed on the CPU have taken as long as one on devices, the class is forgotten, so that it is
-// tried again; the next time when they have taken twice as long, and so on up to `lifetime` times. So slow first calls are soon made up
-// for, a bias of bad times costs little where the CPU is nearly as quick, and trials cost little where it is much quicker.
+// The first measurement of a class is not believed, since it may have loaded kernels; of the first two the smaller one
+// counts. Later ones move the bias half of the way down or an eighth of the way up: who has to wait for others now and
+// then is not slow. When calls in a row that stayed on the CPU have taken as long as one on devices, the class is
+// forgotten, so that it is tried again; the next time when they have taken twice as long, and so on up to `lifetime`
+// times. So slow first calls are soon made up for, a bias of bad times costs little where the CPU is nearly as quick, and
+// trials cost little where it is much quicker.
 //
-// Beside calls on the CPU, devices may take some times as long. Where a class has not been seen without, it is hoped that it is that:
-// otherwise many callers would share CPU and devices for ever, each side slow for the other.
+// Beside calls on the CPU, devices may take some times as long. Where a class has not been seen without, it is hoped that
+// it is that: otherwise many callers would share CPU and devices for ever, each side slow for the other.
 #pragma once
 
 #include <algorithm>
