@@ -127,7 +127,7 @@ class Bench {
     report_["count"] = arguments.count;
     report_["seed"] = arguments.seed;
     report_["ld_multiple"] = arguments.ld_multiple;
-    report_["copy_bytes_per_s"] = copy_rate_ = measured_copy_rate();
+    report_["copy_bytes_per_s"] = copy_rate_ = measured_copy_rate(timer_, to_.stream);
     report_["variable"] = nlohmann::json::array();
     report_["fixed"] = nlohmann::json::array();
   }
@@ -460,14 +460,6 @@ class Bench {
   }
 
   // -- the roof --
-
-  double measured_copy_rate() const {
-    constexpr std::size_t bytes = std::size_t{1} << 30;
-    const DeviceArray<char> from(bytes), to(bytes);
-    check(cudaMemset(from.get(), 1, bytes), "copy");
-    const Contestant contestant{"copy", [&] { copy(to.get(), from.get(), static_cast<index_t>(bytes)); }};
-    return 2 * static_cast<double>(bytes) / timer_.seconds({contestant})[0];
-  }
 
   /// Operations per second of a large gemm.
   template <Scalar T>

@@ -217,7 +217,7 @@ class Bench {
         timer_(to_.stream, arguments.group_s, arguments.groups) {
     check(cublasLtCreate(&lt_), "cublasLtCreate");
     report_ = tessera::bench::machine();
-    report_["copy_bytes_per_s"] = copy_rate_ = measured_copy_rate();
+    report_["copy_bytes_per_s"] = copy_rate_ = measured_copy_rate(timer_, to_.stream);
     report_["peak_flops"] = peak_ = measured_peak();
     report_["results"] = nlohmann::json::array();
   }
@@ -406,16 +406,6 @@ class Bench {
   }
 
   // -- the roof --
-
-  double measured_copy_rate() const {
-    constexpr std::size_t bytes = std::size_t{1} << 30;
-    const DeviceArray<char> from(bytes), to(bytes);
-    check(cudaMemset(from.get(), 1, bytes), "copy");
-    const Contestant contestant{
-        "copy",
-        [&] { check(cudaMemcpyAsync(to.get(), from.get(), bytes, cudaMemcpyDeviceToDevice, to_.stream), "copy"); }};
-    return 2 * static_cast<double>(bytes) / timer_.seconds({contestant})[0];
-  }
 
   /// Operations per second of a large product of halves with sums in single.
   double measured_peak() const {

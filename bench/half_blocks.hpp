@@ -5,7 +5,6 @@
 
 #include "core/half.hpp"
 #include "kernels/plan/half_blocks.hpp"
-#include "kernels/plan/vendor_batches.hpp"
 
 namespace tessera::bench {
 

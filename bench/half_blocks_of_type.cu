@@ -18,6 +18,7 @@
 #include "bench/half_blocks.hpp"
 #include "kernels/cuda/half_kernel.cuh"
 #include "kernels/plan/half_candidates.hpp"
+#include "kernels/plan/vendor_batches.hpp"
 
 namespace tessera::bench {
 namespace {

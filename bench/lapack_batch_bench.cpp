@@ -99,7 +99,7 @@ class Bench {
         library_.is_open() ? std::filesystem::path(library_.name()).filename().string() : library_.why_not();
     report_["cusolver"] = cusolver_.library().is_open() ? cusolver_.library().name() : cusolver_.library().why_not();
     report_["magma"] = magma_.why_not().empty() ? magma_.name() : "none: " + magma_.why_not();
-    report_["copy_bytes_per_s"] = copy_rate_ = measured_copy_rate();
+    report_["copy_bytes_per_s"] = copy_rate_ = measured_copy_rate(timer(), to_.stream);
     report_["results"] = nlohmann::json::array();
     // Matrices of random elements and the large gemm are beside it.
     arena_ = std::make_unique<Arena>(
@@ -330,16 +330,6 @@ class Bench {
   }
 
   // -- the roof --
-
-  double measured_copy_rate() const {
-    constexpr std::size_t bytes = std::size_t{1} << 30;
-    const DeviceArray<char> from(bytes), to(bytes);
-    check(cudaMemset(from.get(), 1, bytes), "copy");
-    const Contestant contestant{
-        "copy",
-        [&] { check(cudaMemcpyAsync(to.get(), from.get(), bytes, cudaMemcpyDeviceToDevice, to_.stream), "copy"); }};
-    return 2 * static_cast<double>(bytes) / timer().seconds({contestant})[0];
-  }
 
   /// Operations per second of a large gemm.
   template <Scalar T>

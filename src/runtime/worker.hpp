@@ -23,7 +23,6 @@
 #include "runtime/pipeline.hpp"
 #include "runtime/results.hpp"
 #include "runtime/signal.hpp"
-#include "runtime/statistics.hpp"
 #include "runtime/workplace.hpp"
 
 namespace tessera::runtime {

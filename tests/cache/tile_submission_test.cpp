@@ -9,14 +9,12 @@
 
 #include "cache/tile_cache.hpp"
 #include "core/error.hpp"
+#include "tests/cache/tile_cache_fixture.hpp"
 #include "tests/meeting.hpp"
 #include "tests/modelled_run.hpp"
 
 namespace tessera::cache {
 namespace {
-
-constexpr index_t rows = 8, cols = 4;
-constexpr std::size_t tile_bytes = rows * cols * sizeof(double);
 
 class SlowToTake final : public test::ModelledDevice {
  public:
