@@ -401,7 +401,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
   cache::TileCache cache(places);
   cache.begin_job(graph.slot_bytes(), element_bytes);
   runtime::Signal signal;
-  runtime::OldValues old_values(OldValuesPlace::peers, 0, 0);
+  runtime::OldValues old_values(OldValuesPlace::peers, nullptr);
   old_values.begin_job(cache, graph, usable);
   std::deque<runtime::Worker> workers;
   std::vector<std::size_t> order;

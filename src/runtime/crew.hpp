@@ -1,5 +1,9 @@
-// The workers of all devices, and the threads that run them. A thread belongs to its device and lives as long as the
-// runtime; between two jobs it sleeps, and looks now and then whether memory is to be given back.
+// The threads of all devices. A thread belongs to its device and lives as long as the runtime. It has a worker for each
+// job that the device takes part in, and looks at them in turns; between two jobs it sleeps, and looks now and then
+// whether memory is to be given back.
+//
+// Of several jobs that could go on the oldest goes first, so that jobs end one after the other and the others fill its
+// gaps; but one look in `turns_of_others` begins with another one, so that none starves.
 #pragma once
 
 #include <atomic>
@@ -8,40 +12,33 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "kernels/backend.hpp"
+#include "runtime/attempt.hpp"
 #include "runtime/cpu_worker.hpp"
+#include "runtime/device_traffic.hpp"
 #include "runtime/job.hpp"
 #include "runtime/signal.hpp"
 #include "runtime/worker.hpp"
 
 namespace tessera::runtime {
 
-/// What came of running the pending tasks of a job once.
-struct Attempt {
-  std::vector<bool> working;  ///< the devices that take part
-  std::vector<Worker::Outcome> outcomes;
-  CpuWorker::Outcome by_cpu;
-};
-
 class Crew {
  public:
   /// Starts the threads.
+  /// @param most_jobs that a device has at once
   /// @param patience after which an idle thread calls `when_idle`, if note_memory(true) was said last
   /// @throws NotAvailable if a thread cannot be started
-  Crew(std::span<const kernels::Accelerator> accelerators, std::chrono::nanoseconds patience,
+  Crew(std::span<const kernels::Accelerator> accelerators, std::size_t most_jobs, std::chrono::nanoseconds patience,
        std::function<void()> when_idle);
   /// Waits for the threads.
   ~Crew();
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
-
-  /// Gives all devices their workers. @pre no job has come yet
-  void employ(cache::TileCache& cache, OldValues* old_values);
 
   // The following are thread-safe.
 
@@ -56,50 +53,70 @@ class Crew {
   void note_use();
   void note_memory(bool can_be_given_back) { holds_memory_.store(can_be_given_back, std::memory_order_relaxed); }
 
-  /// Whether the tasks of such a job should advance side by side on these devices.
-  bool should_advance_side_by_side(const TaskGraph& graph, const std::vector<bool>& called) const;
-  /// Wakes all workers, whatever they wait for.
-  void raise_all();
+  /// Gives the devices of the attempt their workers. @pre it has its cache
+  void employ(Attempt& made);
+  /// Whether the tasks of such a job should advance side by side on the attempt's devices. @pre employ()
+  static bool should_advance_side_by_side(const TaskGraph& graph, const Attempt& made);
 
-  /// Runs the job on the devices `made.working`, and `cpu` meanwhile on the calling thread, to the end of both. Tiles
-  /// that are torn and can be restored are.
-  /// @pre one caller at a time
+  /// Runs the job on the devices of the attempt, and `cpu` meanwhile on the calling thread, to the end of both. Tiles
+  /// that are torn and can be restored are. @pre employ()
   void run(Job& job, const std::function<CpuWorker::Outcome()>& cpu, Attempt& made);
+  /// Wakes the workers of the attempt, whatever they wait for.
+  void raise_all(const Attempt& made);
   /// What the job calls when little of it is left.
-  void announce_end();
+  void announce_end(Attempt& made);
 
  private:
+  struct Engagement {
+    Attempt* made = nullptr;
+    bool has_ended = false;
+  };
+  struct Errand {
+    std::function<void()> run;
+    bool done = false;
+  };
   struct Seat {
     Signal signal;
-    std::optional<Worker> worker;
+    bool polls = true;
     std::thread thread;
-    bool lost = false;                // guarded by mutex_
-    bool alerted = false;             // guarded by mutex_; a job is about to come
-    std::atomic<Job*> job = nullptr;  // changes under mutex_; set: the worker is to run or is running
-    Worker::Outcome outcome;          // guarded by mutex_
+    // Of the thread.
+    std::vector<Engagement> engaged;  // the oldest first
+    DeviceTraffic traffic;
+    // Guarded by mutex_.
+    bool lost = false;
+    bool alerted = false;              // a job is about to come
+    std::vector<Attempt*> come;        // that the thread is to take up
+    std::vector<Errand*> errands;      // that it is to run between two looks
+    std::atomic<bool> called = false;  // there are some of these. Changes under mutex_, pairs with serve()
     // A job has come or is about to, or no more will; a call wakes only the seats that it uses.
     std::condition_variable begun;
   };
+  using Lock = std::unique_lock<std::mutex>;
+
   // How long those who wait for each other stay awake: while a call prepares its job, and while its last results go
   // down.
   static constexpr std::chrono::microseconds begin_patience{200};
   static constexpr std::chrono::microseconds end_patience{1000};
+  static constexpr unsigned turns_of_others = 4;
 
   void serve(std::size_t d);
-  void wake(const std::vector<bool>& called);
+  bool await_call(Lock& lock, Seat& seat);
+  void take_up(Lock& lock, std::size_t d, const std::string& unusable);
+  Worker::Look look_at_all(std::size_t d, unsigned turn);
+  void dismiss(std::size_t d, Attempt& made, Worker::Outcome outcome);
+  void call(Lock& lock, Seat& seat);
+  void on_thread_of(std::size_t d, Errand& errand);
+  void restore_torn(Attempt& made);
   void stop();
 
   const std::span<const kernels::Accelerator> accelerators_;
   const std::chrono::nanoseconds patience_;
   const std::function<void()> when_idle_;
   std::deque<Seat> seats_;  // by device; fixed after construction
-  cache::TileCache* cache_ = nullptr;
-  OldValues* old_values_ = nullptr;
   mutable std::mutex mutex_;
-  std::condition_variable finished_;  // a seat's job, or all but its end; only the one caller of run() waits
-  bool ends_soon_ = false;            // guarded by mutex_
-  bool stopping_ = false;             // guarded by mutex_
-  double last_use_s_ = 0;             // of the devices; guarded by mutex_
+  std::condition_variable errand_done_;
+  bool stopping_ = false;  // guarded by mutex_
+  double last_use_s_ = 0;  // of the devices; guarded by mutex_
   // Some device has memory that can be given back. Relaxed: a thread that misses it sees it after its next job.
   std::atomic<bool> holds_memory_ = false;
 };

@@ -6,8 +6,7 @@
 // by little it stays, so that calls of one size are cut alike, and the device is asked only where it matters: before
 // more is committed, and as long as there is clearly less room than on an empty device.
 //
-// Invariant: what is committed beyond the room is not used. Thread-safe; commits and gives back only in the turn of a
-// job or between two.
+// Invariant: what is committed beyond the room is not used. Thread-safe; gives back only what no job uses.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +28,8 @@ class DeviceMemory {
   DeviceMemory(device::Device& device, const Config& config, int sharers);
 
   std::byte* slab() const { return slab_; }
+  /// What may ever be committed.
+  std::size_t slab_bytes() const { return full_bytes_; }
   /// Whether memory is committed as it is needed.
   bool grows() const { return grows_; }
 
@@ -37,9 +38,9 @@ class DeviceMemory {
   /// The same, after a look at the device if there was less than an empty one has.
   std::size_t review();
 
-  /// Makes the first `bytes` of the slab usable. @return false if the device cannot give so much; room_bytes() is less
-  /// then. @throws DeviceLost
-  bool provide(std::size_t bytes);
+  /// Makes the first `bytes` of the slab usable. @param used_bytes those that are in use already
+  /// @return false if the device cannot give so much; room_bytes() is less then. @throws DeviceLost
+  bool provide(std::size_t bytes, std::size_t used_bytes = 0);
   std::size_t committed_bytes() const;
 
   /// Gives back up to `bytes` of what is committed. @return whether that was possible and more is left

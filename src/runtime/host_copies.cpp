@@ -160,7 +160,7 @@ bool HostCopies::has_room(const cache::HostTile& tile, index_t element_bytes, Wh
   return pool_->has_room(bytes_of(tile, element_bytes), when, changed);
 }
 
-HostCopies::CopyPtr HostCopies::copy(const cache::HostTile& tile, index_t element_bytes, When when,
+HostCopies::CopyPtr HostCopies::copy(const void* job, const cache::HostTile& tile, index_t element_bytes, When when,
                                      Signal& changed) noexcept {
   try {
     CopyPtr made(new Copy(pool_, tile, element_bytes, when));
@@ -171,9 +171,9 @@ HostCopies::CopyPtr HostCopies::copy(const cache::HostTile& tile, index_t elemen
         try {
           for (index_t piece = 0; piece < pieces; ++piece) {
             if (when == When::due)
-              pieces_.push_front({made, piece, &changed});
+              pieces_.push_front({made, piece, &changed, job});
             else
-              pieces_.push_back({made, piece, &changed});
+              pieces_.push_back({made, piece, &changed, job});
           }
         } catch (...) {
           std::erase_if(pieces_, [&](const Piece& piece) { return piece.copy == made; });
@@ -195,36 +195,41 @@ HostCopies::CopyPtr HostCopies::copy(const cache::HostTile& tile, index_t elemen
 bool HostCopies::start_threads() {
   try {
     threads_.reserve(static_cast<std::size_t>(most_threads_));  // a thread without a place would end the process
-    while (static_cast<int>(threads_.size()) < most_threads_) threads_.push_back(start_thread([this] { serve(); }));
+    copied_for_.resize(threads_.capacity());
+    while (static_cast<int>(threads_.size()) < most_threads_)
+      threads_.push_back(start_thread([this, number = threads_.size()] { serve(number); }));
   } catch (const std::system_error&) {  // fewer do as well
   } catch (const std::bad_alloc&) {
   }
   return !threads_.empty();
 }
 
-void HostCopies::serve() {
+void HostCopies::serve(std::size_t thread) {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !pieces_.empty(); });
     if (stopping_) return;
     Piece piece = std::move(pieces_.front());
     pieces_.pop_front();
-    ++busy_;
+    copied_for_[thread] = piece.job;
     lock.unlock();
     piece.copy->take_piece(piece.number);
     // Release: the tile is written only after it has been read.
     if (piece.copy->missing_pieces_.fetch_sub(1, std::memory_order_acq_rel) == 1) piece.changed->raise();
     piece.copy.reset();
     lock.lock();
-    if (--busy_ == 0) changed_.notify_all();
+    copied_for_[thread] = nullptr;
+    if (stops_ > 0) changed_.notify_all();
   }
 }
 
 // Takes no memory: the results of a job are there when this is called.
-void HostCopies::stop_copying() noexcept {
+void HostCopies::stop_copying(const void* job) noexcept {
   std::unique_lock lock(mutex_);
-  pieces_.clear();
-  changed_.wait(lock, [this] { return busy_ == 0; });
+  std::erase_if(pieces_, [job](const Piece& piece) { return piece.job == job; });
+  ++stops_;
+  changed_.wait(lock, [&] { return std::find(copied_for_.begin(), copied_for_.end(), job) == copied_for_.end(); });
+  --stops_;
 }
 
 void HostCopies::give_back() { pool_->clear(); }

@@ -83,11 +83,12 @@ class HostCopies {
   /// `changed` is raised when one goes. @param changed outlives this
   bool has_room(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed);
   /// Begins to copy a tile. @pre its elements stay as they are until the copy is whole or dropped
-  /// @param changed raised when it is whole; outlives the copy. @return nullptr if there is no memory
-  CopyPtr copy(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed) noexcept;
+  /// @param job for stop_copying() @param changed raised when it is whole; outlives the copy. @return nullptr if there is no memory
+  CopyPtr copy(const void* job, const cache::HostTile& tile, index_t element_bytes, When when,
+               Signal& changed) noexcept;
 
-  /// No tile is read any more when this returns. Copies that are not whole stay so.
-  void stop_copying() noexcept;
+  /// No tile of the job is read any more when this returns. Copies that are not whole stay so.
+  void stop_copying(const void* job) noexcept;
 
   /// Frees the memory that no copy uses.
   void give_back();
@@ -99,8 +100,9 @@ class HostCopies {
     CopyPtr copy;
     index_t number = 0;
     Signal* changed = nullptr;
+    const void* job = nullptr;
   };
-  void serve();
+  void serve(std::size_t thread);
   bool start_threads();
 
   const int most_threads_;
@@ -108,7 +110,8 @@ class HostCopies {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<Piece> pieces_;
-  int busy_ = 0;  ///< threads that copy
+  std::vector<const void*> copied_for_;  ///< the jobs that threads copy for, by thread; nullptr: it waits
+  int stops_ = 0;                        ///< calls of stop_copying() that wait
   std::vector<std::thread> threads_;
   bool stopping_ = false;
 };

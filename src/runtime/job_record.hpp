@@ -8,8 +8,8 @@
 
 #include "cache/tile_cache.hpp"
 #include "device/operation_log.hpp"
+#include "runtime/attempt.hpp"
 #include "runtime/batch_job.hpp"
-#include "runtime/crew.hpp"
 #include "runtime/statistics.hpp"
 #include "runtime/task_graph.hpp"
 

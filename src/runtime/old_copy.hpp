@@ -19,8 +19,11 @@ class OldCopy {
   virtual bool has_failed() const { return false; }
   /// What kernels wait for that overwrite the old value on the device; nullptr: it is not read there.
   virtual device::EventPtr read_on_device() const { return nullptr; }
+  /// The device that has the copy; no_device: it is in host memory.
+  virtual int holder() const { return no_device; }
+  static constexpr int no_device = -1;
   /// Makes the tile what it was. @return false if the copy has been lost, too
-  /// @pre is_whole(); nobody else reads or writes the tile, or submits to any device
+  /// @pre is_whole(); nobody else reads or writes the tile; called by the thread of its holder, if it has one
   virtual bool restore() noexcept = 0;
 
  protected:

@@ -18,6 +18,7 @@ class PeerCopy final : public OldCopy {
   bool is_whole() const override { return kept_.done->status() == device::EventStatus::complete; }
   bool has_failed() const override { return kept_.done->status() == device::EventStatus::failed; }
   device::EventPtr read_on_device() const override { return kept_.done; }
+  int holder() const override { return kept_.holder; }
   bool restore() noexcept override { return cache_.restore(kept_); }
 
  private:
@@ -26,11 +27,6 @@ class PeerCopy final : public OldCopy {
 };
 
 }  // namespace
-
-OldValues::OldValues(OldValuesPlace place, int threads, std::size_t most_bytes)
-    : on_peers_(place == OldValuesPlace::peers) {
-  if (threads > 0) host_.emplace(threads, most_bytes);
-}
 
 void OldValues::begin_job(cache::TileCache& cache, const TaskGraph& graph, const std::vector<bool>& working) {
   cache_ = &cache;
@@ -54,10 +50,10 @@ OldValues::Begin OldValues::begin(const Tile& old, When when, Signal& changed, O
     const cache::Keep kept = begin_on_peer(old, when, copy);
     if (kept != cache::Keep::no_room) return kept == cache::Keep::begun ? Begin::begun : Begin::later;
   }
-  if (!host_) return Begin::never;
+  if (host_ == nullptr) return Begin::never;
   const auto when_on_host = when == When::due ? HostCopies::When::due : HostCopies::When::ahead;
   if (!host_->has_room(old.tile, element_bytes_, when_on_host, changed)) return Begin::later;
-  copy = host_->copy(old.tile, element_bytes_, when_on_host, changed);
+  copy = host_->copy(this, old.tile, element_bytes_, when_on_host, changed);
   return copy ? Begin::begun : Begin::never;
 }
 
@@ -70,13 +66,7 @@ cache::Keep OldValues::begin_on_peer(const Tile& old, When when, OldCopyPtr& cop
 }
 
 void OldValues::stop_copying() noexcept {
-  if (host_) host_->stop_copying();
+  if (host_ != nullptr) host_->stop_copying(this);
 }
-
-void OldValues::give_back() {
-  if (host_) host_->give_back();
-}
-
-std::size_t OldValues::held_bytes() const { return host_ ? host_->held_bytes() : 0; }
 
 }  // namespace tessera::runtime

@@ -1,4 +1,4 @@
-// Tiles of C as they were, kept while their new values go to host memory. A device that is lost meanwhile leaves a tile
+// Tiles of one job's C as they were, kept while their new values go to host memory. A device that is lost meanwhile leaves a tile
 // half old and half new. The copy then restores the tile, and its task is done again elsewhere.
 //
 // A copy lies in the memory of another device of the job that can be reached and has room for all tiles of the job: the
@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "cache/tile_cache.hpp"
@@ -44,9 +43,8 @@ class OldValues {
     TaskId task = 0;
   };
 
-  /// @param threads    that copy to host memory; 0: nothing is copied there
-  /// @param most_bytes of all copies in host memory together
-  OldValues(OldValuesPlace place, int threads, std::size_t most_bytes);
+  /// @param host where copies lie that no peer keeps; outlives all of them; nullptr: there are none
+  OldValues(OldValuesPlace place, HostCopies* host) : on_peers_(place == OldValuesPlace::peers), host_(host) {}
 
   /// Finds out which devices keep tiles for each other in the job that the cache has begun.
   /// @param cache outlives all copies of the job. @param working the devices that take part
@@ -60,19 +58,15 @@ class OldValues {
   /// @throws DeviceLost, WorkRefused, std::bad_alloc
   Begin begin(const Tile& old, When when, Signal& changed, OldCopyPtr& copy);
 
-  /// No tile in host memory is read any more when this returns. Copies that are not whole stay so.
+  /// No tile of the job in host memory is read any more when this returns. Copies that are not whole stay so.
   void stop_copying() noexcept;
-  /// Frees host memory that no copy uses.
-  void give_back();
-  /// Bytes of host memory that are kept or in use.
-  std::size_t held_bytes() const;
 
  private:
   const std::vector<int>& peers_of(int device) const { return peers_[static_cast<std::size_t>(device)]; }
   cache::Keep begin_on_peer(const Tile& old, When when, OldCopyPtr& copy);
 
   const bool on_peers_;
-  std::optional<HostCopies> host_;
+  HostCopies* const host_;
   // Of the job.
   cache::TileCache* cache_ = nullptr;
   index_t element_bytes_ = 0;

@@ -45,14 +45,18 @@ bool Pipeline::is_empty() const {
   return std::all_of(streams_.begin(), streams_.end(), [](const Stream& stream) { return stream.kernels.empty(); });
 }
 
-bool Pipeline::has_enough() const {
-  double backlog_s = 0;
-  std::size_t kernels = 0;
+Backlog Pipeline::backlog() const {
+  Backlog sum;
   for (const Stream& stream : streams_) {
-    kernels += stream.kernels.size();
-    for (const Kernel& kernel : stream.kernels) backlog_s += place_.expected_seconds(type_, kernel.flops);
+    sum.kernels += stream.kernels.size();
+    for (const Kernel& kernel : stream.kernels) sum.seconds += place_.expected_seconds(type_, kernel.flops);
   }
-  return kernels >= fewest_kernels && backlog_s >= place_.device.info().profile.backlog_s;
+  return sum;
+}
+
+bool Pipeline::has_enough() const {
+  const Backlog all = place_.traffic != nullptr ? place_.traffic->backlog() : backlog();
+  return all.kernels >= fewest_kernels && all.seconds >= place_.device.info().profile.backlog_s;
 }
 
 bool Pipeline::has_older_kernel(std::size_t stream, std::int64_t number) const {

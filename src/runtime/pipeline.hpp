@@ -37,7 +37,8 @@ class Pipeline {
   /// Launched and not completed.
   std::size_t kernels_in(std::size_t stream) const { return streams_[stream].kernels.size(); }
   bool is_empty() const;
-  /// Whether what has been launched keeps the device busy until we look again.
+  Backlog backlog() const;
+  /// Whether what has been launched, by all jobs on the device, keeps it busy until we look again.
   bool has_enough() const;
   /// Of a task that was taken before.
   bool has_older_kernel(std::size_t stream, std::int64_t number) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/side_by_side.hpp"
+#include "runtime/admission.hpp"
 #include "runtime/batch_driver.hpp"
 #include "runtime/calibration.hpp"
 #include "runtime/crew.hpp"
@@ -21,7 +23,6 @@
 #include "runtime/job_record.hpp"
 #include "runtime/old_values.hpp"
 #include "runtime/trace.hpp"
-#include "runtime/turnstile.hpp"
 
 namespace tessera::runtime {
 namespace {
@@ -31,39 +32,31 @@ std::size_t most_bytes_on_host() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 16;
 }
 
-std::vector<bool> first_of(std::vector<bool> usable, index_t most) {
-  for (std::size_t d = 0; d < usable.size(); ++d) {
-    if (usable[d]) usable[d] = most-- > 0;
-  }
-  return usable;
-}
-
 }  // namespace
 
 class Runtime::Implementation {
  public:
   Implementation(std::vector<kernels::Accelerator> accelerators, const Config& config, HostCompute host_compute,
                  int sharers, std::chrono::nanoseconds idle_patience)
-      : accelerators_(std::move(accelerators)), cpu_worker_(std::move(host_compute)), trace_(config.trace_file) {
+      : accelerators_(std::move(accelerators)),
+        cpu_worker_(std::move(host_compute)),
+        old_values_place_(config.keep_old_values),
+        trace_(config.trace_file) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
-    if (const auto place = config.keep_old_values; place != OldValuesPlace::nowhere)
-      old_values_.emplace(place, HostCopies::threads_for(accelerators_.size()), most_bytes_on_host());
+    if (old_values_place_ != OldValuesPlace::nowhere)
+      host_copies_.emplace(HostCopies::threads_for(accelerators_.size()), most_bytes_on_host());
     const double begin_s = device::now_seconds();
     // First, since the threads take some time to find their processors, and no notice of the rest before there is a
     // job.
-    crew_.emplace(accelerators_, idle_patience, [this] { give_back_memory(); });
+    crew_.emplace(accelerators_, Admission::most_calls, idle_patience, [this] { give_back_memory(); });
     devices_.emplace(accelerators_, *crew_, config, sharers);
     // Page-locked, and each of the processes that share the host has its own.
     const int local_ranks = config.local_ranks();
     batches_.emplace(*devices_, static_cast<index_t>(most_bytes_on_host()) / local_ranks, local_ranks);
-    std::vector<cache::CacheDevice> places;
-    for (std::size_t d = 0; d < accelerators_.size(); ++d) {
-      const DeviceMemory* memory = devices_->has_memory(d) ? &devices_->memory(d) : nullptr;
-      places.push_back({accelerators_[d].device.get(), memory != nullptr ? memory->slab() : nullptr,
-                        memory != nullptr ? memory->committed_bytes() : 0});
-    }
-    cache_.emplace(places);
-    crew_->employ(*cache_, old_values_ ? &*old_values_ : nullptr);
+    std::vector<std::size_t> slabs;
+    for (std::size_t d = 0; d < accelerators_.size(); ++d)
+      slabs.push_back(devices_->has_memory(d) ? devices_->memory(d).slab_bytes() : 0);
+    admission_.emplace(slabs);
     start_up_.emplace().reserve_s = device::now_seconds() - begin_s;
   }
 
@@ -86,48 +79,35 @@ class Runtime::Implementation {
   }
 
   std::optional<JobStatistics> run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu) {
-    const Turnstile::Turn turn(turnstile_);
-    const double begin_s = device::now_seconds();
-    const std::vector<DeviceRoom> rooms = devices_->rooms();
-    const std::vector<Machine> machines = machines_of(rooms, graph.type());
-    const auto still = std::find_if(machines.begin(), machines.end(),
-                                    [&](const Machine& m) { return m.heap_bytes == planned_for.heap_bytes; });
-    if (still == machines.end() && !machines.empty()) return std::nullopt;
-    if (still != machines.end()) check_room(graph, *still);
     JobRecord record(graph, accelerators_);
     // Made while there is memory. What runs out of it later must not look as if C were untouched.
     const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
+    double begin_s = 0;
     try {
-      // Once the process ends, the host computes what is still to do: the calling thread may be one that somebody waits
-      // for.
-      if (const process::Pass driving(process::Work::driving); driving) {
-        std::vector<bool> usable = members_of(planned_for, rooms);
-        {
-          const auto called = first_of(usable, planned_for.devices);
-          Noted noted(*this, called);
-          if (provide(graph, called, rooms) != called) return std::nullopt;
-          noted.dismiss();  // at the end of the job
+      std::vector<bool> usable(accelerators_.size(), true);
+      while (!record.pending().empty() && !process::ending()) {
+        const std::vector<DeviceRoom> rooms = rooms_of(usable);
+        if (!record.has_begun() && !can_run(graph, planned_for, rooms)) return std::nullopt;
+        const Admission::Demand demand = demand_of(graph, planned_for, rooms);
+        if (demand.is_empty()) break;
+        std::optional<Admission::Stay> stay;
+        try {
+          stay.emplace(admission_->enter(demand));
+        } catch (const std::bad_alloc&) {  // the CPU needs less
+          break;
         }
-        const auto pinning = pin_operands(graph, usable);
-        while (!record.pending().empty() && !process::ending() &&
-               std::find(usable.begin(), usable.end(), true) != usable.end()) {
-          Attempt made;
-          try {
-            made.working = first_of(usable, planned_for.devices);
-            // Devices that take the place of others need memory, too.
-            if (const auto provided = provide(graph, made.working, rooms); provided != made.working) {
-              for (std::size_t d = 0; d < usable.size(); ++d)
-                usable[d] = usable[d] && (!made.working[d] || provided[d]);
-              continue;
-            }
-            attempt(graph, record.pending(), cpu, made);
-          } catch (const std::exception&) {  // no memory to begin with; the CPU needs less
-            break;
-          }
-          leave_out_failed(made, usable);
-          record.add(made, [this](std::size_t d) { return cache_->counters(static_cast<int>(d)); });
-          if (!record.pending().empty() && !process::ending()) record.count_restart();
+        if (begin_s <= 0) begin_s = device::now_seconds();
+        // Once the process ends, the host computes what is still to do: the calling thread may be one that somebody
+        // waits for.
+        const process::Pass driving(process::Work::driving);
+        if (!driving) break;
+        if (const auto provided = provide(*stay); provided != stay->devices()) {
+          const Noted noted(*this, stay->devices());
+          if (!record.has_begun()) return std::nullopt;
+          for (std::size_t d = 0; d < usable.size(); ++d) usable[d] = usable[d] && (!stay->devices()[d] || provided[d]);
+          continue;
         }
+        if (!attempt(graph, cpu, *stay, record, usable)) break;
       }
       if (!record.pending().empty()) record.begin();
       record.add_cpu(cpu_worker_.finish(graph, record.pending()));
@@ -135,13 +115,13 @@ class Runtime::Implementation {
       if (!record.has_begun()) throw;
       std::rethrow_exception(partly_written);
     }
-    tell(record, begin_s);
+    tell(record, begin_s > 0 ? begin_s : device::now_seconds());
     note_use();
     return std::move(record.statistics());
   }
 
   JobStatistics run_batch(const PackableBatch& batch, const HostBatchCompute& compute) {
-    const Turnstile::Turn turn(turnstile_);
+    const Admission::Stay stay = admission_->enter_alone();
     const double begin_s = device::now_seconds();
     BatchRecord record(batch, accelerators_);
     std::vector<bool> usable = crew_->usable();
@@ -176,12 +156,12 @@ class Runtime::Implementation {
     return std::move(record.statistics());
   }
 
-  bool is_wanted() { return turnstile_.is_wanted(); }
+  bool is_wanted() { return admission_->is_wanted(); }
 
   /// Between two jobs, `use(idle devices)`.
   template <class Use>
   auto with_idle_devices(Use use) {
-    const Turnstile::Turn turn(turnstile_);
+    const Admission::Stay stay = admission_->enter_alone();
     const process::Pass driving(process::Work::driving);
     if (!driving) throw NotAvailable("the process is ending");
     std::vector<MeasuredDevice> devices;
@@ -215,6 +195,7 @@ class Runtime::Implementation {
     statistics.seconds = device::now_seconds() - begin_s;
     try {
       record.settle_times();
+      const std::lock_guard lock(told_mutex_);
       statistics.start_up = std::exchange(start_up_, std::nullopt);
       if (statistics.start_up && statistics.first_kernel_at > 0)
         statistics.start_up->first_kernel_s = statistics.first_kernel_at - begin_s;
@@ -223,56 +204,74 @@ class Runtime::Implementation {
     }
   }
 
-  // Between two jobs: the threads of the devices then see that there is memory to give back.
+  // At the end of a stay: the threads of the devices then see that there is memory to give back.
   class Noted {
    public:
     Noted(Implementation& runtime, std::vector<bool> used) : runtime_(runtime), used_(std::move(used)) {}
     ~Noted() {
-      if (dismissed_) return;
       runtime_.note_use();
       runtime_.crew_->alert(used_);
     }
-    void dismiss() { dismissed_ = true; }
     Noted(const Noted&) = delete;
     Noted& operator=(const Noted&) = delete;
 
    private:
     Implementation& runtime_;
     std::vector<bool> used_;
-    bool dismissed_ = false;
   };
 
-  // Has the devices commit what the job needs, all that it may need: nothing calls the driver for memory once it has
-  // begun.
-  // @return those of `called` that could @pre the caller has the turn
-  std::vector<bool> provide(const TaskGraph& graph, const std::vector<bool>& called,
-                            const std::vector<DeviceRoom>& rooms) {
+  /// What plans count on, of devices that are usable.
+  std::vector<DeviceRoom> rooms_of(const std::vector<bool>& usable) const {
+    std::vector<DeviceRoom> rooms = devices_->rooms();
+    for (std::size_t d = 0; d < rooms.size(); ++d) rooms[d].bytes = usable[d] ? rooms[d].bytes : 0;
+    return rooms;
+  }
+
+  /// Whether the devices still have the memory that the graph was planned for. @throws OutOfDeviceMemory
+  static bool can_run(const TaskGraph& graph, const Machine& planned_for, const std::vector<DeviceRoom>& rooms) {
+    const std::vector<Machine> machines = machines_of(rooms, graph.type());
+    const auto still = std::find_if(machines.begin(), machines.end(),
+                                    [&](const Machine& m) { return m.heap_bytes == planned_for.heap_bytes; });
+    if (still == machines.end()) return false;
+    check_room(graph, *still);
+    return true;
+  }
+
+  /// All the memory that the job may need: nothing calls the driver for more once it has begun.
+  static Admission::Demand demand_of(const TaskGraph& graph, const Machine& planned_for,
+                                     const std::vector<DeviceRoom>& rooms) {
     const std::size_t slot = cache::TileCache::segment_bytes(graph.slot_bytes());
     const auto working = static_cast<std::size_t>(graph.working_slots()) + Worker::spare_slots;
-    const auto needed = [&](std::size_t d) {
-      return working < rooms[d].bytes / slot ? working * slot : rooms[d].bytes;
-    };
+    const std::vector<bool> members = members_of(planned_for, rooms);
+    Admission::Demand demand{.shares = {}, .devices = planned_for.devices};
+    for (std::size_t d = 0; d < rooms.size(); ++d) {
+      const std::size_t room = members[d] ? rooms[d].bytes : 0;
+      demand.shares.push_back({working < room / slot ? working * slot : room, room});
+    }
+    return demand;
+  }
+
+  // Has the devices commit the memory of the stay. @return those that could
+  std::vector<bool> provide(const Admission::Stay& stay) {
     std::vector<std::size_t> growing;
-    std::vector<bool> provided = called;
-    for (std::size_t d = 0; d < called.size(); ++d) {
-      if (called[d] && devices_->memory(d).committed_bytes() < needed(d)) growing.push_back(d);
+    std::vector<bool> provided = stay.devices();
+    for (std::size_t d = 0; d < provided.size(); ++d) {
+      if (provided[d] && devices_->memory(d).committed_bytes() < stay.parts()[d].end()) growing.push_back(d);
     }
     std::vector<char> succeeded(growing.size());  // not bits: written side by side
     if (!growing.empty()) {
-      side_by_side(growing.size(),
-                   [&](std::size_t g) { succeeded[g] = devices_->provide_to(growing[g], needed(growing[g])) ? 1 : 0; });
+      side_by_side(growing.size(), [&](std::size_t g) {
+        const std::size_t d = growing[g];
+        succeeded[g] = devices_->provide_to(d, stay.parts()[d].end(), admission_->end_of_use(d)) ? 1 : 0;
+      });
     }
     for (std::size_t g = 0; g < growing.size(); ++g) provided[growing[g]] = succeeded[g] != 0;
-    for (std::size_t d = 0; d < called.size(); ++d) {
-      if (!provided[d]) continue;
-      cache_->set_heap_bytes(static_cast<int>(d), std::min(devices_->memory(d).committed_bytes(), rooms[d].bytes));
-    }
     note_memory();  // before the threads of the devices have done the job and wait again
     return provided;
   }
 
   void note_memory() {
-    const bool holds_on_host = (old_values_ && old_values_->held_bytes() > 0) || batches_->holds_memory();
+    const bool holds_on_host = (host_copies_ && host_copies_->held_bytes() > 0) || batches_->holds_memory();
     crew_->note_memory(holds_on_host || devices_->can_give_back());
   }
 
@@ -285,13 +284,13 @@ class Runtime::Implementation {
   // In pieces, so that a call that comes meanwhile does not wait for all of them.
   void give_back_memory() {
     constexpr std::size_t piece_bytes = std::size_t{1} << 30;  // a millisecond
-    if (old_values_) old_values_->give_back();
+    if (host_copies_) host_copies_->give_back();
     if (!give_back_lanes()) return;
     for (std::size_t d = 0; d < devices_->size(); ++d) {
       for (bool more = devices_->has_memory(d); more;) {
         const process::Pass driving(process::Work::driving);
-        const Turnstile::Turn turn(turnstile_, std::try_to_lock);
-        if (!driving || !turn) return;
+        const Admission::Stay stay = admission_->try_alone();
+        if (!driving || !stay) return;
         more = devices_->memory(d).give_back(piece_bytes);
         note_memory();
       }
@@ -306,25 +305,56 @@ class Runtime::Implementation {
     if (!batches_->holds_memory()) return true;
     for (std::size_t d = 0; d < devices_->size(); ++d) {
       const process::Pass driving(process::Work::driving);
-      const Turnstile::Turn turn(turnstile_, std::try_to_lock);
-      if (!driving || !turn) return false;
+      const Admission::Stay stay = admission_->try_alone();
+      if (!driving || !stay) return false;
       batches_->give_back(d);
       note_memory();
     }
     return true;
   }
 
-  // Runs the pending tasks on the devices `made.working`, and the CPU as far as it helps, until all are done or a
-  // device fails. What it throws it throws before any task is begun.
-  void attempt(const TaskGraph& graph, const std::vector<TaskId>& pending, const CpuHelp& cpu, Attempt& made) {
+  // Runs the pending tasks on the devices of the stay, and the CPU as far as it helps, until all are done or a device
+  // fails, which is not usable any more then. @return false if there was no memory to begin with
+  bool attempt(const TaskGraph& graph, const CpuHelp& cpu, const Admission::Stay& stay, JobRecord& record,
+               std::vector<bool>& usable) {
+    Attempt made;
+    try {
+      made.working = stay.devices();
+      const auto pinning = pin_operands(graph, made.working);
+      run_once(graph, record.pending(), cpu, stay, made);
+    } catch (const std::exception&) {  // the CPU needs less
+      return false;
+    }
+    leave_out_failed(made, usable);
+    record.add(made, [&](std::size_t d) { return made.cache->counters(static_cast<int>(d)); });
+    if (!record.pending().empty() && !process::ending()) record.count_restart();
+    return true;
+  }
+
+  // What it throws it throws before any task is begun.
+  void run_once(const TaskGraph& graph, const std::vector<TaskId>& pending, const CpuHelp& cpu,
+                const Admission::Stay& stay, Attempt& made) {
     crew_->alert(made.working);
-    cache_->begin_job(graph.slot_bytes(), element_bytes(graph.type()));
-    const bool side_by_side = crew_->should_advance_side_by_side(graph, made.working);
+    std::vector<cache::CacheDevice> places;
+    for (std::size_t d = 0; d < accelerators_.size(); ++d) {
+      const Admission::Part& part = stay.parts()[d];
+      std::byte* const slab = part.bytes > 0 ? devices_->memory(d).slab() + part.offset : nullptr;
+      places.push_back({accelerators_[d].device.get(), slab, part.bytes});
+    }
+    made.cache = std::make_unique<cache::TileCache>(places);
+    made.cache->begin_job(graph.slot_bytes(), element_bytes(graph.type()));
+    if (old_values_place_ != OldValuesPlace::nowhere) {
+      made.old_values.emplace(old_values_place_, &*host_copies_);
+      made.old_values->begin_job(*made.cache, graph, made.working);
+    }
+    crew_->employ(made);
+    const bool side_by_side = Crew::should_advance_side_by_side(graph, made);
     Job job(
-        graph, made.working, pending, side_by_side, [this] { crew_->raise_all(); }, [this] { crew_->announce_end(); });
+        graph, made.working, pending, side_by_side, [&] { crew_->raise_all(made); },
+        [&] { crew_->announce_end(made); });
     crew_->run(
         job, [&] { return cpu_worker_.run(job, cpu); }, made);
-    if (old_values_) old_values_->stop_copying();  // after a failure some may be left to do
+    if (made.old_values) made.old_values->stop_copying();  // after a failure some may be left to do
   }
 
   // Errors beside the loss of a device are taken for its consequences (tiles that never came from it). An error by
@@ -360,13 +390,14 @@ class Runtime::Implementation {
 
   std::vector<kernels::Accelerator> accelerators_;
   CpuWorker cpu_worker_;
-  TraceFile trace_;
+  const OldValuesPlace old_values_place_;
+  TraceFile trace_;  // guarded by told_mutex_
   std::optional<DeviceSet> devices_;
   std::optional<BatchDriver> batches_;
-  std::optional<cache::TileCache> cache_;
-  std::optional<OldValues> old_values_;
-  Turnstile turnstile_;
-  std::optional<StartUp> start_up_;  // until the first job has it; of who has the turn
+  std::optional<HostCopies> host_copies_;
+  std::optional<Admission> admission_;
+  std::mutex told_mutex_;            // of what jobs tell one after the other
+  std::optional<StartUp> start_up_;  // until the first job has it; guarded by told_mutex_
   std::optional<Crew> crew_;         // ends first
 };
 

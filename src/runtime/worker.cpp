@@ -1,57 +1,69 @@
 #include "runtime/worker.hpp"
 
 #include <exception>
-#include <thread>
 #include <utility>
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "core/thread.hpp"
 #include "runtime/room.hpp"
 
 namespace tessera::runtime {
 
-Worker::Outcome Worker::run(Job& job) noexcept {
+void Worker::arrive(Job& job) noexcept {
+  if (place_.traffic != nullptr) place_.traffic->enter(*this);
+  has_started_ = false;
+  start_by_ = std::chrono::steady_clock::now() + begin_patience;
   try {
-    work(job);
+    begin(job);
   } catch (...) {
-    outcome_.error = text_of(std::current_exception());
-    job.fail();
+    fail(job);
+  }
+  job.arrive();
+}
+
+Worker::Look Worker::look(Job& job) noexcept {
+  try {
+    if (const Look look = work(job); look != Look::ended) return look;
+  } catch (...) {
+    fail(job);
   }
   if (job.failed()) {
     // What was submitted must have ended before the tiles and the caller's memory can be touched again.
     outcome_.usable = place_.device.recover();
     results_.settle(outcome_.usable);
   }
+  return Look::ended;
+}
+
+void Worker::fail(Job& job) noexcept {
+  outcome_.error = text_of(std::current_exception());
+  job.fail();
+}
+
+Worker::Look Worker::work(Job& job) {
+  // Until all have begun, so that they share the first fetches.
+  if (!has_started_) {
+    has_started_ = job.all_arrived() || job.ended() || std::chrono::steady_clock::now() >= start_by_;
+    if (!has_started_) return Look::awake;
+  }
+  if (!job.ended() && !process::ending()) {
+    if (advance(job) || job.ended()) return Look::busy;
+    // At the end nothing is left for the device to do while we sleep.
+    return polls_ && job.ends_soon() && results_.writing() > 0 ? Look::awake : Look::idle;
+  }
+  if (!job.ended()) job.fail();
+  // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's
+  // memory.
+  return !job.failed() && place_.cache.is_fetching(place_.index) ? Look::idle : Look::ended;
+}
+
+Worker::Outcome Worker::leave() noexcept {
+  if (place_.traffic != nullptr) place_.traffic->leave(*this);
   try {
     return finish();
   } catch (const std::exception&) {  // no memory: what is lost is the times of operations
     return std::move(outcome_);
   }
-}
-
-void Worker::work(Job& job) {
-  // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is
-  // seen. At the end nothing is left for the device to do while we sleep.
-  const auto timeout = polls_ ? std::chrono::microseconds(20) : std::chrono::microseconds(2000);
-  begin(job);
-  // Yield briefly until all workers have begun, so that they share the first fetches.
-  job.arrive();
-  yield_until([&job] { return job.all_arrived() || job.ended(); }, begin_patience);
-  while (!job.ended() && !process::ending()) {
-    const std::uint64_t seen = place_.signal.version();
-    if (advance(job) || job.ended()) continue;
-    if (polls_ && job.ends_soon() && results_.writing() > 0) {
-      std::this_thread::yield();
-    } else {
-      place_.signal.wait(seen, timeout);
-    }
-  }
-  if (process::ending() && !job.ended()) job.fail();
-  // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's
-  // memory.
-  while (!job.failed() && place_.cache.is_fetching(place_.index))
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
 void Worker::begin(const Job& job) {

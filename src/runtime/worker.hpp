@@ -1,6 +1,7 @@
-// The worker of one device: the only thread that submits to it. Keeps the reservation station filled, puts the best
-// tasks on the four compute streams step by step, starts write-backs, and lets go of tiles when the kernels that read
-// them have completed. It never blocks on the device, and never drains a stream.
+// What one device does for one job, by the device's thread, the only one that submits to it: keeps the reservation
+// station filled, puts the best tasks on the four compute streams step by step, starts write-backs, and lets go of tiles
+// when the kernels that read them have completed. It never blocks on the device, and never drains a stream, so that a
+// thread may have workers of several jobs and look at one after the other.
 //
 // Its rooms, each with what it keeps true: tasks come by the intake (intake.hpp); an order decides which step is asked
 // for and launched next, one where all tiles find room (lane_order.hpp) and one where memory is short (group_order.hpp);
@@ -9,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,9 +29,9 @@
 
 namespace tessera::runtime {
 
-class Worker {
+class Worker final : private DeviceTraffic::Source {
  public:
-  static constexpr std::chrono::microseconds begin_patience{200};  ///< with other workers that have not woken up yet
+  static constexpr std::chrono::microseconds begin_patience{200};  ///< with workers of the job that have yet to wake up
   /// Slots beyond what a job's tiles take at most, so that room that is kept free for lanes and results on their way
   /// down holds nothing up.
   static constexpr std::size_t spare_slots = 32;
@@ -47,20 +49,36 @@ class Worker {
   };
 
   /// All references must outlive the worker. `signal` is raised when work of the device completes or others change the
-  /// job. @param old_values nullptr: old values are not kept while new ones are written back
+  /// job. @param polls the device does not raise it
+  /// @param old_values nullptr: old values are not kept while new ones are written back
+  /// @param traffic of the device, where it may have several jobs
   Worker(int index, device::Device& device, kernels::TileOps& ops, cache::TileCache& cache, Signal& signal, bool polls,
-         OldValues* old_values = nullptr)
-      : place_{index, device, ops, cache, signal, old_values}, polls_(polls) {}
+         OldValues* old_values = nullptr, DeviceTraffic* traffic = nullptr)
+      : place_{index, device, ops, cache, signal, old_values, traffic}, polls_(polls) {}
+  ~Worker() override = default;
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Works on the job until it ends. @pre called by the device's own thread
-  Outcome run(Job& job) noexcept;
+  /// What came of a look at the job.
+  enum class Look : std::uint8_t {
+    busy,   ///< something was done
+    idle,   ///< nothing will be to do before the signal is raised
+    awake,  ///< likewise, but that is so soon that it is not worth sleeping
+    ended
+  };
+
+  // By the device's own thread: arrive() once, look() until the job has ended, then leave().
+
+  /// @pre the traffic has room for one more
+  void arrive(Job& job) noexcept;
+  /// Does what can be done without waiting.
+  Look look(Job& job) noexcept;
+  Outcome leave() noexcept;
 
   /// See LaneOrder::should_advance_side_by_side().
   bool should_advance_side_by_side(const TaskGraph& graph) const { return lanes_.should_advance_side_by_side(graph); }
 
-  // The parts of run(), for who has a clock and a way to wait of their own (tests/modelled_run.hpp).
+  // The parts of these, for who has a clock and a way to wait of their own (tests/modelled_run.hpp).
   void begin(const Job& job);
   /// Does what can be done without waiting. @return whether there was anything
   bool advance(Job& job);
@@ -68,7 +86,10 @@ class Worker {
   Outcome finish();
 
  private:
-  void work(Job& job);
+  Backlog backlog() const override { return pipeline_.backlog(); }
+  index_t queued_bytes() const override { return place_.cache.queued_bytes(place_.index); }
+  void fail(Job& job) noexcept;
+  Look work(Job& job);
   bool retire(Job& job);
 
   const Workplace place_;
@@ -78,7 +99,9 @@ class Worker {
   Intake intake_{place_};
   LaneOrder lanes_{place_, pipeline_, results_, intake_};
   GroupOrder groups_{place_, pipeline_, results_, intake_};
-  Order* order_ = &lanes_;  // of the current job
+  Order* order_ = &lanes_;                          // of the current job
+  std::chrono::steady_clock::time_point start_by_;  // whether or not the others have arrived
+  bool has_started_ = false;
   Outcome outcome_;
 };
 

@@ -7,6 +7,7 @@
 #include "cache/tile_cache.hpp"
 #include "device/device.hpp"
 #include "kernels/tile_ops.hpp"
+#include "runtime/device_traffic.hpp"
 #include "runtime/old_values.hpp"
 #include "runtime/signal.hpp"
 
@@ -18,8 +19,9 @@ struct Workplace {
   device::Device& device;
   kernels::TileOps& ops;
   cache::TileCache& cache;
-  Signal& signal;         ///< of the worker: raised when work of the device completes or others change the job
-  OldValues* old_values;  ///< nullptr: they are not kept while new ones are written back
+  Signal& signal;          ///< of the worker: raised when work of the device completes or others change the job
+  OldValues* old_values;   ///< nullptr: they are not kept while new ones are written back
+  DeviceTraffic* traffic;  ///< of all jobs on the device; nullptr: there is one only
 
   /// That many operations take on the device, roughly; 0: not known.
   double expected_seconds(ScalarType type, double flops) const {
@@ -27,7 +29,10 @@ struct Workplace {
     return rate > 0 ? flops / rate : 0;
   }
   /// Whether so much waits for the link from the host that nothing more should be asked for.
-  bool link_has_enough() const { return cache.queued_bytes(index) >= device.info().profile.link_queue_bytes; }
+  bool link_has_enough() const {
+    const index_t queued = traffic != nullptr ? traffic->queued_bytes() : cache.queued_bytes(index);
+    return queued >= device.info().profile.link_queue_bytes;
+  }
 };
 
 /// What a lane needs to go on: an output and one step's inputs. As many lanes are worked on as there is room for, so

@@ -5,7 +5,6 @@
 
 #include "core/error.hpp"
 #include "device/host/host_device.hpp"
-#include "runtime/turnstile.hpp"
 
 namespace tessera::runtime {
 namespace {
@@ -138,19 +137,13 @@ TEST(DeviceMemory, ADeviceThatCannotBeAskedIsLeftToTheJob) {
   EXPECT_EQ(memory.room_bytes(), 0u);
 }
 
-TEST(Turnstile, ATryOnlySucceedsWhereNobodyIs) {
-  Turnstile turnstile;
-  {
-    const Turnstile::Turn turn(turnstile);
-    EXPECT_FALSE(Turnstile::Turn(turnstile, std::try_to_lock));
-  }
-  {
-    const Turnstile::Turn turn(turnstile, std::try_to_lock);
-    EXPECT_TRUE(turn);
-    EXPECT_FALSE(Turnstile::Turn(turnstile, std::try_to_lock));
-  }
-  const Turnstile::Turn turn(turnstile);
-  EXPECT_TRUE(turn);
+TEST(DeviceMemory, KeepsWhatOthersUseWhereItCannotGiveMore) {
+  device::HostDevice device(0, one_mebibyte());
+  DeviceMemory memory(device, Config{}, 1);
+  ASSERT_TRUE(memory.provide(512 * kib));
+  device.set_memory_of_others(256 * kib);
+  EXPECT_FALSE(memory.provide(memory.slab_bytes(), 512 * kib));
+  EXPECT_GE(memory.committed_bytes(), 512 * kib);
 }
 
 }  // namespace

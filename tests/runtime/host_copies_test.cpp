@@ -37,13 +37,15 @@ void await_room(HostCopies& old, const Matrix& matrix, Signal& signal) {
     signal.wait(seen, std::chrono::seconds(10));
 }
 
+constexpr int job = 0;  // whose address names it
+
 TEST(HostCopies, BringBackATile) {
   Signal signal;
   HostCopies old(2, std::size_t{1} << 30);
   for (const auto& [rows, cols] : {std::pair<index_t, index_t>{1, 1}, {5, 7}, {700, 900}, {3000, 300}}) {
     Matrix matrix(rows, cols);
     const std::vector<double> before = matrix.values;
-    const auto copy = old.copy(matrix.tile, element, When::due, signal);
+    const auto copy = old.copy(&job, matrix.tile, element, When::due, signal);
     ASSERT_TRUE(copy);
     await(copy, signal);
     // Every second column of the tile is overwritten; what lies between the columns is somebody else's, and stays as it is now.
@@ -64,7 +66,7 @@ TEST(HostCopies, ReadAndWriteNoMoreThanTheTriangle) {
   HostCopies old(1, std::size_t{1} << 30);
   for (const Part part : {Part::lower, Part::upper}) {
     Matrix matrix(40, 40, part);
-    const auto copy = old.copy(matrix.tile, element, When::due, signal);
+    const auto copy = old.copy(&job, matrix.tile, element, When::due, signal);
     await(copy, signal);
     std::fill(matrix.values.begin(), matrix.values.end(), -1.0);
     copy->restore();
@@ -83,7 +85,7 @@ TEST(HostCopies, TakeMemoryForSoMuchAndOneMore) {
   HostCopies old(1, 1000);
   Matrix matrix(10, 10);
   EXPECT_TRUE(old.has_room(matrix.tile, element, When::due, signal));
-  auto first = old.copy(matrix.tile, element, When::due, signal);
+  auto first = old.copy(&job, matrix.tile, element, When::due, signal);
   await(first, signal);
   EXPECT_FALSE(old.has_room(matrix.tile, element, When::due, signal));
   first.reset();
@@ -91,7 +93,7 @@ TEST(HostCopies, TakeMemoryForSoMuchAndOneMore) {
   // The memory is kept for the next copy, until it is given back.
   const std::size_t held = old.held_bytes();
   EXPECT_GE(held, 800u);
-  auto second = old.copy(matrix.tile, element, When::due, signal);
+  auto second = old.copy(&job, matrix.tile, element, When::due, signal);
   EXPECT_EQ(old.held_bytes(), held);
   await(second, signal);
   second.reset();
@@ -105,10 +107,10 @@ TEST(HostCopies, CopiedAheadLeaveHalfOfTheRoom) {
   HostCopies old(1, 2000);
   Matrix matrix(10, 10);
   ASSERT_TRUE(old.has_room(matrix.tile, element, When::ahead, signal));
-  auto ahead = old.copy(matrix.tile, element, When::ahead, signal);
+  auto ahead = old.copy(&job, matrix.tile, element, When::ahead, signal);
   EXPECT_FALSE(old.has_room(matrix.tile, element, When::ahead, signal));
   ASSERT_TRUE(old.has_room(matrix.tile, element, When::due, signal));
-  const auto due = old.copy(matrix.tile, element, When::due, signal);
+  const auto due = old.copy(&job, matrix.tile, element, When::due, signal);
   EXPECT_FALSE(old.has_room(matrix.tile, element, When::due, signal));
   await(due, signal);
   await(ahead, signal);
@@ -118,7 +120,7 @@ TEST(HostCopies, CopiedAheadNeverStopTheOneThatIsDue) {
   Signal signal;
   HostCopies old(1, 1700);  // half of it is room for one
   Matrix matrix(10, 10), larger(20, 20);
-  const auto ahead = old.copy(matrix.tile, element, When::ahead, signal);
+  const auto ahead = old.copy(&job, matrix.tile, element, When::ahead, signal);
   EXPECT_FALSE(old.has_room(larger.tile, element, When::ahead, signal));
   EXPECT_TRUE(old.has_room(larger.tile, element, When::due, signal));
   await(ahead, signal);
@@ -130,16 +132,31 @@ TEST(HostCopies, AreNotReadAnyMoreWhenCopyingHasStopped) {
   std::vector<Matrix> matrices;
   for (int i = 0; i < 8; ++i) matrices.emplace_back(800, 800);
   std::vector<HostCopies::CopyPtr> copies;
-  for (const Matrix& matrix : matrices) copies.push_back(old.copy(matrix.tile, element, When::due, signal));
-  old.stop_copying();
+  for (const Matrix& matrix : matrices) copies.push_back(old.copy(&job, matrix.tile, element, When::due, signal));
+  old.stop_copying(&job);
   // Under ThreadSanitizer and AddressSanitizer a thread that still read would be seen.
   for (Matrix& matrix : matrices) std::fill(matrix.values.begin(), matrix.values.end(), 0.0);
   matrices.clear();
   copies.clear();
   Matrix another(50, 50);
-  const auto copy = old.copy(another.tile, element, When::due, signal);
+  const auto copy = old.copy(&job, another.tile, element, When::due, signal);
   await(copy, signal);
   EXPECT_TRUE(copy->is_whole());
+}
+
+TEST(HostCopies, OfAnotherJobGoOn) {
+  Signal signal;
+  HostCopies old(1, std::size_t{1} << 30);
+  constexpr int other = 0;
+  std::vector<Matrix> matrices;
+  for (int i = 0; i < 6; ++i) matrices.emplace_back(400, 400);
+  std::vector<HostCopies::CopyPtr> copies;
+  for (std::size_t i = 0; i < matrices.size(); ++i)
+    copies.push_back(old.copy(i % 2 == 0 ? &job : &other, matrices[i].tile, element, When::due, signal));
+  old.stop_copying(&job);
+  for (std::size_t i = 0; i < matrices.size(); i += 2)
+    std::fill(matrices[i].values.begin(), matrices[i].values.end(), 0.0);
+  for (std::size_t i = 1; i < matrices.size(); i += 2) await(copies[i], signal);
 }
 
 }  // namespace

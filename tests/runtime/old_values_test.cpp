@@ -44,7 +44,8 @@ class OldValuesTest : public ::testing::Test {
     call_.beta = 1.0;
     const Machine machine{.devices = devices, .heap_bytes = 100 * tile_bytes};
     graph_ = routines::choose_plan(call_, {&machine, 1}, tile).graph;
-    old_.emplace(place, 1, std::size_t{1} << 20);
+    host_.emplace(1, std::size_t{1} << 20);
+    old_.emplace(place, &*host_);
     begin(std::vector<bool>(tiles.size(), true));
   }
   void begin(const std::vector<bool>& working) {
@@ -66,6 +67,7 @@ class OldValuesTest : public ::testing::Test {
   test::OpenedDevices opened_;
   std::optional<cache::TileCache> cache_;
   Signal signal_;
+  std::optional<HostCopies> host_;
   std::optional<OldValues> old_;
   cache::Replica* output_ = nullptr;
 };
@@ -79,7 +81,7 @@ TEST_F(OldValuesTest, GoToAPeerAndComeBack) {
   ASSERT_NE(copy->read_on_device(), nullptr);
   await(*copy);
   EXPECT_EQ(kept_bytes(), static_cast<std::int64_t>(tile_bytes));
-  EXPECT_EQ(old_->held_bytes(), 0u) << "no memory of the host";
+  EXPECT_EQ(host_->held_bytes(), 0u) << "no memory of the host";
   const std::vector<double> before = c_;
   std::fill(c_.begin(), c_.end(), -1.0);
   ASSERT_TRUE(copy->restore());
@@ -106,10 +108,10 @@ TEST_F(OldValuesTest, AreCopiedWhenTheyHaveArrivedOrAreReadLast) {
   EXPECT_EQ(kept_bytes(), static_cast<std::int64_t>(tile_bytes));
 }
 
-void expect_in_host_memory(OldValues& old, const OldCopyPtr& copy) {
+void expect_in_host_memory(HostCopies& host, const OldCopyPtr& copy) {
   ASSERT_NE(copy, nullptr);
   EXPECT_EQ(copy->read_on_device(), nullptr);
-  EXPECT_GT(old.held_bytes(), 0u);
+  EXPECT_GT(host.held_bytes(), 0u);
 }
 
 TEST_F(OldValuesTest, StayOnTheHostWithoutPeers) {
@@ -131,7 +133,7 @@ TEST_F(OldValuesTest, StayOnTheHostWithoutPeers) {
     OldCopyPtr copy;
     // At once, whether or not the device has the tile.
     ASSERT_EQ(old_->begin(old(), When::ahead, signal_, copy), Begin::begun);
-    expect_in_host_memory(*old_, copy);
+    expect_in_host_memory(*host_, copy);
     await(*copy);
     EXPECT_EQ(kept_bytes(), 0);
     await_arrival();
@@ -167,7 +169,7 @@ TEST_F(OldValuesTest, GoToTheHostWhereThePeerHasNoRoom) {
   for (auto& byte : others) outputs.push_back(cache_->acquire_output(1, {&byte, 1, 1, 1}, false));
   OldCopyPtr copy;
   ASSERT_EQ(old_->begin(old(), When::ahead, signal_, copy), Begin::begun);
-  expect_in_host_memory(*old_, copy);
+  expect_in_host_memory(*host_, copy);
   await(*copy);
   EXPECT_EQ(kept_bytes(), 0);
   // And again to the peer when it has.
@@ -184,7 +186,7 @@ TEST_F(OldValuesTest, ThatAreDueComeFromTheHost) {
   await_arrival();
   OldCopyPtr copy;
   ASSERT_EQ(old_->begin(old(), When::due, signal_, copy), Begin::begun);
-  expect_in_host_memory(*old_, copy);
+  expect_in_host_memory(*host_, copy);
   await(*copy);
 }
 
