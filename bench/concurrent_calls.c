@@ -1,7 +1,8 @@
 /* How many dgemm calls per second several threads of a process complete together, each with its own pageable n x n matrices, calling without a pause. The
    first `warm` seconds do not count; of calls that lie across an end of the time that counts, the part that lies inside does. Linked with libblas.so.3 by
-   this name, so that LD_PRELOAD decides whose it is; knows nothing of Tessera. Prints one line of JSON; status 1 if a result is wrong.
-   usage: concurrent_calls N THREADS [SECONDS [WARM]], 3 and 1 without them */
+   this name, so that LD_PRELOAD decides whose it is; knows nothing of Tessera. Prints one line of JSON, a list where there are several sizes; status 1 if a result is wrong.
+   usage: concurrent_calls N[,N...] THREADS[,THREADS...] [SECONDS [WARM]], 3 and 1 without them. Of several sizes each has so many threads, and its calls
+   are counted apart. */
 #include <pthread.h>
 
 #define PROGRAM "concurrent_calls"
@@ -27,19 +28,38 @@ static void* call(void* of) {
   return NULL;
 }
 
+enum { most_groups = 4, most_threads = 256 };
+
+/* Numbers of a list, from 1 to `most`; 0 if it has others. */
+static int read_list(const char* list, long most, long* numbers) {
+  for (int count = 0; count < most_groups;) {
+    char* end = NULL;
+    numbers[count] = strtol(list, &end, 10);
+    if (end == list || numbers[count] < 1 || numbers[count] > most) return 0;
+    ++count;
+    if (*end == '\0') return count;
+    if (*end != ',') return 0;
+    list = end + 1;
+  }
+  return 0;
+}
+
 int main(int argc, char** argv) {
-  const long n = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
-  const long threads = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
+  long n[most_groups], threads[most_groups];
+  const int groups = argc > 2 ? read_list(argv[1], 40000, n) : 0;
   const double seconds = argc > 3 ? strtod(argv[3], NULL) : 3;
   const double warm = argc > 4 ? strtod(argv[4], NULL) : 1;
-  if (argc > 5 || n < 1 || n > 40000 || threads < 1 || threads > 256 || !(seconds > 0) || !(warm >= 0)) {
-    fprintf(stderr, "usage: concurrent_calls N THREADS [SECONDS [WARM]]\n");
+  if (argc > 5 || groups == 0 || read_list(argv[2], most_threads, threads) != groups || !(seconds > 0) || !(warm >= 0)) {
+    fprintf(stderr, "usage: concurrent_calls N[,N...] THREADS[,THREADS...] [SECONDS [WARM]]\n");
     return 2;
   }
-  struct caller* callers = allocate((size_t)threads * sizeof *callers);
-  for (long t = 0; t < threads; ++t) callers[t].product = make_product((size_t)n);
+  struct caller* callers = allocate((size_t)(most_groups * most_threads) * sizeof *callers);
+  int all = 0;
+  for (int g = 0; g < groups; ++g) {
+    for (long t = 0; t < threads[g]; ++t) callers[all++].product = make_product((size_t)n[g]);
+  }
   const double begin = seconds_now();
-  for (long t = 0; t < threads; ++t) {
+  for (int t = 0; t < all; ++t) {
     callers[t].calls = 0;
     callers[t].counts_from = begin + warm;
     callers[t].counts_to = begin + warm + seconds;
@@ -48,14 +68,17 @@ int main(int argc, char** argv) {
       exit(1);
     }
   }
-  double calls = 0;
+  for (int t = 0; t < all; ++t) pthread_join(callers[t].thread, NULL);
   int correct = 1;
-  for (long t = 0; t < threads; ++t) {
-    pthread_join(callers[t].thread, NULL);
-    calls += callers[t].calls;
+  for (int t = 0; t < all; ++t) correct = correct && is_right(&callers[t].product);
+  const struct caller* caller = callers;
+  if (groups > 1) printf("[");
+  for (int g = 0; g < groups; ++g) {
+    double calls = 0;
+    for (long t = 0; t < threads[g]; ++t) calls += caller++->calls;
+    printf("%s{\"n\": %ld, \"threads\": %ld, \"calls_per_s\": %.3f, \"correct\": %s}", g > 0 ? ", " : "", n[g], threads[g],
+           calls / seconds, correct ? "true" : "false");
   }
-  for (long t = 0; t < threads; ++t) correct = correct && is_right(&callers[t].product);
-  printf("{\"n\": %ld, \"threads\": %ld, \"calls_per_s\": %.3f, \"correct\": %s}\n", n, threads, calls / seconds,
-         correct ? "true" : "false");
+  printf(groups > 1 ? "]\n" : "\n");
   return correct ? 0 : 1;
 }

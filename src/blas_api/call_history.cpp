@@ -144,8 +144,8 @@ void CallHistory::OnCpu::note_forgone(const Verdict& verdict, double seconds, bo
 CallHistory::OnDevices::OnDevices(CallHistory& history, double seconds)
     : history_(history), ns_(static_cast<std::int64_t>(std::min(seconds, 1e6) * 1e9)) {
   history_.begin_anew_in_child();
-  began_beside_cpu_ = history_.cpu_calls() > 0;
-  history_.device_calls_.fetch_add(1, std::memory_order_relaxed);
+  const int others = history_.device_calls_.fetch_add(1, std::memory_order_relaxed);
+  began_beside_others_ = others > 0 || history_.cpu_calls() > 0;
   history_.backlog_ns_.fetch_add(ns_, std::memory_order_relaxed);
 }
 
@@ -172,6 +172,8 @@ void CallHistory::OnDevices::record(const BatchDemand& batch, const Verdict& ver
     history_.batch_bias_[batch.routine.number()].record(batch.mean_volume(), seconds / verdict.model_s, was_alone());
 }
 
-bool CallHistory::OnDevices::was_alone() const { return !began_beside_cpu_ && history_.cpu_calls() == 0; }
+bool CallHistory::OnDevices::was_alone() const {
+  return !began_beside_others_ && history_.cpu_calls() == 0 && history_.device_calls() == 1;
+}
 
 }  // namespace tessera::api

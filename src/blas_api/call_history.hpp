@@ -64,7 +64,7 @@ class CallHistory {
     ~OnDevices();
     OnDevices(const OnDevices&) = delete;
     OnDevices& operator=(const OnDevices&) = delete;
-    /// It has taken so long, without waiting. What it took beside a call on the CPU tells nothing of devices.
+    /// It has taken so long, without waiting. What it took beside other calls says little of what it takes by itself.
     /// @param helped the CPU has computed a part of it
     void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool helped);
     void record(const BatchDemand& batch, const Verdict& verdict, double seconds);
@@ -74,7 +74,7 @@ class CallHistory {
 
     CallHistory& history_;
     std::int64_t ns_;
-    bool began_beside_cpu_;
+    bool began_beside_others_;
   };
 
   /// Estimated seconds of the calls that are on the devices or wait for them.
