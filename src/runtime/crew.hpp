@@ -26,6 +26,7 @@ struct Attempt {
   std::vector<bool> working;  ///< the devices that take part
   std::vector<Worker::Outcome> outcomes;
   CpuWorker::Outcome by_cpu;
+  Breakdown breakdown;
 };
 
 class Crew {

@@ -107,7 +107,7 @@ bool LaneOrder::is_here(const Job& job, const Submission& submission) const {
   if (submission.output == nullptr || submission.adds_next()) return false;
   const Step step = job.graph().nth_step(submission.task, submission.next_step);
   const auto has_arrived = [&](const HostTile& tile) { return place_.cache.has_arrived(place_.index, tile); };
-  return has_arrived(step.a.tile) && (step.b.tile.address == nullptr || has_arrived(step.b.tile));
+  return (step.factors || has_arrived(step.a.tile)) && (step.b.tile.address == nullptr || has_arrived(step.b.tile));
 }
 
 // Tiles are asked for late, so that devices share what there is to fetch, and peers do not wait for the end of a long
@@ -170,7 +170,7 @@ bool LaneOrder::may_launch(const Submission& submission) const {
 }
 
 double LaneOrder::expected_seconds(const Asked& step) const {
-  return place_.expected_seconds(type_, flops_of(step.step.call));
+  return place_.expected_seconds(type_, step.step.flops());
 }
 
 // Also what will never come because its copy has failed: the kernel's event tells of it.

@@ -45,7 +45,7 @@ class Order {
   /// @return false if that cannot be yet: no room for one of its tiles, an operand that is not computed yet, or a link
   /// that has enough to do
   bool ask(Job& job, Submission& submission);
-  /// Whether the operands of the next step have been computed.
+  /// Whether the operands of the next step have been computed, and it is still to be.
   static bool is_readable(const Job& job, const Submission& submission);
 
   /// Whether old values of outputs are not fetched first but added after the products, where the task allows it.

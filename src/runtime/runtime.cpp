@@ -324,6 +324,7 @@ class Runtime::Implementation {
         graph, made.working, pending, side_by_side, [this] { crew_->raise_all(); }, [this] { crew_->announce_end(); });
     crew_->run(
         job, [&] { return cpu_worker_.run(job, cpu); }, made);
+    made.breakdown = job.breakdown();
     if (old_values_) old_values_->stop_copying();  // after a failure some may be left to do
   }
 

@@ -48,6 +48,10 @@ void Worker::work(Job& job) {
     }
   }
   if (process::ending() && !job.ended()) job.fail();
+  // Of tasks that were left out some steps may still be computed.
+  while (!job.failed() && !pipeline_.is_empty()) {
+    if (!retire(job)) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
   // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's
   // memory.
   while (!job.failed() && place_.cache.is_fetching(place_.index))
