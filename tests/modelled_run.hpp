@@ -513,8 +513,7 @@ inline ModelledRun modelled_plan(const ModelledMachine& machine, ScalarType type
   for (std::size_t d = 0, used = 0; d < usable.size(); ++d)
     usable[d] = usable[d] && used++ < static_cast<std::size_t>(plan.machine.devices);
   if (machine.lost >= 0) {
-    const ModelledRun before =
-        modelled_attempt(machine, *graph, element_bytes(type), tasks, usable, machine.looks);
+    const ModelledRun before = modelled_attempt(machine, *graph, element_bytes(type), tasks, usable, machine.looks);
     std::erase_if(
         tasks, [&](runtime::TaskId task) { return std::binary_search(before.done.begin(), before.done.end(), task); });
     usable[static_cast<std::size_t>(machine.lost)] = false;

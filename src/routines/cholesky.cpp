@@ -3,8 +3,9 @@
 // so that a tile is fetched once and goes down once, final, and all sums but their last terms go on while the diagonal is
 // factored. The upper triangle is the mirror image: U = L^H, and tile (i, j) of L stands for the tile (j, i) of U.
 //
-// What all wait for is the diagonal: (j, j), (j + 1, j), (j + 1, j + 1), ... Tasks are numbered so that the next tile on it
-// begins before the rest of its column.
+// Tasks go by strips of rows. In square blocks on the diagonal the most products are made of the fewest tiles, so that devices
+// have work while the first tiles come; whole columns would come first and be solved with one tile only. What all wait for is
+// the diagonal: (j, j), (j + 1, j), (j + 1, j + 1), ... The next tile on it begins before the rest of its column.
 //
 // Where memory is short, groups of tiles advance together, as in grouping.hpp: strips of columns, cut into blocks of rows of
 // which the first has the diagonal and depends on no other one of its strip.
@@ -27,6 +28,12 @@ using runtime::Step;
 using runtime::TaskId;
 
 constexpr index_t tiles_per_lane = 3;  // an output and one step's inputs
+// Rows of tiles whose tasks begin together: many enough not to wait for each other, and few, so that the first ones have their
+// tiles soon.
+constexpr index_t strip_rows = 6;
+
+// Of the first strip of columns: what goes on while the diagonal of a block is factored, and what devices share.
+constexpr index_t blocks_per_device = 4;
 
 /// What Level 3 has that is most like it.
 Level3 like(const CholeskyCall& call) {
@@ -39,9 +46,12 @@ Level3 like(const CholeskyCall& call) {
 }
 
 runtime::Tiling choose_tiling(const CholeskyCall& call, const runtime::Machine& machine, index_t forced) {
-  constexpr index_t fewest_rows = 16;  // of tiles
-  index_t tile = std::min(call.n, forced > 0 ? forced : machine.tiles.largest);
-  while (forced <= 0 && tile >= 2 * machine.tiles.smallest && ceil_div(call.n, tile) < fewest_rows) tile /= 2;
+  // From so many rows of tiles on, what all wait for while the diagonal is factored is short beside the rest. Smaller tiles
+  // than half of the largest cost more on the link than they save.
+  constexpr index_t wanted_rows = 20, granule = 128;
+  const index_t chosen = std::clamp(ceil_div(call.n, wanted_rows * granule) * granule,
+                                    ceil_div(machine.tiles.largest, 2), machine.tiles.largest);
+  index_t tile = std::min(call.n, forced > 0 ? forced : chosen);
   const auto fits = [&] {
     return machine.slots(slot_bytes(call.type, {tile, tile, tile})) >= tiles_per_lane * device::compute_streams;
   };
@@ -73,11 +83,12 @@ struct Blocks {
 };
 
 /// Of those that fit, the ones that read least. The first block of a strip has its diagonal, so that none is flatter.
-Blocks choose_blocks(index_t length, index_t slots) {
+Blocks choose_blocks(index_t length, index_t slots, index_t devices) {
+  const index_t most_rows = ceil_div(length, blocks_per_device * devices);
   Blocks best;
   index_t least = std::numeric_limits<index_t>::max();
-  for (index_t c = 1; c <= length; ++c) {
-    for (index_t r = c; r <= length; ++r) {
+  for (index_t c = 1; c <= most_rows; ++c) {
+    for (index_t r = c; r <= most_rows; ++r) {
       if (kept_tiles({r, c}, slots) < 0) break;
       const index_t read = tiles_read(length, r, c);
       if (read >= least) continue;
@@ -100,7 +111,7 @@ class Cholesky final : public CallGraph {
     if (fits(slots))
       append_ahead();
     else
-      append_groups(choose_blocks(length(), slots));
+      append_groups(choose_blocks(length(), slots, machine.devices));
   }
 
   std::string routine() const override { return letter(type()) + std::string(name_of(LapackRoutine::potrf)); }
@@ -159,12 +170,15 @@ class Cholesky final : public CallGraph {
     order_.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(j)});
   }
 
+  // Strip by strip, column by column, and each tile on the diagonal as soon as the one beside it is there.
   void append_ahead() {
-    for (index_t j = 0; j < length(); ++j) {
-      append(j, j);
-      for (index_t i = j + 1; i < length(); ++i) {
-        append(i, j);
-        if (i == j + 1) append(i, i);
+    for (index_t row = 0; row < length(); row += strip_rows) {
+      const index_t end = std::min(row + strip_rows, length());
+      for (index_t j = 0; j < end; ++j) {
+        for (index_t i = std::max(row, j); i < end; ++i) {
+          append(i, j);
+          if (i == j + 1) append(i, i);
+        }
       }
     }
   }

@@ -140,7 +140,8 @@ class Job {
     raise_();
   }
   Breakdown breakdown() const {
-    const TaskId task = broken_.load(std::memory_order_acquire);  // pairs with break_down(); info_ does not change any more
+    const TaskId task =
+        broken_.load(std::memory_order_acquire);  // pairs with break_down(); info_ does not change any more
     return task == no_task ? Breakdown{} : Breakdown{task, info_};
   }
   /// Whether the task cannot be done any more.

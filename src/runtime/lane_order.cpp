@@ -48,6 +48,10 @@ bool LaneOrder::holds_all_of(const TaskGraph& graph) const {
 bool LaneOrder::submit(Job& job) {
   if (launch_oldest(job)) return true;
   bool any = false;
+  if (job.breakdown().has_happened()) {
+    for (Lane& lane : lanes_)
+      any |= std::erase_if(lane, [&](const Submission& submission) { return drop(job, submission); }) > 0;
+  }
   for (std::size_t index = 0; index < active_; ++index) {
     Lane& lane = lanes_[index];
     if (wants_another_task(job, index)) {
@@ -147,10 +151,12 @@ bool LaneOrder::launch_oldest(const Job& job) {
 
 // For the task's next step: of lower rank than those that have kernels of older tasks, so that of two tasks under way
 // the older one ends first, and its result goes down while the younger one is computed. For short kernels the lane's
-// own; additions follow the product before them.
+// own; additions follow the product before them. Factorizations, many small kernels for which all others
+// wait in the end, have the highest rank.
 int LaneOrder::stream_for(std::size_t lane, const Submission& submission) const {
   const Asked& next = submission.asked.front();
   if (next.adds) return submission.stream;
+  if (next.step.factors) return 0;
   if (!by_age_ || expected_seconds(next) < place_.device.info().profile.ranked_kernel_s) return static_cast<int>(lane);
   std::size_t stream = 0;
   for (std::size_t other = 0; other < active_; ++other) {

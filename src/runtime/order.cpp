@@ -8,6 +8,19 @@ bool Order::is_readable(const Job& job, const Submission& submission) {
   return !job.leaves_out(submission.task) && job.readable(step.a) && job.readable(step.b);
 }
 
+bool Order::drop(const Job& job, const Submission& submission) {
+  if (!job.leaves_out(submission.task) || !submission.asked.empty()) return false;
+  const auto is_under_way = [](const device::EventPtr& event) { return event && !completed(event); };
+  if (is_under_way(submission.launched)) return false;
+  if (submission.output != nullptr && is_under_way(submission.output->ready)) return false;
+  const OldCopyPtr& old = submission.old;
+  if (old && !old->is_whole() && !old->has_failed()) return false;
+  if (submission.x != nullptr) place_.cache.release(submission.x);
+  if (submission.output != nullptr) place_.cache.finish_output(submission.output);
+  intake_.finished(1);
+  return true;
+}
+
 bool Order::comes_from_host(const Step& step) const {
   const auto absent = [&](const Operand& operand) {
     return operand.tile.address != nullptr && place_.cache.locate(place_.index, operand.tile) == cache::Level::host;

@@ -55,8 +55,8 @@ class Pipeline {
     cache::Replica* x = nullptr;
     cache::Replica* y = nullptr;
     double flops = 0;
-    std::int64_t number = 0;  // of the task, see Submission
-    Result result;            // of a task's last step: then the output is complete
+    std::int64_t number = 0;    // of the task, see Submission
+    Result result;              // of a task's last step: then the output is complete
     const int* info = nullptr;  // of a step that factors
     index_t rows_before = 0;
   };

@@ -42,12 +42,12 @@ std::int64_t compute(runtime::Runtime& runtime, const test::CholeskyCase& c, ind
 TEST(StandinCholesky, TilesAreFactoredBlockByBlock) {
   const auto runtime = runtime_on(1);
   for (const Uplo uplo : test::all_uplos) {
-    for (const index_t at : {-1, 0, 100, 255, 256, 300, 519, 522}) {
-      const test::CholeskyCase c{.uplo = uplo, .n = 523, .indefinite_at = at, .with_nan = at == 300};
-      compute<double>(*runtime, c, 523);
-      if (at == -1 || at == 300) compute<float>(*runtime, c, 300);
-      if (at == -1 || at == 519) compute<std::complex<float>>(*runtime, c, 523);
-      if (at == -1 || at == 519) compute<std::complex<double>>(*runtime, c, 523);
+    for (const index_t at : {-1, 100, 255, 300}) {
+      const test::CholeskyCase c{.uplo = uplo, .n = 325, .indefinite_at = at, .with_nan = at == 300};
+      compute<double>(*runtime, c, 325);
+      compute<float>(*runtime, c, 200);
+      compute<std::complex<float>>(*runtime, c, 325);
+      compute<std::complex<double>>(*runtime, c, 325);
     }
   }
   for (const std::string& offence : cuda_standin::offences()) ADD_FAILURE() << offence;

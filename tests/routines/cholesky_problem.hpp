@@ -164,8 +164,7 @@ class CholeskyFixture {
   /// Those of the factor that the matrix has up to there; everything behind is another matrix, so that all of it exists.
   ::testing::AssertionResult check_columns(index_t columns) const {
     std::vector<T> definite = before_;
-    at(definite, case_.indefinite_at, case_.indefinite_at) =
-        with_imaginary_poison(1e4);
+    at(definite, case_.indefinite_at, case_.indefinite_at) = with_imaginary_poison(1e4);
     factor(definite);
     const double bound = 1e3 * static_cast<double>(case_.n) * static_cast<double>(std::numeric_limits<Real>::epsilon());
     for (index_t j = 0; j < case_.n; ++j) {

@@ -485,8 +485,8 @@ int factor_tile(const TileFactorization& tile, const std::function<void(const Le
     block.count = 1;
     block.n.of_all = block.max_n = size;
     block.lda.of_all = tile.lda;
-    block.A.first = static_cast<std::byte*>(tile.A) +
-                    first * (tile.lda + 1) * static_cast<index_t>(element_bytes(tile.type));
+    block.A.first =
+        static_cast<std::byte*>(tile.A) + first * (tile.lda + 1) * static_cast<index_t>(element_bytes(tile.type));
     block.info = &failed;
     reference_lapack_batch(block);
     if (failed > 0) info = static_cast<int>(first) + failed;

@@ -20,9 +20,7 @@ inline BehindBlock behind_block(const TileFactorization& tile, index_t first, in
   const bool is_lower = tile.uplo == Uplo::lower;
   const Op adjoint = is_complex(tile.type) ? Op::conj_trans : Op::trans;
   const auto element = static_cast<index_t>(element_bytes(tile.type));
-  const auto at = [&](index_t i, index_t j) {
-    return static_cast<std::byte*>(tile.A) + (i + j * tile.lda) * element;
-  };
+  const auto at = [&](index_t i, index_t j) { return static_cast<std::byte*>(tile.A) + (i + j * tile.lda) * element; };
   const index_t behind = first + size, rest = tile.n - behind;
   std::byte* const panel = is_lower ? at(behind, first) : at(first, behind);
   return {.solve = {.routine = Routine::trsm,
