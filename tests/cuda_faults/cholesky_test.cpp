@@ -40,7 +40,7 @@ std::int64_t compute(runtime::Runtime& runtime, const test::CholeskyCase& c, ind
 
 // A tile of several blocks, whose last one is small; blocks are made of triangles or of panels, by type.
 TEST(StandinCholesky, TilesAreFactoredBlockByBlock) {
-  const auto runtime = runtime_on(1);
+  auto runtime = runtime_on(1);
   for (const Uplo uplo : test::all_uplos) {
     for (const index_t at : {-1, 100, 255, 300}) {
       const test::CholeskyCase c{.uplo = uplo, .n = 325, .indefinite_at = at, .with_nan = at == 300};
@@ -50,6 +50,8 @@ TEST(StandinCholesky, TilesAreFactoredBlockByBlock) {
       compute<std::complex<double>>(*runtime, c, 325);
     }
   }
+  runtime.reset();
+  for (const auto& [kind, number] : cuda_standin::held()) ADD_FAILURE() << number << ' ' << kind << " not given back";
   for (const std::string& offence : cuda_standin::offences()) ADD_FAILURE() << offence;
 }
 

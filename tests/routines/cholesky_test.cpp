@@ -95,7 +95,8 @@ TEST_P(CholeskyConformance, EverySize) {
 }
 
 TEST_P(CholeskyConformance, TilesThatAreFactoredInBlocks) {
-  if (GetParam().devices > 2 || GetParam().tiles < 4096) GTEST_SKIP() << "takes too long, or has no memory for large tiles";
+  if (GetParam().devices > 2 || GetParam().tiles < 4096)
+    GTEST_SKIP() << "takes too long, or has no memory for large tiles";
   constexpr index_t n = 325;
   unsigned seed = 500;
   for (const ScalarType type : test::all_types) {
