@@ -3,7 +3,7 @@
 // usage: schedule_model [--pages] [--keep] [ROUTINE,...|all] [DEVICES,...] [N,...] [MEMORY_GB] [TILE] [TRACE]
 // --pages: with the rates of copies out of pages of 64 KiB (docs/adr/0003-tall-tiles.md)
 // --keep: devices keep old values of C for each other (docs/adr/0014-old-values.md)
-// ROUTINE: with its type (strsm), or without (double precision), and with :R where A is on the right (trmm:R). Single precision is computed at the rate of double precision.
+// ROUTINE: one of Level 3 or potrf, with its type (strsm), or without (double precision), and with :R where A is on the right (trmm:R). Single precision is computed at the rate of double precision.
 // TRACE: a file for the last run, for `tessera trace draw`
 #include <cstdio>
 #include <cstdlib>
@@ -63,8 +63,12 @@ int main(int argc, char** argv) {
       for (const std::string& size : sizes) {
         Level3 call;
         const bool right = name.ends_with(":R");
+        const bool factors = name.ends_with("potrf");
         if (right) call.side = Side::right;
-        if (!parse(right ? name.substr(0, name.size() - 2) : name, call)) {
+        if (factors) {
+          call.routine = Routine::syrk;
+          call.type = name.front() == 's' ? ScalarType::s : ScalarType::d;
+        } else if (!parse(right ? name.substr(0, name.size() - 2) : name, call)) {
           std::fprintf(stderr, "no routine %s\n", name.c_str());
           return 1;
         }
@@ -78,19 +82,22 @@ int main(int argc, char** argv) {
             pages ? test::modelled_h200_in_pages(devices_of_run) : test::modelled_h200(devices_of_run);
         machine.memory_bytes = static_cast<std::size_t>(memory * 1e9);
         machine.keeps_old_values = keep;
-        const test::ModelledRun run = test::modelled_run(machine, call, tile);
-        std::printf(" | %5.1f%% %6.1f TF up %4.2f %ldx%ldx%ld", 100 * run.fraction_of_bound(),
-                    flops_of(call) / run.seconds * 1e-12,
+        const test::ModelledRun run =
+            factors ? test::modelled_run(machine, routines::CholeskyCall{.type = call.type, .n = n}, tile)
+                    : test::modelled_run(machine, call, tile);
+        const double flops = factors ? flops_of(call) / 3 : flops_of(call);
+        std::printf(" | %5.1f%% %6.1f TF %.4f s up %4.2f %ldx%ldx%ld", 100 * run.fraction_of_bound(),
+                    flops / run.seconds * 1e-12, run.seconds,
                     static_cast<double>(run.bytes_up) / static_cast<double>(run.compulsory_up), run.tiling.m,
                     run.tiling.n, run.tiling.k);
         std::fflush(stdout);
         if (argc > 6) {
-          runtime::JobStatistics job{.routine = name_of(call),
+          runtime::JobStatistics job{.routine = factors ? name : name_of(call),
                                      .m = n,
                                      .n = n,
                                      .k = n,
                                      .seconds = run.seconds,
-                                     .flops = flops_of(call),
+                                     .flops = flops,
                                      .devices = {}};
           std::vector<std::string> names;
           for (int d = 0; d < machine.devices; ++d) names.push_back("model:" + std::to_string(d));

@@ -25,6 +25,7 @@
 #include "cache/tile_cache.hpp"
 #include "device/device.hpp"
 #include "kernels/tile_ops.hpp"
+#include "routines/lapack.hpp"
 #include "routines/level3.hpp"
 #include "routines/plan.hpp"
 #include "runtime/job.hpp"
@@ -49,6 +50,7 @@ struct ModelledMachine {
   std::vector<RatesByType> rates;     ///< of the devices' kernels instead of `flops`; those that are missing have that
   std::optional<RatesByType> said;    ///< what devices say of these; default: the truth, but for `speeds`
   double flops = 58e12;               ///< of one device, double precision; single precision counts the same
+  double factor_flops = 1e12;         ///< of a tile on the diagonal, most of which is small kernels one after the other
   double link_bytes = 50e9;           ///< of one device in one direction
   double host_bytes = 150e9;          ///< of all links in one direction
   double host_both = 160e9;           ///< of all links in both directions
@@ -212,6 +214,9 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
     const double bytes =
         3.0 * static_cast<double>(addition.m * addition.n) * static_cast<double>(element_bytes(addition.type));
     compute(stream, bytes / 4e12);
+  }
+  void factor(int stream, const kernels::TileFactorization& tile) override {
+    compute(stream, kernels::flops_of(tile) / std::min(machine_.factor_flops * speed_, kernel_rates_[tile.type]));
   }
   void run_batch(int stream, const kernels::Level3Batch& batch, double flops) override {
     compute(stream, flops / kernel_rates_[batch.common.type]);
@@ -492,22 +497,15 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
   return run;
 }
 
-/// Runs the call's graph. Operands have no memory: their addresses are made up here.
-inline ModelledRun modelled_run(ModelledMachine machine, Level3 call, index_t tile = 0) {
-  call.A = reinterpret_cast<const void*>(std::uintptr_t{1} << 45);
-  call.B = reinterpret_cast<const void*>(std::uintptr_t{2} << 45);
-  call.C = reinterpret_cast<void*>(std::uintptr_t{3} << 45);
-  call.lda = shape_of_a(call).rows;
-  call.ldb = std::max<index_t>(1, shape_of_b(call).rows);
-  call.ldc = call.m;
-
+/// Runs the graph that is planned for the machine.
+inline ModelledRun modelled_plan(const ModelledMachine& machine, ScalarType type, const routines::ChoosePlan& choose) {
   VirtualClock clock;
   HostTraffic host;
   std::deque<ModelledDevice> devices;
   std::vector<runtime::DeviceRoom> rooms;
   for (int d = 0; d < machine.devices; ++d)
     rooms.push_back({machine.memory_of(d), &devices.emplace_back(d, machine, clock, host).info()});
-  const routines::Plan plan = routines::choose_plan(call, runtime::machines_of(rooms, call.type), tile);
+  const routines::Plan plan = choose(runtime::machines_of(rooms, type));
   const std::unique_ptr<runtime::TaskGraph>& graph = plan.graph;
   std::vector<runtime::TaskId> tasks(static_cast<std::size_t>(graph->task_count()));
   std::iota(tasks.begin(), tasks.end(), runtime::TaskId{0});
@@ -515,14 +513,13 @@ inline ModelledRun modelled_run(ModelledMachine machine, Level3 call, index_t ti
   for (std::size_t d = 0, used = 0; d < usable.size(); ++d)
     usable[d] = usable[d] && used++ < static_cast<std::size_t>(plan.machine.devices);
   if (machine.lost >= 0) {
-    const ModelledRun before =
-        modelled_attempt(machine, *graph, element_bytes(call.type), tasks, usable, machine.looks);
+    const ModelledRun before = modelled_attempt(machine, *graph, element_bytes(type), tasks, usable, machine.looks);
     std::erase_if(
         tasks, [&](runtime::TaskId task) { return std::binary_search(before.done.begin(), before.done.end(), task); });
     usable[static_cast<std::size_t>(machine.lost)] = false;
   }
   ModelledRun run =
-      modelled_attempt(machine, *graph, element_bytes(call.type), tasks, usable, std::numeric_limits<int>::max());
+      modelled_attempt(machine, *graph, element_bytes(type), tasks, usable, std::numeric_limits<int>::max());
   run.tiling = graph->tiling();
   run.compulsory_up = graph->compulsory_up_bytes();
   run.compulsory_down = graph->compulsory_down_bytes();
@@ -533,6 +530,24 @@ inline ModelledRun modelled_run(ModelledMachine machine, Level3 call, index_t ti
   run.bound_s =
       runtime::bound_seconds({graph->flops(), up, down}, machine.devices * machine.flops, {one_way, one_way, both});
   return run;
+}
+
+/// Runs the call's graph. Operands have no memory: their addresses are made up here.
+inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, index_t tile = 0) {
+  call.A = reinterpret_cast<const void*>(std::uintptr_t{1} << 45);
+  call.B = reinterpret_cast<const void*>(std::uintptr_t{2} << 45);
+  call.C = reinterpret_cast<void*>(std::uintptr_t{3} << 45);
+  call.lda = shape_of_a(call).rows;
+  call.ldb = std::max<index_t>(1, shape_of_b(call).rows);
+  call.ldc = call.m;
+  return modelled_plan(machine, call.type, [&](auto machines) { return routines::choose_plan(call, machines, tile); });
+}
+
+/// Likewise. The bound takes all of it for products.
+inline ModelledRun modelled_run(const ModelledMachine& machine, routines::CholeskyCall call, index_t tile = 0) {
+  call.A = reinterpret_cast<void*>(std::uintptr_t{3} << 45);
+  call.lda = call.n;
+  return modelled_plan(machine, call.type, [&](auto machines) { return routines::choose_plan(call, machines, tile); });
 }
 
 }  // namespace tessera::test

@@ -25,6 +25,24 @@ struct Addition {
   index_t ldc = 0;
 };
 
+/// A = L L^H, or U^H U: the factor takes the place of the triangle of an n x n tile. Imaginary parts of its diagonal count
+/// as zero.
+struct TileFactorization {
+  ScalarType type = ScalarType::d;
+  Uplo uplo = Uplo::lower;
+  index_t n = 0;
+  void* A = nullptr;
+  index_t lda = 0;
+  /// LAPACK's: 0, or the order of the first leading minor that is not positive definite. In host memory, which had better
+  /// be page-locked (Device::host_memory).
+  int* info = nullptr;
+};
+
+constexpr double flops_of(const TileFactorization& tile) {
+  const auto n = static_cast<double>(tile.n);
+  return (is_complex(tile.type) ? 4 : 1) * real_flops_of(LapackRoutine::potrf, n, n, 0);
+}
+
 class TileOps {
  public:
   virtual ~TileOps() = default;
@@ -34,6 +52,9 @@ class TileOps {
   virtual void run(int compute_stream, const Level3& call) = 0;
   /// Submits the addition. @throws as run()
   virtual void add(int compute_stream, const Addition& addition) = 0;
+  /// Submits the factorization, n >= 1. Behind a minor that is not positive definite the triangle holds anything.
+  /// @throws as run()
+  virtual void factor(int compute_stream, const TileFactorization& tile) = 0;
   /// Submits a batch of gemm, whose arrays and matrices lie in the device's memory by the time that the stream comes to
   /// it. @param flops of all of it @throws as run() @pre no size is negative, leading dimensions are good
   virtual void run_batch(int compute_stream, const Level3Batch& batch, double flops) = 0;

@@ -53,6 +53,9 @@ class CallGraph : public runtime::TaskGraph {
   CallGraph(const Level3& call, const runtime::Machine& machine, index_t tile)
       : call_(call), shape_(shape_of(call)), tiling_(choose_tiling(shape_, machine, tile)) {}
 
+  /// @param call that has the operation's sizes and type
+  CallGraph(const Level3& call, const runtime::Tiling& tiling) : call_(call), shape_(shape_of(call)), tiling_(tiling) {}
+
   static Span span(index_t index, index_t tile, index_t skew, index_t size) {
     const auto cut = [=](index_t i) { return i * tile < size ? i * tile - i % 2 * skew : size; };
     return {cut(index), cut(index + 1) - cut(index)};

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "routines/level3.hpp"
@@ -13,6 +16,10 @@ namespace tessera::routines {
 namespace {
 
 using runtime::Machine;
+
+/// Memory that others take while a call is planned makes another plan. Who takes and gives back all the time is not
+/// waited for.
+constexpr int most_plans = 8;
 
 /// Where a device says nothing of its rates. Only their ratio counts, and it is much the same for all GPUs.
 constexpr double likely_flops_per_s = 60e12;
@@ -92,13 +99,31 @@ const Machine& quickest(const Level3& call, std::span<const Machine> machines, i
 
 Plan choose_plan(const Level3& call, std::span<const Machine> machines, index_t tile) {
   const auto make = call.is_triangular() ? make_triangular : make_accumulation;
-  Plan plan{quickest(call, machines, tile), nullptr};
-  plan.graph = make(call, plan.machine, tile);
+  return choose_plan(call, machines, tile, [&](const Machine& machine) { return make(call, machine, tile); });
+}
+
+Plan choose_plan(const Level3& like, std::span<const Machine> machines, index_t tile, const MakeGraph& make) {
+  Plan plan{quickest(like, machines, tile), nullptr};
+  plan.graph = make(plan.machine);
   const index_t devices = worthwhile_devices(plan.graph->compulsory_up_bytes(), plan.machine);
   if (devices >= plan.machine.devices) return plan;
   plan.machine.devices = static_cast<int>(devices);
-  plan.graph = make(call, plan.machine, tile);
+  plan.graph = make(plan.machine);
   return plan;
+}
+
+runtime::JobStatistics run_planned(runtime::Runtime& runtime, ScalarType type, const ChoosePlan& choose,
+                                   const runtime::CpuHelp& cpu) {
+  for (int attempt = 0; attempt < most_plans; ++attempt) {
+    // Later plans count on what the devices could give for the earlier ones.
+    const std::vector<Machine> machines = runtime.machines(type, attempt == 0);
+    if (machines.empty() && !runtime.devices().empty()) throw OutOfDeviceMemory("the devices have no memory left");
+    if (machines.empty()) throw NoDeviceLeft("no device works any more");
+    const Plan plan = choose(machines);
+    if (auto statistics = runtime.run(*plan.graph, plan.machine, cpu)) return *std::move(statistics);
+  }
+  throw OutOfDeviceMemory("the devices could not give the memory of " + std::to_string(most_plans) +
+                          " plans, each for less than the one before");
 }
 
 }  // namespace tessera::routines

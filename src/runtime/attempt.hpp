@@ -22,6 +22,7 @@ struct Attempt {
   std::vector<std::unique_ptr<Worker>> workers;  ///< theirs, by device
   std::vector<Worker::Outcome> outcomes;         ///< by device
   CpuWorker::Outcome by_cpu;
+  Breakdown breakdown;
 
   Job* job = nullptr;
   std::atomic<std::size_t> at_work = 0;  ///< devices; changes under the crew's mutex, and pairs with Crew::run()

@@ -1,6 +1,7 @@
 #include "runtime/cpu_worker.hpp"
 
 #include "core/process.hpp"
+#include "kernels/host/cpu_lapack.hpp"
 #include "runtime/room.hpp"
 
 namespace tessera::runtime {
@@ -29,6 +30,7 @@ CpuWorker::Outcome CpuWorker::run(Job& job, const CpuHelp& help) const noexcept 
 CpuWorker::Outcome CpuWorker::finish(const TaskGraph& graph, std::span<const TaskId> tasks) const {
   Outcome outcome;
   for (const TaskId task : tasks) {
+    if (outcome.breakdown.has_happened() && graph.depends_on(task, outcome.breakdown.task)) continue;
     compute(graph, task, outcome);
     if (has_room(outcome.done, 1)) outcome.done.push_back(task);
   }
@@ -51,15 +53,20 @@ void CpuWorker::compute(const TaskGraph& graph, TaskId task, Outcome& outcome) c
     call.C = C.address;
     call.ldc = C.ld;
     const double begin_s = device::now_seconds();
-    compute_(call);
+    if (step.factors) {
+      const int info = kernels::factor_tile(step.factorization(C.address, C.ld, nullptr), compute_);
+      if (info > 0) outcome.breakdown = {task, step.rows_before + info};
+    } else {
+      compute_(call);
+    }
     if (!records) continue;
     outcome.operations.push_back({.stream = {device::StreamKind::compute, 0},
                                   .begin_s = begin_s,
                                   .end_s = device::now_seconds(),
-                                  .flops = flops_of(call),
+                                  .flops = step.flops(),
                                   .task = task,
                                   .step = l,
-                                  .kernel = name_of(call.routine)});
+                                  .kernel = step.kernel()});
   }
 }
 

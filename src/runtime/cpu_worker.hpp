@@ -23,6 +23,7 @@ class CpuWorker {
   struct Outcome {
     std::vector<TaskId> done;
     std::vector<device::Operation> operations;
+    Breakdown breakdown;
     std::exception_ptr error;  ///< what a call threw: the tile that it wrote is in an unknown state
   };
 
@@ -32,7 +33,7 @@ class CpuWorker {
   /// end.
   Outcome run(Job& job, const CpuHelp& help) const noexcept;
 
-  /// Computes these tasks one after the other. @throws what a call throws
+  /// Computes these tasks one after the other, but for those that a breakdown on the way leaves out. @throws what a call throws
   Outcome finish(const TaskGraph& graph, std::span<const TaskId> tasks) const;
 
  private:

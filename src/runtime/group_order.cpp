@@ -25,6 +25,8 @@ bool GroupOrder::refill(Job& job) {
 
 // One step of the group's tasks, which take turns: what comes next is then known.
 bool GroupOrder::submit(Job& job) {
+  if (job.breakdown().has_happened())
+    std::erase_if(group_, [&](const auto& entry) { return drop(job, entry.second.submission); });
   if ((group_.empty() || may_take_early(job)) && !take_group(job) && group_.empty()) return false;
   // A step whose operand is still being computed lets others pass.
   const auto next = std::find_if(group_.begin(), group_.end(),
@@ -32,7 +34,9 @@ bool GroupOrder::submit(Job& job) {
   if (next == group_.end()) return false;
   position_ = next->first;
   Submission& submission = next->second.submission;
-  const auto lane = static_cast<std::size_t>(next->second.turn) % active_;
+  // As in LaneOrder::stream_for().
+  const bool factors = job.graph().factors() && job.graph().step(submission.task, submission.next_step).factors;
+  const std::size_t lane = factors ? 0 : static_cast<std::size_t>(next->second.turn) % active_;
   if (pipeline_.kernels_in(lane) >= run_ahead) return false;
   if (!ask(job, submission)) return false;
   pipeline_.launch(job, static_cast<int>(lane), submission);

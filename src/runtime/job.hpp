@@ -66,7 +66,11 @@ class Job {
   const TaskGraph& graph() const { return graph_; }
   bool side_by_side() const { return side_by_side_; }
   /// The next task that is at home on a device. @pre not graph().grouped()
-  std::optional<TaskId> pop(std::size_t home) { return queues_[home].pop(); }
+  std::optional<TaskId> pop(std::size_t home) {
+    auto task = queues_[home].pop();
+    while (task && leaves_out(*task)) task = queues_[home].pop();
+    return task;
+  }
   /// The tasks to do of the next group, in order; empty if there is none. @pre graph().grouped()
   /// @param ahead for later: the last groups are left to devices that can start them now
   std::vector<TaskId> draw_group(bool ahead) {
@@ -119,6 +123,31 @@ class Job {
   void fail() {
     failed_.store(true, std::memory_order_release);  // pairs with failed()
     raise_();
+  }
+
+  /// The task has been factored in vain: it is still written back, as LAPACK leaves its tile behind, and what depends on
+  /// it is left out. @pre its result is not published
+  void break_down(const Breakdown& breakdown) {
+    info_ = breakdown.info;
+    broken_.store(breakdown.task, std::memory_order_release);  // pairs with breakdown()
+    // None of these is ever done: whatever happens meanwhile, they are as many.
+    index_t left_out = 0;
+    for (TaskId task = 0; task < graph_.task_count(); ++task)
+      left_out += leaves_out(task) && !at(task).done.load(std::memory_order_relaxed) ? 1 : 0;
+    if (left_out == 0) return;
+    if (unwritten_.fetch_sub(left_out, std::memory_order_relaxed) == left_out) announce_end_();
+    unfinished_.fetch_sub(left_out, std::memory_order_acq_rel);  // not to zero: the broken task is not finished
+    raise_();
+  }
+  Breakdown breakdown() const {
+    const TaskId task =
+        broken_.load(std::memory_order_acquire);  // pairs with break_down(); info_ does not change any more
+    return task == no_task ? Breakdown{} : Breakdown{task, info_};
+  }
+  /// Whether the task cannot be done any more.
+  bool leaves_out(TaskId task) const {
+    const TaskId broken = broken_.load(std::memory_order_acquire);
+    return broken != no_task && graph_.depends_on(task, broken);
   }
 
   void take(std::size_t device, double flops) {
@@ -208,6 +237,8 @@ class Job {
   std::atomic<index_t> unwritten_;  // a hint: nothing is read because of it
   std::atomic<index_t> unfinished_;
   std::atomic<bool> failed_{false};
+  std::atomic<TaskId> broken_{no_task};
+  index_t info_ = 0;  // written before broken_
   std::function<void()> raise_;
   std::function<void()> announce_end_;
 };

@@ -118,10 +118,18 @@ void JobRecord::add(const Attempt& attempt, const std::function<cache::CacheCoun
     for (const auto& each : outcome.torn) torn |= graph_.output(each.task).needs_old;
   }
   std::erase_if(pending_, [&](TaskId task) { return done_[static_cast<std::size_t>(task)]; });
+  note(attempt.breakdown);
   if (torn) throw DeviceLost("a device failed while it wrote a tile of C back: " + first_error(attempt.outcomes));
 }
 
+void JobRecord::note(const Breakdown& breakdown) {
+  if (!breakdown.has_happened()) return;
+  statistics_.info = breakdown.info;
+  std::erase_if(pending_, [&](TaskId task) { return graph_.depends_on(task, breakdown.task); });
+}
+
 void JobRecord::add_cpu(const CpuWorker::Outcome& outcome) {
+  note(outcome.breakdown);
   by_cpu_.tasks += static_cast<std::int64_t>(outcome.done.size());
   by_cpu_.steps += static_cast<std::int64_t>(outcome.operations.size());
   for (const device::Operation& operation : outcome.operations) by_cpu_.flops += operation.flops;

@@ -59,6 +59,9 @@ class JobRecord : public Record {
   void add_cpu(const CpuWorker::Outcome& outcome);
 
  private:
+  /// What it leaves out is not pending any more.
+  void note(const Breakdown& breakdown);
+
   const TaskGraph& graph_;
   std::vector<TaskId> pending_;
   std::vector<bool> done_;

@@ -48,6 +48,10 @@ bool LaneOrder::holds_all_of(const TaskGraph& graph) const {
 bool LaneOrder::submit(Job& job) {
   if (launch_oldest(job)) return true;
   bool any = false;
+  if (job.breakdown().has_happened()) {
+    for (Lane& lane : lanes_)
+      any |= std::erase_if(lane, [&](const Submission& submission) { return drop(job, submission); }) > 0;
+  }
   for (std::size_t index = 0; index < active_; ++index) {
     Lane& lane = lanes_[index];
     if (wants_another_task(job, index)) {
@@ -107,7 +111,7 @@ bool LaneOrder::is_here(const Job& job, const Submission& submission) const {
   if (submission.output == nullptr || submission.adds_next()) return false;
   const Step step = job.graph().nth_step(submission.task, submission.next_step);
   const auto has_arrived = [&](const HostTile& tile) { return place_.cache.has_arrived(place_.index, tile); };
-  return has_arrived(step.a.tile) && (step.b.tile.address == nullptr || has_arrived(step.b.tile));
+  return (step.factors || has_arrived(step.a.tile)) && (step.b.tile.address == nullptr || has_arrived(step.b.tile));
 }
 
 // Tiles are asked for late, so that devices share what there is to fetch, and peers do not wait for the end of a long
@@ -147,10 +151,12 @@ bool LaneOrder::launch_oldest(const Job& job) {
 
 // For the task's next step: of lower rank than those that have kernels of older tasks, so that of two tasks under way
 // the older one ends first, and its result goes down while the younger one is computed. For short kernels the lane's
-// own; additions follow the product before them.
+// own; additions follow the product before them. Factorizations, many small kernels for which all others
+// wait in the end, have the highest rank.
 int LaneOrder::stream_for(std::size_t lane, const Submission& submission) const {
   const Asked& next = submission.asked.front();
   if (next.adds) return submission.stream;
+  if (next.step.factors) return 0;
   if (!by_age_ || expected_seconds(next) < place_.device.info().profile.ranked_kernel_s) return static_cast<int>(lane);
   std::size_t stream = 0;
   for (std::size_t other = 0; other < active_; ++other) {
@@ -170,7 +176,7 @@ bool LaneOrder::may_launch(const Submission& submission) const {
 }
 
 double LaneOrder::expected_seconds(const Asked& step) const {
-  return place_.expected_seconds(type_, flops_of(step.step.call));
+  return place_.expected_seconds(type_, step.step.flops());
 }
 
 // Also what will never come because its copy has failed: the kernel's event tells of it.

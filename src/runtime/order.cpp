@@ -5,7 +5,20 @@ namespace tessera::runtime {
 bool Order::is_readable(const Job& job, const Submission& submission) {
   if (!job.graph().ordered()) return true;
   const Step step = job.graph().nth_step(submission.task, submission.next_step);
-  return job.readable(step.a) && job.readable(step.b);
+  return !job.leaves_out(submission.task) && job.readable(step.a) && job.readable(step.b);
+}
+
+bool Order::drop(const Job& job, const Submission& submission) {
+  if (!job.leaves_out(submission.task) || !submission.asked.empty()) return false;
+  const auto is_under_way = [](const device::EventPtr& event) { return event && !completed(event); };
+  if (is_under_way(submission.launched)) return false;
+  if (submission.output != nullptr && is_under_way(submission.output->ready)) return false;
+  const OldCopyPtr& old = submission.old;
+  if (old && !old->is_whole() && !old->has_failed()) return false;
+  if (submission.x != nullptr) place_.cache.release(submission.x);
+  if (submission.output != nullptr) place_.cache.finish_output(submission.output);
+  intake_.finished(1);
+  return true;
 }
 
 bool Order::comes_from_host(const Step& step) const {
@@ -16,6 +29,7 @@ bool Order::comes_from_host(const Step& step) const {
 }
 
 bool Order::ask(Job& job, Submission& submission) {
+  if (job.leaves_out(submission.task)) return false;
   const TaskGraph& graph = job.graph();
   const Output output = graph.output(submission.task);
   const bool begins = submission.output == nullptr;
@@ -30,8 +44,10 @@ bool Order::ask(Job& job, Submission& submission) {
   if (submission.output == nullptr) return false;
   results_.keep_old(job, submission, OldValues::When::ahead);
   const auto pin = [&](const HostTile& tile) { return place_.cache.pin(place_.index, tile, next_use(tile)); };
-  if (submission.x == nullptr) submission.x = pin(step.a.tile);
-  if (submission.x == nullptr) return false;
+  if (!step.factors) {
+    if (submission.x == nullptr) submission.x = pin(step.a.tile);
+    if (submission.x == nullptr) return false;
+  }
   cache::Replica* const x = submission.x;
   cache::Replica* y = nullptr;
   if (step.b.tile.address != nullptr) {

@@ -45,8 +45,12 @@ class Order {
   /// @return false if that cannot be yet: no room for one of its tiles, an operand that is not computed yet, or a link
   /// that has enough to do
   bool ask(Job& job, Submission& submission);
-  /// Whether the operands of the next step have been computed.
+  /// Whether the operands of the next step have been computed, and it is still to be.
   static bool is_readable(const Job& job, const Submission& submission);
+
+  /// Lets go of a task that the job leaves out, when nothing that has been submitted for it is left. It might stand in the
+  /// way of others, which are not left out. @return whether it has
+  bool drop(const Job& job, const Submission& submission);
 
   /// Whether old values of outputs are not fetched first but added after the products, where the task allows it.
   virtual bool adds_old_values_last() const { return false; }

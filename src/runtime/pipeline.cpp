@@ -30,6 +30,7 @@ void Pipeline::begin(const Job& job) {
   steps_ = 0;
   flops_ = 0;
   type_ = job.graph().type();
+  if (job.graph().factors() && !info_) info_ = place_.device.host_memory(sizeof(int));
   if (!job.graph().has_steps_apart()) return;
   for (Stream& stream : streams_) {
     stream.scratch = place_.cache.take_scratch(place_.index);
@@ -78,13 +79,13 @@ void Pipeline::launch(const Job& job, int stream_index, Submission& submission) 
   auto begin = place_.device.record(stream);
   submit_call(job, asked, submission, stream_index);
   auto done = place_.device.record(stream);
-  const double flops = asked.adds ? 0 : flops_of(asked.step.call);
+  const double flops = asked.adds ? 0 : asked.step.flops();
   place_.cache.log(place_.index)
       .add({.stream = stream,
             .flops = flops,
             .task = submission.task,
             .step = asked.number,
-            .kernel = asked.adds ? "add" : name_of(asked.step.call.routine)},
+            .kernel = asked.adds ? "add" : asked.step.kernel()},
            begin, done);
   ++steps_;
   flops_ += flops;
@@ -92,7 +93,8 @@ void Pipeline::launch(const Job& job, int stream_index, Submission& submission) 
   submission.launched = done;
   streams_[static_cast<std::size_t>(stream_index)].kernels.push_back(
       {std::move(begin), std::move(done), asked.x, asked.y, flops, submission.number,
-       Result{submission.ended() ? submission.output : nullptr, submission.task, submission.old}});
+       Result{submission.ended() ? submission.output : nullptr, submission.task, submission.old},
+       asked.step.factors ? info() : nullptr, asked.step.rows_before});
 }
 
 void Pipeline::submit_call(const Job& job, const Asked& asked, const Submission& submission, int stream) {
@@ -116,6 +118,10 @@ void Pipeline::submit_call(const Job& job, const Asked& asked, const Submission&
     add(submission.beta, x->address);
     return;
   }
+  if (step.factors) {
+    place_.ops.factor(stream, step.factorization(submission.output->address, C.rows, info()));
+    return;
+  }
   const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
   Level3 call = step.call;
   call.A = x->address + step.a.first_row * element;
@@ -135,7 +141,9 @@ bool Pipeline::retire(Job& job, std::vector<Result>& results) {
     while (!stream.kernels.empty() && completed(stream.kernels.front().done)) {
       const Kernel kernel = std::move(stream.kernels.front());
       stream.kernels.pop_front();
-      place_.cache.release(kernel.x);
+      if (kernel.info != nullptr && *kernel.info > 0)
+        job.break_down({kernel.result.task, kernel.rows_before + *kernel.info});
+      if (kernel.x != nullptr) place_.cache.release(kernel.x);
       if (kernel.y != nullptr) place_.cache.release(kernel.y);
       completed_flops_ += kernel.flops;
       if (first_kernel_s_ <= 0) first_kernel_s_ = kernel.begun->completed_at();

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "runtime/results.hpp"
@@ -55,8 +56,10 @@ class Pipeline {
     cache::Replica* x = nullptr;
     cache::Replica* y = nullptr;
     double flops = 0;
-    std::int64_t number = 0;  // of the task, see Submission
-    Result result;            // of a task's last step: then the output is complete
+    std::int64_t number = 0;    // of the task, see Submission
+    Result result;              // of a task's last step: then the output is complete
+    const int* info = nullptr;  // of a step that factors
+    index_t rows_before = 0;
   };
   struct Stream {
     std::deque<Kernel> kernels;
@@ -65,8 +68,12 @@ class Pipeline {
 
   void submit_call(const Job& job, const Asked& asked, const Submission& submission, int stream);
 
+  int* info() const { return reinterpret_cast<int*>(info_->data()); }
+
   const Workplace& place_;
   Results& results_;
+  // Of one factorization: no tile can be factored before those that come before it on the diagonal have been.
+  std::unique_ptr<device::HostMemory> info_;
   ScalarType type_ = ScalarType::d;  // of the job
   std::array<Stream, device::compute_streams> streams_;
   double first_kernel_s_ = 0;  // on the clock of the events

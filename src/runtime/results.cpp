@@ -70,7 +70,7 @@ bool Results::retire(Job& job) {
 }
 
 void Results::publish(Job& job, cache::Replica* output, TaskId task) {
-  if (!job.graph().output(task).publish) return;
+  if (!job.graph().output(task).publish || job.breakdown().task == task) return;
   place_.cache.publish(output);
   job.publish(task);
 }

@@ -69,6 +69,7 @@ class Results {
 
   bool keeps_old(const TaskGraph& graph, TaskId task) const;
   bool old_is_kept(const Job& job, Result& held);
+  // Not one that its factorization has broken down in.
   void publish(Job& job, cache::Replica* output, TaskId task);
   void write_back(const Result& held);
   bool repeat_write_back(const WriteBack& write_back, bool& usable) noexcept;

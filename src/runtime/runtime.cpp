@@ -354,6 +354,7 @@ class Runtime::Implementation {
         [&] { crew_->announce_end(made); });
     crew_->run(
         job, [&] { return cpu_worker_.run(job, cpu); }, made);
+    made.breakdown = job.breakdown();
     if (made.old_values) made.old_values->stop_copying();  // after a failure some may be left to do
   }
 

@@ -47,6 +47,7 @@ struct JobStatistics {
   double flops = 0;
   std::int64_t compulsory_up = 0;  ///< bytes, see DESIGN "compulsory traffic"
   std::int64_t compulsory_down = 0;
+  index_t info = 0;                      ///< of a factorization, as LAPACK's
   std::int64_t restarts = 0;             ///< times the job went on after a device failed
   double first_kernel_at = 0;            ///< on the clock of device::now_seconds; 0: none has run
   std::optional<StartUp> start_up = {};  ///< of a runtime's first job

@@ -15,7 +15,7 @@ namespace tessera::runtime {
 /// A step whose tiles are here or on their way. They are pinned until its kernel has completed.
 struct Asked {
   Step step;
-  cache::Replica* x = nullptr;
+  cache::Replica* x = nullptr;  ///< nullptr: the step has no such operand
   cache::Replica* y = nullptr;
   index_t number = 0;  ///< of the step
   bool adds = false;   ///< the output's old value; not one of the graph's steps

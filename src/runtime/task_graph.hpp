@@ -9,6 +9,7 @@
 #include "cache/tile_cache.hpp"
 #include "core/level3.hpp"
 #include "device/device.hpp"
+#include "kernels/tile_ops.hpp"
 
 namespace tessera::runtime {
 
@@ -31,6 +32,25 @@ struct Step {
   Operand a;
   Operand b;
   bool apart = false;  ///< what the call gives is added to C, which the call cannot do itself
+  /// Instead of the call: the output, of call.m rows, and of which call.uplo is stored, becomes its Cholesky factor. There
+  /// are no operands.
+  bool factors = false;
+  index_t rows_before = 0;  ///< the output, of the matrix whose minors are counted
+
+  /// @param tile device or host memory @param info see TileFactorization
+  kernels::TileFactorization factorization(void* tile, index_t ld, int* info) const {
+    return {.type = call.type, .uplo = call.uplo, .n = call.m, .A = tile, .lda = ld, .info = info};
+  }
+  double flops() const { return factors ? kernels::flops_of(factorization(nullptr, 0, nullptr)) : flops_of(call); }
+  const char* kernel() const { return factors ? name_of(LapackRoutine::potrf) : name_of(call.routine); }
+};
+
+/// A factorization that has come to an end before its time: a minor of the matrix is not positive definite.
+struct Breakdown {
+  TaskId task = no_task;  ///< that has found it
+  index_t info = 0;       ///< the order of the first such minor
+
+  bool has_happened() const { return task != no_task; }
 };
 
 /// The tile that a task computes.
@@ -94,6 +114,12 @@ class TaskGraph {
   /// what is there; no_task: none.
   virtual TaskId write_after(TaskId) const { return no_task; }
 
+  /// Whether some steps factor their output.
+  virtual bool factors() const { return false; }
+  /// Whether the task, another one, can be done only after `factoring`, be it by tasks in between. @pre factors(), and
+  /// `factoring` has such a step
+  virtual bool depends_on(TaskId /*task*/, TaskId /*factoring*/) const { return false; }
+
   /// Which of `devices` takes the task unless it has too much to do: homes have about the same number of tasks, and
   /// tasks that share operands the same home as far as this goes with it. Of no use to grouped graphs.
   virtual index_t home(TaskId task, index_t devices) const = 0;
@@ -106,7 +132,7 @@ class TaskGraph {
 
   double task_flops(TaskId task) const {
     double sum = 0;
-    for (index_t l = 0; l < step_count(task); ++l) sum += flops_of(step(task, l).call);
+    for (index_t l = 0; l < step_count(task); ++l) sum += step(task, l).flops();
     return sum;
   }
 

@@ -52,9 +52,11 @@ Worker::Look Worker::work(Job& job) {
     return polls_ && job.ends_soon() && results_.writing() > 0 ? Look::awake : Look::idle;
   }
   if (!job.ended()) job.fail();
-  // A tile that was fetched ahead for a task which somebody else then took may still be on its way from the caller's
-  // memory.
-  return !job.failed() && place_.cache.is_fetching(place_.index) ? Look::idle : Look::ended;
+  if (job.failed()) return Look::ended;
+  // Of tasks that were left out some steps may still be computed. A tile that was fetched ahead for a task which
+  // somebody else then took may still be on its way from the caller's memory.
+  if (!pipeline_.is_empty()) return retire(job) ? Look::busy : Look::idle;
+  return place_.cache.is_fetching(place_.index) ? Look::idle : Look::ended;
 }
 
 Worker::Outcome Worker::leave() noexcept {

@@ -1,6 +1,7 @@
 // What the plugin launches, by loops on the host: the functions that its .cu files define, in place of those files.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <complex>
 #include <cstring>
 
@@ -17,6 +18,8 @@
 #include "kernels/cuda/triangular_batch.hpp"
 #include "kernels/cuda/triangular_chain.hpp"
 #include "kernels/cuda/triangular_leaf.hpp"
+#include "kernels/plan/cholesky_blocks.hpp"
+#include "kernels/plan/lapack_choice.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_batch.hpp"
 #include "kernels/reference/reference_half.hpp"
@@ -121,7 +124,7 @@ cudaError_t submit_sweeps(const Level3Batch& batch, const SweepLaunch& /*how*/, 
   return cuda_standin::launch(stream, [batch] { reference_level3_batch(batch); });
 }
 
-// The first launch of a factorization makes all of it, those behind it nothing.
+// The first launch of an LU factorization makes all of it, those behind it nothing.
 namespace {
 cudaError_t submit_step(const LapackBatch& batch, LapackStep step, cudaStream_t stream) {
   return cuda_standin::launch(stream, [=] { reference_lapack_step(batch, step); });
@@ -150,20 +153,75 @@ cudaError_t submit_lu_update(const LapackBatch& batch, index_t /*first*/, index_
                              cudaStream_t stream) {
   return submit_factorization(batch, false, stream);
 }
-cudaError_t submit_small_cholesky(const LapackBatch& batch, std::size_t /*size_class*/, index_t first,
+
+// Cholesky step by step, since a tile is factored by blocks of which each ends a problem of its own size.
+namespace {
+template <class Work>
+cudaError_t submit_for_each_left(const LapackBatch& batch, index_t behind, Work work, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    for (index_t i = 0; i < batch.count; ++i) {
+      const index_t n = batch.n.of(i);
+      const index_t info = NumberOfEach{.of_each = batch.info, .is_wide = batch.is_wide}.of(i);
+      if (info != 0 || n <= behind) continue;
+      void* const A = dispatch(batch.type, [&]<Scalar T>(T) -> void* { return batch.A.as<T>().of(i); });
+      work({.type = batch.type, .uplo = batch.uplo, .n = n, .A = A, .lda = batch.lda.of(i)}, i);
+    }
+  });
+}
+/// Columns [first, first + width) of every factor, or the triangles at their heads alone.
+cudaError_t submit_columns(const LapackBatch& batch, index_t first, index_t width, bool to_the_end,
+                           cudaStream_t stream) {
+  if (first == 0) {
+    if (const cudaError_t error = submit_step(batch, LapackStep::check, stream); error != cudaSuccess) return error;
+  }
+  const auto work = [=](const TileFactorization& problem, index_t i) {
+    const index_t size = std::min(width, problem.n - first);
+    int failed = 0;
+    LapackBatch triangle;
+    triangle.routine = LapackRoutine::potrf;
+    triangle.type = problem.type;
+    triangle.uplo = problem.uplo;
+    triangle.count = 1;
+    triangle.n.of_all = triangle.max_n = size;
+    triangle.lda.of_all = problem.lda;
+    triangle.A.first = static_cast<std::byte*>(problem.A) +
+                       first * (problem.lda + 1) * static_cast<index_t>(element_bytes(problem.type));
+    triangle.info = &failed;
+    reference_lapack_batch(triangle);
+    if (failed > 0 && batch.is_wide) static_cast<std::int64_t*>(batch.info)[i] = first + failed;
+    if (failed > 0 && !batch.is_wide) static_cast<int*>(batch.info)[i] = static_cast<int>(first) + failed;
+    if (failed == 0 && to_the_end && first + size < problem.n)
+      reference_level3(plan::behind_block(problem, first, size).solve);
+  };
+  return submit_for_each_left(batch, first, work, stream);
+}
+}  // namespace
+
+cudaError_t submit_small_cholesky(const LapackBatch& batch, std::size_t size_class, index_t first,
                                   cudaStream_t stream) {
-  return submit_factorization(batch, first == 0, stream);
+  return submit_columns(batch, first, plan::small_factorizations[size_class].order, false, stream);
 }
-cudaError_t submit_cholesky_strips(const LapackBatch& batch, index_t /*first*/, index_t /*most*/, cudaStream_t stream) {
-  return submit_factorization(batch, false, stream);
+cudaError_t submit_cholesky_strips(const LapackBatch& batch, index_t first, index_t /*most*/, cudaStream_t stream) {
+  constexpr index_t width = plan::cholesky_triangle;
+  return submit_for_each_left(
+      batch, first + width,
+      [=](const TileFactorization& problem, index_t) {
+        reference_level3(plan::behind_block(problem, first, width).solve);
+      },
+      stream);
 }
-cudaError_t submit_cholesky_sweep(const LapackBatch& batch, std::size_t /*size_class*/, index_t first,
-                                  index_t /*width*/, cudaStream_t stream) {
-  return submit_factorization(batch, first == 0, stream);
+cudaError_t submit_cholesky_sweep(const LapackBatch& batch, std::size_t /*size_class*/, index_t first, index_t width,
+                                  cudaStream_t stream) {
+  return submit_columns(batch, first, width, true, stream);
 }
-cudaError_t submit_cholesky_update(const LapackBatch& batch, index_t /*first*/, index_t /*width*/, index_t /*most*/,
+cudaError_t submit_cholesky_update(const LapackBatch& batch, index_t first, index_t width, index_t /*most*/,
                                    cudaStream_t stream) {
-  return submit_factorization(batch, false, stream);
+  return submit_for_each_left(
+      batch, first + width,
+      [=](const TileFactorization& problem, index_t) {
+        reference_level3(plan::behind_block(problem, first, width).update);
+      },
+      stream);
 }
 cudaError_t submit_checks(const LapackBatch& batch, cudaStream_t stream) {
   return submit_step(batch, LapackStep::check, stream);

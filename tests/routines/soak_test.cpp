@@ -17,10 +17,12 @@
 #include "core/config.hpp"
 #include "core/error.hpp"
 #include "kernels/reference/reference.hpp"
+#include "routines/lapack.hpp"
 #include "routines/level3.hpp"
 #include "runtime/runtime.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
+#include "tests/routines/cholesky_problem.hpp"
 #include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
@@ -82,6 +84,15 @@ class Scene {
     std::mt19937_64 random(seed);
     const auto draw = [&](int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random); };
     for (int number = 0; number < 3; ++number) {
+      if (draw(8) == 0) {
+        const index_t n = 1 + draw(120);
+        const test::CholeskyCase matrix{.uplo = test::all_uplos[draw(2)],
+                                        .n = n,
+                                        .indefinite_at = draw(2) == 0 ? -1 : index_t{draw(static_cast<int>(n))}};
+        const index_t tile = draw(3) == 0 ? 0 : 8 + draw(24);
+        draw(2) == 0 ? factor<double>(matrix, tile, seed) : factor<std::complex<double>>(matrix, tile, seed);
+        continue;
+      }
       test::Level3Case problem;
       problem.routine = test::all_routines[draw(std::size(test::all_routines))];
       problem.side = test::all_sides[draw(2)];
@@ -115,6 +126,23 @@ class Scene {
       return;
     }
     EXPECT_TRUE(fixture.check()) << what.str();
+  }
+
+  template <Scalar T>
+  void factor(const test::CholeskyCase& matrix, index_t tile, std::uint64_t seed) {
+    test::CholeskyFixture<T> fixture(matrix, static_cast<unsigned>(seed));
+    std::ostringstream what;
+    what << "TESSERA_SOAK_SEED=" << seed_ << ": potrf tile " << tile;
+    try {
+      const runtime::JobStatistics statistics = cholesky(*host_->runtime, fixture.call(), tile);
+      // The tiles that are chosen are larger than these matrices, unless memory is short.
+      const index_t rows = statistics.tile_m;
+      EXPECT_TRUE(fixture.check(statistics.info, (statistics.info - 1) / rows * rows)) << what.str();
+    } catch (const NoDeviceLeft&) {       // A is untouched
+    } catch (const OutOfDeviceMemory&) {  // likewise
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << what.str() << ": " << error.what();
+    }
   }
 
   const std::uint64_t seed_;

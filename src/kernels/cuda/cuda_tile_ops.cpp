@@ -6,6 +6,7 @@
 #include "device/cuda/nvtx_range.hpp"
 #include "kernels/cuda/cublas_library.hpp"
 #include "kernels/cuda/elementwise.hpp"
+#include "kernels/plan/cholesky_blocks.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -24,6 +25,7 @@ CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
   const CurrentContext current(device_.context());
   check("loading the kernels of the plugin", kernels_.load(device_.ordinal(), device_.info().profile));
   try {
+    check("cudaMalloc", cudaMalloc(reinterpret_cast<void**>(&info_), device::compute_streams * sizeof(int)));
     for (int index = 0; index < device::compute_streams; ++index) {
       cublasHandle_t& handle = handles_[static_cast<std::size_t>(index)];
       const cublasStatus_t created = cublas().Create(&handle);
@@ -34,7 +36,7 @@ CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
       check("cublasSetMathMode", cublas().SetMathMode(handle, CUBLAS_DEFAULT_MATH));
     }
   } catch (...) {
-    destroy_handles();
+    destroy();
     throw;
   }
 }
@@ -48,15 +50,17 @@ CudaTileOps::~CudaTileOps() {
     device::cuda::forget_error();
     return;
   }
-  destroy_handles();
+  destroy();
 }
 
-void CudaTileOps::destroy_handles() noexcept {
+void CudaTileOps::destroy() noexcept {
   const CurrentContext current(device_.context());
   for (cublasHandle_t& handle : handles_) {
     if (handle != nullptr) static_cast<void>(cublas().Destroy(handle));
     handle = nullptr;
   }
+  if (info_ != nullptr && cudaFree(info_) != cudaSuccess) device::cuda::forget_error();
+  info_ = nullptr;
 }
 
 void CudaTileOps::check(const char* what, cublasStatus_t status) {
@@ -92,6 +96,40 @@ void CudaTileOps::add(int compute_stream, const Addition& addition) {
   const device::cuda::NvtxRange range("add");
   const CurrentContext current(device_.context());
   check("add", cuda::add(addition, device_.stream(stream)));
+}
+
+void CudaTileOps::factor(int compute_stream, const TileFactorization& tile) {
+  if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+  const device::StreamId stream{device::StreamKind::compute, compute_stream};
+  if (!device_.accepts_work(stream)) return;
+  const device::cuda::NvtxRange range("potrf");
+  const CurrentContext current(device_.context());
+  if (!has_cholesky_) {
+    check("loading the kernels of factorizations", LapackKernels::load_cholesky());
+    has_cholesky_ = true;
+  }
+  const Submission to{handles_[static_cast<std::size_t>(compute_stream)], device_.stream(stream), nullptr, 0, true};
+  const auto check_all = [this](const Outcome& outcome) {
+    check("potrf", outcome.cublas);
+    check("potrf", outcome.cuda);
+  };
+  // To the kernels each block ends a problem of its own size, so that what columns before it have told stays.
+  LapackBatch blocks;
+  blocks.routine = LapackRoutine::potrf;
+  blocks.type = tile.type;
+  blocks.uplo = tile.uplo;
+  blocks.count = 1;
+  blocks.lda.of_all = tile.lda;
+  blocks.A.first = tile.A;
+  blocks.info = info_ + compute_stream;
+  const auto factor_block = [&](index_t first, index_t size) {
+    blocks.n.of_all = blocks.max_n = first + size;
+    check_all({.cuda = LapackKernels::submit_cholesky_from(blocks, first, to.stream)});
+    return true;
+  };
+  plan::factor_in_blocks(tile, plan::cholesky_block, factor_block,
+                         [&](const Level3& call) { check_all(kernels_.submit(call, to)); });
+  check("potrf", cudaMemcpyAsync(tile.info, blocks.info, sizeof(int), cudaMemcpyDeviceToHost, to.stream));
 }
 
 void CudaTileOps::run_batch(int compute_stream, const Level3Batch& batch, double /*flops*/) {

@@ -9,7 +9,7 @@
 //
 // Kernels of batches, of gemm or of LAPACK, are loaded by the first batch: few programs have any, and no start is to
 // take longer for them. The loader's lock has no part in that, and beside a batch no tiles are computed that it could
-// wait for.
+// wait for. Those that factor blocks of a tile are loaded by the first tile, for which all others of its job wait.
 #pragma once
 
 #include <cublas_v2.h>
@@ -35,6 +35,7 @@ class CudaTileOps final : public TileOps {
 
   void run(int compute_stream, const Level3& call) override;
   void add(int compute_stream, const Addition& addition) override;
+  void factor(int compute_stream, const TileFactorization& tile) override;
   void run_batch(int compute_stream, const Level3Batch& batch, double flops) override;
   void run_lapack_batch(int compute_stream, const LapackBatch& batch, const Workspace& workspace,
                         double flops) override;
@@ -42,7 +43,7 @@ class CudaTileOps final : public TileOps {
  private:
   void check(const char* what, cublasStatus_t status);
   void check(const char* what, cudaError_t error);
-  void destroy_handles() noexcept;
+  void destroy() noexcept;
 
   device::cuda::CudaDevice& device_;
   Level3Kernels kernels_;
@@ -50,8 +51,10 @@ class CudaTileOps final : public TileOps {
   bool has_products_ = false;  ///< they are loaded
   BatchKernels batches_;       ///< for the solves of LAPACK's routines
   LapackKernels lapack_{batches_};
-  bool has_lapack_ = false;  ///< both are loaded
+  bool has_lapack_ = false;    ///< both are loaded
+  bool has_cholesky_ = false;  ///< what factor() takes of them is loaded
   std::array<cublasHandle_t, device::compute_streams> handles_{};
+  int* info_ = nullptr;  ///< in the device's memory, of the tile that each stream factors
 };
 
 }  // namespace tessera::kernels::cuda

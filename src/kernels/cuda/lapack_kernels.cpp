@@ -47,10 +47,10 @@ cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
   return error;
 }
 
-cudaError_t submit_cholesky_by_triangles(const LapackBatch& batch, index_t order, cudaStream_t stream) {
+cudaError_t submit_cholesky_by_triangles(const LapackBatch& batch, index_t begin, index_t order, cudaStream_t stream) {
   constexpr index_t width = plan::cholesky_triangle;
   cudaError_t error = cudaSuccess;
-  for (index_t first = 0; first < order && error == cudaSuccess; first += width) {
+  for (index_t first = begin; first < order && error == cudaSuccess; first += width) {
     const index_t rest = order - first, behind = rest - width;
     error = submit_small_cholesky(batch, plan::class_of_small(batch.type, std::min(rest, width)), first, stream);
     if (behind <= 0) break;
@@ -60,17 +60,18 @@ cudaError_t submit_cholesky_by_triangles(const LapackBatch& batch, index_t order
   return error;
 }
 
-cudaError_t submit_cholesky(const LapackBatch& batch, cudaStream_t stream) {
-  const index_t order = useful(batch.max_n);
-  const std::size_t small = plan::class_of_small(batch.type, order);
-  if (small < plan::small_factorizations.size()) return submit_small_cholesky(batch, small, 0, stream);
-  if (plan::has_triangles_in_registers(batch.type, batch.uplo, order))
-    return submit_cholesky_by_triangles(batch, order, stream);
-  if (order == 0 || order <= plan::most_columns_of_cholesky_sweep)
-    return submit_cholesky_sweep(batch, plan::class_of_cholesky(order), 0, all_columns, stream);
-  const index_t width = plan::cholesky_panel_columns(order);
+/// @param begin of the triangle that is left to factor; 0 where the order is not known
+cudaError_t submit_cholesky(const LapackBatch& batch, index_t begin, cudaStream_t stream) {
+  const index_t order = useful(batch.max_n), left = order - begin;
+  const std::size_t small = plan::class_of_small(batch.type, left);
+  if (small < plan::small_factorizations.size()) return submit_small_cholesky(batch, small, begin, stream);
+  if (plan::has_triangles_in_registers(batch.type, batch.uplo, left))
+    return submit_cholesky_by_triangles(batch, begin, order, stream);
+  if (left == 0 || left <= plan::most_columns_of_cholesky_sweep)
+    return submit_cholesky_sweep(batch, plan::class_of_cholesky(left), begin, all_columns, stream);
+  const index_t width = plan::cholesky_panel_columns(left);
   cudaError_t error = cudaSuccess;
-  for (index_t first = 0; first < order && error == cudaSuccess; first += width) {
+  for (index_t first = begin; first < order && error == cudaSuccess; first += width) {
     error = submit_cholesky_sweep(batch, plan::class_of_cholesky(order - first), first, width, stream);
     const index_t behind = first + width;
     if (error == cudaSuccess && behind < order)
@@ -122,7 +123,7 @@ Outcome LapackKernels::submit(const LapackBatch& batch, const Submission& to) co
   switch (batch.routine) {
     case potrf:
     case posv:
-      outcome.cuda = submit_cholesky(batch, to.stream);
+      outcome.cuda = submit_cholesky(batch, 0, to.stream);
       break;
     case getrf:
     case getrf_nopiv:
@@ -212,6 +213,12 @@ Outcome LapackKernels::invert(const LapackBatch& batch, const Submission& to) co
   }
   return outcome;
 }
+
+cudaError_t LapackKernels::submit_cholesky_from(const LapackBatch& batch, index_t first, cudaStream_t stream) {
+  return submit_cholesky(batch, first, stream);
+}
+
+cudaError_t LapackKernels::load_cholesky() { return load_cholesky_kernels(); }
 
 std::size_t LapackKernels::workspace_bytes(const LapackBatch& batch) {
   return inverts(batch.routine) ? static_cast<std::size_t>(batch.count) * inverse_bytes(batch) : 0;

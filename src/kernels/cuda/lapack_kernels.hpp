@@ -28,6 +28,11 @@ class LapackKernels {
   /// @throws OutOfDeviceMemory if there is not, before anything is submitted
   Outcome submit(const LapackBatch& batch, const Submission& to) const;
 
+  /// Of potrf alone: the triangles of each factor that begin at (first, first), behind everything that columns before
+  /// mean for them. What these have told in info stays. Likewise. @pre load_cholesky(); first < max_n
+  static cudaError_t submit_cholesky_from(const LapackBatch& batch, index_t first, cudaStream_t stream);
+  static cudaError_t load_cholesky();
+
   /// What submit() can make use of in Submission::workspace: that of potri and getri, for all problems at once.
   static std::size_t workspace_bytes(const LapackBatch& batch);
 

@@ -18,6 +18,7 @@
 #include "kernels/host/gemmt_pieces.hpp"
 #include "kernels/host/small_solve.hpp"
 #include "kernels/lapack_batch.hpp"
+#include "kernels/plan/cholesky_blocks.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_lapack.hpp"
 
@@ -470,6 +471,29 @@ int run_lapack(const CpuBlas* blas, const LapackProblems& batch, const LapackPro
   if (blas == nullptr) return OneProblem::by_reference(batch, problem);
   const process::Pass pass(process::Work::computing);
   return OneProblem(*blas, batch, problem, on_one_thread, space).run();
+}
+
+int factor_tile(const TileFactorization& tile, const std::function<void(const Level3&)>& compute) {
+  constexpr index_t block_order = 64;  // next to nothing of the work of a tile, whatever its rate
+  int info = 0;
+  const auto factor = [&](index_t first, index_t size) {
+    int failed = 0;
+    LapackBatch block;
+    block.routine = LapackRoutine::potrf;
+    block.type = tile.type;
+    block.uplo = tile.uplo;
+    block.count = 1;
+    block.n.of_all = block.max_n = size;
+    block.lda.of_all = tile.lda;
+    block.A.first =
+        static_cast<std::byte*>(tile.A) + first * (tile.lda + 1) * static_cast<index_t>(element_bytes(tile.type));
+    block.info = &failed;
+    reference_lapack_batch(block);
+    if (failed > 0) info = static_cast<int>(first) + failed;
+    return failed == 0;
+  };
+  plan::factor_in_blocks(tile, block_order, factor, compute);
+  return info;
 }
 
 }  // namespace tessera::kernels

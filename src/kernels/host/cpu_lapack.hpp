@@ -9,9 +9,12 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 
 #include "core/lapack_problems.hpp"
+#include "core/level3.hpp"
 #include "kernels/host/symbol_scheme.hpp"
+#include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels {
 
@@ -39,5 +42,9 @@ std::size_t lapack_space_bytes(LapackRoutine routine, ScalarType type, index_t n
 /// @throws std::bad_alloc in getri, if blas lacks it. Thread-safe.
 int run_lapack(const CpuBlas* blas, const LapackProblems& batch, const LapackProblem& problem, bool on_one_thread,
                std::byte* space);
+
+/// Factors the tile now, in host memory: small blocks by the readable reference, the rest by compute(call), whoever that is.
+/// @return its info, which is not set. Thread-safe
+int factor_tile(const TileFactorization& tile, const std::function<void(const Level3&)>& compute);
 
 }  // namespace tessera::kernels

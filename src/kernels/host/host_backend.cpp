@@ -14,6 +14,7 @@
 #include "core/level3.hpp"
 #include "core/side_by_side.hpp"
 #include "device/host/host_device.hpp"
+#include "kernels/host/cpu_lapack.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_batch.hpp"
 #include "kernels/reference/reference_lapack.hpp"
@@ -49,6 +50,19 @@ class HostTileOps final : public TileOps {
     if (device_.settings().compute) work = [addition] { reference_add(addition); };
     // Bound by memory, next to nothing beside a product: the model gives it no time.
     device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), 0);
+  }
+
+  void factor(int compute_stream, const TileFactorization& tile) override {
+    if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+    check(tile.A, tile.lda, {tile.n, tile.n}, tile.type);
+    std::function<void()> work;
+    if (device_.settings().compute) {
+      work = [blas = blas_, tile] {
+        *tile.info = factor_tile(tile, [&](const Level3& call) { compute(blas.get(), call); });
+      };
+    }
+    device_.submit({device::StreamKind::compute, compute_stream}, std::move(work),
+                   modelled_seconds(tile.type, flops_of(tile)));
   }
 
   void run_batch(int compute_stream, const Level3Batch& batch, double flops) override {

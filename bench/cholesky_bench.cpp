@@ -1,0 +1,235 @@
+// Cholesky of one large matrix in page-locked host memory, through the runtime: seconds of each run, and whether the factor is one.
+// Devices, memory and tracing are set by TESSERA_* as ever. One JSON object on standard output.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "core/config.hpp"
+#include "core/error.hpp"
+#include "core/side_by_side.hpp"
+#include "kernels/host/cpu_blas.hpp"
+#include "kernels/host/host_backend.hpp"
+#include "kernels/plugin_loader.hpp"
+#include "kernels/reference/reference.hpp"
+#include "routines/lapack.hpp"
+#include "runtime/runtime.hpp"
+
+namespace {
+
+using namespace tessera;
+using nlohmann::json;
+
+struct Options {
+  std::vector<index_t> n = {30000};
+  std::string types = "d";
+  std::string uplo = "L";
+  index_t tile = 0;
+  int runs = 5;
+};
+
+template <Scalar T>
+using RealPart = decltype(std::abs(T{}));
+
+/// A matrix that nobody has to keep: elements are computed from their places. Hermitian, and dominated by its diagonal.
+template <Scalar T>
+T element_at(index_t i, index_t j, index_t n) {
+  if (i == j) return T(static_cast<RealPart<T>>(n));
+  const auto number = [](std::uint64_t seed) {  // splitmix64, in (-0.5, 0.5)
+    std::uint64_t x = seed * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return static_cast<double>((x ^ (x >> 31)) >> 11) * 0x1p-53 - 0.5;
+  };
+  const auto place = static_cast<std::uint64_t>(2 * (i * n + j) + 1);
+  return scalar_cast<T>(AnyScalar(number(place), number(place + 1)));
+}
+
+template <Scalar T>
+T conjugate(T value) {
+  return scalar_cast<T>(std::conj(AnyScalar(value)));
+}
+
+template <Scalar T>
+class Problem {
+ public:
+  Problem(device::Device& device, index_t n, Uplo uplo)
+      : n_(n), uplo_(uplo), memory_(device.host_memory(static_cast<std::size_t>(n * n) * sizeof(T))) {}
+
+  routines::CholeskyCall call() {
+    return {.type = scalar_type_of<T>(), .uplo = uplo_, .n = n_, .A = memory_->data(), .lda = n_};
+  }
+
+  void reset() {
+    for_columns([&](index_t c, std::size_t) {
+      T* const column = columns() + c * n_;
+      std::fill(column, column + n_, T(std::numeric_limits<RealPart<T>>::quiet_NaN()));
+      for (index_t r = first(c); r < last(c); ++r) column[r] = element_at<T>(r, c, n_);
+    });
+  }
+
+  /// ||A x - L L^H x||_1 / (n ||A||_1 ||x||_1 eps)
+  double residual() const {
+    std::vector<AnyScalar> x(static_cast<std::size_t>(n_));
+    for (index_t i = 0; i < n_; ++i) x[at(i)] = AnyScalar(element_at<double>(i, n_, n_));
+    const auto product = sum_of_columns([&](index_t c, std::vector<AnyScalar>& y) {
+      for (index_t r = first(c); r < last(c); ++r) {
+        const AnyScalar v(element_at<T>(r, c, n_));
+        y[at(r)] += v * x[at(c)];
+        if (r != c) y[at(c)] += std::conj(v) * x[at(r)];
+      }
+    });
+    const auto norms = sum_of_columns([&](index_t c, std::vector<AnyScalar>& y) {
+      for (index_t r = first(c); r < last(c); ++r) {
+        const double size = std::abs(AnyScalar(element_at<T>(r, c, n_)));
+        y[at(c)] += size;
+        if (r != c) y[at(r)] += size;
+      }
+    });
+    const bool lower = uplo_ == Uplo::lower;
+    const auto half = sum_of_columns([&](index_t c, std::vector<AnyScalar>& z) {
+      for (index_t r = first(c); r < last(c); ++r) {
+        const AnyScalar v(columns()[r + c * n_]);
+        lower ? z[at(c)] += std::conj(v) * x[at(r)] : z[at(r)] += v * x[at(c)];
+      }
+    });
+    const auto whole = sum_of_columns([&](index_t c, std::vector<AnyScalar>& y) {
+      for (index_t r = first(c); r < last(c); ++r) {
+        const AnyScalar v(columns()[r + c * n_]);
+        lower ? y[at(r)] += v * half[at(c)] : y[at(c)] += std::conj(v) * half[at(r)];
+      }
+    });
+    double difference = 0, norm = 0, size = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      difference += std::abs(product[i] - whole[i]);
+      norm = std::max(norm, norms[i].real());
+      size += std::abs(x[i]);
+    }
+    return difference /
+           (static_cast<double>(n_) * norm * size * static_cast<double>(std::numeric_limits<RealPart<T>>::epsilon()));
+  }
+
+ private:
+  static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
+  index_t first(index_t c) const { return uplo_ == Uplo::lower ? c : 0; }
+  index_t last(index_t c) const { return uplo_ == Uplo::lower ? n_ : c + 1; }
+  T* columns() const { return reinterpret_cast<T*>(memory_->data()); }
+
+  /// f(column, thread), on all processors.
+  template <class F>
+  void for_columns(F f) const {
+    const std::size_t threads = std::max(1u, std::thread::hardware_concurrency());
+    side_by_side(threads, [&](std::size_t thread) {
+      for (auto c = static_cast<index_t>(thread); c < n_; c += static_cast<index_t>(threads)) f(c, thread);
+    });
+  }
+  template <class F>
+  std::vector<AnyScalar> sum_of_columns(F f) const {
+    std::vector<std::vector<AnyScalar>> parts(std::max(1u, std::thread::hardware_concurrency()));
+    for (auto& part : parts) part.resize(at(n_));
+    for_columns([&](index_t c, std::size_t thread) { f(c, parts[thread]); });
+    std::vector<AnyScalar> sum(at(n_));
+    for (const auto& part : parts) std::transform(sum.begin(), sum.end(), part.begin(), sum.begin(), std::plus());
+    return sum;
+  }
+
+  index_t n_;
+  Uplo uplo_;
+  std::unique_ptr<device::HostMemory> memory_;
+};
+
+template <Scalar T>
+json run(runtime::Runtime& runtime, device::Device& device, index_t n, const Options& options) {
+  Problem<T> problem(device, n, options.uplo == "U" ? Uplo::upper : Uplo::lower);
+  json result = {{"type", std::string(1, letter(scalar_type_of<T>()))}, {"n", n}, {"uplo", options.uplo}};
+  std::vector<double> seconds;
+  for (int run = 0; run < options.runs; ++run) {
+    problem.reset();
+    const double begin_s = device::now_seconds();
+    const runtime::JobStatistics statistics = routines::cholesky(runtime, problem.call(), options.tile);
+    seconds.push_back(device::now_seconds() - begin_s);
+    result["tile"] = statistics.tile_m;
+    result["flops"] = statistics.flops;
+    result["info"] = statistics.info;
+    result["restarts"] = statistics.restarts;
+    result["bytes_up"] = statistics.bytes_up();
+    result["bytes_down"] = statistics.bytes_down();
+    result["bytes_peer"] = statistics.bytes_peer();
+    result["compulsory_bytes"] = statistics.compulsory_up;
+  }
+  result["seconds"] = seconds;
+  result["residual"] = problem.residual();
+  return result;
+}
+
+/// Those of the environment: GPUs unless it asks for host devices.
+std::unique_ptr<kernels::Backend> open_backend(const Config& config) {
+  if (config.devices != DeviceChoice::host) {
+    // Of the build that this program is part of.
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+    const std::filesystem::path plugin = program.parent_path().parent_path() / "lib" / "libtessera_cuda.so";
+    const bool is_found = config.cuda_plugin.empty() && std::filesystem::exists(plugin);
+    return kernels::open_cuda_backend(is_found ? plugin.string() : config.cuda_plugin);
+  }
+  return kernels::make_host_backend(config, config.host_devices, kernels::CpuBlas::open(config.cpu_blas));
+}
+
+int measure(const Options& options) {
+  const Config config = Config::from_environment();
+  const std::unique_ptr<kernels::Backend> backend = open_backend(config);
+  std::vector<int> ordinals = config.cuda_ordinals;
+  if (ordinals.empty()) {
+    ordinals.resize(backend->devices().size());
+    std::iota(ordinals.begin(), ordinals.end(), 0);
+  }
+  kernels::Opened opened = backend->open(ordinals, 0);
+  if (opened.accelerators.empty()) throw NotAvailable("no device can be opened");
+  device::Device& first = *opened.accelerators.front().device;
+  json report = {{"device", first.info().name}, {"devices", opened.accelerators.size()}, {"results", json::array()}};
+  runtime::Runtime runtime(std::move(opened.accelerators), config, &kernels::reference_level3);
+  bool is_right = true;
+  for (const index_t n : options.n) {
+    for (const char type : options.types) {
+      for (const ScalarType candidate : scalar_types) {
+        if (letter(candidate) != type) continue;
+        json result = dispatch(candidate, [&]<Scalar T>(T) { return run<T>(runtime, first, n, options); });
+        is_right = is_right && result["info"] == 0 && result["residual"] < 30;
+        report["results"].push_back(std::move(result));
+      }
+    }
+  }
+  std::printf("%s\n", report.dump().c_str());
+  return is_right ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Cholesky of matrices in page-locked host memory");
+  app.add_option("--n", options.n, "orders")->delimiter(',');
+  app.add_option("--types", options.types, "of sdcz");
+  app.add_option("--uplo", options.uplo, "L or U")->check(CLI::IsMember({"L", "U"}));
+  app.add_option("--tile", options.tile, "rows of tiles, 0: chosen");
+  app.add_option("--runs", options.runs, "of each");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return measure(options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cholesky_bench: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,39 @@
+// Factorizations of LAPACK as tile tasks (cholesky.cpp).
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "core/scalar.hpp"
+#include "routines/plan.hpp"
+#include "runtime/machine.hpp"
+#include "runtime/runtime.hpp"
+#include "runtime/task_graph.hpp"
+
+namespace tessera::routines {
+
+/// potrf: A = L L^H, or U^H U, in place of the triangle that `uplo` names; the other one is neither read nor written.
+/// Column-major.
+struct CholeskyCall {
+  ScalarType type = ScalarType::d;
+  Uplo uplo = Uplo::lower;
+  index_t n = 0;
+  void* A = nullptr;
+  index_t lda = 0;
+};
+
+std::unique_ptr<runtime::TaskGraph> make_cholesky(const CholeskyCall& call, const runtime::Machine& machine,
+                                                  index_t tile);
+
+/// As for Level 3. @pre machines is not empty
+Plan choose_plan(const CholeskyCall& call, std::span<const runtime::Machine> machines, index_t tile);
+
+/// Runs a checked call on the runtime's devices. @pre n >= 1
+/// @param tile forced tile size, 0: chosen from the problem and the machine
+/// @return with info as LAPACK's. If it is the order of a minor, what columns of tiles before the one that it ends in
+/// hold is final, and what lies behind may be anything between A and the factor.
+/// @throws NoDeviceLeft, OutOfDeviceMemory, DeviceLost (see Runtime::run)
+runtime::JobStatistics cholesky(runtime::Runtime& runtime, const CholeskyCall& call, index_t tile = 0,
+                                const runtime::CpuHelp& cpu = {});
+
+}  // namespace tessera::routines
