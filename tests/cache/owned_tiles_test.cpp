@@ -148,10 +148,10 @@ TEST_F(OwnedTiles, AreUpdatedInPlaceByWhoReadsThemAlone) {
   Replica* const there = cache_->pin(1, tile(0));
   expect_value(there, 5);
   Replica* const here = cache_->pin(0, tile(0));
+  EXPECT_FALSE(cache_->update(here)) << "nobody knows yet that the copy has ended";
+  EXPECT_TRUE(cache_->collect(1));
   EXPECT_FALSE(cache_->update(here)) << "device 1 reads it";
   cache_->release(there);
-  EXPECT_FALSE(cache_->update(here)) << "nobody knows yet that the copy has ended";
-  cache_->collect(1);
   ASSERT_TRUE(cache_->update(here));
   EXPECT_EQ(here->version, 2);
   EXPECT_EQ(cache_->directory().replica_count(1), 0u) << "what others have is old";
