@@ -459,7 +459,8 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     // Devices go on until the workers look.
     for (settle_all(); next_end() < look_at; settle_all()) clock.set(next_end());
     clock.set(look_at);
-    for (bool progress = true; progress && !job.ended();) {
+    bool moved = false;
+    for (bool progress = true; progress && !job.ended(); moved |= progress) {
       progress = false;
       if (machine.seed != 0) std::shuffle(order.begin(), order.end(), random);
       for (const std::size_t d : order) progress |= look(d);
@@ -467,7 +468,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     }
     // What ended while the worker looked is seen by its next look.
     const bool idle = next_end() == never;
-    if (!job.ended() && idle && (was_idle || machine.poll <= 0))
+    if (!job.ended() && idle && ((was_idle && !moved) || machine.poll <= 0))
       throw std::runtime_error("nothing runs and nothing can be submitted");
     was_idle = idle;
     look_at = (idle ? clock.now() : next_end()) + machine.look;

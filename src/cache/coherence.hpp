@@ -1,24 +1,34 @@
-// MESI-X, the coherence of tiles over all devices, as a pure table (BLASX, section IV-B, Fig. 3).
+// The coherence of one version of a tile over all devices and host memory, as a pure table.
 //
-// A tile is Invalid if no device tracks it, Exclusive if one does, Shared if several do, Modified if a device writes it.
-// Modified is ephemeral: the only way out is the write-back to host memory, to Invalid, or to Exclusive where the routine will
-// read the result again. Modified implies a sole holder.
+// A tile has versions: 0 is what host memory held when the job began, and each writer makes the next. The state of a version says
+// who has it, in the words of MOESI (Sweazey and Smith 1986); Invalid, Exclusive, Shared and Modified are those of BLASX's MESI-X
+// (section IV-B, Fig. 3), where Modified ended in host memory only:
+//   Invalid    no device; host memory has it
+//   Exclusive  one device and host memory
+//   Shared     several devices and host memory
+//   Modified   one device, which writes it: nobody reads it
+//   Owned      it is complete; one device has it, or several, and host memory is stale
+// The directory, its only caller, knows which version is which.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/error.hpp"
 
 namespace tessera::cache {
 
-enum class TileState : std::uint8_t { invalid, exclusive, shared, modified };
+enum class TileState : std::uint8_t { invalid, exclusive, shared, modified, owned };
 
 enum class TileEvent : std::uint8_t {
-  fetch,           ///< one more device gets a copy
-  drop,            ///< a device gives its copy up
-  write,           ///< a device becomes the writer; it is the only holder or there was none
-  write_back,      ///< the result is in host memory and leaves the device
-  write_back_keep  ///< the result is in host memory and stays readable on the device
+  fetch,       ///< one more device gets it from host memory
+  copy,        ///< one more device gets it from a device that has it
+  drop,        ///< a device gives its copy up; never the only copy
+  write,       ///< a device begins to make it, in a place of its own
+  update,      ///< the only writer makes the next version in the place of this one, which all devices lose
+  complete,    ///< it is whole
+  write_back,  ///< it is whole in host memory, too
+  discard      ///< nobody wants it any more: the next version has taken its place
 };
 
 struct Coherence {
@@ -27,32 +37,48 @@ struct Coherence {
   bool operator==(const Coherence&) const = default;
 };
 
-/// The state in which `holders` devices merely read a tile.
-constexpr TileState reading_state(int holders) {
-  return holders == 0 ? TileState::invalid : holders == 1 ? TileState::exclusive : TileState::shared;
+/// The state of a version that host memory has, too.
+constexpr Coherence clean(int holders) {
+  return {holders == 0 ? TileState::invalid : holders == 1 ? TileState::exclusive : TileState::shared, holders};
+}
+
+/// What becomes of a version by an event; of `update`, the next version. Nothing where the protocol has no such transition.
+constexpr std::optional<Coherence> try_next(Coherence now, TileEvent event) {
+  const bool modified = now.state == TileState::modified;
+  const bool owned = now.state == TileState::owned;
+  const auto held_by = [&](int holders) { return owned ? Coherence{TileState::owned, holders} : clean(holders); };
+  switch (event) {
+    case TileEvent::fetch:
+      if (!modified && !owned) return clean(now.holders + 1);
+      break;
+    case TileEvent::copy:
+      if (!modified && now.holders > 0) return held_by(now.holders + 1);
+      break;
+    case TileEvent::drop:
+      if (!modified && now.holders > (owned ? 1 : 0)) return held_by(now.holders - 1);
+      break;
+    case TileEvent::write:
+      if (now == Coherence{}) return Coherence{TileState::modified, 1};
+      break;
+    case TileEvent::update:
+      if (!modified && now.holders > 0) return Coherence{TileState::modified, 1};
+      break;
+    case TileEvent::complete:
+      if (modified) return Coherence{TileState::owned, 1};
+      break;
+    case TileEvent::write_back:
+      if (owned) return clean(now.holders);
+      break;
+    case TileEvent::discard:
+      if (!modified) return Coherence{};
+      break;
+  }
+  return std::nullopt;
 }
 
 /// @throws InternalError where the protocol has no such transition
 constexpr Coherence next(Coherence now, TileEvent event) {
-  const auto readers = [](int holders) { return Coherence{reading_state(holders), holders}; };
-  const bool modified = now.state == TileState::modified;
-  switch (event) {
-    case TileEvent::fetch:
-      if (!modified) return readers(now.holders + 1);
-      break;
-    case TileEvent::drop:
-      if (!modified && now.holders > 0) return readers(now.holders - 1);
-      break;
-    case TileEvent::write:
-      if (!modified && now.holders <= 1) return {TileState::modified, 1};
-      break;
-    case TileEvent::write_back:
-      if (modified) return readers(0);
-      break;
-    case TileEvent::write_back_keep:
-      if (modified) return readers(1);
-      break;
-  }
+  if (const auto after = try_next(now, event)) return *after;
   throw InternalError("cache: the coherence protocol has no such transition");
 }
 

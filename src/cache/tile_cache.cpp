@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "core/error.hpp"
@@ -18,6 +18,7 @@ class TileCache::Submitting {
  public:
   Submitting(TileCache& cache, Lock& lock, Replica& replica) : cache_(cache), lock_(lock), replica_(replica) {
     replica_.submitting = true;
+    replica_.arriving = true;
     lock_.unlock();
   }
   ~Submitting() {
@@ -53,7 +54,9 @@ void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
     device.counters = {};
     device.peer_copies.clear();
     device.kept_copies.clear();
+    device.write_backs.clear();
     device.arrivals.clear();
+    device.peer_arrivals.clear();
     device.arriving_bytes = 0;
     device.scratch_count = 0;
     device.kept_count = 0;
@@ -71,6 +74,7 @@ void TileCache::set_heap_bytes(int device, std::size_t bytes) {
 index_t TileCache::slots(int device) const { return static_cast<index_t>(at(device).heap.capacity() / slot_bytes_); }
 
 Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
+  note_arrivals(device);
   Lock lock(mutex_);
   PerDevice& here = at(device);
   if (Replica* resident = directory_.find(device, tile)) {
@@ -88,13 +92,13 @@ Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
     if (source != nullptr) --source->readers;
     return nullptr;
   }
-  Replica& replica = fetch(lock, device, tile, address, source);
-  replica.readers = 1;
+  Replica& replica = fetch(lock, device, tile, address, source, 1);
   replica.next_use = next_use;
   return &replica;
 }
 
 Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve, index_t next_use, index_t later_than) {
+  note_arrivals(device);
   Lock lock(mutex_);
   // What only unreachable devices have comes from the host.
   if (directory_.find(device, tile) != nullptr || nearest_peer(device, tile) != nullptr) return Prefetch::held;
@@ -102,12 +106,12 @@ Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve, 
   if (here.heap.free_bytes() < static_cast<std::size_t>(reserve + 1) * slot_bytes_) {
     Replica* victim = directory_.eviction_candidate(device, later_than);
     if (victim == nullptr) return Prefetch::no_room;
-    discard(*victim, TileEvent::drop);
+    discard(*victim);
     ++here.counters.evictions;
   }
   std::byte* address = here.heap.allocate(slot_bytes_);
   if (address == nullptr) return Prefetch::no_room;
-  fetch(lock, device, tile, address, nullptr).next_use = next_use;
+  fetch(lock, device, tile, address, nullptr, 0).next_use = next_use;
   return Prefetch::started;
 }
 
@@ -117,22 +121,30 @@ void TileCache::set_next_uses(int device, const std::function<index_t(const Host
 }
 
 bool TileCache::is_fetching(int device) {
-  const std::lock_guard lock(mutex_);
-  forget_arrived(at(device));
+  note_arrivals(device);
   return !at(device).arrivals.empty();
 }
 
 index_t TileCache::queued_bytes(int device) {
-  const std::lock_guard lock(mutex_);
-  PerDevice& here = at(device);
-  forget_arrived(here);
+  note_arrivals(device);
+  const PerDevice& here = at(device);
   return here.arrivals.empty() ? 0 : here.arriving_bytes - here.arrivals.front().bytes;
 }
 
-void TileCache::forget_arrived(PerDevice& here) {
-  while (!here.arrivals.empty() && here.arrivals.front().done->status() != device::EventStatus::pending) {
-    here.arriving_bytes -= here.arrivals.front().bytes;
-    here.arrivals.pop_front();
+// Asks without the lock: only the device's worker touches these lists. Arrived is what the worker knows to be so.
+void TileCache::note_arrivals(int device) {
+  PerDevice& here = at(device);
+  const auto has_ended = [](const Arrival& arrival) { return arrival.done->status() != device::EventStatus::pending; };
+  for (std::deque<Arrival>* arrivals : {&here.arrivals, &here.peer_arrivals}) {
+    const auto end = std::find_if_not(arrivals->begin(), arrivals->end(), has_ended);
+    if (end == arrivals->begin()) continue;
+    const std::lock_guard lock(mutex_);
+    for (auto arrival = arrivals->begin(); arrival != end; ++arrival) {
+      if (arrivals == &here.arrivals) here.arriving_bytes -= arrival->bytes;
+      if (arrival->replica != nullptr && arrival->done->status() == device::EventStatus::complete)
+        arrival->replica->arriving = false;
+    }
+    arrivals->erase(arrivals->begin(), end);
   }
 }
 
@@ -140,49 +152,6 @@ void TileCache::release(Replica* replica) {
   const std::lock_guard lock(mutex_);
   if (replica->readers <= 0) throw InternalError("cache: release without pin");
   --replica->readers;
-}
-
-Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch, index_t needed_soon) {
-  Lock lock(mutex_);
-  std::byte* address = allocate_slot(device, needed_soon);
-  if (address == nullptr) return nullptr;
-  Replica& replica = directory_.insert(device, tile, address, TileEvent::write);
-  replica.readers = 1;  // before the copy: an output is never evicted, whatever becomes of it
-  if (fetch) copy_from_host(lock, replica);
-  return &replica;
-}
-
-device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begun) {
-  PerDevice& here = at(output->device);
-  constexpr StreamId stream{StreamKind::down};
-  const device::Extent size = extent(output->tile);
-  device::Device& device = *here.place.device;
-  auto begin = device.record(stream);
-  begun = true;
-  device.copy_down(host_block(output->tile), device_block(*output), size);
-  auto end = device.record(stream);
-  here.log.add({.stream = stream, .bytes = size.bytes(), .task = task}, std::move(begin), end);
-  const std::lock_guard lock(mutex_);
-  here.counters.bytes_down += size.bytes();
-  return end;
-}
-
-void TileCache::finish_output(Replica* output) {
-  const std::lock_guard lock(mutex_);
-  --output->readers;
-  if (output->output) discard(*output, TileEvent::write_back);
-}
-
-void TileCache::publish(Replica* output) {
-  const std::lock_guard lock(mutex_);
-  output->ready = nullptr;  // its fetch is long over; there is nothing to wait for
-  if (Replica* const old = directory_.find(output->device, output->tile)) {
-    // What was copied of it has been read: the kernels waited for that.
-    old->readers -= static_cast<int>(
-        std::erase_if(at(output->device).kept_copies, [old](const PeerCopy& copy) { return copy.source == old; }));
-    discard(*old, TileEvent::drop);
-  }
-  directory_.publish(*output);
 }
 
 bool TileCache::are_connected(int device, int peer) const {
@@ -193,10 +162,11 @@ bool TileCache::are_connected(int device, int peer) const {
 // What throws after the slot was taken ends the job, and with it what the slot holds.
 Keep TileCache::keep(int device, const HostTile& tile, const Replica* output, bool waits, std::span<const int> peers,
                      index_t task, KeptTile& kept) {
+  note_arrivals(device);
   Lock lock(mutex_);
   Replica* const read = output == nullptr ? directory_.find(device, tile) : nullptr;
   const Replica* const source = output != nullptr ? output : read;
-  if (source == nullptr || !(waits || is_here(*source))) return Keep::not_here;
+  if (source == nullptr || (source->arriving && !waits)) return Keep::not_here;
   PerDevice* holder = nullptr;
   for (const int peer : peers) {
     PerDevice& other = at(peer);
@@ -213,7 +183,7 @@ Keep TileCache::keep(int device, const HostTile& tile, const Replica* output, bo
     ++read->outgoing;
   }
   const device::Block from_block = device_block(*source);
-  const device::EventPtr arrival = is_here(*source) ? nullptr : source->ready;
+  const device::EventPtr arrival = source->arriving ? source->ready : nullptr;
   lock.unlock();
   PerDevice& here = at(device);
   device::Device& from = *here.place.device;
@@ -265,36 +235,46 @@ void TileCache::drop(const KeptTile& kept) noexcept {
 }
 
 std::byte* TileCache::take_scratch(int device) {
+  note_arrivals(device);
   const std::lock_guard lock(mutex_);
   std::byte* const address = allocate_slot(device);
   if (address != nullptr) ++at(device).scratch_count;
   return address;
 }
 
+// Asks without the lock: only the device's worker touches these lists.
+std::size_t TileCache::count_complete(const std::deque<PeerCopy>& copies) {
+  const auto is_pending = [](const PeerCopy& copy) { return copy.done->status() != device::EventStatus::complete; };
+  return static_cast<std::size_t>(std::find_if(copies.begin(), copies.end(), is_pending) - copies.begin());
+}
+
 bool TileCache::collect(int device) {
+  note_arrivals(device);
+  PerDevice& here = at(device);
+  const std::size_t written = count_complete(here.write_backs);
+  std::deque<PeerCopy>* const outgoing[] = {&here.peer_copies, &here.kept_copies};
+  const std::size_t ended[] = {count_complete(here.peer_copies), count_complete(here.kept_copies)};
+  if (written + ended[0] + ended[1] == 0) return false;
   const std::lock_guard lock(mutex_);
-  const bool any_in = collect(at(device).peer_copies);
-  return collect(at(device).kept_copies) || any_in;
-}
-
-bool TileCache::collect(std::deque<PeerCopy>& copies) {
-  bool any = false;
-  for (; !copies.empty() && copies.front().done->status() == device::EventStatus::complete; copies.pop_front()) {
-    --copies.front().source->readers;
-    --copies.front().source->outgoing;
-    any = true;
+  for (std::size_t kind = 0; kind < std::size(outgoing); ++kind) {
+    for (std::size_t left = ended[kind]; left > 0; --left, outgoing[kind]->pop_front()) {
+      --outgoing[kind]->front().source->readers;
+      --outgoing[kind]->front().source->outgoing;
+    }
   }
-  return any;
+  for (std::size_t left = written; left > 0; --left, here.write_backs.pop_front()) {
+    Replica& source = *here.write_backs.front().source;
+    --source.readers;
+    directory_.end_write_back(source);
+  }
+  return true;
 }
 
-bool TileCache::has_arrived(int device, const HostTile& tile) const {
+bool TileCache::has_arrived(int device, const HostTile& tile) {
+  note_arrivals(device);
   const std::lock_guard lock(mutex_);
   const Replica* const replica = directory_.find(device, tile);
-  return replica != nullptr && is_here(*replica);
-}
-
-bool TileCache::is_here(const Replica& replica) {
-  return !replica.ready || replica.ready->status() == device::EventStatus::complete;
+  return replica != nullptr && !replica->arriving;
 }
 
 Level TileCache::locate(int device, const HostTile& tile) const {
@@ -330,21 +310,46 @@ std::byte* TileCache::allocate_slot(int device, index_t needed_soon) {
     if (std::byte* address = here.heap.allocate(slot_bytes_)) return address;
     Replica* victim = directory_.eviction_candidate(device, needed_soon);
     if (victim == nullptr) return nullptr;
-    discard(*victim, TileEvent::drop);
+    discard(*victim);
     ++here.counters.evictions;
   }
 }
 
-void TileCache::discard(Replica& replica, TileEvent event) {
-  std::byte* address = replica.address;
+// What is on its way to it will not be looked for there. @pre called for the device's worker
+void TileCache::forget_arrival(const Replica& replica) {
+  PerDevice& here = at(replica.device);
+  for (std::deque<Arrival>* arrivals : {&here.arrivals, &here.peer_arrivals}) {
+    for (Arrival& arrival : *arrivals) {
+      if (arrival.replica == &replica) arrival.replica = nullptr;
+    }
+  }
+}
+
+// @pre called for the device's worker, or the replica has arrived
+void TileCache::discard(Replica& replica) {
+  if (replica.arriving) forget_arrival(replica);
+  std::byte* const address = replica.address;
   heap::DeviceHeap& heap = at(replica.device).heap;
-  directory_.erase(replica, event);
+  directory_.erase(replica);
   heap.free(address);
 }
 
+// Its place goes back to the heap where the protocol refuses the event.
+Replica& TileCache::enter(int device, const HostTile& tile, std::byte* address, TileEvent event, Replica* source) {
+  try {
+    return directory_.insert(device, tile, address, event);
+  } catch (...) {
+    if (source != nullptr) --source->readers;
+    at(device).heap.free(address);
+    throw;
+  }
+}
+
 // From `source`, which the caller has pinned, or from host memory if it is nullptr.
-Replica& TileCache::fetch(Lock& lock, int device, const HostTile& tile, std::byte* address, Replica* source) {
-  Replica& replica = directory_.insert(device, tile, address, TileEvent::fetch);
+Replica& TileCache::fetch(Lock& lock, int device, const HostTile& tile, std::byte* address, Replica* source,
+                          int readers) {
+  Replica& replica = enter(device, tile, address, source != nullptr ? TileEvent::copy : TileEvent::fetch, source);
+  replica.readers = readers;  // before the copy: its version may not be overwritten meanwhile
   try {
     if (source != nullptr) {
       copy_from_peer(lock, replica, *source);
@@ -354,7 +359,8 @@ Replica& TileCache::fetch(Lock& lock, int device, const HostTile& tile, std::byt
   } catch (...) {
     // Nobody may find a tile that will never arrive.
     if (source != nullptr) --source->readers;
-    discard(replica, TileEvent::drop);
+    replica.readers = 0;
+    discard(replica);
     throw;
   }
   CacheCounters& counters = at(device).counters;
@@ -375,7 +381,7 @@ void TileCache::copy_from_host(Lock& lock, Replica& replica) {
     ready = device.record(stream);
     here.log.add({.stream = stream, .bytes = size.bytes()}, std::move(begin), ready);
   }
-  here.arrivals.push_back({ready, size.bytes()});
+  here.arrivals.push_back({ready, size.bytes(), &replica});
   here.arriving_bytes += size.bytes();
   here.counters.bytes_up += size.bytes();
   replica.ready = std::move(ready);
@@ -396,6 +402,7 @@ void TileCache::copy_from_peer(Lock& lock, Replica& replica, Replica& source) {
     ready = device.record(stream);
     here.log.add({.stream = stream, .bytes = size.bytes()}, std::move(begin), ready);
   }
+  here.peer_arrivals.push_back({ready, size.bytes(), &replica});
   here.peer_copies.push_back({ready, &source});
   ++source.outgoing;  // last: what can throw has not
   here.counters.bytes_peer += size.bytes();
@@ -403,15 +410,18 @@ void TileCache::copy_from_peer(Lock& lock, Replica& replica, Replica& source) {
 }
 
 // The peer to copy from: one whose own copy has been submitted; of those the one with the fewest copies going out, and
-// among equals one where the tile has arrived already.
+// among equals one where the tile has arrived already. Its worker may not have noted that yet: asked where it decides.
 Replica* TileCache::nearest_peer(int device, const HostTile& tile) const {
-  const auto cost = [](const Replica& replica) {
-    return std::tuple(replica.submitting, replica.outgoing, !is_here(replica), replica.device);
+  const auto cost = [](const Replica& replica) { return std::pair(replica.submitting, replica.outgoing); };
+  const auto is_here = [](const Replica& replica) {
+    return !replica.arriving || (replica.ready && replica.ready->status() == device::EventStatus::complete);
   };
   Replica* best = nullptr;
-  for (Replica* holder : directory_.holders(tile)) {
+  for (Replica* holder : directory_.holders(tile)) {  // in order of devices
     if (holder->device == device || !at(device).place.device->can_access(*at(holder->device).place.device)) continue;
-    if (best == nullptr || cost(*holder) < cost(*best)) best = holder;
+    if (best == nullptr || cost(*holder) < cost(*best) ||
+        (cost(*holder) == cost(*best) && !is_here(*best) && is_here(*holder)))
+      best = holder;
   }
   return best;
 }

@@ -3,15 +3,20 @@
 // is farthest, as far as the worker has told it, and by ALRU among those of which nothing is known.
 //
 // Invariants: readers > 0 keeps a replica in place; no two devices fetch the same tile from host memory as long as one
-// of them holds it (fetches in flight are shared: the second waits for the first one's event); an output tile has one
-// holder. Within one job every segment has the same size, so that the heap cannot fragment.
+// of them holds it (fetches in flight are shared: the second waits for the first one's event); the only copy of a tile's
+// readable version never goes, and host memory is read only while it holds that version (tile_directory.hpp). Within one job every segment has the same size, so that the heap cannot fragment.
 //
 // A device may also keep, in free memory, what an output tile of a peer was before: no readable tile, but a slot of its
 // own until drop(). Nothing is evicted for it.
 //
+// A result stays on its device, host memory being stale, until it is evicted, which costs a write-back first unless a peer holds
+// it too, or until it is asked for. A task that reads a tile pins it; one that writes it takes a place for the next version
+// (acquire_output) or, alone, the place of the readable one (update); either publishes it and lets go of it.
+//
 // One lock over directory and heaps, held for a few map lookups. Copies are submitted without it: the place of a tile is
 // taken under the lock, its copy is submitted, then the others are told its event. Who wants to copy from a tile whose
-// copy is being submitted waits for that, so that nobody fetches it a second time. pin() and its kin for device d are
+// copy is being submitted waits for that, so that nobody fetches it a second time. Whether a copy has ended is asked by the
+// device's worker, without the lock, too. pin() and its kin for device d are
 // called only by the worker of d; the lock is what lets them look at each other's replicas. Source: BLASX, section IV-B,
 // Alg. 2, Fig. 2 and 3.
 #pragma once
@@ -54,6 +59,7 @@ struct CacheDevice {
 };
 
 enum class Prefetch : std::uint8_t { started, held, no_room };
+enum class Flush : std::uint8_t { clean, begun, later };
 enum class Keep : std::uint8_t { begun, not_here, no_room };
 
 /// A tile as it was, in the memory of a device that does not compute it.
@@ -112,20 +118,40 @@ class TileCache {
   /// Bytes of the copies from host memory that wait behind the one under way.
   index_t queued_bytes(int device);
 
-  /// Space for an output tile (state Modified), pinned; its old value is fetched if `fetch`. nullptr as for pin().
+  /// Space for the next version of a tile (state Modified), pinned; the old value is fetched from host memory if `fetch`. nullptr as
+  /// for pin().
   /// @param needed_soon tiles that will be wanted by then are not evicted for it
   Replica* acquire_output(int device, const HostTile& tile, bool fetch, index_t needed_soon = -1);
-  /// Starts the copy of an output tile to host memory. @pre the kernels that wrote it have completed
+  /// Makes the next version of a tile in its place (state Modified): what is pinned becomes the output, and replicas on other devices
+  /// go. @pre the caller has pinned it @return false if others read it, or make the next version: try again later
+  bool update(Replica* pinned);
+  /// Makes a finished output readable by all devices (state Owned). It stays pinned until finish_output() or release(). Where devices
+  /// are not all connected, only after its write-back, because some will read it from host memory. Who reads the old value goes on; if
+  /// nobody does, the device gives it up at once, others when they need room. @pre the kernels that wrote the output have completed
+  void publish(Replica* output);
+  /// Whether write_back() may begin as far as other copies from and to that place in host memory are concerned: flushes of the version
+  /// before, fetches of it that nobody has waited for. Always so where a tile is written once and no more is fetched than read.
+  bool may_write_back(const Replica* output);
+  /// Starts the copy of an output tile to host memory. @pre the kernels that wrote it have completed; nobody will read the
+  /// old value any more; it is pinned until the copy has ended
   /// @return the event after which it is there
   /// @param begun set once the copy may have touched host memory, also if this then throws
   device::EventPtr write_back(Replica* output, index_t task, bool& begun);
-  /// Makes a finished output readable by all devices. It stays pinned until finish_output(). Where devices are not all
-  /// connected, only after its write-back, because some will read it from host memory. The old value, if the device has
-  /// fetched that too, is dropped.
-  /// @pre the kernels that wrote it have completed; nobody reads the old value
-  void publish(Replica* output);
+  /// The copy has ended: what has been published, or will be, may be read from host memory.
+  void end_write_back(const Replica* output);
   /// After the write-back: the tile leaves the device or, if it was published, is a tile like any other.
   void finish_output(Replica* output);
+
+  /// Starts the copy of a published tile to host memory. When it has ended, collect() tells the others. @pre the device holds it
+  /// @return clean if host memory has it; later if it is being written, it or an older version is on its way to a device, or it is not
+  /// on this one
+  /// @throws DeviceLost, WorkRefused
+  Flush flush(int device, const HostTile& tile);
+  /// Likewise for all that the device holds. @return tiles that host memory does not have yet: again after collect()
+  std::size_t flush_all(int device);
+  /// What to do when there is no room because the device holds the only copy of what nobody reads: flushes the tile of those that
+  /// will be wanted last, which can then be evicted. @return whether there is one
+  bool make_room(int device, index_t later_than = -1);
 
   /// Copies the old value of an output tile from the device into free memory of a peer, the one of `peers` that keeps
   /// fewest.
@@ -146,16 +172,19 @@ class TileCache {
   /// @return nullptr if the heap is full of tiles in use
   std::byte* take_scratch(int device);
 
-  /// Lets go of the sources of peer copies into and out of `device` that have completed. @return whether there were any
+  /// Lets go of the sources of peer copies into and out of `device`, and of flushed tiles, whose copies have completed.
+  /// @return whether there were any
   bool collect(int device);
 
   /// Whether the tile is on the device and not only on its way there.
-  bool has_arrived(int device, const HostTile& tile) const;
+  bool has_arrived(int device, const HostTile& tile);
   Level locate(int device, const HostTile& tile) const;
 
   CacheCounters counters(int device) const;
   device::OperationLog& log(int device) { return at(device).log; }
 
+  /// To look at while nobody else uses the cache.
+  const TileDirectory& directory() const { return directory_; }
   void check_invariants() const;
 
  private:
@@ -166,15 +195,19 @@ class TileCache {
   struct Arrival {
     device::EventPtr done;
     index_t bytes;
+    Replica* replica;  ///< nullptr if it is gone
   };
   struct PerDevice {
     CacheDevice place;
     heap::DeviceHeap heap;
     CacheCounters counters = {};
+    // Lists of the device's worker, which asks without the lock what has ended.
     std::deque<PeerCopy> peer_copies = {};  // in stream order
     std::deque<PeerCopy> kept_copies = {};  // likewise; of tiles that the device reads
-    std::deque<Arrival> arrivals = {};      // in stream order
-    index_t arriving_bytes = 0;             // their sum
+    std::deque<PeerCopy> write_backs = {};  // likewise; flushes
+    std::deque<Arrival> arrivals = {};      // likewise; from host memory
+    std::deque<Arrival> peer_arrivals = {};
+    index_t arriving_bytes = 0;  // of those from host memory
     std::size_t scratch_count = 0;
     std::size_t kept_count = 0;     // tiles of others that it keeps
     device::OperationLog log = {};  // touched by the device's worker only
@@ -183,16 +216,18 @@ class TileCache {
   /// Lets go of the lock while it lives.
   class Submitting;
 
-  static bool collect(std::deque<PeerCopy>& copies);
-  static bool is_here(const Replica& replica);
-  void forget_arrived(PerDevice& here);
+  static std::size_t count_complete(const std::deque<PeerCopy>& copies);
+  void note_arrivals(int device);
   PerDevice& at(int device) { return devices_[static_cast<std::size_t>(device)]; }
   const PerDevice& at(int device) const { return devices_[static_cast<std::size_t>(device)]; }
   std::byte* allocate_slot(int device, index_t needed_soon = -1);
-  void discard(Replica& replica, TileEvent event);
+  void forget_arrival(const Replica& replica);
+  void discard(Replica& replica);
+  Replica& enter(int device, const HostTile& tile, std::byte* address, TileEvent event, Replica* source);
   // What is passed a lock holds it but while a copy is submitted.
   using Lock = std::unique_lock<std::mutex>;
-  Replica& fetch(Lock& lock, int device, const HostTile& tile, std::byte* address, Replica* source);
+  Replica& fetch(Lock& lock, int device, const HostTile& tile, std::byte* address, Replica* source, int readers);
+  void flush(Lock& lock, Replica& replica);
   void copy_from_host(Lock& lock, Replica& replica);
   void copy_from_peer(Lock& lock, Replica& replica, Replica& source);
   Replica* nearest_peer(int device, const HostTile& tile) const;

@@ -1,13 +1,17 @@
-// Who holds which tile: every replica of every tile on every device, with its coherence state, and per device the order of use.
+// Who holds which tile: every replica of every tile on every device, which version it is and who has the truth, and per device the
+// order of use.
 //
-// A tile whose old value is still read while a device computes the new one (trmm in place) is two tiles to the directory: the value
-// in host memory, which devices read, and the output, which one device writes. publish() turns an output into a readable tile.
+// A tile has one readable version and at most one that is being written: insert() or update() begins it, publish() makes it the
+// readable one. Where the old value is read while a device computes the new one (trmm in place), both are there side by side. What
+// devices still hold of a version after the next has taken its place is superseded: nobody finds it, who reads it still may, and it
+// is the first thing that may go.
 //
-// Invariants: a tile's coherence state and holder count agree with its replicas; a replica with readers > 0 or whose contents are
-// still arriving is never offered for eviction. The directory lives for one job; nothing in it outlives the call, because the
-// program may change its matrices between calls.
-// Pure bookkeeping: moves no data, allocates no device memory, not thread-safe (the tile cache holds its lock).
-// Source: BLASX, section IV-B, Alg. 2 (ALRU) and Fig. 3 (MESI-X); Belady 1966 for eviction by next use.
+// Invariants: the state of the readable version agrees with its replicas and with the version that host memory holds; its last
+// copy is never dropped; what is read or on its way is not offered for eviction; host memory holds no version from the
+// beginning of a write-back to its end. The directory lives for one job; nothing in it outlives the call, because the program may
+// change its matrices between calls.
+// Pure bookkeeping: moves no data, allocates no device memory, asks no device, not thread-safe (the tile cache holds its lock).
+// Source: BLASX, section IV-B, Alg. 2 (ALRU); Belady 1966 for eviction by next use; coherence.hpp.
 #pragma once
 
 #include <cstddef>
@@ -49,18 +53,41 @@ struct HostTileHash {
 /// No known use of a tile to come.
 inline constexpr index_t never = std::numeric_limits<index_t>::max();
 
-/// A tile's copy on one device.
+/// Counts the values that a tile takes in a job.
+using Version = std::int64_t;
+
+struct TileEntry;
+
+/// A version of a tile on one device.
 struct Replica {
   HostTile tile;
   int device = 0;
+  Version version = 0;
+  TileEntry* entry = nullptr;              ///< the directory's
   bool output = false;                     ///< written here; not readable by anyone before publish()
+  bool superseded = false;                 ///< the next version has taken its place
   std::byte* address = nullptr;            ///< in the device's memory; leading dimension is tile.rows
   device::EventPtr ready;                  ///< after which it may be read; nullptr: at once
   bool submitting = false;                 ///< what fills it is being submitted, and `ready` does not tell yet
-  int readers = 0;                         ///< kernels and peer copies in flight that read it, and steps that wait to
+  bool arriving = false;                   ///< what fills it is not known to have ended
+  int readers = 0;                         ///< kernels and copies in flight that read it, and steps that wait to
   int outgoing = 0;                        ///< peer copies in flight from it
   index_t next_use = never;                ///< when the device's worker will want it next, by the worker's own count
   std::list<Replica*>::iterator position;  ///< in the device's order of use
+};
+
+/// What is known of one tile.
+struct TileEntry {
+  static constexpr Version none = -1;
+
+  Version version = 0;                               ///< the readable one
+  Coherence state;                                   ///< of it
+  std::vector<std::unique_ptr<Replica>> replicas;    ///< of it, by device; nullptr where it has none
+  Coherence output_state;                            ///< of the next version
+  std::unique_ptr<Replica> output;                   ///< the one who writes it, or nullptr
+  std::vector<std::unique_ptr<Replica>> superseded;  ///< of earlier versions
+  Version host = 0;                                  ///< what host memory holds; none while it is overwritten
+  Version writing = none;                            ///< what host memory is being overwritten with
 };
 
 class TileDirectory {
@@ -71,23 +98,51 @@ class TileDirectory {
   Replica* find(int device, const HostTile& tile) const;
   /// All readable replicas of the tile.
   std::vector<Replica*> holders(const HostTile& tile) const;
-  /// Of the readable tile, or of the output.
+  /// nullptr if it is in host memory only, in version 0.
+  const TileEntry* entry(const HostTile& tile) const;
+  /// Of the readable version, or of the one that is being written.
   Coherence coherence(const HostTile& tile, bool output = false) const;
+  /// Number of the readable version.
+  Version version(const HostTile& tile) const;
+  /// Whether host memory holds the readable version.
+  bool host_has(const HostTile& tile) const;
 
-  /// Enters a replica that `device` gets by `event`: fetch (readable) or write (output). @throws InternalError if the protocol
-  /// forbids it
+  /// Enters a replica that `device` gets by `event`: fetch, copy (readable) or write (output).
+  /// @throws InternalError if the protocol forbids it: a fetch while host memory is stale, a second writer
   Replica& insert(int device, const HostTile& tile, std::byte* address, TileEvent event);
-  /// Removes it by `event` (drop or write_back).
-  void erase(Replica& replica, TileEvent event);
-  /// The finished output becomes the readable tile, held by its device alone (write_back_keep). @pre nobody reads its old value
+  /// Removes it: a superseded one, one whose version has other copies, or one that `event` is allowed to take.
+  void erase(Replica& replica, TileEvent event = TileEvent::drop);
+
+  /// Whether the holder of the only pin on it may make the next version in its place: nobody else reads this version anywhere, and
+  /// nobody writes the next.
+  bool can_update(const Replica& replica) const;
+  /// Makes it the output of the next version, in place. What others hold of this version is superseded. @pre can_update()
+  void update(Replica& replica);
+  /// The output is complete and becomes the readable version. What devices hold of the old one is superseded.
   void publish(Replica& output);
+
+  /// Whether host memory may be overwritten with it: nobody does so, and nothing of an earlier version is on its way from there.
+  bool may_write_back(const Replica& replica) const;
+  /// Whether this copy is of a published version that host memory has not got, and may go there.
+  bool may_flush(const Replica& replica) const;
+  /// From now on host memory holds nothing whole. A version that was being written is complete with that; nobody finds it before
+  /// publish(), and nobody the old one. @return what host memory held, for cancel_write_back()
+  /// @throws InternalError if another version is being written back, host memory has this one, or a later one is readable
+  Version begin_write_back(Replica& replica);
+  /// The copy has not begun, and will not.
+  void cancel_write_back(const Replica& replica, Version host);
+  /// Host memory holds the replica's version.
+  void end_write_back(const Replica& replica);
+
   /// Moves it to the front of its device's order of use.
   void touch(Replica& replica);
 
-  /// Of the device's replicas that nobody reads, that have arrived and whose next use is later than `later_than`: the one that is used
-  /// last, the least recently used among equals (ALRU where nothing is known). nullptr if there is none.
+  /// Of the device's replicas that may go, that nobody reads, that have arrived and whose next use is later than `later_than`: the one
+  /// that is used last, the least recently used among equals (ALRU where nothing is known). nullptr if there is none.
   Replica* eviction_candidate(int device, index_t later_than = -1) const;
-  /// Calls `visit(replica)` for each of the device's replicas.
+  /// Likewise of those that may not go because there is no other copy: the one to be written back for room.
+  Replica* write_back_candidate(int device, index_t later_than = -1) const;
+  /// Calls `visit(replica)` for each of the device's replicas, most recently used first.
   template <class F>
   void for_each(int device, F&& visit) const {
     for (Replica* replica : order_of_use_[static_cast<std::size_t>(device)]) visit(*replica);
@@ -100,18 +155,16 @@ class TileDirectory {
   void check_invariants() const;
 
  private:
-  struct Entry {
-    Coherence coherence;
-    std::vector<std::unique_ptr<Replica>> replicas;  // by device; nullptr where it has none
-  };
-
-  using Entries = std::unordered_map<HostTile, Entry, HostTileHash>;
-
-  Entry& entry_of(const HostTile& tile, bool output);
+  TileEntry& make_entry(const HostTile& tile);
+  void make_readable(Replica& output);
+  static void supersede(TileEntry& entry);
+  void check_entry(const HostTile& tile, const TileEntry& entry, std::vector<std::size_t>& counted) const;
+  template <class MayGo>
+  Replica* last_used(int device, index_t later_than, MayGo&& may_go) const;
 
   int devices_;
-  Entries entries_[2];                             // by role: readable tiles, outputs
-  std::vector<std::list<Replica*>> order_of_use_;  // per device, most recently used first
+  std::unordered_map<HostTile, TileEntry, HostTileHash> entries_;  // replicas point to them
+  std::vector<std::list<Replica*>> order_of_use_;                  // per device, most recently used first
 };
 
 }  // namespace tessera::cache

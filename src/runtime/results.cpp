@@ -60,6 +60,7 @@ bool Results::retire(Job& job) {
     write_backs_.pop_front();
     // Before anything that may throw: what is in host memory must not be computed again.
     done_.push_back(write_back.task);
+    place_.cache.end_write_back(write_back.output);
     if (!place_.cache.all_connected()) publish(job, write_back.output, write_back.task);
     place_.cache.finish_output(write_back.output);
     ++finished_;

@@ -1,8 +1,9 @@
-// The coherence table exhaustively, against MESI-X as it is drawn in BLASX, Fig. 3.
+// The coherence table exhaustively: every state and every event.
 #include "cache/coherence.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <optional>
 
 namespace tessera::cache {
@@ -12,42 +13,56 @@ constexpr Coherence invalid{TileState::invalid, 0};
 constexpr Coherence exclusive{TileState::exclusive, 1};
 constexpr Coherence modified{TileState::modified, 1};
 constexpr Coherence shared(int holders) { return {TileState::shared, holders}; }
+constexpr Coherence owned(int holders) { return {TileState::owned, holders}; }
+constexpr std::optional<Coherence> refused = std::nullopt;
 
-std::optional<Coherence> try_next(Coherence now, TileEvent event) {
-  try {
-    return next(now, event);
-  } catch (const InternalError&) {
-    return std::nullopt;
+struct Row {
+  Coherence now;
+  // By event: fetch, copy, drop, write, update, complete, write_back, discard.
+  std::array<std::optional<Coherence>, 8> after;
+};
+
+// Columns as the events are listed in coherence.hpp.
+constexpr Row table[] = {
+    {invalid, {exclusive, refused, refused, modified, refused, refused, refused, invalid}},
+    {exclusive, {shared(2), shared(2), invalid, refused, modified, refused, refused, invalid}},
+    {shared(2), {shared(3), shared(3), exclusive, refused, modified, refused, refused, invalid}},
+    {shared(3), {shared(4), shared(4), shared(2), refused, modified, refused, refused, invalid}},
+    {modified, {refused, refused, refused, refused, refused, owned(1), refused, refused}},
+    {owned(1), {refused, owned(2), refused, refused, modified, refused, exclusive, invalid}},
+    {owned(2), {refused, owned(3), owned(1), refused, modified, refused, shared(2), invalid}},
+    {owned(3), {refused, owned(4), owned(2), refused, modified, refused, shared(3), invalid}},
+};
+
+TEST(Coherence, EveryStateAndEvent) {
+  for (const Row& row : table) {
+    for (std::size_t event = 0; event < row.after.size(); ++event) {
+      SCOPED_TRACE(::testing::Message() << "state " << static_cast<int>(row.now.state) << " of " << row.now.holders
+                                        << ", event " << event);
+      const auto made = static_cast<TileEvent>(event);
+      EXPECT_EQ(try_next(row.now, made), row.after[event]);
+      if (row.after[event]) {
+        EXPECT_EQ(next(row.now, made), *row.after[event]);
+      } else {
+        EXPECT_THROW(static_cast<void>(next(row.now, made)), InternalError);
+      }
+    }
   }
 }
 
-TEST(Coherence, ReadersComeAndGo) {
-  EXPECT_EQ(next(invalid, TileEvent::fetch), exclusive);
-  EXPECT_EQ(next(exclusive, TileEvent::fetch), shared(2));
-  EXPECT_EQ(next(exclusive, TileEvent::drop), invalid);
-  EXPECT_EQ(next(shared(2), TileEvent::drop), exclusive);
-  for (int holders = 2; holders < 16; ++holders) {
+TEST(Coherence, TheOnlyCopyIsNeverDropped) {
+  EXPECT_FALSE(try_next(owned(1), TileEvent::drop));
+  EXPECT_FALSE(try_next(modified, TileEvent::drop));
+  EXPECT_EQ(try_next(owned(2), TileEvent::drop), owned(1)) << "the peer takes the truth over";
+}
+
+TEST(Coherence, ManyHoldersAreLikeThree) {
+  for (int holders = 3; holders < 16; ++holders) {
     EXPECT_EQ(next(shared(holders), TileEvent::fetch), shared(holders + 1));
     EXPECT_EQ(next(shared(holders + 1), TileEvent::drop), shared(holders));
-  }
-}
-
-TEST(Coherence, AWriterIsAloneAndEndsByWritingBack) {
-  EXPECT_EQ(next(invalid, TileEvent::write), modified);
-  EXPECT_EQ(next(exclusive, TileEvent::write), modified);
-  EXPECT_EQ(next(modified, TileEvent::write_back), invalid);
-  EXPECT_EQ(next(modified, TileEvent::write_back_keep), exclusive);
-}
-
-TEST(Coherence, NothingElseIsAllowed) {
-  EXPECT_FALSE(try_next(invalid, TileEvent::drop));
-  EXPECT_FALSE(try_next(shared(2), TileEvent::write));
-  EXPECT_FALSE(try_next(modified, TileEvent::fetch));
-  EXPECT_FALSE(try_next(modified, TileEvent::drop));
-  EXPECT_FALSE(try_next(modified, TileEvent::write));
-  for (const Coherence readers : {invalid, exclusive, shared(2), shared(5)}) {
-    EXPECT_FALSE(try_next(readers, TileEvent::write_back));
-    EXPECT_FALSE(try_next(readers, TileEvent::write_back_keep));
+    EXPECT_EQ(next(owned(holders), TileEvent::copy), owned(holders + 1));
+    EXPECT_EQ(next(owned(holders + 1), TileEvent::drop), owned(holders));
+    EXPECT_EQ(next(owned(holders), TileEvent::write_back), shared(holders));
   }
 }
 

@@ -7,17 +7,6 @@
 namespace tessera::cache {
 namespace {
 
-class FixedEvent final : public device::Event {
- public:
-  explicit FixedEvent(device::EventStatus status) : status_(status) {}
-  device::EventStatus status() const noexcept override { return status_; }
-  double completed_at() const override { return 0; }
-  void set(device::EventStatus status) { status_ = status; }
-
- private:
-  device::EventStatus status_;
-};
-
 class TileDirectoryTest : public ::testing::Test {
  protected:
   HostTile tile(std::size_t number) { return {host_.data() + number, 8, 8, 100}; }
@@ -30,7 +19,7 @@ class TileDirectoryTest : public ::testing::Test {
 TEST_F(TileDirectoryTest, TellsWhoHoldsATile) {
   EXPECT_EQ(directory_.find(0, tile(0)), nullptr);
   Replica& a = directory_.insert(0, tile(0), memory_.data(), TileEvent::fetch);
-  Replica& b = directory_.insert(2, tile(0), memory_.data() + 8, TileEvent::fetch);
+  Replica& b = directory_.insert(2, tile(0), memory_.data() + 8, TileEvent::copy);
   EXPECT_EQ(directory_.find(0, tile(0)), &a);
   EXPECT_EQ(directory_.find(1, tile(0)), nullptr);
   EXPECT_EQ(directory_.find(2, tile(0)), &b);
@@ -77,12 +66,9 @@ TEST_F(TileDirectoryTest, EvictsTheLeastRecentlyUsedTileWithoutReaders) {
 
 TEST_F(TileDirectoryTest, NeverEvictsATileThatIsStillArriving) {
   Replica& a = directory_.insert(0, tile(0), memory_.data(), TileEvent::fetch);
-  const auto arriving = std::make_shared<FixedEvent>(device::EventStatus::pending);
-  a.ready = arriving;
+  a.arriving = true;
   EXPECT_EQ(directory_.eviction_candidate(0), nullptr);
-  arriving->set(device::EventStatus::failed);
-  EXPECT_EQ(directory_.eviction_candidate(0), nullptr);
-  arriving->set(device::EventStatus::complete);
+  a.arriving = false;
   EXPECT_EQ(directory_.eviction_candidate(0), &a);
 }
 
@@ -90,14 +76,22 @@ TEST_F(TileDirectoryTest, RefusesWhatTheProtocolForbids) {
   Replica& a = directory_.insert(0, tile(0), memory_.data(), TileEvent::write);
   EXPECT_THROW(directory_.insert(1, tile(0), memory_.data(), TileEvent::write), InternalError);
   EXPECT_THROW(directory_.erase(a, TileEvent::drop), InternalError);
-  a.readers = 1;
-  EXPECT_THROW(directory_.erase(a, TileEvent::write_back), InternalError);
-  a.readers = 0;
+  EXPECT_THROW(directory_.erase(a, TileEvent::discard), InternalError);
+  EXPECT_THROW(directory_.end_write_back(a), InternalError);
   directory_.check_invariants();
-  directory_.erase(a, TileEvent::write_back);
+  directory_.publish(a);
+  directory_.begin_write_back(a);
+  EXPECT_THROW(directory_.erase(a), InternalError) << "not there yet";
+  directory_.end_write_back(a);
+  EXPECT_THROW(directory_.begin_write_back(a), InternalError) << "it is there";
+  a.readers = 1;
+  EXPECT_THROW(directory_.erase(a), InternalError);
+  a.readers = 0;
+  directory_.erase(a);
   directory_.check_invariants();
   directory_.insert(0, tile(0), memory_.data(), TileEvent::fetch);
   EXPECT_THROW(directory_.insert(0, tile(0), memory_.data(), TileEvent::fetch), InternalError);
+  directory_.check_invariants();
 }
 
 // trmm in place: others read the old value while a device writes the new one.
@@ -108,22 +102,121 @@ TEST_F(TileDirectoryTest, AnOutputIsNotTheReadableTile) {
   EXPECT_EQ(directory_.find(0, tile(0)), &old);
   EXPECT_EQ(directory_.coherence(tile(0)), (Coherence{TileState::exclusive, 1}));
   EXPECT_EQ(directory_.coherence(tile(0), true), (Coherence{TileState::modified, 1}));
-  EXPECT_THROW(directory_.publish(output), InternalError);  // the old value is still held
+  old.readers = 1;
+  directory_.check_invariants();
+  directory_.publish(output);
+  directory_.check_invariants();
+  // Who reads the old value goes on; nobody else finds it.
+  EXPECT_EQ(directory_.find(0, tile(0)), &output);
+  EXPECT_TRUE(old.superseded);
+  EXPECT_EQ(old.version, 0);
+  EXPECT_EQ(output.version, 1);
+  EXPECT_EQ(directory_.eviction_candidate(0), nullptr);
+  old.readers = 0;
+  EXPECT_EQ(directory_.eviction_candidate(0), &old);
+  directory_.erase(old);
   directory_.check_invariants();
 }
 
 // trsm: the solution is read by the tasks that come after.
-TEST_F(TileDirectoryTest, APublishedOutputIsReadable) {
+TEST_F(TileDirectoryTest, APublishedOutputIsOwned) {
   Replica& output = directory_.insert(1, tile(0), memory_.data(), TileEvent::write);
   directory_.publish(output);
   EXPECT_EQ(directory_.find(1, tile(0)), &output);
-  EXPECT_EQ(directory_.coherence(tile(0)), (Coherence{TileState::exclusive, 1}));
+  EXPECT_EQ(directory_.coherence(tile(0)), (Coherence{TileState::owned, 1}));
   EXPECT_EQ(directory_.coherence(tile(0), true), Coherence{});
+  EXPECT_EQ(directory_.version(tile(0)), 1);
+  EXPECT_FALSE(directory_.host_has(tile(0)));
   directory_.check_invariants();
-  directory_.insert(0, tile(0), memory_.data() + 8, TileEvent::fetch);
+  EXPECT_THROW(directory_.insert(0, tile(0), memory_.data() + 8, TileEvent::fetch), InternalError);
+  EXPECT_EQ(directory_.eviction_candidate(1), nullptr) << "the only copy";
+  EXPECT_EQ(directory_.write_back_candidate(1), &output);
+  Replica& other = directory_.insert(0, tile(0), memory_.data() + 8, TileEvent::copy);
   directory_.check_invariants();
+  EXPECT_EQ(directory_.write_back_candidate(1), nullptr) << "it can go as it is";
   EXPECT_EQ(directory_.eviction_candidate(1), &output);
-  directory_.erase(output, TileEvent::drop);
+  directory_.erase(output);
+  EXPECT_THROW(directory_.erase(other), InternalError);
+  directory_.begin_write_back(other);
+  EXPECT_EQ(directory_.write_back_candidate(0), nullptr) << "it is on its way";
+  EXPECT_FALSE(directory_.host_has(tile(0)));
+  directory_.end_write_back(other);
+  EXPECT_EQ(directory_.coherence(tile(0)), (Coherence{TileState::exclusive, 1}));
+  EXPECT_EQ(directory_.eviction_candidate(0), &other);
+  directory_.check_invariants();
+}
+
+// gemm: nobody is to find the result, which leaves the device once it is in host memory.
+TEST_F(TileDirectoryTest, AnOutputThatIsWrittenBackUnpublishedIsFoundByNobody) {
+  Replica& old = directory_.insert(1, tile(0), memory_.data(), TileEvent::fetch);
+  Replica& output = directory_.insert(0, tile(0), memory_.data(), TileEvent::write);
+  EXPECT_EQ(directory_.begin_write_back(output), 0);
+  EXPECT_TRUE(old.superseded);
+  for (const int device : {0, 1}) EXPECT_EQ(directory_.find(device, tile(0)), nullptr);
+  EXPECT_TRUE(directory_.holders(tile(0)).empty());
+  for (const int device : {0, 1}) {
+    EXPECT_THROW(directory_.insert(device, tile(0), memory_.data() + 8, TileEvent::fetch), InternalError);
+  }
+  directory_.check_invariants();
+  EXPECT_EQ(directory_.begin_write_back(output), TileEntry::none) << "once more, after a failure";
+  directory_.cancel_write_back(output, TileEntry::none);
+  directory_.begin_write_back(output);
+  directory_.end_write_back(output);
+  directory_.erase(output);
+  EXPECT_EQ(directory_.coherence(tile(0)), Coherence{});
+  EXPECT_EQ(directory_.version(tile(0)), 1);
+  EXPECT_EQ(directory_.insert(0, tile(0), memory_.data(), TileEvent::fetch).version, 1);
+  directory_.check_invariants();
+}
+
+TEST_F(TileDirectoryTest, UpdatesInPlaceWhatNobodyElseReads) {
+  Replica& mine = directory_.insert(0, tile(0), memory_.data(), TileEvent::fetch);
+  Replica& other = directory_.insert(1, tile(0), memory_.data() + 8, TileEvent::copy);
+  EXPECT_FALSE(directory_.can_update(mine)) << "who updates has pinned it";
+  mine.readers = 1;
+  EXPECT_TRUE(directory_.can_update(mine));
+  other.readers = 1;
+  EXPECT_FALSE(directory_.can_update(mine));
+  EXPECT_THROW(directory_.update(mine), InternalError);
+  other.readers = 0;
+  other.submitting = true;
+  EXPECT_FALSE(directory_.can_update(mine));
+  other.submitting = false;
+  mine.readers = 2;
+  EXPECT_FALSE(directory_.can_update(mine));
+  mine.readers = 1;
+  directory_.update(mine);
+  directory_.check_invariants();
+  EXPECT_TRUE(other.superseded);
+  EXPECT_EQ(mine.version, 1);
+  EXPECT_EQ(directory_.coherence(tile(0), true), (Coherence{TileState::modified, 1}));
+  for (const int device : {0, 1}) EXPECT_EQ(directory_.find(device, tile(0)), nullptr);
+  EXPECT_TRUE(directory_.host_has(tile(0))) << "the old version, as long as the new one is being made";
+  EXPECT_THROW(directory_.insert(1, tile(0), memory_.data(), TileEvent::write), InternalError);
+  directory_.publish(mine);
+  directory_.update(mine);  // from Owned
+  directory_.check_invariants();
+  EXPECT_FALSE(directory_.host_has(tile(0)));
+  EXPECT_THROW(directory_.insert(1, tile(0), memory_.data(), TileEvent::fetch), InternalError);
+  directory_.publish(mine);
+  EXPECT_EQ(directory_.version(tile(0)), 2);
+  directory_.check_invariants();
+}
+
+TEST_F(TileDirectoryTest, AWriteBackThatANewVersionOvertakesIsOfTheOldOne) {
+  Replica& first = directory_.insert(0, tile(0), memory_.data(), TileEvent::write);
+  directory_.publish(first);
+  directory_.begin_write_back(first);
+  Replica& second = directory_.insert(1, tile(0), memory_.data() + 8, TileEvent::write);
+  directory_.publish(second);
+  EXPECT_THROW(directory_.begin_write_back(second), InternalError) << "one after the other";
+  directory_.end_write_back(first);
+  EXPECT_FALSE(directory_.host_has(tile(0)));
+  EXPECT_EQ(directory_.coherence(tile(0)), (Coherence{TileState::owned, 1}));
+  EXPECT_THROW(directory_.begin_write_back(first), InternalError) << "an old version";
+  directory_.begin_write_back(second);
+  directory_.end_write_back(second);
+  EXPECT_TRUE(directory_.host_has(tile(0)));
   directory_.check_invariants();
 }
 

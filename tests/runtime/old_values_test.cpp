@@ -173,6 +173,9 @@ TEST_F(OldValuesTest, GoToTheHostWhereThePeerHasNoRoom) {
   await(*copy);
   EXPECT_EQ(kept_bytes(), 0);
   // And again to the peer when it has.
+  bool begun = false;
+  const auto written = cache_->write_back(outputs.front(), 0, begun);
+  ASSERT_EQ(test::wait_for(written), device::EventStatus::complete);
   cache_->finish_output(outputs.front());
   OldCopyPtr next;
   ASSERT_EQ(old_->begin(old(), When::last_read, signal_, next), Begin::begun);

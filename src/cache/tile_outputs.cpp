@@ -1,0 +1,157 @@
+// What the tile cache does with tiles that devices write: places for them, publication, and the ways home to host memory. Their
+// copies are submitted without the lock: what host memory is about to lose is told before, what it has got when the copy has ended.
+#include <utility>
+
+#include "cache/tile_cache.hpp"
+#include "core/error.hpp"
+
+namespace tessera::cache {
+
+using device::StreamId;
+using device::StreamKind;
+
+Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch, index_t needed_soon) {
+  note_arrivals(device);
+  Lock lock(mutex_);
+  if (fetch && !directory_.host_has(tile)) throw InternalError("cache: what host memory holds is stale");
+  std::byte* address = allocate_slot(device, needed_soon);
+  if (address == nullptr) return nullptr;
+  Replica& replica = enter(device, tile, address, TileEvent::write, nullptr);
+  replica.readers = 1;
+  if (fetch) copy_from_host(lock, replica);
+  return &replica;
+}
+
+bool TileCache::update(Replica* pinned) {
+  const std::lock_guard lock(mutex_);
+  if (!directory_.can_update(*pinned)) return false;
+  directory_.update(*pinned);
+  // What is still on its way to another device goes when that one needs room.
+  std::vector<Replica*> gone;
+  for (const auto& old : pinned->entry->superseded) {
+    if (old->readers == 0 && !old->arriving) gone.push_back(old.get());
+  }
+  for (Replica* const old : gone) discard(*old);
+  return true;
+}
+
+void TileCache::publish(Replica* output) {
+  note_arrivals(output->device);
+  const std::lock_guard lock(mutex_);
+  output->ready = nullptr;  // its fetch is long over; there is nothing to wait for
+  if (std::exchange(output->arriving, false)) forget_arrival(*output);
+  Replica* const old = directory_.find(output->device, output->tile);
+  if (old != nullptr) {
+    // What was copied of it has been read: the kernels waited for that.
+    old->readers -= static_cast<int>(
+        std::erase_if(at(output->device).kept_copies, [old](const PeerCopy& copy) { return copy.source == old; }));
+  }
+  directory_.publish(*output);
+  if (old != nullptr && old->readers == 0) discard(*old);
+}
+
+bool TileCache::may_write_back(const Replica* output) {
+  note_arrivals(output->device);
+  const std::lock_guard lock(mutex_);
+  return directory_.may_write_back(*output);
+}
+
+device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begun) {
+  PerDevice& here = at(output->device);
+  constexpr StreamId stream{StreamKind::down};
+  const device::Extent size = extent(output->tile);
+  device::Device& device = *here.place.device;
+  Version host = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    host = directory_.begin_write_back(*output);
+  }
+  try {
+    auto begin = device.record(stream);
+    begun = true;
+    device.copy_down(host_block(output->tile), device_block(*output), size);
+    auto end = device.record(stream);
+    here.log.add({.stream = stream, .bytes = size.bytes(), .task = task}, std::move(begin), end);
+    const std::lock_guard lock(mutex_);
+    here.counters.bytes_down += size.bytes();
+    return end;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!begun) directory_.cancel_write_back(*output, host);
+    throw;
+  }
+}
+
+void TileCache::end_write_back(const Replica* output) {
+  const std::lock_guard lock(mutex_);
+  directory_.end_write_back(*output);
+}
+
+void TileCache::finish_output(Replica* output) {
+  const std::lock_guard lock(mutex_);
+  --output->readers;
+  if (output->entry->writing == output->version) directory_.end_write_back(*output);
+  if (output->output) discard(*output);
+}
+
+Flush TileCache::flush(int device, const HostTile& tile) {
+  note_arrivals(device);
+  Lock lock(mutex_);
+  if (directory_.host_has(tile)) return Flush::clean;
+  Replica* const replica = directory_.find(device, tile);
+  if (replica == nullptr || !directory_.may_flush(*replica)) return Flush::later;
+  flush(lock, *replica);
+  return Flush::begun;
+}
+
+std::size_t TileCache::flush_all(int device) {
+  note_arrivals(device);
+  Lock lock(mutex_);
+  std::size_t stale = 0;
+  std::vector<Replica*> first;  // pinned, so that they are there when their turn comes
+  directory_.for_each(device, [&](Replica& replica) {
+    if (replica.superseded || replica.output || replica.entry->state.state != TileState::owned) return;
+    ++stale;
+    if (directory_.may_flush(replica)) first.push_back(&replica);
+  });
+  for (Replica* const replica : first) ++replica->readers;
+  for (std::size_t n = 0; n < first.size(); ++n) {
+    Replica& replica = *first[n];
+    --replica.readers;
+    if (!directory_.may_flush(replica)) continue;  // a peer has begun to meanwhile
+    try {
+      flush(lock, replica);
+    } catch (...) {
+      while (++n < first.size()) --first[n]->readers;
+      throw;
+    }
+  }
+  return stale;
+}
+
+bool TileCache::make_room(int device, index_t later_than) {
+  note_arrivals(device);
+  Lock lock(mutex_);
+  Replica* const replica = directory_.write_back_candidate(device, later_than);
+  if (replica == nullptr) return false;
+  flush(lock, *replica);
+  return true;
+}
+
+// It is read until the copy has ended. What throws once the copy may have begun leaves host memory without the tile, and ends the job.
+void TileCache::flush(Lock& lock, Replica& replica) {
+  ++replica.readers;
+  bool begun = false;
+  lock.unlock();
+  try {
+    auto done = write_back(&replica, -1, begun);
+    at(replica.device).write_backs.push_back({std::move(done), &replica});
+    lock.lock();
+  } catch (...) {
+    lock.lock();
+    if (!begun) --replica.readers;
+    throw;
+  }
+}
+
+}  // namespace tessera::cache
