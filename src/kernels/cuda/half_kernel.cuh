@@ -1,5 +1,5 @@
 // The thread blocks of half_block.hpp and half_tiny.hpp on a GPU, for many problems: kernels and launches by their shape.
-// half_batch.cu has those that are chosen, bench/half_blocks those that they are chosen from.
+// half_batch.cuh has those that are chosen, bench/half_blocks those that they are chosen from.
 #pragma once
 
 #include <cuda_runtime.h>
