@@ -49,6 +49,10 @@ class Squares {
   }
 
   const HalfBatch& batch() const { return batch_; }
+  // Of all problems, one behind the other.
+  const E* A() const { return A_.get(); }
+  const E* B() const { return B_.get(); }
+  E* C() const { return C_.get(); }
   double flops() const {
     const auto n = static_cast<double>(order_);
     return (E::parts == 2 ? 8 : 2) * n * n * n * static_cast<double>(count_);
@@ -145,10 +149,11 @@ class Chooser {
   template <std::size_t at>
   double seconds_of(index_t size, const Squares<E>& on, std::vector<std::uint16_t>& first) const {
     // Neither operand is transposed.
-    const void* const kernel = reinterpret_cast<const void*>(detail::multiply_blocks<Setup<at>, true, false>);
+    const void* const kernel =
+        reinterpret_cast<const void*>(detail::multiply_blocks_of_one_size<Setup<at>, true, false>);
     check(device::cuda::load_kernel(kernel), "load");
     const auto launch = [&] {
-      check(detail::launch_blocks<Setup<at>>(kernel, on.batch(), blocks_of(size, candidates[at]), nullptr), "launch");
+      check(detail::launch_one_size<Setup<at>>(kernel, on.batch(), blocks_of(size, candidates[at]), nullptr), "launch");
     };
     on.clear();
     launch();
@@ -212,11 +217,11 @@ class Chooser {
     const auto n = static_cast<int>(size);
     const float alpha = static_cast<float>(of.common.alpha.real()), beta = 0.5F;
     const cudaDataType_t number = type == HalfType::h ? CUDA_R_16F : CUDA_R_16BF;
+    const auto apart = static_cast<long long>(size * size);
     const auto call = [&] {
-      check(cublasGemmBatchedEx(
-                handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &alpha, of.A.template as<const void>().of_each, number, n,
-                of.B.template as<const void>().of_each, number, n, &beta, of.C.template as<void>().of_each, number, n,
-                static_cast<int>(of.count), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+      check(cublasGemmStridedBatchedEx(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &alpha, on.A(), number, n, apart,
+                                       on.B(), number, n, apart, &beta, on.C(), number, n, apart,
+                                       static_cast<int>(of.count), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
             "cuBLAS");
     };
     const HalfBlocks& blocks = tables.blocks[kernels::plan::class_of_half(size)];

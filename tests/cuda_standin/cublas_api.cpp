@@ -258,22 +258,6 @@ TESSERA_ROUTINES(Z, cuDoubleComplex)
 TESSERA_HERMITIAN(C, cuComplex, float)
 TESSERA_HERMITIAN(Z, cuDoubleComplex, double)
 
-cublasStatus_t TESSERA_NAME(GemmBatchedEx)(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
-                                           cublas_index m, cublas_index n, cublas_index k, const void* alpha,
-                                           const void* const A[], cudaDataType_t type, cublas_index lda,
-                                           const void* const B[], cudaDataType_t /*Btype*/, cublas_index ldb,
-                                           const void* beta, void* const C[], cudaDataType_t /*Ctype*/,
-                                           cublas_index ldc, cublas_index count, cublasComputeType_t sums,
-                                           cublasGemmAlgo_t /*algo*/) {
-  using T = float;
-  tessera::kernels::HalfBatch batch;
-  batch.products.common = TESSERA_HALF_FORM;
-  batch.products.A.of_each = A;
-  batch.products.B.of_each = B;
-  batch.products.C.of_each = C;
-  return compute_halves(__func__, handle, type, sums, count, batch);
-}
-
 cublasStatus_t TESSERA_NAME(GemmStridedBatchedEx)(cublasHandle_t handle, cublasOperation_t transa,
                                                   cublasOperation_t transb, cublas_index m, cublas_index n,
                                                   cublas_index k, const void* alpha, const void* A, cudaDataType_t type,

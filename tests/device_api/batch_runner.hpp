@@ -33,6 +33,7 @@ struct BatchPlacement {
   const void* no_operands = nullptr;
   bool shares_a = false;  ///< all problems have the first one's A
   bool dense = false;     ///< matrices lie one element apart
+  std::size_t gap = 5;    ///< or, where they are equally far apart, so many
   /// Which problem stands at each place of the batch; empty: as they are. One that stands there several times has a C at
   /// each place, and must have the same bits at all of them.
   std::vector<std::size_t> order = {};
@@ -225,7 +226,7 @@ class BatchRunner {
       }
       return;
     }
-    const std::size_t gap = placement.dense ? 1 : 5;
+    const std::size_t gap = placement.dense ? 1 : placement.gap;
     std::vector<T> all;
     for (const std::vector<T>* matrix : matrices) {
       placed.at.push_back(is_shared ? 0 : all.size() * sizeof(T));

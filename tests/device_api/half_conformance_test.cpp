@@ -110,6 +110,29 @@ TEST_P(DeviceHalfConformance, ProductsOfOneSize) {
   });
 }
 
+// Aligned to what the widest loads take, and large: what may be computed by others, and must be rounded as all else.
+TEST_P(DeviceHalfConformance, AlignedProductsOfOneSize) {
+  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
+  BatchRunner runner(*implementation);
+  dispatch(type(), [&]<class E>(E) {
+    for_each_variant([&](int turn, HalfCase c) {
+      const bool is_quick = kind().name == ImplementationKind::cuda;
+      if (!is_quick && turn % 5 != 0) return;
+      const index_t size = is_slow() ? 24 : is_quick ? 64 + turn % 11 * 8 : 96;
+      c.m = size;
+      c.n = size + turn % 3;
+      c.k = is_quick && turn % 4 == 3 ? 512 : size + 8;
+      c.padding = turn % 2 * 8;
+      // All leading dimensions are multiples of 8.
+      if (c.op_b != Op::no_trans) c.n = size;
+      for (const BatchForm form : forms_of_one_size) {
+        auto fixtures = fixtures_of<E>({c, c});
+        check(fixtures, runner.run(fixtures, {.form = form, .gap = 8}));
+      }
+    });
+  });
+}
+
 TEST_P(DeviceHalfConformance, EveryVariantInEveryForm) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   BatchRunner runner(*implementation);

@@ -69,7 +69,8 @@ void run_half_block(const kernels::block::HalfProduct<E>& product, index_t row, 
   using Machine = HostHalfWarps<1>;
   run_block<OneWarpShape, Machine>([&](const Machine& machine) {
     const auto run = [&]<bool left_by_lines, bool right_by_lines>() {
-      kernels::block::HalfBlock<Shape, Machine, left_by_lines, right_by_lines, together>(product, row, column, machine)
+      kernels::block::HalfBlock<Shape, Machine, index_t, left_by_lines, right_by_lines, together>(
+          product, matrices_of(product), row, column, machine)
           .run();
     };
     if (product.left.lines_are_adjacent)
@@ -87,7 +88,7 @@ void run_halves_by_blocks(const kernels::HalfBatch& given) {
   for (const index_t i : good_problems(batch, given.products.info, given.products.n.is_wide)) {
     const auto product = product_of(batch.form, batch.problem(i));
     if (product.does_nothing) continue;
-    const int together = elements_together(product);
+    const int together = elements_together(product, bits_of_runs(product), matrices_of(product));
     for (index_t column = 0; column < product.n; column += Shape::columns_of_warp) {
       for (index_t row = 0; row < product.m; row += Shape::rows_of_warp) {
         if (together == 4)

@@ -36,28 +36,14 @@ struct HalfShape {
   static_assert(rows_of_warp % 16 == 0 && columns_of_warp % 16 == 0 && blocks.depth % steps_of_group == 0);
 };
 
-/// Elements of one load in all of a product: 4, 2 or 1.
-template <class E>
-TESSERA_HOST_DEVICE int elements_together(const HalfProduct<E>& product) {
-  auto bits = reinterpret_cast<std::uintptr_t>(product.C) / sizeof(E) | static_cast<std::uintptr_t>(product.ldc) |
-              static_cast<std::uintptr_t>(product.m);
-  if (product.k > 0) {
-    const HalfOperand<E>&left = product.left, &right = product.right;
-    bits |= (reinterpret_cast<std::uintptr_t>(left.at) | reinterpret_cast<std::uintptr_t>(right.at)) / sizeof(E);
-    bits |= static_cast<std::uintptr_t>(left.lines_are_adjacent ? left.next_step : left.next_line | product.k);
-    bits |= static_cast<std::uintptr_t>(right.lines_are_adjacent ? right.next_step | product.n
-                                                                 : right.next_line | product.k);
-  }
-  return bits % 4 == 0 ? 4 : bits % 2 == 0 ? 2 : 1;
-}
-
 /// Machine: of a warp; as in strip.hpp, and
 ///   multiply_halves<R>(sums, a, b)  m16n8k16 or, of half as many words, m16n8k8
 ///   single(number)                  conversion
 ///   rounded<R>(single)              and back
 ///   prefetch(address)               of what will be loaded
+/// @tparam Index    of elements of a matrix, from one to any other
 /// @tparam together elements_together(), or less
-template <class Shape, class Machine, bool left_by_lines, bool right_by_lines, int together>
+template <class Shape, class Machine, class Index, bool left_by_lines, bool right_by_lines, int together>
 class HalfBlock {
   using E = typename Shape::E;
   using R = typename E::R;
@@ -65,58 +51,102 @@ class HalfBlock {
   static constexpr int eights_down = Shape::rows_of_warp / 8, eights_across = Shape::columns_of_warp / 8;
   /// Rows of the lane.
   static constexpr int rows = 2 * eights_down;
-  using Left = HalfLines<E, Machine, eights_down, left_by_lines, together>;
-  using Right = HalfLines<E, Machine, eights_across, right_by_lines, together>;
+  using Left = HalfLines<E, Machine, Index, eights_down, left_by_lines, together>;
+  using Right = HalfLines<E, Machine, Index, eights_across, right_by_lines, together>;
 
  public:
+  /// @param product, matrices  of which the product tells all but where they are
   /// @pre C has the first row and column of the rectangle, and the product has something to do
-  TESSERA_DEVICE HalfBlock(const HalfProduct<E>& product, index_t first_row, index_t first_column, Machine machine)
+  TESSERA_DEVICE HalfBlock(const HalfProduct<E>& product, const HalfMatrices<E>& matrices, Index first_row,
+                           Index first_column, Machine machine)
       : product_(product),
+        matrices_(matrices),
         machine_(machine),
         first_row_(first_row),
         first_column_(first_column),
-        rows_there_(at_most(product.m - first_row, Shape::rows_of_warp)),
-        columns_there_(at_most(product.n - first_column, Shape::columns_of_warp)),
+        rows_there_(at_most(static_cast<Index>(product.m) - first_row, Shape::rows_of_warp)),
+        columns_there_(at_most(static_cast<Index>(product.n) - first_column, Shape::columns_of_warp)),
         // Made anew: what ways of other loads have in common with this one is not computed ahead of all of them.
         lane_(machine.made_anew(machine.lane())),
         row_(lane_ % 4 * rows),
         column_(lane_ / 4 * eights_across) {}
 
   TESSERA_DEVICE void run() {
+    // Most rectangles are whole, and need not ask what there is of C.
+    const bool whole = is_whole();
     OfC before;
     if (product_.reads_c) {
-      if constexpr (Shape::c_ahead)
-        load_c(before, 0);
-      else
+      if constexpr (!Shape::c_ahead)
         ask_for_c();
+      else if (whole)
+        load_c<true>(before, 0);
+      else
+        load_c<false>(before, 0);
     }
     if (product_.k > 0) add_all();
-    TESSERA_UNROLL
-    for (int e = 0; e < eights_across; e += columns_at_once) {
-      if (product_.reads_c && !Shape::c_ahead) load_c(before, e);
-      update(before, e);
-    }
+    if (whole)
+      update_all<true>(before);
+    else
+      update_all<false>(before);
   }
 
  private:
-  static TESSERA_DEVICE int at_most(index_t left, int most) { return left < most ? static_cast<int>(left) : most; }
+  static TESSERA_DEVICE int at_most(Index left, int most) { return left < most ? static_cast<int>(left) : most; }
+
+  TESSERA_DEVICE void add_all() {
+    const auto m = static_cast<Index>(product_.m), n = static_cast<Index>(product_.n);
+    const auto k = static_cast<Index>(product_.k);
+    Left left(machine_, lane_, matrices_.left, product_.left, m, k, first_row_, rows_there_);
+    Right right(machine_, lane_, matrices_.right, product_.right, n, k, first_column_, columns_there_);
+    // Complex products are slower that way: what they make of words takes as long as a load.
+    if constexpr (groups == 1 && parts == 1)
+      add_by_groups(left, right, k);
+    else
+      add_in_turns(left, right, k);
+  }
+
+  /// Whether loads need not ask which of sixteen steps are there. @param steps from the first of them on
+  static TESSERA_DEVICE bool are_whole(const Left& left, const Right& right, Index steps) {
+    constexpr int least = steps_of_group + (Left::straddles || Right::straddles ? 1 : 0);
+    return steps >= least && !left.is_short() && !right.is_short();
+  }
+
+  /// One group of steps behind the other, those that are not whole apart.
+  TESSERA_DEVICE void add_by_groups(Left& left, Right& right, Index steps) {
+    typename Left::Loaded of_left;
+    typename Right::Loaded of_right;
+    TESSERA_NO_UNROLL
+    for (; are_whole(left, right, steps); steps -= steps_of_group) {
+      left.template load<true>(of_left, 0, steps_of_group);
+      right.template load<true>(of_right, 0, steps_of_group);
+      left.advance(1);
+      right.advance(1);
+      multiply(of_left, of_right);
+    }
+    TESSERA_NO_UNROLL
+    for (; steps > 0; steps -= steps_of_group) {
+      left.template load<false>(of_left, 0, at_most(steps, steps_of_group));
+      right.template load<false>(of_right, 0, at_most(steps, steps_of_group));
+      left.advance(1);
+      right.advance(1);
+      multiply(of_left, of_right);
+    }
+  }
 
   /// While a group of steps is multiplied, the others of `groups` are on their way.
-  TESSERA_DEVICE void add_all() {
-    Left left(machine_, lane_, product_.left, first_row_, rows_there_);
-    Right right(machine_, lane_, product_.right, first_column_, columns_there_);
+  /// @param steps that have not been multiplied when the first of `groups` groups is
+  TESSERA_DEVICE void add_in_turns(Left& left, Right& right, Index steps) {
     typename Left::Loaded of_left[groups];
     typename Right::Loaded of_right[groups];
-    index_t steps = product_.k;  // that have not been multiplied when the first of `groups` groups is
     const auto load = [&](int group) {
-      const index_t there = steps - group * steps_of_group;
+      const Index there = steps - group * steps_of_group;
       const int to = group % groups;
-      if (there >= steps_of_group) {
+      if (are_whole(left, right, there)) {
         left.template load<true>(of_left[to], group, steps_of_group);
         right.template load<true>(of_right[to], group, steps_of_group);
-      } else if (there > 0) {
-        left.template load<false>(of_left[to], group, static_cast<int>(there));
-        right.template load<false>(of_right[to], group, static_cast<int>(there));
+      } else if (groups == 1 || there > 0) {  // one group is loaded only where there is one
+        left.template load<false>(of_left[to], group, at_most(there, steps_of_group));
+        right.template load<false>(of_right[to], group, at_most(there, steps_of_group));
       }
     };
     TESSERA_UNROLL
@@ -173,15 +203,32 @@ class HalfBlock {
   using OfC = std::uint32_t[columns_at_once][words_of_column];
   enum class Beta : unsigned char { zero, one, any };
 
-  TESSERA_DEVICE E* c_at(int e) const {
-    return product_.C + (first_row_ + row_) + (first_column_ + column_ + e) * product_.ldc;
+  /// Real ones that are not aligned to words, as those of operands (half_lines.hpp).
+  static constexpr bool c_straddles = parts == 1 && together == 1;
+  /// Of a load or store where the rectangle is whole: at most 16 bytes.
+  static constexpr int most_together = parts == 1 && together == 4 && rows % 8 == 0 ? 8 : together;
+  TESSERA_DEVICE bool is_whole() const {
+    const auto place = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(matrices_.C)) / sizeof(E);
+    const auto distance = static_cast<unsigned>(product_.ldc);
+    return rows_there_ == Shape::rows_of_warp && columns_there_ == Shape::columns_of_warp &&
+           (most_together == together || (place | distance) % most_together == 0);
   }
-  TESSERA_DEVICE bool has_column(int e) const { return column_ + e < columns_there_; }
-  TESSERA_DEVICE bool has_row(int i) const { return row_ + i < rows_there_; }
+
+  TESSERA_DEVICE E* c_at(int e) const {
+    return matrices_.C + ((first_row_ + row_) + (first_column_ + column_ + e) * static_cast<Index>(product_.ldc));
+  }
+  template <bool whole = false>
+  TESSERA_DEVICE bool has_column(int e) const {
+    return whole || column_ + e < columns_there_;
+  }
+  template <bool whole = false>
+  TESSERA_DEVICE bool has_row(int i) const {
+    return whole || row_ + i < rows_there_;
+  }
 
   TESSERA_DEVICE void ask_for_c() const {
     const E* at = c_at(0);
-    const index_t next_column = product_.ldc;
+    const auto next_column = static_cast<Index>(product_.ldc);
     TESSERA_UNROLL
     for (int e = 0; e < eights_across; ++e, at += next_column) {
       if (has_column(e) && has_row(0)) machine_.prefetch(at);
@@ -189,20 +236,78 @@ class HalfBlock {
   }
 
   /// @param first of the lane's columns
+  template <bool whole>
   TESSERA_DEVICE void load_c(OfC& to, int first) const {
     const E* at = c_at(first);
-    const index_t next_column = product_.ldc;
+    const auto next_column = static_cast<Index>(product_.ldc);
     TESSERA_UNROLL
     for (int e = 0; e < columns_at_once; ++e, at += next_column) {
-      TESSERA_UNROLL
-      for (int i = 0; i < rows; i += together) {
-        if (!has_column(first + e) || !has_row(i)) continue;
-        if constexpr (parts == 1 && together == 1) {
-          const std::uint32_t number = loaded<std::uint16_t>(machine_.in_global(at + i));
-          to[e][i / 2] = i % 2 == 0 ? number : to[e][i / 2] | number << 16;
-        } else {
-          load_words<together * sizeof(E)>(to[e], i * parts / 2, machine_.in_global(at + i));
+      if (!has_column<whole>(first + e)) continue;
+      if constexpr (c_straddles) {
+        load_straddling<whole>(to[e], at);
+      } else {
+        constexpr int count = whole ? most_together : together;
+        TESSERA_UNROLL
+        for (int i = 0; i < rows; i += count) {
+          if (has_row<whole>(i)) load_words<count * sizeof(E)>(to[e], i * parts / 2, machine_.in_global(at + i));
         }
+      }
+    }
+  }
+  using OfColumn = std::uint32_t[words_of_column];
+  template <bool whole>
+  TESSERA_DEVICE void store_column(const OfColumn& from, E* at) const {
+    if constexpr (c_straddles) {
+      store_straddling<whole>(from, at);
+    } else {
+      constexpr int count = whole ? most_together : together;
+      TESSERA_UNROLL
+      for (int i = 0; i < rows; i += count) {
+        if (has_row<whole>(i)) store_words<count * sizeof(E)>(machine_.in_global(at + i), from, i * parts / 2);
+      }
+    }
+  }
+
+  /// Halves of words that the lane's rows reach to. @param bits behind which the first one begins
+  template <bool whole>
+  TESSERA_DEVICE int halves_there(unsigned bits) const {
+    const int there = whole ? rows : at_most(rows_there_ - row_, rows);
+    return there + static_cast<int>(bits / 16);
+  }
+  // Other lanes have neighbouring rows: only a word that is the lane's is one load or store.
+  template <bool whole>
+  TESSERA_DEVICE void load_straddling(OfColumn& to, const E* from) const {
+    const PlaceInWords at(machine_.in_global(from));
+    const int there = halves_there<whole>(at.bits);
+    std::uint32_t word = 0;
+    TESSERA_UNROLL
+    for (int i = 0; i <= words_of_column; ++i) {
+      std::uint32_t next = 0;
+      if (i == 0 && at.bits != 0) {
+        if (whole || there > 1) next = std::uint32_t{loaded<std::uint16_t>(at.word + 2)} << 16;
+      } else if (i < words_of_column && (whole || 2 * i + 1 < there)) {
+        next = loaded<std::uint32_t>(at.word + 4 * i);
+      } else if (2 * i < there) {
+        next = loaded<std::uint16_t>(at.word + 4 * i);
+      }
+      if (i > 0) to[i - 1] = word_behind(word, next, at.bits);
+      word = next;
+    }
+  }
+  template <bool whole>
+  TESSERA_DEVICE void store_straddling(const OfColumn& from, E* to) const {
+    const PlaceInWords at(machine_.in_global(to));
+    const int there = halves_there<whole>(at.bits);
+    TESSERA_UNROLL
+    for (int i = 0; i <= words_of_column; ++i) {
+      const std::uint32_t before = i > 0 ? from[i - 1] : 0, own = i < words_of_column ? from[i] : 0;
+      const std::uint32_t word = at.bits == 0 ? own : word_behind(before, own, 16);
+      if (i == 0 && at.bits != 0) {
+        if (whole || there > 1) stored(at.word + 2, static_cast<std::uint16_t>(word >> 16));
+      } else if (i < words_of_column && (whole || 2 * i + 1 < there)) {
+        stored(at.word + 4 * i, word);
+      } else if (2 * i < there) {
+        stored(at.word + 4 * i, static_cast<std::uint16_t>(word));
       }
     }
   }
@@ -212,16 +317,21 @@ class HalfBlock {
     float alpha[parts], beta[parts];
   };
 
-  TESSERA_DEVICE void update(const OfC& before, int first) const {
-    if (!product_.reads_c)
-      update_by<Beta::zero>(before, first);
-    else if (parts == 2 && product_.beta_is_one)
-      update_by<Beta::one>(before, first);
-    else
-      update_by<Beta::any>(before, first);
+  template <bool whole>
+  TESSERA_DEVICE void update_all(OfC& before) const {
+    TESSERA_UNROLL
+    for (int e = 0; e < eights_across; e += columns_at_once) {
+      if (product_.reads_c && !Shape::c_ahead) load_c<whole>(before, e);
+      if (!product_.reads_c)
+        update<Beta::zero, whole>(before, e);
+      else if (parts == 2 && product_.beta_is_one)
+        update<Beta::one, whole>(before, e);
+      else
+        update<Beta::any, whole>(before, e);
+    }
   }
-  template <Beta kind>
-  TESSERA_DEVICE void update_by(const OfC& before, int first) const {
+  template <Beta kind, bool whole>
+  TESSERA_DEVICE void update(const OfC& before, int first) const {
     Factors factors;
     TESSERA_UNROLL
     for (int p = 0; p < parts; ++p) {
@@ -230,10 +340,10 @@ class HalfBlock {
       factors.beta[p] = product_.beta.part[p];
     }
     E* at = c_at(first);
-    const index_t next_column = product_.ldc;
+    const auto next_column = static_cast<Index>(product_.ldc);
     TESSERA_UNROLL
     for (int e = 0; e < columns_at_once; ++e, at += next_column) {
-      std::uint32_t result[words_of_column];
+      OfColumn result;
       TESSERA_UNROLL
       for (int i = 0; i < rows; ++i) {
         if constexpr (parts == 2) {
@@ -242,15 +352,7 @@ class HalfBlock {
           result[i / 2] = updated_two<kind>(factors, sum<0>(first + e, i), sum<0>(first + e, i + 1), before[e][i / 2]);
         }
       }
-      TESSERA_UNROLL
-      for (int i = 0; i < rows; i += together) {
-        if (!has_column(first + e) || !has_row(i)) continue;
-        E* const to = machine_.in_global(at + i);
-        if constexpr (parts == 1 && together == 1)
-          stored(to, static_cast<std::uint16_t>(result[i / 2] >> (i % 2 * 16)));
-        else
-          store_words<together * sizeof(E)>(to, result, i * parts / 2);
-      }
+      if (has_column<whole>(first + e)) store_column<whole>(result, at);
     }
   }
 
@@ -299,8 +401,9 @@ class HalfBlock {
   }
 
   const HalfProduct<E>& product_;
+  const HalfMatrices<E> matrices_;
   Machine machine_;
-  const index_t first_row_, first_column_;
+  const Index first_row_, first_column_;
   const int rows_there_, columns_there_;  ///< of the rectangle
   const int lane_;
   const int row_, column_;  ///< the lane's first ones, in the rectangle

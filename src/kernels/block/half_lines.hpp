@@ -5,6 +5,11 @@
 // knows, whose lines may be numbered as one likes. Of sixteen steps of k it has four, from 4 t on: real numbers fill the two
 // words of an m16n8k16; complex ones, in pairs of a real and an imaginary part, those of two such instructions. So no
 // number has to go through another lane, and addresses that are aligned to four elements make loads of four.
+//
+// Where numbers are aligned to 16 bits only, so that every other line or step begins in the midst of a word, a lane loads
+// the aligned words that have its numbers, and shifts them. A neighbour's number in such a word is not used. But it must be
+// one: a word that reaches beyond the first or the last number of the matrix may be no part of what the caller has
+// allocated, and what is in it is loaded by itself.
 #pragma once
 
 #include <cstddef>
@@ -19,77 +24,73 @@ namespace tessera::kernels::block {
 /// Steps of k that are loaded together.
 inline constexpr int steps_of_group = 16;
 
-/// @tparam by_lines  neighbouring lines lie side by side; else neighbouring steps
+/// @tparam Index     of elements of a matrix, from one to any other
+/// @tparam by_lines  neighbouring lines lie side by side, a run of them for each step; else neighbouring steps
 /// @tparam together  elements of one load: 4, 2 or 1. What lies side by side is aligned to them, and as long
-template <class E, class Machine, int eights, bool by_lines, int together>
+template <class E, class Machine, class Index, int eights, bool by_lines, int together>
 class HalfLines {
   static constexpr int parts = E::parts, lane_steps = steps_of_group / 4;
   static constexpr int lines_together = together < eights ? together : eights;
   static constexpr int loads_of_lines = eights / lines_together;
-  static constexpr bool is_apart =
-      parts == 1 && (by_lines ? lines_together : together) == 1;  ///< a number in each word
   static_assert(eights == 2 || eights == 4 || eights == 8);
 
  public:
-  /// As they come.
-  static constexpr int words = is_apart ? lane_steps * eights : lane_steps * eights * parts / 2;
+  /// As they come: real numbers in twos.
+  static constexpr int words = lane_steps * eights * parts / 2;
   using Loaded = std::uint32_t[words];
+  /// Runs are not aligned to words.
+  static constexpr bool straddles = parts == 1 && together == 1;
 
-  /// @param lines_there of those from first_line on: 1 or more. The others are not looked at, and may be like any line
-  TESSERA_DEVICE HalfLines(Machine machine, int lane, const HalfOperand<E>& from, index_t first_line, int lines_there)
-      : machine_(machine), next_run_(by_lines ? from.next_step : from.next_line), first_step_(lane % 4 * lane_steps) {
+  /// @param matrix, from, lines, steps  of the operand @param lines_there of those from first_line on: 1 or more. The
+  /// others are not looked at, and may be like any line
+  TESSERA_DEVICE HalfLines(Machine machine, int lane, const E* matrix, const HalfOperand<E>& from, Index lines,
+                           Index steps, Index first_line, int lines_there)
+      : machine_(machine),
+        next_run_(static_cast<Index>(by_lines ? from.next_step : from.next_line)),
+        first_step_(lane % 4 * lane_steps) {
     const int first = lane / 4 * eights;
-    const E* const at = from.at;
     if constexpr (by_lines) {
       const int line = first < lines_there ? first : 0;
-      at_[0] = at + (first_line + line) + first_step_ * next_run_;
+      at_[0] = matrix + (first_line + line + first_step_ * next_run_);
       TESSERA_UNROLL
       for (int v = 0; v < loads_of_lines; ++v)
         offset_[v] = line + v * lines_together < lines_there ? v * lines_together : 0;
+      if constexpr (straddles) find_words(matrix, lines < eights, lines_there - line);
     } else {
+      const int last = lines_there - 1;
       TESSERA_UNROLL
       for (int e = 0; e < eights; ++e) {
-        const int line = first + e < lines_there ? first + e : 0;
-        at_[e] = at + (first_line + line) * next_run_ + first_step_;
+        const int line = first + e < last ? first + e : last;
+        at_[e] = matrix + ((first_line + line) * next_run_ + first_step_);
+        if (straddles && first_line + line == lines - 1) last_lines_ |= 1U << e;
       }
+      if constexpr (straddles) find_words(matrix, lines == 1 || steps < lane_steps, eights);
     }
   }
 
+  /// Whether is_whole must not be said of any steps: words of a short run reach beyond the runs that are next.
+  TESSERA_DEVICE bool is_short() const { return straddles && is_short_; }
+
   /// Sixteen steps of those that are next. @param group which @param steps that are there, counted from the first of them;
-  /// those behind are zeros @tparam is_whole all sixteen are
+  /// those behind are zeros @tparam is_whole all sixteen are, and where it straddles() another one behind them
   template <bool is_whole>
   TESSERA_DEVICE void load(Loaded& to, int group, int steps) const {
-    const auto has = [&](int step) { return is_whole || first_step_ + step < steps; };
     if constexpr (!is_whole) {
       TESSERA_UNROLL
       for (std::uint32_t& word : to) word = 0;
     }
-    if constexpr (by_lines) {
-      const E* at = at_[0] + group * (steps_of_group * next_run_);
-      TESSERA_UNROLL
-      for (int j = 0; j < lane_steps; ++j) {
-        if (has(j)) {
-          TESSERA_UNROLL
-          for (int v = 0; v < loads_of_lines; ++v)
-            load_words<lines_together * sizeof(E)>(to, place_of(j * eights + v * lines_together),
-                                                   machine_.in_global(loads_of_lines == 1 ? at : at + offset_[v]));
-        }
-        at += next_run_;
-      }
-    } else {
-      TESSERA_UNROLL
-      for (int e = 0; e < eights; ++e) {
-        TESSERA_UNROLL
-        for (int j = 0; j < lane_steps; j += together) {
-          if (has(j))
-            load_words<together * sizeof(E)>(to, place_of(e * lane_steps + j),
-                                             machine_.in_global(at_[e] + group * steps_of_group + j));
-        }
-      }
-    }
+    if constexpr (straddles && by_lines)
+      load_straddling_lines<is_whole>(to, group, steps);
+    else if constexpr (straddles)
+      load_straddling_steps<is_whole>(to, group, steps);
+    else if constexpr (by_lines)
+      load_lines<is_whole>(to, group, steps);
+    else
+      load_steps<is_whole>(to, group, steps);
   }
 
   TESSERA_DEVICE void advance(int groups) {
+    begins_ = false;
     if constexpr (by_lines) {
       at_[0] += groups * (steps_of_group * next_run_);
     } else {
@@ -102,26 +103,134 @@ class HalfLines {
   static TESSERA_DEVICE std::uint32_t fragment(const Loaded& from, int e, int w) {
     if constexpr (parts == 2) {
       return from[by_lines ? w * eights + e : e * lane_steps + w];
-    } else if constexpr (by_lines && !is_apart) {
+    } else if constexpr (by_lines) {
       const std::uint32_t first = from[(2 * w * eights + e) / 2], second = from[((2 * w + 1) * eights + e) / 2];
       return e % 2 == 0 ? lower_halves(first, second) : upper_halves(first, second);
-    } else if constexpr (by_lines) {
-      return lower_halves(from[2 * w * eights + e], from[(2 * w + 1) * eights + e]);
-    } else if constexpr (is_apart) {
-      return lower_halves(from[e * lane_steps + 2 * w], from[e * lane_steps + 2 * w + 1]);
     } else {
       return from[e * (lane_steps / 2) + w];
     }
   }
 
  private:
-  static TESSERA_DEVICE constexpr int place_of(int element) { return is_apart || parts == 2 ? element : element / 2; }
+  static TESSERA_DEVICE constexpr int place_of(int element) { return parts == 2 ? element : element / 2; }
+  template <bool is_whole>
+  TESSERA_DEVICE bool has(int step, int steps) const {
+    return is_whole || first_step_ + step < steps;
+  }
+
+  template <bool is_whole>
+  TESSERA_DEVICE void load_lines(Loaded& to, int group, int steps) const {
+    const E* at = at_[0] + group * (steps_of_group * next_run_);
+    TESSERA_UNROLL
+    for (int j = 0; j < lane_steps; ++j) {
+      if (has<is_whole>(j, steps)) {
+        TESSERA_UNROLL
+        for (int v = 0; v < loads_of_lines; ++v)
+          load_words<lines_together * sizeof(E)>(to, place_of(j * eights + v * lines_together),
+                                                 machine_.in_global(loads_of_lines == 1 ? at : at + offset_[v]));
+      }
+      at += next_run_;
+    }
+  }
+  template <bool is_whole>
+  TESSERA_DEVICE void load_steps(Loaded& to, int group, int steps) const {
+    TESSERA_UNROLL
+    for (int e = 0; e < eights; ++e) {
+      TESSERA_UNROLL
+      for (int j = 0; j < lane_steps; j += together) {
+        if (has<is_whole>(j, steps))
+          load_words<together * sizeof(E)>(to, place_of(e * lane_steps + j),
+                                           machine_.in_global(at_[e] + group * steps_of_group + j));
+      }
+    }
+  }
+
+  // -- Runs that are not aligned to words --
+
+  TESSERA_DEVICE void find_words(const E* matrix, bool is_short, int lines_left) {
+    is_short_ = is_short;
+    lines_left_ = lines_left;
+    begins_ = at_[0] == matrix && PlaceInWords(matrix).bits != 0;
+    if constexpr (by_lines) {
+      bits_[0] = PlaceInWords(at_[0]).bits;
+      bits_[1] = PlaceInWords(at_[0] + next_run_).bits;
+    } else {
+      TESSERA_UNROLL
+      for (int e = 0; e < eights; ++e) bits_[e] = PlaceInWords(at_[e]).bits;
+    }
+  }
+
+  /// Lines of the last step may end with the matrix: they are loaded one by one.
+  template <bool is_whole>
+  TESSERA_DEVICE void load_straddling_lines(Loaded& to, int group, int steps) const {
+    const E* at = at_[0] + group * (steps_of_group * next_run_);
+    TESSERA_UNROLL
+    for (int j = 0; j < lane_steps; ++j) {
+      const int place = place_of(j * eights);
+      const bool is_first = j == 0 && group == 0 && begins_;
+      if (is_first || (!is_whole && (is_short_ || first_step_ + j + 1 >= steps)))
+        load_numbers<eights>(to, place, at, has<is_whole>(j, steps) ? lines_left_ : 0);
+      else
+        load_run<eights>(to, place, at, bits_[j % 2]);
+      at += next_run_;
+    }
+  }
+  /// The last line may end with the matrix. In others the words that have the last steps do not.
+  template <bool is_whole>
+  TESSERA_DEVICE void load_straddling_steps(Loaded& to, int group, int steps) const {
+    TESSERA_UNROLL
+    for (int e = 0; e < eights; ++e) {
+      const E* const at = at_[e] + group * steps_of_group;
+      const bool is_first = e == 0 && group == 0 && begins_;
+      if (is_first || (!is_whole && (is_short_ || (last_lines_ >> e & 1U) != 0)))
+        load_numbers<lane_steps>(to, place_of(e * lane_steps), at, is_whole ? lane_steps : steps - first_step_);
+      else if (has<is_whole>(0, steps))
+        load_run<lane_steps>(to, place_of(e * lane_steps), at, bits_[e]);
+    }
+    if constexpr (!is_whole) {
+      TESSERA_UNROLL
+      for (int w = 0; w < lane_steps / 2; ++w) {
+        const std::uint32_t there = has<false>(2 * w + 1, steps) ? 0xffffffffU : has<false>(2 * w, steps) ? 0xffffU : 0;
+        TESSERA_UNROLL
+        for (int e = 0; e < eights; ++e) to[e * (lane_steps / 2) + w] &= there;
+      }
+    }
+  }
+
+  /// @param bits how far `from` lies behind the beginning of a word
+  template <int length>
+  TESSERA_DEVICE void load_run(Loaded& to, int place, const E* from, unsigned bits) const {
+    const char* const at = reinterpret_cast<const char*>(machine_.in_global(from)) - bits / 8;
+    std::uint32_t word = loaded<std::uint32_t>(at);
+    TESSERA_UNROLL
+    for (int i = 0; i < length / 2; ++i) {
+      std::uint32_t next = 0;
+      if (i + 1 < length / 2 || bits != 0) next = loaded<std::uint32_t>(at + 4 * (i + 1));
+      to[place + i] = word_behind(word, next, bits);
+      word = next;
+    }
+  }
+  template <int length>
+  TESSERA_DEVICE void load_numbers(Loaded& to, int place, const E* from, int there) const {
+    TESSERA_UNROLL
+    for (int i = 0; i < length; ++i) {
+      std::uint32_t number = 0;
+      if (i < there) number = loaded<std::uint16_t>(machine_.in_global(from + i));
+      to[place + i / 2] = i % 2 == 0 ? number : to[place + i / 2] | number << 16;
+    }
+  }
 
   Machine machine_;
   const E* at_[by_lines ? 1 : eights];
   int offset_[by_lines ? loads_of_lines : 1];
-  const index_t next_run_;
+  const Index next_run_;
   const int first_step_;
+  // Of what straddles:
+  unsigned bits_[by_lines ? 2 : eights];  ///< PlaceInWords of steps, even and odd ones; or of each line
+  unsigned last_lines_ = 0;               ///< a bit for each of the lane's that is the operand's last
+  int lines_left_ = 0;                    ///< from the lane's first one on
+  bool begins_ = false;                   ///< the lane's first number is the operand's, and does not begin a word
+  bool is_short_ = false;
 };
 
 }  // namespace tessera::kernels::block

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 
 #include "core/half.hpp"
@@ -41,6 +42,41 @@ struct HalfProduct {
   index_t ldc = 0;
   bool does_nothing = false;  ///< C stays as it is
 };
+
+/// Where the matrices of a product begin.
+template <class E>
+struct HalfMatrices {
+  const E* left = nullptr;
+  const E* right = nullptr;
+  E* C = nullptr;
+};
+template <class E>
+TESSERA_HOST_DEVICE HalfMatrices<E> matrices_of(const HalfProduct<E>& product) {
+  return {product.left.at, product.right.at, product.C};
+}
+
+/// Bits that sizes and distances along what lies side by side have: a load of 2 or 4 elements wants multiples of it.
+template <class E>
+TESSERA_HOST_DEVICE unsigned bits_of_runs(const HalfProduct<E>& product) {
+  index_t bits = product.ldc | product.m;
+  if (product.k > 0) {
+    const HalfOperand<E>&left = product.left, &right = product.right;
+    bits |= left.lines_are_adjacent ? left.next_step : left.next_line | product.k;
+    bits |= right.lines_are_adjacent ? right.next_step | product.n : right.next_line | product.k;
+  }
+  return static_cast<unsigned>(bits);
+}
+
+/// Elements of one load in all of a product: 4, 2 or 1. @param bits bits_of_runs()
+template <class E>
+TESSERA_HOST_DEVICE int elements_together(const HalfProduct<E>& product, unsigned bits, const HalfMatrices<E>& at) {
+  const auto place = [](const E* matrix) {
+    return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(matrix)) / static_cast<unsigned>(sizeof(E));
+  };
+  bits |= place(at.C);
+  if (product.k > 0) bits |= place(at.left) | place(at.right);
+  return bits % 4 == 0 ? 4 : bits % 2 == 0 ? 2 : 1;
+}
 
 /// What the problems of a batch have in common.
 template <int parts>
@@ -149,9 +185,17 @@ struct HalfProducts {
             w[6], reinterpret_cast<E*>(w[7]),
             w[8]};
   }
+  /// Which of the words tell where the matrices are.
+  enum : int { A = 3, B = 5, C = 7 };
   TESSERA_HOST_DEVICE Problem problem(index_t i) const {
     index_t of_problem[words];
     for (int w = 0; w < words; ++w) of_problem[w] = word[w].of(i);
+    return problem_of(of_problem);
+  }
+  /// Of all problems, wherever they are. @pre is_of_one_size
+  Problem common_problem() const {
+    index_t of_problem[words] = {};
+    for (const int w : {0, 1, 2, A + 1, B + 1, C + 1}) of_problem[w] = word[w].first;
     return problem_of(of_problem);
   }
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/block/device_code.hpp"
 
@@ -87,12 +88,45 @@ TESSERA_DEVICE void store_words(void* to, const std::uint32_t (&from)[words], in
 
 /// The lower halves of two words, and their upper ones.
 TESSERA_DEVICE std::uint32_t lower_halves(std::uint32_t first, std::uint32_t second) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(first, second, 0x5410);  // one instruction, which the compiler makes two of otherwise
+#else
   return (first & 0xffffU) | second << 16;
+#endif
 }
 TESSERA_DEVICE std::uint32_t upper_halves(std::uint32_t first, std::uint32_t second) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(first, second, 0x7632);
+#else
   return first >> 16 | (second & 0xffff0000U);
+#endif
 }
 TESSERA_DEVICE std::uint32_t halves_exchanged(std::uint32_t word) { return word >> 16 | word << 16; }
+
+/// Of two words that follow each other, what begins so many bits behind the first one: 0 to 31.
+TESSERA_DEVICE std::uint32_t word_behind(std::uint32_t first, std::uint32_t second, unsigned bits) {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_r(first, second, bits);
+#else
+  return static_cast<std::uint32_t>((std::uint64_t{second} << 32 | first) >> bits);
+#endif
+}
+
+/// Where a number of 16 bits lies: in the upper half of an aligned word, 16 bits behind its beginning, or at it.
+template <class Byte>
+struct PlaceInWords {
+  Byte* word;
+  unsigned bits;
+
+  /// @param at of a number
+  template <class E>
+  explicit TESSERA_DEVICE PlaceInWords(E* at)
+      : word(reinterpret_cast<Byte*>(at)), bits(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(at)) % 4 * 8) {
+    word -= bits / 8;
+  }
+};
+template <class E>
+PlaceInWords(E*) -> PlaceInWords<std::conditional_t<std::is_const_v<E>, const char, char>>;
 
 inline constexpr std::uint32_t upper_sign = 0x80000000U, lower_sign = 0x8000U, both_signs = upper_sign | lower_sign;
 

@@ -29,7 +29,7 @@ using cublas_index = int;
   TESSERA_CUBLAS_ROUTINES_OF(X, C)           \
   TESSERA_CUBLAS_ROUTINES_OF(X, Z)           \
   TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, C) \
-  TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, Z) X(GemmBatchedEx) X(GemmStridedBatchedEx)
+  TESSERA_CUBLAS_HERMITIAN_ROUTINES_OF(X, Z) X(GemmStridedBatchedEx)
 #define TESSERA_CUBLAS_SERVICES(X) \
   X(Create) X(Destroy) X(SetStream) X(SetWorkspace) X(SetPointerMode) X(SetMathMode) X(GetStatusString)
 

@@ -115,7 +115,11 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     if (created != CUBLAS_STATUS_SUCCESS) to_.handle = nullptr;
     check("cublasCreate", created);
     check("cublasSetPointerMode", cublas().SetPointerMode(to_.handle, CUBLAS_POINTER_MODE_HOST));
-    check("cublasSetMathMode", cublas().SetMathMode(to_.handle, CUBLAS_DEFAULT_MATH));
+    // Sums of 16-bit numbers stay in single where several thread blocks add them up, too.
+    check("cublasSetMathMode",
+          cublas().SetMathMode(
+              to_.handle,
+              static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
     set_cublas_stream(nullptr);
   }
 

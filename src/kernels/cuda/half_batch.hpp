@@ -24,4 +24,10 @@ cudaError_t submit_halves(const HalfBatch& batch, const HalfLaunch& launch, cuda
 /// Loads the kernels for the current GPU.
 cudaError_t load_half_kernels();
 
+/// The same of one type. Each is compiled by itself (half_batch.cuh).
+template <HalfType type>
+cudaError_t submit_halves_of(const HalfBatch& batch, const HalfLaunch& launch, cudaStream_t stream);
+template <HalfType type>
+cudaError_t load_half_kernels_of();
+
 }  // namespace tessera::kernels::cuda

@@ -1,10 +1,11 @@
 // The thread blocks of half_block.hpp and half_tiny.hpp on a GPU, for many problems: kernels and launches by their shape.
-// half_batch.cu has those that are chosen, bench/half_blocks those that they are chosen from.
+// half_batch.cuh has those that are chosen, bench/half_blocks those that they are chosen from.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "device/cuda/cuda_context.hpp"
@@ -17,6 +18,7 @@
 
 namespace tessera::kernels::cuda::detail {
 
+using block::HalfMatrices;
 using block::HalfProduct;
 using block::HalfProducts;
 
@@ -67,15 +69,54 @@ __device__ typename HalfProducts<E>::Problem problem_of(const HalfProducts<E>& b
   return HalfProducts<E>::problem_of(of_problem);
 }
 
-/// A grid that is cut by bounds: grid_of(). Where a problem has more blocks, thread blocks take turns.
+/// The rectangles of a product that a warp has. Where it has more blocks than the grid, thread blocks take turns.
+/// @param down, blocks  of the product
+template <class Setup, class Index, bool left_by_lines, bool right_by_lines>
+__device__ __forceinline__ void multiply_rectangles(const HalfProduct<typename Setup::E>& product,
+                                                    const HalfMatrices<typename Setup::E>& matrices, int together,
+                                                    unsigned down, unsigned blocks) {
+  using Shape = typename Setup::Shape;
+  using Machine = HalfWarps<GpuWarp>;
+  const int warp = Setup::Team::thread() / 32;
+#pragma unroll 1
+  for (unsigned at = blockIdx.x; at < blocks; at += gridDim.x) {
+    // Most have one column of blocks; division takes long.
+    const unsigned column = at >= down ? at / down : 0, row = at - column * down;
+    const Index first_row = static_cast<Index>(row) * Shape::rows + warp / Shape::across * Shape::rows_of_warp;
+    const Index first_column =
+        static_cast<Index>(column) * Shape::columns + warp % Shape::across * Shape::columns_of_warp;
+    if (first_row >= static_cast<Index>(product.m) || first_column >= static_cast<Index>(product.n)) continue;
+    const auto run = [&]<int of_load>(std::integral_constant<int, of_load>) {
+      block::HalfBlock<Shape, Machine, Index, left_by_lines, right_by_lines, of_load>(product, matrices, first_row,
+                                                                                      first_column, Machine())
+          .run();
+    };
+    if (together == 4)
+      run(std::integral_constant<int, 4>());
+    else if (together == 2)
+      run(std::integral_constant<int, 2>());
+    else
+      run(std::integral_constant<int, 1>());
+  }
+}
+
+/// Blocks of C, down and in all.
+struct BlocksOfProduct {
+  unsigned down = 0, all = 0;
+};
+template <class Setup>
+__host__ __device__ BlocksOfProduct blocks_of(const HalfProduct<typename Setup::E>& product) {
+  using Shape = typename Setup::Shape;
+  const auto down = static_cast<unsigned>((product.m + Shape::rows - 1) / Shape::rows);
+  return {down, down * static_cast<unsigned>((product.n + Shape::columns - 1) / Shape::columns)};
+}
+
+/// A grid that is cut by bounds: grid_of().
 /// @tparam left_by_lines, right_by_lines  how the operands lie
 template <class Setup, bool left_by_lines, bool right_by_lines>
 __global__ void __launch_bounds__(Setup::threads, Setup::residents)
     multiply_blocks(const __grid_constant__ HalfProducts<typename Setup::E> batch, Complaints complaints) {
   using Team = typename Setup::Team;
-  using Shape = typename Setup::Shape;
-  using Machine = HalfWarps<GpuWarp>;
-  const int warp = Team::thread() / 32;
   __shared__ ProductMemory<typename Setup::E> memory[Setup::threads / 32];
   const HalfProduct<typename Setup::E>& product = memory[threadIdx.x / 32].product();
 #pragma unroll 1
@@ -84,33 +125,51 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
     if (threadIdx.x % 32 == 0) {
       const auto problem = batch.is_of_one_size ? problem_of<true>(batch, number) : problem_of<false>(batch, number);
       // The first thread block of a problem tells what is bad.
-      const bool good = complaints.is_good(batch, problem, number, blockIdx.x == 0 && warp == 0);
+      const bool good = complaints.is_good(batch, problem, number, blockIdx.x == 0 && Team::thread() == 0);
       memory[threadIdx.x / 32].product() = product_if(good, batch, problem);
     }
     __syncwarp();
     if (product.does_nothing) continue;
-    const int together = elements_together(product);
-    const auto down = static_cast<unsigned>((product.m + Shape::rows - 1) / Shape::rows);
-    const auto across = static_cast<unsigned>((product.n + Shape::columns - 1) / Shape::columns);
+    const auto matrices = matrices_of(product);
+    const BlocksOfProduct blocks = blocks_of<Setup>(product);
+    multiply_rectangles<Setup, index_t, left_by_lines, right_by_lines>(
+        product, matrices, elements_together(product, bits_of_runs(product), matrices), blocks.down, blocks.all);
+  }
+}
+
+/// Products that differ in where their matrices are only. What they have in common the host has worked out, and a kernel
+/// has it where its instructions reach it: to make it anew in each warp took two thirds of the instructions of a product.
+template <class Stored>
+struct HalfProductsOfOneSize {
+  using E = Stored;
+  HalfProduct<E> product = {};  ///< of all, wherever its matrices are
+  unsigned bits = 0;            ///< bits_of_runs()
+  BlocksOfProduct blocks = {};
+  index_t count = 0;
+  WordOfEach left = {}, right = {}, C = {};
+
+  __device__ HalfMatrices<E> matrices(index_t number) const {
+    return {reinterpret_cast<const E*>(address(left, number)), reinterpret_cast<const E*>(address(right, number)),
+            reinterpret_cast<E*>(address(C, number))};
+  }
+
+ private:
+  static __device__ index_t address(const WordOfEach& word, index_t number) {
+    const auto* const addresses = static_cast<const index_t*>(word.of_each);
+    return addresses != nullptr ? addresses[number] : word.first + number * word.distance;
+  }
+};
+
+template <class Setup, bool left_by_lines, bool right_by_lines>
+__global__ void __launch_bounds__(Setup::threads, Setup::residents)
+    multiply_blocks_of_one_size(const __grid_constant__ HalfProductsOfOneSize<typename Setup::E> batch) {
+  using Team = typename Setup::Team;
 #pragma unroll 1
-    for (unsigned at = blockIdx.x; at < down * across; at += gridDim.x) {
-      // Most have one column of blocks; division takes long.
-      const unsigned column = at >= down ? at / down : 0, row = at - column * down;
-      const index_t first_row = index_t{row} * Shape::rows + warp / Shape::across * Shape::rows_of_warp;
-      const index_t first_column = index_t{column} * Shape::columns + warp % Shape::across * Shape::columns_of_warp;
-      if (first_row >= product.m || first_column >= product.n) continue;
-      const auto run = [&]<int of_load>(std::integral_constant<int, of_load>) {
-        block::HalfBlock<Shape, Machine, left_by_lines, right_by_lines, of_load>(product, first_row, first_column,
-                                                                                 Machine())
-            .run();
-      };
-      if (together == 4)
-        run(std::integral_constant<int, 4>());
-      else if (together == 2)
-        run(std::integral_constant<int, 2>());
-      else
-        run(std::integral_constant<int, 1>());
-    }
+  for (index_t number = Team::first_problem(); number < batch.count; number += Team::next_problem()) {
+    const auto matrices = batch.matrices(number);
+    multiply_rectangles<Setup, int, left_by_lines, right_by_lines>(
+        batch.product, matrices, elements_together(batch.product, batch.bits, matrices), batch.blocks.down,
+        batch.blocks.all);
   }
 }
 
@@ -138,22 +197,32 @@ __global__ void __launch_bounds__(32 * tiny_warps)
   }
 }
 
+/// f.operator()<left_by_lines, right_by_lines>() with these.
+template <class F>
+auto with_orientations(bool left_by_lines, bool right_by_lines, F&& f) {
+  if (left_by_lines) return right_by_lines ? f.template operator()<true, true>() : f.template operator()<true, false>();
+  return right_by_lines ? f.template operator()<false, true>() : f.template operator()<false, false>();
+}
 template <class Setup>
 const void* blocks_kernel(bool left_by_lines, bool right_by_lines) {
-  if (left_by_lines) {
-    return right_by_lines ? reinterpret_cast<const void*>(multiply_blocks<Setup, true, true>)
-                          : reinterpret_cast<const void*>(multiply_blocks<Setup, true, false>);
-  }
-  return right_by_lines ? reinterpret_cast<const void*>(multiply_blocks<Setup, false, true>)
-                        : reinterpret_cast<const void*>(multiply_blocks<Setup, false, false>);
+  return with_orientations(left_by_lines, right_by_lines, [&]<bool left, bool right>() {
+    return reinterpret_cast<const void*>(multiply_blocks<Setup, left, right>);
+  });
+}
+template <class Setup>
+const void* one_size_kernel(bool left_by_lines, bool right_by_lines) {
+  return with_orientations(left_by_lines, right_by_lines, [&]<bool left, bool right>() {
+    return reinterpret_cast<const void*>(multiply_blocks_of_one_size<Setup, left, right>);
+  });
 }
 
 template <class Setup>
 cudaError_t load_blocks() {
   cudaError_t error = cudaSuccess;
-  for (const bool left_by_lines : {false, true}) {
-    for (const bool right_by_lines : {false, true}) {
-      if (error == cudaSuccess) error = device::cuda::load_kernel(blocks_kernel<Setup>(left_by_lines, right_by_lines));
+  for (const bool left : {false, true}) {
+    for (const bool right : {false, true}) {
+      if (error == cudaSuccess) error = device::cuda::load_kernel(blocks_kernel<Setup>(left, right));
+      if (error == cudaSuccess) error = device::cuda::load_kernel(one_size_kernel<Setup>(left, right));
     }
   }
   return error;
@@ -169,20 +238,52 @@ inline Complaints complaints_of(const HalfBatch& batch) {
   return {batch.products.info, batch.products.n.is_wide, batch.products.left_out};
 }
 
-/// @param kernel multiply_blocks() of the setup, for operands that lie as those of the batch
+/// Whether the host knows all of the problems but where they are.
+inline bool is_known(const HalfBatch& batch) {
+  const Level3Batch& given = batch.products;
+  return !given.has_sizes_of_each() && given.info == nullptr && given.left_out.of_each == nullptr;
+}
+/// Whether an int has every distance of two elements of a matrix, and some steps more, which are not loaded.
+/// @pre is_known()
+inline bool has_short_distances(const HalfBatch& batch) {
+  const Level3Batch& given = batch.products;
+  const index_t longest = std::max({given.m.of_all, given.n.of_all, given.k.of_all});
+  const index_t widest = std::max({given.lda.of_all, given.ldb.of_all, given.ldc.of_all});
+  constexpr index_t beyond = 256;
+  return longest + beyond < std::numeric_limits<int>::max() / (widest + 1);
+}
+
+/// @param kernel multiply_blocks_of_one_size() of the setup, for operands that lie as those of the batch
+/// @pre is_known(), has_short_distances()
 template <class Setup>
-cudaError_t launch_blocks(const void* kernel, const HalfBatch& batch, index_t most_blocks, cudaStream_t stream) {
-  auto products = block::half_products<typename Setup::E>(batch);
-  Complaints complaints = complaints_of(batch);
-  void* arguments[] = {&products, &complaints};
-  return cudaLaunchKernel(kernel, grid_of(most_blocks, products.count, Setup::problems), dim3(Setup::threads),
-                          arguments, 0, stream);
+cudaError_t launch_one_size(const void* kernel, const HalfBatch& batch, index_t most_blocks, cudaStream_t stream) {
+  using E = typename Setup::E;
+  const auto products = block::half_products<E>(batch);
+  HalfProductsOfOneSize<E> one;
+  one.product = product_of(products.form, products.common_problem());
+  if (one.product.does_nothing) return cudaSuccess;
+  one.bits = bits_of_runs(one.product);
+  one.blocks = blocks_of<Setup>(one.product);
+  one.count = products.count;
+  one.left = products.word[HalfProducts<E>::A];
+  one.right = products.word[HalfProducts<E>::B];
+  one.C = products.word[HalfProducts<E>::C];
+  void* arguments[] = {&one};
+  return cudaLaunchKernel(kernel, grid_of(most_blocks, one.count, Setup::problems), dim3(Setup::threads), arguments, 0,
+                          stream);
 }
 template <class Setup>
 cudaError_t launch_blocks(const HalfBatch& batch, index_t most_blocks, cudaStream_t stream) {
   const auto& common = batch.products.common;
-  return launch_blocks<Setup>(blocks_kernel<Setup>(common.op_a == Op::no_trans, common.op_b != Op::no_trans), batch,
-                              most_blocks, stream);
+  const bool left_by_lines = common.op_a == Op::no_trans, right_by_lines = common.op_b != Op::no_trans;
+  if (is_known(batch) && has_short_distances(batch))
+    return launch_one_size<Setup>(one_size_kernel<Setup>(left_by_lines, right_by_lines), batch, most_blocks, stream);
+  auto products = block::half_products<typename Setup::E>(batch);
+  Complaints complaints = complaints_of(batch);
+  void* arguments[] = {&products, &complaints};
+  return cudaLaunchKernel(blocks_kernel<Setup>(left_by_lines, right_by_lines),
+                          grid_of(most_blocks, products.count, Setup::problems), dim3(Setup::threads), arguments, 0,
+                          stream);
 }
 template <class Tiny, class E>
 cudaError_t launch_tiny(const HalfBatch& batch, cudaStream_t stream) {
@@ -191,7 +292,7 @@ cudaError_t launch_tiny(const HalfBatch& batch, cudaStream_t stream) {
   void* arguments[] = {&products, &complaints};
   constexpr index_t of_block = index_t{tiny_warps} * Tiny::problems, most = 0x7fffffff;
   const index_t blocks = (products.count + of_block - 1) / of_block;
-  const bool all_are_good = products.is_of_one_size && complaints.info == nullptr;
+  const bool all_are_good = is_known(batch);
   const void* const kernel = all_are_good ? reinterpret_cast<const void*>(multiply_tiny<Tiny, E, true>)
                                           : reinterpret_cast<const void*>(multiply_tiny<Tiny, E, false>);
   return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(32 * tiny_warps), arguments,
