@@ -71,7 +71,9 @@ HalfLaunch HalfKernels::launch_of(const HalfBatch& batch) const {
 
 Outcome HalfKernels::submit(const HalfBatch& batch, const Submission& to) const {
   const Level3Batch& given = batch.products;
-  if (!is_complex(batch.stored) && vendor_has(given) && is_aligned_for_vendor(batch) &&
+  // cuBLAS rounds a product before it adds C.
+  const bool is_rounded_once = given.common.beta == AnyScalar(0);
+  if (!is_complex(batch.stored) && is_rounded_once && vendor_has(given) && is_aligned_for_vendor(batch) &&
       plan::vendor_is_sooner(batch.stored, given.m.of_all, given.n.of_all, given.k.of_all))
     return {.cublas = submit_to_vendor(batch, to.handle)};
   return {.cuda = submit_halves(batch, launch_of(batch), to.stream)};
