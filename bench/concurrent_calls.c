@@ -49,7 +49,8 @@ int main(int argc, char** argv) {
   const int groups = argc > 2 ? read_list(argv[1], 40000, n) : 0;
   const double seconds = argc > 3 ? strtod(argv[3], NULL) : 3;
   const double warm = argc > 4 ? strtod(argv[4], NULL) : 1;
-  if (argc > 5 || groups == 0 || read_list(argv[2], most_threads, threads) != groups || !(seconds > 0) || !(warm >= 0)) {
+  if (argc > 5 || groups == 0 || read_list(argv[2], most_threads, threads) != groups || !(seconds > 0) ||
+      !(warm >= 0)) {
     fprintf(stderr, "usage: concurrent_calls N[,N...] THREADS[,THREADS...] [SECONDS [WARM]]\n");
     return 2;
   }
@@ -76,8 +77,8 @@ int main(int argc, char** argv) {
   for (int g = 0; g < groups; ++g) {
     double calls = 0;
     for (long t = 0; t < threads[g]; ++t) calls += caller++->calls;
-    printf("%s{\"n\": %ld, \"threads\": %ld, \"calls_per_s\": %.3f, \"correct\": %s}", g > 0 ? ", " : "", n[g], threads[g],
-           calls / seconds, correct ? "true" : "false");
+    printf("%s{\"n\": %ld, \"threads\": %ld, \"calls_per_s\": %.3f, \"correct\": %s}", g > 0 ? ", " : "", n[g],
+           threads[g], calls / seconds, correct ? "true" : "false");
   }
   printf(groups > 1 ? "]\n" : "\n");
   return correct ? 0 : 1;

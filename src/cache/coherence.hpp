@@ -28,7 +28,8 @@ enum class TileEvent : std::uint8_t {
   update,      ///< the only writer makes the next version in the place of this one, which all devices lose
   complete,    ///< it is whole
   write_back,  ///< it is whole in host memory, too
-  discard      ///< nobody wants it any more: the next version has taken its place
+  discard,     ///< nobody wants it any more: the next version has taken its place
+  abandon      ///< the device that makes it, in a place of its own, gives it up
 };
 
 struct Coherence {
@@ -71,6 +72,9 @@ constexpr std::optional<Coherence> try_next(Coherence now, TileEvent event) {
       break;
     case TileEvent::discard:
       if (!modified) return Coherence{};
+      break;
+    case TileEvent::abandon:
+      if (modified) return Coherence{};
       break;
   }
   return std::nullopt;

@@ -326,11 +326,11 @@ void TileCache::forget_arrival(const Replica& replica) {
 }
 
 // @pre called for the device's worker, or the replica has arrived
-void TileCache::discard(Replica& replica) {
+void TileCache::discard(Replica& replica, TileEvent event) {
   if (replica.arriving) forget_arrival(replica);
   std::byte* const address = replica.address;
   heap::DeviceHeap& heap = at(replica.device).heap;
-  directory_.erase(replica);
+  directory_.erase(replica, event);
   heap.free(address);
 }
 

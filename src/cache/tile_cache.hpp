@@ -141,6 +141,9 @@ class TileCache {
   void end_write_back(const Replica* output);
   /// After the write-back: the tile leaves the device or, if it was published, is a tile like any other.
   void finish_output(Replica* output);
+  /// The tile leaves the device without having been written: the version before is what there is.
+  /// @pre acquire_output(); what was submitted for it has ended
+  void abandon_output(Replica* output);
 
   /// Starts the copy of a published tile to host memory. When it has ended, collect() tells the others. @pre the device holds it
   /// @return clean if host memory has it; later if it is being written, it or an older version is on its way to a device, or it is not
@@ -222,7 +225,7 @@ class TileCache {
   const PerDevice& at(int device) const { return devices_[static_cast<std::size_t>(device)]; }
   std::byte* allocate_slot(int device, index_t needed_soon = -1);
   void forget_arrival(const Replica& replica);
-  void discard(Replica& replica);
+  void discard(Replica& replica, TileEvent event = TileEvent::drop);
   Replica& enter(int device, const HostTile& tile, std::byte* address, TileEvent event, Replica* source);
   // What is passed a lock holds it but while a copy is submitted.
   using Lock = std::unique_lock<std::mutex>;

@@ -94,6 +94,12 @@ void TileCache::finish_output(Replica* output) {
   if (output->output) discard(*output);
 }
 
+void TileCache::abandon_output(Replica* output) {
+  const std::lock_guard lock(mutex_);
+  --output->readers;
+  discard(*output, TileEvent::abandon);
+}
+
 Flush TileCache::flush(int device, const HostTile& tile) {
   note_arrivals(device);
   Lock lock(mutex_);

@@ -16,7 +16,7 @@ bool Order::drop(const Job& job, const Submission& submission) {
   const OldCopyPtr& old = submission.old;
   if (old && !old->is_whole() && !old->has_failed()) return false;
   if (submission.x != nullptr) place_.cache.release(submission.x);
-  if (submission.output != nullptr) place_.cache.finish_output(submission.output);
+  if (submission.output != nullptr) place_.cache.abandon_output(submission.output);
   intake_.finished(1);
   return true;
 }

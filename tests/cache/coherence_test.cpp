@@ -18,20 +18,20 @@ constexpr std::optional<Coherence> refused = std::nullopt;
 
 struct Row {
   Coherence now;
-  // By event: fetch, copy, drop, write, update, complete, write_back, discard.
-  std::array<std::optional<Coherence>, 8> after;
+  // By event: fetch, copy, drop, write, update, complete, write_back, discard, abandon.
+  std::array<std::optional<Coherence>, 9> after;
 };
 
 // Columns as the events are listed in coherence.hpp.
 constexpr Row table[] = {
-    {invalid, {exclusive, refused, refused, modified, refused, refused, refused, invalid}},
-    {exclusive, {shared(2), shared(2), invalid, refused, modified, refused, refused, invalid}},
-    {shared(2), {shared(3), shared(3), exclusive, refused, modified, refused, refused, invalid}},
-    {shared(3), {shared(4), shared(4), shared(2), refused, modified, refused, refused, invalid}},
-    {modified, {refused, refused, refused, refused, refused, owned(1), refused, refused}},
-    {owned(1), {refused, owned(2), refused, refused, modified, refused, exclusive, invalid}},
-    {owned(2), {refused, owned(3), owned(1), refused, modified, refused, shared(2), invalid}},
-    {owned(3), {refused, owned(4), owned(2), refused, modified, refused, shared(3), invalid}},
+    {invalid, {exclusive, refused, refused, modified, refused, refused, refused, invalid, refused}},
+    {exclusive, {shared(2), shared(2), invalid, refused, modified, refused, refused, invalid, refused}},
+    {shared(2), {shared(3), shared(3), exclusive, refused, modified, refused, refused, invalid, refused}},
+    {shared(3), {shared(4), shared(4), shared(2), refused, modified, refused, refused, invalid, refused}},
+    {modified, {refused, refused, refused, refused, refused, owned(1), refused, refused, invalid}},
+    {owned(1), {refused, owned(2), refused, refused, modified, refused, exclusive, invalid, refused}},
+    {owned(2), {refused, owned(3), owned(1), refused, modified, refused, shared(2), invalid, refused}},
+    {owned(3), {refused, owned(4), owned(2), refused, modified, refused, shared(3), invalid, refused}},
 };
 
 TEST(Coherence, EveryStateAndEvent) {

@@ -55,6 +55,21 @@ TEST_F(OwnedTiles, StayWhenMemoryIsShort) {
   cache_->check_invariants();
 }
 
+TEST_F(OwnedTiles, AreWhatTheyWereWhereTheirNextVersionIsAbandoned) {
+  open(2, 2);
+  make_owned(0, 0, 5);
+  Replica* const next = cache_->acquire_output(1, tile(0), false);
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(cache_->directory().coherence(tile(0), true).state, TileState::modified);
+  cache_->abandon_output(next);
+  EXPECT_EQ(cache_->directory().coherence(tile(0), true), Coherence{});
+  EXPECT_EQ(state(0), (Coherence{TileState::owned, 1}));
+  Replica* const copy = cache_->pin(1, tile(0));
+  expect_value(copy, 5);
+  EXPECT_NE(cache_->acquire_output(1, tile(0), false), nullptr) << "another task may make it";
+  cache_->check_invariants();
+}
+
 TEST_F(OwnedTiles, GoHomeBeforeTheirPlaceIsUsedAgain) {
   open(1, 1);
   EXPECT_FALSE(cache_->make_room(0)) << "nothing is owned";
