@@ -1,6 +1,7 @@
 #include "blas_api/call_history.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "core/error.hpp"
@@ -18,6 +19,8 @@ constexpr double quiet_s = 0.2;
 constexpr double worth_of_help = 0.95;
 /// What a call without help counts towards trying it again, and the other way round: one in a hundred is a trial.
 constexpr double part_of_trial = 1.0 / 8;
+/// Whatever estimates make of it: two H200 do the work of three calls of 512, one by one, at once.
+constexpr double most_calls_at_once = 4;
 
 }  // namespace
 
@@ -144,8 +147,8 @@ void CallHistory::OnCpu::note_forgone(const Verdict& verdict, double seconds, bo
 CallHistory::OnDevices::OnDevices(CallHistory& history, double seconds)
     : history_(history), ns_(static_cast<std::int64_t>(std::min(seconds, 1e6) * 1e9)) {
   history_.begin_anew_in_child();
-  const int others = history_.device_calls_.fetch_add(1, std::memory_order_relaxed);
-  began_beside_others_ = others > 0 || history_.cpu_calls() > 0;
+  began_beside_cpu_ = history_.cpu_calls() > 0;
+  others_at_begin_ = history_.device_calls_.fetch_add(1, std::memory_order_relaxed);
   history_.backlog_ns_.fetch_add(ns_, std::memory_order_relaxed);
 }
 
@@ -155,13 +158,19 @@ CallHistory::OnDevices::~OnDevices() {
   history_.device_calls_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
-                                    bool helped) {
+void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Verdict& verdict, const Took& took) {
   history_.has_used_devices_.store(true, std::memory_order_relaxed);
+  const double calls = 1 + 0.5 * (others_at_begin_ + history_.device_calls() - 1);
+  if (calls > 1 && took.with_waiting_s > 0)
+    history_.note_calls_at_once(calls * 1e-9 * static_cast<double>(ns_) / took.with_waiting_s);
   if (verdict.reason == Reason::device_wins) history_.cpu_speed_.passed_over(call);
   if (verdict.model_s <= 0) return;
-  DeviceBias& other = helped ? history_.device_bias_ : history_.helped_bias_;
-  (helped ? history_.helped_bias_ : history_.device_bias_).record(volume, seconds / verdict.model_s, was_alone());
+  const double bias = took.seconds / verdict.model_s;
+  DeviceBias& mine = took.helped ? history_.helped_bias_ : history_.device_bias_;
+  DeviceBias& other = took.helped ? history_.device_bias_ : history_.helped_bias_;
+  // Calls that share devices slow each other down.
+  if (took.beside == 0 || bias < mine.known(volume).value_or(std::numeric_limits<double>::infinity()))
+    mine.record(volume, bias, was_without_cpu());
   other.passed_over(volume, part_of_trial);
 }
 
@@ -169,11 +178,17 @@ void CallHistory::OnDevices::record(const BatchDemand& batch, const Verdict& ver
   history_.has_used_devices_.store(true, std::memory_order_relaxed);
   if (verdict.reason == Reason::device_wins) history_.batch_speed_.passed_over(batch);
   if (verdict.model_s > 0)
-    history_.batch_bias_[batch.routine.number()].record(batch.mean_volume(), seconds / verdict.model_s, was_alone());
+    history_.batch_bias_[batch.routine.number()].record(batch.mean_volume(), seconds / verdict.model_s,
+                                                        was_without_cpu());
 }
 
-bool CallHistory::OnDevices::was_alone() const {
-  return !began_beside_others_ && history_.cpu_calls() == 0 && history_.device_calls() == 1;
+bool CallHistory::OnDevices::was_without_cpu() const { return !began_beside_cpu_ && history_.cpu_calls() == 0; }
+
+// Of two at the same time one may be lost.
+void CallHistory::note_calls_at_once(double calls) {
+  constexpr double part = 1.0 / 8;
+  const double before = calls_at_once_.load(std::memory_order_relaxed);
+  calls_at_once_.store(before + part * (std::min(calls, most_calls_at_once) - before), std::memory_order_relaxed);
 }
 
 }  // namespace tessera::api

@@ -5,6 +5,7 @@
 // Thread-safe without locks. Relaxed everywhere: each number is by itself.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
@@ -64,21 +65,31 @@ class CallHistory {
     ~OnDevices();
     OnDevices(const OnDevices&) = delete;
     OnDevices& operator=(const OnDevices&) = delete;
-    /// It has taken so long, without waiting. What it took beside other calls says little of what it takes by itself.
-    /// @param helped the CPU has computed a part of it
-    void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds, bool helped);
+    struct Took {
+      double seconds = 0;         ///< without waiting
+      bool helped = false;        ///< the CPU has computed a part of it
+      int beside = 0;             ///< other calls that were on its devices then
+      double with_waiting_s = 0;  ///< since it came; 0: not known
+    };
+    /// It has ended. What it took beside a call on the CPU, or on its devices, says little of what it takes by itself.
+    void record(const Level3& call, index_t volume, const Verdict& verdict, const Took& took);
     void record(const BatchDemand& batch, const Verdict& verdict, double seconds);
 
    private:
-    bool was_alone() const;
+    bool was_without_cpu() const;
 
     CallHistory& history_;
     std::int64_t ns_;
-    bool began_beside_others_;
+    int others_at_begin_ = 0;
+    bool began_beside_cpu_ = false;
   };
 
-  /// Estimated seconds of the calls that are on the devices or wait for them.
-  double backlog_s() const { return 1e-9 * static_cast<double>(backlog_ns_.load(std::memory_order_relaxed)); }
+  /// Estimated seconds until the calls that are on the devices or wait for them have ended: what they take one by one,
+  /// over how many of them devices have done at once so far.
+  double backlog_s() const {
+    return 1e-9 * static_cast<double>(backlog_ns_.load(std::memory_order_relaxed)) /
+           std::max(calls_at_once_.load(std::memory_order_relaxed), 1.0);
+  }
   int device_calls() const { return device_calls_.load(std::memory_order_relaxed); }
   int cpu_calls() const { return cpu_calls_.load(std::memory_order_relaxed); }
   /// A job has run on devices, and since a fifth of a second no call of some size has been under way.
@@ -97,6 +108,7 @@ class CallHistory {
   }
 
  private:
+  void note_calls_at_once(double calls);
   /// The calls of a parent's other threads are not under way in its child.
   void begin_anew_in_child();
 
@@ -108,6 +120,7 @@ class CallHistory {
   std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker
   std::atomic<int> forgone_calls_ = 0;        ///< so many
   std::atomic<std::int64_t> backlog_ns_ = 0;  ///< whole numbers, so that it comes back to 0
+  std::atomic<double> calls_at_once_ = 1;     ///< a mean of the last ones that were not alone
   std::atomic<int> device_calls_ = 0;
   std::atomic<int> cpu_calls_ = 0;                            ///< small ones not counted
   std::atomic<std::uint64_t> process_ = process::identity();  ///< whose calls are counted

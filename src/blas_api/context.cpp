@@ -307,8 +307,15 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const 
   complete_start_up(job, arrival_s);
   // C has its result by now, whatever becomes of this.
   quietly([&] {
-    if (learns_) pending.record(call, volume, verdict, job.seconds, job.has_cpu_part());
-    report_.on_devices(call, volume, verdict, job, device::now_seconds() - arrival_s);
+    const double since_arrival_s = device::now_seconds() - arrival_s;
+    if (learns_) {
+      pending.record(call, volume, verdict,
+                     {.seconds = job.seconds,
+                      .helped = job.has_cpu_part(),
+                      .beside = job.beside,
+                      .with_waiting_s = since_arrival_s});
+    }
+    report_.on_devices(call, volume, verdict, job, since_arrival_s);
   });
   return job;
 }

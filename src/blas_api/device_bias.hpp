@@ -34,11 +34,11 @@ class DeviceBias {
     const Seen seen = cell_of(volume).load(std::memory_order_relaxed);
     if (seen.count < believed) return std::nullopt;
     if (seen.was_alone) return seen.bias;
-    return std::min(seen.bias, std::max(1.0F, seen.bias / slower_beside_others));
+    return std::min(seen.bias, std::max(1.0F, seen.bias / slower_beside_cpu));
   }
 
   /// A call took `bias` times what was expected.
-  /// @param alone if not, other calls may have slowed it down: what is known stands unless this is better
+  /// @param alone if not, calls on the CPU may have slowed it down: what is known stands unless this is better
   void record(index_t volume, double bias, bool alone) {
     // Relaxed: of two measurements at the same time one may be lost.
     std::atomic<Seen>& cell = cells_[class_of(volume)];
@@ -75,13 +75,13 @@ class DeviceBias {
 
  private:
   static constexpr int believed = 2;
-  static constexpr float slower_beside_others = 4;  ///< H200: three to four times beside one on the CPU
+  static constexpr float slower_beside_cpu = 4;  ///< H200: three to four times
   static constexpr int parts_of_call = 1024;
 
   struct Seen {
     float bias = 1;
     std::uint8_t count = 0;      ///< `believed` stands for more, too
-    bool was_alone : 1 = false;  ///< some have not been beside other calls
+    bool was_alone : 1 = false;  ///< some have not been beside calls on the CPU
     std::uint8_t times_forgotten : 7 = 0;
     std::uint16_t passed_over = 0;  ///< in parts of a call on devices
   };

@@ -12,7 +12,7 @@ std::vector<bool> Admission::Stay::devices() const {
 }
 
 Admission::Admission(const std::vector<std::size_t>& slabs) {
-  for (const std::size_t bytes : slabs) places_.emplace_back(bytes).parts.reserve(most_calls);
+  for (const std::size_t bytes : slabs) places_.emplace_back(Place{bytes, {}}).parts.reserve(most_calls);
 }
 
 // Waits for those who came before, and lets the next one try, whatever came of this one.
@@ -88,19 +88,15 @@ bool Admission::place(const Demand& demand, std::vector<Part>& parts) {
 }
 
 std::optional<Admission::Part> Admission::take(Place& at, const Demand::Share& share) {
-  const std::size_t bytes = std::min(share.bytes, at.memory.capacity());
-  const auto offset = at.memory.allocate(bytes);
-  if (!offset) return std::nullopt;
-  if (*offset + bytes > share.room) {
-    at.memory.free(*offset);
-    return std::nullopt;
-  }
-  at.parts.push_back({*offset, bytes});
-  return at.parts.back();
+  std::size_t offset = 0;
+  auto next = at.parts.begin();
+  for (; next != at.parts.end() && next->offset < offset + share.bytes; ++next)
+    offset = (next->end() + alignment - 1) / alignment * alignment;
+  if (offset + share.bytes > std::min(share.room, at.bytes)) return std::nullopt;
+  return *at.parts.insert(next, {offset, share.bytes});
 }
 
 void Admission::free(std::size_t device, const Part& part) {
-  places_[device].memory.free(part.offset);
   std::erase_if(places_[device].parts, [&](const Part& each) { return each.offset == part.offset; });
 }
 
@@ -120,11 +116,19 @@ bool Admission::is_wanted() const {
   return next_ticket_ != serving_;
 }
 
+int Admission::calls_beside(const Stay& stay) const {
+  const std::lock_guard lock(mutex_);
+  std::size_t most = 1;
+  for (std::size_t d = 0; d < stay.parts_.size(); ++d) {
+    if (stay.parts_[d].bytes > 0) most = std::max(most, places_[d].parts.size());
+  }
+  return static_cast<int>(most) - 1;
+}
+
 std::size_t Admission::end_of_use(std::size_t device) const {
   const std::lock_guard lock(mutex_);
-  std::size_t end = 0;
-  for (const Part& part : places_[device].parts) end = std::max(end, part.end());
-  return end;
+  const std::vector<Part>& parts = places_[device].parts;
+  return parts.empty() ? 0 : parts.back().end();
 }
 
 }  // namespace tessera::runtime

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "core/scalar.hpp"
-#include "heap/free_list.hpp"
 
 namespace tessera::runtime {
 
@@ -26,6 +25,9 @@ class Admission {
   /// Calls that a device has at once: one computes, one brings its first tiles, one takes its last results back, and
   /// one prepares or ends on the host.
   static constexpr int most_calls = 4;
+
+  /// Of the parts' offsets.
+  static constexpr std::size_t alignment = 256;
 
   /// What a call wants.
   struct Demand {
@@ -86,21 +88,22 @@ class Admission {
 
   /// Somebody waits.
   bool is_wanted() const;
+  /// Other calls on the devices of the stay, of the device with most.
+  int calls_beside(const Stay& stay) const;
   /// Where the last part of the device's memory that is in use ends.
   std::size_t end_of_use(std::size_t device) const;
 
  private:
   struct Place {
-    explicit Place(std::size_t bytes) : memory(bytes) {}
-    heap::FreeList memory;
-    std::vector<Part> parts;  // in use
+    std::size_t bytes = 0;    // of the device's memory
+    std::vector<Part> parts;  // in use, in order of their offsets
   };
 
   using Lock = std::unique_lock<std::mutex>;
   class Turn;
   bool all_free() const;
   bool place(const Demand& demand, std::vector<Part>& parts);
-  std::optional<Part> take(Place& at, const Demand::Share& share);
+  static std::optional<Part> take(Place& at, const Demand::Share& share);
   void free(std::size_t device, const Part& part);
   void leave(const Stay& stay);
 

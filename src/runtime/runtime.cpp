@@ -107,7 +107,13 @@ class Runtime::Implementation {
           for (std::size_t d = 0; d < usable.size(); ++d) usable[d] = usable[d] && (!stay->devices()[d] || provided[d]);
           continue;
         }
+        const auto note_others = [&] {
+          int& beside = record.statistics().beside;
+          beside = std::max(beside, admission_->calls_beside(*stay));
+        };
+        note_others();
         if (!attempt(graph, cpu, *stay, record, usable)) break;
+        note_others();
       }
       if (!record.pending().empty()) record.begin();
       record.add_cpu(cpu_worker_.finish(graph, record.pending()));

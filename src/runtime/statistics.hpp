@@ -49,6 +49,7 @@ struct JobStatistics {
   std::int64_t compulsory_down = 0;
   index_t info = 0;                      ///< of a factorization, as LAPACK's
   std::int64_t restarts = 0;             ///< times the job went on after a device failed
+  int beside = 0;                        ///< other calls on its devices when it began or ended, on that with most
   double first_kernel_at = 0;            ///< on the clock of device::now_seconds; 0: none has run
   std::optional<StartUp> start_up = {};  ///< of a runtime's first job
   std::vector<DeviceStatistics> devices;

@@ -96,6 +96,46 @@ TEST(CallHistory, TheSpeedOfTheCpuIsThatOfACallByItself) {
                   static_cast<float>(situation(alone, call).cpu.expected_s));
 }
 
+// Once it is known what such a call takes by itself, or nearly.
+TEST(CallHistory, WhatACallTakesBesideOthersOnItsDevicesDoesNotCount) {
+  CallHistory history(4);
+  const Level3 call = square(1000);
+  Verdict verdict{true, Reason::device_wins};
+  verdict.model_s = 1;
+  const auto compute = [&](double seconds, int beside) {
+    CallHistory::OnDevices(history, 1).record(call, volume_of(call), verdict, {.seconds = seconds, .beside = beside});
+    return static_cast<float>(situation(history, call).bias);
+  };
+  compute(4, 2);
+  EXPECT_FLOAT_EQ(compute(4, 2), 4) << "nothing else is known";
+  EXPECT_LT(compute(2, 1), 4) << "it is no slower by itself";
+  const float known = compute(2, 0);
+  EXPECT_FLOAT_EQ(compute(8, 1), known);
+  EXPECT_GT(compute(8, 0), known);
+}
+
+// Of calls that take as long together as one does by itself nobody waits for all the others.
+TEST(CallHistory, CallsThatShareDevicesMakeTheBacklogShorter) {
+  CallHistory history(4);
+  const Level3 call = square(1000);
+  Verdict verdict{true, Reason::device_wins};
+  verdict.model_s = 1;
+  const auto backlog_of_three = [&](double seconds) {
+    double backlog_s = 0;
+    for (int round = 0; round < 40; ++round) {
+      CallHistory::OnDevices first(history, 1), second(history, 1), third(history, 1);
+      backlog_s = history.backlog_s();
+      for (CallHistory::OnDevices* each : {&first, &second, &third})
+        each->record(call, volume_of(call), verdict, {.seconds = seconds, .beside = 2, .with_waiting_s = seconds});
+    }
+    return backlog_s;
+  };
+  const double at_once_s = backlog_of_three(1), one_by_one_s = backlog_of_three(3);
+  EXPECT_LT(at_once_s, 1.7);
+  EXPECT_GT(one_by_one_s, 2.9);
+  EXPECT_EQ(history.backlog_s(), 0);
+}
+
 // The processors that carry the devices' operands were busy then. If devices were thought slow for it, more calls would go to the CPU, and
 // make them slower still.
 TEST(CallHistory, WhatDevicesTakeBesideACallOnTheCpuDoesNotCount) {
@@ -104,7 +144,7 @@ TEST(CallHistory, WhatDevicesTakeBesideACallOnTheCpuDoesNotCount) {
   Verdict verdict{true, Reason::device_wins};
   verdict.model_s = 1;
   const auto compute = [&](double seconds) {
-    CallHistory::OnDevices(history, 1).record(call, volume_of(call), verdict, seconds, false);
+    CallHistory::OnDevices(history, 1).record(call, volume_of(call), verdict, {.seconds = seconds});
   };
   for (int i = 0; i < 4; ++i) compute(2);
   EXPECT_FLOAT_EQ(static_cast<float>(situation(history, call).bias), 2);
@@ -115,13 +155,13 @@ TEST(CallHistory, WhatDevicesTakeBesideACallOnTheCpuDoesNotCount) {
   {
     CallHistory::OnDevices until_later(history, 1);
     const CallHistory::OnCpu other(history);
-    until_later.record(call, volume_of(call), verdict, 8, false);
+    until_later.record(call, volume_of(call), verdict, {.seconds = 8});
   }
   {
     std::optional<CallHistory::OnCpu> earlier(history);
     CallHistory::OnDevices after_it(history, 1);
     earlier.reset();
-    after_it.record(call, volume_of(call), verdict, 8, false);
+    after_it.record(call, volume_of(call), verdict, {.seconds = 8});
   }
   EXPECT_FLOAT_EQ(static_cast<float>(situation(history, call).bias), 2);
   compute(8);
@@ -162,7 +202,7 @@ TEST(CallHistory, IsQuietAMomentAfterDevicesWereUsed) {
   };
   {
     CallHistory::OnDevices job(history, 0.1);
-    job.record(call, volume_of(call), {true, Reason::always}, 0.1, false);
+    job.record(call, volume_of(call), {true, Reason::always}, {.seconds = 0.1});
     EXPECT_FALSE(history.is_quiet());
   }
   EXPECT_FALSE(history.is_quiet());  // this very moment

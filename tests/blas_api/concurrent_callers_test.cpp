@@ -54,6 +54,7 @@ class Callers {
     Verdict verdict;
     double left_s = 0;   ///< of its work, by itself
     double begun_s = 0;  ///< of its computation
+    double arrived_s = 0;
     bool helped = false;
     bool awaits_start = false;
     double patience_s = 0;  ///< with it
@@ -73,7 +74,7 @@ class Callers {
     if (start_left_s_ > 0) now.until_open_s = std::max(start_left_s_, 0.1 * machine_.start_s);
     history_.describe(call_, true, now);
     caller.verdict = decide(rule_, call_, now);
-    caller.begun_s = now_s_;
+    caller.begun_s = caller.arrived_s = now_s_;
     if (caller.verdict.offload && start_left_s_ > 0 && !caller.awaits_start) {
       caller.awaits_start = true;
       const bool opens = !starting_ || rule_.when == Offload::always;
@@ -98,7 +99,9 @@ class Callers {
     if (caller.awaits_start) {
       // decided once more
     } else if (caller.on_devices) {
-      caller.on_devices->record(call_, volume_of(call_), caller.verdict, took_s, caller.helped);
+      caller.on_devices->record(
+          call_, volume_of(call_), caller.verdict,
+          {.seconds = took_s, .helped = caller.helped, .with_waiting_s = now_s_ - caller.arrived_s});
       caller.on_devices.reset();
     } else {
       caller.on_cpu->record(call_, volume_of(call_), caller.verdict, took_s, start_left_s_ <= 0);
@@ -219,7 +222,7 @@ TEST(CallHistory, HelpIsTriedOnceDevicesAreKnownAndAgainNowAndThen) {
   const Verdict verdict{.offload = true, .reason = Reason::device_wins, .device_s = 4e-3, .model_s = 4e-3};
   const auto calls = [&](int count, double seconds, bool helped) {
     for (int i = 0; i < count; ++i)
-      CallHistory::OnDevices(history, 4e-3).record(call, volume, verdict, seconds, helped);
+      CallHistory::OnDevices(history, 4e-3).record(call, volume, verdict, {.seconds = seconds, .helped = helped});
   };
   EXPECT_FALSE(history.should_help(volume));
   calls(2, 4e-3, false);

@@ -16,7 +16,7 @@
 namespace tessera::runtime {
 namespace {
 
-constexpr std::size_t unit = heap::FreeList::alignment;
+constexpr std::size_t unit = Admission::alignment;
 using Demand = Admission::Demand;
 
 /// So many units of each of the devices, of which as many are wanted.
@@ -65,6 +65,7 @@ TEST(Admission, DealsCallsOfOneDeviceOut) {
     stays.push_back(admission.enter(demand_of(5, 1)));
     const std::vector<bool> devices = stays.back().devices();
     ASSERT_EQ(std::count(devices.begin(), devices.end(), true), 1);
+    EXPECT_EQ(admission.calls_beside(stays.back()), call / 2);
     ++calls[devices[0] ? 0 : 1];
     EXPECT_LE(std::abs(calls[0] - calls[1]), 1) << "after " << call;
   }
