@@ -1,8 +1,8 @@
 // The coherence of one version of a tile over all devices and host memory, as a pure table.
 //
-// A tile has versions: 0 is what host memory held when the job began, and each writer makes the next. The state of a version says
-// who has it, in the words of MOESI (Sweazey and Smith 1986); Invalid, Exclusive, Shared and Modified are those of BLASX's MESI-X
-// (section IV-B, Fig. 3), where Modified ended in host memory only:
+// A tile has versions: 0 is what host memory held when the job began, and each writer makes the next. The state of a
+// version says who has it, in the words of MOESI (Sweazey and Smith 1986); Invalid, Exclusive, Shared and Modified are
+// those of BLASX's MESI-X (section IV-B, Fig. 3), where Modified ended in host memory only:
 //   Invalid    no device; host memory has it
 //   Exclusive  one device and host memory
 //   Shared     several devices and host memory
@@ -43,7 +43,8 @@ constexpr Coherence clean(int holders) {
   return {holders == 0 ? TileState::invalid : holders == 1 ? TileState::exclusive : TileState::shared, holders};
 }
 
-/// What becomes of a version by an event; of `update`, the next version. Nothing where the protocol has no such transition.
+/// What becomes of a version by an event; of `update`, the next version. Nothing where the protocol has no such
+/// transition.
 constexpr std::optional<Coherence> try_next(Coherence now, TileEvent event) {
   const bool modified = now.state == TileState::modified;
   const bool owned = now.state == TileState::owned;

@@ -3,22 +3,23 @@
 // is farthest, as far as the worker has told it, and by ALRU among those of which nothing is known.
 //
 // Invariants: readers > 0 keeps a replica in place; no two devices fetch the same tile from host memory as long as one
-// of them holds it (fetches in flight are shared: the second waits for the first one's event); the only copy of a tile's
-// readable version never goes, and host memory is read only while it holds that version (tile_directory.hpp). Within one job every segment has the same size, so that the heap cannot fragment.
+// of them holds it (fetches in flight are shared: the second waits for the first one's event); the only copy of a
+// tile's readable version never goes, and host memory is read only while it holds that version (tile_directory.hpp).
+// Within one job every segment has the same size, so that the heap cannot fragment.
 //
 // A device may also keep, in free memory, what an output tile of a peer was before: no readable tile, but a slot of its
 // own until drop(). Nothing is evicted for it.
 //
-// A result stays on its device, host memory being stale, until it is evicted, which costs a write-back first unless a peer holds
-// it too, or until it is asked for. A task that reads a tile pins it; one that writes it takes a place for the next version
-// (acquire_output) or, alone, the place of the readable one (update); either publishes it and lets go of it.
+// A result stays on its device, host memory being stale, until it is evicted, which costs a write-back first unless a
+// peer holds it too, or until it is asked for. A task that reads a tile pins it; one that writes it takes a place for
+// the next version (acquire_output) or, alone, the place of the readable one (update); either publishes it and lets go
+// of it.
 //
-// One lock over directory and heaps, held for a few map lookups. Copies are submitted without it: the place of a tile is
-// taken under the lock, its copy is submitted, then the others are told its event. Who wants to copy from a tile whose
-// copy is being submitted waits for that, so that nobody fetches it a second time. Whether a copy has ended is asked by the
-// device's worker, without the lock, too. pin() and its kin for device d are
-// called only by the worker of d; the lock is what lets them look at each other's replicas. Source: BLASX, section IV-B,
-// Alg. 2, Fig. 2 and 3.
+// One lock over directory and heaps, held for a few map lookups. Copies are submitted without it: the place of a tile
+// is taken under the lock, its copy is submitted, then the others are told its event. Who wants to copy from a tile
+// whose copy is being submitted waits for that, so that nobody fetches it a second time. Whether a copy has ended is
+// asked by the device's worker, without the lock, too. pin() and its kin for device d are called only by the worker of
+// d; the lock is what lets them look at each other's replicas. Source: BLASX, section IV-B, Alg. 2, Fig. 2 and 3.
 #pragma once
 
 #include <condition_variable>
@@ -118,22 +119,25 @@ class TileCache {
   /// Bytes of the copies from host memory that wait behind the one under way.
   index_t queued_bytes(int device);
 
-  /// Space for the next version of a tile (state Modified), pinned; the old value is fetched from host memory if `fetch`. nullptr as
-  /// for pin().
+  /// Space for the next version of a tile (state Modified), pinned; the old value is fetched from host memory if
+  /// `fetch`. nullptr as for pin().
   /// @param needed_soon tiles that will be wanted by then are not evicted for it
   Replica* acquire_output(int device, const HostTile& tile, bool fetch, index_t needed_soon = -1);
-  /// Makes the next version of a tile in its place (state Modified): what is pinned becomes the output, and replicas on other devices
-  /// go. @pre the caller has pinned it @return false if others read it, or make the next version: try again later
+  /// Makes the next version of a tile in its place (state Modified): what is pinned becomes the output, and replicas on
+  /// other devices go. @pre the caller has pinned it @return false if others read it, or make the next version: try
+  /// again later
   bool update(Replica* pinned);
-  /// Makes a finished output readable by all devices (state Owned). It stays pinned until finish_output() or release(). Where devices
-  /// are not all connected, only after its write-back, because some will read it from host memory. Who reads the old value goes on; if
-  /// nobody does, the device gives it up at once, others when they need room. @pre the kernels that wrote the output have completed
+  /// Makes a finished output readable by all devices (state Owned). It stays pinned until finish_output() or release().
+  /// Where devices are not all connected, only after its write-back, because some will read it from host memory. Who
+  /// reads the old value goes on; if nobody does, the device gives it up at once, others when they need room. @pre the
+  /// kernels that wrote the output have completed
   void publish(Replica* output);
-  /// Whether write_back() may begin as far as other copies from and to that place in host memory are concerned: flushes of the version
-  /// before, fetches of it that nobody has waited for. Always so where a tile is written once and no more is fetched than read.
+  /// Whether write_back() may begin as far as other copies from and to that place in host memory are concerned: flushes
+  /// of the version before, fetches of it that nobody has waited for. Always so where a tile is written once and no
+  /// more is fetched than read.
   bool may_write_back(const Replica* output);
-  /// Starts the copy of an output tile to host memory. @pre the kernels that wrote it have completed; nobody will read the
-  /// old value any more; it is pinned until the copy has ended
+  /// Starts the copy of an output tile to host memory. @pre the kernels that wrote it have completed; nobody will read
+  /// the old value any more; it is pinned until the copy has ended
   /// @return the event after which it is there
   /// @param begun set once the copy may have touched host memory, also if this then throws
   device::EventPtr write_back(Replica* output, index_t task, bool& begun);
@@ -145,15 +149,16 @@ class TileCache {
   /// @pre acquire_output(); what was submitted for it has ended
   void abandon_output(Replica* output);
 
-  /// Starts the copy of a published tile to host memory. When it has ended, collect() tells the others. @pre the device holds it
-  /// @return clean if host memory has it; later if it is being written, it or an older version is on its way to a device, or it is not
-  /// on this one
+  /// Starts the copy of a published tile to host memory. When it has ended, collect() tells the others. @pre the device
+  /// holds it
+  /// @return clean if host memory has it; later if it is being written, it or an older version is on its way to a
+  /// device, or it is not on this one
   /// @throws DeviceLost, WorkRefused
   Flush flush(int device, const HostTile& tile);
   /// Likewise for all that the device holds. @return tiles that host memory does not have yet: again after collect()
   std::size_t flush_all(int device);
-  /// What to do when there is no room because the device holds the only copy of what nobody reads: flushes the tile of those that
-  /// will be wanted last, which can then be evicted. @return whether there is one
+  /// What to do when there is no room because the device holds the only copy of what nobody reads: flushes the tile of
+  /// those that will be wanted last, which can then be evicted. @return whether there is one
   bool make_room(int device, index_t later_than = -1);
 
   /// Copies the old value of an output tile from the device into free memory of a peer, the one of `peers` that keeps

@@ -1,17 +1,17 @@
-// Who holds which tile: every replica of every tile on every device, which version it is and who has the truth, and per device the
-// order of use.
+// Who holds which tile: every replica of every tile on every device, which version it is and who has the truth, and per
+// device the order of use.
 //
-// A tile has one readable version and at most one that is being written: insert() or update() begins it, publish() makes it the
-// readable one. Where the old value is read while a device computes the new one (trmm in place), both are there side by side. What
-// devices still hold of a version after the next has taken its place is superseded: nobody finds it, who reads it still may, and it
-// is the first thing that may go.
+// A tile has one readable version and at most one that is being written: insert() or update() begins it, publish()
+// makes it the readable one. Where the old value is read while a device computes the new one (trmm in place), both are
+// there side by side. What devices still hold of a version after the next has taken its place is superseded: nobody
+// finds it, who reads it still may, and it is the first thing that may go.
 //
-// Invariants: the state of the readable version agrees with its replicas and with the version that host memory holds; its last
-// copy is never dropped; what is read or on its way is not offered for eviction; host memory holds no version from the
-// beginning of a write-back to its end. The directory lives for one job; nothing in it outlives the call, because the program may
-// change its matrices between calls.
-// Pure bookkeeping: moves no data, allocates no device memory, asks no device, not thread-safe (the tile cache holds its lock).
-// Source: BLASX, section IV-B, Alg. 2 (ALRU); Belady 1966 for eviction by next use; coherence.hpp.
+// Invariants: the state of the readable version agrees with its replicas and with the version that host memory holds;
+// its last copy is never dropped; what is read or on its way is not offered for eviction; host memory holds no version
+// from the beginning of a write-back to its end. The directory lives for one job; nothing in it outlives the call,
+// because the program may change its matrices between calls. Pure bookkeeping: moves no data, allocates no device
+// memory, asks no device, not thread-safe (the tile cache holds its lock). Source: BLASX, section IV-B, Alg. 2 (ALRU);
+// Belady 1966 for eviction by next use; coherence.hpp.
 #pragma once
 
 #include <cstddef>
@@ -113,21 +113,24 @@ class TileDirectory {
   /// Removes it: a superseded one, one whose version has other copies, or one that `event` is allowed to take.
   void erase(Replica& replica, TileEvent event = TileEvent::drop);
 
-  /// Whether the holder of the only pin on it may make the next version in its place: nobody else reads this version anywhere, and
-  /// nobody writes the next.
+  /// Whether the holder of the only pin on it may make the next version in its place: nobody else reads this version
+  /// anywhere, and nobody writes the next.
   bool can_update(const Replica& replica) const;
-  /// Makes it the output of the next version, in place. What others hold of this version is superseded. @pre can_update()
+  /// Makes it the output of the next version, in place. What others hold of this version is superseded. @pre
+  /// can_update()
   void update(Replica& replica);
   /// The output is complete and becomes the readable version. What devices hold of the old one is superseded.
   void publish(Replica& output);
 
-  /// Whether host memory may be overwritten with it: nobody does so, and nothing of an earlier version is on its way from there.
+  /// Whether host memory may be overwritten with it: nobody does so, and nothing of an earlier version is on its way
+  /// from there.
   bool may_write_back(const Replica& replica) const;
   /// Whether this copy is of a published version that host memory has not got, and may go there.
   bool may_flush(const Replica& replica) const;
-  /// From now on host memory holds nothing whole. A version that was being written is complete with that; nobody finds it before
-  /// publish(), and nobody the old one. @return what host memory held, for cancel_write_back()
-  /// @throws InternalError if another version is being written back, host memory has this one, or a later one is readable
+  /// From now on host memory holds nothing whole. A version that was being written is complete with that; nobody finds
+  /// it before publish(), and nobody the old one. @return what host memory held, for cancel_write_back()
+  /// @throws InternalError if another version is being written back, host memory has this one, or a later one is
+  /// readable
   Version begin_write_back(Replica& replica);
   /// The copy has not begun, and will not.
   void cancel_write_back(const Replica& replica, Version host);
@@ -137,8 +140,9 @@ class TileDirectory {
   /// Moves it to the front of its device's order of use.
   void touch(Replica& replica);
 
-  /// Of the device's replicas that may go, that nobody reads, that have arrived and whose next use is later than `later_than`: the one
-  /// that is used last, the least recently used among equals (ALRU where nothing is known). nullptr if there is none.
+  /// Of the device's replicas that may go, that nobody reads, that have arrived and whose next use is later than
+  /// `later_than`: the one that is used last, the least recently used among equals (ALRU where nothing is known).
+  /// nullptr if there is none.
   Replica* eviction_candidate(int device, index_t later_than = -1) const;
   /// Likewise of those that may not go because there is no other copy: the one to be written back for room.
   Replica* write_back_candidate(int device, index_t later_than = -1) const;

@@ -1,5 +1,6 @@
-// What the tile cache does with tiles that devices write: places for them, publication, and the ways home to host memory. Their
-// copies are submitted without the lock: what host memory is about to lose is told before, what it has got when the copy has ended.
+// What the tile cache does with tiles that devices write: places for them, publication, and the ways home to host
+// memory. Their copies are submitted without the lock: what host memory is about to lose is told before, what it has
+// got when the copy has ended.
 #include <utility>
 
 #include "cache/tile_cache.hpp"
@@ -144,7 +145,8 @@ bool TileCache::make_room(int device, index_t later_than) {
   return true;
 }
 
-// It is read until the copy has ended. What throws once the copy may have begun leaves host memory without the tile, and ends the job.
+// It is read until the copy has ended. What throws once the copy may have begun leaves host memory without the tile,
+// and ends the job.
 void TileCache::flush(Lock& lock, Replica& replica) {
   ++replica.readers;
   bool begun = false;

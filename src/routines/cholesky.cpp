@@ -1,16 +1,17 @@
 // Cholesky: A = L L^H, left-looking. One task per tile of the triangle; tile (i, j) of L is
 //   L_jj = the factor of A_jj - sum_l L_jl L_jl^H,    L_ij = (A_ij - sum_l L_il L_jl^H) L_jj^-H,    l < j
-// so that a tile is fetched once and goes down once, final, and all sums but their last terms go on while the diagonal is
-// factored. The upper triangle is the mirror image: U = L^H, and tile (i, j) of L stands for the tile (j, i) of U.
+// so that a tile is fetched once and goes down once, final, and all sums but their last terms go on while the diagonal
+// is factored. The upper triangle is the mirror image: U = L^H, and tile (i, j) of L stands for the tile (j, i) of U.
 //
-// Tasks go by strips of rows. In square blocks on the diagonal the most products are made of the fewest tiles, so that devices
-// have work while the first tiles come; whole columns would come first and be solved with one tile only. What all wait for is
-// the diagonal: (j, j), (j + 1, j), (j + 1, j + 1), ... The next tile on it begins before the rest of its column.
+// Tasks go by strips of rows. In square blocks on the diagonal the most products are made of the fewest tiles, so that
+// devices have work while the first tiles come; whole columns would come first and be solved with one tile only. What
+// all wait for is the diagonal: (j, j), (j + 1, j), (j + 1, j + 1), ... The next tile on it begins before the rest of
+// its column.
 //
-// Where memory is short, groups of tiles advance together, as in grouping.hpp: strips of columns, cut into blocks of rows of
-// which the first has the diagonal and depends on no other one of its strip.
-// Source: Golub and Van Loan, Matrix Computations, section 4.2.9; Kurzak, Buttari, Dongarra, Solving Systems of Linear Equations on
-// the CELL Processor Using Cholesky Factorization, 2008, for the left-looking order by tiles.
+// Where memory is short, groups of tiles advance together, as in grouping.hpp: strips of columns, cut into blocks of
+// rows of which the first has the diagonal and depends on no other one of its strip. Source: Golub and Van Loan, Matrix
+// Computations, section 4.2.9; Kurzak, Buttari, Dongarra, Solving Systems of Linear Equations on the CELL Processor
+// Using Cholesky Factorization, 2008, for the left-looking order by tiles.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -28,8 +29,8 @@ using runtime::Step;
 using runtime::TaskId;
 
 constexpr index_t tiles_per_lane = 3;  // an output and one step's inputs
-// Rows of tiles whose tasks begin together: many enough not to wait for each other, and few, so that the first ones have their
-// tiles soon.
+// Rows of tiles whose tasks begin together: many enough not to wait for each other, and few, so that the first ones
+// have their tiles soon.
 constexpr index_t strip_rows = 6;
 
 // Of the first strip of columns: what goes on while the diagonal of a block is factored, and what devices share.
@@ -46,8 +47,8 @@ Level3 like(const CholeskyCall& call) {
 }
 
 runtime::Tiling choose_tiling(const CholeskyCall& call, const runtime::Machine& machine, index_t forced) {
-  // From so many rows of tiles on, what all wait for while the diagonal is factored is short beside the rest. Smaller tiles
-  // than half of the largest cost more on the link than they save.
+  // From so many rows of tiles on, what all wait for while the diagonal is factored is short beside the rest. Smaller
+  // tiles than half of the largest cost more on the link than they save.
   constexpr index_t wanted_rows = 20, granule = 128;
   const index_t chosen = std::clamp(ceil_div(call.n, wanted_rows * granule) * granule,
                                     ceil_div(machine.tiles.largest, 2), machine.tiles.largest);
@@ -65,8 +66,8 @@ runtime::Tiling choose_tiling(const CholeskyCall& call, const runtime::Machine& 
   return {tile, tile, tile};
 }
 
-/// Tiles that groups of r x c read, but for old values: each group the rows of L beside it, and, where it does not have the
-/// diagonal, those of its columns.
+/// Tiles that groups of r x c read, but for old values: each group the rows of L beside it, and, where it does not have
+/// the diagonal, those of its columns.
 index_t tiles_read(index_t length, index_t r, index_t c) {
   index_t sum = 0;
   for (index_t col = 0; col < length; col += c) {

@@ -83,7 +83,8 @@ class HostCopies {
   /// `changed` is raised when one goes. @param changed outlives this
   bool has_room(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed);
   /// Begins to copy a tile. @pre its elements stay as they are until the copy is whole or dropped
-  /// @param job for stop_copying() @param changed raised when it is whole; outlives the copy. @return nullptr if there is no memory
+  /// @param job for stop_copying() @param changed raised when it is whole; outlives the copy. @return nullptr if there
+  /// is no memory
   CopyPtr copy(const void* job, const cache::HostTile& tile, index_t element_bytes, When when,
                Signal& changed) noexcept;
 

@@ -1,5 +1,6 @@
-// One attempt to run a graph: the ready tasks, the stations, how far each task is, and what each device has taken on. Shared by the
-// workers of the attempt. If a device fails the attempt ends, and the runtime starts another one with the tasks that are left.
+// One attempt to run a graph: the ready tasks, the stations, how far each task is, and what each device has taken on.
+// Shared by the workers of the attempt. If a device fails the attempt ends, and the runtime starts another one with the
+// tasks that are left.
 #pragma once
 
 #include <algorithm>
@@ -125,8 +126,8 @@ class Job {
     raise_();
   }
 
-  /// The task has been factored in vain: it is still written back, as LAPACK leaves its tile behind, and what depends on
-  /// it is left out. @pre its result is not published
+  /// The task has been factored in vain: it is still written back, as LAPACK leaves its tile behind, and what depends
+  /// on it is left out. @pre its result is not published
   void break_down(const Breakdown& breakdown) {
     info_ = breakdown.info;
     broken_.store(breakdown.task, std::memory_order_release);  // pairs with breakdown()
@@ -159,8 +160,8 @@ class Job {
     loads_[device].flops_per_s.store(measured_flops_per_s, std::memory_order_relaxed);
   }
 
-  /// A task that the CPU should compute now, if there is one: what no device has begun. Tasks that depend on each other, and groups, are
-  /// the devices' alone.
+  /// A task that the CPU should compute now, if there is one: what no device has begun. Tasks that depend on each
+  /// other, and groups, are the devices' alone.
   std::optional<TaskId> take_for_cpu(const CpuHelp& help) {
     if (graph_.ordered() || graph_.grouped()) return std::nullopt;
     double left = unassigned_flops_.load(std::memory_order_relaxed);

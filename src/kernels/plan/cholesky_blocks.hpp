@@ -1,5 +1,6 @@
-// How a Cholesky factorization of one tile is cut: blocks on the diagonal, which are small, and Level 3 for the rest, which is most of
-// it. Right-looking: factor a block, solve for the panel beside it, update the triangle behind both (LAPACK Users' Guide, section 5).
+// How a Cholesky factorization of one tile is cut: blocks on the diagonal, which are small, and Level 3 for the rest,
+// which is most of it. Right-looking: factor a block, solve for the panel beside it, update the triangle behind both
+// (LAPACK Users' Guide, section 5).
 #pragma once
 
 #include <algorithm>
