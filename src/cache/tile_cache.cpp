@@ -74,7 +74,7 @@ void TileCache::set_heap_bytes(int device, std::size_t bytes) {
 index_t TileCache::slots(int device) const { return static_cast<index_t>(at(device).heap.capacity() / slot_bytes_); }
 
 Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
-  note_arrivals(device);
+  note_arrivals_to_evict(device, 1);
   Lock lock(mutex_);
   PerDevice& here = at(device);
   if (Replica* resident = directory_.find(device, tile)) {
@@ -98,7 +98,7 @@ Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
 }
 
 Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve, index_t next_use, index_t later_than) {
-  note_arrivals(device);
+  note_arrivals_to_evict(device, reserve + 1);
   Lock lock(mutex_);
   // What only unreachable devices have comes from the host.
   if (directory_.find(device, tile) != nullptr || nearest_peer(device, tile) != nullptr) return Prefetch::held;
@@ -146,6 +146,15 @@ void TileCache::note_arrivals(int device) {
     }
     arrivals->erase(arrivals->begin(), end);
   }
+}
+
+// Where so many slots are not free, what has arrived may go. Else it does not matter yet, and asking a device takes time.
+void TileCache::note_arrivals_to_evict(int device, index_t slots) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (at(device).heap.free_bytes() >= static_cast<std::size_t>(slots) * slot_bytes_) return;
+  }
+  note_arrivals(device);
 }
 
 void TileCache::release(Replica* replica) {
@@ -235,7 +244,7 @@ void TileCache::drop(const KeptTile& kept) noexcept {
 }
 
 std::byte* TileCache::take_scratch(int device) {
-  note_arrivals(device);
+  note_arrivals_to_evict(device, 1);
   const std::lock_guard lock(mutex_);
   std::byte* const address = allocate_slot(device);
   if (address != nullptr) ++at(device).scratch_count;

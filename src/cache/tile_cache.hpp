@@ -226,6 +226,7 @@ class TileCache {
 
   static std::size_t count_complete(const std::deque<PeerCopy>& copies);
   void note_arrivals(int device);
+  void note_arrivals_to_evict(int device, index_t slots);
   PerDevice& at(int device) { return devices_[static_cast<std::size_t>(device)]; }
   const PerDevice& at(int device) const { return devices_[static_cast<std::size_t>(device)]; }
   std::byte* allocate_slot(int device, index_t needed_soon = -1);

@@ -12,7 +12,7 @@ using device::StreamId;
 using device::StreamKind;
 
 Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch, index_t needed_soon) {
-  note_arrivals(device);
+  note_arrivals_to_evict(device, 1);
   Lock lock(mutex_);
   if (fetch && !directory_.host_has(tile)) throw InternalError("cache: what host memory holds is stale");
   std::byte* address = allocate_slot(device, needed_soon);
