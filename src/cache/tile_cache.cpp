@@ -57,6 +57,7 @@ void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
     device.write_backs.clear();
     device.arrivals.clear();
     device.peer_arrivals.clear();
+    device.kept_on_peers.clear();
     device.arriving_bytes = 0;
     device.scratch_count = 0;
     device.kept_count = 0;
@@ -123,6 +124,14 @@ void TileCache::set_next_uses(int device, const std::function<index_t(const Host
 bool TileCache::is_fetching(int device) {
   note_arrivals(device);
   return !at(device).arrivals.empty();
+}
+
+bool TileCache::is_copying_beside_peers(int device) {
+  note_arrivals(device);
+  PerDevice& here = at(device);
+  while (!here.kept_on_peers.empty() && here.kept_on_peers.front()->status() != device::EventStatus::pending)
+    here.kept_on_peers.pop_front();
+  return !here.peer_arrivals.empty() || !here.kept_on_peers.empty();
 }
 
 index_t TileCache::queued_bytes(int device) {
@@ -206,6 +215,7 @@ Keep TileCache::keep(int device, const HostTile& tile, const Replica* output, bo
   from.copy_to_peer(*holder->place.device, {address, pitch_bytes}, from_block, size);
   auto done = from.record(stream);
   here.log.add({.stream = stream, .bytes = size.bytes(), .task = task}, std::move(begin), done);
+  here.kept_on_peers.push_back(done);
   lock.lock();
   if (read != nullptr) here.kept_copies.push_back({done, read});
   here.counters.bytes_kept += size.bytes();

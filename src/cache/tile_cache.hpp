@@ -116,6 +116,8 @@ class TileCache {
   void set_next_uses(int device, const std::function<index_t(const HostTile&)>& next_use_of);
   /// Whether anything is on its way from host memory to the device.
   bool is_fetching(int device);
+  /// Whether a copy from or to a peer that the device's worker has begun is under way.
+  bool is_copying_beside_peers(int device);
   /// Bytes of the copies from host memory that wait behind the one under way.
   index_t queued_bytes(int device);
 
@@ -215,7 +217,8 @@ class TileCache {
     std::deque<PeerCopy> write_backs = {};  // likewise; flushes
     std::deque<Arrival> arrivals = {};      // likewise; from host memory
     std::deque<Arrival> peer_arrivals = {};
-    index_t arriving_bytes = 0;  // of those from host memory
+    std::deque<device::EventPtr> kept_on_peers = {};  // likewise; all copies to peers that keep them
+    index_t arriving_bytes = 0;                       // of those from host memory
     std::size_t scratch_count = 0;
     std::size_t kept_count = 0;     // tiles of others that it keeps
     device::OperationLog log = {};  // touched by the device's worker only

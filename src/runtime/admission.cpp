@@ -125,10 +125,13 @@ int Admission::calls_beside(const Stay& stay) const {
   return static_cast<int>(most) - 1;
 }
 
-std::size_t Admission::end_of_use(std::size_t device) const {
+std::size_t Admission::end_of_others(const Stay& stay, std::size_t device) const {
   const std::lock_guard lock(mutex_);
-  const std::vector<Part>& parts = places_[device].parts;
-  return parts.empty() ? 0 : parts.back().end();
+  std::size_t end = 0;
+  for (const Part& part : places_[device].parts) {
+    if (part.offset != stay.parts_[device].offset) end = part.end();
+  }
+  return end;
 }
 
 }  // namespace tessera::runtime

@@ -90,8 +90,8 @@ class Admission {
   bool is_wanted() const;
   /// Other calls on the devices of the stay, of the device with most.
   int calls_beside(const Stay& stay) const;
-  /// Where the last part of the device's memory that is in use ends.
-  std::size_t end_of_use(std::size_t device) const;
+  /// Where the last part of the device's memory that others than the stay use ends.
+  std::size_t end_of_others(const Stay& stay, std::size_t device) const;
 
  private:
   struct Place {

@@ -162,11 +162,11 @@ void Crew::call(Lock& lock, Seat& seat) {
 void Crew::serve(std::size_t d) {
   wake_on_time();
   Seat& seat = seats_[d];
-  std::string unusable;
+  std::exception_ptr unusable;
   try {
     accelerators_[d].device->attach_thread();
   } catch (...) {
-    unusable = text_of(std::current_exception());
+    unusable = std::current_exception();
   }
   // A device that tells of completed work wakes us; the long timeout only bounds how late a changed load estimate is
   // seen.
@@ -218,7 +218,7 @@ bool Crew::await_call(Lock& lock, Seat& seat) {
   return true;
 }
 
-void Crew::take_up(Lock& lock, std::size_t d, const std::string& unusable) {
+void Crew::take_up(Lock& lock, std::size_t d, const std::exception_ptr& unusable) {
   Seat& seat = seats_[d];
   seat.alerted = false;
   while (!seat.errands.empty()) {
@@ -234,13 +234,13 @@ void Crew::take_up(Lock& lock, std::size_t d, const std::string& unusable) {
     Attempt& made = *seat.come.front();
     seat.come.erase(seat.come.begin());
     lock.unlock();
-    if (unusable.empty()) {
+    if (!unusable) {
       seat.engaged.push_back({&made});
       made.workers[d]->arrive(*made.job);
     } else {
       Worker::Outcome outcome;
       outcome.usable = false;
-      outcome.error = unusable;
+      outcome.error = text_of(unusable);
       made.job->fail();
       dismiss(d, made, std::move(outcome));
     }

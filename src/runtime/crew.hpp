@@ -10,10 +10,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <span>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -101,7 +101,7 @@ class Crew {
 
   void serve(std::size_t d);
   bool await_call(Lock& lock, Seat& seat);
-  void take_up(Lock& lock, std::size_t d, const std::string& unusable);
+  void take_up(Lock& lock, std::size_t d, const std::exception_ptr& unusable);
   Worker::Look look_at_all(std::size_t d, unsigned turn);
   void dismiss(std::size_t d, Attempt& made, Worker::Outcome outcome);
   void call(Lock& lock, Seat& seat);

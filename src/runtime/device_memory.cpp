@@ -63,7 +63,7 @@ std::size_t DeviceMemory::review() {
   return room_bytes_;
 }
 
-bool DeviceMemory::provide(std::size_t bytes, std::size_t used_bytes) {
+bool DeviceMemory::provide(std::size_t bytes, const UsedByOthers& used) {
   const std::lock_guard lock(mutex_);
   if (bytes <= committed_bytes_) return true;
   if (!grows_) return false;
@@ -75,7 +75,7 @@ bool DeviceMemory::provide(std::size_t bytes, std::size_t used_bytes) {
   if (committed_bytes_ >= bytes) return true;
   // Somebody else has taken it. The last of a device's memory is not for us alone either.
   room_bytes_ = std::min(look(), committed_bytes_);
-  committed_bytes_ = device_.decommit(std::max(room_bytes_, used_bytes));
+  committed_bytes_ = device_.decommit(std::max(room_bytes_, used ? used() : 0));
   return false;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <optional>
 
@@ -38,9 +39,12 @@ class DeviceMemory {
   /// The same, after a look at the device if there was less than an empty one has.
   std::size_t review();
 
-  /// Makes the first `bytes` of the slab usable. @param used_bytes those that are in use already
+  /// How many bytes of the slab, from its beginning, others use. Who uses them later commits them first.
+  using UsedByOthers = std::function<std::size_t()>;
+
+  /// Makes the first `bytes` of the slab usable. @param used asked before anything is given back; empty: none are
   /// @return false if the device cannot give so much; room_bytes() is less then. @throws DeviceLost
-  bool provide(std::size_t bytes, std::size_t used_bytes = 0);
+  bool provide(std::size_t bytes, const UsedByOthers& used = {});
   std::size_t committed_bytes() const;
 
   /// Gives back up to `bytes` of what is committed. @return whether that was possible and more is left

@@ -50,9 +50,9 @@ void DeviceSet::review() const {
   }
 }
 
-bool DeviceSet::provide_to(std::size_t d, std::size_t bytes, std::size_t used_bytes) {
+bool DeviceSet::provide_to(std::size_t d, std::size_t bytes, const DeviceMemory::UsedByOthers& used) {
   try {
-    return memories_[d]->provide(bytes, used_bytes);
+    return memories_[d]->provide(bytes, used);
   } catch (const DeviceLost& error) {
     lose(d, error.what());
     return false;

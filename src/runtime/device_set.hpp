@@ -39,9 +39,9 @@ class DeviceSet {
   std::vector<DeviceRoom> rooms() const;
   /// Asks the devices how much of their memory is free. Not while the process ends.
   void review() const;
-  /// Commits memory of a device. @param used_bytes that others use of it, and keep
+  /// Commits memory of a device. @param used see DeviceMemory
   /// @return false if it cannot give so much, or turns out to be lost
-  bool provide_to(std::size_t d, std::size_t bytes, std::size_t used_bytes = 0);
+  bool provide_to(std::size_t d, std::size_t bytes, const DeviceMemory::UsedByOthers& used = {});
   std::size_t committed_bytes() const;
   /// Some of what is committed can be given back.
   bool can_give_back() const;

@@ -84,7 +84,8 @@ class Runtime::Implementation {
     const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
     double begin_s = 0;
     try {
-      std::vector<bool> usable(accelerators_.size(), true);
+      Fitness fitness(accelerators_.size());
+      std::vector<bool>& usable = fitness.usable;
       while (!record.pending().empty() && !process::ending()) {
         const std::vector<DeviceRoom> rooms = rooms_of(usable);
         if (!record.has_begun() && !can_run(graph, planned_for, rooms)) return std::nullopt;
@@ -107,13 +108,10 @@ class Runtime::Implementation {
           for (std::size_t d = 0; d < usable.size(); ++d) usable[d] = usable[d] && (!stay->devices()[d] || provided[d]);
           continue;
         }
-        const auto note_others = [&] {
-          int& beside = record.statistics().beside;
-          beside = std::max(beside, admission_->calls_beside(*stay));
-        };
-        note_others();
-        if (!attempt(graph, cpu, *stay, record, usable)) break;
-        note_others();
+        if (!attempt(graph, cpu, *stay, record, fitness)) {
+          const Noted noted(*this, stay->devices());
+          break;
+        }
       }
       if (!record.pending().empty()) record.begin();
       record.add_cpu(cpu_worker_.finish(graph, record.pending()));
@@ -164,10 +162,11 @@ class Runtime::Implementation {
 
   bool is_wanted() { return admission_->is_wanted(); }
 
-  /// Between two jobs, `use(idle devices)`.
+  /// Between two jobs, `use(idle devices)`. @param waits for those that are there @throws Interrupted if not, and some are
   template <class Use>
-  auto with_idle_devices(Use use) {
-    const Admission::Stay stay = admission_->enter_alone();
+  auto with_idle_devices(Use use, bool waits = true) {
+    const Admission::Stay stay = waits ? admission_->enter_alone() : admission_->try_alone();
+    if (!stay) throw Interrupted();
     const process::Pass driving(process::Work::driving);
     if (!driving) throw NotAvailable("the process is ending");
     std::vector<MeasuredDevice> devices;
@@ -209,6 +208,13 @@ class Runtime::Implementation {
     } catch (const std::bad_alloc&) {  // C is what it should be: only times are missing
     }
   }
+
+  /// What a job knows of the devices, by device.
+  struct Fitness {
+    explicit Fitness(std::size_t devices) : usable(devices, true), has_erred(devices, false) {}
+    std::vector<bool> usable;
+    std::vector<bool> has_erred;
+  };
 
   // At the end of a stay: the threads of the devices then see that there is memory to give back.
   class Noted {
@@ -268,7 +274,8 @@ class Runtime::Implementation {
     if (!growing.empty()) {
       side_by_side(growing.size(), [&](std::size_t g) {
         const std::size_t d = growing[g];
-        succeeded[g] = devices_->provide_to(d, stay.parts()[d].end(), admission_->end_of_use(d)) ? 1 : 0;
+        const auto used = [&] { return admission_->end_of_others(stay, d); };
+        succeeded[g] = devices_->provide_to(d, stay.parts()[d].end(), used) ? 1 : 0;
       });
     }
     for (std::size_t g = 0; g < growing.size(); ++g) provided[growing[g]] = succeeded[g] != 0;
@@ -322,7 +329,12 @@ class Runtime::Implementation {
   // Runs the pending tasks on the devices of the stay, and the CPU as far as it helps, until all are done or a device
   // fails, which is not usable any more then. @return false if there was no memory to begin with
   bool attempt(const TaskGraph& graph, const CpuHelp& cpu, const Admission::Stay& stay, JobRecord& record,
-               std::vector<bool>& usable) {
+               Fitness& fitness) {
+    const auto note_others = [&] {
+      int& beside = record.statistics().beside;
+      beside = std::max(beside, admission_->calls_beside(stay));
+    };
+    note_others();
     Attempt made;
     try {
       made.working = stay.devices();
@@ -331,9 +343,11 @@ class Runtime::Implementation {
     } catch (const std::exception&) {  // the CPU needs less
       return false;
     }
-    leave_out_failed(made, usable);
+    note_others();
+    leave_out_failed(made, record.statistics().beside > 0, fitness);
     record.add(made, [&](std::size_t d) { return made.cache->counters(static_cast<int>(d)); });
     if (!record.pending().empty() && !process::ending()) record.count_restart();
+    note_use();  // before others may find the devices idle
     return true;
   }
 
@@ -365,8 +379,9 @@ class Runtime::Implementation {
   }
 
   // Errors beside the loss of a device are taken for its consequences (tiles that never came from it). An error by
-  // itself would come again: the device is out for this job.
-  void leave_out_failed(const Attempt& made, std::vector<bool>& usable) noexcept {
+  // itself would come again, and the device is out for this job; but the first one may be that of another call.
+  void leave_out_failed(const Attempt& made, bool has_shared, Fitness& fitness) noexcept {
+    std::vector<bool>& usable = fitness.usable;
     const auto lost = [&](std::size_t d) { return made.working[d] && !made.outcomes[d].usable; };
     bool any_lost = false;
     for (std::size_t d = 0; d < usable.size(); ++d) {
@@ -375,7 +390,10 @@ class Runtime::Implementation {
       devices_->lose(d, made.outcomes[d].error);
     }
     for (std::size_t d = 0; d < usable.size(); ++d) {
-      if (lost(d) || (made.working[d] && !made.outcomes[d].error.empty() && !any_lost)) usable[d] = false;
+      const bool has_erred = made.working[d] && !made.outcomes[d].error.empty() && !any_lost;
+      const bool is_forgiven = has_erred && has_shared && !fitness.has_erred[d];
+      if (has_erred) fitness.has_erred[d] = true;
+      if (lost(d) || (has_erred && !is_forgiven)) usable[d] = false;
     }
   }
 
@@ -426,9 +444,11 @@ JobStatistics Runtime::run_batch(const PackableBatch& batch, const HostBatchComp
 }
 std::optional<Calibration> Runtime::calibrate_unless_called() {
   try {
-    return implementation_->with_idle_devices([this](const auto& devices) {
-      return runtime::calibrate(devices, [this] { return process::ending() || implementation_->is_wanted(); });
-    });
+    return implementation_->with_idle_devices(
+        [this](const auto& devices) {
+          return runtime::calibrate(devices, [this] { return process::ending() || implementation_->is_wanted(); });
+        },
+        false);
   } catch (const Interrupted&) {
     return std::nullopt;
   }

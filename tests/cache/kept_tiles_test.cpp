@@ -67,6 +67,25 @@ TEST_F(KeptTiles, EvictsNothingForAnOldValue) {
   cache_->check_invariants();
 }
 
+// Whoever has this memory next must not get what a job before it has begun to copy.
+TEST_F(KeptTiles, TellsOfCopiesFromAndToPeersThatAreUnderWay) {
+  HostDeviceSettings slow;
+  slow.delay_s = 0.05;
+  open(2, 4, slow);
+  constexpr int peers[] = {1};
+  cache_->release(cache_->pin(0, tile(0)));
+  EXPECT_FALSE(cache_->is_copying_beside_peers(0));
+  Replica* const copy = cache_->pin(1, tile(0));
+  EXPECT_TRUE(cache_->is_copying_beside_peers(1));
+  KeptTile kept;
+  ASSERT_EQ(cache_->keep(0, tile(0), nullptr, true, peers, 0, kept), Keep::begun);
+  EXPECT_TRUE(cache_->is_copying_beside_peers(0));
+  ASSERT_EQ(test::wait_for(copy->ready), device::EventStatus::complete);
+  ASSERT_EQ(test::wait_for(kept.done), device::EventStatus::complete);
+  EXPECT_FALSE(cache_->is_copying_beside_peers(0));
+  EXPECT_FALSE(cache_->is_copying_beside_peers(1));
+}
+
 TEST_F(KeptTiles, ReadsAnOldValueThatIsOnItsWayOnlyIfToldTo) {
   HostDeviceSettings slow;
   slow.delay_s = 0.05;

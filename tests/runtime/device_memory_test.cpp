@@ -142,7 +142,7 @@ TEST(DeviceMemory, KeepsWhatOthersUseWhereItCannotGiveMore) {
   DeviceMemory memory(device, Config{}, 1);
   ASSERT_TRUE(memory.provide(512 * kib));
   device.set_memory_of_others(256 * kib);
-  EXPECT_FALSE(memory.provide(memory.slab_bytes(), 512 * kib));
+  EXPECT_FALSE(memory.provide(memory.slab_bytes(), [] { return 512 * kib; }));
   EXPECT_GE(memory.committed_bytes(), 512 * kib);
 }
 
