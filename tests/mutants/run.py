@@ -123,7 +123,7 @@ MUTANTS = [
     Mutant("jobs-do-not-see-each-other", "src/runtime/device_traffic.hpp", "sum.kernels += own.kernels;",
            "sum.kernels = own.kernels;", "tests_runtime", "DeviceTraffic.*"),
     Mutant("copies-of-other-jobs-stop", "src/runtime/host_copies.cpp", "return piece.job == job; });",
-           "return job != nullptr; });", "tests_runtime", "HostCopies.OfAnotherJobGoOn"),
+           "return piece.job != nullptr || job == nullptr; });", "tests_runtime", "HostCopies.OfAnotherJobGoOn"),
     Mutant("old-values-never-go-to-peers", "src/runtime/old_values.cpp", "on_peers_ && d < devices", "false && d < devices",
            "tests_routines", "FaultModel/Loss.LeavesTheResultRight/trsm_no_beta"),
     Mutant("small-pivots-have-no-quotients", "src/kernels/block/trsm_strip.hpp", "diagonal.divides = machine_.any(divides);",
