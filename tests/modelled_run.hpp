@@ -50,6 +50,8 @@ struct ModelledMachine {
   std::vector<RatesByType> rates;     ///< of the devices' kernels instead of `flops`; those that are missing have that
   std::optional<RatesByType> said;    ///< what devices say of these; default: the truth, but for `speeds`
   double flops = 58e12;               ///< of one device, double precision; single precision counts the same
+  double panel_column_s = 3e-6;       ///< a column of a panel, whatever its length,
+  double panel_element_s = 1.3e-10;   ///< and by its length
   double factor_flops = 1e12;         ///< of a tile on the diagonal, most of which is small kernels one after the other
   double link_bytes = 50e9;           ///< of one device in one direction
   double host_bytes = 150e9;          ///< of all links in one direction
@@ -217,6 +219,13 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
   }
   void factor(int stream, const kernels::TileFactorization& tile) override {
     compute(stream, kernels::flops_of(tile) / std::min(machine_.factor_flops * speed_, kernel_rates_[tile.type]));
+  }
+  void factor_panel(int stream, const kernels::Panel& panel, index_t first, index_t columns) override {
+    const double column_s = machine_.panel_column_s + static_cast<double>(panel.m - first) * machine_.panel_element_s;
+    compute(stream, static_cast<double>(columns) * column_s / speed_);
+  }
+  void apply_panel(int stream, const kernels::PanelUpdate& update) override {
+    compute(stream, kernels::flops_of(update) / kernel_rates_[update.panel.type]);
   }
   void run_batch(int stream, const kernels::Level3Batch& batch, double flops) override {
     compute(stream, flops / kernel_rates_[batch.common.type]);
@@ -549,6 +558,15 @@ inline ModelledRun modelled_run(const ModelledMachine& machine, routines::Choles
   call.A = reinterpret_cast<void*>(std::uintptr_t{3} << 45);
   call.lda = call.n;
   return modelled_plan(machine, call.type, [&](auto machines) { return routines::choose_plan(call, machines, tile); });
+}
+
+/// Likewise, of LuCall or QrCall.
+template <class Call>
+ModelledRun modelled_columns(const ModelledMachine& machine, Call call, index_t columns = 0) {
+  call.A = reinterpret_cast<void*>(std::uintptr_t{3} << 45);
+  call.lda = call.m;
+  return modelled_plan(machine, call.type,
+                       [&](auto machines) { return routines::choose_plan(call, machines, columns); });
 }
 
 }  // namespace tessera::test

@@ -373,7 +373,7 @@ Replica& TileCache::fetch(Lock& lock, int device, const HostTile& tile, std::byt
     if (source != nullptr) {
       copy_from_peer(lock, replica, *source);
     } else {
-      copy_from_host(lock, replica);
+      copy_from_host(lock, replica, true);
     }
   } catch (...) {
     // Nobody may find a tile that will never arrive.
@@ -387,44 +387,53 @@ Replica& TileCache::fetch(Lock& lock, int device, const HostTile& tile, std::byt
   return replica;
 }
 
-void TileCache::copy_from_host(Lock& lock, Replica& replica) {
+void TileCache::copy_from_host(Lock& lock, Replica& replica, bool with_tail) {
   PerDevice& here = at(replica.device);
   constexpr StreamId stream{StreamKind::up};
-  const device::Extent size = extent(replica.tile);
+  const HostTile& tile = replica.tile;
+  const index_t bytes = moved_bytes(tile, with_tail);
   device::Device& device = *here.place.device;
   device::EventPtr ready;
   {
     const Submitting submitting(*this, lock, replica);
     auto begin = device.record(stream);
-    device.copy_up(device_block(replica), host_block(replica.tile), size);
+    device.copy_up(device_block(replica), host_block(tile), extent(tile));
+    if (with_tail && tile.tail_bytes > 0) {
+      device.copy_up({tail(replica), tile.tail_bytes}, {tile.tail, tile.tail_bytes}, {tile.tail_bytes, 1});
+    }
     ready = device.record(stream);
-    here.log.add({.stream = stream, .bytes = size.bytes()}, std::move(begin), ready);
+    here.log.add({.stream = stream, .bytes = bytes}, std::move(begin), ready);
   }
-  here.arrivals.push_back({ready, size.bytes(), &replica});
-  here.arriving_bytes += size.bytes();
-  here.counters.bytes_up += size.bytes();
+  here.arrivals.push_back({ready, bytes, &replica});
+  here.arriving_bytes += bytes;
+  here.counters.bytes_up += bytes;
   replica.ready = std::move(ready);
 }
 
 void TileCache::copy_from_peer(Lock& lock, Replica& replica, Replica& source) {
   PerDevice& here = at(replica.device);
   constexpr StreamId stream{StreamKind::peer};
-  const device::Extent size = extent(replica.tile);
+  const HostTile& tile = replica.tile;
+  const index_t bytes = moved_bytes(tile, true);
   device::Device& device = *here.place.device;
+  device::Device& peer = *at(source.device).place.device;
   const device::EventPtr arrival = source.ready;
   device::EventPtr ready;
   {
     const Submitting submitting(*this, lock, replica);
     if (arrival) device.wait(stream, arrival);
     auto begin = device.record(stream);
-    device.copy_peer(device_block(replica), *at(source.device).place.device, device_block(source), size);
+    device.copy_peer(device_block(replica), peer, device_block(source), extent(tile));
+    if (tile.tail_bytes > 0) {
+      device.copy_peer({tail(replica), tile.tail_bytes}, peer, {tail(source), tile.tail_bytes}, {tile.tail_bytes, 1});
+    }
     ready = device.record(stream);
-    here.log.add({.stream = stream, .bytes = size.bytes()}, std::move(begin), ready);
+    here.log.add({.stream = stream, .bytes = bytes}, std::move(begin), ready);
   }
-  here.peer_arrivals.push_back({ready, size.bytes(), &replica});
+  here.peer_arrivals.push_back({ready, bytes, &replica});
   here.peer_copies.push_back({ready, &source});
   ++source.outgoing;  // last: what can throw has not
-  here.counters.bytes_peer += size.bytes();
+  here.counters.bytes_peer += bytes;
   replica.ready = std::move(ready);
 }
 
@@ -446,6 +455,10 @@ Replica* TileCache::nearest_peer(int device, const HostTile& tile) const {
 }
 
 device::Extent TileCache::extent(const HostTile& tile) const { return extent_of(tile, element_bytes_); }
+
+index_t TileCache::moved_bytes(const HostTile& tile, bool with_tail) const {
+  return extent(tile).bytes() + (with_tail ? tile.tail_bytes : 0);
+}
 
 device::Block TileCache::host_block(const HostTile& tile) const { return {tile.address, tile.ld * element_bytes_}; }
 

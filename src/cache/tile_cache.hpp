@@ -178,6 +178,11 @@ class TileCache {
   /// Frees its memory. What has not become whole keeps it until the job ends. Does nothing in a later job.
   void drop(const KeptTile& kept) noexcept;
 
+  /// Where a replica's tail lies on its device.
+  std::byte* tail(const Replica& replica) const {
+    return replica.address + tail_offset(replica.tile.rows * replica.tile.cols * element_bytes_);
+  }
+
   /// Space for a tile's elements that belong to no tile, until the job ends.
   /// @return nullptr if the heap is full of tiles in use
   std::byte* take_scratch(int device);
@@ -240,12 +245,13 @@ class TileCache {
   using Lock = std::unique_lock<std::mutex>;
   Replica& fetch(Lock& lock, int device, const HostTile& tile, std::byte* address, Replica* source, int readers);
   void flush(Lock& lock, Replica& replica);
-  void copy_from_host(Lock& lock, Replica& replica);
+  void copy_from_host(Lock& lock, Replica& replica, bool with_tail);
   void copy_from_peer(Lock& lock, Replica& replica, Replica& source);
   Replica* nearest_peer(int device, const HostTile& tile) const;
   device::Extent extent(const HostTile& tile) const;
   device::Block host_block(const HostTile& tile) const;
   device::Block device_block(const Replica& replica) const;
+  index_t moved_bytes(const HostTile& tile, bool with_tail) const;
 
   mutable std::mutex mutex_;
   std::condition_variable submitted_;  ///< a copy that fills a tile, or it has failed to be

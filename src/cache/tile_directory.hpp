@@ -27,19 +27,28 @@
 
 namespace tessera::cache {
 
-/// A block of a column-major host matrix; the identity of a tile within a job.
+/// A block of a column-major host matrix; the identity of a tile within a job. It may have a tail: memory of its own,
+/// which the task that computes the tile writes, and which goes with every version but the first.
 struct HostTile {
   std::byte* address = nullptr;
   index_t rows = 0;
   index_t cols = 0;
   index_t ld = 0;          ///< elements
   Part part = Part::full;  ///< a triangle only of square tiles
+  std::byte* tail = nullptr;
+  index_t tail_bytes = 0;
   bool operator==(const HostTile&) const = default;
 };
 
 /// What a copy of the tile moves.
 inline device::Extent extent_of(const HostTile& tile, index_t element_bytes) {
   return {tile.rows * element_bytes, tile.cols, tile.part, element_bytes};
+}
+
+/// Bytes of a tile's elements on a device, where its tail begins.
+constexpr index_t tail_offset(index_t elements_bytes) {
+  constexpr index_t alignment = 256;
+  return (elements_bytes + alignment - 1) / alignment * alignment;
 }
 
 struct HostTileHash {

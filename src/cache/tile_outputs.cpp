@@ -19,7 +19,7 @@ Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch,
   if (address == nullptr) return nullptr;
   Replica& replica = enter(device, tile, address, TileEvent::write, nullptr);
   replica.readers = 1;
-  if (fetch) copy_from_host(lock, replica);
+  if (fetch) copy_from_host(lock, replica, false);  // version 0 has no tail
   return &replica;
 }
 
@@ -60,7 +60,7 @@ bool TileCache::may_write_back(const Replica* output) {
 device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begun) {
   PerDevice& here = at(output->device);
   constexpr StreamId stream{StreamKind::down};
-  const device::Extent size = extent(output->tile);
+  const HostTile& tile = output->tile;
   device::Device& device = *here.place.device;
   Version host = 0;
   {
@@ -70,11 +70,14 @@ device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begu
   try {
     auto begin = device.record(stream);
     begun = true;
-    device.copy_down(host_block(output->tile), device_block(*output), size);
+    device.copy_down(host_block(tile), device_block(*output), extent(tile));
+    if (tile.tail_bytes > 0) {
+      device.copy_down({tile.tail, tile.tail_bytes}, {tail(*output), tile.tail_bytes}, {tile.tail_bytes, 1});
+    }
     auto end = device.record(stream);
-    here.log.add({.stream = stream, .bytes = size.bytes(), .task = task}, std::move(begin), end);
+    here.log.add({.stream = stream, .bytes = moved_bytes(tile, true), .task = task}, std::move(begin), end);
     const std::lock_guard lock(mutex_);
-    here.counters.bytes_down += size.bytes();
+    here.counters.bytes_down += moved_bytes(tile, true);
     return end;
   } catch (...) {
     const std::lock_guard lock(mutex_);

@@ -8,6 +8,7 @@
 #include "device/device.hpp"
 #include "kernels/lapack_batch.hpp"
 #include "kernels/level3_batch.hpp"
+#include "kernels/panel.hpp"
 
 namespace tessera::kernels {
 
@@ -55,6 +56,11 @@ class TileOps {
   /// Submits the factorization, n >= 1. Behind a minor that is not positive definite the triangle holds anything.
   /// @throws as run()
   virtual void factor(int compute_stream, const TileFactorization& tile) = 0;
+  /// Submits the factorization of the panel's columns [first, first + columns), and their application to all others. With
+  /// the last ones the tail is complete. LU takes all columns at once. @throws as run()
+  virtual void factor_panel(int compute_stream, const Panel& panel, index_t first, index_t columns) = 0;
+  /// Submits the application of a panel to the matrix beside it. @throws as run()
+  virtual void apply_panel(int compute_stream, const PanelUpdate& update) = 0;
   /// Submits a batch of gemm, whose arrays and matrices lie in the device's memory by the time that the stream comes to
   /// it. @param flops of all of it @throws as run() @pre no size is negative, leading dimensions are good
   virtual void run_batch(int compute_stream, const Level3Batch& batch, double flops) = 0;

@@ -1,4 +1,4 @@
-// Factorizations of LAPACK as tile tasks (cholesky.cpp).
+// Factorizations of LAPACK as tile tasks (cholesky.cpp, block_columns.cpp).
 #pragma once
 
 #include <memory>
@@ -35,5 +35,39 @@ Plan choose_plan(const CholeskyCall& call, std::span<const runtime::Machine> mac
 /// @throws NoDeviceLeft, OutOfDeviceMemory, DeviceLost (see Runtime::run)
 runtime::JobStatistics cholesky(runtime::Runtime& runtime, const CholeskyCall& call, index_t tile = 0,
                                 const runtime::CpuHelp& cpu = {});
+
+/// getrf: P A = L U with partial pivoting, in place of A, m x n. Column-major.
+struct LuCall {
+  ScalarType type = ScalarType::d;
+  index_t m = 0, n = 0;
+  void* A = nullptr;
+  index_t lda = 0;
+  index_t* ipiv = nullptr;  ///< min(m, n): row i was interchanged with row ipiv[i], from 1
+};
+
+/// geqrf: A = Q R in place of A, m x n, with the min(m, n) coefficients of the reflectors. Column-major.
+struct QrCall {
+  ScalarType type = ScalarType::d;
+  index_t m = 0, n = 0;
+  void* A = nullptr;
+  index_t lda = 0;
+  void* tau = nullptr;
+};
+
+std::unique_ptr<runtime::TaskGraph> make_lu(const LuCall& call, const runtime::Machine& machine, index_t columns);
+std::unique_ptr<runtime::TaskGraph> make_qr(const QrCall& call, const runtime::Machine& machine, index_t columns);
+
+/// As for Level 3. @pre machines is not empty
+Plan choose_plan(const LuCall& call, std::span<const runtime::Machine> machines, index_t columns);
+Plan choose_plan(const QrCall& call, std::span<const runtime::Machine> machines, index_t columns);
+
+/// Run a checked call on the runtime's devices. @pre m, n >= 1
+/// @param columns of a block column; 0: chosen
+/// @return with info as LAPACK's
+/// @throws as cholesky(); A is as it was unless DeviceLost says otherwise
+runtime::JobStatistics lu(runtime::Runtime& runtime, const LuCall& call, index_t columns = 0,
+                          const runtime::CpuHelp& cpu = {});
+runtime::JobStatistics qr(runtime::Runtime& runtime, const QrCall& call, index_t columns = 0,
+                          const runtime::CpuHelp& cpu = {});
 
 }  // namespace tessera::routines

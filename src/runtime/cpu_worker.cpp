@@ -2,6 +2,7 @@
 
 #include "core/process.hpp"
 #include "kernels/host/cpu_lapack.hpp"
+#include "kernels/host/host_panel.hpp"
 #include "runtime/room.hpp"
 
 namespace tessera::runtime {
@@ -53,11 +54,21 @@ void CpuWorker::compute(const TaskGraph& graph, TaskId task, Outcome& outcome) c
     call.C = C.address;
     call.ldc = C.ld;
     const double begin_s = device::now_seconds();
-    if (step.factors) {
-      const int info = kernels::factor_tile(step.factorization(C.address, C.ld, nullptr), compute_);
-      if (info > 0) outcome.breakdown = {task, step.rows_before + info};
-    } else {
-      compute_(call);
+    const PlacedTile output{C.address, C.ld, C.tail};
+    switch (step.kind) {
+      case StepKind::cholesky:
+        if (const int info = kernels::factor_tile(step.factorization(output, nullptr), compute_); info > 0)
+          outcome.breakdown = {task, step.rows_before + info};
+        break;
+      case StepKind::panel:
+        kernels::factor_panel(step.panel_in(output), step.panel.part_first, step.panel.part_columns, compute_);
+        break;
+      case StepKind::update:
+        kernels::apply_panel(step.update_of(output, {step.a.tile.address, step.a.tile.ld, step.a.tile.tail}), compute_);
+        break;
+      case StepKind::level3:
+        compute_(call);
+        break;
     }
     if (!records) continue;
     outcome.operations.push_back({.stream = {device::StreamKind::compute, 0},

@@ -35,7 +35,7 @@ bool GroupOrder::submit(Job& job) {
   position_ = next->first;
   Submission& submission = next->second.submission;
   // As in LaneOrder::stream_for().
-  const bool factors = job.graph().factors() && job.graph().step(submission.task, submission.next_step).factors;
+  const bool factors = job.graph().factors() && job.graph().step(submission.task, submission.next_step).factors();
   const std::size_t lane = factors ? 0 : static_cast<std::size_t>(next->second.turn) % active_;
   if (pipeline_.kernels_in(lane) >= run_ahead) return false;
   if (!ask(job, submission)) return false;

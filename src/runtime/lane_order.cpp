@@ -111,7 +111,8 @@ bool LaneOrder::is_here(const Job& job, const Submission& submission) const {
   if (submission.output == nullptr || submission.adds_next()) return false;
   const Step step = job.graph().nth_step(submission.task, submission.next_step);
   const auto has_arrived = [&](const HostTile& tile) { return place_.cache.has_arrived(place_.index, tile); };
-  return (step.factors || has_arrived(step.a.tile)) && (step.b.tile.address == nullptr || has_arrived(step.b.tile));
+  return (step.a.tile.address == nullptr || has_arrived(step.a.tile)) &&
+         (step.b.tile.address == nullptr || has_arrived(step.b.tile));
 }
 
 // Tiles are asked for late, so that devices share what there is to fetch, and peers do not wait for the end of a long
@@ -156,7 +157,7 @@ bool LaneOrder::launch_oldest(const Job& job) {
 int LaneOrder::stream_for(std::size_t lane, const Submission& submission) const {
   const Asked& next = submission.asked.front();
   if (next.adds) return submission.stream;
-  if (next.step.factors) return 0;
+  if (next.step.factors()) return 0;
   if (!by_age_ || expected_seconds(next) < place_.device.info().profile.ranked_kernel_s) return static_cast<int>(lane);
   std::size_t stream = 0;
   for (std::size_t other = 0; other < active_; ++other) {

@@ -44,7 +44,7 @@ bool Order::ask(Job& job, Submission& submission) {
   if (submission.output == nullptr) return false;
   results_.keep_old(job, submission, OldValues::When::ahead);
   const auto pin = [&](const HostTile& tile) { return place_.cache.pin(place_.index, tile, next_use(tile)); };
-  if (!step.factors) {
+  if (step.a.tile.address != nullptr) {
     if (submission.x == nullptr) submission.x = pin(step.a.tile);
     if (submission.x == nullptr) return false;
   }

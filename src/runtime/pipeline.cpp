@@ -94,7 +94,7 @@ void Pipeline::launch(const Job& job, int stream_index, Submission& submission) 
   streams_[static_cast<std::size_t>(stream_index)].kernels.push_back(
       {std::move(begin), std::move(done), asked.x, asked.y, flops, submission.number,
        Result{submission.ended() ? submission.output : nullptr, submission.task, submission.old},
-       asked.step.factors ? info() : nullptr, asked.step.rows_before});
+       asked.step.kind == StepKind::cholesky ? info() : nullptr, asked.step.rows_before});
 }
 
 void Pipeline::submit_call(const Job& job, const Asked& asked, const Submission& submission, int stream) {
@@ -118,9 +118,19 @@ void Pipeline::submit_call(const Job& job, const Asked& asked, const Submission&
     add(submission.beta, x->address);
     return;
   }
-  if (step.factors) {
-    place_.ops.factor(stream, step.factorization(submission.output->address, C.rows, info()));
-    return;
+  const auto placed = [&](const cache::Replica& tile) {
+    return PlacedTile{tile.address, tile.tile.rows, place_.cache.tail(tile)};
+  };
+  switch (step.kind) {
+    case StepKind::cholesky:
+      return place_.ops.factor(stream, step.factorization(placed(*submission.output), info()));
+    case StepKind::panel:
+      return place_.ops.factor_panel(stream, step.panel_in(placed(*submission.output)), step.panel.part_first,
+                                     step.panel.part_columns);
+    case StepKind::update:
+      return place_.ops.apply_panel(stream, step.update_of(placed(*submission.output), placed(*x)));
+    case StepKind::level3:
+      break;
   }
   const auto element = static_cast<index_t>(element_bytes(job.graph().type()));
   Level3 call = step.call;

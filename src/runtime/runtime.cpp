@@ -11,6 +11,7 @@
 
 #include "cache/tile_cache.hpp"
 #include "core/error.hpp"
+#include "core/host_share.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/side_by_side.hpp"
@@ -41,6 +42,7 @@ class Runtime::Implementation {
       : accelerators_(std::move(accelerators)),
         cpu_worker_(std::move(host_compute)),
         old_values_place_(config.keep_old_values),
+        local_ranks_(config.local_ranks()),
         trace_(config.trace_file) {
     if (accelerators_.empty()) throw InternalError("runtime: no devices");
     if (old_values_place_ != OldValuesPlace::nowhere)
@@ -51,8 +53,7 @@ class Runtime::Implementation {
     crew_.emplace(accelerators_, Admission::most_calls, idle_patience, [this] { give_back_memory(); });
     devices_.emplace(accelerators_, *crew_, config, sharers);
     // Page-locked, and each of the processes that share the host has its own.
-    const int local_ranks = config.local_ranks();
-    batches_.emplace(*devices_, static_cast<index_t>(most_bytes_on_host()) / local_ranks, local_ranks);
+    batches_.emplace(*devices_, static_cast<index_t>(most_bytes_on_host()) / local_ranks_, local_ranks_);
     std::vector<std::size_t> slabs;
     for (std::size_t d = 0; d < accelerators_.size(); ++d)
       slabs.push_back(devices_->has_memory(d) ? devices_->memory(d).slab_bytes() : 0);
@@ -312,6 +313,8 @@ class Runtime::Implementation {
 
   std::size_t committed_bytes() const { return devices_->committed_bytes(); }
 
+  int processors() const { return available_processors(local_ranks_); }
+
  private:
   // What batches have been packed into. @return false if somebody has come meanwhile
   bool give_back_lanes() {
@@ -416,6 +419,7 @@ class Runtime::Implementation {
   std::vector<kernels::Accelerator> accelerators_;
   CpuWorker cpu_worker_;
   const OldValuesPlace old_values_place_;
+  const int local_ranks_;
   TraceFile trace_;  // guarded by told_mutex_
   std::optional<DeviceSet> devices_;
   std::optional<BatchDriver> batches_;
@@ -453,6 +457,7 @@ std::optional<Calibration> Runtime::calibrate_unless_called() {
     return std::nullopt;
   }
 }
+int Runtime::processors() const { return implementation_->processors(); }
 void Runtime::give_back_memory() { implementation_->give_back_memory(); }
 std::size_t Runtime::committed_bytes() const { return implementation_->committed_bytes(); }
 Calibration Runtime::calibrate() {

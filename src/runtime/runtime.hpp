@@ -66,6 +66,9 @@ class Runtime {
   /// @throws std::bad_alloc, NoDeviceLeft if no result has been touched; what `compute` throws
   JobStatistics run_batch(const PackableBatch& batch, const HostBatchCompute& compute);
 
+  /// Of the host, which threads beside a job may keep busy: this process's part of them. Thread-safe.
+  int processors() const;
+
   /// Gives back the memory of the devices, which the next job takes anew. Happens by itself when no job has come for a
   /// while. Does nothing while there is a job. Thread-safe.
   void give_back_memory();

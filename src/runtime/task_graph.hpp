@@ -26,24 +26,91 @@ struct Operand {
   index_t first_row = 0;   ///< of the stored tile; the step reads as many rows as its sizes say
 };
 
-/// One call of a tile kernel that adds to, or finishes, the task's output tile C.
+enum class StepKind : std::uint8_t {
+  level3,    ///< a call of Level 3
+  cholesky,  ///< the output, of call.m rows, and of which call.uplo is stored, becomes its factor; no operands
+  panel,     ///< columns of the output's panel are factored; no operands
+  update     ///< operand a, a block column that has been factored, is applied to the output
+};
+
+/// A tile in memory, of a device or of the host.
+struct PlacedTile {
+  std::byte* address = nullptr;
+  index_t ld = 0;
+  std::byte* tail = nullptr;
+};
+
+/// Of steps with panels: LU or QR, and where the panel lies in its block column, and the rows that it is applied to in
+/// theirs, the whole height of the matrix.
+struct PanelStep {
+  kernels::PanelKind kind = kernels::PanelKind::lu;
+  index_t first_row = 0;
+  index_t columns = 0;                       ///< of the panel
+  index_t part_first = 0, part_columns = 0;  ///< those of them that a step factors
+};
+
+/// One kernel, or a few, that adds to, or finishes, the task's output tile C.
 struct Step {
   Level3 call;  ///< sizes, ops and factors; addresses and leading dimensions are those of the operands' replicas
   Operand a;
   Operand b;
   bool apart = false;  ///< what the call gives is added to C, which the call cannot do itself
-  /// Instead of the call: the output, of call.m rows, and of which call.uplo is stored, becomes its Cholesky factor. There
-  /// are no operands.
-  bool factors = false;
-  index_t rows_before = 0;  ///< the output, of the matrix whose minors are counted
+  StepKind kind = StepKind::level3;
+  index_t rows_before = 0;  ///< cholesky: the output, of the matrix whose minors are counted
+  PanelStep panel = {};
 
-  /// @param tile device or host memory @param info see TileFactorization
-  kernels::TileFactorization factorization(void* tile, index_t ld, int* info) const {
-    return {.type = call.type, .uplo = call.uplo, .n = call.m, .A = tile, .lda = ld, .info = info};
+  bool factors() const { return kind == StepKind::cholesky || kind == StepKind::panel; }
+
+  /// @param info see TileFactorization
+  kernels::TileFactorization factorization(const PlacedTile& C, int* info) const {
+    return {.type = call.type, .uplo = call.uplo, .n = call.m, .A = C.address, .lda = C.ld, .info = info};
   }
-  double flops() const { return factors ? kernels::flops_of(factorization(nullptr, 0, nullptr)) : flops_of(call); }
-  const char* kernel() const { return factors ? name_of(LapackRoutine::potrf) : name_of(call.routine); }
+  /// @param column that the panel lies in, call.m rows of it
+  kernels::Panel panel_in(const PlacedTile& column) const {
+    return {.kind = panel.kind,
+            .type = call.type,
+            .m = call.m,
+            .n = panel.columns,
+            .A = column.address + panel.first_row * static_cast<index_t>(element_bytes(call.type)),
+            .lda = column.ld,
+            .tail = column.tail};
+  }
+  /// To call.n columns.
+  kernels::PanelUpdate update_of(const PlacedTile& C, const PlacedTile& column) const {
+    return {.panel = panel_in(column),
+            .n = call.n,
+            .C = C.address + panel.first_row * static_cast<index_t>(element_bytes(call.type)),
+            .ldc = C.ld};
+  }
+  double flops() const;
+  const char* kernel() const;
 };
+inline double Step::flops() const {
+  switch (kind) {
+    case StepKind::cholesky:
+      return kernels::flops_of(factorization({}, nullptr));
+    case StepKind::panel:
+      return kernels::flops_of(panel_in({}), panel.part_columns);
+    case StepKind::update:
+      return kernels::flops_of(update_of({}, {}));
+    case StepKind::level3:
+      break;
+  }
+  return flops_of(call);
+}
+inline const char* Step::kernel() const {
+  switch (kind) {
+    case StepKind::cholesky:
+      return name_of(LapackRoutine::potrf);
+    case StepKind::panel:
+      return name_of(panel.kind);
+    case StepKind::update:
+      return panel.kind == kernels::PanelKind::lu ? "apply LU" : "apply QR";
+    case StepKind::level3:
+      break;
+  }
+  return name_of(call.routine);
+}
 
 /// A factorization that has come to an end before its time: a minor of the matrix is not positive definite.
 struct Breakdown {

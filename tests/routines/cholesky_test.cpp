@@ -12,10 +12,10 @@
 #include "core/error.hpp"
 #include "kernels/reference/reference.hpp"
 #include "routines/lapack.hpp"
-#include "tests/device/backends.hpp"
 #include "tests/modelled_run.hpp"
 #include "tests/routines/cholesky_problem.hpp"
 #include "tests/routines/host_runtime.hpp"
+#include "tests/routines/tile_machine.hpp"
 
 namespace tessera::routines {
 namespace {
@@ -23,48 +23,14 @@ namespace {
 using test::CholeskyCase;
 using test::CholeskyFixture;
 
-constexpr index_t tile = 8;
+using test::TileMachine;
 
-struct CholeskyMachine {
-  const char* name;
-  bool cuda = false;
-  int devices = 1;
-  index_t tiles = 4096;  ///< of memory, in double complex precision
-  bool unequal = false;
-  bool peers = true;
-  int copy_threads = 0;
-  friend std::ostream& operator<<(std::ostream& out, const CholeskyMachine& machine) { return out << machine.name; }
-};
+constexpr index_t tile = TileMachine::tile;
 
 index_t final_columns(index_t info, index_t rows = tile) { return (info - 1) / rows * rows; }
 
-class CholeskyConformance : public ::testing::TestWithParam<CholeskyMachine> {
+class CholeskyConformance : public test::OnTileMachine {
  protected:
-  void SetUp() override {
-    const CholeskyMachine& machine = GetParam();
-    const auto memory = static_cast<std::size_t>(machine.tiles * tile * tile) * sizeof(std::complex<double>);
-    if (machine.cuda) {
-      opened_ = test::open_cuda_devices(machine.devices, machine.copy_threads);
-      if (!opened_.missing.empty()) {
-        if (test::cuda_required()) FAIL() << opened_.missing;
-        GTEST_SKIP() << opened_.missing;
-      }
-    } else {
-      std::vector<HostDeviceSettings> settings(static_cast<std::size_t>(machine.devices));
-      for (std::size_t d = 0; d < settings.size(); ++d) {
-        settings[d].memory_bytes = memory;
-        settings[d].peers = machine.peers;
-        if (!machine.unequal) continue;
-        settings[d].flops_per_s = d == 0 ? 2e7 : 2e8;
-        settings[d].link_bytes_per_s = d % 2 == 0 ? 1e9 : 0;
-      }
-      opened_ = test::open_host_devices(machine.devices, settings, test::cpu_blas());
-    }
-    Config config;
-    config.device_memory_bytes = memory;
-    runtime_ = std::make_unique<runtime::Runtime>(std::move(opened_.accelerators), config, &kernels::reference_level3);
-  }
-
   template <Scalar T>
   runtime::JobStatistics expect_right(const CholeskyCase& c, unsigned seed, index_t forced = tile) {
     CholeskyFixture<T> fixture(c, seed);
@@ -77,9 +43,6 @@ class CholeskyConformance : public ::testing::TestWithParam<CholeskyMachine> {
   runtime::JobStatistics expect_right(ScalarType type, const CholeskyCase& c, unsigned seed, index_t forced = tile) {
     return dispatch(type, [&]<Scalar T>(T) { return expect_right<T>(c, seed, forced); });
   }
-
-  test::OpenedDevices opened_;
-  std::unique_ptr<runtime::Runtime> runtime_;
 };
 
 TEST_P(CholeskyConformance, EverySize) {
@@ -147,28 +110,7 @@ TEST_P(CholeskyConformance, MovesEachTileOnceWhereThereIsMemory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Host, CholeskyConformance,
-    ::testing::Values(CholeskyMachine{.name = "host_1"}, CholeskyMachine{.name = "host_1_fewest", .tiles = 12},
-                      CholeskyMachine{.name = "host_1_some", .tiles = 40},
-                      CholeskyMachine{.name = "host_2", .devices = 2},
-                      CholeskyMachine{.name = "host_2_fewest", .devices = 2, .tiles = 12},
-                      CholeskyMachine{.name = "host_3_unequal", .devices = 3, .unequal = true},
-                      CholeskyMachine{.name = "host_3_without_peers", .devices = 3, .peers = false},
-                      CholeskyMachine{.name = "host_3_some_without_peers", .devices = 3, .tiles = 30, .peers = false},
-                      CholeskyMachine{.name = "host_5", .devices = 5},
-                      CholeskyMachine{.name = "host_5_fewest", .devices = 5, .tiles = 12}),
-    [](const auto& info) { return std::string(info.param.name); });
-INSTANTIATE_TEST_SUITE_P(Cuda, CholeskyConformance,
-                         ::testing::Values(CholeskyMachine{.name = "cuda_1", .cuda = true},
-                                           CholeskyMachine{.name = "cuda_1_staged", .cuda = true, .copy_threads = 3},
-                                           CholeskyMachine{.name = "cuda_1_fewest", .cuda = true, .tiles = 12}),
-                         [](const auto& info) { return std::string(info.param.name); });
-INSTANTIATE_TEST_SUITE_P(MultiGpu, CholeskyConformance,
-                         ::testing::Values(CholeskyMachine{.name = "cuda_2", .cuda = true, .devices = 2},
-                                           CholeskyMachine{
-                                               .name = "cuda_2_fewest", .cuda = true, .devices = 2, .tiles = 12}),
-                         [](const auto& info) { return std::string(info.param.name); });
+TESSERA_ON_TILE_MACHINES(CholeskyConformance);
 
 // --- losses ---
 

@@ -15,6 +15,7 @@
 #include "core/side_by_side.hpp"
 #include "device/host/host_device.hpp"
 #include "kernels/host/cpu_lapack.hpp"
+#include "kernels/host/host_panel.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_batch.hpp"
 #include "kernels/reference/reference_lapack.hpp"
@@ -63,6 +64,33 @@ class HostTileOps final : public TileOps {
     }
     device_.submit({device::StreamKind::compute, compute_stream}, std::move(work),
                    modelled_seconds(tile.type, flops_of(tile)));
+  }
+
+  void factor_panel(int compute_stream, const Panel& panel, index_t first, index_t columns) override {
+    if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+    check(panel);
+    std::function<void()> work;
+    if (device_.settings().compute) {
+      work = [blas = blas_, panel, first, columns] {
+        kernels::factor_panel(panel, first, columns, [&](const Level3& call) { compute(blas.get(), call); });
+      };
+    }
+    device_.submit({device::StreamKind::compute, compute_stream}, std::move(work),
+                   modelled_seconds(panel.type, flops_of(panel, columns)));
+  }
+
+  void apply_panel(int compute_stream, const PanelUpdate& update) override {
+    if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+    check(update.panel);
+    check(update.C, update.ldc, {update.panel.m, update.n}, update.panel.type);
+    std::function<void()> work;
+    if (device_.settings().compute) {
+      work = [blas = blas_, update] {
+        kernels::apply_panel(update, [&](const Level3& call) { compute(blas.get(), call); });
+      };
+    }
+    device_.submit({device::StreamKind::compute, compute_stream}, std::move(work),
+                   modelled_seconds(update.panel.type, flops_of(update)));
   }
 
   void run_batch(int compute_stream, const Level3Batch& batch, double flops) override {
@@ -127,6 +155,11 @@ class HostTileOps final : public TileOps {
     const device::Block block{static_cast<std::byte*>(const_cast<void*>(array)), run};
     if (!device_.holds(block, {run, 1}))
       throw InternalError("an array of a batch is not in the memory of " + device_.info().name);
+  }
+
+  void check(const Panel& panel) const {
+    check(panel.A, panel.lda, {panel.m, panel.n}, panel.type);
+    check_array(panel.tail, 1, static_cast<std::size_t>(tail_bytes(panel.kind, panel.type, panel.n)));
   }
 
   void check_problem(const LapackBatch& batch, index_t i) const {

@@ -1,0 +1,74 @@
+// Block columns of LU and QR factorizations, as a device holds them: the panel is what of a block column lies on and
+// below the diagonal. It is factored in place; what its readers need beside it lies in its tail, memory of its own.
+//   LU: P A = L U with partial pivoting. The tail tells the interchanges (PivotTail).
+//   QR: A = Q R, Q = I - V T V^H. R lies on and above the diagonal, V below it, with ones on its diagonal that are not
+//       stored. The tail has T, n x n, upper triangular, and behind it tau, the n coefficients of LAPACK's geqrf.
+// Source: LAPACK Users' Guide, sections 2.4.1 and 5; Joffrain, Low, Quintana-Orti, van de Geijn, Van Zee, Accumulating
+// Householder transformations, revisited, 2006, for T.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/scalar.hpp"
+
+namespace tessera::kernels {
+
+enum class PanelKind : std::uint8_t { lu, qr };
+
+constexpr const char* name_of(PanelKind kind) { return kind == PanelKind::lu ? "getrf" : "geqrf"; }
+
+struct Panel {
+  PanelKind kind = PanelKind::lu;
+  ScalarType type = ScalarType::d;
+  index_t m = 0, n = 0;  ///< m >= n >= 1
+  void* A = nullptr;
+  index_t lda = 0;
+  void* tail = nullptr;  ///< tail_bytes(), aligned to an element
+};
+
+/// A matrix beside a panel, from the panel's first row on: C = L^-1 P C in the panel's first n rows, and C - L C below,
+/// or C = Q^H C.
+struct PanelUpdate {
+  Panel panel;  ///< factored
+  index_t n = 0;
+  void* C = nullptr;  ///< panel.m x n
+  index_t ldc = 0;
+};
+
+/// The tail of an LU panel, as far as its address says.
+struct PivotTail {
+  std::int32_t* info = nullptr;     ///< 0, or the first column, from 1, whose pivot is zero
+  std::int32_t* pivots = nullptr;   ///< n: row i was interchanged with row pivots[i], both of the panel and from 1
+  std::int32_t* sources = nullptr;  ///< 2 n, for devices: what moves to row i, then what moves to row pivots[i]; from 0
+};
+inline PivotTail pivot_tail(const Panel& panel) {
+  auto* const first = static_cast<std::int32_t*>(panel.tail);
+  constexpr index_t info_words = 4;  // so that what follows is aligned
+  return {first, first + info_words, first + info_words + panel.n};
+}
+/// T, and behind it tau.
+inline std::byte* tau_of(const Panel& panel) {
+  return static_cast<std::byte*>(panel.tail) + panel.n * panel.n * static_cast<index_t>(element_bytes(panel.type));
+}
+
+constexpr index_t tail_bytes(PanelKind kind, ScalarType type, index_t n) {
+  constexpr index_t info_words = 4, word = sizeof(std::int32_t);
+  return kind == PanelKind::lu ? (info_words + 3 * n) * word : (n + 1) * n * static_cast<index_t>(element_bytes(type));
+}
+
+/// Operations as everybody reports them (LAPACK Working Note 41, leading terms; complex ones count four times).
+/// @param columns of the panel's, all or a part, that are factored and applied to the rest of it
+constexpr double flops_of(const Panel& panel, index_t columns) {
+  const auto m = static_cast<double>(panel.m), n = static_cast<double>(panel.n);
+  const double real = (panel.kind == PanelKind::lu ? 1 : 2) * (m * n * n - n * n * n / 3);
+  return (is_complex(panel.type) ? 4 : 1) * real * static_cast<double>(columns) / n;
+}
+constexpr double flops_of(const PanelUpdate& update) {
+  const auto m = static_cast<double>(update.panel.m), k = static_cast<double>(update.panel.n);
+  const double real =
+      (update.panel.kind == PanelKind::lu ? 1 : 2) * (2 * m * k - k * k) * static_cast<double>(update.n);
+  return (is_complex(update.panel.type) ? 4 : 1) * real;
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,208 @@
+// Matrices for LU and QR with everything poisoned that must neither be read nor written, and the check of their factors.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <ostream>
+#include <random>
+#include <vector>
+
+#include "core/level3.hpp"
+#include "kernels/panel.hpp"
+#include "kernels/reference/reference.hpp"
+#include "kernels/reference/reference_lapack.hpp"
+#include "routines/lapack.hpp"
+#include "tests/level3_problem.hpp"
+
+namespace tessera::test {
+
+struct ColumnsCase {
+  kernels::PanelKind kind = kernels::PanelKind::lu;
+  index_t m = 1, n = 1;
+  index_t padding = 3;
+  index_t zero_column = -1;    ///< of zeros, so that a pivot is zero; -1: none
+  bool equal_columns = false;  ///< the last one is the first one again: reflectors that do nothing
+};
+
+inline std::ostream& operator<<(std::ostream& out, const ColumnsCase& c) {
+  return out << kernels::name_of(c.kind) << " " << c.m << " x " << c.n << " padding " << c.padding << " zero column "
+             << c.zero_column;
+}
+
+template <Scalar T>
+class ColumnsFixture {
+ public:
+  ColumnsFixture(const ColumnsCase& c, unsigned seed)
+      : case_(c), ld_(c.m + c.padding), ipiv_(static_cast<std::size_t>(least()), -1), tau_(ipiv_.size(), poison<T>()) {
+    std::mt19937_64 random(seed);
+    A_.assign(static_cast<std::size_t>(ld_ * c.n), poison<T>());
+    for (index_t j = 0; j < c.n; ++j) {
+      for (index_t i = 0; i < c.m; ++i) {
+        const T value = random_scalar<T>(random);
+        at(A_, i, j) = j == c.zero_column ? T(0) : value;
+        if (c.equal_columns && j == c.n - 1) at(A_, i, j) = at(A_, i, 0);
+      }
+    }
+    before_ = A_;
+  }
+
+  runtime::JobStatistics run(runtime::Runtime& runtime, index_t columns, const runtime::CpuHelp& cpu = {}) {
+    if (case_.kind == kernels::PanelKind::lu)
+      return routines::lu(runtime, {scalar_type_of<T>(), case_.m, case_.n, A_.data(), ld_, ipiv_.data()}, columns, cpu);
+    return routines::qr(runtime, {scalar_type_of<T>(), case_.m, case_.n, A_.data(), ld_, tau_.data()}, columns, cpu);
+  }
+
+  ::testing::AssertionResult check(index_t info) const {
+    for (index_t j = 0; j < case_.n; ++j) {
+      for (index_t i = case_.m; i < ld_; ++i) {
+        if (std::memcmp(&at(A_, i, j), &at(before_, i, j), sizeof(T)) != 0)
+          return ::testing::AssertionFailure() << case_ << ": (" << i << ", " << j << ") was written";
+      }
+    }
+    return case_.kind == kernels::PanelKind::lu ? check_lu(info) : check_qr(info);
+  }
+
+ private:
+  using Real = decltype(std::abs(T{}));
+
+  index_t least() const { return std::min(case_.m, case_.n); }
+  T& at(std::vector<T>& matrix, index_t i, index_t j) const { return matrix[static_cast<std::size_t>(i + j * ld_)]; }
+  const T& at(const std::vector<T>& matrix, index_t i, index_t j) const {
+    return matrix[static_cast<std::size_t>(i + j * ld_)];
+  }
+
+  /// Without padding; where `keep` says no, `other`.
+  template <class Keep>
+  std::vector<T> part(const std::vector<T>& matrix, index_t rows, index_t columns, Keep keep) const {
+    std::vector<T> whole(static_cast<std::size_t>(rows * columns));
+    for (index_t j = 0; j < columns; ++j) {
+      for (index_t i = 0; i < rows; ++i) {
+        T& element = whole[static_cast<std::size_t>(i + j * rows)];
+        if (keep(i, j)) element = at(matrix, i, j);
+      }
+    }
+    return whole;
+  }
+
+  static void subtract_product(const std::vector<T>& A, const std::vector<T>& B, std::vector<T>& C, index_t m,
+                               index_t n, index_t k, Op op_a = Op::no_trans) {
+    kernels::oracle_level3({.type = scalar_type_of<T>(),
+                            .op_a = op_a,
+                            .m = m,
+                            .n = n,
+                            .k = k,
+                            .alpha = -1,
+                            .A = A.data(),
+                            .lda = op_a == Op::no_trans ? m : k,
+                            .B = B.data(),
+                            .ldb = k,
+                            .beta = 1,
+                            .C = C.data(),
+                            .ldc = m});
+  }
+
+  static double norm_of(const std::vector<T>& matrix, index_t rows) {
+    double largest = 0;
+    for (std::size_t begin = 0; begin < matrix.size(); begin += static_cast<std::size_t>(rows)) {
+      double sum = 0;
+      for (std::size_t i = begin; i < begin + static_cast<std::size_t>(rows); ++i)
+        sum += static_cast<double>(std::abs(matrix[i]));
+      largest = sum > largest || std::isnan(sum) ? sum : largest;
+    }
+    return largest;
+  }
+
+  ::testing::AssertionResult is_small(const char* what, double error, double scale) const {
+    const double residual = error / (static_cast<double>(std::max(case_.m, case_.n)) * std::max(scale, 1e-300) *
+                                     static_cast<double>(std::numeric_limits<Real>::epsilon()));
+    if (residual < 30) return ::testing::AssertionSuccess();  // a NaN fails this
+    return ::testing::AssertionFailure() << case_ << ": " << what << " " << residual;
+  }
+
+  /// Pivots as LAPACK chooses them, |L| <= 1, and ||P A - L U||_1 / (n ||A||_1 eps).
+  ::testing::AssertionResult check_lu(index_t info) const {
+    const index_t m = case_.m, n = case_.n, k = least();
+    std::vector<T> copy = before_;
+    std::vector<int> pivots(static_cast<std::size_t>(k));
+    int expected = 0;
+    kernels::LapackBatch one;
+    one.routine = LapackRoutine::getrf;
+    one.type = scalar_type_of<T>();
+    one.count = 1;
+    one.m.of_all = one.max_m = m;
+    one.n.of_all = one.max_n = n;
+    one.lda.of_all = ld_;
+    one.A.first = copy.data();
+    one.ipiv.first = pivots.data();
+    one.info = &expected;
+    kernels::reference_lapack_batch(one);
+    if (info != expected) return ::testing::AssertionFailure() << case_ << ": info " << info << ", not " << expected;
+    for (index_t i = 0; i < k; ++i) {
+      const auto at_i = static_cast<std::size_t>(i);
+      if (ipiv_[at_i] != pivots[at_i])
+        return ::testing::AssertionFailure()
+               << case_ << ": pivot " << i << " is " << ipiv_[at_i] << ", not " << pivots[at_i];
+    }
+    std::vector<T> rest = part(before_, m, n, [](index_t, index_t) { return true; });
+    const double norm = norm_of(rest, m);
+    for (index_t i = 0; i < k; ++i) {
+      const index_t row = ipiv_[static_cast<std::size_t>(i)] - 1;
+      for (index_t j = 0; j < n && row != i; ++j)
+        std::swap(rest[static_cast<std::size_t>(i + j * m)], rest[static_cast<std::size_t>(row + j * m)]);
+    }
+    std::vector<T> L = part(A_, m, k, [](index_t i, index_t j) { return i > j; });
+    for (index_t j = 0; j < k; ++j) L[static_cast<std::size_t>(j + j * m)] = 1;
+    // Complex pivots are the largest by |re| + |im|.
+    const double largest = (is_complex(scalar_type_of<T>()) ? std::sqrt(2.0) : 1.0) + 1e-5;
+    const auto larger = [largest](T x) { return !(static_cast<double>(std::abs(x)) <= largest); };
+    if (std::any_of(L.begin(), L.end(), larger)) return ::testing::AssertionFailure() << case_ << ": L is too large";
+    const std::vector<T> U = part(A_, k, n, [](index_t i, index_t j) { return i <= j; });
+    subtract_product(L, U, rest, m, n, k);
+    return is_small("residual", norm_of(rest, m), norm);
+  }
+
+  /// ||A - Q R||_1 / (m ||A||_1 eps), and ||I - Q^H Q||_1 / (m eps), with Q made of V and tau.
+  ::testing::AssertionResult check_qr(index_t info) const {
+    if (info != 0) return ::testing::AssertionFailure() << case_ << ": info " << info;
+    const index_t m = case_.m, n = case_.n, k = least();
+    std::vector<T> Q(static_cast<std::size_t>(m * m));
+    for (index_t i = 0; i < m; ++i) Q[static_cast<std::size_t>(i + i * m)] = 1;
+    for (index_t r = k - 1; r >= 0; --r) {
+      const auto v = [&](index_t i) { return i == r ? T(1) : at(A_, i, r); };
+      for (index_t j = 0; j < m; ++j) {
+        Wide<T> sum = 0;
+        for (index_t i = r; i < m; ++i)
+          sum += Wide<T>(conjugate(v(i))) * Wide<T>(Q[static_cast<std::size_t>(i + j * m)]);
+        sum *= Wide<T>(tau_[static_cast<std::size_t>(r)]);
+        for (index_t i = r; i < m; ++i) Q[static_cast<std::size_t>(i + j * m)] -= T(Wide<T>(v(i)) * sum);
+      }
+    }
+    std::vector<T> rest = part(before_, m, n, [](index_t, index_t) { return true; });
+    const double norm = norm_of(rest, m);
+    std::vector<T> R = part(A_, m, n, [](index_t i, index_t j) { return i <= j; });
+    subtract_product(Q, R, rest, m, n, m);
+    if (const auto right = is_small("residual", norm_of(rest, m), norm); !right) return right;
+    std::vector<T> identity(Q.size());
+    for (index_t i = 0; i < m; ++i) identity[static_cast<std::size_t>(i + i * m)] = 1;
+    subtract_product(Q, Q, identity, m, m, m, is_complex(scalar_type_of<T>()) ? Op::conj_trans : Op::trans);
+    return is_small("loss of orthogonality", norm_of(identity, m), 1);
+  }
+
+  template <Scalar X>
+  using Wide = kernels::Wide<X>;
+  static T conjugate(T x) { return scalar_cast<T>(std::conj(AnyScalar(x))); }
+
+  ColumnsCase case_;
+  index_t ld_;
+  std::vector<T> A_, before_;
+  std::vector<index_t> ipiv_;
+  std::vector<T> tau_;
+};
+
+}  // namespace tessera::test
