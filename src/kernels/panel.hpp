@@ -18,10 +18,13 @@ enum class PanelKind : std::uint8_t { lu, qr };
 
 constexpr const char* name_of(PanelKind kind) { return kind == PanelKind::lu ? "getrf" : "geqrf"; }
 
+/// Of a panel. So many threads are a block of a GPU's.
+inline constexpr index_t most_panel_columns = 1024;
+
 struct Panel {
   PanelKind kind = PanelKind::lu;
   ScalarType type = ScalarType::d;
-  index_t m = 0, n = 0;  ///< m >= n >= 1
+  index_t m = 0, n = 0;  ///< m >= n >= 1, n <= most_panel_columns
   void* A = nullptr;
   index_t lda = 0;
   void* tail = nullptr;  ///< tail_bytes(), aligned to an element

@@ -56,6 +56,9 @@ class TileOps {
   /// Submits the factorization, n >= 1. Behind a minor that is not positive definite the triangle holds anything.
   /// @throws as run()
   virtual void factor(int compute_stream, const TileFactorization& tile) = 0;
+  /// Loads what panels take, once. Called by the caller's thread, which may hold the loader's lock, before a job that has
+  /// panels. Thread-safe. @throws NotAvailable if there is none of it, OutOfDeviceMemory, DeviceLost
+  virtual void load_panels() {}
   /// Submits the factorization of the panel's columns [first, first + columns), and their application to all others. With
   /// the last ones the tail is complete. LU takes all columns at once. @throws as run()
   virtual void factor_panel(int compute_stream, const Panel& panel, index_t first, index_t columns) = 0;

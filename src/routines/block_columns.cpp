@@ -65,7 +65,7 @@ runtime::Tiling choose_columns(const Columns& call, const runtime::Machine& mach
   // Wide panels make products of a good rate, narrow ones are soon factored.
   constexpr index_t granule = 128, widest = 512, wanted = 32;
   const index_t chosen = std::clamp(ceil_div(call.least(), wanted * granule) * granule, granule, widest);
-  index_t width = std::min(call.least(), forced > 0 ? forced : chosen);
+  index_t width = std::min({call.least(), forced > 0 ? forced : chosen, kernels::most_panel_columns});
   while (machine.slots(bytes_of_column(call, width)) < slots_per_lane * device::compute_streams) {
     if (width == 1) {
       throw OutOfDeviceMemory("a device memory of " + std::to_string(machine.heap_bytes) +
@@ -141,6 +141,7 @@ class BlockColumns final : public CallGraph {
   index_t wave(TaskId task, index_t nth) const override { return std::min(nth, task); }
 
   bool ordered() const override { return true; }
+  bool has_panels() const override { return true; }
   bool factors() const override { return true; }
   TaskId write_after(TaskId task) const override { return task - 1; }
   index_t home(TaskId task, index_t devices) const override { return task % devices; }

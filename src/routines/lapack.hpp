@@ -64,7 +64,7 @@ Plan choose_plan(const QrCall& call, std::span<const runtime::Machine> machines,
 /// Run a checked call on the runtime's devices. @pre m, n >= 1
 /// @param columns of a block column; 0: chosen
 /// @return with info as LAPACK's
-/// @throws as cholesky(); A is as it was unless DeviceLost says otherwise
+/// @throws as cholesky(), NotAvailable if a device has no LAPACK; A is as it was unless DeviceLost says otherwise
 runtime::JobStatistics lu(runtime::Runtime& runtime, const LuCall& call, index_t columns = 0,
                           const runtime::CpuHelp& cpu = {});
 runtime::JobStatistics qr(runtime::Runtime& runtime, const QrCall& call, index_t columns = 0,

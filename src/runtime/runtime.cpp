@@ -80,6 +80,7 @@ class Runtime::Implementation {
   }
 
   std::optional<JobStatistics> run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu) {
+    if (graph.has_panels()) load_panels();
     JobRecord record(graph, accelerators_);
     // Made while there is memory. What runs out of it later must not look as if C were untouched.
     const auto partly_written = std::make_exception_ptr(DeviceLost("memory ran out while C was written"));
@@ -232,6 +233,16 @@ class Runtime::Implementation {
     Implementation& runtime_;
     std::vector<bool> used_;
   };
+
+  // By the calling thread, which may hold the loader's lock.
+  void load_panels() {
+    const process::Pass driving(process::Work::driving);
+    if (!driving) return;
+    const std::vector<bool> usable = crew_->usable();
+    for (std::size_t d = 0; d < usable.size(); ++d) {
+      if (usable[d]) accelerators_[d].ops->load_panels();
+    }
+  }
 
   /// What plans count on, of devices that are usable.
   std::vector<DeviceRoom> rooms_of(const std::vector<bool>& usable) const {

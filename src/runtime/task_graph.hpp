@@ -181,6 +181,8 @@ class TaskGraph {
   /// what is there; no_task: none.
   virtual TaskId write_after(TaskId) const { return no_task; }
 
+  /// Whether some steps factor panels or apply them.
+  virtual bool has_panels() const { return false; }
   /// Whether some steps factor their output.
   virtual bool factors() const { return false; }
   /// Whether the task, another one, can be done only after `factoring`, be it by tasks in between. @pre factors(), and

@@ -13,6 +13,7 @@
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/half_batch.hpp"
 #include "kernels/cuda/lu_batch.hpp"
+#include "kernels/cuda/panel_kernels.hpp"
 #include "kernels/cuda/product_batch.hpp"
 #include "kernels/cuda/solve_batch.hpp"
 #include "kernels/cuda/triangular_batch.hpp"
@@ -244,6 +245,57 @@ cudaError_t submit_results(const LapackBatch& batch, cudaStream_t stream) {
 cudaError_t load_lu_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 cudaError_t load_cholesky_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 cudaError_t load_solve_kernels() { return device::cuda::load_kernel(nullptr); }
+
+cudaError_t complete_pivots(const Panel& panel, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [panel] {
+    const PivotTail tail = pivot_tail(panel);
+    *tail.info = 0;
+    dispatch(panel.type, [&]<Scalar T>(T) {
+      for (index_t i = panel.n - 1; i >= 0; --i) {
+        if (static_cast<const T*>(panel.A)[i + i * panel.lda] == T(0)) *tail.info = static_cast<std::int32_t>(i + 1);
+      }
+    });
+    for (index_t i = 0; i < panel.n; ++i) {
+      if (tail.pivots[i] <= i || tail.pivots[i] > panel.m) tail.pivots[i] = static_cast<std::int32_t>(i + 1);
+    }
+  });
+}
+cudaError_t interchange_rows(const PanelUpdate& update, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [update] {
+    dispatch(update.panel.type, [&]<Scalar T>(T) {
+      for (index_t j = 0; j < update.n; ++j) {
+        T* const column = static_cast<T*>(update.C) + j * update.ldc;
+        for (index_t i = 0; i < update.panel.n; ++i)
+          std::swap(column[i], column[pivot_tail(update.panel).pivots[i] - 1]);
+      }
+    });
+  });
+}
+cudaError_t copy_unit_lower(const Panel& panel, void* V, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [panel, V] {
+    dispatch(panel.type, [&]<Scalar T>(T) {
+      for (index_t j = 0; j < panel.n; ++j) {
+        for (index_t i = 0; i < panel.n; ++i) {
+          static_cast<T*>(V)[i + j * panel.n] =
+              i > j ? static_cast<const T*>(panel.A)[i + j * panel.lda] : T(i == j ? 1 : 0);
+        }
+      }
+    });
+  });
+}
+cudaError_t prepare_t(ScalarType type, index_t n, void* G, const void* tau, void* to, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    dispatch(type, [&]<Scalar T>(T) {
+      for (index_t j = 0; j < n; ++j) {
+        for (index_t i = 0; i < n; ++i) {
+          if (i < j) static_cast<T*>(G)[i + j * n] *= static_cast<const T*>(tau)[i];
+          static_cast<T*>(to)[i + j * n] = i == j ? static_cast<const T*>(tau)[i] : T(0);
+        }
+      }
+    });
+  });
+}
+cudaError_t load_panel_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 
 cudaError_t load_product_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 cudaError_t load_half_kernels() { return device::cuda::load_kernel(nullptr, 1); }

@@ -55,6 +55,7 @@ CudaTileOps::~CudaTileOps() {
 
 void CudaTileOps::destroy() noexcept {
   const CurrentContext current(device_.context());
+  panels_.reset();
   for (cublasHandle_t& handle : handles_) {
     if (handle != nullptr) static_cast<void>(cublas().Destroy(handle));
     handle = nullptr;
@@ -108,7 +109,7 @@ void CudaTileOps::factor(int compute_stream, const TileFactorization& tile) {
     check("loading the kernels of factorizations", LapackKernels::load_cholesky());
     has_cholesky_ = true;
   }
-  const Submission to{handles_[static_cast<std::size_t>(compute_stream)], device_.stream(stream), nullptr, 0, true};
+  const Submission to = submission(compute_stream);
   const auto check_all = [this](const Outcome& outcome) {
     check("potrf", outcome.cublas);
     check("potrf", outcome.cuda);
@@ -130,6 +131,11 @@ void CudaTileOps::factor(int compute_stream, const TileFactorization& tile) {
   plan::factor_in_blocks(tile, plan::cholesky_block, factor_block,
                          [&](const Level3& call) { check_all(kernels_.submit(call, to)); });
   check("potrf", cudaMemcpyAsync(tile.info, blocks.info, sizeof(int), cudaMemcpyDeviceToHost, to.stream));
+}
+
+Submission CudaTileOps::submission(int compute_stream) {
+  return {handles_[static_cast<std::size_t>(compute_stream)],
+          device_.stream({device::StreamKind::compute, compute_stream}), nullptr, 0, true};
 }
 
 void CudaTileOps::run_batch(int compute_stream, const Level3Batch& batch, double /*flops*/) {

@@ -9,12 +9,15 @@
 //
 // Kernels of batches, of gemm or of LAPACK, are loaded by the first batch: few programs have any, and no start is to
 // take longer for them. The loader's lock has no part in that, and beside a batch no tiles are computed that it could
-// wait for. Those that factor blocks of a tile are loaded by the first tile, for which all others of its job wait.
+// wait for. Those that factor blocks of a tile are loaded by the first tile, for which all others of its job wait;
+// cuSOLVER, for panels, by the thread that brings the first job that has any.
 #pragma once
 
 #include <cublas_v2.h>
 
 #include <array>
+#include <memory>
+#include <mutex>
 
 #include "device/cuda/cuda_device.hpp"
 #include "kernels/cuda/batch_kernels.hpp"
@@ -36,11 +39,20 @@ class CudaTileOps final : public TileOps {
   void run(int compute_stream, const Level3& call) override;
   void add(int compute_stream, const Addition& addition) override;
   void factor(int compute_stream, const TileFactorization& tile) override;
+  void load_panels() override;
+  void factor_panel(int compute_stream, const Panel& panel, index_t first, index_t columns) override;
+  void apply_panel(int compute_stream, const PanelUpdate& update) override;
   void run_batch(int compute_stream, const Level3Batch& batch, double flops) override;
   void run_lapack_batch(int compute_stream, const LapackBatch& batch, const Workspace& workspace,
                         double flops) override;
 
  private:
+  class Panels;  ///< cuda_panels.cpp
+  struct PanelsDeleter {
+    void operator()(Panels* panels) const;
+  };
+
+  Submission submission(int compute_stream);
   void check(const char* what, cublasStatus_t status);
   void check(const char* what, cudaError_t error);
   void destroy() noexcept;
@@ -54,7 +66,9 @@ class CudaTileOps final : public TileOps {
   bool has_lapack_ = false;    ///< both are loaded
   bool has_cholesky_ = false;  ///< what factor() takes of them is loaded
   std::array<cublasHandle_t, device::compute_streams> handles_{};
-  int* info_ = nullptr;  ///< in the device's memory, of the tile that each stream factors
+  std::mutex panels_mutex_;
+  std::unique_ptr<Panels, PanelsDeleter> panels_;  ///< once they are loaded
+  int* info_ = nullptr;                            ///< in the device's memory, of the tile that each stream factors
 };
 
 }  // namespace tessera::kernels::cuda

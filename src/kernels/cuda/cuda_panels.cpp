@@ -1,0 +1,176 @@
+// Panels of LU and QR on a GPU: cuSOLVER factors them, Level 3 applies them, and kernels of our own do what is neither
+// (panel_kernels.hpp). A handle of cuSOLVER, and for each compute stream memory of its own for what steps need beside
+// the matrices; it grows with the widest panels, and earlier memory stays until the device is closed, because work that
+// uses it may be under way.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "device/cuda/nvtx_range.hpp"
+#include "kernels/cuda/cuda_tile_ops.hpp"
+#include "kernels/cuda/cusolver_library.hpp"
+#include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/panel_kernels.hpp"
+#include "kernels/plan/panel_steps.hpp"
+
+namespace tessera::kernels::cuda {
+
+using device::cuda::CurrentContext;
+
+class CudaTileOps::Panels {
+ public:
+  /// @pre the GPU is current
+  explicit Panels(CudaTileOps& ops) : ops_(ops) {
+    ops_.check("loading the kernels of panels", load_panel_kernels());
+    check("cusolverDnCreate", cusolver().Create(&handle_));
+  }
+  ~Panels() {
+    if (handle_ != nullptr) static_cast<void>(cusolver().Destroy(handle_));
+    for (Space& space : spaces_) {
+      for (void* memory : space.memories) {
+        if (cudaFree(memory) != cudaSuccess) device::cuda::forget_error();
+      }
+    }
+  }
+  Panels(const Panels&) = delete;
+  Panels& operator=(const Panels&) = delete;
+
+  void factor(int compute_stream, const Panel& panel, index_t first, index_t columns) {
+    Machine machine(*this, compute_stream);
+    check("cusolverDnSetStream", cusolver().SetStream(handle_, machine.to.stream));
+    if (panel.kind == PanelKind::lu) {
+      if (first != 0 || columns != panel.n) throw InternalError("an LU panel in parts");
+      return factor_lu(machine, panel);
+    }
+    plan::factor_qr(machine, panel, first, columns, [&](const Panel& part, void* tau) {
+      int elements = 0;
+      const CusolverMatrix matrix = matrix_of(part);
+      check("geqrf", geqrf_workspace(handle_, matrix, &elements));
+      std::byte* const info = machine.workspace(bytes_of(elements, part.type) + info_bytes);
+      check("geqrf", geqrf(handle_, matrix, tau, info + info_bytes, elements, reinterpret_cast<int*>(info)));
+    });
+  }
+
+  void apply(int compute_stream, const PanelUpdate& update) {
+    Machine machine(*this, compute_stream);
+    plan::apply_panel(machine, update);
+  }
+
+ private:
+  static constexpr std::size_t info_bytes = 256;  // so that what follows is aligned
+
+  /// See plan/panel_steps.hpp.
+  struct Machine {
+    Machine(Panels& owner, int compute_stream)
+        : panels(owner),
+          stream_index(static_cast<std::size_t>(compute_stream)),
+          to(owner.ops_.submission(compute_stream)) {}
+
+    void compute(const Level3& call) const {
+      const Outcome outcome = panels.ops_.kernels_.submit(call, to);
+      panels.ops_.check(name_of(call.routine), outcome.cublas);
+      panels.ops_.check(name_of(call.routine), outcome.cuda);
+    }
+    void add(const Addition& addition) const { panels.ops_.check("add", cuda::add(addition, to.stream)); }
+    std::byte* workspace(std::size_t bytes) const { return panels.space(stream_index, bytes); }
+    void interchange(const PanelUpdate& update) const {
+      panels.ops_.check("laswp", interchange_rows(update, to.stream));
+    }
+    void copy_unit_lower(const Panel& panel, void* V) const {
+      panels.ops_.check("larft", cuda::copy_unit_lower(panel, V, to.stream));
+    }
+    void prepare_t(ScalarType type, index_t n, void* G, const void* tau, void* T) const {
+      panels.ops_.check("larft", cuda::prepare_t(type, n, G, tau, T, to.stream));
+    }
+
+    Panels& panels;
+    std::size_t stream_index;
+    Submission to;
+  };
+
+  void factor_lu(Machine& machine, const Panel& panel) {
+    int elements = 0;
+    const CusolverMatrix matrix = matrix_of(panel);
+    check("getrf", getrf_workspace(handle_, matrix, &elements));
+    const PivotTail tail = pivot_tail(panel);
+    check("getrf", getrf(handle_, matrix, machine.workspace(bytes_of(elements, panel.type)), tail.pivots, tail.info));
+    ops_.check("getrf", complete_pivots(panel, machine.to.stream));
+  }
+
+  static CusolverMatrix matrix_of(const Panel& panel) {
+    if (panel.lda > std::numeric_limits<int>::max()) throw InternalError("a panel with more rows than cuSOLVER counts");
+    return {panel.type, static_cast<int>(panel.m), static_cast<int>(panel.n), panel.A, static_cast<int>(panel.lda)};
+  }
+  static std::size_t bytes_of(int elements, ScalarType type) {
+    return static_cast<std::size_t>(std::max(elements, 1)) * element_bytes(type);
+  }
+
+  std::byte* space(std::size_t stream, std::size_t bytes) {
+    constexpr std::size_t least = std::size_t{16} << 20;
+    Space& space = spaces_[stream];
+    if (space.bytes < bytes) {
+      const std::size_t wanted = std::max({bytes, 2 * space.bytes, least});
+      space.memories.reserve(space.memories.size() + 1);
+      void* memory = nullptr;
+      if (const cudaError_t error = cudaMalloc(&memory, wanted); error == cudaErrorMemoryAllocation) {
+        device::cuda::forget_error();
+        throw OutOfDeviceMemory("no memory for what panels need beside the matrix");
+      } else {
+        ops_.check("cudaMalloc", error);
+      }
+      space.memories.push_back(memory);
+      space.bytes = wanted;
+    }
+    return static_cast<std::byte*>(space.memories.back());
+  }
+
+  void check(const char* what, cusolverStatus_t status) {
+    if (status == CUSOLVER_STATUS_SUCCESS) return;
+    const cudaError_t error = cudaGetLastError();  // success where cuSOLVER itself refuses
+    const std::string text = "cuda:" + std::to_string(ops_.device_.ordinal()) + ": " + what + ": cuSOLVER status " +
+                             std::to_string(static_cast<int>(status));
+    if (status == CUSOLVER_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
+    ops_.device_.fail(error, text);
+  }
+
+  struct Space {
+    std::vector<void*> memories;  // the last one is used
+    std::size_t bytes = 0;        // of it
+  };
+
+  CudaTileOps& ops_;
+  cusolverDnHandle_t handle_ = nullptr;
+  std::array<Space, device::compute_streams> spaces_;
+};
+
+void CudaTileOps::PanelsDeleter::operator()(Panels* panels) const { delete panels; }
+
+void CudaTileOps::load_panels() {
+  const std::lock_guard lock(panels_mutex_);
+  if (panels_) return;
+  const CurrentContext current(device_.context());
+  panels_.reset(new Panels(*this));
+}
+
+void CudaTileOps::factor_panel(int compute_stream, const Panel& panel, index_t first, index_t columns) {
+  if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+  if (!device_.accepts_work({device::StreamKind::compute, compute_stream})) return;
+  const device::cuda::NvtxRange range(name_of(panel.kind));
+  const CurrentContext current(device_.context());
+  panels_->factor(compute_stream, panel, first, columns);
+}
+
+void CudaTileOps::apply_panel(int compute_stream, const PanelUpdate& update) {
+  if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+  if (!device_.accepts_work({device::StreamKind::compute, compute_stream})) return;
+  const device::cuda::NvtxRange range("apply panel");
+  const CurrentContext current(device_.context());
+  panels_->apply(compute_stream, update);
+}
+
+}  // namespace tessera::kernels::cuda

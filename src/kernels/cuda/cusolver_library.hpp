@@ -1,0 +1,48 @@
+// cuSOLVER's dense part, opened at run time as cuBLAS is: by the first factorization that needs it, on the thread of its
+// caller. It stays open for ever.
+#pragma once
+
+#include <cusolverDn.h>
+
+#include <string>
+
+#include "core/scalar.hpp"
+
+namespace tessera::kernels::cuda {
+
+#define TESSERA_CUSOLVER_ROUTINES_OF(X, letter) \
+  X(letter##getrf) X(letter##getrf_bufferSize) X(letter##geqrf) X(letter##geqrf_bufferSize)
+#define TESSERA_CUSOLVER_FUNCTIONS(X) \
+  X(Create)                           \
+  X(Destroy)                          \
+  X(SetStream)                        \
+  TESSERA_CUSOLVER_ROUTINES_OF(X, S)  \
+  TESSERA_CUSOLVER_ROUTINES_OF(X, D)  \
+  TESSERA_CUSOLVER_ROUTINES_OF(X, C)  \
+  TESSERA_CUSOLVER_ROUTINES_OF(X, Z)
+
+/// The functions that are used, by their names without "cusolverDn".
+struct CusolverLibrary {
+#define TESSERA_CUSOLVER_MEMBER(name) decltype(&cusolverDn##name) name = nullptr;
+  TESSERA_CUSOLVER_FUNCTIONS(TESSERA_CUSOLVER_MEMBER)
+#undef TESSERA_CUSOLVER_MEMBER
+};
+
+/// Loads it at the first call, on the calling thread. Thread-safe. @throws NotAvailable
+const CusolverLibrary& cusolver();
+
+/// getrf and geqrf of the four types in one form each; all pointers are of the GPU's memory.
+struct CusolverMatrix {
+  ScalarType type = ScalarType::d;
+  int m = 0, n = 0;
+  void* A = nullptr;
+  int lda = 0;
+};
+cusolverStatus_t getrf_workspace(cusolverDnHandle_t handle, const CusolverMatrix& matrix, int* elements);
+cusolverStatus_t getrf(cusolverDnHandle_t handle, const CusolverMatrix& matrix, void* workspace, int* pivots,
+                       int* info);
+cusolverStatus_t geqrf_workspace(cusolverDnHandle_t handle, const CusolverMatrix& matrix, int* elements);
+cusolverStatus_t geqrf(cusolverDnHandle_t handle, const CusolverMatrix& matrix, void* tau, void* workspace,
+                       int elements, int* info);
+
+}  // namespace tessera::kernels::cuda

@@ -1,0 +1,115 @@
+// The functions of cuSOLVER that the plugin looks up, by the readable reference.
+#include <cusolverDn.h>
+
+#include <algorithm>
+#include <complex>
+
+#include "core/scalar.hpp"
+#include "kernels/lapack_batch.hpp"
+#include "kernels/panel.hpp"
+#include "kernels/reference/reference_lapack.hpp"
+#include "kernels/reference/reference_qr.hpp"
+#include "tests/cuda_standin/machine.hpp"
+
+using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
+using tessera::ScalarType;
+
+struct cusolverDnContext {
+  Gpu* gpu = nullptr;
+  cudaStream_t stream = nullptr;
+};
+
+namespace {
+
+cusolverStatus_t status_of(const Call& call) {
+  return call.error() == cudaErrorMemoryAllocation ? CUSOLVER_STATUS_ALLOC_FAILED : CUSOLVER_STATUS_EXECUTION_FAILED;
+}
+
+template <class Work>
+cusolverStatus_t compute(const char* name, cusolverDnHandle_t handle, Work work) {
+  const Call call(name, handle->gpu);
+  if (!call) return status_of(call);
+  submit(stream_of(handle->stream, name), {.kind = "kernel", .work = [work](int half) {
+                                             if (half == 1) work();
+                                           }});
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t factor_lu(const char* name, cusolverDnHandle_t handle, ScalarType type, int m, int n, void* A, int lda,
+                           int* ipiv, int* info) {
+  return compute(name, handle, [=] {
+    tessera::kernels::LapackBatch one;
+    one.routine = tessera::LapackRoutine::getrf;
+    one.type = type;
+    one.count = 1;
+    one.m.of_all = one.max_m = m;
+    one.n.of_all = one.max_n = n;
+    one.lda.of_all = lda;
+    one.A.first = A;
+    one.ipiv.first = ipiv;
+    one.info = info;
+    tessera::kernels::reference_lapack_batch(one);
+  });
+}
+
+cusolverStatus_t factor_qr(const char* name, cusolverDnHandle_t handle, ScalarType type, int m, int n, void* A, int lda,
+                           void* tau, int* info) {
+  return compute(name, handle, [=] {
+    tessera::kernels::reference_qr({tessera::kernels::PanelKind::qr, type, m, n, A, lda, nullptr}, tau);
+    *info = 0;
+  });
+}
+
+cusolverStatus_t tell_size(int m, int n, int* elements) {
+  *elements = std::max(1, std::min(m, n));
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* handle) {
+  const Call call(__func__, nullptr);
+  if (!call) return status_of(call);
+  *handle = new cusolverDnContext{&call.gpu()};
+  ++call.gpu().held["cuSOLVER handles"];
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t handle) {
+  const Call call(__func__, handle->gpu);
+  if (!call) return status_of(call);
+  --handle->gpu->held["cuSOLVER handles"];
+  delete handle;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t stream) {
+  const Call call(__func__, handle->gpu);
+  if (!call) return status_of(call);
+  handle->stream = stream;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+#define TESSERA_FACTORIZATIONS(letter, T, type)                                                                     \
+  cusolverStatus_t cusolverDn##letter##getrf_bufferSize(cusolverDnHandle_t, int m, int n, T*, int, int* elements) { \
+    return tell_size(m, n, elements);                                                                               \
+  }                                                                                                                 \
+  cusolverStatus_t cusolverDn##letter##geqrf_bufferSize(cusolverDnHandle_t, int m, int n, T*, int, int* elements) { \
+    return tell_size(m, n, elements);                                                                               \
+  }                                                                                                                 \
+  cusolverStatus_t cusolverDn##letter##getrf(cusolverDnHandle_t handle, int m, int n, T* A, int lda, T* /*work*/,   \
+                                             int* ipiv, int* info) {                                                \
+    return factor_lu(__func__, handle, type, m, n, A, lda, ipiv, info);                                             \
+  }                                                                                                                 \
+  cusolverStatus_t cusolverDn##letter##geqrf(cusolverDnHandle_t handle, int m, int n, T* A, int lda, T* tau,        \
+                                             T* /*work*/, int /*elements*/, int* info) {                            \
+    return factor_qr(__func__, handle, type, m, n, A, lda, tau, info);                                              \
+  }
+TESSERA_FACTORIZATIONS(S, float, ScalarType::s)
+TESSERA_FACTORIZATIONS(D, double, ScalarType::d)
+TESSERA_FACTORIZATIONS(C, cuComplex, ScalarType::c)
+TESSERA_FACTORIZATIONS(Z, cuDoubleComplex, ScalarType::z)
+
+}  // extern "C"
