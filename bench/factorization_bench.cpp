@@ -1,4 +1,4 @@
-// Cholesky of one large matrix in page-locked host memory, through the runtime: seconds of each run, and whether the factor is one.
+// Cholesky, LU or QR of one large matrix in host memory, through the runtime: seconds of each run, and whether the factors are some.
 // Devices, memory and tracing are set by TESSERA_* as ever. One JSON object on standard output.
 #include <algorithm>
 #include <cmath>
@@ -35,19 +35,21 @@ using nlohmann::json;
 
 struct Options {
   std::vector<index_t> n = {30000};
+  std::string routine = "potrf";
   std::string types = "d";
+  bool pageable = false;
   std::string uplo = "L";
   index_t tile = 0;
+  int copy_threads = 0;
   int runs = 5;
 };
 
 template <Scalar T>
 using RealPart = decltype(std::abs(T{}));
 
-/// A matrix that nobody has to keep: elements are computed from their places. Hermitian, and dominated by its diagonal.
+/// A matrix that nobody has to keep: elements are computed from their places.
 template <Scalar T>
 T element_at(index_t i, index_t j, index_t n) {
-  if (i == j) return T(static_cast<RealPart<T>>(n));
   const auto number = [](std::uint64_t seed) {  // splitmix64, in (-0.5, 0.5)
     std::uint64_t x = seed * 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -66,52 +68,55 @@ T conjugate(T value) {
 template <Scalar T>
 class Problem {
  public:
-  Problem(device::Device& device, index_t n, Uplo uplo)
-      : n_(n), uplo_(uplo), memory_(device.host_memory(static_cast<std::size_t>(n * n) * sizeof(T))) {}
+  Problem(device::Device& device, index_t n, const Options& options)
+      : n_(n),
+        routine_(options.routine),
+        uplo_(options.uplo == "U" ? Uplo::upper : Uplo::lower),
+        ipiv_(at(n)),
+        tau_(at(n)) {
+    const auto bytes = static_cast<std::size_t>(n * n) * sizeof(T);
+    memory_ = options.pageable ? std::make_unique<device::HostMemory>(bytes) : device.host_memory(bytes);
+  }
 
-  routines::CholeskyCall call() {
-    return {.type = scalar_type_of<T>(), .uplo = uplo_, .n = n_, .A = memory_->data(), .lda = n_};
+  runtime::JobStatistics run(runtime::Runtime& runtime, index_t tile) {
+    constexpr ScalarType type = scalar_type_of<T>();
+    if (routine_ == "getrf") return routines::lu(runtime, {type, n_, n_, columns(), n_, ipiv_.data()}, tile);
+    if (routine_ == "geqrf") return routines::qr(runtime, {type, n_, n_, columns(), n_, tau_.data()}, tile);
+    return routines::cholesky(runtime, {.type = type, .uplo = uplo_, .n = n_, .A = columns(), .lda = n_}, tile);
   }
 
   void reset() {
     for_columns([&](index_t c, std::size_t) {
       T* const column = columns() + c * n_;
       std::fill(column, column + n_, T(std::numeric_limits<RealPart<T>>::quiet_NaN()));
-      for (index_t r = first(c); r < last(c); ++r) column[r] = element_at<T>(r, c, n_);
+      for (index_t r = first(c); r < last(c); ++r) column[r] = element(r, c);
     });
   }
 
-  /// ||A x - L L^H x||_1 / (n ||A||_1 ||x||_1 eps)
+  /// ||A x - (factors) x||_1 / (n ||A||_1 ||x||_1 eps)
   double residual() const {
-    std::vector<AnyScalar> x(static_cast<std::size_t>(n_));
+    std::vector<AnyScalar> x(at(n_));
     for (index_t i = 0; i < n_; ++i) x[at(i)] = AnyScalar(element_at<double>(i, n_, n_));
-    const auto product = sum_of_columns([&](index_t c, std::vector<AnyScalar>& y) {
+    auto product = sum_of_columns([&](index_t c, std::vector<AnyScalar>& y) {
       for (index_t r = first(c); r < last(c); ++r) {
-        const AnyScalar v(element_at<T>(r, c, n_));
+        const AnyScalar v(element(r, c));
         y[at(r)] += v * x[at(c)];
-        if (r != c) y[at(c)] += std::conj(v) * x[at(r)];
+        if (is_cholesky() && r != c) y[at(c)] += std::conj(v) * x[at(r)];
       }
     });
     const auto norms = sum_of_columns([&](index_t c, std::vector<AnyScalar>& y) {
       for (index_t r = first(c); r < last(c); ++r) {
-        const double size = std::abs(AnyScalar(element_at<T>(r, c, n_)));
+        const double size = std::abs(AnyScalar(element(r, c)));
         y[at(c)] += size;
-        if (r != c) y[at(r)] += size;
+        if (is_cholesky() && r != c) y[at(r)] += size;
       }
     });
-    const bool lower = uplo_ == Uplo::lower;
-    const auto half = sum_of_columns([&](index_t c, std::vector<AnyScalar>& z) {
-      for (index_t r = first(c); r < last(c); ++r) {
-        const AnyScalar v(columns()[r + c * n_]);
-        lower ? z[at(c)] += std::conj(v) * x[at(r)] : z[at(r)] += v * x[at(c)];
-      }
-    });
-    const auto whole = sum_of_columns([&](index_t c, std::vector<AnyScalar>& y) {
-      for (index_t r = first(c); r < last(c); ++r) {
-        const AnyScalar v(columns()[r + c * n_]);
-        lower ? y[at(r)] += v * half[at(c)] : y[at(c)] += std::conj(v) * half[at(r)];
-      }
-    });
+    std::vector<AnyScalar> whole;
+    if (is_cholesky())
+      whole = times_cholesky(x);
+    else
+      whole = routine_ == "getrf" ? times_lu(x) : times_qr(x);
+    for (index_t i = 0; routine_ == "getrf" && i < n_; ++i) std::swap(product[at(i)], product[at(ipiv_[at(i)] - 1)]);
     double difference = 0, norm = 0, size = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
       difference += std::abs(product[i] - whole[i]);
@@ -123,9 +128,57 @@ class Problem {
   }
 
  private:
+  bool is_cholesky() const { return routine_ == "potrf"; }
+  /// Of a Hermitian matrix, and dominated by its diagonal; or of any.
+  T element(index_t r, index_t c) const {
+    return is_cholesky() && r == c ? T(static_cast<RealPart<T>>(n_)) : element_at<T>(r, c, n_);
+  }
+
+  std::vector<AnyScalar> times_cholesky(const std::vector<AnyScalar>& x) const {
+    const bool lower = uplo_ == Uplo::lower;
+    const auto half = sum_of_columns([&](index_t c, std::vector<AnyScalar>& z) {
+      for (index_t r = first(c); r < last(c); ++r) {
+        const AnyScalar v(columns()[r + c * n_]);
+        lower ? z[at(c)] += std::conj(v) * x[at(r)] : z[at(r)] += v * x[at(c)];
+      }
+    });
+    return sum_of_columns([&](index_t c, std::vector<AnyScalar>& y) {
+      for (index_t r = first(c); r < last(c); ++r) {
+        const AnyScalar v(columns()[r + c * n_]);
+        lower ? y[at(r)] += v * half[at(c)] : y[at(c)] += std::conj(v) * half[at(r)];
+      }
+    });
+  }
+
+  /// The upper triangle, with its diagonal.
+  std::vector<AnyScalar> times_upper(const std::vector<AnyScalar>& x) const {
+    return sum_of_columns([&](index_t c, std::vector<AnyScalar>& z) {
+      for (index_t r = 0; r <= c; ++r) z[at(r)] += AnyScalar(columns()[r + c * n_]) * x[at(c)];
+    });
+  }
+  std::vector<AnyScalar> times_lu(const std::vector<AnyScalar>& x) const {
+    const std::vector<AnyScalar> half = times_upper(x);
+    return sum_of_columns([&](index_t c, std::vector<AnyScalar>& y) {
+      y[at(c)] += half[at(c)];
+      for (index_t r = c + 1; r < n_; ++r) y[at(r)] += AnyScalar(columns()[r + c * n_]) * half[at(c)];
+    });
+  }
+  std::vector<AnyScalar> times_qr(const std::vector<AnyScalar>& x) const {
+    std::vector<AnyScalar> y = times_upper(x);
+    for (index_t c = n_ - 1; c >= 0; --c) {
+      const T* const v = columns() + c * n_;
+      AnyScalar sum = y[at(c)];
+      for (index_t r = c + 1; r < n_; ++r) sum += std::conj(AnyScalar(v[r])) * y[at(r)];
+      sum *= AnyScalar(tau_[at(c)]);
+      y[at(c)] -= sum;
+      for (index_t r = c + 1; r < n_; ++r) y[at(r)] -= AnyScalar(v[r]) * sum;
+    }
+    return y;
+  }
+
   static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
-  index_t first(index_t c) const { return uplo_ == Uplo::lower ? c : 0; }
-  index_t last(index_t c) const { return uplo_ == Uplo::lower ? n_ : c + 1; }
+  index_t first(index_t c) const { return is_cholesky() && uplo_ == Uplo::lower ? c : 0; }
+  index_t last(index_t c) const { return is_cholesky() && uplo_ == Uplo::upper ? c + 1 : n_; }
   T* columns() const { return reinterpret_cast<T*>(memory_->data()); }
 
   /// f(column, thread), on all processors.
@@ -147,21 +200,27 @@ class Problem {
   }
 
   index_t n_;
+  std::string routine_;
   Uplo uplo_;
+  std::vector<index_t> ipiv_;
+  std::vector<T> tau_;
   std::unique_ptr<device::HostMemory> memory_;
 };
 
 template <Scalar T>
 json run(runtime::Runtime& runtime, device::Device& device, index_t n, const Options& options) {
-  Problem<T> problem(device, n, options.uplo == "U" ? Uplo::upper : Uplo::lower);
-  json result = {{"type", std::string(1, letter(scalar_type_of<T>()))}, {"n", n}, {"uplo", options.uplo}};
+  Problem<T> problem(device, n, options);
+  json result = {{"routine", letter(scalar_type_of<T>()) + options.routine},
+                 {"n", n},
+                 {"memory", options.pageable ? "pageable" : "page-locked"}};
+  if (options.routine == "potrf") result["uplo"] = options.uplo;
   std::vector<double> seconds;
   for (int run = 0; run < options.runs; ++run) {
     problem.reset();
     const double begin_s = device::now_seconds();
-    const runtime::JobStatistics statistics = routines::cholesky(runtime, problem.call(), options.tile);
+    const runtime::JobStatistics statistics = problem.run(runtime, options.tile);
     seconds.push_back(device::now_seconds() - begin_s);
-    result["tile"] = statistics.tile_m;
+    result["tile"] = statistics.tile_n;
     result["flops"] = statistics.flops;
     result["info"] = statistics.info;
     result["restarts"] = statistics.restarts;
@@ -195,7 +254,7 @@ int measure(const Options& options) {
     ordinals.resize(backend->devices().size());
     std::iota(ordinals.begin(), ordinals.end(), 0);
   }
-  kernels::Opened opened = backend->open(ordinals, 0);
+  kernels::Opened opened = backend->open(ordinals, options.copy_threads);
   if (opened.accelerators.empty()) throw NotAvailable("no device can be opened");
   device::Device& first = *opened.accelerators.front().device;
   json report = {{"device", first.info().name}, {"devices", opened.accelerators.size()}, {"results", json::array()}};
@@ -219,17 +278,21 @@ int measure(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Cholesky of matrices in page-locked host memory");
+  CLI::App app("Factorizations of matrices in host memory");
   app.add_option("--n", options.n, "orders")->delimiter(',');
   app.add_option("--types", options.types, "of sdcz");
+  app.add_option("--routine", options.routine, "potrf, getrf or geqrf")
+      ->check(CLI::IsMember({"potrf", "getrf", "geqrf"}));
+  app.add_flag("--pageable", options.pageable, "memory as programs have it");
+  app.add_option("--copy-threads", options.copy_threads, "of each device, for pageable memory");
   app.add_option("--uplo", options.uplo, "L or U")->check(CLI::IsMember({"L", "U"}));
-  app.add_option("--tile", options.tile, "rows of tiles, 0: chosen");
+  app.add_option("--tile", options.tile, "columns of a tile, 0: chosen");
   app.add_option("--runs", options.runs, "of each");
   CLI11_PARSE(app, argc, argv);
   try {
     return measure(options);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "cholesky_bench: %s\n", error.what());
+    std::fprintf(stderr, "factorization_bench: %s\n", error.what());
     return 1;
   }
 }
