@@ -18,13 +18,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/side_by_side.hpp"
-#include "kernels/host/host_panel.hpp"
 #include "routines/call_graph.hpp"
 #include "routines/lapack.hpp"
 
@@ -63,8 +64,9 @@ std::size_t bytes_of_column(const Columns& call, index_t columns) {
 
 runtime::Tiling choose_columns(const Columns& call, const runtime::Machine& machine, index_t forced) {
   // Wide panels make products of a good rate, narrow ones are soon factored.
-  constexpr index_t granule = 128, widest = 512, wanted = 32;
-  const index_t chosen = std::clamp(ceil_div(call.least(), wanted * granule) * granule, granule, widest);
+  constexpr index_t granule = 128, least = 256, wanted = 16;
+  const index_t widest = call.kind == PanelKind::lu ? 768 : 512;  // T costs more with the width
+  const index_t chosen = std::clamp(ceil_div(call.least(), wanted * granule) * granule, least, widest);
   index_t width = std::min({call.least(), forced > 0 ? forced : chosen, kernels::most_panel_columns});
   while (machine.slots(bytes_of_column(call, width)) < slots_per_lane * device::compute_streams) {
     if (width == 1) {
@@ -76,17 +78,6 @@ runtime::Tiling choose_columns(const Columns& call, const runtime::Machine& mach
   return {call.m, width, width};
 }
 
-struct alignas(16) Aligned {
-  std::byte bytes[16];
-};
-using Tails = std::vector<Aligned>;
-
-/// The panels of a graph, which outlive it.
-struct FactoredPanels {
-  std::vector<kernels::Panel> list = {};
-  std::shared_ptr<const Tails> tails;
-};
-
 class BlockColumns final : public CallGraph {
  public:
   BlockColumns(const Columns& call, const runtime::Machine& machine, index_t forced)
@@ -94,8 +85,7 @@ class BlockColumns final : public CallGraph {
         columns_(call),
         A_(call.A, call.m, call.n, call.lda, Op::no_trans, call.type),
         panels_(ceil_div(call.least(), width())),
-        tail_bytes_(kernels::tail_bytes(call.kind, call.type, width())),
-        tails_(std::make_shared<Tails>(ceil_div(panels_ * tail_bytes_, index_t{sizeof(Aligned)}))) {
+        tail_bytes_(cache::tail_offset(kernels::tail_bytes(call.kind, call.type, width()))) {
     const index_t count = panels_ + ceil_div(call.n - call.least(), width());
     for (index_t j = 0; j < count; ++j) order_.push_back({0, static_cast<std::int32_t>(j)});
     const index_t slots = machine.slots(slot_bytes());
@@ -150,12 +140,16 @@ class BlockColumns final : public CallGraph {
   index_t compulsory_down_bytes() const override { return compulsory_up_bytes(); }
   std::vector<device::HostRange> host_ranges() const override { return ranges_of({&A_}); }
 
+  /// Host memory for the tails of all panels. To be set before the job, which it outlives.
+  std::size_t tails_bytes() const { return static_cast<std::size_t>(panels_ * tail_bytes_); }
+  void set_tails(std::byte* tails) { tails_ = tails; }
+
   /// In host memory, from the first one on; whole when the job has ended.
-  FactoredPanels panels() const {
-    FactoredPanels all{.tails = tails_};
+  std::vector<kernels::Panel> panels() const {
+    std::vector<kernels::Panel> all;
     for (TaskId task = 0; task < panels_; ++task) {
       const runtime::HostTile column = tile(task);
-      all.list.push_back(step(task, task).panel_in({column.address, column.ld, column.tail}));
+      all.push_back(step(task, task).panel_in({column.address, column.ld, column.tail}));
     }
     return all;
   }
@@ -177,7 +171,7 @@ class BlockColumns final : public CallGraph {
     const Span at = columns_of(task);
     runtime::HostTile tile = A_.tile(0, at.first, columns_.m, at.size).tile;
     if (!is_panel(task)) return tile;
-    tile.tail = reinterpret_cast<std::byte*>(tails_->data()) + task * tail_bytes_;
+    tile.tail = tails_ + task * tail_bytes_;
     tile.tail_bytes = kernels::tail_bytes(columns_.kind, type(), at.size);
     return tile;
   }
@@ -193,8 +187,8 @@ class BlockColumns final : public CallGraph {
   Columns columns_;
   MatrixView A_;
   index_t panels_;
-  index_t tail_bytes_;            // of the widest
-  std::shared_ptr<Tails> tails_;  // by panel
+  index_t tail_bytes_;          // of the widest
+  std::byte* tails_ = nullptr;  // by panel
 };
 
 Columns columns_of(const LuCall& call) { return {PanelKind::lu, call.type, call.m, call.n, call.A, call.lda}; }
@@ -206,40 +200,83 @@ Plan choose_plan(const Columns& call, std::span<const runtime::Machine> machines
   });
 }
 
-/// @param panels that the job has left
-runtime::JobStatistics run(runtime::Runtime& runtime, const Columns& call, index_t columns, const runtime::CpuHelp& cpu,
-                           FactoredPanels& panels) {
+/// What a job has left: panels, whose tails lie in memory of their own.
+struct Factored {
+  runtime::JobStatistics statistics;
+  std::vector<kernels::Panel> panels;
+  std::shared_ptr<const device::HostMemory> tails;
+};
+
+Factored run(runtime::Runtime& runtime, const Columns& call, index_t columns, const runtime::CpuHelp& cpu) {
   if (call.least() < 1) throw InternalError("a factorization of nothing");
+  Factored factored;
   const auto choose = [&](std::span<const runtime::Machine> machines) {
     Plan plan = choose_plan(call, machines, columns);
-    panels = static_cast<const BlockColumns&>(*plan.graph).panels();
+    auto& graph = static_cast<BlockColumns&>(*plan.graph);
+    std::shared_ptr<device::HostMemory> tails = runtime.host_memory(graph.tails_bytes());
+    graph.set_tails(tails->data());
+    factored.panels = graph.panels();
+    factored.tails = std::move(tails);
     return plan;
   };
-  return run_planned(runtime, call.type, choose, cpu);
+  factored.statistics = run_planned(runtime, call.type, choose, cpu);
+  return factored;
 }
 
-/// Columns to the left of each panel, by its pivots. Columns are dealt to as many threads as there are processors.
+/// By row from `first` on: which of these rows its elements come from, after the interchanges of all panels that begin
+/// there or later.
+std::vector<index_t> sources_of_rows(const std::vector<kernels::Panel>& panels, index_t first, index_t m) {
+  std::vector<index_t> sources(static_cast<std::size_t>(m - first));
+  std::iota(sources.begin(), sources.end(), 0);
+  index_t begin = 0;
+  for (const kernels::Panel& panel : panels) {
+    for (index_t i = 0; i < panel.n && begin >= first; ++i) {
+      index_t* const rows = sources.data() + (begin - first);
+      std::swap(rows[i], rows[kernels::pivot_tail(panel).pivots[i] - 1]);
+    }
+    begin += panel.n;
+  }
+  return sources;
+}
+
+/// Rows that move all at once, which is quicker than one interchange after the other.
+template <Scalar T>
+void move_rows(T* rows, index_t ld, index_t columns, const std::vector<index_t>& sources) {
+  std::vector<T> moved(sources.size());
+  for (index_t j = 0; j < columns; ++j) {
+    T* const column = rows + j * ld;
+    std::transform(sources.begin(), sources.end(), moved.begin(), [column](index_t from) { return column[from]; });
+    std::copy(moved.begin(), moved.end(), column);
+  }
+}
+
+/// Columns to the left of each panel, by its pivots. They are dealt to as many threads as there are processors.
 void interchange_left(const std::vector<kernels::Panel>& panels, const Columns& call, int processors) {
-  const auto element = static_cast<index_t>(element_bytes(call.type));
-  const index_t columns = call.least() - panels.back().n;  // of all panels but the last
-  if (columns == 0) return;
-  constexpr index_t at_once = 16;
-  const index_t pieces = ceil_div(columns, at_once);
-  std::atomic<index_t> next = 0;
+  struct Piece {
+    index_t column = 0, columns = 0;
+    index_t first_row = 0;  // that panels behind it interchange
+  };
+  constexpr index_t most_columns = 32;
+  std::vector<Piece> pieces;
+  index_t first = 0;
+  for (const kernels::Panel& panel : panels) {
+    const index_t end = first + panel.n;
+    if (end == call.least()) break;
+    for (; first < end; first += most_columns) pieces.push_back({first, std::min(most_columns, end - first), end});
+    first = end;
+  }
+  std::atomic<std::size_t> next = 0;
   const auto interchange = [&](std::size_t) {
-    for (index_t piece = next.fetch_add(1); piece < pieces; piece = next.fetch_add(1)) {
-      for (index_t j = piece * at_once; j < std::min(columns, (piece + 1) * at_once); ++j) {
-        index_t first = 0;
-        for (const kernels::Panel& panel : panels) {
-          std::byte* const rows = static_cast<std::byte*>(call.A) + (first + j * call.lda) * element;
-          if (first > j)
-            kernels::interchange_rows(call.type, rows, call.lda, 1, kernels::pivot_tail(panel).pivots, panel.n);
-          first += panel.n;
-        }
-      }
+    for (std::size_t p = next.fetch_add(1); p < pieces.size(); p = next.fetch_add(1)) {
+      const Piece& piece = pieces[p];
+      const std::vector<index_t> sources = sources_of_rows(panels, piece.first_row, call.m);
+      dispatch(call.type, [&]<Scalar T>(T) {
+        move_rows(static_cast<T*>(call.A) + piece.first_row + piece.column * call.lda, call.lda, piece.columns,
+                  sources);
+      });
     }
   };
-  side_by_side(static_cast<std::size_t>(std::min<index_t>(processors, pieces)), interchange);
+  if (!pieces.empty()) side_by_side(std::min(static_cast<std::size_t>(processors), pieces.size()), interchange);
 }
 
 }  // namespace
@@ -259,30 +296,28 @@ Plan choose_plan(const QrCall& call, std::span<const runtime::Machine> machines,
 }
 
 runtime::JobStatistics lu(runtime::Runtime& runtime, const LuCall& call, index_t columns, const runtime::CpuHelp& cpu) {
-  FactoredPanels panels;
-  runtime::JobStatistics statistics = run(runtime, columns_of(call), columns, cpu, panels);
+  Factored factored = run(runtime, columns_of(call), columns, cpu);
   index_t first = 0;
-  for (const kernels::Panel& panel : panels.list) {
+  for (const kernels::Panel& panel : factored.panels) {
     const kernels::PivotTail tail = kernels::pivot_tail(panel);
     std::transform(tail.pivots, tail.pivots + panel.n, call.ipiv + first,
                    [first](std::int32_t row) { return row + first; });
-    if (*tail.info > 0 && statistics.info == 0) statistics.info = *tail.info + first;
+    if (index_t& info = factored.statistics.info; info == 0 && *tail.info > 0) info = *tail.info + first;
     first += panel.n;
   }
-  interchange_left(panels.list, columns_of(call), runtime.processors());
-  return statistics;
+  interchange_left(factored.panels, columns_of(call), runtime.processors());
+  return std::move(factored.statistics);
 }
 
 runtime::JobStatistics qr(runtime::Runtime& runtime, const QrCall& call, index_t columns, const runtime::CpuHelp& cpu) {
-  FactoredPanels panels;
-  runtime::JobStatistics statistics = run(runtime, columns_of(call), columns, cpu, panels);
+  Factored factored = run(runtime, columns_of(call), columns, cpu);
   auto* tau = static_cast<std::byte*>(call.tau);
-  for (const kernels::Panel& panel : panels.list) {
+  for (const kernels::Panel& panel : factored.panels) {
     const index_t bytes = panel.n * static_cast<index_t>(element_bytes(panel.type));
     std::copy_n(kernels::tau_of(panel), bytes, tau);
     tau += bytes;
   }
-  return statistics;
+  return std::move(factored.statistics);
 }
 
 }  // namespace tessera::routines

@@ -115,11 +115,21 @@ bool LaneOrder::is_here(const Job& job, const Submission& submission) const {
          (step.b.tile.address == nullptr || has_arrived(step.b.tile));
 }
 
+// Block columns come in their order: the next panel is what all others wait for.
+bool LaneOrder::has_older_without_output(const Submission& submission) const {
+  return std::any_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+    return std::any_of(lane.begin(), lane.end(), [&](const Submission& other) {
+      return other.output == nullptr && other.number < submission.number;
+    });
+  });
+}
+
 // Tiles are asked for late, so that devices share what there is to fetch, and peers do not wait for the end of a long
 // queue. Tasks that advance side by side wait for the one that is behind: what is fetched for that one serves the
 // others too. But not for one that itself waits for a result: whoever computes that may wait for us.
 bool LaneOrder::must_wait_for_link(const Job& job, const Submission& submission) const {
   if (place_.link_has_enough()) return true;
+  if (job.graph().has_panels() && submission.output == nullptr) return has_older_without_output(submission);
   if (!side_by_side_) return false;
   for (std::size_t lane = 0; lane < active_; ++lane) {
     for (const Submission& other : lanes_[lane]) {
@@ -166,12 +176,14 @@ int LaneOrder::stream_for(std::size_t lane, const Submission& submission) const 
   return static_cast<int>(stream);
 }
 
-// Short kernels wait for their tiles on the device: there they begin some microseconds earlier. So do additions in
+// An update is a chain of kernels, of which some leave most of a GPU idle: where the oldest task could fill the device for
+// long, others get their share, which fills the gaps. Short kernels wait for their tiles on the device: there they begin some microseconds earlier. So do additions in
 // turn: a lane has one task then, and what follows in its stream comes later over the same link. Side by side it may be
 // here already, and old values come last.
 bool LaneOrder::may_launch(const Submission& submission) const {
   if (submission.asked.empty()) return false;
   const Asked& next = submission.asked.front();
+  if (next.step.kind == StepKind::update && pipeline_.kernels_of(submission.number) >= run_ahead) return false;
   const bool is_short = next.adds ? in_turn_ : expected_seconds(next) < place_.device.info().profile.short_kernel_s;
   return is_short || has_come(submission);
 }

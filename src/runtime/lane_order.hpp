@@ -51,6 +51,7 @@ class LaneOrder final : public Order {
   bool adds_old_values_last() const override { return side_by_side_ || in_turn_; }
   bool must_wait_for_link(const Job& job, const Submission& submission) const override;
 
+  bool has_older_without_output(const Submission& submission) const;
   bool fetches_in_turn(const Job& job) const;
   bool holds_all_of(const TaskGraph& graph) const;
   bool wants_another_task(Job& job, std::size_t lane) const;

@@ -37,12 +37,15 @@ bool Order::ask(Job& job, Submission& submission) {
   const bool adds = submission.adds_next();
   Step step =
       adds ? Step{.call = {}, .a = {output.tile}, .b = {}} : graph.nth_step(submission.task, submission.next_step);
-  if (!job.readable(step.a) || !job.readable(step.b)) return false;
+  const bool is_readable = job.readable(step.a) && job.readable(step.b);
   const bool fetches_old = begins && output.fetch && !submission.adds_old();
-  if ((fetches_old || comes_from_host(step)) && must_wait_for_link(job, submission)) return false;
+  // A block column is most of what its task fetches: it comes while the first panel is still computed.
+  if (!is_readable && !(fetches_old && graph.has_panels())) return false;
+  if ((fetches_old || (is_readable && comes_from_host(step))) && must_wait_for_link(job, submission)) return false;
   if (begins) submission.output = place_.cache.acquire_output(place_.index, output.tile, fetches_old, needed_soon());
   if (submission.output == nullptr) return false;
   results_.keep_old(job, submission, OldValues::When::ahead);
+  if (!is_readable) return true;
   const auto pin = [&](const HostTile& tile) { return place_.cache.pin(place_.index, tile, next_use(tile)); };
   if (step.a.tile.address != nullptr) {
     if (submission.x == nullptr) submission.x = pin(step.a.tile);

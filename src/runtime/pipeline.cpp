@@ -60,6 +60,15 @@ bool Pipeline::has_enough() const {
   return all.kernels >= fewest_kernels && all.seconds >= place_.device.info().profile.backlog_s;
 }
 
+std::size_t Pipeline::kernels_of(std::int64_t number) const {
+  std::size_t sum = 0;
+  for (const Stream& stream : streams_) {
+    sum += static_cast<std::size_t>(std::count_if(stream.kernels.begin(), stream.kernels.end(),
+                                                  [&](const Kernel& kernel) { return kernel.number == number; }));
+  }
+  return sum;
+}
+
 bool Pipeline::has_older_kernel(std::size_t stream, std::int64_t number) const {
   const auto& kernels = streams_[stream].kernels;
   return std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) { return kernel.number < number; });

@@ -41,6 +41,8 @@ class Pipeline {
   Backlog backlog() const;
   /// Whether what has been launched, by all jobs on the device, keeps it busy until we look again.
   bool has_enough() const;
+  /// Launched and not completed, of the task with that number.
+  std::size_t kernels_of(std::int64_t number) const;
   /// Of a task that was taken before.
   bool has_older_kernel(std::size_t stream, std::int64_t number) const;
   /// Whether a kernel has completed.

@@ -23,6 +23,7 @@
 #include "runtime/job.hpp"
 #include "runtime/job_record.hpp"
 #include "runtime/old_values.hpp"
+#include "runtime/spare_memory.hpp"
 #include "runtime/trace.hpp"
 
 namespace tessera::runtime {
@@ -296,7 +297,8 @@ class Runtime::Implementation {
   }
 
   void note_memory() {
-    const bool holds_on_host = (host_copies_ && host_copies_->held_bytes() > 0) || batches_->holds_memory();
+    const bool holds_on_host =
+        (host_copies_ && host_copies_->held_bytes() > 0) || batches_->holds_memory() || spare_memory_.holds_any();
     crew_->note_memory(holds_on_host || devices_->can_give_back());
   }
 
@@ -310,6 +312,7 @@ class Runtime::Implementation {
   void give_back_memory() {
     constexpr std::size_t piece_bytes = std::size_t{1} << 30;  // a millisecond
     if (host_copies_) host_copies_->give_back();
+    spare_memory_.free();
     if (!give_back_lanes()) return;
     for (std::size_t d = 0; d < devices_->size(); ++d) {
       for (bool more = devices_->has_memory(d); more;) {
@@ -325,6 +328,14 @@ class Runtime::Implementation {
   std::size_t committed_bytes() const { return devices_->committed_bytes(); }
 
   int processors() const { return available_processors(local_ranks_); }
+
+  std::shared_ptr<device::HostMemory> host_memory(std::size_t bytes) {
+    const process::Pass driving(process::Work::driving);
+    const std::vector<bool> usable = crew_->usable();
+    const auto first = std::find(usable.begin(), usable.end(), true);
+    if (!driving || first == usable.end()) return std::make_shared<device::HostMemory>(bytes);
+    return spare_memory_.take(bytes, *accelerators_[static_cast<std::size_t>(first - usable.begin())].device);
+  }
 
  private:
   // What batches have been packed into. @return false if somebody has come meanwhile
@@ -428,6 +439,7 @@ class Runtime::Implementation {
   }
 
   std::vector<kernels::Accelerator> accelerators_;
+  SpareMemory spare_memory_;  // of devices
   CpuWorker cpu_worker_;
   const OldValuesPlace old_values_place_;
   const int local_ranks_;
@@ -467,6 +479,9 @@ std::optional<Calibration> Runtime::calibrate_unless_called() {
   } catch (const Interrupted&) {
     return std::nullopt;
   }
+}
+std::shared_ptr<device::HostMemory> Runtime::host_memory(std::size_t bytes) {
+  return implementation_->host_memory(bytes);
 }
 int Runtime::processors() const { return implementation_->processors(); }
 void Runtime::give_back_memory() { implementation_->give_back_memory(); }

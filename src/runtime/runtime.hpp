@@ -66,6 +66,9 @@ class Runtime {
   /// @throws std::bad_alloc, NoDeviceLeft if no result has been touched; what `compute` throws
   JobStatistics run_batch(const PackableBatch& batch, const HostBatchCompute& compute);
 
+  /// Memory of the host that devices reach at once, for what a job leaves beside its matrices; kept for the next one.
+  /// Thread-safe. @pre let go of before the runtime is @throws std::bad_alloc
+  std::shared_ptr<device::HostMemory> host_memory(std::size_t bytes);
   /// Of the host, which threads beside a job may keep busy: this process's part of them. Thread-safe.
   int processors() const;
 
