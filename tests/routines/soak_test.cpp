@@ -23,6 +23,7 @@
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
 #include "tests/routines/cholesky_problem.hpp"
+#include "tests/routines/columns_problem.hpp"
 #include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
@@ -93,6 +94,15 @@ class Scene {
         draw(2) == 0 ? factor<double>(matrix, tile, seed) : factor<std::complex<double>>(matrix, tile, seed);
         continue;
       }
+      if (draw(8) == 0) {
+        const test::ColumnsCase matrix{.kind = draw(2) == 0 ? kernels::PanelKind::lu : kernels::PanelKind::qr,
+                                       .m = 1 + draw(120),
+                                       .n = 1 + draw(120)};
+        const index_t columns = draw(3) == 0 ? 0 : 4 + draw(24);
+        draw(2) == 0 ? factor_columns<double>(matrix, columns, seed)
+                     : factor_columns<std::complex<double>>(matrix, columns, seed);
+        continue;
+      }
       test::Level3Case problem;
       problem.routine = test::all_routines[draw(std::size(test::all_routines))];
       problem.side = test::all_sides[draw(2)];
@@ -138,6 +148,21 @@ class Scene {
       // The tiles that are chosen are larger than these matrices, unless memory is short.
       const index_t rows = statistics.tile_m;
       EXPECT_TRUE(fixture.check(statistics.info, (statistics.info - 1) / rows * rows)) << what.str();
+    } catch (const NoDeviceLeft&) {       // A is untouched
+    } catch (const OutOfDeviceMemory&) {  // likewise
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << what.str() << ": " << error.what();
+    }
+  }
+
+  template <Scalar T>
+  void factor_columns(const test::ColumnsCase& matrix, index_t columns, std::uint64_t seed) {
+    test::ColumnsFixture<T> fixture(matrix, static_cast<unsigned>(seed));
+    std::ostringstream what;
+    what << "TESSERA_SOAK_SEED=" << seed_ << ": " << matrix << ", columns " << columns;
+    try {
+      const runtime::JobStatistics statistics = fixture.run(*host_->runtime, columns);
+      EXPECT_TRUE(fixture.check(statistics.info)) << what.str();
     } catch (const NoDeviceLeft&) {       // A is untouched
     } catch (const OutOfDeviceMemory&) {  // likewise
     } catch (const std::exception& error) {
