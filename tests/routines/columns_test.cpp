@@ -107,6 +107,24 @@ TEST_P(ColumnsConformance, MovesEachColumnOnceWhereThereIsMemory) {
 
 TESSERA_ON_TILE_MACHINES(ColumnsConformance);
 
+// --- the graph ---
+
+// Else a panel that is computed once more after a loss, with other pivots, would not fit what is at home already.
+TEST(ColumnsGraph, ColumnsGoHomeInOrder) {
+  runtime::Machine machine;
+  machine.devices = 2;
+  machine.heap_bytes = std::size_t{1} << 30;
+  std::vector<double> A(400 * 300);
+  std::vector<index_t> pivots(300);
+  const auto graph = make_lu({ScalarType::d, 400, 300, A.data(), 400, pivots.data()}, machine, 50);
+  ASSERT_EQ(graph->task_count(), 6);
+  for (runtime::TaskId task = 0; task < 6; ++task) {
+    EXPECT_EQ(graph->write_after(task), task == 0 ? runtime::no_task : task - 1);
+    EXPECT_EQ(graph->step_count(task), task + 1);
+    EXPECT_TRUE(graph->output(task).needs_old);
+  }
+}
+
 // --- losses ---
 
 /// @return how often it began again
