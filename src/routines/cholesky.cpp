@@ -230,7 +230,11 @@ class Cholesky final : public CallGraph {
 
   Step factor_step(index_t j) const {
     const TileIndex t{static_cast<std::int32_t>(j), static_cast<std::int32_t>(j)};
-    return {.call = call_on(call_.routine, t, 0), .a = {}, .b = {}, .kind = runtime::StepKind::cholesky, .rows_before = rows(j).first};
+    return {.call = call_on(call_.routine, t, 0),
+            .a = {},
+            .b = {},
+            .kind = runtime::StepKind::cholesky,
+            .rows_before = rows(j).first};
   }
 
   Step solve_step(const TileIndex& t) const {

@@ -23,8 +23,8 @@ class PanelConformance : public ::testing::TestWithParam<test::BackendParam> {};
 
 /// The matrix beside the panel is a copy of it: what is applied to it leaves U or R above zeros.
 template <Scalar T>
-void expect_right(test::OpenedDevices& opened, std::byte* slab, PanelKind kind, index_t m, index_t n,
-                  index_t columns, bool with_nan = false) {
+void expect_right(test::OpenedDevices& opened, std::byte* slab, PanelKind kind, index_t m, index_t n, index_t columns,
+                  bool with_nan = false) {
   using Real = decltype(std::abs(T{}));
   device::Device& device = opened.device(0);
   kernels::TileOps& ops = opened.ops(0);
