@@ -1,0 +1,252 @@
+// Which calls of LAPACK's become problems of a device, and which are left to the LAPACK behind.
+#include "core/dense_interface.hpp"
+
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+using enum DenseParameter;
+
+constexpr DenseEntry all_entries[] = {DenseEntry::syev, DenseEntry::syevd, DenseEntry::syevr, DenseEntry::syevx,
+                                      DenseEntry::sygv, DenseEntry::sygvd, DenseEntry::gesdd, DenseEntry::gesvd,
+                                      DenseEntry::geev, DenseEntry::orgqr, DenseEntry::ormqr, DenseEntry::trtri,
+                                      DenseEntry::potri};
+
+/// A call of everything good, for a test to spoil.
+template <class Int>
+class Call {
+ public:
+  Call(DenseEntry entry, ScalarType type) : entry_(entry), type_(type) {
+    const Int most = 1000000;
+    for (const auto& [parameter, value] : std::map<DenseParameter, Int>{{itype, 1},
+                                                                        {m, 20},
+                                                                        {n, 10},
+                                                                        {k, 5},
+                                                                        {lda, 20},
+                                                                        {ldb, 20},
+                                                                        {ldu, 20},
+                                                                        {ldvt, 20},
+                                                                        {ldleft, 20},
+                                                                        {il, 1},
+                                                                        {iu, 3},
+                                                                        {lwork, most},
+                                                                        {lrwork, most},
+                                                                        {liwork, most}})
+      integers_[parameter] = value;
+    for (const auto& [parameter, value] : std::map<DenseParameter, char>{{jobz, 'N'},
+                                                                         {jobu, 'A'},
+                                                                         {jobvt, 's'},
+                                                                         {jobvl, 'N'},
+                                                                         {jobvr, 'v'},
+                                                                         {range, 'A'},
+                                                                         {uplo, 'l'},
+                                                                         {side, 'L'},
+                                                                         {trans, 'N'},
+                                                                         {diag, 'U'}})
+      letters_[parameter] = value;
+  }
+
+  Call& set(DenseParameter parameter, Int value) {
+    integers_[parameter] = value;
+    return *this;
+  }
+  Call& letter(DenseParameter parameter, char value) {
+    letters_[parameter] = value;
+    return *this;
+  }
+  bool has(DenseParameter parameter) const {
+    const DenseParameters parameters = dense_parameters_of(entry_, is_complex(type_));
+    return std::find(parameters.begin(), parameters.end(), parameter) != parameters.end();
+  }
+  std::optional<DenseCall> read() {
+    std::vector<void*> arguments;
+    for (const DenseParameter parameter : dense_parameters_of(entry_, is_complex(type_))) {
+      if (parameter == none) break;
+      arguments.push_back(address(parameter));
+    }
+    return dense_call_of<Int>(entry_, type_, arguments);
+  }
+  void* address(DenseParameter parameter) {
+    if (integers_.contains(parameter)) return &integers_[parameter];
+    if (letters_.contains(parameter)) return &letters_[parameter];
+    if (parameter == vl) return real_bytes(type_) == 4 ? static_cast<void*>(&low_s_) : &low_;
+    if (parameter == vu) return real_bytes(type_) == 4 ? static_cast<void*>(&high_s_) : &high_;
+    return &memory_[static_cast<std::size_t>(parameter) * 64];
+  }
+
+  double low_ = -1, high_ = 2;
+  float low_s_ = -1, high_s_ = 2;
+
+ private:
+  DenseEntry entry_;
+  ScalarType type_;
+  std::map<DenseParameter, Int> integers_;
+  std::map<DenseParameter, char> letters_;
+  std::vector<double> memory_ = std::vector<double>(64 * 64);
+};
+
+template <class F>
+void for_each_interface(F&& f) {
+  for (const DenseEntry entry : all_entries) {
+    for (const ScalarType type : scalar_types) {
+      SCOPED_TRACE("entry " + std::to_string(static_cast<int>(entry)) + " of type " + letter(type));
+      f(entry, type, std::int32_t{});
+      f(entry, type, std::int64_t{});
+    }
+  }
+}
+
+TEST(DenseInterface, GoodCallsBecomeProblems) {
+  for_each_interface([]<class Int>(DenseEntry entry, ScalarType type, Int) {
+    Call<Int> call(entry, type);
+    const auto read = call.read();
+    ASSERT_TRUE(read);
+    const DenseProblem& p = read->problem;
+    EXPECT_EQ(p.type, type);
+    EXPECT_EQ(p.routine, dense_interface::routine_of(entry));
+    EXPECT_EQ(p.n, 10);
+    EXPECT_EQ(p.m, call.has(m) ? 20 : 10);
+    EXPECT_EQ(p.lda, 20);
+    EXPECT_EQ(p.A, call.address(A));
+    EXPECT_EQ(read->info, call.address(info));
+    if (call.has(uplo)) {
+      EXPECT_EQ(p.uplo, Uplo::lower);
+    }
+    if (call.has(tau)) {
+      EXPECT_EQ(p.tau, call.address(tau));
+    }
+    if (call.has(values)) {
+      EXPECT_EQ(p.values, call.address(values));
+    }
+    if (call.has(jobu)) {
+      EXPECT_TRUE(p.u == VectorJob::all && p.vt == VectorJob::thin);
+    }
+    if (call.has(jobvr)) {
+      EXPECT_TRUE(p.vectors);
+    }
+    if (call.has(diag)) {
+      EXPECT_EQ(p.diag, Diag::unit);
+    }
+  });
+}
+
+TEST(DenseInterface, WhatLapackHasToComplainOfIsLeftToIt) {
+  for_each_interface([]<class Int>(DenseEntry entry, ScalarType type, Int) {
+    for (const DenseParameter parameter : {n, m, k, lda, ldb, ldu, ldvt, ldleft, itype}) {
+      Call<Int> call(entry, type);
+      if (!call.has(parameter)) continue;
+      EXPECT_FALSE(call.set(parameter, -1).read()) << "parameter " << static_cast<int>(parameter);
+      EXPECT_FALSE(call.set(parameter, 0).read()) << "parameter " << static_cast<int>(parameter);
+    }
+    for (const DenseParameter parameter : {jobz, jobu, jobvt, jobvl, jobvr, range, uplo, side, trans, diag}) {
+      Call<Int> call(entry, type);
+      if (!call.has(parameter)) continue;
+      EXPECT_FALSE(call.letter(parameter, 'X').read()) << "parameter " << static_cast<int>(parameter);
+    }
+    for (const DenseParameter parameter : {lwork, lrwork, liwork}) {
+      Call<Int> call(entry, type);
+      if (!call.has(parameter)) continue;
+      EXPECT_FALSE(call.set(parameter, -1).read()) << "a query";
+      EXPECT_FALSE(call.set(parameter, 0).read()) << "too little";
+    }
+    Call<Int> call(entry, type);
+    EXPECT_FALSE(call.set(lda, (call.has(m) ? 20 : 10) - 1).read()) << "columns that overlap";
+  });
+}
+
+TEST(DenseInterface, LeadingDimensionsCountWhereMatricesAreAskedFor) {
+  Call<std::int32_t> values_only(DenseEntry::syevr, ScalarType::d);
+  EXPECT_TRUE(values_only.set(ldu, 1).read());
+  EXPECT_FALSE(values_only.letter(jobz, 'V').read());
+  Call<std::int32_t> svd(DenseEntry::gesdd, ScalarType::d);
+  EXPECT_TRUE(svd.set(ldu, 1).set(ldvt, 1).read());
+  EXPECT_FALSE(svd.letter(jobz, 'S').read());
+  EXPECT_FALSE(svd.set(ldu, 20).set(ldvt, 9).read());
+  EXPECT_TRUE(svd.set(ldvt, 10).read());
+  EXPECT_TRUE(svd.letter(jobz, 'O').set(ldu, 1).read()) << "U takes the place of A";
+}
+
+TEST(DenseInterface, OverwritesTheSideThatFits) {
+  Call<std::int64_t> tall(DenseEntry::gesdd, ScalarType::z);
+  auto read = tall.letter(jobz, 'O').read();
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(read->problem.u == VectorJob::overwrite && read->problem.vt == VectorJob::all);
+  read = tall.set(n, 30).set(ldvt, 30).read();
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(read->problem.u == VectorJob::all && read->problem.vt == VectorJob::overwrite);
+  Call<std::int64_t> both(DenseEntry::gesvd, ScalarType::d);
+  EXPECT_FALSE(both.letter(jobu, 'O').letter(jobvt, 'O').read());
+}
+
+TEST(DenseInterface, Ranges) {
+  for (const DenseEntry entry : {DenseEntry::syevr, DenseEntry::syevx}) {
+    Call<std::int32_t> call(entry, ScalarType::s);
+    auto read = call.letter(range, 'v').read();
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->problem.vl, -1);
+    EXPECT_EQ(read->problem.vu, 2);
+    call.high_s_ = -1;
+    EXPECT_FALSE(call.read()) << "nothing between";
+    read = call.letter(range, 'I').read();
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->problem.il, 1);
+    EXPECT_EQ(read->problem.iu, 3);
+    EXPECT_FALSE(call.set(iu, 11).read());
+    EXPECT_FALSE(call.set(iu, 3).set(il, 4).read());
+  }
+}
+
+TEST(DenseInterface, ReflectorsAreNoMoreThanRows) {
+  Call<std::int32_t> q(DenseEntry::orgqr, ScalarType::d);
+  EXPECT_FALSE(q.set(k, 11).read());
+  EXPECT_FALSE(q.set(k, 5).set(n, 21).read());
+  Call<std::int32_t> product(DenseEntry::ormqr, ScalarType::d);
+  EXPECT_TRUE(product.set(k, 20).read());
+  EXPECT_FALSE(product.letter(side, 'R').read());
+  EXPECT_TRUE(product.set(k, 10).read());
+  EXPECT_FALSE(product.letter(trans, 'C').read()) << "real";
+  Call<std::int32_t> complex(DenseEntry::ormqr, ScalarType::c);
+  EXPECT_FALSE(complex.letter(trans, 'T').read());
+  const auto read = complex.letter(trans, 'c').read();
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->problem.op, Op::conj_trans);
+}
+
+TEST(DenseInterface, LeftEigenvectorsAreLeftToLapack) {
+  Call<std::int32_t> call(DenseEntry::geev, ScalarType::d);
+  EXPECT_FALSE(call.letter(jobvl, 'V').read());
+}
+
+TEST(DenseInterface, HandsOutInTheCallersWidth) {
+  const auto check = []<class Int>(Int) {
+    Call<Int> call(DenseEntry::syevr, ScalarType::c);
+    const auto read = call.letter(jobz, 'V').letter(range, 'I').read();
+    ASSERT_TRUE(read);
+    hand_out<Int>(*read, 7, 3);
+    EXPECT_EQ(*static_cast<Int*>(call.address(info)), 7);
+    EXPECT_EQ(*static_cast<Int*>(call.address(found)), 3);
+    const auto* const parts = static_cast<Int*>(call.address(support));
+    EXPECT_EQ(std::vector<Int>(parts, parts + 6), (std::vector<Int>{1, 10, 1, 10, 1, 10}));
+    EXPECT_EQ(*static_cast<std::complex<float>*>(call.address(work)), std::complex<float>(1e6F));
+  };
+  check(std::int32_t{});
+  check(std::int64_t{});
+}
+
+TEST(DenseInterface, LettersHaveLengthsBehindThem) {
+  EXPECT_EQ(letters_of(DenseEntry::syevr), 3U);
+  EXPECT_EQ(letters_of(DenseEntry::gesvd), 2U);
+  EXPECT_EQ(letters_of(DenseEntry::orgqr), 0U);
+  EXPECT_EQ(letters_of(DenseEntry::trtri), 2U);
+}
+
+}  // namespace
+}  // namespace tessera
