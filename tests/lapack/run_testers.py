@@ -1,0 +1,101 @@
+"""Runs one of LAPACK's own test programs over the reference LAPACK with Tessera's faces preloaded and offload forced, under several tile
+sizes and numbers of devices, and reads its report: whatever passes over the reference alone has to pass.
+usage: run_testers.py LIBRARIES FOLDER TESTER INPUT [DEVICES]
+
+LIBRARIES are preloaded, with colons between them; if it is a folder, its liblapack.so.3 and libblas.so.3 take the place of the reference's.
+FOLDER holds the reference's liblapack.so.3, the programs and their input (Debian: liblapack-test). DEVICES is a value of TESSERA_DEVICES,
+instead of host devices.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+# Of the linear equation programs: general, positive definite and triangular matrices, QR, least squares.
+PATHS = ("GE", "PO", "TR", "QR", "LS")
+# Tile size, host devices.
+RUNS = [(8, 1), (8, 2), (16, 3)]
+# By program and input: what has to have run on devices, without the letter of the type; @ stands for what begins with sy and or where types
+# are real, with he and un where they are complex.
+WANTED = {"xlintst": {"getrf", "potrf", "geqrf", "getrs", "potrs", "gesv", "posv"}, "svd.in": {"gesdd", "gesvd"},
+          "sep.in": {"@ev"}, "ed.in": {"geev"}, "sg.in": {"@gv"}}
+
+
+def fail(text, report):
+    print(text)
+    print(report[-6000:])
+    sys.exit(1)
+
+
+def input_of(folder, tester, name):
+    with open(os.path.join(folder, name), encoding="ascii") as file:
+        lines = file.read().splitlines(keepends=True)
+    if not tester.startswith("xlintst"):
+        return "".join(lines)
+    wanted = [line for line in lines if not re.match(r"[SDCZ][A-Z0-9]{2}\b", line) or line[1:3] in PATHS]
+    return "".join(wanted)
+
+
+def execute(libraries, folder, tester, text, settings):
+    """Exit status, the report, and the routines that ran on devices."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_")}
+    with tempfile.TemporaryDirectory() as scratch:
+        stats = os.path.join(scratch, "stats.json")
+        # One thread: the matrices are tiny.
+        environment.update(LD_LIBRARY_PATH=folder, OPENBLAS_NUM_THREADS="1", TESSERA_STATS=stats, **settings)
+        if libraries and os.path.isdir(libraries):
+            environment.update(LD_LIBRARY_PATH=libraries, TESSERA_CPU_LAPACK=os.path.join(folder, "liblapack.so.3"))
+        elif libraries:
+            environment["LD_PRELOAD"] = libraries
+        result = subprocess.run([os.path.join(folder, tester)], input=text, env=environment, cwd=scratch, timeout=1500, check=False,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        routines = set()
+        if os.path.exists(stats):
+            with open(stats, encoding="utf-8") as file:
+                routines = {job["routine"] for job in map(json.loads, file) if job["devices"]}
+    return result.returncode, result.stdout, routines
+
+
+def verdicts(report):
+    """What the program says about its tests, in order."""
+    lines = [re.sub(r"\s+", " ", line).strip() for line in report.splitlines()]
+    return [line for line in lines if re.search(r"passed|failed|\*\*\*|illegal|did not", line, re.IGNORECASE)]
+
+
+def wanted_routines(tester, name):
+    letter = tester[-1]
+    return {routine for key, routines in WANTED.items() if tester.startswith(key) or name.endswith(key)
+            for routine in (item.replace("@", "he" if letter in "cz" else "sy") for item in routines)}
+
+
+def main():
+    libraries, folder, tester, name = sys.argv[1:5]
+    named = sys.argv[5] if len(sys.argv) > 5 else None
+    text = input_of(folder, tester, name)
+    code, report, _ = execute("", folder, tester, text, {})
+    expected = verdicts(report)
+    if code != 0 or not any("passed" in line for line in expected):
+        fail(f"{tester} over the reference alone: exit {code}", report)
+
+    for tile, count in RUNS if named is None else [(16, None)]:
+        devices = named or f"host:{count}"
+        settings = {"TESSERA_OFFLOAD": "always", "TESSERA_DEVICES": devices, "TESSERA_TILE": str(tile)}
+        code, report, routines = execute(libraries, folder, tester, text, settings)
+        what = f"{tester} < {name}, tile {tile}, {devices}"
+        if code != 0:
+            fail(f"{what}: exit {code}", report)
+        found = verdicts(report)
+        if found != expected:
+            differing = [f"{a!r} instead of {b!r}" for a, b in zip(found, expected) if a != b]
+            fail(f"{what}: differs from the reference's: {differing[:5]}, {len(found)} of {len(expected)} verdicts", report)
+        missing = {routine for routine in wanted_routines(tester, name)
+                   if not any(job[1:].startswith(routine) for job in routines)}
+        if missing:
+            fail(f"{what}: on devices ran {sorted(routines)}, but no {sorted(missing)}", report)
+        print(f"{what}: {len(found)} verdicts as the reference's; on devices {sorted(routines)}")
+
+
+if __name__ == "__main__":
+    main()
