@@ -16,7 +16,7 @@ namespace {
 int run_bench(const BenchOptions& options) {
   const std::vector<Size> sizes = sizes_of(options);
   const std::vector<Level3> cases = cases_of(options);
-  Measurement measurement(options, sizes, cases);
+  Measurement measurement(options, calls_of(cases, sizes));
   BenchReport report(options, cases, measurement);
   {
     ProgressBar progress(static_cast<int>(cases.size() * sizes.size() * measurement.contestants().size()) *
@@ -28,6 +28,19 @@ int run_bench(const BenchOptions& options) {
         report.add(c, call, measurement.measure(call, progress));
       }
     }
+  }
+  return report.finish() ? 0 : 1;
+}
+
+/// Each problem of the file is a case of its own. @return exit status
+int run_problems(const BenchOptions& options) {
+  const std::vector<Level3> problems = problems_of(options.problems_file);
+  Measurement measurement(options, problems);
+  BenchReport report(options, problems, measurement);
+  {
+    ProgressBar progress(static_cast<int>(problems.size() * measurement.contestants().size()) * (options.repeats + 1));
+    for (std::size_t p = 0; p < problems.size(); ++p)
+      report.add(p, problems[p], measurement.measure(problems[p], progress));
   }
   return report.finish() ? 0 : 1;
 }
@@ -61,6 +74,39 @@ constexpr const char* formula_of(Routine routine) {
 void add_letter(CLI::App& app, const char* name, std::string& value, const std::vector<std::string>& letters,
                 const char* help) {
   app.add_option(name, value, help)->check(CLI::IsMember(letters))->capture_default_str();
+}
+
+/// What does not say which calls are measured, but how.
+void add_common(CLI::App& app, BenchOptions& options) {
+  app.add_option("--host", options.host, "pinned (page-locked), pageable, or auto: pinned if GPUs are used")
+      ->check(CLI::IsMember({"auto", "pinned", "pageable"}));
+  app.add_option("--repeats", options.repeats, "timed runs of each contestant")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--peer", options.peers, "cublasxt or cpu; may be repeated")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"cublasxt", "cpu"}));
+  app.add_option("--cublasxt-blocks", options.cublasxt_blocks, "block sizes of cublasXt; the best is in the table")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->type_name("B,...");
+  app.add_option("--json", options.json_file,
+                 "write everything to this file, as far as it is measured; - for standard output, at the end")
+      ->type_name("FILE");
+  app.add_flag("--in-core", options.in_core,
+               "also what cuBLAS takes for as many operations in GPU memory, in turns, and the bound with it");
+  app.add_flag("--check", options.check, "compare entries of the result with inner products in extended precision");
+  options.settings.add_to(app);
+}
+
+Command add_problems(CLI::App& bench) {
+  CLI::App* app = bench.add_subcommand("problems", "the problems of a file, one JSON object in a line (docs/bench.md)");
+  auto options = std::make_shared<BenchOptions>();
+  options->several = true;
+  app->add_option("file", options->problems_file, "routine, sizes, letters, factors, leading dimensions")->required();
+  add_common(*app, *options);
+  return {app, [options] { return run_problems(*options); }};
 }
 
 Command add_subcommand(CLI::App& bench, const char* name, const char* help, const std::vector<Routine>& routines) {
@@ -99,26 +145,7 @@ Command add_subcommand(CLI::App& bench, const char* name, const char* help, cons
   if (any(has_diag)) add_letter(*app, "--diag", options->diag, {"N", "U"}, "diagonal of A: N (as stored) or U (ones)");
   app->add_option("--alpha", options->alpha, "factor of the product")->capture_default_str();
   if (any(has_beta)) app->add_option("--beta", options->beta, "factor of the old C")->capture_default_str();
-  app->add_option("--host", options->host, "pinned (page-locked), pageable, or auto: pinned if GPUs are used")
-      ->check(CLI::IsMember({"auto", "pinned", "pageable"}));
-  app->add_option("--repeats", options->repeats, "timed runs of each contestant")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app->add_option("--peer", options->peers, "cublasxt or cpu; may be repeated")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"cublasxt", "cpu"}));
-  app->add_option("--cublasxt-blocks", options->cublasxt_blocks, "block sizes of cublasXt; the best is in the table")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str()
-      ->type_name("B,...");
-  app->add_option("--json", options->json_file,
-                  "write everything to this file, as far as it is measured; - for standard output, at the end")
-      ->type_name("FILE");
-  app->add_flag("--in-core", options->in_core,
-                "also what cuBLAS takes for as many operations in GPU memory, in turns, and the bound with it");
-  app->add_flag("--check", options->check, "compare entries of the result with inner products in extended precision");
-  options->settings.add_to(*app);
+  add_common(*app, *options);
   return {app, [options] { return run_bench(*options); }};
 }
 
@@ -131,6 +158,7 @@ std::vector<Command> add_bench(CLI::App& bench) {
   }
   commands.push_back(
       add_subcommand(bench, "all", "all routines, or some, in one table", {all_routines.begin(), all_routines.end()}));
+  commands.push_back(add_problems(bench));
   return commands;
 }
 

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
 #include "commands.hpp"
 
 namespace tessera::tools {
@@ -84,6 +88,54 @@ std::vector<Level3> cases_of(const BenchOptions& options) {
   return cases;
 }
 
+namespace {
+
+Level3 problem_of(const nlohmann::json& line) {
+  BenchOptions options;
+  const auto name = line.at("routine").get<std::string>();
+  if (name.size() < 2 || std::string("sdcz").find(name[0]) == std::string::npos) throw UsageError(name);
+  const auto routine = std::find_if(all_routines.begin(), all_routines.end(),
+                                    [&](Routine one) { return name.substr(1) == name_of(one); });
+  if (routine == all_routines.end()) throw UsageError("no such routine: " + name);
+  for (const auto& [key, letter] :
+       {std::pair{"side", &options.side}, std::pair{"uplo", &options.uplo}, std::pair{"transa", &options.transa},
+        std::pair{"transb", &options.transb}, std::pair{"diag", &options.diag}})
+    *letter = line.value(key, *letter);
+  options.alpha = line.value("alpha", options.alpha);
+  options.beta = line.value("beta", options.beta);
+  const auto n = line.at("n").get<index_t>();
+  Level3 call = with_size(case_of(*routine, type_of(name[0]), options), {line.value("m", n), n, line.value("k", n)});
+  if (std::min({call.m, call.n, call.has_k() ? call.k : 1}) < 1) throw UsageError(name + " without sizes");
+  const auto widen = [&](const char* key, index_t& ld) {
+    const index_t wanted = line.value(key, ld);
+    if (wanted < ld) throw UsageError(fmt::format("{}: {} is less than {}", name, key, ld));
+    ld = wanted;
+  };
+  widen("lda", call.lda);
+  widen("ldb", call.ldb);
+  widen("ldc", call.ldc);
+  if (call.is_triangular()) call.ldb = call.ldc;
+  return call;
+}
+
+}  // namespace
+
+std::vector<Level3> problems_of(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw UsageError(file + ": cannot be read");
+  std::vector<Level3> problems;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty()) continue;
+    try {
+      problems.push_back(problem_of(nlohmann::json::parse(line)));
+    } catch (const std::exception& error) {
+      throw UsageError(fmt::format("{}, line {}: {}", file, problems.size() + 1, error.what()));
+    }
+  }
+  if (problems.empty()) throw UsageError(file + ": no problems");
+  return problems;
+}
+
 std::vector<ScalarType> types_of(const std::vector<Level3>& cases) {
   std::vector<ScalarType> types;
   for (const Level3& one : cases) {
@@ -94,8 +146,8 @@ std::vector<ScalarType> types_of(const std::vector<Level3>& cases) {
 
 StoredShape kept_b(const Level3& call) { return call.is_triangular() ? StoredShape{call.m, call.n} : shape_of_b(call); }
 
-std::size_t bytes_of(const Level3& call, const StoredShape& shape) {
-  return static_cast<std::size_t>(shape.rows * shape.cols) * element_bytes(call.type);
+std::size_t bytes_of(const Level3& call, const StoredShape& shape, index_t ld) {
+  return static_cast<std::size_t>(ld * shape.cols) * element_bytes(call.type);
 }
 
 Level3 with_size(Level3 call, const Size& size) {
@@ -106,6 +158,14 @@ Level3 with_size(Level3 call, const Size& size) {
   call.ldb = std::max<index_t>(1, kept_b(call).rows);
   call.ldc = call.m;
   return call;
+}
+
+std::vector<Level3> calls_of(const std::vector<Level3>& cases, const std::vector<Size>& sizes) {
+  std::vector<Level3> calls;
+  for (const Level3& one : cases) {
+    for (const Size& size : sizes) calls.push_back(with_size(one, size));
+  }
+  return calls;
 }
 
 std::string variant(const Level3& call) {

@@ -28,6 +28,7 @@ struct BenchOptions {
   std::string json_file;
   bool check = false;
   bool in_core = false;
+  std::string problems_file;  ///< `bench problems`
 
   bool wants(const char* peer) const { return std::find(peers.begin(), peers.end(), peer) != peers.end(); }
 };
@@ -58,10 +59,19 @@ Level3 routine_call(Routine routine, ScalarType type = ScalarType::d);
 std::vector<Level3> cases_of(const BenchOptions& options);
 std::vector<ScalarType> types_of(const std::vector<Level3>& cases);
 
+/// The problems of a file, one JSON object in a line: routine ("dgemm"), the sizes that it has, and, where they differ from what bench
+/// takes without options: side, uplo, transa, transb, diag, alpha, beta; lda, ldb, ldc in elements.
+/// @return calls without matrices @throws UsageError if the file cannot be read or BLAS has no such thing
+std::vector<Level3> problems_of(const std::string& file);
+
 /// What the bench keeps as B: of trmm and trsm the operand as it was before the call.
 StoredShape kept_b(const Level3& call);
-std::size_t bytes_of(const Level3& call, const StoredShape& shape);
+/// From the first element to the end of the last column. @param ld at least the rows
+std::size_t bytes_of(const Level3& call, const StoredShape& shape, index_t ld);
+/// With leading dimensions that leave no gaps.
 Level3 with_size(Level3 call, const Size& size);
+/// Every case with every size.
+std::vector<Level3> calls_of(const std::vector<Level3>& cases, const std::vector<Size>& sizes);
 
 /// The parameters as letters, in the order of the BLAS arguments: "NT", "LLNU".
 std::string variant(const Level3& call);

@@ -15,6 +15,8 @@ namespace {
 /// What a contestant leaves to its threads and the driver is over by then, and does not count against the next one.
 constexpr auto pause_between_contestants = std::chrono::milliseconds(20);
 
+std::size_t bytes_of_c(const Level3& call) { return bytes_of(call, {call.m, call.n}, call.ldc); }
+
 }  // namespace
 
 double median(std::vector<double> values) {
@@ -36,18 +38,18 @@ JobRecord Series::middle_job() const {
   return job_from_json(order[(order.size() - 1) / 2]->job);
 }
 
-Measurement::Measurement(const BenchOptions& options, const std::vector<Size>& sizes, const std::vector<Level3>& cases)
+Measurement::Measurement(const BenchOptions& options, const std::vector<Level3>& calls)
     : options_(options),
-      machine_(options.settings.config(), types_of(cases), options.host == "pinned",
+      machine_(options.settings.config(), types_of(calls), options.host == "pinned",
                options.in_core             ? "--in-core"
                : options.wants("cublasxt") ? "--peer cublasxt"
                                            : ""),
-      contestants_(make_contestants(cases)),
-      matrices_(make_matrices(sizes, cases)) {}
+      contestants_(make_contestants(calls)),
+      matrices_(make_matrices(calls)) {}
 
-std::vector<std::unique_ptr<Contestant>> Measurement::make_contestants(const std::vector<Level3>& cases) {
+std::vector<std::unique_ptr<Contestant>> Measurement::make_contestants(const std::vector<Level3>& calls) {
   if (options_.in_core) {  // before Tessera takes most of the memory
-    for (const ScalarType type : types_of(cases)) static_cast<void>(machine_.in_core_seconds(type, 1));
+    for (const ScalarType type : types_of(calls)) static_cast<void>(machine_.in_core_seconds(type, 1));
   }
   // Peers first: Tessera takes most of what memory the GPUs have left.
   std::vector<std::unique_ptr<Contestant>> contestants;
@@ -67,16 +69,12 @@ bool Measurement::pinned() const {
   return options_.host == "pinned" || (options_.host == "auto" && !machine_.ordinals.empty());
 }
 
-Measurement::Matrices Measurement::make_matrices(const std::vector<Size>& sizes,
-                                                 const std::vector<Level3>& cases) const {
+Measurement::Matrices Measurement::make_matrices(const std::vector<Level3>& calls) const {
   std::size_t a = 1, b = 1, c = 1;  // syrk has no B
-  for (const Level3& one : cases) {
-    for (const Size& size : sizes) {
-      const Level3 call = with_size(one, size);
-      a = std::max(a, bytes_of(call, shape_of_a(call)));
-      b = std::max(b, bytes_of(call, kept_b(call)));
-      c = std::max(c, bytes_of(call, {call.m, call.n}));
-    }
+  for (const Level3& call : calls) {
+    a = std::max(a, bytes_of(call, shape_of_a(call), call.lda));
+    b = std::max(b, bytes_of(call, kept_b(call), call.ldb));
+    c = std::max(c, bytes_of_c(call));
   }
   const tessera_bench_cuda* locker = pinned() ? machine_.cuda : nullptr;
   return {HostMatrix(a, locker), HostMatrix(b, locker), HostMatrix(c, locker)};
@@ -84,10 +82,10 @@ Measurement::Matrices Measurement::make_matrices(const std::vector<Size>& sizes,
 
 // Fills the matrices for a call and puts them into it.
 Level3 Measurement::prepare(Level3 call) {
-  matrices_.A.fill_random(call.type, bytes_of(call, shape_of_a(call)), 1);
-  matrices_.B.fill_random(call.type, bytes_of(call, kept_b(call)), 2);
-  matrices_.C.fill_random(call.type, bytes_of(call, {call.m, call.n}), 3);
-  if (call.is_triangular()) matrices_.A.condition_triangle(call.type, shape_of_a(call).rows);
+  matrices_.A.fill_random(call.type, bytes_of(call, shape_of_a(call), call.lda), 1);
+  matrices_.B.fill_random(call.type, bytes_of(call, kept_b(call), call.ldb), 2);
+  matrices_.C.fill_random(call.type, bytes_of_c(call), 3);
+  if (call.is_triangular()) matrices_.A.condition_triangle(call.type, shape_of_a(call).rows, call.lda);
   call.A = matrices_.A.data();
   call.B = matrices_.B.data();
   call.C = matrices_.C.data();
@@ -106,7 +104,7 @@ Measured Measurement::measure(Level3 call, ProgressBar& progress) {
   Measured measured{std::vector<Series>(contestants_.size()), {}};
   std::vector<Series>& series = measured.series;
   const auto prepare_next = [&] {
-    if (call.is_triangular()) matrices_.C.copy_from(matrices_.B, bytes_of(call, {call.m, call.n}));
+    if (call.is_triangular()) matrices_.C.copy_from(matrices_.B, bytes_of_c(call));
     if (contestants_.size() > 1) std::this_thread::sleep_for(pause_between_contestants);
   };
   const auto time_kernels = [&](int repeat) {

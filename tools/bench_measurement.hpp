@@ -41,7 +41,8 @@ class Measurement {
  public:
   /// Finds the machine, makes the contestants, and takes memory for the largest call. All references must outlive it.
   /// @throws std::runtime_error if something asked for is not there
-  Measurement(const BenchOptions& options, const std::vector<Size>& sizes, const std::vector<Level3>& cases);
+  /// @param calls all that will be measured
+  Measurement(const BenchOptions& options, const std::vector<Level3>& calls);
 
   const BenchMachine& machine() const { return machine_; }
   /// Tessera first.
@@ -55,8 +56,8 @@ class Measurement {
   struct Matrices {
     HostMatrix A, B, C;
   };
-  std::vector<std::unique_ptr<Contestant>> make_contestants(const std::vector<Level3>& cases);
-  Matrices make_matrices(const std::vector<Size>& sizes, const std::vector<Level3>& cases) const;
+  std::vector<std::unique_ptr<Contestant>> make_contestants(const std::vector<Level3>& calls);
+  Matrices make_matrices(const std::vector<Level3>& calls) const;
   Level3 prepare(Level3 call);
 
   const BenchOptions& options_;

@@ -48,13 +48,18 @@ json BenchReport::describe_case(const Level3& one) const {
   json document;
   document["tessera_version"] = tessera_version();
   document["routine"] = name_of(one);
-  if (has_side(one)) document["side"] = options_.side;
-  if (has_uplo(one)) document["uplo"] = options_.uplo;
-  if (has_op_a(one)) document["transa"] = options_.transa;
-  if (has_op_b(one)) document["transb"] = options_.transb;
-  if (has_diag(one)) document["diag"] = options_.diag;
-  document["alpha"] = options_.alpha;
-  if (has_beta(one)) document["beta"] = options_.beta;
+  const std::string letters = variant(one);
+  std::size_t next = 0;
+  const auto add_letter = [&](const char* name, bool has) {
+    if (has) document[name] = std::string(1, letters[next++]);
+  };
+  add_letter("side", has_side(one));
+  add_letter("uplo", has_uplo(one));
+  add_letter("transa", has_op_a(one));
+  add_letter("transb", has_op_b(one));
+  add_letter("diag", has_diag(one));
+  document["alpha"] = one.alpha.real();
+  if (has_beta(one)) document["beta"] = one.beta.real();
   document["host_memory"] = measurement_.pinned() ? "pinned" : "pageable";
   document["repeats"] = options_.repeats;
   document["settings"] = options_.settings.text();
@@ -83,6 +88,9 @@ json BenchReport::describe(const Level3& call, const Measured& measured, std::ve
   const DeviceRecord total = job.total();
   json result;
   for (const auto& [name, value] : dimensions(call)) result[name] = value;
+  result["lda"] = call.lda;
+  if (kept_b(call).rows > 0) result["ldb"] = call.ldb;
+  result["ldc"] = call.ldc;
   result["flops"] = flops;
   result["tessera"] = describe_series(own);
   for (const Outcome& run : own.runs) result["tessera"]["jobs"].push_back(run.job);

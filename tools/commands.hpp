@@ -32,7 +32,7 @@ Command add_run(CLI::App& app, const std::vector<std::string>& program);
 /// after "--", or with the first word that is neither an option of `run` nor the value of one. Kept away from the
 /// option parser, so that its options stay its own.
 std::vector<std::string> take_program(const CLI::App& run, std::vector<std::string>& arguments);
-/// The subcommands of `bench`: one per routine, and `all`.
+/// The subcommands of `bench`: one per routine, `all` and `problems`.
 std::vector<Command> add_bench(CLI::App& bench);
 Command add_calibrate(CLI::App& app);
 Command add_stats(CLI::App& app);

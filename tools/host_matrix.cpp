@@ -57,14 +57,14 @@ void HostMatrix::fill_random(ScalarType type, std::size_t bytes, std::uint64_t s
   }
 }
 
-void HostMatrix::condition_triangle(ScalarType type, index_t order) {
-  dispatch(type, [this, order](auto tag) {
+void HostMatrix::condition_triangle(ScalarType type, index_t order, index_t ld) {
+  dispatch(type, [this, order, ld](auto tag) {
     using T = decltype(tag);
     T* const matrix = static_cast<T*>(data_);
     const T scale = scalar_cast<T>(1 / std::sqrt(static_cast<double>(order)));
     for_each_part(order, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t j = begin; j < end; ++j) {
-        T* const column = matrix + j * order;
+        T* const column = matrix + j * ld;
         const T diagonal = column[j] + T(1);
         for (std::int64_t i = 0; i < order; ++i) column[i] *= scale;
         column[j] = diagonal;

@@ -26,7 +26,7 @@ class HostMatrix {
 
   /// Makes each triangle of the order x order matrix of random numbers well conditioned, with its own diagonal as with ones:
   /// divides everything by sqrt(order) but the diagonal, to which it adds 1.
-  void condition_triangle(ScalarType type, index_t order);
+  void condition_triangle(ScalarType type, index_t order, index_t ld);
 
   /// @pre same size
   void copy_from(const HostMatrix& other, std::size_t bytes);
