@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True  # beside the sources
 from tool_test import BUILD, REFERENCE_LAPACK, SOURCE, TESSERA, ToolCase, environment, run
 
 sys.path.insert(0, str(SOURCE / "bench"))
+import survey
 import sweep
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -433,6 +434,58 @@ class FirstCalls(ToolCase):
             self.assertTrue(one["correct"])
             self.assertGreater(one["calls_per_s"], 0)
         self.assertRegex(result.stdout, r"(?m)^     64        3( +[0-9.]+){3} +[0-9.]+x$")
+
+
+class Survey(ToolCase):
+    """survey.py: problems drawn at random."""
+
+    def survey(self, *arguments):
+        return run(sys.executable, SOURCE / "bench" / "survey.py", *arguments, "--build", BUILD, "--memory", "0.003", "--seconds", "1e-4", "--repeats", "1", "--no-peer",
+                   "--pageable-only", "--", "--devices", "host:2", "--host-device", "memory=32MiB,speed=1GFLOP/s,link=0.1GB/s")
+
+    def test_problems_within_limits(self):
+        problems = survey.draw_problems(3, 200, 1e9, 0.01)
+        self.assertEqual(problems, survey.draw_problems(3, 200, 1e9, 0.01))
+        self.assertNotEqual(problems, survey.draw_problems(4, 200, 1e9, 0.01))
+        self.assertEqual({p["routine"][1:] for p in problems}, set(survey.ROUTINES))
+        self.assertEqual({p["memory"] for p in problems}, {"pinned", "pageable"})
+        for p in problems:
+            self.assertLessEqual(survey.flops(p) / survey.FLOPS_PER_S, 0.01)
+            for key, shape in zip(("lda", "ldb", "ldc"), survey.shapes(p)):
+                self.assertGreaterEqual(p.get(key, shape and shape[0] or 0), shape[0] if shape else 0)
+
+    def test_a_survey_and_its_picture(self):
+        result = self.survey("5", "24", self.folder)
+        self.assert_good(result)
+        document = json.loads((self.folder / "survey-5.json").read_text())
+        self.assertTrue(document["problems"] and all(p["right"] and p["seconds"] > 0 and p["bound_s"] > 0 for p in document["problems"]))
+        self.assertIn("operations per byte that crosses the link", texts(self.folder / "survey-5.svg"))
+        drawn = run(sys.executable, SOURCE / "bench" / "survey.py", "--draw", self.folder / "again", self.folder / "survey-5.json")
+        self.assert_good(drawn)
+        self.assertEqual(drawn.stdout, result.stdout)
+
+    def test_the_worst_come_first(self):
+        base = {"routine": "dgemm", "n": 9000, "m": 9000, "k": 9000, "transa": "N", "transb": "N", "alpha": 1, "beta": 0, "memory": "pinned", "right": True, "tile": 2048}
+        records = [{**base, "seconds": s, "bound_s": 0.02, "cublasxt_s": 0.03, "n": n} for s, n in ((0.025, 1000), (0.04, 2000), (0.021, 3000))]
+        text, _ = survey.report([*records, {**base, "seconds": 1, "bound_s": 1e-3, "cublasxt_s": 1}])
+        self.assertIn("4 problems, 4 right; 3 with a bound of 2 ms or more.", text)
+        self.assertIn("To cublasXt: median 1.20 x, least 0.75 x, 1 of 3 below 1.", text)
+        self.assertLess(text.index("x 2000 x"), text.index("x 1000 x"))
+        self.assertLess(text.index("x 1000 x"), text.index("x 3000 x"))
+
+
+class Linalg(ToolCase):
+    """linalg_report.py."""
+
+    def test_table_and_picture(self):
+        lines = [{"routine": routine, "n": n, "who": who, "median_s": n * factor, "right": True}
+                 for routine in ("solve", "qr") for n in (1000, 4000) for who, factor in (("numpy", 4e-4), ("tessera", 1e-4), ("cupy", 2e-4))]
+        file = self.folder / "lines.jsonl"
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        result = run(sys.executable, SOURCE / "bench" / "linalg_report.py", self.folder / "out.svg", file)
+        self.assert_good(result)
+        self.assertIn("| solve | 1000 | 0.4 | 0.1 | 0.2 | 4.00 | 2.00 |", result.stdout)
+        self.assertIn("qr, times as fast", texts(self.folder / "out.svg"))
 
 
 class GpuScripts(ToolCase):

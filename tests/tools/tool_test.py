@@ -606,6 +606,38 @@ class Bench(ToolCase):
         self.assertEqual(unwritable.returncode, 1)
         self.assertIn("cannot be written", unwritable.stderr)
 
+    PROBLEMS = [{"routine": "dgemm", "m": 90, "n": 70, "k": 50, "transa": "T", "lda": 53, "ldb": 64, "ldc": 91, "beta": 0},
+                {"routine": "ctrsm", "m": 60, "n": 40, "side": "R", "uplo": "U", "diag": "U", "lda": 41, "ldc": 77},
+                {"routine": "ztrmm", "m": 60, "n": 40, "transa": "C", "lda": 61, "ldb": 999, "ldc": 77},
+                {"routine": "ssyr2k", "n": 80, "k": 30, "lda": 81, "ldb": 90, "ldc": 85, "alpha": -1}]
+
+    def problems(self, problems, *arguments):
+        file = self.folder / "problems.jsonl"
+        file.write_text("".join(json.dumps(problem) + "\n" for problem in problems))
+        return tessera("bench", "problems", file, "--repeats", "1", "--check", *TWO_HOST_DEVICES, *arguments)
+
+    def test_problems_of_a_file(self):
+        result = self.problems(self.PROBLEMS, "--tile", "32", "--json", "-")
+        self.assert_good(result)
+        runs = json.loads(result.stdout)["runs"]
+        self.assertEqual([run["routine"] for run in runs], [problem["routine"] for problem in self.PROBLEMS])
+        for run, problem in zip(runs, self.PROBLEMS):
+            [measured] = run["results"]
+            self.assertTrue(measured["tessera"]["correct"])
+            for key in ("side", "uplo", "transa", "diag", "alpha", "beta"):
+                self.assertEqual(run[key], problem[key]) if key in problem else None
+            for key in ("m", "n", "k", "lda", "ldc"):
+                self.assertEqual(measured[key], problem[key]) if key in problem else None
+        self.assertEqual(runs[2]["results"][0]["ldb"], 77)  # B is C there
+
+    def test_problems_that_are_none(self):
+        for problem, word in (({"routine": "dgemm"}, "'n'"), ({"routine": "dhemm", "n": 10}, "exists for c and z"), ({"routine": "dgemv", "n": 10}, "dgemv"),
+                              ({"routine": "dgemm", "n": 10, "lda": 9}, "lda"), ({"routine": "dgemm", "n": 0}, "sizes")):
+            with self.subTest(problem=problem):
+                self.assert_refused(self.problems([{"routine": "dgemm", "n": 10}, problem]), "line 2", word)
+        self.assert_refused(self.problems([]), "no problems")
+        self.assert_refused(tessera("bench", "problems", self.folder / "none"), "cannot be read")
+
     def test_wrong_use(self):
         self.assert_refused(tessera("bench", "gemm"), "--n")
         self.assert_refused(tessera("bench", "gemm", "--n", "0"), "--n")
