@@ -1,0 +1,140 @@
+#include "runtime/dense_driver.hpp"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace tessera::runtime {
+namespace {
+
+JobStatistics describe(const DenseProblem& problem) {
+  const DenseTraffic traffic = traffic_of(problem);
+  return {.routine = name_of(problem),
+          .m = problem.m,
+          .n = problem.n,
+          .k = problem.k,
+          .flops = flops_of(problem),
+          .compulsory_up = traffic.up,
+          .compulsory_down = traffic.down,
+          .devices = {}};
+}
+
+/// Those that work and solve problems, the quickest first; of equal ones that with most memory.
+std::vector<std::size_t> candidates(DeviceSet& devices, ScalarType type) {
+  const std::vector<DeviceRoom> rooms = devices.rooms();
+  std::vector<std::size_t> order;
+  for (std::size_t d = 0; d < rooms.size(); ++d) {
+    if (rooms[d].bytes > 0 && devices.accelerator(d).solver) order.push_back(d);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const double rate_a = rooms[a].info->flops_per_s[type], rate_b = rooms[b].info->flops_per_s[type];
+    return rate_a != rate_b ? rate_a > rate_b : rooms[a].bytes > rooms[b].bytes;
+  });
+  return order;
+}
+
+/// One device after the other.
+class Search {
+ public:
+  Search(DeviceSet& devices, HostCopies* copies, const DenseProblem& problem,
+         std::optional<kernels::SvdAlgorithm> algorithm, DenseRecord& record)
+      : devices_(devices), copies_(copies), problem_(problem), algorithm_(algorithm), record_(record) {}
+
+  /// @return whether the device has solved it; if not, the next one may
+  bool try_on(std::size_t d) {
+    const kernels::Accelerator& accelerator = devices_.accelerator(d);
+    DeviceMemory& memory = devices_.memory(d);
+    try {
+      DenseJob job(problem_, *accelerator.device, *accelerator.solver, memory.slab(), algorithm_, copies_);
+      if (job.bytes() > memory.room_bytes() || !devices_.provide_to(d, job.bytes())) {
+        lacks_room_ = "a device has no room for the " + std::to_string(job.bytes()) + " bytes of " + name_of(problem_);
+        return false;
+      }
+      if (has_tried_) record_.count_restart();
+      has_tried_ = true;
+      return run(d, job);
+    } catch (const OutOfDeviceMemory& error) {
+      lacks_room_ = error.what();
+    } catch (const DeviceLost& error) {  // before it began
+      devices_.lose(d, error.what());
+    }
+    return false;
+  }
+
+  [[noreturn]] void give_up() const {
+    if (!lacks_room_.empty()) throw OutOfDeviceMemory(lacks_room_);
+    throw NoDeviceLeft("no device has solved " + name_of(problem_) + (error_.empty() ? "" : ": " + error_));
+  }
+
+ private:
+  bool run(std::size_t d, DenseJob& job) {
+    const auto failed = [&](const std::exception& error) {
+      if (!job.is_usable()) devices_.lose(d, error.what());
+      record_.add(d, job, false);
+      if (!job.is_intact())
+        throw DeviceLost("a device failed while it wrote results over their input: " + std::string(error.what()));
+    };
+    try {
+      record_.statistics().info = job.run();
+      record_.add(d, job, true);
+      return true;
+    } catch (const NotAvailable& error) {
+      failed(error);
+      throw;
+    } catch (const OutOfDeviceMemory& error) {
+      failed(error);
+      lacks_room_ = error.what();
+    } catch (const Error& error) {  // lost, or it refuses the work
+      failed(error);
+      error_ = error.what();
+    } catch (const std::bad_alloc& error) {
+      failed(error);
+      throw;
+    }
+    return false;
+  }
+
+  DeviceSet& devices_;
+  HostCopies* copies_;
+  const DenseProblem& problem_;
+  const std::optional<kernels::SvdAlgorithm> algorithm_;
+  DenseRecord& record_;
+  bool has_tried_ = false;
+  std::string lacks_room_, error_;
+};
+
+}  // namespace
+
+DenseRecord::DenseRecord(const DenseProblem& problem, std::span<const kernels::Accelerator> accelerators)
+    : Record(describe(problem), accelerators), problem_(problem) {}
+
+void DenseRecord::add(std::size_t d, DenseJob& job, bool is_done) {
+  DeviceStatistics& sum = statistics_.devices[d];
+  sum.bytes_up += job.bytes_up();
+  sum.bytes_down += job.bytes_down();
+  if (is_done) {
+    ++sum.tasks;
+    ++sum.steps;
+    sum.flops += flops_of(problem_);
+  }
+  try {
+    const std::vector<device::Operation> operations = job.take_operations();
+    operations_[d].insert(operations_[d].end(), operations.begin(), operations.end());
+  } catch (const std::bad_alloc&) {  // results are what they should be: only times are missing
+  }
+}
+
+void solve_on_one(DeviceSet& devices, HostCopies* copies, const DenseProblem& problem,
+                  std::optional<kernels::SvdAlgorithm> algorithm, DenseRecord& record) {
+  const std::vector<std::size_t> order = candidates(devices, problem.type);
+  Search search(devices, copies, problem, algorithm, record);
+  for (const std::size_t d : order) {
+    if (search.try_on(d)) return;
+  }
+  search.give_up();
+}
+
+}  // namespace tessera::runtime
