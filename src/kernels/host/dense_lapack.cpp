@@ -7,11 +7,10 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "core/process.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -70,7 +69,6 @@ class OneDenseProblem {
   }
 
   int operator()(DenseOutcome& outcome) {
-    const process::Pass pass(process::Work::computing);
     return run({work_.data(), lwork_, rwork_.data(), lrwork_, iwork_.data(), liwork_}, outcome);
   }
 
@@ -203,15 +201,15 @@ class OneDenseProblem {
 
 }  // namespace
 
-DenseLapack::DenseLapack(std::shared_ptr<const CpuBlas> blas) : blas_(std::move(blas)) {
+DenseLapack::DenseLapack(const Find& find) {
   for (int r = 0; r < dense_routine_count; ++r) {
     const auto routine = static_cast<DenseRoutine>(r);
     for (const ScalarType type : scalar_types) {
       // The jobs of gesvd say more.
       const DenseRoutine called = routine == DenseRoutine::gesdd ? DenseRoutine::gesvd : routine;
       const std::string name = letter(type) + std::string(name_of(called, type));
-      void* const function = blas_->fortran(name.c_str());
-      if (function == nullptr) throw NotAvailable(blas_->path() + " has no " + name);
+      void* const function = find(name.c_str());
+      if (function == nullptr) throw NotAvailable("the CPU BLAS has no " + name);
       functions_[static_cast<std::size_t>(r)][static_cast<std::size_t>(type)] = function;
     }
   }
@@ -219,7 +217,7 @@ DenseLapack::DenseLapack(std::shared_ptr<const CpuBlas> blas) : blas_(std::move(
 
 std::function<int(DenseOutcome&)> DenseLapack::prepare(const DenseProblem& problem) const {
   const auto one = std::make_shared<OneDenseProblem>(problem, function(problem));
-  return [one, blas = blas_](DenseOutcome& outcome) { return (*one)(outcome); };
+  return [one](DenseOutcome& outcome) { return (*one)(outcome); };
 }
 
 double largest_element(ScalarType type, const DenseOperand& operand) {

@@ -4,18 +4,18 @@
 
 #include <array>
 #include <functional>
-#include <memory>
 
 #include "kernels/dense_solver.hpp"
-#include "kernels/host/cpu_blas.hpp"
 
 namespace tessera::kernels {
 
-/// Its entry points, all looked up at once. Thread-safe once made.
+/// Its entry points, all looked up at once; its library stays open meanwhile. Thread-safe once made.
 class DenseLapack {
  public:
+  /// Finds a function by its Fortran name without prefix and suffix, or nullptr (CpuBlas::fortran).
+  using Find = std::function<void*(const char* name)>;
   /// @throws NotAvailable if it lacks one of them
-  explicit DenseLapack(std::shared_ptr<const CpuBlas> blas);
+  explicit DenseLapack(const Find& find);
 
   /// The problem with the memory that it takes beside its matrices, ready to be computed: the result returns LAPACK's info,
   /// and tells in `outcome` how many eigenvalues it has found. Overwrites A wherever LAPACK does.
@@ -27,7 +27,6 @@ class DenseLapack {
     return functions_[static_cast<std::size_t>(problem.routine)][static_cast<std::size_t>(problem.type)];
   }
 
-  std::shared_ptr<const CpuBlas> blas_;
   std::array<std::array<void*, 4>, dense_routine_count> functions_{};
 };
 

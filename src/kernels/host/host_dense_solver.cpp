@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/process.hpp"
 
 namespace tessera::kernels {
 
@@ -12,7 +13,7 @@ void HostDenseSolver::load() {
   const std::lock_guard lock(mutex_);
   if (lapack_) return;
   if (!blas_) throw NotAvailable("a host device without a CPU BLAS has no LAPACK");
-  lapack_ = std::make_unique<const DenseLapack>(blas_);
+  lapack_ = std::make_unique<const DenseLapack>([this](const char* name) { return blas_->fortran(name); });
 }
 
 DenseSpace HostDenseSolver::space(const DenseProblem& /*problem*/, SvdAlgorithm algorithm) {
@@ -33,7 +34,10 @@ void HostDenseSolver::run(int compute_stream, const DenseProblem& problem, SvdAl
   check(problem, telling);
   std::function<void()> work;
   if (device_.settings().compute)
-    work = [solve = lapack_->prepare(problem), telling, outcome] { telling->info = solve(*outcome); };
+    work = [solve = lapack_->prepare(problem), blas = blas_, telling, outcome] {
+      const process::Pass pass(process::Work::computing);
+      telling->info = solve(*outcome);
+    };
   const double rate = device_.settings().flops_per_s[problem.type];
   device_.submit({device::StreamKind::compute, compute_stream}, std::move(work),
                  rate > 0 ? flops_of(problem) / rate : 0);

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "device/host/host_device.hpp"
+#include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/dense_lapack.hpp"
 
 namespace tessera::kernels {
