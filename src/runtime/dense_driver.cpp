@@ -47,21 +47,23 @@ class Search {
   bool try_on(std::size_t d) {
     const kernels::Accelerator& accelerator = devices_.accelerator(d);
     DeviceMemory& memory = devices_.memory(d);
+    std::optional<DenseJob> job;
     try {
-      DenseJob job(problem_, *accelerator.device, *accelerator.solver, memory.slab(), algorithm_, copies_);
-      if (job.bytes() > memory.room_bytes() || !devices_.provide_to(d, job.bytes())) {
-        lacks_room_ = "a device has no room for the " + std::to_string(job.bytes()) + " bytes of " + name_of(problem_);
-        return false;
-      }
-      if (has_tried_) record_.count_restart();
-      has_tried_ = true;
-      return run(d, job);
+      job.emplace(problem_, *accelerator.device, *accelerator.solver, memory.slab(), algorithm_, copies_);
     } catch (const OutOfDeviceMemory& error) {
       lacks_room_ = error.what();
-    } catch (const DeviceLost& error) {  // before it began
+      return false;
+    } catch (const DeviceLost& error) {
       devices_.lose(d, error.what());
+      return false;
     }
-    return false;
+    if (job->bytes() > memory.room_bytes() || !devices_.provide_to(d, job->bytes())) {
+      lacks_room_ = "a device has no room for the " + std::to_string(job->bytes()) + " bytes of " + name_of(problem_);
+      return false;
+    }
+    if (has_tried_) record_.count_restart();
+    has_tried_ = true;
+    return run(d, *job);
   }
 
   [[noreturn]] void give_up() const {
