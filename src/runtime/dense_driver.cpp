@@ -23,11 +23,11 @@ JobStatistics describe(const DenseProblem& problem) {
 }
 
 /// Those that work and solve problems, the quickest first; of equal ones that with most memory.
-std::vector<std::size_t> candidates(DeviceSet& devices, ScalarType type) {
+std::vector<std::size_t> candidates(DeviceSet& devices, const std::vector<bool>& loaded, ScalarType type) {
   const std::vector<DeviceRoom> rooms = devices.rooms();
   std::vector<std::size_t> order;
   for (std::size_t d = 0; d < rooms.size(); ++d) {
-    if (rooms[d].bytes > 0 && devices.accelerator(d).solver) order.push_back(d);
+    if (rooms[d].bytes > 0 && loaded[d]) order.push_back(d);
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const double rate_a = rooms[a].info->flops_per_s[type], rate_b = rooms[b].info->flops_per_s[type];
@@ -55,6 +55,9 @@ class Search {
       return false;
     } catch (const DeviceLost& error) {
       devices_.lose(d, error.what());
+      return false;
+    } catch (const WorkRefused& error) {
+      error_ = error.what();
       return false;
     }
     if (job->bytes() > memory.room_bytes() || !devices_.provide_to(d, job->bytes())) {
@@ -129,9 +132,29 @@ void DenseRecord::add(std::size_t d, DenseJob& job, bool is_done) {
   }
 }
 
-void solve_on_one(DeviceSet& devices, HostCopies* copies, const DenseProblem& problem,
+std::vector<bool> load_solvers(DeviceSet& devices) {
+  std::vector<bool> loaded = devices.usable();
+  std::string why;
+  for (std::size_t d = 0; d < loaded.size(); ++d) {
+    kernels::DenseSolver* const solver = devices.accelerator(d).solver.get();
+    if (!loaded[d]) continue;
+    try {
+      if (solver == nullptr) throw NotAvailable("a device solves no problems whole");
+      solver->load();
+    } catch (const Error& error) {
+      loaded[d] = false;
+      why = error.what();
+      if (dynamic_cast<const DeviceLost*>(&error) != nullptr) devices.lose(d, error.what());
+    }
+  }
+  if (std::find(loaded.begin(), loaded.end(), true) != loaded.end()) return loaded;
+  if (why.empty()) throw NoDeviceLeft("no device works any more");
+  throw NotAvailable(why);
+}
+
+void solve_on_one(DeviceSet& devices, const std::vector<bool>& loaded, HostCopies* copies, const DenseProblem& problem,
                   std::optional<kernels::SvdAlgorithm> algorithm, DenseRecord& record) {
-  const std::vector<std::size_t> order = candidates(devices, problem.type);
+  const std::vector<std::size_t> order = candidates(devices, loaded, problem.type);
   Search search(devices, copies, problem, algorithm, record);
   for (const std::size_t d : order) {
     if (search.try_on(d)) return;

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "runtime/dense_job.hpp"
 #include "runtime/device_set.hpp"
@@ -22,11 +23,15 @@ class DenseRecord : public Record {
   const DenseProblem& problem_;
 };
 
+/// By the calling thread, which may hold the loader's lock, before it has any devices to itself.
+/// @return by device: whether it works and its solver is loaded @throws NotAvailable if that is so for none of them
+std::vector<bool> load_solvers(DeviceSet& devices);
+
 /// Has devices try the problem one after the other, the quickest first, until one has solved it. The info is in the record.
-/// @param copies see DenseJob @pre nobody else uses the devices
+/// @param loaded by device, see load_solvers() @param copies see DenseJob @pre nobody else uses the devices
 /// @throws UnsuitableNumbers, NotAvailable if devices do not solve such problems, NoDeviceLeft, OutOfDeviceMemory if none
 /// has room, std::bad_alloc: what the problem reads is as it was, and no result is of use; DeviceLost if it is not
-void solve_on_one(DeviceSet& devices, HostCopies* copies, const DenseProblem& problem,
+void solve_on_one(DeviceSet& devices, const std::vector<bool>& loaded, HostCopies* copies, const DenseProblem& problem,
                   std::optional<kernels::SvdAlgorithm> algorithm, DenseRecord& record);
 
 }  // namespace tessera::runtime

@@ -166,16 +166,17 @@ class Runtime::Implementation {
   }
 
   JobStatistics run_dense(const DenseProblem& problem, std::optional<kernels::SvdAlgorithm> algorithm) {
-    const process::Pass driving(process::Work::driving);
-    if (!driving) throw NoDeviceLeft("the process is ending");
-    load_solvers();
+    std::vector<bool> loaded;
+    if (const process::Pass driving(process::Work::driving); driving) loaded = load_solvers(*devices_);
     const Admission::Stay stay = admission_->enter_alone();
+    const process::Pass driving(process::Work::driving);
+    if (!driving || loaded.empty()) throw NoDeviceLeft("the process is ending");
     const double begin_s = device::now_seconds();
     DenseRecord record(problem, accelerators_);
     {
       const Noted noted(*this, crew_->usable());
       devices_->review();
-      solve_on_one(*devices_, host_copies_ ? &*host_copies_ : nullptr, problem, algorithm, record);
+      solve_on_one(*devices_, loaded, host_copies_ ? &*host_copies_ : nullptr, problem, algorithm, record);
     }
     tell(record, begin_s);
     note_use();
@@ -261,14 +262,6 @@ class Runtime::Implementation {
     const std::vector<bool> usable = crew_->usable();
     for (std::size_t d = 0; d < usable.size(); ++d) {
       if (usable[d]) accelerators_[d].ops->load_panels();
-    }
-  }
-
-  // Likewise.
-  void load_solvers() {
-    const std::vector<bool> usable = crew_->usable();
-    for (std::size_t d = 0; d < usable.size(); ++d) {
-      if (usable[d] && accelerators_[d].solver) accelerators_[d].solver->load();
     }
   }
 

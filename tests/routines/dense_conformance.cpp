@@ -114,6 +114,41 @@ TEST_P(DenseConformance, SingularValues) {
   }
 }
 
+TEST_P(DenseConformance, SingularValuesByThePolarAlgorithm) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  constexpr auto polar = kernels::SvdAlgorithm::polar;
+  using enum VectorJob;
+  DenseProblem form{.routine = DenseRoutine::gesdd, .m = 40, .n = 40};
+  if (GetParam().kind == test::BackendParam::Kind::host) {
+    test::DenseFixture<double> fixture(form, 5);
+    EXPECT_THROW(solve_dense(*runtime, fixture.problem(), polar), NotAvailable);
+    return;
+  }
+  for (const auto& [m, n] : {std::pair<index_t, index_t>{64, 64}, {90, 40}, {40, 90}}) {
+    form.m = m;
+    form.n = n;
+    for (const auto& [u, vt] : {std::pair{none, none},
+                                {thin, thin},
+                                {all, all},
+                                {thin, none},
+                                {none, thin},
+                                {overwrite, all},
+                                {all, overwrite}}) {
+      form.u = u;
+      form.vt = vt;
+      expect_right(*runtime, form, polar);
+    }
+  }
+  // Of a singular matrix it tells that it has moved it.
+  form.u = form.vt = thin;
+  test::DenseFixture<double> fixture(form, 5);
+  for (index_t i = 0; i < form.m; ++i) fixture.at(DenseSlot::A, i, 7) = fixture.at(DenseSlot::A, i, 8) = 0;
+  fixture.begin_anew();
+  const runtime::JobStatistics job = solve_dense(*runtime, fixture.problem(), polar);
+  EXPECT_TRUE(fixture.check(job.info));
+}
+
 TEST_P(DenseConformance, QOfQr) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   const auto runtime = runtime_over(opened);
