@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "kernels/dense_solver.hpp"
 #include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels {
 
-/// A device and the kernels that run on it. `ops` refers to `device` and dies first.
+/// A device and the kernels that run on it. `ops` and `solver` refer to `device` and die first.
 struct Accelerator {
   std::unique_ptr<device::Device> device;
   std::unique_ptr<TileOps> ops;
+  std::unique_ptr<DenseSolver> solver = nullptr;  ///< nullptr: it solves no problems whole
 };
 
 /// What came of opening devices.

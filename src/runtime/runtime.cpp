@@ -19,6 +19,8 @@
 #include "runtime/batch_driver.hpp"
 #include "runtime/calibration.hpp"
 #include "runtime/crew.hpp"
+#include "runtime/demand.hpp"
+#include "runtime/dense_driver.hpp"
 #include "runtime/device_set.hpp"
 #include "runtime/job.hpp"
 #include "runtime/job_record.hpp"
@@ -163,6 +165,24 @@ class Runtime::Implementation {
     return std::move(record.statistics());
   }
 
+  JobStatistics run_dense(const DenseProblem& problem, std::optional<kernels::SvdAlgorithm> algorithm) {
+    std::vector<bool> loaded;
+    if (const process::Pass driving(process::Work::driving); driving) loaded = load_solvers(*devices_);
+    const Admission::Stay stay = admission_->enter_alone();
+    const process::Pass driving(process::Work::driving);
+    if (!driving || loaded.empty()) throw NoDeviceLeft("the process is ending");
+    const double begin_s = device::now_seconds();
+    DenseRecord record(problem, accelerators_);
+    {
+      const Noted noted(*this, crew_->usable());
+      devices_->review();
+      solve_on_one(*devices_, loaded, host_copies_ ? &*host_copies_ : nullptr, problem, algorithm, record);
+    }
+    tell(record, begin_s);
+    note_use();
+    return std::move(record.statistics());
+  }
+
   bool is_wanted() { return admission_->is_wanted(); }
 
   /// Between two jobs, `use(idle devices)`. @param waits for those that are there @throws Interrupted if not, and some are
@@ -250,30 +270,6 @@ class Runtime::Implementation {
     std::vector<DeviceRoom> rooms = devices_->rooms();
     for (std::size_t d = 0; d < rooms.size(); ++d) rooms[d].bytes = usable[d] ? rooms[d].bytes : 0;
     return rooms;
-  }
-
-  /// Whether the devices still have the memory that the graph was planned for. @throws OutOfDeviceMemory
-  static bool can_run(const TaskGraph& graph, const Machine& planned_for, const std::vector<DeviceRoom>& rooms) {
-    const std::vector<Machine> machines = machines_of(rooms, graph.type());
-    const auto still = std::find_if(machines.begin(), machines.end(),
-                                    [&](const Machine& m) { return m.heap_bytes == planned_for.heap_bytes; });
-    if (still == machines.end()) return false;
-    check_room(graph, *still);
-    return true;
-  }
-
-  /// All the memory that the job may need: nothing calls the driver for more once it has begun.
-  static Admission::Demand demand_of(const TaskGraph& graph, const Machine& planned_for,
-                                     const std::vector<DeviceRoom>& rooms) {
-    const std::size_t slot = cache::TileCache::segment_bytes(graph.slot_bytes());
-    const auto working = static_cast<std::size_t>(graph.working_slots()) + Worker::spare_slots;
-    const std::vector<bool> members = members_of(planned_for, rooms);
-    Admission::Demand demand{.shares = {}, .devices = planned_for.devices};
-    for (std::size_t d = 0; d < rooms.size(); ++d) {
-      const std::size_t room = members[d] ? rooms[d].bytes : 0;
-      demand.shares.push_back({working < room / slot ? working * slot : room, room});
-    }
-    return demand;
   }
 
   // Has the devices commit the memory of the stay. @return those that could
@@ -422,14 +418,6 @@ class Runtime::Implementation {
     }
   }
 
-  static void check_room(const TaskGraph& graph, const Machine& machine) {
-    constexpr index_t step_tiles = 3;  // an output and the inputs of one step
-    if (machine.devices == 0 || machine.slots(graph.slot_bytes()) >= step_tiles) return;
-    throw OutOfDeviceMemory("the device memory of " + std::to_string(machine.heap_bytes) +
-                            " bytes cannot hold three tiles of " +
-                            std::to_string(cache::TileCache::segment_bytes(graph.slot_bytes())) + " bytes");
-  }
-
   std::unique_ptr<device::HostPinning> pin_operands(const TaskGraph& graph, const std::vector<bool>& usable) {
     const auto first = std::find(usable.begin(), usable.end(), true);
     if (first == usable.end()) return nullptr;
@@ -468,6 +456,9 @@ std::optional<JobStatistics> Runtime::run(const TaskGraph& graph, const Machine&
 }
 JobStatistics Runtime::run_batch(const PackableBatch& batch, const HostBatchCompute& compute) {
   return implementation_->run_batch(batch, compute);
+}
+JobStatistics Runtime::run_dense(const DenseProblem& problem, std::optional<kernels::SvdAlgorithm> algorithm) {
+  return implementation_->run_dense(problem, algorithm);
 }
 std::optional<Calibration> Runtime::calibrate_unless_called() {
   try {

@@ -66,6 +66,15 @@ class Runtime {
   /// @throws std::bad_alloc, NoDeviceLeft if no result has been touched; what `compute` throws
   JobStatistics run_batch(const PackableBatch& batch, const HostBatchCompute& compute);
 
+  /// Has one device solve a problem of LAPACK whole, in its own memory; results are in host memory on return. It has all
+  /// devices to itself meanwhile. Thread-safe; blocks.
+  /// @param algorithm of singular values; nullopt: what the device chooses @pre no size is 0
+  /// @return with LAPACK's info
+  /// @throws UnsuitableNumbers, NotAvailable, NoDeviceLeft, OutOfDeviceMemory, std::bad_alloc: what the problem reads is
+  /// as it was, so that the CPU may solve it; DeviceLost if a device failed while results took the place of inputs of
+  /// which there was no copy
+  JobStatistics run_dense(const DenseProblem& problem, std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt);
+
   /// Memory of the host that devices reach at once, for what a job leaves beside its matrices; kept for the next one.
   /// Thread-safe. @pre let go of before the runtime is @throws std::bad_alloc
   std::shared_ptr<device::HostMemory> host_memory(std::size_t bytes);

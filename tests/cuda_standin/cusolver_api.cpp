@@ -9,31 +9,12 @@
 #include "kernels/panel.hpp"
 #include "kernels/reference/reference_lapack.hpp"
 #include "kernels/reference/reference_qr.hpp"
-#include "tests/cuda_standin/machine.hpp"
+#include "tests/cuda_standin/cusolver_context.hpp"
 
 using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
 using tessera::ScalarType;
 
-struct cusolverDnContext {
-  Gpu* gpu = nullptr;
-  cudaStream_t stream = nullptr;
-};
-
 namespace {
-
-cusolverStatus_t status_of(const Call& call) {
-  return call.error() == cudaErrorMemoryAllocation ? CUSOLVER_STATUS_ALLOC_FAILED : CUSOLVER_STATUS_EXECUTION_FAILED;
-}
-
-template <class Work>
-cusolverStatus_t compute(const char* name, cusolverDnHandle_t handle, Work work) {
-  const Call call(name, handle->gpu);
-  if (!call) return status_of(call);
-  submit(stream_of(handle->stream, name), {.kind = "kernel", .work = [work](int half) {
-                                             if (half == 1) work();
-                                           }});
-  return CUSOLVER_STATUS_SUCCESS;
-}
 
 cusolverStatus_t factor_lu(const char* name, cusolverDnHandle_t handle, ScalarType type, int m, int n, void* A, int lda,
                            int* ipiv, int* info) {

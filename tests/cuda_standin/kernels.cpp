@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstring>
 
@@ -9,6 +10,7 @@
 #include "device/cuda/triangle_copy.hpp"
 #include "device/cuda/triangle_runs.hpp"
 #include "kernels/cuda/cholesky_batch.hpp"
+#include "kernels/cuda/dense_kernels.hpp"
 #include "kernels/cuda/dgemm.hpp"
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/half_batch.hpp"
@@ -245,6 +247,36 @@ cudaError_t submit_results(const LapackBatch& batch, cudaStream_t stream) {
 cudaError_t load_lu_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 cudaError_t load_cholesky_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 cudaError_t load_solve_kernels() { return device::cuda::load_kernel(nullptr); }
+
+cudaError_t find_largest(const DenseMatrix& matrix, Part part, double* largest, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    const auto larger = [&](double value) {
+      if (std::isnan(value) || std::abs(value) > *largest) *largest = std::abs(value);
+    };
+    dispatch(matrix.type, [&]<Scalar T>(T) {
+      for (index_t j = 0; j < matrix.n; ++j) {
+        for (index_t i = part == Part::lower ? j : 0; i < (part == Part::upper ? j + 1 : matrix.m); ++i) {
+          const AnyScalar value = static_cast<const T*>(matrix.A)[i + j * matrix.lda];
+          if (std::isnan(*largest)) return;
+          larger(value.real());
+          if (part == Part::full || i != j) larger(value.imag());
+        }
+      }
+    });
+  });
+}
+cudaError_t transpose(const DenseMatrix& from, const DenseMatrix& to, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    dispatch(from.type, [&]<Scalar T>(T) {
+      for (index_t j = 0; j < from.n; ++j) {
+        for (index_t i = 0; i < from.m; ++i)
+          static_cast<T*>(to.A)[j + i * to.lda] =
+              scalar_cast<T>(std::conj(AnyScalar(static_cast<const T*>(from.A)[i + j * from.lda])));
+      }
+    });
+  });
+}
+cudaError_t load_dense_kernels() { return device::cuda::load_kernel(nullptr); }
 
 cudaError_t complete_pivots(const Panel& panel, cudaStream_t stream) {
   return cuda_standin::launch(stream, [panel] {

@@ -14,6 +14,7 @@
 #include "device/cuda/topology.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/cuda/cublas_library.hpp"
+#include "kernels/cuda/cuda_dense_solver.hpp"
 #include "kernels/cuda/cuda_tile_ops.hpp"
 
 namespace tessera::kernels::cuda {
@@ -96,10 +97,12 @@ class CudaBackend final : public Backend {
     Opened opened;
     for (std::size_t d = 0; d < openings.size(); ++d) {
       Opening& opening = openings[d];
-      if (opening.refusal.empty())
-        opened.accelerators.push_back({std::move(opening.device), std::move(opening.ops)});
-      else
+      if (!opening.refusal.empty()) {
         opened.refused.push_back({ordinals[d], opening.refusal});
+        continue;
+      }
+      auto solver = std::make_unique<CudaDenseSolver>(*opening.device);
+      opened.accelerators.push_back({std::move(opening.device), std::move(opening.ops), std::move(solver)});
     }
     return opened;
   }

@@ -31,6 +31,10 @@ CusolverLibrary open_library() {
 #define TESSERA_RESOLVE(name) resolve(library, "cusolverDn" #name, functions.name);
   TESSERA_CUSOLVER_FUNCTIONS(TESSERA_RESOLVE)
 #undef TESSERA_RESOLVE
+#define TESSERA_LOOK_UP(name) \
+  functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, "cusolverDn" #name));
+  TESSERA_CUSOLVER_PROBLEMS(TESSERA_LOOK_UP)
+#undef TESSERA_LOOK_UP
   return functions;
 }
 

@@ -21,10 +21,32 @@ namespace tessera::kernels::cuda {
   TESSERA_CUSOLVER_ROUTINES_OF(X, C)  \
   TESSERA_CUSOLVER_ROUTINES_OF(X, Z)
 
-/// The functions that are used, by their names without "cusolverDn".
+/// Of whole problems (dense_calls.hpp), which older versions lack some of.
+#define TESSERA_CUSOLVER_SIZED(X, name) X(name) X(name##_bufferSize)
+#define TESSERA_CUSOLVER_PROBLEMS_OF(X, letter, symmetric, orthogonal) \
+  TESSERA_CUSOLVER_SIZED(X, letter##symmetric##gvd)                    \
+  TESSERA_CUSOLVER_SIZED(X, letter##orthogonal##gqr)                   \
+  TESSERA_CUSOLVER_SIZED(X, letter##orthogonal##mqr)                   \
+  TESSERA_CUSOLVER_SIZED(X, letter##potri)
+#define TESSERA_CUSOLVER_PROBLEMS(X)         \
+  X(CreateParams)                            \
+  X(DestroyParams)                           \
+  TESSERA_CUSOLVER_SIZED(X, Xsyevd)          \
+  TESSERA_CUSOLVER_SIZED(X, Xsyevdx)         \
+  TESSERA_CUSOLVER_SIZED(X, Xgesvd)          \
+  TESSERA_CUSOLVER_SIZED(X, Xgesvdp)         \
+  TESSERA_CUSOLVER_SIZED(X, Xgeev)           \
+  TESSERA_CUSOLVER_SIZED(X, Xtrtri)          \
+  TESSERA_CUSOLVER_PROBLEMS_OF(X, S, sy, or) \
+  TESSERA_CUSOLVER_PROBLEMS_OF(X, D, sy, or) \
+  TESSERA_CUSOLVER_PROBLEMS_OF(X, C, he, un) \
+  TESSERA_CUSOLVER_PROBLEMS_OF(X, Z, he, un)
+
+/// The functions that are used, by their names without "cusolverDn". Those of whole problems may be missing.
 struct CusolverLibrary {
 #define TESSERA_CUSOLVER_MEMBER(name) decltype(&cusolverDn##name) name = nullptr;
   TESSERA_CUSOLVER_FUNCTIONS(TESSERA_CUSOLVER_MEMBER)
+  TESSERA_CUSOLVER_PROBLEMS(TESSERA_CUSOLVER_MEMBER)
 #undef TESSERA_CUSOLVER_MEMBER
 };
 

@@ -15,6 +15,7 @@
 #include "core/side_by_side.hpp"
 #include "device/host/host_device.hpp"
 #include "kernels/host/cpu_lapack.hpp"
+#include "kernels/host/host_dense_solver.hpp"
 #include "kernels/host/host_panel.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_batch.hpp"
@@ -214,7 +215,8 @@ class HostBackend final : public Backend {
       std::this_thread::sleep_for(std::chrono::duration<double>(settings.start_s));
       auto device = std::make_unique<device::HostDevice>(ordinal, settings, profile_);
       auto ops = std::make_unique<HostTileOps>(*device, blas_);
-      accelerators[d] = {std::move(device), std::move(ops)};
+      auto solver = std::make_unique<HostDenseSolver>(*device, blas_);
+      accelerators[d] = {std::move(device), std::move(ops), std::move(solver)};
     });
     return opened;
   }

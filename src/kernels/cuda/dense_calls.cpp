@@ -1,0 +1,256 @@
+#include "kernels/cuda/dense_calls.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+cudaDataType type_of(ScalarType type) {
+  constexpr cudaDataType types[] = {CUDA_R_32F, CUDA_R_64F, CUDA_C_32F, CUDA_C_64F};
+  return types[static_cast<int>(type)];
+}
+cudaDataType real_type_of(ScalarType type) { return real_bytes(type) == sizeof(float) ? CUDA_R_32F : CUDA_R_64F; }
+cublasFillMode_t fill_of(Uplo uplo) { return uplo == Uplo::lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER; }
+cusolverEigMode_t mode_of(bool vectors) { return vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR; }
+signed char letter_of(VectorJob job) {
+  constexpr signed char letters[] = {'N', 'S', 'A', 'O'};
+  return letters[static_cast<int>(job)];
+}
+
+template <class Function>
+Function needed(Function function, const char* name) {
+  if (function == nullptr) throw NotAvailable(std::string("this version of cuSOLVER has no ") + name);
+  return function;
+}
+#define TESSERA_NEEDED(name) needed(cusolver().name, "cusolverDn" #name)
+
+int narrow(index_t number) {
+  if (number > std::numeric_limits<int>::max()) throw NotAvailable("a size that this routine of cuSOLVER cannot count");
+  return static_cast<int>(number);
+}
+
+// --- the 64-bit interface ---
+
+// One list of arguments serves the question for space and the call: `last` are those behind them.
+template <class Function, class... Last>
+cusolverStatus_t syevd(Function function, const DenseHandle& dn, const DenseProblem& p, Last... last) {
+  return function(dn.handle, dn.params, mode_of(p.vectors), fill_of(p.uplo), p.n, type_of(p.type), p.A, p.lda,
+                  real_type_of(p.type), p.values, type_of(p.type), last...);
+}
+
+template <class Function, class... Last>
+cusolverStatus_t syevdx(Function function, const DenseHandle& dn, const DenseProblem& p, std::int64_t* found,
+                        Last... last) {
+  constexpr cusolverEigRange_t ranges[] = {CUSOLVER_EIG_RANGE_ALL, CUSOLVER_EIG_RANGE_V, CUSOLVER_EIG_RANGE_I};
+  float narrow_bounds[] = {static_cast<float>(p.vl), static_cast<float>(p.vu)};
+  double bounds[] = {p.vl, p.vu};
+  const bool is_single = real_bytes(p.type) == sizeof(float);
+  const auto bound = [&](int i) {
+    return is_single ? static_cast<void*>(narrow_bounds + i) : static_cast<void*>(bounds + i);
+  };
+  return function(dn.handle, dn.params, mode_of(p.vectors), ranges[static_cast<int>(p.range)], fill_of(p.uplo), p.n,
+                  type_of(p.type), p.A, p.lda, bound(0), bound(1), p.il, p.iu, found, real_type_of(p.type), p.values,
+                  type_of(p.type), last...);
+}
+
+template <class Function, class... Last>
+cusolverStatus_t gesvd(Function function, const DenseHandle& dn, const TallSvd& s, Last... last) {
+  const cudaDataType type = type_of(s.type);
+  return function(dn.handle, dn.params, letter_of(s.left), letter_of(s.right), s.m, s.n, type, s.A, s.lda,
+                  real_type_of(s.type), s.values, type, s.U, std::max<index_t>(s.ldu, 1), type, s.V,
+                  std::max<index_t>(s.ldv, 1), type, last...);
+}
+
+template <class Function, class... Last>
+cusolverStatus_t gesvdp(Function function, const DenseHandle& dn, const TallSvd& s, Last... last) {
+  const cudaDataType type = type_of(s.type);
+  const bool vectors = s.left != VectorJob::none || s.right != VectorJob::none;
+  const int economy = s.left == VectorJob::all ? 0 : 1;
+  return function(dn.handle, dn.params, mode_of(vectors), economy, s.m, s.n, type, s.A, s.lda, real_type_of(s.type),
+                  s.values, type, s.U, std::max<index_t>(s.ldu, s.m), type, s.V, std::max<index_t>(s.ldv, s.n), type,
+                  last...);
+}
+
+// Real types, too, have eigenvalues of their own type here: real parts, and behind them the imaginary ones.
+template <class Function, class... Last>
+cusolverStatus_t geev(Function function, const DenseHandle& dn, const DenseProblem& p, Last... last) {
+  const cudaDataType type = type_of(p.type);
+  void* const none = nullptr;
+  return function(dn.handle, dn.params, mode_of(false), mode_of(p.vectors), p.n, type, p.A, p.lda, type, p.values, type,
+                  none, p.n, type, p.vectors ? p.U : none, p.n, type, last...);
+}
+
+template <class Function, class... Last>
+cusolverStatus_t trtri(Function function, const DenseHandle& dn, const DenseProblem& p, Last... last) {
+  return function(dn.handle, fill_of(p.uplo), p.diag == Diag::unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT, p.n,
+                  type_of(p.type), p.A, p.lda, last...);
+}
+
+// --- the older one ---
+
+/// The four functions of a routine: by type.
+template <class S, class D, class C, class Z>
+struct OfTypes {
+  S s;
+  D d;
+  C c;
+  Z z;
+};
+#define TESSERA_REAL_AND_COMPLEX(real, complex) \
+  OfTypes { TESSERA_NEEDED(S##real), TESSERA_NEEDED(D##real), TESSERA_NEEDED(C##complex), TESSERA_NEEDED(Z##complex) }
+
+/// Calls `call(function, element, real)` with null addresses of the types that the function takes.
+template <class Functions, class Call>
+cusolverStatus_t with(ScalarType type, const Functions& functions, Call call) {
+  switch (type) {
+    case ScalarType::s:
+      return call(functions.s, static_cast<float*>(nullptr), static_cast<float*>(nullptr));
+    case ScalarType::d:
+      return call(functions.d, static_cast<double*>(nullptr), static_cast<double*>(nullptr));
+    case ScalarType::c:
+      return call(functions.c, static_cast<cuComplex*>(nullptr), static_cast<float*>(nullptr));
+    case ScalarType::z:
+      break;
+  }
+  return call(functions.z, static_cast<cuDoubleComplex*>(nullptr), static_cast<double*>(nullptr));
+}
+template <class Pointer>
+Pointer as(void* address, Pointer /*type*/) {
+  return static_cast<Pointer>(address);
+}
+
+cusolverEigType_t type_of_itype(int itype) {
+  constexpr cusolverEigType_t types[] = {CUSOLVER_EIG_TYPE_1, CUSOLVER_EIG_TYPE_2, CUSOLVER_EIG_TYPE_3};
+  return types[itype - 1];
+}
+cublasOperation_t operation_of(const DenseProblem& p) {
+  if (p.op == Op::no_trans) return CUBLAS_OP_N;
+  return is_complex(p.type) ? CUBLAS_OP_C : CUBLAS_OP_T;
+}
+
+/// Workspace of the older interface: elements of the matrices' type.
+struct OldSpace {
+  void* memory = nullptr;
+  int elements = 0;
+};
+OldSpace old_space(const DenseProblem& p, const DenseWorkspace& w) {
+  const std::size_t elements = w.space.device_bytes / element_bytes(p.type);
+  return {w.on_device, static_cast<int>(std::min<std::size_t>(elements, std::numeric_limits<int>::max()))};
+}
+
+cusolverStatus_t old_problem_space(const DenseHandle& dn, const DenseProblem& p, int* elements) {
+  const int m = narrow(p.m), n = narrow(p.n), k = narrow(p.k), lda = narrow(p.lda), ldb = narrow(p.ldb);
+  switch (p.routine) {
+    case DenseRoutine::hegvd:
+      return with(p.type, TESSERA_REAL_AND_COMPLEX(sygvd_bufferSize, hegvd_bufferSize),
+                  [&](auto function, auto type, auto real) {
+                    return function(dn.handle, type_of_itype(p.itype), mode_of(p.vectors), fill_of(p.uplo), n,
+                                    as(p.A, type), lda, as(p.B, type), ldb, as(p.values, real), elements);
+                  });
+    case DenseRoutine::ungqr:
+      return with(p.type, TESSERA_REAL_AND_COMPLEX(orgqr_bufferSize, ungqr_bufferSize),
+                  [&](auto function, auto type, auto) {
+                    return function(dn.handle, m, n, k, as(p.A, type), lda, as(p.tau, type), elements);
+                  });
+    case DenseRoutine::unmqr:
+      return with(
+          p.type, TESSERA_REAL_AND_COMPLEX(ormqr_bufferSize, unmqr_bufferSize), [&](auto function, auto type, auto) {
+            return function(dn.handle, p.side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT, operation_of(p), m,
+                            n, k, as(p.A, type), lda, as(p.tau, type), as(p.B, type), ldb, elements);
+          });
+    default:
+      return with(p.type, TESSERA_REAL_AND_COMPLEX(potri_bufferSize, potri_bufferSize),
+                  [&](auto function, auto type, auto) {
+                    return function(dn.handle, fill_of(p.uplo), n, as(p.A, type), lda, elements);
+                  });
+  }
+}
+
+cusolverStatus_t solve_old_problem(const DenseHandle& dn, const DenseProblem& p, const OldSpace& space, int* info) {
+  const int m = narrow(p.m), n = narrow(p.n), k = narrow(p.k), lda = narrow(p.lda), ldb = narrow(p.ldb);
+  switch (p.routine) {
+    case DenseRoutine::hegvd:
+      return with(p.type, TESSERA_REAL_AND_COMPLEX(sygvd, hegvd), [&](auto function, auto type, auto real) {
+        return function(dn.handle, type_of_itype(p.itype), mode_of(p.vectors), fill_of(p.uplo), n, as(p.A, type), lda,
+                        as(p.B, type), ldb, as(p.values, real), as(space.memory, type), space.elements, info);
+      });
+    case DenseRoutine::ungqr:
+      return with(p.type, TESSERA_REAL_AND_COMPLEX(orgqr, ungqr), [&](auto function, auto type, auto) {
+        return function(dn.handle, m, n, k, as(p.A, type), lda, as(p.tau, type), as(space.memory, type), space.elements,
+                        info);
+      });
+    case DenseRoutine::unmqr:
+      return with(p.type, TESSERA_REAL_AND_COMPLEX(ormqr, unmqr), [&](auto function, auto type, auto) {
+        return function(dn.handle, p.side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT, operation_of(p), m, n,
+                        k, as(p.A, type), lda, as(p.tau, type), as(p.B, type), ldb, as(space.memory, type),
+                        space.elements, info);
+      });
+    default:
+      return with(p.type, TESSERA_REAL_AND_COMPLEX(potri, potri), [&](auto function, auto type, auto) {
+        return function(dn.handle, fill_of(p.uplo), n, as(p.A, type), lda, as(space.memory, type), space.elements,
+                        info);
+      });
+  }
+}
+
+}  // namespace
+
+cusolverStatus_t svd_space(const DenseHandle& dn, const TallSvd& svd, SvdAlgorithm algorithm, DenseSpace* space) {
+  if (algorithm == SvdAlgorithm::polar)
+    return gesvdp(TESSERA_NEEDED(Xgesvdp_bufferSize), dn, svd, &space->device_bytes, &space->host_bytes);
+  return gesvd(TESSERA_NEEDED(Xgesvd_bufferSize), dn, svd, &space->device_bytes, &space->host_bytes);
+}
+
+cusolverStatus_t solve_svd(const DenseHandle& dn, const TallSvd& svd, SvdAlgorithm algorithm, const DenseWorkspace& w,
+                           int* info, double* perturbation) {
+  void *const on_device = w.on_device, *const on_host = w.on_host;
+  if (algorithm == SvdAlgorithm::polar)
+    return gesvdp(TESSERA_NEEDED(Xgesvdp), dn, svd, on_device, w.space.device_bytes, on_host, w.space.host_bytes, info,
+                  perturbation);
+  return gesvd(TESSERA_NEEDED(Xgesvd), dn, svd, on_device, w.space.device_bytes, on_host, w.space.host_bytes, info);
+}
+
+cusolverStatus_t problem_space(const DenseHandle& dn, const DenseProblem& p, DenseSpace* space) {
+  std::size_t* const sizes[] = {&space->device_bytes, &space->host_bytes};
+  std::int64_t found = 0;
+  switch (p.routine) {
+    case DenseRoutine::heevd:
+      return syevd(TESSERA_NEEDED(Xsyevd_bufferSize), dn, p, sizes[0], sizes[1]);
+    case DenseRoutine::heevr:
+      return syevdx(TESSERA_NEEDED(Xsyevdx_bufferSize), dn, p, &found, sizes[0], sizes[1]);
+    case DenseRoutine::geev:
+      return geev(TESSERA_NEEDED(Xgeev_bufferSize), dn, p, sizes[0], sizes[1]);
+    case DenseRoutine::trtri:
+      return trtri(TESSERA_NEEDED(Xtrtri_bufferSize), dn, p, sizes[0], sizes[1]);
+    default:
+      break;
+  }
+  int elements = 0;
+  const cusolverStatus_t status = old_problem_space(dn, p, &elements);
+  space->device_bytes = static_cast<std::size_t>(std::max(elements, 1)) * element_bytes(p.type);
+  return status;
+}
+
+cusolverStatus_t solve_problem(const DenseHandle& dn, const DenseProblem& p, const DenseWorkspace& w, int* info,
+                               std::int64_t* found) {
+  void *const on_device = w.on_device, *const on_host = w.on_host;
+  const std::size_t device_bytes = w.space.device_bytes, host_bytes = w.space.host_bytes;
+  switch (p.routine) {
+    case DenseRoutine::heevd:
+      return syevd(TESSERA_NEEDED(Xsyevd), dn, p, on_device, device_bytes, on_host, host_bytes, info);
+    case DenseRoutine::heevr:
+      return syevdx(TESSERA_NEEDED(Xsyevdx), dn, p, found, on_device, device_bytes, on_host, host_bytes, info);
+    case DenseRoutine::geev:
+      return geev(TESSERA_NEEDED(Xgeev), dn, p, on_device, device_bytes, on_host, host_bytes, info);
+    case DenseRoutine::trtri:
+      return trtri(TESSERA_NEEDED(Xtrtri), dn, p, on_device, device_bytes, on_host, host_bytes, info);
+    default:
+      return solve_old_problem(dn, p, old_space(p, w), info);
+  }
+}
+
+}  // namespace tessera::kernels::cuda

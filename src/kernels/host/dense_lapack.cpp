@@ -1,0 +1,251 @@
+#include "kernels/host/dense_lapack.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::kernels {
+namespace {
+
+/// As in cpu_lapack.cpp: a library reads the same value whether its integers have 32 or 64 bits.
+using BlasInt = std::int64_t;
+static_assert(std::endian::native == std::endian::little);
+
+/// What a routine gets beside its arguments; sizes of -1 ask for them.
+struct Spaces {
+  void* work = nullptr;
+  BlasInt lwork = -1;
+  void* rwork = nullptr;
+  BlasInt lrwork = -1;
+  void* iwork = nullptr;
+  BlasInt liwork = -1;
+};
+
+/// All arguments of Fortran are addresses, and the lengths of strings come last.
+template <class... Arguments>
+void call(void* function, Arguments... arguments) {
+  reinterpret_cast<void (*)(Arguments...)>(function)(arguments...);
+}
+
+const char* letter_of(VectorJob job) {
+  constexpr const char* letters[] = {"N", "S", "A", "O"};
+  return letters[static_cast<int>(job)];
+}
+const char* letter_of(EigenRange range) {
+  constexpr const char* letters[] = {"A", "V", "I"};
+  return letters[static_cast<int>(range)];
+}
+
+class OneDenseProblem {
+ public:
+  OneDenseProblem(const DenseProblem& problem, void* function) : p_(problem), function_(function) {
+    Spaces query;
+    AnyScalar work = 0;
+    double rwork = 0;
+    BlasInt iwork = 0;
+    query.work = &work;
+    query.rwork = &rwork;
+    query.iwork = &iwork;
+    DenseOutcome ignored;
+    if (has_workspace()) run(query, ignored);
+    const double first = real_at(&work), first_real = real_at(&rwork);
+    const index_t least =
+        p_.routine == DenseRoutine::gesvd || p_.routine == DenseRoutine::gesdd ? 5 * std::min(p_.m, p_.n) : 2 * p_.n;
+    lwork_ = rounded(first);
+    lrwork_ = std::max<BlasInt>(rounded(first_real), least);
+    liwork_ = std::max<BlasInt>(iwork, 1);
+    work_.resize(static_cast<std::size_t>(lwork_));
+    rwork_.resize(static_cast<std::size_t>(lrwork_));
+    iwork_.resize(static_cast<std::size_t>(liwork_));
+    support_.resize(static_cast<std::size_t>(2 * p_.n));
+  }
+
+  int operator()(DenseOutcome& outcome) {
+    return run({work_.data(), lwork_, rwork_.data(), lrwork_, iwork_.data(), liwork_}, outcome);
+  }
+
+ private:
+  double real_at(const void* number) const {
+    float narrow = 0;
+    double wide = 0;
+    if (is_double())
+      std::memcpy(&wide, number, sizeof(wide));
+    else
+      std::memcpy(&narrow, number, sizeof(narrow));
+    return is_double() ? wide : static_cast<double>(narrow);
+  }
+  bool is_double() const { return real_bytes(p_.type) == sizeof(double); }
+  bool has_workspace() const { return p_.routine != DenseRoutine::trtri && p_.routine != DenseRoutine::potri; }
+  // Single precision does not tell large sizes exactly.
+  static BlasInt rounded(double size) { return static_cast<BlasInt>(std::ceil(size * (1 + 1e-6))) + 1; }
+
+  int run(const Spaces& spaces, DenseOutcome& outcome) {
+    BlasInt info = 0;
+    switch (p_.routine) {
+      case DenseRoutine::heevd:
+      case DenseRoutine::hegvd:
+        run_eigen(spaces, &info);
+        break;
+      case DenseRoutine::heevr:
+        run_some(spaces, &info, outcome);
+        break;
+      case DenseRoutine::gesdd:
+      case DenseRoutine::gesvd:
+        run_svd(spaces, &info);
+        break;
+      case DenseRoutine::ungqr:
+        call(function_, &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.tau, spaces.work, &spaces.lwork, &info);
+        break;
+      case DenseRoutine::unmqr: {
+        const char* const side = p_.side == Side::left ? "L" : "R";
+        const char* const op = p_.op == Op::no_trans ? "N" : is_complex(p_.type) ? "C" : "T";
+        call(function_, side, op, &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.tau, p_.B, &p_.ldb, spaces.work, &spaces.lwork,
+             &info, std::size_t{1}, std::size_t{1});
+        break;
+      }
+      case DenseRoutine::geev:
+        run_geev(spaces, &info);
+        break;
+      case DenseRoutine::trtri:
+        call(function_, uplo(), p_.diag == Diag::unit ? "U" : "N", &p_.n, p_.A, &p_.lda, &info, std::size_t{1},
+             std::size_t{1});
+        break;
+      case DenseRoutine::potri:
+        call(function_, uplo(), &p_.n, p_.A, &p_.lda, &info, std::size_t{1});
+        break;
+    }
+    return static_cast<std::int32_t>(info);
+  }
+
+  void run_eigen(const Spaces& s, BlasInt* info) {
+    const auto with = [&](auto... first) {
+      if (is_complex(p_.type))
+        call(function_, first..., p_.values, s.work, &s.lwork, s.rwork, &s.lrwork, s.iwork, &s.liwork, info,
+             std::size_t{1}, std::size_t{1});
+      else
+        call(function_, first..., p_.values, s.work, &s.lwork, s.iwork, &s.liwork, info, std::size_t{1},
+             std::size_t{1});
+    };
+    const BlasInt itype = p_.itype;
+    if (p_.routine == DenseRoutine::hegvd)
+      with(&itype, vectors(), uplo(), &p_.n, p_.A, &p_.lda, p_.B, &p_.ldb);
+    else
+      with(vectors(), uplo(), &p_.n, p_.A, &p_.lda);
+  }
+
+  void run_some(const Spaces& s, BlasInt* info, DenseOutcome& outcome) {
+    const float narrow[] = {static_cast<float>(p_.vl), static_cast<float>(p_.vu), 0.0F};
+    const double wide[] = {p_.vl, p_.vu, 0.0};
+    const auto bound = [&](int i) {
+      return is_double() ? static_cast<const void*>(wide + i) : static_cast<const void*>(narrow + i);
+    };
+    BlasInt found = 0;
+    const BlasInt one = 1;
+    const BlasInt* const ldz = p_.vectors ? &p_.ldu : &one;
+    const auto with = [&](auto... last) {
+      call(function_, vectors(), letter_of(p_.range), uplo(), &p_.n, p_.A, &p_.lda, bound(0), bound(1), &p_.il, &p_.iu,
+           bound(2), &found, p_.values, p_.U, ldz, static_cast<void*>(support_.data()), s.work, &s.lwork, last...,
+           s.iwork, &s.liwork, info, std::size_t{1}, std::size_t{1}, std::size_t{1});
+    };
+    if (is_complex(p_.type))
+      with(s.rwork, &s.lrwork);
+    else
+      with();
+    outcome.found = found;
+  }
+
+  void run_svd(const Spaces& s, BlasInt* info) {
+    const BlasInt one = 1;
+    const BlasInt* const ldu = p_.u == VectorJob::none ? &one : &p_.ldu;
+    const BlasInt* const ldvt = p_.vt == VectorJob::none ? &one : &p_.ldvt;
+    const auto with = [&](auto... last) {
+      call(function_, letter_of(p_.u), letter_of(p_.vt), &p_.m, &p_.n, p_.A, &p_.lda, p_.values, p_.U, ldu, p_.VT, ldvt,
+           s.work, &s.lwork, last..., info, std::size_t{1}, std::size_t{1});
+    };
+    if (is_complex(p_.type))
+      with(s.rwork);
+    else
+      with();
+  }
+
+  void run_geev(const Spaces& s, BlasInt* info) {
+    const BlasInt one = 1;
+    const BlasInt* const ldu = p_.vectors ? &p_.ldu : &one;
+    void* const none = nullptr;
+    if (is_complex(p_.type))
+      call(function_, "N", vectors(), &p_.n, p_.A, &p_.lda, p_.values, none, &one, p_.U, ldu, s.work, &s.lwork, s.rwork,
+           info, std::size_t{1}, std::size_t{1});
+    else
+      call(function_, "N", vectors(), &p_.n, p_.A, &p_.lda, p_.values, p_.imaginary, none, &one, p_.U, ldu, s.work,
+           &s.lwork, info, std::size_t{1}, std::size_t{1});
+  }
+
+  const char* uplo() const { return p_.uplo == Uplo::lower ? "L" : "U"; }
+  const char* vectors() const { return p_.vectors ? "V" : "N"; }
+
+  DenseProblem p_;
+  void* function_;
+  BlasInt lwork_ = 1, lrwork_ = 1, liwork_ = 1;
+  std::vector<AnyScalar> work_;  // the largest element, so that it is aligned for all
+  std::vector<double> rwork_;
+  std::vector<BlasInt> iwork_, support_;
+};
+
+}  // namespace
+
+DenseLapack::DenseLapack(const Find& find) {
+  for (int r = 0; r < dense_routine_count; ++r) {
+    const auto routine = static_cast<DenseRoutine>(r);
+    for (const ScalarType type : scalar_types) {
+      // The jobs of gesvd say more.
+      const DenseRoutine called = routine == DenseRoutine::gesdd ? DenseRoutine::gesvd : routine;
+      const std::string name = letter(type) + std::string(name_of(called, type));
+      void* const function = find(name.c_str());
+      if (function == nullptr) throw NotAvailable("the CPU BLAS has no " + name);
+      functions_[static_cast<std::size_t>(r)][static_cast<std::size_t>(type)] = function;
+    }
+  }
+}
+
+std::function<int(DenseOutcome&)> DenseLapack::prepare(const DenseProblem& problem) const {
+  const auto one = std::make_shared<OneDenseProblem>(problem, function(problem));
+  return [one](DenseOutcome& outcome) { return (*one)(outcome); };
+}
+
+double largest_element(ScalarType type, const DenseOperand& operand) {
+  return dispatch(type, [&]<Scalar T>(T) {
+    double largest = 0;
+    const auto look_at = [&](double value) {
+      if (std::isnan(value) || std::abs(value) > largest) largest = std::abs(value);
+    };
+    const T* const A = reinterpret_cast<const T*>(operand.address);
+    for (index_t j = 0; j < operand.read_cols; ++j) {
+      const index_t first = operand.read_part == Part::lower ? j : 0;
+      const index_t last = operand.read_part == Part::upper ? j + 1 : operand.rows;
+      for (index_t i = first; i < last && !std::isnan(largest); ++i) {
+        const AnyScalar value = A[i + j * operand.ld];
+        look_at(value.real());
+        // Those of a Hermitian diagonal are not looked at.
+        if (!std::isnan(largest) && (operand.read_part == Part::full || i != j)) look_at(value.imag());
+      }
+    }
+    return largest;
+  });
+}
+
+void measure_here(const DenseProblem& problem, DenseTelling& telling) {
+  for (const DenseOperand& operand : DenseOperands(problem)) {
+    if (operand.reads && operand.slot <= DenseSlot::B)
+      telling.largest[static_cast<int>(operand.slot)] = largest_element(problem.type, operand);
+  }
+}
+
+}  // namespace tessera::kernels

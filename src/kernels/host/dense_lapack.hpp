@@ -1,0 +1,39 @@
+// Whole problems of LAPACK (core/dense_problem.hpp) in host memory, by the LAPACK that comes with the CPU BLAS: what host
+// devices solve them by, and what tests hold devices against.
+#pragma once
+
+#include <array>
+#include <functional>
+
+#include "kernels/dense_solver.hpp"
+
+namespace tessera::kernels {
+
+/// Its entry points, all looked up at once; its library stays open meanwhile. Thread-safe once made.
+class DenseLapack {
+ public:
+  /// Finds a function by its Fortran name without prefix and suffix, or nullptr (CpuBlas::fortran).
+  using Find = std::function<void*(const char* name)>;
+  /// @throws NotAvailable if it lacks one of them
+  explicit DenseLapack(const Find& find);
+
+  /// The problem with the memory that it takes beside its matrices, ready to be computed: the result returns LAPACK's info,
+  /// and tells in `outcome` how many eigenvalues it has found. Overwrites A wherever LAPACK does.
+  /// @pre no VectorJob is overwrite @throws std::bad_alloc
+  std::function<int(DenseOutcome& outcome)> prepare(const DenseProblem& problem) const;
+
+ private:
+  void* function(const DenseProblem& problem) const {
+    return functions_[static_cast<std::size_t>(problem.routine)][static_cast<std::size_t>(problem.type)];
+  }
+
+  std::array<std::array<void*, 4>, dense_routine_count> functions_{};
+};
+
+/// The largest element that the problem reads of one of its matrices, see DenseTelling::largest.
+double largest_element(ScalarType type, const DenseOperand& operand);
+
+/// DenseTelling::largest of the problem. @pre its matrices lie in host memory
+void measure_here(const DenseProblem& problem, DenseTelling& telling);
+
+}  // namespace tessera::kernels

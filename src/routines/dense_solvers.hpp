@@ -1,0 +1,29 @@
+// Problems of LAPACK that one device solves whole: eigenvalues, singular values, Q of QR, inverses of triangles
+// (core/dense_problem.hpp). Column-major, from host memory to host memory.
+#pragma once
+
+#include <optional>
+
+#include "core/dense_problem.hpp"
+#include "runtime/machine.hpp"
+#include "runtime/runtime.hpp"
+
+namespace tessera::routines {
+
+/// Solves a checked problem on one of the runtime's devices.
+/// @param algorithm of singular values; nullopt: what the device chooses @pre no size is 0
+/// @return with info as LAPACK's; where it is not 0, nothing but the found zero on a diagonal (trtri, potri) or the order
+/// of a minor of B (hegvd, n + i) has been told, and nothing is written
+/// @throws as Runtime::run_dense: but for DeviceLost, LAPACK may solve the problem now, whose inputs are as they were
+runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const DenseProblem& problem,
+                                   std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt);
+
+/// What solve_dense() is expected to take on a machine, for policies; 0: its rates are not known. A part of the rate of
+/// products, which differs by routine, and the link, from pageable memory.
+double expected_seconds(const DenseProblem& problem, const runtime::Machine& machine);
+
+/// Part of the device's matrix rate at which cuSOLVER works on large problems (flops_of()), as far as is known: an order
+/// of magnitude.
+double part_of_matrix_rate(const DenseProblem& problem);
+
+}  // namespace tessera::routines

@@ -1,0 +1,98 @@
+// Whole problems on GPUs of the stand-in: each of their calls of CUDA and cuSOLVER fails, and the results are right all the
+// same, or the inputs as they were.
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "core/config.hpp"
+#include "core/error.hpp"
+#include "kernels/reference/reference.hpp"
+#include "routines/dense_solvers.hpp"
+#include "runtime/runtime.hpp"
+#include "tests/cuda_faults/faults.hpp"
+#include "tests/cuda_faults/standin_machine.hpp"
+#include "tests/cuda_standin/standin.hpp"
+#include "tests/dense_fixture.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr DenseProblem problems[] = {
+    {.routine = DenseRoutine::heevd, .vectors = true, .n = 30},
+    {.routine = DenseRoutine::heevr, .vectors = true, .range = EigenRange::indices, .n = 30, .il = 3, .iu = 9},
+    {.routine = DenseRoutine::hegvd, .vectors = true, .n = 30},
+    {.routine = DenseRoutine::gesvd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 20, .n = 30},
+    {.routine = DenseRoutine::ungqr, .m = 30, .n = 20, .k = 20},
+    {.routine = DenseRoutine::unmqr, .m = 30, .n = 20, .k = 20},
+    {.routine = DenseRoutine::geev, .vectors = true, .n = 30},
+    {.routine = DenseRoutine::trtri, .n = 30},
+    {.routine = DenseRoutine::potri, .n = 30}};
+
+std::unique_ptr<runtime::Runtime> solvers_on(int gpus) {
+  cuda_standin::start({.gpus = gpus});
+  auto opened = test::open_standin_gpus(gpus, 0);
+  return std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
+}
+
+/// @return whether a device has solved it
+template <Scalar T>
+bool solve(runtime::Runtime& runtime, const DenseProblem& form) {
+  test::DenseFixture<T> fixture(form, 11);
+  try {
+    const runtime::JobStatistics statistics = routines::solve_dense(runtime, fixture.problem());
+    EXPECT_TRUE(fixture.check(statistics.info));
+    return true;
+  } catch (const NotAvailable&) {
+  } catch (const OutOfDeviceMemory&) {
+  }
+  EXPECT_TRUE(fixture.inputs_are_intact());
+  return false;
+}
+
+TEST(StandinProblems, EverythingIsGivenBack) {
+  auto runtime = solvers_on(1);
+  for (const DenseProblem& problem : problems) {
+    EXPECT_TRUE(solve<std::complex<double>>(*runtime, problem));
+    EXPECT_TRUE(solve<float>(*runtime, problem));
+  }
+  runtime.reset();
+  for (const auto& [kind, number] : cuda_standin::held()) EXPECT_EQ(number, 0) << kind;
+  for (const std::string& offence : cuda_standin::offences()) ADD_FAILURE() << offence;
+}
+
+TEST(StandinProblems, FaultsLeaveResultsRightOrInputsIntact) {
+  int solved = 0, faults = 0;
+  for (const std::size_t number : {0, 2, 3, 5}) {  // those whose inputs results take the place of, in each way
+    const DenseProblem& problem = problems[number];
+    auto runtime = solvers_on(1);
+    cuda_standin::count_calls();
+    EXPECT_TRUE(solve<std::complex<double>>(*runtime, problem));
+    const auto calls = cuda_standin::calls();
+    runtime.reset();
+    for (const int gpus : {1, 2}) {
+      for (const cuda_standin::Fault& fault : test::faults_of(calls)) {
+        runtime = solvers_on(gpus);
+        std::ostringstream what;
+        what << problem << ": " << fault << ", " << gpus << " GPUs";
+        SCOPED_TRACE(what.str());
+        cuda_standin::inject(fault);
+        solved += solve<std::complex<double>>(*runtime, problem) ? 1 : 0;
+        ++faults;
+        cuda_standin::count_calls();
+        // A call later, whatever is left.
+        static_cast<void>(solve<std::complex<double>>(*runtime, problem));
+        runtime.reset();
+        if (HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(solved, faults / 4);
+  EXPECT_LT(solved, faults);
+}
+
+}  // namespace
+}  // namespace tessera

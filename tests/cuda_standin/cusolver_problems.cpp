@@ -1,0 +1,426 @@
+// The functions of cuSOLVER for whole problems, by the LAPACK of the machine. What they return and when is as NVIDIA's
+// documentation says: numbers for the host only when the stream has come to them, and the workspace is used up.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/host/dense_lapack.hpp"
+#include "tests/cuda_standin/cusolver_context.hpp"
+
+using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
+using tessera::DenseProblem;
+using tessera::DenseRoutine;
+using tessera::index_t;
+using tessera::ScalarType;
+using tessera::VectorJob;
+using tessera::kernels::DenseLapack;
+using tessera::kernels::DenseOutcome;
+
+namespace {
+
+const DenseLapack& lapack() {
+  static const DenseLapack functions([](const char* name) -> void* {
+    static void* const library = [] {
+      void* opened = nullptr;
+      for (const char* const file : {"liblapack.so.3", "libopenblas.so.0"}) {
+        if (opened == nullptr) opened = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+      }
+      return opened;
+    }();
+    return library != nullptr ? dlsym(library, (std::string(name) + "_").c_str()) : nullptr;
+  });
+  return functions;
+}
+
+ScalarType type_of(cudaDataType type) {
+  switch (type) {
+    case CUDA_R_32F:
+      return ScalarType::s;
+    case CUDA_R_64F:
+      return ScalarType::d;
+    case CUDA_C_32F:
+      return ScalarType::c;
+    default:
+      return ScalarType::z;
+  }
+}
+tessera::Uplo uplo_of(cublasFillMode_t fill) {
+  return fill == CUBLAS_FILL_MODE_LOWER ? tessera::Uplo::lower : tessera::Uplo::upper;
+}
+VectorJob job_of(signed char letter) {
+  return letter == 'N' ? VectorJob::none : letter == 'S' ? VectorJob::thin : VectorJob::all;
+}
+
+constexpr std::size_t device_bytes = 4096, host_bytes = 512;
+constexpr int elements_of_workspace = 96;
+
+struct Workspace {
+  void* on_device;
+  std::size_t bytes;
+  void* on_host;
+  std::size_t bytes_on_host;
+
+  bool is_enough() const { return bytes >= device_bytes && bytes_on_host >= host_bytes && on_host != nullptr; }
+  void use_up() const {
+    std::memset(on_device, 0xff, bytes);
+    if (on_host != nullptr) std::memset(on_host, 0xff, bytes_on_host);
+  }
+};
+
+cusolverStatus_t tell_sizes(std::size_t* on_device, std::size_t* on_host) {
+  *on_device = device_bytes;
+  *on_host = host_bytes;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+/// No documentation says that imaginary parts there are not read.
+void expect_real_diagonals(const DenseProblem& problem) {
+  if (!is_hermitian(problem.routine) || !is_complex(problem.type)) return;
+  tessera::dispatch(problem.type, [&]<tessera::Scalar T>(T) {
+    for (index_t i = 0; i < problem.n; ++i) {
+      const auto imaginary = [i](const void* A, index_t lda) {
+        return tessera::AnyScalar(static_cast<const T*>(A)[i + i * lda]).imag();
+      };
+      if (imaginary(problem.A, problem.lda) != 0 ||
+          (problem.routine == DenseRoutine::hegvd && imaginary(problem.B, problem.ldb) != 0))
+        note_offence("a Hermitian matrix whose diagonal is not real");
+    }
+  });
+}
+
+template <class After>
+cusolverStatus_t solve(const char* name, cusolverDnHandle_t handle, const DenseProblem& problem,
+                       const Workspace& workspace, int* info, After after) {
+  return compute(name, handle, [=] {
+    workspace.use_up();
+    expect_real_diagonals(problem);
+    DenseOutcome outcome;
+    *info = lapack().prepare(problem)(outcome);
+    after(outcome);
+  });
+}
+cusolverStatus_t solve(const char* name, cusolverDnHandle_t handle, const DenseProblem& problem,
+                       const Workspace& workspace, int* info) {
+  return solve(name, handle, problem, workspace, info, [](const DenseOutcome&) {});
+}
+
+/// Of the older interface.
+template <class T>
+Workspace old_workspace(T* work, int elements) {
+  return {work, static_cast<std::size_t>(elements) * sizeof(T), nullptr, 0};
+}
+
+}  // namespace
+
+extern "C" {
+
+cusolverStatus_t cusolverDnCreateParams(cusolverDnParams_t* params) {
+  const Call call(__func__, nullptr);
+  if (!call) return status_of(call);
+  *params = reinterpret_cast<cusolverDnParams_t>(new Gpu*(&call.gpu()));
+  ++call.gpu().held["cuSOLVER parameters"];
+  return CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t cusolverDnDestroyParams(cusolverDnParams_t params) {
+  auto* const gpu = reinterpret_cast<Gpu**>(params);
+  const Call call(__func__, *gpu);
+  if (!call) return status_of(call);
+  --(*gpu)->held["cuSOLVER parameters"];
+  delete gpu;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnXsyevd_bufferSize(cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t,
+                                             cublasFillMode_t, int64_t, cudaDataType, const void*, int64_t,
+                                             cudaDataType, const void*, cudaDataType, size_t* on_device,
+                                             size_t* on_host) {
+  return tell_sizes(on_device, on_host);
+}
+cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t mode,
+                                  cublasFillMode_t fill, int64_t n, cudaDataType type, void* A, int64_t lda,
+                                  cudaDataType, void* W, cudaDataType, void* on_device, size_t bytes, void* on_host,
+                                  size_t bytes_on_host, int* info) {
+  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
+  if (!workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
+  return solve(__func__, handle,
+               {.routine = DenseRoutine::heevd,
+                .type = type_of(type),
+                .vectors = mode == CUSOLVER_EIG_MODE_VECTOR,
+                .uplo = uplo_of(fill),
+                .n = n,
+                .A = A,
+                .lda = lda,
+                .values = W},
+               workspace, info);
+}
+
+cusolverStatus_t cusolverDnXsyevdx_bufferSize(cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t,
+                                              cusolverEigRange_t, cublasFillMode_t, int64_t, cudaDataType, const void*,
+                                              int64_t, void*, void*, int64_t, int64_t, int64_t*, cudaDataType,
+                                              const void*, cudaDataType, size_t* on_device, size_t* on_host) {
+  return tell_sizes(on_device, on_host);
+}
+cusolverStatus_t cusolverDnXsyevdx(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t mode,
+                                   cusolverEigRange_t range, cublasFillMode_t fill, int64_t n, cudaDataType type,
+                                   void* A, int64_t lda, void* vl, void* vu, int64_t il, int64_t iu, int64_t* found,
+                                   cudaDataType real, void* W, cudaDataType, void* on_device, size_t bytes,
+                                   void* on_host, size_t bytes_on_host, int* info) {
+  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
+  if (!workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
+  const auto bound = [&](const void* at) {
+    return real == CUDA_R_32F ? static_cast<double>(*static_cast<const float*>(at)) : *static_cast<const double*>(at);
+  };
+  DenseProblem problem{.routine = DenseRoutine::heevr,
+                       .type = type_of(type),
+                       .vectors = mode == CUSOLVER_EIG_MODE_VECTOR,
+                       .uplo = uplo_of(fill),
+                       .n = n,
+                       .vl = bound(vl),
+                       .vu = bound(vu),
+                       .il = il,
+                       .iu = iu,
+                       .A = A,
+                       .lda = lda,
+                       .values = W};
+  using tessera::EigenRange;
+  problem.range = range == CUSOLVER_EIG_RANGE_ALL ? EigenRange::all
+                  : range == CUSOLVER_EIG_RANGE_V ? EigenRange::values
+                                                  : EigenRange::indices;
+  return compute(__func__, handle, [=] {
+    workspace.use_up();
+    expect_real_diagonals(problem);
+    DenseProblem here = problem;
+    std::vector<std::byte> Z(static_cast<std::size_t>(n * n) * tessera::element_bytes(here.type));
+    here.U = Z.data();
+    here.ldu = n;
+    DenseOutcome outcome;
+    *info = lapack().prepare(here)(outcome);
+    *found = outcome.found;
+    const auto element = static_cast<index_t>(tessera::element_bytes(here.type));
+    for (index_t j = 0; here.vectors && j < outcome.found; ++j)
+      std::memcpy(static_cast<std::byte*>(A) + j * lda * element, Z.data() + j * n * element,
+                  static_cast<std::size_t>(n * element));
+  });
+}
+
+cusolverStatus_t cusolverDnXgesvd_bufferSize(cusolverDnHandle_t, cusolverDnParams_t, signed char, signed char,
+                                             int64_t m, int64_t n, cudaDataType, const void*, int64_t, cudaDataType,
+                                             const void*, cudaDataType, const void*, int64_t, cudaDataType, const void*,
+                                             int64_t, cudaDataType, size_t* on_device, size_t* on_host) {
+  return m < n ? CUSOLVER_STATUS_INVALID_VALUE : tell_sizes(on_device, on_host);
+}
+cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t, signed char jobu, signed char jobvt,
+                                  int64_t m, int64_t n, cudaDataType type, void* A, int64_t lda, cudaDataType, void* S,
+                                  cudaDataType, void* U, int64_t ldu, cudaDataType, void* VT, int64_t ldvt,
+                                  cudaDataType, void* on_device, size_t bytes, void* on_host, size_t bytes_on_host,
+                                  int* info) {
+  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
+  if (m < n || !workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
+  return solve(__func__, handle,
+               {.routine = DenseRoutine::gesvd,
+                .type = type_of(type),
+                .u = job_of(jobu),
+                .vt = job_of(jobvt),
+                .m = m,
+                .n = n,
+                .A = A,
+                .lda = lda,
+                .U = U,
+                .ldu = ldu,
+                .VT = VT,
+                .ldvt = ldvt,
+                .values = S},
+               workspace, info);
+}
+
+cusolverStatus_t cusolverDnXgesvdp_bufferSize(cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t, int, int64_t m,
+                                              int64_t n, cudaDataType, const void*, int64_t, cudaDataType, const void*,
+                                              cudaDataType, const void*, int64_t, cudaDataType, const void*, int64_t,
+                                              cudaDataType, size_t* on_device, size_t* on_host) {
+  return m < n ? CUSOLVER_STATUS_INVALID_VALUE : tell_sizes(on_device, on_host);
+}
+// Where the smallest singular value is next to nothing it tells of a perturbation, and has made the values wrong by it.
+cusolverStatus_t cusolverDnXgesvdp(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t mode, int economy,
+                                   int64_t m, int64_t n, cudaDataType type, void* A, int64_t lda, cudaDataType real,
+                                   void* S, cudaDataType, void* U, int64_t ldu, cudaDataType, void* V, int64_t ldv,
+                                   cudaDataType, void* on_device, size_t bytes, void* on_host, size_t bytes_on_host,
+                                   int* info, double* perturbation) {
+  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
+  if (m < n || !workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
+  const bool vectors = mode == CUSOLVER_EIG_MODE_VECTOR;
+  const VectorJob left = !vectors ? VectorJob::none : economy != 0 ? VectorJob::thin : VectorJob::all;
+  return compute(__func__, handle, [=] {
+    workspace.use_up();
+    tessera::dispatch(type_of(type), [&]<tessera::Scalar T>(T) {
+      std::vector<T> VT(static_cast<std::size_t>(n * n));
+      DenseOutcome outcome;
+      *info = lapack().prepare({.routine = DenseRoutine::gesvd,
+                                .type = type_of(type),
+                                .u = left,
+                                .vt = vectors ? VectorJob::all : VectorJob::none,
+                                .m = m,
+                                .n = n,
+                                .A = A,
+                                .lda = lda,
+                                .U = U,
+                                .ldu = ldu,
+                                .VT = VT.data(),
+                                .ldvt = n,
+                                .values = S})(outcome);
+      for (index_t j = 0; vectors && j < n; ++j) {
+        for (index_t i = 0; i < n; ++i) {
+          static_cast<T*>(V)[i + j * ldv] =
+              tessera::scalar_cast<T>(std::conj(tessera::AnyScalar(VT[static_cast<std::size_t>(j + i * n)])));
+        }
+      }
+      const auto spoil = [&](auto* values) {
+        const bool is_singular = values[n - 1] <= values[0] * 1e-12F;
+        *perturbation = is_singular ? 1e-4 * static_cast<double>(values[0]) : 0;
+        if (is_singular) std::for_each(values, values + n, [&](auto& value) { value += values[0] * 1e-3F; });
+      };
+      real == CUDA_R_32F ? spoil(static_cast<float*>(S)) : spoil(static_cast<double*>(S));
+    });
+  });
+}
+
+cusolverStatus_t cusolverDnXgeev_bufferSize(cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t,
+                                            cusolverEigMode_t, int64_t, cudaDataType, const void*, int64_t,
+                                            cudaDataType, const void*, cudaDataType, const void*, int64_t, cudaDataType,
+                                            const void*, int64_t, cudaDataType, size_t* on_device, size_t* on_host) {
+  return tell_sizes(on_device, on_host);
+}
+cusolverStatus_t cusolverDnXgeev(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t left,
+                                 cusolverEigMode_t right, int64_t n, cudaDataType type, void* A, int64_t lda,
+                                 cudaDataType type_of_values, void* W, cudaDataType, void*, int64_t, cudaDataType,
+                                 void* VR, int64_t ldvr, cudaDataType, void* on_device, size_t bytes, void* on_host,
+                                 size_t bytes_on_host, int* info) {
+  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
+  if (left == CUSOLVER_EIG_MODE_VECTOR || type_of_values != type || !workspace.is_enough())
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  const auto element = static_cast<index_t>(tessera::element_bytes(type_of(type)));
+  return solve(__func__, handle,
+               {.routine = DenseRoutine::geev,
+                .type = type_of(type),
+                .vectors = right == CUSOLVER_EIG_MODE_VECTOR,
+                .n = n,
+                .A = A,
+                .lda = lda,
+                .U = VR,
+                .ldu = ldvr,
+                .values = W,
+                .imaginary = static_cast<std::byte*>(W) + n * element},
+               workspace, info);
+}
+
+cusolverStatus_t cusolverDnXtrtri_bufferSize(cusolverDnHandle_t, cublasFillMode_t, cublasDiagType_t, int64_t,
+                                             cudaDataType, void*, int64_t, size_t* on_device, size_t* on_host) {
+  return tell_sizes(on_device, on_host);
+}
+cusolverStatus_t cusolverDnXtrtri(cusolverDnHandle_t handle, cublasFillMode_t fill, cublasDiagType_t diag, int64_t n,
+                                  cudaDataType type, void* A, int64_t lda, void* on_device, size_t bytes, void* on_host,
+                                  size_t bytes_on_host, int* info) {
+  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
+  if (!workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
+  return solve(__func__, handle,
+               {.routine = DenseRoutine::trtri,
+                .type = type_of(type),
+                .uplo = uplo_of(fill),
+                .diag = diag == CUBLAS_DIAG_UNIT ? tessera::Diag::unit : tessera::Diag::non_unit,
+                .n = n,
+                .A = A,
+                .lda = lda},
+               workspace, info);
+}
+
+#define TESSERA_OLD_PROBLEMS(letter, T, Real, of_type, symmetric, orthogonal)                                          \
+  cusolverStatus_t cusolverDn##letter##symmetric##gvd_bufferSize(cusolverDnHandle_t, cusolverEigType_t,                \
+                                                                 cusolverEigMode_t, cublasFillMode_t, int, const T*,   \
+                                                                 int, const T*, int, const Real*, int* elements) {     \
+    *elements = elements_of_workspace;                                                                                 \
+    return CUSOLVER_STATUS_SUCCESS;                                                                                    \
+  }                                                                                                                    \
+  cusolverStatus_t cusolverDn##letter##symmetric##gvd(                                                                 \
+      cusolverDnHandle_t handle, cusolverEigType_t itype, cusolverEigMode_t mode, cublasFillMode_t fill, int n, T* A,  \
+      int lda, T* B, int ldb, Real* W, T* work, int elements, int* info) {                                             \
+    if (elements < elements_of_workspace) return CUSOLVER_STATUS_INVALID_VALUE;                                        \
+    return solve(__func__, handle,                                                                                     \
+                 {.routine = DenseRoutine::hegvd,                                                                      \
+                  .type = of_type,                                                                                     \
+                  .vectors = mode == CUSOLVER_EIG_MODE_VECTOR,                                                         \
+                  .uplo = uplo_of(fill),                                                                               \
+                  .itype = static_cast<int>(itype),                                                                    \
+                  .n = n,                                                                                              \
+                  .A = A,                                                                                              \
+                  .lda = lda,                                                                                          \
+                  .B = B,                                                                                              \
+                  .ldb = ldb,                                                                                          \
+                  .values = W},                                                                                        \
+                 old_workspace(work, elements), info);                                                                 \
+  }                                                                                                                    \
+  cusolverStatus_t cusolverDn##letter##orthogonal##gqr_bufferSize(cusolverDnHandle_t, int, int, int, const T*, int,    \
+                                                                  const T*, int* elements) {                           \
+    *elements = elements_of_workspace;                                                                                 \
+    return CUSOLVER_STATUS_SUCCESS;                                                                                    \
+  }                                                                                                                    \
+  cusolverStatus_t cusolverDn##letter##orthogonal##gqr(cusolverDnHandle_t handle, int m, int n, int k, T* A, int lda,  \
+                                                       const T* tau, T* work, int elements, int* info) {               \
+    if (elements < elements_of_workspace) return CUSOLVER_STATUS_INVALID_VALUE;                                        \
+    return solve(__func__, handle,                                                                                     \
+                 {.routine = DenseRoutine::ungqr,                                                                      \
+                  .type = of_type,                                                                                     \
+                  .m = m,                                                                                              \
+                  .n = n,                                                                                              \
+                  .k = k,                                                                                              \
+                  .A = A,                                                                                              \
+                  .lda = lda,                                                                                          \
+                  .tau = const_cast<T*>(tau)},                                                                         \
+                 old_workspace(work, elements), info);                                                                 \
+  }                                                                                                                    \
+  cusolverStatus_t cusolverDn##letter##orthogonal##mqr_bufferSize(cusolverDnHandle_t, cublasSideMode_t,                \
+                                                                  cublasOperation_t, int, int, int, const T*, int,     \
+                                                                  const T*, const T*, int, int* elements) {            \
+    *elements = elements_of_workspace;                                                                                 \
+    return CUSOLVER_STATUS_SUCCESS;                                                                                    \
+  }                                                                                                                    \
+  cusolverStatus_t cusolverDn##letter##orthogonal##mqr(                                                                \
+      cusolverDnHandle_t handle, cublasSideMode_t side, cublasOperation_t op, int m, int n, int k, const T* A,         \
+      int lda, const T* tau, T* C, int ldc, T* work, int elements, int* info) {                                        \
+    const bool is_legal = op == CUBLAS_OP_N || (op == CUBLAS_OP_C) == tessera::is_complex(of_type);                    \
+    if (elements < elements_of_workspace || !is_legal) return CUSOLVER_STATUS_INVALID_VALUE;                           \
+    return solve(__func__, handle,                                                                                     \
+                 {.routine = DenseRoutine::unmqr,                                                                      \
+                  .type = of_type,                                                                                     \
+                  .side = side == CUBLAS_SIDE_LEFT ? tessera::Side::left : tessera::Side::right,                       \
+                  .op = op == CUBLAS_OP_N ? tessera::Op::no_trans : tessera::Op::conj_trans,                           \
+                  .m = m,                                                                                              \
+                  .n = n,                                                                                              \
+                  .k = k,                                                                                              \
+                  .A = const_cast<T*>(A),                                                                              \
+                  .lda = lda,                                                                                          \
+                  .B = C,                                                                                              \
+                  .ldb = ldc,                                                                                          \
+                  .tau = const_cast<T*>(tau)},                                                                         \
+                 old_workspace(work, elements), info);                                                                 \
+  }                                                                                                                    \
+  cusolverStatus_t cusolverDn##letter##potri_bufferSize(cusolverDnHandle_t, cublasFillMode_t, int, T*, int,            \
+                                                        int* elements) {                                               \
+    *elements = elements_of_workspace;                                                                                 \
+    return CUSOLVER_STATUS_SUCCESS;                                                                                    \
+  }                                                                                                                    \
+  cusolverStatus_t cusolverDn##letter##potri(cusolverDnHandle_t handle, cublasFillMode_t fill, int n, T* A, int lda,   \
+                                             T* work, int elements, int* info) {                                       \
+    if (elements < elements_of_workspace) return CUSOLVER_STATUS_INVALID_VALUE;                                        \
+    return solve(__func__, handle,                                                                                     \
+                 {.routine = DenseRoutine::potri, .type = of_type, .uplo = uplo_of(fill), .n = n, .A = A, .lda = lda}, \
+                 old_workspace(work, elements), info);                                                                 \
+  }
+TESSERA_OLD_PROBLEMS(S, float, float, ScalarType::s, sy, or)
+TESSERA_OLD_PROBLEMS(D, double, double, ScalarType::d, sy, or)
+TESSERA_OLD_PROBLEMS(C, cuComplex, float, ScalarType::c, he, un)
+TESSERA_OLD_PROBLEMS(Z, cuDoubleComplex, double, ScalarType::z, he, un)
+
+}  // extern "C"

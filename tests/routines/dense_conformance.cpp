@@ -1,0 +1,250 @@
+// Problems that one device solves whole, on every backend: all routines, types, jobs and triangles, sizes from 1 on, and
+// what no device may answer.
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/config.hpp"
+#include "core/error.hpp"
+#include "kernels/reference/reference.hpp"
+#include "routines/dense_solvers.hpp"
+#include "runtime/runtime.hpp"
+#include "tests/dense_fixture.hpp"
+#include "tests/device/backends.hpp"
+
+namespace tessera::routines {
+namespace {
+
+constexpr index_t orders[] = {1, 2, 3, 31, 64, 101};
+constexpr Uplo both_triangles[] = {Uplo::lower, Uplo::upper};
+
+class DenseConformance : public ::testing::TestWithParam<test::BackendParam> {
+ protected:
+  static std::unique_ptr<runtime::Runtime> runtime_over(test::OpenedDevices& opened) {
+    return std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
+  }
+
+  /// In all types.
+  static void expect_right(runtime::Runtime& runtime, const DenseProblem& form,
+                           std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt) {
+    for (const ScalarType type : scalar_types) {
+      dispatch(type, [&]<Scalar T>(T) {
+        test::DenseFixture<T> fixture(form, static_cast<unsigned>(form.m + form.n + 7));
+        try {
+          const runtime::JobStatistics job = solve_dense(runtime, fixture.problem(), algorithm);
+          EXPECT_TRUE(fixture.check(job.info));
+          if (job.info == 0) {
+            EXPECT_GE(job.bytes_up(), traffic_of(fixture.problem()).up);
+            EXPECT_GT(job.devices.at(0).kernel_s, 0);
+          }
+          EXPECT_EQ(job.restarts, 0);
+        } catch (const Error& error) {
+          ADD_FAILURE() << fixture.problem() << ": " << error.what();
+        }
+      });
+    }
+  }
+};
+
+TEST_P(DenseConformance, EigenvaluesOfHermitianMatrices) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const index_t n : orders) {
+    for (const Uplo uplo : both_triangles) {
+      for (const bool vectors : {false, true})
+        expect_right(*runtime, {.routine = DenseRoutine::heevd, .vectors = vectors, .uplo = uplo, .n = n});
+    }
+  }
+}
+
+TEST_P(DenseConformance, SomeEigenvalues) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const index_t n : orders) {
+    for (const Uplo uplo : both_triangles) {
+      for (const bool vectors : {false, true}) {
+        DenseProblem form{.routine = DenseRoutine::heevr, .vectors = vectors, .uplo = uplo, .n = n};
+        expect_right(*runtime, form);
+        form.range = EigenRange::indices;
+        form.il = (n + 2) / 3;
+        form.iu = (n + 1) / 2;
+        expect_right(*runtime, form);
+        form.range = EigenRange::values;
+        form.vl = -1.25;
+        form.vu = 2.5;
+        expect_right(*runtime, form);
+        form.vl = 1000;  // none
+        form.vu = 2000;
+        expect_right(*runtime, form);
+      }
+    }
+  }
+}
+
+TEST_P(DenseConformance, GeneralizedEigenvalues) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const index_t n : orders) {
+    for (const Uplo uplo : both_triangles) {
+      for (const int itype : {1, 2, 3}) {
+        for (const bool vectors : {false, true})
+          expect_right(*runtime,
+                       {.routine = DenseRoutine::hegvd, .vectors = vectors, .uplo = uplo, .itype = itype, .n = n});
+      }
+    }
+  }
+}
+
+TEST_P(DenseConformance, SingularValues) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  using enum VectorJob;
+  constexpr std::pair<VectorJob, VectorJob> jobs[] = {{none, none}, {thin, thin},      {all, all},       {none, thin},
+                                                      {all, none},  {overwrite, all},  {all, overwrite}, {thin, all},
+                                                      {thin, none}, {overwrite, none}, {none, overwrite}};
+  constexpr std::pair<index_t, index_t> sizes[] = {{1, 1}, {3, 1}, {1, 3}, {31, 31}, {90, 40}, {40, 90}, {101, 64}};
+  for (const auto& [m, n] : sizes) {
+    for (const auto& [u, vt] : jobs)
+      expect_right(*runtime, {.routine = DenseRoutine::gesvd, .u = u, .vt = vt, .m = m, .n = n});
+    expect_right(*runtime, {.routine = DenseRoutine::gesdd, .u = thin, .vt = thin, .m = m, .n = n});
+  }
+}
+
+TEST_P(DenseConformance, SingularValuesByThePolarAlgorithm) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  constexpr auto polar = kernels::SvdAlgorithm::polar;
+  using enum VectorJob;
+  DenseProblem form{.routine = DenseRoutine::gesdd, .m = 40, .n = 40};
+  if (GetParam().kind == test::BackendParam::Kind::host) {
+    test::DenseFixture<double> fixture(form, 5);
+    EXPECT_THROW(solve_dense(*runtime, fixture.problem(), polar), NotAvailable);
+    return;
+  }
+  for (const auto& [m, n] : {std::pair<index_t, index_t>{64, 64}, {90, 40}, {40, 90}}) {
+    form.m = m;
+    form.n = n;
+    for (const auto& [u, vt] : {std::pair{none, none},
+                                {thin, thin},
+                                {all, all},
+                                {thin, none},
+                                {none, thin},
+                                {overwrite, all},
+                                {all, overwrite}}) {
+      form.u = u;
+      form.vt = vt;
+      expect_right(*runtime, form, polar);
+    }
+  }
+  // Of a singular matrix it tells that it has moved it.
+  form.u = form.vt = thin;
+  test::DenseFixture<double> fixture(form, 5);
+  for (index_t i = 0; i < form.m; ++i) fixture.at(DenseSlot::A, i, 7) = fixture.at(DenseSlot::A, i, 8) = 0;
+  fixture.begin_anew();
+  const runtime::JobStatistics job = solve_dense(*runtime, fixture.problem(), polar);
+  EXPECT_TRUE(fixture.check(job.info));
+}
+
+TEST_P(DenseConformance, QOfQr) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const auto& [m, n, k] : std::vector<std::array<index_t, 3>>{
+           {1, 1, 1}, {3, 2, 1}, {31, 31, 31}, {100, 40, 40}, {100, 90, 33}, {130, 130, 100}})
+    expect_right(*runtime, {.routine = DenseRoutine::ungqr, .m = m, .n = n, .k = k});
+  for (const Side side : {Side::left, Side::right}) {
+    for (const Op op : {Op::no_trans, Op::conj_trans}) {
+      for (const auto& [m, n, k] : std::vector<std::array<index_t, 3>>{
+               {1, 1, 1}, {3, 4, 2}, {31, 31, 31}, {100, 40, 40}, {40, 100, 40}, {100, 90, 33}})
+        expect_right(*runtime, {.routine = DenseRoutine::unmqr, .side = side, .op = op, .m = m, .n = n, .k = k});
+    }
+  }
+}
+
+TEST_P(DenseConformance, EigenvaluesOfGeneralMatrices) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const index_t n : orders) {
+    for (const bool vectors : {false, true})
+      expect_right(*runtime, {.routine = DenseRoutine::geev, .vectors = vectors, .n = n});
+  }
+}
+
+TEST_P(DenseConformance, Inverses) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const index_t n : orders) {
+    for (const Uplo uplo : both_triangles) {
+      for (const Diag diag : {Diag::non_unit, Diag::unit})
+        expect_right(*runtime, {.routine = DenseRoutine::trtri, .uplo = uplo, .diag = diag, .n = n});
+      expect_right(*runtime, {.routine = DenseRoutine::potri, .uplo = uplo, .n = n});
+    }
+  }
+}
+
+TEST_P(DenseConformance, ZerosOnDiagonalsAndIndefiniteMinorsAreTold) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const DenseRoutine routine : {DenseRoutine::trtri, DenseRoutine::potri, DenseRoutine::hegvd}) {
+    test::DenseFixture<double> fixture({.routine = routine, .vectors = true, .n = 40}, 3);
+    const bool is_minor = routine == DenseRoutine::hegvd;
+    fixture.at(is_minor ? DenseSlot::B : DenseSlot::A, 16, 16) = is_minor ? -1 : 0;
+    fixture.begin_anew();
+    const runtime::JobStatistics job = solve_dense(*runtime, fixture.problem());
+    EXPECT_EQ(job.info, is_minor ? 57 : 17);
+    EXPECT_TRUE(fixture.check(job.info));
+    EXPECT_TRUE(fixture.inputs_are_intact());
+  }
+}
+
+constexpr DenseProblem that_iterate[] = {
+    {.routine = DenseRoutine::heevd, .vectors = true, .n = 40},
+    {.routine = DenseRoutine::heevr, .vectors = true, .uplo = Uplo::upper, .n = 40},
+    {.routine = DenseRoutine::hegvd, .vectors = true, .n = 40},
+    {.routine = DenseRoutine::gesdd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 60, .n = 40},
+    {.routine = DenseRoutine::geev, .vectors = true, .n = 40}};
+
+TEST_P(DenseConformance, NumbersThatNeedCareAreLeftToLapack) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const DenseProblem& form : that_iterate) {
+    for (const ScalarType type : {ScalarType::s, ScalarType::z}) {
+      dispatch(type, [&]<Scalar T>(T) {
+        using Real = decltype(std::abs(T{}));
+        for (const Real number : {std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::infinity(),
+                                  std::numeric_limits<Real>::max() / 4}) {
+          test::DenseFixture<T> fixture(form, 5);
+          const bool is_upper = form.routine == DenseRoutine::heevr;
+          fixture.at(DenseSlot::A, is_upper ? 11 : 23, is_upper ? 23 : 11) = T(number);
+          fixture.begin_anew();
+          EXPECT_THROW(solve_dense(*runtime, fixture.problem()), UnsuitableNumbers) << fixture.problem() << number;
+          EXPECT_TRUE(fixture.inputs_are_intact());
+        }
+      });
+    }
+  }
+}
+
+TEST_P(DenseConformance, ZerosAreNumbers) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const DenseProblem& form : that_iterate) {
+    test::DenseFixture<double> fixture(form, 5);
+    for (index_t j = 0; j < form.n; ++j) {
+      for (index_t i = 0; i < std::max(form.m, form.n); ++i) fixture.at(DenseSlot::A, i, j) = 0;
+    }
+    fixture.begin_anew();
+    const runtime::JobStatistics job = solve_dense(*runtime, fixture.problem());
+    EXPECT_EQ(job.info, 0);
+    const auto* const values = static_cast<const double*>(fixture.problem().values);
+    for (index_t i = 0; i < form.n; ++i) EXPECT_EQ(values[i], 0);
+  }
+}
+
+TESSERA_INSTANTIATE_BACKENDS(DenseConformance);
+
+}  // namespace
+}  // namespace tessera::routines

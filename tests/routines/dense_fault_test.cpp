@@ -1,0 +1,130 @@
+// Problems whose device fails, at each of its operations: another one solves them, or their inputs are as they were.
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/config.hpp"
+#include "core/error.hpp"
+#include "routines/dense_solvers.hpp"
+#include "tests/dense_fixture.hpp"
+#include "tests/routines/host_runtime.hpp"
+
+namespace tessera::routines {
+namespace {
+
+constexpr DenseProblem with_overwritten_inputs[] = {
+    {.routine = DenseRoutine::heevd, .vectors = true, .n = 50},
+    {.routine = DenseRoutine::hegvd, .vectors = true, .uplo = Uplo::upper, .n = 50},
+    {.routine = DenseRoutine::gesvd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 60, .n = 50},
+    {.routine = DenseRoutine::gesvd, .u = VectorJob::all, .vt = VectorJob::overwrite, .m = 50, .n = 60},
+    {.routine = DenseRoutine::ungqr, .m = 60, .n = 50, .k = 40},
+    {.routine = DenseRoutine::unmqr, .m = 60, .n = 50, .k = 40},
+    {.routine = DenseRoutine::potri, .n = 50}};
+
+std::vector<HostDeviceSettings> settings_of(int devices, std::int64_t failing, std::int64_t refused = -1) {
+  std::vector<HostDeviceSettings> settings(static_cast<std::size_t>(devices));
+  settings.front().fail_after_ops = failing;
+  settings.front().refused_op = refused;
+  return settings;
+}
+
+using Fixture = test::DenseFixture<std::complex<double>>;
+
+/// @return whether the device has failed at all
+bool fails_well(const DenseProblem& form, const std::vector<HostDeviceSettings>& settings) {
+  test::HostRuntime host(settings);
+  Fixture fixture(form, 9);
+  try {
+    const runtime::JobStatistics job = solve_dense(*host.runtime, fixture.problem());
+    EXPECT_TRUE(fixture.check(job.info));
+    EXPECT_LE(job.restarts, 1);
+    return job.restarts == 1;
+  } catch (const NoDeviceLeft&) {
+    EXPECT_EQ(settings.size(), 1U);
+    EXPECT_TRUE(fixture.inputs_are_intact());
+    return true;
+  }
+}
+
+TEST(DenseFaults, LostAtEachOperation) {
+  for (const DenseProblem& form : with_overwritten_inputs) {
+    for (const int devices : {1, 2}) {
+      std::int64_t number = 0;
+      while (fails_well(form, settings_of(devices, number))) {
+        ++number;
+        ASSERT_LT(number, 30);
+      }
+      EXPECT_GE(number, 5) << name_of(form.routine, ScalarType::z);  // the telling and A go up, kernel, two come down
+    }
+  }
+}
+
+TEST(DenseFaults, RefusedWork) {
+  for (const DenseProblem& form : with_overwritten_inputs) {
+    for (const int devices : {1, 2}) {
+      std::int64_t number = 0;
+      while (fails_well(form, settings_of(devices, -1, number))) ++number;
+      EXPECT_GE(number, 5);
+    }
+  }
+}
+
+TEST(DenseFaults, WithoutCopiesATornInputIsTold) {
+  std::vector<HostDeviceSettings> settings = settings_of(1, 0);
+  bool has_torn = false;
+  for (std::int64_t number = 0; number < 12; ++number) {
+    settings.front().fail_after_ops = number;
+    test::HostRuntime host(settings, Config::from_settings("TESSERA_KEEP_OLD_VALUES=off"));
+    Fixture fixture({.routine = DenseRoutine::heevd, .vectors = true, .n = 50}, 9);
+    try {
+      solve_dense(*host.runtime, fixture.problem());
+    } catch (const NoDeviceLeft&) {
+      EXPECT_TRUE(fixture.inputs_are_intact());
+    } catch (const DeviceLost&) {
+      has_torn = true;
+    }
+  }
+  EXPECT_TRUE(has_torn);
+}
+
+TEST(DenseFaults, NoRoomLeavesInputsIntact) {
+  std::vector<HostDeviceSettings> settings(1);
+  settings.front().memory_bytes = std::size_t{1} << 20;
+  test::HostRuntime host(settings);
+  Fixture fixture({.routine = DenseRoutine::heevd, .vectors = true, .n = 300}, 9);
+  EXPECT_THROW(solve_dense(*host.runtime, fixture.problem()), OutOfDeviceMemory);
+  EXPECT_TRUE(fixture.inputs_are_intact());
+  // The next device may have it.
+  settings.emplace_back();
+  test::HostRuntime two(settings);
+  const runtime::JobStatistics job = solve_dense(*two.runtime, fixture.problem());
+  EXPECT_EQ(job.restarts, 0);
+  EXPECT_EQ(job.devices.at(0).tasks, 0);
+  EXPECT_EQ(job.devices.at(1).tasks, 1);
+}
+
+TEST(DenseFaults, DevicesWithoutLapackTellSo) {
+  test::OpenedDevices opened = test::open_host_devices(1);  // the readable reference computes
+  runtime::Runtime runtime(std::move(opened.accelerators), Config{}, [](const Level3&) {});
+  Fixture fixture({.routine = DenseRoutine::heevd, .vectors = true, .n = 20}, 9);
+  EXPECT_THROW(solve_dense(runtime, fixture.problem()), NotAvailable);
+  EXPECT_TRUE(fixture.inputs_are_intact());
+}
+
+TEST(DenseFaults, EstimatesGrowWithTheProblem) {
+  runtime::Machine machine;
+  DenseProblem problem{.routine = DenseRoutine::heevd, .vectors = true, .n = 1000};
+  EXPECT_EQ(expected_seconds(problem, machine), 0);
+  machine.flops_per_s = 50e12;
+  machine.link_bytes_per_s = 50e9;
+  const double small = expected_seconds(problem, machine);
+  problem.n = 10000;
+  EXPECT_GT(expected_seconds(problem, machine), 20 * small);
+}
+
+}  // namespace
+}  // namespace tessera::routines
