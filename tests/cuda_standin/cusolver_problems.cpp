@@ -243,7 +243,8 @@ cusolverStatus_t cusolverDnXgesvdp_bufferSize(cusolverDnHandle_t, cusolverDnPara
                                               cudaDataType, size_t* on_device, size_t* on_host) {
   return m < n ? CUSOLVER_STATUS_INVALID_VALUE : tell_sizes(on_device, on_host);
 }
-// Where the smallest singular value is next to nothing it tells of a perturbation, and has made the values wrong by it.
+// Where the smallest singular value is next to nothing it tells of a perturbation, and has made the values wrong by it. It works in
+// U and V even if no vectors are wanted.
 cusolverStatus_t cusolverDnXgesvdp(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t mode, int economy,
                                    int64_t m, int64_t n, cudaDataType type, void* A, int64_t lda, cudaDataType real,
                                    void* S, cudaDataType, void* U, int64_t ldu, cudaDataType, void* V, int64_t ldv,
@@ -251,11 +252,16 @@ cusolverStatus_t cusolverDnXgesvdp(cusolverDnHandle_t handle, cusolverDnParams_t
                                    int* info, double* perturbation) {
   const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
   if (m < n || !workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
+  if (U == nullptr || V == nullptr) return CUSOLVER_STATUS_INTERNAL_ERROR;
   const bool vectors = mode == CUSOLVER_EIG_MODE_VECTOR;
   const VectorJob left = !vectors ? VectorJob::none : economy != 0 ? VectorJob::thin : VectorJob::all;
   return compute(__func__, handle, [=] {
     workspace.use_up();
     tessera::dispatch(type_of(type), [&]<tessera::Scalar T>(T) {
+      for (index_t j = 0; j < n; ++j) {
+        std::memset(static_cast<void*>(static_cast<T*>(U) + j * ldu), 0xff, static_cast<std::size_t>(m) * sizeof(T));
+        std::memset(static_cast<void*>(static_cast<T*>(V) + j * ldv), 0xff, static_cast<std::size_t>(n) * sizeof(T));
+      }
       std::vector<T> VT(static_cast<std::size_t>(n * n));
       DenseOutcome outcome;
       *info = lapack().prepare({.routine = DenseRoutine::gesvd,
@@ -320,20 +326,26 @@ cusolverStatus_t cusolverDnXtrtri_bufferSize(cusolverDnHandle_t, cublasFillMode_
                                              cudaDataType, void*, int64_t, size_t* on_device, size_t* on_host) {
   return tell_sizes(on_device, on_host);
 }
+// A diagonal of ones is written.
 cusolverStatus_t cusolverDnXtrtri(cusolverDnHandle_t handle, cublasFillMode_t fill, cublasDiagType_t diag, int64_t n,
                                   cudaDataType type, void* A, int64_t lda, void* on_device, size_t bytes, void* on_host,
                                   size_t bytes_on_host, int* info) {
   const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
   if (!workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
+  const bool is_unit = diag == CUBLAS_DIAG_UNIT;
   return solve(__func__, handle,
                {.routine = DenseRoutine::trtri,
                 .type = type_of(type),
                 .uplo = uplo_of(fill),
-                .diag = diag == CUBLAS_DIAG_UNIT ? tessera::Diag::unit : tessera::Diag::non_unit,
+                .diag = is_unit ? tessera::Diag::unit : tessera::Diag::non_unit,
                 .n = n,
                 .A = A,
                 .lda = lda},
-               workspace, info);
+               workspace, info, [=](const DenseOutcome&) {
+                 tessera::dispatch(type_of(type), [&]<tessera::Scalar T>(T) {
+                   for (index_t i = 0; is_unit && i < n; ++i) static_cast<T*>(A)[i + i * lda] = T(1);
+                 });
+               });
 }
 
 #define TESSERA_OLD_PROBLEMS(letter, T, Real, of_type, symmetric, orthogonal)                                          \

@@ -22,6 +22,14 @@ bool is_refusal(cusolverStatus_t status) {
   return status == CUSOLVER_STATUS_NOT_SUPPORTED || status == CUSOLVER_STATUS_INVALID_VALUE;
 }
 
+/// LAPACK neither reads nor writes a diagonal of ones; cuSOLVER writes them.
+bool keeps_diagonal(const DenseProblem& problem) {
+  return problem.routine == DenseRoutine::trtri && problem.diag == Diag::unit;
+}
+std::size_t bytes_of_diagonal(const DenseProblem& problem) {
+  return aligned(static_cast<std::size_t>(problem.n) * element_bytes(problem.type));
+}
+
 }  // namespace
 
 /// What cuSOLVER is called with, and where what it does not write into the problem's matrices lies in the workspace, the
@@ -37,16 +45,15 @@ struct CudaDenseSolver::SvdPlan {
     svd.lda = is_flipped ? svd.m : p.lda;
     svd.left = is_flipped ? p.vt : p.u;
     svd.right = is_flipped ? p.u : p.vt;
-    const bool has_any = svd.left != VectorJob::none || svd.right != VectorJob::none;
     const index_t left_columns = svd.left == VectorJob::all ? svd.m : svd.n;
     if (svd.left != VectorJob::none && left_is_direct()) {
       svd.U = p.U, svd.ldu = p.ldu;
-    } else if (svd.left != VectorJob::none || (is_polar && has_any)) {
+    } else if (svd.left != VectorJob::none || is_polar) {  // which works there, whatever is wanted
       svd.U = take(svd.m, left_columns), svd.ldu = svd.m;
     }
     if (svd.right != VectorJob::none && right_is_direct()) {
       svd.V = is_flipped ? p.U : p.VT, svd.ldv = is_flipped ? p.ldu : p.ldvt;
-    } else if (svd.right != VectorJob::none || (is_polar && has_any)) {
+    } else if (svd.right != VectorJob::none || is_polar) {
       svd.V = take(svd.n, svd.n), svd.ldv = svd.n;
     }
     bytes = static_cast<std::size_t>(next_ - workspace);
@@ -114,6 +121,7 @@ DenseSpace CudaDenseSolver::space(const DenseProblem& problem, SvdAlgorithm algo
     own_bytes = plan.bytes;
     status = svd_space(dn_, plan.svd, algorithm, &space);
   } else {
+    if (keeps_diagonal(problem)) own_bytes = bytes_of_diagonal(problem);
     status = problem_space(dn_, problem, &space);
   }
   if (is_refusal(status)) throw NotAvailable(std::string("cuSOLVER does not take this ") + name);
@@ -152,7 +160,14 @@ void CudaDenseSolver::run(int compute_stream, const DenseProblem& problem, SvdAl
   int* const info = &telling->info;
   if (is_svd(problem.routine)) return run_svd(problem, algorithm, workspace, info, outcome);
   if (is_hermitian(problem.routine) && is_complex(problem.type)) make_diagonals_real(problem);
-  require(name, solve_problem(dn_, problem, workspace, info, &outcome->found));
+  DenseWorkspace rest = workspace;
+  if (keeps_diagonal(problem)) {
+    rest.on_device += bytes_of_diagonal(problem);
+    rest.space.device_bytes -= bytes_of_diagonal(problem);
+    copy_diagonal(problem, workspace.on_device, true);
+  }
+  require(name, solve_problem(dn_, problem, rest, info, &outcome->found));
+  if (keeps_diagonal(problem)) copy_diagonal(problem, workspace.on_device, false);
   if (problem.routine != DenseRoutine::heevr || !problem.vectors) return;
   const auto element = static_cast<index_t>(element_bytes(problem.type));
   const auto bytes = [&](index_t elements) { return static_cast<std::size_t>(elements * element); };
@@ -180,6 +195,14 @@ void CudaDenseSolver::run_svd(const DenseProblem& problem, SvdAlgorithm algorith
     const index_t ld = plan.is_flipped ? problem.ldu : problem.ldvt;
     require("transpose", transpose(right, {problem.type, right.n, right.m, to, ld}, stream_));
   }
+}
+
+void CudaDenseSolver::copy_diagonal(const DenseProblem& problem, std::byte* aside, bool away) {
+  const std::size_t element = element_bytes(problem.type), pitch = static_cast<std::size_t>(problem.lda + 1) * element;
+  auto* const A = static_cast<std::byte*>(problem.A);
+  require("cudaMemcpy2DAsync",
+          cudaMemcpy2DAsync(away ? aside : A, away ? element : pitch, away ? A : aside, away ? pitch : element, element,
+                            static_cast<std::size_t>(problem.n), cudaMemcpyDeviceToDevice, stream_));
 }
 
 // LAPACK does not look at imaginary parts there.

@@ -35,6 +35,8 @@ class CudaDenseSolver final : public DenseSolver {
   void run_svd(const DenseProblem& problem, SvdAlgorithm algorithm, const DenseWorkspace& workspace, int* info,
                DenseOutcome* outcome);
   void make_diagonals_real(const DenseProblem& problem);
+  /// @param aside the diagonal's elements, one after the other
+  void copy_diagonal(const DenseProblem& problem, std::byte* aside, bool away);
   void require(const char* what, cusolverStatus_t status);
   void require(const char* what, cudaError_t error);
 
