@@ -4,6 +4,7 @@
 
 #include "blas_api/face.hpp"
 #include "core/gemm_batch.hpp"
+#include "core/lapack_call.hpp"
 #include "core/level3.hpp"
 
 /// Computes a checked call on the context that all BLAS symbols share: made from the environment at the first call, never
@@ -15,6 +16,18 @@ extern "C" __attribute__((visibility("default"))) void tessera_private_run(const
 /// The same for a batch, which is used up (core/gemm_batch.hpp).
 extern "C" __attribute__((visibility("default"))) void tessera_private_run_batch(tessera::GemmBatch& batch,
                                                                                  tessera::api::Face& face) noexcept;
+
+namespace tessera::api {
+/// The program's own LAPACK, with the arguments of one call. It sets call.info.
+struct NextLapack {
+  void (*compute)(const NextLapack& self, LapackCall& call) noexcept;
+};
+}  // namespace tessera::api
+
+/// The same for a call of LAPACK whose sizes are good and that does something. What devices do not compute is computed by `next`
+/// or, where that is null, by the LAPACK behind `face`. @return whether `next` did not
+extern "C" __attribute__((visibility("default"))) bool tessera_private_run_lapack(
+    tessera::LapackCall& call, tessera::api::Face& face, const tessera::api::NextLapack* next) noexcept;
 
 /// The CPU BLAS behind `face`; nullptr, after a line on standard error, if there is none.
 extern "C" __attribute__((visibility("default"))) const tessera::kernels::CpuBlas* tessera_private_cpu_blas(

@@ -11,6 +11,7 @@
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/process.hpp"
+#include "kernels/host/cpu_lapack_call.hpp"
 #include "kernels/reference/reference.hpp"
 
 /// Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone
@@ -63,6 +64,50 @@ extern "C" void tessera_private_run_batch(tessera::GemmBatch& batch, tessera::ap
   } catch (const std::exception& error) {
     abort_for(error);
   }
+}
+
+namespace {
+/// What the program has, or the CPU BLAS behind the face.
+class NextOrOwn final : public tessera::api::CpuLapack {
+ public:
+  NextOrOwn(tessera::api::Face& face, const tessera::api::NextLapack* next) : face_(face), next_(next) {}
+
+  void compute(tessera::LapackCall& call) override {
+    if (next_ == nullptr)
+      return tessera::api::shared_context().compute_on_cpu(call, tessera::api::Fallback::cpu_blas, &face_);
+    next_->compute(*next_, call);
+    has_used_next_ = true;
+  }
+  bool has_used_next() const { return has_used_next_; }
+
+ private:
+  tessera::api::Face& face_;
+  const tessera::api::NextLapack* const next_;
+  bool has_used_next_ = false;
+};
+}  // namespace
+
+extern "C" bool tessera_private_run_lapack(tessera::LapackCall& call, tessera::api::Face& face,
+                                           const tessera::api::NextLapack* next) noexcept {
+  const tessera::ErrnoKept stays;
+  tessera::api::Context* context = nullptr;
+  NextOrOwn cpu(face, next);
+  try {
+    try {
+      context = &tessera::api::shared_context();
+    } catch (const std::exception&) {  // no memory for the settings
+      if (next == nullptr) {
+        tessera::kernels::compute_on_cpu(nullptr, call);
+        return true;
+      }
+      next->compute(*next, call);
+      return false;
+    }
+    context->run(call, tessera::api::Fallback::cpu_blas, &face, &cpu);
+  } catch (const std::exception& error) {
+    abort_for(error);
+  }
+  return !cpu.has_used_next();
 }
 
 extern "C" const tessera::kernels::CpuBlas* tessera_private_cpu_blas(tessera::api::Face& face) noexcept {

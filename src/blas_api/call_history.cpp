@@ -21,6 +21,8 @@ constexpr double worth_of_help = 0.95;
 constexpr double part_of_trial = 1.0 / 8;
 /// Whatever estimates make of it: two H200 do the work of three calls of 512, one by one, at once.
 constexpr double most_calls_at_once = 4;
+/// What LAPACK takes over products of as much arithmetic: as a rule, and at worst.
+constexpr double usual_over_products = 1.5, slowest_over_products = 4;
 
 }  // namespace
 
@@ -53,6 +55,32 @@ void CallHistory::describe(const BatchDemand& batch, int threads, Situation& now
   now.cpu_calls = cpu_calls();
   now.device_calls = device_calls();
   now.cpu = batch_speed_.estimate(batch, threads);
+}
+
+void CallHistory::describe(const LapackDemand& call, bool weighed, Situation& now) const {
+  describe(product_like(call), weighed, now);
+  now.bias = lapack_bias_[static_cast<std::size_t>(call.routine)].of(call.volume);
+  if (const auto seen = lapack_speed_.estimate(call)) {
+    now.cpu = *seen;
+    return;
+  }
+  // Of a LAPACK that nobody has seen yet: products bound it.
+  now.cpu.expected_s *= usual_over_products;
+  now.cpu.most_s *= slowest_over_products;
+}
+
+std::optional<Level3> CallHistory::wanted_probe(const LapackDemand& call, double devices_s) const {
+  if (lapack_speed_.estimate(call)) return std::nullopt;
+  return wanted_probe(product_like(call), devices_s);
+}
+
+void CallHistory::note_on_cpu(const LapackDemand& call, const Verdict& verdict, double seconds, bool devices_are_open) {
+  begin_anew_in_child();
+  last_end_s_.store(device::now_seconds(), std::memory_order_relaxed);
+  lapack_speed_.record(call, seconds);
+  if (verdict.reason == Reason::cpu_wins)
+    lapack_bias_[static_cast<std::size_t>(call.routine)].passed_over(call.volume, verdict.cpu_s / verdict.device_s);
+  note_forgone(verdict, seconds, devices_are_open);
 }
 
 std::optional<Level3> CallHistory::wanted_probe(const Level3& call, double devices_s) const {
@@ -117,7 +145,7 @@ void CallHistory::OnCpu::record(const Level3& call, index_t volume, const Verdic
   if (verdict.reason == Reason::trial && !was_alone())
     history_.cpu_speed_.tried_in_vain(call, verdict.cpu_s / verdict.device_s - 1);
   if (verdict.reason == Reason::cpu_wins) history_.device_bias_.passed_over(volume, verdict.cpu_s / verdict.device_s);
-  note_forgone(verdict, seconds, devices_are_open);
+  history_.note_forgone(verdict, seconds, devices_are_open);
 }
 
 void CallHistory::OnCpu::record(const BatchDemand& batch, int threads, const Verdict& verdict, double seconds,
@@ -126,7 +154,7 @@ void CallHistory::OnCpu::record(const BatchDemand& batch, int threads, const Ver
     history_.batch_speed_.record(batch, alone_s(seconds), threads);
   if (verdict.reason == Reason::cpu_wins)
     history_.batch_bias_[batch.routine.number()].passed_over(batch.mean_volume(), verdict.cpu_s / verdict.device_s);
-  note_forgone(verdict, seconds, devices_are_open);
+  history_.note_forgone(verdict, seconds, devices_are_open);
 }
 
 bool CallHistory::OnCpu::was_alone() const { return !began_beside_devices_ && history_.device_calls() == 0; }
@@ -138,10 +166,10 @@ double CallHistory::OnCpu::alone_s(double seconds) const {
 }
 
 // What it cost not to have the devices open, by the time that it really took.
-void CallHistory::OnCpu::note_forgone(const Verdict& verdict, double seconds, bool devices_are_open) {
+void CallHistory::note_forgone(const Verdict& verdict, double seconds, bool devices_are_open) {
   if (devices_are_open || verdict.cpu_s <= 0 || seconds <= verdict.open_s) return;
-  history_.forgone_s_.fetch_add(seconds - verdict.open_s, std::memory_order_relaxed);
-  history_.forgone_calls_.fetch_add(1, std::memory_order_relaxed);
+  forgone_s_.fetch_add(seconds - verdict.open_s, std::memory_order_relaxed);
+  forgone_calls_.fetch_add(1, std::memory_order_relaxed);
 }
 
 CallHistory::OnDevices::OnDevices(CallHistory& history, double seconds)
@@ -159,10 +187,7 @@ CallHistory::OnDevices::~OnDevices() {
 }
 
 void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Verdict& verdict, const Took& took) {
-  history_.has_used_devices_.store(true, std::memory_order_relaxed);
-  const double calls = 1 + 0.5 * (others_at_begin_ + history_.device_calls() - 1);
-  if (calls > 1 && took.with_waiting_s > 0)
-    history_.note_calls_at_once(calls * 1e-9 * static_cast<double>(ns_) / took.with_waiting_s);
+  note_calls_at_once(took);
   if (verdict.reason == Reason::device_wins) history_.cpu_speed_.passed_over(call);
   if (verdict.model_s <= 0) return;
   const double bias = took.seconds / verdict.model_s;
@@ -172,6 +197,22 @@ void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Ve
   if (took.beside == 0 || bias < mine.known(volume).value_or(std::numeric_limits<double>::infinity()))
     mine.record(volume, bias, was_without_cpu());
   other.passed_over(volume, part_of_trial);
+}
+
+void CallHistory::OnDevices::note_calls_at_once(const Took& took) {
+  history_.has_used_devices_.store(true, std::memory_order_relaxed);
+  const double calls = 1 + 0.5 * (others_at_begin_ + history_.device_calls() - 1);
+  if (calls > 1 && took.with_waiting_s > 0)
+    history_.note_calls_at_once(calls * 1e-9 * static_cast<double>(ns_) / took.with_waiting_s);
+}
+
+void CallHistory::OnDevices::record(const LapackDemand& call, const Verdict& verdict, const Took& took) {
+  note_calls_at_once(took);
+  if (verdict.reason == Reason::device_wins) history_.lapack_speed_.passed_over(call);
+  if (verdict.model_s <= 0) return;
+  const double bias = took.seconds / verdict.model_s;
+  DeviceBias& known = history_.lapack_bias_[static_cast<std::size_t>(call.routine)];
+  if (took.beside == 0 || bias < known.of(call.volume)) known.record(call.volume, bias, was_without_cpu());
 }
 
 void CallHistory::OnDevices::record(const BatchDemand& batch, const Verdict& verdict, double seconds) {

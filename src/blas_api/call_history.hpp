@@ -13,6 +13,7 @@
 #include "blas_api/batch_policy.hpp"
 #include "blas_api/cpu_speed.hpp"
 #include "blas_api/device_bias.hpp"
+#include "blas_api/lapack_policy.hpp"
 #include "blas_api/policy.hpp"
 #include "core/level3.hpp"
 #include "core/process.hpp"
@@ -27,10 +28,13 @@ class CallHistory {
   void describe(const Level3& call, bool weighed, Situation& now) const;
   /// @param threads that batches may have on the CPU
   void describe(const BatchDemand& batch, int threads, Situation& now) const;
+  void describe(const LapackDemand& call, bool weighed, Situation& now) const;
 
   /// The product that should be timed on the CPU before the call is decided; nothing if what is known will do.
   /// @param devices_s that the call is expected to take on devices, their start included
   std::optional<Level3> wanted_probe(const Level3& call, double devices_s) const;
+  /// Likewise, until such a call has been seen on the CPU.
+  std::optional<Level3> wanted_probe(const LapackDemand& call, double devices_s) const;
   /// Times a product of these sizes. @param compute on the CPU BLAS; throws NotAvailable if there is none
   void time_on_cpu(const Level3& probe, const std::function<void(const Level3&)>& compute);
 
@@ -50,7 +54,6 @@ class CallHistory {
     bool was_alone() const;
     /// Of the time that it took, with others beside it: what it would have taken by itself.
     double alone_s(double seconds) const;
-    void note_forgone(const Verdict& verdict, double seconds, bool devices_are_open);
 
     CallHistory& history_;
     int others_at_begin_ = 0;
@@ -74,15 +77,21 @@ class CallHistory {
     /// It has ended. What it took beside a call on the CPU, or on its devices, says little of what it takes by itself.
     void record(const Level3& call, index_t volume, const Verdict& verdict, const Took& took);
     void record(const BatchDemand& batch, const Verdict& verdict, double seconds);
+    void record(const LapackDemand& call, const Verdict& verdict, const Took& took);
 
    private:
     bool was_without_cpu() const;
+    void note_calls_at_once(const Took& took);
 
     CallHistory& history_;
     std::int64_t ns_;
     int others_at_begin_ = 0;
     bool began_beside_cpu_ = false;
   };
+
+  /// The CPU's LAPACK has taken so long. It is no call on the CPU (OnCpu): it may make such calls itself, or calls on
+  /// devices, which are counted there.
+  void note_on_cpu(const LapackDemand& call, const Verdict& verdict, double seconds, bool devices_are_open);
 
   /// Estimated seconds until the calls that are on the devices or wait for them have ended: what they take one by one,
   /// over how many of them devices have done at once so far.
@@ -108,6 +117,7 @@ class CallHistory {
   }
 
  private:
+  void note_forgone(const Verdict& verdict, double seconds, bool devices_are_open);
   void note_calls_at_once(double calls);
   /// The calls of a parent's other threads are not under way in its child.
   void begin_anew_in_child();
@@ -117,6 +127,8 @@ class CallHistory {
   DeviceBias helped_bias_;                                ///< of calls with which the CPU has helped
   BatchSpeed batch_speed_;                                ///< of the CPU
   std::array<DeviceBias, any_routine_count> batch_bias_;  ///< by the mean volume of the problems
+  LapackSpeed lapack_speed_;                              ///< of the CPU
+  std::array<DeviceBias, lapack_call_routine_count> lapack_bias_;
   std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker
   std::atomic<int> forgone_calls_ = 0;        ///< so many
   std::atomic<std::int64_t> backlog_ns_ = 0;  ///< whole numbers, so that it comes back to 0

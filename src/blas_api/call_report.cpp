@@ -30,6 +30,17 @@ std::string describe(const Level3& call) {
   return text;
 }
 
+/// Likewise: "dpotrf L n=20", "dgetrs T n=20 nrhs=3".
+std::string describe(const LapackCall& call) {
+  std::string text = name_of(call);
+  if (is_hermitian(call.routine)) text += call.uplo == Uplo::lower ? " L" : " U";
+  if (call.routine == LapackCallRoutine::getrs) text += {' ', "NTC"[static_cast<std::size_t>(call.op)]};
+  if (has_m(call.routine)) text += fmt::format(" m={}", call.m);
+  text += fmt::format(" n={}", call.n);
+  if (solves(call.routine)) text += fmt::format(" nrhs={}", call.nrhs);
+  return text;
+}
+
 /// "dgemm_batch of 100000 products, 2 forms, mean of m*n*k 32^3", "dgesv_batch of 1000 problems, 1 form, mean of n 24"
 std::string describe(const BatchDemand& batch) {
   const bool is_lapack = batch.routine.is_lapack();
@@ -66,10 +77,22 @@ void append_line(const std::string& file, std::string line) {
 CallReport::CallReport(const Config& config)
     : config_(config), summary_(config.summary ? &CallSummary::of_process(*config.summary) : nullptr) {}
 
-void CallReport::on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds,
-                        double waited_s) const {
+void CallReport::on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds, double waited_s,
+                        Is is) const {
   if (config_.verbose) log_call(describe(call), flops_of(call), "the CPU BLAS", verdict, seconds);
-  count(call, volume, verdict, waited_s);
+  if (summary_ != nullptr && is == Is::call) summary_->record(call, volume, verdict, waited_s);
+}
+
+void CallReport::on_cpu(const LapackCall& call, const LapackDemand& demand, const Verdict& verdict, double seconds,
+                        double waited_s) const {
+  if (config_.verbose) log_call(describe(call), demand.work.flops, "the CPU's LAPACK", verdict, seconds);
+  if (summary_ != nullptr) summary_->record(demand, verdict, waited_s);
+}
+
+void CallReport::on_devices(const LapackCall& call, const LapackDemand& demand, const Verdict& verdict,
+                            const runtime::JobStatistics& job, double waited_s) const {
+  tell_of_devices(config_.verbose ? describe(call) : "", demand.work.flops, verdict, job);
+  if (summary_ != nullptr) summary_->record(demand, verdict, waited_s);
 }
 
 void CallReport::on_cpu(const BatchDemand& batch, const Verdict& verdict, double seconds, double waited_s) const {
@@ -84,9 +107,9 @@ void CallReport::on_devices(const BatchDemand& batch, const Verdict& verdict, co
 }
 
 void CallReport::on_devices(const Level3& call, index_t volume, const Verdict& verdict,
-                            const runtime::JobStatistics& job, double waited_s) const {
+                            const runtime::JobStatistics& job, double waited_s, Is is) const {
   tell_of_devices(config_.verbose ? describe(call) : "", flops_of(call), verdict, job);
-  count(call, volume, verdict, waited_s);
+  if (summary_ != nullptr && is == Is::call) summary_->record(call, volume, verdict, waited_s);
 }
 
 void CallReport::tell_of_devices(const std::string& what, double flops, const Verdict& verdict,
@@ -98,10 +121,6 @@ void CallReport::tell_of_devices(const std::string& what, double flops, const Ve
     if (job.start_up) log_start_up(*job.start_up);
   }
   if (!config_.stats_file.empty()) append_line(config_.stats_file, runtime::to_json(job));
-}
-
-void CallReport::count(const Level3& call, index_t volume, const Verdict& verdict, double waited_s) const {
-  if (summary_ != nullptr) summary_->record(call, volume, verdict, waited_s);
 }
 
 }  // namespace tessera::api

@@ -6,6 +6,7 @@
 
 #include "blas_api/batch_policy.hpp"
 #include "blas_api/call_summary.hpp"
+#include "blas_api/lapack_policy.hpp"
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
 #include "core/level3.hpp"
@@ -21,10 +22,16 @@ class CallReport {
   /// Somebody wants to know of calls of any size.
   bool is_wanted() const { return config_.verbose || summary_ != nullptr; }
 
+  /// Whether a call is one of the program's, or a part of one, which the summary counts as a whole.
+  enum class Is : std::uint8_t { call, part };
   /// A call has returned. @param seconds it has taken to compute, @param waited_s and its caller from the begin on
-  void on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds, double waited_s) const;
+  void on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds, double waited_s, Is is) const;
   void on_devices(const Level3& call, index_t volume, const Verdict& verdict, const runtime::JobStatistics& job,
-                  double waited_s) const;
+                  double waited_s, Is is) const;
+  void on_cpu(const LapackCall& call, const LapackDemand& demand, const Verdict& verdict, double seconds,
+              double waited_s) const;
+  void on_devices(const LapackCall& call, const LapackDemand& demand, const Verdict& verdict,
+                  const runtime::JobStatistics& job, double waited_s) const;
   void on_cpu(const BatchDemand& batch, const Verdict& verdict, double seconds, double waited_s) const;
   void on_devices(const BatchDemand& batch, const Verdict& verdict, const runtime::JobStatistics& job,
                   double waited_s) const;
@@ -33,7 +40,6 @@ class CallReport {
   /// A call or a batch ran there. @param what it is, in words
   void tell_of_devices(const std::string& what, double flops, const Verdict& verdict,
                        const runtime::JobStatistics& job) const;
-  void count(const Level3& call, index_t volume, const Verdict& verdict, double waited_s) const;
 
   const Config& config_;
   CallSummary* summary_;  ///< nullptr: nobody wants one

@@ -80,18 +80,22 @@ int CallSummary::size_class_of(index_t volume) {
 }
 
 void CallSummary::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds) noexcept {
-  Counter& counter = counter_of(call.routine, call.type, volume, verdict);
-  counter.calls.fetch_add(1, std::memory_order_relaxed);
-  counter.nanoseconds.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
-  counter.flops.fetch_add(flops_of(call), std::memory_order_relaxed);
-  reasons_[static_cast<std::size_t>(verdict.reason)].fetch_add(1, std::memory_order_relaxed);
+  count({call.routine, call.type, volume, 1, flops_of(call)}, verdict, seconds);
 }
 
 void CallSummary::record(const BatchDemand& batch, const Verdict& verdict, double seconds) noexcept {
-  Counter& counter = counter_of(batch.routine, batch.type, batch.mean_volume(), verdict);
-  counter.calls.fetch_add(static_cast<std::uint64_t>(batch.problems), std::memory_order_relaxed);
+  count({batch.routine, batch.type, batch.mean_volume(), batch.problems, batch.flops}, verdict, seconds);
+}
+
+void CallSummary::record(const LapackDemand& call, const Verdict& verdict, double seconds) noexcept {
+  count({call.routine, call.type, call.volume, 1, call.work.flops}, verdict, seconds);
+}
+
+void CallSummary::count(const Counted& counted, const Verdict& verdict, double seconds) noexcept {
+  Counter& counter = counter_of(counted.routine, counted.type, counted.volume, verdict);
+  counter.calls.fetch_add(static_cast<std::uint64_t>(counted.calls), std::memory_order_relaxed);
   counter.nanoseconds.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
-  counter.flops.fetch_add(batch.flops, std::memory_order_relaxed);
+  counter.flops.fetch_add(counted.flops, std::memory_order_relaxed);
   reasons_[static_cast<std::size_t>(verdict.reason)].fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "blas_api/batch_policy.hpp"
+#include "blas_api/lapack_policy.hpp"
 #include "blas_api/policy.hpp"
 #include "core/level3.hpp"
 
@@ -31,6 +32,7 @@ class CallSummary {
   void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds) noexcept;
   /// A batch has: so many calls of its routine of its mean volume, and one reason.
   void record(const BatchDemand& batch, const Verdict& verdict, double seconds) noexcept;
+  void record(const LapackDemand& call, const Verdict& verdict, double seconds) noexcept;
 
   /// Everything back to zero, and the clock starts anew. Async-signal-safe.
   void clear() noexcept;
@@ -52,6 +54,14 @@ class CallSummary {
     std::atomic<double> flops;
   };
   enum Place : std::uint8_t { on_devices, on_cpu, places };
+  struct Counted {
+    AnyRoutine routine;
+    ScalarType type;
+    index_t volume;  ///< of each
+    index_t calls;
+    double flops;  ///< of all
+  };
+  void count(const Counted& counted, const Verdict& verdict, double seconds) noexcept;
   Counter& counter_of(AnyRoutine routine, ScalarType type, index_t volume, const Verdict& verdict);
   struct Sum {
     std::uint64_t calls = 0;

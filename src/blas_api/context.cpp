@@ -219,17 +219,20 @@ std::shared_ptr<const kernels::CpuBlas> Context::open_cpu_blas(const Face& face)
 void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) {
   const CpuOutcome* const outcome = face.cpu.load(std::memory_order_acquire);
   if (outcome != nullptr && outcome->blas && !process::cpu_blas_is_cut()) return outcome->blas->run(call);
-  std::shared_ptr<const kernels::CpuBlas> blas;
+  const std::shared_ptr<const kernels::CpuBlas> blas = cpu_blas_or_reference(fallback, face);
+  blas ? blas->run(call) : kernels::reference_level3(call);
+}
+
+std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas_or_reference(Fallback fallback, Face& face) {
   try {
-    blas = cpu_blas(&face);
+    return cpu_blas(&face);
   } catch (const std::exception& error) {
     if (fallback == Fallback::report) throw;
     // A caller without an error channel gets the right result, slowly, and is told.
     if (!told_of_reference_.exchange(true))
       quietly([&] { log_line(fmt::format("{}; the slow built-in BLAS is used", error.what())); });
-    return kernels::reference_level3(call);
+    return nullptr;
   }
-  blas->run(call);
 }
 
 // By what this process has seen of its CPU BLAS, and of calls with its help. While copy threads carry the operands, the processors are theirs: of
@@ -264,7 +267,7 @@ std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback 
 }
 
 std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, index_t volume, Fallback fallback,
-                                                           Face& face, Verdict verdict) {
+                                                           Face& face, Verdict verdict, CallReport::Is is) {
   const double arrival_s = device::now_seconds();
   if (verdict.offload) {
     const WithoutCancellation stays;
@@ -280,7 +283,7 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
     }
     if (runtime != nullptr) {
       try {
-        runtime::JobStatistics job = run_on_devices(*runtime, call, volume, verdict, arrival_s);
+        runtime::JobStatistics job = run_on_devices(*runtime, call, volume, verdict, arrival_s, is);
         attend_after_job(face);
         return job;
       } catch (const NoDeviceLeft& error) {  // another thread has lost the last one; C is untouched
@@ -296,12 +299,12 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
       }
     }
   }
-  run_on_cpu(call, volume, fallback, face, verdict, arrival_s);
+  run_on_cpu(call, volume, fallback, face, verdict, arrival_s, is);
   return std::nullopt;
 }
 
 runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const Level3& call, index_t volume,
-                                               const Verdict& verdict, double arrival_s) {
+                                               const Verdict& verdict, double arrival_s, CallReport::Is is) {
   CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
   runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0), cpu_help(call, volume, verdict));
   complete_start_up(job, arrival_s);
@@ -315,7 +318,7 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const 
                       .beside = job.beside,
                       .with_waiting_s = since_arrival_s});
     }
-    report_.on_devices(call, volume, verdict, job, since_arrival_s);
+    report_.on_devices(call, volume, verdict, job, since_arrival_s, is);
   });
   return job;
 }
@@ -334,7 +337,7 @@ void Context::attend_after_job(Face& face) {
 }
 
 void Context::run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Verdict& verdict,
-                         double arrival_s) {
+                         double arrival_s, CallReport::Is is) {
   const double begin_s = device::now_seconds();
   double seconds = 0;
   {
@@ -345,7 +348,7 @@ void Context::run_on_cpu(const Level3& call, index_t volume, Fallback fallback, 
     if (learns_ && computing)
       quietly([&] { computing->record(call, volume, verdict, seconds, start_.stage() == DeviceStart::Stage::open); });
   }
-  quietly([&] { report_.on_cpu(call, volume, verdict, seconds, device::now_seconds() - arrival_s); });
+  quietly([&] { report_.on_cpu(call, volume, verdict, seconds, device::now_seconds() - arrival_s, is); });
 }
 
 void Context::warm_up(Face* face) {

@@ -22,6 +22,7 @@
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
 #include "core/gemm_batch.hpp"
+#include "core/lapack_call.hpp"
 #include "core/lapack_problems.hpp"
 #include "core/level3.hpp"
 #include "kernels/host/cpu_blas.hpp"
@@ -33,6 +34,16 @@ namespace tessera::api {
 /// What happens to a call whose devices cannot be opened or cannot hold it: the C API reports that to its caller, the
 /// BLAS symbols, which have no way to, let the CPU BLAS answer.
 enum class Fallback : std::uint8_t { report, cpu_blas };
+
+/// The LAPACK that computes what devices do not: for the BLAS symbols the program's own, with the program's arguments.
+class CpuLapack {
+ public:
+  /// Computes the call, whose info it sets. Nothing is thrown by what has begun to write.
+  virtual void compute(LapackCall& call) = 0;
+
+ protected:
+  ~CpuLapack() = default;
+};
 
 class Context {
  public:
@@ -59,6 +70,16 @@ class Context {
   /// @throws what routines::run throws; with Fallback::cpu_blas only DeviceLost and InternalError
   std::optional<runtime::JobStatistics> run(const Level3& call, Fallback fallback = Fallback::report,
                                             Face* face = nullptr);
+
+  /// The same for a call of LAPACK, of which call.info is set. On devices factors are made as a whole; what solves is
+  /// made of interchanges and of Level 3, whose calls are decided one by one. Thread-safe.
+  /// @pre sizes are good, and it does something @param cpu nullptr: that of the CPU BLAS behind `face`
+  /// @throws as above; after DeviceLost what the call writes is lost
+  std::optional<runtime::JobStatistics> run(LapackCall& call, Fallback fallback = Fallback::report,
+                                            Face* face = nullptr, CpuLapack* cpu = nullptr);
+  /// Has the LAPACK of the CPU BLAS behind `face` compute it; what that lacks is made of products, or is the readable
+  /// reference's. @throws NotAvailable with Fallback::report if there is no CPU BLAS; std::bad_alloc
+  void compute_on_cpu(LapackCall& call, Fallback fallback, Face* face = nullptr);
 
   /// The same for a batch: products that are worth it by themselves run one after the other as calls of their own, all
   /// others as the batch policy says (batch_policy.hpp). Whatever fails, the CPU BLAS answers. Thread-safe.
@@ -102,6 +123,7 @@ class Context {
     virtual bool measures_cpu(const Verdict& verdict) = 0;
   };
   class WeighedCall;
+  class WeighedLapack;
   template <class Batch>
   class WeighedBatch;
 
@@ -120,11 +142,24 @@ class Context {
 
   /// What run() does for calls that are not small, or when somebody watches.
   std::optional<runtime::JobStatistics> run_weighed(const Level3& call, index_t volume, Fallback fallback, Face& face,
-                                                    Verdict verdict);
+                                                    Verdict verdict, CallReport::Is is = CallReport::Is::call);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, index_t volume,
-                                        const Verdict& verdict, double arrival_s);
+                                        const Verdict& verdict, double arrival_s, CallReport::Is is);
   void run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Verdict& verdict,
-                  double arrival_s);
+                  double arrival_s, CallReport::Is is);
+  /// The CPU BLAS behind `face`; nullptr, after a line on standard error, where the reference must do.
+  /// @throws with Fallback::report what cpu_blas() throws
+  std::shared_ptr<const kernels::CpuBlas> cpu_blas_or_reference(Fallback fallback, Face& face);
+
+  // Of a call of LAPACK:
+  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, LapackCall& call, const LapackDemand& demand,
+                                        Face& face, const Verdict& verdict, double arrival_s);
+  void run_on_cpu(LapackCall& call, const LapackDemand& demand, CpuLapack* cpu, Fallback fallback, Face& face,
+                  const Verdict& verdict, double arrival_s);
+  /// @throws as routines::lu; DeviceLost if A is lost
+  runtime::JobStatistics factor(runtime::Runtime& runtime, LapackCall& call);
+  /// B, by the factors in A. What ran on devices is added to `job`. @throws DeviceLost
+  void solve(const LapackCall& call, Face& face, runtime::JobStatistics& job);
   /// What of a runtime's start the context knows.
   void complete_start_up(runtime::JobStatistics& job, double arrival_s) const;
   /// What is done after a job, in the background.

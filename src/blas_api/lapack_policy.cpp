@@ -1,0 +1,110 @@
+#include "blas_api/lapack_policy.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+namespace tessera::api {
+namespace {
+
+/// What a column of a panel takes beside its products (one H200, docs/performance/h200-x1: dgetrf and dgeqrf of 8192 and
+/// 30000). A Cholesky factor's are columns of small blocks.
+constexpr double column_s(LapackCallRoutine routine) {
+  if (routine == LapackCallRoutine::geqrf) return 9e-6;
+  return is_hermitian(routine) ? 1e-6 : 5e-6;
+}
+
+index_t as_volume(double volume) {
+  constexpr auto most = static_cast<double>(std::numeric_limits<index_t>::max());
+  return volume < most ? static_cast<index_t>(volume) : std::numeric_limits<index_t>::max();
+}
+
+}  // namespace
+
+LapackDemand demand_of(const LapackCall& call) {
+  const auto n = static_cast<double>(call.n), m = has_m(call.routine) ? static_cast<double>(call.m) : n;
+  const auto element = static_cast<double>(element_bytes(call.type));
+  // Of a Hermitian matrix only one triangle moves.
+  const double a = element * (is_hermitian(call.routine) ? n * n / 2 : m * n);
+  const double b = solves(call.routine) ? element * n * static_cast<double>(call.nrhs) : 0;
+  const bool writes_a = factors(call.routine);
+  const double real_flops = real_flops_of(call);
+  return {.routine = call.routine,
+          .type = call.type,
+          .volume = as_volume(real_flops / 2),
+          .columns = !writes_a             ? 0
+                     : has_m(call.routine) ? std::min(call.m, call.n)
+                                           : call.n,
+          .work = {.flops = (is_complex(call.type) ? 4 : 1) * real_flops, .up = a + b, .down = (writes_a ? a : 0) + b}};
+}
+
+Level3 product_like(const LapackDemand& demand) {
+  const auto side = std::max<index_t>(static_cast<index_t>(std::cbrt(static_cast<double>(demand.volume))), 1);
+  return {.type = demand.type, .m = side, .n = side, .k = side};
+}
+
+Verdict decide_early(const OffloadRule& rule, const LapackDemand& demand) {
+  return decide_early(rule, Level3{.type = demand.type, .m = 1, .n = 1, .k = 1}, demand.volume);
+}
+
+Verdict decide(const OffloadRule& rule, const LapackDemand& demand, const Situation& now) {
+  const Verdict early = decide_early(rule, demand);
+  if (!early.offload) return early;
+  if (now.rates.devices == 0) return {false, Reason::no_devices};
+  const double flops_per_s = now.rates.flops_per_s[demand.type];
+  // Devices whose rates nobody knows have no known panels either.
+  const double panels_s = flops_per_s > 0 ? column_s(demand.routine) * static_cast<double>(demand.columns) : 0;
+  const double model_s = now.rates.call_overhead_s + panels_s +
+                         runtime::seconds_at(demand.work.up, now.rates.page_lock_bytes_per_s) +
+                         runtime::expected_seconds(demand.work, flops_per_s, now.rates.links);
+  return weigh(rule, early, model_s, now);
+}
+
+int LapackSpeed::class_of(index_t volume) {
+  return std::min(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(volume))) / 3, volume_classes - 1);
+}
+
+std::atomic<LapackSpeed::Seen>& LapackSpeed::cell_of(const LapackDemand& demand) {
+  return cells_[static_cast<std::size_t>(demand.routine)][static_cast<std::size_t>(demand.type)]
+               [static_cast<std::size_t>(class_of(demand.volume))];
+}
+
+std::optional<CpuEstimate> LapackSpeed::estimate(const LapackDemand& demand) const {
+  constexpr double doubt = 2;
+  const OfType& cells = cells_of(demand);
+  const int own = class_of(demand.volume);
+  int nearest = volume_classes;  // as far as none is
+  double rate = 0;
+  for (int c = 0; c < volume_classes; ++c) {
+    const double seen = cells[static_cast<std::size_t>(c)].load(std::memory_order_relaxed).flops_per_s;
+    if (seen <= 0 || std::abs(c - own) >= nearest) continue;
+    nearest = std::abs(c - own);
+    rate = seen;
+  }
+  if (rate <= 0) return std::nullopt;
+  const double seconds = demand.work.flops / rate;
+  if (nearest == 0) return CpuEstimate{seconds, seconds, seconds};
+  return CpuEstimate{seconds, seconds / doubt, seconds * doubt};
+}
+
+void LapackSpeed::record(const LapackDemand& demand, double seconds) {
+  if (!(seconds > 0) || demand.work.flops <= 0) return;
+  const auto rate = static_cast<float>(demand.work.flops / seconds);
+  std::atomic<Seen>& cell = cell_of(demand);
+  Seen seen = cell.load(std::memory_order_relaxed);
+  const float difference = rate - seen.flops_per_s;
+  seen.flops_per_s = seen.flops_per_s > 0 ? seen.flops_per_s + difference / (difference > 0 ? 2.0F : 8.0F) : rate;
+  seen.passed_over = 0;
+  cell.store(seen, std::memory_order_relaxed);
+}
+
+void LapackSpeed::passed_over(const LapackDemand& demand) {
+  std::atomic<Seen>& cell = cell_of(demand);
+  Seen seen = cell.load(std::memory_order_relaxed);
+  if (++seen.passed_over >= lifetime) seen = {};
+  cell.store(seen, std::memory_order_relaxed);
+}
+
+}  // namespace tessera::api

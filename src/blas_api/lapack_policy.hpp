@@ -1,0 +1,71 @@
+// Devices or CPU: the decision for a single call of LAPACK. Pure functions beside those for Level 3 (policy.hpp), whose
+// rule, start of devices and bias it shares.
+//   device_s = backlog + bias * (overhead + columns + the longer of computing and moving + a quarter of the other)
+//   cpu_s    = as such calls have run here (LapackSpeed); before, as products of as much arithmetic (CpuSpeed)
+// Panels go from column to column, whatever the rate of products. The volume of a call, by which TESSERA_OFFLOAD and the
+// summary know its size, is that of products of as much arithmetic: half of a real call's operations.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "blas_api/policy.hpp"
+#include "core/lapack_call.hpp"
+
+namespace tessera::api {
+
+/// What a call asks for.
+struct LapackDemand {
+  LapackCallRoutine routine = LapackCallRoutine::getrf;
+  ScalarType type = ScalarType::d;
+  index_t volume = 0;
+  index_t columns = 0;  ///< of panels that are factored one after the other
+  runtime::Demand work;
+};
+
+/// Cheap: small calls pay for it. @pre sizes are good
+LapackDemand demand_of(const LapackCall& call);
+
+/// A cube of the same volume, as a product.
+Level3 product_like(const LapackDemand& demand);
+
+/// decide_early() for it.
+Verdict decide_early(const OffloadRule& rule, const LapackDemand& demand);
+
+/// The whole decision. `now.cpu` and `now.bias` are those of such calls.
+Verdict decide(const OffloadRule& rule, const LapackDemand& demand, const Situation& now);
+
+/// How fast the CPU's LAPACK is, learnt by routine, type and volume (steps of 8). A rate moves half of the way up or an
+/// eighth of the way down; after `lifetime` calls in a row that went to devices it is measured anew. A class that was
+/// not seen is taken to be as fast as the nearest one, within a factor of two. Thread-safe.
+class LapackSpeed {
+ public:
+  static constexpr int lifetime = 64;
+
+  /// Nothing if no such call, of any size, has been seen.
+  std::optional<CpuEstimate> estimate(const LapackDemand& demand) const;
+  void record(const LapackDemand& demand, double seconds);
+  void passed_over(const LapackDemand& demand);
+
+ private:
+  static constexpr int volume_classes = 22;
+  /// One word. Relaxed everywhere: of two measurements at the same time one may be lost.
+  struct Seen {
+    float flops_per_s = 0;
+    std::uint32_t passed_over = 0;
+  };
+  static_assert(std::atomic<Seen>::is_always_lock_free);
+  using OfType = std::array<std::atomic<Seen>, volume_classes>;
+
+  static int class_of(index_t volume);
+  const OfType& cells_of(const LapackDemand& demand) const {
+    return cells_[static_cast<std::size_t>(demand.routine)][static_cast<std::size_t>(demand.type)];
+  }
+  std::atomic<Seen>& cell_of(const LapackDemand& demand);
+
+  std::array<std::array<OfType, 4>, lapack_call_routine_count> cells_{};
+};
+
+}  // namespace tessera::api

@@ -1,0 +1,112 @@
+#include "kernels/host/cpu_lapack_call.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/lapack_problems.hpp"
+#include "core/process.hpp"
+#include "kernels/host/cpu_blas.hpp"
+#include "kernels/host/cpu_lapack.hpp"
+#include "kernels/host/host_panel.hpp"
+#include "kernels/plan/panel_steps.hpp"
+#include "kernels/reference/reference.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+/// As in cpu_blas.cpp: a library reads the same value whether its integers have 32 or 64 bits.
+using BlasInt = std::int64_t;
+using GeqrfFunction = void (*)(const BlasInt* m, const BlasInt* n, void* A, const BlasInt* lda, void* tau, void* work,
+                               const BlasInt* lwork, BlasInt* info);
+
+/// By what computes problems of batches. @throws std::bad_alloc
+void compute_as_problem(const CpuBlas* blas, LapackRoutine routine, LapackCall& call) {
+  LapackProblems batch;
+  batch.routine = routine;
+  batch.type = call.type;
+  const bool has_pivots = !is_hermitian(routine);
+  batch.forms.push_back({.uplo = call.uplo, .op = call.op, .has_pivots = has_pivots});
+  const index_t m = has_m(call.routine) ? call.m : call.n;
+  std::vector<int> pivots(has_pivots ? static_cast<std::size_t>(std::min(m, call.n)) : 0);
+  if (has_pivots && !factors(routine)) {
+    dispatch_pivots(call, [&](const auto* ipiv) {
+      std::transform(ipiv, ipiv + call.n, pivots.begin(), [](auto row) { return static_cast<int>(row); });
+    });
+  }
+  const LapackProblem problem{.m = m,
+                              .n = call.n,
+                              .nrhs = call.nrhs,
+                              .A = call.A,
+                              .lda = call.lda,
+                              .B = call.B,
+                              .ldb = call.ldb,
+                              .ipiv = has_pivots ? pivots.data() : nullptr};
+  SpaceOfThreads space;
+  space.reserve(lapack_space_bytes(routine, call.type, std::max(m, call.n)), 1);
+  call.info = run_lapack(blas, batch, problem, false, space.of(0));
+  if (has_pivots && factors(routine)) {
+    dispatch_pivots(call, [&]<class Integer>(Integer* ipiv) {
+      std::transform(pivots.begin(), pivots.end(), ipiv, [](int row) { return static_cast<Integer>(row); });
+    });
+  }
+}
+
+/// @return false: the library has none, or its integers are too narrow
+bool factor_qr_in_lapack(const CpuBlas& blas, LapackCall& call) {
+  const auto geqrf = reinterpret_cast<GeqrfFunction>(blas.fortran((letter(call.type) + std::string("geqrf")).c_str()));
+  constexpr index_t most = INT32_MAX;
+  if (geqrf == nullptr || (blas.integer_bits() == 32 && std::max({call.m, call.n, call.lda}) > most)) return false;
+  const BlasInt m = call.m, n = call.n, lda = call.lda, asks = -1;
+  BlasInt info = 0;
+  AnyScalar wanted[1] = {};
+  geqrf(&m, &n, call.A, &lda, call.tau, wanted, &asks, &info);
+  const double size =
+      dispatch(call.type, [&]<Scalar T>(T) { return static_cast<double>(std::real(*reinterpret_cast<T*>(wanted))); });
+  // A float tells large sizes not exactly; a smaller workspace makes smaller blocks.
+  const BlasInt least = std::max<BlasInt>(n, 1), lwork = std::max(least, static_cast<BlasInt>(size));
+  std::vector<AnyScalar> work(static_cast<std::size_t>(lwork));
+  geqrf(&m, &n, call.A, &lda, call.tau, work.data(), &lwork, &info);
+  call.info = static_cast<std::int32_t>(info);
+  return true;
+}
+
+/// Panel by panel. @throws std::bad_alloc
+void factor_qr_by_panels(const std::function<void(const Level3&)>& compute, LapackCall& call) {
+  constexpr index_t most_columns = 64;
+  const auto element = static_cast<index_t>(element_bytes(call.type));
+  const index_t least = std::min(call.m, call.n);
+  std::vector<AnyScalar> tail(
+      static_cast<std::size_t>(tail_bytes(PanelKind::qr, call.type, most_columns)) / sizeof(AnyScalar) + 1);
+  for (index_t first = 0; first < least; first += most_columns) {
+    const index_t columns = std::min(most_columns, least - first);
+    const Panel panel{.kind = PanelKind::qr,
+                      .type = call.type,
+                      .m = call.m - first,
+                      .n = columns,
+                      .A = plan::element_at(call.A, call.lda, call.type, first, first),
+                      .lda = call.lda,
+                      .tail = tail.data()};
+    factor_panel(panel, 0, columns, compute);
+    std::copy_n(tau_of(panel), columns * element, static_cast<std::byte*>(call.tau) + first * element);
+    if (const index_t behind = first + columns; behind < call.n) {
+      apply_panel({panel, call.n - behind, plan::element_at(call.A, call.lda, call.type, first, behind), call.lda},
+                  compute);
+    }
+  }
+  call.info = 0;
+}
+
+}  // namespace
+
+void compute_on_cpu(const CpuBlas* blas, LapackCall& call) {
+  if (const auto same = batched(call.routine)) return compute_as_problem(blas, *same, call);
+  const process::Pass pass(process::Work::computing);
+  if (blas != nullptr && factor_qr_in_lapack(*blas, call)) return;
+  if (blas != nullptr) return factor_qr_by_panels([blas](const Level3& part) { blas->run(part); }, call);
+  factor_qr_by_panels(reference_level3, call);
+}
+
+}  // namespace tessera::kernels

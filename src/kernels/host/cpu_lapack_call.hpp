@@ -1,0 +1,16 @@
+// One call of LAPACK (core/lapack_call.hpp) on the CPU.
+#pragma once
+
+#include "core/lapack_call.hpp"
+
+namespace tessera::kernels {
+
+class CpuBlas;
+
+/// Computes the call now, and sets its info: by the LAPACK that comes with `blas`, by its products and solves where it
+/// has none, and by the readable reference where there is no BLAS. Thread-safe. @param blas may be nullptr
+/// @pre sizes are good, and pivots and sizes fit in 32 bits where there is no LAPACK of 64
+/// @throws std::bad_alloc; but for geqrf without a LAPACK, nothing has been written then
+void compute_on_cpu(const CpuBlas* blas, LapackCall& call);
+
+}  // namespace tessera::kernels
