@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -18,12 +16,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "bench/host_matrices.hpp"
 #include "core/config.hpp"
 #include "core/error.hpp"
 #include "core/side_by_side.hpp"
-#include "kernels/host/cpu_blas.hpp"
-#include "kernels/host/host_backend.hpp"
-#include "kernels/plugin_loader.hpp"
 #include "kernels/reference/reference.hpp"
 #include "routines/lapack.hpp"
 #include "runtime/runtime.hpp"
@@ -31,6 +27,9 @@
 namespace {
 
 using namespace tessera;
+using bench::element_at;
+using bench::open_backend;
+using bench::RealPart;
 using nlohmann::json;
 
 struct Options {
@@ -43,22 +42,6 @@ struct Options {
   int copy_threads = 0;
   int runs = 5;
 };
-
-template <Scalar T>
-using RealPart = decltype(std::abs(T{}));
-
-/// A matrix that nobody has to keep: elements are computed from their places.
-template <Scalar T>
-T element_at(index_t i, index_t j, index_t n) {
-  const auto number = [](std::uint64_t seed) {  // splitmix64, in (-0.5, 0.5)
-    std::uint64_t x = seed * 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return static_cast<double>((x ^ (x >> 31)) >> 11) * 0x1p-53 - 0.5;
-  };
-  const auto place = static_cast<std::uint64_t>(2 * (i * n + j) + 1);
-  return scalar_cast<T>(AnyScalar(number(place), number(place + 1)));
-}
 
 template <Scalar T>
 T conjugate(T value) {
@@ -234,18 +217,6 @@ json run(runtime::Runtime& runtime, device::Device& device, index_t n, const Opt
   result["job_seconds"] = job_seconds;
   result["residual"] = problem.residual();
   return result;
-}
-
-/// Those of the environment: GPUs unless it asks for host devices.
-std::unique_ptr<kernels::Backend> open_backend(const Config& config) {
-  if (config.devices != DeviceChoice::host) {
-    // Of the build that this program is part of.
-    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
-    const std::filesystem::path plugin = program.parent_path().parent_path() / "lib" / "libtessera_cuda.so";
-    const bool is_found = config.cuda_plugin.empty() && std::filesystem::exists(plugin);
-    return kernels::open_cuda_backend(is_found ? plugin.string() : config.cuda_plugin);
-  }
-  return kernels::make_host_backend(config, config.host_devices, kernels::CpuBlas::open(config.cpu_blas));
 }
 
 int measure(const Options& options) {

@@ -239,7 +239,7 @@ class DenseOperands {
 /// Floating-point operations, as far as they can be told; complex ones count four times. Sources: LAPACK Working Note 41
 /// for Q and inverses; Golub and Van Loan, Matrix Computations, 4th ed., sections 8.3 to 8.7 (divide and conquer without
 /// deflation), 8.6 for singular values, 7.5 for geev.
-constexpr double flops_of(const DenseProblem& p) {
+constexpr double dense_flops(const DenseProblem& p) {
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const double n3 = n * n * n;
   double real = 0;

@@ -22,7 +22,7 @@ runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const DenseProblem
 /// products, which differs by routine, and the link, from pageable memory.
 double expected_seconds(const DenseProblem& problem, const runtime::Machine& machine);
 
-/// Part of the device's matrix rate at which cuSOLVER works on large problems (flops_of()), as far as is known: an order
+/// Part of the device's matrix rate at which cuSOLVER works on large problems (dense_flops()), as far as is known: an order
 /// of magnitude.
 double part_of_matrix_rate(const DenseProblem& problem);
 

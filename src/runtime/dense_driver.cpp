@@ -16,7 +16,7 @@ JobStatistics describe(const DenseProblem& problem) {
           .m = problem.m,
           .n = problem.n,
           .k = problem.k,
-          .flops = flops_of(problem),
+          .flops = dense_flops(problem),
           .compulsory_up = traffic.up,
           .compulsory_down = traffic.down,
           .devices = {}};
@@ -123,7 +123,7 @@ void DenseRecord::add(std::size_t d, DenseJob& job, bool is_done) {
   if (is_done) {
     ++sum.tasks;
     ++sum.steps;
-    sum.flops += flops_of(problem_);
+    sum.flops += dense_flops(problem_);
   }
   try {
     const std::vector<device::Operation> operations = job.take_operations();

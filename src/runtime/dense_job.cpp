@@ -152,7 +152,7 @@ EventPtr DenseJob::timed(StreamId stream, const char* kernel, const std::functio
   EventPtr begin = device_.record(stream);
   device::Operation operation{.stream = stream, .kernel = kernel};
   operation.bytes = submit();
-  if (kernel != nullptr) operation.flops = flops_of(problem_);
+  if (kernel != nullptr) operation.flops = dense_flops(problem_);
   EventPtr end = device_.record(stream);
   log_.add(operation, std::move(begin), end);
   return end;

@@ -1,10 +1,12 @@
 // Problems whose device fails, at each of its operations: another one solves them, or their inputs are as they were.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <complex>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "core/config.hpp"
@@ -105,6 +107,33 @@ TEST(DenseFaults, NoRoomLeavesInputsIntact) {
   EXPECT_EQ(job.restarts, 0);
   EXPECT_EQ(job.devices.at(0).tasks, 0);
   EXPECT_EQ(job.devices.at(1).tasks, 1);
+}
+
+// A problem has the devices to itself; products that come meanwhile wait, and are right.
+TEST(DenseFaults, CallersTakeTurns) {
+  test::HostRuntime host(std::vector<HostDeviceSettings>(2));
+  std::atomic<int> solved = 0;
+  const auto solve_some = [&](unsigned seed) {
+    for (unsigned i = 0; i < 6; ++i) {
+      test::DenseFixture<double> fixture({.routine = DenseRoutine::heevd, .vectors = true, .n = 40}, 10 * seed + i);
+      const runtime::JobStatistics job = solve_dense(*host.runtime, fixture.problem());
+      EXPECT_TRUE(fixture.check(job.info));
+      ++solved;
+    }
+  };
+  std::thread first(solve_some, 1), second(solve_some, 2);
+  constexpr index_t n = 96;
+  const std::vector<double> A(n * n, 1), B(n * n, 2);
+  for (int i = 0; i < 20; ++i) {
+    std::vector<double> C(n * n, 7);
+    const Level3 gemm{
+        .m = n, .n = n, .k = n, .A = A.data(), .lda = n, .B = B.data(), .ldb = n, .C = C.data(), .ldc = n};
+    static_cast<void>(routines::run(*host.runtime, gemm, 32));
+    EXPECT_EQ(C, std::vector<double>(n * n, 2.0 * n));
+  }
+  first.join();
+  second.join();
+  EXPECT_EQ(solved, 12);
 }
 
 TEST(DenseFaults, DevicesWithoutLapackTellSo) {
