@@ -1,16 +1,20 @@
 # The exports of a library that has routines under names of one pattern.
-#   cmake -DROUTINES=routines.def -DNAMES=patterns -DBATCH_NAMES=patterns -DWORKSPACE_NAMES=patterns -DFORWARDED=files -DDATA=names -DNODE=name -DOUTPUT=file.map
+#   cmake -DROUTINES=files -DNAMES=patterns -DBATCH_NAMES=patterns -DWORKSPACE_NAMES=patterns -DFORWARDED=files -DDATA=names -DNODE=name -DOUTPUT=file.map
 #     -P generate_exports.cmake
 # writes the linker's version script: each routine of ROUTINES under each of the patterns, @ being its name, its batches and workspaces likewise, and its
 # other functions; the functions in the FORWARDED files; the variables DATA. Their version is NODE; without it they have none.
 #   ... -DLIBRARY=lib.so -DNM=nm -P generate_exports.cmake
 # fails unless the library exports just these.
 # Lists have commas between their elements.
-foreach(list NAMES BATCH_NAMES WORKSPACE_NAMES FORWARDED DATA)
+foreach(list ROUTINES NAMES BATCH_NAMES WORKSPACE_NAMES FORWARDED DATA)
   string(REPLACE "," ";" ${list} "${${list}}")
 endforeach()
 set(expected ${DATA})
-file(STRINGS ${ROUTINES} lines REGEX "^TESSERA_(ROUTINE|SYNONYM|BATCH|LAPACK|LAPACK_WORKSPACE|HALF|FUNCTION)\\(")
+set(lines)
+foreach(list IN LISTS ROUTINES)
+  file(STRINGS ${list} lines_of_list REGEX "^TESSERA_(ROUTINE|SYNONYM|BATCH|LAPACK|LAPACK_WORKSPACE|HALF|DENSE|FUNCTION)\\(")
+  list(APPEND lines ${lines_of_list})
+endforeach()
 foreach(line IN LISTS lines)
   if(line MATCHES "^TESSERA_FUNCTION\\(([a-z0-9_]+)\\)$")
     list(APPEND expected ${CMAKE_MATCH_1})
@@ -18,6 +22,8 @@ foreach(line IN LISTS lines)
   endif()
   set(patterns ${NAMES})
   if(line MATCHES "^TESSERA_ROUTINE\\(([a-z0-9]+), ([a-z]+), ")
+    set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})
+  elseif(line MATCHES "^TESSERA_DENSE\\([a-z]+, ([a-z]+), ([a-z]), ")
     set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})
   elseif(line MATCHES "^TESSERA_SYNONYM\\(([a-z0-9]+), [a-z0-9]+, ([a-z]+), ")
     set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "blas_api/face.hpp"
+#include "core/dense_problem.hpp"
 #include "core/gemm_batch.hpp"
 #include "core/lapack_call.hpp"
 #include "core/level3.hpp"
@@ -22,12 +23,23 @@ namespace tessera::api {
 struct NextLapack {
   void (*compute)(const NextLapack& self, LapackCall& call) noexcept;
 };
+
+/// The same for a problem that a device may solve whole. It writes all that LAPACK returns; @return its info
+struct NextDense {
+  index_t (*compute)(const NextDense& self) noexcept;
+};
 }  // namespace tessera::api
 
 /// The same for a call of LAPACK whose sizes are good and that does something. What devices do not compute is computed by `next`
 /// or, where that is null, by the LAPACK behind `face`. @return whether `next` did not
 extern "C" __attribute__((visibility("default"))) bool tessera_private_run_lapack(
     tessera::LapackCall& call, tessera::api::Face& face, const tessera::api::NextLapack* next) noexcept;
+
+/// The same for a problem that a device may solve whole, if its results are right then; what is not is computed by `next`.
+/// @param info and @param found (heevr: eigenvalues) are set @return whether `next` did not
+extern "C" __attribute__((visibility("default"))) bool tessera_private_run_dense(
+    const tessera::DenseProblem& problem, tessera::index_t& info, tessera::index_t& found, tessera::api::Face& face,
+    const tessera::api::NextDense& next) noexcept;
 
 /// The CPU BLAS behind `face`; nullptr, after a line on standard error, if there is none.
 extern "C" __attribute__((visibility("default"))) const tessera::kernels::CpuBlas* tessera_private_cpu_blas(

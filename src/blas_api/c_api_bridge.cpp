@@ -110,6 +110,46 @@ extern "C" bool tessera_private_run_lapack(tessera::LapackCall& call, tessera::a
   return !cpu.has_used_next();
 }
 
+namespace {
+class NextOfDense final : public tessera::api::CpuDense {
+ public:
+  explicit NextOfDense(const tessera::api::NextDense& next) : next_(next) {}
+
+  void compute(tessera::api::DenseRun& run) override {
+    run.info = next_.compute(next_);
+    has_used_next_ = true;
+  }
+  bool has_used_next() const { return has_used_next_; }
+
+ private:
+  const tessera::api::NextDense& next_;
+  bool has_used_next_ = false;
+};
+}  // namespace
+
+extern "C" bool tessera_private_run_dense(const tessera::DenseProblem& problem, tessera::index_t& info,
+                                          tessera::index_t& found, tessera::api::Face& face,
+                                          const tessera::api::NextDense& next) noexcept {
+  const tessera::ErrnoKept stays;
+  tessera::api::Context* context = nullptr;
+  try {
+    context = &tessera::api::shared_context();
+  } catch (const std::exception&) {  // no memory for the settings
+    next.compute(next);
+    return false;
+  }
+  NextOfDense cpu(next);
+  tessera::api::DenseRun run{.problem = problem};
+  try {
+    context->run(run, tessera::api::Fallback::cpu_blas, &face, cpu);
+  } catch (const std::exception& error) {
+    abort_for(error);
+  }
+  info = run.info;
+  found = run.found;
+  return !cpu.has_used_next();
+}
+
 extern "C" const tessera::kernels::CpuBlas* tessera_private_cpu_blas(tessera::api::Face& face) noexcept {
   const tessera::ErrnoKept stays;
   try {

@@ -59,7 +59,7 @@ void CallHistory::describe(const BatchDemand& batch, int threads, Situation& now
 
 void CallHistory::describe(const LapackDemand& call, bool weighed, Situation& now) const {
   describe(product_like(call), weighed, now);
-  now.bias = lapack_bias_[static_cast<std::size_t>(call.routine)].of(call.volume);
+  now.bias = lapack_bias_[call.routine.number()].of(call.volume);
   if (const auto seen = lapack_speed_.estimate(call)) {
     now.cpu = *seen;
     return;
@@ -79,7 +79,7 @@ void CallHistory::note_on_cpu(const LapackDemand& call, const Verdict& verdict, 
   last_end_s_.store(device::now_seconds(), std::memory_order_relaxed);
   lapack_speed_.record(call, seconds);
   if (verdict.reason == Reason::cpu_wins)
-    lapack_bias_[static_cast<std::size_t>(call.routine)].passed_over(call.volume, verdict.cpu_s / verdict.device_s);
+    lapack_bias_[call.routine.number()].passed_over(call.volume, verdict.cpu_s / verdict.device_s);
   note_forgone(verdict, seconds, devices_are_open);
 }
 
@@ -211,7 +211,7 @@ void CallHistory::OnDevices::record(const LapackDemand& call, const Verdict& ver
   if (verdict.reason == Reason::device_wins) history_.lapack_speed_.passed_over(call);
   if (verdict.model_s <= 0) return;
   const double bias = took.seconds / verdict.model_s;
-  DeviceBias& known = history_.lapack_bias_[static_cast<std::size_t>(call.routine)];
+  DeviceBias& known = history_.lapack_bias_[call.routine.number()];
   if (took.beside == 0 || bias < known.of(call.volume)) known.record(call.volume, bias, was_without_cpu());
 }
 

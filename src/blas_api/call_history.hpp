@@ -128,7 +128,7 @@ class CallHistory {
   BatchSpeed batch_speed_;                                ///< of the CPU
   std::array<DeviceBias, any_routine_count> batch_bias_;  ///< by the mean volume of the problems
   LapackSpeed lapack_speed_;                              ///< of the CPU
-  std::array<DeviceBias, lapack_call_routine_count> lapack_bias_;
+  std::array<DeviceBias, any_routine_count> lapack_bias_;
   std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker
   std::atomic<int> forgone_calls_ = 0;        ///< so many
   std::atomic<std::int64_t> backlog_ns_ = 0;  ///< whole numbers, so that it comes back to 0

@@ -41,6 +41,25 @@ std::string describe(const LapackCall& call) {
   return text;
 }
 
+/// Likewise, with what is asked for: "dsyevd VL n=20", "dgesdd SS m=20 n=30", "dormqr LT m=20 n=30 k=20".
+std::string describe(const DenseProblem& p) {
+  std::string text = name_of(p) + ' ';
+  const bool reflects = p.routine == DenseRoutine::ungqr || p.routine == DenseRoutine::unmqr;
+  if (is_svd(p.routine)) {
+    for (const VectorJob job : {p.u, p.vt}) text += "NSAO"[static_cast<std::size_t>(job)];
+  } else if (p.routine == DenseRoutine::unmqr) {
+    text += {p.side == Side::left ? 'L' : 'R', p.op == Op::no_trans ? 'N' : is_complex(p.type) ? 'C' : 'T'};
+  } else if (!reflects) {
+    if (iterates(p.routine)) text += p.vectors ? 'V' : 'N';
+    if (p.routine != DenseRoutine::geev) text += p.uplo == Uplo::lower ? 'L' : 'U';
+    if (p.routine == DenseRoutine::trtri) text += p.diag == Diag::unit ? 'U' : 'N';
+  }
+  if (is_svd(p.routine) || reflects) text += fmt::format(" m={}", p.m);
+  text += fmt::format(" n={}", p.n);
+  if (reflects) text += fmt::format(" k={}", p.k);
+  return text;
+}
+
 /// "dgemm_batch of 100000 products, 2 forms, mean of m*n*k 32^3", "dgesv_batch of 1000 problems, 1 form, mean of n 24"
 std::string describe(const BatchDemand& batch) {
   const bool is_lapack = batch.routine.is_lapack();
@@ -83,17 +102,27 @@ void CallReport::on_cpu(const Level3& call, index_t volume, const Verdict& verdi
   if (summary_ != nullptr && is == Is::call) summary_->record(call, volume, verdict, waited_s);
 }
 
-void CallReport::on_cpu(const LapackCall& call, const LapackDemand& demand, const Verdict& verdict, double seconds,
+template <class Call>
+void CallReport::on_cpu(const Call& call, const LapackDemand& demand, const Verdict& verdict, double seconds,
                         double waited_s) const {
   if (config_.verbose) log_call(describe(call), demand.work.flops, "the CPU's LAPACK", verdict, seconds);
   if (summary_ != nullptr) summary_->record(demand, verdict, waited_s);
 }
 
-void CallReport::on_devices(const LapackCall& call, const LapackDemand& demand, const Verdict& verdict,
+template <class Call>
+void CallReport::on_devices(const Call& call, const LapackDemand& demand, const Verdict& verdict,
                             const runtime::JobStatistics& job, double waited_s) const {
   tell_of_devices(config_.verbose ? describe(call) : "", demand.work.flops, verdict, job);
   if (summary_ != nullptr) summary_->record(demand, verdict, waited_s);
 }
+
+#define TESSERA_LAPACK_REPORT(Call)                                                                         \
+  template void CallReport::on_cpu(const Call&, const LapackDemand&, const Verdict&, double, double) const; \
+  template void CallReport::on_devices(const Call&, const LapackDemand&, const Verdict&,                    \
+                                       const runtime::JobStatistics&, double) const;
+TESSERA_LAPACK_REPORT(LapackCall)
+TESSERA_LAPACK_REPORT(DenseProblem)
+#undef TESSERA_LAPACK_REPORT
 
 void CallReport::on_cpu(const BatchDemand& batch, const Verdict& verdict, double seconds, double waited_s) const {
   if (config_.verbose) log_call(describe(batch), batch.flops, "the CPU BLAS", verdict, seconds);

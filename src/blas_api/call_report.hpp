@@ -28,9 +28,12 @@ class CallReport {
   void on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds, double waited_s, Is is) const;
   void on_devices(const Level3& call, index_t volume, const Verdict& verdict, const runtime::JobStatistics& job,
                   double waited_s, Is is) const;
-  void on_cpu(const LapackCall& call, const LapackDemand& demand, const Verdict& verdict, double seconds,
+  /// @tparam Call LapackCall or DenseProblem
+  template <class Call>
+  void on_cpu(const Call& call, const LapackDemand& demand, const Verdict& verdict, double seconds,
               double waited_s) const;
-  void on_devices(const LapackCall& call, const LapackDemand& demand, const Verdict& verdict,
+  template <class Call>
+  void on_devices(const Call& call, const LapackDemand& demand, const Verdict& verdict,
                   const runtime::JobStatistics& job, double waited_s) const;
   void on_cpu(const BatchDemand& batch, const Verdict& verdict, double seconds, double waited_s) const;
   void on_devices(const BatchDemand& batch, const Verdict& verdict, const runtime::JobStatistics& job,

@@ -135,7 +135,7 @@ std::string CallSummary::text() const {
           sum.add(of_type[static_cast<std::size_t>(size)][static_cast<std::size_t>(place)]);
           if (sum.calls == 0) continue;
           totals[place].add(sum);
-          rows += row(letter(type) + std::string(routine.name()), fmt::format("{}-{}", 1 << size, (2 << size) - 1),
+          rows += row(letter(type) + std::string(routine.name(type)), fmt::format("{}-{}", 1 << size, (2 << size) - 1),
                       place, sum);
         }
       }

@@ -21,6 +21,7 @@
 #include "blas_api/face.hpp"
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
+#include "core/dense_problem.hpp"
 #include "core/gemm_batch.hpp"
 #include "core/lapack_call.hpp"
 #include "core/lapack_problems.hpp"
@@ -43,6 +44,22 @@ class CpuLapack {
 
  protected:
   ~CpuLapack() = default;
+};
+
+/// A problem that one device may solve whole, and what LAPACK tells of it.
+struct DenseRun {
+  DenseProblem problem;
+  index_t info = 0;
+  index_t found = 0;  ///< heevr: eigenvalues
+};
+
+/// As CpuLapack.
+class CpuDense {
+ public:
+  virtual void compute(DenseRun& run) = 0;
+
+ protected:
+  ~CpuDense() = default;
 };
 
 class Context {
@@ -77,6 +94,10 @@ class Context {
   /// @throws as above; after DeviceLost what the call writes is lost
   std::optional<runtime::JobStatistics> run(LapackCall& call, Fallback fallback = Fallback::report,
                                             Face* face = nullptr, CpuLapack* cpu = nullptr);
+  /// The same for a problem that one device solves whole, or the CPU. Thread-safe. @pre it is checked, and no size is 0
+  /// @throws as above
+  std::optional<runtime::JobStatistics> run(DenseRun& run, Fallback fallback, Face* face, CpuDense& cpu);
+
   /// Has the LAPACK of the CPU BLAS behind `face` compute it; what that lacks is made of products, or is the readable
   /// reference's. @throws NotAvailable with Fallback::report if there is no CPU BLAS; std::bad_alloc
   void compute_on_cpu(LapackCall& call, Fallback fallback, Face* face = nullptr);
@@ -151,11 +172,17 @@ class Context {
   /// @throws with Fallback::report what cpu_blas() throws
   std::shared_ptr<const kernels::CpuBlas> cpu_blas_or_reference(Fallback fallback, Face& face);
 
-  // Of a call of LAPACK:
+  // Of a call of LAPACK, which is a LapackCall or a DenseRun:
+  /// @param on_cpu has the CPU compute it
+  template <class Call, class OnCpu>
+  std::optional<runtime::JobStatistics> run_lapack(Call& call, Fallback fallback, Face& face, const OnCpu& on_cpu);
+  template <class Call, class OnCpu>
+  void run_on_cpu(Call& call, const LapackDemand& demand, const Verdict& verdict, double arrival_s,
+                  const OnCpu& on_cpu);
+  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, DenseRun& run, const LapackDemand& demand,
+                                        Face& face, const Verdict& verdict, double arrival_s);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, LapackCall& call, const LapackDemand& demand,
                                         Face& face, const Verdict& verdict, double arrival_s);
-  void run_on_cpu(LapackCall& call, const LapackDemand& demand, CpuLapack* cpu, Fallback fallback, Face& face,
-                  const Verdict& verdict, double arrival_s);
   /// @throws as routines::lu; DeviceLost if A is lost
   runtime::JobStatistics factor(runtime::Runtime& runtime, LapackCall& call);
   /// B, by the factors in A. What ran on devices is added to `job`. @throws DeviceLost

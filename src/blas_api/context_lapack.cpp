@@ -13,6 +13,7 @@
 #include "core/log.hpp"
 #include "core/thread.hpp"
 #include "kernels/host/cpu_lapack_call.hpp"
+#include "routines/dense_solvers.hpp"
 #include "routines/lapack.hpp"
 
 namespace tessera::api {
@@ -81,6 +82,9 @@ std::vector<Triangle> triangles_of_lu(Op op) {
   return {U, L};
 }
 
+const LapackCall& what_is(const LapackCall& call) { return call; }
+const DenseProblem& what_is(const DenseRun& run) { return run.problem; }
+
 }  // namespace
 
 class Context::WeighedLapack final : public Weighed {
@@ -112,13 +116,23 @@ class Context::WeighedLapack final : public Weighed {
 };
 
 std::optional<runtime::JobStatistics> Context::run(LapackCall& call, Fallback fallback, Face* which, CpuLapack* cpu) {
-  Face& face = which != nullptr ? *which : own_face_;
+  return run_lapack(call, fallback, which != nullptr ? *which : own_face_,
+                    [&] { cpu != nullptr ? cpu->compute(call) : compute_on_cpu(call, fallback, which); });
+}
+
+std::optional<runtime::JobStatistics> Context::run(DenseRun& run, Fallback fallback, Face* which, CpuDense& cpu) {
+  return run_lapack(run, fallback, which != nullptr ? *which : own_face_, [&] { cpu.compute(run); });
+}
+
+template <class Call, class OnCpu>
+std::optional<runtime::JobStatistics> Context::run_lapack(Call& call, Fallback fallback, Face& face,
+                                                          const OnCpu& on_cpu) {
   if (config_.warm_up) [[unlikely]]
     quietly([&] { warm_up_in_background(face); });
-  const LapackDemand demand = demand_of(call);
-  Verdict verdict = decide_early(config_.offload.of(call.routine, call.type), demand);
+  const LapackDemand demand = demand_of(what_is(call));
+  Verdict verdict = decide_early(config_.offload.of(demand.routine, demand.type), demand);
   if (!verdict.offload && demand.volume < CpuSpeed::least_volume && !report_.is_wanted()) [[likely]] {
-    cpu != nullptr ? cpu->compute(call) : compute_on_cpu(call, fallback, &face);
+    on_cpu();
     return std::nullopt;
   }
   const double arrival_s = device::now_seconds();
@@ -152,7 +166,7 @@ std::optional<runtime::JobStatistics> Context::run(LapackCall& call, Fallback fa
       }
     }
   }
-  run_on_cpu(call, demand, cpu, fallback, face, verdict, arrival_s);
+  run_on_cpu(call, demand, verdict, arrival_s, on_cpu);
   return std::nullopt;
 }
 
@@ -188,6 +202,24 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, Lapack
                      {.seconds = job.seconds, .beside = job.beside, .with_waiting_s = since_arrival_s});
     }
     report_.on_devices(call, demand, verdict, job, since_arrival_s);
+  });
+  return job;
+}
+
+runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, DenseRun& run, const LapackDemand& demand,
+                                               Face& /*face*/, const Verdict& verdict, double arrival_s) {
+  CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
+  run.problem.found = &run.found;
+  runtime::JobStatistics job = routines::solve_dense(runtime, run.problem);
+  run.info = job.info;
+  complete_start_up(job, arrival_s);
+  quietly([&] {
+    const double since_arrival_s = device::now_seconds() - arrival_s;
+    if (learns_ && run.info == 0) {
+      pending.record(demand, verdict,
+                     {.seconds = job.seconds, .beside = job.beside, .with_waiting_s = since_arrival_s});
+    }
+    report_.on_devices(run.problem, demand, verdict, job, since_arrival_s);
   });
   return job;
 }
@@ -230,14 +262,15 @@ void Context::solve(const LapackCall& call, Face& face, runtime::JobStatistics& 
   if (has_pivots && op != Op::no_trans) interchange_rows(call, PivotOrder::last_to_first, processors());
 }
 
-void Context::run_on_cpu(LapackCall& call, const LapackDemand& demand, CpuLapack* cpu, Fallback fallback, Face& face,
-                         const Verdict& verdict, double arrival_s) {
+template <class Call, class OnCpu>
+void Context::run_on_cpu(Call& call, const LapackDemand& demand, const Verdict& verdict, double arrival_s,
+                         const OnCpu& on_cpu) {
   const double begin_s = device::now_seconds();
-  cpu != nullptr ? cpu->compute(call) : compute_on_cpu(call, fallback, &face);
+  on_cpu();
   const double seconds = device::now_seconds() - begin_s;
   if (learns_ && demand.volume >= CpuSpeed::least_volume && call.info == 0)
     history_.note_on_cpu(demand, verdict, seconds, start_.stage() == DeviceStart::Stage::open);
-  quietly([&] { report_.on_cpu(call, demand, verdict, seconds, device::now_seconds() - arrival_s); });
+  quietly([&] { report_.on_cpu(what_is(call), demand, verdict, seconds, device::now_seconds() - arrival_s); });
 }
 
 void Context::compute_on_cpu(LapackCall& call, Fallback fallback, Face* which) {

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "routines/dense_solvers.hpp"
+
 namespace tessera::api {
 namespace {
 
@@ -31,13 +33,23 @@ LapackDemand demand_of(const LapackCall& call) {
   const double b = solves(call.routine) ? element * n * static_cast<double>(call.nrhs) : 0;
   const bool writes_a = factors(call.routine);
   const double real_flops = real_flops_of(call);
+  const index_t columns = has_m(call.routine) ? std::min(call.m, call.n) : call.n;
   return {.routine = call.routine,
           .type = call.type,
           .volume = as_volume(real_flops / 2),
-          .columns = !writes_a             ? 0
-                     : has_m(call.routine) ? std::min(call.m, call.n)
-                                           : call.n,
-          .work = {.flops = (is_complex(call.type) ? 4 : 1) * real_flops, .up = a + b, .down = (writes_a ? a : 0) + b}};
+          .work = {.flops = (is_complex(call.type) ? 4 : 1) * real_flops, .up = a + b, .down = (writes_a ? a : 0) + b},
+          .beside_s = writes_a ? column_s(call.routine) * static_cast<double>(columns) : 0};
+}
+
+LapackDemand demand_of(const DenseProblem& problem) {
+  const DenseTraffic traffic = traffic_of(problem);
+  const double flops = dense_flops(problem);
+  return {.routine = problem.routine,
+          .type = problem.type,
+          .volume = as_volume(flops / (is_complex(problem.type) ? 8 : 2)),
+          .work = {.flops = flops, .up = static_cast<double>(traffic.up), .down = static_cast<double>(traffic.down)},
+          .beside_s = routines::least_dense_s,
+          .part_of_rate = routines::part_of_matrix_rate(problem)};
 }
 
 Level3 product_like(const LapackDemand& demand) {
@@ -55,10 +67,10 @@ Verdict decide(const OffloadRule& rule, const LapackDemand& demand, const Situat
   if (now.rates.devices == 0) return {false, Reason::no_devices};
   const double flops_per_s = now.rates.flops_per_s[demand.type];
   // Devices whose rates nobody knows have no known panels either.
-  const double panels_s = flops_per_s > 0 ? column_s(demand.routine) * static_cast<double>(demand.columns) : 0;
-  const double model_s = now.rates.call_overhead_s + panels_s +
+  const double beside_s = flops_per_s > 0 ? demand.beside_s : 0;
+  const double model_s = now.rates.call_overhead_s + beside_s +
                          runtime::seconds_at(demand.work.up, now.rates.page_lock_bytes_per_s) +
-                         runtime::expected_seconds(demand.work, flops_per_s, now.rates.links);
+                         runtime::expected_seconds(demand.work, flops_per_s * demand.part_of_rate, now.rates.links);
   return weigh(rule, early, model_s, now);
 }
 
@@ -67,7 +79,7 @@ int LapackSpeed::class_of(index_t volume) {
 }
 
 std::atomic<LapackSpeed::Seen>& LapackSpeed::cell_of(const LapackDemand& demand) {
-  return cells_[static_cast<std::size_t>(demand.routine)][static_cast<std::size_t>(demand.type)]
+  return cells_[demand.routine.number()][static_cast<std::size_t>(demand.type)]
                [static_cast<std::size_t>(class_of(demand.volume))];
 }
 

@@ -1,6 +1,6 @@
 // Devices or CPU: the decision for a single call of LAPACK. Pure functions beside those for Level 3 (policy.hpp), whose
 // rule, start of devices and bias it shares.
-//   device_s = backlog + bias * (overhead + columns + the longer of computing and moving + a quarter of the other)
+//   device_s = backlog + bias * (overhead + panels + the longer of computing and moving + a quarter of the other)
 //   cpu_s    = as such calls have run here (LapackSpeed); before, as products of as much arithmetic (CpuSpeed)
 // Panels go from column to column, whatever the rate of products. The volume of a call, by which TESSERA_OFFLOAD and the
 // summary know its size, is that of products of as much arithmetic: half of a real call's operations.
@@ -12,21 +12,25 @@
 #include <optional>
 
 #include "blas_api/policy.hpp"
+#include "core/any_routine.hpp"
+#include "core/dense_problem.hpp"
 #include "core/lapack_call.hpp"
 
 namespace tessera::api {
 
 /// What a call asks for.
 struct LapackDemand {
-  LapackCallRoutine routine = LapackCallRoutine::getrf;
+  AnyRoutine routine = LapackCallRoutine::getrf;
   ScalarType type = ScalarType::d;
   index_t volume = 0;
-  index_t columns = 0;  ///< of panels that are factored one after the other
   runtime::Demand work;
+  double beside_s = 0;      ///< what devices take beside arithmetic and copies
+  double part_of_rate = 1;  ///< of the rate of products, that their arithmetic has
 };
 
 /// Cheap: small calls pay for it. @pre sizes are good
 LapackDemand demand_of(const LapackCall& call);
+LapackDemand demand_of(const DenseProblem& problem);
 
 /// A cube of the same volume, as a product.
 Level3 product_like(const LapackDemand& demand);
@@ -61,11 +65,11 @@ class LapackSpeed {
 
   static int class_of(index_t volume);
   const OfType& cells_of(const LapackDemand& demand) const {
-    return cells_[static_cast<std::size_t>(demand.routine)][static_cast<std::size_t>(demand.type)];
+    return cells_[demand.routine.number()][static_cast<std::size_t>(demand.type)];
   }
   std::atomic<Seen>& cell_of(const LapackDemand& demand);
 
-  std::array<std::array<OfType, 4>, lapack_call_routine_count> cells_{};
+  std::array<std::array<OfType, 4>, any_routine_count> cells_{};
 };
 
 }  // namespace tessera::api

@@ -191,7 +191,7 @@ std::string to_text(const OffloadRules& rules) {
     for (const ScalarType type : scalar_types) {
       if (!routine.exists_in(type) || rules.of(routine, type) == rules.general()) continue;
       if (same && type != ScalarType::z) continue;
-      const std::string name = (same ? "" : std::string(1, letter(type))) + routine.name();
+      const std::string name = same ? routine.name() : letter(type) + std::string(routine.name(type));
       text += fmt::format("; {}: {}", name, text_of(rules.of(routine, type)));
     }
   }

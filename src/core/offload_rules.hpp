@@ -34,7 +34,7 @@ class OffloadRules {
     for (auto& of_routine : rules_) of_routine.fill(rule);
   }
 
-  /// @param name a routine in all its types ("trsm") or in one ("dtrsm")
+  /// @param name a routine in all its types ("trsm"; "syevd" or "heevd") or in one ("dtrsm")
   /// @return false if there is no such routine
   bool set(std::string_view name, OffloadRule rule) {
     bool found = false;
@@ -42,8 +42,8 @@ class OffloadRules {
       const AnyRoutine routine = AnyRoutine::of(number);
       for (const ScalarType type : scalar_types) {
         const bool one = routine.exists_in(type) && !name.empty() && name.front() == letter(type) &&
-                         name.substr(1) == routine.name();
-        if (!one && name != routine.name()) continue;
+                         name.substr(1) == routine.name(type);
+        if (!one && name != routine.name(ScalarType::d) && name != routine.name(ScalarType::z)) continue;
         rules_[routine.number()][static_cast<std::size_t>(type)] = rule;
         found = true;
       }

@@ -5,9 +5,6 @@
 namespace tessera::routines {
 namespace {
 
-/// A problem of no size takes as long: launches, and the way to the host and back between its parts.
-constexpr double least_seconds = 1e-3;
-
 /// From 1, as LAPACK tells it before it does anything; 0: there is none. It is looked for on the host, whatever a device's
 /// library tells of it.
 index_t first_zero_on_diagonal(const DenseProblem& problem) {
@@ -56,7 +53,7 @@ double part_of_matrix_rate(const DenseProblem& problem) {
 double expected_seconds(const DenseProblem& problem, const runtime::Machine& machine) {
   if (machine.flops_per_s <= 0 || machine.link_bytes_per_s <= 0) return 0;
   const DenseTraffic traffic = traffic_of(problem);
-  return least_seconds + dense_flops(problem) / (machine.flops_per_s * part_of_matrix_rate(problem)) +
+  return least_dense_s + dense_flops(problem) / (machine.flops_per_s * part_of_matrix_rate(problem)) +
          static_cast<double>(traffic.up + traffic.down) / machine.link_bytes_per_s;
 }
 

@@ -22,6 +22,9 @@ runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const DenseProblem
 /// products, which differs by routine, and the link, from pageable memory.
 double expected_seconds(const DenseProblem& problem, const runtime::Machine& machine);
 
+/// A problem of no size takes as long: launches, and the way to the host and back between its parts.
+inline constexpr double least_dense_s = 1e-3;
+
 /// Part of the device's matrix rate at which cuSOLVER works on large problems (dense_flops()), as far as is known: an order
 /// of magnitude.
 double part_of_matrix_rate(const DenseProblem& problem);

@@ -16,17 +16,6 @@ namespace {
 
 using api::Face;
 
-index_t read_integer(const void* at, int bits) {
-  if (at == nullptr) return 0;
-  return bits == 64 ? *static_cast<const std::int64_t*>(at) : *static_cast<const std::int32_t*>(at);
-}
-void write_integer(void* at, int bits, index_t value) {
-  if (bits == 64)
-    *static_cast<std::int64_t*>(at) = value;
-  else
-    *static_cast<std::int32_t*>(at) = static_cast<std::int32_t>(value);
-}
-
 /// Calls the next definition with these arguments.
 void pass_on(LapackCallRoutine routine, void* next, const Arguments& a) {
   const auto call = [next](auto... arguments) {
@@ -47,33 +36,6 @@ void pass_on(LapackCallRoutine routine, void* next, const Arguments& a) {
     case LapackCallRoutine::geqrf:
       return call(a.m, a.n, a.A, a.lda, a.tau, a.work, a.lwork, a.info);
   }
-}
-
-std::string spelt(const Symbol& symbol) {
-  return symbol.face.blas.search.scheme.fortran(letter(symbol.type) + std::string(name_of(symbol.routine)));
-}
-
-/// nullptr if there is none.
-void* next_of(Symbol& symbol, void* caller) {
-  void* next = symbol.next.load(std::memory_order_relaxed);
-  if (next == nullptr) [[unlikely]] {
-    const ErrnoKept stays;
-    next = next_symbol(spelt(symbol).c_str(), caller);
-    if (next != nullptr) symbol.next.store(next, std::memory_order_relaxed);
-  }
-  return next;
-}
-
-/// Of the program's integers. Without a LAPACK behind them plain names have 32 bits.
-int bits_of(LapackFace& face, void* next) {
-  int bits = face.integer_bits.load(std::memory_order_relaxed);
-  if (bits == 0) [[unlikely]] {
-    const ErrnoKept stays;
-    bits = next != nullptr ? integer_bits_of(next, face.blas.search.scheme.fortran("isamax").c_str()) : 0;
-    if (bits == 0) return 32;
-    face.integer_bits.store(bits, std::memory_order_relaxed);
-  }
-  return bits;
 }
 
 /// A call, or what LAPACK complains of.
@@ -163,7 +125,8 @@ struct Next : api::NextLapack {
 }  // namespace
 
 void enter(Symbol& symbol, const Arguments& arguments, void* caller) {
-  void* const next = next_of(symbol, caller);
+  void* const next =
+      next_of(symbol.face, letter(symbol.type) + std::string(name_of(symbol.routine)), symbol.next, caller);
   const int bits = bits_of(symbol.face, next);
   Parsed parsed = parse(symbol, arguments, bits);
   if (parsed.bad_position != 0 || parsed.asks_for_workspace || does_nothing(parsed.call)) {

@@ -6,27 +6,17 @@
 #include <atomic>
 #include <cstddef>
 
-#include "blas_api/face.hpp"
+#include "blas_api/lapack/next_symbol.hpp"
 #include "core/lapack_call.hpp"
 
 namespace tessera::lapack {
-
-/// The symbols of one spelling. A constant initialiser makes one.
-struct LapackFace {
-  api::Face blas;  ///< the BLAS that goes with it
-  /// Of the program's integers. 0: nobody has looked yet; only plain names may have either. Relaxed: everyone who looks
-  /// finds the same.
-  std::atomic<int> integer_bits = 0;
-};
 
 /// One routine in one spelling.
 struct Symbol {
   LapackCallRoutine routine;
   ScalarType type;
   LapackFace& face;
-  /// nullptr: nobody has looked yet, or there is none: a library may be loaded later. Relaxed: the pointer alone is
-  /// passed on, and everyone who looks finds one that will do.
-  std::atomic<void*> next = nullptr;
+  std::atomic<void*> next = nullptr;  ///< see next_of()
 };
 
 /// The arguments as the caller gave them; integers are as wide as its. What a routine does not have stays null.

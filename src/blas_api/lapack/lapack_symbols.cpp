@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "blas_api/drop_in/error_exit.hpp"
+#include "blas_api/lapack/dense_entry.hpp"
 #include "blas_api/lapack/lapack_entry.hpp"
 
 namespace {
@@ -51,7 +52,10 @@ constinit LapackFace face_scipy_64_ = {.blas = {.search = behind(tessera::kernel
 #endif
 #define TESSERA_ROUTINE(routine, letter, T) \
   extern "C" __attribute__((visibility("default"), alias(#letter #routine "_"))) void letter##routine();
+#define TESSERA_DENSE(entry, name, letter, T, arguments, letters) TESSERA_ROUTINE(name, letter, T)
+#include "core/dense_routines.def"
 #include "core/lapack_routines.def"
+#undef TESSERA_DENSE
 #undef TESSERA_ROUTINE
 
 /// Tells the search for a CPU BLAS that this library is none.

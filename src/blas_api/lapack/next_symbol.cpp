@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/environment.hpp"
+
 namespace tessera::lapack {
 namespace {
 
@@ -81,6 +83,38 @@ int integer_bits_of(void* lapack, const char* isamax) {
   const std::int64_t size = 1 - (std::int64_t{1} << 32), stride = 1;
   const float element = 1;
   return reinterpret_cast<Isamax>(found)(&size, &element, &stride) == 1 ? 32 : 64;
+}
+
+void* next_of(const LapackFace& face, std::string_view name, std::atomic<void*>& next, void* caller) {
+  void* found = next.load(std::memory_order_relaxed);
+  if (found == nullptr) [[unlikely]] {
+    const ErrnoKept stays;
+    found = next_symbol(face.blas.search.scheme.fortran(name).c_str(), caller);
+    if (found != nullptr) next.store(found, std::memory_order_relaxed);
+  }
+  return found;
+}
+
+int bits_of(LapackFace& face, void* next) {
+  int bits = face.integer_bits.load(std::memory_order_relaxed);
+  if (bits == 0) [[unlikely]] {
+    const ErrnoKept stays;
+    bits = next != nullptr ? integer_bits_of(next, face.blas.search.scheme.fortran("isamax").c_str()) : 0;
+    if (bits == 0) return 32;
+    face.integer_bits.store(bits, std::memory_order_relaxed);
+  }
+  return bits;
+}
+
+index_t read_integer(const void* at, int bits) {
+  if (at == nullptr) return 0;
+  return bits == 64 ? *static_cast<const std::int64_t*>(at) : *static_cast<const std::int32_t*>(at);
+}
+void write_integer(void* at, int bits, index_t value) {
+  if (bits == 64)
+    *static_cast<std::int64_t*>(at) = value;
+  else
+    *static_cast<std::int32_t*>(at) = static_cast<std::int32_t>(value);
 }
 
 }  // namespace tessera::lapack

@@ -1,7 +1,33 @@
 // What is behind the symbols of libtessera_lapack.so: the program's own LAPACK.
 #pragma once
 
+#include <atomic>
+#include <string_view>
+
+#include "blas_api/face.hpp"
+#include "core/scalar.hpp"
+
 namespace tessera::lapack {
+
+/// The symbols of one spelling. A constant initialiser makes one.
+struct LapackFace {
+  api::Face blas;  ///< the BLAS that goes with it
+  /// Of the program's integers. 0: nobody has looked yet; only plain names may have either. Relaxed: everyone who looks
+  /// finds the same.
+  std::atomic<int> integer_bits = 0;
+};
+
+/// @param name of the routine, without prefix and suffix
+/// @param next nullptr: nobody has looked yet, or there is none: a library may be loaded later. Relaxed: the pointer
+/// alone is passed on, and everyone who looks finds one that will do.
+/// @return what it holds now
+void* next_of(const LapackFace& face, std::string_view name, std::atomic<void*>& next, void* caller);
+
+/// Of the program's integers. Without a LAPACK behind them plain names have 32 bits. @param next of one of its symbols
+int bits_of(LapackFace& face, void* next);
+
+index_t read_integer(const void* at, int bits);
+void write_integer(void* at, int bits, index_t value);
 
 /// The next definition of `symbol`: in the scope of the whole program; where LAPACK was opened locally (modules of
 /// Python), in the library that calls or those that it needs; or in any library that is loaded. It stays loaded.
