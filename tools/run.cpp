@@ -38,11 +38,7 @@ PlanOptions plan_options(const RunOptions& options) {
 }
 
 /// Whether the plan depends on the program. Reading it takes up to a tenth of a second (Python with NumPy and SciPy).
-bool needs_program(const PlanOptions& options) {
-  const bool lapack =
-      options.lapack == LapackChoice::reference || (options.lapack == LapackChoice::automatic && options.devices);
-  return lapack || !options.bits;
-}
+bool needs_program(const PlanOptions& options) { return options.lapack == LapackChoice::reference || !options.bits; }
 
 /// A program that cannot be read may still be run.
 PreloadPlan plan_for(const std::vector<std::string>& program, const PlanOptions& options, bool reasons) {
