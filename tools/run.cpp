@@ -67,6 +67,7 @@ void append(std::string& list, const std::string& item) { list += (list.empty() 
 
 Preload as_variables(const std::vector<std::string>& files) {
   Preload preload;
+  std::string last_folder;  // all of ours are in one
   for (const std::string& file : files) {
     const std::size_t slash = file.rfind('/');
     const std::string name = file.substr(slash + 1);
@@ -78,7 +79,9 @@ Preload as_variables(const std::vector<std::string>& files) {
                                ": it has a colon or a semicolon in its path, or a blank in its name");
     } else {
       append(preload.files, name);
-      append(preload.folders, file.substr(0, slash));
+      const std::string folder = file.substr(0, slash);
+      if (folder != last_folder) append(preload.folders, folder);
+      last_folder = folder;
     }
   }
   return preload;

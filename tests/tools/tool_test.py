@@ -155,7 +155,8 @@ class Run(ToolCase):
         seen = self.variables("--devices", "host:3", "--tile", "256", "--memory", "64MiB", "--memory-mode", "whole", "--copy-threads", "6", "--keep-old-values", "off", "--cpu-worker", "on", "--host-device", "memory=64MiB",
                               "--offload", "auto,trsm=never", "--verbose", "--stats", "s.jsonl", "--trace", "/tmp/t.json",
                               "--summary")
-        self.assertEqual(pathlib.Path(seen["LD_PRELOAD"]).resolve(), (BUILD / "lib" / "libtessera_blas.so").resolve())
+        self.assertEqual([pathlib.Path(file).resolve() for file in seen["LD_PRELOAD"].split(":")],
+                         [(BUILD / "lib" / name).resolve() for name in ("libtessera_blas.so", "libtessera_lapack.so")])
         expected = {"TESSERA_DEVICES": "host:3", "TESSERA_TILE": "256", "TESSERA_DEVICE_MEMORY": "64MiB", "TESSERA_DEVICE_MEMORY_MODE": "whole", "TESSERA_COPY_THREADS": "6", "TESSERA_KEEP_OLD_VALUES": "off", "TESSERA_CPU_WORKER": "on",
                     "TESSERA_HOST_DEVICE": "memory=64MiB", "TESSERA_OFFLOAD": "auto,trsm=never", "TESSERA_VERBOSE": "1",
                     "TESSERA_STATS": os.path.abspath("s.jsonl"), "TESSERA_TRACE": "/tmp/t.json",
@@ -207,7 +208,7 @@ class Run(ToolCase):
         self.assert_good(result)
         self.assertIn("on host:0,host:1", result.stderr)
         self.assertNotIn("cannot be preloaded", result.stderr)
-        self.assertEqual(result.stdout.splitlines()[-2:], ["libtessera_blas.so", f"{prefix}/lib:/nonexistent"])
+        self.assertEqual(result.stdout.splitlines()[-2:], ["libtessera_blas.so:libtessera_lapack.so", f"{prefix}/lib:/nonexistent"])
 
         other = self.folder / "with:colon"
         prefix.rename(other)
