@@ -22,10 +22,17 @@ constexpr LapackCallRoutine routines[] = {potrf, potrs, posv, getrf, getrs, gesv
 
 bool expects(const char* what) { return std::string(std::getenv("LAPACK_FACES")) == what; }
 
-/// Those of the LAPACK behind, if there is one.
+/// Those of the LAPACK behind, if there is one. It is preloaded, too, or opened locally, as modules of Python do.
 struct Behind {
-  SpeltCall* last = static_cast<SpeltCall*>(dlsym(RTLD_DEFAULT, "spelt_last"));
-  int* calls = static_cast<int*>(dlsym(RTLD_DEFAULT, "spelt_calls"));
+  static void* library() {
+    static void* const opened = [] {
+      const char* const file = std::getenv("LAPACK_FACES_LOCAL");
+      return file != nullptr ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : RTLD_DEFAULT;
+    }();
+    return opened;
+  }
+  SpeltCall* last = static_cast<SpeltCall*>(dlsym(library(), "spelt_last"));
+  int* calls = static_cast<int*>(dlsym(library(), "spelt_calls"));
   int count() const { return calls != nullptr ? *calls : 0; }
 };
 
@@ -191,6 +198,7 @@ TYPED_TEST(LapackFaces, PassOnWhatIsWrongOrAsks) {
 }
 
 TYPED_TEST(LapackFaces, TellTheWorkspaceOfQr) {
+  const Behind behind;
   const Spelling spelling = spellings().front();
   LapackCallProblem<TypeParam> problem({.routine = geqrf, .m = 40, .n = 30, .ipiv_bits = spelling.bits}, 1);
   FortranCall call(spelling, problem.call());
