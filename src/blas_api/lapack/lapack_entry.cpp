@@ -54,24 +54,44 @@ std::string spelt(const Symbol& symbol) {
   return symbol.face.blas.search.scheme.fortran(letter(symbol.type) + std::string(name_of(symbol.routine)));
 }
 
+/// Of a LAPACK's integers; 0: it does not show.
+int bits_behind(const LapackFace& face, void* next) {
+  return integer_bits_of(next, face.blas.search.scheme.fortran("isamax").c_str());
+}
+
+/// A LAPACK that comes later must have the integers that the program has been calling with.
+void* find_next(const Symbol& symbol, void* caller) {
+  void* const next = next_symbol(spelt(symbol).c_str(), caller);
+  const int known = symbol.face.integer_bits.load(std::memory_order_relaxed);
+  if (next == nullptr || known == 0) return next;
+  const int bits = bits_behind(symbol.face, next);
+  return bits == 0 || bits == known ? next : nullptr;
+}
+
 /// nullptr if there is none.
 void* next_of(Symbol& symbol, void* caller) {
   void* next = symbol.next.load(std::memory_order_relaxed);
   if (next == nullptr) [[unlikely]] {
     const ErrnoKept stays;
-    next = next_symbol(spelt(symbol).c_str(), caller);
-    if (next != nullptr) symbol.next.store(next, std::memory_order_relaxed);
+    const unsigned long long loads = loads_so_far();
+    if (symbol.searched_at.load(std::memory_order_relaxed) == loads) return nullptr;
+    next = find_next(symbol, caller);
+    if (next != nullptr)
+      symbol.next.store(next, std::memory_order_relaxed);
+    else
+      symbol.searched_at.store(loads, std::memory_order_relaxed);
   }
   return next;
 }
 
-/// Of the program's integers. Without a LAPACK behind them plain names have 32 bits.
+/// Of the program's integers. Plain names have 32 bits where no LAPACK is behind them, or where it does not show.
 int bits_of(LapackFace& face, void* next) {
   int bits = face.integer_bits.load(std::memory_order_relaxed);
   if (bits == 0) [[unlikely]] {
     const ErrnoKept stays;
-    bits = next != nullptr ? integer_bits_of(next, face.blas.search.scheme.fortran("isamax").c_str()) : 0;
-    if (bits == 0) return 32;
+    constexpr int usual = 32;
+    const int behind = next != nullptr ? bits_behind(face, next) : 0;
+    bits = behind != 0 ? behind : usual;
     face.integer_bits.store(bits, std::memory_order_relaxed);
   }
   return bits;

@@ -27,6 +27,8 @@ struct Symbol {
   /// nullptr: nobody has looked yet, or there is none: a library may be loaded later. Relaxed: the pointer alone is
   /// passed on, and everyone who looks finds one that will do.
   std::atomic<void*> next = nullptr;
+  /// Of a search that has found none: loads_so_far(). Relaxed: at worst somebody searches once more.
+  std::atomic<unsigned long long> searched_at = 0;
 };
 
 /// The arguments as the caller gave them; integers are as wide as its. What a routine does not have stays null.

@@ -69,6 +69,17 @@ void* next_symbol(const char* symbol, void* caller) {
   return nullptr;
 }
 
+unsigned long long loads_so_far() {
+  unsigned long long loads = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* to) {
+        *static_cast<unsigned long long*>(to) = object->dlpi_adds;
+        return 1;  // each object tells it
+      },
+      &loads);
+  return loads;
+}
+
 // As in kernels/host/cpu_blas.cpp: of one element isamax tells 1, of fewer than none 0. Which it is asked for depends on
 // how much of the variable it reads.
 int integer_bits_of(void* lapack, const char* isamax) {

@@ -8,6 +8,9 @@ namespace tessera::lapack {
 /// @param caller an address in the library that calls @return nullptr if there is none
 void* next_symbol(const char* symbol, void* caller);
 
+/// Counts what has been loaded so far: while it stays, a search that has found nothing finds nothing again. Never 0.
+unsigned long long loads_so_far();
+
 /// The width of the integers of the BLAS that a LAPACK uses, and so of its own. @param lapack one of its functions
 /// @param isamax as that BLAS spells it @return 0 if no such function is found
 int integer_bits_of(void* lapack, const char* isamax);
