@@ -103,6 +103,21 @@ TEST(LapackPolicy, HistoryTakesTheCpuAsProductsUntilItHasSeenIt) {
   EXPECT_EQ(history.cpu_calls(), 0);
 }
 
+TEST(LapackPolicy, WhatIsLeftOfACallDoesNotWaitForIt) {
+  CallHistory history(4);
+  {
+    CallHistory::OnDevices solution(history, 1.0);
+    EXPECT_NEAR(history.backlog_s(), 1.0, 1e-6);
+    solution.leave();
+    EXPECT_EQ(history.backlog_s(), 0);
+    EXPECT_EQ(history.device_calls(), 0);
+    const CallHistory::OnDevices part(history, 0.5);
+    EXPECT_EQ(history.device_calls(), 1);
+  }
+  EXPECT_EQ(history.backlog_s(), 0);
+  EXPECT_EQ(history.device_calls(), 0);
+}
+
 TEST(LapackPolicy, HistoryLearnsWhatDevicesTake) {
   CallHistory history(4);
   const LapackDemand lu = square(getrf, 2000);
