@@ -150,7 +150,8 @@ Command add_run(CLI::App& app, const std::vector<std::string>& program) {
   auto options = std::make_shared<RunOptions>();
   run->add_option(
          "--lapack", options->lapack,
-         "whose LAPACK: own (the program's as it is), auto (the program's; where devices will be used its factorizations "
+         "whose LAPACK: own (the program's as it is), auto (the program's; where devices will be used its "
+         "factorizations "
          "are caught), reference (the same, and one whose BLAS calls can be caught), or the file of such a one")
       ->type_name("WHICH");
   run->add_option("--lapack-block", options->lapack_block, "block size of LAPACK (TESSERA_LAPACK_BLOCK); 0: as it is")
