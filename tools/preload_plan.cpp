@@ -46,33 +46,28 @@ bool holds_only_lapack(const fs::path& folder) {
   return !error;
 }
 
+/// LAPACK's factorizations are taken where devices may compute them.
+bool takes_lapack(const PlanOptions& options) {
+  return options.lapack == LapackChoice::reference || (options.lapack == LapackChoice::automatic && options.devices);
+}
+
 void plan_lapack(const Program& program, const Report& report, const PlanOptions& options, PreloadPlan& plan) {
-  const bool wanted = options.lapack == LapackChoice::reference;
-  if (options.lapack == LapackChoice::own || (!wanted && !options.devices)) {
-    if (report.openblas_lapack && options.lapack == LapackChoice::automatic) {
-      plan.reasons.emplace_back("LAPACK stays OpenBLAS's, which is the quickest without devices.");
-    }
-    return;
+  if (takes_lapack(options)) {
+    plan.reasons.emplace_back(
+        "LAPACK's factorizations and solves are taken, too, and what is left of it is told to work in larger blocks "
+        "(TESSERA_LAPACK_BLOCK): libtessera_lapack.so.");
   }
-  if (report.uses_lapack) {
-    if (const auto blocks = find_library("libtessera_lapack.so")) {
-      plan.preload.push_back(*blocks);
-      plan.reasons.emplace_back("LAPACK is told to work in larger blocks (TESSERA_LAPACK_BLOCK).");
-    }
-  }
+  if (options.lapack != LapackChoice::reference) return;
   if (!report.openblas_lapack) {
-    if (wanted) plan.reasons.emplace_back("No LAPACK is put in front: no call of the program goes to OpenBLAS's.");
+    plan.reasons.emplace_back("No LAPACK is put in front: no call of the program goes to OpenBLAS's.");
     return;
   }
   const int bits = options.bits.value_or(report.bits);
   const auto file = !options.lapack_file.empty() ? std::optional<std::string>(options.lapack_file)
                                                  : find_reference_lapack(bits, program);
   if (!file) {
-    const std::string missing = "no LAPACK that calls BLAS by symbols is installed (Debian: " +
-                                std::string(bits == 64 ? "liblapack64-3" : "liblapack3") + ")";
-    if (wanted) throw std::runtime_error(missing);
-    plan.reasons.push_back("LAPACK stays OpenBLAS's: " + missing + ".");
-    return;
+    throw std::runtime_error("no LAPACK that calls BLAS by symbols is installed (Debian: " +
+                             std::string(bits == 64 ? "liblapack64-3" : "liblapack3") + ")");
   }
   const fs::path folder = fs::absolute(*file).parent_path();
   if (report.lapack_by_soname && holds_only_lapack(folder)) {
@@ -87,12 +82,6 @@ void plan_lapack(const Program& program, const Report& report, const PlanOptions
     plan.reasons.push_back("LAPACK becomes " + *file + ", whose BLAS calls can be caught, and BLAS " +
                            own_blas->string() + ", because OpenBLAS would bring its LAPACK along: by " +
                            plan.library_variable + ".");
-    return;
-  }
-  if (report.own_error_exit && !wanted) {
-    plan.reasons.push_back(
-        "LAPACK stays OpenBLAS's: preloading " + *file +
-        " would hide the xerbla_ of a library of the program; --lapack reference does it nevertheless.");
     return;
   }
   plan.preload.push_back(fs::absolute(*file));
@@ -133,6 +122,7 @@ PreloadPlan plan_preload(const PlanOptions& options) {
   PreloadPlan plan;
   const bool wide = options.bits == 64;
   plan.preload.push_back(own_library(wide ? "libtessera_blas64.so" : "libtessera_blas.so"));
+  if (takes_lapack(options)) plan.preload.push_back(own_library("libtessera_lapack.so"));
   return plan;
 }
 

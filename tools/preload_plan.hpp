@@ -11,9 +11,9 @@
 namespace tessera::tools {
 
 enum class LapackChoice {
-  automatic,  ///< as `reference` where devices will be used and nothing speaks against it, else `own`
-  own,        ///< the program's LAPACK as it is
-  reference,  ///< one whose BLAS calls can be caught
+  automatic,  ///< the program's; its factorizations are taken where devices will be used
+  own,        ///< the program's as it is
+  reference,  ///< one whose BLAS calls can be caught, and its factorizations are taken
 };
 
 struct PlanOptions {

@@ -185,7 +185,6 @@ class Analysis {
     for (const Use& use : report_.uses) {
       // A LAPACK in front is of use only where its names are those of the program.
       if (!use.lapack || !use.plain || use.from == nowhere || program_.objects[use.from].executable) continue;
-      report_.uses_lapack = true;
       const ProgramObject& from = program_.objects[use.from];
       if (roles_[use.from].openblas) {
         report_.openblas_lapack = true;
@@ -194,8 +193,6 @@ class Analysis {
     }
     for (std::size_t i = 0; i < program_.objects.size(); ++i) {
       const ProgramObject& object = program_.objects[i];
-      const bool exits = object.defines.count("xerbla_") != 0 && report_.libraries.count(i) == 0 && !object.executable;
-      report_.own_error_exit = report_.own_error_exit || exits;
       const bool by_name = std::any_of(object.needed.begin(), object.needed.end(), names_openblas);
       if (by_name && report_.libraries.count(i) == 0) report_.openblas_by_soname = false;
     }

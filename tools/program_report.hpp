@@ -101,9 +101,6 @@ struct Report {
   bool lapack_by_soname = false;
   /// Nothing but BLAS and LAPACK libraries asks for OpenBLAS by name: another libblas.so.3 would keep it away.
   bool openblas_by_soname = false;
-  /// A library that is no BLAS defines xerbla_, which a preloaded LAPACK would hide.
-  bool own_error_exit = false;
-  bool uses_lapack = false;  ///< some LAPACK with names that a preload can answer
 };
 
 Report analyse(const Program& program, const Faces& faces);

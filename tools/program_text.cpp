@@ -179,8 +179,7 @@ std::string program_text(const ordered_json& description, const std::string& nam
   if (!caught.empty()) {
     text += fmt::format("\nUse: tessera run -- {}\n", name);
     if (description["openblas_lapack_stays"].get<bool>()) {
-      text +=
-          fmt::format("With devices, to bring in LU and Cholesky too: tessera run --lapack reference -- {}\n", name);
+      text += "With devices LU, Cholesky and QR are caught as a whole, whosever LAPACK it is.\n";
     }
     for (const ordered_json& reason : description["reasons"]) text += "  " + reason.get<std::string>() + "\n";
   }

@@ -38,11 +38,7 @@ PlanOptions plan_options(const RunOptions& options) {
 }
 
 /// Whether the plan depends on the program. Reading it takes up to a tenth of a second (Python with NumPy and SciPy).
-bool needs_program(const PlanOptions& options) {
-  const bool lapack =
-      options.lapack == LapackChoice::reference || (options.lapack == LapackChoice::automatic && options.devices);
-  return lapack || !options.bits;
-}
+bool needs_program(const PlanOptions& options) { return options.lapack == LapackChoice::reference || !options.bits; }
 
 /// A program that cannot be read may still be run.
 PreloadPlan plan_for(const std::vector<std::string>& program, const PlanOptions& options, bool reasons) {
@@ -71,6 +67,7 @@ void append(std::string& list, const std::string& item) { list += (list.empty() 
 
 Preload as_variables(const std::vector<std::string>& files) {
   Preload preload;
+  std::string last_folder;  // all of ours are in one
   for (const std::string& file : files) {
     const std::size_t slash = file.rfind('/');
     const std::string name = file.substr(slash + 1);
@@ -82,7 +79,9 @@ Preload as_variables(const std::vector<std::string>& files) {
                                ": it has a colon or a semicolon in its path, or a blank in its name");
     } else {
       append(preload.files, name);
-      append(preload.folders, file.substr(0, slash));
+      const std::string folder = file.substr(0, slash);
+      if (folder != last_folder) append(preload.folders, folder);
+      last_folder = folder;
     }
   }
   return preload;
@@ -151,8 +150,9 @@ Command add_run(CLI::App& app, const std::vector<std::string>& program) {
   auto options = std::make_shared<RunOptions>();
   run->add_option(
          "--lapack", options->lapack,
-         "whose LAPACK: own (the program's), reference (one whose BLAS calls can be caught), auto (reference where "
-         "devices will be used), or the file of one")
+         "whose LAPACK: own (the program's as it is), auto (the program's; where devices will be used its "
+         "factorizations "
+         "are caught), reference (the same, and one whose BLAS calls can be caught), or the file of such a one")
       ->type_name("WHICH");
   run->add_option("--lapack-block", options->lapack_block, "block size of LAPACK (TESSERA_LAPACK_BLOCK); 0: as it is")
       ->type_name("N")

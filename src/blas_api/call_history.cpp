@@ -181,6 +181,11 @@ CallHistory::OnDevices::OnDevices(CallHistory& history, double seconds)
 }
 
 CallHistory::OnDevices::~OnDevices() {
+  if (!has_left_) leave();
+}
+
+void CallHistory::OnDevices::leave() {
+  has_left_ = true;
   history_.last_end_s_.store(device::now_seconds(), std::memory_order_relaxed);
   history_.backlog_ns_.fetch_sub(ns_, std::memory_order_relaxed);
   history_.device_calls_.fetch_sub(1, std::memory_order_relaxed);
@@ -212,7 +217,8 @@ void CallHistory::OnDevices::record(const LapackDemand& call, const Verdict& ver
   if (verdict.model_s <= 0) return;
   const double bias = took.seconds / verdict.model_s;
   DeviceBias& known = history_.lapack_bias_[call.routine.number()];
-  if (took.beside == 0 || bias < known.of(call.volume)) known.record(call.volume, bias, was_without_cpu());
+  if (took.beside == 0 || bias < known.known(call.volume).value_or(std::numeric_limits<double>::infinity()))
+    known.record(call.volume, bias, was_without_cpu());
 }
 
 void CallHistory::OnDevices::record(const BatchDemand& batch, const Verdict& verdict, double seconds) {

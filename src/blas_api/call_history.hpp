@@ -78,6 +78,8 @@ class CallHistory {
     void record(const Level3& call, index_t volume, const Verdict& verdict, const Took& took);
     void record(const BatchDemand& batch, const Verdict& verdict, double seconds);
     void record(const LapackDemand& call, const Verdict& verdict, const Took& took);
+    /// What is left of it are calls of their own, which do not wait for it. @pre not called before
+    void leave();
 
    private:
     bool was_without_cpu() const;
@@ -87,6 +89,7 @@ class CallHistory {
     std::int64_t ns_;
     int others_at_begin_ = 0;
     bool began_beside_cpu_ = false;
+    bool has_left_ = false;
   };
 
   /// The CPU's LAPACK has taken so long. It is no call on the CPU (OnCpu): it may make such calls itself, or calls on

@@ -180,6 +180,7 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, Lapack
     job = factor(runtime, call);
     call.info = job.info;
   }
+  pending.leave();              // a solve is calls of its own
   job.routine = name_of(call);  // short enough to need no memory
   job.n = call.n;
   job.m = has_m(call.routine) ? call.m : call.n;

@@ -132,8 +132,9 @@ class Arrangement(LapackCase):
         for routine in ("dgetrf", "dpotrf"):
             # OpenBLAS's own LU and Cholesky call no BLAS symbol; the reference's do.
             self.assertEqual(self.bench(routine, "--lapack", "own", **openblas), set())
-            self.assertIn("dtrsm", self.bench(routine, **openblas))
-            self.assertIn("dtrsm", self.bench(routine, "--lapack", "reference", **openblas))
+            self.assertEqual(self.bench(routine, **openblas), {routine})
+            by_level3 = {**openblas, "TESSERA_OFFLOAD": BY_LEVEL3["TESSERA_OFFLOAD"]}
+            self.assertIn("dtrsm", self.bench(routine, "--lapack", "reference", **by_level3))
         self.assertIn("dgemm", self.bench("dgeqrf", "--lapack", "own", **openblas))
 
     def test_openblas_without_a_liblapack(self):
@@ -161,27 +162,30 @@ int main(void) {
 """)
         program = self.folder / "solve"
         self.assert_good(run("cc", "-o", program, source, OPENBLAS, "-lm"))
-        for option, expected in (("own", set()), ("auto", {"dgemm", "dtrsm"})):
+        for option, expected in (("own", set()), ("auto", {"dgesv", "dtrsm"})):
             result = tessera("run", "--lapack", option, "--", program, **DEVICES)
             self.assert_good(result)
             self.assertEqual({name for name, _ in calls(result)}, expected)
 
 
 class Clients(LapackCase):
-    """LU and Cholesky of interpreters reach the devices, and their results are right."""
-    def check(self, *command, **options):
-        result = tessera("run", *options.get("lapack", []), "--lapack-block", "96", "--", *command, **DEVICES)
+    """LU and Cholesky of interpreters reach the devices, by their names and by the Level 3 in them, and their results are right."""
+    def check(self, *command, caught):
+        self.check_run((), DEVICES, command, {(name, 0) for name in caught})
+        self.check_run(("--lapack", "reference", "--lapack-block", "96"), BY_LEVEL3, command, {("dgemm", 96), ("dtrsm", 0)})
+
+    def check_run(self, options, settings, command, expected):
+        result = tessera("run", *options, "--", *command, **settings)
         self.assert_good(result)
         self.assertLess(max(map(float, result.stdout.split())), 1e-9, result.stdout)
-        sizes = calls(result)
-        self.assertIn(("dgemm", 96), sizes)
-        self.assertIn("dtrsm", {name for name, _ in sizes})
+        self.assertLessEqual(expected, set(calls(result)))
 
     def test_octave(self):
         self.need(shutil.which("octave-cli"), REFERENCE_LAPACK)
         self.check("octave-cli", "--no-gui", "--norc", "--eval",
                    "A = rand(300); [L, U, P] = lu(A); x = A \\ ones(300, 1); S = A * A' + 300 * eye(300); R = chol(S);"
-                   "printf('%g %g %g\\n', norm(P * A - L * U), norm(A * x - 1), norm(R' * R - S) / norm(S))")
+                   "printf('%g %g %g\\n', norm(P * A - L * U), norm(A * x - 1), norm(R' * R - S) / norm(S))",
+                   caught=("dgetrf", "dpotrf"))
 
     def debian_python(self, module):
         if not pathlib.Path("/usr/bin/python3").exists() or run("/usr/bin/python3", "-c", f"import {module}").returncode != 0:
@@ -193,18 +197,19 @@ class Clients(LapackCase):
     def test_numpy(self):
         self.debian_python("numpy.linalg")
         self.check("/usr/bin/python3", "-c", "import numpy as np; a = np.random.rand(300, 300); x = np.linalg.solve(a, np.ones(300));"
-                   "s = a @ a.T + 300 * np.eye(300); l = np.linalg.cholesky(s); print(abs(a @ x - 1).max(), abs(l @ l.T - s).max())")
+                   "s = a @ a.T + 300 * np.eye(300); l = np.linalg.cholesky(s); print(abs(a @ x - 1).max(), abs(l @ l.T - s).max())",
+                   caught=("dgesv", "dpotrf"))
 
     def test_scipy(self):
         self.debian_python("scipy.linalg")
         self.check("/usr/bin/python3", "-c", "import numpy as np, scipy.linalg as s; a = np.random.rand(300, 300); p, l, u = s.lu(a);"
-                   "print(abs(p @ l @ u - a).max())")
+                   "print(abs(p @ l @ u - a).max())", caught=("dgetrf",))
 
     def test_r(self):
         self.need(shutil.which("Rscript"), REFERENCE_LAPACK)
         self.check("Rscript", "--vanilla", "-e", "a = matrix(runif(90000), 300); x = solve(a, rep(1, 300));"
                    "s = crossprod(a) + 300 * diag(300); r = chol(s); cat(max(abs(a %*% x - 1)), max(abs(crossprod(r) - s)))",
-                   lapack=["--lapack", "reference"])
+                   caught=("dgesv", "dpotrf"))
 
     def test_error_exit_of_r(self):
         # R turns a wrong argument into an error of R; a preloaded LAPACK would bring an xerbla_ that ends the process.
@@ -214,6 +219,42 @@ class Clients(LapackCase):
         result = tessera("run", "--", "Rscript", "--vanilla", "-e", code, **DEVICES)
         self.assert_good(result)
         self.assertRegex(result.stdout, r"(?s)DTRTRI.*error code -3.*alive")
+
+
+class Netlib(LapackCase):
+    """LAPACK's own test programs (Debian: liblapack-test), whose factorizations and solves are all taken to host devices."""
+    def verdicts(self, letter, **settings):
+        """What the program says of each group of tests, and its standard error."""
+        folder = REFERENCE_LAPACK.parent
+        result = run("sh", "-c", f"exec {folder}/xlintst{letter} < {folder}/{letter}test.in", LD_LIBRARY_PATH=str(folder), **settings)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("End of tests", result.stdout)
+        return re.findall(r"(?m)^.*(?:threshold|error exits|illegal|\*\*\*).*$", result.stdout), result.stderr
+
+    def check(self, letter):
+        self.need(REFERENCE_LAPACK)
+        self.need(REFERENCE_LAPACK.parent / f"xlintst{letter}")
+        # Some of Debian's tests in single precision fail by themselves.
+        expected, _ = self.verdicts(letter)
+        self.assertGreater(sum("passed the threshold" in line for line in expected), 20)
+        verdicts, told = self.verdicts(letter, LD_PRELOAD=str(BLOCKS), TESSERA_SUMMARY="1",
+                                       **{**DEVICES, "TESSERA_TILE": "16", "TESSERA_VERBOSE": "0"})
+        self.assertEqual(verdicts, expected)
+        self.assertNotRegex(told, r"(?m)^tessera: \w+ +\S+ +CPU ")
+        for routine in CAUGHT:
+            self.assertRegex(told, rf"(?m)^tessera: {letter}{routine} +\S+ +devices ")
+
+    def test_single(self):
+        self.check("s")
+
+    def test_double(self):
+        self.check("d")
+
+    def test_complex(self):
+        self.check("c")
+
+    def test_double_complex(self):
+        self.check("z")
 
 
 if __name__ == "__main__":

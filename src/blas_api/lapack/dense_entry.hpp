@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -23,7 +22,7 @@ struct DenseSymbol {
   LapackFace& face;
   /// Calls `next` with the arguments of one call.
   void (*pass_on)(void* next, std::span<void* const> arguments, std::span<const std::size_t> lengths);
-  std::atomic<void*> next = nullptr;  ///< see next_of()
+  NextSymbol next = {};
 };
 
 /// @param caller an address in the code that calls @throws what an error handler of the program throws

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -129,7 +130,10 @@ void enter(Symbol& symbol, const Arguments& arguments, void* caller) {
       next_of(symbol.face, letter(symbol.type) + std::string(name_of(symbol.routine)), symbol.next, caller);
   const int bits = bits_of(symbol.face, next);
   Parsed parsed = parse(symbol, arguments, bits);
-  if (parsed.bad_position != 0 || parsed.asks_for_workspace || does_nothing(parsed.call)) {
+  // Pivots and info of devices have 32 bits.
+  const bool is_too_large = std::max(parsed.call.m, parsed.call.n) > std::numeric_limits<std::int32_t>::max();
+  if (is_too_large && next == nullptr) parsed.bad_position = position_of(symbol.routine, LapackParameter::n);
+  if (parsed.bad_position != 0 || parsed.asks_for_workspace || is_too_large || does_nothing(parsed.call)) {
     if (next != nullptr) return pass_on(symbol.routine, next, arguments);
     return answer_alone(symbol, arguments, parsed, bits);
   }

@@ -16,7 +16,7 @@ struct Symbol {
   LapackCallRoutine routine;
   ScalarType type;
   LapackFace& face;
-  std::atomic<void*> next = nullptr;  ///< see next_of()
+  NextSymbol next = {};
 };
 
 /// The arguments as the caller gave them; integers are as wide as its. What a routine does not have stays null.

@@ -71,6 +71,17 @@ void* next_symbol(const char* symbol, void* caller) {
   return nullptr;
 }
 
+unsigned long long loads_so_far() {
+  unsigned long long loads = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* to) {
+        *static_cast<unsigned long long*>(to) = object->dlpi_adds;
+        return 1;  // each object tells it
+      },
+      &loads);
+  return loads;
+}
+
 // As in kernels/host/cpu_blas.cpp: of one element isamax tells 1, of fewer than none 0. Which it is asked for depends on
 // how much of the variable it reads.
 int integer_bits_of(void* lapack, const char* isamax) {
@@ -85,12 +96,35 @@ int integer_bits_of(void* lapack, const char* isamax) {
   return reinterpret_cast<Isamax>(found)(&size, &element, &stride) == 1 ? 32 : 64;
 }
 
-void* next_of(const LapackFace& face, std::string_view name, std::atomic<void*>& next, void* caller) {
-  void* found = next.load(std::memory_order_relaxed);
+namespace {
+
+/// Of a LAPACK's integers; 0: it does not show.
+int bits_behind(const LapackFace& face, void* next) {
+  return integer_bits_of(next, face.blas.search.scheme.fortran("isamax").c_str());
+}
+
+/// A LAPACK that comes later must have the integers that the program has been calling with.
+void* find_next(const LapackFace& face, std::string_view name, void* caller) {
+  void* const next = next_symbol(face.blas.search.scheme.fortran(name).c_str(), caller);
+  const int known = face.integer_bits.load(std::memory_order_relaxed);
+  if (next == nullptr || known == 0) return next;
+  const int bits = bits_behind(face, next);
+  return bits == 0 || bits == known ? next : nullptr;
+}
+
+}  // namespace
+
+void* next_of(const LapackFace& face, std::string_view name, NextSymbol& next, void* caller) {
+  void* found = next.found.load(std::memory_order_relaxed);
   if (found == nullptr) [[unlikely]] {
     const ErrnoKept stays;
-    found = next_symbol(face.blas.search.scheme.fortran(name).c_str(), caller);
-    if (found != nullptr) next.store(found, std::memory_order_relaxed);
+    const unsigned long long loads = loads_so_far();
+    if (next.searched_at.load(std::memory_order_relaxed) == loads) return nullptr;
+    found = find_next(face, name, caller);
+    if (found != nullptr)
+      next.found.store(found, std::memory_order_relaxed);
+    else
+      next.searched_at.store(loads, std::memory_order_relaxed);
   }
   return found;
 }
@@ -99,8 +133,9 @@ int bits_of(LapackFace& face, void* next) {
   int bits = face.integer_bits.load(std::memory_order_relaxed);
   if (bits == 0) [[unlikely]] {
     const ErrnoKept stays;
-    bits = next != nullptr ? integer_bits_of(next, face.blas.search.scheme.fortran("isamax").c_str()) : 0;
-    if (bits == 0) return 32;
+    constexpr int usual = 32;
+    const int behind = next != nullptr ? bits_behind(face, next) : 0;
+    bits = behind != 0 ? behind : usual;
     face.integer_bits.store(bits, std::memory_order_relaxed);
   }
   return bits;

@@ -17,13 +17,21 @@ struct LapackFace {
   std::atomic<int> integer_bits = 0;
 };
 
-/// @param name of the routine, without prefix and suffix
-/// @param next nullptr: nobody has looked yet, or there is none: a library may be loaded later. Relaxed: the pointer
-/// alone is passed on, and everyone who looks finds one that will do.
-/// @return what it holds now
-void* next_of(const LapackFace& face, std::string_view name, std::atomic<void*>& next, void* caller);
+/// What has been found behind a symbol.
+struct NextSymbol {
+  /// nullptr: nobody has looked yet, or there is none: a library may be loaded later. Relaxed: the pointer alone is
+  /// passed on, and everyone who looks finds one that will do.
+  std::atomic<void*> found = nullptr;
+  /// Of a search that has found none: loads_so_far(). Relaxed: at worst somebody searches once more.
+  std::atomic<unsigned long long> searched_at = 0;
+};
 
-/// Of the program's integers. Without a LAPACK behind them plain names have 32 bits. @param next of one of its symbols
+/// Looked for at the first call, and again when something has been loaded since. @param name of the routine, without
+/// prefix and suffix @param caller see next_symbol() @return nullptr if there is none
+void* next_of(const LapackFace& face, std::string_view name, NextSymbol& next, void* caller);
+
+/// Of the program's integers. Plain names have 32 bits where no LAPACK is behind them, or where it does not show.
+/// @param next of one of its symbols
 int bits_of(LapackFace& face, void* next);
 
 index_t read_integer(const void* at, int bits);
@@ -33,6 +41,9 @@ void write_integer(void* at, int bits, index_t value);
 /// Python), in the library that calls or those that it needs; or in any library that is loaded. It stays loaded.
 /// @param caller an address in the library that calls @return nullptr if there is none
 void* next_symbol(const char* symbol, void* caller);
+
+/// Counts what has been loaded so far: while it stays, a search that has found nothing finds nothing again. Never 0.
+unsigned long long loads_so_far();
 
 /// The width of the integers of the BLAS that a LAPACK uses, and so of its own. @param lapack one of its functions
 /// @param isamax as that BLAS spells it @return 0 if no such function is found

@@ -28,7 +28,8 @@ void compute_as_problem(const CpuBlas* blas, LapackRoutine routine, LapackCall& 
   batch.routine = routine;
   batch.type = call.type;
   const bool has_pivots = !is_hermitian(routine);
-  batch.forms.push_back({.uplo = call.uplo, .op = call.op, .has_pivots = has_pivots});
+  const Op op = routine == LapackRoutine::getrs ? call.op : Op::no_trans;
+  batch.forms.push_back({.uplo = call.uplo, .op = op, .has_pivots = has_pivots});
   const index_t m = has_m(call.routine) ? call.m : call.n;
   std::vector<int> pivots(has_pivots ? static_cast<std::size_t>(std::min(m, call.n)) : 0);
   if (has_pivots && !factors(routine)) {
