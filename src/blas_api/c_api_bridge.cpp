@@ -42,6 +42,10 @@ namespace {
 
 extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::Face& face) noexcept {
   const tessera::ErrnoKept stays;
+  if (tessera::process::is_computing()) [[unlikely]] {
+    const tessera::kernels::CpuBlas* const blas = tessera_private_cpu_blas(face);
+    return blas != nullptr ? blas->run(call) : tessera::kernels::reference_level3(call);
+  }
   tessera::api::Context* context = nullptr;
   try {
     context = &tessera::api::shared_context();
@@ -103,7 +107,10 @@ extern "C" bool tessera_private_run_lapack(tessera::LapackCall& call, tessera::a
       next->compute(*next, call);
       return false;
     }
-    context->run(call, tessera::api::Fallback::cpu_blas, &face, &cpu);
+    if (tessera::process::is_computing()) [[unlikely]]
+      cpu.compute(call);
+    else
+      context->run(call, tessera::api::Fallback::cpu_blas, &face, &cpu);
   } catch (const std::exception& error) {
     abort_for(error);
   }
@@ -133,8 +140,10 @@ extern "C" bool tessera_private_run_dense(const tessera::DenseProblem& problem, 
   const tessera::ErrnoKept stays;
   tessera::api::Context* context = nullptr;
   try {
-    context = &tessera::api::shared_context();
+    if (!tessera::process::is_computing()) context = &tessera::api::shared_context();
   } catch (const std::exception&) {  // no memory for the settings
+  }
+  if (context == nullptr) {
     next.compute(next);
     return false;
   }

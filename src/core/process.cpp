@@ -340,6 +340,8 @@ void watch_all_loaded() noexcept {
   loads_watched.store(loads_so_far(), std::memory_order_relaxed);
 }
 
+bool is_computing() noexcept { return depth_of(Work::computing) > 0; }
+
 bool ending() noexcept { return has_begun_to_end.load(std::memory_order_relaxed); }
 
 void stop_if_ending() noexcept {

@@ -74,6 +74,10 @@ void must_be_left(int (*threads)()) noexcept;
 /// the first pass for opening or driving registers handlers.
 void watch_all_loaded() noexcept;
 
+/// Whether the calling thread is inside the CPU BLAS or its LAPACK, by a Pass: symbols of ours that these call have to be
+/// answered by the CPU, since whoever has called them may hold a device.
+bool is_computing() noexcept;
+
 /// Whether exit() has begun: devices are to be left.
 bool ending() noexcept;
 
