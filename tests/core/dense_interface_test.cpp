@@ -41,6 +41,9 @@ class Call {
                                                                         {lrwork, most},
                                                                         {liwork, most}})
       integers_[parameter] = value;
+    if (entry == DenseEntry::geev) {
+      for (const DenseParameter size : {n, lda, ldu, ldleft}) integers_[size] *= 20;
+    }
     for (const auto& [parameter, value] : std::map<DenseParameter, char>{{jobz, 'N'},
                                                                          {jobu, 'A'},
                                                                          {jobvt, 's'},
@@ -112,9 +115,9 @@ TEST(DenseInterface, GoodCallsBecomeProblems) {
     const DenseProblem& p = read->problem;
     EXPECT_EQ(p.type, type);
     EXPECT_EQ(p.routine, dense_interface::routine_of(entry));
-    EXPECT_EQ(p.n, 10);
-    EXPECT_EQ(p.m, call.has(m) ? 20 : 10);
-    EXPECT_EQ(p.lda, 20);
+    EXPECT_EQ(p.n, entry == DenseEntry::geev ? 200 : 10);
+    EXPECT_EQ(p.m, call.has(m) ? 20 : p.n);
+    EXPECT_EQ(p.lda, entry == DenseEntry::geev ? 400 : 20);
     EXPECT_EQ(p.A, call.address(A));
     EXPECT_EQ(read->info, call.address(info));
     if (call.has(uplo)) {
@@ -158,7 +161,12 @@ TEST(DenseInterface, WhatLapackHasToComplainOfIsLeftToIt) {
       EXPECT_FALSE(call.set(parameter, 0).read()) << "too little";
     }
     Call<Int> call(entry, type);
-    EXPECT_FALSE(call.set(lda, (call.has(m) ? 20 : 10) - 1).read()) << "columns that overlap";
+    EXPECT_FALSE(call.set(lda, (call.has(m)                 ? 20
+                                : entry == DenseEntry::geev ? 200
+                                                            : 10) -
+                                   1)
+                     .read())
+        << "columns that overlap";
   });
 }
 
@@ -223,6 +231,9 @@ TEST(DenseInterface, ReflectorsAreNoMoreThanRows) {
 TEST(DenseInterface, LeftEigenvectorsAreLeftToLapack) {
   Call<std::int32_t> call(DenseEntry::geev, ScalarType::d);
   EXPECT_FALSE(call.letter(jobvl, 'V').read());
+  Call<std::int32_t> small(DenseEntry::geev, ScalarType::d);
+  EXPECT_FALSE(small.set(n, dense_interface::least_order_of_geev - 1).read());
+  EXPECT_TRUE(small.set(n, dense_interface::least_order_of_geev).read());
 }
 
 TEST(DenseInterface, HandsOutInTheCallersWidth) {
