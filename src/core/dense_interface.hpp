@@ -2,7 +2,7 @@
 // position, and the problem that good arguments make. Pure, and of either integer width.
 //
 // What is not plainly a problem is left to the LAPACK behind: bad arguments, of which it has to complain itself, queries
-// for the size of workspace, less workspace than documented, quick returns, left eigenvectors.
+// for the size of workspace, less workspace than they insist on, quick returns, left eigenvectors.
 //
 // Source: LAPACK 3.12, the documentation of each routine.
 #pragma once
@@ -212,10 +212,31 @@ constexpr std::optional<VectorJob> vector_job(char letter) {
   }
 }
 
-/// Elements of work, rwork and iwork that are documented to be enough. For gesvd, which can do with less, of its widest path.
+/// Elements of work, rwork and iwork that the routine insists on. For gesvd, which can do with less, of its widest path.
 struct Workspace {
   index_t work = 1, rwork = 1, iwork = 1;
 };
+/// What gesdd itself insists on, which is less than its documentation says: whoever asks it for a size may get less than that.
+constexpr index_t least_of_real_gesdd(const DenseProblem& p) {
+  const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n), square = least * least;
+  const index_t bidiagonal = p.u == VectorJob::none ? 7 * least : 3 * square + 4 * least;
+  const bool overwrites = p.u == VectorJob::overwrite || p.vt == VectorJob::overwrite;
+  if (6 * most < 11 * least) return 3 * least + std::max(most, bidiagonal + (overwrites ? square : 0));
+  if (p.u == VectorJob::none) return bidiagonal + least;
+  if (overwrites) return bidiagonal + 2 * square + 3 * least;
+  if (p.u == VectorJob::thin) return bidiagonal + square + 3 * least;
+  return square + std::max(3 * least + bidiagonal, least + most);
+}
+constexpr index_t least_of_complex_gesdd(const DenseProblem& p) {
+  const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n), square = least * least;
+  const bool overwrites = p.u == VectorJob::overwrite || p.vt == VectorJob::overwrite;
+  if (9 * most < 17 * least) return 2 * least + most + (overwrites ? square : 0);
+  if (p.u == VectorJob::none) return 3 * least;
+  if (overwrites) return 2 * square + 3 * least;
+  if (p.u == VectorJob::thin) return square + 3 * least;
+  return square + std::max(3 * least, least + most);
+}
+
 constexpr Workspace least_workspace(DenseEntry entry, const DenseProblem& p) {
   const bool complex = is_complex(p.type);
   const index_t n = p.n, most = std::max(p.m, p.n), least = std::min(p.m, p.n);
@@ -234,19 +255,8 @@ constexpr Workspace least_workspace(DenseEntry entry, const DenseProblem& p) {
       return {complex ? 2 * n : 8 * n};
     case DenseEntry::gesvd:
       return {complex ? 2 * least + most : std::max(3 * least + most, 5 * least)};
-    case DenseEntry::gesdd: {
-      const bool none = p.u == VectorJob::none,
-                 overwrites = p.u == VectorJob::overwrite || p.vt == VectorJob::overwrite;
-      const bool thin = p.u == VectorJob::thin;
-      if (complex) {
-        if (none) return {2 * least + most};
-        if (overwrites) return {2 * least * least + 2 * least + most};
-        return {thin ? least * least + 3 * least : least * least + 2 * least + most};
-      }
-      if (none) return {3 * least + std::max(most, 7 * least)};
-      if (overwrites) return {3 * least + std::max(most, 5 * least * least + 4 * least)};
-      return {thin ? 4 * least * least + 7 * least : 4 * least * least + 6 * least + most};
-    }
+    case DenseEntry::gesdd:
+      return {complex ? least_of_complex_gesdd(p) : least_of_real_gesdd(p)};
     case DenseEntry::geev:
       return {complex ? 2 * n : (p.vectors ? 4 : 3) * n};
     case DenseEntry::orgqr:
@@ -351,7 +361,7 @@ bool has_good_lds(const Arguments<Int>& a, const DenseProblem& p) {
   return true;
 }
 
-/// @return whether there is as much as documented, and no query for more
+/// @return whether there is enough, and no query for more
 template <class Int>
 bool has_workspace(const Arguments<Int>& a, const DenseProblem& p) {
   using enum DenseParameter;

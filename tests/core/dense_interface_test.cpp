@@ -228,6 +228,22 @@ TEST(DenseInterface, ReflectorsAreNoMoreThanRows) {
   EXPECT_EQ(read->problem.op, Op::conj_trans);
 }
 
+// What LAPACK 3.11 returns for a query is at least what is asked of the caller here (dgesdd of 4000, JOBZ = 'A': 48,028,000).
+TEST(DenseInterface, WhatGesddAsksForIsEnough) {
+  Call<std::int64_t> square(DenseEntry::gesdd, ScalarType::d);
+  square.set(m, 4000).set(n, 4000).set(lda, 4000).set(ldu, 4000).set(ldvt, 4000).letter(jobz, 'A');
+  EXPECT_TRUE(square.set(lwork, 48028000).read());
+  EXPECT_FALSE(square.set(lwork, 48027999).read());
+  EXPECT_TRUE(square.letter(jobz, 'N').set(lwork, 40000).read());
+  EXPECT_FALSE(square.set(lwork, 39999).read());
+  Call<std::int64_t> tall(DenseEntry::gesdd, ScalarType::d);
+  tall.set(m, 220).set(n, 120).set(lda, 220).set(ldu, 220).set(ldvt, 120).letter(jobz, 'S');
+  const std::int64_t bidiagonal = 3 * 120 * 120 + 4 * 120;
+  EXPECT_TRUE(tall.set(lwork, bidiagonal + 120 * 120 + 3 * 120).read());
+  EXPECT_FALSE(tall.set(lwork, bidiagonal + 120 * 120 + 3 * 120 - 1).read());
+  EXPECT_TRUE(tall.set(m, 219).set(lwork, bidiagonal + 3 * 120).read());
+}
+
 TEST(DenseInterface, LeftEigenvectorsAreLeftToLapack) {
   Call<std::int32_t> call(DenseEntry::geev, ScalarType::d);
   EXPECT_FALSE(call.letter(jobvl, 'V').read());
