@@ -14,7 +14,7 @@ foreach(target tessera tessera_blas tessera_blas64 tessera_lapack tessera_device
   endif()
 endforeach()
 # The faces that bear the names of the system's libraries have a folder of their own, which the loader does not search by itself.
-foreach(target tessera_system_blas tessera_system_blas64)
+foreach(target tessera_system_blas tessera_system_blas64 tessera_system_lapack tessera_system_lapack64)
   if(TARGET ${target})
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tessera)
   endif()

@@ -1,5 +1,6 @@
 // The symbols of libtessera_lapack.so, in every spelling: plain ones, whose integers are as wide as those of the LAPACK
-// behind them, and those that say how wide theirs are. Constructors do nothing; nothing is looked up before the first
+// behind them, and those that say how wide theirs are. Those of a library that stands in for the system's LAPACK: plain
+// ones, of one width. Constructors do nothing; nothing is looked up before the first
 // call.
 #include <complex>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include "blas_api/drop_in/error_exit.hpp"
 #include "blas_api/lapack/dense_entry.hpp"
 #include "blas_api/lapack/lapack_entry.hpp"
+#include "blas_api/lapack/system_lapack.hpp"
 
 namespace {
 
@@ -15,6 +17,13 @@ using tessera::lapack::LapackFace;
 constexpr tessera::kernels::CpuBlasSearch behind(const tessera::kernels::SymbolScheme& scheme, int bits) {
   return {.scheme = scheme, .integer_bits = bits, .among_loaded = true};
 }
+#if TESSERA_STANDS_IN
+void* of_system_lapack(const char* symbol, void* /*caller*/) { return tessera::lapack::system_lapack_function(symbol); }
+constinit LapackFace face_plain = {.blas = {.search = behind(tessera::kernels::plain_symbols, TESSERA_INTEGER_BITS),
+                                            .next_definition = tessera::api::next_definition},
+                                   .integer_bits = TESSERA_INTEGER_BITS,
+                                   .find = of_system_lapack};
+#else
 constinit LapackFace face_plain = {
     .blas = {.search = behind(tessera::kernels::plain_symbols, 32), .next_definition = tessera::api::next_definition}};
 constinit LapackFace face_64_ = {
@@ -26,6 +35,7 @@ constinit LapackFace face_scipy = {
 constinit LapackFace face_scipy_64_ = {.blas = {.search = behind(tessera::kernels::scipy_symbols_64_, 64),
                                                 .next_definition = tessera::api::next_definition},
                                        .integer_bits = 64};
+#endif
 
 }  // namespace
 
@@ -33,6 +43,7 @@ constinit LapackFace face_scipy_64_ = {.blas = {.search = behind(tessera::kernel
 #define TESSERA_FORTRAN(name) name##_
 #include "blas_api/lapack/lapack_symbols.inc"
 
+#if !TESSERA_STANDS_IN
 #define TESSERA_LAPACK_FACE face_64_
 #define TESSERA_FORTRAN(name) name##_64_
 #include "blas_api/lapack/lapack_symbols.inc"
@@ -57,6 +68,7 @@ constinit LapackFace face_scipy_64_ = {.blas = {.search = behind(tessera::kernel
 #include "core/lapack_routines.def"
 #undef TESSERA_DENSE
 #undef TESSERA_ROUTINE
+#endif
 
 /// Tells the search for a CPU BLAS that this library is none.
 extern "C" {

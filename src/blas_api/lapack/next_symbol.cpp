@@ -105,7 +105,7 @@ int bits_behind(const LapackFace& face, void* next) {
 
 /// A LAPACK that comes later must have the integers that the program has been calling with.
 void* find_next(const LapackFace& face, std::string_view name, void* caller) {
-  void* const next = next_symbol(face.blas.search.scheme.fortran(name).c_str(), caller);
+  void* const next = face.find(face.blas.search.scheme.fortran(name).c_str(), caller);
   const int known = face.integer_bits.load(std::memory_order_relaxed);
   if (next == nullptr || known == 0) return next;
   const int bits = bits_behind(face, next);

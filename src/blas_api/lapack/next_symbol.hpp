@@ -9,12 +9,18 @@
 
 namespace tessera::lapack {
 
+/// The next definition of `symbol`: in the scope of the whole program; where LAPACK was opened locally (modules of
+/// Python), in the library that calls or those that it needs; or in any library that is loaded. It stays loaded.
+/// @param caller an address in the library that calls @return nullptr if there is none
+void* next_symbol(const char* symbol, void* caller);
+
 /// The symbols of one spelling. A constant initialiser makes one.
 struct LapackFace {
   api::Face blas;  ///< the BLAS that goes with it
   /// Of the program's integers. 0: nobody has looked yet; only plain names may have either. Relaxed: everyone who looks
   /// finds the same.
   std::atomic<int> integer_bits = 0;
+  void* (*find)(const char* symbol, void* caller) = next_symbol;  ///< the LAPACK behind
 };
 
 /// What has been found behind a symbol.
@@ -36,11 +42,6 @@ int bits_of(LapackFace& face, void* next);
 
 index_t read_integer(const void* at, int bits);
 void write_integer(void* at, int bits, index_t value);
-
-/// The next definition of `symbol`: in the scope of the whole program; where LAPACK was opened locally (modules of
-/// Python), in the library that calls or those that it needs; or in any library that is loaded. It stays loaded.
-/// @param caller an address in the library that calls @return nullptr if there is none
-void* next_symbol(const char* symbol, void* caller);
 
 /// Counts what has been loaded so far: while it stays, a search that has found nothing finds nothing again. Never 0.
 unsigned long long loads_so_far();

@@ -17,7 +17,7 @@ namespace tessera::lapack {
 namespace {
 
 /// Exported by all libraries of ours that have LAPACK's names, so that none is taken for the LAPACK behind it.
-constexpr const char* own_marker = "tessera_lapack_marker";
+constexpr const char* own_marker = "tessera_blas_marker";
 
 #if TESSERA_INTEGER_BITS == 64
 constexpr const char* library = "liblapack64.so.3";
