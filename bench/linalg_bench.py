@@ -109,11 +109,15 @@ def main():
     parser.add_argument("--cupy", action="store_true", help="CuPy beside NumPy")
     parser.add_argument("--no-numpy", action="store_true", help="CuPy alone")
     parser.add_argument("--no-check", action="store_true", help="results are not looked at")
+    parser.add_argument("--settle", type=float, default=0, help="seconds after a first call, for devices that are opened in the background")
     parser.add_argument("--label", default="numpy", help="who answers NumPy's calls, for the JSON")
     options = parser.parse_args()
 
     eps = numpy.finfo(options.dtype).eps
     wrong = False
+    if options.settle > 0:
+        numpy.linalg.solve(numpy.eye(1200) * 2, numpy.ones(1200))
+        time.sleep(options.settle)
     for n in map(int, options.sizes.split(",")):
         checks = checks_of(Problem(n, options.dtype))
         for routine in options.routines.split(","):

@@ -33,12 +33,42 @@ TEST(LapackPolicy, WhatACallMoves) {
   EXPECT_DOUBLE_EQ(square(potrf, 1000, 0, ScalarType::z).work.up, 16 * n * n / 2);
   EXPECT_DOUBLE_EQ(square(getrs, 1000, 10).work.up, 8 * (n * n + 10 * n));
   EXPECT_DOUBLE_EQ(square(getrs, 1000, 10).work.down, 8 * 10 * n);
-  EXPECT_EQ(square(getrs, 1000, 10).columns, 0);
-  EXPECT_EQ(demand_of({.routine = geqrf, .m = 70, .n = 1000}).columns, 70);
+  EXPECT_EQ(square(getrs, 1000, 10).beside_s, 0);
+  EXPECT_DOUBLE_EQ(demand_of(LapackCall{.routine = geqrf, .m = 70, .n = 1000}).beside_s, 70 * 9e-6);
   // A product of as much arithmetic: half of a real call's operations, whatever the type.
   EXPECT_EQ(square(potrf, 600).volume, 600 * 600 * 100);
   EXPECT_EQ(square(potrf, 600, 0, ScalarType::c).volume, 600 * 600 * 100);
   EXPECT_EQ(square(getrf, index_t{1} << 31).volume, std::numeric_limits<index_t>::max());
+}
+
+TEST(LapackPolicy, WhatAProblemMovesThatADeviceSolvesWhole) {
+  DenseProblem eigen{.routine = DenseRoutine::heevd, .type = ScalarType::d, .vectors = true, .m = 1000, .n = 1000};
+  const LapackDemand demand = demand_of(eigen);
+  EXPECT_STREQ(demand.routine.name(ScalarType::d), "syevd");
+  EXPECT_STREQ(demand.routine.name(ScalarType::z), "heevd");
+  EXPECT_DOUBLE_EQ(demand.work.up, 8 * 1000 * 1001 / 2);
+  EXPECT_DOUBLE_EQ(demand.work.down, 8 * (1000 * 1000 + 1000));
+  EXPECT_LT(demand.part_of_rate, 0.1);
+  // Half of a real problem's operations, whatever the type.
+  eigen.type = ScalarType::c;
+  EXPECT_EQ(demand_of(eigen).volume, demand.volume);
+  // It goes where it ends first, by a device's rate for such problems: 2.3e9 operations at 3 % of 50 TFLOP/s take 3 ms.
+  const Situation slow_cpu = with_devices(50e12, 50e9, 0.1), quick_cpu = with_devices(50e12, 50e9, 0.002);
+  EXPECT_TRUE(decide({}, demand, slow_cpu).offload);
+  EXPECT_FALSE(decide({}, demand, quick_cpu).offload);
+}
+
+TEST(LapackPolicy, RulesTakeBothNames) {
+  OffloadRules rules;
+  EXPECT_TRUE(rules.set("heevd", {Offload::never}));
+  EXPECT_EQ(rules.of(DenseRoutine::heevd, ScalarType::d).when, Offload::never);
+  EXPECT_TRUE(rules.set("dsyevd", {Offload::always}));
+  EXPECT_EQ(rules.of(DenseRoutine::heevd, ScalarType::d).when, Offload::always);
+  EXPECT_EQ(rules.of(DenseRoutine::heevd, ScalarType::z).when, Offload::never);
+  EXPECT_TRUE(rules.set("potri", {Offload::always}));
+  EXPECT_EQ(rules.of(DenseRoutine::potri, ScalarType::s).when, Offload::always);
+  EXPECT_EQ(rules.of(LapackRoutine::potri, ScalarType::s).when, Offload::always);
+  EXPECT_FALSE(rules.set("zsyevd", {Offload::always}));
 }
 
 TEST(LapackPolicy, SmallCallsAndRulesNeedNoLook) {
