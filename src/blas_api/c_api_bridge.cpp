@@ -61,6 +61,10 @@ extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::F
 
 extern "C" void tessera_private_run_batch(tessera::GemmBatch& batch, tessera::api::Face& face) noexcept {
   const tessera::ErrnoKept stays;
+  if (tessera::process::is_computing()) [[unlikely]] {
+    for (const tessera::Product& product : batch.problems) tessera_private_run(batch.call(product), face);
+    return;
+  }
   try {
     tessera::api::shared_context().run_batch(batch, &face);
   } catch (const std::bad_alloc&) {  // nothing has been touched: what memory lacks for later is another error

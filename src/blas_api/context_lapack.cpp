@@ -155,7 +155,8 @@ std::optional<runtime::JobStatistics> Context::run_lapack(Call& call, Fallback f
         return job;
       } catch (const NotAvailable& error) {  // no device is left, or one has no LAPACK; nothing has been written
         if (config_.verbose) quietly([&] { log_line(error.what()); });
-        verdict = {false, Reason::unavailable};
+        const bool has_devices = dynamic_cast<const NoDeviceLeft*>(&error) == nullptr;
+        verdict = {false, has_devices ? Reason::unsuitable : Reason::unavailable};
       } catch (const OutOfDeviceMemory& error) {  // likewise
         if (fallback == Fallback::report) throw;
         if (config_.verbose) quietly([&] { log_line(error.what()); });
@@ -190,6 +191,10 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, Lapack
       solve(call, face, job);
     } catch (const std::bad_alloc&) {
       throw DeviceLost("memory ran out while results were written");
+    } catch (const NotAvailable& error) {  // nobody may take A and B for untouched
+      throw DeviceLost(error.what());
+    } catch (const OutOfDeviceMemory& error) {
+      throw DeviceLost(error.what());
     }
     job.seconds = device::now_seconds() - begin_s;
     job.flops = demand.work.flops;

@@ -160,6 +160,8 @@ const char* words_of(Reason reason) {
       return "the process is ending";
     case Reason::unavailable:
       return "the devices could not be opened";
+    case Reason::unsuitable:
+      return "the devices leave such a problem to LAPACK";
     case Reason::out_of_memory:
       return "it does not fit in the devices' memory";
   }

@@ -96,9 +96,10 @@ enum class Reason : std::uint8_t {
   forked,         ///< a child of the process that opened the devices
   ending,         ///< exit() has begun
   unavailable,    ///< the devices could not be opened
-  out_of_memory   ///< the job does not fit on the devices
+  out_of_memory,  ///< the job does not fit on the devices
+  unsuitable      ///< numbers that devices leave to LAPACK, or a problem that their libraries do not solve
 };
-inline constexpr int reason_count = 16;
+inline constexpr int reason_count = 17;
 
 /// Where a call runs and why.
 struct Verdict {

@@ -11,9 +11,9 @@
 
 namespace tessera {
 
-/// Behind those of batches: geqrf, which has none, and problems that are solved whole.
+/// Behind those of batches: geqrf, which has none, and problems that are solved whole, but for the last, potri, which has.
 inline constexpr int first_dense_number = routine_count + lapack_routine_count + 1;
-inline constexpr int any_routine_count = first_dense_number + dense_routine_count;
+inline constexpr int any_routine_count = first_dense_number + dense_routine_count - 1;
 
 class AnyRoutine {
  public:
@@ -22,7 +22,6 @@ class AnyRoutine {
       : number_(routine_count + static_cast<int>(routine)) {}
   constexpr AnyRoutine(LapackCallRoutine routine)  // NOLINT(google-explicit-constructor)
       : number_(batched(routine) ? AnyRoutine(*batched(routine)).number_ : first_dense_number - 1) {}
-  /// potri has batches, too.
   constexpr AnyRoutine(DenseRoutine routine)  // NOLINT(google-explicit-constructor)
       : number_(routine == DenseRoutine::potri ? AnyRoutine(LapackRoutine::potri).number_
                                                : first_dense_number + static_cast<int>(routine)) {}
@@ -48,5 +47,7 @@ class AnyRoutine {
  private:
   int number_;
 };
+
+static_assert(static_cast<int>(DenseRoutine::potri) == dense_routine_count - 1);
 
 }  // namespace tessera

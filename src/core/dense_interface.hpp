@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -153,9 +155,10 @@ struct DenseCall {
   void* found = nullptr;    ///< integer of the caller's width: how many eigenvalues there are
   void* support = nullptr;  ///< 2 of them for each eigenvector: the first and the last element that is not zero
   void* ifail = nullptr;    ///< n of them: vectors that did not converge
-  void* work = nullptr;     ///< the first element, of the problem's type, becomes the size that is best
+  /// The first elements, of the problem's type, its real type, and integers, become sizes that are enough; null: not asked for.
+  void *work = nullptr, *rwork = nullptr, *iwork = nullptr;
+  index_t lwork = 0, lrwork = 0, liwork = 0;
   void* info = nullptr;
-  index_t lwork = 0;
 };
 
 namespace dense_interface {
@@ -221,7 +224,7 @@ constexpr index_t least_of_real_gesdd(const DenseProblem& p) {
   const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n), square = least * least;
   const index_t bidiagonal = p.u == VectorJob::none ? 7 * least : 3 * square + 4 * least;
   const bool overwrites = p.u == VectorJob::overwrite || p.vt == VectorJob::overwrite;
-  if (6 * most < 11 * least) return 3 * least + std::max(most, bidiagonal + (overwrites ? square : 0));
+  if (most < 11 * least / 6) return 3 * least + std::max(most, bidiagonal + (overwrites ? square : 0));
   if (p.u == VectorJob::none) return bidiagonal + least;
   if (overwrites) return bidiagonal + 2 * square + 3 * least;
   if (p.u == VectorJob::thin) return bidiagonal + square + 3 * least;
@@ -230,7 +233,7 @@ constexpr index_t least_of_real_gesdd(const DenseProblem& p) {
 constexpr index_t least_of_complex_gesdd(const DenseProblem& p) {
   const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n), square = least * least;
   const bool overwrites = p.u == VectorJob::overwrite || p.vt == VectorJob::overwrite;
-  if (9 * most < 17 * least) return 2 * least + most + (overwrites ? square : 0);
+  if (most < 17 * least / 9) return 2 * least + most + (overwrites ? square : 0);
   if (p.u == VectorJob::none) return 3 * least;
   if (overwrites) return 2 * square + 3 * least;
   if (p.u == VectorJob::thin) return square + 3 * least;
@@ -444,8 +447,27 @@ std::optional<DenseCall> dense_call_of(DenseEntry entry, ScalarType type, std::s
   call.ifail = a.address(ifail);
   call.work = a.address(work);
   call.lwork = a.integer(lwork);
+  if (a.has(lrwork)) call.rwork = a.address(rwork);
+  call.lrwork = a.integer(lrwork);
+  if (a.has(liwork)) call.iwork = a.address(iwork);
+  call.liwork = a.integer(liwork);
   call.info = a.address(info);
   return call;
+}
+
+/// Where LAPACK tells the parts of eigenvectors that are not zero: of all of them only.
+constexpr bool tells_support(const DenseProblem& p) {
+  if (!p.vectors) return false;
+  return p.range == EigenRange::all || (p.range == EigenRange::indices && p.il == 1 && p.iu == p.n);
+}
+
+/// A size as a number of the type, not less than it.
+template <class Real>
+Real rounded_up(index_t size) {
+  const auto rounded = static_cast<Real>(size);
+  return static_cast<double>(rounded) < static_cast<double>(size)
+             ? std::nextafter(rounded, std::numeric_limits<Real>::infinity())
+             : rounded;
 }
 
 /// What a call returns besides its matrices. @param found eigenvalues, of routines that find some
@@ -454,17 +476,20 @@ void hand_out(const DenseCall& call, index_t info, index_t found) {
   const DenseProblem& p = call.problem;
   *static_cast<Int*>(call.info) = static_cast<Int>(info);
   if (call.found != nullptr) *static_cast<Int*>(call.found) = static_cast<Int>(found);
-  if (call.support != nullptr && p.vectors) {
+  if (call.support != nullptr && tells_support(p)) {
     for (index_t i = 0; i < found; ++i) {
       static_cast<Int*>(call.support)[2 * i] = 1;
       static_cast<Int*>(call.support)[2 * i + 1] = static_cast<Int>(p.n);
     }
   }
   if (call.ifail != nullptr && p.vectors) std::fill_n(static_cast<Int*>(call.ifail), found, Int{0});
-  if (call.work != nullptr) {
-    dispatch(p.type,
-             [&]<Scalar T>(T) { *static_cast<T*>(call.work) = scalar_cast<T>(static_cast<double>(call.lwork)); });
-  }
+  if (call.iwork != nullptr) *static_cast<Int*>(call.iwork) = static_cast<Int>(call.liwork);
+  const auto tell = [&]<class Real>(Real) {
+    if (call.work != nullptr) *static_cast<Real*>(call.work) = rounded_up<Real>(call.lwork);
+    if (call.work != nullptr && is_complex(p.type)) static_cast<Real*>(call.work)[1] = 0;
+    if (call.rwork != nullptr) *static_cast<Real*>(call.rwork) = rounded_up<Real>(call.lrwork);
+  };
+  real_bytes(p.type) == sizeof(float) ? tell(float{}) : tell(double{});
 }
 
 }  // namespace tessera

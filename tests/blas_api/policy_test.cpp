@@ -436,7 +436,7 @@ TEST(Policy, EveryReasonHasWords) {
     EXPECT_THAT(all.back(), Not(testing::IsEmpty())) << reason;
     EXPECT_THAT(to_text({false, static_cast<Reason>(reason)}), HasSubstr(all.back()));
   }
-  EXPECT_EQ(static_cast<int>(Reason::out_of_memory), reason_count - 1);
+  EXPECT_EQ(static_cast<int>(Reason::unsuitable), reason_count - 1);
   std::sort(all.begin(), all.end());
   EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
 }

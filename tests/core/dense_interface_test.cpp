@@ -242,6 +242,11 @@ TEST(DenseInterface, WhatGesddAsksForIsEnough) {
   EXPECT_TRUE(tall.set(lwork, bidiagonal + 120 * 120 + 3 * 120).read());
   EXPECT_FALSE(tall.set(lwork, bidiagonal + 120 * 120 + 3 * 120 - 1).read());
   EXPECT_TRUE(tall.set(m, 219).set(lwork, bidiagonal + 3 * 120).read());
+  // INT(100 * 11 / 6) is 183: dgesdd of LAPACK 3.11 asks for 40700 there, and for 30700 at 182.
+  tall.set(m, 183).set(n, 100);
+  EXPECT_FALSE(tall.set(lwork, 40699).read());
+  EXPECT_TRUE(tall.set(lwork, 40700).read());
+  EXPECT_TRUE(tall.set(m, 182).set(lwork, 30700).read());
 }
 
 TEST(DenseInterface, LeftEigenvectorsAreLeftToLapack) {
@@ -255,7 +260,15 @@ TEST(DenseInterface, LeftEigenvectorsAreLeftToLapack) {
 TEST(DenseInterface, HandsOutInTheCallersWidth) {
   const auto check = []<class Int>(Int) {
     Call<Int> call(DenseEntry::syevr, ScalarType::c);
-    const auto read = call.letter(jobz, 'V').letter(range, 'I').read();
+    auto read = call.letter(jobz, 'V').letter(range, 'I').read();
+    ASSERT_TRUE(read);
+    auto* const untouched = static_cast<Int*>(call.address(support));
+    untouched[0] = 77;
+    hand_out<Int>(*read, 7, 3);
+    EXPECT_EQ(untouched[0], 77) << "there may be no such memory where only some vectors are asked for";
+    EXPECT_EQ(*static_cast<Int*>(call.address(iwork)), 1000000);
+    EXPECT_EQ(*static_cast<float*>(call.address(rwork)), 1e6F);
+    read = call.letter(range, 'A').read();
     ASSERT_TRUE(read);
     hand_out<Int>(*read, 7, 3);
     EXPECT_EQ(*static_cast<Int*>(call.address(info)), 7);
@@ -266,6 +279,12 @@ TEST(DenseInterface, HandsOutInTheCallersWidth) {
   };
   check(std::int32_t{});
   check(std::int64_t{});
+}
+
+TEST(DenseInterface, SizesAreNeverToldAsLess) {
+  EXPECT_GE(static_cast<double>(rounded_up<float>((index_t{1} << 24) + 1)), (1 << 24) + 1);
+  EXPECT_EQ(rounded_up<float>(index_t{1} << 24), 1 << 24);
+  EXPECT_EQ(rounded_up<double>((index_t{1} << 24) + 1), (1 << 24) + 1);
 }
 
 TEST(DenseInterface, LettersHaveLengthsBehindThem) {

@@ -43,7 +43,10 @@ std::optional<std::int32_t> read_setting() {
 /// @return nullptr if there is none
 Ilaenv next_ilaenv([[maybe_unused]] void* caller) {
 #if TESSERA_STANDS_IN
-  return reinterpret_cast<Ilaenv>(system_lapack_function("ilaenv_"));
+  static std::atomic<void*> next{nullptr};  // as below
+  void* found = next.load(std::memory_order_relaxed);
+  if (found == nullptr) next.store(found = system_lapack_function("ilaenv_"), std::memory_order_relaxed);
+  return reinterpret_cast<Ilaenv>(found);
 #else
   static std::atomic<void*> next{nullptr};
   // Relaxed: the pointer alone is passed on, and everyone who looks finds one that will do.

@@ -12,6 +12,7 @@
 
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/thread.hpp"
 
 namespace tessera::lapack {
 namespace {
@@ -53,6 +54,16 @@ std::vector<std::string> candidates() {
   return files;
 }
 
+/// In the library or what it needs; nothing of ours.
+void* others_symbol(void* handle, const char* symbol) {
+  const auto object_of = [](void* address) -> const void* {
+    Dl_info info{};
+    return address != nullptr && dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+  };
+  void* const found = dlsym(handle, symbol);
+  return object_of(found) != object_of(reinterpret_cast<void*>(&system_lapack_function)) ? found : nullptr;
+}
+
 bool is_own(void* handle) {
   // Defined in the library itself, not in one that it needs.
   void* const marker = dlsym(handle, own_marker);
@@ -74,7 +85,7 @@ Opened open_first(const std::vector<std::string>& files) {
     void* const handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
     tried += " " + file;
     if (handle == nullptr) continue;
-    if (!is_own(handle) && dlsym(handle, "dgetrf_") != nullptr) return {handle, file};
+    if (!is_own(handle) && others_symbol(handle, "dgetrf_") != nullptr) return {handle, file};
     dlclose(handle);
   }
   return {nullptr, "none of" + tried};
@@ -85,6 +96,7 @@ const Opened& opened() {
   // The release of the exchange, which publishes what was opened, pairs with the acquire load.
   static std::atomic<const Opened*> kept = nullptr;
   if (const Opened* const found = kept.load(std::memory_order_acquire)) return *found;
+  const WithoutCancellation stays;
   const char* const named = environment_variable("TESSERA_CPU_LAPACK");
   const bool is_named = named != nullptr && *named != '\0';
   auto mine = std::make_unique<const Opened>(open_first(is_named ? std::vector<std::string>{named} : candidates()));
@@ -102,7 +114,7 @@ const Opened& opened() {
 void* system_lapack_function(const char* symbol) noexcept {
   try {
     const Opened& lapack = opened();
-    return lapack.handle == nullptr ? nullptr : dlsym(lapack.handle, symbol);
+    return lapack.handle == nullptr ? nullptr : others_symbol(lapack.handle, symbol);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
