@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <functional>
@@ -279,6 +280,27 @@ TEST(DenseInterface, HandsOutInTheCallersWidth) {
   };
   check(std::int32_t{});
   check(std::int64_t{});
+}
+
+TEST(DenseInterface, DestroyedMatricesShowIt) {
+  for_each_interface([]<class Int>(DenseEntry entry, ScalarType type, Int) {
+    for (const char job : {'N', 'V', 'S', 'O'}) {
+      Call<Int> call(entry, type);
+      const auto read = call.letter(jobz, job).read();
+      if (!read) continue;  // no such job
+      const bool is_destroyed = entry == DenseEntry::geev || entry == DenseEntry::syevr || entry == DenseEntry::syevx ||
+                                entry == DenseEntry::gesvd || (entry == DenseEntry::gesdd && job != 'O') ||
+                                (call.has(jobz) && job == 'N');
+      hand_out<Int>(*read, 3, 0);
+      const auto is_nan = [&] {
+        return real_bytes(type) == 4 ? std::isnan(*static_cast<float*>(call.address(A)))
+                                     : std::isnan(*static_cast<double*>(call.address(A)));
+      };
+      EXPECT_FALSE(is_nan()) << "it has failed";
+      hand_out<Int>(*read, 0, 0);
+      EXPECT_EQ(is_nan(), is_destroyed) << job;
+    }
+  });
 }
 
 TEST(DenseInterface, SizesAreNeverToldAsLess) {

@@ -1,0 +1,70 @@
+// What a call of LAPACK returns that a device has solved whole (dense_problem.hpp), besides its matrices. Pure, and of either integer
+// width. Source: LAPACK 3.12, the documentation of each routine.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/dense_problem.hpp"
+
+namespace tessera {
+
+/// A call that a device may take: the problem, and what else is written.
+struct DenseCall {
+  DenseProblem problem;
+  void* found = nullptr;    ///< integer of the caller's width: how many eigenvalues there are
+  void* support = nullptr;  ///< 2 of them for each eigenvector: the first and the last element that is not zero
+  void* ifail = nullptr;    ///< n of them: vectors that did not converge
+  /// The first elements, of the problem's type, its real type, and integers, become sizes that are enough; null: not asked for.
+  void *work = nullptr, *rwork = nullptr, *iwork = nullptr;
+  index_t lwork = 0, lrwork = 0, liwork = 0;
+  void* info = nullptr;
+};
+
+/// Where LAPACK tells the parts of eigenvectors that are not zero: of all of them only.
+constexpr bool tells_support(const DenseProblem& p) {
+  if (!p.vectors) return false;
+  return p.range == EigenRange::all || (p.range == EigenRange::indices && p.il == 1 && p.iu == p.n);
+}
+
+/// LAPACK destroys A, and nothing of the result takes its place.
+constexpr bool destroys_a(const DenseProblem& p) {
+  if (is_svd(p.routine)) return p.u != VectorJob::overwrite && p.vt != VectorJob::overwrite;
+  return p.routine == DenseRoutine::geev || p.routine == DenseRoutine::heevr || (is_hermitian(p.routine) && !p.vectors);
+}
+
+/// A size as a number of the type, not less than it.
+template <class Real>
+Real rounded_up(index_t size) {
+  const auto rounded = static_cast<Real>(size);
+  return static_cast<double>(rounded) < static_cast<double>(size)
+             ? std::nextafter(rounded, std::numeric_limits<Real>::infinity())
+             : rounded;
+}
+
+/// What a call returns besides its matrices. @param found eigenvalues, of routines that find some
+template <class Int>
+void hand_out(const DenseCall& call, index_t info, index_t found) {
+  const DenseProblem& p = call.problem;
+  *static_cast<Int*>(call.info) = static_cast<Int>(info);
+  if (call.found != nullptr) *static_cast<Int*>(call.found) = static_cast<Int>(found);
+  if (call.support != nullptr && tells_support(p)) {
+    for (index_t i = 0; i < found; ++i) {
+      static_cast<Int*>(call.support)[2 * i] = 1;
+      static_cast<Int*>(call.support)[2 * i + 1] = static_cast<Int>(p.n);
+    }
+  }
+  if (call.ifail != nullptr && p.vectors) std::fill_n(static_cast<Int*>(call.ifail), found, Int{0});
+  if (call.iwork != nullptr) *static_cast<Int*>(call.iwork) = static_cast<Int>(call.liwork);
+  const auto tell = [&]<class Real>(Real) {
+    // Who goes on with it anyway, or looks whether his memory was used (SciPy's tests do), sees it as he would with LAPACK.
+    if (info == 0 && destroys_a(p)) *static_cast<Real*>(p.A) = std::numeric_limits<Real>::quiet_NaN();
+    if (call.work != nullptr) *static_cast<Real*>(call.work) = rounded_up<Real>(call.lwork);
+    if (call.work != nullptr && is_complex(p.type)) static_cast<Real*>(call.work)[1] = 0;
+    if (call.rwork != nullptr) *static_cast<Real*>(call.rwork) = rounded_up<Real>(call.lrwork);
+  };
+  real_bytes(p.type) == sizeof(float) ? tell(float{}) : tell(double{});
+}
+
+}  // namespace tessera
