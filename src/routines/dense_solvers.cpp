@@ -35,16 +35,17 @@ double part_of_matrix_rate(const DenseProblem& problem) {
     case DenseRoutine::heevd:
     case DenseRoutine::heevr:
     case DenseRoutine::hegvd:
-      return problem.vectors ? 0.03 : 0.015;  // half of the reduction is bound by memory
+      return problem.vectors ? 0.04 : 0.02;  // half of the reduction is bound by memory
     case DenseRoutine::gesdd:
     case DenseRoutine::gesvd:
-      return 0.02;
+      return 0.04;
     case DenseRoutine::geev:
-      return 0.005;
-    case DenseRoutine::ungqr:
-    case DenseRoutine::unmqr:
+      return 0.015;
     case DenseRoutine::trtri:
     case DenseRoutine::potri:
+      return 0.05;
+    case DenseRoutine::ungqr:
+    case DenseRoutine::unmqr:
       break;
   }
   return 0.3;

@@ -25,8 +25,8 @@ double expected_seconds(const DenseProblem& problem, const runtime::Machine& mac
 /// A problem of no size takes as long: launches, and the way to the host and back between its parts.
 inline constexpr double least_dense_s = 1e-3;
 
-/// Part of the device's matrix rate at which cuSOLVER works on large problems (dense_flops()), as far as is known: an order
-/// of magnitude.
+/// Part of the device's matrix rate at which cuSOLVER works on large problems (dense_flops()): one H200, orders of 1000
+/// to 4000 (docs/adr/0025-dense-problems.md); smaller problems are slower.
 double part_of_matrix_rate(const DenseProblem& problem);
 
 }  // namespace tessera::routines

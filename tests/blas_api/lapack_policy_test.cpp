@@ -52,7 +52,7 @@ TEST(LapackPolicy, WhatAProblemMovesThatADeviceSolvesWhole) {
   // Half of a real problem's operations, whatever the type.
   eigen.type = ScalarType::c;
   EXPECT_EQ(demand_of(eigen).volume, demand.volume);
-  // It goes where it ends first, by a device's rate for such problems: 2.3e9 operations at 3 % of 50 TFLOP/s take 3 ms.
+  // It goes where it ends first, by a device's rate for such problems.
   const Situation slow_cpu = with_devices(50e12, 50e9, 0.1), quick_cpu = with_devices(50e12, 50e9, 0.002);
   EXPECT_TRUE(decide({}, demand, slow_cpu).offload);
   EXPECT_FALSE(decide({}, demand, quick_cpu).offload);
