@@ -5,6 +5,8 @@
 #include <complex>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 

@@ -100,6 +100,8 @@ struct OfTypes {
   C c;
   Z z;
 };
+template <class S, class D, class C, class Z>
+OfTypes(S, D, C, Z) -> OfTypes<S, D, C, Z>;
 #define TESSERA_REAL_AND_COMPLEX(real, complex) \
   OfTypes { TESSERA_NEEDED(S##real), TESSERA_NEEDED(D##real), TESSERA_NEEDED(C##complex), TESSERA_NEEDED(Z##complex) }
 
