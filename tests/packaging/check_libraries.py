@@ -19,16 +19,16 @@ LIBRARIES = {
     "tessera/libblas.so.3": (OURS, OURS, None),
     "tessera/libblas64.so.3": (OURS, OURS, None),
     # Whichever BLAS has been chosen for the system.
-    "tessera/liblapack.so.3": (OURS + r"|libblas\.so\.3", OURS, None),
-    "tessera/liblapack64.so.3": (OURS + r"|libblas64\.so\.3", OURS, None),
+    "tessera/lapack/liblapack.so.3": (OURS + r"|libblas\.so\.3", OURS, None),
+    "tessera/lapack/liblapack64.so.3": (OURS + r"|libblas64\.so\.3", OURS, None),
     "libtessera_lapack.so": (OURS, OURS, None),
     "libtessera_device_host.so": (r"$^", None, r"tessera_device_\w+"),
     "libtessera_device.so": (r"$^", None, r"tessera_device_\w+"),
     # Opened with the first GPU.
     "libtessera_cuda.so": (r"libcublas(Lt)?\.so\.\d+|libhwloc\.so\.\d+", None, r"tessera_cuda_backend"),
 }
-OPTIONAL = {"libtessera_cuda.so", "libtessera_device.so", "libtessera_blas64.so", "tessera/libblas.so.3", "tessera/libblas64.so.3", "tessera/liblapack.so.3",
-            "tessera/liblapack64.so.3"}  # not on every machine
+OPTIONAL = {"libtessera_cuda.so", "libtessera_device.so", "libtessera_blas64.so", "tessera/libblas.so.3", "tessera/libblas64.so.3", "tessera/lapack/liblapack.so.3",
+            "tessera/lapack/liblapack64.so.3"}  # not on every machine
 PRELOADED = {"libtessera_blas.so", "libtessera_blas64.so", "libtessera_lapack.so"}
 NEVER_EXPORTED = {"xerbla_", "cblas_xerbla", "xerbla"}
 CXX_NAME = re.compile(r"_Z|__cxa_|_Unwind_|__gxx_|__gcc_")
@@ -90,7 +90,7 @@ def check(tool, path, allowed, required, exports, sanitized):
     if not exported:
         problems.append("exports nothing")
     for name in sorted(exported):
-        system_face = path.parent.name == "tessera"
+        system_face = path.parent.name in ("tessera", "lapack")
         if (name in NEVER_EXPORTED and not system_face) or (exports and not re.fullmatch(exports, name)):
             problems.append(f"exports {name}")
     print(f"{path.name}: needs {', '.join(needed)}, glibc {newest(libc_versions)}; exports {len(exported)}")

@@ -35,8 +35,8 @@ def tree(root):
 
 
 build, cpack, architecture = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-ALTERNATIVES = [f"{name}-{architecture}" for name in ("libblas.so.3", "libblas64.so.3", "liblapack.so.3", "liblapack64.so.3")]
-FACES = ("libblas.so.3", "libblas64.so.3", "liblapack.so.3", "liblapack64.so.3")
+ALTERNATIVES = [f"{name}-{architecture}" for name in ("libblas.so.3", "libblas64.so.3")]
+FACES = ("libblas.so.3", "libblas64.so.3")
 
 
 def check(folder):
