@@ -1,4 +1,5 @@
-// The LAPACK behind a libtessera that stands in for the system's: TESSERA_CPU_LAPACK, or the first one of the machine that can be opened.
+// The LAPACK behind a library of ours that stands in for the system's: TESSERA_CPU_LAPACK, or the first one of the machine
+// that can be opened.
 #pragma once
 
 #include <string>

@@ -1,7 +1,8 @@
 // By which algorithm a GPU finds singular values. The polar one is made of products and an eigenvalue problem, where QR
-// iteration turns vectors by one rotation after the other. One H200, double, square, ms, polar and QR: with vectors 5 and 19
-// (256), 14 and 45 (500), 31 and 122 (1000), 266 and 1627 (4000), 1180 and 9203 (8000); values only 14 and 28, 29 and 60, 248 and 561, 1061 and
-// 2322. Where a singular value is next to nothing the polar one must be repeated by the other (SvdAlgorithm).
+// iteration turns vectors by one rotation after the other. One H200, double, square, ms, polar and QR:
+//   with vectors  5 and 19 (256), 14 and 45 (500), 31 and 122 (1000), 266 and 1627 (4000), 1180 and 9203 (8000)
+//   values only   14 and 28 (500), 29 and 60 (1000), 248 and 561 (4000), 1061 and 2322 (8000)
+// Where a singular value is next to nothing the polar one must be repeated by the other (SvdAlgorithm).
 #pragma once
 
 #include <algorithm>
