@@ -18,6 +18,7 @@
 #include "core/dense_problem.hpp"
 #include "kernels/host/dense_lapack.hpp"
 #include "kernels/reference/reference_qr.hpp"
+#include "tests/dense_matrix.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
 
@@ -27,7 +28,9 @@ inline std::ostream& operator<<(std::ostream& out, const DenseProblem& p) {
   return out << name_of(p) << " m " << p.m << " n " << p.n << " k " << p.k << (p.vectors ? " vectors" : "") << " u "
              << static_cast<int>(p.u) << " vt " << static_cast<int>(p.vt) << " range " << static_cast<int>(p.range)
              << (p.uplo == Uplo::lower ? " lower" : " upper") << (p.side == Side::left ? " left" : " right") << " op "
-             << static_cast<int>(p.op) << " itype " << p.itype << (p.diag == Diag::unit ? " unit" : "");
+             << static_cast<int>(p.op) << " itype " << p.itype << (p.diag == Diag::unit ? " unit" : "")
+             << (p.storage == ReflectorStorage::rows ? " rows" : "")
+             << (p.order == ReflectorOrder::backward ? " backward" : "");
 }
 
 }  // namespace tessera
@@ -35,46 +38,9 @@ inline std::ostream& operator<<(std::ostream& out, const DenseProblem& p) {
 namespace tessera::test {
 
 inline const kernels::DenseLapack& cpu_dense_lapack() {
-  static const kernels::DenseLapack lapack([](const char* name) { return cpu_blas()->fortran(name); });
+  static const kernels::DenseLapack lapack([](const char* name) { return cpu_blas()->fortran(name); },
+                                            cpu_blas()->integer_bits());
   return lapack;
-}
-
-/// Column-major without padding.
-template <Scalar T>
-struct Dense {
-  index_t rows = 0, cols = 0;
-  std::vector<T> elements = std::vector<T>(static_cast<std::size_t>(rows * cols));
-
-  T& operator()(index_t i, index_t j) { return elements[static_cast<std::size_t>(i + j * rows)]; }
-  const T& operator()(index_t i, index_t j) const { return elements[static_cast<std::size_t>(i + j * rows)]; }
-};
-template <Scalar T>
-Dense<T> adjoint(const Dense<T>& A) {
-  Dense<T> result{A.cols, A.rows};
-  for (index_t j = 0; j < A.cols; ++j) {
-    for (index_t i = 0; i < A.rows; ++i) result(j, i) = scalar_cast<T>(std::conj(AnyScalar(A(i, j))));
-  }
-  return result;
-}
-template <Scalar T>
-Dense<T> operator*(const Dense<T>& A, const Dense<T>& B) {
-  Dense<T> C{A.rows, B.cols};
-  for (index_t j = 0; j < B.cols; ++j) {
-    for (index_t l = 0; l < A.cols; ++l) {
-      for (index_t i = 0; i < A.rows; ++i) C(i, j) += A(i, l) * B(l, j);
-    }
-  }
-  return C;
-}
-/// The largest of |A - B|; NaN if there is one.
-template <Scalar T>
-double distance(const Dense<T>& A, const Dense<T>& B) {
-  double largest = 0;
-  for (std::size_t i = 0; i < A.elements.size(); ++i) {
-    const double d = static_cast<double>(std::abs(A.elements[i] - B.elements[i]));
-    if (!(d <= largest)) largest = d;
-  }
-  return largest;
 }
 
 template <Scalar T>
@@ -90,7 +56,9 @@ class DenseFixture {
       const index_t ld = operand.has_ld() ? operand.rows + padding : operand.rows;
       // At least so many elements as may ever be told of; what it begins as is poison.
       auto& memory = memory_[operand.slot];
-      memory.assign(static_cast<std::size_t>(ld * operand.cols) + 1, poison<T>());
+      const auto elements = static_cast<std::size_t>(ld * operand.cols);
+      const std::size_t integers = static_cast<std::size_t>(operand.bytes()) / sizeof(T) + 1;
+      memory.assign(std::max(elements, integers) + 1, poison<T>());
       address_of(p_, operand.slot) = memory.data();
       if (operand.has_ld()) ld_of(p_, operand.slot) = ld;
     }
@@ -134,11 +102,12 @@ class DenseFixture {
     if (const int told = solve_here(expected, outcome); info != told)
       return ::testing::AssertionFailure() << p_ << ": info " << info << ", not " << told;
     if (info != 0) return ::testing::AssertionSuccess();
-    if (p_.routine == DenseRoutine::heevr && found_ != outcome.found)
-      return ::testing::AssertionFailure() << p_ << ": " << found_ << " eigenvalues, not " << outcome.found;
+    if ((p_.routine == DenseRoutine::heevr || p_.routine == DenseRoutine::gelsd) && found_ != outcome.found)
+      return ::testing::AssertionFailure() << p_ << ": " << found_ << " eigenvalues or ranks, not " << outcome.found;
     if (is_hermitian(p_.routine)) return check_eigen(expected);
     if (is_svd(p_.routine)) return check_svd(expected);
     if (p_.routine == DenseRoutine::geev) return check_geev(expected);
+    if (is_least_squares(p_.routine)) return check_least_squares(expected);
     return check_elements(expected);
   }
 
@@ -151,36 +120,97 @@ class DenseFixture {
 
   void fill() {
     for (const DenseOperand& operand : DenseOperands(p_)) {
-      if (!operand.reads || operand.slot == DenseSlot::tau) continue;
+      if (!operand.reads || !operand.has_ld()) continue;
       for (index_t j = 0; j < operand.read_cols; ++j) {
-        for (index_t i = 0; i < operand.rows; ++i) {
+        for (index_t i = 0; i < operand.read_rows; ++i) {
           if (is_in(operand.read_part, i, j)) at(operand.slot, i, j) = random_scalar<T>(random_);
         }
       }
       shape(operand);
     }
-    if (p_.routine == DenseRoutine::ungqr || p_.routine == DenseRoutine::unmqr) {
-      const index_t rows = p_.routine == DenseRoutine::unmqr && p_.side == Side::right ? p_.n : p_.m;
-      kernels::reference_qr({kernels::PanelKind::qr, p_.type, rows, p_.k, p_.A, p_.lda, nullptr}, p_.tau);
+    switch (p_.routine) {
+      case DenseRoutine::ungqr:
+      case DenseRoutine::unmqr: {
+        const index_t rows = p_.routine == DenseRoutine::unmqr ? reflected_of(p_) : p_.m;
+        kernels::reference_qr({kernels::PanelKind::qr, p_.type, rows, p_.k, p_.A, p_.lda, nullptr}, p_.tau);
+        break;
+      }
+      case DenseRoutine::unmlq:
+        return fill_tau(p_.k, [](index_t i, index_t j) { return j > i ? i : -1; });
+      case DenseRoutine::unmtr:
+        return fill_tau(reflected_of(p_) - 1, [this](index_t i, index_t j) {
+          if (p_.uplo == Uplo::lower) return i > j + 1 ? j : -1;
+          return i < j - 1 ? j - 1 : -1;
+        });
+      case DenseRoutine::larfb:
+        return hide_what_reflectors_do_not_have();
+      case DenseRoutine::gelsd:
+        if (p_.rcond > 0) take_rank_away();
+        break;
+      case DenseRoutine::getri:
+        for (index_t i = 0; i < p_.n; ++i)
+          static_cast<std::int64_t*>(p_.ipiv)[i] = std::uniform_int_distribution<index_t>(i + 1, p_.n)(random_);
+        break;
+      default:
+        break;
+    }
+  }
+
+  /// So that reflectors reflect. @param reflector_of(i, j) that has A's element, or -1; each has a one, too, that is not stored
+  template <class ReflectorOf>
+  void fill_tau(index_t count, ReflectorOf reflector_of) {
+    std::vector<double> squares(static_cast<std::size_t>(count), 1);
+    const DenseOperand A = *DenseOperands(p_).begin();
+    for (index_t j = 0; j < A.cols; ++j) {
+      for (index_t i = 0; i < A.rows; ++i) {
+        if (const index_t r = reflector_of(i, j); r >= 0)
+          squares[static_cast<std::size_t>(r)] += std::norm(AnyScalar(at(DenseSlot::A, i, j)));
+      }
+    }
+    for (index_t r = 0; r < count; ++r)
+      static_cast<T*>(p_.tau)[r] = T(static_cast<Real>(2 / squares[static_cast<std::size_t>(r)]));
+  }
+
+  /// larfb's ones, and the zeros on one side of them, are not stored.
+  void hide_what_reflectors_do_not_have() {
+    const bool in_columns = p_.storage == ReflectorStorage::columns, is_forward = p_.order == ReflectorOrder::forward;
+    const index_t length = reflected_of(p_), first = is_forward ? 0 : length - p_.k;
+    for (index_t r = 0; r < p_.k; ++r) {
+      for (index_t i = is_forward ? 0 : first + r; i < (is_forward ? r + 1 : length); ++i)
+        at(DenseSlot::A, in_columns ? i : r, in_columns ? r : i) = poison<T>();
+    }
+  }
+
+  void take_rank_away() {
+    const index_t last = std::min(p_.m, p_.n) - 1;
+    for (index_t i = 0; last > 0 && i < std::max(p_.m, p_.n); ++i) {
+      if (p_.m >= p_.n)
+        at(DenseSlot::A, i, last) = at(DenseSlot::A, i, 0);
+      else
+        at(DenseSlot::A, last, i) = at(DenseSlot::A, 0, i);
     }
   }
 
   /// Diagonals: what is Hermitian has real ones, whatever their imaginary parts are; what is inverted large ones.
   void shape(const DenseOperand& operand) {
-    const bool is_inverted = p_.routine == DenseRoutine::trtri || p_.routine == DenseRoutine::potri;
-    const bool is_definite = p_.routine == DenseRoutine::hegvd && operand.slot == DenseSlot::B;
-    for (index_t j = 0; j < (operand.read_part == Part::full ? 0 : p_.n); ++j) {
+    using enum DenseRoutine;
+    const bool is_solved = operand.slot == DenseSlot::A && (p_.routine == getri || is_least_squares(p_.routine));
+    const bool is_inverted = operand.slot == DenseSlot::A && p_.routine >= trtrs && p_.routine != getri;
+    const bool is_definite = p_.routine == hegvd && operand.slot == DenseSlot::B;
+    if (!is_solved && !is_inverted && !is_hermitian(p_.routine)) return;
+    const auto order = static_cast<double>(std::max(operand.rows, operand.cols));
+    for (index_t j = 0; j < std::min(operand.rows, operand.cols); ++j) {
       T& diagonal = at(operand.slot, j, j);
       double real = AnyScalar(diagonal).real();
-      if (is_inverted) real = std::sqrt(static_cast<double>(p_.n)) + 1;
-      if (is_definite) real = 2 * std::sqrt(static_cast<double>(p_.n)) + 2;
-      const double imaginary = is_inverted ? 0 : std::numeric_limits<double>::quiet_NaN();
+      if (is_inverted || is_solved) real = std::sqrt(order) + 1;
+      if (is_definite || is_least_squares(p_.routine)) real = 2 * std::sqrt(order) + 2;
+      const double imaginary = is_inverted || is_solved ? 0 : std::numeric_limits<double>::quiet_NaN();
       diagonal = scalar_cast<T>(AnyScalar(real, imaginary));
-      if (p_.routine == DenseRoutine::trtri && p_.diag == Diag::unit) {
-        diagonal = poison<T>();
-        for (index_t i = 0; i < p_.n; ++i) {  // so that the inverse does not grow
-          if (i != j && is_in(operand.read_part, i, j)) at(operand.slot, i, j) /= Real(p_.n);
-        }
+      const bool is_unit = (p_.routine == trtri || p_.routine == trtrs) && p_.diag == Diag::unit;
+      if (is_unit) diagonal = poison<T>();
+      for (index_t i = 0; i < p_.n; ++i) {  // so that the inverse does not grow
+        if ((is_unit && i != j && is_in(operand.read_part, i, j)) || (p_.routine == getri && i > j))
+          at(operand.slot, i, j) /= Real(p_.n);
       }
     }
   }
@@ -196,7 +226,7 @@ class DenseFixture {
       for (index_t j = 0; j < operand.cols; ++j) {
         for (index_t i = 0; i < operand.ld; ++i) {
           const bool is_read =
-              operand.reads && i < operand.rows && j < operand.read_cols && is_in(operand.read_part, i, j);
+              operand.reads && i < operand.read_rows && j < operand.read_cols && is_in(operand.read_part, i, j);
           const bool is_written =
               may_write && i < operand.rows && is_in(operand.written_part, i, j) && !(is_unit && i == j);
           if (is_written && !(inputs_too && is_read)) continue;
@@ -268,7 +298,7 @@ class DenseFixture {
     const double scale = norm(A) * (has_b ? norm(B) : 1);
     if (auto values = check_values(expected, count, scale); !values) return values;
     if (has_b) {
-      if (auto factor = check_part(expected, DenseSlot::B, part_of(p_.uplo), p_.ldb, norm(B)); !factor) return factor;
+      if (auto factor = check_part(expected, DenseSlot::B, part_of(p_.uplo), p_.n, p_.n, norm(B)); !factor) return factor;
     }
     if (!p_.vectors) return ::testing::AssertionSuccess();
     const Dense<T> V = finds_some ? matrix(memory_, DenseSlot::U, p_.ldu, p_.n, count)
@@ -357,26 +387,66 @@ class DenseFixture {
   }
 
   ::testing::AssertionResult check_part(const std::map<DenseSlot, std::vector<T>>& expected, DenseSlot slot, Part part,
-                                        index_t ld, double scale, bool without_diagonal = false) const {
-    const index_t rows = p_.m == 0 ? p_.n : p_.m;
-    for (index_t j = 0; j < p_.n; ++j) {
+                                        index_t rows, index_t cols, double scale, bool without_diagonal = false) const {
+    DenseProblem p = p_;
+    for (index_t j = 0; j < cols; ++j) {
       for (index_t i = 0; i < rows; ++i) {
         if (!is_in(part, i, j) || (without_diagonal && i == j)) continue;
-        const auto at = static_cast<std::size_t>(i + j * ld);
-        const double error = static_cast<double>(std::abs(memory_.at(slot)[at] - expected.at(slot)[at]));
+        const auto place = static_cast<std::size_t>(i + j * ld_of(p, slot));
+        const double error = static_cast<double>(std::abs(memory_.at(slot)[place] - expected.at(slot)[place]));
         if (auto small = is_small("element", error, scale); !small) return small << " at " << i << ", " << j;
       }
     }
     return ::testing::AssertionSuccess();
   }
 
+  /// X, singular values, what is told of the residuals, and the triangle among A's factors.
+  ::testing::AssertionResult check_least_squares(const std::map<DenseSlot, std::vector<T>>& expected) const {
+    const bool is_tall = p_.m >= p_.n, is_plain = p_.op == Op::no_trans;
+    const Dense<T> A = matrix(before_, DenseSlot::A, p_.lda, p_.m, p_.n);
+    const index_t least = std::min(p_.m, p_.n), unknowns = is_plain ? p_.n : p_.m;
+    if (auto X = check_part(expected, DenseSlot::B, Part::full, unknowns, p_.k, 10); !X) return X;
+    if (p_.routine == DenseRoutine::gelsd) {
+      if (auto values = check_values(expected, least, norm(A)); !values) return values;
+    } else {
+      const Dense<T> factors = matrix(memory_, DenseSlot::A, p_.lda, p_.m, p_.n);
+      Dense<T> triangle{least, least};
+      for (index_t j = 0; j < least; ++j) {
+        for (index_t i = 0; i < least; ++i) {
+          if (is_in(is_tall ? Part::upper : Part::lower, i, j)) triangle(i, j) = factors(i, j);
+        }
+      }
+      const Dense<T> left = is_tall ? adjoint(triangle) * triangle : triangle * adjoint(triangle);
+      const Dense<T> right = is_tall ? adjoint(A) * A : A * adjoint(A);
+      if (auto small = is_small("factors", distance(left, right), norm(A) * norm(A)); !small) return small;
+    }
+    const bool tells_residuals = is_tall == is_plain && (p_.routine == DenseRoutine::gels || found_ == least);
+    for (index_t j = 0; tells_residuals && j < p_.k; ++j) {
+      double squares = 0, of_lapack = 0;
+      for (index_t i = unknowns; i < std::max(p_.m, p_.n); ++i) {
+        const auto place = static_cast<std::size_t>(i + j * p_.ldb);
+        squares += std::norm(AnyScalar(memory_.at(DenseSlot::B)[place]));
+        of_lapack += std::norm(AnyScalar(expected.at(DenseSlot::B)[place]));
+      }
+      if (auto small = is_small("residual", std::abs(squares - of_lapack), of_lapack + 1); !small) return small;
+    }
+    return ::testing::AssertionSuccess();
+  }
+
   /// Of what rounding alone makes different.
   ::testing::AssertionResult check_elements(const std::map<DenseSlot, std::vector<T>>& expected) const {
-    if (p_.routine == DenseRoutine::unmqr)
-      return check_part(expected, DenseSlot::B, Part::full, p_.ldb,
-                        norm(matrix(before_, DenseSlot::B, p_.ldb, p_.m, p_.n)));
-    if (p_.routine == DenseRoutine::ungqr) return check_part(expected, DenseSlot::A, Part::full, p_.lda, 1);
-    return check_part(expected, DenseSlot::A, part_of(p_.uplo), p_.lda, 1, p_.diag == Diag::unit);
+    using enum DenseRoutine;
+    if (multiplies_by_reflectors(p_.routine)) {
+      // H of larfb is no reflection here, only some product.
+      const double growth = p_.routine == larfb ? static_cast<double>(p_.k * reflected_of(p_)) : 1;
+      return check_part(expected, DenseSlot::B, Part::full, p_.m, p_.n,
+                        growth * norm(matrix(before_, DenseSlot::B, p_.ldb, p_.m, p_.n)));
+    }
+    if (p_.routine == trtrs) return check_part(expected, DenseSlot::B, Part::full, p_.n, p_.k, 1);
+    if (p_.routine == ungqr) return check_part(expected, DenseSlot::A, Part::full, p_.m, p_.n, 1);
+    if (p_.routine == getri) return check_part(expected, DenseSlot::A, Part::full, p_.n, p_.n, 1);
+    const double scale = p_.routine == lauum ? static_cast<double>(p_.n) : 1;
+    return check_part(expected, DenseSlot::A, part_of(p_.uplo), p_.n, p_.n, scale, p_.diag == Diag::unit);
   }
 
   DenseProblem p_;

@@ -41,22 +41,30 @@ std::string describe(const LapackCall& call) {
   return text;
 }
 
-/// Likewise, with what is asked for: "dsyevd VL n=20", "dgesdd SS m=20 n=30", "dormqr LT m=20 n=30 k=20".
+/// Likewise, with what is asked for: "dsyevd VL n=20", "dgesdd SS m=20 n=30", "dormqr LT m=20 n=30 k=20", "dgels N m=30 n=20 nrhs=2".
 std::string describe(const DenseProblem& p) {
-  std::string text = name_of(p) + ' ';
-  const bool reflects = p.routine == DenseRoutine::ungqr || p.routine == DenseRoutine::unmqr;
-  if (is_svd(p.routine)) {
-    for (const VectorJob job : {p.u, p.vt}) text += "NSAO"[static_cast<std::size_t>(job)];
-  } else if (p.routine == DenseRoutine::unmqr) {
-    text += {p.side == Side::left ? 'L' : 'R', p.op == Op::no_trans ? 'N' : is_complex(p.type) ? 'C' : 'T'};
-  } else if (!reflects) {
-    if (iterates(p.routine)) text += p.vectors ? 'V' : 'N';
-    if (p.routine != DenseRoutine::geev) text += p.uplo == Uplo::lower ? 'L' : 'U';
-    if (p.routine == DenseRoutine::trtri) text += p.diag == Diag::unit ? 'U' : 'N';
+  using enum DenseRoutine;
+  std::string letters;
+  const bool has_op = multiplies_by_reflectors(p.routine) || p.routine == gels || p.routine == trtrs;
+  const bool has_jobs = is_svd(p.routine);
+  const bool has_triangle = is_hermitian(p.routine) || p.routine == unmtr || (p.routine >= trtrs && p.routine != getri);
+  if (has_jobs) {
+    for (const VectorJob job : {p.u, p.vt}) letters += "NSAO"[static_cast<std::size_t>(job)];
+  } else if (is_hermitian(p.routine) || p.routine == geev) {
+    letters += p.vectors ? 'V' : 'N';
   }
-  if (is_svd(p.routine) || reflects) text += fmt::format(" m={}", p.m);
+  if (multiplies_by_reflectors(p.routine)) letters += p.side == Side::left ? 'L' : 'R';
+  if (has_triangle) letters += p.uplo == Uplo::lower ? 'L' : 'U';
+  if (has_op) letters += p.op == Op::no_trans ? 'N' : is_complex(p.type) && p.op == Op::conj_trans ? 'C' : 'T';
+  if (p.routine == trtri || p.routine == trtrs) letters += p.diag == Diag::unit ? 'U' : 'N';
+  const bool has_m = has_jobs || has_op || p.routine == ungqr || p.routine == gelsd;
+  std::string text = name_of(p) + (letters.empty() ? "" : ' ' + letters);
+  if (has_m && p.routine != trtrs) text += fmt::format(" m={}", p.m);
   text += fmt::format(" n={}", p.n);
-  if (reflects) text += fmt::format(" k={}", p.k);
+  if (is_least_squares(p.routine) || p.routine == trtrs)
+    text += fmt::format(" nrhs={}", p.k);
+  else if (has_m && !has_jobs && p.routine != unmtr)
+    text += fmt::format(" k={}", p.k);
   return text;
 }
 

@@ -216,7 +216,9 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, DenseR
                                                Face& /*face*/, const Verdict& verdict, double arrival_s) {
   CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
   run.problem.found = &run.found;
-  runtime::JobStatistics job = routines::solve_dense(runtime, run.problem);
+  runtime::JobStatistics job =
+      routines::solve_dense(runtime, run.problem, std::nullopt, config_.tile.value_or(0),
+                            runtime::CpuHelp{.always = config_.cpu_worker == CpuWorkerUse::always});
   run.info = job.info;
   complete_start_up(job, arrival_s);
   quietly([&] {

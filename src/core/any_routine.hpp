@@ -11,9 +11,9 @@
 
 namespace tessera {
 
-/// Behind those of batches: geqrf, which has none, and problems that are solved whole, but for the last, potri, which has.
+/// Behind those of batches: geqrf, which has none, and problems that are solved whole, but for the last, getri and potri, which have.
 inline constexpr int first_dense_number = routine_count + lapack_routine_count + 1;
-inline constexpr int any_routine_count = first_dense_number + dense_routine_count - 1;
+inline constexpr int any_routine_count = first_dense_number + dense_routine_count - 2;
 
 class AnyRoutine {
  public:
@@ -23,8 +23,9 @@ class AnyRoutine {
   constexpr AnyRoutine(LapackCallRoutine routine)  // NOLINT(google-explicit-constructor)
       : number_(batched(routine) ? AnyRoutine(*batched(routine)).number_ : first_dense_number - 1) {}
   constexpr AnyRoutine(DenseRoutine routine)  // NOLINT(google-explicit-constructor)
-      : number_(routine == DenseRoutine::potri ? AnyRoutine(LapackRoutine::potri).number_
-                                               : first_dense_number + static_cast<int>(routine)) {}
+      : number_(routine == DenseRoutine::potri   ? AnyRoutine(LapackRoutine::potri).number_
+                : routine == DenseRoutine::getri ? AnyRoutine(LapackRoutine::getri).number_
+                                                 : first_dense_number + static_cast<int>(routine)) {}
   /// @pre number < any_routine_count
   static constexpr AnyRoutine of(int number) {
     if (number >= first_dense_number) return static_cast<DenseRoutine>(number - first_dense_number);
@@ -48,6 +49,7 @@ class AnyRoutine {
   int number_;
 };
 
-static_assert(static_cast<int>(DenseRoutine::potri) == dense_routine_count - 1);
+static_assert(static_cast<int>(DenseRoutine::getri) == dense_routine_count - 2 &&
+              static_cast<int>(DenseRoutine::potri) == dense_routine_count - 1);
 
 }  // namespace tessera

@@ -1,8 +1,9 @@
-// The Fortran interfaces of LAPACK's routines that a device may solve whole (dense_problem.hpp): what stands at which
-// position, and the problem that good arguments make. Pure, and of either integer width.
+// The Fortran interfaces of LAPACK's routines that a device may solve whole (dense_problem.hpp): the problem that good arguments
+// (dense_parameters.hpp) make. Pure, and of either integer width.
 //
 // What is not plainly a problem is left to the LAPACK behind: bad arguments, of which it has to complain itself, queries
-// for the size of workspace, less workspace than they insist on, quick returns, left eigenvectors.
+// for the size of workspace, less workspace than they insist on, quick returns, left eigenvectors. ormbr multiplies by the Q
+// of ormqr or ormlq in a part of its matrices, and becomes one of these.
 //
 // Source: LAPACK 3.12, the documentation of each routine.
 #pragma once
@@ -15,138 +16,12 @@
 #include <span>
 
 #include "core/arguments.hpp"
+#include "core/dense_parameters.hpp"
 #include "core/dense_problem.hpp"
 #include "core/dense_results.hpp"
+#include "core/dense_workspace.hpp"
 
 namespace tessera {
-
-/// Interfaces, by the names of real types; several lead to one routine of dense_problem.hpp.
-enum class DenseEntry : std::uint8_t {
-  syev,
-  syevd,
-  syevr,
-  syevx,
-  sygv,
-  sygvd,
-  gesdd,
-  gesvd,
-  geev,
-  orgqr,
-  ormqr,
-  trtri,
-  potri
-};
-
-/// What stands at a position; `none` behind the last.
-enum class DenseParameter : std::uint8_t {
-  none,
-  itype,
-  jobz,
-  jobu,
-  jobvt,
-  jobvl,
-  jobvr,
-  range,
-  uplo,
-  side,
-  trans,
-  diag,
-  m,
-  n,
-  k,
-  A,
-  lda,
-  B,
-  ldb,
-  tau,
-  vl,
-  vu,
-  il,
-  iu,
-  abstol,
-  found,
-  values,
-  imaginary,
-  U,
-  ldu,
-  VT,
-  ldvt,
-  left,
-  ldleft,
-  support,
-  work,
-  lwork,
-  rwork,
-  lrwork,
-  iwork,
-  liwork,
-  ifail,
-  info
-};
-
-inline constexpr std::size_t most_dense_parameters = 24;
-using DenseParameters = std::array<DenseParameter, most_dense_parameters + 1>;
-
-/// Position 1 first.
-constexpr DenseParameters dense_parameters_of(DenseEntry entry, bool is_complex) {
-  using enum DenseParameter;
-  switch (entry) {
-    case DenseEntry::syev:
-      if (is_complex) return {jobz, uplo, n, A, lda, values, work, lwork, rwork, info};
-      return {jobz, uplo, n, A, lda, values, work, lwork, info};
-    case DenseEntry::syevd:
-      if (is_complex) return {jobz, uplo, n, A, lda, values, work, lwork, rwork, lrwork, iwork, liwork, info};
-      return {jobz, uplo, n, A, lda, values, work, lwork, iwork, liwork, info};
-    case DenseEntry::syevr:
-      if (is_complex) {
-        return {jobz,   range, uplo, n,       A,    lda,   vl,    vu,     il,    iu,     abstol, found,
-                values, U,     ldu,  support, work, lwork, rwork, lrwork, iwork, liwork, info};
-      }
-      return {jobz,  range,  uplo, n,   A,       lda,  vl,    vu,    il,     iu,  abstol,
-              found, values, U,    ldu, support, work, lwork, iwork, liwork, info};
-    case DenseEntry::syevx:
-      if (is_complex) {
-        return {jobz,  range,  uplo, n,   A,    lda,   vl,    vu,    il,    iu,  abstol,
-                found, values, U,    ldu, work, lwork, rwork, iwork, ifail, info};
-      }
-      return {jobz,   range, uplo,   n, A,   lda,  vl,    vu,    il,    iu,
-              abstol, found, values, U, ldu, work, lwork, iwork, ifail, info};
-    case DenseEntry::sygv:
-      if (is_complex) return {itype, jobz, uplo, n, A, lda, B, ldb, values, work, lwork, rwork, info};
-      return {itype, jobz, uplo, n, A, lda, B, ldb, values, work, lwork, info};
-    case DenseEntry::sygvd:
-      if (is_complex)
-        return {itype, jobz, uplo, n, A, lda, B, ldb, values, work, lwork, rwork, lrwork, iwork, liwork, info};
-      return {itype, jobz, uplo, n, A, lda, B, ldb, values, work, lwork, iwork, liwork, info};
-    case DenseEntry::gesdd:
-      if (is_complex) return {jobz, m, n, A, lda, values, U, ldu, VT, ldvt, work, lwork, rwork, iwork, info};
-      return {jobz, m, n, A, lda, values, U, ldu, VT, ldvt, work, lwork, iwork, info};
-    case DenseEntry::gesvd:
-      if (is_complex) return {jobu, jobvt, m, n, A, lda, values, U, ldu, VT, ldvt, work, lwork, rwork, info};
-      return {jobu, jobvt, m, n, A, lda, values, U, ldu, VT, ldvt, work, lwork, info};
-    case DenseEntry::geev:
-      if (is_complex) return {jobvl, jobvr, n, A, lda, values, left, ldleft, U, ldu, work, lwork, rwork, info};
-      return {jobvl, jobvr, n, A, lda, values, imaginary, left, ldleft, U, ldu, work, lwork, info};
-    case DenseEntry::orgqr:
-      return {m, n, k, A, lda, tau, work, lwork, info};
-    case DenseEntry::ormqr:
-      return {side, trans, m, n, k, A, lda, tau, B, ldb, work, lwork, info};
-    case DenseEntry::trtri:
-      return {uplo, diag, n, A, lda, info};
-    case DenseEntry::potri:
-      return {uplo, n, A, lda, info};
-  }
-  return {};
-}
-
-/// Arguments that are letters: as many lengths stand behind all others.
-constexpr std::size_t letters_of(DenseEntry entry) {
-  using enum DenseParameter;
-  const DenseParameters parameters = dense_parameters_of(entry, false);
-  return static_cast<std::size_t>(std::count_if(parameters.begin(), parameters.end(), [](DenseParameter parameter) {
-    return (parameter >= jobz && parameter <= diag);
-  }));
-}
 
 namespace dense_interface {
 
@@ -202,64 +77,6 @@ constexpr std::optional<VectorJob> vector_job(char letter) {
   }
 }
 
-/// Elements of work, rwork and iwork that the routine insists on. For gesvd, which can do with less, of its widest path.
-struct Workspace {
-  index_t work = 1, rwork = 1, iwork = 1;
-};
-/// What gesdd itself insists on, which is less than its documentation says: whoever asks it for a size may get less than that.
-constexpr index_t least_of_real_gesdd(const DenseProblem& p) {
-  const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n), square = least * least;
-  const index_t bidiagonal = p.u == VectorJob::none ? 7 * least : 3 * square + 4 * least;
-  const bool overwrites = p.u == VectorJob::overwrite || p.vt == VectorJob::overwrite;
-  if (most < 11 * least / 6) return 3 * least + std::max(most, bidiagonal + (overwrites ? square : 0));
-  if (p.u == VectorJob::none) return bidiagonal + least;
-  if (overwrites) return bidiagonal + 2 * square + 3 * least;
-  if (p.u == VectorJob::thin) return bidiagonal + square + 3 * least;
-  return square + std::max(3 * least + bidiagonal, least + most);
-}
-constexpr index_t least_of_complex_gesdd(const DenseProblem& p) {
-  const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n), square = least * least;
-  const bool overwrites = p.u == VectorJob::overwrite || p.vt == VectorJob::overwrite;
-  if (most < 17 * least / 9) return 2 * least + most + (overwrites ? square : 0);
-  if (p.u == VectorJob::none) return 3 * least;
-  if (overwrites) return 2 * square + 3 * least;
-  if (p.u == VectorJob::thin) return square + 3 * least;
-  return square + std::max(3 * least, least + most);
-}
-
-constexpr Workspace least_workspace(DenseEntry entry, const DenseProblem& p) {
-  const bool complex = is_complex(p.type);
-  const index_t n = p.n, most = std::max(p.m, p.n), least = std::min(p.m, p.n);
-  switch (entry) {
-    case DenseEntry::syev:
-    case DenseEntry::sygv:
-      return {complex ? 2 * n - 1 : 3 * n - 1};
-    case DenseEntry::syevd:
-    case DenseEntry::sygvd:
-      if (!p.vectors) return {complex ? n + 1 : 2 * n + 1, n};
-      if (complex) return {2 * n + n * n, 1 + 5 * n + 2 * n * n, 3 + 5 * n};
-      return {1 + 6 * n + 2 * n * n, 1, 3 + 5 * n};
-    case DenseEntry::syevr:
-      return complex ? Workspace{2 * n, 24 * n, 10 * n} : Workspace{26 * n, 1, 10 * n};
-    case DenseEntry::syevx:
-      return {complex ? 2 * n : 8 * n};
-    case DenseEntry::gesvd:
-      return {complex ? 2 * least + most : std::max(3 * least + most, 5 * least)};
-    case DenseEntry::gesdd:
-      return {complex ? least_of_complex_gesdd(p) : least_of_real_gesdd(p)};
-    case DenseEntry::geev:
-      return {complex ? 2 * n : (p.vectors ? 4 : 3) * n};
-    case DenseEntry::orgqr:
-      return {n};
-    case DenseEntry::ormqr:
-      return {p.side == Side::left ? n : p.m};
-    case DenseEntry::trtri:
-    case DenseEntry::potri:
-      break;
-  }
-  return {};
-}
-
 /// @return whether the letters are good, and such as a device takes
 template <class Int>
 bool read_letters(const Arguments<Int>& a, DenseProblem& p) {
@@ -271,10 +88,32 @@ bool read_letters(const Arguments<Int>& a, DenseProblem& p) {
   }
   if (a.has(side)) {
     const auto read = side_from_letter(a.letter(side));
-    const char other = is_complex(p.type) ? 'C' : 'T';
-    if (!read || (a.letter(trans) != 'N' && a.letter(trans) != other)) return false;
+    if (!read) return false;
     p.side = *read;
-    p.op = a.letter(trans) == 'N' ? Op::no_trans : Op::conj_trans;
+  }
+  if (a.has(trans)) {
+    const auto read = op_from_letter(a.letter(trans));
+    if (!read) return false;
+    p.op = *read;
+    if (a.entry() != DenseEntry::trtrs && p.op != Op::no_trans) {
+      if (p.op != (is_complex(p.type) ? Op::conj_trans : Op::trans)) return false;
+      p.op = Op::conj_trans;
+    }
+  }
+  if (a.has(direct)) {
+    const auto read = one_of_two(a.letter(direct), 'F', ReflectorOrder::forward, 'B', ReflectorOrder::backward);
+    const auto how = one_of_two(a.letter(storev), 'C', ReflectorStorage::columns, 'R', ReflectorStorage::rows);
+    if (!read || !how) return false;
+    p.order = *read;
+    p.storage = *how;
+  }
+  if (a.has(vect)) {
+    const char letter = a.letter(vect);
+    if (letter != 'Q' && letter != 'P') return false;
+    if (letter == 'P') {  // of P^H, whose reflectors are rows
+      p.routine = DenseRoutine::unmlq;
+      p.op = p.op == Op::no_trans ? Op::conj_trans : Op::no_trans;
+    }
   }
   if (a.has(diag)) {
     const auto read = diag_from_letter(a.letter(diag));
@@ -316,12 +155,21 @@ inline constexpr index_t least_order_of_geev = 128;
 /// @return whether sizes are good, and not such that nothing is to be done
 inline bool has_good_sizes(DenseEntry entry, const DenseProblem& p) {
   if (p.m < 1 || p.n < 1) return false;
-  const index_t reflected = p.side == Side::left ? p.m : p.n;
+  const index_t reflected = reflected_of(p);
   switch (entry) {
     case DenseEntry::orgqr:
       return p.n <= p.m && p.k >= 1 && p.k <= p.n;
     case DenseEntry::ormqr:
+    case DenseEntry::ormlq:
+    case DenseEntry::larfb:
       return p.k >= 1 && p.k <= reflected;
+    case DenseEntry::ormtr:
+      return reflected > 1;
+    case DenseEntry::ormbr:
+    case DenseEntry::gels:
+    case DenseEntry::gelsd:
+    case DenseEntry::trtrs:
+      return p.k >= 1;
     case DenseEntry::sygv:
     case DenseEntry::sygvd:
       return p.itype >= 1 && p.itype <= 3;
@@ -344,7 +192,6 @@ bool has_good_lds(const Arguments<Int>& a, const DenseProblem& p) {
   for (const DenseParameter ld : {ldu, ldvt, ldleft}) {
     if (a.has(ld) && a.integer(ld) < 1) return false;
   }
-  if (!spans(p.lda, a.entry() == DenseEntry::ormqr && p.side == Side::right ? p.n : p.m)) return false;
   for (const DenseOperand& operand : DenseOperands(p)) {
     if (operand.has_ld() && !spans(operand.ld, operand.rows)) return false;
   }
@@ -382,13 +229,48 @@ constexpr DenseRoutine routine_of(DenseEntry entry) {
     case DenseEntry::orgqr:
       return DenseRoutine::ungqr;
     case DenseEntry::ormqr:
+    case DenseEntry::ormbr:
       return DenseRoutine::unmqr;
+    case DenseEntry::ormlq:
+      return DenseRoutine::unmlq;
+    case DenseEntry::ormtr:
+      return DenseRoutine::unmtr;
+    case DenseEntry::larfb:
+      return DenseRoutine::larfb;
+    case DenseEntry::gels:
+      return DenseRoutine::gels;
+    case DenseEntry::gelsd:
+      return DenseRoutine::gelsd;
+    case DenseEntry::trtrs:
+      return DenseRoutine::trtrs;
     case DenseEntry::trtri:
       return DenseRoutine::trtri;
+    case DenseEntry::lauum:
+      return DenseRoutine::lauum;
+    case DenseEntry::getri:
+      return DenseRoutine::getri;
     case DenseEntry::potri:
       return DenseRoutine::potri;
   }
   return DenseRoutine::heevd;
+}
+
+/// Of ormbr's reflectors, where all of them together would be longer than they are, the first begins in the second row or
+/// column. @param p with so many reflectors as fit @param count that were reduced @return whether any are left
+inline bool place_reflectors_of_ormbr(DenseProblem& p, index_t count) {
+  const index_t reflected = reflected_of(p);
+  const bool in_rows = p.routine == DenseRoutine::unmlq;
+  if (in_rows ? reflected > count : reflected >= count) return true;
+  const auto element = static_cast<index_t>(element_bytes(p.type));
+  const auto advance = [&](void*& address, index_t elements) {
+    address = static_cast<std::byte*>(address) + elements * element;
+  };
+  const bool is_left = p.side == Side::left;
+  advance(p.A, in_rows ? p.lda : 1);
+  advance(p.B, is_left ? 1 : p.ldb);
+  --(is_left ? p.m : p.n);
+  p.k = reflected - 1;
+  return p.k > 0;
 }
 
 }  // namespace dense_interface
@@ -416,7 +298,9 @@ std::optional<DenseCall> dense_call_of(DenseEntry entry, ScalarType type, std::s
     p.il = a.integer(il);
     p.iu = a.integer(iu);
   }
+  if (a.has(rcond)) p.rcond = a.real(rcond);
   if (!dense_interface::has_good_sizes(entry, p)) return std::nullopt;
+  if (entry == DenseEntry::ormbr) p.k = std::min(p.k, reflected_of(p));
   p.A = a.address(A);
   p.lda = a.integer(lda);
   p.B = a.address(B);
@@ -425,19 +309,31 @@ std::optional<DenseCall> dense_call_of(DenseEntry entry, ScalarType type, std::s
   p.ldu = a.integer(ldu);
   p.VT = a.address(VT);
   p.ldvt = a.integer(ldvt);
+  p.T = a.address(T);
+  p.ldt = a.integer(ldt);
   p.values = a.address(values);
   p.imaginary = a.address(imaginary);
   p.tau = a.address(tau);
+  p.ipiv = a.address(ipiv);
+  p.ipiv_bits = 8 * sizeof(Int);
   if (!dense_interface::has_good_lds(a, p) || !dense_interface::has_workspace(a, p)) return std::nullopt;
+  if (entry == DenseEntry::ormbr && !dense_interface::place_reflectors_of_ormbr(p, a.integer(k))) return std::nullopt;
   call.found = a.address(found);
   call.support = a.address(support);
   call.ifail = a.address(ifail);
-  call.work = a.address(work);
+  if (a.has(lwork)) call.work = a.address(work);
   call.lwork = a.integer(lwork);
   if (a.has(lrwork)) call.rwork = a.address(rwork);
   call.lrwork = a.integer(lrwork);
   if (a.has(liwork)) call.iwork = a.address(iwork);
   call.liwork = a.integer(liwork);
+  if (entry == DenseEntry::gelsd) {  // whose sizes are told, but not asked for
+    const dense_interface::Workspace least = dense_interface::least_workspace(entry, p);
+    call.rwork = a.address(rwork);
+    call.lrwork = least.rwork;
+    call.iwork = a.address(iwork);
+    call.liwork = least.iwork;
+  }
   call.info = a.address(info);
   return call;
 }

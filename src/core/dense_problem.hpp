@@ -1,5 +1,5 @@
-// One problem of LAPACK that a device solves whole, in its own memory: eigenvalues, singular values, Q of QR, inverses of
-// triangles. As data: what the faces check and hand down, and what a device's library is called with. Column-major.
+// One problem of LAPACK that a device solves whole, in its own memory: eigenvalues, singular values, least squares, reflectors,
+// inverses. As data: what the faces check and hand down, and what a device's library is called with. Column-major.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,37 @@ namespace tessera {
 
 /// The names of complex types; those of real ones begin with sy and or. heevr stands for all that find some of the
 /// eigenvalues (heevx, too), and gesvd and gesdd differ only in what their faces make of them.
-enum class DenseRoutine : std::uint8_t { heevd, heevr, hegvd, gesdd, gesvd, ungqr, unmqr, geev, trtri, potri };
-inline constexpr int dense_routine_count = 10;
+enum class DenseRoutine : std::uint8_t {
+  heevd,
+  heevr,
+  hegvd,
+  gesdd,
+  gesvd,
+  ungqr,
+  unmqr,
+  unmlq,
+  unmtr,
+  larfb,
+  geev,
+  gels,
+  gelsd,
+  trtrs,
+  trtri,
+  lauum,
+  getri,
+  potri
+};
+inline constexpr int dense_routine_count = 18;
 
 /// Singular vectors on one side: none, the first min(m, n), all, or the first min(m, n) in place of A.
 enum class VectorJob : std::uint8_t { none, thin, all, overwrite };
 
 /// Which eigenvalues: all, those in (vl, vu], those with the numbers il .. iu, from 1.
 enum class EigenRange : std::uint8_t { all, values, indices };
+
+/// How a block of reflectors is stored: in columns or rows, and in which order they are multiplied.
+enum class ReflectorStorage : std::uint8_t { columns, rows };
+enum class ReflectorOrder : std::uint8_t { forward, backward };
 
 /// By routine. Real means the type that absolute values have.
 ///
@@ -33,9 +56,19 @@ enum class EigenRange : std::uint8_t { all, values, indices };
 ///           wants all of VT where m >= n, else overwrites VT and wants all of U
 ///   ungqr   A m x n becomes the first n columns of the Q of the k reflectors in its first columns and tau
 ///   unmqr   B m x n becomes op(Q) B or B op(Q); A has the k reflectors, of m or n rows
+///   unmlq   likewise with the Q of LQ: A has the k reflectors in its rows, of m or n columns
+///   unmtr   likewise with the Q that reduces a Hermitian matrix: m - 1 or n - 1 reflectors in the `uplo` triangle of A
+///   larfb   B m x n becomes op(H) B or B op(H), H = I - V T V^H (columns) or I - V^H T V (rows), of k reflectors. V is A, of
+///           m or n rows (columns), T the k x k triangle: the upper one forward, else the lower
 ///   geev    A n x n, stays as it is; values, and right vectors in U. Real types: values has the real parts, imaginary
 ///           the others, and U pairs of columns as LAPACK packs them; complex types: values are complex
+///   gels    B, max(m, n) x k, of which the first rows are read, becomes X of least |op(A) X - B|, or the least X itself, and
+///           behind it what the residuals are told by; A m x n of full rank becomes its factors
+///   gelsd   likewise by A's singular values, which go to values; those up to rcond times the largest count as zero. found: rank
+///   trtrs   op(A) X = B by the `uplo` triangle of A, n x n; X takes the place of B, n x k. All devices share it
 ///   trtri   the `uplo` triangle of A becomes its inverse; diag == unit: the diagonal is not looked at
+///   lauum   the `uplo` triangle of A becomes that of U U^H or L^H L
+///   getri   A, the factors of getrf with ipiv, becomes the inverse
 ///   potri   the `uplo` triangle of A, a Cholesky factor, becomes that of the inverse
 struct DenseProblem {
   DenseRoutine routine = DenseRoutine::heevd;
@@ -47,10 +80,13 @@ struct DenseProblem {
   Diag diag = Diag::non_unit;
   Side side = Side::left;
   Op op = Op::no_trans;
+  ReflectorStorage storage = ReflectorStorage::columns;
+  ReflectorOrder order = ReflectorOrder::forward;
   int itype = 1;
   index_t m = 0, n = 0, k = 0;
   double vl = 0, vu = 0;
   index_t il = 0, iu = 0;
+  double rcond = 0;
   void* A = nullptr;
   index_t lda = 0;  ///< elements, as are the others
   void* B = nullptr;
@@ -59,10 +95,14 @@ struct DenseProblem {
   index_t ldu = 0;
   void* VT = nullptr;
   index_t ldvt = 0;
+  void* T = nullptr;
+  index_t ldt = 0;
   void* values = nullptr;
   void* imaginary = nullptr;
   void* tau = nullptr;
-  index_t* found = nullptr;  ///< heevr: how many eigenvalues there are; may be nullptr
+  void* ipiv = nullptr;  ///< n integers of ipiv_bits, from 1
+  int ipiv_bits = 64;
+  index_t* found = nullptr;  ///< heevr: how many eigenvalues there are, gelsd: the rank; may be nullptr
 };
 
 /// These numbers are not for devices, or did not come out right there: LAPACK itself has to deal with them. Nothing that
@@ -75,17 +115,32 @@ class __attribute__((visibility("default"))) UnsuitableNumbers : public NotAvail
 constexpr bool is_svd(DenseRoutine routine) { return routine == DenseRoutine::gesdd || routine == DenseRoutine::gesvd; }
 /// Eigenvalues of Hermitian matrices.
 constexpr bool is_hermitian(DenseRoutine routine) { return routine <= DenseRoutine::hegvd; }
-/// Iterates until it converges, and so looks at norms first.
-constexpr bool iterates(DenseRoutine routine) {
-  return is_hermitian(routine) || is_svd(routine) || routine == DenseRoutine::geev;
+constexpr bool is_least_squares(DenseRoutine routine) {
+  return routine == DenseRoutine::gels || routine == DenseRoutine::gelsd;
+}
+/// Singular values are found on the way.
+constexpr bool finds_singular_values(DenseRoutine routine) { return is_svd(routine) || routine == DenseRoutine::gelsd; }
+/// B becomes a product with reflectors in A.
+constexpr bool multiplies_by_reflectors(DenseRoutine routine) {
+  return routine >= DenseRoutine::unmqr && routine <= DenseRoutine::larfb;
+}
+/// Of triangles and of LU.
+constexpr bool is_inverse(DenseRoutine routine) {
+  return routine == DenseRoutine::trtri || routine == DenseRoutine::potri || routine == DenseRoutine::getri;
+}
+/// Where LAPACK would scale A, or B, by its norm.
+constexpr bool looks_at_norms(DenseRoutine routine) {
+  return is_hermitian(routine) || is_svd(routine) || routine == DenseRoutine::geev || is_least_squares(routine);
 }
 
 /// Without the type: "syevd" or "heevd".
 constexpr const char* name_of(DenseRoutine routine, ScalarType type) {
-  constexpr const char* real[dense_routine_count] = {"syevd", "syevr", "sygvd", "gesdd", "gesvd",
-                                                     "orgqr", "ormqr", "geev",  "trtri", "potri"};
-  constexpr const char* complex[dense_routine_count] = {"heevd", "heevr", "hegvd", "gesdd", "gesvd",
-                                                        "ungqr", "unmqr", "geev",  "trtri", "potri"};
+  constexpr const char* real[dense_routine_count] = {"syevd", "syevr", "sygvd", "gesdd", "gesvd", "orgqr",
+                                                     "ormqr", "ormlq", "ormtr", "larfb", "geev",  "gels",
+                                                     "gelsd", "trtrs", "trtri", "lauum", "getri", "potri"};
+  constexpr const char* complex[dense_routine_count] = {"heevd", "heevr", "hegvd", "gesdd", "gesvd", "ungqr",
+                                                        "unmqr", "unmlq", "unmtr", "larfb", "geev",  "gels",
+                                                        "gelsd", "trtrs", "trtri", "lauum", "getri", "potri"};
   return (is_complex(type) ? complex : real)[static_cast<int>(routine)];
 }
 inline std::string name_of(const DenseProblem& problem) {
@@ -97,16 +152,16 @@ constexpr index_t real_bytes(ScalarType type) {
 }
 constexpr Part part_of(Uplo uplo) { return uplo == Uplo::lower ? Part::lower : Part::upper; }
 
-enum class DenseSlot : std::uint8_t { A, B, U, VT, values, imaginary, tau };
+enum class DenseSlot : std::uint8_t { A, B, U, VT, T, values, imaginary, tau, ipiv };
 
 inline void*& address_of(DenseProblem& problem, DenseSlot slot) {
-  void** const addresses[] = {&problem.A,      &problem.B,         &problem.U,  &problem.VT,
-                              &problem.values, &problem.imaginary, &problem.tau};
+  void** const addresses[] = {&problem.A,      &problem.B,         &problem.U,   &problem.VT,  &problem.T,
+                              &problem.values, &problem.imaginary, &problem.tau, &problem.ipiv};
   return *addresses[static_cast<int>(slot)];
 }
 /// @pre the slot has one
 inline index_t& ld_of(DenseProblem& problem, DenseSlot slot) {
-  index_t* const lds[] = {&problem.lda, &problem.ldb, &problem.ldu, &problem.ldvt};
+  index_t* const lds[] = {&problem.lda, &problem.ldb, &problem.ldu, &problem.ldvt, &problem.ldt};
   return *lds[static_cast<int>(slot)];
 }
 
@@ -118,23 +173,26 @@ struct DenseOperand {
   index_t ld = 0;
   index_t element_bytes = 0;
   bool reads = false, writes = false;
-  index_t read_cols = 0;
+  index_t read_rows = 0, read_cols = 0;
   Part read_part = Part::full, written_part = Part::full;
 
-  bool has_ld() const { return slot <= DenseSlot::VT; }
+  bool has_ld() const { return slot <= DenseSlot::T; }
   index_t bytes() const { return rows * cols * element_bytes; }
   /// Of what moves.
-  index_t read_bytes() const { return reads ? bytes_of(read_part, read_cols) : 0; }
-  index_t written_bytes() const { return writes ? bytes_of(written_part, cols) : 0; }
+  index_t read_bytes() const { return reads ? bytes_of(read_part, read_rows, read_cols) : 0; }
+  index_t written_bytes() const { return writes ? bytes_of(written_part, rows, cols) : 0; }
 
  private:
-  index_t bytes_of(Part part, index_t columns) const {
-    return (part == Part::full ? rows * columns : columns * (columns + 1) / 2) * element_bytes;
+  index_t bytes_of(Part part, index_t of_rows, index_t columns) const {
+    return (part == Part::full ? of_rows * columns : columns * (columns + 1) / 2) * element_bytes;
   }
 };
 
 /// Eigenvalues that heevr may find at most.
 constexpr index_t most_found(const DenseProblem& p) { return p.range == EigenRange::indices ? p.iu - p.il + 1 : p.n; }
+
+/// Rows or columns that reflectors are as long as. @pre multiplies_by_reflectors(p.routine)
+constexpr index_t reflected_of(const DenseProblem& p) { return p.side == Side::left ? p.m : p.n; }
 
 /// The operands of a problem, at most one for each slot.
 class DenseOperands {
@@ -148,7 +206,7 @@ class DenseOperands {
     DenseOperand& operand = operands_[count_++];
     operand.slot = slot;
     operand.address = static_cast<std::byte*>(address_of(problem_, slot));
-    operand.rows = rows;
+    operand.rows = operand.read_rows = rows;
     operand.cols = operand.read_cols = cols;
     operand.ld = operand.has_ld() ? ld_of(problem_, slot) : rows;
     operand.element_bytes = element;
@@ -175,31 +233,73 @@ class DenseOperands {
       case DenseRoutine::gesdd:
       case DenseRoutine::gesvd:
         return collect_svd();
-      case DenseRoutine::ungqr: {
-        DenseOperand& A = add(DenseSlot::A, p.m, p.n);
-        A.reads = A.writes = true;
-        A.read_cols = p.k;
+      case DenseRoutine::ungqr:
+        add_rewritten(DenseSlot::A, p.m, p.n).read_cols = p.k;
         add(DenseSlot::tau, p.k, 1).reads = true;
         return;
-      }
-      case DenseRoutine::unmqr: {
-        add(DenseSlot::A, p.side == Side::left ? p.m : p.n, p.k).reads = true;
-        add(DenseSlot::tau, p.k, 1).reads = true;
-        DenseOperand& B = add(DenseSlot::B, p.m, p.n);
-        B.reads = B.writes = true;
-        return;
-      }
+      case DenseRoutine::unmqr:
+      case DenseRoutine::unmlq:
+      case DenseRoutine::unmtr:
+      case DenseRoutine::larfb:
+        return collect_product();
+      case DenseRoutine::gels:
+      case DenseRoutine::gelsd:
+        return collect_least_squares();
       case DenseRoutine::geev:
         add(DenseSlot::A, p.n, p.n).reads = true;
         add(DenseSlot::values, p.n, 1).writes = true;
         if (!is_complex(p.type)) add(DenseSlot::imaginary, p.n, 1).writes = true;
         if (p.vectors) add(DenseSlot::U, p.n, p.n).writes = true;
         return;
+      case DenseRoutine::trtrs:
+        add_triangle(DenseSlot::A);
+        add_rewritten(DenseSlot::B, p.n, p.k);
+        return;
       case DenseRoutine::trtri:
+      case DenseRoutine::lauum:
       case DenseRoutine::potri:
         add_triangle(DenseSlot::A).writes = true;
         return;
+      case DenseRoutine::getri:
+        add_rewritten(DenseSlot::A, p.n, p.n);
+        add(DenseSlot::ipiv, p.n, 1, p.ipiv_bits / 8).reads = true;
+        return;
     }
+  }
+
+  DenseOperand& add_rewritten(DenseSlot slot, index_t rows, index_t cols) {
+    DenseOperand& operand = add(slot, rows, cols);
+    operand.reads = operand.writes = true;
+    return operand;
+  }
+
+  void collect_product() {
+    const DenseProblem& p = problem_;
+    const index_t reflected = reflected_of(p);
+    const bool in_rows = p.routine == DenseRoutine::unmlq ||
+                         (p.routine == DenseRoutine::larfb && p.storage == ReflectorStorage::rows);
+    if (p.routine == DenseRoutine::unmtr) {
+      DenseOperand& A = add(DenseSlot::A, reflected, reflected);
+      A.reads = true;
+      A.read_part = part_of(p.uplo);
+    } else {
+      add(DenseSlot::A, in_rows ? p.k : reflected, in_rows ? reflected : p.k).reads = true;
+    }
+    if (p.routine == DenseRoutine::larfb) {
+      DenseOperand& T = add(DenseSlot::T, p.k, p.k);
+      T.reads = true;
+      T.read_part = p.order == ReflectorOrder::forward ? Part::upper : Part::lower;
+    } else {
+      add(DenseSlot::tau, p.routine == DenseRoutine::unmtr ? reflected - 1 : p.k, 1).reads = true;
+    }
+    add_rewritten(DenseSlot::B, p.m, p.n);
+  }
+
+  void collect_least_squares() {
+    const DenseProblem& p = problem_;
+    add_rewritten(DenseSlot::A, p.m, p.n).writes = p.routine == DenseRoutine::gels;
+    add_rewritten(DenseSlot::B, std::max(p.m, p.n), p.k).read_rows = p.op == Op::no_trans ? p.m : p.n;
+    if (p.routine == DenseRoutine::gelsd) add_values(std::min(p.m, p.n));
   }
 
   void collect_eigen() {
@@ -232,7 +332,7 @@ class DenseOperands {
   }
 
   DenseProblem problem_;
-  std::array<DenseOperand, 7> operands_{};
+  std::array<DenseOperand, 5> operands_{};
   std::size_t count_ = 0;
 };
 
@@ -265,13 +365,35 @@ constexpr double dense_flops(const DenseProblem& p) {
       real = 4 * m * n * k - 2 * (m + n) * k * k + 4.0 / 3 * k * k * k;
       break;
     case DenseRoutine::unmqr:
+    case DenseRoutine::unmlq:
       real = 4 * m * n * k - 2 * (p.side == Side::left ? n : m) * k * k;
+      break;
+    case DenseRoutine::unmtr:
+      real = 2 * m * n * (p.side == Side::left ? m : n);
+      break;
+    case DenseRoutine::larfb:
+      real = 4 * m * n * k;
+      break;
+    case DenseRoutine::gels:
+    case DenseRoutine::gelsd: {
+      const double most = m > n ? m : n, least = m > n ? n : m;
+      const double factors = 2 * most * least * least - 2.0 / 3 * least * least * least;
+      real = factors + 4 * most * least * k - least * least * k;
+      if (p.routine == DenseRoutine::gelsd) real += 8.0 / 3 * least * least * least + least * least * k;
+      break;
+    }
+    case DenseRoutine::trtrs:
+      real = n * n * k;
       break;
     case DenseRoutine::geev:
       real = (p.vectors ? 25 : 10) * n3;
       break;
     case DenseRoutine::trtri:
+    case DenseRoutine::lauum:
       real = n3 / 3;
+      break;
+    case DenseRoutine::getri:
+      real = 4 * n3 / 3;
       break;
     case DenseRoutine::potri:
       real = 2 * n3 / 3;

@@ -13,13 +13,13 @@ namespace tessera {
 /// A call that a device may take: the problem, and what else is written.
 struct DenseCall {
   DenseProblem problem;
-  void* found = nullptr;    ///< integer of the caller's width: how many eigenvalues there are
+  void* found = nullptr;    ///< integer of the caller's width: how many eigenvalues there are, or the rank
   void* support = nullptr;  ///< 2 of them for each eigenvector: the first and the last element that is not zero
   void* ifail = nullptr;    ///< n of them: vectors that did not converge
   /// The first elements, of the problem's type, its real type, and integers, become sizes that are enough; null: not asked for.
   void *work = nullptr, *rwork = nullptr, *iwork = nullptr;
   index_t lwork = 0, lrwork = 0, liwork = 0;
-  void* info = nullptr;
+  void* info = nullptr;  ///< null: there is none (larfb)
 };
 
 /// Where LAPACK tells the parts of eigenvectors that are not zero: of all of them only.
@@ -31,7 +31,8 @@ constexpr bool tells_support(const DenseProblem& p) {
 /// LAPACK destroys A, and nothing of the result takes its place.
 constexpr bool destroys_a(const DenseProblem& p) {
   if (is_svd(p.routine)) return p.u != VectorJob::overwrite && p.vt != VectorJob::overwrite;
-  return p.routine == DenseRoutine::geev || p.routine == DenseRoutine::heevr || (is_hermitian(p.routine) && !p.vectors);
+  const bool is_worked_in = p.routine == DenseRoutine::geev || p.routine == DenseRoutine::heevr || p.routine == DenseRoutine::gelsd;
+  return is_worked_in || (is_hermitian(p.routine) && !p.vectors);
 }
 
 /// A size as a number of the type, not less than it.
@@ -43,11 +44,11 @@ Real rounded_up(index_t size) {
              : rounded;
 }
 
-/// What a call returns besides its matrices. @param found eigenvalues, of routines that find some
+/// What a call returns besides its matrices. @param found eigenvalues, of routines that find some, or the rank
 template <class Int>
 void hand_out(const DenseCall& call, index_t info, index_t found) {
   const DenseProblem& p = call.problem;
-  *static_cast<Int*>(call.info) = static_cast<Int>(info);
+  if (call.info != nullptr) *static_cast<Int*>(call.info) = static_cast<Int>(info);
   if (call.found != nullptr) *static_cast<Int*>(call.found) = static_cast<Int>(found);
   if (call.support != nullptr && tells_support(p)) {
     for (index_t i = 0; i < found; ++i) {

@@ -29,14 +29,16 @@ struct DenseWorkspace {
 
 /// What the device tells, in its own memory.
 struct DenseTelling {
-  double largest[2] = {};  ///< of A's and B's elements, or their real and imaginary parts; NaN if one of them is
+  /// Of A's and B's elements, or their real and imaginary parts; NaN if one of them is. run() may look at B of least
+  /// squares once more, when X is in its place.
+  double largest[2] = {};
   std::int32_t info = 0;   ///< as LAPACK's
   std::int32_t unused = 0;
 };
 
 /// What the host learns beside it, once the stream has come to the end of run().
 struct DenseOutcome {
-  std::int64_t found = 0;   ///< eigenvalues in the range
+  std::int64_t found = 0;   ///< eigenvalues in the range, or the rank
   double perturbation = 0;  ///< of the matrix, by the polar algorithm
 };
 
@@ -51,7 +53,7 @@ class DenseSolver {
   /// What run() needs. The addresses in the problem are those of the matrices to come.
   /// @throws NotAvailable if the device cannot solve such a problem, whatever its numbers are
   virtual DenseSpace space(const DenseProblem& problem, SvdAlgorithm algorithm) = 0;
-  /// Submits to a compute stream the search for the largest elements of A, and of B for hegvd, as far as they are read.
+  /// Submits to a compute stream the search for the largest elements of A, and of B where it is a matrix, as far as they are read.
   /// @param telling in the device's memory @throws DeviceLost, WorkRefused
   virtual void measure(int compute_stream, const DenseProblem& problem, DenseTelling* telling) = 0;
   /// Submits the problem; may wait for parts of it.

@@ -1,6 +1,10 @@
 #include "routines/dense_solvers.hpp"
 
 #include <complex>
+#include <cstdint>
+#include <vector>
+
+#include "routines/level3.hpp"
 
 namespace tessera::routines {
 namespace {
@@ -17,17 +21,60 @@ index_t first_zero_on_diagonal(const DenseProblem& problem) {
   });
 }
 
-bool is_inverse(DenseRoutine routine) { return routine == DenseRoutine::trtri || routine == DenseRoutine::potri; }
+/// LAPACK looks for zeros there before it does anything.
+bool needs_nonzero_diagonal(const DenseProblem& problem) {
+  const bool may_be_unit = problem.routine == DenseRoutine::trtri || problem.routine == DenseRoutine::trtrs;
+  return may_be_unit ? problem.diag == Diag::non_unit : is_inverse(problem.routine);
+}
+
+/// In 64 bits. @throws UnsuitableNumbers if one of them is no row's
+std::vector<std::int64_t> wide_pivots(const DenseProblem& problem) {
+  std::vector<std::int64_t> pivots(static_cast<std::size_t>(problem.n));
+  for (std::size_t i = 0; i < pivots.size(); ++i) {
+    pivots[i] = problem.ipiv_bits == 64 ? static_cast<const std::int64_t*>(problem.ipiv)[i]
+                                        : static_cast<const std::int32_t*>(problem.ipiv)[i];
+    if (pivots[i] < 1 || pivots[i] > problem.n) throw UnsuitableNumbers(name_of(problem) + ": a pivot is no row");
+  }
+  return pivots;
+}
+
+runtime::JobStatistics solve_triangle(runtime::Runtime& runtime, const DenseProblem& problem, index_t tile,
+                                      const runtime::CpuHelp& cpu) {
+  const Level3 call{.routine = Routine::trsm,
+                    .type = problem.type,
+                    .side = Side::left,
+                    .uplo = problem.uplo,
+                    .op_a = problem.op,
+                    .diag = problem.diag,
+                    .m = problem.n,
+                    .n = problem.k,
+                    .A = problem.A,
+                    .lda = problem.lda,
+                    .C = problem.B,
+                    .ldc = problem.ldb};
+  runtime::JobStatistics job = run(runtime, call, tile, cpu);
+  job.routine = name_of(problem);
+  job.m = job.n = problem.n;
+  job.k = problem.k;
+  return job;
+}
 
 }  // namespace
 
 runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const DenseProblem& problem,
-                                   std::optional<kernels::SvdAlgorithm> algorithm) {
-  if (is_inverse(problem.routine) && !(problem.routine == DenseRoutine::trtri && problem.diag == Diag::unit)) {
+                                   std::optional<kernels::SvdAlgorithm> algorithm, index_t tile,
+                                   const runtime::CpuHelp& cpu) {
+  if (needs_nonzero_diagonal(problem)) {
     if (const index_t zero = first_zero_on_diagonal(problem); zero != 0)
       return {.routine = name_of(problem), .n = problem.n, .info = zero, .devices = {}};
   }
-  return runtime.run_dense(problem, algorithm);
+  if (problem.routine == DenseRoutine::trtrs) return solve_triangle(runtime, problem, tile, cpu);
+  if (problem.routine != DenseRoutine::getri) return runtime.run_dense(problem, algorithm);
+  std::vector<std::int64_t> pivots = wide_pivots(problem);
+  DenseProblem wide = problem;
+  wide.ipiv = pivots.data();
+  wide.ipiv_bits = 64;
+  return runtime.run_dense(wide, algorithm);
 }
 
 double part_of_matrix_rate(const DenseProblem& problem) {
@@ -41,11 +88,22 @@ double part_of_matrix_rate(const DenseProblem& problem) {
       return 0.04;
     case DenseRoutine::geev:
       return 0.015;
+    case DenseRoutine::gelsd:
+      return 0.01;
     case DenseRoutine::trtri:
     case DenseRoutine::potri:
       return 0.05;
+    case DenseRoutine::gels:
+    case DenseRoutine::getri:
+      return 0.15;
+    case DenseRoutine::trtrs:
+    case DenseRoutine::larfb:
+      return 0.5;
     case DenseRoutine::ungqr:
     case DenseRoutine::unmqr:
+    case DenseRoutine::unmlq:
+    case DenseRoutine::unmtr:
+    case DenseRoutine::lauum:
       break;
   }
   return 0.3;

@@ -1,5 +1,6 @@
-// Problems of LAPACK that one device solves whole: eigenvalues, singular values, Q of QR, inverses of triangles
-// (core/dense_problem.hpp). Column-major, from host memory to host memory.
+// Problems of LAPACK that one device solves whole: eigenvalues, singular values, least squares, reflectors, inverses
+// (core/dense_problem.hpp). Column-major, from host memory to host memory. trtrs is among them by its interface; it is a trsm of
+// all devices.
 #pragma once
 
 #include <optional>
@@ -12,11 +13,13 @@ namespace tessera::routines {
 
 /// Solves a checked problem on one of the runtime's devices.
 /// @param algorithm of singular values; nullopt: what the device chooses @pre no size is 0
-/// @return with info as LAPACK's; where it is not 0, nothing but the found zero on a diagonal (trtri, potri) or the order
+/// @param tile and @param cpu of trtrs, as routines::run() takes them
+/// @return with info as LAPACK's; where it is not 0, nothing but the found zero on a diagonal (trtrs and inverses) or the order
 /// of a minor of B (hegvd, n + i) has been told, and nothing is written
 /// @throws as Runtime::run_dense: but for DeviceLost, LAPACK may solve the problem now, whose inputs are as they were
 runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const DenseProblem& problem,
-                                   std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt);
+                                   std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt, index_t tile = 0,
+                                   const runtime::CpuHelp& cpu = {});
 
 /// What solve_dense() is expected to take on a machine, for policies; 0: its rates are not known. A part of the rate of
 /// products, which differs by routine, and the link, from pageable memory.
@@ -26,7 +29,8 @@ double expected_seconds(const DenseProblem& problem, const runtime::Machine& mac
 inline constexpr double least_dense_s = 1e-3;
 
 /// Part of the device's matrix rate at which cuSOLVER works on large problems (dense_flops()): one H200, orders of 1000
-/// to 4000 (docs/adr/0025-dense-problems.md); smaller problems are slower.
+/// to 4000 (docs/adr/0025-dense-problems.md); smaller problems are slower. Of what was not measured there (least squares, getri,
+/// trtrs, larfb, lauum, unmlq, unmtr) what their parts have.
 double part_of_matrix_rate(const DenseProblem& problem);
 
 }  // namespace tessera::routines

@@ -40,8 +40,10 @@ struct Norms {
 Norms unscaled_norms(const DenseProblem& problem) {
   const auto of = [&]<class Real>(Real) {
     const double smallest = std::numeric_limits<Real>::min(), eps = std::numeric_limits<Real>::epsilon();
-    // dsyevd and dgesdd, dgeev
-    const double least = is_hermitian(problem.routine) ? std::sqrt(smallest / eps) : std::sqrt(smallest) / eps;
+    // dsyevd, dgels and dgelsd, dgesdd and dgeev
+    const double least = is_hermitian(problem.routine)       ? std::sqrt(smallest / eps)
+                         : is_least_squares(problem.routine) ? smallest / eps
+                                                             : std::sqrt(smallest) / eps;
     return Norms{least, 1 / least};
   };
   return real_bytes(problem.type) == sizeof(float) ? of(0.0F) : of(0.0);
@@ -53,6 +55,9 @@ void check_norms(const DenseProblem& problem, const kernels::DenseTelling& telli
     if (largest == 0 || (largest >= norms.least && largest <= norms.most)) continue;
     throw UnsuitableNumbers(name_of(problem) + ": the largest element is " + std::to_string(largest));
   }
+  // Then LAPACK sets all of B to zero, residuals, too.
+  if (is_least_squares(problem.routine) && telling.largest[0] == 0)
+    throw UnsuitableNumbers(name_of(problem) + ": A is zero");
 }
 
 /// The polar algorithm moves the matrix away from singular ones. As far as the rounding of its elements it may.
@@ -68,7 +73,7 @@ DenseLayout::DenseLayout(const DenseProblem& problem, std::byte* memory, kernels
                          std::optional<kernels::SvdAlgorithm> algorithm)
     : memory_(memory), algorithm_(kernels::SvdAlgorithm::qr_iteration), on_device_(problem) {
   place(problem);
-  if (is_svd(problem.routine)) algorithm_ = algorithm.value_or(solver.choose_svd(on_device_));
+  if (finds_singular_values(problem.routine)) algorithm_ = algorithm.value_or(solver.choose_svd(on_device_));
   // Where the other one may have to repeat it, there is room for that.
   space_ = solver.space(on_device_, kernels::SvdAlgorithm::qr_iteration);
   if (algorithm_ == kernels::SvdAlgorithm::polar) {
@@ -129,7 +134,7 @@ index_t DenseJob::solve() {
     host_workspace_ = std::make_unique<device::HostMemory>(layout_.space().host_bytes);
   upload();
   keep_inputs();
-  if (iterates(problem_.routine)) measure();
+  if (looks_at_norms(problem_.routine)) measure();
   compute(layout_.algorithm());
   if (layout_.algorithm() == kernels::SvdAlgorithm::polar &&
       (telling_.info != 0 || is_perturbed(problem_, outcome_, telling_.largest[0]))) {
@@ -139,6 +144,8 @@ index_t DenseJob::solve() {
   if (telling_.info < 0) throw InternalError(name_of(problem_) + ": info " + std::to_string(telling_.info));
   if (problem_.routine == DenseRoutine::hegvd && telling_.info > problem_.n) return telling_.info;
   if (telling_.info > 0) throw UnsuitableNumbers(name_of(problem_) + ": info " + std::to_string(telling_.info));
+  if (is_least_squares(problem_.routine) && !std::isfinite(telling_.largest[1]))
+    throw UnsuitableNumbers(name_of(problem_) + ": A lacks rank, or the solution is too large");
   if (problem_.found != nullptr) *problem_.found = outcome_.found;
   download(false);
   await_copies();
@@ -169,7 +176,7 @@ void DenseJob::upload() {
       const DenseOperand& from = placed.operand;
       if (from.read_bytes() == 0) continue;
       device_.copy_up({placed.on_device, from.rows * from.element_bytes}, {from.address, from.ld * from.element_bytes},
-                      {from.rows * from.element_bytes, from.read_cols, from.read_part, from.element_bytes});
+                      {from.read_rows * from.element_bytes, from.read_cols, from.read_part, from.element_bytes});
       bytes += from.read_bytes();
     }
     bytes_up_ += bytes;
@@ -183,7 +190,7 @@ void DenseJob::keep_inputs() {
   for (const DenseLayout::Placed& placed : layout_.operands()) {
     if (!placed.is_overwritten) continue;
     const DenseOperand& from = placed.operand;
-    const cache::HostTile tile{from.address, from.rows, from.read_cols, from.ld, from.read_part};
+    const cache::HostTile tile{from.address, from.read_rows, from.read_cols, from.ld, from.read_part};
     if (auto copy = copies_->copy(this, tile, from.element_bytes, HostCopies::When::due, copied_))
       kept_.push_back({&placed, std::move(copy)});
   }

@@ -9,6 +9,8 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -18,8 +20,10 @@ using enum DenseParameter;
 
 constexpr DenseEntry all_entries[] = {DenseEntry::syev, DenseEntry::syevd, DenseEntry::syevr, DenseEntry::syevx,
                                       DenseEntry::sygv, DenseEntry::sygvd, DenseEntry::gesdd, DenseEntry::gesvd,
-                                      DenseEntry::geev, DenseEntry::orgqr, DenseEntry::ormqr, DenseEntry::trtri,
-                                      DenseEntry::potri};
+                                      DenseEntry::geev, DenseEntry::gels, DenseEntry::gelsd, DenseEntry::orgqr,
+                                      DenseEntry::ormqr, DenseEntry::ormlq, DenseEntry::ormtr, DenseEntry::ormbr,
+                                      DenseEntry::larfb, DenseEntry::trtrs, DenseEntry::trtri, DenseEntry::lauum,
+                                      DenseEntry::getri, DenseEntry::potri};
 
 /// A call of everything good, for a test to spoil.
 template <class Int>
@@ -33,6 +37,8 @@ class Call {
                                                                         {k, 5},
                                                                         {lda, 20},
                                                                         {ldb, 20},
+                                                                        {ldt, 5},
+                                                                        {ldwork, 20},
                                                                         {ldu, 20},
                                                                         {ldvt, 20},
                                                                         {ldleft, 20},
@@ -54,7 +60,10 @@ class Call {
                                                                          {uplo, 'l'},
                                                                          {side, 'L'},
                                                                          {trans, 'N'},
-                                                                         {diag, 'U'}})
+                                                                         {diag, 'U'},
+                                                                         {vect, 'q'},
+                                                                         {direct, 'f'},
+                                                                         {storev, 'C'}})
       letters_[parameter] = value;
   }
 
@@ -83,6 +92,7 @@ class Call {
     if (letters_.contains(parameter)) return &letters_[parameter];
     if (parameter == vl) return real_bytes(type_) == 4 ? static_cast<void*>(&low_s_) : &low_;
     if (parameter == vu) return real_bytes(type_) == 4 ? static_cast<void*>(&high_s_) : &high_;
+    if (parameter == none) return nullptr;
     return &memory_[static_cast<std::size_t>(parameter) * 64];
   }
 
@@ -120,7 +130,7 @@ TEST(DenseInterface, GoodCallsBecomeProblems) {
     EXPECT_EQ(p.m, call.has(m) ? 20 : p.n);
     EXPECT_EQ(p.lda, entry == DenseEntry::geev ? 400 : 20);
     EXPECT_EQ(p.A, call.address(A));
-    EXPECT_EQ(read->info, call.address(info));
+    EXPECT_EQ(read->info, has_info(entry) ? call.address(info) : nullptr);
     if (call.has(uplo)) {
       EXPECT_EQ(p.uplo, Uplo::lower);
     }
@@ -144,13 +154,13 @@ TEST(DenseInterface, GoodCallsBecomeProblems) {
 
 TEST(DenseInterface, WhatLapackHasToComplainOfIsLeftToIt) {
   for_each_interface([]<class Int>(DenseEntry entry, ScalarType type, Int) {
-    for (const DenseParameter parameter : {n, m, k, lda, ldb, ldu, ldvt, ldleft, itype}) {
+    for (const DenseParameter parameter : {n, m, k, lda, ldb, ldt, ldu, ldvt, ldleft, itype}) {
       Call<Int> call(entry, type);
       if (!call.has(parameter)) continue;
       EXPECT_FALSE(call.set(parameter, -1).read()) << "parameter " << static_cast<int>(parameter);
       EXPECT_FALSE(call.set(parameter, 0).read()) << "parameter " << static_cast<int>(parameter);
     }
-    for (const DenseParameter parameter : {jobz, jobu, jobvt, jobvl, jobvr, range, uplo, side, trans, diag}) {
+    for (const DenseParameter parameter : {jobz, jobu, jobvt, jobvl, jobvr, range, uplo, side, trans, diag, vect, direct, storev}) {
       Call<Int> call(entry, type);
       if (!call.has(parameter)) continue;
       EXPECT_FALSE(call.letter(parameter, 'X').read()) << "parameter " << static_cast<int>(parameter);
@@ -162,12 +172,8 @@ TEST(DenseInterface, WhatLapackHasToComplainOfIsLeftToIt) {
       EXPECT_FALSE(call.set(parameter, 0).read()) << "too little";
     }
     Call<Int> call(entry, type);
-    EXPECT_FALSE(call.set(lda, (call.has(m)                 ? 20
-                                : entry == DenseEntry::geev ? 200
-                                                            : 10) -
-                                   1)
-                     .read())
-        << "columns that overlap";
+    const Int rows = entry == DenseEntry::ormlq ? 5 : call.has(m) ? 20 : entry == DenseEntry::geev ? 200 : 10;
+    EXPECT_FALSE(call.set(lda, rows - 1).read()) << "columns that overlap";
   });
 }
 
@@ -289,7 +295,7 @@ TEST(DenseInterface, DestroyedMatricesShowIt) {
       const auto read = call.letter(jobz, job).read();
       if (!read) continue;  // no such job
       const bool is_destroyed = entry == DenseEntry::geev || entry == DenseEntry::syevr || entry == DenseEntry::syevx ||
-                                entry == DenseEntry::gesvd || (entry == DenseEntry::gesdd && job != 'O') ||
+                                entry == DenseEntry::gelsd || entry == DenseEntry::gesvd || (entry == DenseEntry::gesdd && job != 'O') ||
                                 (call.has(jobz) && job == 'N');
       hand_out<Int>(*read, 3, 0);
       const auto is_nan = [&] {
@@ -309,11 +315,98 @@ TEST(DenseInterface, SizesAreNeverToldAsLess) {
   EXPECT_EQ(rounded_up<double>((index_t{1} << 24) + 1), (1 << 24) + 1);
 }
 
+TEST(DenseInterface, OrmbrIsAPartOfOrmqrOrOrmlq) {
+  const auto read = [](char of, char which_side, std::int32_t count) {
+    Call<std::int32_t> call(DenseEntry::ormbr, ScalarType::d);
+    call.letter(vect, of).letter(side, which_side).set(m, 20).set(n, 10).set(k, count).set(lda, 25).set(ldb, 30);
+    const auto* const A0 = static_cast<const double*>(call.address(A));
+    const auto* const B0 = static_cast<const double*>(call.address(B));
+    const auto result = call.read();
+    EXPECT_TRUE(result);
+    const DenseProblem& p = result->problem;
+    return std::tuple(p.routine, p.op, p.m, p.n, p.k, static_cast<const double*>(p.A) - A0,
+                      static_cast<const double*>(p.B) - B0);
+  };
+  using enum DenseRoutine;
+  using Expected = std::tuple<DenseRoutine, Op, index_t, index_t, index_t, std::ptrdiff_t, std::ptrdiff_t>;
+  EXPECT_EQ(read('Q', 'L', 8), (Expected{unmqr, Op::no_trans, 20, 10, 8, 0, 0}));
+  EXPECT_EQ(read('Q', 'L', 20), (Expected{unmqr, Op::no_trans, 20, 10, 20, 0, 0}));
+  EXPECT_EQ(read('Q', 'L', 21), (Expected{unmqr, Op::no_trans, 19, 10, 19, 1, 1}));
+  EXPECT_EQ(read('Q', 'R', 11), (Expected{unmqr, Op::no_trans, 20, 9, 9, 1, 30}));
+  EXPECT_EQ(read('P', 'L', 19), (Expected{unmlq, Op::conj_trans, 20, 10, 19, 0, 0}));
+  EXPECT_EQ(read('P', 'L', 20), (Expected{unmlq, Op::conj_trans, 19, 10, 19, 25, 1}));
+  EXPECT_EQ(read('P', 'R', 40), (Expected{unmlq, Op::conj_trans, 20, 9, 9, 25, 30}));
+  Call<std::int32_t> one(DenseEntry::ormbr, ScalarType::d);
+  EXPECT_FALSE(one.set(m, 1).set(k, 3).read()) << "no reflector is left";
+}
+
+TEST(DenseInterface, LeadingDimensionsOfOrmbrAreThoseOfAllReflectors) {
+  Call<std::int32_t> call(DenseEntry::ormbr, ScalarType::z);
+  call.set(m, 20).set(k, 30);
+  EXPECT_TRUE(call.set(lda, 20).read());
+  EXPECT_FALSE(call.set(lda, 19).read());
+  call.letter(vect, 'P').set(k, 6);
+  EXPECT_TRUE(call.set(lda, 6).read());
+  EXPECT_FALSE(call.set(lda, 5).read());
+}
+
+TEST(DenseInterface, TriangularSolvesKnowAllTransposes) {
+  for (const auto& [letter, op] : {std::pair{'n', Op::no_trans}, {'T', Op::trans}, {'c', Op::conj_trans}}) {
+    for (const ScalarType type : scalar_types) {
+      Call<std::int64_t> call(DenseEntry::trtrs, type);
+      const auto read = call.letter(trans, letter).read();
+      ASSERT_TRUE(read);
+      EXPECT_EQ(read->problem.op, op);
+    }
+  }
+}
+
+TEST(DenseInterface, SolutionsOfLeastSquaresHaveRoom) {
+  for (const DenseEntry entry : {DenseEntry::gels, DenseEntry::gelsd}) {
+    Call<std::int32_t> wide(entry, ScalarType::d);
+    EXPECT_FALSE(wide.set(n, 30).read());
+    EXPECT_TRUE(wide.set(ldb, 30).read());
+  }
+}
+
+// What LAPACK 3.11 asks of a caller: dgelsd of 100 x 60, 3 right-hand sides, takes LWORK from 5556 on.
+TEST(DenseInterface, WorkspaceOfGelsdIsTold) {
+  Call<std::int32_t> call(DenseEntry::gelsd, ScalarType::d);
+  call.set(m, 100).set(n, 60).set(k, 3).set(lda, 100).set(ldb, 100);
+  constexpr std::int32_t solve = 9 * 60 + 2 * 60 * 25 + 8 * 60 * 2 + 60 * 3 + 26 * 26;
+  EXPECT_FALSE(call.set(lwork, 3 * 60 + solve - 1).read());
+  const auto read = call.set(lwork, 3 * 60 + solve).read();
+  ASSERT_TRUE(read);
+  hand_out<std::int32_t>(*read, 0, 60);
+  EXPECT_EQ(*static_cast<std::int32_t*>(call.address(found)), 60);
+  EXPECT_EQ(*static_cast<std::int32_t*>(call.address(iwork)), 3 * 60 * 2 + 11 * 60);
+}
+
+TEST(DenseInterface, BlockReflectorsHaveNoInfo) {
+  Call<std::int32_t> call(DenseEntry::larfb, ScalarType::d);
+  call.letter(direct, 'B').letter(storev, 'r').set(lda, 5);
+  const auto read = call.read();
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->problem.order, ReflectorOrder::backward);
+  EXPECT_EQ(read->problem.storage, ReflectorStorage::rows);
+  EXPECT_EQ(read->problem.T, call.address(T));
+  hand_out<std::int32_t>(*read, 0, 0);
+}
+
+TEST(DenseInterface, PivotsAreAsWideAsTheCallersIntegers) {
+  Call<std::int32_t> narrow(DenseEntry::getri, ScalarType::s);
+  Call<std::int64_t> wide(DenseEntry::getri, ScalarType::s);
+  EXPECT_EQ(narrow.read()->problem.ipiv_bits, 32);
+  EXPECT_EQ(wide.read()->problem.ipiv_bits, 64);
+}
+
 TEST(DenseInterface, LettersHaveLengthsBehindThem) {
   EXPECT_EQ(letters_of(DenseEntry::syevr), 3U);
   EXPECT_EQ(letters_of(DenseEntry::gesvd), 2U);
   EXPECT_EQ(letters_of(DenseEntry::orgqr), 0U);
   EXPECT_EQ(letters_of(DenseEntry::trtri), 2U);
+  EXPECT_EQ(letters_of(DenseEntry::larfb), 4U);
+  EXPECT_EQ(letters_of(DenseEntry::gelsd), 0U);
 }
 
 }  // namespace

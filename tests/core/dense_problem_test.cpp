@@ -78,6 +78,34 @@ TEST(DenseProblem, ReflectorsAreTheFirstColumns) {
   EXPECT_FALSE(operand_of(of_right, DenseSlot::A)->writes);
 }
 
+TEST(DenseProblem, LeastSquaresReadAsManyRowsAsThereAreEquations) {
+  DenseProblem problem{.routine = DenseRoutine::gels, .m = 9, .n = 7, .k = 2};
+  EXPECT_EQ(operand_of(DenseOperands(problem), DenseSlot::B)->read_bytes(), 9 * 2 * 8);
+  problem.op = Op::conj_trans;
+  EXPECT_EQ(operand_of(DenseOperands(problem), DenseSlot::B)->read_bytes(), 7 * 2 * 8);
+  EXPECT_EQ(operand_of(DenseOperands(problem), DenseSlot::B)->written_bytes(), 9 * 2 * 8);
+  EXPECT_TRUE(operand_of(DenseOperands(problem), DenseSlot::A)->writes);
+  problem.routine = DenseRoutine::gelsd;
+  EXPECT_FALSE(operand_of(DenseOperands(problem), DenseSlot::A)->writes);
+  EXPECT_EQ(operand_of(DenseOperands(problem), DenseSlot::values)->rows, 7);
+}
+
+TEST(DenseProblem, ReflectorsInRowsAndTrianglesOfBlocks) {
+  const DenseProblem rows{.routine = DenseRoutine::unmlq, .side = Side::right, .m = 9, .n = 7, .k = 4};
+  EXPECT_EQ(operand_of(DenseOperands(rows), DenseSlot::A)->rows, 4);
+  EXPECT_EQ(operand_of(DenseOperands(rows), DenseSlot::A)->cols, 7);
+  DenseProblem block{.routine = DenseRoutine::larfb, .m = 9, .n = 7, .k = 4};
+  EXPECT_EQ(operand_of(DenseOperands(block), DenseSlot::A)->rows, 9);
+  EXPECT_EQ(operand_of(DenseOperands(block), DenseSlot::T)->read_part, Part::upper);
+  block.order = ReflectorOrder::backward;
+  block.storage = ReflectorStorage::rows;
+  EXPECT_EQ(operand_of(DenseOperands(block), DenseSlot::A)->rows, 4);
+  EXPECT_EQ(operand_of(DenseOperands(block), DenseSlot::T)->read_part, Part::lower);
+  const DenseProblem reduced{.routine = DenseRoutine::unmtr, .uplo = Uplo::upper, .m = 9, .n = 7};
+  EXPECT_EQ(operand_of(DenseOperands(reduced), DenseSlot::A)->read_bytes(), 45 * 8);
+  EXPECT_EQ(operand_of(DenseOperands(reduced), DenseSlot::tau)->rows, 8);
+}
+
 TEST(DenseProblem, FlopsAreThoseThatEverybodyCounts) {
   DenseProblem problem{.routine = DenseRoutine::ungqr, .m = 300, .n = 300, .k = 300};
   EXPECT_NEAR(dense_flops(problem), 4.0 / 3 * 300 * 300 * 300, 1);

@@ -30,7 +30,14 @@ constexpr DenseProblem problems[] = {
     {.routine = DenseRoutine::unmqr, .m = 30, .n = 20, .k = 20},
     {.routine = DenseRoutine::geev, .vectors = true, .n = 30},
     {.routine = DenseRoutine::trtri, .n = 30},
-    {.routine = DenseRoutine::potri, .n = 30}};
+    {.routine = DenseRoutine::potri, .n = 30},
+    {.routine = DenseRoutine::unmlq, .m = 30, .n = 20, .k = 20},
+    {.routine = DenseRoutine::unmtr, .m = 30, .n = 20},
+    {.routine = DenseRoutine::larfb, .m = 30, .n = 20, .k = 10},
+    {.routine = DenseRoutine::gels, .m = 20, .n = 30, .k = 4},
+    {.routine = DenseRoutine::gelsd, .m = 30, .n = 20, .k = 4, .rcond = 1e-4},
+    {.routine = DenseRoutine::lauum, .n = 30},
+    {.routine = DenseRoutine::getri, .n = 30}};
 
 std::unique_ptr<runtime::Runtime> solvers_on(int gpus) {
   cuda_standin::start({.gpus = gpus});
@@ -66,7 +73,7 @@ TEST(StandinProblems, EverythingIsGivenBack) {
 
 TEST(StandinProblems, FaultsLeaveResultsRightOrInputsIntact) {
   int solved = 0, faults = 0;
-  for (const std::size_t number : {0, 2, 3, 5}) {  // those whose inputs results take the place of, in each way
+  for (const std::size_t number : {0, 2, 3, 5, 12, 13, 15}) {  // those whose inputs results take the place of, in each way
     const DenseProblem& problem = problems[number];
     auto runtime = solvers_on(1);
     cuda_standin::count_calls();

@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/host/dense_lapack.hpp"
@@ -348,6 +349,30 @@ cusolverStatus_t cusolverDnXtrtri(cusolverDnHandle_t handle, cublasFillMode_t fi
                });
 }
 
+// By the loops of the textbook.
+cusolverStatus_t cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t, cublasOperation_t op, int64_t n,
+                                  int64_t columns, cudaDataType type, const void* A, int64_t lda, const int64_t* ipiv,
+                                  cudaDataType type_of_b, void* B, int64_t ldb, int* info) {
+  if (op != CUBLAS_OP_N || type != type_of_b) return CUSOLVER_STATUS_INVALID_VALUE;
+  return compute(__func__, handle, [=] {
+    tessera::dispatch(type_of(type), [&]<tessera::Scalar T>(T) {
+      const auto at = [&](index_t i, index_t j) { return static_cast<const T*>(A)[i + j * lda]; };
+      for (index_t j = 0; j < columns; ++j) {
+        T* const x = static_cast<T*>(B) + j * ldb;
+        for (index_t i = 0; i < n; ++i) std::swap(x[i], x[ipiv[i] - 1]);
+        for (index_t i = 0; i < n; ++i) {
+          for (index_t l = 0; l < i; ++l) x[i] -= at(i, l) * x[l];
+        }
+        for (index_t i = n - 1; i >= 0; --i) {
+          for (index_t l = i + 1; l < n; ++l) x[i] -= at(i, l) * x[l];
+          x[i] /= at(i, i);
+        }
+      }
+    });
+    *info = 0;
+  });
+}
+
 #define TESSERA_OLD_PROBLEMS(letter, T, Real, of_type, symmetric, orthogonal)                                          \
   cusolverStatus_t cusolverDn##letter##symmetric##gvd_bufferSize(cusolverDnHandle_t, cusolverEigType_t,                \
                                                                  cusolverEigMode_t, cublasFillMode_t, int, const T*,   \
@@ -416,6 +441,32 @@ cusolverStatus_t cusolverDnXtrtri(cusolverDnHandle_t handle, cublasFillMode_t fi
                   .B = C,                                                                                              \
                   .ldb = ldc,                                                                                          \
                   .tau = const_cast<T*>(tau)},                                                                         \
+                 old_workspace(work, elements), info);                                                                 \
+  }                                                                                                                    \
+  cusolverStatus_t cusolverDn##letter##orthogonal##mtr_bufferSize(                                                     \
+      cusolverDnHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, int, int, const T*, int, const T*,    \
+      const T*, int, int* elements) {                                                                                  \
+    *elements = elements_of_workspace;                                                                                 \
+    return CUSOLVER_STATUS_SUCCESS;                                                                                    \
+  }                                                                                                                    \
+  cusolverStatus_t cusolverDn##letter##orthogonal##mtr(                                                                \
+      cusolverDnHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op, int m, int n,     \
+      T* A, int lda, T* tau, T* C, int ldc, T* work, int elements, int* info) {                                        \
+    const bool is_legal = op == CUBLAS_OP_N || (op == CUBLAS_OP_C) == tessera::is_complex(of_type);                    \
+    if (elements < elements_of_workspace || !is_legal) return CUSOLVER_STATUS_INVALID_VALUE;                           \
+    return solve(__func__, handle,                                                                                     \
+                 {.routine = DenseRoutine::unmtr,                                                                      \
+                  .type = of_type,                                                                                     \
+                  .uplo = uplo_of(fill),                                                                               \
+                  .side = side == CUBLAS_SIDE_LEFT ? tessera::Side::left : tessera::Side::right,                       \
+                  .op = op == CUBLAS_OP_N ? tessera::Op::no_trans : tessera::Op::conj_trans,                           \
+                  .m = m,                                                                                              \
+                  .n = n,                                                                                              \
+                  .A = A,                                                                                              \
+                  .lda = lda,                                                                                          \
+                  .B = C,                                                                                              \
+                  .ldb = ldc,                                                                                          \
+                  .tau = tau},                                                                                         \
                  old_workspace(work, elements), info);                                                                 \
   }                                                                                                                    \
   cusolverStatus_t cusolverDn##letter##potri_bufferSize(cusolverDnHandle_t, cublasFillMode_t, int, T*, int,            \

@@ -276,6 +276,40 @@ cudaError_t transpose(const DenseMatrix& from, const DenseMatrix& to, cudaStream
     });
   });
 }
+cudaError_t copy_trapezoid(const DenseMatrix& from, const Trapezoid& trapezoid, const DenseMatrix& to,
+                           cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    dispatch(from.type, [&]<Scalar T>(T) {
+      for (index_t j = 0; j < from.n; ++j) {
+        for (index_t i = 0; i < from.m; ++i) {
+          const index_t below = i - j - trapezoid.shift;
+          const bool is_stored = below == 0 || (below > 0) == (trapezoid.part == Part::lower);
+          T value = is_stored ? static_cast<const T*>(from.A)[i + j * from.lda] : T(0);
+          if (below == 0 && trapezoid.diag == Diag::unit) value = T(1);
+          static_cast<T*>(to.A)[i + j * to.lda] = value;
+        }
+      }
+    });
+  });
+}
+cudaError_t divide_by_values(const DenseMatrix& B, const void* values, double rcond, std::int64_t* rank,
+                             cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    dispatch(B.type, [&]<Scalar T>(T) {
+      using Real = decltype(std::abs(T{}));
+      const auto* const divisors = static_cast<const Real*>(values);
+      const Real least = effective_rcond<Real>(rcond) * divisors[0];
+      for (index_t i = 0; i < B.m; ++i) {
+        const bool counts = !(divisors[i] <= least);
+        *rank += counts ? 1 : 0;
+        for (index_t j = 0; j < B.n; ++j) {
+          T& element = static_cast<T*>(B.A)[i + j * B.lda];
+          element = counts ? element / divisors[i] : T(0);
+        }
+      }
+    });
+  });
+}
 cudaError_t load_dense_kernels() { return device::cuda::load_kernel(nullptr); }
 
 cudaError_t complete_pivots(const Panel& panel, cudaStream_t stream) {

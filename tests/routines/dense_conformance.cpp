@@ -2,7 +2,10 @@
 // what no device may answer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <complex>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -23,6 +26,7 @@ namespace {
 
 constexpr index_t orders[] = {1, 2, 3, 31, 64, 101};
 constexpr Uplo both_triangles[] = {Uplo::lower, Uplo::upper};
+constexpr std::pair<index_t, index_t> shapes[] = {{1, 1}, {3, 1}, {1, 3}, {31, 31}, {90, 40}, {40, 90}, {101, 64}};
 
 class DenseConformance : public ::testing::TestWithParam<test::BackendParam> {
  protected:
@@ -111,8 +115,7 @@ TEST_P(DenseConformance, SingularValues) {
   constexpr std::pair<VectorJob, VectorJob> jobs[] = {{none, none}, {thin, thin},      {all, all},       {none, thin},
                                                       {all, none},  {overwrite, all},  {all, overwrite}, {thin, all},
                                                       {thin, none}, {overwrite, none}, {none, overwrite}};
-  constexpr std::pair<index_t, index_t> sizes[] = {{1, 1}, {3, 1}, {1, 3}, {31, 31}, {90, 40}, {40, 90}, {101, 64}};
-  for (const auto& [m, n] : sizes) {
+  for (const auto& [m, n] : shapes) {
     for (const auto& [u, vt] : jobs)
       expect_right(*runtime, {.routine = DenseRoutine::gesvd, .u = u, .vt = vt, .m = m, .n = n});
     expect_right(*runtime, {.routine = DenseRoutine::gesdd, .u = thin, .vt = thin, .m = m, .n = n});
@@ -190,11 +193,132 @@ TEST_P(DenseConformance, Inverses) {
   }
 }
 
+TEST_P(DenseConformance, ProductsWithReflectors) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  using Sizes = std::vector<std::array<index_t, 3>>;
+  for (const Side side : {Side::left, Side::right}) {
+    for (const Op op : {Op::no_trans, Op::conj_trans}) {
+      for (const auto& [m, n, k] : Sizes{{1, 1, 1}, {3, 4, 2}, {31, 31, 31}, {100, 40, 33}, {40, 100, 40}}) {
+        expect_right(*runtime, {.routine = DenseRoutine::unmlq, .side = side, .op = op, .m = m, .n = n, .k = k});
+        for (const auto storage : {ReflectorStorage::columns, ReflectorStorage::rows}) {
+          for (const auto order : {ReflectorOrder::forward, ReflectorOrder::backward}) {
+            expect_right(*runtime, {.routine = DenseRoutine::larfb,
+                                    .side = side,
+                                    .op = op,
+                                    .storage = storage,
+                                    .order = order,
+                                    .m = m,
+                                    .n = n,
+                                    .k = k});
+          }
+        }
+      }
+      for (const Uplo uplo : both_triangles) {
+        for (const auto& [m, n] : {std::pair<index_t, index_t>{2, 2}, {3, 5}, {31, 31}, {100, 40}, {40, 100}})
+          expect_right(*runtime,
+                       {.routine = DenseRoutine::unmtr, .uplo = uplo, .side = side, .op = op, .m = m, .n = n});
+      }
+    }
+  }
+}
+
+TEST_P(DenseConformance, LeastSquares) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const auto& [m, n] : shapes) {
+    for (const index_t k : {1, 2, 33}) {
+      for (const Op op : {Op::no_trans, Op::conj_trans})
+        expect_right(*runtime, {.routine = DenseRoutine::gels, .op = op, .m = m, .n = n, .k = k});
+      // Of full rank to working precision, or not.
+      for (const double rcond : {1e-4, -1.0})
+        expect_right(*runtime, {.routine = DenseRoutine::gelsd, .m = m, .n = n, .k = k, .rcond = rcond});
+    }
+  }
+}
+
+TEST_P(DenseConformance, LeastSquaresByThePolarAlgorithm) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  if (GetParam().kind == test::BackendParam::Kind::host) GTEST_SKIP() << "LAPACK has no such algorithm";
+  const auto runtime = runtime_over(opened);
+  for (const auto& [m, n] : {std::pair<index_t, index_t>{64, 64}, {90, 40}, {40, 90}}) {
+    expect_right(*runtime, {.routine = DenseRoutine::gelsd, .m = m, .n = n, .k = 5, .rcond = 1e-4},
+                 kernels::SvdAlgorithm::polar);
+  }
+}
+
+TEST_P(DenseConformance, WhatLeastSquaresLeaveToLapack) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const DenseRoutine routine : {DenseRoutine::gels, DenseRoutine::gelsd}) {
+    for (const auto& [m, n] : {std::pair<index_t, index_t>{60, 40}, {40, 60}}) {
+      const auto expect_left = [&, m = m, n = n](const char* what, auto spoil) {
+        test::DenseFixture<std::complex<double>> fixture({.routine = routine, .m = m, .n = n, .k = 3, .rcond = 1e-4}, 5);
+        spoil(fixture);
+        fixture.begin_anew();
+        EXPECT_THROW(solve_dense(*runtime, fixture.problem()), UnsuitableNumbers) << fixture.problem() << what;
+        EXPECT_TRUE(fixture.inputs_are_intact());
+      };
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      expect_left("NaN in A", [&](auto& fixture) { fixture.at(DenseSlot::A, 11, 23) = nan; });
+      expect_left("NaN in B", [&](auto& fixture) { fixture.at(DenseSlot::B, 11, 2) = nan; });
+      expect_left("large", [&](auto& fixture) { fixture.at(DenseSlot::A, 11, 23) = 1e300; });
+      const auto set_all = [m = m, n = n](auto& fixture, double number) {
+        for (index_t j = 0; j < n; ++j) {
+          for (index_t i = 0; i < m; ++i) fixture.at(DenseSlot::A, i, j) = number;
+        }
+      };
+      expect_left("tiny", [&](auto& fixture) { set_all(fixture, 1e-300); });
+      expect_left("zero", [&](auto& fixture) { set_all(fixture, 0); });
+      if (routine == DenseRoutine::gelsd) continue;
+      expect_left("a zero in R or L", [&, m = m, n = n](auto& fixture) {
+        for (index_t i = 0; i < std::max(m, n); ++i) fixture.at(DenseSlot::A, m > n ? i : 7, m > n ? 7 : i) = 0;
+      });
+    }
+  }
+}
+
+TEST_P(DenseConformance, TrianglesAndLu) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const index_t n : orders) {
+    expect_right(*runtime, {.routine = DenseRoutine::getri, .n = n});
+    for (const Uplo uplo : both_triangles) {
+      expect_right(*runtime, {.routine = DenseRoutine::lauum, .uplo = uplo, .n = n});
+      for (const Diag diag : {Diag::non_unit, Diag::unit}) {
+        for (const Op op : {Op::no_trans, Op::trans, Op::conj_trans}) {
+          for (const index_t k : {1, 40})
+            expect_right(*runtime,
+                         {.routine = DenseRoutine::trtrs, .uplo = uplo, .diag = diag, .op = op, .n = n, .k = k});
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DenseConformance, PivotsMayBeNarrowButAreRows) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  test::DenseFixture<double> fixture({.routine = DenseRoutine::getri, .n = 40}, 3);
+  auto* const wide = static_cast<std::int64_t*>(fixture.problem().ipiv);
+  std::vector<std::int32_t> narrow(wide, wide + 40);
+  DenseProblem problem = fixture.problem();
+  problem.ipiv = narrow.data();
+  problem.ipiv_bits = 32;
+  EXPECT_TRUE(fixture.check(solve_dense(*runtime, problem).info));
+  test::DenseFixture<double> other({.routine = DenseRoutine::getri, .n = 40}, 3);
+  static_cast<std::int64_t*>(other.problem().ipiv)[7] = 41;
+  other.begin_anew();
+  EXPECT_THROW(solve_dense(*runtime, other.problem()), UnsuitableNumbers);
+  EXPECT_TRUE(other.inputs_are_intact());
+}
+
 TEST_P(DenseConformance, ZerosOnDiagonalsAndIndefiniteMinorsAreTold) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   const auto runtime = runtime_over(opened);
-  for (const DenseRoutine routine : {DenseRoutine::trtri, DenseRoutine::potri, DenseRoutine::hegvd}) {
-    test::DenseFixture<double> fixture({.routine = routine, .vectors = true, .n = 40}, 3);
+  for (const DenseRoutine routine :
+       {DenseRoutine::trtrs, DenseRoutine::trtri, DenseRoutine::potri, DenseRoutine::getri, DenseRoutine::hegvd}) {
+    test::DenseFixture<double> fixture({.routine = routine, .vectors = true, .n = 40, .k = 5}, 3);
     const bool is_minor = routine == DenseRoutine::hegvd;
     fixture.at(is_minor ? DenseSlot::B : DenseSlot::A, 16, 16) = is_minor ? -1 : 0;
     fixture.begin_anew();

@@ -25,7 +25,15 @@ constexpr DenseProblem with_overwritten_inputs[] = {
     {.routine = DenseRoutine::gesvd, .u = VectorJob::all, .vt = VectorJob::overwrite, .m = 50, .n = 60},
     {.routine = DenseRoutine::ungqr, .m = 60, .n = 50, .k = 40},
     {.routine = DenseRoutine::unmqr, .m = 60, .n = 50, .k = 40},
-    {.routine = DenseRoutine::potri, .n = 50}};
+    {.routine = DenseRoutine::potri, .n = 50},
+    {.routine = DenseRoutine::unmlq, .m = 60, .n = 50, .k = 40},
+    {.routine = DenseRoutine::unmtr, .m = 60, .n = 50},
+    {.routine = DenseRoutine::larfb, .m = 60, .n = 50, .k = 20},
+    {.routine = DenseRoutine::gels, .m = 60, .n = 50, .k = 5},
+    {.routine = DenseRoutine::gels, .m = 50, .n = 60, .k = 5},
+    {.routine = DenseRoutine::gelsd, .m = 60, .n = 50, .k = 5, .rcond = 1e-4},
+    {.routine = DenseRoutine::lauum, .n = 50},
+    {.routine = DenseRoutine::getri, .n = 50}};
 
 std::vector<HostDeviceSettings> settings_of(int devices, std::int64_t failing, std::int64_t refused = -1) {
   std::vector<HostDeviceSettings> settings(static_cast<std::size_t>(devices));

@@ -18,7 +18,7 @@ struct Next : api::NextDense {
       : NextDense{[](const NextDense& self) noexcept {
           const Next& next = static_cast<const Next&>(self);
           next.symbol_.pass_on(next.function_, next.arguments_, next.lengths_);
-          return read_integer(next.call_.info, next.bits_);
+          return next.call_.info != nullptr ? read_integer(next.call_.info, next.bits_) : 0;
         }},
         symbol_(symbol),
         function_(function),
@@ -50,9 +50,10 @@ void tell_of_none(const DenseSymbol& symbol) {
 void enter(DenseSymbol& symbol, std::span<void* const> arguments, std::span<const std::size_t> lengths, void* caller) {
   void* const next = next_of(symbol.face, symbol.name, symbol.next, caller);
   const int bits = bits_of(symbol.face, next);
-  // info stands last in all of them.
   if (next == nullptr) {
     tell_of_none(symbol);
+    // Where there is one, info stands last.
+    if (!has_info(symbol.entry)) return;
     return write_integer(arguments.back(), bits, -static_cast<index_t>(arguments.size()));
   }
   const std::optional<DenseCall> call = bits == 64 ? dense_call_of<std::int64_t>(symbol.entry, symbol.type, arguments)

@@ -31,8 +31,8 @@ void enter(DenseSymbol& symbol, std::span<void* const> arguments, std::span<cons
 /// Whether the interface has so many.
 constexpr bool fits(DenseEntry entry, ScalarType type, std::size_t arguments, std::size_t letters) {
   const DenseParameters parameters = dense_parameters_of(entry, is_complex(type));
-  return letters_of(entry) == letters && parameters[arguments - 1] == DenseParameter::info &&
-         parameters[arguments] == DenseParameter::none;
+  return letters_of(entry) == letters && (parameters[arguments - 1] == DenseParameter::info) == has_info(entry) &&
+         parameters[arguments - 1] != DenseParameter::none && parameters[arguments] == DenseParameter::none;
 }
 
 /// Of a function with so many arguments and letters.

@@ -101,7 +101,7 @@ class CudaBackend final : public Backend {
         opened.refused.push_back({ordinals[d], opening.refusal});
         continue;
       }
-      auto solver = std::make_unique<CudaDenseSolver>(*opening.device);
+      auto solver = std::make_unique<CudaDenseSolver>(*opening.device, *opening.ops);
       opened.accelerators.push_back({std::move(opening.device), std::move(opening.ops), std::move(solver)});
     }
     return opened;

@@ -26,6 +26,10 @@ bool is_refusal(cusolverStatus_t status) {
 bool keeps_diagonal(const DenseProblem& problem) {
   return problem.routine == DenseRoutine::trtri && problem.diag == Diag::unit;
 }
+bool is_composed(DenseRoutine routine) {
+  using enum DenseRoutine;
+  return routine == unmlq || routine == larfb || routine == lauum || routine == getri || is_least_squares(routine);
+}
 std::size_t bytes_of_diagonal(const DenseProblem& problem) {
   return aligned(static_cast<std::size_t>(problem.n) * element_bytes(problem.type));
 }
@@ -111,6 +115,7 @@ SvdAlgorithm CudaDenseSolver::choose_svd(const DenseProblem& problem) const {
 
 DenseSpace CudaDenseSolver::space(const DenseProblem& problem, SvdAlgorithm algorithm) {
   const CurrentContext current(device_.context());
+  if (is_composed(problem.routine)) return composed_space(problem, algorithm);
   const char* const name = name_of(problem.routine, problem.type);
   DenseSpace space;
   std::size_t own_bytes = 0;
@@ -124,8 +129,7 @@ DenseSpace CudaDenseSolver::space(const DenseProblem& problem, SvdAlgorithm algo
     if (keeps_diagonal(problem)) own_bytes = bytes_of_diagonal(problem);
     status = problem_space(dn_, problem, &space);
   }
-  if (is_refusal(status)) throw NotAvailable(std::string("cuSOLVER does not take this ") + name);
-  require(name, status);
+  require_taken(name, status);
   space.device_bytes += own_bytes;
   return space;
 }
@@ -135,6 +139,7 @@ bool CudaDenseSolver::begin(int compute_stream) {
   if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
   if (dn_.params == nullptr) throw InternalError("a solver that was not loaded");
   if (!device_.accepts_work(stream)) return false;
+  compute_stream_ = compute_stream;
   stream_ = device_.stream(stream);
   return true;
 }
@@ -144,7 +149,7 @@ void CudaDenseSolver::measure(int compute_stream, const DenseProblem& problem, D
   const CurrentContext current(device_.context());
   for (const DenseOperand& operand : DenseOperands(problem)) {
     if (!operand.reads || operand.slot > DenseSlot::B) continue;
-    const DenseMatrix matrix{problem.type, operand.rows, operand.read_cols, operand.address, operand.ld};
+    const DenseMatrix matrix{problem.type, operand.read_rows, operand.read_cols, operand.address, operand.ld};
     require("norms",
             find_largest(matrix, operand.read_part, telling->largest + static_cast<int>(operand.slot), stream_));
   }
@@ -159,6 +164,7 @@ void CudaDenseSolver::run(int compute_stream, const DenseProblem& problem, SvdAl
   require("cusolverDnSetStream", cusolver().SetStream(dn_.handle, stream_));
   int* const info = &telling->info;
   if (is_svd(problem.routine)) return run_svd(problem, algorithm, workspace, info, outcome);
+  if (is_composed(problem.routine)) return run_composed(problem, algorithm, workspace, telling, outcome);
   if (is_hermitian(problem.routine) && is_complex(problem.type)) make_diagonals_real(problem);
   DenseWorkspace rest = workspace;
   if (keeps_diagonal(problem)) {
@@ -217,6 +223,11 @@ void CudaDenseSolver::make_diagonals_real(const DenseProblem& problem) {
 
 void CudaDenseSolver::require(const char* what, cudaError_t error) {
   if (error != cudaSuccess) device_.fail(error, device::cuda::describe_error(device_.ordinal(), what, error));
+}
+
+void CudaDenseSolver::require_taken(const char* what, cusolverStatus_t status) {
+  if (is_refusal(status)) throw NotAvailable(std::string("cuSOLVER does not take this ") + what);
+  require(what, status);
 }
 
 void CudaDenseSolver::require(const char* what, cusolverStatus_t status) {

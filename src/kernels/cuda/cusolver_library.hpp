@@ -27,6 +27,7 @@ namespace tessera::kernels::cuda {
   TESSERA_CUSOLVER_SIZED(X, letter##symmetric##gvd)                    \
   TESSERA_CUSOLVER_SIZED(X, letter##orthogonal##gqr)                   \
   TESSERA_CUSOLVER_SIZED(X, letter##orthogonal##mqr)                   \
+  TESSERA_CUSOLVER_SIZED(X, letter##orthogonal##mtr)                   \
   TESSERA_CUSOLVER_SIZED(X, letter##potri)
 #define TESSERA_CUSOLVER_PROBLEMS(X)         \
   X(CreateParams)                            \
@@ -37,6 +38,7 @@ namespace tessera::kernels::cuda {
   TESSERA_CUSOLVER_SIZED(X, Xgesvdp)         \
   TESSERA_CUSOLVER_SIZED(X, Xgeev)           \
   TESSERA_CUSOLVER_SIZED(X, Xtrtri)          \
+  X(Xgetrs)                                  \
   TESSERA_CUSOLVER_PROBLEMS_OF(X, S, sy, or) \
   TESSERA_CUSOLVER_PROBLEMS_OF(X, D, sy, or) \
   TESSERA_CUSOLVER_PROBLEMS_OF(X, C, he, un) \

@@ -28,11 +28,6 @@ Function needed(Function function, const char* name) {
 }
 #define TESSERA_NEEDED(name) needed(cusolver().name, "cusolverDn" #name)
 
-int narrow(index_t number) {
-  if (number > std::numeric_limits<int>::max()) throw NotAvailable("a size that this routine of cuSOLVER cannot count");
-  return static_cast<int>(number);
-}
-
 // --- the 64-bit interface ---
 
 // One list of arguments serves the question for space and the call: `last` are those behind them.
@@ -129,6 +124,7 @@ cusolverEigType_t type_of_itype(int itype) {
   constexpr cusolverEigType_t types[] = {CUSOLVER_EIG_TYPE_1, CUSOLVER_EIG_TYPE_2, CUSOLVER_EIG_TYPE_3};
   return types[itype - 1];
 }
+cublasSideMode_t side_of(Side side) { return side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT; }
 cublasOperation_t operation_of(const DenseProblem& p) {
   if (p.op == Op::no_trans) return CUBLAS_OP_N;
   return is_complex(p.type) ? CUBLAS_OP_C : CUBLAS_OP_T;
@@ -161,9 +157,15 @@ cusolverStatus_t old_problem_space(const DenseHandle& dn, const DenseProblem& p,
     case DenseRoutine::unmqr:
       return with(
           p.type, TESSERA_REAL_AND_COMPLEX(ormqr_bufferSize, unmqr_bufferSize), [&](auto function, auto type, auto) {
-            return function(dn.handle, p.side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT, operation_of(p), m,
+            return function(dn.handle, side_of(p.side), operation_of(p), m,
                             n, k, as(p.A, type), lda, as(p.tau, type), as(p.B, type), ldb, elements);
           });
+    case DenseRoutine::unmtr:
+      return with(p.type, TESSERA_REAL_AND_COMPLEX(ormtr_bufferSize, unmtr_bufferSize),
+                  [&](auto function, auto type, auto) {
+                    return function(dn.handle, side_of(p.side), fill_of(p.uplo), operation_of(p), m, n, as(p.A, type),
+                                    lda, as(p.tau, type), as(p.B, type), ldb, elements);
+                  });
     default:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(potri_bufferSize, potri_bufferSize),
                   [&](auto function, auto type, auto) {
@@ -187,9 +189,14 @@ cusolverStatus_t solve_old_problem(const DenseHandle& dn, const DenseProblem& p,
       });
     case DenseRoutine::unmqr:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(ormqr, unmqr), [&](auto function, auto type, auto) {
-        return function(dn.handle, p.side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT, operation_of(p), m, n,
+        return function(dn.handle, side_of(p.side), operation_of(p), m, n,
                         k, as(p.A, type), lda, as(p.tau, type), as(p.B, type), ldb, as(space.memory, type),
                         space.elements, info);
+      });
+    case DenseRoutine::unmtr:
+      return with(p.type, TESSERA_REAL_AND_COMPLEX(ormtr, unmtr), [&](auto function, auto type, auto) {
+        return function(dn.handle, side_of(p.side), fill_of(p.uplo), operation_of(p), m, n, as(p.A, type), lda,
+                        as(p.tau, type), as(p.B, type), ldb, as(space.memory, type), space.elements, info);
       });
     default:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(potri, potri), [&](auto function, auto type, auto) {
@@ -200,6 +207,11 @@ cusolverStatus_t solve_old_problem(const DenseHandle& dn, const DenseProblem& p,
 }
 
 }  // namespace
+
+int narrow(index_t number) {
+  if (number > std::numeric_limits<int>::max()) throw NotAvailable("a size that this routine of cuSOLVER cannot count");
+  return static_cast<int>(number);
+}
 
 cusolverStatus_t svd_space(const DenseHandle& dn, const TallSvd& svd, SvdAlgorithm algorithm, DenseSpace* space) {
   if (algorithm == SvdAlgorithm::polar)
@@ -253,6 +265,13 @@ cusolverStatus_t solve_problem(const DenseHandle& dn, const DenseProblem& p, con
     default:
       return solve_old_problem(dn, p, old_space(p, w), info);
   }
+}
+
+cusolverStatus_t solve_by_lu(const DenseHandle& dn, const DenseProblem& p, void* B, index_t ldb, index_t columns,
+                             int* info) {
+  const cudaDataType type = type_of(p.type);
+  return TESSERA_NEEDED(Xgetrs)(dn.handle, dn.params, CUBLAS_OP_N, p.n, columns, type, p.A, p.lda,
+                                static_cast<const std::int64_t*>(p.ipiv), type, B, ldb, info);
 }
 
 }  // namespace tessera::kernels::cuda

@@ -30,6 +30,9 @@ struct TallSvd {
   index_t ldv = 0;
 };
 
+/// @throws NotAvailable if it is too large for the older interface
+int narrow(index_t number);
+
 /// @throws NotAvailable if this cuSOLVER has no such routine, or its integers are too small, here and below
 cusolverStatus_t svd_space(const DenseHandle& dn, const TallSvd& svd, SvdAlgorithm algorithm, DenseSpace* space);
 cusolverStatus_t solve_svd(const DenseHandle& dn, const TallSvd& svd, SvdAlgorithm algorithm,
@@ -39,5 +42,9 @@ cusolverStatus_t solve_svd(const DenseHandle& dn, const TallSvd& svd, SvdAlgorit
 cusolverStatus_t problem_space(const DenseHandle& dn, const DenseProblem& problem, DenseSpace* space);
 cusolverStatus_t solve_problem(const DenseHandle& dn, const DenseProblem& problem, const DenseWorkspace& workspace,
                                int* info, std::int64_t* found);
+
+/// A X = B by the factors in A and 64-bit pivots; X, with as many columns, takes the place of B.
+cusolverStatus_t solve_by_lu(const DenseHandle& dn, const DenseProblem& problem, void* B, index_t ldb, index_t columns,
+                             int* info);
 
 }  // namespace tessera::kernels::cuda

@@ -64,12 +64,49 @@ __global__ void __launch_bounds__(tile* rows_at_once)
   }
 }
 
+// Columns are dealt to the blocks, here and below.
+template <class T>
+__global__ void __launch_bounds__(threads_per_block)
+    copy_trapezoid_of(const T* A, index_t lda, index_t m, index_t n, Part part, index_t shift, bool is_unit, T* B,
+                      index_t ldb) {
+  for (index_t j = blockIdx.x; j < n; j += gridDim.x) {
+    for (index_t i = threadIdx.x; i < m; i += threads_per_block) {
+      const index_t below = i - j - shift;
+      T value = {};
+      if (below == 0 && is_unit)
+        value.part[0] = 1;
+      else if (below == 0 || (below > 0) == (part == Part::lower))
+        value = A[i + j * lda];
+      B[i + j * ldb] = value;
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads_per_block)
+    divide_rows(T* B, index_t ldb, index_t m, index_t n, const typename T::Part* values, typename T::Part rcond,
+                unsigned long long* rank) {
+  const typename T::Part least = rcond * values[0];
+  for (index_t j = blockIdx.x; j < n; j += gridDim.x) {
+    for (index_t i = threadIdx.x; i < m; i += threads_per_block) {
+      const bool counts = !(values[i] <= least);
+      for (int p = 0; p < T::part_count; ++p)
+        B[i + j * ldb].part[p] = counts ? B[i + j * ldb].part[p] / values[i] : 0;
+      if (counts && j == 0) atomicAdd(rank, 1ULL);
+    }
+  }
+}
+
 template <Scalar T>
 struct KernelsOf {
   using Value = block::ElementOf<T>;
   static const void* largest_kernel() { return reinterpret_cast<const void*>(largest_of<Value>); }
   static const void* transpose_kernel() { return reinterpret_cast<const void*>(transpose_tiles<Value>); }
+  static const void* trapezoid_kernel() { return reinterpret_cast<const void*>(copy_trapezoid_of<Value>); }
+  static const void* quotient_kernel() { return reinterpret_cast<const void*>(divide_rows<Value>); }
 };
+
+dim3 blocks_for(index_t columns) { return dim3(static_cast<unsigned>(std::min<index_t>(columns, 2048))); }
 
 }  // namespace
 
@@ -79,8 +116,38 @@ cudaError_t find_largest(const DenseMatrix& matrix, Part part, double* largest, 
     const auto* A = static_cast<const block::ElementOf<T>*>(matrix.A);
     index_t lda = matrix.lda, m = matrix.m, n = matrix.n;
     void* arguments[] = {&A, &lda, &m, &n, &part, &largest};
-    const dim3 blocks(static_cast<unsigned>(std::min<index_t>(n, 2048)));
-    return cudaLaunchKernel(KernelsOf<T>::largest_kernel(), blocks, dim3(threads_per_block), arguments, 0, stream);
+    return cudaLaunchKernel(KernelsOf<T>::largest_kernel(), blocks_for(n), dim3(threads_per_block), arguments, 0,
+                            stream);
+  });
+}
+
+cudaError_t copy_trapezoid(const DenseMatrix& from, const Trapezoid& trapezoid, const DenseMatrix& to,
+                           cudaStream_t stream) {
+  if (from.m == 0 || from.n == 0) return cudaSuccess;
+  return dispatch(from.type, [&]<Scalar T>(T) {
+    const auto* A = static_cast<const block::ElementOf<T>*>(from.A);
+    auto* B = static_cast<block::ElementOf<T>*>(to.A);
+    index_t lda = from.lda, m = from.m, n = from.n, ldb = to.lda, shift = trapezoid.shift;
+    Part part = trapezoid.part;
+    bool is_unit = trapezoid.diag == Diag::unit;
+    void* arguments[] = {&A, &lda, &m, &n, &part, &shift, &is_unit, &B, &ldb};
+    return cudaLaunchKernel(KernelsOf<T>::trapezoid_kernel(), blocks_for(n), dim3(threads_per_block), arguments, 0,
+                            stream);
+  });
+}
+
+cudaError_t divide_by_values(const DenseMatrix& B, const void* values, double rcond, std::int64_t* rank,
+                             cudaStream_t stream) {
+  if (B.m == 0 || B.n == 0) return cudaSuccess;
+  return dispatch(B.type, [&]<Scalar T>(T) {
+    using Real = block::PartOf<T>;
+    auto* matrix = static_cast<block::ElementOf<T>*>(B.A);
+    index_t ldb = B.lda, m = B.m, n = B.n;
+    const auto* divisors = static_cast<const Real*>(values);
+    Real factor = effective_rcond<Real>(rcond);
+    void* arguments[] = {&matrix, &ldb, &m, &n, &divisors, &factor, &rank};
+    return cudaLaunchKernel(KernelsOf<T>::quotient_kernel(), blocks_for(n), dim3(threads_per_block), arguments, 0,
+                            stream);
   });
 }
 
@@ -101,8 +168,12 @@ cudaError_t transpose(const DenseMatrix& from, const DenseMatrix& to, cudaStream
 cudaError_t load_dense_kernels() {
   for (const ScalarType type : scalar_types) {
     const cudaError_t error = dispatch(type, []<Scalar T>(T) {
-      const cudaError_t loaded = device::cuda::load_kernel(KernelsOf<T>::largest_kernel());
-      return loaded != cudaSuccess ? loaded : device::cuda::load_kernel(KernelsOf<T>::transpose_kernel());
+      cudaError_t loaded = cudaSuccess;
+      for (const void* const kernel : {KernelsOf<T>::largest_kernel(), KernelsOf<T>::transpose_kernel(),
+                                       KernelsOf<T>::trapezoid_kernel(), KernelsOf<T>::quotient_kernel()}) {
+        if (loaded == cudaSuccess) loaded = device::cuda::load_kernel(kernel);
+      }
+      return loaded;
     });
     if (error != cudaSuccess) return error;
   }

@@ -46,7 +46,7 @@ const char* letter_of(EigenRange range) {
 
 class OneDenseProblem {
  public:
-  OneDenseProblem(const DenseProblem& problem, void* function) : p_(problem), function_(function) {
+  OneDenseProblem(const DenseProblem& problem, void* function, int integer_bits) : p_(problem), function_(function) {
     Spaces query;
     AnyScalar work = 0;
     double rwork = 0;
@@ -57,15 +57,15 @@ class OneDenseProblem {
     DenseOutcome ignored;
     if (has_workspace()) run(query, ignored);
     const double first = real_at(&work), first_real = real_at(&rwork);
-    const index_t least =
-        p_.routine == DenseRoutine::gesvd || p_.routine == DenseRoutine::gesdd ? 5 * std::min(p_.m, p_.n) : 2 * p_.n;
-    lwork_ = rounded(first);
+    const index_t least = is_svd(p_.routine) ? 5 * std::min(p_.m, p_.n) : 2 * p_.n;
+    lwork_ = p_.routine == DenseRoutine::larfb ? unreflected() * p_.k : rounded(first);
     lrwork_ = std::max<BlasInt>(rounded(first_real), least);
     liwork_ = std::max<BlasInt>(iwork, 1);
     work_.resize(static_cast<std::size_t>(lwork_));
     rwork_.resize(static_cast<std::size_t>(lrwork_));
     iwork_.resize(static_cast<std::size_t>(liwork_));
     support_.resize(static_cast<std::size_t>(2 * p_.n));
+    if (p_.routine == DenseRoutine::getri) take_pivots(integer_bits);
   }
 
   int operator()(DenseOutcome& outcome) {
@@ -83,7 +83,31 @@ class OneDenseProblem {
     return is_double() ? wide : static_cast<double>(narrow);
   }
   bool is_double() const { return real_bytes(p_.type) == sizeof(double); }
-  bool has_workspace() const { return p_.routine != DenseRoutine::trtri && p_.routine != DenseRoutine::potri; }
+  /// And tells how large it should be.
+  bool has_workspace() const {
+    switch (p_.routine) {
+      case DenseRoutine::larfb:
+      case DenseRoutine::trtrs:
+      case DenseRoutine::trtri:
+      case DenseRoutine::lauum:
+      case DenseRoutine::potri:
+        return false;
+      default:
+        return true;
+    }
+  }
+  BlasInt unreflected() const { return p_.side == Side::left ? p_.n : p_.m; }
+  void take_pivots(int bits) {
+    pivots_.resize(static_cast<std::size_t>(p_.n));
+    for (index_t i = 0; i < p_.n; ++i) {
+      const BlasInt pivot = p_.ipiv_bits == 64 ? static_cast<const std::int64_t*>(p_.ipiv)[i]
+                                               : static_cast<const std::int32_t*>(p_.ipiv)[i];
+      if (bits == 64)
+        pivots_[static_cast<std::size_t>(i)] = pivot;
+      else
+        reinterpret_cast<std::int32_t*>(pivots_.data())[i] = static_cast<std::int32_t>(pivot);
+    }
+  }
   // Single precision does not tell large sizes exactly.
   static BlasInt rounded(double size) { return static_cast<BlasInt>(std::ceil(size * (1 + 1e-6))) + 1; }
 
@@ -104,20 +128,43 @@ class OneDenseProblem {
       case DenseRoutine::ungqr:
         call(function_, &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.tau, spaces.work, &spaces.lwork, &info);
         break;
-      case DenseRoutine::unmqr: {
-        const char* const side = p_.side == Side::left ? "L" : "R";
-        const char* const op = p_.op == Op::no_trans ? "N" : is_complex(p_.type) ? "C" : "T";
-        call(function_, side, op, &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.tau, p_.B, &p_.ldb, spaces.work, &spaces.lwork,
-             &info, std::size_t{1}, std::size_t{1});
+      case DenseRoutine::unmqr:
+      case DenseRoutine::unmlq:
+        call(function_, side(), op(), &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.tau, p_.B, &p_.ldb, spaces.work,
+             &spaces.lwork, &info, std::size_t{1}, std::size_t{1});
+        break;
+      case DenseRoutine::unmtr:
+        call(function_, side(), uplo(), op(), &p_.m, &p_.n, p_.A, &p_.lda, p_.tau, p_.B, &p_.ldb, spaces.work,
+             &spaces.lwork, &info, std::size_t{1}, std::size_t{1}, std::size_t{1});
+        break;
+      case DenseRoutine::larfb: {
+        const BlasInt ldwork = unreflected();
+        call(function_, side(), op(), p_.order == ReflectorOrder::forward ? "F" : "B",
+             p_.storage == ReflectorStorage::columns ? "C" : "R", &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.T, &p_.ldt,
+             p_.B, &p_.ldb, spaces.work, &ldwork, std::size_t{1}, std::size_t{1}, std::size_t{1}, std::size_t{1});
         break;
       }
+      case DenseRoutine::gels:
+        call(function_, op(), &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.B, &p_.ldb, spaces.work, &spaces.lwork, &info,
+             std::size_t{1});
+        break;
+      case DenseRoutine::gelsd:
+        run_gelsd(spaces, &info, outcome);
+        break;
+      case DenseRoutine::trtrs:
+        call(function_, uplo(), op(), diag(), &p_.n, &p_.k, p_.A, &p_.lda, p_.B, &p_.ldb, &info, std::size_t{1},
+             std::size_t{1}, std::size_t{1});
+        break;
       case DenseRoutine::geev:
         run_geev(spaces, &info);
         break;
       case DenseRoutine::trtri:
-        call(function_, uplo(), p_.diag == Diag::unit ? "U" : "N", &p_.n, p_.A, &p_.lda, &info, std::size_t{1},
-             std::size_t{1});
+        call(function_, uplo(), diag(), &p_.n, p_.A, &p_.lda, &info, std::size_t{1}, std::size_t{1});
         break;
+      case DenseRoutine::getri:
+        call(function_, &p_.n, p_.A, &p_.lda, static_cast<void*>(pivots_.data()), spaces.work, &spaces.lwork, &info);
+        break;
+      case DenseRoutine::lauum:
       case DenseRoutine::potri:
         call(function_, uplo(), &p_.n, p_.A, &p_.lda, &info, std::size_t{1});
         break;
@@ -188,6 +235,28 @@ class OneDenseProblem {
            &s.lwork, info, std::size_t{1}, std::size_t{1});
   }
 
+  void run_gelsd(const Spaces& s, BlasInt* info, DenseOutcome& outcome) {
+    const auto narrow = static_cast<float>(p_.rcond);
+    const void* const rcond = is_double() ? static_cast<const void*>(&p_.rcond) : &narrow;
+    BlasInt rank = 0;
+    const auto with = [&](auto... real) {
+      call(function_, &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.B, &p_.ldb, p_.values, rcond, &rank, s.work, &s.lwork,
+           real..., s.iwork, info);
+    };
+    if (is_complex(p_.type))
+      with(s.rwork);
+    else
+      with();
+    outcome.found = static_cast<std::int32_t>(rank);
+  }
+
+  const char* side() const { return p_.side == Side::left ? "L" : "R"; }
+  const char* diag() const { return p_.diag == Diag::unit ? "U" : "N"; }
+  /// As the conjugate transpose of a real matrix is called, too; only trtrs knows the plain one of a complex one.
+  const char* op() const {
+    if (p_.op == Op::no_trans) return "N";
+    return is_complex(p_.type) && p_.op == Op::conj_trans ? "C" : "T";
+  }
   const char* uplo() const { return p_.uplo == Uplo::lower ? "L" : "U"; }
   const char* vectors() const { return p_.vectors ? "V" : "N"; }
 
@@ -196,12 +265,12 @@ class OneDenseProblem {
   BlasInt lwork_ = 1, lrwork_ = 1, liwork_ = 1;
   std::vector<AnyScalar> work_;  // the largest element, so that it is aligned for all
   std::vector<double> rwork_;
-  std::vector<BlasInt> iwork_, support_;
+  std::vector<BlasInt> iwork_, support_, pivots_;
 };
 
 }  // namespace
 
-DenseLapack::DenseLapack(const Find& find) {
+DenseLapack::DenseLapack(const Find& find, int integer_bits) : integer_bits_(integer_bits) {
   for (int r = 0; r < dense_routine_count; ++r) {
     const auto routine = static_cast<DenseRoutine>(r);
     for (const ScalarType type : scalar_types) {
@@ -216,7 +285,7 @@ DenseLapack::DenseLapack(const Find& find) {
 }
 
 std::function<int(DenseOutcome&)> DenseLapack::prepare(const DenseProblem& problem) const {
-  const auto one = std::make_shared<OneDenseProblem>(problem, function(problem));
+  const auto one = std::make_shared<OneDenseProblem>(problem, function(problem), integer_bits_);
   return [one](DenseOutcome& outcome) { return (*one)(outcome); };
 }
 
@@ -229,7 +298,7 @@ double largest_element(ScalarType type, const DenseOperand& operand) {
     const T* const A = reinterpret_cast<const T*>(operand.address);
     for (index_t j = 0; j < operand.read_cols; ++j) {
       const index_t first = operand.read_part == Part::lower ? j : 0;
-      const index_t last = operand.read_part == Part::upper ? j + 1 : operand.rows;
+      const index_t last = operand.read_part == Part::upper ? j + 1 : operand.read_rows;
       for (index_t i = first; i < last && !std::isnan(largest); ++i) {
         const AnyScalar value = A[i + j * operand.ld];
         look_at(value.real());

@@ -15,10 +15,11 @@ class DenseLapack {
   /// Finds a function by its Fortran name without prefix and suffix, or nullptr (CpuBlas::fortran).
   using Find = std::function<void*(const char* name)>;
   /// @throws NotAvailable if it lacks one of them
-  explicit DenseLapack(const Find& find);
+  /// @param integer_bits of its arrays of integers
+  explicit DenseLapack(const Find& find, int integer_bits = 32);
 
   /// The problem with the memory that it takes beside its matrices, ready to be computed: the result returns LAPACK's info,
-  /// and tells in `outcome` how many eigenvalues it has found. Overwrites A wherever LAPACK does.
+  /// and tells in `outcome` how many eigenvalues it has found, or the rank. Overwrites A wherever LAPACK does.
   /// @pre no VectorJob is overwrite @throws std::bad_alloc
   std::function<int(DenseOutcome& outcome)> prepare(const DenseProblem& problem) const;
 
@@ -27,6 +28,7 @@ class DenseLapack {
     return functions_[static_cast<std::size_t>(problem.routine)][static_cast<std::size_t>(problem.type)];
   }
 
+  int integer_bits_;
   std::array<std::array<void*, 4>, dense_routine_count> functions_{};
 };
 

@@ -1,0 +1,99 @@
+// How much workspace LAPACK's routines insist on that a device may solve whole (dense_interface.hpp).
+//
+// Source: LAPACK 3.12, the documentation of each routine and, where it asks for less, the routine.
+#pragma once
+
+#include <algorithm>
+
+#include "core/dense_parameters.hpp"
+#include "core/dense_problem.hpp"
+
+namespace tessera::dense_interface {
+
+/// Elements of work, rwork and iwork that the routine insists on. For gesvd, which can do with less, of its widest path.
+struct Workspace {
+  index_t work = 1, rwork = 1, iwork = 1;
+};
+/// What gesdd itself insists on, which is less than its documentation says: whoever asks it for a size may get less than that.
+constexpr index_t least_of_real_gesdd(const DenseProblem& p) {
+  const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n), square = least * least;
+  const index_t bidiagonal = p.u == VectorJob::none ? 7 * least : 3 * square + 4 * least;
+  const bool overwrites = p.u == VectorJob::overwrite || p.vt == VectorJob::overwrite;
+  if (most < 11 * least / 6) return 3 * least + std::max(most, bidiagonal + (overwrites ? square : 0));
+  if (p.u == VectorJob::none) return bidiagonal + least;
+  if (overwrites) return bidiagonal + 2 * square + 3 * least;
+  if (p.u == VectorJob::thin) return bidiagonal + square + 3 * least;
+  return square + std::max(3 * least + bidiagonal, least + most);
+}
+constexpr index_t least_of_complex_gesdd(const DenseProblem& p) {
+  const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n), square = least * least;
+  const bool overwrites = p.u == VectorJob::overwrite || p.vt == VectorJob::overwrite;
+  if (most < 17 * least / 9) return 2 * least + most + (overwrites ? square : 0);
+  if (p.u == VectorJob::none) return 3 * least;
+  if (overwrites) return 2 * square + 3 * least;
+  if (p.u == VectorJob::thin) return square + 3 * least;
+  return square + std::max(3 * least, least + most);
+}
+
+/// As gelsd computes it with the leaves of 25 that ilaenv has for it; it is content with less on some paths.
+constexpr Workspace least_of_gelsd(const DenseProblem& p) {
+  constexpr index_t leaf = 25, square = (leaf + 1) * (leaf + 1);
+  const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n);
+  index_t levels = 2 * least > leaf + 1 ? 1 : 0;  // as many as halve it down to the leaf, rounded towards 1
+  for (index_t order = 2 * (leaf + 1); order <= least; order *= 2) ++levels;
+  const index_t iwork = 3 * least * levels + 11 * least;
+  if (is_complex(p.type)) {
+    const index_t last = std::max(square, p.n * (1 + p.k) + 2 * p.k);
+    return {2 * least + std::max(most, least * p.k),
+            10 * least + 2 * least * leaf + 8 * least * levels + 3 * leaf * p.k + last, iwork};
+  }
+  const index_t solve = 9 * least + 2 * least * leaf + 8 * least * levels + least * p.k + square;
+  return {3 * least + std::max({most, p.k, solve}), 1, iwork};
+}
+
+constexpr Workspace least_workspace(DenseEntry entry, const DenseProblem& p) {
+  const bool complex = is_complex(p.type);
+  const index_t n = p.n, most = std::max(p.m, p.n), least = std::min(p.m, p.n);
+  switch (entry) {
+    case DenseEntry::syev:
+    case DenseEntry::sygv:
+      return {complex ? 2 * n - 1 : 3 * n - 1};
+    case DenseEntry::syevd:
+    case DenseEntry::sygvd:
+      if (!p.vectors) return {complex ? n + 1 : 2 * n + 1, n};
+      if (complex) return {2 * n + n * n, 1 + 5 * n + 2 * n * n, 3 + 5 * n};
+      return {1 + 6 * n + 2 * n * n, 1, 3 + 5 * n};
+    case DenseEntry::syevr:
+      return complex ? Workspace{2 * n, 24 * n, 10 * n} : Workspace{26 * n, 1, 10 * n};
+    case DenseEntry::syevx:
+      return {complex ? 2 * n : 8 * n};
+    case DenseEntry::gesvd:
+      return {complex ? 2 * least + most : std::max(3 * least + most, 5 * least)};
+    case DenseEntry::gesdd:
+      return {complex ? least_of_complex_gesdd(p) : least_of_real_gesdd(p)};
+    case DenseEntry::geev:
+      return {complex ? 2 * n : (p.vectors ? 4 : 3) * n};
+    case DenseEntry::orgqr:
+      return {n};
+    case DenseEntry::gels:
+      return {least + std::max(least, p.k)};
+    case DenseEntry::gelsd:
+      return least_of_gelsd(p);
+    case DenseEntry::getri:
+      return {n};
+    case DenseEntry::ormqr:
+    case DenseEntry::ormlq:
+    case DenseEntry::ormtr:
+    case DenseEntry::ormbr:
+      return {p.side == Side::left ? n : p.m};
+    case DenseEntry::larfb:
+    case DenseEntry::trtrs:
+    case DenseEntry::trtri:
+    case DenseEntry::lauum:
+    case DenseEntry::potri:
+      break;
+  }
+  return {};
+}
+
+}  // namespace tessera::dense_interface

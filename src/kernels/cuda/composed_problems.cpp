@@ -1,0 +1,337 @@
+// Problems that cuSOLVER has no routine for, made of those that it has, of products (TileOps) and of the kernels of
+// dense_kernels.hpp: members of CudaDenseSolver.
+//
+//   unmlq   the Q of LQ is the adjoint of the Q of QR whose reflectors are the columns of A^H
+//   larfb   B -= V (op(T) (V^H B)), or B -= ((B V) op(T)) V^H, V with its ones and zeros
+//   lauum   A = W W^H or W^H W, of which one triangle; W is the factor with zeros beside it
+//   getri   A X = I by the factors in A
+//   gels    S = A, or A^H where that is the tall one, S = Q R. Of S X = B: B = Q^H B, R X = B; of S^H X = B: R^H X = B, zeros
+//           below, X = Q X. Where R has a zero on its diagonal X is not finite, which is looked for at the end
+//   gelsd   likewise, with the singular values of R in place of R
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/cuda_dense_solver.hpp"
+#include "kernels/cuda/dense_kernels.hpp"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+constexpr Op adjoint(Op op) { return op == Op::no_trans ? Op::conj_trans : Op::no_trans; }
+
+/// Parts of the workspace, one behind the other.
+class Parts {
+ public:
+  explicit Parts(std::byte* workspace) : begin_(workspace), next_(workspace) {}
+  template <class T = std::byte>
+  T* take(std::size_t bytes) {
+    constexpr std::size_t alignment = 256;
+    std::byte* const at = next_;
+    next_ += (bytes + alignment - 1) / alignment * alignment;
+    return reinterpret_cast<T*>(at);
+  }
+  DenseMatrix matrix(ScalarType type, index_t m, index_t n) {
+    return {type, m, n, take<void>(static_cast<std::size_t>(m * n) * element_bytes(type)), m};
+  }
+  std::size_t bytes() const { return static_cast<std::size_t>(next_ - begin_); }
+  DenseWorkspace behind(const DenseWorkspace& all) const {
+    DenseWorkspace rest = all;
+    rest.on_device += bytes();
+    rest.space.device_bytes -= bytes();
+    return rest;
+  }
+
+ private:
+  std::byte *begin_, *next_;
+};
+
+/// C = alpha op_a(A) op_b(B) + beta C.
+Level3 product(Op op_a, const DenseMatrix& A, Op op_b, const DenseMatrix& B, const DenseMatrix& C, double alpha = 1,
+               double beta = 0) {
+  return {.routine = Routine::gemm,
+          .type = C.type,
+          .op_a = op_a,
+          .op_b = op_b,
+          .m = C.m,
+          .n = C.n,
+          .k = op_a == Op::no_trans ? A.n : A.m,
+          .alpha = alpha,
+          .A = A.A,
+          .lda = A.lda,
+          .B = B.A,
+          .ldb = B.lda,
+          .beta = beta,
+          .C = C.A,
+          .ldc = C.lda};
+}
+/// C = 0, without a look at it.
+Level3 zero(const DenseMatrix& C) {
+  return {.routine = Routine::gemm, .type = C.type, .m = C.m, .n = C.n, .k = 1, .alpha = 0, .C = C.A, .ldc = C.lda};
+}
+
+DenseMatrix matrix_of_a(const DenseProblem& p, index_t m, index_t n) { return {p.type, m, n, p.A, p.lda}; }
+DenseMatrix rows_of_b(const DenseProblem& p, index_t first, index_t rows, index_t cols) {
+  auto* const B = static_cast<std::byte*>(p.B) + first * static_cast<index_t>(element_bytes(p.type));
+  return {p.type, rows, cols, B, p.ldb};
+}
+
+/// By the columns of A^H.
+struct LqPlan {
+  LqPlan(const DenseProblem& p, std::byte* workspace) : parts(workspace) {
+    reflectors = parts.matrix(p.type, reflected_of(p), p.k);
+    product = p;
+    product.routine = DenseRoutine::unmqr;
+    product.op = adjoint(p.op);
+    product.A = reflectors.A;
+    product.lda = reflectors.lda;
+  }
+  Parts parts;
+  DenseMatrix reflectors;
+  DenseProblem product;
+};
+
+struct BlockPlan {
+  BlockPlan(const DenseProblem& p, std::byte* workspace) : parts(workspace) {
+    const index_t length = reflected_of(p);
+    const bool in_columns = p.storage == ReflectorStorage::columns, is_forward = p.order == ReflectorOrder::forward;
+    V = in_columns ? parts.matrix(p.type, length, p.k) : parts.matrix(p.type, p.k, length);
+    const bool is_left = p.side == Side::left;
+    for (DenseMatrix* const each : {&W, &TW}) *each = parts.matrix(p.type, is_left ? p.k : p.m, is_left ? p.n : p.k);
+    ones.part = in_columns == is_forward ? Part::lower : Part::upper;
+    if (!is_forward) ones.shift = in_columns ? length - p.k : p.k - length;
+    ones.diag = Diag::unit;
+  }
+  Parts parts;
+  DenseMatrix V, W, TW;
+  Trapezoid ones;  ///< of V
+};
+
+}  // namespace
+
+/// The tall one of A and A^H, and what the workspace holds.
+struct CudaDenseSolver::LeastSquaresPlan {
+  LeastSquaresPlan(const DenseProblem& p, SvdAlgorithm algorithm, std::byte* workspace)
+      : is_flipped(p.m < p.n), is_polar(algorithm == SvdAlgorithm::polar), parts(workspace) {
+    op = is_flipped ? adjoint(p.op) : p.op;
+    const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n);
+    tall = is_flipped ? parts.matrix(p.type, most, least) : matrix_of_a(p, most, least);
+    info = parts.take<int>(sizeof(int));
+    product = p;
+    product.routine = DenseRoutine::unmqr;
+    product.side = Side::left;
+    product.op = adjoint(op);
+    product.m = most, product.n = p.k, product.k = least;
+    product.A = tall.A, product.lda = tall.lda;
+    product.tau = parts.take<void>(static_cast<std::size_t>(least) * element_bytes(p.type));
+    if (p.routine != DenseRoutine::gelsd) return;
+    rank = parts.take<std::int64_t>(sizeof(std::int64_t));
+    R = parts.matrix(p.type, least, least);
+    U = parts.matrix(p.type, least, least);
+    V = parts.matrix(p.type, least, least);
+    W = parts.matrix(p.type, least, p.k);
+    svd = {.type = p.type, .m = least, .n = least, .A = R.A, .lda = least, .values = p.values};
+    svd.left = svd.right = VectorJob::thin;
+    svd.U = U.A, svd.V = V.A;
+    svd.ldu = svd.ldv = least;
+  }
+  CusolverMatrix factored() const {
+    return {tall.type, narrow(tall.m), narrow(tall.n), tall.A, narrow(tall.lda)};
+  }
+  /// Of the adjoint of U, or of V.
+  Op adjoint_of_v() const { return is_polar ? Op::conj_trans : Op::no_trans; }
+
+  bool is_flipped, is_polar;
+  Op op;  ///< of `tall`
+  Parts parts;
+  DenseMatrix tall, R, U, V, W;  ///< V of QR iteration is its adjoint
+  TallSvd svd;
+  DenseProblem product;  ///< with Q
+  int* info = nullptr;   ///< of parts that only tell of wrong arguments
+  std::int64_t* rank = nullptr;
+};
+
+DenseSpace CudaDenseSolver::composed_space(const DenseProblem& p, SvdAlgorithm algorithm) {
+  // Nothing is read or written: any address serves.
+  auto* const any = static_cast<std::byte*>(p.A);
+  const char* const name = name_of(p.routine, p.type);
+  DenseSpace space;
+  std::size_t own_bytes = 0;
+  const auto add = [&](cusolverStatus_t status, const DenseSpace& part) {
+    require_taken(name, status);
+    space = {std::max(space.device_bytes, part.device_bytes), std::max(space.host_bytes, part.host_bytes)};
+  };
+  const auto add_problem = [&](const DenseProblem& problem) {
+    DenseSpace part;
+    const cusolverStatus_t status = problem_space(dn_, problem, &part);
+    add(status, part);
+  };
+  switch (p.routine) {
+    case DenseRoutine::unmlq: {
+      const LqPlan plan(p, any);
+      own_bytes = plan.parts.bytes();
+      add_problem(plan.product);
+      break;
+    }
+    case DenseRoutine::larfb:
+      own_bytes = BlockPlan(p, any).parts.bytes();
+      break;
+    case DenseRoutine::gels:
+    case DenseRoutine::gelsd: {
+      const LeastSquaresPlan plan(p, algorithm, any);
+      own_bytes = plan.parts.bytes();
+      add_problem(plan.product);
+      int elements = 0;
+      const cusolverStatus_t status = geqrf_workspace(dn_.handle, plan.factored(), &elements);
+      add(status, {.device_bytes = static_cast<std::size_t>(std::max(elements, 1)) * element_bytes(p.type)});
+      if (p.routine == DenseRoutine::gels) break;
+      DenseSpace part;
+      const cusolverStatus_t of_svd = svd_space(dn_, plan.svd, algorithm, &part);
+      add(of_svd, part);
+      break;
+    }
+    default: {  // lauum, getri: a copy, and getri's info
+      Parts parts(any);
+      parts.matrix(p.type, p.n, p.n);
+      parts.take(sizeof(int));
+      own_bytes = parts.bytes();
+    }
+  }
+  space.device_bytes += own_bytes;
+  return space;
+}
+
+void CudaDenseSolver::run_composed(const DenseProblem& p, SvdAlgorithm algorithm, const DenseWorkspace& workspace,
+                                   DenseTelling* telling, DenseOutcome* outcome) {
+  require("cudaMemsetAsync", cudaMemsetAsync(&telling->info, 0, sizeof(telling->info), stream_));
+  switch (p.routine) {
+    case DenseRoutine::unmlq: {
+      const LqPlan plan(p, workspace.on_device);
+      require("transpose", transpose(matrix_of_a(p, p.k, reflected_of(p)), plan.reflectors, stream_));
+      return require("unmlq", solve_problem(dn_, plan.product, plan.parts.behind(workspace), &telling->info, nullptr));
+    }
+    case DenseRoutine::larfb:
+      return reflect_block(p, workspace);
+    case DenseRoutine::lauum:
+      return multiply_triangles(p, workspace);
+    case DenseRoutine::getri:
+      return invert_by_factors(p, workspace);
+    default:
+      return solve_least_squares(p, algorithm, workspace, telling, outcome);
+  }
+}
+
+void CudaDenseSolver::reflect_block(const DenseProblem& p, const DenseWorkspace& workspace) {
+  const BlockPlan plan(p, workspace.on_device);
+  const bool is_left = p.side == Side::left;
+  const Op upright = p.storage == ReflectorStorage::columns ? Op::no_trans : Op::conj_trans;
+  const DenseMatrix B = rows_of_b(p, 0, p.m, p.n);
+  require("larfb", copy_trapezoid(matrix_of_a(p, plan.V.m, plan.V.n), plan.ones, plan.V, stream_));
+  multiply(is_left ? product(adjoint(upright), plan.V, Op::no_trans, B, plan.W)
+                   : product(Op::no_trans, B, upright, plan.V, plan.W));
+  multiply({.routine = Routine::trmm,
+            .type = p.type,
+            .side = p.side,
+            .uplo = p.order == ReflectorOrder::forward ? Uplo::upper : Uplo::lower,
+            .op_a = p.op,
+            .m = plan.W.m,
+            .n = plan.W.n,
+            .A = p.T,
+            .lda = p.ldt,
+            .B = plan.W.A,
+            .ldb = plan.W.lda,
+            .C = plan.TW.A,
+            .ldc = plan.TW.lda});
+  multiply(is_left ? product(upright, plan.V, Op::no_trans, plan.TW, B, -1, 1)
+                   : product(Op::no_trans, plan.TW, adjoint(upright), plan.V, B, -1, 1));
+}
+
+void CudaDenseSolver::multiply_triangles(const DenseProblem& p, const DenseWorkspace& workspace) {
+  Parts parts(workspace.on_device);
+  const DenseMatrix W = parts.matrix(p.type, p.n, p.n);
+  const bool complex = is_complex(p.type), upper = p.uplo == Uplo::upper;
+  require("lauum", copy_trapezoid(matrix_of_a(p, p.n, p.n), {.part = part_of(p.uplo)}, W, stream_));
+  multiply({.routine = complex ? Routine::herk : Routine::syrk,
+            .type = p.type,
+            .uplo = p.uplo,
+            .op_a = upper ? Op::no_trans : complex ? Op::conj_trans : Op::trans,
+            .m = p.n,
+            .n = p.n,
+            .k = p.n,
+            .A = W.A,
+            .lda = W.lda,
+            .C = p.A,
+            .ldc = p.lda});
+}
+
+void CudaDenseSolver::invert_by_factors(const DenseProblem& p, const DenseWorkspace& workspace) {
+  Parts parts(workspace.on_device);
+  const DenseMatrix X = parts.matrix(p.type, p.n, p.n);
+  int* const info = parts.take<int>(sizeof(int));
+  multiply(zero(X));
+  require("getri", copy_trapezoid(X, {.diag = Diag::unit}, X, stream_));
+  require("getri", solve_by_lu(dn_, p, X.A, X.lda, p.n, info));
+  const auto bytes = [&](index_t elements) { return static_cast<std::size_t>(elements) * element_bytes(p.type); };
+  require("cudaMemcpy2DAsync", cudaMemcpy2DAsync(p.A, bytes(p.lda), X.A, bytes(X.lda), bytes(p.n),
+                                                 static_cast<std::size_t>(p.n), cudaMemcpyDeviceToDevice, stream_));
+}
+
+void CudaDenseSolver::solve_least_squares(const DenseProblem& p, SvdAlgorithm algorithm,
+                                          const DenseWorkspace& workspace, DenseTelling* telling,
+                                          DenseOutcome* outcome) {
+  const LeastSquaresPlan plan(p, algorithm, workspace.on_device);
+  const char* const name = name_of(p.routine, p.type);
+  const DenseWorkspace rest = plan.parts.behind(workspace);
+  const index_t most = plan.tall.m, least = plan.tall.n;
+  const DenseMatrix A = matrix_of_a(p, p.m, p.n), X = rows_of_b(p, 0, least, p.k);
+  const auto multiply_by_q = [&] { require(name, solve_problem(dn_, plan.product, rest, plan.info, nullptr)); };
+  if (plan.is_flipped) require("transpose", transpose(A, plan.tall, stream_));
+  const std::size_t elements = rest.space.device_bytes / element_bytes(p.type);
+  constexpr std::size_t most_elements = INT32_MAX;
+  require(name, geqrf(dn_.handle, plan.factored(), plan.product.tau, rest.on_device,
+                      static_cast<int>(std::min(elements, most_elements)), plan.info));
+  if (plan.op == Op::no_trans) multiply_by_q();
+  if (p.routine == DenseRoutine::gelsd) {
+    divide_by_triangle(p, algorithm, plan, rest, telling, outcome);
+  } else {
+    multiply({.routine = Routine::trsm,
+              .type = p.type,
+              .uplo = Uplo::upper,
+              .op_a = plan.op,
+              .m = least,
+              .n = p.k,
+              .A = plan.tall.A,
+              .lda = plan.tall.lda,
+              .C = X.A,
+              .ldc = X.lda});
+  }
+  if (plan.op != Op::no_trans) {
+    if (most > least) multiply(zero(rows_of_b(p, least, most - least, p.k)));
+    multiply_by_q();
+  }
+  if (plan.is_flipped && p.routine == DenseRoutine::gels) require("transpose", transpose(plan.tall, A, stream_));
+  require("norms", find_largest(rows_of_b(p, 0, most, p.k), Part::full, telling->largest + 1, stream_));
+}
+
+// R = U S V^H: X = V (S^+ (U^H B)), or of R^H, whose U is V, X = U (S^+ (V^H B)).
+void CudaDenseSolver::divide_by_triangle(const DenseProblem& p, SvdAlgorithm algorithm, const LeastSquaresPlan& plan,
+                                         const DenseWorkspace& rest, DenseTelling* telling, DenseOutcome* outcome) {
+  const index_t least = plan.R.n;
+  const DenseMatrix X = rows_of_b(p, 0, least, p.k);
+  const DenseMatrix triangle{p.type, least, least, plan.tall.A, plan.tall.lda};
+  require("gelsd", copy_trapezoid(triangle, {.part = Part::upper}, plan.R, stream_));
+  require("gelsd", solve_svd(dn_, plan.svd, algorithm, rest, &telling->info, &outcome->perturbation));
+  const bool of_adjoint = plan.op != Op::no_trans;
+  const Op of_v = plan.adjoint_of_v();
+  multiply(of_adjoint ? product(of_v, plan.V, Op::no_trans, X, plan.W)
+                      : product(Op::conj_trans, plan.U, Op::no_trans, X, plan.W));
+  require("cudaMemsetAsync", cudaMemsetAsync(plan.rank, 0, sizeof(*plan.rank), stream_));
+  require("gelsd", divide_by_values(plan.W, p.values, p.rcond, plan.rank, stream_));
+  require("cudaMemcpyAsync",
+          cudaMemcpyAsync(&outcome->found, plan.rank, sizeof(*plan.rank), cudaMemcpyDeviceToHost, stream_));
+  multiply(of_adjoint ? product(Op::no_trans, plan.U, Op::no_trans, plan.W, X)
+                      : product(adjoint(of_v), plan.V, Op::no_trans, plan.W, X));
+}
+
+void CudaDenseSolver::multiply(const Level3& call) { products_.run(compute_stream_, call); }
+
+}  // namespace tessera::kernels::cuda
