@@ -46,7 +46,8 @@ const char* letter_of(EigenRange range) {
 
 class OneDenseProblem {
  public:
-  OneDenseProblem(const DenseProblem& problem, void* function, int integer_bits) : p_(problem), function_(function) {
+  OneDenseProblem(const DenseProblem& problem, void* function, int integer_bits)
+      : p_(problem), function_(function), integer_bits_(integer_bits) {
     Spaces query;
     AnyScalar work = 0;
     double rwork = 0;
@@ -65,10 +66,12 @@ class OneDenseProblem {
     rwork_.resize(static_cast<std::size_t>(lrwork_));
     iwork_.resize(static_cast<std::size_t>(liwork_));
     support_.resize(static_cast<std::size_t>(2 * p_.n));
-    if (p_.routine == DenseRoutine::getri) take_pivots(integer_bits);
+    if (p_.routine == DenseRoutine::getri) pivots_.resize(static_cast<std::size_t>(p_.n));
   }
 
+  /// Looks at the problem's memory only now.
   int operator()(DenseOutcome& outcome) {
+    if (p_.routine == DenseRoutine::getri) take_pivots();
     return run({work_.data(), lwork_, rwork_.data(), lrwork_, iwork_.data(), liwork_}, outcome);
   }
 
@@ -97,12 +100,11 @@ class OneDenseProblem {
     }
   }
   BlasInt unreflected() const { return p_.side == Side::left ? p_.n : p_.m; }
-  void take_pivots(int bits) {
-    pivots_.resize(static_cast<std::size_t>(p_.n));
+  void take_pivots() {
     for (index_t i = 0; i < p_.n; ++i) {
       const BlasInt pivot = p_.ipiv_bits == 64 ? static_cast<const std::int64_t*>(p_.ipiv)[i]
                                                : static_cast<const std::int32_t*>(p_.ipiv)[i];
-      if (bits == 64)
+      if (integer_bits_ == 64)
         pivots_[static_cast<std::size_t>(i)] = pivot;
       else
         reinterpret_cast<std::int32_t*>(pivots_.data())[i] = static_cast<std::int32_t>(pivot);
@@ -262,6 +264,7 @@ class OneDenseProblem {
 
   DenseProblem p_;
   void* function_;
+  int integer_bits_;
   BlasInt lwork_ = 1, lrwork_ = 1, liwork_ = 1;
   std::vector<AnyScalar> work_;  // the largest element, so that it is aligned for all
   std::vector<double> rwork_;
