@@ -21,14 +21,24 @@ constexpr std::array batched = {
 #undef TESSERA_ROUTINE
 };
 
+/// What libtessera_lapack.so takes.
+constexpr std::array taken_whole = {
+#define TESSERA_ROUTINE(routine, letter, T) std::string_view(#letter #routine),
+#define TESSERA_DENSE(entry, name, letter, T, arguments, letters) std::string_view(#letter #name),
+#include "core/dense_routines.def"
+#include "core/lapack_routines.def"
+#undef TESSERA_ROUTINE
+#undef TESSERA_DENSE
+};
+
 /// LAPACK without the letter of the type. Those that OpenBLAS wrote anew come first.
 constexpr std::array<std::string_view, 12> openblas_stems = {"getrf", "gesv",  "getrs", "getf2", "potrf", "potri",
                                                              "potf2", "lauum", "lauu2", "trtri", "trti2", "trtrs"};
-constexpr std::array<std::string_view, 76> reference_stems = {
+constexpr std::array<std::string_view, 77> reference_stems = {
     "geqrf", "geqp3", "gelqf", "geqlf", "gerqf", "orgqr", "ungqr", "orglq", "unglq", "orgql", "ungql", "ormqr", "unmqr",
     "ormlq", "unmlq", "ormtr", "unmtr", "ormbr", "unmbr", "orgbr", "ungbr", "orgtr", "ungtr", "orghr", "unghr", "getri",
     "gesvx", "gecon", "gels",  "gelsd", "gelsy", "gelss", "gesvd", "gesdd", "gebrd", "gehrd", "geev",  "geevx", "gees",
-    "geesx", "ggev",  "gges",  "posv",  "posvx", "potrs", "pbtrf", "gbtrf", "gbsv",  "pbsv",  "sytrf", "hetrf", "sysv",
+    "geesx", "ggev",  "gges",  "larfb", "posv",  "posvx", "potrs", "pbtrf", "gbtrf", "gbsv",  "pbsv",  "sytrf", "hetrf", "sysv",
     "hesv",  "sytrs", "hetrs", "sytri", "hetri", "sytrd", "hetrd", "syev",  "heev",  "syevd", "heevd", "syevr", "heevr",
     "syevx", "heevx", "sygst", "hegst", "sygv",  "hegv",  "sygvd", "hegvd", "sygvx", "hegvx", "trsyl"};
 
@@ -51,6 +61,13 @@ bool is_lapack(std::string_view routine) {
 
 bool openblas_has_own(std::string_view routine) {
   return routine.size() > 1 && is_type_letter(routine[0]) && has(openblas_stems, routine.substr(1));
+}
+
+bool is_taken_whole(const BlasName& name) {
+  if (!has(taken_whole, name.routine)) return false;
+  if (!name.prefix.empty() && name.prefix != "scipy_") return false;
+  if (name.c_interface) return true;
+  return name.suffix == "_" || name.suffix == "_64_" || (name.prefix.empty() && name.suffix.empty());
 }
 
 std::optional<BlasName> parse_blas_name(std::string_view symbol) {

@@ -28,4 +28,7 @@ std::optional<BlasName> parse_blas_name(std::string_view symbol);
 /// the reference LAPACK. `routine` as in BlasName.
 bool openblas_has_own(std::string_view routine);
 
+/// libtessera_lapack.so has this name, or that of the Fortran routine that a C interface (LAPACKE_dgetrf) calls.
+bool is_taken_whole(const BlasName& name);
+
 }  // namespace tessera::tools

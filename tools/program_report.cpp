@@ -89,7 +89,9 @@ class Analysis {
       if (!use.lapack) use.fate = fate_of_level3(use);
     }
     for (Use& use : report_.uses) {
-      if (use.lapack) use.fate = fate_of_lapack(use);
+      if (!use.lapack) continue;
+      use.fate = fate_of_lapack(use);
+      use.whole = is_taken(use);
     }
     conclude();
     return report_;
@@ -177,6 +179,17 @@ class Analysis {
       return any ? Fate::partly_lapack : Fate::closed_lapack;
     }
     return any ? Fate::through_lapack : Fate::closed_lapack;
+  }
+
+  /// A preloaded name comes before whatever answers now, unless that is part of who calls or of the executable.
+  bool is_taken(const Use& use) const {
+    const ProgramObject& object = program_.objects[use.object];
+    if (object.symbolic && object.defines.count(use.symbol) != 0) return false;
+    if (use.from != nowhere && program_.objects[use.from].executable) return false;
+    const auto name = parse_blas_name(use.symbol);
+    if (!name || !is_taken_whole(*name)) return false;
+    // LAPACKE's calls of Fortran's names are its library's.
+    return !name->c_interface || use.from == nowhere || !program_.objects[use.from].symbolic;
   }
 
   void conclude() {

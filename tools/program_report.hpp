@@ -84,6 +84,8 @@ struct Use {
   int bits = 32;                                    ///< of its integers
   std::size_t from = static_cast<std::size_t>(-1);  ///< object that answers it today; -1: none that is loaded at start
   Fate fate = Fate::caught;
+  /// LAPACK that libtessera_lapack.so takes as a whole, where `tessera run` preloads it; whatever its fate is otherwise.
+  bool whole = false;
 };
 
 bool is_caught(Fate fate);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "text_table.hpp"
@@ -137,6 +139,11 @@ ordered_json describe_program(const Program& program, const Report& report, cons
   description["objects"] = rows;
   description["preload"] = plan.preload;
   description["library_path"] = plan.library_path;
+  std::set<std::string> whole;
+  for (const Use& use : report.uses) {
+    if (use.whole && report.libraries.count(use.object) == 0) whole.insert(use.symbol);
+  }
+  description["caught_whole"] = whole;
   description["openblas_lapack_stays"] = report.openblas_lapack && !lapack_replaced;
   description["reasons"] = plan.reasons;
   description["notes"] = program.notes;
@@ -176,11 +183,11 @@ std::string program_text(const ordered_json& description, const std::string& nam
         "A BLAS is linked into the executable; what it calls there cannot be caught. Link it with a shared BLAS "
         "(-lblas) instead.\n";
   }
-  if (!caught.empty()) {
+  const ordered_json& whole = description["caught_whole"];
+  if (!caught.empty() || !whole.empty()) {
     text += fmt::format("\nUse: tessera run -- {}\n", name);
-    if (description["openblas_lapack_stays"].get<bool>()) {
-      text += "With devices LU, Cholesky and QR are caught as a whole, whosever LAPACK it is.\n";
-    }
+    if (!whole.empty())
+      text += "With devices these are caught as a whole, whosever LAPACK it is:\n  " + listed(whole, most) + "\n";
     for (const ordered_json& reason : description["reasons"]) text += "  " + reason.get<std::string>() + "\n";
   }
   if (!description["notes"].empty()) {

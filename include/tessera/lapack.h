@@ -1,5 +1,6 @@
-/* Tessera on host memory: factorizations and solves of LAPACK on large matrices, over all devices of the machine or on the CPU,
- * whichever is sooner. Matrices may be larger than the memory of the devices.
+/* Tessera on host memory: factorizations, solves, eigenvalues, singular values, least squares and inverses of LAPACK on large
+ * matrices, on the devices of the machine or on the CPU, whichever is sooner. In factorizations and solves matrices may be larger than
+ * the memory of the devices; the second group below is solved by one device, or, if it is too large for that, by the CPU.
  *
  * C99. The functions are in libtessera.so; what tessera.h says of contexts, threads and errors holds here, too. Their arguments are
  * those of the routine's Fortran interface in its order, without workspaces, behind the context, in each of the types s, d, c, z:
@@ -11,6 +12,19 @@
  *   tessera_dgetrs(ctx, trans, n, nrhs, A, lda, ipiv, B, ldb, info)
  *   tessera_dgesv (ctx, n, nrhs, A, lda, ipiv, B, ldb, info)
  *   tessera_dgeqrf(ctx, m, n, A, lda, tau, info)
+ *   tessera_dtrtrs(ctx, uplo, trans, diag, n, nrhs, A, lda, B, ldb, info)
+ *
+ *   tessera_dsyevd(ctx, vectors, uplo, n, A, lda, w, info)                       in c, z: heevd
+ *   tessera_dsygvd(ctx, itype, vectors, uplo, n, A, lda, B, ldb, w, info)        hegvd
+ *   tessera_dgesdd(ctx, vectors, m, n, A, lda, s, U, ldu, VT, ldvt, info)
+ *   tessera_dgeev (ctx, vectors, n, A, lda, wr, wi, VR, ldvr, info)              w in place of wr, wi
+ *   tessera_dgels (ctx, trans, m, n, nrhs, A, lda, B, ldb, info)
+ *   tessera_dgelsd(ctx, m, n, nrhs, A, lda, B, ldb, s, rcond, rank, info)
+ *   tessera_dorgqr(ctx, m, n, k, A, lda, tau, info)                              ungqr
+ *   tessera_dormqr(ctx, side, trans, m, n, k, A, lda, tau, C, ldc, info)         unmqr
+ *   tessera_dtrtri(ctx, uplo, diag, n, A, lda, info)
+ *   tessera_dpotri(ctx, uplo, n, A, lda, info)
+ *   tessera_dgetri(ctx, n, A, lda, ipiv, info)
  *
  * Matrices are column-major, leading dimensions in elements, at least max(1, rows). Sizes are below 2^31. Everything is in the
  * caller's host memory, page-locked or not, and belongs to the caller; only rows and columns of a matrix, of A in the Cholesky
@@ -21,12 +35,17 @@
  *   p    getrf, gesv: U(p,p) is the first pivot that is exactly zero. A has all of its factors nonetheless, and B is as before
  *        potrf, posv: the leading minor of order p is the first that is not positive, or has a NaN. What A's triangle holds is
  *        undefined, and B is as before
+ *        trtrs, trtri, potri, getri: the diagonal has its first zero at p, and nothing is written
+ *        gels: R or L has its first zero there, and there is no solution
+ *        syevd, sygvd, gesdd, gelsd, geev: an iteration has not converged, as LAPACK tells it; sygvd: n + p, B's leading minor of order
+ *        p is not positive
  * It must not be NULL, but for potrs, getrs and geqrf, where it is always 0. A matrix that is singular or not definite is no error
- * of the call. Pivots count from 1; row i was interchanged with row ipiv[i], for min(m, n) rows, in this order.
+ * of the call. NaN, infinities and very large or small numbers are dealt with as the CPU's LAPACK does. Pivots count from 1; row i was interchanged with row ipiv[i], for min(m, n) rows, in this order.
  *
  * Errors. An argument that is not valid is TESSERA_INVALID_ARGUMENT with its position in the call, and nothing is touched; matrices,
  * pivots and tau may be NULL where a size leaves nothing to do in them. TESSERA_OUT_OF_DEVICE_MEMORY: nothing has been written.
- * TESSERA_DEVICE_LOST: what the call writes is lost. Devices that fail are otherwise made good by others and the CPU.
+ * TESSERA_NOT_AVAILABLE: the CPU has to compute a problem of the second group (it is small, or has such numbers), and the CPU BLAS has no
+ * LAPACK. TESSERA_DEVICE_LOST: what the call writes is lost. Devices that fail are otherwise made good by others and the CPU.
  *
  * Where a call is computed, and with it the last bits of its results, is decided as for products; solves are made of interchanges
  * and of two calls of trsm, each of which is decided by itself. See docs/lapack.md.
@@ -40,6 +59,13 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Which vectors are wanted. The others' memory may be NULL then. */
+typedef enum {
+  TESSERA_NO_VECTORS = 0,
+  TESSERA_VECTORS = 1,    /* of gesdd the first min(m, n) on both sides */
+  TESSERA_ALL_VECTORS = 2 /* gesdd: U is m x m, VT n x n */
+} tessera_vectors;
 
 /* One type. */
 #define TESSERA_LAPACK_FUNCTIONS_OF(letter, element)                                                                      \
@@ -74,6 +100,76 @@ TESSERA_LAPACK_FUNCTIONS_OF(d, double);
 TESSERA_LAPACK_FUNCTIONS_OF(c, void);
 TESSERA_LAPACK_FUNCTIONS_OF(z, void);
 #undef TESSERA_LAPACK_FUNCTIONS_OF
+
+/* One type, whose absolute values are of type `real`. What memory is needed besides is taken by the call. */
+#define TESSERA_PROBLEM_FUNCTIONS_OF(letter, element, real, symmetric, orthogonal)                                        \
+  /* Eigenvalues of a Hermitian matrix, n x n, of which one triangle is read, ascending in w. Vectors replace A, all of it;             \
+   * without them A is destroyed, here and in sygvd. */ \
+  TESSERA_API tessera_status tessera_##letter##symmetric##evd(tessera_context ctx, tessera_vectors vectors,               \
+                                                              tessera_uplo uplo, int64_t n, element* A, int64_t lda,      \
+                                                              real* w, int64_t* info);                                    \
+  /* A x = w B x (itype 1), A B x = w x (2), B A x = w x (3); B's triangle becomes its Cholesky factor. */                \
+  TESSERA_API tessera_status tessera_##letter##symmetric##gvd(                                                            \
+      tessera_context ctx, int itype, tessera_vectors vectors, tessera_uplo uplo, int64_t n, element* A, int64_t lda,     \
+      element* B, int64_t ldb, real* w, int64_t* info);                                                                   \
+  /* A = U diag(s) VT, m x n, s descending. A is destroyed. */                                                            \
+  TESSERA_API tessera_status tessera_##letter##gesdd(tessera_context ctx, tessera_vectors vectors, int64_t m, int64_t n,  \
+                                                     element* A, int64_t lda, real* s, element* U, int64_t ldu,           \
+                                                     element* VT, int64_t ldvt, int64_t* info);                           \
+  /* X of least |op(A) X - B| or, where there are many, the least X. A is m x n and of full rank, B has max(m, n) rows and nrhs \
+   * columns; X replaces its first rows, and squares of what is behind it sum up to those of the residual. Factors replace A. \
+   * Real types: no conjugate, so that TESSERA_TRANS and TESSERA_CONJ_TRANS are the same; complex ones have the latter. */ \
+  TESSERA_API tessera_status tessera_##letter##gels(tessera_context ctx, tessera_transpose trans, int64_t m, int64_t n,   \
+                                                    int64_t nrhs, element* A, int64_t lda, element* B, int64_t ldb,       \
+                                                    int64_t* info);                                                       \
+  /* The same for any A, by its singular values s: those up to rcond * s[0] count as 0 (rcond outside of (0, 1): the rounding unit), \
+   * and *rank is the number of others. A is destroyed. */ \
+  TESSERA_API tessera_status tessera_##letter##gelsd(tessera_context ctx, int64_t m, int64_t n, int64_t nrhs, element* A, \
+                                                     int64_t lda, element* B, int64_t ldb, real* s, real rcond,           \
+                                                     int64_t* rank, int64_t* info);                                       \
+  /* The first n columns of Q, m x n, replace the k reflectors of geqrf in A's first columns. n <= m, k <= n. */          \
+  TESSERA_API tessera_status tessera_##letter##orthogonal##gqr(tessera_context ctx, int64_t m, int64_t n, int64_t k,      \
+                                                               element* A, int64_t lda, const element* tau,               \
+                                                               int64_t* info);                                            \
+  /* op(Q) C (TESSERA_LEFT) or C op(Q) replaces C, m x n, with the k reflectors of geqrf in A. trans as in gels. */       \
+  TESSERA_API tessera_status tessera_##letter##orthogonal##mqr(                                                           \
+      tessera_context ctx, tessera_side side, tessera_transpose trans, int64_t m, int64_t n, int64_t k,                   \
+      const element* A, int64_t lda, const element* tau, element* C, int64_t ldc, int64_t* info);                         \
+  /* Solves op(A) X = B by A's triangle, n x n; X replaces B, n x nrhs. Over all devices. */                              \
+  TESSERA_API tessera_status tessera_##letter##trtrs(tessera_context ctx, tessera_uplo uplo, tessera_transpose trans,     \
+                                                     tessera_diag diag, int64_t n, int64_t nrhs, const element* A,        \
+                                                     int64_t lda, element* B, int64_t ldb, int64_t* info);                \
+  /* The inverse of a triangle replaces it. */                                                                            \
+  TESSERA_API tessera_status tessera_##letter##trtri(tessera_context ctx, tessera_uplo uplo, tessera_diag diag,           \
+                                                     int64_t n, element* A, int64_t lda, int64_t* info);                  \
+  /* One triangle of A's inverse replaces potrf's factor. */                                                              \
+  TESSERA_API tessera_status tessera_##letter##potri(tessera_context ctx, tessera_uplo uplo, int64_t n, element* A,       \
+                                                     int64_t lda, int64_t* info);                                         \
+  /* A's inverse replaces getrf's factors. */                                                                             \
+  TESSERA_API tessera_status tessera_##letter##getri(tessera_context ctx, int64_t n, element* A, int64_t lda,             \
+                                                     const int64_t* ipiv, int64_t* info)
+TESSERA_PROBLEM_FUNCTIONS_OF(s, float, float, sy, or);
+TESSERA_PROBLEM_FUNCTIONS_OF(d, double, double, sy, or);
+TESSERA_PROBLEM_FUNCTIONS_OF(c, void, float, he, un);
+TESSERA_PROBLEM_FUNCTIONS_OF(z, void, double, he, un);
+#undef TESSERA_PROBLEM_FUNCTIONS_OF
+
+/* Eigenvalues of a general matrix, n x n, and their right vectors, of norm 1. A is destroyed. Real types: wr are the real parts, wi the
+ * imaginary ones; of a conjugate pair, the one with positive wi first, VR has the vector's real part in one column and its imaginary
+ * part in the next. */
+#define TESSERA_GEEV_FUNCTION(letter, real)                                                                               \
+  TESSERA_API tessera_status tessera_##letter##geev(tessera_context ctx, tessera_vectors vectors, int64_t n, real* A,     \
+                                                    int64_t lda, real* wr, real* wi, real* VR, int64_t ldvr,              \
+                                                    int64_t* info)
+TESSERA_GEEV_FUNCTION(s, float);
+TESSERA_GEEV_FUNCTION(d, double);
+#undef TESSERA_GEEV_FUNCTION
+#define TESSERA_COMPLEX_GEEV_FUNCTION(letter)                                                                             \
+  TESSERA_API tessera_status tessera_##letter##geev(tessera_context ctx, tessera_vectors vectors, int64_t n, void* A,     \
+                                                    int64_t lda, void* w, void* VR, int64_t ldvr, int64_t* info)
+TESSERA_COMPLEX_GEEV_FUNCTION(c);
+TESSERA_COMPLEX_GEEV_FUNCTION(z);
+#undef TESSERA_COMPLEX_GEEV_FUNCTION
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@ namespace detail {
 /// The C functions for elements of type T.
 template <class T>
 struct SolverFunctions;
-#define TESSERA_SOLVER_FUNCTIONS(letter, T)                \
+#define TESSERA_SOLVER_FUNCTIONS(letter, T, symmetric, orthogonal) \
   template <>                                              \
   struct SolverFunctions<T> {                              \
     static constexpr auto potrf = tessera_##letter##potrf; \
@@ -24,12 +24,36 @@ struct SolverFunctions;
     static constexpr auto getrs = tessera_##letter##getrs; \
     static constexpr auto gesv = tessera_##letter##gesv;   \
     static constexpr auto geqrf = tessera_##letter##geqrf; \
+    static constexpr auto trtrs = tessera_##letter##trtrs; \
+    static constexpr auto heevd = tessera_##letter##symmetric##evd; \
+    static constexpr auto hegvd = tessera_##letter##symmetric##gvd; \
+    static constexpr auto gesdd = tessera_##letter##gesdd; \
+    static constexpr auto geev = tessera_##letter##geev; \
+    static constexpr auto gels = tessera_##letter##gels; \
+    static constexpr auto gelsd = tessera_##letter##gelsd; \
+    static constexpr auto ungqr = tessera_##letter##orthogonal##gqr; \
+    static constexpr auto unmqr = tessera_##letter##orthogonal##mqr; \
+    static constexpr auto trtri = tessera_##letter##trtri; \
+    static constexpr auto potri = tessera_##letter##potri; \
+    static constexpr auto getri = tessera_##letter##getri; \
   };
-TESSERA_SOLVER_FUNCTIONS(s, float)
-TESSERA_SOLVER_FUNCTIONS(d, double)
-TESSERA_SOLVER_FUNCTIONS(c, std::complex<float>)
-TESSERA_SOLVER_FUNCTIONS(z, std::complex<double>)
+TESSERA_SOLVER_FUNCTIONS(s, float, sy, or)
+TESSERA_SOLVER_FUNCTIONS(d, double, sy, or)
+TESSERA_SOLVER_FUNCTIONS(c, std::complex<float>, he, un)
+TESSERA_SOLVER_FUNCTIONS(z, std::complex<double>, he, un)
 #undef TESSERA_SOLVER_FUNCTIONS
+
+/// The type of absolute values.
+template <class T>
+struct RealOfSolver {
+  using type = T;
+};
+template <class Real>
+struct RealOfSolver<std::complex<Real>> {
+  using type = Real;
+};
+template <class T>
+using Magnitude = typename RealOfSolver<T>::type;
 
 /// Calls a function with its info behind the other arguments.
 template <class Function, class... Arguments>
@@ -79,6 +103,86 @@ std::int64_t gesv(const Context& context, std::int64_t n, std::int64_t nrhs, T* 
 template <class T>
 std::int64_t geqrf(const Context& context, std::int64_t m, std::int64_t n, T* A, std::int64_t lda, T* tau) {
   return detail::with_info(detail::SolverFunctions<T>::geqrf, context, m, n, A, lda, tau);
+}
+
+/// Solves by a triangle.
+template <class T>
+std::int64_t trtrs(const Context& context, tessera_uplo uplo, tessera_transpose trans, tessera_diag diag,
+                   std::int64_t n, std::int64_t nrhs, const T* A, std::int64_t lda, T* B, std::int64_t ldb) {
+  return detail::with_info(detail::SolverFunctions<T>::trtrs, context, uplo, trans, diag, n, nrhs, A, lda, B, ldb);
+}
+
+// The names of complex types, which serve real ones as well.
+
+/// Eigenvalues of a Hermitian matrix; vectors replace A.
+template <class T>
+std::int64_t heevd(const Context& context, tessera_vectors vectors, tessera_uplo uplo, std::int64_t n, T* A,
+                   std::int64_t lda, detail::Magnitude<T>* w) {
+  return detail::with_info(detail::SolverFunctions<T>::heevd, context, vectors, uplo, n, A, lda, w);
+}
+/// Those of a pair of matrices, B definite.
+template <class T>
+std::int64_t hegvd(const Context& context, int itype, tessera_vectors vectors, tessera_uplo uplo, std::int64_t n, T* A,
+                   std::int64_t lda, T* B, std::int64_t ldb, detail::Magnitude<T>* w) {
+  return detail::with_info(detail::SolverFunctions<T>::hegvd, context, itype, vectors, uplo, n, A, lda, B, ldb, w);
+}
+/// Singular values and vectors.
+template <class T>
+std::int64_t gesdd(const Context& context, tessera_vectors vectors, std::int64_t m, std::int64_t n, T* A,
+                   std::int64_t lda, detail::Magnitude<T>* s, T* U, std::int64_t ldu, T* VT, std::int64_t ldvt) {
+  return detail::with_info(detail::SolverFunctions<T>::gesdd, context, vectors, m, n, A, lda, s, U, ldu, VT, ldvt);
+}
+/// Eigenvalues and right vectors of a general matrix, by the real and imaginary parts of the values.
+template <class Real>
+std::int64_t geev(const Context& context, tessera_vectors vectors, std::int64_t n, Real* A, std::int64_t lda, Real* wr,
+                  Real* wi, Real* VR, std::int64_t ldvr) {
+  return detail::with_info(detail::SolverFunctions<Real>::geev, context, vectors, n, A, lda, wr, wi, VR, ldvr);
+}
+/// The same of a complex one.
+template <class Real>
+std::int64_t geev(const Context& context, tessera_vectors vectors, std::int64_t n, std::complex<Real>* A,
+                  std::int64_t lda, std::complex<Real>* w, std::complex<Real>* VR, std::int64_t ldvr) {
+  return detail::with_info(detail::SolverFunctions<std::complex<Real>>::geev, context, vectors, n, A, lda, w, VR, ldvr);
+}
+/// Least squares by QR or LQ.
+template <class T>
+std::int64_t gels(const Context& context, tessera_transpose trans, std::int64_t m, std::int64_t n, std::int64_t nrhs,
+                  T* A, std::int64_t lda, T* B, std::int64_t ldb) {
+  return detail::with_info(detail::SolverFunctions<T>::gels, context, trans, m, n, nrhs, A, lda, B, ldb);
+}
+/// Least squares by singular values.
+template <class T>
+std::int64_t gelsd(const Context& context, std::int64_t m, std::int64_t n, std::int64_t nrhs, T* A, std::int64_t lda,
+                   T* B, std::int64_t ldb, detail::Magnitude<T>* s, detail::Magnitude<T> rcond, std::int64_t* rank) {
+  return detail::with_info(detail::SolverFunctions<T>::gelsd, context, m, n, nrhs, A, lda, B, ldb, s, rcond, rank);
+}
+/// Q replaces the reflectors in A.
+template <class T>
+std::int64_t ungqr(const Context& context, std::int64_t m, std::int64_t n, std::int64_t k, T* A, std::int64_t lda,
+                   const T* tau) {
+  return detail::with_info(detail::SolverFunctions<T>::ungqr, context, m, n, k, A, lda, tau);
+}
+/// A product with Q replaces C.
+template <class T>
+std::int64_t unmqr(const Context& context, tessera_side side, tessera_transpose trans, std::int64_t m, std::int64_t n,
+                   std::int64_t k, const T* A, std::int64_t lda, const T* tau, T* C, std::int64_t ldc) {
+  return detail::with_info(detail::SolverFunctions<T>::unmqr, context, side, trans, m, n, k, A, lda, tau, C, ldc);
+}
+/// The inverse of a triangle replaces it.
+template <class T>
+std::int64_t trtri(const Context& context, tessera_uplo uplo, tessera_diag diag, std::int64_t n, T* A,
+                   std::int64_t lda) {
+  return detail::with_info(detail::SolverFunctions<T>::trtri, context, uplo, diag, n, A, lda);
+}
+/// The inverse's triangle replaces potrf's factor.
+template <class T>
+std::int64_t potri(const Context& context, tessera_uplo uplo, std::int64_t n, T* A, std::int64_t lda) {
+  return detail::with_info(detail::SolverFunctions<T>::potri, context, uplo, n, A, lda);
+}
+/// The inverse replaces getrf's factors.
+template <class T>
+std::int64_t getri(const Context& context, std::int64_t n, T* A, std::int64_t lda, const std::int64_t* ipiv) {
+  return detail::with_info(detail::SolverFunctions<T>::getri, context, n, A, lda, ipiv);
 }
 
 }  // namespace tessera

@@ -154,7 +154,7 @@ extern "C" bool tessera_private_run_dense(const tessera::DenseProblem& problem, 
   NextOfDense cpu(next);
   tessera::api::DenseRun run{.problem = problem};
   try {
-    context->run(run, tessera::api::Fallback::cpu_blas, &face, cpu);
+    context->run(run, tessera::api::Fallback::cpu_blas, &face, &cpu);
   } catch (const std::exception& error) {
     abort_for(error);
   }

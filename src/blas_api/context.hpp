@@ -95,12 +95,15 @@ class Context {
   std::optional<runtime::JobStatistics> run(LapackCall& call, Fallback fallback = Fallback::report,
                                             Face* face = nullptr, CpuLapack* cpu = nullptr);
   /// The same for a problem that one device solves whole, or the CPU. Thread-safe. @pre it is checked, and no size is 0
-  /// @throws as above
-  std::optional<runtime::JobStatistics> run(DenseRun& run, Fallback fallback, Face* face, CpuDense& cpu);
+  /// @param cpu nullptr: the LAPACK of the CPU BLAS behind `face` @throws as above
+  std::optional<runtime::JobStatistics> run(DenseRun& run, Fallback fallback = Fallback::report, Face* face = nullptr,
+                                            CpuDense* cpu = nullptr);
 
   /// Has the LAPACK of the CPU BLAS behind `face` compute it; what that lacks is made of products, or is the readable
   /// reference's. @throws NotAvailable with Fallback::report if there is no CPU BLAS; std::bad_alloc
   void compute_on_cpu(LapackCall& call, Fallback fallback, Face* face = nullptr);
+  /// The same, of which nothing is made of products; sizes may be 0.
+  void compute_on_cpu(DenseRun& run, Fallback fallback = Fallback::report, Face* face = nullptr);
 
   /// The same for a batch: products that are worth it by themselves run one after the other as calls of their own, all
   /// others as the batch policy says (batch_policy.hpp). Whatever fails, the CPU BLAS answers. Thread-safe.

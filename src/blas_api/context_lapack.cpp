@@ -120,8 +120,9 @@ std::optional<runtime::JobStatistics> Context::run(LapackCall& call, Fallback fa
                     [&] { cpu != nullptr ? cpu->compute(call) : compute_on_cpu(call, fallback, which); });
 }
 
-std::optional<runtime::JobStatistics> Context::run(DenseRun& run, Fallback fallback, Face* which, CpuDense& cpu) {
-  return run_lapack(run, fallback, which != nullptr ? *which : own_face_, [&] { cpu.compute(run); });
+std::optional<runtime::JobStatistics> Context::run(DenseRun& run, Fallback fallback, Face* which, CpuDense* cpu) {
+  return run_lapack(run, fallback, which != nullptr ? *which : own_face_,
+                    [&] { cpu != nullptr ? cpu->compute(run) : compute_on_cpu(run, fallback, which); });
 }
 
 template <class Call, class OnCpu>
@@ -284,6 +285,11 @@ void Context::run_on_cpu(Call& call, const LapackDemand& demand, const Verdict& 
 void Context::compute_on_cpu(LapackCall& call, Fallback fallback, Face* which) {
   Face& face = which != nullptr ? *which : own_face_;
   kernels::compute_on_cpu(cpu_blas_or_reference(fallback, face).get(), call);
+}
+
+void Context::compute_on_cpu(DenseRun& run, Fallback fallback, Face* which) {
+  Face& face = which != nullptr ? *which : own_face_;
+  run.info = kernels::compute_on_cpu(cpu_blas_or_reference(fallback, face).get(), run.problem, run.found);
 }
 
 }  // namespace tessera::api

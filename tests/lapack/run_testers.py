@@ -19,8 +19,8 @@ PATHS = ("GE", "PO", "TR", "QR", "LS")
 RUNS = [(8, 2)]
 # By program and input: what has to have run on devices, without the letter of the type; @ stands for what begins with sy and or where types
 # are real, with he and un where they are complex.
-WANTED = {"xlintst": {"getrf", "potrf", "geqrf", "getrs", "potrs", "gesv", "posv"}, "svd.in": {"gesdd", "gesvd"},
-          "sep.in": {"@ev"}, "sg.in": {"@gv"}}
+WANTED = {"xlintst": {"getrf", "potrf", "geqrf", "getrs", "potrs", "gesv", "posv", "getri", "trtri", "trtrs", "potri", "gels", "gelsd"},
+          "svd.in": {"gesdd", "gesvd"}, "sep.in": {"@ev"}, "sg.in": {"@gv"}}
 
 
 def fail(text, report):

@@ -229,6 +229,28 @@ TEST(ProgramReport, lapack_of_openblas_under_its_own_name) {
   EXPECT_FALSE(report_of({main, openblas(), lapack}).lapack_by_soname);
 }
 
+std::vector<std::string> whole_of(const Report& report, std::size_t object) {
+  std::vector<std::string> symbols;
+  for (const Use& use : report.uses) {
+    if (use.object == object && use.whole) symbols.push_back(use.symbol);
+  }
+  return symbols;
+}
+
+TEST(ProgramReport, lapack_that_is_taken_as_a_whole) {
+  const std::set<std::string> names = {"LAPACKE_dgelsd", "cheevd_",        "dgels_",  "dgels_64",
+                                       "dgetrf_",        "scipy_zunmbr_64_", "dsytrf_", "dgemm_"};
+  EXPECT_THAT(whole_of(report_of({program(names), openblas()}), 0),
+              ElementsAre("LAPACKE_dgelsd", "cheevd_", "dgels_", "dgetrf_", "scipy_zunmbr_64_"));
+  ProgramObject has_it = program({"dgetrf_"});
+  has_it.defines = {"dgetrf_"};
+  EXPECT_THAT(whole_of(report_of({has_it}), 0), IsEmpty());
+  ProgramObject closed = library("/lib/libclosed.so", {"dgetrf_"}, {"dgetrf_", "dgels_"});
+  closed.symbolic = true;
+  const Report report = report_of({program({"dpotrf_"}), closed, openblas()});
+  EXPECT_THAT(whole_of(report, 0), ElementsAre("dpotrf_"));
+}
+
 TEST(ProgramReport, reference_lapack_goes_through) {
   const ProgramObject lapack = library("/lib/liblapack.so.3", lapack_names, {"dgemm_", "dtrsm_", "dgetrf_"});
   const Report report = report_of({program({"dgetrf_"}), lapack, library("/lib/libblas.so.3", dressed("", "_"))});

@@ -10,6 +10,7 @@
 #include "core/process.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/cpu_lapack.hpp"
+#include "kernels/host/dense_lapack.hpp"
 #include "kernels/host/host_panel.hpp"
 #include "kernels/plan/panel_steps.hpp"
 #include "kernels/reference/reference.hpp"
@@ -108,6 +109,16 @@ void compute_on_cpu(const CpuBlas* blas, LapackCall& call) {
   if (blas != nullptr && factor_qr_in_lapack(*blas, call)) return;
   if (blas != nullptr) return factor_qr_by_panels([blas](const Level3& part) { blas->run(part); }, call);
   factor_qr_by_panels(reference_level3, call);
+}
+
+index_t compute_on_cpu(const CpuBlas* blas, const DenseProblem& problem, index_t& found) {
+  if (blas == nullptr) throw NotAvailable("there is no CPU BLAS with a LAPACK");
+  const process::Pass pass(process::Work::computing);
+  DenseOutcome outcome;
+  const int info = DenseLapack::compute([blas](const char* name) { return blas->fortran(name); }, blas->integer_bits(),
+                                        problem, outcome);
+  found = outcome.found;
+  return info;
 }
 
 }  // namespace tessera::kernels

@@ -271,18 +271,22 @@ class OneDenseProblem {
   std::vector<BlasInt> iwork_, support_, pivots_;
 };
 
+void* function_of(const DenseLapack::Find& find, DenseRoutine routine, ScalarType type) {
+  // The jobs of gesvd say more.
+  const DenseRoutine called = routine == DenseRoutine::gesdd ? DenseRoutine::gesvd : routine;
+  const std::string name = letter(type) + std::string(name_of(called, type));
+  void* const function = find(name.c_str());
+  if (function == nullptr) throw NotAvailable("the CPU BLAS has no " + name);
+  return function;
+}
+
 }  // namespace
 
 DenseLapack::DenseLapack(const Find& find, int integer_bits) : integer_bits_(integer_bits) {
   for (int r = 0; r < dense_routine_count; ++r) {
     const auto routine = static_cast<DenseRoutine>(r);
     for (const ScalarType type : scalar_types) {
-      // The jobs of gesvd say more.
-      const DenseRoutine called = routine == DenseRoutine::gesdd ? DenseRoutine::gesvd : routine;
-      const std::string name = letter(type) + std::string(name_of(called, type));
-      void* const function = find(name.c_str());
-      if (function == nullptr) throw NotAvailable("the CPU BLAS has no " + name);
-      functions_[static_cast<std::size_t>(r)][static_cast<std::size_t>(type)] = function;
+      functions_[static_cast<std::size_t>(r)][static_cast<std::size_t>(type)] = function_of(find, routine, type);
     }
   }
 }
@@ -290,6 +294,10 @@ DenseLapack::DenseLapack(const Find& find, int integer_bits) : integer_bits_(int
 std::function<int(DenseOutcome&)> DenseLapack::prepare(const DenseProblem& problem) const {
   const auto one = std::make_shared<OneDenseProblem>(problem, function(problem), integer_bits_);
   return [one](DenseOutcome& outcome) { return (*one)(outcome); };
+}
+
+int DenseLapack::compute(const Find& find, int integer_bits, const DenseProblem& problem, DenseOutcome& outcome) {
+  return OneDenseProblem(problem, function_of(find, problem.routine, problem.type), integer_bits)(outcome);
 }
 
 double largest_element(ScalarType type, const DenseOperand& operand) {

@@ -23,6 +23,9 @@ class DenseLapack {
   /// @pre no VectorJob is overwrite @throws std::bad_alloc
   std::function<int(DenseOutcome& outcome)> prepare(const DenseProblem& problem) const;
 
+  /// Computes the problem now, by the one entry point that it takes. @return LAPACK's info @pre and @throws as above
+  static int compute(const Find& find, int integer_bits, const DenseProblem& problem, DenseOutcome& outcome);
+
  private:
   void* function(const DenseProblem& problem) const {
     return functions_[static_cast<std::size_t>(problem.routine)][static_cast<std::size_t>(problem.type)];

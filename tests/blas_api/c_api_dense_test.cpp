@@ -1,0 +1,214 @@
+// Problems that a device may solve whole, of the C API and its C++ veneer: results on devices and on the CPU, checks of arguments in
+// the caller's order, sizes of 0, failure.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tessera/lapack.hpp"
+#include "tests/dense_fixture.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr const char* on_devices = "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_TILE=16";
+constexpr const char* on_cpu = "TESSERA_OFFLOAD=never";
+
+/// Through the veneer. @return info
+template <Scalar T>
+std::int64_t run(const Context& c, const DenseProblem& p) {
+  using Real = decltype(std::abs(T{}));
+  T *const A = static_cast<T*>(p.A), *const B = static_cast<T*>(p.B), *const U = static_cast<T*>(p.U);
+  T *const VT = static_cast<T*>(p.VT), *const tau = static_cast<T*>(p.tau);
+  auto* const values = static_cast<Real*>(p.values);
+  const tessera_vectors vectors = p.vectors ? TESSERA_VECTORS : TESSERA_NO_VECTORS;
+  const tessera_uplo uplo = p.uplo == Uplo::lower ? TESSERA_LOWER : TESSERA_UPPER;
+  const tessera_side side = p.side == Side::left ? TESSERA_LEFT : TESSERA_RIGHT;
+  const tessera_diag diag = p.diag == Diag::unit ? TESSERA_UNIT : TESSERA_NON_UNIT;
+  const auto trans = static_cast<tessera_transpose>(static_cast<int>(p.op) + TESSERA_NO_TRANS);
+  switch (p.routine) {
+    case DenseRoutine::heevd:
+      return heevd(c, vectors, uplo, p.n, A, p.lda, values);
+    case DenseRoutine::hegvd:
+      return hegvd(c, p.itype, vectors, uplo, p.n, A, p.lda, B, p.ldb, values);
+    case DenseRoutine::gesdd: {
+      const tessera_vectors of_both = p.u == VectorJob::none   ? TESSERA_NO_VECTORS
+                                      : p.u == VectorJob::thin ? TESSERA_VECTORS
+                                                               : TESSERA_ALL_VECTORS;
+      return gesdd(c, of_both, p.m, p.n, A, p.lda, values, U, p.ldu, VT, p.ldvt);
+    }
+    case DenseRoutine::geev:
+      if constexpr (std::is_same_v<T, Real>)
+        return geev(c, vectors, p.n, A, p.lda, values, static_cast<T*>(p.imaginary), U, p.ldu);
+      else
+        return geev(c, vectors, p.n, A, p.lda, static_cast<T*>(p.values), U, p.ldu);
+    case DenseRoutine::gels:
+      return gels(c, trans, p.m, p.n, p.k, A, p.lda, B, p.ldb);
+    case DenseRoutine::gelsd:
+      return gelsd(c, p.m, p.n, p.k, A, p.lda, B, p.ldb, values, static_cast<Real>(p.rcond), p.found);
+    case DenseRoutine::ungqr:
+      return ungqr(c, p.m, p.n, p.k, A, p.lda, tau);
+    case DenseRoutine::unmqr:
+      return unmqr<T>(c, side, trans, p.m, p.n, p.k, A, p.lda, tau, B, p.ldb);
+    case DenseRoutine::trtrs:
+      return trtrs<T>(c, uplo, trans, diag, p.n, p.k, A, p.lda, B, p.ldb);
+    case DenseRoutine::trtri:
+      return trtri(c, uplo, diag, p.n, A, p.lda);
+    case DenseRoutine::potri:
+      return potri(c, uplo, p.n, A, p.lda);
+    default:
+      return getri(c, p.n, A, p.lda, static_cast<const std::int64_t*>(p.ipiv));
+  }
+}
+
+constexpr DenseProblem forms[] = {
+    {.routine = DenseRoutine::heevd, .vectors = true, .n = 40},
+    {.routine = DenseRoutine::heevd, .uplo = Uplo::upper, .n = 40},
+    {.routine = DenseRoutine::hegvd, .vectors = true, .uplo = Uplo::upper, .itype = 2, .n = 40},
+    {.routine = DenseRoutine::gesdd, .m = 50, .n = 40},
+    {.routine = DenseRoutine::gesdd, .u = VectorJob::thin, .vt = VectorJob::thin, .m = 40, .n = 50},
+    {.routine = DenseRoutine::gesdd, .u = VectorJob::all, .vt = VectorJob::all, .m = 50, .n = 40},
+    {.routine = DenseRoutine::geev, .vectors = true, .n = 130},
+    {.routine = DenseRoutine::geev, .n = 130},
+    {.routine = DenseRoutine::gels, .m = 50, .n = 40, .k = 3},
+    {.routine = DenseRoutine::gels, .op = Op::conj_trans, .m = 50, .n = 40, .k = 3},
+    {.routine = DenseRoutine::gelsd, .m = 40, .n = 50, .k = 3, .rcond = 1e-4},
+    {.routine = DenseRoutine::ungqr, .m = 50, .n = 40, .k = 30},
+    {.routine = DenseRoutine::unmqr, .side = Side::right, .op = Op::conj_trans, .m = 50, .n = 40, .k = 30},
+    {.routine = DenseRoutine::trtrs, .uplo = Uplo::upper, .diag = Diag::unit, .op = Op::trans, .n = 40, .k = 20},
+    {.routine = DenseRoutine::trtri, .uplo = Uplo::upper, .diag = Diag::unit, .n = 40},
+    {.routine = DenseRoutine::potri, .n = 40},
+    {.routine = DenseRoutine::getri, .n = 40}};
+
+template <class T>
+class DenseApi : public testing::Test {};
+using Types = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+TYPED_TEST_SUITE(DenseApi, Types);
+
+TYPED_TEST(DenseApi, SolvesOnDevicesAndOnTheCpu) {
+  for (const char* settings : {on_devices, on_cpu}) {
+    const Context context(settings);
+    for (const DenseProblem& form : forms) {
+      test::DenseFixture<TypeParam> fixture(form, 5);
+      const std::int64_t info = run<TypeParam>(context, fixture.problem());
+      EXPECT_TRUE(fixture.check(info)) << settings;
+      EXPECT_EQ(context.last_job_stats().devices > 0, settings == std::string(on_devices)) << fixture.problem();
+    }
+  }
+}
+
+TYPED_TEST(DenseApi, TellsZerosAndLeavesInputs) {
+  for (const char* settings : {on_devices, on_cpu}) {
+    const Context context(settings);
+    for (const DenseRoutine routine :
+         {DenseRoutine::trtrs, DenseRoutine::trtri, DenseRoutine::potri, DenseRoutine::getri}) {
+      test::DenseFixture<TypeParam> fixture({.routine = routine, .n = 40, .k = 3}, 5);
+      fixture.at(DenseSlot::A, 16, 16) = 0;
+      fixture.begin_anew();
+      EXPECT_EQ(run<TypeParam>(context, fixture.problem()), 17);
+      EXPECT_TRUE(fixture.inputs_are_intact());
+    }
+  }
+}
+
+TEST(DenseApiNumbers, ThatNeedCareAreLapacks) {
+  const Context context(on_devices);
+  test::DenseFixture<double> zero({.routine = DenseRoutine::gels, .m = 50, .n = 40, .k = 3}, 5);
+  for (index_t i = 0; i < 50; ++i) zero.at(DenseSlot::A, i, 7) = 0;
+  zero.begin_anew();
+  EXPECT_TRUE(zero.check(run<double>(context, zero.problem())));
+  // LAPACK makes B zero.
+  test::DenseFixture<double> all_zero({.routine = DenseRoutine::gelsd, .m = 50, .n = 40, .k = 3}, 5);
+  for (index_t j = 0; j < 40; ++j) {
+    for (index_t i = 0; i < 50; ++i) all_zero.at(DenseSlot::A, i, j) = 0;
+  }
+  EXPECT_EQ(run<double>(context, all_zero.problem()), 0);
+  EXPECT_EQ(*all_zero.problem().found, 0);
+  EXPECT_EQ(all_zero.at(DenseSlot::B, 49, 2), 0);
+}
+
+TEST(DenseApiArguments, AreCheckedInTheirOrder) {
+  const Context context(on_devices);
+  tessera_context ctx = context.handle();
+  double A[4] = {4, 1, 1, 3}, B[4] = {1, 2, 3, 4}, w[2], v[4], tau[2];
+  std::int64_t ipiv[2] = {1, 2}, rank = 7, info = 99;
+  const auto wrong_uplo = static_cast<tessera_uplo>(7);
+  const auto wrong_vectors = static_cast<tessera_vectors>(7);
+  constexpr std::int64_t huge = std::int64_t{1} << 31;
+  struct Wrong {
+    int position;
+    std::function<tessera_status()> call;
+  };
+  const Wrong all[] = {
+      {1, [&] { return tessera_dsyevd(nullptr, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, w, &info); }},
+      {2, [&] { return tessera_dsyevd(ctx, wrong_vectors, wrong_uplo, 2, A, 2, w, &info); }},
+      {2, [&] { return tessera_dsyevd(ctx, TESSERA_ALL_VECTORS, TESSERA_LOWER, 2, A, 2, w, &info); }},
+      {3, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, wrong_uplo, -1, A, 2, w, &info); }},
+      {4, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, TESSERA_LOWER, huge, A, huge, w, &info); }},
+      {5, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, TESSERA_LOWER, 2, nullptr, 1, w, &info); }},
+      {6, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 1, nullptr, &info); }},
+      {7, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, nullptr, &info); }},
+      {8, [&] { return tessera_dsyevd(ctx, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, w, nullptr); }},
+      {2, [&] { return tessera_dsygvd(ctx, 4, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, B, 2, w, &info); }},
+      {9, [&] { return tessera_dsygvd(ctx, 1, TESSERA_VECTORS, TESSERA_LOWER, 2, A, 2, B, 1, w, &info); }},
+      {8, [&] { return tessera_dgesdd(ctx, TESSERA_VECTORS, 2, 2, A, 2, w, nullptr, 2, v, 2, &info); }},
+      {11, [&] { return tessera_dgesdd(ctx, TESSERA_VECTORS, 2, 2, A, 2, w, v, 2, v, 1, &info); }},
+      {7, [&] { return tessera_dgeev(ctx, TESSERA_NO_VECTORS, 2, A, 2, w, nullptr, nullptr, 1, &info); }},
+      {2, [&] { return tessera_zgels(ctx, TESSERA_TRANS, 1, 1, 1, A, 1, B, 1, &info); }},
+      {9, [&] { return tessera_dgels(ctx, TESSERA_TRANS, 1, 2, 1, A, 1, B, 1, &info); }},
+      {11, [&] { return tessera_dgelsd(ctx, 2, 2, 1, A, 2, B, 2, w, -1, nullptr, nullptr); }},
+      {3, [&] { return tessera_dorgqr(ctx, 1, 2, 1, A, 2, tau, &info); }},
+      {4, [&] { return tessera_dorgqr(ctx, 2, 2, 3, A, 2, tau, &info); }},
+      {6, [&] { return tessera_dormqr(ctx, TESSERA_RIGHT, TESSERA_TRANS, 3, 2, 3, A, 3, tau, B, 3, &info); }},
+      {9, [&] { return tessera_dormqr(ctx, TESSERA_LEFT, TESSERA_TRANS, 2, 2, 2, A, 2, nullptr, B, 2, &info); }},
+      {10, [&] {
+         return tessera_dtrtrs(ctx, TESSERA_LOWER, TESSERA_TRANS, TESSERA_UNIT, 2, 2, A, 2, B, 1, &info);
+       }},
+      {5, [&] { return tessera_dgetri(ctx, 2, A, 2, nullptr, &info); }},
+  };
+  for (const Wrong& wrong : all) {
+    EXPECT_EQ(wrong.call(), TESSERA_INVALID_ARGUMENT) << wrong.position;
+    EXPECT_EQ(tessera_last_error_position(), wrong.position) << tessera_last_error();
+  }
+  EXPECT_THAT(A, testing::ElementsAre(4, 1, 1, 3));
+  EXPECT_EQ(info, 99);
+  EXPECT_EQ(rank, 7);
+  EXPECT_EQ(tessera_dgetri(ctx, 2, A, 2, ipiv, &info), TESSERA_SUCCESS);
+}
+
+TEST(DenseApiArguments, SizesMayBeZero) {
+  const Context context(on_devices);
+  double B[3] = {1, 2, 3};
+  std::int64_t info = 99, rank = 99;
+  EXPECT_EQ(tessera_dsyevd(context.handle(), TESSERA_VECTORS, TESSERA_LOWER, 0, nullptr, 1, nullptr, &info),
+            TESSERA_SUCCESS);
+  EXPECT_EQ(info, 0);
+  EXPECT_EQ(tessera_dgelsd(context.handle(), 0, 3, 1, nullptr, 1, B, 3, nullptr, -1, &rank, &info), TESSERA_SUCCESS);
+  EXPECT_EQ(rank, 0);
+  // As LAPACK has it.
+  EXPECT_EQ(tessera_dgels(context.handle(), TESSERA_NO_TRANS, 0, 3, 1, nullptr, 1, B, 3, &info), TESSERA_SUCCESS);
+  EXPECT_THAT(B, testing::ElementsAre(0, 0, 0));
+}
+
+TEST(DenseApiErrors, LeaveAsTheyWereWhatDevicesCannotHold) {
+  const Context context(std::string(on_devices) + " TESSERA_HOST_DEVICE=memory=512");
+  for (const DenseProblem& form : {DenseProblem{.routine = DenseRoutine::heevd, .vectors = true, .n = 60},
+                                   DenseProblem{.routine = DenseRoutine::gels, .m = 60, .n = 50, .k = 3}}) {
+    test::DenseFixture<double> fixture(form, 5);
+    try {
+      run<double>(context, fixture.problem());
+      ADD_FAILURE() << "it has no room";
+    } catch (const StatusError& error) {
+      EXPECT_EQ(error.status(), TESSERA_OUT_OF_DEVICE_MEMORY);
+    }
+    EXPECT_TRUE(fixture.inputs_are_intact());
+  }
+}
+
+}  // namespace
+}  // namespace tessera
