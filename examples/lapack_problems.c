@@ -45,7 +45,8 @@ static double error_of_line(tessera_context context) {
     b[i] = 3 + 2 * t;
   }
   int64_t info = -1;
-  if (failed(tessera_dgels(context, TESSERA_NO_TRANS, points, 2, 1, A, points, b, points, &info)) || info != 0) return 1;
+  if (failed(tessera_dgels(context, TESSERA_NO_TRANS, points, 2, 1, A, points, b, points, &info)) || info != 0)
+    return 1;
   return fmax(fabs(b[0] - 3), fabs(b[1] - 2));
 }
 

@@ -39,7 +39,7 @@ namespace tessera::test {
 
 inline const kernels::DenseLapack& cpu_dense_lapack() {
   static const kernels::DenseLapack lapack([](const char* name) { return cpu_blas()->fortran(name); },
-                                            cpu_blas()->integer_bits());
+                                           cpu_blas()->integer_bits());
   return lapack;
 }
 
@@ -72,6 +72,15 @@ class DenseFixture {
   }
   /// After a change of what the problem reads.
   void begin_anew() { before_ = memory_; }
+
+  /// LAPACK may have destroyed A, but nothing around it.
+  void take_a_back() {
+    for (index_t j = 0; j < p_.n; ++j) {
+      const auto column = static_cast<std::size_t>(j * p_.lda);
+      for (std::size_t i = column; i < column + static_cast<std::size_t>(p_.m == 0 ? p_.n : p_.m); ++i)
+        memory_[DenseSlot::A][i] = before_[DenseSlot::A][i];
+    }
+  }
 
   /// What a caller may still need is as it was: inputs, and all that is none of the problem's.
   ::testing::AssertionResult inputs_are_intact() const { return is_unwritten(true); }
@@ -298,7 +307,8 @@ class DenseFixture {
     const double scale = norm(A) * (has_b ? norm(B) : 1);
     if (auto values = check_values(expected, count, scale); !values) return values;
     if (has_b) {
-      if (auto factor = check_part(expected, DenseSlot::B, part_of(p_.uplo), p_.n, p_.n, norm(B)); !factor) return factor;
+      if (auto factor = check_part(expected, DenseSlot::B, part_of(p_.uplo), p_.n, p_.n, norm(B)); !factor)
+        return factor;
     }
     if (!p_.vectors) return ::testing::AssertionSuccess();
     const Dense<T> V = finds_some ? matrix(memory_, DenseSlot::U, p_.ldu, p_.n, count)

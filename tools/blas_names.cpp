@@ -38,9 +38,9 @@ constexpr std::array<std::string_view, 77> reference_stems = {
     "geqrf", "geqp3", "gelqf", "geqlf", "gerqf", "orgqr", "ungqr", "orglq", "unglq", "orgql", "ungql", "ormqr", "unmqr",
     "ormlq", "unmlq", "ormtr", "unmtr", "ormbr", "unmbr", "orgbr", "ungbr", "orgtr", "ungtr", "orghr", "unghr", "getri",
     "gesvx", "gecon", "gels",  "gelsd", "gelsy", "gelss", "gesvd", "gesdd", "gebrd", "gehrd", "geev",  "geevx", "gees",
-    "geesx", "ggev",  "gges",  "larfb", "posv",  "posvx", "potrs", "pbtrf", "gbtrf", "gbsv",  "pbsv",  "sytrf", "hetrf", "sysv",
-    "hesv",  "sytrs", "hetrs", "sytri", "hetri", "sytrd", "hetrd", "syev",  "heev",  "syevd", "heevd", "syevr", "heevr",
-    "syevx", "heevx", "sygst", "hegst", "sygv",  "hegv",  "sygvd", "hegvd", "sygvx", "hegvx", "trsyl"};
+    "geesx", "ggev",  "gges",  "larfb", "posv",  "posvx", "potrs", "pbtrf", "gbtrf", "gbsv",  "pbsv",  "sytrf", "hetrf",
+    "sysv",  "hesv",  "sytrs", "hetrs", "sytri", "hetri", "sytrd", "hetrd", "syev",  "heev",  "syevd", "heevd", "syevr",
+    "heevr", "syevx", "heevx", "sygst", "hegst", "sygv",  "hegv",  "sygvd", "hegvd", "sygvx", "hegvx", "trsyl"};
 
 /// Longest first, because "_" ends the others.
 constexpr std::array<std::string_view, 5> suffixes = {"_64_", "_64", "64_", "_", ""};

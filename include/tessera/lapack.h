@@ -40,7 +40,8 @@
  *        syevd, sygvd, gesdd, gelsd, geev: an iteration has not converged, as LAPACK tells it; sygvd: n + p, B's leading minor of order
  *        p is not positive
  * It must not be NULL, but for potrs, getrs and geqrf, where it is always 0. A matrix that is singular or not definite is no error
- * of the call. NaN, infinities and very large or small numbers are dealt with as the CPU's LAPACK does. Pivots count from 1; row i was interchanged with row ipiv[i], for min(m, n) rows, in this order.
+ * of the call. NaN, infinities and very large or small numbers are dealt with as the CPU's LAPACK does. Pivots count from 1; row i
+ * was interchanged with row ipiv[i], for min(m, n) rows, in this order.
  *
  * Errors. An argument that is not valid is TESSERA_INVALID_ARGUMENT with its position in the call, and nothing is touched; matrices,
  * pivots and tau may be NULL where a size leaves nothing to do in them. TESSERA_OUT_OF_DEVICE_MEMORY: nothing has been written.
@@ -68,32 +69,32 @@ typedef enum {
 } tessera_vectors;
 
 /* One type. */
-#define TESSERA_LAPACK_FUNCTIONS_OF(letter, element)                                                                      \
-  /* A = L L^H (TESSERA_LOWER) or U^H U (TESSERA_UPPER), A Hermitian, n x n; the factor replaces A's triangle.          \
-   * Imaginary parts on A's diagonal are taken as 0. */ \
-  TESSERA_API tessera_status tessera_##letter##potrf(tessera_context ctx, tessera_uplo uplo, int64_t n, element* A,       \
-                                                     int64_t lda, int64_t* info);                                         \
-  /* Solves A X = B by A's factor from potrf; X replaces B, n x nrhs. */                                                  \
-  TESSERA_API tessera_status tessera_##letter##potrs(tessera_context ctx, tessera_uplo uplo, int64_t n, int64_t nrhs,     \
-                                                     const element* A, int64_t lda, element* B, int64_t ldb,              \
-                                                     int64_t* info);                                                      \
-  /* Both: the factor replaces A, X replaces B. */                                                                        \
-  TESSERA_API tessera_status tessera_##letter##posv(tessera_context ctx, tessera_uplo uplo, int64_t n, int64_t nrhs,      \
-                                                    element* A, int64_t lda, element* B, int64_t ldb, int64_t* info);     \
-  /* A = P L U, m x n, with interchanges of rows; L, without its diagonal of ones, and U replace A. */                    \
-  TESSERA_API tessera_status tessera_##letter##getrf(tessera_context ctx, int64_t m, int64_t n, element* A,               \
-                                                     int64_t lda, int64_t* ipiv, int64_t* info);                          \
-  /* Solves op(A) X = B by A's factors from getrf; X replaces B, n x nrhs. */                                             \
-  TESSERA_API tessera_status tessera_##letter##getrs(tessera_context ctx, tessera_transpose trans, int64_t n,             \
-                                                     int64_t nrhs, const element* A, int64_t lda, const int64_t* ipiv,    \
-                                                     element* B, int64_t ldb, int64_t* info);                             \
-  /* getrf, and getrs with TESSERA_NO_TRANS. */                                                                           \
-  TESSERA_API tessera_status tessera_##letter##gesv(tessera_context ctx, int64_t n, int64_t nrhs, element* A,             \
-                                                    int64_t lda, int64_t* ipiv, element* B, int64_t ldb,                  \
-                                                    int64_t* info);                                                       \
-  /* A = Q R, m x n. R replaces A on and above the diagonal; Q is the product of min(m, n) reflectors                   \
-   * I - tau[i] v v^H, whose v lie below it, with ones on the diagonal that are not stored. */ \
-  TESSERA_API tessera_status tessera_##letter##geqrf(tessera_context ctx, int64_t m, int64_t n, element* A,               \
+#define TESSERA_LAPACK_FUNCTIONS_OF(letter, element)                                                                   \
+  /* A = L L^H (TESSERA_LOWER) or U^H U (TESSERA_UPPER), A Hermitian, n x n; the factor replaces A's triangle. \
+   * Imaginary parts on A's diagonal are taken as 0. */       \
+  TESSERA_API tessera_status tessera_##letter##potrf(tessera_context ctx, tessera_uplo uplo, int64_t n, element* A,    \
+                                                     int64_t lda, int64_t* info);                                      \
+  /* Solves A X = B by A's factor from potrf; X replaces B, n x nrhs. */                                               \
+  TESSERA_API tessera_status tessera_##letter##potrs(tessera_context ctx, tessera_uplo uplo, int64_t n, int64_t nrhs,  \
+                                                     const element* A, int64_t lda, element* B, int64_t ldb,           \
+                                                     int64_t* info);                                                   \
+  /* Both: the factor replaces A, X replaces B. */                                                                     \
+  TESSERA_API tessera_status tessera_##letter##posv(tessera_context ctx, tessera_uplo uplo, int64_t n, int64_t nrhs,   \
+                                                    element* A, int64_t lda, element* B, int64_t ldb, int64_t* info);  \
+  /* A = P L U, m x n, with interchanges of rows; L, without its diagonal of ones, and U replace A. */                 \
+  TESSERA_API tessera_status tessera_##letter##getrf(tessera_context ctx, int64_t m, int64_t n, element* A,            \
+                                                     int64_t lda, int64_t* ipiv, int64_t* info);                       \
+  /* Solves op(A) X = B by A's factors from getrf; X replaces B, n x nrhs. */                                          \
+  TESSERA_API tessera_status tessera_##letter##getrs(tessera_context ctx, tessera_transpose trans, int64_t n,          \
+                                                     int64_t nrhs, const element* A, int64_t lda, const int64_t* ipiv, \
+                                                     element* B, int64_t ldb, int64_t* info);                          \
+  /* getrf, and getrs with TESSERA_NO_TRANS. */                                                                        \
+  TESSERA_API tessera_status tessera_##letter##gesv(tessera_context ctx, int64_t n, int64_t nrhs, element* A,          \
+                                                    int64_t lda, int64_t* ipiv, element* B, int64_t ldb,               \
+                                                    int64_t* info);                                                    \
+  /* A = Q R, m x n. R replaces A on and above the diagonal; Q is the product of min(m, n) reflectors \
+   * I - tau[i] v v^H, whose v lie below it, with ones on the diagonal that are not stored. */                \
+  TESSERA_API tessera_status tessera_##letter##geqrf(tessera_context ctx, int64_t m, int64_t n, element* A,            \
                                                      int64_t lda, element* tau, int64_t* info)
 TESSERA_LAPACK_FUNCTIONS_OF(s, float);
 TESSERA_LAPACK_FUNCTIONS_OF(d, double);
@@ -102,51 +103,51 @@ TESSERA_LAPACK_FUNCTIONS_OF(z, void);
 #undef TESSERA_LAPACK_FUNCTIONS_OF
 
 /* One type, whose absolute values are of type `real`. What memory is needed besides is taken by the call. */
-#define TESSERA_PROBLEM_FUNCTIONS_OF(letter, element, real, symmetric, orthogonal)                                        \
-  /* Eigenvalues of a Hermitian matrix, n x n, of which one triangle is read, ascending in w. Vectors replace A, all of it;             \
-   * without them A is destroyed, here and in sygvd. */ \
-  TESSERA_API tessera_status tessera_##letter##symmetric##evd(tessera_context ctx, tessera_vectors vectors,               \
-                                                              tessera_uplo uplo, int64_t n, element* A, int64_t lda,      \
-                                                              real* w, int64_t* info);                                    \
-  /* A x = w B x (itype 1), A B x = w x (2), B A x = w x (3); B's triangle becomes its Cholesky factor. */                \
-  TESSERA_API tessera_status tessera_##letter##symmetric##gvd(                                                            \
-      tessera_context ctx, int itype, tessera_vectors vectors, tessera_uplo uplo, int64_t n, element* A, int64_t lda,     \
-      element* B, int64_t ldb, real* w, int64_t* info);                                                                   \
-  /* A = U diag(s) VT, m x n, s descending. A is destroyed. */                                                            \
-  TESSERA_API tessera_status tessera_##letter##gesdd(tessera_context ctx, tessera_vectors vectors, int64_t m, int64_t n,  \
-                                                     element* A, int64_t lda, real* s, element* U, int64_t ldu,           \
-                                                     element* VT, int64_t ldvt, int64_t* info);                           \
-  /* X of least |op(A) X - B| or, where there are many, the least X. A is m x n and of full rank, B has max(m, n) rows and nrhs \
-   * columns; X replaces its first rows, and squares of what is behind it sum up to those of the residual. Factors replace A. \
-   * Real types: no conjugate, so that TESSERA_TRANS and TESSERA_CONJ_TRANS are the same; complex ones have the latter. */ \
-  TESSERA_API tessera_status tessera_##letter##gels(tessera_context ctx, tessera_transpose trans, int64_t m, int64_t n,   \
-                                                    int64_t nrhs, element* A, int64_t lda, element* B, int64_t ldb,       \
-                                                    int64_t* info);                                                       \
-  /* The same for any A, by its singular values s: those up to rcond * s[0] count as 0 (rcond outside of (0, 1): the rounding unit), \
-   * and *rank is the number of others. A is destroyed. */ \
-  TESSERA_API tessera_status tessera_##letter##gelsd(tessera_context ctx, int64_t m, int64_t n, int64_t nrhs, element* A, \
-                                                     int64_t lda, element* B, int64_t ldb, real* s, real rcond,           \
-                                                     int64_t* rank, int64_t* info);                                       \
-  /* The first n columns of Q, m x n, replace the k reflectors of geqrf in A's first columns. n <= m, k <= n. */          \
-  TESSERA_API tessera_status tessera_##letter##orthogonal##gqr(tessera_context ctx, int64_t m, int64_t n, int64_t k,      \
-                                                               element* A, int64_t lda, const element* tau,               \
-                                                               int64_t* info);                                            \
-  /* op(Q) C (TESSERA_LEFT) or C op(Q) replaces C, m x n, with the k reflectors of geqrf in A. trans as in gels. */       \
-  TESSERA_API tessera_status tessera_##letter##orthogonal##mqr(                                                           \
-      tessera_context ctx, tessera_side side, tessera_transpose trans, int64_t m, int64_t n, int64_t k,                   \
-      const element* A, int64_t lda, const element* tau, element* C, int64_t ldc, int64_t* info);                         \
-  /* Solves op(A) X = B by A's triangle, n x n; X replaces B, n x nrhs. Over all devices. */                              \
-  TESSERA_API tessera_status tessera_##letter##trtrs(tessera_context ctx, tessera_uplo uplo, tessera_transpose trans,     \
-                                                     tessera_diag diag, int64_t n, int64_t nrhs, const element* A,        \
-                                                     int64_t lda, element* B, int64_t ldb, int64_t* info);                \
-  /* The inverse of a triangle replaces it. */                                                                            \
-  TESSERA_API tessera_status tessera_##letter##trtri(tessera_context ctx, tessera_uplo uplo, tessera_diag diag,           \
-                                                     int64_t n, element* A, int64_t lda, int64_t* info);                  \
-  /* One triangle of A's inverse replaces potrf's factor. */                                                              \
-  TESSERA_API tessera_status tessera_##letter##potri(tessera_context ctx, tessera_uplo uplo, int64_t n, element* A,       \
-                                                     int64_t lda, int64_t* info);                                         \
-  /* A's inverse replaces getrf's factors. */                                                                             \
-  TESSERA_API tessera_status tessera_##letter##getri(tessera_context ctx, int64_t n, element* A, int64_t lda,             \
+#define TESSERA_PROBLEM_FUNCTIONS_OF(letter, element, real, symmetric, orthogonal)                                     \
+  /* Eigenvalues of a Hermitian matrix, n x n, of which one triangle is read, ascending in w. Vectors replace A, all \
+   * of it; without them A is destroyed, here and in sygvd. */ \
+  TESSERA_API tessera_status tessera_##letter##symmetric##evd(tessera_context ctx, tessera_vectors vectors,            \
+                                                              tessera_uplo uplo, int64_t n, element* A, int64_t lda,   \
+                                                              real* w, int64_t* info);                                 \
+  /* A x = w B x (itype 1), A B x = w x (2), B A x = w x (3); B's triangle becomes its Cholesky factor. */             \
+  TESSERA_API tessera_status tessera_##letter##symmetric##gvd(tessera_context ctx, int itype, tessera_vectors vectors, \
+                                                              tessera_uplo uplo, int64_t n, element* A, int64_t lda,   \
+                                                              element* B, int64_t ldb, real* w, int64_t* info);        \
+  /* A = U diag(s) VT, m x n, s descending. A is destroyed. */                                                         \
+  TESSERA_API tessera_status tessera_##letter##gesdd(tessera_context ctx, tessera_vectors vectors, int64_t m,          \
+                                                     int64_t n, element* A, int64_t lda, real* s, element* U,          \
+                                                     int64_t ldu, element* VT, int64_t ldvt, int64_t* info);           \
+  /* X of least |op(A) X - B| or, where there are many, the least X. A is m x n and of full rank, B has max(m, n) \
+   * rows and nrhs columns; X replaces its first rows, and squares of what is behind it sum up to those of the \
+   * residual. Factors replace A. Complex types have no TESSERA_TRANS; to real ones TESSERA_CONJ_TRANS is the same. */    \
+  TESSERA_API tessera_status tessera_##letter##gels(tessera_context ctx, tessera_transpose trans, int64_t m,           \
+                                                    int64_t n, int64_t nrhs, element* A, int64_t lda, element* B,      \
+                                                    int64_t ldb, int64_t* info);                                       \
+  /* The same for any A, by its singular values s: those up to rcond * s[0] count as 0 (rcond outside of (0, 1): the \
+   * rounding unit), and *rank is the number of others. A is destroyed. */ \
+  TESSERA_API tessera_status tessera_##letter##gelsd(tessera_context ctx, int64_t m, int64_t n, int64_t nrhs,          \
+                                                     element* A, int64_t lda, element* B, int64_t ldb, real* s,        \
+                                                     real rcond, int64_t* rank, int64_t* info);                        \
+  /* The first n columns of Q, m x n, replace the k reflectors of geqrf in A's first columns. n <= m, k <= n. */       \
+  TESSERA_API tessera_status tessera_##letter##orthogonal##gqr(tessera_context ctx, int64_t m, int64_t n, int64_t k,   \
+                                                               element* A, int64_t lda, const element* tau,            \
+                                                               int64_t* info);                                         \
+  /* op(Q) C (TESSERA_LEFT) or C op(Q) replaces C, m x n, with the k reflectors of geqrf in A. trans as in gels. */    \
+  TESSERA_API tessera_status tessera_##letter##orthogonal##mqr(                                                        \
+      tessera_context ctx, tessera_side side, tessera_transpose trans, int64_t m, int64_t n, int64_t k,                \
+      const element* A, int64_t lda, const element* tau, element* C, int64_t ldc, int64_t* info);                      \
+  /* Solves op(A) X = B by A's triangle, n x n; X replaces B, n x nrhs. Over all devices. */                           \
+  TESSERA_API tessera_status tessera_##letter##trtrs(tessera_context ctx, tessera_uplo uplo, tessera_transpose trans,  \
+                                                     tessera_diag diag, int64_t n, int64_t nrhs, const element* A,     \
+                                                     int64_t lda, element* B, int64_t ldb, int64_t* info);             \
+  /* The inverse of a triangle replaces it. */                                                                         \
+  TESSERA_API tessera_status tessera_##letter##trtri(tessera_context ctx, tessera_uplo uplo, tessera_diag diag,        \
+                                                     int64_t n, element* A, int64_t lda, int64_t* info);               \
+  /* One triangle of A's inverse replaces potrf's factor. */                                                           \
+  TESSERA_API tessera_status tessera_##letter##potri(tessera_context ctx, tessera_uplo uplo, int64_t n, element* A,    \
+                                                     int64_t lda, int64_t* info);                                      \
+  /* A's inverse replaces getrf's factors. */                                                                          \
+  TESSERA_API tessera_status tessera_##letter##getri(tessera_context ctx, int64_t n, element* A, int64_t lda,          \
                                                      const int64_t* ipiv, int64_t* info)
 TESSERA_PROBLEM_FUNCTIONS_OF(s, float, float, sy, or);
 TESSERA_PROBLEM_FUNCTIONS_OF(d, double, double, sy, or);
@@ -157,15 +158,15 @@ TESSERA_PROBLEM_FUNCTIONS_OF(z, void, double, he, un);
 /* Eigenvalues of a general matrix, n x n, and their right vectors, of norm 1. A is destroyed. Real types: wr are the real parts, wi the
  * imaginary ones; of a conjugate pair, the one with positive wi first, VR has the vector's real part in one column and its imaginary
  * part in the next. */
-#define TESSERA_GEEV_FUNCTION(letter, real)                                                                               \
-  TESSERA_API tessera_status tessera_##letter##geev(tessera_context ctx, tessera_vectors vectors, int64_t n, real* A,     \
-                                                    int64_t lda, real* wr, real* wi, real* VR, int64_t ldvr,              \
+#define TESSERA_GEEV_FUNCTION(letter, real)                                                                           \
+  TESSERA_API tessera_status tessera_##letter##geev(tessera_context ctx, tessera_vectors vectors, int64_t n, real* A, \
+                                                    int64_t lda, real* wr, real* wi, real* VR, int64_t ldvr,          \
                                                     int64_t* info)
 TESSERA_GEEV_FUNCTION(s, float);
 TESSERA_GEEV_FUNCTION(d, double);
 #undef TESSERA_GEEV_FUNCTION
-#define TESSERA_COMPLEX_GEEV_FUNCTION(letter)                                                                             \
-  TESSERA_API tessera_status tessera_##letter##geev(tessera_context ctx, tessera_vectors vectors, int64_t n, void* A,     \
+#define TESSERA_COMPLEX_GEEV_FUNCTION(letter)                                                                         \
+  TESSERA_API tessera_status tessera_##letter##geev(tessera_context ctx, tessera_vectors vectors, int64_t n, void* A, \
                                                     int64_t lda, void* w, void* VR, int64_t ldvr, int64_t* info)
 TESSERA_COMPLEX_GEEV_FUNCTION(c);
 TESSERA_COMPLEX_GEEV_FUNCTION(z);

@@ -14,28 +14,28 @@ namespace detail {
 /// The C functions for elements of type T.
 template <class T>
 struct SolverFunctions;
-#define TESSERA_SOLVER_FUNCTIONS(letter, T, symmetric, orthogonal) \
-  template <>                                              \
-  struct SolverFunctions<T> {                              \
-    static constexpr auto potrf = tessera_##letter##potrf; \
-    static constexpr auto potrs = tessera_##letter##potrs; \
-    static constexpr auto posv = tessera_##letter##posv;   \
-    static constexpr auto getrf = tessera_##letter##getrf; \
-    static constexpr auto getrs = tessera_##letter##getrs; \
-    static constexpr auto gesv = tessera_##letter##gesv;   \
-    static constexpr auto geqrf = tessera_##letter##geqrf; \
-    static constexpr auto trtrs = tessera_##letter##trtrs; \
-    static constexpr auto heevd = tessera_##letter##symmetric##evd; \
-    static constexpr auto hegvd = tessera_##letter##symmetric##gvd; \
-    static constexpr auto gesdd = tessera_##letter##gesdd; \
-    static constexpr auto geev = tessera_##letter##geev; \
-    static constexpr auto gels = tessera_##letter##gels; \
-    static constexpr auto gelsd = tessera_##letter##gelsd; \
+#define TESSERA_SOLVER_FUNCTIONS(letter, T, symmetric, orthogonal)   \
+  template <>                                                        \
+  struct SolverFunctions<T> {                                        \
+    static constexpr auto potrf = tessera_##letter##potrf;           \
+    static constexpr auto potrs = tessera_##letter##potrs;           \
+    static constexpr auto posv = tessera_##letter##posv;             \
+    static constexpr auto getrf = tessera_##letter##getrf;           \
+    static constexpr auto getrs = tessera_##letter##getrs;           \
+    static constexpr auto gesv = tessera_##letter##gesv;             \
+    static constexpr auto geqrf = tessera_##letter##geqrf;           \
+    static constexpr auto trtrs = tessera_##letter##trtrs;           \
+    static constexpr auto heevd = tessera_##letter##symmetric##evd;  \
+    static constexpr auto hegvd = tessera_##letter##symmetric##gvd;  \
+    static constexpr auto gesdd = tessera_##letter##gesdd;           \
+    static constexpr auto geev = tessera_##letter##geev;             \
+    static constexpr auto gels = tessera_##letter##gels;             \
+    static constexpr auto gelsd = tessera_##letter##gelsd;           \
     static constexpr auto ungqr = tessera_##letter##orthogonal##gqr; \
     static constexpr auto unmqr = tessera_##letter##orthogonal##mqr; \
-    static constexpr auto trtri = tessera_##letter##trtri; \
-    static constexpr auto potri = tessera_##letter##potri; \
-    static constexpr auto getri = tessera_##letter##getri; \
+    static constexpr auto trtri = tessera_##letter##trtri;           \
+    static constexpr auto potri = tessera_##letter##potri;           \
+    static constexpr auto getri = tessera_##letter##getri;           \
   };
 TESSERA_SOLVER_FUNCTIONS(s, float, sy, or)
 TESSERA_SOLVER_FUNCTIONS(d, double, sy, or)

@@ -123,7 +123,8 @@ bool is_good_size(DenseEntry entry, DenseParameter parameter, const Given& given
 bool is_good_operand(tessera::DenseSlot slot, bool of_ld, const DenseProblem& p) {
   for (const tessera::DenseOperand& operand : tessera::DenseOperands(p)) {
     if (operand.slot != slot) continue;
-    return of_ld ? operand.ld >= std::max<index_t>(operand.rows, 1) : operand.address != nullptr || operand.bytes() == 0;
+    return of_ld ? operand.ld >= std::max<index_t>(operand.rows, 1)
+                 : operand.address != nullptr || operand.bytes() == 0;
   }
   return true;
 }
@@ -300,9 +301,9 @@ extern "C" {
                                                    int64_t lda, const CArray<T>* tau, int64_t* info) {                 \
     TESSERA_RUN(orgqr, T, .m = m, .n = n, .k = k, .A = A, .lda = lda, .tau = tau, .info = info);                       \
   }                                                                                                                    \
-  tessera_status tessera_##letter##orthogonal##mqr(                                                                    \
-      tessera_context ctx, tessera_side side, tessera_transpose trans, int64_t m, int64_t n, int64_t k,                \
-      const CArray<T>* A, int64_t lda, const CArray<T>* tau, CArray<T>* C, int64_t ldc, int64_t* info) {               \
+  tessera_status tessera_##letter##orthogonal##mqr(tessera_context ctx, tessera_side side, tessera_transpose trans,    \
+                                                   int64_t m, int64_t n, int64_t k, const CArray<T>* A, int64_t lda,   \
+                                                   const CArray<T>* tau, CArray<T>* C, int64_t ldc, int64_t* info) {   \
     TESSERA_RUN(ormqr, T, .side = side, .trans = trans, .m = m, .n = n, .k = k, .A = A, .lda = lda, .tau = tau,        \
                 .B = C, .ldb = ldc, .info = info);                                                                     \
   }                                                                                                                    \
@@ -329,17 +330,17 @@ TESSERA_DENSE_FUNCTIONS(d, double, sy, or)
 TESSERA_DENSE_FUNCTIONS(c, std::complex<float>, he, un)
 TESSERA_DENSE_FUNCTIONS(z, std::complex<double>, he, un)
 
-#define TESSERA_REAL_GEEV(letter, T)                                                                                  \
-  tessera_status tessera_##letter##geev(tessera_context ctx, tessera_vectors vectors, int64_t n, T* A, int64_t lda,   \
-                                        T* wr, T* wi, T* VR, int64_t ldvr, int64_t* info) {                           \
-    TESSERA_RUN(geev, T, .vectors = vectors, .n = n, .A = A, .lda = lda, .values = wr, .imaginary = wi, .U = VR,      \
-                .ldu = ldvr, .info = info);                                                                           \
+#define TESSERA_REAL_GEEV(letter, T)                                                                                \
+  tessera_status tessera_##letter##geev(tessera_context ctx, tessera_vectors vectors, int64_t n, T* A, int64_t lda, \
+                                        T* wr, T* wi, T* VR, int64_t ldvr, int64_t* info) {                         \
+    TESSERA_RUN(geev, T, .vectors = vectors, .n = n, .A = A, .lda = lda, .values = wr, .imaginary = wi, .U = VR,    \
+                .ldu = ldvr, .info = info);                                                                         \
   }
-#define TESSERA_COMPLEX_GEEV(letter, T)                                                                               \
+#define TESSERA_COMPLEX_GEEV(letter, T)                                                                                \
   tessera_status tessera_##letter##geev(tessera_context ctx, tessera_vectors vectors, int64_t n, void* A, int64_t lda, \
-                                        void* w, void* VR, int64_t ldvr, int64_t* info) {                             \
-    TESSERA_RUN(geev, T, .vectors = vectors, .n = n, .A = A, .lda = lda, .values = w, .U = VR, .ldu = ldvr,           \
-                .info = info);                                                                                        \
+                                        void* w, void* VR, int64_t ldvr, int64_t* info) {                              \
+    TESSERA_RUN(geev, T, .vectors = vectors, .n = n, .A = A, .lda = lda, .values = w, .U = VR, .ldu = ldvr,            \
+                .info = info);                                                                                         \
   }
 TESSERA_REAL_GEEV(s, float)
 TESSERA_REAL_GEEV(d, double)

@@ -276,8 +276,8 @@ class DenseOperands {
   void collect_product() {
     const DenseProblem& p = problem_;
     const index_t reflected = reflected_of(p);
-    const bool in_rows = p.routine == DenseRoutine::unmlq ||
-                         (p.routine == DenseRoutine::larfb && p.storage == ReflectorStorage::rows);
+    const bool in_rows =
+        p.routine == DenseRoutine::unmlq || (p.routine == DenseRoutine::larfb && p.storage == ReflectorStorage::rows);
     if (p.routine == DenseRoutine::unmtr) {
       DenseOperand& A = add(DenseSlot::A, reflected, reflected);
       A.reads = true;

@@ -31,7 +31,8 @@ constexpr bool tells_support(const DenseProblem& p) {
 /// LAPACK destroys A, and nothing of the result takes its place.
 constexpr bool destroys_a(const DenseProblem& p) {
   if (is_svd(p.routine)) return p.u != VectorJob::overwrite && p.vt != VectorJob::overwrite;
-  const bool is_worked_in = p.routine == DenseRoutine::geev || p.routine == DenseRoutine::heevr || p.routine == DenseRoutine::gelsd;
+  const bool is_worked_in =
+      p.routine == DenseRoutine::geev || p.routine == DenseRoutine::heevr || p.routine == DenseRoutine::gelsd;
   return is_worked_in || (is_hermitian(p.routine) && !p.vectors);
 }
 

@@ -32,7 +32,7 @@ struct DenseTelling {
   /// Of A's and B's elements, or their real and imaginary parts; NaN if one of them is. run() may look at B of least
   /// squares once more, when X is in its place.
   double largest[2] = {};
-  std::int32_t info = 0;   ///< as LAPACK's
+  std::int32_t info = 0;  ///< as LAPACK's
   std::int32_t unused = 0;
 };
 

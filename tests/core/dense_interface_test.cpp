@@ -18,12 +18,11 @@ namespace {
 
 using enum DenseParameter;
 
-constexpr DenseEntry all_entries[] = {DenseEntry::syev, DenseEntry::syevd, DenseEntry::syevr, DenseEntry::syevx,
-                                      DenseEntry::sygv, DenseEntry::sygvd, DenseEntry::gesdd, DenseEntry::gesvd,
-                                      DenseEntry::geev, DenseEntry::gels, DenseEntry::gelsd, DenseEntry::orgqr,
-                                      DenseEntry::ormqr, DenseEntry::ormlq, DenseEntry::ormtr, DenseEntry::ormbr,
-                                      DenseEntry::larfb, DenseEntry::trtrs, DenseEntry::trtri, DenseEntry::lauum,
-                                      DenseEntry::getri, DenseEntry::potri};
+constexpr DenseEntry all_entries[] = {
+    DenseEntry::syev,  DenseEntry::syevd, DenseEntry::syevr, DenseEntry::syevx, DenseEntry::sygv,  DenseEntry::sygvd,
+    DenseEntry::gesdd, DenseEntry::gesvd, DenseEntry::geev,  DenseEntry::gels,  DenseEntry::gelsd, DenseEntry::orgqr,
+    DenseEntry::ormqr, DenseEntry::ormlq, DenseEntry::ormtr, DenseEntry::ormbr, DenseEntry::larfb, DenseEntry::trtrs,
+    DenseEntry::trtri, DenseEntry::lauum, DenseEntry::getri, DenseEntry::potri};
 
 /// A call of everything good, for a test to spoil.
 template <class Int>
@@ -160,7 +159,8 @@ TEST(DenseInterface, WhatLapackHasToComplainOfIsLeftToIt) {
       EXPECT_FALSE(call.set(parameter, -1).read()) << "parameter " << static_cast<int>(parameter);
       EXPECT_FALSE(call.set(parameter, 0).read()) << "parameter " << static_cast<int>(parameter);
     }
-    for (const DenseParameter parameter : {jobz, jobu, jobvt, jobvl, jobvr, range, uplo, side, trans, diag, vect, direct, storev}) {
+    for (const DenseParameter parameter :
+         {jobz, jobu, jobvt, jobvl, jobvr, range, uplo, side, trans, diag, vect, direct, storev}) {
       Call<Int> call(entry, type);
       if (!call.has(parameter)) continue;
       EXPECT_FALSE(call.letter(parameter, 'X').read()) << "parameter " << static_cast<int>(parameter);
@@ -295,8 +295,8 @@ TEST(DenseInterface, DestroyedMatricesShowIt) {
       const auto read = call.letter(jobz, job).read();
       if (!read) continue;  // no such job
       const bool is_destroyed = entry == DenseEntry::geev || entry == DenseEntry::syevr || entry == DenseEntry::syevx ||
-                                entry == DenseEntry::gelsd || entry == DenseEntry::gesvd || (entry == DenseEntry::gesdd && job != 'O') ||
-                                (call.has(jobz) && job == 'N');
+                                entry == DenseEntry::gelsd || entry == DenseEntry::gesvd ||
+                                (entry == DenseEntry::gesdd && job != 'O') || (call.has(jobz) && job == 'N');
       hand_out<Int>(*read, 3, 0);
       const auto is_nan = [&] {
         return real_bytes(type) == 4 ? std::isnan(*static_cast<float*>(call.address(A)))

@@ -73,7 +73,8 @@ TEST(StandinProblems, EverythingIsGivenBack) {
 
 TEST(StandinProblems, FaultsLeaveResultsRightOrInputsIntact) {
   int solved = 0, faults = 0;
-  for (const std::size_t number : {0, 2, 3, 5, 12, 13, 15}) {  // those whose inputs results take the place of, in each way
+  for (const std::size_t number :
+       {0, 2, 3, 5, 12, 13, 15}) {  // those whose inputs results take the place of, in each way
     const DenseProblem& problem = problems[number];
     auto runtime = solvers_on(1);
     cuda_standin::count_calls();

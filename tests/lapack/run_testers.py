@@ -17,10 +17,10 @@ import tempfile
 PATHS = ("GE", "PO", "TR", "QR", "LS")
 # Tile size, host devices.
 RUNS = [(8, 2)]
-# By program and input: what has to have run on devices, without the letter of the type; @ stands for what begins with sy and or where types
-# are real, with he and un where they are complex.
+# By program and input: what has to have run on devices, without the letter of the type; @ stands for sy or he, ~ for or or un, where types are
+# real or complex. ormbr runs as ormqr and ormlq.
 WANTED = {"xlintst": {"getrf", "potrf", "geqrf", "getrs", "potrs", "gesv", "posv", "getri", "trtri", "trtrs", "potri", "gels", "gelsd"},
-          "svd.in": {"gesdd", "gesvd"}, "sep.in": {"@ev"}, "sg.in": {"@gv"}}
+          "svd.in": {"gesdd", "gesvd", "~mqr", "~mlq"}, "sep.in": {"@ev"}, "sg.in": {"@gv"}}
 
 
 def fail(text, report):
@@ -66,9 +66,9 @@ def verdicts(report):
 
 
 def wanted_routines(tester, name):
-    letter = tester[-1]
+    symmetric, orthogonal = ("he", "un") if tester[-1] in "cz" else ("sy", "or")
     return {routine for key, routines in WANTED.items() if tester.startswith(key) or name.endswith(key)
-            for routine in (item.replace("@", "he" if letter in "cz" else "sy") for item in routines)}
+            for routine in (item.replace("@", symmetric).replace("~", orthogonal) for item in routines)}
 
 
 def check(libraries, folder, tester, name, named):

@@ -253,7 +253,8 @@ TEST_P(DenseConformance, WhatLeastSquaresLeaveToLapack) {
   for (const DenseRoutine routine : {DenseRoutine::gels, DenseRoutine::gelsd}) {
     for (const auto& [m, n] : {std::pair<index_t, index_t>{60, 40}, {40, 60}}) {
       const auto expect_left = [&, m = m, n = n](const char* what, auto spoil) {
-        test::DenseFixture<std::complex<double>> fixture({.routine = routine, .m = m, .n = n, .k = 3, .rcond = 1e-4}, 5);
+        test::DenseFixture<std::complex<double>> fixture({.routine = routine, .m = m, .n = n, .k = 3, .rcond = 1e-4},
+                                                         5);
         spoil(fixture);
         fixture.begin_anew();
         EXPECT_THROW(solve_dense(*runtime, fixture.problem()), UnsuitableNumbers) << fixture.problem() << what;

@@ -377,6 +377,13 @@ class ProgramInfo(BuiltProgramCase):
         self.assertEqual(self.names(info, "partly_lapack"), ["dgeqrf_"])
         self.assertTrue(info["openblas_lapack_stays"])
 
+    def test_lapack_that_is_taken_as_a_whole(self):
+        self.need(OPENBLAS)
+        program = self.caller("prog", ["dgetrf_", "cgels_", "dsytrf_"], OPENBLAS)
+        self.assertEqual(self.info(program)["caught_whole"], ["cgels_", "dgetrf_"])
+        text = tessera("info", "--program", program)
+        self.assertIn("caught as a whole, whosever LAPACK it is:\n  cgels_ dgetrf_\n", text.stdout)
+
     def test_reference_lapack(self):
         self.need(REFERENCE_LAPACK, REFERENCE_BLAS)
         program = self.caller("prog", ["dgetrf_"], REFERENCE_LAPACK, f"-Wl,-rpath,{REFERENCE_LAPACK.parent}")

@@ -134,9 +134,7 @@ struct CudaDenseSolver::LeastSquaresPlan {
     svd.U = U.A, svd.V = V.A;
     svd.ldu = svd.ldv = least;
   }
-  CusolverMatrix factored() const {
-    return {tall.type, narrow(tall.m), narrow(tall.n), tall.A, narrow(tall.lda)};
-  }
+  CusolverMatrix factored() const { return {tall.type, narrow(tall.m), narrow(tall.n), tall.A, narrow(tall.lda)}; }
   /// Of the adjoint of U, or of V.
   Op adjoint_of_v() const { return is_polar ? Op::conj_trans : Op::no_trans; }
 
@@ -253,7 +251,9 @@ void CudaDenseSolver::multiply_triangles(const DenseProblem& p, const DenseWorks
   multiply({.routine = complex ? Routine::herk : Routine::syrk,
             .type = p.type,
             .uplo = p.uplo,
-            .op_a = upper ? Op::no_trans : complex ? Op::conj_trans : Op::trans,
+            .op_a = upper     ? Op::no_trans
+                    : complex ? Op::conj_trans
+                              : Op::trans,
             .m = p.n,
             .n = p.n,
             .k = p.n,

@@ -155,11 +155,11 @@ cusolverStatus_t old_problem_space(const DenseHandle& dn, const DenseProblem& p,
                     return function(dn.handle, m, n, k, as(p.A, type), lda, as(p.tau, type), elements);
                   });
     case DenseRoutine::unmqr:
-      return with(
-          p.type, TESSERA_REAL_AND_COMPLEX(ormqr_bufferSize, unmqr_bufferSize), [&](auto function, auto type, auto) {
-            return function(dn.handle, side_of(p.side), operation_of(p), m,
-                            n, k, as(p.A, type), lda, as(p.tau, type), as(p.B, type), ldb, elements);
-          });
+      return with(p.type, TESSERA_REAL_AND_COMPLEX(ormqr_bufferSize, unmqr_bufferSize),
+                  [&](auto function, auto type, auto) {
+                    return function(dn.handle, side_of(p.side), operation_of(p), m, n, k, as(p.A, type), lda,
+                                    as(p.tau, type), as(p.B, type), ldb, elements);
+                  });
     case DenseRoutine::unmtr:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(ormtr_bufferSize, unmtr_bufferSize),
                   [&](auto function, auto type, auto) {
@@ -189,9 +189,8 @@ cusolverStatus_t solve_old_problem(const DenseHandle& dn, const DenseProblem& p,
       });
     case DenseRoutine::unmqr:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(ormqr, unmqr), [&](auto function, auto type, auto) {
-        return function(dn.handle, side_of(p.side), operation_of(p), m, n,
-                        k, as(p.A, type), lda, as(p.tau, type), as(p.B, type), ldb, as(space.memory, type),
-                        space.elements, info);
+        return function(dn.handle, side_of(p.side), operation_of(p), m, n, k, as(p.A, type), lda, as(p.tau, type),
+                        as(p.B, type), ldb, as(space.memory, type), space.elements, info);
       });
     case DenseRoutine::unmtr:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(ormtr, unmtr), [&](auto function, auto type, auto) {

@@ -90,8 +90,7 @@ __global__ void __launch_bounds__(threads_per_block)
   for (index_t j = blockIdx.x; j < n; j += gridDim.x) {
     for (index_t i = threadIdx.x; i < m; i += threads_per_block) {
       const bool counts = !(values[i] <= least);
-      for (int p = 0; p < T::part_count; ++p)
-        B[i + j * ldb].part[p] = counts ? B[i + j * ldb].part[p] / values[i] : 0;
+      for (int p = 0; p < T::part_count; ++p) B[i + j * ldb].part[p] = counts ? B[i + j * ldb].part[p] / values[i] : 0;
       if (counts && j == 0) atomicAdd(rank, 1ULL);
     }
   }

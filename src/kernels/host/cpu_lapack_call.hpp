@@ -1,6 +1,7 @@
 // One call of LAPACK (core/lapack_call.hpp) on the CPU.
 #pragma once
 
+#include "core/dense_problem.hpp"
 #include "core/lapack_call.hpp"
 
 namespace tessera::kernels {

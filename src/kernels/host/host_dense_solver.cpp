@@ -13,7 +13,8 @@ void HostDenseSolver::load() {
   const std::lock_guard lock(mutex_);
   if (lapack_) return;
   if (!blas_) throw NotAvailable("a host device without a CPU BLAS has no LAPACK");
-  lapack_ = std::make_unique<const DenseLapack>([this](const char* name) { return blas_->fortran(name); }, blas_->integer_bits());
+  lapack_ = std::make_unique<const DenseLapack>([this](const char* name) { return blas_->fortran(name); },
+                                                blas_->integer_bits());
 }
 
 DenseSpace HostDenseSolver::space(const DenseProblem& /*problem*/, SvdAlgorithm algorithm) {
