@@ -134,6 +134,27 @@ TEST(DenseApiNumbers, ThatNeedCareAreLapacks) {
   EXPECT_EQ(all_zero.at(DenseSlot::B, 49, 2), 0);
 }
 
+TEST(DenseApiTelling, SaysWhatWasAskedFor) {
+  testing::internal::CaptureStderr();
+  {
+    const Context context(std::string(on_devices) + " TESSERA_VERBOSE=1");
+    for (const DenseProblem& form : forms) {
+      test::DenseFixture<double> fixture(form, 5);
+      run<double>(context, fixture.problem());
+    }
+    test::DenseFixture<std::complex<float>> fixture(
+        {.routine = DenseRoutine::trtrs, .op = Op::conj_trans, .n = 9, .k = 2}, 5);
+    run<std::complex<float>>(context, fixture.problem());
+  }
+  const std::string told = testing::internal::GetCapturedStderr();
+  for (const char* const call :
+       {"dsyevd VL n=40 on ", "dsygvd VU n=40 on ", "dgesdd SS m=40 n=50 on ", "dgeev V n=130 on ",
+        "dgels N m=50 n=40 nrhs=3 on ", "dgels T m=50 n=40 nrhs=3 on ", "dgelsd m=40 n=50 nrhs=3 on ",
+        "dorgqr m=50 n=40 k=30 on ", "dormqr RT m=50 n=40 k=30 on ", "dtrtrs UTU n=40 nrhs=20 on ",
+        "dtrtri UU n=40 on ", "dpotri L n=40 on ", "dgetri n=40 on ", "ctrtrs LCN n=9 nrhs=2 on "})
+    EXPECT_THAT(told, testing::HasSubstr(call));
+}
+
 TEST(DenseApiArguments, AreCheckedInTheirOrder) {
   const Context context(on_devices);
   tessera_context ctx = context.handle();

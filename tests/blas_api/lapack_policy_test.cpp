@@ -58,6 +58,14 @@ TEST(LapackPolicy, WhatAProblemMovesThatADeviceSolvesWhole) {
   EXPECT_FALSE(decide({}, demand, quick_cpu).offload);
 }
 
+TEST(LapackPolicy, BlockReflectorsOfAFactorizationStayOnTheCpu) {
+  // They move as much as they compute, so that reference LAPACK's blocks of 32 are never worth it, nor small problems.
+  DenseProblem block{.routine = DenseRoutine::larfb, .type = ScalarType::d, .m = 4000, .n = 4000, .k = 32};
+  EXPECT_FALSE(decide({}, demand_of(block), with_devices(50e12, 50e9, 4 * 4000.0 * 4000 * 32 / 1e12)).offload);
+  DenseProblem small{.routine = DenseRoutine::gels, .type = ScalarType::d, .m = 60, .n = 40, .k = 3};
+  EXPECT_FALSE(decide({}, demand_of(small), with_devices(50e12, 50e9, 1e-4)).offload);
+}
+
 TEST(LapackPolicy, RulesTakeBothNames) {
   OffloadRules rules;
   EXPECT_TRUE(rules.set("heevd", {Offload::never}));
@@ -69,6 +77,14 @@ TEST(LapackPolicy, RulesTakeBothNames) {
   EXPECT_EQ(rules.of(DenseRoutine::potri, ScalarType::s).when, Offload::always);
   EXPECT_EQ(rules.of(LapackRoutine::potri, ScalarType::s).when, Offload::always);
   EXPECT_FALSE(rules.set("zsyevd", {Offload::always}));
+  EXPECT_TRUE(rules.set("dgetri", {Offload::always}));
+  EXPECT_EQ(rules.of(DenseRoutine::getri, ScalarType::d).when, Offload::always);
+  EXPECT_EQ(rules.of(LapackRoutine::getri, ScalarType::d).when, Offload::always);
+  EXPECT_TRUE(rules.set("unmtr", {Offload::never}));
+  EXPECT_EQ(rules.of(DenseRoutine::unmtr, ScalarType::s).when, Offload::never);
+  EXPECT_TRUE(rules.set("gels", {Offload::never}));
+  EXPECT_EQ(rules.of(DenseRoutine::gels, ScalarType::z).when, Offload::never);
+  EXPECT_EQ(rules.of(DenseRoutine::gelsd, ScalarType::z).when, Offload::automatic);
 }
 
 TEST(LapackPolicy, SmallCallsAndRulesNeedNoLook) {

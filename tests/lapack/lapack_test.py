@@ -20,7 +20,8 @@ DEVICES = {"TESSERA_DEVICES": "host:2", "TESSERA_OFFLOAD": "always", "TESSERA_TI
            "OPENBLAS_NUM_THREADS": "1"}
 # What LAPACK makes of Level 3 is seen where its factorizations are not themselves taken to devices.
 CAUGHT = ("potrf", "potrs", "posv", "getrf", "getrs", "gesv", "geqrf")
-WHOLE = ("syevd", "syevr", "sygvd", "gesdd", "gesvd", "geev", "orgqr", "ormqr", "trtri", "potri")
+WHOLE = ("syevd", "syevr", "sygvd", "gesdd", "gesvd", "geev", "orgqr", "ormqr", "ormlq", "ormtr", "larfb", "gels", "gelsd", "trtrs", "trtri", "lauum",
+         "getri", "potri")
 BY_LEVEL3 = {**DEVICES, "TESSERA_OFFLOAD": ",".join(["always", *(f"{routine}=never" for routine in CAUGHT + WHOLE)])}
 ROUTINES = ("dpotrf", "dgetrf", "dgesv", "dgetri", "dpotri", "dtrtri", "dgeqrf", "dsyev", "dsygv", "dgesvd")
 
