@@ -242,9 +242,9 @@ class Netlib(LapackCase):
         verdicts, told = self.verdicts(letter, LD_PRELOAD=str(BLOCKS), TESSERA_SUMMARY="1",
                                        **{**DEVICES, "TESSERA_TILE": "16", "TESSERA_VERBOSE": "0"})
         self.assertEqual(verdicts, expected)
-        # Singular values of matrices whose norms want scaling are LAPACK's.
-        self.assertNotRegex(told, r"(?m)^tessera: (?!.gesvd)\w+ +\S+ +CPU ")
-        for routine in CAUGHT:
+        # Of matrices whose norms want scaling singular values and least squares are LAPACK's.
+        self.assertNotRegex(told, r"(?m)^tessera: (?!.(?:gesvd|gelsd?) )\w+ +\S+ +CPU ")
+        for routine in (*CAUGHT, "getri", "trtri", "trtrs", "potri", "gels", "gelsd"):
             self.assertRegex(told, rf"(?m)^tessera: {letter}{routine} +\S+ +devices ")
 
     # The other types are run on machines with GPUs (run_testers.py): these programs make 80,000 calls each.
