@@ -24,6 +24,10 @@ void dgeqrf_(const int* m, const int* n, double* A, const int* lda, double* tau,
              int* info);
 void dormqr_(const char* side, const char* trans, const int* m, const int* n, const int* k, double* A, const int* lda,
              const double* tau, double* C, const int* ldc, double* work, const int* lwork, int* info, length, length);
+void dgels_(const char* trans, const int* m, const int* n, const int* nrhs, double* A, const int* lda, double* B,
+            const int* ldb, double* work, const int* lwork, int* info, length);
+void dgelsd_(const int* m, const int* n, const int* nrhs, double* A, const int* lda, double* B, const int* ldb,
+             double* s, const double* rcond, int* rank, double* work, const int* lwork, int* iwork, int* info);
 void dsyev_(const char* jobz, const char* uplo, const int* n, double* A, const int* lda, double* w, double* work,
             const int* lwork, int* info, length, length);
 void dsygv_(const int* type, const char* jobz, const char* uplo, const int* n, double* A, const int* lda, double* B,
@@ -153,6 +157,29 @@ static double check_gesv(struct problem* p, const double* x, double* y, double* 
   return difference(p->n, y, z, one_norm(p->n, p->A) * one_norm(p->n, p->U), x);
 }
 
+/* Least squares have as many unknowns and right-hand sides as equations here, and the check of a solution. */
+static void call_gels(struct problem* p) {
+  double wanted = 0;
+  const int ask = -1, *n = &p->n;
+  memcpy(p->U, p->B, sizeof(double) * (size_t)p->n * (size_t)p->n);
+  dgels_("N", n, n, n, p->F, n, p->U, n, &wanted, &ask, &p->info, 1);
+  provide_work(p, wanted);
+  dgels_("N", n, n, n, p->F, n, p->U, n, p->work, &p->lwork, &p->info, 1);
+}
+
+static void call_gelsd(struct problem* p) {
+  double wanted = 0;
+  const double rcond = -1;
+  const int ask = -1, *n = &p->n;
+  int integers = 0, rank = 0;
+  memcpy(p->U, p->B, sizeof(double) * (size_t)p->n * (size_t)p->n);
+  dgelsd_(n, n, n, p->F, n, p->U, n, p->vector, &rcond, &rank, &wanted, &ask, &integers, &p->info);
+  provide_work(p, wanted);
+  int* const iwork = allocate(sizeof(int) * (size_t)integers);
+  dgelsd_(n, n, n, p->F, n, p->U, n, p->vector, &rcond, &rank, p->work, &p->lwork, iwork, &p->info);
+  free(iwork);
+}
+
 /* A * (inverse * x) against x */
 static double check_inverse(struct problem* p, enum part matrix, enum part inverse, const double* x, double* y,
                             double* z) {
@@ -268,6 +295,7 @@ static const struct routine {
     {"dpotri", call_potri, check_potri, 1, 1},       {"dtrtri", call_trtri, check_trtri, 1, 1.0 / 3},
     {"dgeqrf", call_geqrf, check_geqrf, 0, 4.0 / 3}, {"dsyev", call_syev, check_syev, 1, 0},
     {"dsygv", call_sygv, check_sygv, 1, 0},          {"dgesvd", call_gesvd, check_gesvd, 0, 0},
+    {"dgels", call_gels, check_gesv, 0, 13.0 / 3},   {"dgelsd", call_gelsd, check_gesv, 0, 0},
 };
 
 static int bench(const struct routine* routine, int n, int repeats) {
@@ -275,7 +303,7 @@ static int bench(const struct routine* routine, int n, int repeats) {
   p.A = new_matrix(n);
   p.F = new_matrix(n);
   p.B = p.U = p.V = NULL;
-  if (routine->call == call_gesv || routine->call == call_sygv) {
+  if (routine->check == check_gesv || routine->call == call_sygv) {
     p.B = new_matrix(n);
     p.U = new_matrix(n);
     (routine->symmetric ? fill_symmetric : fill)(n, p.B);
