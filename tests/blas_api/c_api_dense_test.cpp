@@ -216,6 +216,16 @@ TEST(DenseApiArguments, SizesMayBeZero) {
   EXPECT_THAT(B, testing::ElementsAre(0, 0, 0));
 }
 
+TEST(DenseApiErrors, NoLapackCountsSoFar) {
+  const Context context(on_cpu);
+  double A = 3;
+  std::int64_t info = 99;
+  constexpr std::int64_t huge = std::int64_t{1} << 32;
+  const tessera_status status = tessera_dpotri(context.handle(), TESSERA_LOWER, 1, &A, huge + 1, &info);
+  // A LAPACK of 64 bits can.
+  EXPECT_EQ(status, test::cpu_blas()->integer_bits() == 32 ? TESSERA_NOT_AVAILABLE : TESSERA_SUCCESS);
+}
+
 TEST(DenseApiErrors, LeaveAsTheyWereWhatDevicesCannotHold) {
   const Context context(std::string(on_devices) + " TESSERA_HOST_DEVICE=memory=512");
   for (const DenseProblem& form : {DenseProblem{.routine = DenseRoutine::heevd, .vectors = true, .n = 60},

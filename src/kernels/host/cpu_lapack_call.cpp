@@ -113,6 +113,10 @@ void compute_on_cpu(const CpuBlas* blas, LapackCall& call) {
 
 index_t compute_on_cpu(const CpuBlas* blas, const DenseProblem& problem, index_t& found) {
   if (blas == nullptr) throw NotAvailable("there is no CPU BLAS with a LAPACK");
+  for (const DenseOperand& operand : DenseOperands(problem)) {
+    if (operand.has_ld() && operand.ld > INT32_MAX && blas->integer_bits() == 32)
+      throw NotAvailable("the integers of the CPU's LAPACK are too small for a leading dimension");
+  }
   const process::Pass pass(process::Work::computing);
   DenseOutcome outcome;
   const int info = DenseLapack::compute([blas](const char* name) { return blas->fortran(name); }, blas->integer_bits(),
