@@ -414,11 +414,5 @@ inline DenseTraffic traffic_of(const DenseProblem& problem) {
   }
   return traffic;
 }
-/// What the matrices take on a device, without what its library needs beside them.
-inline index_t device_bytes_of(const DenseProblem& problem) {
-  index_t bytes = 0;
-  for (const DenseOperand& operand : DenseOperands(problem)) bytes += operand.bytes();
-  return bytes;
-}
 
 }  // namespace tessera

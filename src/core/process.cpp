@@ -2,9 +2,9 @@
 // thread: a child can put them right whatever the other threads of its parent were doing.
 #include "core/process.hpp"
 #include "core/environment.hpp"
+#include "core/loaded_objects.hpp"
 #include "core/thread.hpp"
 
-#include <link.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -144,19 +144,6 @@ void add_handlers_for_blas() {
   add_exit_handler();
   if (pthread_atfork(before_fork_for_blas, after_fork_in_parent, after_fork_in_child) == 0)
     registrations.fetch_add(1, std::memory_order_relaxed);
-}
-
-/// How many objects the process has loaded so far, those that it has closed included. Takes a lock of the loader, which
-/// a child would find taken: only for threads that fork() waits for.
-unsigned long long loads_so_far() {
-  unsigned long long loads = 0;
-  dl_iterate_phdr(
-      [](dl_phdr_info* object, std::size_t, void* to) {
-        *static_cast<unsigned long long*>(to) = object->dlpi_adds;
-        return 1;
-      },
-      &loads);
-  return loads;
 }
 
 /// The last of our handlers: all that had been registered when the fork began have run.
@@ -322,7 +309,7 @@ void watch_loaded(const void* library) noexcept {
   watch_once(library, [] {
     // The handler for fork that was registered when all was loaded comes right before those of what was there then. One
     // that is registered later would come before those of the program, too, which may wait for a lock whose owner waits
-    // for the end of the fork.
+    // for the end of the fork. Fork waits for who asks the loader here.
     const unsigned long long loads = loads_watched.load(std::memory_order_relaxed);
     loads == 0 || loads != loads_so_far() ? add_handlers_for_blas() : add_exit_handler();
   });

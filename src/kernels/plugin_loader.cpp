@@ -5,6 +5,7 @@
 
 #include "core/build_identity.hpp"
 #include "core/error.hpp"
+#include "core/loaded_objects.hpp"
 #include "core/process.hpp"
 #include "core/unwinder.hpp"
 
@@ -21,9 +22,8 @@ std::string loader_error() {
 /// The plugin beside the object that contains this function, if there is one, else its plain name. A plugin that lies
 /// there but cannot be loaded is not silently replaced by another.
 std::string default_path() {
-  Dl_info self{};
-  if (dladdr(reinterpret_cast<const void*>(&default_path), &self) != 0 && self.dli_fname != nullptr) {
-    const std::string file = self.dli_fname;
+  if (const char* const self = file_of_object(reinterpret_cast<void*>(&default_path))) {
+    const std::string file = self;
     const std::size_t slash = file.rfind('/');
     if (slash != std::string::npos) {
       std::string beside = file.substr(0, slash + 1) + plugin_name;

@@ -20,6 +20,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/loaded_objects.hpp"
 #include "core/unwinder.hpp"
 
 namespace tessera::api {
@@ -29,11 +30,6 @@ namespace {
 /// cpu_blas.cpp).
 using Xerbla = void (*)(const char* name, const std::int64_t* position, std::size_t name_length);
 using CblasXerbla = void (*)(std::int64_t position, const char* routine, const char* form, ...);
-
-const void* object_of(void* address) {
-  Dl_info info{};
-  return address != nullptr && dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
-}
 
 void* find_xerbla(const Face& face) { return dlsym(RTLD_DEFAULT, face.search.scheme.fortran("xerbla").c_str()); }
 
@@ -51,7 +47,7 @@ struct Handlers {
   /// Defined elsewhere than here and in the BLAS behind us.
   bool programs_own(void* handler) const {
     if (handler == nullptr) return false;
-    const void* const object = object_of(handler);
+    const link_map* const object = object_of(handler);
     const auto in_object_of = [&](const std::string& symbol) {
       return object == object_of(next_definition(symbol.c_str()));
     };

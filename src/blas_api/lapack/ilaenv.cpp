@@ -2,10 +2,7 @@
 // block sizes of block_sizes.hpp is that one's answer. Constructors do nothing; the next ilaenv_ is looked up at the
 // first call. LAPACK calls with integers of 32 or 64 bits: the lower halves of what it passes are the same, and the
 // answer is given in 64.
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,6 +11,7 @@
 #include <string_view>
 
 #include "blas_api/lapack/block_sizes.hpp"
+#include "blas_api/lapack/next_symbol.hpp"
 #include "blas_api/lapack/system_lapack.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
@@ -38,30 +36,18 @@ std::optional<std::int32_t> read_setting() {
   return std::nullopt;
 }
 
-/// The ilaenv_ behind this one: in the scope of the whole program, or, where LAPACK was opened locally (modules of
-/// Python), in the library that calls.
-/// @return nullptr if there is none
-Ilaenv next_ilaenv([[maybe_unused]] void* caller) {
+void* find_ilaenv([[maybe_unused]] void* caller) {
 #if TESSERA_STANDS_IN
-  static std::atomic<void*> next{nullptr};  // as below
-  void* found = next.load(std::memory_order_relaxed);
-  if (found == nullptr) next.store(found = system_lapack_function("ilaenv_"), std::memory_order_relaxed);
-  return reinterpret_cast<Ilaenv>(found);
+  return system_lapack_function("ilaenv_");
 #else
-  static std::atomic<void*> next{nullptr};
-  // Relaxed: the pointer alone is passed on, and everyone who looks finds one that will do.
-  void* found = next.load(std::memory_order_relaxed);
-  if (found == nullptr) {
-    found = dlsym(RTLD_NEXT, "ilaenv_");
-    Dl_info info{};
-    if (found == nullptr && dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
-      // Left open: the function must not be unmapped.
-      if (void* library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)) found = dlsym(library, "ilaenv_");
-    }
-    next.store(found, std::memory_order_relaxed);
-  }
-  return reinterpret_cast<Ilaenv>(found);
+  return next_symbol("ilaenv_", caller);
 #endif
+}
+
+/// The ilaenv_ behind this one. @return nullptr if there is none
+Ilaenv next_ilaenv(void* caller) {
+  static constinit NextSymbol next;
+  return reinterpret_cast<Ilaenv>(look_up(next, [=] { return find_ilaenv(caller); }));
 }
 
 /// The name as far as it is one. A Fortran compiler passes its length; who calls from C may pass none, and what is

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <string>
 
 #include "blas_api/bridge.hpp"
 #include "blas_api/drop_in/error_exit.hpp"
@@ -126,8 +125,7 @@ struct Next : api::NextLapack {
 }  // namespace
 
 void enter(Symbol& symbol, const Arguments& arguments, void* caller) {
-  void* const next =
-      next_of(symbol.face, letter(symbol.type) + std::string(name_of(symbol.routine)), symbol.next, caller);
+  void* const next = next_of(symbol.face, symbol.name, symbol.next, caller);
   const int bits = bits_of(symbol.face, next);
   Parsed parsed = parse(symbol, arguments, bits);
   // Pivots and info of devices have 32 bits.

@@ -15,6 +15,7 @@ namespace tessera::lapack {
 struct Symbol {
   LapackCallRoutine routine;
   ScalarType type;
+  const char* name;  ///< without prefix and suffix
   LapackFace& face;
   NextSymbol next = {};
 };

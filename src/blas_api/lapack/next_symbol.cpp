@@ -1,68 +1,35 @@
 #include "blas_api/lapack/next_symbol.hpp"
 
 #include <dlfcn.h>
-#include <link.h>
 
-#include <bit>
-#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <string>
-#include <vector>
 
 #include "core/environment.hpp"
+#include "core/loaded_objects.hpp"
+#include "kernels/host/integer_width.hpp"
 
 namespace tessera::lapack {
-namespace {
 
-const void* object_of(void* address) {
-  Dl_info info{};
-  return address != nullptr && dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+void* others_symbol(void* handle, const char* symbol) {
+  void* const found = handle != nullptr ? dlsym(handle, symbol) : nullptr;
+  return object_of(found) != object_of(reinterpret_cast<void*>(&others_symbol)) ? found : nullptr;
 }
-
-/// Open already, and from now on until the process ends. nullptr: no such object.
-void* kept_open(const char* file) {
-  return file != nullptr ? dlopen(file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : nullptr;
-}
-void* kept_open(void* address) {
-  Dl_info info{};
-  return dladdr(address, &info) != 0 ? kept_open(info.dli_fname) : nullptr;
-}
-
-/// In `library` and what it needs; nothing of ours.
-void* others_symbol(void* library, const char* symbol) {
-  void* const found = library != nullptr ? dlsym(library, symbol) : nullptr;
-  return object_of(found) != object_of(reinterpret_cast<void*>(&next_symbol)) ? found : nullptr;
-}
-
-/// Collected first: inside the walk the loader's lock is held.
-std::vector<std::string> loaded_objects() {
-  std::vector<std::string> files;
-  dl_iterate_phdr(
-      [](dl_phdr_info* object, std::size_t, void* to) {
-        if (object->dlpi_name != nullptr && object->dlpi_name[0] != '\0')
-          static_cast<std::vector<std::string>*>(to)->emplace_back(object->dlpi_name);
-        return 0;
-      },
-      &files);
-  return files;
-}
-
-}  // namespace
 
 void* next_symbol(const char* symbol, void* caller) {
   if (void* const next = dlsym(RTLD_NEXT, symbol)) {
-    static_cast<void>(kept_open(next));
+    static_cast<void>(keep_loaded(file_of_object(next)));
     return next;
   }
-  if (void* const next = others_symbol(kept_open(caller), symbol)) return next;
+  if (void* const next = others_symbol(keep_loaded(file_of_object(caller)), symbol)) return next;
   try {
     for (const std::string& file : loaded_objects()) {
       // Looked at before it is kept: most of them have no LAPACK.
       void* const library = dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD);
       if (library == nullptr) continue;
       void* const next = others_symbol(library, symbol);
-      if (next != nullptr) static_cast<void>(kept_open(next));
+      if (next != nullptr) static_cast<void>(keep_loaded(file_of_object(next)));
       dlclose(library);
       if (next != nullptr) return next;
     }
@@ -71,40 +38,18 @@ void* next_symbol(const char* symbol, void* caller) {
   return nullptr;
 }
 
-unsigned long long loads_so_far() {
-  unsigned long long loads = 0;
-  dl_iterate_phdr(
-      [](dl_phdr_info* object, std::size_t, void* to) {
-        *static_cast<unsigned long long*>(to) = object->dlpi_adds;
-        return 1;  // each object tells it
-      },
-      &loads);
-  return loads;
-}
-
-// As in kernels/host/cpu_blas.cpp: of one element isamax tells 1, of fewer than none 0. Which it is asked for depends on
-// how much of the variable it reads.
-int integer_bits_of(void* lapack, const char* isamax) {
-  static_assert(std::endian::native == std::endian::little);
-  using Isamax = std::int32_t (*)(const std::int64_t*, const float*, const std::int64_t*);
-  void* const library = kept_open(lapack);
-  void* found = library != nullptr ? dlsym(library, isamax) : nullptr;
-  if (found == nullptr) found = dlsym(RTLD_DEFAULT, isamax);
-  if (found == nullptr) return 0;
-  const std::int64_t size = 1 - (std::int64_t{1} << 32), stride = 1;
-  const float element = 1;
-  return reinterpret_cast<Isamax>(found)(&size, &element, &stride) == 1 ? 32 : 64;
-}
-
 namespace {
 
-/// Of a LAPACK's integers; 0: it does not show.
+/// Of the integers of the BLAS that a LAPACK uses, and so of its own; 0: it does not show. @param next one of its functions
 int bits_behind(const LapackFace& face, void* next) {
-  return integer_bits_of(next, face.blas.search.scheme.fortran("isamax").c_str());
+  const std::string isamax = face.blas.search.scheme.fortran("isamax");
+  void* const library = keep_loaded(file_of_object(next));
+  const int bits = kernels::integer_bits_by(library != nullptr ? dlsym(library, isamax.c_str()) : nullptr);
+  return bits != 0 ? bits : kernels::integer_bits_by(dlsym(RTLD_DEFAULT, isamax.c_str()));
 }
 
 /// A LAPACK that comes later must have the integers that the program has been calling with.
-void* find_next(const LapackFace& face, std::string_view name, void* caller) {
+void* find_next(const LapackFace& face, const char* name, void* caller) {
   void* const next = face.find(face.blas.search.scheme.fortran(name).c_str(), caller);
   const int known = face.integer_bits.load(std::memory_order_relaxed);
   if (next == nullptr || known == 0) return next;
@@ -114,19 +59,8 @@ void* find_next(const LapackFace& face, std::string_view name, void* caller) {
 
 }  // namespace
 
-void* next_of(const LapackFace& face, std::string_view name, NextSymbol& next, void* caller) {
-  void* found = next.found.load(std::memory_order_relaxed);
-  if (found == nullptr) [[unlikely]] {
-    const ErrnoKept stays;
-    const unsigned long long loads = loads_so_far();
-    if (next.searched_at.load(std::memory_order_relaxed) == loads) return nullptr;
-    found = find_next(face, name, caller);
-    if (found != nullptr)
-      next.found.store(found, std::memory_order_relaxed);
-    else
-      next.searched_at.store(loads, std::memory_order_relaxed);
-  }
-  return found;
+void* next_of(const LapackFace& face, const char* name, NextSymbol& next, void* caller) {
+  return look_up(next, [&] { return find_next(face, name, caller); });
 }
 
 int bits_of(LapackFace& face, void* next) {

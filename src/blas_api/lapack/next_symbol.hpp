@@ -2,9 +2,10 @@
 #pragma once
 
 #include <atomic>
-#include <string_view>
 
 #include "blas_api/face.hpp"
+#include "core/environment.hpp"
+#include "core/loaded_objects.hpp"
 #include "core/scalar.hpp"
 
 namespace tessera::lapack {
@@ -13,6 +14,9 @@ namespace tessera::lapack {
 /// Python), in the library that calls or those that it needs; or in any library that is loaded. It stays loaded.
 /// @param caller an address in the library that calls @return nullptr if there is none
 void* next_symbol(const char* symbol, void* caller);
+
+/// In the object with this handle and what it needs, but nothing of ours. @param handle may be null
+void* others_symbol(void* handle, const char* symbol);
 
 /// The symbols of one spelling. A constant initialiser makes one.
 struct LapackFace {
@@ -28,13 +32,30 @@ struct NextSymbol {
   /// nullptr: nobody has looked yet, or there is none: a library may be loaded later. Relaxed: the pointer alone is
   /// passed on, and everyone who looks finds one that will do.
   std::atomic<void*> found = nullptr;
-  /// Of a search that has found none: loads_so_far(). Relaxed: at worst somebody searches once more.
+  /// Of a search that has found none: loads_so_far(); while that stays, another one finds none. Relaxed: at worst somebody
+  /// searches once more.
   std::atomic<unsigned long long> searched_at = 0;
 };
 
-/// Looked for at the first call, and again when something has been loaded since. @param name of the routine, without
-/// prefix and suffix @param caller see next_symbol() @return nullptr if there is none
-void* next_of(const LapackFace& face, std::string_view name, NextSymbol& next, void* caller);
+/// Looked for by `find` at the first call, and again when something has been loaded since. @return nullptr if there is none
+template <class Find>
+void* look_up(NextSymbol& next, const Find& find) {
+  void* found = next.found.load(std::memory_order_relaxed);
+  if (found == nullptr) [[unlikely]] {
+    const ErrnoKept stays;
+    const unsigned long long loads = loads_so_far();
+    if (next.searched_at.load(std::memory_order_relaxed) == loads) return nullptr;
+    found = find();
+    if (found != nullptr)
+      next.found.store(found, std::memory_order_relaxed);
+    else
+      next.searched_at.store(loads, std::memory_order_relaxed);
+  }
+  return found;
+}
+
+/// look_up() of a routine. @param name without prefix and suffix @param caller see next_symbol()
+void* next_of(const LapackFace& face, const char* name, NextSymbol& next, void* caller);
 
 /// Of the program's integers. Plain names have 32 bits where no LAPACK is behind them, or where it does not show.
 /// @param next of one of its symbols
@@ -42,12 +63,5 @@ int bits_of(LapackFace& face, void* next);
 
 index_t read_integer(const void* at, int bits);
 void write_integer(void* at, int bits, index_t value);
-
-/// Counts what has been loaded so far: while it stays, a search that has found nothing finds nothing again. Never 0.
-unsigned long long loads_so_far();
-
-/// The width of the integers of the BLAS that a LAPACK uses, and so of its own. @param lapack one of its functions
-/// @param isamax as that BLAS spells it @return 0 if no such function is found
-int integer_bits_of(void* lapack, const char* isamax);
 
 }  // namespace tessera::lapack

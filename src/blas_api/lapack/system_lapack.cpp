@@ -2,15 +2,15 @@
 
 #include <dlfcn.h>
 #include <glob.h>
-#include <link.h>
 
 #include <atomic>
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "blas_api/lapack/next_symbol.hpp"
 #include "core/environment.hpp"
+#include "core/loaded_objects.hpp"
 #include "core/log.hpp"
 #include "core/thread.hpp"
 
@@ -54,24 +54,8 @@ std::vector<std::string> candidates() {
   return files;
 }
 
-/// In the library or what it needs; nothing of ours.
-void* others_symbol(void* handle, const char* symbol) {
-  const auto object_of = [](void* address) -> const void* {
-    Dl_info info{};
-    return address != nullptr && dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
-  };
-  void* const found = dlsym(handle, symbol);
-  return object_of(found) != object_of(reinterpret_cast<void*>(&system_lapack_function)) ? found : nullptr;
-}
-
-bool is_own(void* handle) {
-  // Defined in the library itself, not in one that it needs.
-  void* const marker = dlsym(handle, own_marker);
-  Dl_info info{};
-  link_map* map = nullptr;
-  return marker != nullptr && dladdr1(marker, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0 &&
-         map == handle;
-}
+// Defined in the library itself, not in one that it needs.
+bool is_own(void* handle) { return object_of(dlsym(handle, own_marker)) == handle; }
 
 struct Opened {
   void* handle = nullptr;
@@ -113,8 +97,7 @@ const Opened& opened() {
 
 void* system_lapack_function(const char* symbol) noexcept {
   try {
-    const Opened& lapack = opened();
-    return lapack.handle == nullptr ? nullptr : others_symbol(lapack.handle, symbol);
+    return others_symbol(opened().handle, symbol);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }

@@ -5,7 +5,6 @@
 
 #include <dlfcn.h>
 #include <glob.h>
-#include <link.h>
 
 #include <algorithm>
 #include <bit>
@@ -17,10 +16,12 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/loaded_objects.hpp"
 #include "core/process.hpp"
 #include "core/thread.hpp"
 #include "kernels/host/gemm_pieces.hpp"
 #include "kernels/host/gemmt_pieces.hpp"
+#include "kernels/host/integer_width.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace tessera::kernels {
@@ -94,20 +95,8 @@ std::string last_dl_error() {
 }
 
 std::string file_of(void* address) {
-  Dl_info info{};
-  return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
-}
-
-/// Of an open BLAS. isamax of one element is 1 and of fewer than none 0; which of them it is asked for depends on how
-/// much of the variable it reads. A library that has no such function keeps the width that its name stands for.
-int integer_bits_of(void* handle, const SymbolScheme& scheme, int otherwise) {
-  const auto isamax = reinterpret_cast<std::int32_t (*)(const BlasInt*, const float*, const BlasInt*)>(
-      dlsym(handle, scheme.fortran("isamax").c_str()));
-  if (isamax == nullptr) return otherwise;
-  const BlasInt size = 1 - (BlasInt{1} << 32);
-  const BlasInt stride = 1;
-  const float element = 1;
-  return isamax(&size, &element, &stride) == 1 ? 32 : 64;
+  const char* const file = file_of_object(address);
+  return file != nullptr ? file : "";
 }
 
 using Number = int (*)();
@@ -135,9 +124,7 @@ struct OpenMp {
       const auto in_parallel = reinterpret_cast<Number>(dlsym(where, "omp_in_parallel"));
       if (max_threads == nullptr || in_parallel == nullptr) continue;
       // It must stay, whatever the program closes.
-      Dl_info info{};
-      if (dladdr(reinterpret_cast<void*>(max_threads), &info) != 0 && info.dli_fname != nullptr)
-        static_cast<void>(dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE));
+      static_cast<void>(keep_loaded(file_of_object(reinterpret_cast<void*>(max_threads))));
       return {max_threads, in_parallel};
     }
     return {};
@@ -168,7 +155,8 @@ class LoadedBlas final : public CpuBlas {
     blas->choose_gemmt(handle, scheme);
     blas->handle_ = handle;
     blas->scheme_ = scheme;
-    blas->integer_bits_ = integer_bits_of(handle, scheme, bits);
+    const int own_bits = integer_bits_by(dlsym(handle, scheme.fortran("isamax").c_str()));
+    blas->integer_bits_ = own_bits != 0 ? own_bits : bits;  // else what its name stands for
     blas->path_ = file_of(blas->address_of({.routine = Routine::gemm, .type = ScalarType::d}));
     blas->lapack_ = LapackFunctions::find(handle, scheme, blas->integer_bits_);
     blas->own_threads_ = number_of_threads(handle, scheme);
@@ -307,20 +295,6 @@ class LoadedBlas final : public CpuBlas {
   int integer_bits_ = 32;
   std::string path_;
 };
-
-/// Files of the objects that the process has loaded. Collected first: inside the walk the loader's lock is held.
-std::vector<std::string> loaded_objects() {
-  std::vector<std::string> files;
-  dl_iterate_phdr(
-      [](dl_phdr_info* object, std::size_t, void* to) {
-        if (object->dlpi_name != nullptr && object->dlpi_name[0] != '\0') {
-          static_cast<std::vector<std::string>*>(to)->emplace_back(object->dlpi_name);
-        }
-        return 0;
-      },
-      &files);
-  return files;
-}
 
 /// Files of that name in the distribution's folders of alternatives; the reference, which is slow, last.
 std::vector<std::string> alternatives(const std::string& name) {
