@@ -1,6 +1,7 @@
 #include "blas_api/batch_policy.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <tuple>
 #include <utility>
@@ -138,50 +139,30 @@ Verdict decide(const OffloadRule& rule, const BatchDemand& batch, const Situatio
   return weigh(rule, verdict, seconds_on_devices(batch, now.rates, packing_bytes_per_s), now);
 }
 
-const std::atomic<BatchSpeed::Seen>& BatchSpeed::cell_of(const BatchDemand& batch) const {
+const LearntRate& BatchSpeed::rate_of(const BatchDemand& batch) const {
   const auto digits = [](std::uint64_t number) { return static_cast<std::size_t>(std::bit_width(number)); };
   const double bytes = std::max(batch.up_bytes + batch.down_bytes, 1.0);
   const std::size_t volume = digits(static_cast<std::uint64_t>(batch.mean_volume())) / 3;
   const std::size_t intensity = digits(static_cast<std::uint64_t>(8 * batch.flops / bytes)) / 2;
-  return cells_[batch.routine.number()][static_cast<std::size_t>(batch.type)][std::min(volume, volume_classes - 1)]
+  return rates_[batch.routine.number()][static_cast<std::size_t>(batch.type)][std::min(volume, volume_classes - 1)]
                [std::min(intensity, intensity_classes - 1)];
 }
-std::atomic<BatchSpeed::Seen>& BatchSpeed::cell_of(const BatchDemand& batch) {
-  return const_cast<std::atomic<Seen>&>(std::as_const(*this).cell_of(batch));
+LearntRate& BatchSpeed::rate_of(const BatchDemand& batch) {
+  return const_cast<LearntRate&>(std::as_const(*this).rate_of(batch));
 }
 
 bool BatchSpeed::knows(AnyRoutine routine, ScalarType type) const {
-  for (const auto& of_volume : cells_[routine.number()][static_cast<std::size_t>(type)]) {
-    for (const std::atomic<Seen>& cell : of_volume) {
-      if (cell.load(std::memory_order_relaxed).flops_per_s > 0) return true;
-    }
-  }
-  return false;
+  const OfType& of_type = rates_[routine.number()][static_cast<std::size_t>(type)];
+  return std::any_of(of_type.begin(), of_type.end(), [](const auto& of_volume) {
+    return std::any_of(of_volume.begin(), of_volume.end(), [](const LearntRate& rate) { return rate.is_known(); });
+  });
 }
 
 CpuEstimate BatchSpeed::estimate(const BatchDemand& batch, int threads) const {
-  const double rate = threads * static_cast<double>(cell_of(batch).load(std::memory_order_relaxed).flops_per_s);
+  const double rate = threads * rate_of(batch).flops_per_s();
   if (rate > 0) return {batch.flops / rate, batch.flops / rate, batch.flops / rate};
   const double most_s = batch.flops / slowest_flops_per_s;
   return {most_s, batch.flops / (quickest_flops_per_s * threads), most_s};
-}
-
-void BatchSpeed::record(const BatchDemand& batch, double seconds, int threads) {
-  if (!(seconds > 0) || batch.flops <= 0) return;
-  const auto rate = static_cast<float>(batch.flops / (seconds * threads));
-  std::atomic<Seen>& cell = cell_of(batch);
-  Seen seen = cell.load(std::memory_order_relaxed);
-  const float difference = rate - seen.flops_per_s;
-  seen.flops_per_s = seen.flops_per_s > 0 ? seen.flops_per_s + difference / (difference > 0 ? 2.0F : 8.0F) : rate;
-  seen.passed_over = 0;
-  cell.store(seen, std::memory_order_relaxed);
-}
-
-void BatchSpeed::passed_over(const BatchDemand& batch) {
-  std::atomic<Seen>& cell = cell_of(batch);
-  Seen seen = cell.load(std::memory_order_relaxed);
-  if (++seen.passed_over >= lifetime) seen = {};
-  cell.store(seen, std::memory_order_relaxed);
 }
 
 }  // namespace tessera::api

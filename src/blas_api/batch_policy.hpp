@@ -12,11 +12,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <bit>
 #include <cstdint>
 #include <vector>
 
+#include "blas_api/learnt_rate.hpp"
 #include "blas_api/policy.hpp"
 #include "core/any_routine.hpp"
 #include "core/gemm_batch.hpp"
@@ -69,37 +68,29 @@ Verdict decide(const OffloadRule& rule, const BatchDemand& batch, const Situatio
 
 /// How fast batches of small products run on the CPU, learnt by routine, type, mean volume (steps of 8) and flops per byte
 /// (steps of 4): of small products the cost of a call, of thin ones the memory decides. Rates are kept for one thread,
-/// since how many a batch may have changes with what the program is doing. A rate moves half of the way up
-/// or an eighth of the way down; after `lifetime` batches in a row that went to devices it is measured anew.
-/// Thread-safe.
+/// since how many a batch may have changes with what the program is doing. Thread-safe.
 class BatchSpeed {
  public:
-  static constexpr int lifetime = 64;
-
-  bool knows(const BatchDemand& batch) const { return cell_of(batch).load(std::memory_order_relaxed).flops_per_s > 0; }
+  bool knows(const BatchDemand& batch) const { return rate_of(batch).is_known(); }
   /// Something was measured of this routine in this type.
   bool knows(AnyRoutine routine, ScalarType type) const;
   /// @param threads that batches may have. Where nothing is known, between what the best and the slowest BLAS take, and
   /// the latter is expected.
   CpuEstimate estimate(const BatchDemand& batch, int threads) const;
-  void record(const BatchDemand& batch, double seconds, int threads);
-  void passed_over(const BatchDemand& batch);
+  void record(const BatchDemand& batch, double seconds, int threads) {
+    rate_of(batch).record(batch.flops, seconds * threads);
+  }
+  void passed_over(const BatchDemand& batch) { rate_of(batch).passed_over(); }
 
  private:
   static constexpr std::size_t volume_classes = 9;
   static constexpr std::size_t intensity_classes = 4;
-  /// One word. Relaxed everywhere: of two measurements at the same time one may be lost.
-  struct Seen {
-    float flops_per_s = 0;
-    std::uint32_t passed_over = 0;
-  };
-  static_assert(std::atomic<Seen>::is_always_lock_free);
-  using OfType = std::array<std::array<std::atomic<Seen>, intensity_classes>, volume_classes>;
+  using OfType = std::array<std::array<LearntRate, intensity_classes>, volume_classes>;
 
-  const std::atomic<Seen>& cell_of(const BatchDemand& batch) const;
-  std::atomic<Seen>& cell_of(const BatchDemand& batch);
+  const LearntRate& rate_of(const BatchDemand& batch) const;
+  LearntRate& rate_of(const BatchDemand& batch);
 
-  std::array<std::array<OfType, 4>, any_routine_count> cells_{};
+  std::array<std::array<OfType, 4>, any_routine_count> rates_{};
 };
 
 }  // namespace tessera::api

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <new>
 #include <utility>
 #include <vector>
@@ -173,6 +174,40 @@ runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& f
   }
 }
 
+std::optional<runtime::JobStatistics> Context::try_devices(Weighed& what, Fallback fallback, Face& face,
+                                                           Verdict& verdict, const RunJob& run_job) {
+  const WithoutCancellation stays;
+  const auto tell = [&](const std::exception& error) {
+    if (config_.verbose) quietly([&] { log_line(error.what()); });
+  };
+  runtime::Runtime* runtime = nullptr;
+  try {
+    runtime = devices_for(what, fallback, face, verdict);
+  } catch (const std::exception& error) {
+    if (fallback == Fallback::report) throw;
+    tell(error);
+    verdict = {false, Reason::unavailable};
+  }
+  if (runtime == nullptr) return std::nullopt;
+  try {
+    runtime::JobStatistics job = run_job(*runtime);
+    attend_after_job(face);
+    return job;
+  } catch (const NotAvailable& error) {  // another thread has lost the last device, or one has no LAPACK
+    tell(error);
+    const bool has_devices = dynamic_cast<const NoDeviceLeft*>(&error) == nullptr;
+    verdict = {false, has_devices ? Reason::unsuitable : Reason::unavailable};
+  } catch (const OutOfDeviceMemory& error) {
+    if (fallback == Fallback::report) throw;
+    tell(error);
+    verdict = {false, Reason::out_of_memory};
+  } catch (const std::bad_alloc&) {  // the program's memory ran out before the job began
+    if (fallback == Fallback::report) throw;
+    verdict = {false, Reason::unavailable};
+  }
+  return std::nullopt;
+}
+
 bool Context::may_do_without_look(index_t volume) const {
   return volume <= blind_volume && start_.stage() == DeviceStart::Stage::closed &&
          config_.devices != DeviceChoice::host;
@@ -270,34 +305,11 @@ std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, i
                                                            Face& face, Verdict verdict, CallReport::Is is) {
   const double arrival_s = device::now_seconds();
   if (verdict.offload) {
-    const WithoutCancellation stays;
-    // Until it runs there, C is untouched whatever fails.
-    runtime::Runtime* runtime = nullptr;
-    try {
-      WeighedCall weighed(*this, call, face);
-      runtime = devices_for(weighed, fallback, face, verdict);
-    } catch (const std::exception& error) {
-      if (fallback == Fallback::report) throw;
-      if (config_.verbose) quietly([&] { log_line(error.what()); });
-      verdict = {false, Reason::unavailable};
-    }
-    if (runtime != nullptr) {
-      try {
-        runtime::JobStatistics job = run_on_devices(*runtime, call, volume, verdict, arrival_s, is);
-        attend_after_job(face);
-        return job;
-      } catch (const NoDeviceLeft& error) {  // another thread has lost the last one; C is untouched
-        if (config_.verbose) quietly([&] { log_line(error.what()); });
-        verdict = {false, Reason::unavailable};
-      } catch (const OutOfDeviceMemory& error) {  // likewise
-        if (fallback == Fallback::report) throw;
-        if (config_.verbose) quietly([&] { log_line(error.what()); });
-        verdict = {false, Reason::out_of_memory};
-      } catch (const std::bad_alloc&) {  // the same: the program's memory ran out before the job began
-        if (fallback == Fallback::report) throw;
-        verdict = {false, Reason::unavailable};
-      }
-    }
+    WeighedCall weighed(*this, call, face);
+    const auto run_job = [&](runtime::Runtime& runtime) {
+      return run_on_devices(runtime, call, volume, verdict, arrival_s, is);
+    };
+    if (auto job = try_devices(weighed, fallback, face, verdict, std::cref(run_job))) return job;
   }
   run_on_cpu(call, volume, fallback, face, verdict, arrival_s, is);
   return std::nullopt;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -153,6 +154,13 @@ class Context {
 
   /// The opened runtime if it is to run on it, else nullptr. @param verdict receives the decision
   runtime::Runtime* devices_for(Weighed& what, Fallback fallback, Face& face, Verdict& verdict);
+  /// Runs a job, of which nothing is written if it throws NotAvailable, OutOfDeviceMemory or std::bad_alloc.
+  using RunJob = std::function<runtime::JobStatistics(runtime::Runtime&)>;
+  /// The job, if it has run on devices; else the CPU is to answer. @param verdict receives the decision, and why not
+  /// @throws with Fallback::report what devices_for() throws, OutOfDeviceMemory and std::bad_alloc; what `run_job` throws
+  /// besides
+  std::optional<runtime::JobStatistics> try_devices(Weighed& what, Fallback fallback, Face& face, Verdict& verdict,
+                                                    const RunJob& run_job);
   /// The runtime of devices that are open or have failed to open.
   runtime::Runtime* opened(Fallback fallback, Verdict& verdict) const;
   /// What there is to know of the devices.
@@ -184,6 +192,10 @@ class Context {
                   const OnCpu& on_cpu);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, DenseRun& run, const LapackDemand& demand,
                                         Face& face, const Verdict& verdict, double arrival_s);
+  /// Learns from the job, and tells of it. @param pending of it
+  template <class Call>
+  void note_on_devices(CallHistory::OnDevices& pending, const Call& call, const LapackDemand& demand,
+                       const Verdict& verdict, runtime::JobStatistics& job, double arrival_s);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, LapackCall& call, const LapackDemand& demand,
                                         Face& face, const Verdict& verdict, double arrival_s);
   /// @throws as routines::lu; DeviceLost if A is lost
@@ -199,9 +211,8 @@ class Context {
   template <class Batch>
   std::optional<runtime::JobStatistics> run_together(Batch& batch, Face& face, double* flops);
   template <class Batch>
-  std::optional<runtime::JobStatistics> run_batch_on_devices(runtime::Runtime& runtime, Batch& batch,
-                                                             const BatchDemand& demand, Face& face, Verdict& verdict,
-                                                             double arrival_s);
+  runtime::JobStatistics run_batch_on_devices(runtime::Runtime& runtime, Batch& batch, const BatchDemand& demand,
+                                              Face& face, const Verdict& verdict, double arrival_s);
   template <class Batch>
   void run_batch_on_cpu(Batch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict, double arrival_s);
   /// The problems [first, last), on as many threads as they may have.

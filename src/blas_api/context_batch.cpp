@@ -15,8 +15,6 @@
 #include "blas_api/quietly.hpp"
 #include "core/environment.hpp"
 #include "core/error.hpp"
-#include "core/log.hpp"
-#include "core/thread.hpp"
 #include "runtime/gemm_chunks.hpp"
 #include "runtime/lapack_chunks.hpp"
 
@@ -228,48 +226,28 @@ std::optional<runtime::JobStatistics> Context::run_together(Batch& batch, Face& 
   }
   const double arrival_s = device::now_seconds();
   if (verdict.offload) {
-    const WithoutCancellation stays;
-    runtime::Runtime* runtime = nullptr;
-    try {
-      WeighedBatch<Batch> weighed(*this, batch, demand, face);
-      runtime = devices_for(weighed, Fallback::cpu_blas, face, verdict);
-    } catch (const std::exception& error) {
-      if (config_.verbose) quietly([&] { log_line(error.what()); });
-      verdict = {false, Reason::unavailable};
-    }
-    if (runtime != nullptr) {
-      if (auto job = run_batch_on_devices(*runtime, batch, demand, face, verdict, arrival_s)) return job;
-    }
+    WeighedBatch<Batch> weighed(*this, batch, demand, face);
+    const auto run_job = [&](runtime::Runtime& runtime) {
+      return run_batch_on_devices(runtime, batch, demand, face, verdict, arrival_s);
+    };
+    if (auto job = try_devices(weighed, Fallback::cpu_blas, face, verdict, std::cref(run_job))) return job;
   }
   run_batch_on_cpu(batch, demand, face, verdict, arrival_s);
   return std::nullopt;
 }
 
-// Nothing: no device is left, or there is no memory to begin; nothing has been computed, by what
-// runtime::Runtime::run_batch() promises.
 template <class Batch>
-std::optional<runtime::JobStatistics> Context::run_batch_on_devices(runtime::Runtime& runtime, Batch& batch,
-                                                                    const BatchDemand& demand, Face& face,
-                                                                    Verdict& verdict, double arrival_s) {
-  std::optional<runtime::JobStatistics> job;
-  try {
-    CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
-    const auto packable = runtime::packable(batch);
-    job = runtime.run_batch(*packable, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
-    quietly([&] {
-      if (learns_ && job->devices.back().device != runtime::cpu_device) pending.record(demand, verdict, job->seconds);
-    });
-  } catch (const NoDeviceLeft& error) {
-    if (config_.verbose) quietly([&] { log_line(error.what()); });
-    verdict = {false, Reason::unavailable};
-    return std::nullopt;
-  } catch (const std::bad_alloc&) {
-    verdict = {false, Reason::unavailable};
-    return std::nullopt;
-  }
-  complete_start_up(*job, arrival_s);
-  quietly([&] { report_.on_devices(demand, verdict, *job, device::now_seconds() - arrival_s); });
-  attend_after_job(face);
+runtime::JobStatistics Context::run_batch_on_devices(runtime::Runtime& runtime, Batch& batch, const BatchDemand& demand,
+                                                     Face& face, const Verdict& verdict, double arrival_s) {
+  CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
+  const auto packable = runtime::packable(batch);
+  runtime::JobStatistics job =
+      runtime.run_batch(*packable, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
+  complete_start_up(job, arrival_s);
+  quietly([&] {
+    if (learns_ && job.devices.back().device != runtime::cpu_device) pending.record(demand, verdict, job.seconds);
+    report_.on_devices(demand, verdict, job, device::now_seconds() - arrival_s);
+  });
   return job;
 }
 

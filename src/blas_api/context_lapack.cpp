@@ -1,6 +1,6 @@
 // What becomes of a call of LAPACK: the CPU's LAPACK or the devices, and what is learnt and told of it.
 #include <algorithm>
-#include <exception>
+#include <functional>
 #include <new>
 #include <utility>
 #include <vector>
@@ -10,8 +10,6 @@
 #include "blas_api/quietly.hpp"
 #include "blas_api/row_interchanges.hpp"
 #include "core/error.hpp"
-#include "core/log.hpp"
-#include "core/thread.hpp"
 #include "kernels/host/cpu_lapack_call.hpp"
 #include "routines/dense_solvers.hpp"
 #include "routines/lapack.hpp"
@@ -138,35 +136,11 @@ std::optional<runtime::JobStatistics> Context::run_lapack(Call& call, Fallback f
   }
   const double arrival_s = device::now_seconds();
   if (verdict.offload) {
-    const WithoutCancellation stays;
-    // Until it runs there, nothing is written whatever fails.
-    runtime::Runtime* runtime = nullptr;
-    try {
-      WeighedLapack weighed(*this, demand, face);
-      runtime = devices_for(weighed, fallback, face, verdict);
-    } catch (const std::exception& error) {
-      if (fallback == Fallback::report) throw;
-      if (config_.verbose) quietly([&] { log_line(error.what()); });
-      verdict = {false, Reason::unavailable};
-    }
-    if (runtime != nullptr) {
-      try {
-        runtime::JobStatistics job = run_on_devices(*runtime, call, demand, face, verdict, arrival_s);
-        attend_after_job(face);
-        return job;
-      } catch (const NotAvailable& error) {  // no device is left, or one has no LAPACK; nothing has been written
-        if (config_.verbose) quietly([&] { log_line(error.what()); });
-        const bool has_devices = dynamic_cast<const NoDeviceLeft*>(&error) == nullptr;
-        verdict = {false, has_devices ? Reason::unsuitable : Reason::unavailable};
-      } catch (const OutOfDeviceMemory& error) {  // likewise
-        if (fallback == Fallback::report) throw;
-        if (config_.verbose) quietly([&] { log_line(error.what()); });
-        verdict = {false, Reason::out_of_memory};
-      } catch (const std::bad_alloc&) {  // likewise
-        if (fallback == Fallback::report) throw;
-        verdict = {false, Reason::unavailable};
-      }
-    }
+    WeighedLapack weighed(*this, demand, face);
+    const auto run_job = [&](runtime::Runtime& runtime) {
+      return run_on_devices(runtime, call, demand, face, verdict, arrival_s);
+    };
+    if (auto job = try_devices(weighed, fallback, face, verdict, std::cref(run_job))) return job;
   }
   run_on_cpu(call, demand, verdict, arrival_s, on_cpu);
   return std::nullopt;
@@ -200,16 +174,7 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, Lapack
     job.seconds = device::now_seconds() - begin_s;
     job.flops = demand.work.flops;
   }
-  complete_start_up(job, arrival_s);
-  quietly([&] {
-    const double since_arrival_s = device::now_seconds() - arrival_s;
-    // One that ended early says nothing of others.
-    if (learns_ && call.info == 0) {
-      pending.record(demand, verdict,
-                     {.seconds = job.seconds, .beside = job.beside, .with_waiting_s = since_arrival_s});
-    }
-    report_.on_devices(call, demand, verdict, job, since_arrival_s);
-  });
+  note_on_devices(pending, call, demand, verdict, job, arrival_s);
   return job;
 }
 
@@ -221,16 +186,23 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, DenseR
       routines::solve_dense(runtime, run.problem, std::nullopt, config_.tile.value_or(0),
                             runtime::CpuHelp{.always = config_.cpu_worker == CpuWorkerUse::always});
   run.info = job.info;
+  note_on_devices(pending, run, demand, verdict, job, arrival_s);
+  return job;
+}
+
+template <class Call>
+void Context::note_on_devices(CallHistory::OnDevices& pending, const Call& call, const LapackDemand& demand,
+                              const Verdict& verdict, runtime::JobStatistics& job, double arrival_s) {
   complete_start_up(job, arrival_s);
   quietly([&] {
     const double since_arrival_s = device::now_seconds() - arrival_s;
-    if (learns_ && run.info == 0) {
+    // One that ended early says nothing of others.
+    if (learns_ && call.info == 0) {
       pending.record(demand, verdict,
                      {.seconds = job.seconds, .beside = job.beside, .with_waiting_s = since_arrival_s});
     }
-    report_.on_devices(run.problem, demand, verdict, job, since_arrival_s);
+    report_.on_devices(what_is(call), demand, verdict, job, since_arrival_s);
   });
-  return job;
 }
 
 runtime::JobStatistics Context::factor(runtime::Runtime& runtime, LapackCall& call) {

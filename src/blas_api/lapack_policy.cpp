@@ -78,19 +78,14 @@ int LapackSpeed::class_of(index_t volume) {
   return std::min(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(volume))) / 3, volume_classes - 1);
 }
 
-std::atomic<LapackSpeed::Seen>& LapackSpeed::cell_of(const LapackDemand& demand) {
-  return cells_[demand.routine.number()][static_cast<std::size_t>(demand.type)]
-               [static_cast<std::size_t>(class_of(demand.volume))];
-}
-
 std::optional<CpuEstimate> LapackSpeed::estimate(const LapackDemand& demand) const {
   constexpr double doubt = 2;
-  const OfType& cells = cells_of(demand);
+  const OfType& rates = rates_[demand.routine.number()][static_cast<std::size_t>(demand.type)];
   const int own = class_of(demand.volume);
   int nearest = volume_classes;  // as far as none is
   double rate = 0;
   for (int c = 0; c < volume_classes; ++c) {
-    const double seen = cells[static_cast<std::size_t>(c)].load(std::memory_order_relaxed).flops_per_s;
+    const double seen = rates[static_cast<std::size_t>(c)].flops_per_s();
     if (seen <= 0 || std::abs(c - own) >= nearest) continue;
     nearest = std::abs(c - own);
     rate = seen;
@@ -99,24 +94,6 @@ std::optional<CpuEstimate> LapackSpeed::estimate(const LapackDemand& demand) con
   const double seconds = demand.work.flops / rate;
   if (nearest == 0) return CpuEstimate{seconds, seconds, seconds};
   return CpuEstimate{seconds, seconds / doubt, seconds * doubt};
-}
-
-void LapackSpeed::record(const LapackDemand& demand, double seconds) {
-  if (!(seconds > 0) || demand.work.flops <= 0) return;
-  const auto rate = static_cast<float>(demand.work.flops / seconds);
-  std::atomic<Seen>& cell = cell_of(demand);
-  Seen seen = cell.load(std::memory_order_relaxed);
-  const float difference = rate - seen.flops_per_s;
-  seen.flops_per_s = seen.flops_per_s > 0 ? seen.flops_per_s + difference / (difference > 0 ? 2.0F : 8.0F) : rate;
-  seen.passed_over = 0;
-  cell.store(seen, std::memory_order_relaxed);
-}
-
-void LapackSpeed::passed_over(const LapackDemand& demand) {
-  std::atomic<Seen>& cell = cell_of(demand);
-  Seen seen = cell.load(std::memory_order_relaxed);
-  if (++seen.passed_over >= lifetime) seen = {};
-  cell.store(seen, std::memory_order_relaxed);
 }
 
 }  // namespace tessera::api

@@ -7,10 +7,9 @@
 #pragma once
 
 #include <array>
-#include <atomic>
-#include <cstdint>
 #include <optional>
 
+#include "blas_api/learnt_rate.hpp"
 #include "blas_api/policy.hpp"
 #include "core/any_routine.hpp"
 #include "core/dense_problem.hpp"
@@ -41,35 +40,26 @@ Verdict decide_early(const OffloadRule& rule, const LapackDemand& demand);
 /// The whole decision. `now.cpu` and `now.bias` are those of such calls.
 Verdict decide(const OffloadRule& rule, const LapackDemand& demand, const Situation& now);
 
-/// How fast the CPU's LAPACK is, learnt by routine, type and volume (steps of 8). A rate moves half of the way up or an
-/// eighth of the way down; after `lifetime` calls in a row that went to devices it is measured anew. A class that was
-/// not seen is taken to be as fast as the nearest one, within a factor of two. Thread-safe.
+/// How fast the CPU's LAPACK is, learnt by routine, type and volume (steps of 8). A class that was not seen is taken to be
+/// as fast as the nearest one, within a factor of two. Thread-safe.
 class LapackSpeed {
  public:
-  static constexpr int lifetime = 64;
-
   /// Nothing if no such call, of any size, has been seen.
   std::optional<CpuEstimate> estimate(const LapackDemand& demand) const;
-  void record(const LapackDemand& demand, double seconds);
-  void passed_over(const LapackDemand& demand);
+  void record(const LapackDemand& demand, double seconds) { rate_of(demand).record(demand.work.flops, seconds); }
+  void passed_over(const LapackDemand& demand) { rate_of(demand).passed_over(); }
 
  private:
   static constexpr int volume_classes = 22;
-  /// One word. Relaxed everywhere: of two measurements at the same time one may be lost.
-  struct Seen {
-    float flops_per_s = 0;
-    std::uint32_t passed_over = 0;
-  };
-  static_assert(std::atomic<Seen>::is_always_lock_free);
-  using OfType = std::array<std::atomic<Seen>, volume_classes>;
+  using OfType = std::array<LearntRate, volume_classes>;
 
   static int class_of(index_t volume);
-  const OfType& cells_of(const LapackDemand& demand) const {
-    return cells_[demand.routine.number()][static_cast<std::size_t>(demand.type)];
+  LearntRate& rate_of(const LapackDemand& demand) {
+    return rates_[demand.routine.number()][static_cast<std::size_t>(demand.type)]
+                 [static_cast<std::size_t>(class_of(demand.volume))];
   }
-  std::atomic<Seen>& cell_of(const LapackDemand& demand);
 
-  std::array<std::array<OfType, 4>, any_routine_count> cells_{};
+  std::array<std::array<OfType, 4>, any_routine_count> rates_{};
 };
 
 }  // namespace tessera::api

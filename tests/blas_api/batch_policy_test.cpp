@@ -190,7 +190,7 @@ TEST(BatchSpeeds, AreKeptByTypeVolumeAndIntensity) {
   EXPECT_NEAR(speed.estimate(demand(small), 1).expected_s, 1 / (1.5 * 7 / 8), 1e-5);
   // On more threads it takes less.
   EXPECT_NEAR(speed.estimate(demand(small), 4).expected_s, speed.estimate(demand(small), 1).expected_s / 4, 1e-5);
-  for (int i = 0; i < BatchSpeed::lifetime; ++i) {
+  for (int i = 0; i < LearntRate::lifetime; ++i) {
     EXPECT_TRUE(speed.knows(demand(small)));
     speed.passed_over(demand(small));
   }

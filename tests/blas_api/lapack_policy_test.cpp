@@ -127,7 +127,7 @@ TEST(LapackPolicy, TheRateOfTheCpuIsLearntBySize) {
   // Half of the way up, an eighth of the way down.
   speed.record(large, 1.0);
   EXPECT_NEAR(speed.estimate(large)->expected_s, 2.0 / 1.5, 1e-6);
-  for (int call = 0; call < LapackSpeed::lifetime; ++call) speed.passed_over(large);
+  for (int call = 0; call < LearntRate::lifetime; ++call) speed.passed_over(large);
   EXPECT_FALSE(speed.estimate(large));
 }
 
