@@ -64,17 +64,30 @@ struct Workspace {
   std::size_t bytes;
   void* on_host;
   std::size_t bytes_on_host;
+  std::size_t wanted = device_bytes, wanted_on_host = host_bytes;
 
-  bool is_enough() const { return bytes >= device_bytes && bytes_on_host >= host_bytes && on_host != nullptr; }
+  bool is_enough() const {
+    return bytes >= wanted && bytes_on_host >= wanted_on_host && (on_host != nullptr || wanted_on_host == 0);
+  }
   void use_up() const {
     std::memset(on_device, 0xff, bytes);
     if (on_host != nullptr) std::memset(on_host, 0xff, bytes_on_host);
   }
 };
 
+/// Of the older interface, which has none on the host.
+template <class T>
+Workspace old_workspace(T* work, int elements) {
+  return {work, static_cast<std::size_t>(elements) * sizeof(T), nullptr, 0, elements_of_workspace * sizeof(T), 0};
+}
+
 cusolverStatus_t tell_sizes(std::size_t* on_device, std::size_t* on_host) {
   *on_device = device_bytes;
   *on_host = host_bytes;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t tell_elements(int* elements) {
+  *elements = elements_of_workspace;
   return CUSOLVER_STATUS_SUCCESS;
 }
 
@@ -93,26 +106,26 @@ void expect_real_diagonals(const DenseProblem& problem) {
   });
 }
 
-template <class After>
-cusolverStatus_t solve(const char* name, cusolverDnHandle_t handle, const DenseProblem& problem,
-                       const Workspace& workspace, int* info, After after) {
+/// The stream does `work` in its turn, where the workspace will do.
+template <class Work>
+cusolverStatus_t compute_in(const Workspace& workspace, const char* name, cusolverDnHandle_t handle, Work work) {
+  if (!workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
   return compute(name, handle, [=] {
     workspace.use_up();
-    expect_real_diagonals(problem);
-    DenseOutcome outcome;
-    *info = lapack().prepare(problem)(outcome);
-    after(outcome);
+    work();
   });
 }
-cusolverStatus_t solve(const char* name, cusolverDnHandle_t handle, const DenseProblem& problem,
-                       const Workspace& workspace, int* info) {
-  return solve(name, handle, problem, workspace, info, [](const DenseOutcome&) {});
+
+DenseOutcome solve_now(const DenseProblem& problem, int* info) {
+  expect_real_diagonals(problem);
+  DenseOutcome outcome;
+  *info = lapack().prepare(problem)(outcome);
+  return outcome;
 }
 
-/// Of the older interface.
-template <class T>
-Workspace old_workspace(T* work, int elements) {
-  return {work, static_cast<std::size_t>(elements) * sizeof(T), nullptr, 0};
+cusolverStatus_t solve(const char* name, cusolverDnHandle_t handle, const DenseProblem& problem,
+                       const Workspace& workspace, int* info) {
+  return compute_in(workspace, name, handle, [=] { solve_now(problem, info); });
 }
 
 }  // namespace
@@ -145,8 +158,6 @@ cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t,
                                   cublasFillMode_t fill, int64_t n, cudaDataType type, void* A, int64_t lda,
                                   cudaDataType, void* W, cudaDataType, void* on_device, size_t bytes, void* on_host,
                                   size_t bytes_on_host, int* info) {
-  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
-  if (!workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
   return solve(__func__, handle,
                {.routine = DenseRoutine::heevd,
                 .type = type_of(type),
@@ -156,7 +167,7 @@ cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t,
                 .A = A,
                 .lda = lda,
                 .values = W},
-               workspace, info);
+               {on_device, bytes, on_host, bytes_on_host}, info);
 }
 
 cusolverStatus_t cusolverDnXsyevdx_bufferSize(cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t,
@@ -170,8 +181,6 @@ cusolverStatus_t cusolverDnXsyevdx(cusolverDnHandle_t handle, cusolverDnParams_t
                                    void* A, int64_t lda, void* vl, void* vu, int64_t il, int64_t iu, int64_t* found,
                                    cudaDataType real, void* W, cudaDataType, void* on_device, size_t bytes,
                                    void* on_host, size_t bytes_on_host, int* info) {
-  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
-  if (!workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
   const auto bound = [&](const void* at) {
     return real == CUDA_R_32F ? static_cast<double>(*static_cast<const float*>(at)) : *static_cast<const double*>(at);
   };
@@ -191,18 +200,14 @@ cusolverStatus_t cusolverDnXsyevdx(cusolverDnHandle_t handle, cusolverDnParams_t
   problem.range = range == CUSOLVER_EIG_RANGE_ALL ? EigenRange::all
                   : range == CUSOLVER_EIG_RANGE_V ? EigenRange::values
                                                   : EigenRange::indices;
-  return compute(__func__, handle, [=] {
-    workspace.use_up();
-    expect_real_diagonals(problem);
+  return compute_in({on_device, bytes, on_host, bytes_on_host}, __func__, handle, [=] {
     DenseProblem here = problem;
     std::vector<std::byte> Z(static_cast<std::size_t>(n * n) * tessera::element_bytes(here.type));
     here.U = Z.data();
     here.ldu = n;
-    DenseOutcome outcome;
-    *info = lapack().prepare(here)(outcome);
-    *found = outcome.found;
+    *found = solve_now(here, info).found;
     const auto element = static_cast<index_t>(tessera::element_bytes(here.type));
-    for (index_t j = 0; here.vectors && j < outcome.found; ++j)
+    for (index_t j = 0; here.vectors && j < *found; ++j)
       std::memcpy(static_cast<std::byte*>(A) + j * lda * element, Z.data() + j * n * element,
                   static_cast<std::size_t>(n * element));
   });
@@ -219,8 +224,7 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t,
                                   cudaDataType, void* U, int64_t ldu, cudaDataType, void* VT, int64_t ldvt,
                                   cudaDataType, void* on_device, size_t bytes, void* on_host, size_t bytes_on_host,
                                   int* info) {
-  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
-  if (m < n || !workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
+  if (m < n) return CUSOLVER_STATUS_INVALID_VALUE;
   return solve(__func__, handle,
                {.routine = DenseRoutine::gesvd,
                 .type = type_of(type),
@@ -235,7 +239,7 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t,
                 .VT = VT,
                 .ldvt = ldvt,
                 .values = S},
-               workspace, info);
+               {on_device, bytes, on_host, bytes_on_host}, info);
 }
 
 cusolverStatus_t cusolverDnXgesvdp_bufferSize(cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t, int, int64_t m,
@@ -251,33 +255,31 @@ cusolverStatus_t cusolverDnXgesvdp(cusolverDnHandle_t handle, cusolverDnParams_t
                                    void* S, cudaDataType, void* U, int64_t ldu, cudaDataType, void* V, int64_t ldv,
                                    cudaDataType, void* on_device, size_t bytes, void* on_host, size_t bytes_on_host,
                                    int* info, double* perturbation) {
-  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
-  if (m < n || !workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
+  if (m < n) return CUSOLVER_STATUS_INVALID_VALUE;
   if (U == nullptr || V == nullptr) return CUSOLVER_STATUS_INTERNAL_ERROR;
   const bool vectors = mode == CUSOLVER_EIG_MODE_VECTOR;
   const VectorJob left = !vectors ? VectorJob::none : economy != 0 ? VectorJob::thin : VectorJob::all;
-  return compute(__func__, handle, [=] {
-    workspace.use_up();
+  return compute_in({on_device, bytes, on_host, bytes_on_host}, __func__, handle, [=] {
     tessera::dispatch(type_of(type), [&]<tessera::Scalar T>(T) {
       for (index_t j = 0; j < n; ++j) {
         std::memset(static_cast<void*>(static_cast<T*>(U) + j * ldu), 0xff, static_cast<std::size_t>(m) * sizeof(T));
         std::memset(static_cast<void*>(static_cast<T*>(V) + j * ldv), 0xff, static_cast<std::size_t>(n) * sizeof(T));
       }
       std::vector<T> VT(static_cast<std::size_t>(n * n));
-      DenseOutcome outcome;
-      *info = lapack().prepare({.routine = DenseRoutine::gesvd,
-                                .type = type_of(type),
-                                .u = left,
-                                .vt = vectors ? VectorJob::all : VectorJob::none,
-                                .m = m,
-                                .n = n,
-                                .A = A,
-                                .lda = lda,
-                                .U = U,
-                                .ldu = ldu,
-                                .VT = VT.data(),
-                                .ldvt = n,
-                                .values = S})(outcome);
+      solve_now({.routine = DenseRoutine::gesvd,
+                 .type = type_of(type),
+                 .u = left,
+                 .vt = vectors ? VectorJob::all : VectorJob::none,
+                 .m = m,
+                 .n = n,
+                 .A = A,
+                 .lda = lda,
+                 .U = U,
+                 .ldu = ldu,
+                 .VT = VT.data(),
+                 .ldvt = n,
+                 .values = S},
+                info);
       for (index_t j = 0; vectors && j < n; ++j) {
         for (index_t i = 0; i < n; ++i) {
           static_cast<T*>(V)[i + j * ldv] =
@@ -305,9 +307,7 @@ cusolverStatus_t cusolverDnXgeev(cusolverDnHandle_t handle, cusolverDnParams_t, 
                                  cudaDataType type_of_values, void* W, cudaDataType, void*, int64_t, cudaDataType,
                                  void* VR, int64_t ldvr, cudaDataType, void* on_device, size_t bytes, void* on_host,
                                  size_t bytes_on_host, int* info) {
-  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
-  if (left == CUSOLVER_EIG_MODE_VECTOR || type_of_values != type || !workspace.is_enough())
-    return CUSOLVER_STATUS_INVALID_VALUE;
+  if (left == CUSOLVER_EIG_MODE_VECTOR || type_of_values != type) return CUSOLVER_STATUS_INVALID_VALUE;
   const auto element = static_cast<index_t>(tessera::element_bytes(type_of(type)));
   return solve(__func__, handle,
                {.routine = DenseRoutine::geev,
@@ -320,7 +320,7 @@ cusolverStatus_t cusolverDnXgeev(cusolverDnHandle_t handle, cusolverDnParams_t, 
                 .ldu = ldvr,
                 .values = W,
                 .imaginary = static_cast<std::byte*>(W) + n * element},
-               workspace, info);
+               {on_device, bytes, on_host, bytes_on_host}, info);
 }
 
 cusolverStatus_t cusolverDnXtrtri_bufferSize(cusolverDnHandle_t, cublasFillMode_t, cublasDiagType_t, int64_t,
@@ -331,22 +331,20 @@ cusolverStatus_t cusolverDnXtrtri_bufferSize(cusolverDnHandle_t, cublasFillMode_
 cusolverStatus_t cusolverDnXtrtri(cusolverDnHandle_t handle, cublasFillMode_t fill, cublasDiagType_t diag, int64_t n,
                                   cudaDataType type, void* A, int64_t lda, void* on_device, size_t bytes, void* on_host,
                                   size_t bytes_on_host, int* info) {
-  const Workspace workspace{on_device, bytes, on_host, bytes_on_host};
-  if (!workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
   const bool is_unit = diag == CUBLAS_DIAG_UNIT;
-  return solve(__func__, handle,
-               {.routine = DenseRoutine::trtri,
-                .type = type_of(type),
-                .uplo = uplo_of(fill),
-                .diag = is_unit ? tessera::Diag::unit : tessera::Diag::non_unit,
-                .n = n,
-                .A = A,
-                .lda = lda},
-               workspace, info, [=](const DenseOutcome&) {
-                 tessera::dispatch(type_of(type), [&]<tessera::Scalar T>(T) {
-                   for (index_t i = 0; is_unit && i < n; ++i) static_cast<T*>(A)[i + i * lda] = T(1);
-                 });
-               });
+  return compute_in({on_device, bytes, on_host, bytes_on_host}, __func__, handle, [=] {
+    solve_now({.routine = DenseRoutine::trtri,
+               .type = type_of(type),
+               .uplo = uplo_of(fill),
+               .diag = is_unit ? tessera::Diag::unit : tessera::Diag::non_unit,
+               .n = n,
+               .A = A,
+               .lda = lda},
+              info);
+    tessera::dispatch(type_of(type), [&]<tessera::Scalar T>(T) {
+      for (index_t i = 0; is_unit && i < n; ++i) static_cast<T*>(A)[i + i * lda] = T(1);
+    });
+  });
 }
 
 // By the loops of the textbook.
@@ -377,13 +375,11 @@ cusolverStatus_t cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t,
   cusolverStatus_t cusolverDn##letter##symmetric##gvd_bufferSize(cusolverDnHandle_t, cusolverEigType_t,                \
                                                                  cusolverEigMode_t, cublasFillMode_t, int, const T*,   \
                                                                  int, const T*, int, const Real*, int* elements) {     \
-    *elements = elements_of_workspace;                                                                                 \
-    return CUSOLVER_STATUS_SUCCESS;                                                                                    \
+    return tell_elements(elements);                                                                                    \
   }                                                                                                                    \
   cusolverStatus_t cusolverDn##letter##symmetric##gvd(                                                                 \
       cusolverDnHandle_t handle, cusolverEigType_t itype, cusolverEigMode_t mode, cublasFillMode_t fill, int n, T* A,  \
       int lda, T* B, int ldb, Real* W, T* work, int elements, int* info) {                                             \
-    if (elements < elements_of_workspace) return CUSOLVER_STATUS_INVALID_VALUE;                                        \
     return solve(__func__, handle,                                                                                     \
                  {.routine = DenseRoutine::hegvd,                                                                      \
                   .type = of_type,                                                                                     \
@@ -400,12 +396,10 @@ cusolverStatus_t cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t,
   }                                                                                                                    \
   cusolverStatus_t cusolverDn##letter##orthogonal##gqr_bufferSize(cusolverDnHandle_t, int, int, int, const T*, int,    \
                                                                   const T*, int* elements) {                           \
-    *elements = elements_of_workspace;                                                                                 \
-    return CUSOLVER_STATUS_SUCCESS;                                                                                    \
+    return tell_elements(elements);                                                                                    \
   }                                                                                                                    \
   cusolverStatus_t cusolverDn##letter##orthogonal##gqr(cusolverDnHandle_t handle, int m, int n, int k, T* A, int lda,  \
                                                        const T* tau, T* work, int elements, int* info) {               \
-    if (elements < elements_of_workspace) return CUSOLVER_STATUS_INVALID_VALUE;                                        \
     return solve(__func__, handle,                                                                                     \
                  {.routine = DenseRoutine::ungqr,                                                                      \
                   .type = of_type,                                                                                     \
@@ -420,14 +414,13 @@ cusolverStatus_t cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t,
   cusolverStatus_t cusolverDn##letter##orthogonal##mqr_bufferSize(cusolverDnHandle_t, cublasSideMode_t,                \
                                                                   cublasOperation_t, int, int, int, const T*, int,     \
                                                                   const T*, const T*, int, int* elements) {            \
-    *elements = elements_of_workspace;                                                                                 \
-    return CUSOLVER_STATUS_SUCCESS;                                                                                    \
+    return tell_elements(elements);                                                                                    \
   }                                                                                                                    \
   cusolverStatus_t cusolverDn##letter##orthogonal##mqr(                                                                \
       cusolverDnHandle_t handle, cublasSideMode_t side, cublasOperation_t op, int m, int n, int k, const T* A,         \
       int lda, const T* tau, T* C, int ldc, T* work, int elements, int* info) {                                        \
     const bool is_legal = op == CUBLAS_OP_N || (op == CUBLAS_OP_C) == tessera::is_complex(of_type);                    \
-    if (elements < elements_of_workspace || !is_legal) return CUSOLVER_STATUS_INVALID_VALUE;                           \
+    if (!is_legal) return CUSOLVER_STATUS_INVALID_VALUE;                                                               \
     return solve(__func__, handle,                                                                                     \
                  {.routine = DenseRoutine::unmqr,                                                                      \
                   .type = of_type,                                                                                     \
@@ -471,12 +464,10 @@ cusolverStatus_t cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t,
   }                                                                                                                    \
   cusolverStatus_t cusolverDn##letter##potri_bufferSize(cusolverDnHandle_t, cublasFillMode_t, int, T*, int,            \
                                                         int* elements) {                                               \
-    *elements = elements_of_workspace;                                                                                 \
-    return CUSOLVER_STATUS_SUCCESS;                                                                                    \
+    return tell_elements(elements);                                                                                    \
   }                                                                                                                    \
   cusolverStatus_t cusolverDn##letter##potri(cusolverDnHandle_t handle, cublasFillMode_t fill, int n, T* A, int lda,   \
                                              T* work, int elements, int* info) {                                       \
-    if (elements < elements_of_workspace) return CUSOLVER_STATUS_INVALID_VALUE;                                        \
     return solve(__func__, handle,                                                                                     \
                  {.routine = DenseRoutine::potri, .type = of_type, .uplo = uplo_of(fill), .n = n, .A = A, .lda = lda}, \
                  old_workspace(work, elements), info);                                                                 \
