@@ -84,3 +84,20 @@ function(tessera_shared_library target version_script)
   endif()
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${version_script})
 endfunction()
+
+# tessera_export_only(<target> <generate_exports.cmake's arguments> DEPENDS <files that these name>): the library exports what
+# the lists say and nothing else. Its TESSERA_EXPORTS property is the argument list with which the script checks that.
+function(tessera_export_only target)
+  cmake_parse_arguments(PARSE_ARGV 1 only "" "" "DEPENDS")
+  set(map ${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/generate_exports.cmake)
+  add_custom_command(
+    OUTPUT ${map}
+    COMMAND ${CMAKE_COMMAND} ${only_UNPARSED_ARGUMENTS} -DOUTPUT=${map} -P ${script}
+    DEPENDS ${only_DEPENDS} ${script}
+    VERBATIM)
+  add_custom_target(${target}_exports DEPENDS ${map})
+  add_dependencies(${target} ${target}_exports)
+  set_target_properties(${target} PROPERTIES TESSERA_EXPORTS "${only_UNPARSED_ARGUMENTS}")
+  tessera_shared_library(${target} ${map})
+endfunction()

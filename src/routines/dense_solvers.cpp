@@ -109,11 +109,4 @@ double part_of_matrix_rate(const DenseProblem& problem) {
   return 0.3;
 }
 
-double expected_seconds(const DenseProblem& problem, const runtime::Machine& machine) {
-  if (machine.flops_per_s <= 0 || machine.link_bytes_per_s <= 0) return 0;
-  const DenseTraffic traffic = traffic_of(problem);
-  return least_dense_s + dense_flops(problem) / (machine.flops_per_s * part_of_matrix_rate(problem)) +
-         static_cast<double>(traffic.up + traffic.down) / machine.link_bytes_per_s;
-}
-
 }  // namespace tessera::routines

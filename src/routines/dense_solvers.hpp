@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "core/dense_problem.hpp"
-#include "runtime/machine.hpp"
 #include "runtime/runtime.hpp"
 
 namespace tessera::routines {
@@ -20,10 +19,6 @@ namespace tessera::routines {
 runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const DenseProblem& problem,
                                    std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt, index_t tile = 0,
                                    const runtime::CpuHelp& cpu = {});
-
-/// What solve_dense() is expected to take on a machine, for policies; 0: its rates are not known. A part of the rate of
-/// products, which differs by routine, and the link, from pageable memory.
-double expected_seconds(const DenseProblem& problem, const runtime::Machine& machine);
 
 /// A problem of no size takes as long: launches, and the way to the host and back between its parts.
 inline constexpr double least_dense_s = 1e-3;

@@ -152,16 +152,5 @@ TEST(DenseFaults, DevicesWithoutLapackTellSo) {
   EXPECT_TRUE(fixture.inputs_are_intact());
 }
 
-TEST(DenseFaults, EstimatesGrowWithTheProblem) {
-  runtime::Machine machine;
-  DenseProblem problem{.routine = DenseRoutine::heevd, .vectors = true, .n = 1000};
-  EXPECT_EQ(expected_seconds(problem, machine), 0);
-  machine.flops_per_s = 50e12;
-  machine.link_bytes_per_s = 50e9;
-  const double small = expected_seconds(problem, machine);
-  problem.n = 10000;
-  EXPECT_GT(expected_seconds(problem, machine), 20 * small);
-}
-
 }  // namespace
 }  // namespace tessera::routines
