@@ -38,6 +38,7 @@
 #include "bench/batch_problems.hpp"
 #include "bench/device_libraries.hpp"
 #include "bench/device_timer.hpp"
+#include "bench/measuring.hpp"
 #include "core/level3.hpp"
 #include "tessera/device_blas.h"
 
@@ -94,7 +95,7 @@ constexpr auto vendor_norm<std::complex<float>> = cublasScnrm2_64;
 template <>
 constexpr auto vendor_norm<std::complex<double>> = cublasDznrm2_64;
 
-struct Arguments {
+struct Arguments : tessera::bench::Measuring {
   std::vector<std::string> routines = {"gemm", "gemmt", "symm",  "hemm", "syrk",
                                        "herk", "syr2k", "her2k", "trmm", "trsm"};
   std::string types = "dszc";
@@ -107,10 +108,7 @@ struct Arguments {
   std::vector<std::string> without;
   std::string uplo = "lower", op = "n";
   index_t ld_multiple = 1;
-  double group_s = 0.004;
-  int groups = 3;
   double time_budget_s = 120;
-  std::string json;
 
   bool has(const char* part) const { return std::find(without.begin(), without.end(), part) == without.end(); }
 };
@@ -530,17 +528,9 @@ int main(int argc, char** argv) {
   app.add_option("--ld-multiple", arguments.ld_multiple, "leading dimensions are multiples of it")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--group-seconds", arguments.group_s, "calls that follow each other take about so long")
-      ->capture_default_str();
-  app.add_option("--groups", arguments.groups, "of which the median is taken")->capture_default_str();
+  arguments.add_to(app);
   app.add_option("--time-budget", arguments.time_budget_s, "seconds after which no case begins; 0: no limit")
       ->capture_default_str();
-  app.add_option("--json", arguments.json, "file for the times");
   CLI11_PARSE(app, argc, argv);
-  try {
-    return Bench(arguments).run() ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "batch_bench: %s\n", error.what());
-    return 1;
-  }
+  return tessera::bench::exit_status_of("batch_bench", [&] { return Bench(arguments).run(); });
 }

@@ -8,7 +8,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,10 +17,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/host_matrices.hpp"
-#include "core/config.hpp"
-#include "core/error.hpp"
+#include "bench/measuring.hpp"
 #include "kernels/host/dense_lapack.hpp"
-#include "kernels/reference/reference.hpp"
 #include "routines/dense_solvers.hpp"
 #include "runtime/runtime.hpp"
 
@@ -32,15 +29,13 @@ using bench::element_at;
 using bench::RealPart;
 using nlohmann::json;
 
-struct Options {
-  std::vector<index_t> n = {1000, 2000, 4000, 8000};
+struct Options : bench::HostMatrixOptions {
+  Options() : HostMatrixOptions{.n = {1000, 2000, 4000, 8000}, .runs = 3} {}
+
   std::string routine = "heevd";
-  std::string types = "d";
   bool values_only = false;
   bool page_locked = false;
   std::string svd;
-  int copy_threads = 0;
-  int runs = 3;
   bool cpu = false;
 };
 
@@ -278,32 +273,16 @@ bool measure(runtime::Runtime& runtime, device::Device& device, index_t n, const
   return info == 0 && residual < 100;
 }
 
-int measure_all(const Options& options) {
-  const Config config = Config::from_environment();
-  const std::unique_ptr<kernels::Backend> backend = bench::open_backend(config);
-  std::vector<int> ordinals = config.cuda_ordinals;
-  if (ordinals.empty()) {
-    ordinals.resize(backend->devices().size());
-    std::iota(ordinals.begin(), ordinals.end(), 0);
-  }
-  kernels::Opened opened = backend->open(ordinals, options.copy_threads);
-  if (opened.accelerators.empty()) throw NotAvailable("no device can be opened");
-  device::Device& first = *opened.accelerators.front().device;
+bool measure_all(const Options& options) {
+  bench::HostMatrixBench on(options);
   std::optional<kernels::DenseLapack> cpu;
   if (options.cpu) {
-    const auto blas = kernels::CpuBlas::open(config.cpu_blas);
+    const auto blas = kernels::CpuBlas::open(on.config().cpu_blas);
     cpu.emplace([blas](const char* name) { return blas->fortran(name); });
   }
-  runtime::Runtime runtime(std::move(opened.accelerators), config, &kernels::reference_level3);
-  bool is_right = true;
-  for (const index_t n : options.n) {
-    for (const ScalarType type : scalar_types) {
-      if (options.types.find(letter(type)) == std::string::npos) continue;
-      is_right &=
-          dispatch(type, [&]<Scalar T>(T) { return measure<T>(runtime, first, n, options, cpu ? &*cpu : nullptr); });
-    }
-  }
-  return is_right ? 0 : 1;
+  return on.all([&]<Scalar T>(index_t n, T) {
+    return measure<T>(on.runtime(), on.first_device(), n, options, cpu ? &*cpu : nullptr);
+  });
 }
 
 }  // namespace
@@ -311,21 +290,13 @@ int measure_all(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Problems that one device solves whole, of matrices in host memory");
-  app.add_option("--n", options.n, "orders")->delimiter(',');
-  app.add_option("--types", options.types, "of sdcz");
+  options.add_to(app);
   app.add_option("--routine", options.routine, "heevd, gesdd, ungqr, geev, trtri or potri")
       ->check(CLI::IsMember({"heevd", "gesdd", "ungqr", "geev", "trtri", "potri"}));
   app.add_flag("--values-only", options.values_only, "no vectors");
   app.add_flag("--page-locked", options.page_locked, "memory that devices reach at once");
   app.add_option("--svd", options.svd, "force qr or polar")->check(CLI::IsMember({"qr", "polar"}));
-  app.add_option("--copy-threads", options.copy_threads, "of each device, for pageable memory");
-  app.add_option("--runs", options.runs, "of each");
   app.add_flag("--cpu", options.cpu, "the CPU's LAPACK, too");
   CLI11_PARSE(app, argc, argv);
-  try {
-    return measure_all(options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "dense_bench: %s\n", error.what());
-    return 1;
-  }
+  return bench::exit_status_of("dense_bench", [&] { return measure_all(options); });
 }

@@ -24,6 +24,7 @@
 
 #include "bench/device_libraries.hpp"
 #include "bench/device_timer.hpp"
+#include "bench/measuring.hpp"
 #include "core/level3.hpp"
 #include "kernels/plan/triangular_recursion.hpp"
 #include "tessera/device_blas.h"
@@ -130,16 +131,18 @@ std::vector<Contestant> contestants_for(const Libraries& to, const Level3& call,
   return all;
 }
 
-struct Arguments {
+struct Arguments : tessera::bench::Measuring {
+  Arguments() {
+    group_s = 0.01;
+    groups = 5;
+  }
+
   std::vector<std::string> routines = {"trsm", "trmm"};
   std::string types = "sdcz";
   std::vector<index_t> orders = {256, 1024, 4096, 16384};
   std::vector<std::string> columns = {"1", "32", "128", "512", "2048", "M"};
   std::vector<std::string> sides = {"left"};
   std::string uplo = "lower", op = "n";
-  double group_s = 0.01;
-  int groups = 5;
-  std::string json;
 };
 
 class Bench {
@@ -237,18 +240,12 @@ int main(int argc, char** argv) {
   app.add_option("--sides", arguments.sides, "left, right")->delimiter(',')->capture_default_str();
   app.add_option("--uplo", arguments.uplo)->check(CLI::IsMember({"lower", "upper"}))->capture_default_str();
   app.add_option("--op", arguments.op)->check(CLI::IsMember({"n", "t", "c"}))->capture_default_str();
-  app.add_option("--group-seconds", arguments.group_s, "calls that follow each other take about so long")
-      ->capture_default_str();
-  app.add_option("--groups", arguments.groups, "of which the median is taken")->capture_default_str();
-  app.add_option("--json", arguments.json, "file for the times");
+  arguments.add_to(app);
   CLI11_PARSE(app, argc, argv);
-  try {
+  return tessera::bench::exit_status_of("device_bench", [&] {
     nlohmann::json report = tessera::bench::machine();
     report["results"] = Bench(arguments).run();
     if (!arguments.json.empty()) tessera::bench::write(report, arguments.json);
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "device_bench: %s\n", error.what());
-    return 1;
-  }
+    return true;
+  });
 }

@@ -7,7 +7,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,10 +16,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/host_matrices.hpp"
-#include "core/config.hpp"
-#include "core/error.hpp"
+#include "bench/measuring.hpp"
 #include "core/side_by_side.hpp"
-#include "kernels/reference/reference.hpp"
 #include "routines/lapack.hpp"
 #include "runtime/runtime.hpp"
 
@@ -28,19 +25,16 @@ namespace {
 
 using namespace tessera;
 using bench::element_at;
-using bench::open_backend;
 using bench::RealPart;
 using nlohmann::json;
 
-struct Options {
-  std::vector<index_t> n = {30000};
+struct Options : bench::HostMatrixOptions {
+  Options() : HostMatrixOptions{.n = {30000}, .runs = 5} {}
+
   std::string routine = "potrf";
-  std::string types = "d";
   bool pageable = false;
   std::string uplo = "L";
   index_t tile = 0;
-  int copy_threads = 0;
-  int runs = 5;
 };
 
 template <Scalar T>
@@ -219,32 +213,17 @@ json run(runtime::Runtime& runtime, device::Device& device, index_t n, const Opt
   return result;
 }
 
-int measure(const Options& options) {
-  const Config config = Config::from_environment();
-  const std::unique_ptr<kernels::Backend> backend = open_backend(config);
-  std::vector<int> ordinals = config.cuda_ordinals;
-  if (ordinals.empty()) {
-    ordinals.resize(backend->devices().size());
-    std::iota(ordinals.begin(), ordinals.end(), 0);
-  }
-  kernels::Opened opened = backend->open(ordinals, options.copy_threads);
-  if (opened.accelerators.empty()) throw NotAvailable("no device can be opened");
-  device::Device& first = *opened.accelerators.front().device;
-  json report = {{"device", first.info().name}, {"devices", opened.accelerators.size()}, {"results", json::array()}};
-  runtime::Runtime runtime(std::move(opened.accelerators), config, &kernels::reference_level3);
-  bool is_right = true;
-  for (const index_t n : options.n) {
-    for (const char type : options.types) {
-      for (const ScalarType candidate : scalar_types) {
-        if (letter(candidate) != type) continue;
-        json result = dispatch(candidate, [&]<Scalar T>(T) { return run<T>(runtime, first, n, options); });
-        is_right = is_right && result["info"] == 0 && result["residual"] < 30;
-        report["results"].push_back(std::move(result));
-      }
-    }
-  }
+bool measure(const Options& options) {
+  bench::HostMatrixBench on(options);
+  json report = {{"device", on.first_device().info().name}, {"devices", on.devices()}, {"results", json::array()}};
+  const bool is_right = on.all([&]<Scalar T>(index_t n, T) {
+    json result = run<T>(on.runtime(), on.first_device(), n, options);
+    const bool is_good = result["info"] == 0 && result["residual"] < 30;
+    report["results"].push_back(std::move(result));
+    return is_good;
+  });
   std::printf("%s\n", report.dump().c_str());
-  return is_right ? 0 : 1;
+  return is_right;
 }
 
 }  // namespace
@@ -252,20 +231,12 @@ int measure(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Factorizations of matrices in host memory");
-  app.add_option("--n", options.n, "orders")->delimiter(',');
-  app.add_option("--types", options.types, "of sdcz");
+  options.add_to(app);
   app.add_option("--routine", options.routine, "potrf, getrf or geqrf")
       ->check(CLI::IsMember({"potrf", "getrf", "geqrf"}));
   app.add_flag("--pageable", options.pageable, "memory as programs have it");
-  app.add_option("--copy-threads", options.copy_threads, "of each device, for pageable memory");
   app.add_option("--uplo", options.uplo, "L or U")->check(CLI::IsMember({"L", "U"}));
   app.add_option("--tile", options.tile, "columns of a tile, 0: chosen");
-  app.add_option("--runs", options.runs, "of each");
   CLI11_PARSE(app, argc, argv);
-  try {
-    return measure(options);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "factorization_bench: %s\n", error.what());
-    return 1;
-  }
+  return bench::exit_status_of("factorization_bench", [&] { return measure(options); });
 }

@@ -37,6 +37,7 @@
 #include "bench/device_libraries.hpp"
 #include "bench/device_timer.hpp"
 #include "bench/half_planes.hpp"
+#include "bench/measuring.hpp"
 #include "core/half.hpp"
 #include "tessera/device_half.h"
 
@@ -55,7 +56,7 @@ using tessera::bench::Planes;
 using tessera::bench::seconds_since;
 using tessera::bench::Timer;
 
-struct Arguments {
+struct Arguments : tessera::bench::Measuring {
   std::vector<std::string> types = {"h", "hc", "bf", "bfc"};
   std::vector<index_t> sizes = {2,  3,  4,  5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,
                                 16, 20, 24, 28,  32,  33,  40,  48,  56,  63,  64,  65,  72,  80,
@@ -63,10 +64,7 @@ struct Arguments {
   std::vector<index_t> counts = {10, 100, 1000, 10000};
   index_t tiny_count = 100000;  ///< for 8 to 16; 0: none
   std::vector<std::string> shapes = {"square", "rank16"};
-  double group_s = 0.004;
-  int groups = 3;
   double time_budget_s = 0;
-  std::string json;
 };
 
 struct Case {
@@ -448,17 +446,9 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember({"square", "rank16"}))
       ->capture_default_str();
-  app.add_option("--group-seconds", arguments.group_s, "calls that follow each other take about so long")
-      ->capture_default_str();
-  app.add_option("--groups", arguments.groups, "of which the median is taken")->capture_default_str();
+  arguments.add_to(app);
   app.add_option("--time-budget", arguments.time_budget_s, "seconds after which no case begins; 0: no limit")
       ->capture_default_str();
-  app.add_option("--json", arguments.json, "file for the times");
   CLI11_PARSE(app, argc, argv);
-  try {
-    return Bench(arguments).run() ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "half_batch_bench: %s\n", error.what());
-    return 1;
-  }
+  return tessera::bench::exit_status_of("half_batch_bench", [&] { return Bench(arguments).run(); });
 }

@@ -1,17 +1,26 @@
-// What benches of one large matrix in host memory have in common: its elements, and the devices.
+// What benches of one large matrix in host memory have in common: its elements, their options, and the devices.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <complex>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/config.hpp"
+#include "core/error.hpp"
 #include "core/scalar.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/host_backend.hpp"
 #include "kernels/plugin_loader.hpp"
+#include "kernels/reference/reference.hpp"
+#include "runtime/runtime.hpp"
 
 namespace tessera::bench {
 
@@ -42,5 +51,63 @@ inline std::unique_ptr<kernels::Backend> open_backend(const Config& config) {
   }
   return kernels::make_host_backend(config, config.host_devices, kernels::CpuBlas::open(config.cpu_blas));
 }
+
+struct HostMatrixOptions {
+  std::vector<index_t> n;
+  std::string types = "d";
+  int copy_threads = 0;
+  int runs = 0;
+
+  void add_to(CLI::App& app) {
+    app.add_option("--n", n, "orders")->delimiter(',');
+    app.add_option("--types", types, "of sdcz");
+    app.add_option("--copy-threads", copy_threads, "of each device, for pageable memory");
+    app.add_option("--runs", runs, "of each");
+  }
+};
+
+/// All devices of the environment in a runtime, whose results nobody else finishes.
+class HostMatrixBench {
+ public:
+  /// @throws NotAvailable
+  explicit HostMatrixBench(const HostMatrixOptions& options) : options_(options), backend_(open_backend(config_)) {
+    std::vector<int> ordinals = config_.cuda_ordinals;
+    if (ordinals.empty()) {
+      ordinals.resize(backend_->devices().size());
+      std::iota(ordinals.begin(), ordinals.end(), 0);
+    }
+    kernels::Opened opened = backend_->open(ordinals, options.copy_threads);
+    if (opened.accelerators.empty()) throw NotAvailable("no device can be opened");
+    first_device_ = opened.accelerators.front().device.get();
+    devices_ = opened.accelerators.size();
+    runtime_.emplace(std::move(opened.accelerators), config_, &kernels::reference_level3);
+  }
+
+  const Config& config() const { return config_; }
+  runtime::Runtime& runtime() { return *runtime_; }
+  device::Device& first_device() { return *first_device_; }
+  std::size_t devices() const { return devices_; }
+
+  /// measure(n, T), for each order and type. @return whether all say so
+  template <class Measure>
+  bool all(const Measure& measure) {
+    bool is_right = true;
+    for (const index_t n : options_.n) {
+      for (const ScalarType type : scalar_types) {
+        if (options_.types.find(letter(type)) == std::string::npos) continue;
+        is_right &= dispatch(type, [&]<Scalar T>(T x) { return measure(n, x); });
+      }
+    }
+    return is_right;
+  }
+
+ private:
+  const HostMatrixOptions& options_;
+  const Config config_ = Config::from_environment();
+  std::unique_ptr<kernels::Backend> backend_;
+  device::Device* first_device_ = nullptr;  // of the runtime
+  std::size_t devices_ = 0;
+  std::optional<runtime::Runtime> runtime_;
+};
 
 }  // namespace tessera::bench

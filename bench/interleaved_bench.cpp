@@ -27,21 +27,21 @@
 #include "bench/interleaved_layout.hpp"
 #include "bench/lapack_batch_cases.hpp"
 #include "bench/lapack_batch_own.hpp"
+#include "bench/measuring.hpp"
 
 namespace {
 
 using namespace tessera::bench;  // all of it is this program's
 using tessera::index_t;
 
-struct Arguments {
+struct Arguments : tessera::bench::Measuring {
+  Arguments() { groups = 5; }
+
   std::vector<std::string> routines = {"getrf", "potrf"};
   std::string types = "ds";
   std::vector<int> sizes = {interleaved_orders.begin(), interleaved_orders.end()};
   index_t batch = 100000;
   std::string library;
-  double group_s = 0.004;
-  int groups = 5;
-  std::string json;
 };
 
 /// Tessera's functions on matrices that lie one behind the other.
@@ -454,17 +454,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--batch", arguments.batch, "problems")->check(CLI::Range(3, 10000000))->capture_default_str();
   app.add_option("--library", arguments.library, "libtessera_device.so; without it the one of this build");
-  app.add_option("--group-seconds", arguments.group_s, "calls that follow each other take at most about so long")
-      ->capture_default_str();
-  app.add_option("--groups", arguments.groups, "of which the median is taken")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--json", arguments.json, "file for the times");
+  arguments.add_to(app);
   CLI11_PARSE(app, argc, argv);
-  try {
-    return Bench(arguments).run() ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "interleaved_bench: %s\n", error.what());
-    return 1;
-  }
+  return tessera::bench::exit_status_of("interleaved_bench", [&] { return Bench(arguments).run(); });
 }

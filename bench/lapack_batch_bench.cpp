@@ -31,6 +31,7 @@
 #include "bench/lapack_batch_memory.hpp"
 #include "bench/lapack_batch_own.hpp"
 #include "bench/lapack_batch_peers.hpp"
+#include "bench/measuring.hpp"
 
 namespace {
 
@@ -42,7 +43,7 @@ using tessera::Scalar;
 using tessera::ScalarType;
 using tessera::Uplo;
 
-struct Arguments {
+struct Arguments : tessera::bench::Measuring {
   std::vector<std::string> routines = {batch_routine_names.begin(), batch_routine_names.end()};
   std::string types = "dszc";
   std::vector<index_t> sizes = default_sizes();
@@ -50,11 +51,8 @@ struct Arguments {
   index_t nrhs = 1;
   std::string library, cusolver, magma;
   double memory_gb = 20;
-  double group_s = 0.004;
-  int groups = 3;
   double time_budget_s = 540;
   bool quick = false;
-  std::string json;
 };
 
 /// What is in the JSON for the model (lapack_batch_model.py).
@@ -389,24 +387,14 @@ int main(int argc, char** argv) {
   app.add_option("--memory-gb", arguments.memory_gb, "of a case; where a batch does not fit, it has fewer problems")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--group-seconds", arguments.group_s, "calls that follow each other take at most about so long")
-      ->capture_default_str();
-  app.add_option("--groups", arguments.groups, "of which the median is taken")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  arguments.add_to(app);
   app.add_option("--time-budget", arguments.time_budget_s, "seconds after which no case begins; 0: no limit")
       ->capture_default_str();
   app.add_flag("--quick", arguments.quick, "d only, sizes 8, 16, 32, 64, 256 and 1024, 10000 or 1000 problems");
-  app.add_option("--json", arguments.json, "file for the times");
   CLI11_PARSE(app, argc, argv);
   if (arguments.quick) {
     if (types->empty()) arguments.types = "d";
     if (sizes->empty()) arguments.sizes = {8, 16, 32, 64, 256, 1024};
   }
-  try {
-    return Bench(arguments).run() ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "lapack_batch_bench: %s\n", error.what());
-    return 1;
-  }
+  return tessera::bench::exit_status_of("lapack_batch_bench", [&] { return Bench(arguments).run(); });
 }
