@@ -223,34 +223,5 @@ class Clients(LapackCase):
         self.assertRegex(result.stdout, r"(?s)DTRTRI.*error code -3.*alive")
 
 
-class Netlib(LapackCase):
-    """LAPACK's own test programs (Debian: liblapack-test), whose factorizations and solves are all taken to host devices."""
-    def verdicts(self, letter, **settings):
-        """What the program says of each group of tests, and its standard error."""
-        folder = REFERENCE_LAPACK.parent
-        result = run("sh", "-c", f"exec {folder}/xlintst{letter} < {folder}/{letter}test.in", LD_LIBRARY_PATH=str(folder), **settings)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("End of tests", result.stdout)
-        return re.findall(r"(?m)^.*(?:threshold|error exits|illegal|\*\*\*).*$", result.stdout), result.stderr
-
-    def check(self, letter):
-        self.need(REFERENCE_LAPACK)
-        self.need(REFERENCE_LAPACK.parent / f"xlintst{letter}")
-        # Some of Debian's tests in single precision fail by themselves.
-        expected, _ = self.verdicts(letter)
-        self.assertGreater(sum("passed the threshold" in line for line in expected), 20)
-        verdicts, told = self.verdicts(letter, LD_PRELOAD=str(BLOCKS), TESSERA_SUMMARY="1",
-                                       **{**DEVICES, "TESSERA_TILE": "16", "TESSERA_VERBOSE": "0"})
-        self.assertEqual(verdicts, expected)
-        # Of matrices whose norms want scaling singular values and least squares are LAPACK's.
-        self.assertNotRegex(told, r"(?m)^tessera: (?!.(?:gesvd|gelsd?) )\w+ +\S+ +CPU ")
-        for routine in (*CAUGHT, "getri", "trtri", "trtrs", "potri", "gels", "gelsd"):
-            self.assertRegex(told, rf"(?m)^tessera: {letter}{routine} +\S+ +devices ")
-
-    # The other types are run on machines with GPUs (run_testers.py): these programs make 80,000 calls each.
-    def test_double(self):
-        self.check("d")
-
-
 if __name__ == "__main__":
     unittest.main()
