@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-# Of the linear equation programs: general, positive definite and triangular matrices, QR, least squares.
-PATHS = ("GE", "PO", "TR", "QR", "LS")
+# Of the linear equation programs: general, positive definite and triangular matrices, QR, also with pivoting, least squares.
+PATHS = ("GE", "PO", "TR", "QR", "QP", "LS")
 # Tile size, host devices.
 RUNS = [(8, 2)]
 # By program and input: what has to have run on devices, without the letter of the type; @ stands for sy or he, ~ for or or un, where types are
