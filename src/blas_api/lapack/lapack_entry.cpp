@@ -14,8 +14,6 @@
 namespace tessera::lapack {
 namespace {
 
-using api::Face;
-
 /// Calls the next definition with these arguments.
 void pass_on(LapackCallRoutine routine, void* next, const Arguments& a) {
   const auto call = [next](auto... arguments) {
