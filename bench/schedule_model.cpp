@@ -5,6 +5,9 @@
 // --keep: devices keep old values of C for each other (docs/adr/0014-old-values.md)
 // ROUTINE: one of Level 3 or potrf, with its type (strsm), or without (double precision), and with :R where A is on the right (trmm:R). Single precision is computed at the rate of double precision.
 // TRACE: a file for the last run, for `tessera trace draw`
+//
+// usage: schedule_model [--pages] [--keep] --problems FILE [DEVICES] [MEMORY_GB] [TILE]
+// One line of JSON for each problem of the file (`tessera bench problems`, bench/survey.py): seconds, bound_s, tiling.
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -13,6 +16,7 @@
 
 #include "runtime/trace.hpp"
 #include "tests/modelled_run.hpp"
+#include "tools/bench_cases.hpp"
 
 namespace {
 
@@ -38,6 +42,26 @@ bool parse(const std::string& name, Level3& call) {
   return false;
 }
 
+test::ModelledMachine machine_of(bool pages, bool keep, int devices, double memory_gb) {
+  test::ModelledMachine machine = pages ? test::modelled_h200_in_pages(devices) : test::modelled_h200(devices);
+  machine.memory_bytes = static_cast<std::size_t>(memory_gb * 1e9);
+  machine.keeps_old_values = keep;
+  return machine;
+}
+
+void run_problems(const std::string& file, test::ModelledMachine machine, index_t tile) {
+  // Products of one H200 for some milliseconds.
+  const RatesByType rates(50.5e12, 60e12, 50.5e12, 60e12);
+  machine.rates.assign(static_cast<std::size_t>(machine.devices), rates);
+  for (const Level3& call : tools::problems_of(file)) {
+    machine.flops = rates[call.type];
+    const test::ModelledRun run = test::modelled_run(machine, call, tile);
+    const runtime::Tiling& t = run.tiling;
+    std::printf("{\"routine\": \"%s\", \"seconds\": %.6f, \"bound_s\": %.6f, \"tiling\": [%ld, %ld, %ld]}\n",
+                name_of(call).c_str(), run.seconds, run.bound_s, t.m, t.n, t.k);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -49,6 +73,12 @@ int main(int argc, char** argv) {
   };
   const bool pages = take("--pages");
   const bool keep = take("--keep");
+  if (take("--problems") && argc > 1) {
+    const auto number = [&](int index, double otherwise) { return argc > index ? std::atof(argv[index]) : otherwise; };
+    run_problems(argv[1], machine_of(pages, keep, static_cast<int>(number(2, 1)), number(3, 100)),
+                 static_cast<index_t>(number(4, 0)));
+    return 0;
+  }
   const std::string names = argc > 1 && std::string(argv[1]) != "all" ? argv[1] : "gemm,symm,syrk,syr2k,trmm,trsm";
   const std::vector<std::string> devices = parts_of(argc > 2 ? argv[2] : "1,2,4");
   const std::vector<std::string> sizes = parts_of(argc > 3 ? argv[3] : "4096,8192,16384,32768");
@@ -78,10 +108,7 @@ int main(int argc, char** argv) {
         call.alpha = 1.1;
         call.beta = call.is_triangular() ? 0 : 0.3;
         const int devices_of_run = std::atoi(count.c_str());
-        test::ModelledMachine machine =
-            pages ? test::modelled_h200_in_pages(devices_of_run) : test::modelled_h200(devices_of_run);
-        machine.memory_bytes = static_cast<std::size_t>(memory * 1e9);
-        machine.keeps_old_values = keep;
+        const test::ModelledMachine machine = machine_of(pages, keep, devices_of_run, memory);
         const test::ModelledRun run =
             factors ? test::modelled_run(machine, routines::CholeskyCall{.type = call.type, .n = n}, tile)
                     : test::modelled_run(machine, call, tile);

@@ -542,14 +542,14 @@ inline ModelledRun modelled_plan(const ModelledMachine& machine, ScalarType type
   return run;
 }
 
-/// Runs the call's graph. Operands have no memory: their addresses are made up here.
+/// Runs the call's graph. Operands have no memory: their addresses are made up here, and leading dimensions where they are less than the rows.
 inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, index_t tile = 0) {
   call.A = reinterpret_cast<const void*>(std::uintptr_t{1} << 45);
   call.B = reinterpret_cast<const void*>(std::uintptr_t{2} << 45);
   call.C = reinterpret_cast<void*>(std::uintptr_t{3} << 45);
-  call.lda = shape_of_a(call).rows;
-  call.ldb = std::max<index_t>(1, shape_of_b(call).rows);
-  call.ldc = call.m;
+  call.lda = std::max(call.lda, shape_of_a(call).rows);
+  call.ldb = std::max({call.ldb, shape_of_b(call).rows, index_t{1}});
+  call.ldc = std::max(call.ldc, call.m);
   return modelled_plan(machine, call.type, [&](auto machines) { return routines::choose_plan(call, machines, tile); });
 }
 
