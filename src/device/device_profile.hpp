@@ -42,6 +42,14 @@ struct TriangleCut {
   index_t least_rectangle_bytes = 16384;  ///< columns of a rectangle; engines take as long for shorter ones
 };
 
+/// Columns of page-locked memory that copy threads pack, because the copy engine is slower with them: shorter than so many bytes, and
+/// so many times their length or more from one to the next. Measured: 20 to 40 GB/s instead of 55 (docs/adr/0003-tall-tiles.md).
+struct ScatteredColumns {
+  index_t column_bytes = 20480;
+  index_t pitches = 6;
+  index_t least_bytes = index_t{1} << 20;  ///< of a copy: less is not worth what waking the threads costs
+};
+
 /// Thread blocks of the kernel that copies triangles, each on a multiprocessor that products do without.
 struct TriangleBlocks {
   int up = 6;
@@ -50,14 +58,16 @@ struct TriangleBlocks {
   int peer = 16;
 };
 
-/// The ring of page-locked memory that pageable memory goes through, and its threads (docs/adr/0006-staging.md).
+/// The rings of page-locked memory that pageable memory goes through, and their threads (docs/adr/0006-staging.md).
 struct Staging {
-  index_t slot_bytes = index_t{2} << 20;
-  int spare_slots = 8;              ///< beside one per thread: what the device copies meanwhile
-  int most_threads = 12;            ///< of one device, both directions together: they keep its link busy
-  int fewest_threads = 4;           ///< with less page-locking is as quick, and leaves the processors alone
-  int threads_per_down_thread = 3;  ///< the host writes past the cache, for which fewer do
-  double thread_bytes_per_s = 4e9;  ///< what one carries, between both directions
+  index_t slot_bytes = index_t{4} << 20;
+  int slots = 8;                           ///< in each direction
+  index_t share_bytes = index_t{1} << 19;  ///< of a slot, what one thread carries at a time
+  int most_threads = 12;                   ///< of one device, both directions together: they keep its link busy
+  int fewest_threads = 4;                  ///< with less page-locking is as quick, and leaves the processors alone
+  double most_up = 0.75;                   ///< of the threads at a time
+  double most_down = 0.5;                  ///< likewise: the host writes past the cache, for which fewer do
+  double thread_bytes_per_s = 4e9;         ///< what one carries, between both directions
   /// Of small problems that are packed together: a copy of them takes some times what its submission takes, and most of
   /// what threads have packed is still in the last-level cache when the device reads it.
   index_t chunk_bytes = index_t{4} << 20;
@@ -91,6 +101,7 @@ struct DeviceProfile {
   double page_lock_bytes_per_s = 1 / (1 / 20e9 + 1 / 55e9);
   TriangleCut triangle_cut;
   TriangleBlocks triangle_blocks;
+  ScatteredColumns scattered;
   Staging staging;
 
   // Its own memory.

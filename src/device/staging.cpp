@@ -43,14 +43,32 @@ std::vector<StagedPart> staged_parts(const StagedPiece& piece, Extent extent) {
   return parts;
 }
 
-StagingRing::StagingRing(Direction direction, Slot* slots, std::byte* memory, std::size_t count, index_t slot_bytes,
-                         int threads)
-    : direction_(direction), slots_(slots), memory_(memory), count_(count), slot_bytes_(slot_bytes) {
+std::vector<StagedShare> staged_shares(const StagedPiece& piece, index_t bytes) {
+  std::vector<StagedShare> shares;
+  const index_t pitch = piece.pitch_bytes();
+  if (piece.columns == 1) {
+    index_t begin = 0;
+    do {  // at least one: the last share to be carried ends the use of the slot
+      const index_t end = std::min(begin + bytes, pitch);
+      shares.push_back({{piece.column, 1, piece.first + begin, piece.first + end}, begin});
+      begin = end;
+    } while (begin < pitch);
+    return shares;
+  }
+  const index_t columns = std::max<index_t>(1, bytes / std::max<index_t>(1, pitch));
+  for (index_t j = 0; j < piece.columns; j += columns) {
+    const index_t count = std::min(columns, piece.columns - j);
+    shares.push_back({{piece.column + j, count, piece.first, piece.last}, j * pitch});
+  }
+  return shares;
+}
+
+StagingThreads::StagingThreads(int threads) {
   try {
     for (int t = 0; t < threads; ++t) {
       threads_.push_back(start_thread([this, t] {
         char name[16];
-        std::snprintf(name, sizeof name, "ts-%s%d", direction_ == Direction::up ? "up" : "down", t);
+        std::snprintf(name, sizeof name, "ts-copy%d", t);
         pthread_setname_np(pthread_self(), name);
         serve();
       }));
@@ -60,8 +78,7 @@ StagingRing::StagingRing(Direction direction, Slot* slots, std::byte* memory, st
   }
 }
 
-StagingRing::~StagingRing() {
-  abandon();
+StagingThreads::~StagingThreads() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -70,33 +87,100 @@ StagingRing::~StagingRing() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-StagingRing::Use StagingRing::add(Block host, Extent extent, const StagedPiece& piece) {
+StagingRing* StagingThreads::neediest() const {
+  StagingRing* found = nullptr;
+  for (StagingRing* const ring : rings_) {
+    if (ring->has_work() && (found == nullptr || ring->occupied() < found->occupied())) found = ring;
+  }
+  return found;
+}
+
+void StagingThreads::serve() {
   std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stopping_ || neediest() != nullptr; });
+    if (stopping_) return;
+    neediest()->serve(lock);
+  }
+}
+
+StagingRing::StagingRing(Direction direction, Slot* slots, std::byte* memory, std::size_t count, Sizes sizes,
+                         StagingThreads& threads, int most)
+    : direction_(direction),
+      slots_(slots),
+      memory_(memory),
+      count_(count),
+      sizes_(sizes),
+      threads_(threads),
+      most_(std::max(most, 1)) {
+  const std::lock_guard lock(threads_.mutex_);
+  threads_.rings_.push_back(this);
+}
+
+StagingRing::~StagingRing() {
+  abandon();
+  const std::lock_guard lock(threads_.mutex_);
+  std::erase(threads_.rings_, this);
+}
+
+StagingRing::Use StagingRing::add(Block host, Extent extent, const StagedPiece& piece) {
+  const std::vector<StagedShare> shares = staged_shares(piece, sizes_.share);
+  const auto left = std::make_shared<std::size_t>(shares.size());
+  std::unique_lock lock(threads_.mutex_);
   const Use use{added_ % count_, static_cast<std::uint32_t>(added_ / count_ + 1)};
   if (abandoned_.load(std::memory_order_relaxed)) {
     ++added_;
     finish(use);
     return use;
   }
-  jobs_.push_back({host, extent, piece, use, gates_});
+  const std::size_t before = jobs_.size();
+  try {
+    for (const StagedShare& share : shares) jobs_.push_back({host, extent, share, use, gates_, left});
+  } catch (...) {
+    jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(before), jobs_.end());
+    throw;
+  }
   ++added_;  // after what may throw
   lock.unlock();
-  changed_.notify_one();
+  for (std::size_t s = 0; s < shares.size(); ++s) threads_.changed_.notify_one();
   return use;
 }
 
 std::uint32_t StagingRing::add_gate() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(threads_.mutex_);
   return ++gates_;
 }
 
 void StagingRing::abandon() noexcept {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(threads_.mutex_);
   abandoned_.store(true, std::memory_order_relaxed);
   jobs_.clear();
-  changed_.wait(lock, [&] { return busy_ == 0; });
+  threads_.changed_.wait(lock, [&] { return busy_ == 0; });
   const std::uint64_t first = added_ - std::min<std::uint64_t>(added_, count_);
   for (std::uint64_t u = first; u < added_; ++u) finish({u % count_, static_cast<std::uint32_t>(u / count_ + 1)});
+}
+
+void StagingRing::serve(std::unique_lock<std::mutex>& lock) {
+  ++busy_;
+  const bool waits = !is_ready(jobs_.front());
+  Job job = jobs_.front();
+  if (waits) {
+    somebody_waits_ = true;
+  } else {
+    jobs_.pop_front();
+  }
+  // This thread may have left a ring that can use another one, and there may be more to carry in this one.
+  if (threads_.neediest() != nullptr) threads_.changed_.notify_one();
+  lock.unlock();
+  waits ? await(job) : carry(job);
+  lock.lock();
+  --busy_;
+  if (waits) somebody_waits_ = false;
+  if (abandoned_.load(std::memory_order_relaxed)) {
+    threads_.changed_.notify_all();
+  } else if (!waits && --*job.left == 0) {
+    finish(job.use);
+  }
 }
 
 void StagingRing::finish(Use use) {
@@ -105,29 +189,28 @@ void StagingRing::finish(Use use) {
       .store(use.number, std::memory_order_release);
 }
 
-void StagingRing::serve() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
-    if (stopping_) return;
-    const Job job = jobs_.front();
-    jobs_.pop_front();
-    ++busy_;
-    lock.unlock();
-    carry(job);
-    lock.lock();
-    --busy_;
-    if (abandoned_.load(std::memory_order_relaxed)) changed_.notify_all();
-  }
+bool StagingRing::is_ready(const Job& job) const {
+  // Numbers go round.
+  const auto reached = [](std::uint32_t& number, std::uint32_t value) {
+    return static_cast<std::int32_t>(std::atomic_ref(number).load(std::memory_order_acquire) - value) >= 0;
+  };
+  Slot& slot = slots_[job.use.slot];
+  return reached(slots_[0].gate, job.gate) && (direction_ == Direction::up ? reached(slot.emptied, job.use.number - 1)
+                                                                           : reached(slot.filled, job.use.number));
 }
 
-void StagingRing::carry(const Job& job) {
+void StagingRing::await(const Job& job) const {
+  // A thread that sleeps comes back some hundred microseconds late, as long as the device needs for several slots.
+  constexpr std::chrono::microseconds patience{300};
+  const auto ended = [&] { return is_ready(job) || abandoned_.load(std::memory_order_relaxed); };
+  if (yield_until(ended, patience)) return;
+  while (!ended()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+void StagingRing::carry(const Job& job) const {
   const bool up = direction_ == Direction::up;
-  Slot& slot = slots_[job.use.slot];
-  if (!await(slots_[0].gate, job.gate)) return;
-  if (!(up ? await(slot.emptied, job.use.number - 1) : await(slot.filled, job.use.number))) return;
-  const StagedPiece& piece = job.piece;
-  std::byte* packed = memory(job.use.slot);
+  const StagedPiece& piece = job.share.piece;
+  std::byte* packed = memory(job.use.slot) + job.share.offset;
   for (index_t j = piece.column; j < piece.column + piece.columns; ++j, packed += piece.pitch_bytes()) {
     const index_t first = std::max(job.extent.first_byte(j), piece.first);
     const index_t last = std::min(job.extent.last_byte(j), piece.last);
@@ -140,21 +223,6 @@ void StagingRing::carry(const Job& job) {
     }
   }
   if (!up) finish_streaming();
-  finish(job.use);
-}
-
-bool StagingRing::await(std::uint32_t& number, std::uint32_t value) const {
-  const auto reached = [&] {
-    // Numbers go round.
-    return static_cast<std::int32_t>(std::atomic_ref(number).load(std::memory_order_acquire) - value) >= 0;
-  };
-  // A thread that sleeps comes back some hundred microseconds late, as long as the device needs for several slots.
-  constexpr std::chrono::microseconds patience{300};
-  const auto ended = [&] { return reached() || abandoned_.load(std::memory_order_relaxed); };
-  if (!yield_until(ended, patience)) {
-    while (!ended()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  return reached();
 }
 
 }  // namespace tessera::device

@@ -2,7 +2,8 @@
 //
 // A device reads page-locked memory at the rate of its link, pageable memory at an eighth of it, and page-locking takes longer
 // than one transfer. So a copy is cut into pieces of at most a slot; threads copy pieces between the matrix and the slots,
-// which are few and so stay in the last-level cache, and the device copies between the slots and its memory. Both sides go on when a
+// which are few and so stay in the last-level cache, and the device copies between the slots and its memory. Several threads share a
+// piece, so that the first one is there soon and pieces may be large: a device is idle for some microseconds between two of them. Both sides go on when a
 // number in page-locked memory says so; a GPU's streams wait for and write such numbers by themselves
 // (cuStreamWaitValue32, cuStreamWriteValue32), so that the copy keeps its place in the stream and nobody waits for a stream.
 //
@@ -22,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -52,9 +54,49 @@ struct StagedPart {
 /// The one or two parts of a piece: a rectangle, and a triangle on the diagonal.
 std::vector<StagedPart> staged_parts(const StagedPiece& piece, Extent extent);
 
+/// What one thread carries of a piece at a time: whole columns, or a part of one. `offset` of its first byte in the piece, packed.
+struct StagedShare {
+  StagedPiece piece;
+  index_t offset = 0;
+};
+/// A piece in shares of about that many bytes.
+std::vector<StagedShare> staged_shares(const StagedPiece& piece, index_t bytes);
+
+class StagingRing;
+
+/// Threads that carry for rings, all of one device. Each ring gets some of them at most, so that something is left for the other
+/// direction. One of them waits until the device has done its part; the others sleep meanwhile.
+class StagingThreads {
+ public:
+  /// @throws std::system_error if not one can be started
+  explicit StagingThreads(int threads);
+  /// @pre there are no rings
+  ~StagingThreads();
+  StagingThreads(const StagingThreads&) = delete;
+  StagingThreads& operator=(const StagingThreads&) = delete;
+
+ private:
+  friend class StagingRing;
+  void serve();
+  /// The ring that is furthest from having all of its threads, of those that have something to carry.
+  StagingRing* neediest() const;
+
+  std::mutex mutex_;  // guards what follows, and the jobs of all rings
+  std::condition_variable changed_;
+  std::vector<StagingRing*> rings_;
+  bool stopping_ = false;
+
+  std::vector<std::thread> threads_;
+};
+
 class StagingRing {
  public:
   enum class Direction : std::uint8_t { up, down };
+  /// In bytes.
+  struct Sizes {
+    index_t slot = 0;
+    index_t share = 0;  ///< what one thread carries at a time
+  };
 
   /// Numbers of one slot, in page-locked memory, zero at first. A line of the cache each: both sides poll.
   struct Slot {
@@ -68,19 +110,20 @@ class StagingRing {
     std::uint32_t number = 0;
   };
 
-  /// Starts the threads. @param slots, memory page-locked, `count` of them and count * slot_bytes bytes; both outlive the ring
-  /// @throws std::system_error
-  StagingRing(Direction direction, Slot* slots, std::byte* memory, std::size_t count, index_t slot_bytes, int threads);
+  /// @param slots, memory page-locked, `count` of them and count * sizes.slot bytes; both outlive the ring
+  /// @param threads that carry, `most` of them at a time; outlive the ring
+  StagingRing(Direction direction, Slot* slots, std::byte* memory, std::size_t count, Sizes sizes,
+              StagingThreads& threads, int most);
   /// @pre no device is using a slot
   ~StagingRing();
   StagingRing(const StagingRing&) = delete;
   StagingRing& operator=(const StagingRing&) = delete;
 
-  index_t slot_bytes() const { return slot_bytes_; }
+  index_t slot_bytes() const { return sizes_.slot; }
   std::size_t slot_count() const { return count_; }
   Slot& slot(std::size_t index) const { return slots_[index]; }
   std::byte* memory(std::size_t index) const {
-    return memory_ + static_cast<std::ptrdiff_t>(index) * static_cast<std::ptrdiff_t>(slot_bytes_);
+    return memory_ + static_cast<std::ptrdiff_t>(index) * static_cast<std::ptrdiff_t>(sizes_.slot);
   }
 
   /// A piece of a copy between `host` and the device. `host` must stay valid until the device has been told that the use is over.
@@ -95,38 +138,46 @@ class StagingRing {
   void abandon() noexcept;
 
  private:
+  friend class StagingThreads;
   struct Job {
     Block host;
     Extent extent;
-    StagedPiece piece;
+    StagedShare share;
     Use use;
     std::uint32_t gate = 0;
+    std::shared_ptr<std::size_t> left;  ///< shares of the piece that have not been carried
   };
 
-  void serve();
-  void carry(const Job& job);
+  // -- with the mutex --
+  /// Something that can be carried, or that nobody waits for yet.
+  bool has_work() const { return !jobs_.empty() && busy_ < most_ && (!somebody_waits_ || is_ready(jobs_.front())); }
+  double occupied() const { return static_cast<double>(busy_) / most_; }
+  /// One share, or the wait for it. @param lock is released meanwhile
+  void serve(std::unique_lock<std::mutex>& lock);
+
+  /// Whether the stream has come to this copy, and the device has done its part of the slot's last use.
+  bool is_ready(const Job& job) const;
+  void await(const Job& job) const;
+  void carry(const Job& job) const;
   /// The threads' part of this use is over.
   void finish(Use use);
-  /// Waits until the number is at least `value`. @return false if the ring was abandoned
-  bool await(std::uint32_t& number, std::uint32_t value) const;
 
   Direction direction_;
   Slot* slots_;
   std::byte* memory_;
   std::size_t count_;
-  index_t slot_bytes_;
+  Sizes sizes_;
+  StagingThreads& threads_;
+  int most_;
 
-  std::mutex mutex_;  // guards what follows
+  // Guarded by the threads' mutex.
   std::uint64_t added_ = 0;
   std::uint32_t gates_ = 0;
-  std::condition_variable changed_;
   std::deque<Job> jobs_;
-  int busy_ = 0;  ///< threads that carry a piece
-  bool stopping_ = false;
+  int busy_ = 0;  ///< threads that carry a share or wait for one
+  bool somebody_waits_ = false;
   /// Also read without the mutex, by who waits for a number. Relaxed: what must have happened is ordered by the mutex.
   std::atomic<bool> abandoned_ = false;
-
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace tessera::device

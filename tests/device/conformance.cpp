@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "device/scattered_columns.hpp"
 #include "tests/device/backends.hpp"
 
 namespace tessera {
@@ -271,6 +272,47 @@ TEST_P(DeviceConformance, CopyDownTouchesOnlyTheBlock) {
       EXPECT_TRUE(slab_contents(device, slab, static_cast<index_t>(contents.size())) == contents);
     }
   }
+}
+
+// Of page-locked memory a GPU's copy threads pack these, those before and after them go by the copy engine: all take their turn.
+TEST_P(DeviceConformance, ScatteredColumnsTakeTheirTurn) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  Device& device = opened.device(0);
+  const Extent scattered{520, 2100};
+  const index_t host_pitch = 8 * 520 + 8;
+  const index_t device_pitch = 528;
+  ASSERT_TRUE(device::are_scattered(device.info().profile.scattered, {nullptr, host_pitch}, scattered));
+  const auto host_bytes = static_cast<std::size_t>(host_pitch * scattered.columns);
+  const auto device_bytes = static_cast<std::size_t>(device_pitch * scattered.columns);
+  std::byte* const slab = device.reserve(device_bytes);
+  Bytes expected = random_bytes(device_bytes, 40);
+  std::array<Bytes, 2> host{random_bytes(host_bytes, 41), random_bytes(host_bytes, 42)};
+  const auto first = pin_if(true, device, host[0]);
+  const auto second = pin_if(true, device, host[1]);
+  fill_slab(device, slab, expected);
+  const Extent part{device_pitch * 3, 1};
+  const auto up_from = [&](Bytes& source, Extent extent) {
+    device.copy_up({slab, device_pitch}, {source.data(), host_pitch}, extent);
+    model_copy(expected.data(), device_pitch, source.data(), host_pitch, extent);
+  };
+  up_from(host[0], part);
+  up_from(host[1], scattered);
+  up_from(host[0], scattered);
+  up_from(host[1], part);
+  ASSERT_EQ(finish(device, up), EventStatus::complete);
+  EXPECT_TRUE(slab_contents(device, slab, static_cast<index_t>(device_bytes)) == expected);
+
+  Bytes result = host[1];
+  for (const Extent extent : {scattered, part}) {
+    device.copy_down({host[1].data(), host_pitch}, {slab, device_pitch}, extent);
+    model_copy(result.data(), host_pitch, expected.data(), device_pitch, extent);
+  }
+  device.wait(up, device.record(down));
+  device.copy_up({slab, device_pitch}, {host[1].data() + 8, host_pitch}, scattered);  // what has been written
+  ASSERT_EQ(finish(device, up), EventStatus::complete);
+  EXPECT_TRUE(host[1] == result);
+  model_copy(expected.data(), device_pitch, result.data() + 8, host_pitch, scattered);
+  EXPECT_TRUE(slab_contents(device, slab, static_cast<index_t>(device_bytes)) == expected);
 }
 
 // Large enough that a GPU's copy engine and a kernel share a triangle. Whatever moves its parts, they come after the copies

@@ -39,15 +39,20 @@ TEST(DeviceProfile, HopperHasWhatWasMeasured) {
   EXPECT_NEAR(p.page_lock_bytes_per_s, 14.67e9, 0.01e9);
   EXPECT_EQ(p.triangle_cut.strip_columns, 256);
   EXPECT_EQ(p.triangle_cut.least_rectangle_bytes, 16384);
+  EXPECT_EQ(p.scattered.column_bytes, 20480);
+  EXPECT_EQ(p.scattered.pitches, 6);
+  EXPECT_EQ(p.scattered.least_bytes, 1 << 20);
   EXPECT_EQ(p.triangle_blocks.up, 6);
   EXPECT_EQ(p.triangle_blocks.down, 2);
   EXPECT_EQ(p.triangle_blocks.down_beside, 1);
   EXPECT_EQ(p.triangle_blocks.peer, 16);
-  EXPECT_EQ(p.staging.slot_bytes, 2 << 20);
-  EXPECT_EQ(p.staging.spare_slots, 8);
+  EXPECT_EQ(p.staging.slot_bytes, 4 << 20);
+  EXPECT_EQ(p.staging.slots, 8);
+  EXPECT_EQ(p.staging.share_bytes, 512 << 10);
   EXPECT_EQ(p.staging.most_threads, 12);
   EXPECT_EQ(p.staging.fewest_threads, 4);
-  EXPECT_EQ(p.staging.threads_per_down_thread, 3);
+  EXPECT_EQ(p.staging.most_up, 0.75);
+  EXPECT_EQ(p.staging.most_down, 0.5);
   EXPECT_EQ(p.staging.thread_bytes_per_s, 4e9);
   EXPECT_EQ(p.staging.chunk_bytes, 4 << 20);
   EXPECT_EQ(p.memory_chunk_bytes, 256u << 20);
@@ -105,8 +110,12 @@ TEST(DeviceProfile, NumbersOfAllProfilesMakeSense) {
          {p.triangle_blocks.up, p.triangle_blocks.down, p.triangle_blocks.down_beside, p.triangle_blocks.peer})
       EXPECT_GT(blocks, 0);
     EXPECT_TRUE(is_power_of_two(p.staging.slot_bytes));
-    EXPECT_GT(p.staging.spare_slots, 0);
-    EXPECT_GT(p.staging.threads_per_down_thread, 0);
+    EXPECT_GT(p.staging.slots, 0);
+    EXPECT_GT(p.staging.share_bytes, 0);
+    for (const double most : {p.staging.most_up, p.staging.most_down}) {
+      EXPECT_GT(most, 0);
+      EXPECT_LE(most, 1);
+    }
     EXPECT_GT(p.staging.thread_bytes_per_s, 0);
     EXPECT_GT(p.staging.chunk_bytes, 0);
     EXPECT_GT(p.staging.fewest_threads, 0);

@@ -82,7 +82,8 @@ struct Rig {
       : numbers(slots),
         memory(slots * static_cast<std::size_t>(slot_bytes)),
         up(direction == Direction::up),
-        ring(direction, numbers.data(), memory.data(), slots, slot_bytes, threads) {}
+        carriers(threads),
+        ring(direction, numbers.data(), memory.data(), slots, {slot_bytes, slot_bytes / 3}, carriers, threads) {}
 
   /// What CudaDevice does.
   void copy(Block device, Block host, Extent extent) {
@@ -119,6 +120,7 @@ struct Rig {
   std::vector<StagingRing::Slot> numbers;
   std::vector<std::byte> memory;
   bool up;
+  StagingThreads carriers;
   StagingRing ring;
   Stream stream;
 };
@@ -244,6 +246,59 @@ TEST(StagingGate, NothingIsReadBeforeTheStreamGetsThere) {
     go.notify_all();
     rig.stream.finish();
     ASSERT_EQ(device.bytes, host.bytes) << round;
+  }
+}
+
+TEST(StagingShares, CoverAPieceOnce) {
+  const auto piece = [](index_t column, index_t columns, index_t first, index_t last) {
+    return StagedPiece{column, columns, first, last};
+  };
+  for (const StagedPiece& whole :
+       {piece(0, 1, 0, 0), piece(3, 1, 8, 9), piece(3, 1, 0, 1000), piece(2, 7, 16, 116), piece(0, 100, 0, 1)}) {
+    for (const index_t bytes : {1, 64, 100, 250, 5000}) {
+      std::vector<int> times(static_cast<std::size_t>(whole.pitch_bytes() * whole.columns), 0);
+      const std::vector<StagedShare> shares = staged_shares(whole, bytes);
+      ASSERT_FALSE(shares.empty());
+      for (const StagedShare& share : shares) {
+        const index_t share_bytes = share.piece.pitch_bytes() * share.piece.columns;
+        EXPECT_LE(share_bytes, std::max(bytes, whole.pitch_bytes()));
+        EXPECT_EQ(share.offset,
+                  (share.piece.column - whole.column) * whole.pitch_bytes() + share.piece.first - whole.first);
+        for (index_t b = 0; b < share_bytes; ++b) ++times[static_cast<std::size_t>(share.offset + b)];
+      }
+      EXPECT_EQ(times, std::vector<int>(times.size(), 1));
+    }
+  }
+}
+
+// Both rings have the same threads. One direction whose device does nothing for a while must not hold up the other.
+TEST(StagingThreadsOfTwoRings, ADirectionThatWaitsLeavesThreadsToTheOther) {
+  for (const int threads : {2, 3, 8}) {
+    StagingThreads carriers(threads);
+    std::vector<StagingRing::Slot> numbers(2 * 3);
+    std::vector<std::byte> memory(2 * 3 * 512);
+    StagingRing up(Direction::up, numbers.data(), memory.data(), 3, {512, 100}, carriers, threads);
+    StagingRing down(Direction::down, numbers.data() + 3, memory.data() + 3 * 512, 3, {512, 100}, carriers, threads);
+    Matrix source(8, 512);
+    Matrix target(8, 512);
+    source.fill(1);
+    const Extent extent{512, 1};
+    // Eight uses of three slots that the device does not empty.
+    std::vector<StagingRing::Use> uses;
+    for (index_t j = 0; j < 8; ++j)
+      uses.push_back(up.add({source.bytes.data() + j * 512, 512}, extent, {0, 1, 0, 512}));
+    for (index_t j = 0; j < 8; ++j) {
+      const StagingRing::Use use = down.add({target.bytes.data() + j * 512, 512}, extent, {0, 1, 0, 512});
+      std::fill_n(down.memory(use.slot), 512, static_cast<std::byte>(j + 1));
+      std::atomic_ref(down.slot(use.slot).filled).store(use.number);
+      while (std::atomic_ref(down.slot(use.slot).emptied).load() != use.number) std::this_thread::yield();
+      EXPECT_EQ(target.bytes[static_cast<std::size_t>(j * 512 + 511)], static_cast<std::byte>(j + 1));
+    }
+    for (std::size_t j = 0; j < 8; ++j) {
+      while (std::atomic_ref(up.slot(uses[j].slot).filled).load() != uses[j].number) std::this_thread::yield();
+      EXPECT_TRUE(std::equal(up.memory(uses[j].slot), up.memory(uses[j].slot) + 512, source.bytes.data() + j * 512));
+      std::atomic_ref(up.slot(uses[j].slot).emptied).store(uses[j].number);
+    }
   }
 }
 

@@ -1,7 +1,9 @@
 // How a CudaDevice copies: rectangles by the copy engine, as whole as CUDA takes them; triangles by the engine and a
-// kernel side by side; pageable memory through the staging rings. What else the device does is in cuda_device.cpp.
+// kernel side by side; pageable memory and scattered columns through the staging rings. What else the device does is in cuda_device.cpp.
 #include <algorithm>
+#include <cmath>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "core/error.hpp"
@@ -11,6 +13,7 @@
 #include "device/cuda/nvtx_range.hpp"
 #include "device/cuda/triangle_copy.hpp"
 #include "device/cuda/triangle_runs.hpp"
+#include "device/scattered_columns.hpp"
 #include "device/split_copy.hpp"
 
 namespace tessera::device::cuda {
@@ -115,7 +118,8 @@ void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent)
     submit_copy(id, what, up ? on_device : on_host, up ? on_host : on_device, part, kind);
   };
   const CurrentContext current(context_);
-  CudaStaging* const staging = info_.copy_threads > 0 && extent.bytes() > 0 && is_to_be_staged(host, extent)
+  const bool staged = is_to_be_staged(host, extent) || are_scattered(info_.profile.scattered, host, extent);
+  CudaStaging* const staging = info_.copy_threads > 0 && extent.bytes() > 0 && staged
                                    ? this->staging(up ? StagingRing::Direction::up : StagingRing::Direction::down)
                                    : nullptr;
   if (staging == nullptr) return copy(device, host, extent);
@@ -143,9 +147,15 @@ CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
   auto& ring = staging_[static_cast<std::size_t>(direction)];
   if (!ring && !staging_failed_) {
     const Staging& sizes = info_.profile.staging;
-    const int down = std::max(1, info_.copy_threads / sizes.threads_per_down_thread);
-    const int threads = direction == StagingRing::Direction::down ? down : std::max(1, info_.copy_threads - down);
-    auto made = CudaStaging::make(direction, threads, sizes, base_stream_);
+    const double part = direction == StagingRing::Direction::down ? sizes.most_down : sizes.most_up;
+    const int most = static_cast<int>(std::lround(part * info_.copy_threads));
+    std::unique_ptr<CudaStaging> made;
+    try {
+      // They run where the calling thread may run.
+      if (!staging_threads_) staging_threads_ = std::make_unique<StagingThreads>(info_.copy_threads);
+      made = CudaStaging::make(direction, *staging_threads_, most, sizes, base_stream_);
+    } catch (const std::system_error&) {
+    }
     staging_failed_ = !made;
     const std::lock_guard lock(staging_mutex_);
     ring = std::move(made);

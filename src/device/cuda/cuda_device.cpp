@@ -70,6 +70,7 @@ CudaDevice::~CudaDevice() {
       })) {
     forget_error();
     for (auto& ring : staging_) static_cast<void>(ring.release());
+    static_cast<void>(staging_threads_.release());
     static_cast<void>(mapped_.release());
     return;
   }

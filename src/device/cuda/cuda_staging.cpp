@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <new>
-#include <system_error>
 #include <vector>
 
 namespace tessera::device::cuda {
 
-std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction, int threads, const Staging& sizes,
-                                               cudaStream_t idle) {
+std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction, StagingThreads& threads, int most,
+                                               const Staging& sizes, cudaStream_t idle) {
   if (!can_order_streams_by_memory()) return nullptr;
-  // A thread at each, and some more that the device copies.
-  const std::size_t slots = static_cast<std::size_t>(threads) + static_cast<std::size_t>(sizes.spare_slots);
+  const auto slots = static_cast<std::size_t>(sizes.slots);
   const std::size_t bytes = slots * static_cast<std::size_t>(sizes.slot_bytes);
   void* memory = nullptr;
   // The numbers of one more slot, to try.
@@ -33,11 +31,8 @@ std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction,
     return nullptr;
   }
   if (!works) return nullptr;
-  try {
-    staging->ring_ = std::make_unique<StagingRing>(direction, numbers, begin, slots, sizes.slot_bytes, threads);
-  } catch (const std::system_error&) {
-    return nullptr;
-  }
+  staging->ring_ = std::make_unique<StagingRing>(
+      direction, numbers, begin, slots, StagingRing::Sizes{sizes.slot_bytes, sizes.share_bytes}, threads, most);
   return staging;
 }
 

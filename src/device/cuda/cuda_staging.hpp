@@ -11,11 +11,12 @@ namespace tessera::device::cuda {
 
 class CudaStaging {
  public:
-  /// Starts `threads` copy threads, which run where the calling thread may run. @pre the GPU's context is current
+  /// @pre the GPU's context is current
+  /// @param threads that carry, `most` of them at a time; outlive this
   /// @param idle any stream without work, to see whether it can wait for numbers
-  /// @return nullptr if it cannot, or memory or threads cannot be had
-  static std::unique_ptr<CudaStaging> make(StagingRing::Direction direction, int threads, const Staging& sizes,
-                                           cudaStream_t idle);
+  /// @return nullptr if it cannot, or memory cannot be had
+  static std::unique_ptr<CudaStaging> make(StagingRing::Direction direction, StagingThreads& threads, int most,
+                                           const Staging& sizes, cudaStream_t idle);
   /// @pre no stream uses the ring; the GPU's context is current
   ~CudaStaging();
   CudaStaging(const CudaStaging&) = delete;
