@@ -190,7 +190,7 @@ TEST(DeviceProfile, EveryNumberHasItsName) {
     EXPECT_TRUE(names.insert(name).second) << name;
     EXPECT_TRUE(std::isfinite(number)) << name;
   }
-  EXPECT_EQ(names.size(), 45u);
+  EXPECT_EQ(names.size(), 50u);
 }
 
 TEST(HostDeviceProfile, IsTheGivenOneButForWhatSettingsSay) {
