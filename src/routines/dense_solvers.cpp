@@ -95,7 +95,7 @@ double part_of_matrix_rate(const DenseProblem& problem) {
       return 0.05;
     case DenseRoutine::gels:
     case DenseRoutine::getri:
-      return 0.15;
+      return 0.03;
     case DenseRoutine::trtrs:
     case DenseRoutine::larfb:
       return 0.5;
