@@ -83,7 +83,8 @@ struct Rig {
         memory(slots * static_cast<std::size_t>(slot_bytes)),
         up(direction == Direction::up),
         carriers(threads),
-        ring(direction, numbers.data(), memory.data(), slots, {slot_bytes, slot_bytes / 3}, carriers, threads) {}
+        ring(direction, numbers.data(), memory.data(), slots, {slot_bytes, std::max<index_t>(slot_bytes / 3, 100)},
+             carriers, threads) {}
 
   /// What CudaDevice does.
   void copy(Block device, Block host, Extent extent) {
