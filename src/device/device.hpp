@@ -64,7 +64,7 @@ struct DeviceInfo {
   std::string pci_bus_id;       ///< "0000:1b:00.0"; empty for host devices
   RatesByType flops_per_s;      ///< matrix rates, rough figures; 0: unknown
   double link_bytes_per_s = 0;  ///< host link, a rough figure; 0: unknown
-  /// Threads of the host that carry pageable memory to and from it once it is open; 0: that is page-locked better.
+  /// Threads of the host that carry pageable and scattered memory to and from it once it is open; 0: that is page-locked better.
   int copy_threads = 0;
   DeviceProfile profile = {};  ///< of its architecture
 };

@@ -74,11 +74,15 @@ StagingThreads::StagingThreads(int threads) {
       }));
     }
   } catch (const std::exception&) {
-    if (threads_.empty()) throw;  // else fewer do
+    if (static_cast<int>(threads_.size()) >= fewest) return;
+    stop();
+    throw;
   }
 }
 
-StagingThreads::~StagingThreads() {
+StagingThreads::~StagingThreads() { stop(); }
+
+void StagingThreads::stop() noexcept {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -1,4 +1,4 @@
-// Pageable host memory on its way to or from a device: through a ring of page-locked slots, filled or emptied by copy threads.
+// Host memory that copy engines are slow with, pageable or scattered, on its way to or from a device: through a ring of page-locked slots, filled or emptied by copy threads.
 //
 // A device reads page-locked memory at the rate of its link, pageable memory at an eighth of it, and page-locking takes longer
 // than one transfer. So a copy is cut into pieces of at most a slot; threads copy pieces between the matrix and the slots,
@@ -68,7 +68,10 @@ class StagingRing;
 /// direction. One of them waits until the device has done its part; the others sleep meanwhile.
 class StagingThreads {
  public:
-  /// @throws std::system_error if not one can be started
+  /// With fewer two rings would wait for each other: one thread that waits for one of them does nothing for the other.
+  static constexpr int fewest = 2;
+  /// @param threads at least `fewest`; where some cannot be started the others do
+  /// @throws std::system_error if fewer than `fewest` can be started
   explicit StagingThreads(int threads);
   /// @pre there are no rings
   ~StagingThreads();
@@ -78,6 +81,7 @@ class StagingThreads {
  private:
   friend class StagingRing;
   void serve();
+  void stop() noexcept;
   /// The ring that is furthest from having all of its threads, of those that have something to carry.
   StagingRing* neediest() const;
 
@@ -92,10 +96,10 @@ class StagingThreads {
 class StagingRing {
  public:
   enum class Direction : std::uint8_t { up, down };
-  /// In bytes.
+  /// In bytes, at least 1.
   struct Sizes {
-    index_t slot = 0;
-    index_t share = 0;  ///< what one thread carries at a time
+    index_t slot;
+    index_t share;  ///< what one thread carries at a time
   };
 
   /// Numbers of one slot, in page-locked memory, zero at first. A line of the cache each: both sides poll.

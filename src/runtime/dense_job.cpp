@@ -135,9 +135,11 @@ index_t DenseJob::solve() {
   upload();
   keep_inputs();
   if (looks_at_norms(problem_.routine)) measure();
+  const kernels::DenseTelling measured = telling_;
   compute(layout_.algorithm());
   if (layout_.algorithm() == kernels::SvdAlgorithm::polar &&
       (telling_.info != 0 || is_perturbed(problem_, outcome_, telling_.largest[0]))) {
+    telling_ = measured;  // without what the first algorithm made of the solution
     upload();
     compute(kernels::SvdAlgorithm::qr_iteration);
   }

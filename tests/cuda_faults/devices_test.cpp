@@ -203,6 +203,50 @@ TEST(DeviceWithFaults, RefusesAStagedTriangleAndGoesOn) {
   fail_each_call(2, {300 * element, 300, Part::lower, element}, 16);
 }
 
+// What goes down waits for what goes up, and both want threads.
+TEST(StagedCopies, GoOnWithOneThread) {
+  Opened opened(1, 1);
+  Device& device = opened.device();
+  constexpr Extent small{100, 10}, large{index_t{1} << 20, 24};
+  Buffers first(small);
+  ASSERT_TRUE(comes_back(device, opened.slab, small, first));
+  for (int turn = 0; turn < 5; ++turn) {
+    Buffers buffers(large);
+    device.copy_up({opened.slab, large.column_bytes}, {buffers.sent.data(), large.column_bytes}, large);
+    device.wait(down, device.record(up));
+    device.copy_down({buffers.received.data(), large.column_bytes}, {opened.slab, large.column_bytes}, large);
+    ASSERT_EQ(test::finish(device, down), EventStatus::complete);
+    EXPECT_TRUE(buffers.received == buffers.sent);
+  }
+  expect_good_manners();
+}
+
+// Processors read write-combined memory past their caches, at a fraction of what a copy engine does.
+TEST(StagedCopies, AreNotThoseOfWriteCombinedMemory) {
+  constexpr Extent scattered{512, 2100};
+  constexpr index_t pitch = 8 * 512;
+  for (const unsigned flags : {cudaHostAllocDefault, cudaHostAllocWriteCombined}) {
+    Opened opened(1, 2);
+    Device& device = opened.device();
+    void* memory = nullptr;
+    ASSERT_EQ(cudaHostAlloc(&memory, static_cast<std::size_t>(pitch * scattered.columns), flags), cudaSuccess);
+    auto* const host = static_cast<std::byte*>(memory);
+    const Bytes numbers = numbered(static_cast<std::size_t>(pitch * scattered.columns));
+    std::copy(numbers.begin(), numbers.end(), host);
+    cuda_standin::count_calls();
+    device.copy_up({opened.slab, scattered.column_bytes}, {host, pitch}, scattered);
+    Bytes back(static_cast<std::size_t>(scattered.column_bytes * scattered.columns));
+    ASSERT_EQ(test::finish(device, up), EventStatus::complete);
+    EXPECT_EQ(cuda_standin::calls()["cuStreamWaitValue32_v2"] > 0, flags == cudaHostAllocDefault);
+    device.copy_down({back.data(), scattered.column_bytes}, {opened.slab, scattered.column_bytes}, scattered);
+    ASSERT_EQ(test::finish(device, down), EventStatus::complete);
+    for (index_t j = 0; j < scattered.columns; ++j)
+      ASSERT_TRUE(std::equal(host + j * pitch, host + j * pitch + 512, back.data() + j * 512)) << j;
+    ASSERT_EQ(cudaFreeHost(memory), cudaSuccess);
+    expect_good_manners();
+  }
+}
+
 // The stream that tries whether it can wait has something to do with the memory when the ring gives it back.
 TEST(DeviceWithFaults, CopiesWithoutARingThatCannotBeTried) {
   for (const char* const name : {"cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2", "cudaHostAlloc"}) {

@@ -93,6 +93,7 @@ struct Allocation {
   std::size_t bytes = 0;
   Gpu* gpu = nullptr;
   cudaMemoryType type = cudaMemoryTypeDevice;
+  unsigned flags = 0;  ///< of cudaHostAlloc
 };
 
 /// Memory that a GPU has given for mapping.

@@ -268,12 +268,12 @@ cudaError_t cudaFree(void* address) {
   return cudaSuccess;
 }
 
-cudaError_t cudaHostAlloc(void** address, std::size_t bytes, unsigned /*flags*/) {
+cudaError_t cudaHostAlloc(void** address, std::size_t bytes, unsigned flags) {
   const RuntimeCall call(__func__, nullptr);
   if (!call) return call.fail();
   const std::uintptr_t made = machine().map_memory(bytes);
   if (made == 0) return call.fail(cudaErrorMemoryAllocation);
-  machine().allocations[made] = {bytes, &call.gpu(), cudaMemoryTypeHost};
+  machine().allocations[made] = {bytes, &call.gpu(), cudaMemoryTypeHost, flags};
   ++call.gpu().held["page-locked memory"];
   *address = reinterpret_cast<void*>(made);
   return cudaSuccess;
@@ -292,6 +292,15 @@ cudaError_t cudaFreeHost(void* address) {
   }
   --found->second.gpu->held["page-locked memory"];
   machine().allocations.erase(found);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostGetFlags(unsigned* flags, void* address) {
+  const RuntimeCall call(__func__, nullptr);
+  if (!call) return call.fail();
+  const auto* const found = machine().allocation_around(reinterpret_cast<std::uintptr_t>(address));
+  if (found == nullptr || found->second.type != cudaMemoryTypeHost) return call.fail(cudaErrorInvalidValue);
+  *flags = found->second.flags;
   return cudaSuccess;
 }
 

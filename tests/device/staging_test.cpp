@@ -274,7 +274,7 @@ TEST(StagingShares, CoverAPieceOnce) {
 
 // Both rings have the same threads. One direction whose device does nothing for a while must not hold up the other.
 TEST(StagingThreadsOfTwoRings, ADirectionThatWaitsLeavesThreadsToTheOther) {
-  for (const int threads : {2, 3, 8}) {
+  for (const int threads : {StagingThreads::fewest, 3, 8}) {
     StagingThreads carriers(threads);
     std::vector<StagingRing::Slot> numbers(2 * 3);
     std::vector<std::byte> memory(2 * 3 * 512);

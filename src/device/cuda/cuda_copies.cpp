@@ -118,7 +118,8 @@ void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent)
     submit_copy(id, what, up ? on_device : on_host, up ? on_host : on_device, part, kind);
   };
   const CurrentContext current(context_);
-  const bool staged = is_to_be_staged(host, extent) || are_scattered(info_.profile.scattered, host, extent);
+  const bool staged = is_to_be_staged(host, extent) ||
+                      (are_scattered(info_.profile.scattered, host, extent) && HostRegistry::is_cached(host.address));
   CudaStaging* const staging = info_.copy_threads > 0 && extent.bytes() > 0 && staged
                                    ? this->staging(up ? StagingRing::Direction::up : StagingRing::Direction::down)
                                    : nullptr;
@@ -152,7 +153,8 @@ CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
     std::unique_ptr<CudaStaging> made;
     try {
       // They run where the calling thread may run.
-      if (!staging_threads_) staging_threads_ = std::make_unique<StagingThreads>(info_.copy_threads);
+      if (!staging_threads_)
+        staging_threads_ = std::make_unique<StagingThreads>(std::max(info_.copy_threads, StagingThreads::fewest));
       made = CudaStaging::make(direction, *staging_threads_, most, sizes, base_stream_);
     } catch (const std::system_error&) {
     }

@@ -5,7 +5,7 @@
 // No call depends on the thread's current device (see cuda_context.hpp). Failure: a sticky error loses the device for
 // good, a submission that CUDA refuses otherwise does not (error_scope.hpp). Work submitted to a stream that had to
 // wait for a lost device is dropped, and its events fail, until recover(). After half of a staged copy all submissions
-// are refused until then. Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp);
+// are refused until then. Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp), and so are scattered columns;
 // without them CUDA does that, slower, and the submission may block until the copy is done. Large triangles are copied
 // by the copy engine and a kernel together, small ones and those of peers by a kernel, and where CUDA stages them they
 // go column by column.
@@ -31,7 +31,7 @@ namespace tessera::device::cuda {
 class CudaDevice final : public Device {
  public:
   /// Makes the context (which takes a few tenths of a second) and the streams; the thread's current device stays.
-  /// @param copy_threads see DeviceInfo; they start with the first copy of pageable memory
+  /// @param copy_threads see DeviceInfo; they start with the first copy that is staged
   /// @throws NotAvailable, DeviceLost
   CudaDevice(int ordinal, int copy_threads);
   ~CudaDevice() override;
@@ -136,8 +136,9 @@ class CudaDevice final : public Device {
   std::unique_ptr<MappedMemory> mapped_;
   std::shared_ptr<EventPool> pool_;
 
-  std::mutex staging_mutex_;  // guards the pointers, which are set once, by the submitting thread
-  std::unique_ptr<StagingThreads> staging_threads_;      ///< of both rings; made with the first one
+  std::unique_ptr<StagingThreads>
+      staging_threads_;       ///< of both rings; made with the first one, by the submitting thread
+  std::mutex staging_mutex_;  // guards the pointers to the rings
   std::array<std::unique_ptr<CudaStaging>, 2> staging_;  ///< by direction
   bool staging_failed_ = false;
   /// Staged copies have been abandoned. Set before the pool's era changes, so that no event of the new era is recorded

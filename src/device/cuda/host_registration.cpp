@@ -139,6 +139,18 @@ bool HostRegistry::is_pageable(const std::byte* address) {
   return attributes.type == cudaMemoryTypeUnregistered;
 }
 
+bool HostRegistry::is_cached(const std::byte* address) {
+  cudaPointerAttributes attributes{};
+  unsigned flags = 0;
+  if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess || attributes.type != cudaMemoryTypeHost) {
+    forget_error();
+    return false;
+  }
+  // Of memory that was registered CUDA may not tell them. It is as the program got it.
+  if (cudaHostGetFlags(&flags, const_cast<std::byte*>(address)) != cudaSuccess) forget_error();
+  return (flags & cudaHostAllocWriteCombined) == 0;
+}
+
 bool HostRegistry::overlaps(HostRange range) {
   const auto begin = reinterpret_cast<std::uintptr_t>(range.begin);
   const auto end = reinterpret_cast<std::uintptr_t>(range.end);

@@ -39,6 +39,10 @@ class HostRegistry {
   /// CUDA knows nothing of the memory there. Never throws.
   static bool is_pageable(const std::byte* address);
 
+  /// The memory there is the host's, page-locked, and processors read it through their caches: neither managed nor write-combined.
+  /// Never throws.
+  static bool is_cached(const std::byte* address);
+
   /// Memory of our own, which is no entry: nobody else's operand lies in it. @return false: it stays pageable
   bool lock_own(CUcontext context, HostRange range);
   /// @return false: CUDA did not let go of it
