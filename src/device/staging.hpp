@@ -1,11 +1,13 @@
-// Host memory that copy engines are slow with, pageable or scattered, on its way to or from a device: through a ring of page-locked slots, filled or emptied by copy threads.
+// Host memory that copy engines are slow with, pageable or scattered, on its way to or from a device: through a ring
+// of page-locked slots, filled or emptied by copy threads.
 //
-// A device reads page-locked memory at the rate of its link, pageable memory at an eighth of it, and page-locking takes longer
-// than one transfer. So a copy is cut into pieces of at most a slot; threads copy pieces between the matrix and the slots,
-// which are few and so stay in the last-level cache, and the device copies between the slots and its memory. Several threads share a
-// piece, so that the first one is there soon and pieces may be large: a device is idle for some microseconds between two of them. Both sides go on when a
-// number in page-locked memory says so; a GPU's streams wait for and write such numbers by themselves
-// (cuStreamWaitValue32, cuStreamWriteValue32), so that the copy keeps its place in the stream and nobody waits for a stream.
+// A device reads page-locked memory at the rate of its link, pageable memory at an eighth of it, and page-locking
+// takes longer than one transfer. So a copy is cut into pieces of at most a slot; threads copy pieces between the
+// matrix and the slots, which are few and so stay in the last-level cache, and the device copies between the slots and
+// its memory. Several threads share a piece, so that the first one is there soon and pieces may be large: a device is
+// idle for some microseconds between two of them. Both sides go on when a number in page-locked memory says so; a
+// GPU's streams wait for and write such numbers by themselves (cuStreamWaitValue32, cuStreamWriteValue32), so that the
+// copy keeps its place in the stream and nobody waits for a stream.
 //
 // The k-th use of a slot (from 1) is over when both numbers are k:
 //   up    thread: waits for emptied == k - 1, fills the slot, filled = k.    device: waits for filled >= k, copies, emptied = k.

@@ -1,5 +1,6 @@
 // How a CudaDevice copies: rectangles by the copy engine, as whole as CUDA takes them; triangles by the engine and a
-// kernel side by side; pageable memory and scattered columns through the staging rings. What else the device does is in cuda_device.cpp.
+// kernel side by side; pageable memory and scattered columns through the staging rings. What else the device does is
+// in cuda_device.cpp.
 #include <algorithm>
 #include <cmath>
 #include <new>

@@ -5,10 +5,10 @@
 // No call depends on the thread's current device (see cuda_context.hpp). Failure: a sticky error loses the device for
 // good, a submission that CUDA refuses otherwise does not (error_scope.hpp). Work submitted to a stream that had to
 // wait for a lost device is dropped, and its events fail, until recover(). After half of a staged copy all submissions
-// are refused until then. Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp), and so are scattered columns;
-// without them CUDA does that, slower, and the submission may block until the copy is done. Large triangles are copied
-// by the copy engine and a kernel together, small ones and those of peers by a kernel, and where CUDA stages them they
-// go column by column.
+// are refused until then. Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp),
+// and so are scattered columns; without them CUDA does that, slower, and the submission may block until the copy is
+// done. Large triangles are copied by the copy engine and a kernel together, small ones and those of peers by a kernel,
+// and where CUDA stages them they go column by column.
 #pragma once
 
 #include <sys/types.h>
