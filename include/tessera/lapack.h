@@ -1,6 +1,7 @@
 /* Tessera on host memory: factorizations, solves, eigenvalues, singular values, least squares and inverses of LAPACK on large
- * matrices, on the devices of the machine or on the CPU, whichever is sooner. In factorizations and solves matrices may be larger than
- * the memory of the devices; the second group below is solved by one device, or, if it is too large for that, by the CPU.
+ * matrices, on the devices of the machine or on the CPU, whichever is sooner. In factorizations and solves matrices may be
+ * larger than the memory of the devices; the second group below is solved by one device, or, if it is too large for that, by
+ * the CPU.
  *
  * C99. The functions are in libtessera.so; what tessera.h says of contexts, threads and errors holds here, too. Their arguments are
  * those of the routine's Fortran interface in its order, without workspaces, behind the context, in each of the types s, d, c, z:
@@ -37,16 +38,16 @@
  *        undefined, and B is as before
  *        trtrs, trtri, potri, getri: the diagonal has its first zero at p, and nothing is written
  *        gels: R or L has its first zero there, and there is no solution
- *        syevd, sygvd, gesdd, gelsd, geev: an iteration has not converged, as LAPACK tells it; sygvd: n + p, B's leading minor of order
- *        p is not positive
+ *        syevd, sygvd, gesdd, gelsd, geev: an iteration has not converged, as LAPACK tells it
+ *        sygvd, as n + p: B's leading minor of order p is not positive
  * It must not be NULL, but for potrs, getrs and geqrf, where it is always 0. A matrix that is singular or not definite is no error
  * of the call. NaN, infinities and very large or small numbers are dealt with as the CPU's LAPACK does. Pivots count from 1; row i
  * was interchanged with row ipiv[i], for min(m, n) rows, in this order.
  *
  * Errors. An argument that is not valid is TESSERA_INVALID_ARGUMENT with its position in the call, and nothing is touched; matrices,
  * pivots and tau may be NULL where a size leaves nothing to do in them. TESSERA_OUT_OF_DEVICE_MEMORY: nothing has been written.
- * TESSERA_NOT_AVAILABLE: the CPU has to compute a problem of the second group (it is small, or has such numbers), and the CPU BLAS has no
- * LAPACK. TESSERA_DEVICE_LOST: what the call writes is lost. Devices that fail are otherwise made good by others and the CPU.
+ * TESSERA_NOT_AVAILABLE: the CPU has to compute a problem of the second group (it is small, or has such numbers), and the CPU
+ * BLAS has no LAPACK. TESSERA_DEVICE_LOST: what the call writes is lost. Devices that fail are otherwise made good by others and the CPU.
  *
  * Where a call is computed, and with it the last bits of its results, is decided as for products; solves are made of interchanges
  * and of two calls of trsm, each of which is decided by itself. See docs/lapack.md.

@@ -24,8 +24,8 @@ runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const DenseProblem
 inline constexpr double least_dense_s = 1e-3;
 
 /// Part of the device's matrix rate at which cuSOLVER works on large problems (dense_flops()): one H200, orders of 1000
-/// to 4000 (docs/adr/0025-dense-problems.md); smaller problems are slower. Of what was not measured there (least squares, getri,
-/// trtrs, larfb, lauum, unmlq, unmtr) what their parts have.
+/// to 4000 (docs/adr/0025-dense-problems.md); smaller problems are slower. Of what was not measured there (gelsd, trtrs,
+/// larfb, lauum, unmlq, unmtr) what their parts have.
 double part_of_matrix_rate(const DenseProblem& problem);
 
 }  // namespace tessera::routines

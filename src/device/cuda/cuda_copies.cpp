@@ -31,11 +31,12 @@ HostRange range_of(Block host, Extent extent) {
 bool accessible(Block host, Extent extent) { return HostRegistry::instance().page_locked(range_of(host, extent)); }
 
 /// Memory that CUDA knows nothing of at one end of it, or that a context of ours has page-locked and may unlock at any
-/// time.
-bool is_to_be_staged(Block host, Extent extent) {
+/// time; and scattered columns, where processors read them as quickly as they do others.
+bool is_to_be_staged(Block host, Extent extent, const ScatteredColumns& scattered) {
   const HostRange range = range_of(host, extent);
   return HostRegistry::is_pageable(range.begin) || HostRegistry::is_pageable(range.end - 1) ||
-         HostRegistry::instance().overlaps(range);
+         HostRegistry::instance().overlaps(range) ||
+         (are_scattered(scattered, host, extent) && HostRegistry::is_cached(host.address));
 }
 
 bool contiguous(Block to, Block from, Extent extent) {
@@ -119,11 +120,10 @@ void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent)
     submit_copy(id, what, up ? on_device : on_host, up ? on_host : on_device, part, kind);
   };
   const CurrentContext current(context_);
-  const bool staged = is_to_be_staged(host, extent) ||
-                      (are_scattered(info_.profile.scattered, host, extent) && HostRegistry::is_cached(host.address));
-  CudaStaging* const staging = info_.copy_threads > 0 && extent.bytes() > 0 && staged
-                                   ? this->staging(up ? StagingRing::Direction::up : StagingRing::Direction::down)
-                                   : nullptr;
+  CudaStaging* const staging =
+      info_.copy_threads > 0 && extent.bytes() > 0 && is_to_be_staged(host, extent, info_.profile.scattered)
+          ? this->staging(up ? StagingRing::Direction::up : StagingRing::Direction::down)
+          : nullptr;
   if (staging == nullptr) return copy(device, host, extent);
   if (!accepts_work(id)) return;
   bool accepted = false;

@@ -136,9 +136,9 @@ class CudaDevice final : public Device {
   std::unique_ptr<MappedMemory> mapped_;
   std::shared_ptr<EventPool> pool_;
 
-  std::unique_ptr<StagingThreads>
-      staging_threads_;       ///< of both rings; made with the first one, by the submitting thread
-  std::mutex staging_mutex_;  // guards the pointers to the rings
+  /// Of both rings; made with the first one, by the submitting thread.
+  std::unique_ptr<StagingThreads> staging_threads_;
+  std::mutex staging_mutex_;                             // guards the pointers to the rings
   std::array<std::unique_ptr<CudaStaging>, 2> staging_;  ///< by direction
   bool staging_failed_ = false;
   /// Staged copies have been abandoned. Set before the pool's era changes, so that no event of the new era is recorded
