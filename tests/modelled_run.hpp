@@ -217,6 +217,10 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
         3.0 * static_cast<double>(addition.m * addition.n) * static_cast<double>(element_bytes(addition.type));
     compute(stream, bytes / 4e12);
   }
+  void mirror(int stream, const kernels::Mirroring& tile) override {
+    const double bytes = static_cast<double>(tile.n * tile.n) * static_cast<double>(element_bytes(tile.type));
+    compute(stream, bytes / 4e12);
+  }
   void factor(int stream, const kernels::TileFactorization& tile) override {
     compute(stream, kernels::flops_of(tile) / std::min(machine_.factor_flops * speed_, kernel_rates_[tile.type]));
   }

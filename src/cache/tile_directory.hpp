@@ -72,16 +72,17 @@ struct Replica {
   HostTile tile;
   int device = 0;
   Version version = 0;
-  TileEntry* entry = nullptr;              ///< the directory's
-  bool output = false;                     ///< written here; not readable by anyone before publish()
-  bool superseded = false;                 ///< the next version has taken its place
-  std::byte* address = nullptr;            ///< in the device's memory; leading dimension is tile.rows
-  device::EventPtr ready;                  ///< after which it may be read; nullptr: at once
-  bool submitting = false;                 ///< what fills it is being submitted, and `ready` does not tell yet
-  bool arriving = false;                   ///< what fills it is not known to have ended
-  int readers = 0;                         ///< kernels and copies in flight that read it, and steps that wait to
-  int outgoing = 0;                        ///< peer copies in flight from it
-  index_t next_use = never;                ///< when the device's worker will want it next, by the worker's own count
+  TileEntry* entry = nullptr;    ///< the directory's
+  bool output = false;           ///< written here; not readable by anyone before publish()
+  bool superseded = false;       ///< the next version has taken its place
+  std::byte* address = nullptr;  ///< in the device's memory; leading dimension is tile.rows
+  device::EventPtr ready;        ///< after which it may be read; nullptr: at once
+  device::EventPtr mirrored;     ///< of a triangle: after which the other one is its mirror image; nullptr: it is not
+  bool submitting = false;       ///< what fills it is being submitted, and `ready` does not tell yet
+  bool arriving = false;         ///< what fills it is not known to have ended
+  int readers = 0;               ///< kernels and copies in flight that read it, and steps that wait to
+  int outgoing = 0;              ///< peer copies in flight from it
+  index_t next_use = never;      ///< when the device's worker will want it next, by the worker's own count
   std::list<Replica*>::iterator position;  ///< in the device's order of use
 };
 

@@ -26,6 +26,17 @@ struct Addition {
   index_t ldc = 0;
 };
 
+/// Of a symmetric or Hermitian n x n tile one triangle is stored; the other one becomes its mirror image, conjugated in the
+/// latter case, and the diagonal real.
+struct Mirroring {
+  ScalarType type = ScalarType::d;
+  Part stored = Part::lower;  ///< not full
+  bool hermitian = false;
+  index_t n = 0;
+  void* A = nullptr;
+  index_t lda = 0;
+};
+
 /// A = L L^H, or U^H U: the factor takes the place of the triangle of an n x n tile. Imaginary parts of its diagonal count
 /// as zero.
 struct TileFactorization {
@@ -53,6 +64,8 @@ class TileOps {
   virtual void run(int compute_stream, const Level3& call) = 0;
   /// Submits the addition. @throws as run()
   virtual void add(int compute_stream, const Addition& addition) = 0;
+  /// Submits the mirroring, n >= 1. @throws as run()
+  virtual void mirror(int compute_stream, const Mirroring& tile) = 0;
   /// Submits the factorization, n >= 1. Behind a minor that is not positive definite the triangle holds anything.
   /// @throws as run()
   virtual void factor(int compute_stream, const TileFactorization& tile) = 0;

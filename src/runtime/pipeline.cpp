@@ -147,11 +147,39 @@ void Pipeline::submit_call(const Job& job, const Asked& asked, const Submission&
   call.lda = x->tile.rows;
   call.B = y != nullptr ? y->address + step.b.first_row * element : nullptr;
   call.ldb = y != nullptr ? y->tile.rows : 0;
+  if (call.routine == Routine::symm || call.routine == Routine::hemm) call = as_gemm(call, *asked.x, stream);
   std::byte* const scratch = streams_[static_cast<std::size_t>(stream)].scratch;
   call.C = step.apart ? scratch : submission.output->address;
   call.ldc = C.rows;
   place_.ops.run(stream, call);
   if (step.apart) add(1, scratch);
+}
+
+// Kernels for symmetric operands reach half of the rate of a product (docs/adr/0010-kernels-and-power.md). The slot of a triangle
+// has room for the other one, which nobody else reads. (Who copies the triangle meanwhile may read a diagonal that becomes
+// real, and makes it so again.)
+Level3 Pipeline::as_gemm(const Level3& call, cache::Replica& symmetric, int stream) {
+  const StreamId id{StreamKind::compute, stream};
+  if (symmetric.mirrored == nullptr) {
+    const HostTile& tile = symmetric.tile;
+    place_.ops.mirror(stream, {.type = call.type,
+                               .stored = tile.part,
+                               .hermitian = call.is_hermitian(),
+                               .n = tile.rows,
+                               .A = symmetric.address,
+                               .lda = tile.rows});
+    symmetric.mirrored = place_.device.record(id);
+  } else if (symmetric.mirrored->status() != EventStatus::complete) {
+    place_.device.wait(id, symmetric.mirrored);
+  }
+  Level3 product = call;
+  product.routine = Routine::gemm;
+  product.k = call.side == Side::left ? call.m : call.n;
+  if (call.side == Side::right) {
+    std::swap(product.A, product.B);
+    std::swap(product.lda, product.ldb);
+  }
+  return product;
 }
 
 bool Pipeline::retire(Job& job, std::vector<Result>& results) {

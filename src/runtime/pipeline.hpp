@@ -69,6 +69,8 @@ class Pipeline {
   };
 
   void submit_call(const Job& job, const Asked& asked, const Submission& submission, int stream);
+  /// What a product by a symmetric tile is once its other triangle is there, which is seen to.
+  Level3 as_gemm(const Level3& call, cache::Replica& symmetric, int stream);
 
   int* info() const { return reinterpret_cast<int*>(info_->data()); }
 

@@ -81,6 +81,10 @@ cudaError_t add(const Addition& addition, cudaStream_t stream) {
   return cuda_standin::launch(stream, [addition] { reference_add(addition); });
 }
 
+cudaError_t mirror(const Mirroring& tile, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [tile] { reference_mirror(tile); });
+}
+
 cudaError_t load_elementwise_kernels() { return device::cuda::load_kernel(nullptr); }
 
 cudaError_t submit_leaf(const Level3& call, cudaStream_t stream, int /*strip_columns*/) {

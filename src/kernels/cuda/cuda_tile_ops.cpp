@@ -99,6 +99,15 @@ void CudaTileOps::add(int compute_stream, const Addition& addition) {
   check("add", cuda::add(addition, device_.stream(stream)));
 }
 
+void CudaTileOps::mirror(int compute_stream, const Mirroring& tile) {
+  if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+  const device::StreamId stream{device::StreamKind::compute, compute_stream};
+  if (!device_.accepts_work(stream)) return;
+  const device::cuda::NvtxRange range("mirror");
+  const CurrentContext current(device_.context());
+  check("mirror", cuda::mirror(tile, device_.stream(stream)));
+}
+
 void CudaTileOps::factor(int compute_stream, const TileFactorization& tile) {
   if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
   const device::StreamId stream{device::StreamKind::compute, compute_stream};

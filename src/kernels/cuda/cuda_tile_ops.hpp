@@ -38,6 +38,7 @@ class CudaTileOps final : public TileOps {
 
   void run(int compute_stream, const Level3& call) override;
   void add(int compute_stream, const Addition& addition) override;
+  void mirror(int compute_stream, const Mirroring& tile) override;
   void factor(int compute_stream, const TileFactorization& tile) override;
   void load_panels() override;
   void factor_panel(int compute_stream, const Panel& panel, index_t first, index_t columns) override;

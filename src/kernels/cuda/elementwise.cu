@@ -66,6 +66,50 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
+// A block takes 32 x 32 elements of the stored triangle at a time and turns them in shared memory, so that both sides are
+// read and written along columns.
+constexpr int mirrored = 32;
+constexpr int mirrored_columns = threads_per_block / mirrored;
+
+template <class R, int parts>
+__device__ block::Element<R, parts> conjugate(block::Element<R, parts> a) {
+  if constexpr (parts == 2) a.part[1] = -a.part[1];
+  return a;
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads_per_block)
+    mirror_elements(T* A, index_t ld, index_t n, bool lower, bool hermitian) {
+  __shared__ T block[mirrored][mirrored + 1];
+  const int across = static_cast<int>(threadIdx.x) % mirrored;
+  const int first = static_cast<int>(threadIdx.x) / mirrored;
+  const index_t blocks = (n + mirrored - 1) / mirrored;
+  for (index_t q = blockIdx.y; q < blocks; q += gridDim.y) {
+    for (index_t p = q + blockIdx.x; p < blocks; p += gridDim.x) {
+      const index_t row = (lower ? p : q) * mirrored;
+      const index_t column = (lower ? q : p) * mirrored;
+      for (int j = first; j < mirrored; j += mirrored_columns) {
+        const index_t r = row + across;
+        const index_t c = column + j;
+        if (r < n && c < n && (lower ? r >= c : r <= c)) block[j][across] = A[r + c * ld];
+      }
+      __syncthreads();
+      for (int j = first; j < mirrored; j += mirrored_columns) {
+        const index_t r = column + across;
+        const index_t c = row + j;
+        if (r >= n || c >= n || (lower ? r > c : r < c)) continue;
+        const T stored = block[across][j];
+        if (r != c) {
+          A[r + c * ld] = hermitian ? conjugate(stored) : stored;
+        } else if (hermitian) {
+          A[r + c * ld] = real_part(stored);
+        }
+      }
+      __syncthreads();
+    }
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(threads_per_block) clear_imaginary_diagonal(T* elements, index_t ld, index_t n) {
   const index_t step = static_cast<index_t>(gridDim.x) * threads_per_block;
@@ -117,6 +161,11 @@ unsigned blocks_for(index_t elements) {
 template <Scalar T>
 const void* diagonal_kernel_for() {
   return reinterpret_cast<const void*>(clear_imaginary_diagonal<block::ElementOf<T>>);
+}
+
+template <Scalar T>
+const void* mirror_kernel_for() {
+  return reinterpret_cast<const void*>(mirror_elements<block::ElementOf<T>>);
 }
 
 template <Scalar T>
@@ -176,6 +225,21 @@ cudaError_t add(const Addition& a, cudaStream_t stream) {
   });
 }
 
+cudaError_t mirror(const Mirroring& tile, cudaStream_t stream) {
+  return dispatch(tile.type, [&]<Scalar T>(T) {
+    auto* A = static_cast<block::ElementOf<T>*>(tile.A);
+    index_t ld = tile.lda;
+    index_t n = tile.n;
+    bool lower = tile.stored == Part::lower;
+    bool hermitian = tile.hermitian;
+    void* arguments[] = {&A, &ld, &n, &lower, &hermitian};
+    constexpr index_t most_blocks = 512;  // each way
+    const auto blocks = static_cast<unsigned>(std::clamp<index_t>((n + mirrored - 1) / mirrored, 1, most_blocks));
+    return cudaLaunchKernel(mirror_kernel_for<T>(), dim3(blocks, blocks), dim3(threads_per_block), arguments, 0,
+                            stream);
+  });
+}
+
 cudaError_t copy_to(void* to, const Level3& call, cudaStream_t stream) {
   const auto element = static_cast<index_t>(element_bytes(call.type));
   if ((reinterpret_cast<std::uintptr_t>(call.C) | static_cast<std::uintptr_t>(call.m * element) |
@@ -197,7 +261,8 @@ cudaError_t load_elementwise_kernels() {
   for (const ScalarType type : {ScalarType::s, ScalarType::d, ScalarType::c, ScalarType::z}) {
     const cudaError_t error = dispatch(type, []<Scalar T>(T) {
       cudaError_t loaded = cudaSuccess;
-      for (const void* kernel : {kernel_for<T>(), diagonal_kernel_for<T>(), addition_kernel_for<T>()}) {
+      for (const void* kernel :
+           {kernel_for<T>(), diagonal_kernel_for<T>(), addition_kernel_for<T>(), mirror_kernel_for<T>()}) {
         if (loaded == cudaSuccess) loaded = device::cuda::load_kernel(kernel);
       }
       return loaded;

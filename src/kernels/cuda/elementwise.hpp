@@ -1,6 +1,6 @@
 // What cuBLAS leaves to us: a Level-3 call with alpha == 0 (C or its triangle is multiplied by beta, or set to zero),
-// the imaginary part of a Hermitian C's diagonal, which counts as zero whatever is stored there, and the addition of
-// one tile to another.
+// the imaginary part of a Hermitian C's diagonal, which counts as zero whatever is stored there, the addition of one
+// tile to another, and the other triangle of a symmetric one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,6 +20,9 @@ cudaError_t make_diagonal_real(const Level3& call, cudaStream_t stream);
 
 /// C += factor * X. @pre the stream's GPU is current
 cudaError_t add(const Addition& addition, cudaStream_t stream);
+
+/// Fills the other triangle. @pre the stream's GPU is current
+cudaError_t mirror(const Mirroring& tile, cudaStream_t stream);
 
 /// The m x n matrix C, with its columns one behind the other. @param to 16 bytes aligned, apart from C @pre the
 /// stream's GPU is current

@@ -54,6 +54,14 @@ class HostTileOps final : public TileOps {
     device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), 0);
   }
 
+  void mirror(int compute_stream, const Mirroring& tile) override {
+    if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
+    check(tile.A, tile.lda, {tile.n, tile.n}, tile.type);
+    std::function<void()> work;
+    if (device_.settings().compute) work = [tile] { reference_mirror(tile); };
+    device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), 0);  // as add()
+  }
+
   void factor(int compute_stream, const TileFactorization& tile) override {
     if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
     check(tile.A, tile.lda, {tile.n, tile.n}, tile.type);

@@ -278,4 +278,20 @@ void reference_add(const Addition& a) {
   });
 }
 
+void reference_mirror(const Mirroring& tile) {
+  dispatch(tile.type, [&]<Scalar T>(T) {
+    auto* A = static_cast<T*>(tile.A);
+    for (index_t j = 0; j < tile.n; ++j) {
+      if (tile.hermitian) A[j + j * tile.lda] = T(std::real(A[j + j * tile.lda]));
+      for (index_t i = j + 1; i < tile.n; ++i) {
+        T& below = A[i + j * tile.lda];
+        T& above = A[j + i * tile.lda];
+        T image = tile.stored == Part::lower ? below : above;
+        if constexpr (!std::floating_point<T>) image = tile.hermitian ? std::conj(image) : image;
+        (tile.stored == Part::lower ? above : below) = image;
+      }
+    }
+  });
+}
+
 }  // namespace tessera::kernels

@@ -61,5 +61,7 @@ inline void reference_gemm(const Level3& call) { reference_level3(call); }
 
 /// C += factor * X, see Addition.
 void reference_add(const Addition& addition);
+/// See Mirroring.
+void reference_mirror(const Mirroring& tile);
 
 }  // namespace tessera::kernels
