@@ -87,6 +87,17 @@ Widths widths_of_solves(const device::TileSizes& tiles, index_t rows, index_t de
   return {wanted, std::clamp(tiles.lone_solve / rows, tiles.narrowest, wanted)};
 }
 
+// Whether the link takes twice as long as the products, by rough rates: then streams without work cost nothing.
+bool is_link_bound(const ProductShape& shape, const Machine& machine) {
+  if (machine.flops_per_s <= 0 || machine.link_bytes_per_s <= 0) return false;
+  const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
+  const bool triangle_of_a = shape.tie == Tie::mk || shape.tie == Tie::nk;
+  const double elements = (triangle_of_a ? k * k / 2 + m * n : m * k + k * n) + m * n;
+  const double flops = (is_complex(shape.type) ? 8 : 2) * m * n * k;
+  return elements * static_cast<double>(element_bytes(shape.type)) / machine.link_bytes_per_s >
+         2 * flops / machine.flops_per_s;
+}
+
 // whole: columns are not cut for their length deep: steps of dgemm are as deep as A's and B's tiles are tall where the
 // job is long. A kernel that adds up twice as many products reads and writes C half as often, which is 2 % of the power
 // that holds an H200 back. roomy: tiles of two sizes instead of halves of pages, and halves of those of A on the right
@@ -120,8 +131,15 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   // The tiles of a line of solves wait for each other, so that it is work for one stream, however many they are.
   const auto has_few = [&] { return shape.solves_columns ? n.parts < streams : tasks() < fewest_per_lane * streams; };
   while (!shape.n_is_strided && has_few() && n.part() >= 2 * widths.fewest) n.parts *= 2;
+  // Columns that are short and far from each other are slow to copy (ScatteredColumns).
+  const bool link_bound = is_link_bound(shape, machine);
+  const auto scatters = [&](const Cut& halved, bool strided) {
+    return link_bound && strided && 2 * halved.parts >= machine.scattered.pitches &&
+           halved.part() / 2 < elements(machine.scattered.column_bytes);
+  };
   // With A on the right, the columns of its tiles alone get shorter by this, B's and C's do not.
-  while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams && n.part() >= 2 * sizes.smallest_halved)
+  while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams &&
+         n.part() >= 2 * sizes.smallest_halved && !scatters(n, true))
     n.parts *= 2;
   // Short segments cost less than streams without work, if there is work enough. But more tiles in a line of solves are
   // none for another stream.
@@ -134,7 +152,9 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
     if (shape.tie == Tie::mn) {
       n.parts = ++m.parts;
     } else {
-      (m.part() >= n.part() ? m : n).parts *= 2;
+      const bool cuts_m = m.part() >= n.part();
+      if (scatters(cuts_m ? m : n, cuts_m || shape.n_is_strided)) break;
+      (cuts_m ? m : n).parts *= 2;
     }
   }
   const bool is_deep = deep && !whole && shape.type == ScalarType::d && tasks() >= deep_per_lane * streams;

@@ -13,7 +13,10 @@ Machine machine_with(std::span<const DeviceRoom> rooms, std::size_t least_bytes,
   for (const DeviceRoom& room : rooms) {
     if (room.bytes < least_bytes) continue;
     const device::DeviceProfile& profile = room.info->profile;
-    if (machine.devices == 0) machine.tiles = profile.tiles;
+    if (machine.devices == 0) {
+      machine.tiles = profile.tiles;
+      machine.scattered = profile.scattered;
+    }
     ++machine.devices;
     machine.segment_bytes = std::max(machine.segment_bytes, profile.segment_bytes);
     machine.page_bytes = std::max(machine.page_bytes, profile.page_bytes);

@@ -15,13 +15,14 @@ namespace tessera::runtime {
 
 struct Machine {
   int devices = 0;
-  std::size_t heap_bytes = 0;              ///< of the smallest device
-  index_t segment_bytes = 0;               ///< see DeviceProfile; the largest of all devices
-  index_t share_bytes = 0;                 ///< likewise
-  index_t page_bytes = 2 * segment_bytes;  ///< likewise
-  device::TileSizes tiles = {};            ///< of the first device
-  double flops_per_s = 0;                  ///< of a device, on the average; 0: unknown
-  double link_bytes_per_s = 0;             ///< likewise
+  std::size_t heap_bytes = 0;               ///< of the smallest device
+  index_t segment_bytes = 0;                ///< see DeviceProfile; the largest of all devices
+  index_t share_bytes = 0;                  ///< likewise
+  index_t page_bytes = 2 * segment_bytes;   ///< likewise
+  device::TileSizes tiles = {};             ///< of the first device
+  device::ScatteredColumns scattered = {};  ///< likewise
+  double flops_per_s = 0;                   ///< of a device, on the average; 0: unknown
+  double link_bytes_per_s = 0;              ///< likewise
 
   /// Tiles of at most `slot_bytes` bytes that fit the smallest device at once.
   index_t slots(std::size_t slot_bytes) const {
