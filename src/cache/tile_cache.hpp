@@ -142,7 +142,12 @@ class TileCache {
   /// the old value any more; it is pinned until the copy has ended
   /// @return the event after which it is there
   /// @param begun set once the copy may have touched host memory, also if this then throws
-  device::EventPtr write_back(Replica* output, index_t task, bool& begun);
+  /// @param written the copy is made in slices, and tells of them here. nullptr: in any order
+  /// @pre a device that can copy it in these slices, and a tile without a tail, if `written` is there
+  device::EventPtr write_back(Replica* output, index_t task, bool& begun,
+                              const device::WrittenSlicesPtr& written = nullptr);
+  /// Whether the device can write the tile so. Called by its worker.
+  bool can_write_slices(int device, const HostTile& tile, device::SliceKind kind) const;
   /// The copy has ended: what has been published, or will be, may be read from host memory.
   void end_write_back(const Replica* output);
   /// After the write-back: the tile leaves the device or, if it was published, is a tile like any other.

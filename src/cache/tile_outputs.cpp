@@ -57,7 +57,12 @@ bool TileCache::may_write_back(const Replica* output) {
   return directory_.may_write_back(*output);
 }
 
-device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begun) {
+bool TileCache::can_write_slices(int device, const HostTile& tile, device::SliceKind kind) const {
+  return tile.tail_bytes == 0 && at(device).place.device->can_copy_slices(extent(tile), kind);
+}
+
+device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begun,
+                                       const device::WrittenSlicesPtr& written) {
   PerDevice& here = at(output->device);
   constexpr StreamId stream{StreamKind::down};
   const HostTile& tile = output->tile;
@@ -70,7 +75,11 @@ device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begu
   try {
     auto begin = device.record(stream);
     begun = true;
-    device.copy_down(host_block(tile), device_block(*output), extent(tile));
+    if (written) {
+      device.copy_slices_down(host_block(tile), device_block(*output), extent(tile), written);
+    } else {
+      device.copy_down(host_block(tile), device_block(*output), extent(tile));
+    }
     if (tile.tail_bytes > 0) {
       device.copy_down({tile.tail, tile.tail_bytes}, {tail(*output), tile.tail_bytes}, {tile.tail_bytes, 1});
     }

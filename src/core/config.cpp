@@ -293,8 +293,10 @@ bool set_keep_old_values(Config& config, std::string_view text) {
   bool on = false;
   if (text == "peers") {
     config.keep_old_values = OldValuesPlace::peers;
+  } else if (text == "copies") {
+    config.keep_old_values = OldValuesPlace::host;
   } else if (read_switch(text, on)) {
-    config.keep_old_values = on ? OldValuesPlace::host : OldValuesPlace::nowhere;
+    config.keep_old_values = on ? OldValuesPlace::in_place : OldValuesPlace::nowhere;
   } else {
     return false;
   }
@@ -367,7 +369,7 @@ constexpr Setting settings_table[] = {
      [](Config& c, const Config& d) { c.device_memory_bytes = d.device_memory_bytes; }},
     {"TESSERA_DEVICE_MEMORY_MODE", "grow or whole", set_memory_mode,
      [](Config& c, const Config& d) { c.memory_mode = d.memory_mode; }},
-    {"TESSERA_KEEP_OLD_VALUES", "on, peers or off", set_keep_old_values,
+    {"TESSERA_KEEP_OLD_VALUES", "on, copies, peers or off", set_keep_old_values,
      [](Config& c, const Config& d) { c.keep_old_values = d.keep_old_values; }},
     {"TESSERA_COPY_THREADS", "a whole number from 0 to 256", set_copy_threads,
      [](Config& c, const Config& d) { c.copy_threads = d.copy_threads; }},

@@ -60,6 +60,7 @@ enum class CpuWorkerUse : std::uint8_t {
 
 /// Where tiles of C are kept as they were while their new values are written back.
 enum class OldValuesPlace : std::uint8_t {
+  in_place,  ///< results are written in whole slices where the others can still be computed then; else as `host`
   host,
   peers,   ///< in the memory of another device where there is one that can be reached and has room, else on the host
   nowhere  ///< a device that is lost meanwhile makes the call fail
@@ -73,7 +74,7 @@ struct Config {
       HostDeviceSettings{}};                       ///< one for all, or one per device (the last repeats)
   std::optional<std::size_t> device_memory_bytes;  ///< at most, per device; default: a share of the free memory
   MemoryMode memory_mode = MemoryMode::grow;
-  OldValuesPlace keep_old_values = OldValuesPlace::host;
+  OldValuesPlace keep_old_values = OldValuesPlace::in_place;
   std::optional<int> copy_threads;  ///< of each GPU, for pageable memory; 0: page-lock it; default: by processors
   std::optional<index_t> tile;      ///< tile size in elements; default: chosen per problem
   OffloadRules offload;

@@ -22,10 +22,12 @@
 #include <span>
 #include <string>
 
+#include "core/error.hpp"
 #include "core/rates_by_type.hpp"
 #include "core/scalar.hpp"
 #include "device/device_profile.hpp"
 #include "device/host_memory.hpp"
+#include "device/slices.hpp"
 
 namespace tessera::device {
 
@@ -128,8 +130,16 @@ class Device {
   /// Host -> device on the up stream. Host memory may be pageable; it must stay valid until the event after it
   /// completes.
   virtual void copy_up(Block device_to, Block host_from, Extent extent) = 0;
-  /// Device -> host on the down stream.
+  /// Device -> host on the down stream. Copies that write the same host memory must be ordered by events.
   virtual void copy_down(Block host_to, Block device_from, Extent extent) = 0;
+  /// Whether copy_slices_down() can copy such a block. Called by the thread that submits.
+  virtual bool can_copy_slices(Extent /*extent*/, SliceKind /*kind*/) { return false; }
+  /// copy_down() slice by slice, each of them written whole or not at all, whatever becomes of the device. @pre can_copy_slices()
+  /// @param written of that kind, noted until the copy has ended, or the device has recovered
+  virtual void copy_slices_down(Block /*host_to*/, Block /*device_from*/, Extent /*extent*/,
+                                const WrittenSlicesPtr& /*written*/) {
+    throw InternalError("a device that cannot copy slices was asked to");
+  }
   /// Memory of `source` -> this device on this device's peer stream. @pre can_access(source)
   virtual void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) = 0;
   /// This device's memory -> memory of `target` on this device's stream for that. @pre can_access(target)

@@ -100,6 +100,7 @@ std::vector<std::pair<std::string, double>> numbers_of(const DeviceProfile& p) {
   add("staging.fewest_threads", p.staging.fewest_threads);
   add("staging.most_up", p.staging.most_up);
   add("staging.most_down", p.staging.most_down);
+  add("staging.most_alone", p.staging.most_alone);
   add("staging.thread_bytes_per_s", p.staging.thread_bytes_per_s);
   add("staging.chunk_bytes", p.staging.chunk_bytes);
   add("memory_chunk_bytes", p.memory_chunk_bytes);

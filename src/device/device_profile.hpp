@@ -67,6 +67,7 @@ struct Staging {
   int fewest_threads = 4;                  ///< with less page-locking is as quick, and leaves the processors alone
   double most_up = 0.75;                   ///< of the threads at a time
   double most_down = 0.5;                  ///< likewise: the host writes past the cache, for which fewer do
+  double most_alone = 0.67;                ///< likewise, while there is nothing to carry the other way
   double thread_bytes_per_s = 4e9;         ///< what one carries, between both directions
   /// Of small problems that are packed together: a copy of them takes some times what its submission takes, and most of
   /// what threads have packed is still in the last-level cache when the device reads it.

@@ -28,6 +28,39 @@ std::vector<StagedPiece> staged_pieces(Extent extent, index_t slot_bytes) {
   return pieces;
 }
 
+namespace {
+
+/// Of a slice of rows, the bytes of each column.
+index_t slice_bytes(Extent extent, index_t slot_bytes) {
+  const index_t unit = extent.element_bytes;
+  return std::min(slot_bytes / std::max<index_t>(1, extent.columns) / unit * unit, extent.column_bytes);
+}
+
+}  // namespace
+
+bool can_stage_slices(Extent extent, SliceKind kind, index_t slot_bytes) {
+  // What a line of the cache has is written whole, and a page is not left at once.
+  constexpr index_t shortest = 512;
+  switch (kind) {
+    case SliceKind::columns:
+      return extent.column_bytes <= slot_bytes;
+    case SliceKind::rows:
+      return extent.part == Part::full && slice_bytes(extent, slot_bytes) >= std::min(shortest, extent.column_bytes);
+    case SliceKind::none:
+      break;
+  }
+  return false;
+}
+
+std::vector<StagedPiece> staged_slices(Extent extent, SliceKind kind, index_t slot_bytes) {
+  if (kind == SliceKind::columns) return staged_pieces(extent, slot_bytes);
+  std::vector<StagedPiece> pieces;
+  const index_t rows = slice_bytes(extent, slot_bytes);
+  for (index_t first = 0; first < extent.column_bytes; first += rows)
+    pieces.push_back({0, extent.columns, first, std::min(first + rows, extent.column_bytes)});
+  return pieces;
+}
+
 std::vector<StagedPart> staged_parts(const StagedPiece& piece, Extent extent) {
   if (extent.part == Part::full || piece.columns == 1) {
     return {{{piece.pitch_bytes(), piece.columns}, piece.column, piece.first}};
@@ -63,7 +96,7 @@ std::vector<StagedShare> staged_shares(const StagedPiece& piece, index_t bytes) 
   return shares;
 }
 
-StagingThreads::StagingThreads(int threads) {
+StagingThreads::StagingThreads(int threads, int most_alone) : most_alone_(std::max(most_alone, 1)) {
   try {
     for (int t = 0; t < threads; ++t) {
       threads_.push_back(start_thread([this, t] {
@@ -92,9 +125,13 @@ void StagingThreads::stop() noexcept {
 }
 
 StagingRing* StagingThreads::neediest() const {
+  const bool only_one =
+      std::count_if(rings_.begin(), rings_.end(), [](const StagingRing* ring) { return ring->is_in_use(); }) <= 1;
   StagingRing* found = nullptr;
   for (StagingRing* const ring : rings_) {
-    if (ring->has_work() && (found == nullptr || ring->occupied() < found->occupied())) found = ring;
+    if (ring->has_work(only_one ? std::max(most_alone_, ring->most_) : ring->most_) &&
+        (found == nullptr || ring->occupied() < found->occupied()))
+      found = ring;
   }
   return found;
 }
@@ -127,11 +164,16 @@ StagingRing::~StagingRing() {
   std::erase(threads_.rings_, this);
 }
 
-StagingRing::Use StagingRing::add(Block host, Extent extent, const StagedPiece& piece) {
+StagingRing::Use StagingRing::add(Block host, Extent extent, const StagedPiece& piece,
+                                  const WrittenSlicesPtr& written) {
   const std::vector<StagedShare> shares = staged_shares(piece, sizes_.share);
-  const auto left = std::make_shared<std::size_t>(shares.size());
+  const auto common =
+      std::make_shared<Piece>(Piece{.host = host, .extent = extent, .written = written, .left = shares.size()});
+  if (written) common->slice_end = written->kind() == SliceKind::rows ? piece.last : piece.column + piece.columns;
   std::unique_lock lock(threads_.mutex_);
   const Use use{added_ % count_, static_cast<std::uint32_t>(added_ / count_ + 1)};
+  common->use = use;
+  common->gate = gates_;
   if (abandoned_.load(std::memory_order_relaxed)) {
     ++added_;
     finish(use);
@@ -139,7 +181,7 @@ StagingRing::Use StagingRing::add(Block host, Extent extent, const StagedPiece& 
   }
   const std::size_t before = jobs_.size();
   try {
-    for (const StagedShare& share : shares) jobs_.push_back({host, extent, share, use, gates_, left});
+    for (const StagedShare& share : shares) jobs_.push_back({share, common});
   } catch (...) {
     jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(before), jobs_.end());
     throw;
@@ -158,7 +200,18 @@ std::uint32_t StagingRing::add_gate() {
 void StagingRing::abandon() noexcept {
   std::unique_lock lock(threads_.mutex_);
   abandoned_.store(true, std::memory_order_relaxed);
-  jobs_.clear();
+  // A slice that has begun has all it needs in its slot.
+  std::erase_if(jobs_, [](const Job& job) { return !job.piece->has_begun || !job.piece->written; });
+  while (!jobs_.empty()) {
+    const Job job = take_first();
+    ++busy_;
+    lock.unlock();
+    carry(job);
+    lock.lock();
+    --busy_;
+    note_carried(*job.piece);
+  }
+  threads_.changed_.notify_all();
   threads_.changed_.wait(lock, [&] { return busy_ == 0; });
   const std::uint64_t first = added_ - std::min<std::uint64_t>(added_, count_);
   for (std::uint64_t u = first; u < added_; ++u) finish({u % count_, static_cast<std::uint32_t>(u / count_ + 1)});
@@ -166,25 +219,34 @@ void StagingRing::abandon() noexcept {
 
 void StagingRing::serve(std::unique_lock<std::mutex>& lock) {
   ++busy_;
-  const bool waits = !is_ready(jobs_.front());
-  Job job = jobs_.front();
-  if (waits) {
-    somebody_waits_ = true;
-  } else {
-    jobs_.pop_front();
-  }
+  const bool waits = !is_ready(*jobs_.front().piece);
+  const Job job = waits ? jobs_.front() : take_first();
+  if (waits) somebody_waits_ = true;
   // This thread may have left a ring that can use another one, and there may be more to carry in this one.
   if (threads_.neediest() != nullptr) threads_.changed_.notify_one();
   lock.unlock();
-  waits ? await(job) : carry(job);
+  waits ? await(*job.piece) : carry(job);
   lock.lock();
   --busy_;
-  if (waits) somebody_waits_ = false;
-  if (abandoned_.load(std::memory_order_relaxed)) {
-    threads_.changed_.notify_all();
-  } else if (!waits && --*job.left == 0) {
-    finish(job.use);
+  if (waits) {
+    somebody_waits_ = false;
+  } else {
+    note_carried(*job.piece);
   }
+  if (abandoned_.load(std::memory_order_relaxed)) threads_.changed_.notify_all();
+}
+
+StagingRing::Job StagingRing::take_first() {
+  Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  job.piece->has_begun = true;
+  return job;
+}
+
+void StagingRing::note_carried(Piece& piece) {
+  if (--piece.left > 0) return;
+  if (piece.written) piece.written->note(piece.slice_end);
+  if (!abandoned_.load(std::memory_order_relaxed)) finish(piece.use);
 }
 
 void StagingRing::finish(Use use) {
@@ -193,20 +255,21 @@ void StagingRing::finish(Use use) {
       .store(use.number, std::memory_order_release);
 }
 
-bool StagingRing::is_ready(const Job& job) const {
+bool StagingRing::is_ready(const Piece& piece) const {
   // Numbers go round.
   const auto reached = [](std::uint32_t& number, std::uint32_t value) {
     return static_cast<std::int32_t>(std::atomic_ref(number).load(std::memory_order_acquire) - value) >= 0;
   };
-  Slot& slot = slots_[job.use.slot];
-  return reached(slots_[0].gate, job.gate) && (direction_ == Direction::up ? reached(slot.emptied, job.use.number - 1)
-                                                                           : reached(slot.filled, job.use.number));
+  Slot& slot = slots_[piece.use.slot];
+  return reached(slots_[0].gate, piece.gate) &&
+         (direction_ == Direction::up ? reached(slot.emptied, piece.use.number - 1)
+                                      : reached(slot.filled, piece.use.number));
 }
 
-void StagingRing::await(const Job& job) const {
+void StagingRing::await(const Piece& piece) const {
   // A thread that sleeps comes back some hundred microseconds late, as long as the device needs for several slots.
   constexpr std::chrono::microseconds patience{300};
-  const auto ended = [&] { return is_ready(job) || abandoned_.load(std::memory_order_relaxed); };
+  const auto ended = [&] { return is_ready(piece) || abandoned_.load(std::memory_order_relaxed); };
   if (yield_until(ended, patience)) return;
   while (!ended()) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
@@ -214,16 +277,18 @@ void StagingRing::await(const Job& job) const {
 void StagingRing::carry(const Job& job) const {
   const bool up = direction_ == Direction::up;
   const StagedPiece& piece = job.share.piece;
-  std::byte* packed = memory(job.use.slot) + job.share.offset;
+  const Block host = job.piece->host;
+  const Extent extent = job.piece->extent;
+  std::byte* packed = memory(job.piece->use.slot) + job.share.offset;
   for (index_t j = piece.column; j < piece.column + piece.columns; ++j, packed += piece.pitch_bytes()) {
-    const index_t first = std::max(job.extent.first_byte(j), piece.first);
-    const index_t last = std::min(job.extent.last_byte(j), piece.last);
-    std::byte* const host = job.host.address + j * job.host.pitch_bytes + first;
+    const index_t first = std::max(extent.first_byte(j), piece.first);
+    const index_t last = std::min(extent.last_byte(j), piece.last);
+    std::byte* const matrix = host.address + j * host.pitch_bytes + first;
     std::byte* const staged = packed + (first - piece.first);
     if (up) {
-      copy_cached(staged, host, last - first);
+      copy_cached(staged, matrix, last - first);
     } else {
-      copy_streaming(host, staged, last - first);
+      copy_streaming(matrix, staged, last - first);
     }
   }
   if (!up) finish_streaming();

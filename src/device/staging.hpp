@@ -6,7 +6,7 @@
 // matrix and the slots, which are few and so stay in the last-level cache, and the device copies between the slots and
 // its memory. Several threads share a piece, so that the first one is there soon and pieces may be large: a device is
 // idle for some microseconds between two of them. Both sides go on when a number in page-locked memory says so; a
-// GPU's streams wait for and write such numbers by themselves (cuStreamWaitValue32, cuStreamWriteValue32), so that the
+// GPU's streams wait for and write such numbers by themselves (cuStreamBatchMemOp), so that the
 // copy keeps its place in the stream and nobody waits for a stream.
 //
 // The k-th use of a slot (from 1) is over when both numbers are k:
@@ -46,6 +46,10 @@ struct StagedPiece {
 /// The pieces of a copy, none larger than a slot. Where a piece has several columns of a triangle, it has all their rows that the
 /// triangle reaches, and is packed with them; only elements of the triangle are copied.
 std::vector<StagedPiece> staged_pieces(Extent extent, index_t slot_bytes);
+/// Likewise, but each piece is a slice of the block, as large as a slot takes. @pre can_stage_slices()
+std::vector<StagedPiece> staged_slices(Extent extent, SliceKind kind, index_t slot_bytes);
+/// Whether a slot takes slices that are worth copying: a column, or rows enough that what lies together is not too short.
+bool can_stage_slices(Extent extent, SliceKind kind, index_t slot_bytes);
 
 /// A part of a piece that a copy engine (or the kernel for triangles) can copy at once: `extent` at (first, column) of the block.
 struct StagedPart {
@@ -66,15 +70,16 @@ std::vector<StagedShare> staged_shares(const StagedPiece& piece, index_t bytes);
 
 class StagingRing;
 
-/// Threads that carry for rings, all of one device. Each ring gets some of them at most, so that something is left for the other
-/// direction. One of them waits until the device has done its part; the others sleep meanwhile.
+/// Threads that carry for rings, all of one device. Where several rings have something to carry, each gets some of them at most, so that
+/// something is left for the other direction. One of its threads waits until the device has done its part; the others sleep meanwhile.
 class StagingThreads {
  public:
   /// With fewer two rings would wait for each other: one thread that waits for one of them does nothing for the other.
   static constexpr int fewest = 2;
   /// @param threads at least `fewest`; where some cannot be started the others do
+  /// @param most_alone that one ring may have at a time while no other has anything to carry, if that is more than it has then
   /// @throws std::system_error if fewer than `fewest` can be started
-  explicit StagingThreads(int threads);
+  StagingThreads(int threads, int most_alone);
   /// @pre there are no rings
   ~StagingThreads();
   StagingThreads(const StagingThreads&) = delete;
@@ -87,6 +92,7 @@ class StagingThreads {
   /// The ring that is furthest from having all of its threads, of those that have something to carry.
   StagingRing* neediest() const;
 
+  const int most_alone_;
   std::mutex mutex_;  // guards what follows, and the jobs of all rings
   std::condition_variable changed_;
   std::vector<StagingRing*> rings_;
@@ -117,7 +123,7 @@ class StagingRing {
   };
 
   /// @param slots, memory page-locked, `count` of them and count * sizes.slot bytes; both outlive the ring
-  /// @param threads that carry, `most` of them at a time; outlive the ring
+  /// @param threads that carry; outlive the ring. @param most of them at a time, while another ring has something to carry
   StagingRing(Direction direction, Slot* slots, std::byte* memory, std::size_t count, Sizes sizes,
               StagingThreads& threads, int most);
   /// @pre no device is using a slot
@@ -134,36 +140,53 @@ class StagingRing {
 
   /// A piece of a copy between `host` and the device. `host` must stay valid until the device has been told that the use is over.
   /// The caller makes the device do its part for this use, in the same order. One thread at a time.
-  Use add(Block host, Extent extent, const StagedPiece& piece);
+  /// @param written down: what is told when a piece that is a slice has been written, or nullptr
+  Use add(Block host, Extent extent, const StagedPiece& piece, const WrittenSlicesPtr& written = nullptr);
 
   /// What is added from now on is not read before the device has written the number of this gate. As add().
   std::uint32_t add_gate();
 
-  /// Forgets all pieces, for good, because the device is lost. On return no thread touches the memory of any copy. What the
-  /// device waits for it is told, now and after each later add(), so that it ends. Thread-safe.
+  /// Forgets all pieces, for good, because the device is lost; slices that have begun to be written are first written to their
+  /// ends. On return no thread touches the memory of any copy. What the device waits for it is told, now and after each later
+  /// add(), so that it ends. Thread-safe.
   void abandon() noexcept;
 
  private:
   friend class StagingThreads;
-  struct Job {
+  /// What the shares of a piece have in common.
+  struct Piece {
     Block host;
     Extent extent;
-    StagedShare share;
-    Use use;
+    Use use = {};
     std::uint32_t gate = 0;
-    std::shared_ptr<std::size_t> left;  ///< shares of the piece that have not been carried
+    WrittenSlicesPtr written = nullptr;  ///< nullptr: it is no slice
+    index_t slice_end = 0;               ///< as WrittenSlices::end()
+    std::size_t left = 0;    ///< shares that have not been carried; guarded by the threads' mutex, as is the next
+    bool has_begun = false;  ///< to be carried
+  };
+  struct Job {
+    StagedShare share;
+    std::shared_ptr<Piece> piece;
   };
 
   // -- with the mutex --
-  /// Something that can be carried, or that nobody waits for yet.
-  bool has_work() const { return !jobs_.empty() && busy_ < most_ && (!somebody_waits_ || is_ready(jobs_.front())); }
+  bool is_in_use() const { return !jobs_.empty() || busy_ > 0; }
+  /// Something that can be carried, or that nobody waits for yet. @param most threads at a time
+  bool has_work(int most) const {
+    return !jobs_.empty() && busy_ < most && (!somebody_waits_ || is_ready(*jobs_.front().piece));
+  }
   double occupied() const { return static_cast<double>(busy_) / most_; }
   /// One share, or the wait for it. @param lock is released meanwhile
   void serve(std::unique_lock<std::mutex>& lock);
 
+  /// The first share, which will be carried.
+  Job take_first();
+  /// It has been.
+  void note_carried(Piece& piece);
+
   /// Whether the stream has come to this copy, and the device has done its part of the slot's last use.
-  bool is_ready(const Job& job) const;
-  void await(const Job& job) const;
+  bool is_ready(const Piece& piece) const;
+  void await(const Piece& piece) const;
   void carry(const Job& job) const;
   /// The threads' part of this use is over.
   void finish(Use use);

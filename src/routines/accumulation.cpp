@@ -38,7 +38,11 @@ class Accumulation final : public CallGraph {
     const runtime::HostTile tile = on_diagonal(t)
                                        ? C_.diagonal_tile(rows(t.i).first, rows(t.i).size, call_.uplo)
                                        : C_.tile(rows(t.i).first, cols(t.j).first, rows(t.i).size, cols(t.j).size).tile;
-    return {.tile = tile, .fetch = fetch, .adding_steps = step_count(task), .needs_old = fetch};
+    return {.tile = tile,
+            .fetch = fetch,
+            .adding_steps = step_count(task),
+            .needs_old = fetch,
+            .slices = device::SliceKind::columns};
   }
 
   index_t step_count(TaskId task) const override { return terms(index_of(task)) * kt(); }

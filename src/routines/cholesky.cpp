@@ -127,7 +127,13 @@ class Cholesky final : public CallGraph {
 
   Output output(TaskId task) const override {
     const TileIndex t = index_of(task);
-    return {.tile = tile(t.i, t.j), .fetch = true, .adding_steps = t.j, .needs_old = true, .publish = true};
+    const auto beside_diagonal = lower() ? device::SliceKind::rows : device::SliceKind::columns;
+    return {.tile = tile(t.i, t.j),
+            .fetch = true,
+            .adding_steps = t.j,
+            .needs_old = true,
+            .slices = t.i == t.j ? device::SliceKind::none : beside_diagonal,
+            .publish = true};
   }
 
   index_t step_count(TaskId task) const override { return index_of(task).j + 1; }

@@ -45,6 +45,7 @@ class Triangular final : public CallGraph {
             .fetch = solves(),
             .adding_steps = solves() ? inputs(position(t)) : 0,
             .needs_old = true,
+            .slices = left() ? device::SliceKind::columns : device::SliceKind::rows,
             .publish = solves()};
   }
 

@@ -1,5 +1,9 @@
 #include "runtime/cpu_worker.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
 #include "core/process.hpp"
 #include "kernels/host/cpu_lapack.hpp"
 #include "kernels/host/host_panel.hpp"
@@ -15,7 +19,7 @@ CpuWorker::Outcome CpuWorker::run(Job& job, const CpuHelp& help) const noexcept 
     const auto task = job.take_for_cpu(help);
     if (!task) break;
     try {
-      compute(job.graph(), *task, outcome);
+      compute(job.graph(), *task, job.graph().output(*task).tile, outcome);
     } catch (...) {
       outcome.error = std::current_exception();
       job.fail();
@@ -28,29 +32,65 @@ CpuWorker::Outcome CpuWorker::run(Job& job, const CpuHelp& help) const noexcept 
   return outcome;
 }
 
-CpuWorker::Outcome CpuWorker::finish(const TaskGraph& graph, std::span<const TaskId> tasks) const {
+CpuWorker::Outcome CpuWorker::finish(const TaskGraph& graph, std::span<const TaskId> tasks,
+                                     std::span<const PartlyWritten> partly) const {
   Outcome outcome;
   for (const TaskId task : tasks) {
     if (outcome.breakdown.has_happened() && graph.depends_on(task, outcome.breakdown.task)) continue;
-    compute(graph, task, outcome);
+    const auto found =
+        std::find_if(partly.begin(), partly.end(), [&](const PartlyWritten& p) { return p.task == task; });
+    if (found == partly.end()) {
+      compute(graph, task, graph.output(task).tile, outcome);
+    } else {
+      compute_rest(graph, *found, outcome);
+    }
     if (has_room(outcome.done, 1)) outcome.done.push_back(task);
   }
   return outcome;
 }
 
-void CpuWorker::compute(const TaskGraph& graph, TaskId task, Outcome& outcome) const {
-  const HostTile C = graph.output(task).tile;
+// All of it, apart, because what it takes to compute a part depends on the step. No slice depends on another one.
+void CpuWorker::compute_rest(const TaskGraph& graph, const PartlyWritten& partly, Outcome& outcome) const {
+  const HostTile C = graph.output(partly.task).tile;
+  const auto element = static_cast<index_t>(element_bytes(graph.type()));
+  const device::Extent extent = cache::extent_of(C, element);
+  const index_t end = partly.written->end();
+  const bool by_columns = partly.written->kind() == device::SliceKind::columns;
+  // Zeros where the slices have been written: nothing comes of them, and no exceptions of arithmetic.
+  const auto memory = std::make_unique<std::byte[]>(static_cast<std::size_t>(extent.column_bytes * C.cols));
+  HostTile apart = C;
+  apart.address = memory.get();
+  apart.ld = C.rows;
+  const auto copy_others = [&](const HostTile& to, const HostTile& from) {
+    for (index_t j = by_columns ? end : 0; j < C.cols; ++j) {
+      const index_t first = std::max(extent.first_byte(j), by_columns ? 0 : end);
+      const index_t last = extent.last_byte(j);
+      if (first >= last) continue;
+      std::memcpy(to.address + j * to.ld * element + first, from.address + j * from.ld * element + first,
+                  static_cast<std::size_t>(last - first));
+    }
+  };
+  copy_others(apart, C);
+  compute(graph, partly.task, apart, outcome);
+  copy_others(C, apart);
+}
+
+void CpuWorker::compute(const TaskGraph& graph, TaskId task, const HostTile& C, Outcome& outcome) const {
+  const HostTile in_place = graph.output(task).tile;
   const auto element = static_cast<index_t>(element_bytes(graph.type()));
   // The times are told where there is memory for them.
   const bool records = has_room(outcome.operations, static_cast<std::size_t>(graph.step_count(task)));
   for (index_t l = 0; l < graph.step_count(task); ++l) {
     const Step step = graph.step(task, l);
     Level3 call = step.call;
-    // An operand that is not there stays a null pointer.
-    call.A = step.a.tile.address + step.a.first_row * element;
-    call.lda = step.a.tile.ld;
-    call.B = step.b.tile.address + step.b.first_row * element;
-    call.ldb = step.b.tile.ld;
+    // The output may be an operand, too. One that is not there stays a null pointer.
+    const auto place_of = [&](const HostTile& tile) { return tile == in_place ? C : tile; };
+    const HostTile a = place_of(step.a.tile);
+    const HostTile b = place_of(step.b.tile);
+    call.A = a.address + step.a.first_row * element;
+    call.lda = a.ld;
+    call.B = b.address + step.b.first_row * element;
+    call.ldb = b.ld;
     call.C = C.address;
     call.ldc = C.ld;
     const double begin_s = device::now_seconds();
@@ -64,7 +104,7 @@ void CpuWorker::compute(const TaskGraph& graph, TaskId task, Outcome& outcome) c
         kernels::factor_panel(step.panel_in(output), step.panel.part_first, step.panel.part_columns, compute_);
         break;
       case StepKind::update:
-        kernels::apply_panel(step.update_of(output, {step.a.tile.address, step.a.tile.ld, step.a.tile.tail}), compute_);
+        kernels::apply_panel(step.update_of(output, {a.address, a.ld, a.tail}), compute_);
         break;
       case StepKind::level3:
         compute_(call);

@@ -18,6 +18,12 @@ namespace tessera::runtime {
 /// Computes a call on host operands, on the calling thread.
 using HostCompute = std::function<void(const Level3&)>;
 
+/// A task of whose output some slices have been written; the others are what they were.
+struct PartlyWritten {
+  TaskId task = 0;
+  device::WrittenSlicesPtr written;
+};
+
 class CpuWorker {
  public:
   struct Outcome {
@@ -34,10 +40,15 @@ class CpuWorker {
   Outcome run(Job& job, const CpuHelp& help) const noexcept;
 
   /// Computes these tasks one after the other, but for those that a breakdown on the way leaves out. @throws what a call throws
-  Outcome finish(const TaskGraph& graph, std::span<const TaskId> tasks) const;
+  /// @param partly of those, the ones of which only the other slices are computed
+  /// @throws std::bad_alloc, too, where there are such
+  Outcome finish(const TaskGraph& graph, std::span<const TaskId> tasks,
+                 std::span<const PartlyWritten> partly = {}) const;
 
  private:
-  void compute(const TaskGraph& graph, TaskId task, Outcome& outcome) const;
+  /// @param C where the output is: as the graph says, or apart from it
+  void compute(const TaskGraph& graph, TaskId task, const HostTile& C, Outcome& outcome) const;
+  void compute_rest(const TaskGraph& graph, const PartlyWritten& partly, Outcome& outcome) const;
 
   HostCompute compute_;
 };

@@ -115,11 +115,50 @@ void JobRecord::add(const Attempt& attempt, const std::function<cache::CacheCoun
     runtime::add(statistics_.devices[d], counters(d), outcome);
     keep(operations_[d], outcome.operations);
     for (const TaskId task : outcome.done) mark(task);
-    for (const auto& each : outcome.torn) torn |= graph_.output(each.task).needs_old;
+    for (const auto& each : outcome.torn) {
+      if (!graph_.output(each.task).needs_old) continue;
+      if (each.written == nullptr) {
+        torn = true;
+      } else if (each.written->end() > 0) {
+        partly_written_.push_back({each.task, each.written});
+      }
+    }
   }
-  std::erase_if(pending_, [&](TaskId task) { return done_[static_cast<std::size_t>(task)]; });
+  forget_done();
   note(attempt.breakdown);
   if (torn) throw DeviceLost("a device failed while it wrote a tile of C back: " + first_error(attempt.outcomes));
+}
+
+void JobRecord::note_done(std::span<const TaskId> tasks) {
+  for (const TaskId task : tasks) done_[static_cast<std::size_t>(task)] = true;
+  forget_done();
+}
+
+void JobRecord::forget_done() {
+  std::erase_if(pending_, [&](TaskId task) { return done_[static_cast<std::size_t>(task)]; });
+  std::erase_if(partly_written_, [&](const PartlyWritten& each) { return done_[static_cast<std::size_t>(each.task)]; });
+}
+
+std::vector<TaskId> JobRecord::to_end_first() const {
+  std::vector<bool> wanted(done_.size(), false);
+  const auto want = [&](TaskId task) {
+    if (task != no_task) wanted[static_cast<std::size_t>(task)] = true;
+  };
+  for (const PartlyWritten& each : partly_written_) want(each.task);
+  // Tasks depend on those of lower numbers.
+  std::vector<TaskId> tasks;
+  for (auto task = pending_.rbegin(); task != pending_.rend(); ++task) {
+    if (!wanted[static_cast<std::size_t>(*task)]) continue;
+    tasks.push_back(*task);
+    want(graph_.write_after(*task));
+    for (index_t l = 0; l < graph_.step_count(*task); ++l) {
+      const Step step = graph_.step(*task, l);
+      want(step.a.after);
+      want(step.b.after);
+    }
+  }
+  std::reverse(tasks.begin(), tasks.end());
+  return tasks;
 }
 
 void JobRecord::note(const Breakdown& breakdown) {

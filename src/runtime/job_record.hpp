@@ -54,17 +54,26 @@ class JobRecord : public Record {
   const std::vector<TaskId>& pending() const { return pending_; }
 
   /// Takes over what an attempt did.
-  /// @throws what the CPU threw; DeviceLost if a tile is torn whose old value is needed
+  /// @throws what the CPU threw; DeviceLost if a tile is torn whose old value is needed and gone
   void add(const Attempt& attempt, const std::function<cache::CacheCounters(std::size_t)>& counters);
   void add_cpu(const CpuWorker::Outcome& outcome);
+  /// The tasks have been done. What adds them has been called.
+  void note_done(std::span<const TaskId> tasks);
+
+  /// Pending tasks of whose output some slices have been written: to be ended before anything else is begun.
+  const std::vector<PartlyWritten>& partly_written() const { return partly_written_; }
+  /// These, and the pending tasks that they cannot do without, in order.
+  std::vector<TaskId> to_end_first() const;
 
  private:
+  void forget_done();
   /// What it leaves out is not pending any more.
   void note(const Breakdown& breakdown);
 
   const TaskGraph& graph_;
   std::vector<TaskId> pending_;
   std::vector<bool> done_;
+  std::vector<PartlyWritten> partly_written_;
 };
 
 /// Of a batch: tasks are problems, and steps chunks.

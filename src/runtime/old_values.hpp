@@ -44,11 +44,14 @@ class OldValues {
   };
 
   /// @param host where copies lie that no peer keeps; outlives all of them; nullptr: there are none
-  OldValues(OldValuesPlace place, HostCopies* host) : on_peers_(place == OldValuesPlace::peers), host_(host) {}
+  OldValues(OldValuesPlace place, HostCopies* host)
+      : in_place_(place == OldValuesPlace::in_place), on_peers_(place == OldValuesPlace::peers), host_(host) {}
 
   /// Finds out which devices keep tiles for each other in the job that the cache has begun.
   /// @param cache outlives all copies of the job. @param working the devices that take part
   void begin_job(cache::TileCache& cache, const TaskGraph& graph, const std::vector<bool>& working);
+  /// Whether results are to be written in slices, of which no copies are needed, where that can be.
+  bool in_place() const { return in_place_; }
   /// Whether the device's tiles go to others.
   bool has_peers(int device) const { return !peers_of(device).empty(); }
 
@@ -65,6 +68,7 @@ class OldValues {
   const std::vector<int>& peers_of(int device) const { return peers_[static_cast<std::size_t>(device)]; }
   cache::Keep begin_on_peer(const Tile& old, When when, OldCopyPtr& copy);
 
+  const bool in_place_;
   const bool on_peers_;
   HostCopies* const host_;
   // Of the job.

@@ -18,8 +18,18 @@ void Results::begin() {
   torn_ = {};
 }
 
-bool Results::keeps_old(const TaskGraph& graph, TaskId task) const {
+bool Results::needs_old(const TaskGraph& graph, TaskId task) const {
   return place_.old_values != nullptr && graph.output(task).needs_old;
+}
+
+bool Results::writes_slices(const Output& output) const {
+  return place_.old_values->in_place() && output.slices != device::SliceKind::none &&
+         place_.cache.can_write_slices(place_.index, output.tile, output.slices);
+}
+
+// What is written in slices needs no copy.
+bool Results::keeps_old(const TaskGraph& graph, TaskId task) const {
+  return needs_old(graph, task) && !writes_slices(graph.output(task));
 }
 
 // What a kernel has been launched to overwrite is no source any more.
@@ -51,7 +61,7 @@ bool Results::retire(Job& job) {
   bool any = std::erase_if(held_, [&](Result& held) {
                // The device that has been lost may be the one that keeps the old value.
                if (job.failed() || !job.may_overwrite(held.task) || !old_is_kept(job, held)) return false;
-               write_back(held);
+               write_back(job, held);
                job.begin_write_back();
                return true;
              }) > 0;
@@ -89,14 +99,20 @@ bool Results::old_is_kept(const Job& job, Result& held) {
   return held.goes_without || held.old->is_whole();
 }
 
-void Results::write_back(const Result& held) {
+void Results::write_back(const Job& job, const Result& held) {
   // First what may lack memory: once the copy has begun, what becomes of it can be told.
-  write_backs_.push_back({nullptr, held.output, held.task, held.old});
+  device::WrittenSlicesPtr written;
+  if (needs_old(job.graph(), held.task)) {
+    const Output output = job.graph().output(held.task);
+    if (writes_slices(output)) written = std::make_shared<device::WrittenSlices>(output.slices);
+  }
+  write_backs_.push_back({nullptr, held.output, held.task, held.old, std::move(written)});
   bool begun = false;
   try {
     make_room(done_, write_backs_.size());
     make_room(torn_, write_backs_.size());
-    write_backs_.back().done = place_.cache.write_back(held.output, held.task, begun);
+    WriteBack& begins = write_backs_.back();
+    begins.done = place_.cache.write_back(held.output, held.task, begun, begins.written);
   } catch (...) {
     if (!begun) write_backs_.pop_back();
     throw;
@@ -110,7 +126,7 @@ void Results::settle(bool& usable) {
     if (arrived || repeat_write_back(write_back, usable)) {
       done_.push_back(write_back.task);
     } else {
-      torn_.push_back({write_back.task, write_back.old});
+      torn_.push_back({write_back.task, write_back.old, write_back.written});
     }
   }
   write_backs_.clear();
@@ -120,7 +136,8 @@ bool Results::repeat_write_back(const WriteBack& write_back, bool& usable) noexc
   try {
     bool begun = false;
     if (!usable) return false;
-    const device::EventPtr done = place_.cache.write_back(write_back.output, write_back.task, begun);
+    const device::EventPtr done =
+        place_.cache.write_back(write_back.output, write_back.task, begun, write_back.written);
     while (done->status() == EventStatus::pending) std::this_thread::sleep_for(std::chrono::microseconds(20));
     return done->status() == EventStatus::complete;
   } catch (...) {

@@ -1,9 +1,10 @@
 // What becomes of a worker's outputs: old values are kept, results published and written back.
 //
 // Invariant: a tile in host memory is overwritten only after the last kernel of its task has completed, so that one that
-// fails leaves it intact; after whoever reads what is there is done; and after a copy of its old value is whole, where
-// the task could not be done again without it and there was memory. From its last kernel until it is in host memory, a
-// result is held or being written. Owned and used by one worker.
+// fails leaves it intact; after whoever reads what is there is done; and, where the task could not be done again without
+// its old value, either in slices, of which those that have not been written can be computed from what is there, or after
+// a copy of the old value is whole, if there was memory. From its last kernel until it is in host memory, a result is
+// held or being written. Owned and used by one worker.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,8 @@ class Results {
  public:
   struct Torn {
     TaskId task = 0;
-    OldCopyPtr old = nullptr;  ///< of its output, or nullptr
+    OldCopyPtr old = nullptr;                    ///< of its output, or nullptr
+    device::WrittenSlicesPtr written = nullptr;  ///< of its output, or nullptr
   };
 
   explicit Results(const Workplace& place) : place_(place) {}
@@ -65,13 +67,16 @@ class Results {
     cache::Replica* output = nullptr;
     TaskId task = 0;
     OldCopyPtr old = nullptr;
+    device::WrittenSlicesPtr written = nullptr;
   };
 
+  bool needs_old(const TaskGraph& graph, TaskId task) const;
+  bool writes_slices(const Output& output) const;
   bool keeps_old(const TaskGraph& graph, TaskId task) const;
   bool old_is_kept(const Job& job, Result& held);
   // Not one that its factorization has broken down in.
   void publish(Job& job, cache::Replica* output, TaskId task);
-  void write_back(const Result& held);
+  void write_back(const Job& job, const Result& held);
   bool repeat_write_back(const WriteBack& write_back, bool& usable) noexcept;
 
   const Workplace& place_;

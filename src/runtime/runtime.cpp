@@ -91,7 +91,9 @@ class Runtime::Implementation {
     try {
       Fitness fitness(accelerators_.size());
       std::vector<bool>& usable = fitness.usable;
-      while (!record.pending().empty() && !process::ending()) {
+      for (;;) {
+        end_partly_written(graph, record);
+        if (record.pending().empty() || process::ending()) break;
         const std::vector<DeviceRoom> rooms = rooms_of(usable);
         if (!record.has_begun() && !can_run(graph, planned_for, rooms)) return std::nullopt;
         const Admission::Demand demand = demand_of(graph, planned_for, rooms);
@@ -370,6 +372,15 @@ class Runtime::Implementation {
     if (!record.pending().empty() && !process::ending()) record.count_restart();
     note_use();  // before others may find the devices idle
     return true;
+  }
+
+  // When a device has been lost: by the CPU, and before others read these tiles. What they depend on may be all that had been published
+  // and was not in host memory.
+  void end_partly_written(const TaskGraph& graph, JobRecord& record) {
+    if (record.partly_written().empty()) return;
+    const std::vector<TaskId> tasks = record.to_end_first();
+    record.add_cpu(cpu_worker_.finish(graph, tasks, record.partly_written()));
+    record.note_done(tasks);
   }
 
   // What it throws it throws before any task is begun.

@@ -128,7 +128,9 @@ struct Output {
   /// them.
   index_t adding_steps = 0;
   bool needs_old = false;  ///< the task cannot be redone once the host tile has been overwritten
-  bool publish = false;    ///< other tasks read the result
+  /// Of which each new value depends on no old values of this tile but those of its own slice.
+  device::SliceKind slices = device::SliceKind::none;
+  bool publish = false;  ///< other tasks read the result
 };
 
 /// Sizes of the tiles of the three dimensions. Where a dimension has a skew, its tiles come in pairs, of which the

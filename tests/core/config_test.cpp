@@ -189,11 +189,12 @@ TEST_F(ConfigTest, OldValuesAreKept) {
   const auto place = [](const std::string& text) {
     return Config::from_settings("TESSERA_KEEP_OLD_VALUES=" + text).keep_old_values;
   };
-  EXPECT_EQ(Config().keep_old_values, OldValuesPlace::host);
-  EXPECT_EQ(place("on"), OldValuesPlace::host);
+  EXPECT_EQ(Config().keep_old_values, OldValuesPlace::in_place);
+  EXPECT_EQ(place("on"), OldValuesPlace::in_place);
+  EXPECT_EQ(place("copies"), OldValuesPlace::host);
   EXPECT_EQ(place("peers"), OldValuesPlace::peers);
   EXPECT_EQ(place("off"), OldValuesPlace::nowhere);
-  EXPECT_THAT(message_of("TESSERA_KEEP_OLD_VALUES=host"), HasSubstr("on, peers or off"));
+  EXPECT_THAT(message_of("TESSERA_KEEP_OLD_VALUES=host"), HasSubstr("on, copies, peers or off"));
 }
 
 TEST_F(ConfigTest, MemoryMode) {

@@ -96,7 +96,7 @@ void fail_each_call(int copy_threads, Extent extent, std::size_t fewest_faults) 
   }
   std::size_t happened = 0;
   for (const char* const name : {"cudaMemcpyAsync", "cudaMemcpy2DAsync", "cudaLaunchKernel", "cudaEventRecord",
-                                 "cudaStreamWaitEvent", "cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2"}) {
+                                 "cudaStreamWaitEvent", "cuStreamBatchMemOp_v2"}) {
     const std::int64_t count = calls[name];
     for (const std::int64_t number : std::set<std::int64_t>{0, 1, count / 2, count - 1}) {
       if (number < 0 || number >= count) continue;
@@ -238,7 +238,7 @@ TEST(StagedCopies, AreNotThoseOfWriteCombinedMemory) {
     device.copy_up({opened.slab, scattered.column_bytes}, {host, pitch}, scattered);
     Bytes back(static_cast<std::size_t>(scattered.column_bytes * scattered.columns));
     ASSERT_EQ(test::finish(device, up), EventStatus::complete);
-    EXPECT_EQ(cuda_standin::calls()["cuStreamWaitValue32_v2"] > 0, flags == cudaHostAllocDefault);
+    EXPECT_EQ(cuda_standin::calls()["cuStreamBatchMemOp_v2"] > 0, flags == cudaHostAllocDefault);
     device.copy_down({back.data(), scattered.column_bytes}, {opened.slab, scattered.column_bytes}, scattered);
     ASSERT_EQ(test::finish(device, down), EventStatus::complete);
     for (index_t j = 0; j < scattered.columns; ++j)
@@ -250,7 +250,7 @@ TEST(StagedCopies, AreNotThoseOfWriteCombinedMemory) {
 
 // The stream that tries whether it can wait has something to do with the memory when the ring gives it back.
 TEST(DeviceWithFaults, CopiesWithoutARingThatCannotBeTried) {
-  for (const char* const name : {"cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2", "cudaHostAlloc"}) {
+  for (const char* const name : {"cuStreamBatchMemOp_v2", "cudaHostAlloc"}) {
     Opened opened(1, 2);
     cuda_standin::inject({name, 0, cudaErrorMemoryAllocation});
     Buffers buffers({100, 10});

@@ -2,6 +2,8 @@
 #include <cuda.h>
 #include <sys/mman.h>
 
+#include <span>
+
 #include "tests/cuda_standin/machine.hpp"
 
 using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
@@ -79,23 +81,21 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned /*flags*/) {
   const Call call(__func__, stream->gpu);
   if (!call) return result_of(call);
-  if (flags != CU_STREAM_WAIT_VALUE_GEQ) return CUDA_ERROR_NOT_SUPPORTED;
-  submit(*stream, {.uses = {range_of(pointer(address), sizeof value)},
-                   .number = static_cast<std::uint32_t*>(pointer(address)),
-                   .value = value});
-  return CUDA_SUCCESS;
-}
-
-CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned /*flags*/) {
-  const Call call(__func__, stream->gpu);
-  if (!call) return result_of(call);
-  submit(*stream, {.uses = {range_of(pointer(address), sizeof value)},
-                   .number = static_cast<std::uint32_t*>(pointer(address)),
-                   .value = value,
-                   .writes = true});
+  for (const CUstreamBatchMemOpParams& each : std::span(operations, count)) {
+    const bool writes = each.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    if (!writes &&
+        (each.operation != CU_STREAM_MEM_OP_WAIT_VALUE_32 || each.waitValue.flags != CU_STREAM_WAIT_VALUE_GEQ))
+      return CUDA_ERROR_NOT_SUPPORTED;
+    auto* const number =
+        static_cast<std::uint32_t*>(pointer(writes ? each.writeValue.address : each.waitValue.address));
+    submit(*stream, {.uses = {range_of(number, sizeof *number)},
+                     .number = number,
+                     .value = writes ? each.writeValue.value : each.waitValue.value,
+                     .writes = writes});
+  }
   return CUDA_SUCCESS;
 }
 

@@ -53,6 +53,7 @@ TEST(DeviceProfile, HopperHasWhatWasMeasured) {
   EXPECT_EQ(p.staging.fewest_threads, 4);
   EXPECT_EQ(p.staging.most_up, 0.75);
   EXPECT_EQ(p.staging.most_down, 0.5);
+  EXPECT_EQ(p.staging.most_alone, 0.67);
   EXPECT_EQ(p.staging.thread_bytes_per_s, 4e9);
   EXPECT_EQ(p.staging.chunk_bytes, 4 << 20);
   EXPECT_EQ(p.memory_chunk_bytes, 256u << 20);
@@ -112,7 +113,7 @@ TEST(DeviceProfile, NumbersOfAllProfilesMakeSense) {
     EXPECT_TRUE(is_power_of_two(p.staging.slot_bytes));
     EXPECT_GT(p.staging.slots, 0);
     EXPECT_GT(p.staging.share_bytes, 0);
-    for (const double most : {p.staging.most_up, p.staging.most_down}) {
+    for (const double most : {p.staging.most_up, p.staging.most_down, p.staging.most_alone}) {
       EXPECT_GT(most, 0);
       EXPECT_LE(most, 1);
     }
@@ -190,7 +191,7 @@ TEST(DeviceProfile, EveryNumberHasItsName) {
     EXPECT_TRUE(names.insert(name).second) << name;
     EXPECT_TRUE(std::isfinite(number)) << name;
   }
-  EXPECT_EQ(names.size(), 50u);
+  EXPECT_EQ(names.size(), 51U);
 }
 
 TEST(HostDeviceProfile, IsTheGivenOneButForWhatSettingsSay) {

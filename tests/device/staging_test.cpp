@@ -82,16 +82,17 @@ struct Rig {
       : numbers(slots),
         memory(slots * static_cast<std::size_t>(slot_bytes)),
         up(direction == Direction::up),
-        carriers(threads),
+        carriers(threads, threads),
         ring(direction, numbers.data(), memory.data(), slots, {slot_bytes, std::max<index_t>(slot_bytes / 3, 100)},
              carriers, threads) {}
 
   /// What CudaDevice does.
-  void copy(Block device, Block host, Extent extent) {
+  void copy(Block device, Block host, Extent extent, const WrittenSlicesPtr& written = nullptr) {
     std::vector<StagingRing::Use> uses;
-    for (const StagedPiece& piece : staged_pieces(extent, ring.slot_bytes())) {
+    for (const StagedPiece& piece : written ? staged_slices(extent, written->kind(), ring.slot_bytes())
+                                            : staged_pieces(extent, ring.slot_bytes())) {
       EXPECT_LE(piece.pitch_bytes() * piece.columns, ring.slot_bytes());
-      const StagingRing::Use use = ring.add(host, extent, piece);
+      const StagingRing::Use use = ring.add(host, extent, piece, written);
       StagingRing::Slot& slot = ring.slot(use.slot);
       if (up) {
         stream.await(slot.filled, use.number);
@@ -191,6 +192,115 @@ TEST_P(Staging, MovesWhatTheExtentSaysAndNothingElse) {
   }
 }
 
+constexpr Extent sliced_columns[] = {{200, 33, Part::full, 8},  {1000, 3, Part::full, 8},  {1024, 1, Part::full, 8},
+                                     {160, 20, Part::lower, 8}, {160, 20, Part::upper, 8}, {800, 50, Part::lower, 16},
+                                     {800, 50, Part::upper, 16}};
+constexpr Extent sliced_rows[] = {{2000, 2, Part::full, 8}, {520, 1, Part::full, 8}, {4096, 2, Part::full, 16}};
+
+std::vector<std::pair<SliceKind, Extent>> slice_cases() {
+  std::vector<std::pair<SliceKind, Extent>> cases;
+  for (const Extent& extent : sliced_columns) cases.emplace_back(SliceKind::columns, extent);
+  for (const Extent& extent : sliced_rows) cases.emplace_back(SliceKind::rows, extent);
+  return cases;
+}
+
+// Whole elements, each once, in order.
+TEST(StagedSlices, AreThePartsOfABlock) {
+  constexpr index_t slot_bytes = 1024;
+  for (const auto& [kind, extent] : slice_cases()) {
+    ASSERT_TRUE(can_stage_slices(extent, kind, slot_bytes));
+    index_t end = 0;
+    for (const StagedPiece& piece : staged_slices(extent, kind, slot_bytes)) {
+      EXPECT_LE(piece.pitch_bytes() * piece.columns, slot_bytes);
+      if (kind == SliceKind::rows) {
+        EXPECT_EQ(piece.first, end);
+        EXPECT_EQ(piece.column, 0);
+        EXPECT_EQ(piece.columns, extent.columns);
+        EXPECT_EQ(piece.last % extent.element_bytes, 0);
+        end = piece.last;
+      } else {
+        EXPECT_EQ(piece.column, end);
+        EXPECT_LE(piece.first, extent.first_byte(piece.column));
+        EXPECT_GE(piece.last, extent.last_byte(piece.column + piece.columns - 1));
+        end = piece.column + piece.columns;
+      }
+    }
+    EXPECT_EQ(end, kind == SliceKind::rows ? extent.column_bytes : extent.columns);
+  }
+}
+
+TEST(StagedSlices, AreNotWhereNoSlotTakesOneThatIsWorthIt) {
+  EXPECT_FALSE(can_stage_slices({1025, 2, Part::full, 1}, SliceKind::columns, 1024));
+  EXPECT_FALSE(can_stage_slices({1000, 3, Part::full, 8}, SliceKind::rows, 1024));  // 340 bytes of a column
+  EXPECT_TRUE(can_stage_slices({64, 16, Part::full, 8}, SliceKind::rows, 1024));    // all of it
+  EXPECT_FALSE(can_stage_slices({64, 8, Part::lower, 8}, SliceKind::rows, 1024));
+  EXPECT_FALSE(can_stage_slices({64, 8, Part::full, 8}, SliceKind::none, 1024));
+}
+
+// The device is lost after so many slots, or before it has done any of it, while threads write.
+TEST(StagedSlices, AreWrittenWholeOrNotAtAllWhateverBecomesOfTheDevice) {
+  for (const auto& [kind, extent] : slice_cases()) {
+    for (std::size_t filled = 0; filled < 8; ++filled) {
+      const auto written = std::make_shared<WrittenSlices>(kind);
+      Matrix host(extent.columns, extent.column_bytes + 24);
+      Matrix device(extent.columns, extent.column_bytes);
+      host.fill(1);
+      device.fill(2);
+      const Matrix old = host;
+      {
+        Rig rig(Direction::down, 8, 1024, 3);
+        std::size_t added = 0;
+        for (const StagedPiece& piece : staged_slices(extent, kind, rig.ring.slot_bytes())) {
+          if (added++ == 8) break;  // the stream would have to wait for a slot
+          const StagingRing::Use use = rig.ring.add(host.block(), extent, piece, written);
+          if (added > filled) continue;
+          for (index_t j = piece.column; j < piece.column + piece.columns; ++j) {
+            const index_t first = std::max(extent.first_byte(j), piece.first);
+            const index_t last = std::min(extent.last_byte(j), piece.last);
+            std::copy(device.bytes.data() + j * device.pitch_bytes + first,
+                      device.bytes.data() + j * device.pitch_bytes + last,
+                      rig.ring.memory(use.slot) + (j - piece.column) * piece.pitch_bytes() + (first - piece.first));
+          }
+          std::atomic_ref(rig.ring.slot(use.slot).filled).store(use.number, std::memory_order_release);
+        }
+        rig.ring.abandon();
+      }
+      const index_t end = written->end();
+      for (index_t j = 0; j < extent.columns; ++j) {
+        for (index_t b = 0; b < extent.column_bytes; ++b) {
+          const bool is_new = moved(extent, j, b) && (kind == SliceKind::rows ? b < end : j < end);
+          const auto h = static_cast<std::size_t>(j * host.pitch_bytes + b);
+          ASSERT_EQ(host.bytes[h],
+                    is_new ? device.bytes[static_cast<std::size_t>(j * device.pitch_bytes + b)] : old.bytes[h])
+              << j << ' ' << b << ' ' << end;
+        }
+      }
+    }
+  }
+}
+
+// All that is there is written, and told.
+TEST(StagedSlices, AreAllWrittenInTheEnd) {
+  for (const auto& [kind, extent] : slice_cases()) {
+    Rig rig(Direction::down, 3, 1024, 3);
+    const auto written = std::make_shared<WrittenSlices>(kind);
+    Matrix host(extent.columns, extent.column_bytes + 24);
+    Matrix device(extent.columns, extent.column_bytes);
+    device.fill(3);
+    rig.copy(device.block(), host.block(), extent, written);
+    rig.stream.finish();
+    rig.ring.abandon();
+    EXPECT_EQ(written->end(), kind == SliceKind::rows ? extent.column_bytes : extent.columns);
+    for (index_t j = 0; j < extent.columns; ++j) {
+      for (index_t b = 0; b < extent.column_bytes; ++b) {
+        if (!moved(extent, j, b)) continue;
+        ASSERT_EQ(host.bytes[static_cast<std::size_t>(j * host.pitch_bytes + b)],
+                  device.bytes[static_cast<std::size_t>(j * device.pitch_bytes + b)]);
+      }
+    }
+  }
+}
+
 TEST_P(Staging, ManyCopiesAreUnderWayAtATime) {
   Rig rig(GetParam(), 5, 512, 3);
   const Extent extent{300, 10};
@@ -275,7 +385,7 @@ TEST(StagingShares, CoverAPieceOnce) {
 // Both rings have the same threads. One direction whose device does nothing for a while must not hold up the other.
 TEST(StagingThreadsOfTwoRings, ADirectionThatWaitsLeavesThreadsToTheOther) {
   for (const int threads : {StagingThreads::fewest, 3, 8}) {
-    StagingThreads carriers(threads);
+    StagingThreads carriers(threads, threads);
     std::vector<StagingRing::Slot> numbers(2 * 3);
     std::vector<std::byte> memory(2 * 3 * 512);
     StagingRing up(Direction::up, numbers.data(), memory.data(), 3, {512, 100}, carriers, threads);

@@ -144,7 +144,8 @@ TEST(CholeskyFaultModel, ALossAtAnyMomentLeavesFactorAndInfoRight) {
           std::vector<HostDeviceSettings> all(static_cast<std::size_t>(devices), settings);
           all.front().failing_operation = operation;
           all.front().fail_after_ops = number;
-          test::HostRuntime machine(all, Config::from_settings("TESSERA_KEEP_OLD_VALUES=peers"));
+          const char* const kept = number % 4 == 0 ? "on" : "peers";
+          test::HostRuntime machine(all, Config::from_settings(std::string("TESSERA_KEEP_OLD_VALUES=") + kept));
           std::ostringstream what;
           what << "operation " << number << " of kind " << static_cast<int>(operation) << ", " << devices
                << " devices, " << tiles << " tiles";
@@ -157,6 +158,27 @@ TEST(CholeskyFaultModel, ALossAtAnyMomentLeavesFactorAndInfoRight) {
     }
   }
   EXPECT_GT(restarts, 20);
+}
+
+// What has been written of a tile stays, and the CPU computes the rest, after what it depends on.
+TEST(CholeskyFaultModel, ALossInAnyCopyDownLeavesTheFactorRight) {
+  constexpr index_t n = 4 * tile + 3;
+  constexpr std::int64_t tiles = 15;
+  for (const int devices : {1, 2}) {
+    for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
+      std::int64_t restarts = 0;
+      for (std::int64_t number = 0; number < tiles; ++number) {
+        std::vector<HostDeviceSettings> all(static_cast<std::size_t>(devices));
+        all.front().failing_operation = FailingOperation::down;
+        all.front().fail_after_ops = number;
+        test::HostRuntime machine(all, Config::from_settings("TESSERA_KEEP_OLD_VALUES=on"));
+        std::ostringstream what;
+        what << "copy down " << number << ", " << devices << " devices";
+        restarts += compute<double>(machine, {.uplo = uplo, .n = n}, what.str());
+      }
+      EXPECT_GT(restarts, 0);
+    }
+  }
 }
 
 // --- the schedule ---

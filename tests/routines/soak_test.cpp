@@ -46,7 +46,9 @@ class Scene {
       std::shuffle(all.begin(), all.end(), random_);
     }
     Config config;
-    config.keep_old_values = one_loss ? OldValuesPlace::peers : OldValuesPlace::host;
+    config.keep_old_values = one_loss && chance(0.5) ? OldValuesPlace::peers
+                             : chance(0.5)           ? OldValuesPlace::in_place
+                                                     : OldValuesPlace::host;
     host_ = std::make_unique<test::HostRuntime>(all, config);
   }
 

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <vector>
+
 #include "core/error.hpp"
 
 namespace tessera::device::cuda {
@@ -17,8 +19,7 @@ struct Driver {
   decltype(&cuGetErrorString) error_string = nullptr;
   decltype(&cuPointerGetAttribute) pointer_attribute = nullptr;
   // nullptr in an old driver:
-  decltype(&cuStreamWaitValue32) stream_wait = nullptr;
-  decltype(&cuStreamWriteValue32) stream_write = nullptr;
+  decltype(&cuStreamBatchMemOp) stream_numbers = nullptr;
   decltype(&cuTensorMapEncodeTiled) describe_tensor = nullptr;
   decltype(&cuThreadExchangeStreamCaptureMode) exchange_capture_mode = nullptr;
   MemoryFunctions memory;
@@ -54,8 +55,7 @@ Driver open_driver() {
   resolve(library, "cuCtxSetCurrent", driver.set_current);
   resolve(library, "cuGetErrorString", driver.error_string);
   resolve(library, "cuPointerGetAttribute", driver.pointer_attribute);
-  static_cast<void>(find(library, "cuStreamWaitValue32_v2", driver.stream_wait));
-  static_cast<void>(find(library, "cuStreamWriteValue32_v2", driver.stream_write));
+  static_cast<void>(find(library, "cuStreamBatchMemOp_v2", driver.stream_numbers));
   static_cast<void>(find(library, "cuTensorMapEncodeTiled", driver.describe_tensor));
   static_cast<void>(find(library, "cuThreadExchangeStreamCaptureMode", driver.exchange_capture_mode));
   MemoryFunctions& memory = driver.memory;
@@ -109,18 +109,29 @@ AddressRange allocation_around(std::uintptr_t address) noexcept {
 
 const MemoryFunctions* memory_functions() noexcept { return driver().maps_memory ? &driver().memory : nullptr; }
 
-bool can_order_streams_by_memory() noexcept {
-  return driver().stream_wait != nullptr && driver().stream_write != nullptr;
-}
+bool can_order_streams_by_memory() noexcept { return driver().stream_numbers != nullptr; }
 
-bool await_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept {
-  return driver().stream_wait(stream, reinterpret_cast<CUdeviceptr>(&number), value, CU_STREAM_WAIT_VALUE_GEQ) ==
-         CUDA_SUCCESS;
-}
-
-bool write_number(cudaStream_t stream, std::uint32_t& number, std::uint32_t value) noexcept {
-  return driver().stream_write(stream, reinterpret_cast<CUdeviceptr>(&number), value, CU_STREAM_WRITE_VALUE_DEFAULT) ==
-         CUDA_SUCCESS;
+bool submit_numbers(cudaStream_t stream, std::span<const NumberOperation> operations) {
+  if (operations.empty()) return true;
+  std::vector<CUstreamBatchMemOpParams> all(operations.size());  // zeros
+  for (std::size_t n = 0; n < all.size(); ++n) {
+    const NumberOperation& operation = operations[n];
+    const auto address = reinterpret_cast<CUdeviceptr>(operation.number);
+    if (operation.kind == NumberOperation::Kind::await) {
+      auto& wait = all[n].waitValue;
+      wait.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+      wait.address = address;
+      wait.value = operation.value;
+      wait.flags = CU_STREAM_WAIT_VALUE_GEQ;
+    } else {
+      auto& write = all[n].writeValue;
+      write.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+      write.address = address;
+      write.value = operation.value;
+      write.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    }
+  }
+  return driver().stream_numbers(stream, static_cast<unsigned>(all.size()), all.data(), 0) == CUDA_SUCCESS;
 }
 
 bool can_describe_tensors() { return driver().describe_tensor != nullptr; }

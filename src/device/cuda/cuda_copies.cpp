@@ -114,28 +114,69 @@ void CudaDevice::submit_triangle(const Transfer& t) {
 
 void CudaDevice::copy_host(StreamId id, Block device, Block host, Extent extent) {
   const bool up = id.kind == StreamKind::up;
-  const char* const what = up ? "copy up" : "copy down";
-  const cudaMemcpyKind kind = up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-  const auto copy = [&](Block on_device, Block on_host, Extent part) {
-    submit_copy(id, what, up ? on_device : on_host, up ? on_host : on_device, part, kind);
-  };
   const CurrentContext current(context_);
   CudaStaging* const staging =
       info_.copy_threads > 0 && extent.bytes() > 0 && is_to_be_staged(host, extent, info_.profile.scattered)
           ? this->staging(up ? StagingRing::Direction::up : StagingRing::Direction::down)
           : nullptr;
-  if (staging == nullptr) return copy(device, host, extent);
+  if (staging != nullptr) return copy_staged(*staging, id, device, host, extent, nullptr);
+  if (!up) join_down();
+  submit_copy(id, up ? "copy up" : "copy down", up ? device : host, up ? host : device, extent,
+              up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost);
+}
+
+void CudaDevice::copy_staged(CudaStaging& staging, StreamId id, Block device, Block host, Extent extent,
+                             const WrittenSlicesPtr& written) {
+  const bool up = id.kind == StreamKind::up;
+  const char* const what = up ? "copy up" : "copy down";
   if (!accepts_work(id)) return;
   bool accepted = false;
   try {
-    accepted =
-        staging->submit(stream(id), host, extent, up && take_up_waits(), [&](const StagedPart& part, Block slot) {
-          copy({device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes}, slot, part.extent);
+    accepted = staging.submit(
+        stream(id), host, extent, up && take_up_waits(), written, [&](const StagedPart& part, Block slot) {
+          // What the stream leaves out must not be taken for what is in the slot.
+          if (!accepts_work(id)) throw WorkRefused("the stream waits for a device that is lost");
+          const Block on_device{device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes};
+          submit_copy(id, what, up ? on_device : slot, up ? slot : on_device, part.extent,
+                      up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost);
         });
+    if (!up && accepted) accepted = staging.await_ends(down_end_);
   } catch (const std::bad_alloc&) {
   } catch (const WorkRefused&) {
   }
   if (!accepted) refuse_staged("cuda:" + std::to_string(ordinal()) + ": " + what + ": it could not be staged");
+  if (up) return;
+  const std::lock_guard lock(mutex_);
+  down_ends_apart_ = true;
+}
+
+void CudaDevice::join_down() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!down_ends_apart_) return;
+  }
+  bool joined = false;
+  try {
+    joined = staging(StagingRing::Direction::down)->await_ends(stream({StreamKind::down, 0}));
+  } catch (const std::bad_alloc&) {
+  }
+  if (!joined) refuse_staged("cuda:" + std::to_string(ordinal()) + ": a copy down after staged ones was refused");
+  const std::lock_guard lock(mutex_);
+  down_ends_apart_ = false;
+}
+
+bool CudaDevice::can_copy_slices(Extent extent, SliceKind kind) {
+  if (info_.copy_threads == 0 || extent.bytes() == 0) return false;
+  const CurrentContext current(context_);
+  CudaStaging* const staging = this->staging(StagingRing::Direction::down);
+  return staging != nullptr && can_stage_slices(extent, kind, staging->ring().slot_bytes());
+}
+
+void CudaDevice::copy_slices_down(Block host_to, Block device_from, Extent extent, const WrittenSlicesPtr& written) {
+  const CurrentContext current(context_);
+  CudaStaging* const staging = this->staging(StagingRing::Direction::down);
+  if (staging == nullptr) throw WorkRefused("cuda:" + std::to_string(ordinal()) + ": nothing can be staged any more");
+  copy_staged(*staging, {StreamKind::down, 0}, device_from, host_to, extent, written);
 }
 
 void CudaDevice::refuse_staged(const std::string& reason) {
@@ -149,13 +190,14 @@ CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
   auto& ring = staging_[static_cast<std::size_t>(direction)];
   if (!ring && !staging_failed_) {
     const Staging& sizes = info_.profile.staging;
-    const double part = direction == StagingRing::Direction::down ? sizes.most_down : sizes.most_up;
-    const int most = static_cast<int>(std::lround(part * info_.copy_threads));
+    const auto part_of_all = [&](double part) { return static_cast<int>(std::lround(part * info_.copy_threads)); };
+    const int most = part_of_all(direction == StagingRing::Direction::down ? sizes.most_down : sizes.most_up);
     std::unique_ptr<CudaStaging> made;
     try {
       // They run where the calling thread may run.
       if (!staging_threads_)
-        staging_threads_ = std::make_unique<StagingThreads>(std::max(info_.copy_threads, StagingThreads::fewest));
+        staging_threads_ = std::make_unique<StagingThreads>(std::max(info_.copy_threads, StagingThreads::fewest),
+                                                            part_of_all(sizes.most_alone));
       made = CudaStaging::make(direction, *staging_threads_, most, sizes, base_stream_);
     } catch (const std::system_error&) {
     }

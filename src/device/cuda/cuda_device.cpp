@@ -65,9 +65,8 @@ CudaDevice::~CudaDevice() {
   // Nothing can be given back in a forked child, on a lost device, or once CUDA is shutting down (the first call
   // tells).
   const CurrentContext current(context_);
-  if (!owned_by_this_process() || lost() || !std::all_of(streams_.begin(), streams_.end(), [](cudaStream_t stream) {
-        return cudaStreamSynchronize(stream) == cudaSuccess;
-      })) {
+  const auto ends = [](cudaStream_t stream) { return cudaStreamSynchronize(stream) == cudaSuccess; };
+  if (!owned_by_this_process() || lost() || !std::all_of(streams_.begin(), streams_.end(), ends) || !ends(down_end_)) {
     forget_error();
     for (auto& ring : staging_) static_cast<void>(ring.release());
     static_cast<void>(staging_threads_.release());
@@ -97,6 +96,7 @@ void CudaDevice::make_streams() {
                                        number < compute_streams ? std::min(highest + 1 + number, lowest) : highest));
   }
   check(ordinal(), "creating a stream", cudaStreamCreateWithFlags(&base_stream_, cudaStreamNonBlocking));
+  check(ordinal(), "creating a stream", cudaStreamCreateWithPriority(&down_end_, cudaStreamNonBlocking, highest));
   for (SideStream& side : sides_) side.open(ordinal(), highest);
 }
 
@@ -106,8 +106,10 @@ void CudaDevice::destroy_streams() noexcept {
     stream = nullptr;
   }
   for (SideStream& side : sides_) side.close();
-  if (base_stream_ != nullptr && cudaStreamDestroy(base_stream_) != cudaSuccess) forget_error();
-  base_stream_ = nullptr;
+  for (cudaStream_t* const stream : {&down_end_, &base_stream_}) {
+    if (*stream != nullptr && cudaStreamDestroy(*stream) != cudaSuccess) forget_error();
+    *stream = nullptr;
+  }
 }
 
 std::size_t CudaDevice::free_memory_bytes() const {
@@ -245,7 +247,7 @@ EventPtr CudaDevice::record(StreamId id) {
     return (ask ? cause->status() : cause->known_status()) == EventStatus::complete;
   });
   auto event = std::make_shared<CudaEvent>(pool_, era, base_, causes);
-  require(cudaEventRecord(event->handle(), stream(id)), "recording an event");
+  require(cudaEventRecord(event->handle(), end_of(id)), "recording an event");
   return event;
 }
 
@@ -273,6 +275,12 @@ void CudaDevice::wait(StreamId id, const EventPtr& event) {
   if (status == EventStatus::failed) return;
   if (id.kind == StreamKind::up) up_waits_ = true;
   require(cudaStreamWaitEvent(stream(id), cuda_event->handle(), 0), "waiting for an event");
+  if (end_of(id) != stream(id))
+    require(cudaStreamWaitEvent(end_of(id), cuda_event->handle(), 0), "waiting for an event");
+}
+
+cudaStream_t CudaDevice::end_of(StreamId id) const {
+  return id.kind == StreamKind::down && down_ends_apart_ ? down_end_ : stream(id);
 }
 
 void CudaDevice::check_usable() {
@@ -341,6 +349,7 @@ bool CudaDevice::recover() noexcept {
     if (error != cudaSuccess) lost_.store(true, std::memory_order_release);
   };
   for (const cudaStream_t stream : streams_) await_idle(stream);
+  await_idle(down_end_);
   // A copy that failed between its two parts has not been joined.
   for (const SideStream& side : sides_) await_idle(side.stream());
   if (lost()) {
@@ -353,6 +362,7 @@ bool CudaDevice::recover() noexcept {
     must_recover_ = false;
   }
   const std::lock_guard lock(mutex_);
+  down_ends_apart_ = false;
   for (CudaEvent::Causes& causes : causes_) causes.clear();
   return !lost();
 }

@@ -46,6 +46,8 @@ class CudaDevice final : public Device {
   std::size_t decommit(std::size_t keep_bytes) override;
   void copy_up(Block device_to, Block host_from, Extent extent) override;
   void copy_down(Block host_to, Block device_from, Extent extent) override;
+  bool can_copy_slices(Extent extent, SliceKind kind) override;
+  void copy_slices_down(Block host_to, Block device_from, Extent extent, const WrittenSlicesPtr& written) override;
   void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) override;
   void copy_to_peer(Device& target, Block target_to, Block device_from, Extent extent) override;
   bool can_access(const Device& peer) const override;
@@ -109,6 +111,9 @@ class CudaDevice final : public Device {
   void enable_peers();
   /// Copies between the GPU and host memory, which is staged where that is better.
   void copy_host(StreamId id, Block device, Block host, Extent extent);
+  /// @param written of a copy down in slices, else nullptr
+  void copy_staged(CudaStaging& staging, StreamId id, Block device, Block host, Extent extent,
+                   const WrittenSlicesPtr& written);
   /// The ring of this direction, made at its first use; nullptr: CUDA is to stage. @pre the context is current
   CudaStaging* staging(StagingRing::Direction direction);
   /// What the device answers now: an error that is sticky comes again. @pre the context is current
@@ -120,6 +125,10 @@ class CudaDevice final : public Device {
   /// @throws DeviceLost, WorkRefused, see accepts_work()
   void check_usable();
   bool take_up_waits();
+  /// Where an event of the stream is recorded. @pre the mutex
+  cudaStream_t end_of(StreamId id) const;
+  /// The down stream goes on when all staged copies have ended, as what is submitted next expects.
+  void join_down();
 
   DeviceInfo info_;
   CUcontext context_ = nullptr;
@@ -132,7 +141,9 @@ class CudaDevice final : public Device {
   std::array<cudaStream_t, stream_count> streams_{};
   std::array<SideStream, 2> sides_;     ///< of the up stream and the down stream, for triangles
   cudaStream_t base_stream_ = nullptr;  ///< carries nothing but time bases
-  std::byte* slab_ = nullptr;           ///< from cudaMalloc
+  /// Waits for the ends of staged copies down, so that the down stream need not: it fills the next slots meanwhile.
+  cudaStream_t down_end_ = nullptr;
+  std::byte* slab_ = nullptr;  ///< from cudaMalloc
   std::unique_ptr<MappedMemory> mapped_;
   std::shared_ptr<EventPool> pool_;
 
@@ -151,7 +162,8 @@ class CudaDevice final : public Device {
   std::mutex mutex_;  // guards what follows
   std::shared_ptr<const TimeBase> base_;
   double next_base_at_ = 0;
-  bool up_waits_ = false;  ///< the up stream waits for something since the last staged copy
+  bool up_waits_ = false;         ///< the up stream waits for something since the last staged copy
+  bool down_ends_apart_ = false;  ///< the last copy down was staged: what has been submitted ends on `down_end_`
   std::array<CudaEvent::Causes, stream_count> causes_;  ///< unfinished events of other devices, by stream
 };
 

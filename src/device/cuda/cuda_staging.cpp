@@ -5,6 +5,11 @@
 #include <vector>
 
 namespace tessera::device::cuda {
+namespace {
+
+using Kind = NumberOperation::Kind;
+
+}  // namespace
 
 std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction, StagingThreads& threads, int most,
                                                const Staging& sizes, cudaStream_t idle) {
@@ -23,7 +28,8 @@ std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction,
   auto* const numbers = reinterpret_cast<StagingRing::Slot*>(begin + bytes);
   for (std::size_t s = 0; s <= slots; ++s) new (numbers + s) StagingRing::Slot;
   StagingRing::Slot& trial = numbers[slots];
-  const bool works = write_number(idle, trial.filled, 1) && await_number(idle, trial.filled, 1);
+  const NumberOperation tried[] = {{Kind::write, &trial.filled, 1}, {Kind::await, &trial.filled, 1}};
+  const bool works = submit_numbers(idle, tried);
   // The memory may be given back below, or by whoever fails next.
   if (cudaStreamSynchronize(idle) != cudaSuccess) {
     forget_error();
@@ -41,38 +47,44 @@ CudaStaging::~CudaStaging() {
   if (cudaFreeHost(memory_) != cudaSuccess) forget_error();
 }
 
-bool CudaStaging::submit(cudaStream_t stream, Block host, Extent extent, bool waits,
+bool CudaStaging::submit(cudaStream_t stream, Block host, Extent extent, bool waits, const WrittenSlicesPtr& written,
                          const std::function<void(const StagedPart& part, Block slot)>& copy) {
-  const std::vector<StagedPiece> pieces = staged_pieces(extent, ring_->slot_bytes());
-  std::vector<StagingRing::Use> uses;
-  uses.reserve(pieces.size());
-  if (waits && !write_number(stream, ring_->slot(0).gate, ring_->add_gate())) return false;
+  const index_t slot_bytes = ring_->slot_bytes();
+  const std::vector<StagedPiece> pieces =
+      written ? staged_slices(extent, written->kind(), slot_bytes) : staged_pieces(extent, slot_bytes);
+  std::vector<NumberOperation> due;
+  if (waits) due.push_back({Kind::write, &ring_->slot(0).gate, ring_->add_gate()});
   for (const StagedPiece& piece : pieces) {
-    const StagingRing::Use use = ring_->add(host, extent, piece);
-    if (!begin(stream, use)) return false;
+    const StagingRing::Use use = ring_->add(host, extent, piece, written);
+    due.push_back(begin_of(use));
+    if (!submit_numbers(stream, due)) return false;
     for (const StagedPart& part : staged_parts(piece, extent)) {
       copy(part, {ring_->memory(use.slot) + (part.first - piece.first), piece.pitch_bytes()});
     }
-    if (!end(stream, use)) return false;
-    uses.push_back(use);
+    due.assign(1, end_of(use));  // with the beginning of the next one
+    if (direction_ == StagingRing::Direction::up) continue;
+    last_uses_.push_back(use);
+    if (last_uses_.size() > ring_->slot_count()) last_uses_.pop_front();
   }
-  if (direction_ == StagingRing::Direction::up) return true;
-  // The copy ends, and the host memory is written, when the last uses of all slots are over.
-  const auto last = static_cast<std::ptrdiff_t>(std::min(uses.size(), ring_->slot_count()));
-  return std::all_of(uses.end() - last, uses.end(), [&](StagingRing::Use use) {
-    return await_number(stream, ring_->slot(use.slot).emptied, use.number);
-  });
+  return submit_numbers(stream, due);
 }
 
-bool CudaStaging::begin(cudaStream_t stream, StagingRing::Use use) const {
-  StagingRing::Slot& slot = ring_->slot(use.slot);
-  return direction_ == StagingRing::Direction::up ? await_number(stream, slot.filled, use.number)
-                                                  : await_number(stream, slot.emptied, use.number - 1);
+bool CudaStaging::await_ends(cudaStream_t stream) const {
+  std::vector<NumberOperation> ends;
+  for (const StagingRing::Use use : last_uses_)
+    ends.push_back({Kind::await, &ring_->slot(use.slot).emptied, use.number});
+  return submit_numbers(stream, ends);
 }
 
-bool CudaStaging::end(cudaStream_t stream, StagingRing::Use use) const {
+NumberOperation CudaStaging::begin_of(StagingRing::Use use) const {
   StagingRing::Slot& slot = ring_->slot(use.slot);
-  return write_number(stream, direction_ == StagingRing::Direction::up ? slot.emptied : slot.filled, use.number);
+  return direction_ == StagingRing::Direction::up ? NumberOperation{Kind::await, &slot.filled, use.number}
+                                                  : NumberOperation{Kind::await, &slot.emptied, use.number - 1};
+}
+
+NumberOperation CudaStaging::end_of(StagingRing::Use use) const {
+  StagingRing::Slot& slot = ring_->slot(use.slot);
+  return {Kind::write, direction_ == StagingRing::Direction::up ? &slot.emptied : &slot.filled, use.number};
 }
 
 }  // namespace tessera::device::cuda

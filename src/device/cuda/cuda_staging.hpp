@@ -1,6 +1,7 @@
 // A staging ring in page-locked memory, and how a stream takes part in it. Belongs to one CudaDevice.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 
@@ -26,20 +27,26 @@ class CudaStaging {
 
   /// One copy between `host` and the device, for which the stream calls `copy` per part, between the part's place in the block on the
   /// device and `slot`. @param waits up: the stream has been told to wait, perhaps for what writes `host`
+  /// @param written down: in slices, of which it is told; nullptr: as it comes
   /// @return false if the driver refused, half-way perhaps: the ring is to be abandoned, as if this or `copy` throws
-  bool submit(cudaStream_t stream, Block host, Extent extent, bool waits,
+  bool submit(cudaStream_t stream, Block host, Extent extent, bool waits, const WrittenSlicesPtr& written,
               const std::function<void(const StagedPart& part, Block slot)>& copy);
+  /// Down: what comes on this stream from now on follows the ends of all copies, when host memory is written. Until then the stream of the
+  /// copies itself may go on with the next one.
+  /// @return false if the driver refused: the ring is to be abandoned
+  bool await_ends(cudaStream_t stream) const;
 
  private:
   CudaStaging(StagingRing::Direction direction, void* memory) : direction_(direction), memory_(memory) {}
 
   /// The stream's part in one use of a slot is what it does between these.
-  bool begin(cudaStream_t stream, StagingRing::Use use) const;
-  bool end(cudaStream_t stream, StagingRing::Use use) const;
+  NumberOperation begin_of(StagingRing::Use use) const;
+  NumberOperation end_of(StagingRing::Use use) const;
 
   StagingRing::Direction direction_;
   void* memory_;
   std::unique_ptr<StagingRing> ring_;
+  std::deque<StagingRing::Use> last_uses_;  ///< down: of the slots
 };
 
 }  // namespace tessera::device::cuda

@@ -61,6 +61,20 @@ std::shared_ptr<HostEvent> host_event(const EventPtr& event) {
   return host;
 }
 
+/// The first half of what a copy moves, rounded down: of its slices, if it moves slices, else of its columns.
+Extent half_of(Extent extent, const WrittenSlicesPtr& written) {
+  if (written && written->kind() == SliceKind::rows) {
+    extent.column_bytes = extent.column_bytes / extent.element_bytes / 2 * extent.element_bytes;
+  } else {
+    extent.columns /= 2;
+  }
+  return extent;
+}
+
+void note(const WrittenSlicesPtr& written, Extent extent) {
+  if (written) written->note(written->kind() == SliceKind::rows ? extent.column_bytes : extent.columns);
+}
+
 void copy_columns(Block to, Block from, Extent extent) {
   if (extent.column_bytes == 0 || extent.columns == 0) return;
   const bool is_contiguous = to.pitch_bytes == extent.column_bytes && from.pitch_bytes == extent.column_bytes;
@@ -101,6 +115,7 @@ struct HostDevice::Operation {
   Block to, from;
   Extent extent;
   const HostDevice* peer = nullptr;  ///< that is read or written, else nullptr
+  WrittenSlicesPtr written;          ///< nullptr: they are no slices
   // kernel
   std::function<void()> work;
   // record, wait
@@ -298,7 +313,8 @@ void HostDevice::enqueue(StreamId id, Operation operation) {
   }
 }
 
-void HostDevice::enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* peer) {
+void HostDevice::enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* peer,
+                              WrittenSlicesPtr written) {
   if (extent.part != Part::full && extent.column_bytes != extent.columns * extent.element_bytes)
     throw InternalError("a triangle of a block that is not square");
   const double rate = peer != nullptr ? settings_.peer_bytes_per_s : settings_.link_bytes_per_s;
@@ -310,6 +326,7 @@ void HostDevice::enqueue_copy(StreamKind kind, Block to, Block from, Extent exte
   operation.from = from;
   operation.extent = extent;
   operation.peer = peer;
+  operation.written = std::move(written);
   enqueue({kind, 0}, std::move(operation));
 }
 
@@ -321,6 +338,15 @@ void HostDevice::copy_up(Block device_to, Block host_from, Extent extent) {
 void HostDevice::copy_down(Block host_to, Block device_from, Extent extent) {
   if (!holds(device_from, extent)) throw InternalError("copy down from memory outside the slab of " + info_.name);
   enqueue_copy(StreamKind::down, host_to, device_from, extent, nullptr);
+}
+
+bool HostDevice::can_copy_slices(Extent extent, SliceKind kind) {
+  return kind == SliceKind::columns || (kind == SliceKind::rows && extent.part == Part::full);
+}
+
+void HostDevice::copy_slices_down(Block host_to, Block device_from, Extent extent, const WrittenSlicesPtr& written) {
+  if (!holds(device_from, extent)) throw InternalError("copy down from memory outside the slab of " + info_.name);
+  enqueue_copy(StreamKind::down, host_to, device_from, extent, nullptr, written);
 }
 
 void HostDevice::copy_peer(Block device_to, Device& source, Block source_from, Extent extent) {
@@ -407,9 +433,9 @@ void HostDevice::execute_work(Stream& stream, Operation& operation) {
   const bool is_copy = operation.kind == Operation::Kind::copy;
   if (begin_operation(operation.engine)) {
     if (is_copy) {
-      Extent half = operation.extent;
-      half.columns /= 2;
+      const Extent half = half_of(operation.extent, operation.written);
       copy_columns(operation.to, operation.from, half);
+      note(operation.written, half);
     }
     lose();
     return;
@@ -423,6 +449,7 @@ void HostDevice::execute_work(Stream& stream, Operation& operation) {
                                                     : 0;
   if (is_copy) {
     copy_columns(operation.to, operation.from, operation.extent);
+    note(operation.written, operation.extent);
   } else if (operation.work) {
     try {
       operation.work();

@@ -14,7 +14,7 @@
 //
 // Failure: the submission with the number `refused_op` (copies and kernels are counted) throws WorkRefused, and nothing
 // else happens. The operation with the number `fail_after_ops` (copies and kernels are counted, over all streams, or
-// those of one kind) fails; a failing copy leaves half of its columns written, as a real one may. From then on the device is lost for
+// those of one kind) fails; a failing copy leaves half of its columns, or of its slices, written, as a real one may. From then on the device is lost for
 // ever: submissions throw DeviceLost and everything submitted before ends with failed events. A stream that waits for a
 // failed event is poisoned: its later operations are skipped and its events fail, until recover().
 //
@@ -54,6 +54,8 @@ class HostDevice : public Device {
 
   void copy_up(Block device_to, Block host_from, Extent extent) override;
   void copy_down(Block host_to, Block device_from, Extent extent) override;
+  bool can_copy_slices(Extent extent, SliceKind kind) override;
+  void copy_slices_down(Block host_to, Block device_from, Extent extent, const WrittenSlicesPtr& written) override;
   void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) override;
   void copy_to_peer(Device& target, Block target_to, Block device_from, Extent extent) override;
   bool can_access(const Device& peer) const override;
@@ -100,7 +102,8 @@ class HostDevice : public Device {
   };
 
   void enqueue(StreamId id, Operation operation);
-  void enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* peer);
+  void enqueue_copy(StreamKind kind, Block to, Block from, Extent extent, const HostDevice* peer,
+                    WrittenSlicesPtr written = nullptr);
   void execute(Stream& stream, Operation& operation);
   void execute_work(Stream& stream, Operation& operation);
   /// Counts the operation. @return whether it is the one that fails
