@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures problems drawn at random: routine, type, letters, each size log-uniform from 32 to 40000 as far as memory and a time limit allow,
-leading dimensions without gaps, padded or odd, page-locked or pageable memory, factors. Each beside cublasXt (the better block size) and the
-bound, with `tessera bench problems`, results checked; pageable ones once more in page-locked memory.
+leading dimensions without gaps, padded or odd, page-locked or pageable memory, factors. Each alone, which is compared with the bound, and beside
+cublasXt (the better block size), with `tessera bench problems`, results checked; pageable ones once more in page-locked memory.
 
 usage: bench/survey.py SEED COUNT OUT [--build BUILD] [options] [-- options of tessera bench]
        bench/survey.py --draw OUT FILE...
@@ -135,20 +135,25 @@ def measure(options, out, name, problems, memory, extra):
 
 def survey(options, out):
     problems = draw_problems(options.seed, options.count, options.memory * 1e9, options.seconds)
-    peer = ["--peer", "cublasxt"] if options.peer else []
     records = []
     for memory in ("pinned", "pageable"):
         drawn = [p for p in problems if p["memory"] == memory]
         if not drawn or (memory == "pinned" and options.pageable_only):
             continue
-        for p, result in zip(drawn, measure(options, out, memory, drawn, memory, peer)):
-            records.append({**p, "seconds": result["tessera"]["median_s"], "cublasxt_s": result.get("cublasxt", {}).get("median_s"),
-                            "bound_s": result.get("bound_s"), "right": result["tessera"]["correct"],
-                            "tile": result["tessera"]["jobs"][0].get("tile_m")})
+        new = [{**p, "seconds": result["tessera"]["median_s"], "bound_s": result.get("bound_s"), "right": result["tessera"]["correct"],
+                "tile": result["tessera"]["jobs"][0].get("tile_m")}
+               for p, result in zip(drawn, measure(options, out, memory, drawn, memory, []))]
+        # In a process of their own: pageable memory is slower where cublasXt has used it.
+        if options.peer:
+            for record, result in zip(new, measure(options, out, "peer", drawn, memory, ["--peer", "cublasxt"])):
+                record["beside_s"] = result["tessera"]["median_s"]
+                record["cublasxt_s"] = result.get("cublasxt", {}).get("median_s")
+                record["right"] = record["right"] and result["tessera"]["correct"]
         if memory == "pageable" and options.peer:
-            for record, result in zip([r for r in records if r["memory"] == memory], measure(options, out, "again", drawn, "pinned", [])):
+            for record, result in zip(new, measure(options, out, "again", drawn, "pinned", [])):
                 record["pinned_s"] = result["tessera"]["median_s"]
                 record["right"] = record["right"] and result["tessera"]["correct"]
+        records += new
     return sorted(records, key=lambda record: record["number"])
 
 
@@ -164,7 +169,7 @@ def fraction(record):
 
 
 def ratio(record):
-    return record["cublasxt_s"] / record["seconds"] if record.get("cublasxt_s") else None
+    return record["cublasxt_s"] / record["beside_s"] if record.get("cublasxt_s") else None
 
 
 def report(records):

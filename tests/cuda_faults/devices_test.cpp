@@ -196,7 +196,7 @@ TEST(DeviceWithFaults, RefusesALargeTriangleAndGoesOn) {
 }
 
 TEST(DeviceWithFaults, RefusesAStagedCopyAndGoesOn) {
-  fail_each_call(2, {index_t{1} << 20, 5}, 26);  // more than one piece
+  fail_each_call(2, {index_t{1} << 20, 5}, 18);  // more than one piece
 }
 
 TEST(DeviceWithFaults, RefusesAStagedTriangleAndGoesOn) {

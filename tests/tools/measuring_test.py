@@ -466,8 +466,8 @@ class Survey(ToolCase):
 
     def test_the_worst_come_first(self):
         base = {"routine": "dgemm", "n": 9000, "m": 9000, "k": 9000, "transa": "N", "transb": "N", "alpha": 1, "beta": 0, "memory": "pinned", "right": True, "tile": 2048}
-        records = [{**base, "seconds": s, "bound_s": 0.02, "cublasxt_s": 0.03, "n": n} for s, n in ((0.025, 1000), (0.04, 2000), (0.021, 3000))]
-        text, _ = survey.report([*records, {**base, "seconds": 1, "bound_s": 1e-3, "cublasxt_s": 1}])
+        records = [{**base, "seconds": s, "beside_s": s, "bound_s": 0.02, "cublasxt_s": 0.03, "n": n} for s, n in ((0.025, 1000), (0.04, 2000), (0.021, 3000))]
+        text, _ = survey.report([*records, {**base, "seconds": 1, "beside_s": 1, "bound_s": 1e-3, "cublasxt_s": 1}])
         self.assertIn("4 problems, 4 right; 3 with a bound of 2 ms or more.", text)
         self.assertIn("To cublasXt: median 1.20 x, least 0.75 x, 1 of 3 below 1.", text)
         self.assertLess(text.index("x 2000 x"), text.index("x 1000 x"))

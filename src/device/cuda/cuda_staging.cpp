@@ -58,7 +58,7 @@ bool CudaStaging::submit(cudaStream_t stream, Block host, Extent extent, bool wa
     const StagingRing::Use use = ring_->add(host, extent, piece, written);
     due.push_back(begin_of(use));
     if (!submit_numbers(stream, due)) return false;
-    for (const StagedPart& part : staged_parts(piece, extent)) {
+    for (const StagedPart& part : parts_of(piece, extent)) {
       copy(part, {ring_->memory(use.slot) + (part.first - piece.first), piece.pitch_bytes()});
     }
     due.assign(1, end_of(use));  // with the beginning of the next one
@@ -74,6 +74,12 @@ bool CudaStaging::await_ends(cudaStream_t stream) const {
   for (const StagingRing::Use use : last_uses_)
     ends.push_back({Kind::await, &ring_->slot(use.slot).emptied, use.number});
   return submit_numbers(stream, ends);
+}
+
+// On the way down what lies beside a triangle may go into the slot, too, which saves a kernel: the threads leave it there.
+std::vector<StagedPart> CudaStaging::parts_of(const StagedPiece& piece, Extent extent) const {
+  if (direction_ == StagingRing::Direction::up) return staged_parts(piece, extent);
+  return {{{piece.pitch_bytes(), piece.columns}, piece.column, piece.first}};
 }
 
 NumberOperation CudaStaging::begin_of(StagingRing::Use use) const {

@@ -39,7 +39,8 @@ class CudaStaging {
  private:
   CudaStaging(StagingRing::Direction direction, void* memory) : direction_(direction), memory_(memory) {}
 
-  /// The stream's part in one use of a slot is what it does between these.
+  /// What the stream copies of a piece, between what begins and ends its part in the use of a slot.
+  std::vector<StagedPart> parts_of(const StagedPiece& piece, Extent extent) const;
   NumberOperation begin_of(StagingRing::Use use) const;
   NumberOperation end_of(StagingRing::Use use) const;
 
