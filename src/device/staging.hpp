@@ -70,8 +70,9 @@ std::vector<StagedShare> staged_shares(const StagedPiece& piece, index_t bytes);
 
 class StagingRing;
 
-/// Threads that carry for rings, all of one device. Where several rings have something to carry, each gets some of them at most, so that
-/// something is left for the other direction. One of its threads waits until the device has done its part; the others sleep meanwhile.
+/// Threads that carry for rings, all of one device. Where several rings have something to carry, each gets some of them at most,
+/// so that something is left for the other direction. One of a ring's threads waits until the device has done its part; the others
+/// sleep meanwhile.
 class StagingThreads {
  public:
   /// With fewer two rings would wait for each other: one thread that waits for one of them does nothing for the other.

@@ -374,8 +374,8 @@ class Runtime::Implementation {
     return true;
   }
 
-  // When a device has been lost: by the CPU, and before others read these tiles. What they depend on may be all that had been published
-  // and was not in host memory.
+  // When a device has been lost: by the CPU, and before others read these tiles. They may depend on all that had been
+  // published and was not in host memory.
   void end_partly_written(const TaskGraph& graph, JobRecord& record) {
     if (record.partly_written().empty()) return;
     const std::vector<TaskId> tasks = record.to_end_first();

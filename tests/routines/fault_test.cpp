@@ -237,8 +237,8 @@ TEST(FaultModel, BothTheWriterAndTheKeeperOfATileAreLost) {
   }
 }
 
-// Every copy of a slice is one that a device may be lost in, on one that goes on alone and beside others: what has been written stays, and
-// the other slices are computed from what was there.
+// A device may be lost in every copy of slices, alone or beside others: what has been written stays, and the other slices are
+// computed from what was there.
 TEST(FaultModel, TheSlicesThatWereNotWrittenAreComputed) {
   for (const Routine routine : test::all_routines) {
     for (const Side side : {Side::left, Side::right}) {

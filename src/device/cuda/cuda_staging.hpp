@@ -31,8 +31,8 @@ class CudaStaging {
   /// @return false if the driver refused, half-way perhaps: the ring is to be abandoned, as if this or `copy` throws
   bool submit(cudaStream_t stream, Block host, Extent extent, bool waits, const WrittenSlicesPtr& written,
               const std::function<void(const StagedPart& part, Block slot)>& copy);
-  /// Down: what comes on this stream from now on follows the ends of all copies, when host memory is written. Until then the stream of the
-  /// copies itself may go on with the next one.
+  /// Down: what comes on this stream from now on follows the ends of all copies, when host memory is written.
+  /// The stream of the copies itself need not wait for them.
   /// @return false if the driver refused: the ring is to be abandoned
   bool await_ends(cudaStream_t stream) const;
 

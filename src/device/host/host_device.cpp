@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <string>
 #include <system_error>
@@ -16,6 +15,7 @@
 
 #include "core/error.hpp"
 #include "core/thread.hpp"
+#include "device/host/block_copy.hpp"
 
 namespace tessera::device {
 
@@ -59,34 +59,6 @@ std::shared_ptr<HostEvent> host_event(const EventPtr& event) {
   auto host = std::dynamic_pointer_cast<HostEvent>(event);
   if (!host) throw InternalError("a host device can only wait for events of host devices");
   return host;
-}
-
-/// The first half of what a copy moves, rounded down: of its slices, if it moves slices, else of its columns.
-Extent half_of(Extent extent, const WrittenSlicesPtr& written) {
-  if (written && written->kind() == SliceKind::rows) {
-    extent.column_bytes = extent.column_bytes / extent.element_bytes / 2 * extent.element_bytes;
-  } else {
-    extent.columns /= 2;
-  }
-  return extent;
-}
-
-void note(const WrittenSlicesPtr& written, Extent extent) {
-  if (written) written->note(written->kind() == SliceKind::rows ? extent.column_bytes : extent.columns);
-}
-
-void copy_columns(Block to, Block from, Extent extent) {
-  if (extent.column_bytes == 0 || extent.columns == 0) return;
-  const bool is_contiguous = to.pitch_bytes == extent.column_bytes && from.pitch_bytes == extent.column_bytes;
-  if (is_contiguous && extent.part == Part::full) {
-    std::memcpy(to.address, from.address, static_cast<std::size_t>(extent.bytes()));
-    return;
-  }
-  for (index_t j = 0; j < extent.columns; ++j) {
-    const index_t first = extent.first_byte(j);
-    std::memcpy(to.address + j * to.pitch_bytes + first, from.address + j * from.pitch_bytes + first,
-                static_cast<std::size_t>(extent.last_byte(j) - first));
-  }
 }
 
 double modelled_seconds(double amount, double rate) { return rate > 0 ? amount / rate : 0; }

@@ -14,7 +14,7 @@
 //
 // Failure: the submission with the number `refused_op` (copies and kernels are counted) throws WorkRefused, and nothing
 // else happens. The operation with the number `fail_after_ops` (copies and kernels are counted, over all streams, or
-// those of one kind) fails; a failing copy leaves half of its columns, or of its slices, written, as a real one may. From then on the device is lost for
+// those of one kind) fails; a failing copy leaves half of its columns written, or of its slices. The device is then lost for
 // ever: submissions throw DeviceLost and everything submitted before ends with failed events. A stream that waits for a
 // failed event is poisoned: its later operations are skipped and its events fail, until recover().
 //
