@@ -47,7 +47,8 @@
  * Errors. An argument that is not valid is TESSERA_INVALID_ARGUMENT with its position in the call, and nothing is touched; matrices,
  * pivots and tau may be NULL where a size leaves nothing to do in them. TESSERA_OUT_OF_DEVICE_MEMORY: nothing has been written.
  * TESSERA_NOT_AVAILABLE: the CPU has to compute a problem of the second group (it is small, or has such numbers), and the CPU
- * BLAS has no LAPACK. TESSERA_DEVICE_LOST: what the call writes is lost. Devices that fail are otherwise made good by others and the CPU.
+ * BLAS has no LAPACK. TESSERA_DEVICE_LOST: what the call writes is lost. Devices that fail are otherwise made good by others
+ * and the CPU.
  *
  * Where a call is computed, and with it the last bits of its results, is decided as for products; solves are made of interchanges
  * and of two calls of trsm, each of which is decided by itself. See docs/lapack.md.

@@ -8,6 +8,7 @@
 namespace tessera::runtime {
 
 using device::EventStatus;
+using device::SliceKind;
 using device::StreamId;
 
 void Results::begin() {
@@ -18,24 +19,22 @@ void Results::begin() {
   torn_ = {};
 }
 
-bool Results::needs_old(const TaskGraph& graph, TaskId task) const {
-  return place_.old_values != nullptr && graph.output(task).needs_old;
+SliceKind Results::slices_of(const Output& output) const {
+  const bool wanted = place_.old_values != nullptr && place_.old_values->in_place() && output.needs_old;
+  const bool possible = wanted && output.slices != SliceKind::none &&
+                        place_.cache.can_write_slices(place_.index, output.tile, output.slices);
+  return possible ? output.slices : SliceKind::none;
 }
 
-bool Results::writes_slices(const Output& output) const {
-  return place_.old_values->in_place() && output.slices != device::SliceKind::none &&
-         place_.cache.can_write_slices(place_.index, output.tile, output.slices);
-}
-
-// What is written in slices needs no copy.
-bool Results::keeps_old(const TaskGraph& graph, TaskId task) const {
-  return needs_old(graph, task) && !writes_slices(graph.output(task));
+bool Results::keeps_old(const Output& output) const {
+  return place_.old_values != nullptr && output.needs_old && slices_of(output) == SliceKind::none;
 }
 
 // What a kernel has been launched to overwrite is no source any more.
 void Results::keep_old(const Job& job, Submission& submission, OldValues::When when) {
-  if (submission.old || !keeps_old(job.graph(), submission.task)) return;
+  if (submission.old) return;
   const Output output = job.graph().output(submission.task);
+  if (!keeps_old(output)) return;
   const bool overwritten = output.fetch && !submission.adds_old();
   if (overwritten && submission.output == nullptr) return;
   if (overwritten && submission.launched && keeps_on_peers()) return;
@@ -88,7 +87,7 @@ void Results::publish(Job& job, cache::Replica* output, TaskId task) {
 
 // @return whether the result may be written as far as its old value is concerned
 bool Results::old_is_kept(const Job& job, Result& held) {
-  if (held.goes_without || !keeps_old(job.graph(), held.task)) return true;
+  if (held.goes_without || !keeps_old(job.graph().output(held.task))) return true;
   if (held.old && held.old->has_failed()) held.old = nullptr;
   if (!held.old) {
     const auto begun = place_.old_values->begin({place_.index, held.output->tile, nullptr, held.task},
@@ -102,10 +101,8 @@ bool Results::old_is_kept(const Job& job, Result& held) {
 void Results::write_back(const Job& job, const Result& held) {
   // First what may lack memory: once the copy has begun, what becomes of it can be told.
   device::WrittenSlicesPtr written;
-  if (needs_old(job.graph(), held.task)) {
-    const Output output = job.graph().output(held.task);
-    if (writes_slices(output)) written = std::make_shared<device::WrittenSlices>(output.slices);
-  }
+  if (const SliceKind slices = slices_of(job.graph().output(held.task)); slices != SliceKind::none)
+    written = std::make_shared<device::WrittenSlices>(slices);
   write_backs_.push_back({nullptr, held.output, held.task, held.old, std::move(written)});
   bool begun = false;
   try {

@@ -70,9 +70,10 @@ class Results {
     device::WrittenSlicesPtr written = nullptr;
   };
 
-  bool needs_old(const TaskGraph& graph, TaskId task) const;
-  bool writes_slices(const Output& output) const;
-  bool keeps_old(const TaskGraph& graph, TaskId task) const;
+  // In which an output is written whose old value counts; none: as it comes.
+  device::SliceKind slices_of(const Output& output) const;
+  // Whether there has to be a copy of its old value first.
+  bool keeps_old(const Output& output) const;
   bool old_is_kept(const Job& job, Result& held);
   // Not one that its factorization has broken down in.
   void publish(Job& job, cache::Replica* output, TaskId task);
