@@ -93,8 +93,8 @@ struct DeviceProfile {
   double link_part = 0.85;        ///< of its signalling rate; the rest is protocol
   index_t segment_bytes = 32768;  ///< copies of shorter column segments do not reach the link's rate; 0: any will do
   index_t page_bytes = 65536;     ///< of host memory, as the copy engine sees it: it is slow with halves of a page
-  /// That a job should bring to each device, three quarters of a millisecond on the link: with less, fewer devices are
-  /// sooner done. 0: any will do.
+  /// That a job should bring to each device, or take home from it, three quarters of a millisecond on the link: with
+  /// less, fewer devices are sooner done. 0: any will do.
   index_t share_bytes = index_t{40} << 20;
   /// That wait behind the tile under way before no more are asked for: about half a millisecond.
   index_t link_queue_bytes = index_t{32} << 20;

@@ -63,6 +63,15 @@ TEST(PlanModel, NoDeviceIsLeftOutWhereAllHaveLittle) {
   EXPECT_EQ(plan.machine.devices, 3);
 }
 
+// Little to bring, much to take home: the results alone keep a link busy for long.
+TEST(PlanModel, ResultsAreWorthDevices) {
+  test::ModelledMachine machine = test::modelled_h200(2);
+  const Level3 update{.routine = Routine::syrk, .type = ScalarType::c, .m = 29096, .n = 29096, .k = 36};
+  const double two = test::modelled_run(machine, update).seconds;
+  machine = test::modelled_h200(1);
+  EXPECT_LE(two, 0.6 * test::modelled_run(machine, update).seconds);
+}
+
 TEST(Plan, OfACallThatFitsNoDeviceIsRefused) {
   const device::DeviceInfo info;
   const runtime::DeviceRoom rooms[] = {{512, &info}, {2048, &info}};
