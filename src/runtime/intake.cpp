@@ -5,7 +5,9 @@
 
 namespace tessera::runtime {
 
-void Intake::begin(std::size_t lanes) {
+void Intake::begin(Job& job, std::size_t lanes) {
+  // Groups are drawn and stolen by the group.
+  if (!job.graph().grouped()) job.reserve(me(), static_cast<index_t>(lanes));
   lanes_ = lanes;
   outputs_ = 0;
   stolen_ = 0;
@@ -65,7 +67,7 @@ bool Intake::has_room(const Job& job) const {
 }
 
 Submission Intake::taken(Job& job, const StationEntry& entry) {
-  job.take(me(), entry.flops);
+  job.take(me(), entry.flops, entry.stolen);
   has_taken_ = true;
   ++outputs_;
   if (entry.stolen) ++stolen_;
@@ -75,12 +77,15 @@ Submission Intake::taken(Job& job, const StationEntry& entry) {
           .wave = job.graph().wave(entry.task, 0)};
 }
 
-// What is at home elsewhere: from the next device that has tasks in its queue, else from the station with the most work
-// left, its lowest priority first.
+// What is at home elsewhere and not about to be taken there: from the next device that has tasks in its queue, else from
+// the station with the most work left, its lowest priority first.
 std::optional<StationEntry> Intake::steal(Job& job) {
   const std::size_t devices = job.device_count();
   for (std::size_t d = 1; d < devices && !job.graph().grouped(); ++d) {
-    if (const auto task = job.pop((me() + d) % devices)) {
+    const std::size_t other = (me() + d) % devices;
+    if (!job.has_spare_tasks(other)) continue;
+    if (const auto task = job.pop(other)) {
+      job.note_stolen(other);
       job.station(me()).put({*task, job.graph().task_flops(*task), 0, true});
       return job.station(me()).take_best([&](const StationEntry& e) { return job.should_take(me(), e.flops); });
     }
@@ -88,7 +93,7 @@ std::optional<StationEntry> Intake::steal(Job& job) {
   std::size_t victim = me();
   double most = 0;
   for (std::size_t other = 0; other < devices; ++other) {
-    const double flops = other == me() ? 0 : job.station(other).flops();
+    const double flops = other == me() || !job.has_spare_tasks(other) ? 0 : job.station(other).flops();
     if (flops > most) {
       most = flops;
       victim = other;
@@ -96,7 +101,9 @@ std::optional<StationEntry> Intake::steal(Job& job) {
   }
   if (victim == me()) return std::nullopt;
   auto entry = job.station(victim).steal_worst([&](const StationEntry& e) { return job.should_take(me(), e.flops); });
-  if (entry) entry->stolen = true;
+  if (!entry) return std::nullopt;
+  job.note_stolen(victim);
+  entry->stolen = true;
   return entry;
 }
 

@@ -21,7 +21,8 @@ class Intake {
 
   explicit Intake(const Workplace& place) : place_(place) {}
 
-  void begin(std::size_t lanes);
+  /// @param lanes that each take a task at once
+  void begin(Job& job, std::size_t lanes);
 
   /// Fills the station with tasks that are at home here, and looks at what each would find on the device.
   /// @return whether there were any

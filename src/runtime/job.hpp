@@ -7,6 +7,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -52,7 +53,9 @@ class Job {
       if (graph.ordered()) at(task).done = at(task).published = false;
       if (!graph.grouped()) {
         const index_t home = graph.home(task, static_cast<index_t>(homes.size()));
-        queues_[homes[static_cast<std::size_t>(home)]].push(task);
+        const std::size_t device = homes[static_cast<std::size_t>(home)];
+        queues_[device].push(task);
+        ++loads_[device].at_home;
       } else if (task >= group_end) {
         queues_[0].push(task);
         ++queued;
@@ -151,13 +154,32 @@ class Job {
     return broken != no_task && graph_.depends_on(task, broken);
   }
 
-  void take(std::size_t device, double flops) {
+  /// The device is about to take so many of the tasks that are at home there, and others only those beyond: where tasks
+  /// are few, who is quickest to ask would otherwise take them all. Until something has been computed: from then on the
+  /// device may leave tasks to faster ones. @pre not graph().grouped()
+  void reserve(std::size_t device, index_t tasks) {
+    Load& load = loads_[device];
+    load.reserved.store(tasks, std::memory_order_relaxed);
+    load.spare.store(load.at_home - tasks, std::memory_order_relaxed);
+  }
+  /// Whether others may take what is at home there.
+  bool has_spare_tasks(std::size_t device) const {
+    return has_computed_.load(std::memory_order_relaxed) || loads_[device].spare.load(std::memory_order_relaxed) > 0;
+  }
+  /// Somebody else has taken a task that is at home there.
+  void note_stolen(std::size_t home) { loads_[home].spare.fetch_sub(1, std::memory_order_relaxed); }
+  /// @param stolen it is not at home there
+  void take(std::size_t device, double flops, bool stolen = false) {
+    Load& load = loads_[device];
+    if (!stolen && load.reserved.fetch_sub(1, std::memory_order_relaxed) <= 0)
+      load.spare.fetch_sub(1, std::memory_order_relaxed);
     unassigned_flops_.fetch_sub(flops, std::memory_order_relaxed);
-    loads_[device].committed_flops.fetch_add(flops, std::memory_order_relaxed);
+    load.committed_flops.fetch_add(flops, std::memory_order_relaxed);
   }
   void complete(std::size_t device, double flops, double measured_flops_per_s) {
     loads_[device].committed_flops.fetch_sub(flops, std::memory_order_relaxed);
     loads_[device].flops_per_s.store(measured_flops_per_s, std::memory_order_relaxed);
+    if (!has_computed_.exchange(true, std::memory_order_relaxed)) raise_();
   }
 
   /// A task that the CPU should compute now, if there is one: what no device has begun. Tasks that depend on each
@@ -214,6 +236,9 @@ class Job {
   struct Load {
     std::atomic<double> committed_flops{0};
     std::atomic<double> flops_per_s{0};
+    index_t at_home = 0;  // tasks
+    std::atomic<index_t> reserved{0};
+    std::atomic<index_t> spare{std::numeric_limits<index_t>::max()};
     bool absent = false;
   };
 
@@ -233,7 +258,8 @@ class Job {
   std::vector<TaskId> pending_;          // ascending; of grouped graphs only
   std::deque<ReservationStation> stations_;
   std::deque<Load> loads_;
-  std::deque<Progress> progress_;  // by task, of ordered graphs only
+  std::atomic<bool> has_computed_{false};  // some device, something
+  std::deque<Progress> progress_;          // by task, of ordered graphs only
   std::atomic<double> unassigned_flops_{0};
   std::atomic<index_t> unwritten_;  // a hint: nothing is read because of it
   std::atomic<index_t> unfinished_;

@@ -70,11 +70,11 @@ Worker::Outcome Worker::leave() noexcept {
   }
 }
 
-void Worker::begin(const Job& job) {
+void Worker::begin(Job& job) {
   outcome_ = {};
   const std::size_t lanes = LaneRoom::lanes_in(place_.cache.slots(place_.index));
   results_.begin();
-  intake_.begin(lanes);
+  intake_.begin(job, lanes);
   lanes_.clear();
   groups_.clear();
   order_ = job.graph().grouped() ? static_cast<Order*>(&groups_) : &lanes_;

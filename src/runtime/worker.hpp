@@ -79,7 +79,7 @@ class Worker final : private DeviceTraffic::Source {
   bool should_advance_side_by_side(const TaskGraph& graph) const { return lanes_.should_advance_side_by_side(graph); }
 
   // The parts of these, for who has a clock and a way to wait of their own (tests/modelled_run.hpp).
-  void begin(const Job& job);
+  void begin(Job& job);
   /// Does what can be done without waiting. @return whether there was anything
   bool advance(Job& job);
   /// @pre the job has ended

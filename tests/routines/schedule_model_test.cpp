@@ -439,6 +439,18 @@ TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
   }
 }
 
+// Two lines are at home on each of two devices, whose four lanes take them at once, whoever asks first.
+TEST(LoadBalanceModel, FewTasksStayWhereTheyAreAtHome) {
+  const Level3 call{.routine = Routine::trmm, .side = Side::right, .m = 16510, .n = 1119, .lda = 1119, .ldc = 16510};
+  for (const unsigned seed : {0, 1, 2, 3}) {
+    ModelledMachine machine = test::modelled_h200(2);
+    machine.seed = seed;
+    const ModelledRun run = modelled_run(machine, call);
+    EXPECT_EQ(run.done.size(), 4U);
+    EXPECT_EQ(run.stolen, (std::vector<std::int64_t>{0, 0})) << seed;
+  }
+}
+
 // Half of the tasks are at home on each of two devices. Of few tasks all are in the stations or under way when the fast device has computed
 // its own, of many most are still in the queue of the slow one: they are taken from either.
 TEST(LoadBalanceModel, AFastDeviceComputesWhatIsAtHomeOnASlowOne) {

@@ -128,6 +128,40 @@ TEST(Job, ADeviceThatTakesNoPartIsNotWaitedFor) {
   EXPECT_TRUE(job.should_take(1, f));
 }
 
+// Two tasks are at home on each device, five of ten. Its lanes take four.
+TEST(Job, OthersTakeWhatADeviceIsNotAboutToTake) {
+  for (const index_t tasks : {4, 10}) {
+    WatchedJob watched(tasks);
+    Job& job = watched.job;
+    job.reserve(0, 4);
+    EXPECT_EQ(job.has_spare_tasks(0), tasks == 10);
+    EXPECT_TRUE(job.has_spare_tasks(1));  // which has not begun
+    job.take(0, flops_of_task);           // as reserved
+    EXPECT_EQ(job.has_spare_tasks(0), tasks == 10);
+    job.take(1, flops_of_task, true);
+    job.note_stolen(0);
+    EXPECT_FALSE(job.has_spare_tasks(0));
+    // It may leave the others to a faster device now, which may be asleep.
+    const int raised = watched.raised;
+    job.complete(1, flops_of_task, flops_of_task);
+    EXPECT_TRUE(job.has_spare_tasks(0));
+    EXPECT_EQ(watched.raised, raised + 1);
+    job.complete(1, flops_of_task, flops_of_task);
+    EXPECT_EQ(watched.raised, raised + 1);
+  }
+}
+
+TEST(Job, MoreTasksThanReservedAreFewerForOthers) {
+  WatchedJob watched(12);
+  Job& job = watched.job;
+  job.reserve(0, 4);
+  for (int taken = 0; taken < 6; ++taken) {
+    EXPECT_EQ(job.has_spare_tasks(0), taken < 6) << taken;
+    job.take(0, flops_of_task);
+  }
+  EXPECT_FALSE(job.has_spare_tasks(0));
+}
+
 // Whoever leaves a task to others might wait for it.
 TEST(Job, TasksThatWaitForEachOtherAreTakenByWhoeverAsks) {
   WatchedJob watched(10, true);
