@@ -88,14 +88,9 @@ Widths widths_of_solves(const device::TileSizes& tiles, index_t rows, index_t de
 }
 
 // Whether the link takes twice as long as the products, by rough rates: then streams without work cost nothing.
-bool is_link_bound(const ProductShape& shape, const Machine& machine) {
+bool is_link_bound(const runtime::Demand& demand, const Machine& machine) {
   if (machine.flops_per_s <= 0 || machine.link_bytes_per_s <= 0) return false;
-  const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
-  const bool triangle_of_a = shape.tie == Tie::mk || shape.tie == Tie::nk;
-  const double elements = (triangle_of_a ? k * k / 2 + m * n : m * k + k * n) + m * n;
-  const double flops = (is_complex(shape.type) ? 8 : 2) * m * n * k;
-  return elements * static_cast<double>(element_bytes(shape.type)) / machine.link_bytes_per_s >
-         2 * flops / machine.flops_per_s;
+  return (demand.up + demand.down) / machine.link_bytes_per_s > 2 * demand.flops / machine.flops_per_s;
 }
 
 // whole: columns are not cut for their length deep: steps of dgemm are as deep as A's and B's tiles are tall where the
@@ -132,7 +127,7 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   const auto has_few = [&] { return shape.solves_columns ? n.parts < streams : tasks() < fewest_per_lane * streams; };
   while (!shape.n_is_strided && has_few() && n.part() >= 2 * widths.fewest) n.parts *= 2;
   // Columns that are short and far from each other are slow to copy (ScatteredColumns).
-  const bool link_bound = is_link_bound(shape, machine);
+  const bool link_bound = is_link_bound(shape.demand, machine);
   const auto scatters = [&](const Cut& halved, bool strided) {
     return link_bound && strided && 2 * halved.parts >= machine.scattered.pitches &&
            halved.part() / 2 < elements(machine.scattered.column_bytes);
@@ -156,6 +151,12 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
       if (scatters(cuts_m ? m : n, cuts_m || shape.n_is_strided)) break;
       (cuts_m ? m : n).parts *= 2;
     }
+  }
+  // Few tasks are dealt evenly: two of three on one device take as long as two of four.
+  while (!shape.solves_columns && tasks() > machine.devices && tasks() < index_t{2} * machine.devices) {
+    Cut& cut = m.part() >= n.part() || shape.tie == Tie::mn ? m : n;
+    ++cut.parts;
+    if (shape.tie == Tie::mn) n.parts = m.parts;
   }
   const bool is_deep = deep && !whole && shape.type == ScalarType::d && tasks() >= deep_per_lane * streams;
   if (shape.k_runs_down_b && !is_deep) {  // see choose_panels
@@ -196,7 +197,7 @@ void apply(Tie tie, Tiling& tiling) {
 ProductShape shape_of(const Level3& c) {
   const bool a_plain = c.op_a == Op::no_trans;
   const bool left = c.side == Side::left;
-  ProductShape shape{.type = c.type, .m = c.m, .n = c.n, .k = c.k};
+  ProductShape shape{.type = c.type, .m = c.m, .n = c.n, .k = c.k, .demand = runtime::demand_of(c)};
   if (c.updates_triangle()) {
     // B's rows run as A's do in a rank update; in gemmt op(B) says how the columns of its n x k transpose do.
     const bool b_plain = c.has_op_b() ? c.op_b != Op::no_trans : a_plain;

@@ -6,6 +6,7 @@
 #include "core/level3.hpp"
 #include "routines/grouping.hpp"
 #include "routines/tile_order.hpp"
+#include "runtime/performance_model.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/task_graph.hpp"
 
@@ -29,6 +30,7 @@ struct ProductShape {
   bool k_runs_down_b = false;   ///< gemm, and blocks of B, not of A, are cut along stored columns by k
   bool masked = false;          ///< gemmt: the rows and columns of a triangle of C are made of different operands
   Tie tie = Tie::none;
+  runtime::Demand demand = {};  ///< of the call
 };
 
 ProductShape shape_of(const Level3& call);

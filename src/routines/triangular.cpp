@@ -94,10 +94,12 @@ class Triangular final : public CallGraph {
 
   bool ordered() const override { return true; }
 
-  // Tasks of a line wait for each other, those of different lines do not.
+  // Tasks of a line wait for each other, those of different lines do not. But with fewer lines than devices some would
+  // have nothing.
   index_t home(TaskId task, index_t devices) const override {
     const TileIndex t = index_of(task);
-    return (left() ? t.j : t.i) % devices;
+    const auto [position, line] = left() ? std::pair{t.i, t.j} : std::pair{t.j, t.i};
+    return (lines() < devices ? line + position : line) % devices;
   }
 
   TaskId write_after(TaskId task) const override {
@@ -117,6 +119,7 @@ class Triangular final : public CallGraph {
   bool left() const { return call_.side == Side::left; }
   bool solves() const { return call_.routine == Routine::trsm; }
   index_t position(const TileIndex& t) const { return left() ? t.i : t.j; }
+  index_t lines() const { return left() ? nt() : mt(); }
   index_t line_length() const { return kt(); }
   TileIndex moved(TileIndex t, index_t p) const {
     (left() ? t.i : t.j) = static_cast<std::int32_t>(p);
@@ -131,7 +134,7 @@ class Triangular final : public CallGraph {
   // together. Where that moves much more than groups of a few rows and lines do, groups: they move less, but their rows wait for
   // each other.
   void make_order(const runtime::Machine& machine) {
-    const index_t lines = left() ? nt() : mt();
+    const index_t lines = this->lines();
     const index_t length = line_length();
     order_.reserve(static_cast<std::size_t>(mt() * nt()));
     tasks_.resize(order_.capacity());

@@ -204,6 +204,27 @@ TEST(Homes, AreEven) {
   }
 }
 
+// A line whose tiles need each other's inputs is dealt tile by tile where there are fewer lines than devices.
+TEST(Homes, FewLinesAreDealtByTheTile) {
+  for (const Side side : {Side::left, Side::right}) {
+    for (const Routine routine : {Routine::trmm, Routine::trsm}) {
+      const Level3 call{.routine = routine,
+                        .side = side,
+                        .m = (side == Side::left ? 8 : 1) * tile,
+                        .n = (side == Side::left ? 1 : 8) * tile,
+                        .A = memory,
+                        .lda = 8 * tile,
+                        .C = memory,
+                        .ldc = 8 * tile};
+      const auto graph = make_triangular(call, {2, std::size_t{1} << 30, 0}, tile);
+      ASSERT_EQ(graph->task_count(), 8);
+      index_t first = 0;
+      for (runtime::TaskId task = 0; task < 8; ++task) first += graph->home(task, 2) == 0 ? 1 : 0;
+      EXPECT_EQ(first, 4) << name_of(call);
+    }
+  }
+}
+
 // Places along k where the tasks of each home begin their sums.
 std::set<std::pair<index_t, std::ptrdiff_t>> begins_of_gemm(index_t row_tiles, int devices) {
   const Level3 call{.routine = Routine::gemm,
@@ -793,6 +814,23 @@ TEST(Tiling, TilesOfSolvesAreWide) {
   // With few right-hand sides, some for each stream rather than a triangle in pieces.
   EXPECT_EQ(tiling(4096, 1000, 1), (runtime::Tiling{4096, 256, 4096}));
   EXPECT_EQ(tiling(4096, 10, 1), (runtime::Tiling{4096, 10, 4096}));
+}
+
+// Two of three tasks on one device take as long as two of four.
+TEST(Tiling, FewTasksAreDealtEvenly) {
+  const auto tasks = [](const Level3& call, int devices) {
+    runtime::Machine machine = machine_with(devices);
+    machine.flops_per_s = 60e12;
+    machine.link_bytes_per_s = 54e9;
+    const auto tiling = choose_tiling(shape_of(call), machine, 0);
+    const index_t rows = ceil_div(call.m, tiling.m), columns = ceil_div(call.n, tiling.n);
+    return call.updates_triangle() ? columns * (columns + 1) / 2 : rows * columns;
+  };
+  const Level3 update{.routine = Routine::syr2k, .type = ScalarType::c, .n = 1379, .k = 11388};
+  EXPECT_EQ(tasks(update, 1), 3);
+  EXPECT_EQ(tasks(update, 2), 6);
+  const Level3 product{.routine = Routine::symm, .type = ScalarType::z, .side = Side::right, .m = 627, .n = 5190};
+  EXPECT_EQ(tasks(product, 2), 4);
 }
 
 TEST(Tiling, ForcedSizesAreTaken) {
