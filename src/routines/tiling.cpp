@@ -87,10 +87,10 @@ Widths widths_of_solves(const device::TileSizes& tiles, index_t rows, index_t de
   return {wanted, std::clamp(tiles.lone_solve / rows, tiles.narrowest, wanted)};
 }
 
-// Whether the link takes twice as long as the products, by rough rates: then streams without work cost nothing.
-bool is_link_bound(const runtime::Demand& demand, const Machine& machine) {
-  if (machine.flops_per_s <= 0 || machine.link_bytes_per_s <= 0) return false;
-  return (demand.up + demand.down) / machine.link_bytes_per_s > 2 * demand.flops / machine.flops_per_s;
+// How many times as long the link takes as the products, by rough rates; 0: unknown.
+double link_to_products(const runtime::Demand& demand, const Machine& machine) {
+  if (machine.flops_per_s <= 0 || machine.link_bytes_per_s <= 0) return 0;
+  return (demand.up + demand.down) / machine.link_bytes_per_s / (demand.flops / machine.flops_per_s);
 }
 
 // whole: columns are not cut for their length deep: steps of dgemm are as deep as A's and B's tiles are tall where the
@@ -126,12 +126,17 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   // The tiles of a line of solves wait for each other, so that it is work for one stream, however many they are.
   const auto has_few = [&] { return shape.solves_columns ? n.parts < streams : tasks() < fewest_per_lane * streams; };
   while (!shape.n_is_strided && has_few() && n.part() >= 2 * widths.fewest) n.parts *= 2;
-  // Columns that are short and far from each other are slow to copy (ScatteredColumns).
-  const bool link_bound = is_link_bound(shape.demand, machine);
-  const auto scatters = [&](const Cut& halved, bool strided) {
-    return link_bound && strided && 2 * halved.parts >= machine.scattered.pitches &&
-           halved.part() / 2 < elements(machine.scattered.column_bytes);
+  // Streams without work cost nothing where the link takes longest, and copies of short columns are slow: of those that
+  // lie far from each other (ScatteredColumns), and some of those that do not, which count where there is next to nothing
+  // to compute. But several devices must all have work, and so must streams where tasks wait for each other.
+  const double link_bound = link_to_products(shape.demand, machine);
+  const auto shortens = [&](const Cut& halved, bool strided) {
+    return strided && halved.part() / 2 < elements(machine.scattered.column_bytes);
   };
+  const auto scatters = [&](const Cut& halved, bool strided) {
+    return link_bound > 2 && shortens(halved, strided) && 2 * halved.parts >= machine.scattered.pitches;
+  };
+  const bool wants_whole = link_bound > 10 && machine.devices == 1 && shape.tie != Tie::nk;
   // With A on the right, the columns of its tiles alone get shorter by this, B's and C's do not.
   while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams &&
          n.part() >= 2 * sizes.smallest_halved && !scatters(n, true))
@@ -148,7 +153,9 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
       n.parts = ++m.parts;
     } else {
       const bool cuts_m = m.part() >= n.part();
-      if (scatters(cuts_m ? m : n, cuts_m || shape.n_is_strided)) break;
+      const Cut& halved = cuts_m ? m : n;
+      const bool strided = cuts_m || shape.n_is_strided;
+      if (scatters(halved, strided) || (wants_whole && shortens(halved, strided))) break;
       (cuts_m ? m : n).parts *= 2;
     }
   }

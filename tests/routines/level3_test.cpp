@@ -335,6 +335,21 @@ TEST(Tiling, LeavesColumnsWholeEnoughWhereTheLinkTakesLongest) {
   }
 }
 
+// Rows of A that are all of its columns come at the rate of the link, halves of them do not.
+TEST(Tiling, CutsNoColumnsWhereThereIsNextToNothingToCompute) {
+  const auto tiling_of = [](index_t n, int devices) {
+    const Level3 call{.routine = Routine::gemm, .m = 512, .n = n, .k = 200000};
+    const runtime::Machine machine{.devices = devices,
+                                   .heap_bytes = std::size_t{1} << 36,
+                                   .segment_bytes = 32768,
+                                   .flops_per_s = 60e12,
+                                   .link_bytes_per_s = 50e9};
+    return choose_tiling(shape_of(call), machine, 0);
+  };
+  EXPECT_EQ(tiling_of(512, 1).m, 512);
+  EXPECT_LT(tiling_of(512, 2).m, 512);  // each of them must have some
+}
+
 TEST_F(Level3UnevenTiles, EveryVariantOfProductsAndSolves) {
   constexpr index_t n = 64;
   constexpr index_t segment_bytes = n / segments * sizeof(double);
