@@ -37,6 +37,7 @@ class CallGraph : public runtime::TaskGraph {
     for (index_t side = 1; side * side <= devices; ++side) {
       if (devices % side == 0) shorter = side;
     }
+    if (std::min(mt(), nt()) < shorter) shorter = 1;  // else some would have nothing
     const index_t longer = devices / shorter;
     const TileIndex t = index_of(task);
     const bool wide = nt() >= mt();

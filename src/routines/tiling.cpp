@@ -89,7 +89,7 @@ Widths widths_of_solves(const device::TileSizes& tiles, index_t rows, index_t de
 
 // How many times as long the link takes as the products, by rough rates; 0: unknown.
 double link_to_products(const runtime::Demand& demand, const Machine& machine) {
-  if (machine.flops_per_s <= 0 || machine.link_bytes_per_s <= 0) return 0;
+  if (machine.flops_per_s <= 0 || machine.link_bytes_per_s <= 0 || demand.flops <= 0) return 0;
   return (demand.up + demand.down) / machine.link_bytes_per_s / (demand.flops / machine.flops_per_s);
 }
 
@@ -128,7 +128,7 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   while (!shape.n_is_strided && has_few() && n.part() >= 2 * widths.fewest) n.parts *= 2;
   // Streams without work cost nothing where the link takes longest, and copies of short columns are slow: of those that
   // lie far from each other (ScatteredColumns), and some of those that do not, which count where there is next to nothing
-  // to compute. But several devices must all have work, and so must streams where tasks wait for each other.
+  // to compute. But several devices must all have work, and lines with A on the right are better off with more tiles.
   const double link_bound = link_to_products(shape.demand, machine);
   const auto shortens = [&](const Cut& halved, bool strided) {
     return strided && halved.part() / 2 < elements(machine.scattered.column_bytes);

@@ -94,12 +94,13 @@ class Triangular final : public CallGraph {
 
   bool ordered() const override { return true; }
 
-  // Tasks of a line wait for each other, those of different lines do not. But with fewer lines than devices some would
-  // have nothing.
+  // Tasks of a line wait for each other, those of different lines do not. But few lines that cannot be dealt evenly are
+  // dealt by the tile.
   index_t home(TaskId task, index_t devices) const override {
     const TileIndex t = index_of(task);
     const auto [position, line] = left() ? std::pair{t.i, t.j} : std::pair{t.j, t.i};
-    return (lines() < devices ? line + position : line) % devices;
+    const bool uneven = lines() % devices != 0 && task_count() <= index_t{device::compute_streams} * devices;
+    return (lines() < devices || uneven ? line + lines() * position : line) % devices;
   }
 
   TaskId write_after(TaskId task) const override {

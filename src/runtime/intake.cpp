@@ -102,7 +102,7 @@ std::optional<StationEntry> Intake::steal(Job& job) {
   if (victim == me()) return std::nullopt;
   auto entry = job.station(victim).steal_worst([&](const StationEntry& e) { return job.should_take(me(), e.flops); });
   if (!entry) return std::nullopt;
-  job.note_stolen(victim);
+  if (!entry->stolen) job.note_stolen(victim);
   entry->stolen = true;
   return entry;
 }

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -55,7 +54,7 @@ class Job {
         const index_t home = graph.home(task, static_cast<index_t>(homes.size()));
         const std::size_t device = homes[static_cast<std::size_t>(home)];
         queues_[device].push(task);
-        ++loads_[device].at_home;
+        loads_[device].spare.fetch_add(1, std::memory_order_relaxed);
       } else if (task >= group_end) {
         queues_[0].push(task);
         ++queued;
@@ -160,11 +159,14 @@ class Job {
   void reserve(std::size_t device, index_t tasks) {
     Load& load = loads_[device];
     load.reserved.store(tasks, std::memory_order_relaxed);
-    load.spare.store(load.at_home - tasks, std::memory_order_relaxed);
+    load.spare.fetch_sub(tasks, std::memory_order_relaxed);
+    load.reserves.store(true, std::memory_order_relaxed);
   }
   /// Whether others may take what is at home there.
   bool has_spare_tasks(std::size_t device) const {
-    return has_computed_.load(std::memory_order_relaxed) || loads_[device].spare.load(std::memory_order_relaxed) > 0;
+    const Load& load = loads_[device];
+    return has_computed_.load(std::memory_order_relaxed) || !load.reserves.load(std::memory_order_relaxed) ||
+           load.spare.load(std::memory_order_relaxed) > 0;
   }
   /// Somebody else has taken a task that is at home there.
   void note_stolen(std::size_t home) { loads_[home].spare.fetch_sub(1, std::memory_order_relaxed); }
@@ -196,14 +198,16 @@ class Job {
     const auto taken = [&](double flops) { unassigned_flops_.fetch_sub(flops, std::memory_order_relaxed); };
     // Tasks differ little, those at edges and on diagonals are smaller.
     if (!take(graph_.flops() / static_cast<double>(graph_.task_count()))) return std::nullopt;
-    for (TaskQueue& queue : queues_) {
-      if (const auto task = queue.pop()) {
+    for (std::size_t d = 0; d < queues_.size(); ++d) {
+      if (const auto task = queues_[d].pop()) {
+        note_stolen(d);
         taken(graph_.task_flops(*task));
         return task;
       }
     }
-    for (ReservationStation& station : stations_) {
-      if (const auto entry = station.steal_worst([&](const StationEntry& e) { return take(e.flops); })) {
+    for (std::size_t d = 0; d < stations_.size(); ++d) {
+      if (const auto entry = stations_[d].steal_worst([&](const StationEntry& e) { return take(e.flops); })) {
+        if (!entry->stolen) note_stolen(d);
         taken(entry->flops);
         return entry->task;
       }
@@ -236,9 +240,9 @@ class Job {
   struct Load {
     std::atomic<double> committed_flops{0};
     std::atomic<double> flops_per_s{0};
-    index_t at_home = 0;  // tasks
-    std::atomic<index_t> reserved{0};
-    std::atomic<index_t> spare{std::numeric_limits<index_t>::max()};
+    std::atomic<bool> reserves{false};
+    std::atomic<index_t> reserved{0};  // tasks, not taken yet
+    std::atomic<index_t> spare{0};     // tasks at home here that nobody has taken, less those reserved
     bool absent = false;
   };
 

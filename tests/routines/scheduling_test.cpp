@@ -204,24 +204,48 @@ TEST(Homes, AreEven) {
   }
 }
 
-// A line whose tiles need each other's inputs is dealt tile by tile where there are fewer lines than devices.
+// Lines whose tiles need each other's inputs are dealt tile by tile where there are too few to be dealt evenly.
 TEST(Homes, FewLinesAreDealtByTheTile) {
+  constexpr index_t length = 2;
   for (const Side side : {Side::left, Side::right}) {
-    for (const Routine routine : {Routine::trmm, Routine::trsm}) {
-      const Level3 call{.routine = routine,
+    for (const auto& [lines, devices] : {std::pair{1, 2}, {3, 2}, {1, 4}, {2, 4}, {3, 4}, {4, 8}}) {
+      const index_t along = length * tile, across = lines * tile;
+      const Level3 call{.routine = Routine::trmm,
                         .side = side,
-                        .m = (side == Side::left ? 8 : 1) * tile,
-                        .n = (side == Side::left ? 1 : 8) * tile,
+                        .m = side == Side::left ? along : across,
+                        .n = side == Side::left ? across : along,
                         .A = memory,
-                        .lda = 8 * tile,
+                        .lda = along,
                         .C = memory,
-                        .ldc = 8 * tile};
-      const auto graph = make_triangular(call, {2, std::size_t{1} << 30, 0}, tile);
-      ASSERT_EQ(graph->task_count(), 8);
-      index_t first = 0;
-      for (runtime::TaskId task = 0; task < 8; ++task) first += graph->home(task, 2) == 0 ? 1 : 0;
-      EXPECT_EQ(first, 4) << name_of(call);
+                        .ldc = along};
+      const auto graph = make_triangular(call, {devices, std::size_t{1} << 30, 0}, tile);
+      ASSERT_EQ(graph->task_count(), lines * length);
+      std::vector<index_t> counts(static_cast<std::size_t>(devices));
+      for (runtime::TaskId task = 0; task < graph->task_count(); ++task)
+        ++counts[static_cast<std::size_t>(graph->home(task, devices))];
+      const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+      EXPECT_LE(*most - *least, 1) << lines << " lines, " << devices << " devices";
     }
+  }
+}
+
+// A grid of devices would leave half of them without a tile.
+TEST(Homes, OneRowOfTilesIsDealtToAll) {
+  for (const bool row : {true, false}) {
+    const Level3 call{.routine = Routine::gemm,
+                      .m = (row ? 1 : 8) * tile,
+                      .n = (row ? 8 : 1) * tile,
+                      .k = tile,
+                      .A = memory,
+                      .lda = 8 * tile,
+                      .B = memory,
+                      .ldb = tile,
+                      .C = memory,
+                      .ldc = 8 * tile};
+    const auto graph = make_accumulation(call, {4, std::size_t{1} << 30, 0}, tile);
+    std::set<index_t> homes;
+    for (runtime::TaskId task = 0; task < graph->task_count(); ++task) homes.insert(graph->home(task, 4));
+    EXPECT_EQ(homes.size(), 4U);
   }
 }
 

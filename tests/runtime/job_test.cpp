@@ -151,6 +151,21 @@ TEST(Job, OthersTakeWhatADeviceIsNotAboutToTake) {
   }
 }
 
+// What the CPU or a device took before it began is not there any more.
+TEST(Job, WhatOthersHaveTakenIsNotSpare) {
+  WatchedJob watched(12);
+  Job& job = watched.job;
+  ASSERT_TRUE(job.pop(0));
+  job.note_stolen(0);
+  EXPECT_TRUE(job.has_spare_tasks(0));  // it has not begun
+  job.reserve(0, 4);
+  EXPECT_TRUE(job.has_spare_tasks(0));  // one of five
+  ASSERT_TRUE(job.take_for_cpu({.flops_per_s = 1, .devices_flops_per_s = 1, .always = true}));
+  EXPECT_FALSE(job.has_spare_tasks(0));
+  job.reserve(1, 4);
+  EXPECT_TRUE(job.has_spare_tasks(1));
+}
+
 TEST(Job, MoreTasksThanReservedAreFewerForOthers) {
   WatchedJob watched(12);
   Job& job = watched.job;
