@@ -19,9 +19,8 @@ void SettingsOptions::add_to(CLI::App& app) {
   add("--memory-mode", memory_mode_, "grow: take it as calls need it; whole: at once and for good", "MODE");
   add("--copy-threads", copy_threads_, "threads that carry pageable memory to and from each GPU; 0: page-lock it", "N");
   add("--keep-old-values", keep_old_values_,
-      "what keeps C right if a device is lost meanwhile: on (it is written in slices), copies (of its old tiles, to "
-      "host "
-      "memory), peers (to other devices) or off",
+      "what keeps C right if a device is lost meanwhile: on (it is written in slices), copies (of old tiles in host "
+      "memory), peers (on other devices) or off",
       "WHEN");
   add("--cpu-worker", cpu_worker_, "whether the CPU computes tiles beside the devices: auto, on or off", "WHEN");
   add("--host-device", host_device_, "memory=64MiB,link=2GB/s,...; one list per device with ';'", "LIST");

@@ -45,10 +45,10 @@ double or_likely(double rate, double likely) { return rate > 0 ? rate : likely; 
 
 /// How many of the machine's devices a job should have: where there is little to bring to each, what they tell each
 /// other takes longer than what they save.
-/// @param bytes that the job must bring to all of them together, or take home if that is more
-index_t worthwhile_devices(index_t bytes, const Machine& machine) {
+/// @param up_bytes, down_bytes that the job must bring to all of them together, and take home; the larger one counts
+index_t worthwhile_devices(index_t up_bytes, index_t down_bytes, const Machine& machine) {
   if (machine.share_bytes <= 0) return machine.devices;
-  return std::clamp<index_t>(bytes / machine.share_bytes, 1, std::max(machine.devices, 1));
+  return std::clamp<index_t>(std::max(up_bytes, down_bytes) / machine.share_bytes, 1, std::max(machine.devices, 1));
 }
 
 /// What the call takes on the machine, roughly: enough to compare sets of devices, of which some have next to no memory
@@ -60,7 +60,7 @@ double expected_seconds(const Level3& call, const Machine& machine, index_t tile
   const auto tile_bytes = static_cast<double>(slot_bytes(call.type, tiling));
   const Level3 step{.routine = Routine::gemm, .type = call.type, .m = tiling.m, .n = tiling.n, .k = tiling.k};
   const double steps = flops_of(call) / flops_of(step);
-  runtime::Demand demand = runtime::demand_of(call);
+  runtime::Demand demand = shape.demand;
   // Groups as squares that fill the memory (routines/grouping.hpp), and the old values of C.
   const bool grouped = !holds_operands(shape, tiling, machine);
   if (grouped) {
@@ -70,8 +70,8 @@ double expected_seconds(const Level3& call, const Machine& machine, index_t tile
   const double flops_per_s = or_likely(machine.flops_per_s, likely_flops_per_s);
   const double link = or_likely(machine.link_bytes_per_s, likely_link_bytes_per_s);
   demand.flops += steps * step_s * flops_per_s;
-  const auto devices =
-      static_cast<double>(worthwhile_devices(static_cast<index_t>(std::max(demand.up, demand.down)), machine));
+  const auto devices = static_cast<double>(
+      worthwhile_devices(static_cast<index_t>(demand.up), static_cast<index_t>(demand.down), machine));
   const double slowness = (1 + step_s * link / tile_bytes) * slowness_of_columns(shape, tiling, machine);
   for (double* const bytes : {&demand.up, &demand.down}) *bytes *= slowness;
   return (grouped ? slowness_of_groups : 1) *
@@ -106,8 +106,8 @@ Plan choose_plan(const Level3& call, std::span<const Machine> machines, index_t 
 Plan choose_plan(const Level3& like, std::span<const Machine> machines, index_t tile, const MakeGraph& make) {
   Plan plan{quickest(like, machines, tile), nullptr};
   plan.graph = make(plan.machine);
-  const index_t bytes = std::max(plan.graph->compulsory_up_bytes(), plan.graph->compulsory_down_bytes());
-  const index_t devices = worthwhile_devices(bytes, plan.machine);
+  const index_t devices =
+      worthwhile_devices(plan.graph->compulsory_up_bytes(), plan.graph->compulsory_down_bytes(), plan.machine);
   if (devices >= plan.machine.devices) return plan;
   plan.machine.devices = static_cast<int>(devices);
   plan.graph = make(plan.machine);

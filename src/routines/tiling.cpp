@@ -153,10 +153,10 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
       n.parts = ++m.parts;
     } else {
       const bool cuts_m = m.part() >= n.part();
-      const Cut& halved = cuts_m ? m : n;
+      Cut& halved = cuts_m ? m : n;
       const bool strided = cuts_m || shape.n_is_strided;
       if (scatters(halved, strided) || (wants_whole && shortens(halved, strided))) break;
-      (cuts_m ? m : n).parts *= 2;
+      halved.parts *= 2;
     }
   }
   // Few tasks are dealt evenly: two of three on one device take as long as two of four.
