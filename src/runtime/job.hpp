@@ -105,7 +105,8 @@ class Job {
   }
   /// @pre begin_write_back() was called for it
   void finish_task(TaskId task) {
-    if (graph_.ordered()) at(task).done.store(true, std::memory_order_release);  // pairs with may_overwrite()
+    // Pairs with may_overwrite(). What has been left out counts no more.
+    if (graph_.ordered() && at(task).done.exchange(true, std::memory_order_acq_rel)) return;
     // Pairs with ended(): who sees zero sees everything that was done before.
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 || graph_.ordered()) raise_();
   }
@@ -129,14 +130,16 @@ class Job {
   }
 
   /// The task has been factored in vain: it is still written back, as LAPACK leaves its tile behind, and what depends
-  /// on it is left out. @pre its result is not published
+  /// on it is left out. Where tiles are factored beside each other, the first to break down is the one that counts.
+  /// @pre its result is not published
   void break_down(const Breakdown& breakdown) {
+    if (has_broken_.exchange(true, std::memory_order_relaxed)) return;
     info_ = breakdown.info;
     broken_.store(breakdown.task, std::memory_order_release);  // pairs with breakdown()
-    // None of these is ever done: whatever happens meanwhile, they are as many.
+    // Hardly any of these is still done: one that is complete beside a tile before it that is factored again.
     index_t left_out = 0;
     for (TaskId task = 0; task < graph_.task_count(); ++task)
-      left_out += leaves_out(task) && !at(task).done.load(std::memory_order_relaxed) ? 1 : 0;
+      left_out += leaves_out(task) && !at(task).done.exchange(true, std::memory_order_acq_rel) ? 1 : 0;
     if (left_out == 0) return;
     if (unwritten_.fetch_sub(left_out, std::memory_order_relaxed) == left_out) announce_end_();
     unfinished_.fetch_sub(left_out, std::memory_order_acq_rel);  // not to zero: the broken task is not finished
@@ -268,6 +271,7 @@ class Job {
   std::atomic<index_t> unwritten_;  // a hint: nothing is read because of it
   std::atomic<index_t> unfinished_;
   std::atomic<bool> failed_{false};
+  std::atomic<bool> has_broken_{false};  // who sets it writes the next two
   std::atomic<TaskId> broken_{no_task};
   index_t info_ = 0;  // written before broken_
   std::function<void()> raise_;

@@ -30,7 +30,11 @@ void Pipeline::begin(const Job& job) {
   steps_ = 0;
   flops_ = 0;
   type_ = job.graph().type();
-  if (job.graph().factors() && !info_) info_ = place_.device.host_memory(sizeof(int));
+  if (job.graph().factors()) {
+    diagonal_tile_ = job.graph().tiling().n;
+    const index_t tiles = (job.graph().n() + diagonal_tile_ - 1) / diagonal_tile_;
+    infos_ = place_.device.host_memory(static_cast<std::size_t>(tiles) * sizeof(int));
+  }
   if (!job.graph().has_steps_apart()) return;
   for (Stream& stream : streams_) {
     stream.scratch = place_.cache.take_scratch(place_.index);
@@ -103,7 +107,7 @@ void Pipeline::launch(const Job& job, int stream_index, Submission& submission) 
   streams_[static_cast<std::size_t>(stream_index)].kernels.push_back(
       {std::move(begin), std::move(done), asked.x, asked.y, flops, submission.number,
        Result{submission.ended() ? submission.output : nullptr, submission.task, submission.old},
-       asked.step.kind == StepKind::cholesky ? info() : nullptr, asked.step.rows_before});
+       asked.step.kind == StepKind::cholesky ? info_of(asked.step) : nullptr, asked.step.rows_before});
 }
 
 void Pipeline::submit_call(const Job& job, const Asked& asked, const Submission& submission, int stream) {
@@ -132,7 +136,7 @@ void Pipeline::submit_call(const Job& job, const Asked& asked, const Submission&
   };
   switch (step.kind) {
     case StepKind::cholesky:
-      return place_.ops.factor(stream, step.factorization(placed(*submission.output), info()));
+      return place_.ops.factor(stream, step.factorization(placed(*submission.output), info_of(step)));
     case StepKind::panel:
       return place_.ops.factor_panel(stream, step.panel_in(placed(*submission.output)), step.panel.part_first,
                                      step.panel.part_columns);

@@ -72,12 +72,17 @@ class Pipeline {
   /// What a product by a symmetric tile is once its other triangle is there, which is seen to.
   Level3 as_gemm(const Level3& call, cache::Replica& symmetric, int stream);
 
-  int* info() const { return reinterpret_cast<int*>(info_->data()); }
+  /// Where the factorization of a tile tells how it ended.
+  int* info_of(const Step& step) const {
+    return reinterpret_cast<int*>(infos_->data()) + step.rows_before / diagonal_tile_;
+  }
 
   const Workplace& place_;
   Results& results_;
-  // Of one factorization: no tile can be factored before those that come before it on the diagonal have been.
-  std::unique_ptr<device::HostMemory> info_;
+  // One for each tile on the diagonal: after the loss of a device, one that others have read may be factored again,
+  // beside those that come after it.
+  std::unique_ptr<device::HostMemory> infos_;
+  index_t diagonal_tile_ = 1;        // its order
   ScalarType type_ = ScalarType::d;  // of the job
   std::array<Stream, device::compute_streams> streams_;
   double first_kernel_s_ = 0;  // on the clock of the events

@@ -17,11 +17,10 @@ namespace tessera::runtime {
 namespace {
 
 constexpr std::size_t unit = Admission::alignment;
-using Demand = Admission::Demand;
 
 /// So many units of each of the devices, of which as many are wanted.
-Demand demand_of(std::size_t units, index_t wanted, std::size_t devices = 2, std::size_t room = 100) {
-  return {.shares = std::vector<Demand::Share>(devices, {units * unit, room * unit}), .devices = wanted};
+Admission::Demand demand_of(std::size_t units, index_t wanted, std::size_t devices = 2, std::size_t room = 100) {
+  return {.shares = std::vector<Admission::Demand::Share>(devices, {units * unit, room * unit}), .devices = wanted};
 }
 
 std::vector<std::size_t> slabs(std::size_t devices = 2) { return std::vector<std::size_t>(devices, 100 * unit); }
@@ -29,7 +28,7 @@ std::vector<std::size_t> slabs(std::size_t devices = 2) { return std::vector<std
 /// A caller on a thread of its own, who has been admitted or waits.
 class Caller {
  public:
-  Caller(Admission& admission, Demand demand) {
+  Caller(Admission& admission, Admission::Demand demand) {
     thread_ = std::thread([this, &admission, demand = std::move(demand)] {
       const Admission::Stay stay = admission.enter(demand);
       devices_ = stay.devices();
@@ -149,7 +148,7 @@ TEST(Admission, AloneMeansAlone) {
 
 TEST(Admission, LeavesOutDevicesThatMayNotTakePart) {
   Admission admission(slabs(3));
-  Demand demand = demand_of(10, 3, 3);
+  Admission::Demand demand = demand_of(10, 3, 3);
   demand.shares[1] = {};
   EXPECT_EQ(admission.enter(demand).devices(), (std::vector{true, false, true}));
 }

@@ -30,6 +30,7 @@ class Products final : public TaskGraph {
   }
   bool ordered() const override { return ordered_; }
   TaskId write_after(TaskId task) const override { return ordered_ && task > 0 ? task - 1 : no_task; }
+  bool depends_on(TaskId task, TaskId factoring) const override { return task > factoring; }
   index_t home(TaskId task, index_t devices) const override { return task % devices; }
   index_t working_slots() const override { return 3; }
   std::size_t slot_bytes() const override { return size * size * sizeof(double); }
@@ -85,6 +86,24 @@ TEST(Job, APublishedResultWakesItsReaders) {
   watched.job.publish(1);
   EXPECT_TRUE(watched.job.readable(operand));
   EXPECT_EQ(watched.raised, 1);
+}
+
+// After the loss of a device tiles may be factored beside each other. The one that breaks down first counts, and what
+// follows it is as good as done, even if it is done later.
+TEST(Job, WhatABreakdownLeavesOutCountsOnce) {
+  WatchedJob watched(5, true);
+  Job& job = watched.job;
+  job.break_down({2, 7});
+  job.break_down({1, 4});
+  job.break_down({3, 9});
+  EXPECT_EQ(job.breakdown().task, 2);
+  EXPECT_EQ(job.breakdown().info, 7);
+  for (const TaskId task : {3, 0, 1, 2}) {
+    EXPECT_FALSE(job.ended()) << task;
+    job.begin_write_back();
+    job.finish_task(task);
+  }
+  EXPECT_TRUE(job.ended());
 }
 
 TEST(Job, AFailureWakesAllWorkers) {

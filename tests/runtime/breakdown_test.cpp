@@ -1,0 +1,108 @@
+// What becomes of a factorization that finds a minor that is not positive definite, where several tiles are factored at
+// once: after the loss of a device one is factored again beside those that follow it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "device/host/host_device.hpp"
+#include "runtime/runtime.hpp"
+#include "tests/device/backends.hpp"
+
+namespace tessera::runtime {
+namespace {
+
+constexpr index_t tile = 8;
+
+/// The tiles on the diagonal of a matrix, each factored by itself.
+class Diagonal final : public TaskGraph {
+ public:
+  explicit Diagonal(index_t tiles) : tiles_(tiles), A_(static_cast<std::size_t>(m() * m()), 1.0) {}
+
+  std::string routine() const override { return "dpotrf"; }
+  ScalarType type() const override { return ScalarType::d; }
+  Tiling tiling() const override { return {tile, tile, tile}; }
+  index_t m() const override { return tile * tiles_; }
+  index_t n() const override { return m(); }
+  index_t k() const override { return m(); }
+  index_t task_count() const override { return tiles_; }
+  Output output(TaskId task) const override {
+    const double* const address = &A_[static_cast<std::size_t>(task * tile * (m() + 1))];
+    return {.tile = {.address = reinterpret_cast<std::byte*>(const_cast<double*>(address)),
+                     .rows = tile,
+                     .cols = tile,
+                     .ld = m(),
+                     .part = Part::lower},
+            .fetch = true,
+            .needs_old = true};
+  }
+  index_t step_count(TaskId) const override { return 1; }
+  Step step(TaskId task, index_t) const override {
+    return {.call = {.routine = Routine::syrk, .type = ScalarType::d, .uplo = Uplo::lower, .m = tile, .n = tile},
+            .a = {},
+            .b = {},
+            .kind = StepKind::cholesky,
+            .rows_before = task * tile};
+  }
+  bool ordered() const override { return true; }
+  bool factors() const override { return true; }
+  index_t home(TaskId, index_t) const override { return 0; }
+  index_t working_slots() const override { return tiles_; }
+  std::size_t slot_bytes() const override { return tile * tile * sizeof(double); }
+  double flops() const override { return static_cast<double>(tiles_) * task_flops(0); }
+  index_t compulsory_up_bytes() const override { return 0; }
+  index_t compulsory_down_bytes() const override { return 0; }
+  std::vector<device::HostRange> host_ranges() const override { return {}; }
+
+ private:
+  index_t tiles_;
+  std::vector<double> A_;
+};
+
+/// Tells what it finds when it is asked, and takes long: everything is told before anybody looks.
+class EarlyOps final : public kernels::TileOps {
+ public:
+  EarlyOps(device::HostDevice& device, std::vector<int> infos) : device_(device), infos_(std::move(infos)) {}
+
+  void factor(int compute_stream, const kernels::TileFactorization& found) override {
+    *found.info = infos_[factored_++];
+    device_.submit({device::StreamKind::compute, compute_stream}, {}, 0.02);
+  }
+  void run(int, const Level3&) override { refuse(); }
+  void add(int, const kernels::Addition&) override { refuse(); }
+  void mirror(int, const kernels::Mirroring&) override { refuse(); }
+  void factor_panel(int, const kernels::Panel&, index_t, index_t) override { refuse(); }
+  void apply_panel(int, const kernels::PanelUpdate&) override { refuse(); }
+  void run_batch(int, const kernels::Level3Batch&, double) override { refuse(); }
+  void run_lapack_batch(int, const kernels::LapackBatch&, const kernels::Workspace&, double) override { refuse(); }
+
+ private:
+  static void refuse() { throw InternalError("there are only factorizations"); }
+
+  device::HostDevice& device_;
+  const std::vector<int> infos_;
+  std::size_t factored_ = 0;
+};
+
+/// @param infos of the tiles
+index_t info_of(const std::vector<int>& infos) {
+  test::OpenedDevices opened = test::open_host_devices(1);
+  auto& device = dynamic_cast<device::HostDevice&>(opened.device(0));
+  opened.accelerators[0].ops = std::make_unique<EarlyOps>(device, infos);
+  Runtime runtime(std::move(opened.accelerators), Config{}, [](const Level3&) {});
+  const Diagonal graph(static_cast<index_t>(infos.size()));
+  const auto statistics = runtime.run(graph, runtime.machines(ScalarType::d).front(), CpuHelp{});
+  EXPECT_TRUE(statistics);
+  return statistics ? statistics->info : -1;
+}
+
+TEST(Breakdown, IsThatOfTheTileItself) {
+  EXPECT_EQ(info_of({0, 0}), 0);
+  EXPECT_EQ(info_of({0, 3}), tile + 3);
+  EXPECT_EQ(info_of({3, 0}), 3);
+}
+
+}  // namespace
+}  // namespace tessera::runtime
