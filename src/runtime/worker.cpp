@@ -53,9 +53,9 @@ Worker::Look Worker::work(Job& job) {
   }
   if (!job.ended()) job.fail();
   if (job.failed()) return Look::ended;
-  // Of tasks that were left out some steps may still be computed, and tiles may be on their way for others. A tile that
-  // was fetched ahead for a task which somebody else then took may still be on its way from the caller's memory.
-  // Whoever comes next has this memory.
+  // Of tasks that were left out some steps may still be computed, a result may be on its way home, and tiles may be on
+  // their way for others. A tile that was fetched ahead for a task which somebody else then took may still be on its way
+  // from the caller's memory. Whoever comes next has this memory.
   if (!pipeline_.is_empty() || results_.writing() > 0) return retire(job) ? Look::busy : Look::idle;
   const bool copies = place_.cache.is_fetching(place_.index) || place_.cache.is_copying_beside_peers(place_.index);
   return copies ? Look::idle : Look::ended;

@@ -2,7 +2,7 @@
 // once: after the loss of a device one is factored again beside those that follow it.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -19,7 +19,8 @@ constexpr index_t tile = 8;
 /// The tiles on the diagonal of a matrix, each factored by itself.
 class Diagonal final : public TaskGraph {
  public:
-  explicit Diagonal(index_t tiles) : tiles_(tiles), A_(static_cast<std::size_t>(m() * m()), 1.0) {}
+  explicit Diagonal(index_t tiles)
+      : tiles_(tiles), A_(std::make_unique<double[]>(static_cast<std::size_t>(m() * m()))) {}
 
   std::string routine() const override { return "dpotrf"; }
   ScalarType type() const override { return ScalarType::d; }
@@ -29,8 +30,7 @@ class Diagonal final : public TaskGraph {
   index_t k() const override { return m(); }
   index_t task_count() const override { return tiles_; }
   Output output(TaskId task) const override {
-    const double* const address = &A_[static_cast<std::size_t>(task * tile * (m() + 1))];
-    return {.tile = {.address = reinterpret_cast<std::byte*>(const_cast<double*>(address)),
+    return {.tile = {.address = reinterpret_cast<std::byte*>(A_.get() + task * tile * (m() + 1)),
                      .rows = tile,
                      .cols = tile,
                      .ld = m(),
@@ -58,7 +58,7 @@ class Diagonal final : public TaskGraph {
 
  private:
   index_t tiles_;
-  std::vector<double> A_;
+  std::unique_ptr<double[]> A_;
 };
 
 /// Tells what it finds when it is asked, and takes long: everything is told before anybody looks.
