@@ -8,7 +8,10 @@
 //   syrk, herk    one term, op(A) op(A)^T; only tiles of the stored triangle of C, the diagonal ones by the syrk kernel
 //   syr2k, her2k  two terms in one task, so that C moves once; diagonal tiles by the syr2k kernel, which takes both at once
 // Source: BLASX, Eq. 1.
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <new>
 
 #include "routines/call_graph.hpp"
 #include "routines/level3.hpp"
@@ -18,6 +21,7 @@ namespace {
 
 using runtime::Output;
 using runtime::Step;
+using runtime::StepKind;
 using runtime::TaskId;
 
 class Accumulation final : public CallGraph {
@@ -30,14 +34,20 @@ class Accumulation final : public CallGraph {
         panels_(choose_panels(shape_, tiling_, machine)),
         devices_(machine.devices) {
     set_order(choose_order(shape_, tiling_, machine, call.uplo, products()));
+    const index_t depth = std::max(panels_.depth, tiling_.k);
+    const index_t least = tile > 0 ? 1 : machine.tiles.task;
+    set_ranges(grouped() ? 1 : choose_ranges(shape_, tiling_, depth, least, machine), depth);
   }
 
+  index_t task_count() const override { return tiles() * ranges_; }
+
   Output output(TaskId task) const override {
-    const TileIndex t = index_of(task);
-    const bool fetch = call_.beta != AnyScalar(0);
+    const TileIndex t = tile_index(task);
     const runtime::HostTile tile = on_diagonal(t)
                                        ? C_.diagonal_tile(rows(t.i).first, rows(t.i).size, call_.uplo)
                                        : C_.tile(rows(t.i).first, cols(t.j).first, rows(t.i).size, cols(t.j).size).tile;
+    if (is_partial(task)) return {.tile = partial(task, tile), .publish = true, .intermediate = true};
+    const bool fetch = call_.beta != AnyScalar(0);
     return {.tile = tile,
             .fetch = fetch,
             .adding_steps = step_count(task),
@@ -45,29 +55,41 @@ class Accumulation final : public CallGraph {
             .slices = device::SliceKind::columns};
   }
 
-  index_t step_count(TaskId task) const override { return terms(index_of(task)) * kt(); }
+  index_t step_count(TaskId task) const override { return product_count(task) + (is_partial(task) ? 0 : ranges_ - 1); }
 
   // Devices that begin with the same terms fetch a part of their tiles each, and have the rest from each other at once.
   // Where a wave has too few tiles for that, each home begins its sums somewhere else, and when it comes to others'
   // tiles these have arrived.
   Step step(TaskId task, index_t s) const override {
-    const TileIndex t = index_of(task);
-    const index_t steps = step_count(task);
-    const index_t begin = grouped() || tiles_of_a_wave() >= devices_ ? 0 : home(task, devices_) * steps / devices_;
-    const index_t l = (s + begin) % steps;
+    const TileIndex t = tile_index(task);
+    const index_t count = product_count(task);
+    if (s >= count) return addition(task, s - count);
+    const bool together = grouped() || ranges_ > 1 || tiles_of_a_wave() >= devices_;
+    const index_t begin = together ? 0 : home(task, devices_) * count / devices_;
+    const index_t l = terms(t) * range(task).first + (s + begin) % count;
     Step step = call_.updates_triangle() ? triangle_update(t, l) : product(t, l);
-    step.call.beta = s == 0 ? call_.beta : AnyScalar(1);
+    step.call.beta = s > 0 ? AnyScalar(1) : is_partial(task) ? AnyScalar(0) : call_.beta;
     return step;
   }
 
   // The diagonal tiles of a rank-2k update take A_l and B_l in one step, the others in two.
-  index_t wave(TaskId task, index_t s) const override { return on_diagonal(index_of(task)) ? products() * s : s; }
+  index_t wave(TaskId task, index_t s) const override { return on_diagonal(tile_index(task)) ? products() * s : s; }
 
-  // A grid of devices would deal a triangle unevenly.
+  bool ordered() const override { return ranges_ > 1; }
+
+  // Ranges of k have homes, so that no two devices fetch the same tiles. A grid of devices would deal a triangle
+  // unevenly.
   index_t home(TaskId task, index_t devices) const override {
+    if (ranges_ > 1) return range_of(task) * devices / ranges_;
     return call_.updates_triangle() ? task % devices : CallGraph::home(task, devices);
   }
 
+  // What adds a partial result is its only reader.
+  TaskId write_after(TaskId task) const override {
+    return is_partial(task) ? (ranges_ - 1) * tiles() + task % tiles() : runtime::no_task;
+  }
+
+  index_t working_slots() const override { return slots_for_all(shape_, tiling_, ranges_); }
   std::size_t slot_bytes() const override { return routines::slot_bytes(call_.type, tiling_, panels_); }
 
   bool is_hermitian() const override { return call_.is_rank_update() && call_.is_hermitian(); }
@@ -99,6 +121,55 @@ class Accumulation final : public CallGraph {
   }
 
   bool has_no_b() const { return call_.routine == Routine::syrk || call_.routine == Routine::herk; }
+  index_t tiles() const { return static_cast<index_t>(order_.size()); }
+  TileIndex tile_index(TaskId task) const { return index_of(task % tiles()); }
+
+  // Tasks: for each tile of C those of all ranges but one, whose sums lie in memory of our own; then, for each tile, the
+  // one of the last range, which adds them.
+  bool is_partial(TaskId task) const { return task < (ranges_ - 1) * tiles(); }
+  // The last ones are dealt to all devices.
+  index_t last_range(index_t tile) const { return ranges_ > 1 ? (tile % devices_ + 1) * ranges_ / devices_ - 1 : 0; }
+  index_t range_of(TaskId task) const {
+    const index_t nth = task / tiles(), last = last_range(task % tiles());
+    if (!is_partial(task)) return last;
+    return nth < last ? nth : nth + 1;
+  }
+  // Tiles of k.
+  Span range(TaskId task) const {
+    const index_t r = range_of(task);
+    const auto cut = [&](index_t i) {
+      return std::min(ceil_div(shape_.k, depth_) * i / ranges_ * depth_ / tiling_.k, kt());
+    };
+    return {cut(r), cut(r + 1) - cut(r)};
+  }
+  index_t product_count(TaskId task) const { return terms(tile_index(task)) * range(task).size; }
+
+  void set_ranges(index_t ranges, index_t depth) {
+    depth_ = depth;
+    const auto bytes = static_cast<std::size_t>((ranges - 1) * tiles() * tile_bytes());
+    if (ranges > 1) partial_results_.reset(new (std::nothrow) std::byte[bytes]);
+    ranges_ = partial_results_ ? ranges : 1;
+  }
+  // Of the largest tile of C.
+  index_t tile_bytes() const {
+    return (tiling_.m + std::abs(tiling_.skew_m)) * (tiling_.n + std::abs(tiling_.skew_n)) *
+           static_cast<index_t>(element_bytes(call_.type));
+  }
+  // The place of a partial result of C.
+  runtime::HostTile partial(TaskId task, runtime::HostTile C) const {
+    C.address = partial_results_.get() + task * tile_bytes();
+    C.ld = C.rows;
+    return C;
+  }
+  Step addition(TaskId task, index_t nth) const {
+    const TaskId other = nth * tiles() + task % tiles();
+    Step step;
+    step.kind = StepKind::addition;
+    step.call = tile_call(Routine::gemm, 0, 0, 0);
+    step.a = {.tile = output(other).tile, .after = other};
+    return step;
+  }
+
   // Of pairs of operands that make up C.
   index_t products() const { return call_.is_rank_update() && !has_no_b() ? 2 : 1; }
   // The large ones: of A, or of the operands of a triangle.
@@ -198,6 +269,9 @@ class Accumulation final : public CallGraph {
   MatrixView C_;
   Panels panels_;
   index_t devices_;
+  index_t ranges_ = 1;  // of k
+  index_t depth_ = 0;   // at whose multiples they begin
+  std::unique_ptr<std::byte[]> partial_results_;
 };
 
 }  // namespace

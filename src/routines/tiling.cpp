@@ -15,11 +15,12 @@ using runtime::Tiling;
 
 namespace {
 
-constexpr index_t tiles_per_lane = 3;    // an output and one step's inputs
-constexpr index_t tasks_per_lane = 8;    // enough for the lanes to end at about the same time
-constexpr index_t fewest_per_lane = 2;   // for the sake of long segments
-constexpr index_t deep_per_lane = 24;    // from so many tasks on a first product that comes late does not matter
-constexpr index_t largest_granule = 64;  // kernels and copies like multiples of powers of two
+constexpr index_t tiles_per_lane = 3;      // an output and one step's inputs
+constexpr index_t tasks_per_lane = 8;      // enough for the lanes to end at about the same time
+constexpr index_t fewest_per_lane = 2;     // for the sake of long segments
+constexpr index_t deep_per_lane = 24;      // from so many tasks on a first product that comes late does not matter
+constexpr double partial_result_cost = 8;  // bytes of A and B that are worth one of a partial result
+constexpr index_t largest_granule = 64;    // kernels and copies like multiples of powers of two
 
 // `size` cut into `count` nearly equal parts, multiples of a granule that is as large as it can be without leaving a
 // sliver at the edge.
@@ -93,6 +94,36 @@ double link_to_products(const runtime::Demand& demand, const Machine& machine) {
   return (demand.up + demand.down) / machine.link_bytes_per_s / (demand.flops / machine.flops_per_s);
 }
 
+index_t tasks_of(const ProductShape& shape, const Tiling& tiling) {
+  const index_t mt = ceil_div(shape.m, tiling.m), nt = ceil_div(shape.n, tiling.n);
+  return shape.tie == Tie::mn ? mt * (mt + 1) / 2 : mt * nt;
+}
+
+// Whether C is too small for tasks enough, or its tiles would be cut out of short columns of A and B, with which copies
+// are slow. One device then gains by larger tiles alone, several also by fetching ranges of their own. Otherwise smaller
+// tiles are better, whose tasks do not all end together.
+bool prefers_ranges(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
+  const index_t least = machine.tiles.smallest_tied;
+  if (machine.devices == 1 && std::max(shape.m, shape.n) < 2 * least) return false;
+  const index_t mt = std::max(shape.m / least, ceil_div(shape.m, tiling.m));
+  const index_t nt = std::max(shape.n / least, ceil_div(shape.n, tiling.n));
+  const index_t tasks = shape.tie == Tie::mn ? mt * (mt + 1) / 2 : mt * nt;
+  return shape.m_runs_down_a || tasks <= device::compute_streams;
+}
+
+// Without regard to memory; see choose_ranges().
+index_t ranges_wanted(const ProductShape& shape, const Tiling& tiling, index_t depth, index_t least,
+                      const Machine& machine) {
+  const index_t streams = index_t{device::compute_streams} * machine.devices;
+  const index_t tasks = tasks_of(shape, tiling);
+  if (!shape.adds_products || tasks >= streams || shape.demand.down <= 0) return 1;
+  if (!prefers_ranges(shape, tiling, machine)) return 1;
+  const auto of_cost = static_cast<index_t>(shape.demand.up / (partial_result_cost * shape.demand.down)) + 1;
+  const auto of_size = static_cast<index_t>(shape.demand.up / static_cast<double>(element_bytes(shape.type))) / least;
+  const index_t most = std::min({ceil_div(streams, tasks), of_cost, of_size, ceil_div(shape.k, depth) / 2});
+  return std::max<index_t>(most - most % std::max(machine.devices, 1), 1);
+}
+
 // whole: columns are not cut for their length deep: steps of dgemm are as deep as A's and B's tiles are tall where the
 // job is long. A kernel that adds up twice as many products reads and writes C half as often, which is 2 % of the power
 // that holds an H200 back. roomy: tiles of two sizes instead of halves of pages, and halves of those of A on the right
@@ -126,6 +157,13 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   // The tiles of a line of solves wait for each other, so that it is work for one stream, however many they are.
   const auto has_few = [&] { return shape.solves_columns ? n.parts < streams : tasks() < fewest_per_lane * streams; };
   while (!shape.n_is_strided && has_few() && n.part() >= 2 * widths.fewest) n.parts *= 2;
+  // Where k is cut into ranges, lanes have work without that.
+  const auto ranges = [&] {
+    return ranges_wanted(shape, {m.part(), n.part(), k.part()}, k.part(), sizes.task, machine);
+  };
+  const auto lacks_tasks = [&] {
+    return ranges() > 1 ? ranges() * tasks() < streams : tasks() < fewest_per_lane * streams;
+  };
   // Streams without work cost nothing where the link takes longest, and copies of short columns are slow: of those that
   // lie far from each other (ScatteredColumns), and some of those that do not, which count where there is next to nothing
   // to compute. But several devices must all have work, and lines with A on the right are better off with more tiles.
@@ -148,7 +186,7 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
     const auto [shorter, longer] = std::minmax({m.part(), n.part()});
     return longer >= 2 * sizes.smallest && longer / 2 * (shape.k + shorter) * machine.devices >= sizes.lone_task;
   };
-  while (!shape.solves_columns && tasks() < fewest_per_lane * streams && halves_work()) {
+  while (!shape.solves_columns && lacks_tasks() && halves_work()) {
     if (shape.tie == Tie::mn) {
       n.parts = ++m.parts;
     } else {
@@ -160,7 +198,8 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
     }
   }
   // Few tasks are dealt evenly: two of three on one device take as long as two of four.
-  while (!shape.solves_columns && tasks() > machine.devices && tasks() < index_t{2} * machine.devices) {
+  while (ranges() == 1 && !shape.solves_columns && tasks() > machine.devices &&
+         tasks() < index_t{2} * machine.devices) {
     Cut& cut = m.part() >= n.part() || shape.tie == Tie::mn ? m : n;
     ++cut.parts;
     if (shape.tie == Tie::mn) n.parts = m.parts;
@@ -214,9 +253,11 @@ ProductShape shape_of(const Level3& c) {
     shape.k_is_strided = !a_plain || !b_plain;
     shape.tie = Tie::mn;
     shape.masked = c.has_op_b();
+    shape.adds_products = true;
   } else if (c.routine == Routine::gemm) {
     shape.n_is_strided = c.op_b != Op::no_trans;
     shape.k_is_strided = !a_plain || c.op_b == Op::no_trans;
+    shape.adds_products = true;
     shape.k_runs_down_b = a_plain && c.op_b == Op::no_trans;
   } else {
     shape.k = left ? c.m : c.n;
@@ -274,11 +315,13 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
   return tiling;
 }
 
-index_t slots_for_all(const ProductShape& shape, const Tiling& tiling) {
+index_t slots_for_all(const ProductShape& shape, const Tiling& tiling, index_t ranges) {
   const index_t mt = ceil_div(shape.m, tiling.m);
   const index_t nt = ceil_div(shape.n, tiling.n);
   const index_t kt = ceil_div(shape.k, tiling.k);
-  return mt * kt + kt * nt + 2 * mt * nt + index_t{2} * device::compute_streams;
+  const index_t with_inputs = mt * kt + kt * nt + 2 * mt * nt + index_t{2} * device::compute_streams;
+  // A device may hold all partial results at once, and takes no more outputs than leave room for inputs.
+  return ranges > 1 ? std::max(with_inputs, ranges * tasks_of(shape, tiling) * tiles_per_lane) : with_inputs;
 }
 
 Panels choose_panels(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
@@ -296,6 +339,12 @@ Panels choose_panels(const ProductShape& shape, const Tiling& tiling, const Mach
   const Panels tall{shape.m_runs_down_a ? taller(tiling.m, shape.m) : tiling.m,
                     shape.k_runs_down_b ? taller(tiling.k, shape.k) : tiling.k};
   return fits(tall) ? tall : Panels{tiling.m, tiling.k};
+}
+
+index_t choose_ranges(const ProductShape& shape, const Tiling& tiling, index_t depth, index_t least,
+                      const Machine& machine) {
+  const index_t ranges = ranges_wanted(shape, tiling, depth, least, machine);
+  return slots_for_all(shape, tiling, ranges) <= slots_of(shape, tiling, machine) ? ranges : 1;
 }
 
 index_t slots_of(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {

@@ -29,6 +29,7 @@ struct ProductShape {
   bool sweeps_forward = false;  ///< trmm or trsm on the left, whose first tile of a line of B is computed first
   bool k_runs_down_b = false;   ///< gemm, and blocks of B, not of A, are cut along stored columns by k
   bool masked = false;          ///< gemmt: the rows and columns of a triangle of C are made of different operands
+  bool adds_products = false;   ///< all that is done along k, so that parts of the sum may be added up apart
   Tie tie = Tie::none;
   runtime::Demand demand = {};  ///< of the call
 };
@@ -47,7 +48,8 @@ struct Panels {
 std::size_t slot_bytes(ScalarType type, const runtime::Tiling& tiling, const Panels& panels = {});
 
 /// Slots for the tiles of all operands, and of C with its old values, beside what streams hold.
-index_t slots_for_all(const ProductShape& shape, const runtime::Tiling& tiling);
+/// @param ranges see choose_ranges()
+index_t slots_for_all(const ProductShape& shape, const runtime::Tiling& tiling, index_t ranges = 1);
 inline bool all_fits(const ProductShape& shape, const runtime::Tiling& tiling, index_t slots) {
   return slots_for_all(shape, tiling) <= slots;
 }
@@ -65,6 +67,13 @@ Panels choose_panels(const ProductShape& shape, const runtime::Tiling& tiling, c
 /// too small for it.
 /// @throws OutOfDeviceMemory if even the smallest tile does not fit
 runtime::Tiling choose_tiling(const ProductShape& shape, const runtime::Machine& machine, index_t forced);
+
+/// Ranges of k, cut at multiples of `depth`, whose products are added up apart, and by devices that fetch no others:
+/// where k is long and C has fewer tiles than there are lanes. More than one only where the partial results, which are as
+/// large as C, are little beside A and B, and where everything fits; then a multiple of the number of devices.
+/// @param least elements of A and B in a range
+index_t choose_ranges(const ProductShape& shape, const runtime::Tiling& tiling, index_t depth, index_t least,
+                      const runtime::Machine& machine);
 
 /// Slots of the smallest device.
 index_t slots_of(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);

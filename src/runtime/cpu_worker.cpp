@@ -7,6 +7,7 @@
 #include "core/process.hpp"
 #include "kernels/host/cpu_lapack.hpp"
 #include "kernels/host/host_panel.hpp"
+#include "kernels/reference/reference.hpp"
 #include "runtime/room.hpp"
 
 namespace tessera::runtime {
@@ -105,6 +106,9 @@ void CpuWorker::compute(const TaskGraph& graph, TaskId task, const HostTile& C, 
         break;
       case StepKind::update:
         kernels::apply_panel(step.update_of(output, {a.address, a.ld, a.tail}), compute_);
+        break;
+      case StepKind::addition:
+        kernels::reference_add(graph.addition_to(C, 1, a.address, a.ld));
         break;
       case StepKind::level3:
         compute_(call);

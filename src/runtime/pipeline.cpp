@@ -116,16 +116,10 @@ void Pipeline::submit_call(const Job& job, const Asked& asked, const Submission&
   const cache::Replica* const y = asked.y;
   const Step& step = asked.step;
   const auto add = [&](const AnyScalar& factor, const std::byte* X) {
-    place_.ops.add(stream, {.type = job.graph().type(),
-                            .part = C.part,
-                            .hermitian = job.graph().is_hermitian() && C.part != Part::full,
-                            .m = C.rows,
-                            .n = C.cols,
-                            .factor = factor,
-                            .X = X,
-                            .ldx = C.rows,
-                            .C = submission.output->address,
-                            .ldc = C.rows});
+    HostTile here = C;
+    here.address = submission.output->address;
+    here.ld = C.rows;
+    place_.ops.add(stream, job.graph().addition_to(here, factor, X, C.rows));
   };
   if (asked.adds) {
     add(submission.beta, x->address);
@@ -142,6 +136,8 @@ void Pipeline::submit_call(const Job& job, const Asked& asked, const Submission&
                                      step.panel.part_columns);
     case StepKind::update:
       return place_.ops.apply_panel(stream, step.update_of(placed(*submission.output), placed(*x)));
+    case StepKind::addition:
+      return add(1, x->address);
     case StepKind::level3:
       break;
   }

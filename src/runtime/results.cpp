@@ -11,7 +11,8 @@ using device::EventStatus;
 using device::SliceKind;
 using device::StreamId;
 
-void Results::begin() {
+void Results::begin(const TaskGraph& graph) {
+  keeps_intermediate_ = place_.cache.all_connected() && graph.fits(place_.cache.slots(place_.index));
   held_.clear();
   write_backs_.clear();
   finished_ = 0;
@@ -54,16 +55,12 @@ void Results::await_copy_of_old(const Job& job, Submission& submission, index_t 
 void Results::add(Job& job, const Result& result) {
   if (place_.cache.all_connected()) publish(job, result.output, result.task);
   held_.push_back(result);
+  // Nobody has to wait for it at the end.
+  if (stays(job.graph().output(result.task))) job.begin_write_back();
 }
 
 bool Results::retire(Job& job) {
-  bool any = std::erase_if(held_, [&](Result& held) {
-               // The device that has been lost may be the one that keeps the old value.
-               if (job.failed() || !job.may_overwrite(held.task) || !old_is_kept(job, held)) return false;
-               write_back(job, held);
-               job.begin_write_back();
-               return true;
-             }) > 0;
+  bool any = std::erase_if(held_, [&](Result& held) { return end(job, held); }) > 0;
   while (!write_backs_.empty() && completed(write_backs_.front().done)) {
     const WriteBack write_back = std::move(write_backs_.front());
     write_backs_.pop_front();
@@ -77,6 +74,30 @@ bool Results::retire(Job& job) {
     any = true;
   }
   return any;
+}
+
+bool Results::end(Job& job, Result& held) {
+  // The device that has been lost may be the one that keeps the old value.
+  if (job.failed()) return false;
+  const Output output = job.graph().output(held.task);
+  // An intermediate result that goes to host memory may do so at once.
+  if ((!output.intermediate || stays(output)) && !job.may_overwrite(held.task)) return false;
+  if (stays(output)) {
+    let_go(job, held);
+    return true;
+  }
+  if (!old_is_kept(job, held)) return false;
+  write_back(job, held);
+  job.begin_write_back();
+  return true;
+}
+
+void Results::let_go(Job& job, const Result& held) {
+  make_room(done_, write_backs_.size() + 1);
+  done_.push_back(held.task);
+  place_.cache.finish_output(held.output);
+  ++finished_;
+  job.finish_task(held.task);
 }
 
 void Results::publish(Job& job, cache::Replica* output, TaskId task) {

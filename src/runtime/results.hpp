@@ -29,7 +29,7 @@ class Results {
   explicit Results(const Workplace& place) : place_(place) {}
 
   /// Forgets everything.
-  void begin();
+  void begin(const TaskGraph& graph);
 
   // -- before a task ends --
 
@@ -72,15 +72,23 @@ class Results {
 
   // In which an output is written whose old value counts; none: as it comes.
   device::SliceKind slices_of(const Output& output) const;
+  bool stays(const Output& output) const { return output.intermediate && keeps_intermediate_; }
   // Whether there has to be a copy of its old value first.
   bool keeps_old(const Output& output) const;
   bool old_is_kept(const Job& job, Result& held);
   // Not one that its factorization has broken down in.
   void publish(Job& job, cache::Replica* output, TaskId task);
+  // Whether the result may leave `held_`; then it does.
+  bool end(Job& job, Result& held);
   void write_back(const Job& job, const Result& held);
+  // Without a copy in host memory.
+  void let_go(Job& job, const Result& held);
   bool repeat_write_back(const WriteBack& write_back, bool& usable) noexcept;
 
   const Workplace& place_;
+  // Where all devices can read it and there is room for all of them, an intermediate result stays until nobody reads it
+  // any more. Its task is not done before: if a device is lost it is computed again.
+  bool keeps_intermediate_ = false;
   std::deque<Result> held_;
   std::deque<WriteBack> write_backs_;  // in stream order
   index_t finished_ = 0;

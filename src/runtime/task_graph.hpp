@@ -30,7 +30,8 @@ enum class StepKind : std::uint8_t {
   level3,    ///< a call of Level 3
   cholesky,  ///< the output, of call.m rows, and of which call.uplo is stored, becomes its factor; no operands
   panel,     ///< columns of the output's panel are factored; no operands
-  update     ///< operand a, a block column that has been factored, is applied to the output
+  update,    ///< operand a, a block column that has been factored, is applied to the output
+  addition   ///< operand a, of the output's shape, is added to it
 };
 
 /// A tile in memory, of a device or of the host.
@@ -93,6 +94,8 @@ inline double Step::flops() const {
       return kernels::flops_of(panel_in({}), panel.part_columns);
     case StepKind::update:
       return kernels::flops_of(update_of({}, {}));
+    case StepKind::addition:
+      return 0;
     case StepKind::level3:
       break;
   }
@@ -106,6 +109,8 @@ inline const char* Step::kernel() const {
       return name_of(panel.kind);
     case StepKind::update:
       return panel.kind == kernels::PanelKind::lu ? "apply LU" : "apply QR";
+    case StepKind::addition:
+      return "add";
     case StepKind::level3:
       break;
   }
@@ -131,6 +136,8 @@ struct Output {
   /// Of which each new value depends on no old values of this tile but those of its own slice.
   device::SliceKind slices = device::SliceKind::none;
   bool publish = false;  ///< other tasks read the result
+  /// Only they do, write_after() last: it need not go to host memory. @pre publish
+  bool intermediate = false;
 };
 
 /// Sizes of the tiles of the three dimensions. Where a dimension has a skew, its tiles come in pairs, of which the
@@ -209,6 +216,19 @@ class TaskGraph {
 
   /// Whether C is Hermitian: then its diagonal is real.
   virtual bool is_hermitian() const { return false; }
+  /// C += factor * X, of one of C's tiles.
+  kernels::Addition addition_to(const HostTile& C, AnyScalar factor, const std::byte* X, index_t ldx) const {
+    return {.type = type(),
+            .part = C.part,
+            .hermitian = is_hermitian() && C.part != Part::full,
+            .m = C.rows,
+            .n = C.cols,
+            .factor = factor,
+            .X = X,
+            .ldx = ldx,
+            .C = C.address,
+            .ldc = C.ld};
+  }
   /// Slots of a device that hold all tiles of the job at once, beside what streams need.
   virtual index_t working_slots() const = 0;
   bool fits(index_t slots) const { return working_slots() <= slots; }

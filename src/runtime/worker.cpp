@@ -73,7 +73,7 @@ Worker::Outcome Worker::leave() noexcept {
 void Worker::begin(Job& job) {
   outcome_ = {};
   const std::size_t lanes = LaneRoom::lanes_in(place_.cache.slots(place_.index));
-  results_.begin();
+  results_.begin(job.graph());
   intake_.begin(job, lanes);
   lanes_.clear();
   groups_.clear();

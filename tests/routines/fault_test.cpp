@@ -161,6 +161,16 @@ TEST_P(Loss, LeavesTheResultRightWhereMemoryIsShort) {
   EXPECT_GT(lose_everywhere(problem_of(routine, beta, Side::left, 5), complex ? 40 : 20, false), 6);
 }
 
+// Devices add up ranges of k apart, and one of them what the others have.
+TEST_P(Loss, LeavesLongSumsRight) {
+  const auto [routine, beta] = GetParam();
+  if (!Level3{.routine = routine}.has_k()) GTEST_SKIP() << "has no sum of its own length";
+  test::Level3Case problem = problem_of(routine, beta, Side::left, 1);
+  problem.m = problem.n = tile + 3;
+  problem.k = 40 * tile;
+  EXPECT_GT(lose_everywhere(problem, 4000, true), 12);
+}
+
 TEST_P(Loss, LeavesTheResultsOfFourCallersRight) {
   const auto [routine, beta] = GetParam();
   if (Level3{.routine = routine}.is_triangular() && beta) GTEST_SKIP() << "has no beta";

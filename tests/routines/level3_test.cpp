@@ -158,6 +158,24 @@ TEST_P(Level3Conformance, EveryFactor) {
   }
 }
 
+// Of few tiles of C and a long k: several devices add up ranges of it apart.
+TEST_P(Level3Conformance, LongSums) {
+  unsigned seed = 11000;
+  for (const Routine routine : test::all_routines) {
+    if (!Level3{.routine = routine}.has_k()) continue;
+    for (const index_t size : {tile - 3, tile + 3}) {
+      const Level3Case base{.routine = routine,
+                            .m = size,
+                            .n = size,
+                            .k = 41 * tile + 5,
+                            .alpha = {0.75, -0.5},
+                            .beta = size < tile ? AnyScalar(0) : AnyScalar(-1.5, 0.25)};
+      for (const ScalarType type : test::types_of(routine))
+        test::for_each_variant(type, base, [&](const Level3Case& c) { expect_right(type, c, seed++); });
+    }
+  }
+}
+
 // A triangular sweep over a single line of tiles depends on itself from end to end; of many lines some begin together.
 TEST_P(Level3Conformance, ThinAndWideTriangularProblems) {
   struct Extent {
@@ -337,17 +355,18 @@ TEST(Tiling, LeavesColumnsWholeEnoughWhereTheLinkTakesLongest) {
 
 // Rows of A that are all of its columns come at the rate of the link, halves of them do not.
 TEST(Tiling, CutsNoColumnsWhereThereIsNextToNothingToCompute) {
-  const auto tiling_of = [](index_t n, int devices) {
-    const Level3 call{.routine = Routine::gemm, .m = 512, .n = n, .k = 200000};
+  const auto rows_of_tiles = [](index_t m, int devices) {
+    const Level3 call{.routine = Routine::gemm, .m = m, .n = 512, .k = 200000};
     const runtime::Machine machine{.devices = devices,
                                    .heap_bytes = std::size_t{1} << 36,
                                    .segment_bytes = 32768,
                                    .flops_per_s = 60e12,
                                    .link_bytes_per_s = 50e9};
-    return choose_tiling(shape_of(call), machine, 0);
+    return choose_tiling(shape_of(call), machine, 0).m;
   };
-  EXPECT_EQ(tiling_of(512, 1).m, 512);
-  EXPECT_LT(tiling_of(512, 2).m, 512);  // each of them must have some
+  EXPECT_EQ(rows_of_tiles(512, 1), 512);
+  EXPECT_EQ(rows_of_tiles(512, 2), 512);    // which have ranges of k each
+  EXPECT_LT(rows_of_tiles(1200, 2), 1200);  // each of them must have some
 }
 
 TEST_F(Level3UnevenTiles, EveryVariantOfProductsAndSolves) {

@@ -850,7 +850,7 @@ TEST(Tiling, FewTasksAreDealtEvenly) {
     const index_t rows = ceil_div(call.m, tiling.m), columns = ceil_div(call.n, tiling.n);
     return call.updates_triangle() ? columns * (columns + 1) / 2 : rows * columns;
   };
-  const Level3 update{.routine = Routine::syr2k, .type = ScalarType::c, .n = 1379, .k = 11388};
+  const Level3 update{.routine = Routine::syr2k, .type = ScalarType::c, .n = 1379, .k = 2000};
   EXPECT_EQ(tasks(update, 1), 3);
   EXPECT_EQ(tasks(update, 2), 6);
   const Level3 product{.routine = Routine::symm, .type = ScalarType::z, .side = Side::right, .m = 627, .n = 5190};
