@@ -25,6 +25,8 @@ using runtime::TaskId;
 constexpr index_t lines_together = 4;
 // Lines per device from which trmm begins with some of them all at once.
 constexpr index_t fewest_wide_lines = 6;
+// Elements of the triangle to those of B from which B is narrow.
+constexpr index_t narrow_part = 2;
 // Tiles of a line.
 constexpr index_t short_line = 4;
 
@@ -147,8 +149,7 @@ class Triangular final : public CallGraph {
                                         : std::clamp<index_t>(room / length - 1, 1, lines);
     // trmm waits for the triangle first. Meanwhile some lines use each tile of it as it comes, from the one that all rows need, and their
     // results go down while the other lines are computed.
-    const bool begins_wide = !solves() && all_stay && lines >= fewest_wide_lines * machine.devices;
-    const index_t wide_lines = begins_wide ? std::min<index_t>(lines_together * machine.devices, lines / 2) : 0;
+    const index_t wide_lines = !solves() && all_stay ? lines_that_begin_wide(machine.devices) : 0;
     first_steps_last_ = wide_lines * length;
     const index_t passes = !all_stay && (solves() || !triangle_stays) ? ceil_div(lines, together) : 1;
     const GroupedProduct product{GroupForm::sweep, length, lines, length,
@@ -157,7 +158,7 @@ class Triangular final : public CallGraph {
     const auto grouping = passes == 1 ? Grouping{} : choose_grouping(product, slots, machine.devices);
     const index_t swept = passes * triangle_elements(length) + lines * length;
     if (passes == 1 || 3 * swept <= 4 * up_tiles(product, grouping, slots)) {
-      for (index_t first = 0, width = begins_wide ? wide_lines : together; first < lines;
+      for (index_t first = 0, width = wide_lines > 0 ? wide_lines : together; first < lines;
            first += width, width = together) {
         append({0, first, length, std::min(width, lines - first)});
       }
@@ -170,6 +171,14 @@ class Triangular final : public CallGraph {
       append(group);
       group_ends_.push_back(static_cast<TaskId>(order_.size()));
     }
+  }
+
+  // All of few columns of B, if the triangle is much larger: then what comes up is next to all that there is to wait for,
+  // and tiles of it that serve one line after the other would be computed with when they are all here.
+  index_t lines_that_begin_wide(index_t devices) const {
+    if (lines() >= fewest_wide_lines * devices) return std::min(lines_together * devices, lines() / 2);
+    const bool is_narrow = left() && triangle_elements(shape_.k) >= narrow_part * shape_.m * shape_.n;
+    return is_narrow && line_length() > devices ? lines() : 0;
   }
 
   // Row r of a group is the position with r inputs.

@@ -1,6 +1,8 @@
 #include "runtime/lane_order.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 namespace tessera::runtime {
 
@@ -13,7 +15,8 @@ void LaneOrder::begin(const Job& job, std::size_t lanes) {
   active_ = lanes;
   side_by_side_ = job.side_by_side();
   in_turn_ = fetches_in_turn(job);
-  by_age_ = side_by_side_ && job.usable_count() == 1;
+  // Not where some begin all at once, and end at about the same time anyway.
+  by_age_ = side_by_side_ ? job.usable_count() == 1 : in_turn_ && !job.graph().has_steps_apart();
 }
 
 void LaneOrder::clear() { lanes_ = {}; }
@@ -52,7 +55,9 @@ bool LaneOrder::submit(Job& job) {
     for (Lane& lane : lanes_)
       any |= std::erase_if(lane, [&](const Submission& submission) { return drop(job, submission); }) > 0;
   }
-  for (std::size_t index = 0; index < active_; ++index) {
+  const LaneNumbers order = lanes_in_order();
+  for (std::size_t turn = 0; turn < active_; ++turn) {
+    const std::size_t index = order[turn];
     Lane& lane = lanes_[index];
     if (wants_another_task(job, index)) {
       if (auto task = intake_.take(job, lane.empty(), [&] { return refill(job); })) lane.push_back(std::move(*task));
@@ -60,6 +65,20 @@ bool LaneOrder::submit(Job& job) {
     any |= ask_for_step(job, lane);
   }
   return any;
+}
+
+// In which they ask for tiles. Where tasks go in turn the oldest one comes first, whatever lane it has: else it waits
+// for what younger ones fetch, and results that must not be written before its own wait with it.
+LaneOrder::LaneNumbers LaneOrder::lanes_in_order() const {
+  LaneNumbers order{};
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (side_by_side_ || !by_age_) return order;
+  const auto age = [&](std::size_t index) {
+    return lanes_[index].empty() ? std::numeric_limits<std::int64_t>::max() : lanes_[index].front().number;
+  };
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(active_);
+  std::stable_sort(order.begin(), end, [&](std::size_t x, std::size_t y) { return age(x) < age(y); });
+  return order;
 }
 
 bool LaneOrder::wants_another_task(Job& job, std::size_t index) const {

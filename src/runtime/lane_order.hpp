@@ -17,7 +17,8 @@
 // output and one step's inputs per lane (LaneRoom). Side by side tasks go only where everything fits, and none waits for
 // another one that itself waits for a result: of those that can be read, the one of the lowest wave can go on. In
 // ordered graphs the first unfinished task is always one that can go on: a step whose operand is not published yet, or a
-// result that must not be written yet, waits only for earlier tasks. Source: BLASX, section IV-C, Alg. 1.
+// result that must not be written yet, waits only for earlier tasks; an intermediate result, for which there is room then,
+// stays for a later one. Source: BLASX, section IV-C, Alg. 1.
 #pragma once
 
 #include <array>
@@ -47,6 +48,7 @@ class LaneOrder final : public Order {
 
  private:
   using Lane = std::vector<Submission>;  // the oldest first
+  using LaneNumbers = std::array<std::size_t, device::compute_streams>;
 
   bool adds_old_values_last() const override { return side_by_side_ || in_turn_; }
   bool must_wait_for_link(const Job& job, const Submission& submission) const override;
@@ -56,6 +58,7 @@ class LaneOrder final : public Order {
   bool holds_all_of(const TaskGraph& graph) const;
   bool wants_another_task(Job& job, std::size_t lane) const;
   bool starves(Job& job) const;
+  LaneNumbers lanes_in_order() const;
   bool ask_for_step(Job& job, Lane& lane);
   bool launch_oldest(const Job& job);
   int stream_for(std::size_t lane, const Submission& submission) const;

@@ -155,6 +155,29 @@ TEST(ScheduleModelSizes, ManyLinesOfAProductInPlaceUseTheFirstTilesOfTheTriangle
   EXPECT_GE(modelled_run(modelled_h200(1), square_call(Routine::trmm, 32768)).fraction_of_bound(), 0.97);
 }
 
+TEST(ScheduleModelSizes, AllLinesOfANarrowProductInPlaceUseTheTriangleWhileItArrives) {
+  const auto fraction_of = [](ScalarType type, index_t m, index_t n) {
+    Level3 call = square_call(Routine::trmm, m);
+    call.type = type;
+    call.n = n;
+    return modelled_run(modelled_h200(1), call).fraction_of_bound();
+  };
+  EXPECT_GE(fraction_of(ScalarType::d, 20000, 1000), 0.94);
+  EXPECT_GE(fraction_of(ScalarType::c, 18607, 963), 0.77);
+}
+
+// Few long lines in turn: results of a line are written one after the other, and wait for the oldest of it.
+TEST(ScheduleModelSizes, OlderTasksEndFirstWhereTheyGoInTurn) {
+  Level3 call = square_call(Routine::trmm, 11789);
+  call.side = Side::right;
+  call.uplo = Uplo::upper;
+  call.op_a = Op::trans;
+  call.m = 8442;
+  ModelledMachine machine = modelled_h200(1);
+  machine.rates = {RatesByType(50.5e12, 60e12, 50.5e12, 60e12)};
+  EXPECT_GE(modelled_run(machine, call).fraction_of_bound(), 0.74);
+}
+
 // With the rates at which copy engines move columns, what holds a product of short lines up is when its first results go down.
 TEST(ScheduleModelInPages, ShortLinesOfAProductInPlaceGiveTheirFirstResultsEarly) {
   for (const auto& [n, fraction] : {std::pair<index_t, double>{15000, 0.69}, {16384, 0.87}, {17000, 0.80}})

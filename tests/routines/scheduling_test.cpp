@@ -179,6 +179,31 @@ TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
   }
 }
 
+TEST(TriangularProducts, BeginWithAllLinesWhereBIsNarrow) {
+  const auto graph_of = [](Routine routine, Side side, index_t along, index_t across, int devices) {
+    const bool left = side == Side::left;
+    const Level3 call{.routine = routine,
+                      .side = side,
+                      .m = (left ? along : across) * tile,
+                      .n = (left ? across : along) * tile,
+                      .A = memory,
+                      .lda = along * tile,
+                      .C = memory,
+                      .ldc = (left ? along : across) * tile};
+    return make_triangular(call, {devices, std::size_t{1} << 30, 0}, tile);
+  };
+  const auto graph = graph_of(Routine::trmm, Side::left, 16, 4, 1);
+  for (runtime::TaskId task = 0; task < graph->task_count(); ++task) {
+    const index_t steps = graph->step_count(task);
+    EXPECT_EQ(graph->nth_step(task, steps - 1).apart, steps > 1);
+  }
+  EXPECT_TRUE(graph_of(Routine::trmm, Side::left, 16, 4, 2)->has_steps_apart());
+  EXPECT_FALSE(graph_of(Routine::trmm, Side::left, 16, 5, 1)->has_steps_apart());
+  EXPECT_FALSE(graph_of(Routine::trmm, Side::right, 16, 4, 1)->has_steps_apart());
+  EXPECT_FALSE(graph_of(Routine::trsm, Side::left, 16, 4, 1)->has_steps_apart());
+  EXPECT_FALSE(graph_of(Routine::trmm, Side::left, 16, 4, 16)->has_steps_apart());
+}
+
 TEST(Homes, AreEven) {
   for (const Routine routine :
        {Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k, Routine::trmm, Routine::trsm}) {
