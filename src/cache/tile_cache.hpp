@@ -150,7 +150,8 @@ class TileCache {
   bool can_write_slices(int device, const HostTile& tile, device::SliceKind kind) const;
   /// The copy has ended: what has been published, or will be, may be read from host memory.
   void end_write_back(const Replica* output);
-  /// After the write-back: the tile leaves the device or, if it was published, is a tile like any other.
+  /// After the write-back, or without one if nobody needs the tile any more: it leaves the device or, if it was
+  /// published, is a tile like any other.
   void finish_output(Replica* output);
   /// The tile leaves the device without having been written: the version before is what there is.
   /// @pre acquire_output(); what was submitted for it has ended

@@ -1,5 +1,5 @@
 // The routines that add products to C: C_ij = beta C_ij + sum over terms and l of alpha_t X_il Y_lj, one task per tile
-// of C.
+// of C, and where k is cut into ranges (choose_ranges) one for each range of each tile.
 //
 //   gemm          one term, op(A) op(B)
 //   gemmt         the same; only tiles of the stored triangle of C, the diagonal ones by the gemmt kernel

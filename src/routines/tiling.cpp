@@ -99,9 +99,9 @@ index_t tasks_of(const ProductShape& shape, const Tiling& tiling) {
   return shape.tie == Tie::mn ? mt * (mt + 1) / 2 : mt * nt;
 }
 
-// Whether C is too small for tasks enough, or its tiles would be cut out of short columns of A and B, with which copies
-// are slow. One device then gains by larger tiles alone, several also by fetching ranges of their own. Otherwise smaller
-// tiles are better, whose tasks do not all end together.
+// Whether C is too small for tasks enough, however small its tiles; or whether these would be cut out of columns of A and
+// B (m_runs_down_a), which copies are slow with where they are short. One device then gains by larger tiles alone,
+// several also by fetching ranges of their own. Otherwise smaller tiles are better, whose tasks do not all end together.
 bool prefers_ranges(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
   const index_t least = machine.tiles.smallest_tied;
   if (machine.devices == 1 && std::max(shape.m, shape.n) < 2 * least) return false;

@@ -173,8 +173,9 @@ class Triangular final : public CallGraph {
     }
   }
 
-  // All of few columns of B, if the triangle is much larger: then what comes up is next to all that there is to wait for,
-  // and tiles of it that serve one line after the other would be computed with when they are all here.
+  // Of trmm, if everything fits. Of few lines none: their results would all come late. But where B is narrow, the triangle
+  // is next to all that comes over the link, and results are small: then all lines should compute with it as it comes.
+  // A triangle of hardly more rows of tiles than devices leaves some of these without a row.
   index_t lines_that_begin_wide(index_t devices) const {
     if (lines() >= fewest_wide_lines * devices) return std::min(lines_together * devices, lines() / 2);
     const bool is_narrow = left() && triangle_elements(shape_.k) >= narrow_part * shape_.m * shape_.n;

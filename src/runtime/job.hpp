@@ -97,9 +97,9 @@ class Job {
   /// True when nothing is left to do or nothing more can be done.
   bool ended() const { return unfinished_.load(std::memory_order_acquire) == 0 || failed(); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
-  /// Whether all results are in host memory or on their way there.
+  /// Whether all results are in host memory or on their way there, but for those that need not go.
   bool ends_soon() const { return unwritten_.load(std::memory_order_relaxed) == 0; }
-  /// A task's result goes to host memory from now on, or is there.
+  /// A task's result goes to host memory from now on, or is there, or need not go.
   void begin_write_back() {
     if (unwritten_.fetch_sub(1, std::memory_order_relaxed) == 1) announce_end_();
   }

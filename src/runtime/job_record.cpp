@@ -135,8 +135,12 @@ void JobRecord::note_done(std::span<const TaskId> tasks) {
 }
 
 void JobRecord::forget_done() {
-  std::erase_if(pending_, [&](TaskId task) { return done_[static_cast<std::size_t>(task)]; });
-  std::erase_if(partly_written_, [&](const PartlyWritten& each) { return done_[static_cast<std::size_t>(each.task)]; });
+  const auto is_done = [&](TaskId task) { return done_[static_cast<std::size_t>(task)]; };
+  // An intermediate result whose last reader is done is of no use, however far it is.
+  std::erase_if(pending_, [&](TaskId task) {
+    return is_done(task) || (graph_.output(task).intermediate && is_done(graph_.write_after(task)));
+  });
+  std::erase_if(partly_written_, [&](const PartlyWritten& each) { return is_done(each.task); });
 }
 
 std::vector<TaskId> JobRecord::to_end_first() const {

@@ -197,7 +197,7 @@ int LaneOrder::stream_for(std::size_t lane, const Submission& submission) const 
 
 // An update is a chain of kernels, of which some leave most of a GPU idle: where the oldest task could fill the device for
 // long, others get their share, which fills the gaps. Short kernels wait for their tiles on the device: there they begin some microseconds earlier. So do additions in
-// turn: a lane has one task then, and what follows in its stream comes later over the same link. Side by side it may be
+// turn: what follows in their stream mostly comes later over the same link. Side by side it may be
 // here already, and old values come last.
 bool LaneOrder::may_launch(const Submission& submission) const {
   if (submission.asked.empty()) return false;

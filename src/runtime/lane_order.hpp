@@ -16,9 +16,9 @@
 // Invariant: some lane can go on. Where memory is short, a lane waits with what it has pinned, but there is room for an
 // output and one step's inputs per lane (LaneRoom). Side by side tasks go only where everything fits, and none waits for
 // another one that itself waits for a result: of those that can be read, the one of the lowest wave can go on. In
-// ordered graphs the first unfinished task is always one that can go on: a step whose operand is not published yet, or a
-// result that must not be written yet, waits only for earlier tasks; an intermediate result, for which there is room then,
-// stays for a later one. Source: BLASX, section IV-C, Alg. 1.
+// ordered graphs the first task that has not been computed is always one that can go on: a step whose operand is not
+// published yet, or a result that must not be written yet, waits only for earlier tasks. Intermediate results wait for
+// later ones, but only where there is room for all results at once (Results). Source: BLASX, section IV-C, Alg. 1.
 #pragma once
 
 #include <array>

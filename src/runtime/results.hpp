@@ -4,7 +4,9 @@
 // fails leaves it intact; after whoever reads what is there is done; and, where the task could not be done again without
 // its old value, either in slices, of which those that have not been written can be computed from what is there, or after
 // a copy of the old value is whole, if there was memory. From its last kernel until it is in host memory, a result is
-// held or being written. Owned and used by one worker.
+// held or being written. An intermediate result is held until its last reader is done, where all devices can read it and
+// there is room for all of them; its task is not done before, so that it is computed again if a device is lost. Owned and
+// used by one worker.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +59,7 @@ class Results {
   void settle(bool& usable);
   void let_go_of_held() { held_.clear(); }
 
-  /// Tasks whose output is in host memory, and those whose write-back failed on the way.
+  /// Tasks whose output is in host memory or of use no more, and those whose write-back failed on the way.
   std::vector<TaskId> take_done() { return std::move(done_); }
   std::vector<Torn> take_torn() { return std::move(torn_); }
 
@@ -81,13 +83,12 @@ class Results {
   // Whether the result may leave `held_`; then it does.
   bool end(Job& job, Result& held);
   void write_back(const Job& job, const Result& held);
-  // Without a copy in host memory.
+  // Without a copy in host memory: the tile keeps its slot, unread, until the cache goes, as the graph's working_slots()
+  // say.
   void let_go(Job& job, const Result& held);
   bool repeat_write_back(const WriteBack& write_back, bool& usable) noexcept;
 
   const Workplace& place_;
-  // Where all devices can read it and there is room for all of them, an intermediate result stays until nobody reads it
-  // any more. Its task is not done before: if a device is lost it is computed again.
   bool keeps_intermediate_ = false;
   std::deque<Result> held_;
   std::deque<WriteBack> write_backs_;  // in stream order

@@ -1,5 +1,6 @@
-// What the scheduler asks of a routine. A graph describes one BLAS call as tasks, one per output tile; steps are
-// generated on demand, so a graph is a few words whatever the problem size. Graphs are immutable while they run.
+// What the scheduler asks of a routine. A graph describes one BLAS call as tasks, one per output tile and, where sums are
+// made of intermediate results, one for each of these; steps are generated on demand, so that a graph takes little memory
+// whatever the problem size. Graphs are immutable while they run.
 #pragma once
 
 #include <cstddef>
@@ -136,7 +137,8 @@ struct Output {
   /// Of which each new value depends on no old values of this tile but those of its own slice.
   device::SliceKind slices = device::SliceKind::none;
   bool publish = false;  ///< other tasks read the result
-  /// Only they do, write_after() last: it need not go to host memory. @pre publish
+  /// Only they do, write_after() last. Such a task is done when that one is, or when its result is in host memory, which
+  /// it need not reach. @pre publish
   bool intermediate = false;
 };
 
@@ -187,7 +189,7 @@ class TaskGraph {
   /// order.
   virtual bool ordered() const { return false; }
   /// The task that must be done before this one's result may overwrite host memory, because it (or one before it) reads
-  /// what is there; no_task: none.
+  /// what is there; no_task: none. Of an intermediate result: its last reader, a task of a higher number.
   virtual TaskId write_after(TaskId) const { return no_task; }
 
   /// Whether some steps factor panels or apply them.

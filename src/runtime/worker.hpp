@@ -40,7 +40,7 @@ class Worker final : private DeviceTraffic::Source {
   struct Outcome {
     bool usable = true;        ///< the device can go on with the next attempt
     std::string error;         ///< why the attempt failed here; empty if it did not
-    std::vector<TaskId> done;  ///< tasks whose output is in host memory
+    std::vector<TaskId> done;  ///< tasks whose output is in host memory, or of use no more (Output::intermediate)
     std::vector<Torn> torn;    ///< tasks whose write-back failed on the way
     std::vector<device::Operation> operations;
     std::int64_t steps = 0;

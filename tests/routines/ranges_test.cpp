@@ -11,6 +11,8 @@
 
 #include "routines/level3.hpp"
 #include "routines/tiling.hpp"
+#include "runtime/attempt.hpp"
+#include "runtime/job_record.hpp"
 #include "tests/level3_problem.hpp"
 #include "tests/modelled_run.hpp"
 #include "tests/routines/host_runtime.hpp"
@@ -139,6 +141,31 @@ std::int64_t tasks_of(const runtime::JobStatistics& job) {
   return sum;
 }
 
+// A device is lost when the results are in host memory, but partial ones are still held.
+TEST(Ranges, WhoseTileIsDoneAreNotComputedAgain) {
+  const Level3 call = rank_update(Routine::syrk, 2 * tile, 40 * tile);
+  const auto graph = make_accumulation(call, {2, much_memory, 0}, tile);
+  constexpr index_t tiles = 3;
+  const index_t count = graph->task_count();
+  ASSERT_GT(count, tiles);
+  HostDeviceSettings settings;
+  const test::OpenedDevices opened = test::open_host_devices(1, {settings}, test::cpu_blas());
+  const auto pending_after = [&](const std::vector<TaskId>& done) {
+    runtime::JobRecord record(*graph, opened.accelerators);
+    runtime::Attempt attempt;
+    attempt.working = {true};
+    attempt.outcomes.resize(1);
+    attempt.outcomes[0].done = done;
+    record.add(attempt, [](std::size_t) { return cache::CacheCounters{}; });
+    return static_cast<index_t>(record.pending().size());
+  };
+  EXPECT_EQ(pending_after({}), count);
+  EXPECT_EQ(pending_after({0}), count - 1);
+  // With a tile its partial results are over.
+  EXPECT_EQ(pending_after({count - 1}), count - count / tiles);
+  EXPECT_EQ(pending_after({count - 1, count - 2, count - 3}), 0);
+}
+
 // Partial results stay on devices that reach each other; otherwise they go by way of the host.
 TEST(Ranges, MoveNothingTwiceBetweenDevicesThatReachEachOther) {
   for (const bool peers : {true, false}) {
@@ -199,7 +226,7 @@ TEST(RangesModel, TwoDevicesTakeHalfTheTime) {
   }
 }
 
-// Also where one is lost, none reaches another, or memory is so short that partial results have to go.
+// Also where one is lost, none reaches another, or memory is too short for ranges.
 TEST(RangesModel, EveryGraphEnds) {
   using namespace test;
   std::minstd_rand random(3);
