@@ -94,9 +94,12 @@ double link_to_products(const runtime::Demand& demand, const Machine& machine) {
   return (demand.up + demand.down) / machine.link_bytes_per_s / (demand.flops / machine.flops_per_s);
 }
 
-index_t tasks_of(const ProductShape& shape, const Tiling& tiling) {
-  const index_t mt = ceil_div(shape.m, tiling.m), nt = ceil_div(shape.n, tiling.n);
+// Tiles of C that its rows and columns of tiles have.
+index_t tasks_of(const ProductShape& shape, index_t mt, index_t nt) {
   return shape.tie == Tie::mn ? mt * (mt + 1) / 2 : mt * nt;
+}
+index_t tasks_of(const ProductShape& shape, const Tiling& tiling) {
+  return tasks_of(shape, ceil_div(shape.m, tiling.m), ceil_div(shape.n, tiling.n));
 }
 
 // Whether C is too small for tasks enough, however small its tiles; or whether these would be cut out of columns of A and
@@ -107,8 +110,7 @@ bool prefers_ranges(const ProductShape& shape, const Tiling& tiling, const Machi
   if (machine.devices == 1 && std::max(shape.m, shape.n) < 2 * least) return false;
   const index_t mt = std::max(shape.m / least, ceil_div(shape.m, tiling.m));
   const index_t nt = std::max(shape.n / least, ceil_div(shape.n, tiling.n));
-  const index_t tasks = shape.tie == Tie::mn ? mt * (mt + 1) / 2 : mt * nt;
-  return shape.m_runs_down_a || tasks <= device::compute_streams;
+  return shape.m_runs_down_a || tasks_of(shape, mt, nt) <= device::compute_streams;
 }
 
 // Without regard to memory; see choose_ranges().
@@ -151,7 +153,7 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   Cut n = shape.n_is_strided ? segments(shape.n) : tiles(shape.n);
   Cut k = shape.k_is_strided ? segments(shape.k) : tiles(shape.k);
 
-  const auto tasks = [&] { return shape.tie == Tie::mn ? m.parts * (m.parts + 1) / 2 : m.parts * n.parts; };
+  const auto tasks = [&] { return tasks_of(shape, m.parts, n.parts); };
   const index_t streams = index_t{device::compute_streams} * machine.devices;
   while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * widths.wanted) n.parts *= 2;
   // The tiles of a line of solves wait for each other, so that it is work for one stream, however many they are.

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <random>
 #include <set>
@@ -14,7 +13,7 @@
 #include "runtime/attempt.hpp"
 #include "runtime/job_record.hpp"
 #include "tests/level3_problem.hpp"
-#include "tests/modelled_run.hpp"
+#include "tests/routines/drawn_machine.hpp"
 #include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
@@ -90,8 +89,8 @@ TEST(Ranges, CoverTheSumOfEachTile) {
       ASSERT_GT(graph->task_count(), tiles);
       ASSERT_TRUE(graph->ordered());
       const TaskId first_last = graph->task_count() - tiles;
-      std::map<std::byte*, std::vector<std::pair<std::byte*, index_t>>> read;  // by tile of C
-      std::map<std::byte*, std::set<index_t>> readers;                         // homes, by tile of A
+      std::map<std::byte*, std::multiset<std::byte*>> read;  // tiles of A, by tile of C
+      std::map<std::byte*, std::set<index_t>> readers;       // homes, by tile of A
       std::set<std::byte*> places;
       std::set<index_t> homes;
       for (TaskId task = 0; task < graph->task_count(); ++task) {
@@ -117,7 +116,7 @@ TEST(Ranges, CoverTheSumOfEachTile) {
             continue;
           }
           EXPECT_EQ(step.call.beta, s > 0 ? AnyScalar(1) : is_last ? call.beta : AnyScalar(0));
-          read[C].emplace_back(step.a.tile.address, step.b.tile.address != nullptr ? 1 : 0);
+          read[C].insert(step.a.tile.address);
           readers[step.a.tile.address].insert(graph->home(task, devices));
         }
         EXPECT_EQ(static_cast<TaskId>(added.size()), is_last ? first_last / tiles : 0);
@@ -128,11 +127,23 @@ TEST(Ranges, CoverTheSumOfEachTile) {
         const bool on_diagonal = (C - memory) % ((2 * tile + 1) * 8) == 0;
         const index_t steps = routine == Routine::syr2k && !on_diagonal ? 2 : 1;
         EXPECT_EQ(static_cast<index_t>(tiles_read.size()), steps * k_tiles);
+        for (std::byte* const A : tiles_read) EXPECT_EQ(static_cast<index_t>(tiles_read.count(A)), steps);
       }
       for (const auto& [A, devices_reading] : readers) EXPECT_EQ(devices_reading.size(), 1U);
       EXPECT_EQ(homes.size(), static_cast<std::size_t>(std::min<index_t>(devices, tiles)));
     }
   }
+}
+
+HostDeviceSettings device_of(index_t tiles) {
+  HostDeviceSettings settings;
+  settings.memory_bytes = static_cast<std::size_t>(tiles) * tile * tile * sizeof(double);
+  return settings;
+}
+
+// Three tiles of C.
+test::Level3Fixture<double> long_sum(Routine routine, index_t k_tiles) {
+  return {{.routine = routine, .m = tile + 3, .n = tile + 3, .k = k_tiles * tile, .alpha = 2, .beta = 0.5}, 3};
 }
 
 std::int64_t tasks_of(const runtime::JobStatistics& job) {
@@ -169,12 +180,10 @@ TEST(Ranges, WhoseTileIsDoneAreNotComputedAgain) {
 // Partial results stay on devices that reach each other; otherwise they go by way of the host.
 TEST(Ranges, MoveNothingTwiceBetweenDevicesThatReachEachOther) {
   for (const bool peers : {true, false}) {
-    HostDeviceSettings settings;
-    settings.memory_bytes = 4000 * tile * tile * sizeof(double);
+    HostDeviceSettings settings = device_of(4000);
     settings.peers = peers;
     test::HostRuntime host({settings, settings});
-    test::Level3Fixture<double> fixture(
-        {.routine = Routine::syrk, .m = tile + 3, .n = tile + 3, .k = 60 * tile, .alpha = 2, .beta = 0.5}, 3);
+    auto fixture = long_sum(Routine::syrk, 60);
     const auto statistics = run(*host.runtime, fixture.problem(), tile);
     EXPECT_TRUE(fixture.check());
     EXPECT_EQ(tasks_of(statistics), 2 * 3);
@@ -188,11 +197,8 @@ TEST(Ranges, MoveNothingTwiceBetweenDevicesThatReachEachOther) {
 }
 
 TEST(Ranges, AreLeftWhereTheResultsOfAllWouldNotFit) {
-  HostDeviceSettings settings;
-  settings.memory_bytes = 80 * tile * tile * sizeof(double);
-  test::HostRuntime host({settings, settings});
-  test::Level3Fixture<double> fixture(
-      {.routine = Routine::syrk, .m = tile + 3, .n = tile + 3, .k = 60 * tile, .alpha = 2, .beta = 0.5}, 3);
+  test::HostRuntime host({device_of(80), device_of(80)});
+  auto fixture = long_sum(Routine::syrk, 60);
   EXPECT_EQ(tasks_of(run(*host.runtime, fixture.problem(), tile)), 3);
   EXPECT_TRUE(fixture.check());
 }
@@ -200,12 +206,10 @@ TEST(Ranges, AreLeftWhereTheResultsOfAllWouldNotFit) {
 TEST(Ranges, AreAddedByTheCpuWhenNoDeviceIsLeft) {
   int by_cpu = 0;
   for (std::int64_t operations = 1; operations < 160; operations += 6) {
-    HostDeviceSettings settings;
-    settings.memory_bytes = 4000 * tile * tile * sizeof(double);
+    HostDeviceSettings settings = device_of(4000);
     settings.fail_after_ops = operations;
     test::HostRuntime host({settings, settings});
-    test::Level3Fixture<double> fixture(
-        {.routine = Routine::syr2k, .m = tile + 3, .n = tile + 3, .k = 20 * tile, .alpha = 2, .beta = 0.5}, 3);
+    auto fixture = long_sum(Routine::syr2k, 20);
     if (host.run_or_compute(fixture.problem(), tile)) by_cpu += host.host_products > 0 ? 1 : 0;
     EXPECT_TRUE(fixture.check()) << operations;
   }
@@ -230,30 +234,18 @@ TEST(RangesModel, TwoDevicesTakeHalfTheTime) {
 TEST(RangesModel, EveryGraphEnds) {
   using namespace test;
   std::minstd_rand random(3);
-  const auto one_of = [&](auto... values) {
-    const std::array list = {values...};
-    return list[random() % list.size()];
-  };
+  const auto one_of = drawing_with(random);
   for (int number = 0; number < 600; ++number) {
     constexpr index_t side = 64;
     const index_t n = one_of(side / 2, side, 2 * side);
     Level3 call = rank_update(one_of(Routine::gemm, Routine::gemmt, Routine::syrk, Routine::syr2k), n,
                               side * static_cast<index_t>(10 + random() % 60));
     call.ldb = call.k;
-    ModelledMachine machine;
-    machine.devices = one_of(2, 3, 4);
-    machine.profile.segment_bytes = 0;
-    machine.profile.share_bytes = 0;
+    ModelledMachine machine = machine_for_small_tiles(one_of(2, 3, 4));
     machine.memory_bytes = one_of(std::size_t{4} << 20, std::size_t{40} << 20, std::size_t{4} << 30);
-    machine.flops = one_of(1e9, 1e10, 1e11, 1e12, 1e13);
-    machine.link_bytes = one_of(1e9, 1e10, 5e10);
-    for (int d = 0; d < machine.devices; ++d) machine.speeds.push_back(one_of(1.0, 1.0, 5.0, 0.2));
-    machine.connected = one_of(true, false);
+    draw_unequal_devices(machine, random);
     machine.seed = static_cast<unsigned>(number + 1);
-    if (number % 3 == 0) {
-      machine.lost = static_cast<int>(random() % static_cast<unsigned>(machine.devices));
-      machine.looks = static_cast<int>(1 + random() % 400);
-    }
+    if (number % 3 == 0) draw_loss(machine, random);
     ModelledRun run;
     EXPECT_NO_THROW(run = modelled_run(machine, call, side)) << number << " " << name_of(call) << " " << n;
     EXPECT_EQ(run.still_pinned, 0) << number;

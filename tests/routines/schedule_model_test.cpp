@@ -13,11 +13,16 @@
 #include "routines/grouping.hpp"
 #include "routines/level3.hpp"
 #include "tests/modelled_run.hpp"
+#include "tests/routines/drawn_machine.hpp"
 #include "tests/routines/square_call.hpp"
 
 namespace tessera::routines {
 namespace {
 
+using test::draw_loss;
+using test::draw_unequal_devices;
+using test::drawing_with;
+using test::machine_for_small_tiles;
 using test::modelled_h200;
 using test::modelled_run;
 using test::ModelledMachine;
@@ -418,23 +423,6 @@ TEST(ScheduleModelSizes, EveryGraphEnds) {
   }
 }
 
-/// Draws one of its arguments.
-auto drawing_with(std::minstd_rand& random) {
-  return [&random](auto... values) {
-    const std::array list{values...};
-    return list[random() % list.size()];
-  };
-}
-
-/// Devices that make no difference between tall and short tiles, and of which small calls use all.
-ModelledMachine machine_for_small_tiles(int devices) {
-  ModelledMachine machine;
-  machine.devices = devices;
-  machine.profile.segment_bytes = 0;
-  machine.profile.share_bytes = 0;
-  return machine;
-}
-
 // Three devices at 1 : 1 : 0.4, judged by the time that each was given to compute.
 TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
   constexpr index_t tiles = 16;
@@ -580,10 +568,7 @@ TEST(WakeUpModel, WhoeverHasSomethingToDoIsWoken) {
 // all that is to be done is done once.
 TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
   std::minstd_rand random(1);
-  const auto one_of = [&](auto... values) {
-    const std::array list = {values...};
-    return list[random() % list.size()];
-  };
+  const auto one_of = drawing_with(random);
   for (int run = 0; run < 1000; ++run) {
     Level3 call;
     call.routine = run % 3 != 0 ? Routine::trsm : one_of(Routine::gemm, Routine::symm, Routine::syr2k, Routine::trmm);
@@ -600,16 +585,9 @@ TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
     call.beta = call.is_triangular() ? 0 : 0.3;
     ModelledMachine machine = machine_for_small_tiles(one_of(2, 3, 4));
     machine.memory_bytes = one_of(std::size_t{3} << 20, std::size_t{40} << 20, std::size_t{4} << 30);
-    // Kernels of half a millisecond, which are launched when their tiles have come, and short ones.
-    machine.flops = one_of(1e9, 1e10, 1e11, 1e12, 1e13);
-    machine.link_bytes = one_of(1e9, 1e10, 5e10);
-    for (int d = 0; d < machine.devices; ++d) machine.speeds.push_back(one_of(1.0, 1.0, 5.0, 0.2));
-    machine.connected = one_of(true, false);
+    draw_unequal_devices(machine, random);
     machine.seed = static_cast<unsigned>(run + 1);
-    if (run % 4 == 0) {
-      machine.lost = static_cast<int>(random() % static_cast<unsigned>(machine.devices));
-      machine.looks = static_cast<int>(1 + random() % 400);
-    }
+    if (run % 4 == 0) draw_loss(machine, random);
     EXPECT_NO_THROW(static_cast<void>(modelled_run(machine, call, tile)))
         << run << " " << name_of(call) << " " << call.m << " x " << call.n;
   }
