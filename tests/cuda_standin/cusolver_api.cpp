@@ -2,6 +2,7 @@
 #include <cusolverDn.h>
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 
 #include "core/scalar.hpp"
@@ -16,9 +17,33 @@ using tessera::ScalarType;
 
 namespace {
 
+/// cuSOLVER 13 takes a NaN for zero, and nothing is left of it.
+void clear_nans(ScalarType type, int m, int n, void* A, int lda) {
+  tessera::dispatch(type, [&]<tessera::Scalar T>(T) {
+    for (tessera::index_t j = 0; j < n; ++j) {
+      T* const column = static_cast<T*>(A) + j * lda;
+      std::replace_if(
+          column, column + m, [](T value) { return value != value; }, T(0));
+    }
+  });
+}
+
+/// And it multiplies by the reciprocal of a pivot, which overflows where the pivot is tiny.
+void overflow_below_tiny_pivots(ScalarType type, int m, int n, void* A, int lda) {
+  tessera::dispatch(type, [&]<tessera::Scalar T>(T) {
+    using Real = decltype(std::abs(T{}));
+    for (tessera::index_t j = 0; j < std::min(m, n); ++j) {
+      T* const column = static_cast<T*>(A) + j * lda;
+      const Real pivot = std::abs(column[j]);
+      if (pivot != 0 && std::isinf(1 / pivot)) std::fill(column + j + 1, column + m, T(1 / pivot));
+    }
+  });
+}
+
 cusolverStatus_t factor_lu(const char* name, cusolverDnHandle_t handle, ScalarType type, int m, int n, void* A, int lda,
                            int* ipiv, int* info) {
   return compute(name, handle, [=] {
+    clear_nans(type, m, n, A, lda);
     tessera::kernels::LapackBatch one;
     one.routine = tessera::LapackRoutine::getrf;
     one.type = type;
@@ -30,12 +55,15 @@ cusolverStatus_t factor_lu(const char* name, cusolverDnHandle_t handle, ScalarTy
     one.ipiv.first = ipiv;
     one.info = info;
     tessera::kernels::reference_lapack_batch(one);
+    overflow_below_tiny_pivots(type, m, n, A, lda);
+    clear_nans(type, m, n, A, lda);
   });
 }
 
 cusolverStatus_t factor_qr(const char* name, cusolverDnHandle_t handle, ScalarType type, int m, int n, void* A, int lda,
                            void* tau, int* info) {
   return compute(name, handle, [=] {
+    clear_nans(type, m, n, A, lda);
     tessera::kernels::reference_qr({tessera::kernels::PanelKind::qr, type, m, n, A, lda, nullptr}, tau);
     *info = 0;
   });

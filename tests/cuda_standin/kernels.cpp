@@ -5,6 +5,7 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <limits>
 
 #include "device/cuda/cuda_context.hpp"
 #include "device/cuda/triangle_copy.hpp"
@@ -316,18 +317,81 @@ cudaError_t divide_by_values(const DenseMatrix& B, const void* values, double rc
 }
 cudaError_t load_dense_kernels() { return device::cuda::load_kernel(nullptr); }
 
-cudaError_t complete_pivots(const Panel& panel, cudaStream_t stream) {
-  return cuda_standin::launch(stream, [panel] {
-    const PivotTail tail = pivot_tail(panel);
-    *tail.info = 0;
+namespace {
+template <Scalar T>
+bool is_safe(T value) {
+  using Real = decltype(std::abs(T{}));
+  const Real limit = std::ldexp(Real(1), std::numeric_limits<Real>::max_exponent / 2);
+  return std::abs(std::real(value)) < limit && std::abs(std::imag(value)) < limit;
+}
+template <Scalar T>
+bool is_safe_pivot(T value) {
+  constexpr auto least = std::numeric_limits<decltype(std::abs(T{}))>::min();
+  const bool is_large = std::abs(std::real(value)) >= least || std::abs(std::imag(value)) >= least;
+  return value == T(0) || (is_large && is_safe(value));
+}
+}  // namespace
+
+cudaError_t copy_panel(const Panel& panel, const PanelCopy& copy, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
     dispatch(panel.type, [&]<Scalar T>(T) {
-      for (index_t i = panel.n - 1; i >= 0; --i) {
-        if (static_cast<const T*>(panel.A)[i + i * panel.lda] == T(0)) *tail.info = static_cast<std::int32_t>(i + 1);
+      for (index_t j = 0; j < panel.n; ++j) {
+        const T* const column = static_cast<const T*>(panel.A) + j * panel.lda;
+        if (!std::all_of(column, column + panel.m, is_safe<T>)) copy.state->is_unsafe = 1;
+        std::copy_n(column, panel.m, static_cast<T*>(copy.A) + j * panel.m);
       }
     });
-    for (index_t i = 0; i < panel.n; ++i) {
-      if (tail.pivots[i] <= i || tail.pivots[i] > panel.m) tail.pivots[i] = static_cast<std::int32_t>(i + 1);
-    }
+  });
+}
+cudaError_t find_exceptional(const Panel& panel, const PanelCopy& copy, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    dispatch(panel.type, [&]<Scalar T>(T) {
+      bool is_exceptional = copy.state->is_unsafe != 0;
+      for (index_t i = 0; i < panel.n; ++i)
+        is_exceptional = is_exceptional || !is_safe_pivot(static_cast<const T*>(panel.A)[i + i * panel.lda]);
+      *copy.state = {};
+      if (is_exceptional) *copy.state = {static_cast<int>(panel.m), static_cast<int>(panel.n), 0, 0, 0};
+    });
+  });
+}
+cudaError_t complete_pivots(const Panel& panel, const PanelCopy& copy, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    std::int32_t& info = *pivot_tail(panel).info;
+    info = 0;
+    dispatch(panel.type, [&]<Scalar T>(T) {
+      T* const A = static_cast<T*>(panel.A);
+      for (index_t j = 0; j < copy.state->n; ++j)
+        std::copy_n(static_cast<const T*>(copy.A) + j * panel.m, panel.m, A + j * panel.lda);
+      for (index_t i = panel.n - 1; i >= 0; --i) {
+        if (A[i + i * panel.lda] == T(0)) info = static_cast<std::int32_t>(i + 1);
+      }
+    });
+  });
+}
+cudaError_t find_not_finite(const Panel& columns, PanelCopy::State* state, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    dispatch(columns.type, [&]<Scalar T>(T) {
+      const auto is_finite = [](T value) { return std::isfinite(std::real(value)) && std::isfinite(std::imag(value)); };
+      for (index_t j = columns.n - 1; j >= 0; --j) {
+        const T* const column = static_cast<const T*>(columns.A) + j * columns.lda;
+        if (!std::all_of(column, column + columns.m, is_finite)) state->columns = static_cast<int>(columns.n - j);
+      }
+    });
+  });
+}
+cudaError_t spread_not_finite(const Panel& columns, void* tau, PanelCopy::State* state, cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    dispatch(columns.type, [&]<Scalar T>(T) {
+      constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+      const T filling = scalar_cast<T>(AnyScalar(nan, nan));
+      const index_t first = columns.n - state->columns;
+      for (index_t j = first; j < columns.n; ++j) {
+        T* const column = static_cast<T*>(columns.A) + j * columns.lda;
+        std::fill(column + (j == first ? 0 : first), column + columns.m, filling);
+        static_cast<T*>(tau)[j] = filling;
+      }
+      state->columns = 0;
+    });
   });
 }
 cudaError_t interchange_rows(const PanelUpdate& update, cudaStream_t stream) {

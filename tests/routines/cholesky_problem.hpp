@@ -17,6 +17,7 @@
 #include "kernels/reference/reference_lapack.hpp"
 #include "routines/lapack.hpp"
 #include "tests/level3_problem.hpp"
+#include "tests/special_values.hpp"
 
 namespace tessera::test {
 
@@ -55,6 +56,26 @@ class CholeskyFixture {
 
   routines::CholeskyCall call() {
     return {.type = scalar_type_of<T>(), .uplo = case_.uplo, .n = case_.n, .A = A_.data(), .lda = ld_};
+  }
+
+  /// Of the stored triangle, wherever its mirror image is named.
+  T& element(index_t i, index_t j) { return is_stored(i, j) ? at(A_, i, j) : at(A_, j, i); }
+  /// After a change of elements.
+  void begin_anew() { before_ = A_; }
+
+  /// info is the reference's; where there is a factor, its elements are finite where those of the reference are.
+  ::testing::AssertionResult check_what_is_finite(index_t info) const {
+    std::vector<T> expected = before_;
+    if (const index_t told = factor(expected); info != told)
+      return ::testing::AssertionFailure() << case_ << ": info " << info << ", not " << told;
+    for (index_t j = 0; info == 0 && j < case_.n; ++j) {
+      for (index_t i = 0; i < case_.n; ++i) {
+        if (is_stored(i, j) && is_finite(at(A_, i, j)) != is_finite(at(expected, i, j)))
+          return ::testing::AssertionFailure() << case_ << ": (" << i << ", " << j << ") is " << at(A_, i, j)
+                                               << ", and with the reference " << at(expected, i, j);
+      }
+    }
+    return ::testing::AssertionSuccess();
   }
 
   /// What LAPACK tells.

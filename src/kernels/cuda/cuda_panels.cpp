@@ -2,10 +2,16 @@
 // (panel_kernels.hpp). A handle of cuSOLVER, and for each compute stream memory of its own for what steps need beside
 // the matrices; it grows with the widest panels, and earlier memory stays until the device is closed, because work that
 // uses it may be under way.
+//
+// An LU panel at which cuSOLVER fails (PanelCopy) is factored once more, from a copy, by the kernel of batches, which pivots
+// and divides as LAPACK does. The device finds out which panels are such, so that no host thread waits: of all others the
+// kernel is told that they have no size. The panels of a device take turns with the memory of the copy. Columns of a QR
+// panel in which cuSOLVER would pass over a NaN are filled with it.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,15 +33,18 @@ class CudaTileOps::Panels {
   /// @pre the GPU is current
   explicit Panels(CudaTileOps& ops) : ops_(ops) {
     ops_.check("loading the kernels of panels", load_panel_kernels());
+    ops_.check("loading the kernels of LU", LapackKernels::load_lu());
+    cudaEvent_t event = nullptr;
+    ops_.check("cudaEventCreate", cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    state_is_free_.reset(event);
+    state_ = allocate(sizeof(PanelCopy::State));
+    const cudaStream_t any_stream = ops_.submission(0).stream;
+    ops_.check("cudaMemsetAsync", cudaMemsetAsync(state_.get(), 0, sizeof(PanelCopy::State), any_stream));
+    ops_.check("cudaEventRecord", cudaEventRecord(event, any_stream));
     check("cusolverDnCreate", cusolver().Create(&handle_));
   }
   ~Panels() {
     if (handle_ != nullptr) static_cast<void>(cusolver().Destroy(handle_));
-    for (Space& space : spaces_) {
-      for (void* memory : space.memories) {
-        if (cudaFree(memory) != cudaSuccess) device::cuda::forget_error();
-      }
-    }
   }
   Panels(const Panels&) = delete;
   Panels& operator=(const Panels&) = delete;
@@ -47,13 +56,8 @@ class CudaTileOps::Panels {
       if (first != 0 || columns != panel.n) throw InternalError("an LU panel in parts");
       return factor_lu(machine, panel);
     }
-    plan::factor_qr(machine, panel, first, columns, [&](const Panel& part, void* tau) {
-      int elements = 0;
-      const CusolverMatrix matrix = matrix_of(part);
-      check("geqrf", geqrf_workspace(handle_, matrix, &elements));
-      std::byte* const info = machine.workspace(bytes_of(elements, part.type) + info_bytes);
-      check("geqrf", geqrf(handle_, matrix, tau, info + info_bytes, elements, reinterpret_cast<int*>(info)));
-    });
+    plan::factor_qr(machine, panel, first, columns,
+                    [&](const Panel& part, void* tau) { factor_qr(machine, part, tau); });
   }
 
   void apply(int compute_stream, const PanelUpdate& update) {
@@ -77,7 +81,7 @@ class CudaTileOps::Panels {
       panels.ops_.check(name_of(call.routine), outcome.cuda);
     }
     void add(const Addition& addition) const { panels.ops_.check("add", cuda::add(addition, to.stream)); }
-    std::byte* workspace(std::size_t bytes) const { return panels.space(stream_index, bytes); }
+    std::byte* workspace(std::size_t bytes) const { return panels.provide(panels.spaces_[stream_index], bytes); }
     void interchange(const PanelUpdate& update) const {
       panels.ops_.check("laswp", interchange_rows(update, to.stream));
     }
@@ -98,8 +102,54 @@ class CudaTileOps::Panels {
     const CusolverMatrix matrix = matrix_of(panel);
     check("getrf", getrf_workspace(handle_, matrix, &elements));
     const PivotTail tail = pivot_tail(panel);
-    check("getrf", getrf(handle_, matrix, machine.workspace(bytes_of(elements, panel.type)), tail.pivots, tail.info));
-    ops_.check("getrf", complete_pivots(panel, machine.to.stream));
+    const cudaStream_t stream = machine.to.stream;
+    std::byte* const workspace = machine.workspace(bytes_of(elements, panel.type));
+    const PanelCopy copy{provide(copy_, static_cast<std::size_t>(panel.m * panel.n) * element_bytes(panel.type)),
+                         take_state(stream)};
+    ops_.check("getrf", copy_panel(panel, copy, stream));
+    check("getrf", getrf(handle_, matrix, workspace, tail.pivots, tail.info));
+    ops_.check("getrf", find_exceptional(panel, copy, stream));
+    ops_.check("getrf", LapackKernels::submit_getrf_in_one_launch(factorization_of(panel, copy), stream));
+    ops_.check("getrf", complete_pivots(panel, copy, stream));
+    release_state(stream);
+  }
+
+  void factor_qr(Machine& machine, const Panel& columns, void* tau) {
+    int elements = 0;
+    const CusolverMatrix matrix = matrix_of(columns);
+    check("geqrf", geqrf_workspace(handle_, matrix, &elements));
+    std::byte* const info = machine.workspace(bytes_of(elements, columns.type) + info_bytes);
+    const cudaStream_t stream = machine.to.stream;
+    PanelCopy::State* const state = take_state(stream);
+    ops_.check("geqrf", find_not_finite(columns, state, stream));
+    check("geqrf", geqrf(handle_, matrix, tau, info + info_bytes, elements, reinterpret_cast<int*>(info)));
+    ops_.check("geqrf", spread_not_finite(columns, tau, state, stream));
+    release_state(stream);
+  }
+
+  /// One panel has it at a time, with the memory of the copy.
+  PanelCopy::State* take_state(cudaStream_t stream) {
+    ops_.check("cudaStreamWaitEvent", cudaStreamWaitEvent(stream, state_is_free_.get()));
+    return static_cast<PanelCopy::State*>(state_.get());
+  }
+  void release_state(cudaStream_t stream) {
+    ops_.check("cudaEventRecord", cudaEventRecord(state_is_free_.get(), stream));
+  }
+
+  static LapackBatch factorization_of(const Panel& panel, const PanelCopy& copy) {
+    LapackBatch one;
+    one.routine = LapackRoutine::getrf;
+    one.type = panel.type;
+    one.count = 1;
+    one.max_m = panel.m;
+    one.max_n = panel.n;
+    one.m.of_each = &copy.state->m;
+    one.n.of_each = &copy.state->n;
+    one.lda.of_all = panel.m;
+    one.A.first = copy.A;
+    one.ipiv.first = pivot_tail(panel).pivots;
+    one.info = &copy.state->info;
+    return one;
   }
 
   static CusolverMatrix matrix_of(const Panel& panel) {
@@ -110,23 +160,40 @@ class CudaTileOps::Panels {
     return static_cast<std::size_t>(std::max(elements, 1)) * element_bytes(type);
   }
 
-  std::byte* space(std::size_t stream, std::size_t bytes) {
+  struct Free {
+    void operator()(void* memory) const {
+      if (cudaFree(memory) != cudaSuccess) device::cuda::forget_error();
+    }
+    void operator()(cudaEvent_t event) const {
+      if (cudaEventDestroy(event) != cudaSuccess) device::cuda::forget_error();
+    }
+  };
+  using Memory = std::unique_ptr<void, Free>;
+
+  struct Space {
+    std::vector<Memory> memories;  // the last one is used
+    std::size_t bytes = 0;         // of it
+  };
+
+  Memory allocate(std::size_t bytes) {
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      device::cuda::forget_error();
+      throw OutOfDeviceMemory("no memory for what panels need beside the matrix");
+    }
+    ops_.check("cudaMalloc", error);
+    return Memory(memory);
+  }
+
+  std::byte* provide(Space& space, std::size_t bytes) {
     constexpr std::size_t least = std::size_t{16} << 20;
-    Space& space = spaces_[stream];
     if (space.bytes < bytes) {
       const std::size_t wanted = std::max({bytes, 2 * space.bytes, least});
-      space.memories.reserve(space.memories.size() + 1);
-      void* memory = nullptr;
-      if (const cudaError_t error = cudaMalloc(&memory, wanted); error == cudaErrorMemoryAllocation) {
-        device::cuda::forget_error();
-        throw OutOfDeviceMemory("no memory for what panels need beside the matrix");
-      } else {
-        ops_.check("cudaMalloc", error);
-      }
-      space.memories.push_back(memory);
+      space.memories.push_back(allocate(wanted));
       space.bytes = wanted;
     }
-    return static_cast<std::byte*>(space.memories.back());
+    return static_cast<std::byte*>(space.memories.back().get());
   }
 
   void check(const char* what, cusolverStatus_t status) {
@@ -138,14 +205,12 @@ class CudaTileOps::Panels {
     ops_.device_.fail(error, text);
   }
 
-  struct Space {
-    std::vector<void*> memories;  // the last one is used
-    std::size_t bytes = 0;        // of it
-  };
-
   CudaTileOps& ops_;
   cusolverDnHandle_t handle_ = nullptr;
   std::array<Space, device::compute_streams> spaces_;
+  Space copy_;  // of a panel, as the state
+  Memory state_;
+  std::unique_ptr<CUevent_st, Free> state_is_free_;
 };
 
 void CudaTileOps::PanelsDeleter::operator()(Panels* panels) const { delete panels; }

@@ -28,6 +28,11 @@ cudaError_t submit_lu_panel(const LapackBatch& batch, index_t first, index_t hei
   return submit_lu_sweep(batch, plan::class_of_lu(batch.type, height), first, plan::lu_panel_columns, stream);
 }
 
+/// @param rows of the highest; 0: not known
+cudaError_t submit_lu_in_one_launch(const LapackBatch& batch, index_t rows, cudaStream_t stream) {
+  return submit_lu_sweep(batch, plan::class_of_lu(batch.type, rows), 0, all_columns, stream);
+}
+
 cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
   const bool is_square = lapack_positions(batch.routine).m == 0;
   const index_t rows = useful(is_square ? batch.max_n : batch.max_m), columns = useful(batch.max_n);
@@ -35,7 +40,7 @@ cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
   constexpr index_t width = plan::lu_panel_columns;
   if (is_known && columns <= width) return submit_lu_panel(batch, 0, rows, columns, stream);
   if (!is_known || columns <= plan::most_columns_of_lu_sweep(batch.type))
-    return submit_lu_sweep(batch, plan::class_of_lu(batch.type, rows), 0, all_columns, stream);
+    return submit_lu_in_one_launch(batch, rows, stream);
   cudaError_t error = cudaSuccess;
   for (index_t first = 0; first < std::min(rows, columns) && error == cudaSuccess; first += width) {
     error = submit_lu_panel(batch, first, rows - first, std::min(width, columns - first), stream);
@@ -219,6 +224,12 @@ cudaError_t LapackKernels::submit_cholesky_from(const LapackBatch& batch, index_
 }
 
 cudaError_t LapackKernels::load_cholesky() { return load_cholesky_kernels(); }
+
+cudaError_t LapackKernels::submit_getrf_in_one_launch(const LapackBatch& batch, cudaStream_t stream) {
+  return submit_lu_in_one_launch(batch, useful(batch.max_m), stream);
+}
+
+cudaError_t LapackKernels::load_lu() { return load_lu_kernels(); }
 
 std::size_t LapackKernels::workspace_bytes(const LapackBatch& batch) {
   return inverts(batch.routine) ? static_cast<std::size_t>(batch.count) * inverse_bytes(batch) : 0;

@@ -33,6 +33,10 @@ class LapackKernels {
   static cudaError_t submit_cholesky_from(const LapackBatch& batch, index_t first, cudaStream_t stream);
   static cudaError_t load_cholesky();
 
+  /// Of getrf alone: all columns of each matrix by one thread block, in one launch, whatever their sizes. @pre load_lu()
+  static cudaError_t submit_getrf_in_one_launch(const LapackBatch& batch, cudaStream_t stream);
+  static cudaError_t load_lu();
+
   /// What submit() can make use of in Submission::workspace: that of potri and getri, for all problems at once.
   static std::size_t workspace_bytes(const LapackBatch& batch);
 

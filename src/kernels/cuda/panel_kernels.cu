@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "device/cuda/cuda_context.hpp"
 #include "kernels/block/element.hpp"
@@ -27,20 +28,115 @@ __device__ bool is_zero(const T& value) {
   return zero;
 }
 
+template <class T>
+using RealOf = std::remove_cv_t<std::remove_reference_t<decltype(T{}.part[0])>>;
+
+// Elimination doubles a number at most once a step, and seldom: far below the largest number nothing overflows.
+template <class T>
+__device__ bool is_safe(const T& value) {
+  constexpr RealOf<T> limit = sizeof(limit) == sizeof(double) ? RealOf<T>(0x1p512) : RealOf<T>(0x1p64F);
+  bool is_below = true;
+  for (const auto part : value.part) is_below = is_below && abs(part) < limit;  // a NaN is not
+  return is_below;
+}
+
+// The reciprocal is finite, and so are the products with it that a quotient of complex numbers takes. Zero has none,
+// which cuSOLVER knows.
+template <class T>
+__device__ bool is_safe_pivot(const T& pivot) {
+  constexpr RealOf<T> least = sizeof(least) == sizeof(double) ? RealOf<T>(0x1p-1022) : RealOf<T>(0x1p-126F);
+  bool is_large = false;
+  for (const auto part : pivot.part) is_large = is_large || abs(part) >= least;
+  return is_zero(pivot) || (is_large && is_safe(pivot));
+}
+
+constexpr int rows_of_thread = 4, rows_of_piece = rows_of_thread * threads_per_block;
+
+// f(i, j, element) for all elements. Pieces of columns are dealt to the blocks.
+template <class T, class F>
+__device__ void for_each_element(const T* A, index_t lda, int m, int n, F&& f) {
+  const int pieces = (m + rows_of_piece - 1) / rows_of_piece;
+  for (index_t at = blockIdx.x; at < static_cast<index_t>(pieces) * n; at += gridDim.x) {
+    const index_t j = at / pieces;
+    const int first = static_cast<int>(at % pieces) * rows_of_piece + static_cast<int>(threadIdx.x);
+    T values[rows_of_thread];
+#pragma unroll
+    for (int r = 0; r < rows_of_thread; ++r) {
+      const int i = first + r * threads_per_block;
+      values[r] = i < m ? A[i + j * lda] : T{};
+    }
+#pragma unroll
+    for (int r = 0; r < rows_of_thread; ++r) {
+      const int i = first + r * threads_per_block;
+      if (i < m) f(i, j, values[r]);
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads_per_block)
+    copy_and_look(const T* A, index_t lda, int m, int n, T* copy, PanelCopy::State* state) {
+  bool all_safe = true;
+  for_each_element(A, lda, m, n, [&](int i, index_t j, const T& value) {
+    copy[i + j * m] = value;
+    all_safe = all_safe && is_safe(value);
+  });
+  if (!all_safe) state->is_unsafe = 1;  // all who write it write the same
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads_per_block)
+    look_for_not_finite(const T* A, index_t lda, int m, int n, PanelCopy::State* state) {
+  int first = n;
+  for_each_element(A, lda, m, n, [&](int, index_t j, const T& value) {
+    bool finite = true;
+    for (const auto part : value.part) finite = finite && isfinite(part);
+    if (!finite) first = min(first, static_cast<int>(j));
+  });
+  if (first < n) atomicMax(&state->columns, n - first);
+}
+
+// One block, since it has work for such columns only.
+template <class T>
+__global__ void __launch_bounds__(threads_per_block)
+    fill_not_finite(T* A, index_t lda, int m, int n, T* tau, PanelCopy::State* state) {
+  const int first = n - state->columns;
+  T nan;
+  for (auto& part : nan.part) part = NAN;
+  for (int j = first; j < n; ++j) {
+    for (int i = (j == first ? 0 : first) + static_cast<int>(threadIdx.x); i < m; i += threads_per_block)
+      A[i + j * lda] = nan;
+    if (threadIdx.x == 0) tau[j] = nan;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) state->columns = 0;
+}
+
+template <class T>
+__global__ void __launch_bounds__(most_columns)
+    look_at_pivots(const T* A, index_t lda, int m, int n, PanelCopy::State* state) {
+  const auto i = static_cast<int>(threadIdx.x);
+  const bool is_unsafe = state->is_unsafe != 0 || (i < n && !is_safe_pivot(A[i + i * lda]));
+  const bool is_exceptional = __syncthreads_or(is_unsafe) != 0;
+  if (i == 0) *state = {is_exceptional ? m : 0, is_exceptional ? n : 0, 0, 0, 0};
+}
+
 // What moves to a row is found by going backwards through the interchanges, for all rows at once: one block, two rows a
 // thread.
 template <class T>
-__global__ void __launch_bounds__(most_columns) complete(const T* A, index_t lda, int m, int n, Pivots tail) {
+__global__ void __launch_bounds__(most_columns)
+    complete(T* A, index_t lda, int m, int n, Pivots tail, const T* copy, const PanelCopy::State* state) {
   __shared__ std::int32_t pivots[most_columns];
   __shared__ std::int32_t first_zero;
   const auto i = static_cast<int>(threadIdx.x);
+  for (int j = 0; j < state->n; ++j) {
+    for (int row = i; row < m; row += static_cast<int>(blockDim.x))
+      A[row + j * lda] = copy[row + static_cast<index_t>(j) * m];
+  }
   if (i == 0) first_zero = n + 1;
   __syncthreads();
   if (i < n) {
-    const std::int32_t told = tail.pivots[i];
-    const std::int32_t pivot = told > i && told <= m ? told : i + 1;
-    if (pivot != told) tail.pivots[i] = pivot;
-    pivots[i] = pivot - 1;
+    pivots[i] = tail.pivots[i] - 1;
     if (is_zero(A[i + i * lda])) atomicMin(&first_zero, i + 1);
   }
   __syncthreads();
@@ -101,27 +197,83 @@ __global__ void __launch_bounds__(threads_per_block) scaled_rows(T* G, T* to, co
 template <Scalar T>
 struct KernelsOf {
   using Value = block::ElementOf<T>;
+  static const void* copy_kernel() { return reinterpret_cast<const void*>(copy_and_look<Value>); }
+  static const void* pivots_kernel() { return reinterpret_cast<const void*>(look_at_pivots<Value>); }
+  static const void* look_kernel() { return reinterpret_cast<const void*>(look_for_not_finite<Value>); }
+  static const void* fill_kernel() { return reinterpret_cast<const void*>(fill_not_finite<Value>); }
   static const void* complete_kernel() { return reinterpret_cast<const void*>(complete<Value>); }
   static const void* interchange_kernel() { return reinterpret_cast<const void*>(interchange<Value>); }
   static const void* unit_lower_kernel() { return reinterpret_cast<const void*>(unit_lower<Value>); }
   static const void* scaled_rows_kernel() { return reinterpret_cast<const void*>(scaled_rows<Value>); }
 };
 
-dim3 one_each(index_t columns) { return dim3(static_cast<unsigned>(std::clamp<index_t>(columns, 1, 1024))); }
+index_t pieces_of(const Panel& panel) { return (panel.m + rows_of_piece - 1) / rows_of_piece * panel.n; }
+
+unsigned threads_for_columns(int n) { return (static_cast<unsigned>(n) + 31) / 32 * 32; }
+
+dim3 one_each(index_t parts) { return dim3(static_cast<unsigned>(std::clamp<index_t>(parts, 1, 1024))); }
 
 }  // namespace
 
-cudaError_t complete_pivots(const Panel& panel, cudaStream_t stream) {
-  if (panel.n > most_panel_columns) return cudaErrorInvalidValue;
+cudaError_t copy_panel(const Panel& panel, const PanelCopy& copy, cudaStream_t stream) {
+  return dispatch(panel.type, [&]<Scalar T>(T) {
+    const auto* A = static_cast<const block::ElementOf<T>*>(panel.A);
+    auto* to = static_cast<block::ElementOf<T>*>(copy.A);
+    index_t lda = panel.lda;
+    int m = static_cast<int>(panel.m), n = static_cast<int>(panel.n);
+    PanelCopy::State* state = copy.state;
+    void* arguments[] = {&A, &lda, &m, &n, &to, &state};
+    return cudaLaunchKernel(KernelsOf<T>::copy_kernel(), one_each(pieces_of(panel)), dim3(threads_per_block), arguments,
+                            0, stream);
+  });
+}
+
+cudaError_t find_exceptional(const Panel& panel, const PanelCopy& copy, cudaStream_t stream) {
   return dispatch(panel.type, [&]<Scalar T>(T) {
     const auto* A = static_cast<const block::ElementOf<T>*>(panel.A);
     index_t lda = panel.lda;
     int m = static_cast<int>(panel.m), n = static_cast<int>(panel.n);
+    PanelCopy::State* state = copy.state;
+    void* arguments[] = {&A, &lda, &m, &n, &state};
+    return cudaLaunchKernel(KernelsOf<T>::pivots_kernel(), dim3(1), dim3(threads_for_columns(n)), arguments, 0, stream);
+  });
+}
+
+cudaError_t complete_pivots(const Panel& panel, const PanelCopy& copy, cudaStream_t stream) {
+  if (panel.n > most_panel_columns) return cudaErrorInvalidValue;
+  return dispatch(panel.type, [&]<Scalar T>(T) {
+    auto* A = static_cast<block::ElementOf<T>*>(panel.A);
+    const auto* from = static_cast<const block::ElementOf<T>*>(copy.A);
+    index_t lda = panel.lda;
+    int m = static_cast<int>(panel.m), n = static_cast<int>(panel.n);
     const PivotTail tail = pivot_tail(panel);
     Pivots pivots{tail.info, tail.pivots, tail.sources};
-    void* arguments[] = {&A, &lda, &m, &n, &pivots};
-    const unsigned threads = (static_cast<unsigned>(n) + 31) / 32 * 32;
+    const PanelCopy::State* state = copy.state;
+    void* arguments[] = {&A, &lda, &m, &n, &pivots, &from, &state};
+    const unsigned threads = std::max(512U, threads_for_columns(n));  // which copy, too
     return cudaLaunchKernel(KernelsOf<T>::complete_kernel(), dim3(1), dim3(threads), arguments, 0, stream);
+  });
+}
+
+cudaError_t find_not_finite(const Panel& columns, PanelCopy::State* state, cudaStream_t stream) {
+  return dispatch(columns.type, [&]<Scalar T>(T) {
+    const auto* A = static_cast<const block::ElementOf<T>*>(columns.A);
+    index_t lda = columns.lda;
+    int m = static_cast<int>(columns.m), n = static_cast<int>(columns.n);
+    void* arguments[] = {&A, &lda, &m, &n, &state};
+    return cudaLaunchKernel(KernelsOf<T>::look_kernel(), one_each(pieces_of(columns)), dim3(threads_per_block),
+                            arguments, 0, stream);
+  });
+}
+
+cudaError_t spread_not_finite(const Panel& columns, void* tau, PanelCopy::State* state, cudaStream_t stream) {
+  return dispatch(columns.type, [&]<Scalar T>(T) {
+    auto* A = static_cast<block::ElementOf<T>*>(columns.A);
+    auto* factors = static_cast<block::ElementOf<T>*>(tau);
+    index_t lda = columns.lda;
+    int m = static_cast<int>(columns.m), n = static_cast<int>(columns.n);
+    void* arguments[] = {&A, &lda, &m, &n, &factors, &state};
+    return cudaLaunchKernel(KernelsOf<T>::fill_kernel(), dim3(1), dim3(threads_per_block), arguments, 0, stream);
   });
 }
 
@@ -170,7 +322,8 @@ cudaError_t load_panel_kernels() {
     const cudaError_t error = dispatch(type, []<Scalar T>(T) {
       using Kernels = KernelsOf<T>;
       cudaError_t loaded = cudaSuccess;
-      for (const void* kernel : {Kernels::complete_kernel(), Kernels::interchange_kernel(),
+      for (const void* kernel : {Kernels::copy_kernel(), Kernels::pivots_kernel(), Kernels::look_kernel(),
+                                 Kernels::fill_kernel(), Kernels::complete_kernel(), Kernels::interchange_kernel(),
                                  Kernels::unit_lower_kernel(), Kernels::scaled_rows_kernel()}) {
         if (loaded == cudaSuccess) loaded = device::cuda::load_kernel(kernel);
       }
