@@ -8,7 +8,8 @@
 #include <cstring>
 #include <stdexcept>
 #include <thread>
-#include <vector>
+
+#include "core/side_by_side.hpp"
 
 namespace tessera::tools {
 namespace {
@@ -83,11 +84,10 @@ void HostMatrix::copy_from(const HostMatrix& other, std::size_t bytes) {
 void for_each_part(std::int64_t count, const std::function<void(std::int64_t begin, std::int64_t end)>& body) {
   const std::int64_t parts =
       std::max<std::int64_t>(1, std::min<std::int64_t>(count, std::thread::hardware_concurrency()));
-  std::vector<std::jthread> threads;
-  for (std::int64_t part = 1; part < parts; ++part) {
-    threads.emplace_back([&body, count, part, parts] { body(count * part / parts, count * (part + 1) / parts); });
-  }
-  body(0, count / parts);
+  side_by_side(static_cast<std::size_t>(parts), [&](std::size_t number) {
+    const auto part = static_cast<std::int64_t>(number);
+    body(count * part / parts, count * (part + 1) / parts);
+  });
 }
 
 }  // namespace tessera::tools

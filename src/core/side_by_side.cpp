@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "core/thread.hpp"
@@ -74,7 +73,7 @@ void pass_loader() {
 void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work) {
   const WithoutCancellation stays;
   const auto pieces = std::make_shared<Pieces>(count, work);
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   threads.reserve(count);
   try {
     for (std::size_t thread = 1; thread < count; ++thread) {

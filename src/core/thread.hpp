@@ -3,31 +3,97 @@
 
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <exception>
 #include <initializer_list>
+#include <memory>
+#include <system_error>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 namespace tessera {
 
+/// A thread of ours, with the interface of std::thread, which leaves the size of the stack to RLIMIT_STACK. Kernels of a
+/// CPU BLAS need more than the least of that.
+class Thread {
+ public:
+  static constexpr std::size_t least_stack_bytes = std::size_t{1} << 20;
+
+  Thread() noexcept = default;
+  /// Runs `body` on a stack of the process's default size, and of least_stack_bytes at least. @throws std::system_error
+  Thread(void* (*run)(void*), void* body) {
+    pthread_attr_t attributes;
+    throw_if(pthread_attr_init(&attributes));
+    std::size_t stack_bytes = 0;
+    pthread_attr_getstacksize(&attributes, &stack_bytes);
+    pthread_attr_setstacksize(&attributes, std::max(stack_bytes, least_stack_bytes));
+    const int error = pthread_create(&handle_, &attributes, run, body);
+    pthread_attr_destroy(&attributes);
+    throw_if(error);
+    joinable_ = true;
+  }
+  ~Thread() {
+    if (joinable_) std::terminate();
+  }
+  Thread(Thread&& other) noexcept : handle_(other.handle_), joinable_(std::exchange(other.joinable_, false)) {}
+  /// @pre this one is not joinable
+  Thread& operator=(Thread&& other) noexcept {
+    if (joinable_) std::terminate();
+    handle_ = other.handle_;
+    joinable_ = std::exchange(other.joinable_, false);
+    return *this;
+  }
+
+  bool joinable() const noexcept { return joinable_; }
+  /// @pre joinable()
+  void join() {
+    throw_if(pthread_join(handle_, nullptr));
+    joinable_ = false;
+  }
+  /// @pre joinable()
+  void detach() {
+    throw_if(pthread_detach(handle_));
+    joinable_ = false;
+  }
+
+ private:
+  static void throw_if(int error) {
+    if (error != 0) throw std::system_error(error, std::generic_category());
+  }
+
+  pthread_t handle_{};
+  bool joinable_ = false;
+};
+
 /// Starts a thread that takes no signals but those that its own instructions cause: the rest belongs to the program's
 /// threads. What it causes is the program's, too: its handler may bring in the memory that the thread has touched, or
-/// report a crash. Blocked, such a signal would end the process instead. @throws std::system_error
+/// report a crash. Blocked, such a signal would end the process instead. @throws std::system_error, std::bad_alloc
 template <class F>
-std::thread start_thread(F&& body) {
+Thread start_thread(F&& body) {
+  using Body = std::decay_t<F>;
+  auto owned = std::make_unique<Body>(std::forward<F>(body));
+  const auto run = [](void* argument) -> void* {
+    const std::unique_ptr<Body> mine(static_cast<Body*>(argument));
+    (*mine)();
+    return nullptr;
+  };
   sigset_t blocked;
   sigset_t old;
   sigfillset(&blocked);
   for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) sigdelset(&blocked, own);
   pthread_sigmask(SIG_SETMASK, &blocked, &old);
-  std::thread thread;
+  Thread thread;
   try {
-    thread = std::thread(std::forward<F>(body));
+    thread = Thread(run, owned.get());
   } catch (...) {
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
     throw;
   }
+  static_cast<void>(owned.release());  // the thread's from here on
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   return thread;
 }

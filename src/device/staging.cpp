@@ -121,7 +121,7 @@ void StagingThreads::stop() noexcept {
     stopping_ = true;
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (Thread& thread : threads_) thread.join();
 }
 
 StagingRing* StagingThreads::neediest() const {

@@ -27,9 +27,9 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "core/thread.hpp"
 #include "device/device.hpp"
 
 namespace tessera::device {
@@ -99,7 +99,7 @@ class StagingThreads {
   std::vector<StagingRing*> rings_;
   bool stopping_ = false;
 
-  std::vector<std::thread> threads_;
+  std::vector<Thread> threads_;
 };
 
 class StagingRing {

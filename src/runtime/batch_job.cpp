@@ -234,7 +234,7 @@ std::vector<BatchJob::Outcome> BatchJob::run(std::span<const BatchDevice> device
   }
   std::vector<Outcome> outcomes(devices.size());
   const auto admission = std::make_shared<Admission>(count);
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   threads.reserve(count);
   // The first thread of each device first: there may be fewer chunks, or threads, than wanted.
   int most = 0;

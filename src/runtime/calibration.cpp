@@ -73,7 +73,7 @@ void on_all(std::span<const MeasuredDevice> devices, std::barrier<>& together, B
     failure = std::current_exception();
     together.arrive_and_drop();
   };
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   threads.reserve(devices.size());
   for (std::size_t d = 0; d < devices.size(); ++d) {
     try {
@@ -90,7 +90,7 @@ void on_all(std::span<const MeasuredDevice> devices, std::barrier<>& together, B
       give_up();
     }
   }
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
 }
 

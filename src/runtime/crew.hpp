@@ -14,9 +14,9 @@
 #include <functional>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
+#include "core/thread.hpp"
 #include "kernels/backend.hpp"
 #include "runtime/attempt.hpp"
 #include "runtime/cpu_worker.hpp"
@@ -78,7 +78,7 @@ class Crew {
   struct Seat {
     Signal signal;
     bool polls = true;
-    std::thread thread;
+    Thread thread;
     // Of the thread.
     std::vector<Engagement> engaged;  // the oldest first
     DeviceTraffic traffic;

@@ -153,7 +153,7 @@ HostCopies::~HostCopies() {
     stopping_ = true;
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (Thread& thread : threads_) thread.join();
 }
 
 bool HostCopies::has_room(const cache::HostTile& tile, index_t element_bytes, When when, Signal& changed) {

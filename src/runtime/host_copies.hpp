@@ -15,10 +15,10 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "cache/tile_directory.hpp"
+#include "core/thread.hpp"
 #include "runtime/old_copy.hpp"
 #include "runtime/signal.hpp"
 
@@ -113,7 +113,7 @@ class HostCopies {
   std::deque<Piece> pieces_;
   std::vector<const void*> copied_for_;  ///< the jobs that threads copy for, by thread; nullptr: it waits
   int stops_ = 0;                        ///< calls of stop_copying() that wait
-  std::vector<std::thread> threads_;
+  std::vector<Thread> threads_;
   bool stopping_ = false;
 };
 

@@ -27,6 +27,7 @@ CHECK:
   first_calls  as crowd_cpu, many times, on devices too
   leave        the process ends in every way, on the CPU and on devices, at several moments: the expected status, and silence
   other_build  the library with the mark of another build is refused by the loader, which names it
+  small_stack  as devices, and every stack of the process has 64 KiB where nobody asks for more
   reopen       not preloaded, the library is the program's argument: forced onto devices, and left alone
   faults       devices that fail at operation 0, 1, 2, ...: the result is right, or the process aborts and says why
 """
@@ -343,6 +344,8 @@ def main():
         expect_good(run(library, program))
     elif check in ("devices", "fork"):
         check_devices(library, program)
+    elif check == "small_stack":
+        check_devices(library, ["sh", "-c", 'ulimit -s 64 && exec "$0" "$@"', *program])
     elif check == "same_results":
         check_same_results(library, program[:1], program[1:])
     elif check == "levels":

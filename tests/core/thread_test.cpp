@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <memory>
+#include <utility>
 
 namespace tessera {
 namespace {
@@ -24,14 +28,14 @@ TEST(Thread, YieldsUntilItIsDoneOrPatienceIsOver) {
 
 TEST(Thread, SeesWhatAnotherOneDoes) {
   std::atomic<bool> done = false;
-  std::thread other = start_thread([&] { done = true; });
+  Thread other = start_thread([&] { done = true; });
   EXPECT_TRUE(yield_until([&] { return done.load(); }, std::chrono::minutes(10)));
   other.join();
 }
 
 TEST(Thread, TakesOnlyTheSignalsThatItCauses) {
   sigset_t blocked;
-  std::thread other = start_thread([&] { pthread_sigmask(SIG_SETMASK, nullptr, &blocked); });
+  Thread other = start_thread([&] { pthread_sigmask(SIG_SETMASK, nullptr, &blocked); });
   other.join();
   for (const int caused : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
     EXPECT_EQ(sigismember(&blocked, caused), 0) << caused;
@@ -42,9 +46,65 @@ TEST(Thread, TakesOnlyTheSignalsThatItCauses) {
   EXPECT_EQ(sigismember(&own, SIGTERM), 0);  // of the thread alone
 }
 
+std::size_t stack_bytes_of_this_thread() {
+  pthread_attr_t attributes;
+  std::size_t bytes = 0;
+  EXPECT_EQ(pthread_getattr_np(pthread_self(), &attributes), 0);
+  pthread_attr_getstacksize(&attributes, &bytes);
+  pthread_attr_destroy(&attributes);
+  return bytes;
+}
+
+/// The default of this process, as RLIMIT_STACK sets it when a program begins, while this lives.
+class DefaultStack {
+ public:
+  explicit DefaultStack(std::size_t bytes) {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, bytes);
+    EXPECT_EQ(pthread_setattr_default_np(&attributes), 0);
+    pthread_attr_destroy(&attributes);
+  }
+  ~DefaultStack() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  DefaultStack(const DefaultStack&) = delete;
+  DefaultStack& operator=(const DefaultStack&) = delete;
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(Thread, HasAMebibyteOfStackAtLeast) {
+  std::size_t bytes = 0;
+  for (const std::size_t by_default : {std::size_t{64} << 10, std::size_t{4} << 20}) {
+    const DefaultStack stack(by_default);
+    start_thread([&] { bytes = stack_bytes_of_this_thread(); }).join();
+    EXPECT_GE(bytes, std::max(by_default, std::size_t{1} << 20));
+  }
+}
+
+TEST(Thread, TakesWhatItRunsAlong) {
+  auto number = std::make_unique<int>(3);
+  std::weak_ptr<int> kept;
+  {
+    auto shared = std::make_shared<int>(4);
+    kept = shared;
+    Thread first = start_thread([number = std::move(number), shared = std::move(shared)] { ++*number; });
+    EXPECT_TRUE(first.joinable());
+    Thread second = std::move(first);
+    EXPECT_FALSE(first.joinable());
+    second.join();
+    EXPECT_FALSE(second.joinable());
+  }
+  EXPECT_TRUE(kept.expired());
+}
+
 TEST(Thread, WakesOnTime) {
   const int before = prctl(PR_GET_TIMERSLACK);
-  std::thread other = start_thread([] {
+  Thread other = start_thread([] {
     wake_on_time();
     EXPECT_EQ(prctl(PR_GET_TIMERSLACK), 1);
   });

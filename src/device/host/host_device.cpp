@@ -165,7 +165,7 @@ class HostDevice::Stream {
   std::deque<Operation> queue_;
   bool busy_ = false;
   bool stopping_ = false;
-  std::thread thread_;
+  Thread thread_;
 };
 
 struct HostDevice::Listener {
