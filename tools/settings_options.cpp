@@ -1,11 +1,7 @@
 #include "settings_options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
-
-#include "commands.hpp"
 
 namespace tessera::tools {
 
@@ -80,11 +76,12 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const
 std::string SettingsOptions::text() const {
   std::string text;
   for (const auto& [name, value] : values()) {
-    if (std::any_of(value.begin(), value.end(), [](unsigned char c) { return std::isspace(c) != 0; })) {
-      throw UsageError(name + ": white space is not allowed in \"" + value + "\"");
+    text += name + "=\"";
+    for (const char c : value) {
+      if (c == '"' || c == '\\') text += '\\';
+      text += c;
     }
-    if (!text.empty()) text += ' ';
-    text += name + '=' + value;
+    text += "\" ";
   }
   return text;
 }

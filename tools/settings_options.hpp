@@ -21,7 +21,7 @@ class SettingsOptions {
   /// Variables that were given, with their values, file names made absolute.
   std::vector<std::pair<std::string, std::string>> values() const;
 
-  /// The same as tessera_create_with() takes it. @throws UsageError if a value has white space in it
+  /// The same as tessera_create_with() takes it.
   std::string text() const;
 
   /// The environment with these options on top. @throws InvalidArgument naming the wrong value

@@ -42,8 +42,9 @@ typedef enum {
 typedef struct tessera_context_struct* tessera_context;
 
 /* Makes a context from the environment (TESSERA_*), on top of which `settings`, NAME=value pairs separated by white space
- * with the same names, wins; NULL: none. Devices are opened by the first call that uses them, or here if they are named
- * (TESSERA_DEVICES other than auto), so that an error shows early. */
+ * with the same names, wins; NULL: none. A value with white space stands in quotation marks (NAME="value"), in which \" and
+ * \\ stand for a quotation mark and a backslash. Devices are opened by the first call that uses them, or here if they are
+ * named (TESSERA_DEVICES other than auto), so that an error shows early. */
 TESSERA_API tessera_status tessera_create(tessera_context* ctx);
 TESSERA_API tessera_status tessera_create_with(tessera_context* ctx, const char* settings);
 /* Opens the CPU BLAS and the devices of the context now, and lets these compute a little, so that the first large call need not: starting

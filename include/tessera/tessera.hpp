@@ -34,7 +34,7 @@ inline void check(tessera_status status) {
 /// Owns a tessera_context; moved from, it owns none.
 class Context {
  public:
-  /// @param settings NAME=value pairs separated by white space, on top of the environment
+  /// @param settings NAME=value pairs separated by white space, or NAME="value", as tessera_create_with() takes them
   explicit Context(const std::string& settings = std::string()) {
     check(tessera_create_with(&handle_, settings.c_str()));
   }

@@ -96,7 +96,7 @@ void log_start_up(const runtime::StartUp& start_up) {
 void append_line(const std::string& file, std::string line) {
   line += '\n';
   OutputFile output(file, OutputFile::Use::append);
-  if (!output || !output.write(line)) log_line(fmt::format("cannot write TESSERA_STATS={}: {}", file, output.why()));
+  if (!output || !output.write(line)) log_line_once(fmt::format("cannot write TESSERA_STATS={}:", file), output.why());
 }
 
 }  // namespace

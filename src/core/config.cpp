@@ -408,6 +408,28 @@ std::string valid_names() {
   return names;
 }
 
+constexpr std::string_view space = " \t\r\n\f\v";
+
+/// Removes the value at the front of `settings`: up to white space, or in quotation marks. @throws InvalidArgument
+std::string take_value(std::string_view name, std::string_view& settings) {
+  if (!settings.starts_with('"')) {
+    const std::string_view value = settings.substr(0, settings.find_first_of(space));
+    settings.remove_prefix(value.size());
+    return std::string(value);
+  }
+  std::string value;
+  for (std::size_t at = 1; at < settings.size(); ++at) {
+    if (settings[at] == '"') {
+      settings.remove_prefix(at + 1);
+      if (settings.empty() || space.find(settings.front()) != std::string_view::npos) return value;
+      throw InvalidArgument(std::string(name) + ": white space must follow \"" + value + "\"");
+    }
+    if (settings[at] == '\\' && at + 1 < settings.size()) ++at;
+    value += settings[at];
+  }
+  throw InvalidArgument(std::string(name) + ": a quotation mark is missing at the end of the settings");
+}
+
 /// An empty value asks for the default.
 bool apply(const Setting& setting, Config& config, std::string_view value) {
   if (value.empty()) {
@@ -455,29 +477,27 @@ Config Config::from_environment() {
 }
 
 Config Config::from_settings(std::string_view settings) {
-  constexpr std::string_view space = " \t\r\n\f\v";
   Config config = from_environment();
   for (;;) {
     const std::size_t begin = settings.find_first_not_of(space);
     if (begin == std::string_view::npos) return config;
     settings.remove_prefix(begin);
-    const std::string_view pair = settings.substr(0, settings.find_first_of(space));
-    settings.remove_prefix(pair.size());
 
-    const std::size_t equals = pair.find('=');
-    if (equals == std::string_view::npos) {
-      throw InvalidArgument("\"" + std::string(pair) + "\" is not of the form NAME=value");
+    const std::size_t end = std::min(settings.find_first_of(space), settings.size());
+    const std::size_t equals = settings.find('=');
+    if (equals >= end) {
+      throw InvalidArgument("\"" + std::string(settings.substr(0, end)) + "\" is not of the form NAME=value");
     }
-    const std::string_view name = pair.substr(0, equals);
-    const std::string_view value = pair.substr(equals + 1);
+    const std::string_view name = settings.substr(0, equals);
+    settings.remove_prefix(equals + 1);
+    const std::string value = take_value(name, settings);
     const auto* const setting = std::find_if(std::begin(settings_table), std::end(settings_table),
                                              [&](const Setting& s) { return s.name == name; });
     if (setting == std::end(settings_table)) {
       throw InvalidArgument("there is no setting \"" + std::string(name) + "\"; valid names are " + valid_names());
     }
     if (!apply(*setting, config, value)) {
-      throw InvalidArgument(std::string(name) + "=\"" + std::string(value) + "\" is not valid: expected " +
-                            setting->expected);
+      throw InvalidArgument(std::string(name) + "=\"" + value + "\" is not valid: expected " + setting->expected);
     }
   }
 }

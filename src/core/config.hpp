@@ -105,7 +105,7 @@ struct Config {
   DeviceShare device_share(int visible) const;
 
   static Config from_environment();
-  /// `settings`: NAME=value pairs separated by white space, names as in the environment; they win over the environment.
+  /// `settings`: NAME=value or NAME="value" pairs, as tessera_create_with() takes them; they win over the environment.
   /// @throws InvalidArgument naming the first wrong name or value
   static Config from_settings(std::string_view settings);
 };

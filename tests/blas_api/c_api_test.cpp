@@ -493,6 +493,17 @@ TEST(CApiStatistics, OneLineOfJsonPerJob) {
   std::filesystem::remove(file);
 }
 
+TEST(CApiStatistics, AFileThatCannotBeWrittenIsToldOnce) {
+  testing::internal::CaptureStderr();
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const Context context(std::string(on_devices) + "TESSERA_STATS=/nonexistent/stats.json");
+    for (int call = 0; call < 3; ++call)
+      compare_with_oracle<float>(context, TESSERA_ROW_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 20, 33, 17, 1, 0, 1);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "tessera: cannot write TESSERA_STATS=/nonexistent/stats.json: No such file or directory\n");
+}
+
 TEST(CApiStatistics, TheFirstJobTellsOfDevicesThatWereOpenedBefore) {
   const Context context(std::string(on_devices) + "TESSERA_HOST_DEVICE=start=5ms");  // they are named: this opens them
   const auto begin = std::chrono::steady_clock::now();

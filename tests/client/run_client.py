@@ -8,6 +8,7 @@ CHECK:
   automatic    auto without a plugin: exit 0, silence; told verbosely, small calls do not look for the plugin
   no_plugin    every call wants a device, the plugin is unreadable: exit 0, silence; told verbosely, one line says why
   no_memory    the devices cannot hold one step: exit 0, silence; told verbosely, the reason is given
+  stats_refused as devices, but TESSERA_STATS cannot be written: one line says so
   fork         as devices, but what the child computes is computed by the CPU BLAS
   same_results forced onto three host devices, and not preloaded (that run is of ARGUMENT if it is given): standard output has the
                same names and, but for rounding, the same numbers; TESSERA_STATS tells that each call ran on the devices
@@ -97,6 +98,13 @@ def check_devices(library, program):
         if not re.search("gemm(t|_batch)?$", job["routine"]) or tasks == 0 or len(job["devices"]) < 3:
             fail(f"not a job on three host devices: {job}")
     print(f"{calls} calls ran on host devices")
+
+
+def check_stats_refused(library, program):
+    result = run(library, program, TESSERA_STATS="/nonexistent/a b", **HOST)
+    expect_good(result, silent=False)
+    if result.stderr != "tessera: cannot write TESSERA_STATS=/nonexistent/a b: No such file or directory\n":
+        fail("a file that cannot be written is not told of in one line", result)
 
 
 def check_same_results(library, program, other=None):
@@ -344,6 +352,8 @@ def main():
         expect_good(run(library, program))
     elif check in ("devices", "fork"):
         check_devices(library, program)
+    elif check == "stats_refused":
+        check_stats_refused(library, program)
     elif check == "small_stack":
         check_devices(library, ["sh", "-c", 'ulimit -s 64 && exec "$0" "$@"', *program])
     elif check == "same_results":

@@ -164,6 +164,21 @@ TEST_F(ConfigTest, EverySettingIsRead) {
   EXPECT_EQ(config.trace_file, "t.json");
 }
 
+TEST_F(ConfigTest, AValueInQuotationMarksMayHaveAnyCharacter) {
+  const Config config = Config::from_settings(
+      "TESSERA_STATS=\"/my files/\ts\n.json\" TESSERA_TRACE=\"say \\\"t\\\" C:\\\\x=1\"\tTESSERA_TILE=\"64\" "
+      "TESSERA_SUMMARY=a\"b\\c TESSERA_CPU_BLAS=\"\"");
+  EXPECT_EQ(config.stats_file, "/my files/\ts\n.json");
+  EXPECT_EQ(config.trace_file, "say \"t\" C:\\x=1");
+  EXPECT_EQ(config.tile, 64);
+  EXPECT_EQ(config.summary, "a\"b\\c");  // those in the middle are no marks
+  EXPECT_EQ(config.cpu_blas, "");
+  EXPECT_THAT(message_of("TESSERA_STATS=\"a b"), HasSubstr("quotation mark is missing"));
+  EXPECT_THAT(message_of("TESSERA_STATS=\"a b\\\""), HasSubstr("quotation mark is missing"));
+  EXPECT_THAT(message_of("TESSERA_STATS=\"a\"b"), HasSubstr("white space must follow \"a\""));
+  EXPECT_THAT(message_of("my TESSERA_TILE=64"), HasSubstr("\"my\" is not of the form NAME=value"));
+}
+
 TEST_F(ConfigTest, CpuWorker) {
   EXPECT_EQ(Config().cpu_worker, CpuWorkerUse::automatic);
   EXPECT_EQ(Config::from_settings("TESSERA_CPU_WORKER=on").cpu_worker, CpuWorkerUse::always);

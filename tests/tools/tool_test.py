@@ -654,7 +654,6 @@ class Bench(ToolCase):
         self.assert_refused(tessera("bench", "gemm", "--n", "10", "--peer", "somebody"), "--peer")
         self.assert_refused(tessera("bench", "gemm", "--n", "10,20", "--m", "1,2,3"), "--m")
         self.assert_refused(tessera("bench", "gemm", "--n", "10", "--devices", "host:0"), "TESSERA_DEVICES")
-        self.assert_refused(tessera("bench", "gemm", "--n", "10", "--devices", "host:1", "--stats", "a b"), "white space")
 
     def test_peer_that_is_not_there(self):
         result = tessera("bench", "gemm", "--n", "10", "--devices", "host:1", "--peer", "cublasxt")
@@ -927,7 +926,7 @@ class Trace(ToolCase):
 
 class Stats(ToolCase):
     def test_file_of_a_run(self):
-        file = self.folder / "stats.jsonl"
+        file = self.folder / 'my "stats" of \\ and\ttabs'
         self.assert_good(tessera("bench", "gemm", "--n", "100,150", "--repeats", "1", "--stats", file, *TWO_HOST_DEVICES))
         self.assertEqual(len(file.read_text().splitlines()), 4)  # a warm-up and a timed run for each size
         result = tessera("stats", file)
