@@ -119,7 +119,7 @@ CalibrationFile::CalibrationFile(const std::string& setting, std::span<const dev
   std::sort(names.begin(), names.end());
   devices_in_words_ = fmt::format("{}", fmt::join(names, "; "));
   machine_ = fmt::format("{} copy threads; driver {}; {}", copy_threads, driver, devices_in_words_);
-  if (setting == "off") return;
+  if (is_off(setting)) return;
   path_ = setting;
   if (path_.empty()) {
     const std::string folder = cache_folder();

@@ -34,6 +34,9 @@ class CalibrationFile {
   CalibrationFile(const std::string& setting, std::span<const device::DeviceInfo> devices, int copy_threads,
                   const std::string& driver);
 
+  /// Nothing is to be kept. @param setting Config::calibration
+  static bool is_off(const std::string& setting) { return setting == "off"; }
+
   /// Empty: nothing is to be kept, or there is no place for it.
   const std::string& path() const { return path_; }
 

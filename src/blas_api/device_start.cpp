@@ -209,7 +209,8 @@ Outlook DeviceStart::outlook_of(const std::vector<device::DeviceInfo>& devices, 
     if (!host && record->start_up_s > 0) rates.start_up_s = record->start_up_s;
   }
   const bool alone = config_.local_ranks() == 1 && sharers == 1;
-  if (config_.offload.weighs() && alone && (!host || !config_.calibration.empty())) outlook.file = file;
+  const bool is_kept = !CalibrationFile::is_off(config_.calibration) && (!host || !config_.calibration.empty());
+  if (config_.offload.weighs() && alone && is_kept) outlook.file = file;
   return outlook;
 }
 
@@ -347,7 +348,7 @@ void DeviceStart::keep(const std::function<void(MachineRecord&)>& change) {
   } catch (const std::exception& error) {  // without it all works as well
     // Who has named a file is told.
     if (config_.verbose || !config_.calibration.empty())
-      log_line(fmt::format("{}: what was learnt of this machine is not kept: {}", known.file->path(), error.what()));
+      log_line_once(fmt::format("{}: what was learnt of this machine is not kept:", known.file->path()), error.what());
   }
 }
 

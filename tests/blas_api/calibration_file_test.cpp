@@ -265,6 +265,33 @@ TEST_F(CalibrationFileTest, IsWrittenInAPauseAfterTheFirstJob) {
   EXPECT_EQ(std::filesystem::last_write_time(file("a/rates")), written);
 }
 
+/// What standard error gets of a context that computes, measures and ends.
+std::string told_with(const std::string& calibration) {
+  testing::internal::CaptureStderr();
+  {
+    Product product;
+    Context context(
+        Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_OFFLOAD=auto,sgemm=always TESSERA_VERBOSE=1 "
+                              "TESSERA_CALIBRATION=" +
+                              calibration));
+    EXPECT_TRUE(context.run(product.call).has_value());
+    context.warm_up();
+  }
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST_F(CalibrationFileTest, OffIsNoFileThatCouldNotBeWritten) {
+  EXPECT_EQ(told_with("off").find("is not kept"), std::string::npos);
+}
+
+TEST_F(CalibrationFileTest, TellsOnceThatAFileCannotBeWritten) {
+  std::ofstream(file("plain")) << "a file where a folder should be";
+  const std::string told = told_with(file("plain") + "/rates") + told_with(file("plain") + "/rates");
+  const std::size_t first = told.find("is not kept: ");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(told.find("is not kept: ", first + 1), std::string::npos) << told;
+}
+
 TEST_F(CalibrationFileTest, IsWrittenByAWarmUp) {
   Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_CALIBRATION=" + file("a/rates")));
   context.warm_up();
