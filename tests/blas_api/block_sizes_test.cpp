@@ -21,6 +21,16 @@ TEST(LapackBlockSizes, grow_with_the_order) {
   EXPECT_EQ(block_size("DGETRF", 20000, 4096, automatic), 4096) << "never smaller than LAPACK's own";
 }
 
+TEST(LapackBlockSizes, go_by_the_smallest_size_that_is_told) {
+  EXPECT_EQ(order_of({3000, -1, -1, -1}), 3000);
+  EXPECT_EQ(order_of({3000, 2000, -1, -1}), 2000);
+  EXPECT_EQ(order_of({0, 2000, -1, -1}), 0);
+  EXPECT_EQ(order_of({2147483647, -1, -1, -1}), 2147483647);
+  // A call with n = -1, which LAPACK refuses only after it has told of its workspace.
+  EXPECT_EQ(order_of({-1, -1, -1, -1}), 0);
+  EXPECT_EQ(block_size("DGETRI", order_of({-1, -1, -1, -1}), 64, automatic), 64);
+}
+
 TEST(LapackBlockSizes, follow_the_setting_within_what_suits_the_routine) {
   EXPECT_EQ(block_size("DGETRF", 100, 64, 96), 96);
   EXPECT_EQ(block_size("DGETRF", 20000, 64, 48), 48);

@@ -77,6 +77,19 @@ print(int(wanted.value) // n.value, int(wanted.value) % n.value, info.value)
                 self.assertEqual(self.block_of_dgetri(lapack, bits, 1000, TESSERA_LAPACK_BLOCK="96"), (96, ""))
                 self.assertEqual(self.block_of_dgetri(lapack, bits, 3000, TESSERA_LAPACK_BLOCK="0"), (64, ""))
 
+    def test_an_order_that_is_none(self):
+        # As dgetri asks when it is called with n = -1, before it looks at n.
+        self.need(REFERENCE_LAPACK)
+        question = """
+import ctypes
+ask, i, ref = ctypes.CDLL(None).ilaenv_, ctypes.c_int32, ctypes.byref
+for n in (3000, 0, -1):
+    print(i(ask(ref(i(1)), b"DGETRI", b" ", ref(i(n)), *[ref(i(-1))] * 3, ctypes.c_size_t(6), ctypes.c_size_t(1))).value)
+"""
+        result = run(sys.executable, "-c", question, LD_PRELOAD=f"{BLOCKS}:{REFERENCE_LAPACK}")
+        self.assert_good(result)
+        self.assertEqual(result.stdout.split(), ["256", "64", "64"])
+
     def test_wrong_setting(self):
         self.need(REFERENCE_LAPACK)
         for wrong in ("many", "-1", "12x", "99999999999"):

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 
@@ -54,6 +55,15 @@ inline const BlockLimits* limits_of(std::string_view name) {
     if (name.substr(1, 5) == routine.stem && name.find_first_not_of(' ', 6) == std::string_view::npos) return &routine;
   }
   return nullptr;
+}
+
+/// The smaller side of a matrix of which ILAENV is told these sizes; negative ones say nothing. 0 if all are.
+inline std::int32_t order_of(std::initializer_list<std::int32_t> sizes) {
+  std::int32_t order = -1;
+  for (const std::int32_t size : sizes) {
+    if (size >= 0 && (order < 0 || size < order)) order = size;
+  }
+  return std::max(order, 0);
 }
 
 /// @param order    the smaller side of the matrix

@@ -91,9 +91,6 @@ extern "C" __attribute__((visibility("default"))) std::int64_t ilaenv_(const voi
   std::string upper(routine);
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  std::int64_t order = INT32_MAX;
-  for (const std::int64_t size : {wide[1], wide[2], wide[3], wide[4]}) {
-    if (size >= 0) order = std::min(order, size);
-  }
-  return block_size(upper, static_cast<std::int32_t>(order), static_cast<std::int32_t>(answer), setting);
+  const std::int32_t order = order_of({low_half(n1), low_half(n2), low_half(n3), low_half(n4)});
+  return block_size(upper, order, static_cast<std::int32_t>(answer), setting);
 }
