@@ -57,7 +57,7 @@ const char* complaint_of(LapackParameter parameter) {
     case LapackParameter::n:
       return "n is negative, or larger than pivots and info can tell";
     case LapackParameter::nrhs:
-      return "nrhs is negative";
+      return "nrhs is negative, or 2^31 or larger";
     case LapackParameter::A:
       return "A is null";
     case LapackParameter::lda:
@@ -89,7 +89,7 @@ bool is_good(LapackParameter parameter, const Given& given, const LapackCall& ca
     case LapackParameter::n:
       return call.n >= 0 && call.n <= most;
     case LapackParameter::nrhs:
-      return call.nrhs >= 0;
+      return call.nrhs >= 0 && call.nrhs <= most;
     case LapackParameter::A:
       return given.A != nullptr || !has_matrix || does_nothing(call);
     case LapackParameter::lda:
