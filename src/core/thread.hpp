@@ -28,9 +28,7 @@ class Thread {
   Thread(void* (*run)(void*), void* body) {
     pthread_attr_t attributes;
     throw_if(pthread_attr_init(&attributes));
-    std::size_t stack_bytes = 0;
-    pthread_attr_getstacksize(&attributes, &stack_bytes);
-    pthread_attr_setstacksize(&attributes, std::max(stack_bytes, least_stack_bytes));
+    pthread_attr_setstacksize(&attributes, stack_bytes_for(attributes));
     const int error = pthread_create(&handle_, &attributes, run, body);
     pthread_attr_destroy(&attributes);
     throw_if(error);
@@ -48,6 +46,15 @@ class Thread {
     return *this;
   }
 
+  /// Of the next thread.
+  static std::size_t stack_bytes() {
+    pthread_attr_t attributes;
+    throw_if(pthread_attr_init(&attributes));
+    const std::size_t bytes = stack_bytes_for(attributes);
+    pthread_attr_destroy(&attributes);
+    return bytes;
+  }
+
   bool joinable() const noexcept { return joinable_; }
   /// @pre joinable()
   void join() {
@@ -61,6 +68,11 @@ class Thread {
   }
 
  private:
+  static std::size_t stack_bytes_for(const pthread_attr_t& attributes) {
+    std::size_t by_default = 0;
+    pthread_attr_getstacksize(&attributes, &by_default);
+    return std::max(by_default, least_stack_bytes);
+  }
   static void throw_if(int error) {
     if (error != 0) throw std::system_error(error, std::generic_category());
   }

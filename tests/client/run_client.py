@@ -8,6 +8,7 @@ CHECK:
   automatic    auto without a plugin: exit 0, silence; told verbosely, small calls do not look for the plugin
   no_plugin    every call wants a device, the plugin is unreadable: exit 0, silence; told verbosely, one line says why
   no_memory    the devices cannot hold one step: exit 0, silence; told verbosely, the reason is given
+  addresses    as devices, with address space for none, one and two of them: exit 0, and what is not used is told of, each once
   stats_refused as devices, but TESSERA_STATS cannot be written: one line says so
   fork         as devices, but what the child computes is computed by the CPU BLAS
   same_results forced onto three host devices, and not preloaded (that run is of ARGUMENT if it is given): standard output has the
@@ -98,6 +99,17 @@ def check_devices(library, program):
         if not re.search("gemm(t|_batch)?$", job["routine"]) or tasks == 0 or len(job["devices"]) < 3:
             fail(f"not a job on three host devices: {job}")
     print(f"{calls} calls ran on host devices")
+
+
+def check_addresses(library, program):
+    for kibibytes, used in ((700_000, 0), (2_500_000, 1), (4_000_000, 2)):
+        limited = ["sh", "-c", f'ulimit -s 8192 && ulimit -v {kibibytes} && exec "$0" "$@"', *program]
+        result = run(library, limited, **HOST)
+        expect_good(result, silent=False)
+        told = [line for line in result.stderr.splitlines() if "MiB of address space" in line]
+        expected = ["devices cannot be used"] if used == 0 else [f"host:{device} is not used" for device in range(used, 3)]
+        if result.stderr.count("\n") != len(expected) or not all(text in line for text, line in zip(expected, told, strict=True)):
+            fail(f"with {kibibytes} KiB of addresses: not one line for each of {expected}", result)
 
 
 def check_stats_refused(library, program):
@@ -352,6 +364,8 @@ def main():
         expect_good(run(library, program))
     elif check in ("devices", "fork"):
         check_devices(library, program)
+    elif check == "addresses":
+        check_addresses(library, program)
     elif check == "stats_refused":
         check_stats_refused(library, program)
     elif check == "small_stack":

@@ -33,6 +33,8 @@ namespace {
 using BlasInt = std::int64_t;
 static_assert(std::endian::native == std::endian::little);
 constexpr index_t blas_int_max = std::numeric_limits<std::int32_t>::max();
+/// What OpenBLAS packs operands into, on x86-64 and arm64; its other builds take less.
+constexpr std::size_t openblas_buffer_bytes = std::size_t{128} << 20;
 
 /// The Fortran interface, by the shape of the calls; character lengths come last, by value, where the callee looks for
 /// them at all. alpha and beta are passed by address, so one signature does for all types: where the interface takes a
@@ -160,6 +162,8 @@ class LoadedBlas final : public CpuBlas {
     blas->path_ = file_of(blas->address_of({.routine = Routine::gemm, .type = ScalarType::d}));
     blas->lapack_ = LapackFunctions::find(handle, scheme, blas->integer_bits_);
     blas->own_threads_ = number_of_threads(handle, scheme);
+    if (dlsym(handle, scheme.extension("openblas_get_config").c_str()) != nullptr)
+      blas->bytes_per_caller_ = openblas_buffer_bytes;
     blas->openmp_ = OpenMp::find(handle);
     process::watch_loaded(handle);
     return blas;
@@ -167,6 +171,7 @@ class LoadedBlas final : public CpuBlas {
 
   int integer_bits() const noexcept override { return integer_bits_; }
   const LapackFunctions& lapack() const noexcept override { return lapack_; }
+  std::size_t bytes_per_caller() const noexcept override { return bytes_per_caller_; }
   BlasThreads threads() const noexcept override {
     BlasThreads now;
     if (own_threads_ == nullptr) return now;
@@ -289,6 +294,7 @@ class LoadedBlas final : public CpuBlas {
   void* functions_[routine_count][4] = {};  ///< by Routine and ScalarType; nullptr where there is no such routine
   LapackFunctions lapack_;
   void* handle_ = nullptr;
+  std::size_t bytes_per_caller_ = 0;
   Number own_threads_ = nullptr;
   OpenMp openmp_;
   SymbolScheme scheme_;

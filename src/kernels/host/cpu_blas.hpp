@@ -3,6 +3,7 @@
 // finish jobs whose devices failed, and to answer the routines that Tessera only forwards.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -52,6 +53,9 @@ class CpuBlas {
   virtual const std::string& path() const noexcept = 0;
   /// 32 or 64.
   virtual int integer_bits() const noexcept = 0;
+  /// Address space that it takes for each thread that is inside it at the same time. Where there is none, the thread
+  /// never returns: OpenBLAS asks for it for ever.
+  virtual std::size_t bytes_per_caller() const noexcept = 0;
   /// As it stands now, for the calling thread.
   virtual BlasThreads threads() const noexcept = 0;
   /// Computes any of the routines now, on the calling thread and whatever threads the BLAS has of its own. Sizes beyond

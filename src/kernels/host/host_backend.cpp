@@ -2,6 +2,8 @@
 // streams, for as long as the device's modelled speed says.
 #include "kernels/host/host_backend.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -13,6 +15,7 @@
 #include "core/error.hpp"
 #include "core/level3.hpp"
 #include "core/side_by_side.hpp"
+#include "core/thread.hpp"
 #include "device/host/host_device.hpp"
 #include "kernels/host/cpu_lapack.hpp"
 #include "kernels/host/host_dense_solver.hpp"
@@ -191,6 +194,25 @@ class HostTileOps final : public TileOps {
   std::shared_ptr<const CpuBlas> blas_;
 };
 
+/// Addresses that nobody else gets while this lives.
+class AddressSpace {
+ public:
+  explicit AddressSpace(std::size_t bytes)
+      : bytes_(bytes), begin_(mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+  ~AddressSpace() {
+    if (*this) munmap(begin_, bytes_);
+  }
+  AddressSpace(AddressSpace&& other) noexcept : bytes_(other.bytes_), begin_(std::exchange(other.begin_, MAP_FAILED)) {}
+  AddressSpace& operator=(AddressSpace&&) = delete;
+
+  /// Whether there were as many.
+  explicit operator bool() const { return begin_ != MAP_FAILED; }
+
+ private:
+  std::size_t bytes_;
+  void* begin_;
+};
+
 class HostBackend final : public Backend {
  public:
   HostBackend(const Config& config, int count, std::shared_ptr<const CpuBlas> blas,
@@ -208,13 +230,22 @@ class HostBackend final : public Backend {
   Opened open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
     Opened opened;
     std::vector<int> willing;
+    std::vector<AddressSpace> spaces;  // of all that are willing, until it is known how many these are
+    const std::size_t callers_bytes = blas_ ? blas_->bytes_per_caller() : 0;
+    if (callers_bytes > 0) spaces.emplace_back(callers_bytes);  // of the thread that calls
     for (const int ordinal : ordinals) {
       if (ordinal < 0 || ordinal >= count_) throw NotAvailable("there is no host device " + std::to_string(ordinal));
+      const std::size_t bytes = address_bytes(ordinal, callers_bytes);
       if (refuses(ordinal))
         opened.refused.push_back({ordinal, "an attempt to open it fails, as it was told to"});
+      else if (callers_bytes > 0 && !spaces.emplace_back(bytes))
+        opened.refused.push_back({ordinal, "its memory, its threads and the CPU BLAS's buffers for these take " +
+                                               std::to_string(bytes >> 20) +
+                                               " MiB of address space, which cannot be had (ulimit -v)"});
       else
         willing.push_back(ordinal);
     }
+    spaces.clear();
     auto& accelerators = opened.accelerators;
     accelerators.resize(willing.size());
     side_by_side(willing.size(), [&](std::size_t d) {
@@ -230,6 +261,15 @@ class HostBackend final : public Backend {
   }
 
  private:
+  // What an open device takes: its memory, a stack and a heap for each stream and the worker, and a buffer of the CPU BLAS
+  // for each compute stream. Heaps count because they may take what is left before the CPU BLAS does.
+  std::size_t address_bytes(int ordinal, std::size_t callers_bytes) const {
+    constexpr std::size_t heap_bytes = std::size_t{64} << 20;  // glibc's HEAP_MAX_SIZE
+    constexpr std::size_t threads = device::stream_count + 1;
+    return config_.device_memory_bytes.value_or(config_.host_device_settings(ordinal).memory_bytes) +
+           threads * (Thread::stack_bytes() + heap_bytes) + device::compute_streams * callers_bytes;
+  }
+
   // Attempts are counted for the process: a failed one begins anew with another backend.
   bool refuses(int ordinal) const {
     const std::int64_t refused = config_.host_device_settings(ordinal).refused_opens;
