@@ -2,7 +2,9 @@
 devices.
 usage: measuring_test.py [CASE], with the build folder in TESSERA_TEST_BUILD."""
 import json
+import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -31,6 +33,20 @@ def is_running(pid):
         return "zombie" not in (pathlib.Path("/proc") / pid / "status").read_text()
     except OSError:
         return False
+
+
+class Scripts(unittest.TestCase):
+    def test_what_names_its_interpreter_can_be_called_by_its_name(self):
+        scripts = [file for folder in ("bench", "tools", "tests") for suffix in ("py", "sh") for file in (SOURCE / folder).rglob(f"*.{suffix}")
+                   if file.read_bytes().startswith(b"#!")]
+        self.assertIn(SOURCE / "bench" / "survey.py", scripts)
+        self.assertEqual([str(file) for file in scripts if not os.access(file, os.X_OK)], [])
+
+    def test_what_pages_call_by_its_name_can_be_called(self):
+        pages = "\n".join(page.read_text() for page in (SOURCE / "docs").rglob("*.md"))
+        called = set(re.findall(r"(?m)^(?:\w+=\S+ )*((?:bench|tools|tests)/\S+\.(?:py|sh))", pages))
+        self.assertIn("bench/survey.py", called)
+        self.assertEqual([name for name in sorted(called) if not os.access(SOURCE / name, os.X_OK)], [])
 
 
 class DeviceReport(ToolCase):
