@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <string>
 
 #include "core/file.hpp"
@@ -85,6 +87,19 @@ void log_call(const std::string& what, double flops, const std::string& where, c
                        seconds > 0 ? flops / seconds * 1e-12 : 0.0));
 }
 
+/// A program of many small calls seems to hang where all of them must go to devices.
+void count_sent_in_vain(index_t volume, const Verdict& verdict) {
+  constexpr std::uint64_t many = 1000;
+  static std::atomic<std::uint64_t> calls = 0;  // of the process; orders nothing
+  if (verdict.reason != Reason::always || volume >= tiny_volume) return;
+  if (calls.fetch_add(1, std::memory_order_relaxed) + 1 != many) return;
+  log_line(
+      fmt::format("{} calls that are too small for devices went there by TESSERA_OFFLOAD=always, where each takes "
+                  "longer than on the "
+                  "CPU: a number N in place of \"always\" leaves calls of m*n*k < N^3 to the CPU",
+                  many));
+}
+
 void log_start_up(const runtime::StartUp& start_up) {
   log_line(fmt::format(
       "devices were found in {:.3f} s, opened in {:.3f} s, their memory reserved in {:.3f} s; first kernel {:.3f} s "
@@ -121,6 +136,7 @@ template <class Call>
 void CallReport::on_devices(const Call& call, const LapackDemand& demand, const Verdict& verdict,
                             const runtime::JobStatistics& job, double waited_s) const {
   tell_of_devices(config_.verbose ? describe(call) : "", demand.work.flops, verdict, job);
+  if (config_.verbose) count_sent_in_vain(demand.volume, verdict);
   if (summary_ != nullptr) summary_->record(demand, verdict, waited_s);
 }
 
@@ -146,6 +162,7 @@ void CallReport::on_devices(const BatchDemand& batch, const Verdict& verdict, co
 void CallReport::on_devices(const Level3& call, index_t volume, const Verdict& verdict,
                             const runtime::JobStatistics& job, double waited_s, Is is) const {
   tell_of_devices(config_.verbose ? describe(call) : "", flops_of(call), verdict, job);
+  if (config_.verbose) count_sent_in_vain(volume, verdict);
   if (summary_ != nullptr && is == Is::call) summary_->record(call, volume, verdict, waited_s);
 }
 

@@ -104,6 +104,25 @@ TEST(Offload, WhatManyCallsForgoPaysForTheStart) {
   EXPECT_TRUE(product.run(context));
 }
 
+TEST(Offload, SmallCallsThatMustGoToDevicesAreToldOfOnce) {
+  const auto told_of = [](const std::string& rule, index_t n, int calls) {
+    testing::internal::CaptureStderr();
+    Context context(Config::from_settings("TESSERA_VERBOSE=1 TESSERA_DEVICES=host:1 TESSERA_OFFLOAD=" + rule));
+    Ones product(n);
+    for (int call = 0; call < calls; ++call) EXPECT_TRUE(product.run(context));
+    const std::string lines = testing::internal::GetCapturedStderr();
+    int times = 0;
+    for (std::size_t at = 0; (at = lines.find("a number N in place of \"always\"", at)) != std::string::npos; ++at)
+      ++times;
+    return times;
+  };
+  EXPECT_EQ(told_of("2", 2, 1001), 0);  // as somebody wants it who has named a size
+  EXPECT_EQ(told_of("always", 406, 2), 0);
+  EXPECT_EQ(told_of("always", 2, 500), 0);
+  EXPECT_EQ(told_of("always", 2, 500), 1);
+  EXPECT_EQ(told_of("always", 2, 1001), 0);
+}
+
 TEST(Offload, RulesOfSingleRoutines) {
   Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_TILE=64 TESSERA_OFFLOAD=never,dgemm=always"));
   EXPECT_TRUE(Ones(20).run(context));
