@@ -322,11 +322,12 @@ void DeviceStart::remember_failure() {
   failure->text = runtime::text_of(failure->error);
   failure->patience_s = before == nullptr ? first_patience_s : std::min(2 * before->patience_s, longest_patience_s);
   failure->until_s = device::now_seconds() + failure->patience_s;
-  // Who has GPUs, or asks for host devices, would otherwise never learn why they idle. Once is enough, however many
-  // contexts there are.
-  const bool are_missed = config_.devices == DeviceChoice::host || has_gpu_device_file();
-  if (are_missed || (config_.verbose && before == nullptr))
-    log_line_once("devices", fmt::format("cannot be used, the CPU BLAS answers: {}", failure->text));
+  // A program that has GPUs or asks for host devices would otherwise never learn why they idle. Once is enough, however
+  // many contexts there are.
+  const bool host = config_.devices == DeviceChoice::host;
+  if (host || has_gpu_device_file() || (config_.verbose && before == nullptr))
+    log_line_once(host ? "host devices" : "devices",
+                  fmt::format("cannot be used, the CPU BLAS answers: {}", failure->text));
   failures_.push_back(std::move(failure));
   failure_.store(failures_.back().get(), std::memory_order_release);
 }

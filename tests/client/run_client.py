@@ -107,7 +107,7 @@ def check_addresses(library, program):
         result = run(library, limited, **HOST)
         expect_good(result, silent=False)
         told = [line for line in result.stderr.splitlines() if "MiB of address space" in line]
-        expected = ["devices cannot be used"] if used == 0 else [f"host:{device} is not used" for device in range(used, 3)]
+        expected = ["host devices cannot be used"] if used == 0 else [f"host:{device} is not used" for device in range(used, 3)]
         if result.stderr.count("\n") != len(expected) or not all(text in line for text, line in zip(expected, told, strict=True)):
             fail(f"with {kibibytes} KiB of addresses: not one line for each of {expected}", result)
 
