@@ -85,6 +85,39 @@ class DenseFixture {
   /// What a caller may still need is as it was: inputs, and all that is none of the problem's.
   ::testing::AssertionResult inputs_are_intact() const { return is_unwritten(true); }
 
+  /// Whatever is written but not read begins as ones in place of poison, so that NaN are seen to be written.
+  void begin_with_ones() {
+    for (const DenseOperand& operand : DenseOperands(p_)) {
+      if (operand.writes && operand.address != p_.A && operand.address != p_.B)
+        std::fill_n(reinterpret_cast<Real*>(operand.address), reals_of(operand), Real(1));
+    }
+    begin_anew();
+  }
+
+  /// All results are NaN, and nothing else has been written. @param found eigenvalues that heevr has told
+  ::testing::AssertionResult results_are_nan(index_t found) const {
+    if (auto unwritten = is_unwritten(false); !unwritten) return unwritten;
+    for (const DenseOperand& operand : DenseOperands(p_)) {
+      if (!operand.writes) continue;
+      const bool finds_some = p_.routine == DenseRoutine::heevr;
+      const bool has_all = !finds_some || (operand.slot == DenseSlot::values && p_.range == EigenRange::values);
+      const index_t parts = operand.element_bytes / index_t{sizeof(Real)};
+      for (index_t j = 0; j < operand.cols; ++j) {
+        for (index_t i = 0; i < operand.rows; ++i) {
+          if (!is_in(operand.written_part, i, j)) continue;
+          const bool is_result = has_all || (operand.slot == DenseSlot::values ? i : j) < found;
+          for (index_t part = 0; part < parts; ++part) {
+            const Real number = reinterpret_cast<const Real*>(operand.address)[(i + j * operand.ld) * parts + part];
+            if (std::isnan(number) == is_result) continue;
+            return ::testing::AssertionFailure()
+                   << p_ << ": slot " << static_cast<int>(operand.slot) << " (" << i << ", " << j << ") is " << number;
+          }
+        }
+      }
+    }
+    return ::testing::AssertionSuccess();
+  }
+
   /// What LAPACK makes of the problem as it was. @return its info
   int solve_here(std::map<DenseSlot, std::vector<T>>& memory, kernels::DenseOutcome& outcome) const {
     memory = before_;
@@ -125,6 +158,10 @@ class DenseFixture {
 
   static bool is_in(Part part, index_t i, index_t j) {
     return part == Part::full || (part == Part::lower ? i >= j : i <= j);
+  }
+
+  index_t reals_of(const DenseOperand& operand) const {
+    return operand.ld * operand.cols * operand.element_bytes / index_t{sizeof(Real)};
   }
 
   void fill() {

@@ -38,11 +38,13 @@
  *        undefined, and B is as before
  *        trtrs, trtri, potri, getri: the diagonal has its first zero at p, and nothing is written
  *        gels: R or L has its first zero there, and there is no solution
- *        syevd, sygvd, gesdd, gelsd, geev: an iteration has not converged, as LAPACK tells it
- *        sygvd, as n + p: B's leading minor of order p is not positive
+ *        syevd, sygvd, gesdd, gelsd, geev: an iteration has not converged, as LAPACK tells it, or the matrix has a NaN or an
+ *        infinity: then nothing is computed, and all results are NaN
+ *        sygvd, as n + p: B's leading minor of order p is not positive, or the first with a NaN or an infinity
+ *   -4   gesdd, geev: the matrix has a NaN
  * It must not be NULL, but for potrs, getrs and geqrf, where it is always 0. A matrix that is singular or not definite is no error
- * of the call. NaN, infinities and very large or small numbers are dealt with as the CPU's LAPACK does. Pivots count from 1; row i
- * was interchanged with row ipiv[i], for min(m, n) rows, in this order.
+ * of the call. Other NaN, infinities and very large or small numbers are dealt with as the CPU's LAPACK does. Pivots count from 1;
+ * row i was interchanged with row ipiv[i], for min(m, n) rows, in this order.
  *
  * Errors. An argument that is not valid is TESSERA_INVALID_ARGUMENT with its position in the call, and nothing is touched; matrices,
  * pivots and tau may be NULL where a size leaves nothing to do in them. TESSERA_OUT_OF_DEVICE_MEMORY: nothing has been written.

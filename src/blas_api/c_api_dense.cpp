@@ -240,7 +240,8 @@ tessera_status run(tessera_context ctx, DenseEntry entry, const Given& given) no
     const std::shared_lock alive(ctx->in_use);
     const double begin = tessera::device::now_seconds();
     std::optional<tessera::runtime::JobStatistics> job;
-    if (tessera::dense_interface::has_good_sizes(entry, dense.problem))
+    if (tessera::dense_interface::has_good_sizes(entry, dense.problem) &&
+        tessera::dense_interface::is_large_enough(dense.problem))
       job = ctx->context.run(dense);
     else
       ctx->context.compute_on_cpu(dense);

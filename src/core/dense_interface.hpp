@@ -1,9 +1,9 @@
 // The Fortran interfaces of LAPACK's routines that a device may solve whole (dense_problem.hpp): the problem that good arguments
 // (dense_parameters.hpp) make. Pure, and of either integer width.
 //
-// What is not plainly a problem is left to the LAPACK behind: bad arguments, of which it has to complain itself, queries
-// for the size of workspace, less workspace than they insist on, quick returns, left eigenvectors. ormbr multiplies by the Q
-// of ormqr or ormlq in a part of its matrices, and becomes one of these.
+// What is not plainly a problem is left to the LAPACK behind: bad arguments, of which it has to complain itself, less workspace
+// than they insist on, quick returns. So are good calls that no device takes: queries for the size of workspace, left
+// eigenvectors. ormbr multiplies by the Q of ormqr or ormlq in a part of its matrices, and becomes one of these.
 //
 // Source: LAPACK 3.12, the documentation of each routine.
 #pragma once
@@ -77,7 +77,13 @@ constexpr std::optional<VectorJob> vector_job(char letter) {
   }
 }
 
-/// @return whether the letters are good, and such as a device takes
+/// Left eigenvectors are asked for, which no device finds.
+template <class Int>
+bool wants_left(const Arguments<Int>& a) {
+  return a.letter(DenseParameter::jobvl) == 'V';
+}
+
+/// @return whether the letters are good
 template <class Int>
 bool read_letters(const Arguments<Int>& a, DenseProblem& p) {
   using enum DenseParameter;
@@ -143,7 +149,7 @@ bool read_letters(const Arguments<Int>& a, DenseProblem& p) {
   }
   const DenseParameter vectors = a.entry() == DenseEntry::geev ? jobvr : jobz;
   if (!a.has(vectors)) return true;
-  if (a.entry() == DenseEntry::geev && a.letter(jobvl) != 'N') return false;
+  if (a.has(jobvl) && a.letter(jobvl) != 'N' && !wants_left(a)) return false;
   p.vectors = a.letter(vectors) == 'V';
   return p.vectors || a.letter(vectors) == 'N';
 }
@@ -177,11 +183,14 @@ inline bool has_good_sizes(DenseEntry entry, const DenseProblem& p) {
     case DenseEntry::syevx:
       if (p.range == EigenRange::values) return p.vl < p.vu;
       return p.range == EigenRange::all || (p.il >= 1 && p.il <= p.iu && p.iu <= p.n);
-    case DenseEntry::geev:
-      return p.n >= least_order_of_geev;
     default:
       return true;
   }
+}
+
+/// @return whether a device may be sooner
+constexpr bool is_large_enough(const DenseProblem& p) {
+  return p.routine != DenseRoutine::geev || p.n >= least_order_of_geev;
 }
 
 /// Of every matrix, and of those that are not asked for as well.
@@ -192,17 +201,24 @@ bool has_good_lds(const Arguments<Int>& a, const DenseProblem& p) {
   for (const DenseParameter ld : {ldu, ldvt, ldleft}) {
     if (a.has(ld) && a.integer(ld) < 1) return false;
   }
+  if (wants_left(a) && !spans(a.integer(ldleft), p.n)) return false;
   for (const DenseOperand& operand : DenseOperands(p)) {
     if (operand.has_ld() && !spans(operand.ld, operand.rows)) return false;
   }
   return true;
 }
 
-/// @return whether there is enough, and no query for more
+/// @return whether one of the sizes of workspace asks for it
 template <class Int>
-bool has_workspace(const Arguments<Int>& a, const DenseProblem& p) {
+bool asks_for_sizes(const Arguments<Int>& a) {
   using enum DenseParameter;
-  const Workspace least = least_workspace(a.entry(), p);
+  return a.integer(lwork) == -1 || a.integer(lrwork) == -1 || a.integer(liwork) == -1;
+}
+
+/// @return whether there is enough
+template <class Int>
+bool has_workspace(const Arguments<Int>& a, const Workspace& least) {
+  using enum DenseParameter;
   const auto enough = [&](DenseParameter size, index_t needed) {
     return !a.has(size) || a.integer(size) >= std::max<index_t>(needed, 1);
   };
@@ -316,24 +332,31 @@ std::optional<DenseCall> dense_call_of(DenseEntry entry, ScalarType type, std::s
   p.tau = a.address(tau);
   p.ipiv = a.address(ipiv);
   p.ipiv_bits = 8 * sizeof(Int);
-  if (!dense_interface::has_good_lds(a, p) || !dense_interface::has_workspace(a, p)) return std::nullopt;
+  if (!dense_interface::has_good_lds(a, p)) return std::nullopt;
+  const dense_interface::Workspace least = dense_interface::least_workspace(entry, p, dense_interface::wants_left(a));
+  call.asks_for_sizes = dense_interface::asks_for_sizes(a);
+  if (!call.asks_for_sizes && !dense_interface::has_workspace(a, least)) return std::nullopt;
   if (entry == DenseEntry::ormbr && !dense_interface::place_reflectors_of_ormbr(p, a.integer(k))) return std::nullopt;
   call.found = a.address(found);
   call.support = a.address(support);
   call.ifail = a.address(ifail);
   if (a.has(lwork)) call.work = a.address(work);
-  call.lwork = a.integer(lwork);
+  call.lwork = call.asks_for_sizes ? least.work : a.integer(lwork);
   if (a.has(lrwork)) call.rwork = a.address(rwork);
-  call.lrwork = a.integer(lrwork);
+  call.lrwork = call.asks_for_sizes ? least.rwork : a.integer(lrwork);
   if (a.has(liwork)) call.iwork = a.address(iwork);
-  call.liwork = a.integer(liwork);
+  call.liwork = call.asks_for_sizes ? least.iwork : a.integer(liwork);
   if (entry == DenseEntry::gelsd) {  // whose sizes are told, but not asked for
-    const dense_interface::Workspace least = dense_interface::least_workspace(entry, p);
     call.rwork = a.address(rwork);
     call.lrwork = least.rwork;
     call.iwork = a.address(iwork);
     call.liwork = least.iwork;
   }
+  if (dense_interface::wants_left(a)) {
+    call.left = a.address(left);
+    call.ldleft = a.integer(ldleft);
+  }
+  call.is_for_devices = call.left == nullptr && dense_interface::is_large_enough(p);
   call.info = a.address(info);
   return call;
 }

@@ -5,17 +5,22 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/dense_problem.hpp"
 
 namespace tessera {
 
-/// A call that a device may take: the problem, and what else is written.
+/// A call whose arguments are good: the problem, and what else is written.
 struct DenseCall {
   DenseProblem problem;
+  bool asks_for_sizes = false;  ///< of workspace, and nothing else
+  bool is_for_devices = true;   ///< else only LAPACK has what is asked for, or is always sooner
+  void* left = nullptr;         ///< left eigenvectors of geev, n x n; null: not asked for
+  index_t ldleft = 0;
   void* found = nullptr;    ///< integer of the caller's width: how many eigenvalues there are, or the rank
   void* support = nullptr;  ///< 2 of them for each eigenvector: the first and the last element that is not zero
-  void* ifail = nullptr;    ///< n of them: vectors that did not converge
+  void* ifail = nullptr;    ///< n of them: numbers of vectors that did not converge, or 0 for those that did
   /// The first elements, of the problem's type, its real type, and integers, become sizes that are enough; null: not asked for.
   void *work = nullptr, *rwork = nullptr, *iwork = nullptr;
   index_t lwork = 0, lrwork = 0, liwork = 0;
@@ -57,7 +62,13 @@ void hand_out(const DenseCall& call, index_t info, index_t found) {
       static_cast<Int*>(call.support)[2 * i + 1] = static_cast<Int>(p.n);
     }
   }
-  if (call.ifail != nullptr && p.vectors) std::fill_n(static_cast<Int*>(call.ifail), found, Int{0});
+  if (call.ifail != nullptr && p.vectors) {
+    auto* const ifail = static_cast<Int*>(call.ifail);
+    if (info == 0)
+      std::fill_n(ifail, found, Int{0});
+    else
+      std::iota(ifail, ifail + info, Int{1});
+  }
   if (call.iwork != nullptr) *static_cast<Int*>(call.iwork) = static_cast<Int>(call.liwork);
   const auto tell = [&]<class Real>(Real) {
     // Who goes on with it anyway, or looks whether his memory was used (SciPy's tests do), sees it as he would with LAPACK.

@@ -10,10 +10,15 @@
 
 namespace tessera::dense_interface {
 
-/// Elements of work, rwork and iwork that the routine insists on. For gesvd, which can do with less, of its widest path.
+/// Elements of work, rwork and iwork that the routine insists on.
 struct Workspace {
   index_t work = 1, rwork = 1, iwork = 1;
 };
+/// Where matrices are so much longer than wide, gesvd and gelsd begin with QR or LQ (ilaenv's ISPEC 6).
+constexpr bool begins_with_qr(index_t most, index_t least) {
+  return most >= static_cast<index_t>(static_cast<float>(least) * 1.6F);
+}
+
 /// What gesdd itself insists on, which is less than its documentation says: whoever asks it for a size may get less than that.
 constexpr index_t least_of_real_gesdd(const DenseProblem& p) {
   const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n), square = least * least;
@@ -35,7 +40,14 @@ constexpr index_t least_of_complex_gesdd(const DenseProblem& p) {
   return square + std::max(3 * least, least + most);
 }
 
-/// As gelsd computes it with the leaves of 25 that ilaenv has for it; it is content with less on some paths.
+constexpr index_t least_of_gesvd(const DenseProblem& p) {
+  const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n);
+  const bool needs_no_q = (p.m >= p.n ? p.u : p.vt) == VectorJob::none && begins_with_qr(most, least);
+  if (is_complex(p.type)) return needs_no_q ? 3 * least : 2 * least + most;
+  return std::max(needs_no_q ? 4 * least : 3 * least + most, 5 * least);
+}
+
+/// As gelsd computes it with the leaves of 25 that ilaenv has for it.
 constexpr Workspace least_of_gelsd(const DenseProblem& p) {
   constexpr index_t leaf = 25, square = (leaf + 1) * (leaf + 1);
   const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n);
@@ -44,35 +56,39 @@ constexpr Workspace least_of_gelsd(const DenseProblem& p) {
   const index_t iwork = 3 * least * levels + 11 * least;
   if (is_complex(p.type)) {
     const index_t last = std::max(square, p.n * (1 + p.k) + 2 * p.k);
-    return {2 * least + std::max(most, least * p.k),
+    const index_t rows = p.m >= p.n && begins_with_qr(most, least) ? least : most;
+    return {2 * least + std::max(rows, least * p.k),
             10 * least + 2 * least * leaf + 8 * least * levels + 3 * leaf * p.k + last, iwork};
   }
   const index_t solve = 9 * least + 2 * least * leaf + 8 * least * levels + least * p.k + square;
-  return {3 * least + std::max({most, p.k, solve}), 1, iwork};
+  return {3 * least + solve, 1, iwork};  // the solution takes more than the reduction
 }
 
-constexpr Workspace least_workspace(DenseEntry entry, const DenseProblem& p) {
+/// @param has_left geev: left eigenvectors are asked for
+constexpr Workspace least_workspace(DenseEntry entry, const DenseProblem& p, bool has_left = false) {
   const bool complex = is_complex(p.type);
-  const index_t n = p.n, most = std::max(p.m, p.n), least = std::min(p.m, p.n);
+  const index_t n = p.n, least = std::min(p.m, p.n);
   switch (entry) {
     case DenseEntry::syev:
     case DenseEntry::sygv:
       return {complex ? 2 * n - 1 : 3 * n - 1};
     case DenseEntry::syevd:
     case DenseEntry::sygvd:
+      if (n <= 1) break;
       if (!p.vectors) return {complex ? n + 1 : 2 * n + 1, n};
       if (complex) return {2 * n + n * n, 1 + 5 * n + 2 * n * n, 3 + 5 * n};
       return {1 + 6 * n + 2 * n * n, 1, 3 + 5 * n};
     case DenseEntry::syevr:
       return complex ? Workspace{2 * n, 24 * n, 10 * n} : Workspace{26 * n, 1, 10 * n};
     case DenseEntry::syevx:
+      if (n <= 1) break;
       return {complex ? 2 * n : 8 * n};
     case DenseEntry::gesvd:
-      return {complex ? 2 * least + most : std::max(3 * least + most, 5 * least)};
+      return {least_of_gesvd(p)};
     case DenseEntry::gesdd:
       return {complex ? least_of_complex_gesdd(p) : least_of_real_gesdd(p)};
     case DenseEntry::geev:
-      return {complex ? 2 * n : (p.vectors ? 4 : 3) * n};
+      return {complex ? 2 * n : (p.vectors || has_left ? 4 : 3) * n};
     case DenseEntry::orgqr:
       return {n};
     case DenseEntry::gels:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/dense_results.hpp"
+#include "core/nonfinite_problem.hpp"
 #include "tessera/lapack.hpp"
 #include "tests/dense_fixture.hpp"
 
@@ -132,6 +133,72 @@ TEST(DenseApiNumbers, ThatNeedCareAreLapacks) {
   EXPECT_EQ(run<double>(context, all_zero.problem()), 0);
   EXPECT_EQ(*all_zero.problem().found, 0);
   EXPECT_EQ(all_zero.at(DenseSlot::B, 49, 2), 0);
+}
+
+/// Those whose routine iterates.
+template <class Check>
+void for_each_iterating_form(const Check& check) {
+  for (const DenseProblem& form : forms) {
+    if (iterates(form.routine)) check(form);
+  }
+  check(DenseProblem{.routine = DenseRoutine::geev, .vectors = true, .n = 3});
+  check(DenseProblem{.routine = DenseRoutine::gesdd, .u = VectorJob::all, .vt = VectorJob::all, .m = 3, .n = 3});
+}
+
+TYPED_TEST(DenseApi, AnswersMatricesThatAreNotFinite) {
+  using Real = decltype(std::abs(TypeParam{}));
+  for (const char* settings : {on_devices, on_cpu}) {
+    const Context context(settings);
+    for (const Real number : {std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::infinity()}) {
+      for_each_iterating_form([&](const DenseProblem& form) {
+        test::DenseFixture<TypeParam> fixture(form, 5);
+        fixture.at(DenseSlot::A, 2, 2) = TypeParam(number);
+        fixture.begin_with_ones();
+        const std::int64_t info = run<TypeParam>(context, fixture.problem());
+        const bool tells_nan = form.routine == DenseRoutine::gesdd || form.routine == DenseRoutine::geev;
+        EXPECT_TRUE(tells_nan && std::isnan(number) ? info == -4 : info > 0 && info <= form.n) << fixture.problem();
+        EXPECT_TRUE(fixture.results_are_nan(0)) << settings;
+      });
+    }
+  }
+}
+
+// LAPACK scales them, and values scale with them.
+TYPED_TEST(DenseApi, ComputesHugeAndTinyNumbers) {
+  using Real = decltype(std::abs(TypeParam{}));
+  const Real huge = sizeof(Real) == sizeof(float) ? Real(1e35) : Real(1e300);
+  for (const char* settings : {on_devices, on_cpu}) {
+    const Context context(settings);
+    for_each_iterating_form([&](const DenseProblem& form) {
+      test::DenseFixture<TypeParam> plain(form, 5);
+      ASSERT_EQ(run<TypeParam>(context, plain.problem()), 0);
+      const auto* const expected = static_cast<const Real*>(plain.problem().values);
+      const index_t count = finds_singular_values(form.routine) ? std::min(form.m, form.n) : form.n;
+      double largest = 0;
+      for (index_t i = 0; i < count; ++i) largest = std::max(largest, static_cast<double>(std::abs(expected[i])));
+      for (const Real scale : {huge, 1 / huge}) {
+        test::DenseFixture<TypeParam> fixture(form, 5);
+        const DenseOperand A = *DenseOperands(fixture.problem()).begin();
+        for (index_t j = 0; j < A.cols; ++j) {
+          for (index_t i = 0; i < A.rows; ++i) {
+            TypeParam& element = fixture.at(DenseSlot::A, i, j);
+            // LAPACK's scaling mixes the parts of a Hermitian diagonal.
+            if (A.read_part != Part::full && i == j) element = TypeParam(std::real(element));
+            element *= scale;
+          }
+        }
+        fixture.begin_with_ones();
+        EXPECT_EQ(run<TypeParam>(context, fixture.problem()), 0) << fixture.problem();
+        // Eigenvalues of general matrices come in any order.
+        if (form.routine == DenseRoutine::geev) continue;
+        const auto* const values = static_cast<const Real*>(fixture.problem().values);
+        const double tolerance = largest * 1e3 * static_cast<double>(std::numeric_limits<Real>::epsilon());
+        for (index_t i = 0; i < count; ++i)
+          EXPECT_NEAR(static_cast<double>(values[i] / scale), static_cast<double>(expected[i]), tolerance)
+              << fixture.problem() << " at " << i;
+      }
+    });
+  }
 }
 
 TEST(DenseApiTelling, SaysWhatWasAskedFor) {

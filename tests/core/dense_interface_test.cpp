@@ -168,7 +168,6 @@ TEST(DenseInterface, WhatLapackHasToComplainOfIsLeftToIt) {
     for (const DenseParameter parameter : {lwork, lrwork, liwork}) {
       Call<Int> call(entry, type);
       if (!call.has(parameter)) continue;
-      EXPECT_FALSE(call.set(parameter, -1).read()) << "a query";
       EXPECT_FALSE(call.set(parameter, 0).read()) << "too little";
     }
     Call<Int> call(entry, type);
@@ -258,10 +257,76 @@ TEST(DenseInterface, WhatGesddAsksForIsEnough) {
 
 TEST(DenseInterface, LeftEigenvectorsAreLeftToLapack) {
   Call<std::int32_t> call(DenseEntry::geev, ScalarType::d);
-  EXPECT_FALSE(call.letter(jobvl, 'V').read());
+  const auto without = call.read();
+  ASSERT_TRUE(without);
+  EXPECT_TRUE(without->is_for_devices);
+  EXPECT_EQ(without->left, nullptr);
+  const auto with = call.letter(jobvl, 'v').set(ldleft, 201).read();
+  ASSERT_TRUE(with);
+  EXPECT_FALSE(with->is_for_devices);
+  EXPECT_EQ(with->left, call.address(left));
+  EXPECT_EQ(with->ldleft, 201);
+  EXPECT_FALSE(call.set(ldleft, 199).read());
+  call.set(ldleft, 200).letter(jobvr, 'N');
+  EXPECT_FALSE(call.set(lwork, 4 * 200 - 1).read());
+  EXPECT_TRUE(call.set(lwork, 4 * 200).read());
+  EXPECT_TRUE(call.letter(jobvl, 'N').set(lwork, 3 * 200).read());
+}
+
+TEST(DenseInterface, SmallGeneralEigenvalueProblemsAreLeftToLapack) {
   Call<std::int32_t> small(DenseEntry::geev, ScalarType::d);
-  EXPECT_FALSE(small.set(n, dense_interface::least_order_of_geev - 1).read());
-  EXPECT_TRUE(small.set(n, dense_interface::least_order_of_geev).read());
+  const auto below = small.set(n, dense_interface::least_order_of_geev - 1).read();
+  ASSERT_TRUE(below);
+  EXPECT_FALSE(below->is_for_devices);
+  const auto large = small.set(n, dense_interface::least_order_of_geev).read();
+  ASSERT_TRUE(large);
+  EXPECT_TRUE(large->is_for_devices);
+}
+
+// LAPACK 3.11: whoever brings less is told of it, and whoever brings so much is not.
+TEST(DenseInterface, WorkspaceOfGesvdDependsOnItsPath) {
+  const auto least = [](ScalarType type, char u, char vt, std::int32_t rows, std::int32_t cols) {
+    Call<std::int32_t> call(DenseEntry::gesvd, type);
+    call.letter(jobu, u).letter(jobvt, vt).set(m, rows).set(n, cols).set(lda, rows).set(ldu, rows).set(ldvt, cols);
+    std::int32_t size = 1;
+    while (!call.set(lwork, size).read()) ++size;
+    return size;
+  };
+  EXPECT_EQ(least(ScalarType::d, 'N', 'A', 100, 10), 5 * 10) << "QR, whose Q is not needed";
+  EXPECT_EQ(least(ScalarType::d, 'S', 'N', 100, 10), 3 * 10 + 100);
+  EXPECT_EQ(least(ScalarType::d, 'A', 'N', 10, 100), 5 * 10);
+  EXPECT_EQ(least(ScalarType::d, 'N', 'N', 16, 10), 5 * 10);
+  EXPECT_EQ(least(ScalarType::d, 'N', 'N', 15, 10), 5 * 10);
+  EXPECT_EQ(least(ScalarType::z, 'N', 'N', 16, 10), 3 * 10);
+  EXPECT_EQ(least(ScalarType::z, 'N', 'N', 15, 10), 2 * 10 + 15);
+}
+
+TEST(DenseInterface, QuestionsForSizesAreToldWhatIsInsistedOn) {
+  for_each_interface([]<class Int>(DenseEntry entry, ScalarType type, Int) {
+    for (const DenseParameter parameter : {lwork, lrwork, liwork}) {
+      Call<Int> call(entry, type);
+      if (!call.has(parameter)) continue;
+      EXPECT_FALSE(call.read()->asks_for_sizes);
+      const auto read = call.set(parameter, -1).read();
+      ASSERT_TRUE(read);
+      EXPECT_TRUE(read->asks_for_sizes);
+      const auto least = dense_interface::least_workspace(entry, read->problem);
+      if (entry == DenseEntry::ormbr) continue;  // asked of all of it
+      EXPECT_EQ(read->lwork, least.work);
+    }
+  });
+}
+
+TEST(DenseInterface, VectorsThatDoNotConvergeAreNumbered) {
+  Call<std::int32_t> call(DenseEntry::syevx, ScalarType::d);
+  const auto read = call.letter(jobz, 'V').letter(range, 'I').read();
+  ASSERT_TRUE(read);
+  auto* const numbers = static_cast<std::int32_t*>(call.address(ifail));
+  std::fill_n(numbers, 10, 77);
+  hand_out<std::int32_t>(*read, 0, 3);
+  EXPECT_EQ(std::vector<std::int32_t>(numbers, numbers + 4), (std::vector<std::int32_t>{0, 0, 0, 77}));
+  hand_out<std::int32_t>(*read, 3, 3);
+  EXPECT_EQ(std::vector<std::int32_t>(numbers, numbers + 4), (std::vector<std::int32_t>{1, 2, 3, 77}));
 }
 
 TEST(DenseInterface, HandsOutInTheCallersWidth) {

@@ -218,6 +218,31 @@ class Clients(LapackCase):
                    "s = a @ a.T + 300 * np.eye(300); l = np.linalg.cholesky(s); print(abs(a @ x - 1).max(), abs(l @ l.T - s).max())",
                    caught=("dgesv", "dpotrf"))
 
+    def test_numpy_raises_what_it_raises_elsewhere(self):
+        pythons = filter(pathlib.Path.exists, (pathlib.Path("/usr/bin/python3"), pathlib.Path(sys.executable)))
+        python = next((each for each in pythons if run(each, "-c", "import numpy.linalg").returncode == 0), None)
+        if python is None:
+            self.skipTest("NumPy is not installed")
+        code = """
+import numpy as np
+for bad in (np.nan, np.inf):
+    for n in (3, 40):
+        a = np.ones((n, n)) + np.eye(n)
+        a[1, 1] = bad
+        for name, solve in (("svd", np.linalg.svd), ("pinv", np.linalg.pinv), ("eigh", np.linalg.eigh), ("eigvalsh", np.linalg.eigvalsh),
+                            ("lstsq", lambda a: np.linalg.lstsq(a, np.ones(n), rcond=None))):
+            try:
+                solve(a)
+                print(name, bad, n)
+            except np.linalg.LinAlgError:
+                pass
+print("done")
+"""
+        for settings in ({"TESSERA_OFFLOAD": "never"}, {"TESSERA_DEVICES": "host:3", "TESSERA_OFFLOAD": "always", "TESSERA_TILE": "32"}):
+            result = run(python, "-c", code, LD_PRELOAD=str(BLOCKS), **settings)
+            self.assert_good(result)
+            self.assertEqual(result.stdout, "done\n")
+
     def test_scipy(self):
         self.debian_python("scipy.linalg")
         self.check("/usr/bin/python3", "-c", "import numpy as np, scipy.linalg as s; a = np.random.rand(300, 300); p, l, u = s.lu(a);"

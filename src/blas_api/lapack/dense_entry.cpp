@@ -1,5 +1,6 @@
 #include "blas_api/lapack/dense_entry.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -7,16 +8,39 @@
 #include "blas_api/bridge.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
+#include "core/nonfinite_problem.hpp"
 
 namespace tessera::lapack {
 namespace {
 
-/// The LAPACK behind, with the arguments of one call.
+void hand_out(const DenseCall& call, int bits, index_t info, index_t found) {
+  bits == 64 ? hand_out<std::int64_t>(call, info, found) : hand_out<std::int32_t>(call, info, found);
+}
+
+/// @return info; nothing if LAPACK can compute the call
+std::optional<index_t> answer_nonfinite(const DenseCall& call, int bits) {
+  index_t found = 0;
+  const std::optional<index_t> info = tessera::answer_nonfinite(call.problem, found);
+  if (!info) return std::nullopt;
+  if (call.left != nullptr) {
+    DenseOperand left;
+    left.address = static_cast<std::byte*>(call.left);
+    left.rows = left.cols = call.problem.n;
+    left.ld = call.ldleft;
+    left.element_bytes = static_cast<index_t>(element_bytes(call.problem.type));
+    fill_with_nan(left, call.problem.type);
+  }
+  hand_out(call, bits, *info, found);
+  return info;
+}
+
+/// The LAPACK behind, with the arguments of one call. It never gets numbers that it would iterate on without end.
 struct Next : api::NextDense {
   Next(const DenseSymbol& symbol, void* function, std::span<void* const> arguments,
        std::span<const std::size_t> lengths, const DenseCall& call, int bits)
       : NextDense{[](const NextDense& self) noexcept {
           const Next& next = static_cast<const Next&>(self);
+          if (const auto info = answer_nonfinite(next.call_, next.bits_)) return *info;
           next.symbol_.pass_on(next.function_, next.arguments_, next.lengths_);
           return next.call_.info != nullptr ? read_integer(next.call_.info, next.bits_) : 0;
         }},
@@ -59,10 +83,15 @@ void enter(DenseSymbol& symbol, std::span<void* const> arguments, std::span<cons
   const std::optional<DenseCall> call = bits == 64 ? dense_call_of<std::int64_t>(symbol.entry, symbol.type, arguments)
                                                    : dense_call_of<std::int32_t>(symbol.entry, symbol.type, arguments);
   if (!call) return symbol.pass_on(next, arguments, lengths);
+  if (call->asks_for_sizes) return symbol.pass_on(next, arguments, lengths);
   const Next on_cpu(symbol, next, arguments, lengths, *call, bits);
+  if (!call->is_for_devices) {
+    on_cpu.compute(on_cpu);
+    return;
+  }
   index_t info = 0, found = 0;
   if (!tessera_private_run_dense(call->problem, info, found, symbol.face.blas, on_cpu)) return;
-  bits == 64 ? hand_out<std::int64_t>(*call, info, found) : hand_out<std::int32_t>(*call, info, found);
+  hand_out(*call, bits, info, found);
 }
 
 }  // namespace tessera::lapack

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/lapack_problems.hpp"
+#include "core/nonfinite_problem.hpp"
 #include "core/process.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/cpu_lapack.hpp"
@@ -112,6 +113,7 @@ void compute_on_cpu(const CpuBlas* blas, LapackCall& call) {
 }
 
 index_t compute_on_cpu(const CpuBlas* blas, const DenseProblem& problem, index_t& found) {
+  if (const auto info = answer_nonfinite(problem, found)) return *info;
   if (blas == nullptr) throw NotAvailable("there is no CPU BLAS with a LAPACK");
   for (const DenseOperand& operand : DenseOperands(problem)) {
     if (operand.has_ld() && operand.ld > INT32_MAX && blas->integer_bits() == 32)

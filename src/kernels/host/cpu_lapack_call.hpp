@@ -14,8 +14,9 @@ class CpuBlas;
 /// @throws std::bad_alloc; but for geqrf without a LAPACK, nothing has been written then
 void compute_on_cpu(const CpuBlas* blas, LapackCall& call);
 
-/// The same for a problem that devices may solve whole, sizes of 0 among them. @param found eigenvalues or the rank, where the
-/// routine tells them @return LAPACK's info @pre no VectorJob is overwrite
+/// The same for a problem that devices may solve whole, sizes of 0 among them. LAPACK does not get NaN and infinities that it
+/// would iterate on (core/nonfinite_problem.hpp).
+/// @param found eigenvalues or the rank, where the routine tells them @return LAPACK's info @pre no VectorJob is overwrite
 /// @throws NotAvailable if there is no LAPACK that has it, std::bad_alloc; nothing has been written then
 index_t compute_on_cpu(const CpuBlas* blas, const DenseProblem& problem, index_t& found);
 
