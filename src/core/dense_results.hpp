@@ -50,6 +50,20 @@ Real rounded_up(index_t size) {
              : rounded;
 }
 
+/// LAPACK tells sizes of workspace in single precision rounded to the nearest number, which may be less than it insists on.
+/// They become what the call accepts.
+/// @pre call.asks_for_sizes, and LAPACK has answered
+inline void raise_sizes(const DenseCall& call) {
+  if (real_bytes(call.problem.type) != sizeof(float)) return;
+  const auto raise = [](void* told, index_t needed) {
+    if (told == nullptr) return;
+    float& size = *static_cast<float*>(told);
+    size = std::max(size, rounded_up<float>(needed));
+  };
+  raise(call.work, call.lwork);
+  raise(call.rwork, call.lrwork);
+}
+
 /// What a call returns besides its matrices. @param found eigenvalues, of routines that find some, or the rank
 template <class Int>
 void hand_out(const DenseCall& call, index_t info, index_t found) {

@@ -317,6 +317,35 @@ TEST(DenseInterface, QuestionsForSizesAreToldWhatIsInsistedOn) {
   });
 }
 
+// LAPACK 3.11 answers 16837400 to ssyevd, and complains of it then.
+TEST(DenseInterface, SizesInSinglePrecisionAreEnough) {
+  Call<std::int64_t> real(DenseEntry::syevd, ScalarType::s);
+  const auto asks = real.set(n, 2900).set(lda, 2900).letter(jobz, 'V').set(lwork, -1).read();
+  ASSERT_TRUE(asks);
+  float& told = *static_cast<float*>(real.address(work));
+  told = 16837400;
+  raise_sizes(*asks);
+  EXPECT_EQ(told, 16837402.0F) << "the smallest number that is not below 16837401";
+  EXPECT_TRUE(real.set(lwork, static_cast<std::int64_t>(told)).read());
+  told = 20000000;
+  raise_sizes(*asks);
+  EXPECT_EQ(told, 20000000) << "more than enough";
+
+  Call<std::int64_t> complex(DenseEntry::sygvd, ScalarType::c);
+  const auto asks_complex = complex.set(n, 2900).set(lda, 2900).set(ldb, 2900).letter(jobz, 'V').set(lrwork, -1).read();
+  ASSERT_TRUE(asks_complex);
+  float& told_real = *static_cast<float*>(complex.address(rwork));
+  told_real = 16834500;
+  raise_sizes(*asks_complex);
+  EXPECT_EQ(told_real, 16834502.0F);
+
+  Call<std::int64_t> wide(DenseEntry::syevd, ScalarType::d);
+  const auto asks_wide = wide.set(lwork, -1).read();
+  ASSERT_TRUE(asks_wide);
+  raise_sizes(*asks_wide);
+  EXPECT_EQ(*static_cast<double*>(wide.address(work)), 0) << "what double precision tells is exact";
+}
+
 TEST(DenseInterface, VectorsThatDoNotConvergeAreNumbered) {
   Call<std::int32_t> call(DenseEntry::syevx, ScalarType::d);
   const auto read = call.letter(jobz, 'V').letter(range, 'I').read();

@@ -1,5 +1,5 @@
 // The symbols of libtessera_lapack.so, which is preloaded in front of a LAPACK, of routines that solve a problem by an iteration: what
-// LAPACK would iterate on without end is answered, and huge and tiny numbers are scaled.
+// LAPACK would iterate on without end is answered, huge and tiny numbers are scaled, and sizes of workspace that it tells are enough.
 // The environment says where problems are computed.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -349,6 +349,28 @@ TEST_F(DenseFaces, ScaleHugeAndTinyNumbers) {
             << p;
     }
   });
+}
+
+// LAPACK 3.11 tells 16837400 to ssyevd, which insists on 16837401. Nothing is computed here.
+TEST_F(DenseFaces, TellSizesThatAreEnough) {
+  for (const Symbol& symbol : symbols) {
+    for (const index_t n : {2900, 3333, 4097, 5001}) {
+      Form form{symbol.entry,
+                {.routine = dense_interface::routine_of(symbol.entry), .type = symbol.type, .vectors = true}};
+      form.problem.u = form.problem.vt = all;
+      form.problem.m = form.problem.n = form.problem.k = n;
+      form.problem.lda = form.problem.ldb = form.problem.ldu = form.problem.ldvt = n;
+      FortranCall call(symbol, form, form.problem);
+      if (!call.has(DenseParameter::lwork)) continue;
+      call.ask_for_sizes();
+      EXPECT_EQ(call.run(), 0) << symbol.name;
+      const auto least = dense_interface::least_workspace(symbol.entry, form.problem);
+      EXPECT_GE(call.told_work(), static_cast<double>(least.work)) << symbol.name << ' ' << n;
+      if (call.has(DenseParameter::lrwork)) {
+        EXPECT_GE(call.told_rwork(), static_cast<double>(least.rwork)) << symbol.name << ' ' << n;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -83,7 +83,11 @@ void enter(DenseSymbol& symbol, std::span<void* const> arguments, std::span<cons
   const std::optional<DenseCall> call = bits == 64 ? dense_call_of<std::int64_t>(symbol.entry, symbol.type, arguments)
                                                    : dense_call_of<std::int32_t>(symbol.entry, symbol.type, arguments);
   if (!call) return symbol.pass_on(next, arguments, lengths);
-  if (call->asks_for_sizes) return symbol.pass_on(next, arguments, lengths);
+  if (call->asks_for_sizes) {
+    symbol.pass_on(next, arguments, lengths);
+    if (read_integer(call->info, bits) == 0) raise_sizes(*call);
+    return;
+  }
   const Next on_cpu(symbol, next, arguments, lengths, *call, bits);
   if (!call->is_for_devices) {
     on_cpu.compute(on_cpu);

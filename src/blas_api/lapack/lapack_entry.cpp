@@ -1,6 +1,8 @@
 #include "blas_api/lapack/lapack_entry.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -9,6 +11,7 @@
 #include "blas_api/drop_in/error_exit.hpp"
 #include "blas_api/lapack/next_symbol.hpp"
 #include "core/arguments.hpp"
+#include "core/dense_results.hpp"
 #include "core/environment.hpp"
 
 namespace tessera::lapack {
@@ -88,7 +91,8 @@ void tell_workspace(const Symbol& symbol, const Arguments& a, void* next, const 
     return pass_on(symbol.routine, next, question);
   }
   constexpr index_t block = 64;
-  dispatch(symbol.type, [&]<Scalar T>(T) { *static_cast<T*>(a.work) = T(static_cast<float>(call.n * block)); });
+  dispatch(symbol.type,
+           [&]<Scalar T>(T) { *static_cast<T*>(a.work) = T(rounded_up<decltype(std::abs(T{}))>(call.n * block)); });
 }
 
 /// Without a LAPACK behind us: its error exit, its answer to a question, or nothing.
