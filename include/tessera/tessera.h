@@ -235,6 +235,7 @@ TESSERA_API tessera_status tessera_ztrsm(tessera_context ctx, tessera_layout lay
  *
  * All arguments of all groups are checked before anything is computed. Their positions (tessera_last_error_position) are
  * those in the call; the text names the group. A or B may be null where alpha or k is 0, any matrix where m or n is 0.
+ * Counts whose sum no array can have, and strides and leading dimensions that lead beyond any memory, are not valid.
  * Devices that fail or lack memory are made good by others and the CPU: only TESSERA_DEVICE_LOST of a large product may
  * leave a C partly written. All other products are computed nevertheless, and the first error is returned at the end. */
 #define TESSERA_GEMM_BATCH(letter, element)                                                                         \

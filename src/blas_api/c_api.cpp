@@ -84,6 +84,8 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
     require_address(operands.beta, Parameter::beta);
     const tessera::Level3 call =
         tessera::level3_of<routine, T>(*order, tessera::in_column_major(routine, given), operands);
+    require_argument(is_addressable(call), tessera::position_of(routine, Parameter::n) + places_before,
+                     tessera::beyond_memory::matrix);
     if (call.m > 0 && call.n > 0) {
       constexpr bool in_place = tessera::is_triangular(routine);
       if (!call.only_scales()) {

@@ -111,32 +111,54 @@ void require_matrices(const GemmGroup& group, index_t number) {
   if (group.writes()) require(group.C, Parameter::C);
 }
 
+/// @param given as the caller describes it
+GemmGroup in_columns(GemmGroup given) {
+  turn_column_major(given);
+  return given;
+}
+
+/// @param group as the caller describes it @param first of its products
+template <Scalar T>
+void require_good(const GemmGroup& group, index_t number, index_t first) {
+  constexpr bool is_complex = !std::floating_point<T>;
+  constexpr int place_of_size = tessera::gemm_batch_position::group_size + places_before;
+  if (const int bad = tessera::first_bad_argument<Routine::gemm, is_complex>(group.arguments); bad != 0) {
+    const Parameter parameter = tessera::parameters_of(Routine::gemm)[static_cast<std::size_t>(bad - 1)];
+    complain(bad + places_before, tessera::complaint(Routine::gemm, is_complex, parameter), number);
+  }
+  if (!is_addressable(in_columns(group).call(tessera::scalar_type_of<T>())))
+    complain(place_of(Parameter::n), tessera::beyond_memory::matrix, number);
+  if (group.count < 0) complain(place_of_size, "group_size is negative", number);
+  if (!tessera::may_have_more(first, group.count)) complain(place_of_size, tessera::beyond_memory::count, number);
+  require_matrices(group, number);
+}
+
+/// Calls body(group, g, first of its products), as the caller describes it, for each.
+template <Scalar T, class Body>
+void for_each_group(Layout layout, const GroupArrays& arrays, const Body& body) {
+  index_t first = 0;
+  for (index_t g = 0; g < arrays.count; ++g) {
+    const GemmGroup group = group_of<T>(layout, arrays, g, first);
+    body(group, g, first);
+    first += group.count;
+  }
+}
+
 template <Scalar T>
 GemmBatch batch_of(Layout layout, const GroupArrays& arrays) {
-  namespace position = tessera::gemm_batch_position;
-  require_argument(arrays.count >= 0, position::group_count + places_before, "group_count is negative");
+  constexpr int place_of_count = tessera::gemm_batch_position::group_count + places_before;
+  require_argument(arrays.count >= 0, place_of_count, "group_count is negative");
+  require_argument(arrays.count <= tessera::most_problems, place_of_count, tessera::beyond_memory::count);
   GemmBatchBuilder builder(tessera::scalar_type_of<T>());
   if (arrays.count == 0) return builder.take();
   require_arrays(arrays);
   index_t written = 0;
-  for (index_t g = 0; g < arrays.count; ++g) {
-    if (arrays.m[g] > 0 && arrays.n[g] > 0 && arrays.size[g] > 0) written += arrays.size[g];
-  }
+  for_each_group<T>(layout, arrays, [&](const GemmGroup& group, index_t g, index_t first) {
+    require_good<T>(group, g, first);
+    if (group.writes()) written += group.count;
+  });
   builder.reserve(written);
-  index_t first = 0;
-  for (index_t g = 0; g < arrays.count; ++g) {
-    GemmGroup group = group_of<T>(layout, arrays, g, first);
-    constexpr bool is_complex = !std::floating_point<T>;
-    if (const int bad = tessera::first_bad_argument<Routine::gemm, is_complex>(group.arguments); bad != 0) {
-      const Parameter parameter = tessera::parameters_of(Routine::gemm)[static_cast<std::size_t>(bad - 1)];
-      complain(bad + places_before, tessera::complaint(Routine::gemm, is_complex, parameter), g);
-    }
-    if (group.count < 0) complain(position::group_size + places_before, "group_size is negative", g);
-    require_matrices(group, g);
-    first += group.count;
-    turn_column_major(group);
-    builder.add(group);
-  }
+  for_each_group<T>(layout, arrays, [&](const GemmGroup& group, index_t, index_t) { builder.add(in_columns(group)); });
   return builder.take();
 }
 
@@ -154,6 +176,14 @@ tessera_status run_groups(tessera_context ctx, tessera_layout layout, const Grou
   });
 }
 
+/// @param position what first_bad_stride() says
+const char* complaint_of(const tessera::BatchStrides& strides, int position) {
+  namespace at = tessera::gemm_batch_strided_position;
+  if (position == at::batch_size) return strides.count < 0 ? "batch_size is negative" : tessera::beyond_memory::count;
+  const index_t stride = position == at::stride_a ? strides.a : position == at::stride_b ? strides.b : strides.c;
+  return stride < 0 ? "the stride is negative" : tessera::beyond_memory::stride;
+}
+
 template <Scalar T>
 tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tessera::CblasEnumerators& enumerators,
                            const Arguments& sizes, const tessera::Operands& operands,
@@ -164,11 +194,9 @@ tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tes
     const Layout order = layout_of(ctx, layout);
     const Arguments given = tessera::arguments_from_cblas(order, enumerators, sizes);
     const int bad = tessera::first_bad_argument<Routine::gemm, is_complex>(given);
-    const int bad_stride = tessera::first_bad_stride(strides);
+    const int bad_stride = tessera::first_bad_stride(strides, given, sizeof(T));
     const int first = tessera::first_position(bad == 0 ? 0 : position::of_gemm(bad), bad_stride);
-    if (first != 0 && first == bad_stride)
-      require_argument(false, first + places_before,
-                       first == position::batch_size ? "batch_size is negative" : "the stride is negative");
+    if (first != 0 && first == bad_stride) require_argument(false, first + places_before, complaint_of(strides, first));
     if (first != 0) {
       const Parameter parameter = tessera::parameters_of(Routine::gemm)[static_cast<std::size_t>(bad - 1)];
       require_argument(false, first + places_before, tessera::complaint(Routine::gemm, is_complex, parameter).c_str());
@@ -179,7 +207,10 @@ tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tes
     };
     require_address(operands.alpha, Parameter::alpha);
     require_address(operands.beta, Parameter::beta);
-    GemmGroup group = tessera::strided_group<T>(given, operands, strides);
+    const GemmGroup group = tessera::strided_group<T>(given, operands, strides);
+    require_argument(is_addressable(in_columns(group).call(tessera::scalar_type_of<T>())),
+                     position::of_gemm(tessera::position_of(Routine::gemm, Parameter::n)) + places_before,
+                     tessera::beyond_memory::matrix);
     if (group.multiplies()) {
       require_address(operands.A, Parameter::A);
       require_address(operands.B, Parameter::B);
@@ -187,8 +218,7 @@ tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tes
     if (group.writes()) require_address(operands.C, Parameter::C);
     GemmBatchBuilder builder(tessera::scalar_type_of<T>());
     if (group.writes()) builder.reserve(strides.count);
-    turn_column_major(group);
-    builder.add(group);
+    builder.add(in_columns(group));
     run(ctx, builder.take());
   });
 }

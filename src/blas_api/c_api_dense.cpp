@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "blas_api/c_api_context.hpp"
+#include "core/addressable.hpp"
 #include "core/arguments.hpp"
 #include "core/dense_interface.hpp"
 #include "tessera/lapack.h"
@@ -92,7 +93,7 @@ const char* complaint_of(DenseParameter parameter) {
     case ldb:
     case ldu:
     case ldvt:
-      return "a leading dimension is smaller than the rows of its matrix (or 1)";
+      return "a leading dimension is smaller than the rows of its matrix (or 1), or leads beyond any memory";
     default:
       return "an address is null";
   }
@@ -119,12 +120,15 @@ bool is_good_size(DenseEntry entry, DenseParameter parameter, const Given& given
   return true;
 }
 
-/// Whether the operand at a slot, if there is one, has an address, or a leading dimension that spans its rows.
+/// Whether the operand at a slot, if there is one, has an address, or a leading dimension that spans its rows and with
+/// which all of it can be addressed.
 bool is_good_operand(tessera::DenseSlot slot, bool of_ld, const DenseProblem& p) {
   for (const tessera::DenseOperand& operand : tessera::DenseOperands(p)) {
     if (operand.slot != slot) continue;
-    return of_ld ? operand.ld >= std::max<index_t>(operand.rows, 1)
-                 : operand.address != nullptr || operand.bytes() == 0;
+    if (!of_ld) return operand.address != nullptr || operand.rows == 0 || operand.cols == 0;
+    return operand.ld >= std::max<index_t>(operand.rows, 1) &&
+           tessera::is_addressable(operand.rows, operand.cols, operand.ld,
+                                   static_cast<std::size_t>(operand.element_bytes));
   }
   return true;
 }

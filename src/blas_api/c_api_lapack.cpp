@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "blas_api/c_api_context.hpp"
+#include "core/addressable.hpp"
+#include "core/argument_complaints.hpp"
 #include "core/arguments.hpp"
 #include "core/error.hpp"
 #include "core/lapack.hpp"
@@ -129,6 +131,16 @@ Complaint bad_value(LapackRoutine routine, const Described& described) {
   return {};
 }
 
+/// That its matrices can be addressed. @pre values are good
+Complaint too_large(LapackRoutine routine, const tessera::LapackProblem& common, std::size_t element_bytes) {
+  using enum LapackParameter;
+  if (!tessera::is_addressable(common.m, common.n, common.lda, element_bytes))
+    return {lda, tessera::beyond_memory::matrix};
+  if (solves(routine) && !tessera::is_addressable(common.n, common.nrhs, common.ldb, element_bytes))
+    return {ldb, tessera::beyond_memory::matrix};
+  return {};
+}
+
 /// That what the group looks at is there.
 Complaint missing_address(LapackRoutine routine, const LapackGroup& group) {
   using enum LapackParameter;
@@ -215,6 +227,7 @@ tessera_status run_groups(tessera_context ctx, const Groups& given, int64_t grou
     constexpr int place_of_count = place_of(Form::groups, routine, LapackParameter::none);
     require_argument(ctx != nullptr, 1, "ctx is null");
     require_argument(group_count >= 0, place_of_count, "group_count is negative");
+    require_argument(group_count <= tessera::most_problems, place_of_count, tessera::beyond_memory::count);
     LapackProblemsBuilder builder(routine, tessera::scalar_type_of<T>());
     std::vector<std::pair<int*, index_t>> idle;
     if (group_count > 0) require_arrays<routine>(given, group_size);
@@ -224,13 +237,16 @@ tessera_status run_groups(tessera_context ctx, const Groups& given, int64_t grou
       LapackGroup& group = described.group;
       group.count = group_size[g];
       Complaint complaint = bad_value(routine, described);
-      if (complaint.parameter == LapackParameter::none && group.count >= 0) {
+      if (complaint.parameter == LapackParameter::none) complaint = too_large(routine, group.common, sizeof(T));
+      const bool is_possible_count = group.count >= 0 && tessera::may_have_more(first, group.count);
+      if (complaint.parameter == LapackParameter::none && is_possible_count) {
         complete(routine, described);
         complaint = missing_address(routine, group);
       }
       if (complaint.parameter != LapackParameter::none)
         complain(place_of(Form::groups, routine, complaint.parameter), complaint.text, g);
-      if (group.count < 0) complain(place_of_count + 1, "group_size is negative", g);
+      if (!is_possible_count)
+        complain(place_of_count + 1, group.count < 0 ? "group_size is negative" : tessera::beyond_memory::count, g);
       first += group.count;
       if (group.has_effect(routine))
         builder.add(group);
@@ -241,15 +257,18 @@ tessera_status run_groups(tessera_context ctx, const Groups& given, int64_t grou
   });
 }
 
-/// As first_of() of what `parameter` is followed by.
-Complaint bad_stride(LapackRoutine routine, const Strides& strides) {
+/// The first parameter whose stride is not as `is_good(stride, bytes of an element)` wants it.
+template <class IsGood>
+LapackParameter first_bad_stride(LapackRoutine routine, const Strides& strides, std::size_t element_bytes,
+                                 const IsGood& is_good) {
   using enum LapackParameter;
   for (const LapackParameter parameter : tessera::lapack_parameters_of(routine)) {
-    const bool is_bad = (parameter == lda && strides.a < 0) || (parameter == ipiv && strides.ipiv < 0) ||
-                        (parameter == ldb && strides.b < 0);
-    if (is_bad) return {parameter, "the stride is negative"};
+    const bool is_bad = (parameter == lda && !is_good(strides.a, element_bytes)) ||
+                        (parameter == ipiv && !is_good(strides.ipiv, sizeof(int))) ||
+                        (parameter == ldb && !is_good(strides.b, element_bytes));
+    if (is_bad) return parameter;
   }
-  return {};
+  return none;
 }
 
 template <LapackRoutine routine, Scalar T>
@@ -258,7 +277,6 @@ tessera_status run_strided(tessera_context ctx, const Strided& given, const Stri
   return guarded([&] {
     require_argument(ctx != nullptr, 1, "ctx is null");
     const auto place = [](LapackParameter parameter) { return place_of(Form::strides, routine, parameter); };
-    const auto bytes = [](int64_t entries, std::size_t each) { return entries * static_cast<index_t>(each); };
     Described described{
         .uplo = static_cast<int>(given.uplo), .trans = static_cast<int>(given.trans), .tiny = given.tiny, .group = {}};
     LapackGroup& group = described.group;
@@ -267,18 +285,27 @@ tessera_status run_strided(tessera_context ctx, const Strided& given, const Stri
     group.common.nrhs = given.nrhs;
     group.common.lda = given.lda;
     group.common.ldb = given.ldb;
-    group.A = {.first = given.A, .distance_bytes = bytes(strides.a, sizeof(T))};
-    group.B = {.first = given.B, .distance_bytes = bytes(strides.b, sizeof(T))};
-    group.ipiv = {.first = given.ipiv, .distance_bytes = bytes(strides.ipiv, sizeof(int))};
     group.info = given.info;
     group.count = batch_size;
-    const Complaint value = bad_value(routine, described), stride = bad_stride(routine, strides);
+    const auto is_not_negative = [](int64_t stride, std::size_t) { return stride >= 0; };
+    const Complaint value = bad_value(routine, described);
+    const Complaint stride{first_bad_stride(routine, strides, sizeof(T), is_not_negative), "the stride is negative"};
     const Complaint first = first_of(routine, value, stride);
     const bool is_stride = first.parameter != LapackParameter::none && first.parameter == stride.parameter &&
                            first.parameter != value.parameter;
     require_argument(first.parameter == LapackParameter::none, place(first.parameter) + (is_stride ? 1 : 0),
                      first.text);
+    const Complaint large = too_large(routine, group.common, sizeof(T));
+    require_argument(large.parameter == LapackParameter::none, place(large.parameter), large.text);
     require_argument(batch_size >= 0, place(LapackParameter::none), "batch_size is negative");
+    require_argument(batch_size <= tessera::most_problems, place(LapackParameter::none), tessera::beyond_memory::count);
+    const LapackParameter far = first_bad_stride(routine, strides, sizeof(T), [&](int64_t stride, std::size_t each) {
+      return tessera::is_addressable_stride(stride, batch_size, each);
+    });
+    require_argument(far == LapackParameter::none, place(far) + 1, tessera::beyond_memory::stride);
+    group.A = {.first = given.A, .distance_bytes = tessera::distance_in_bytes(strides.a, sizeof(T))};
+    group.B = {.first = given.B, .distance_bytes = tessera::distance_in_bytes(strides.b, sizeof(T))};
+    group.ipiv = {.first = given.ipiv, .distance_bytes = tessera::distance_in_bytes(strides.ipiv, sizeof(int))};
     complete(routine, described);
     const Complaint missing = missing_address(routine, group);
     require_argument(missing.parameter == LapackParameter::none, place(missing.parameter), missing.text);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "blas_api/c_api_context.hpp"
+#include "core/addressable.hpp"
 #include "core/arguments.hpp"
 #include "core/lapack_call.hpp"
 #include "tessera/lapack.h"
@@ -61,13 +62,13 @@ const char* complaint_of(LapackParameter parameter) {
     case LapackParameter::A:
       return "A is null";
     case LapackParameter::lda:
-      return "lda is smaller than the rows of A (or 1)";
+      return "lda is smaller than the rows of A (or 1), or leads beyond any memory";
     case LapackParameter::ipiv:
       return "ipiv is null";
     case LapackParameter::B:
       return "B is null";
     case LapackParameter::ldb:
-      return "ldb is smaller than the rows of B (or 1)";
+      return "ldb is smaller than the rows of B (or 1), or leads beyond any memory";
     case LapackParameter::info:
       return "info is null";
     default:
@@ -79,6 +80,10 @@ const char* complaint_of(LapackParameter parameter) {
 bool is_good(LapackParameter parameter, const Given& given, const LapackCall& call) {
   constexpr index_t most = std::numeric_limits<int>::max();
   const bool has_matrix = call.n > 0 && call.m > 0;
+  // Negative sizes are complained of by themselves.
+  const auto is_reached = [&](index_t rows, index_t cols, index_t ld) {
+    return rows < 0 || cols < 0 || tessera::is_addressable(rows, cols, ld, element_bytes(call.type));
+  };
   switch (parameter) {
     case LapackParameter::uplo:
       return tessera::uplo_from_cblas(given.uplo).has_value();
@@ -93,13 +98,13 @@ bool is_good(LapackParameter parameter, const Given& given, const LapackCall& ca
     case LapackParameter::A:
       return given.A != nullptr || !has_matrix || does_nothing(call);
     case LapackParameter::lda:
-      return call.lda >= std::max<index_t>(call.m, 1);
+      return call.lda >= std::max<index_t>(call.m, 1) && is_reached(call.m, call.n, call.lda);
     case LapackParameter::ipiv:
       return given.ipiv != nullptr || !has_matrix || does_nothing(call);
     case LapackParameter::B:
       return given.B != nullptr || call.n <= 0 || call.nrhs <= 0;
     case LapackParameter::ldb:
-      return call.ldb >= std::max<index_t>(call.n, 1);
+      return call.ldb >= std::max<index_t>(call.n, 1) && is_reached(call.n, call.nrhs, call.ldb);
     case LapackParameter::info:
       return given.info != nullptr || !factors(call.routine) || call.routine == LapackCallRoutine::geqrf;
     default:

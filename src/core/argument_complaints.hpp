@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/addressable.hpp"
 #include "core/arguments.hpp"
 #include "core/guarded_call.hpp"
 
@@ -53,6 +54,23 @@ inline std::string complaint(Routine routine, bool is_complex, Parameter paramet
       break;
   }
   return "is not valid";
+}
+
+/// What is told of sizes, counts and strides that addresses do not reach (core/addressable.hpp).
+namespace beyond_memory {
+inline constexpr const char* matrix = "a matrix is larger than any memory";
+inline constexpr const char* count = "arrays of so many are larger than any memory";
+inline constexpr const char* stride = "the stride leads beyond any memory";
+}  // namespace beyond_memory
+
+/// Whether the matrices that the call reads or writes can be addressed. @pre no size is negative
+inline bool is_addressable(const Level3& call) {
+  if (call.m == 0 || call.n == 0) return true;
+  const auto is_reached = [&](const StoredShape& shape, index_t ld) {
+    return is_addressable(shape.rows, shape.cols, ld, element_bytes(call.type));
+  };
+  if (!is_reached({call.m, call.n}, call.ldc)) return false;
+  return call.only_scales() || (is_reached(shape_of_a(call), call.lda) && is_reached(shape_of_b(call), call.ldb));
 }
 
 /// @param fortran_position of the parameter; `places_before` it come others in the C interface

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/addressable.hpp"
 #include "core/arguments.hpp"
 #include "core/host_batch.hpp"
 #include "core/level3.hpp"
@@ -67,8 +68,8 @@ struct GemmGroup {
   MatricesOfGroup A, B, C;
   index_t count = 0;
 
-  /// One of its products as a call of its own.
-  Level3 call(ScalarType type, index_t product) const {
+  /// What its products have in common, as a call without matrices.
+  Level3 call(ScalarType type) const {
     return {.type = type,
             .op_a = *arguments.op_a,
             .op_b = *arguments.op_b,
@@ -76,13 +77,18 @@ struct GemmGroup {
             .n = arguments.n,
             .k = arguments.k,
             .alpha = alpha,
-            .A = A.of(product),
             .lda = arguments.lda,
-            .B = B.of(product),
             .ldb = arguments.ldb,
             .beta = beta,
-            .C = C.writable(product),
             .ldc = arguments.ldc};
+  }
+  /// One of its products as a call of its own.
+  Level3 call(ScalarType type, index_t product) const {
+    Level3 one = call(type);
+    one.A = A.of(product);
+    one.B = B.of(product);
+    one.C = C.writable(product);
+    return one;
   }
   /// The products read A and B, and C. What is not read, or not even looked at, may be null.
   bool writes() const { return count > 0 && arguments.m > 0 && arguments.n > 0; }
@@ -164,7 +170,7 @@ struct BatchStrides {
 /// The only group of a strided batch as the caller describes it. @pre the factors are there
 template <Scalar T>
 GemmGroup strided_group(const Arguments& given, const Operands& operands, const BatchStrides& strides) {
-  const auto apart = [](index_t elements) { return elements * static_cast<index_t>(sizeof(T)); };
+  const auto apart = [](index_t elements) { return distance_in_bytes(elements, sizeof(T)); };
   return {.arguments = given,
           .alpha = *static_cast<const T*>(operands.alpha),
           .beta = *static_cast<const T*>(operands.beta),
@@ -180,13 +186,20 @@ const void* const* untyped(E* const* addresses) {
   return reinterpret_cast<const void* const*>(addresses);
 }
 
-/// Strides may be 0: all products share the matrix. @return the position of the first bad one; 0: all are good
-constexpr int first_bad_stride(const BatchStrides& strides) {
+/// Strides may be 0: all products share the matrix. Whether strides lead beyond any memory is asked when the count is good.
+/// @param given sizes of a product: of those that write nothing there may be any number, any strides apart
+/// @return the position of the first bad one, or of a bad count; 0: all are good
+constexpr int first_bad_stride(const BatchStrides& strides, const Arguments& given, std::size_t element_bytes) {
   namespace position = gemm_batch_strided_position;
   if (strides.a < 0) return position::stride_a;
   if (strides.b < 0) return position::stride_b;
   if (strides.c < 0) return position::stride_c;
-  return strides.count < 0 ? position::batch_size : 0;
+  if (strides.count < 0) return position::batch_size;
+  if (given.m == 0 || given.n == 0) return 0;
+  if (strides.count > most_problems) return position::batch_size;
+  if (!is_addressable_stride(strides.a, strides.count, element_bytes)) return position::stride_a;
+  if (!is_addressable_stride(strides.b, strides.count, element_bytes)) return position::stride_b;
+  return is_addressable_stride(strides.c, strides.count, element_bytes) ? 0 : position::stride_c;
 }
 
 /// The first of the positions that were found bad (0: none).

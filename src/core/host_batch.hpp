@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/addressable.hpp"
 #include "core/scalar.hpp"
 
 namespace tessera {
@@ -43,11 +44,16 @@ struct MatricesOfGroup {
   void* writable(index_t problem) const { return const_cast<void*>(of(problem)); }
 };
 
+/// MatricesOfGroup::distance_bytes. It wraps where is_addressable_stride() does not hold, and nobody uses it then.
+constexpr index_t distance_in_bytes(index_t elements, std::size_t element_bytes) {
+  return static_cast<index_t>(static_cast<std::size_t>(elements) * element_bytes);
+}
+
 /// Numbers forms, which are told apart by keys of so many words.
 template <class Batch, std::size_t words>
 class BatchBuilder {
  public:
-  /// @throws std::bad_alloc
+  /// @pre no more than most_problems @throws std::bad_alloc
   void reserve(index_t problems) { batch_.problems.reserve(static_cast<std::size_t>(problems)); }
 
   /// @throws std::bad_alloc
@@ -73,6 +79,8 @@ class BatchBuilder {
   Batch batch_;
 
  private:
+  static_assert(sizeof(typename decltype(Batch::problems)::value_type) <= most_problem_bytes);
+
   void put_side_by_side() {
     std::vector<std::size_t> next(batch_.forms.size() + 1);
     for (const auto& problem : batch_.problems) ++next[static_cast<std::size_t>(problem.form) + 1];

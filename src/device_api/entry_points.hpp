@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/addressable.hpp"
 #include "core/argument_complaints.hpp"
 #include "core/guarded_call.hpp"
 #include "core/level3.hpp"
@@ -37,7 +38,7 @@ inline kernels::DeviceRoutines& routines_of(tessera_device_handle handle) {
 
 /// Elements that addresses reach.
 template <class T>
-constexpr index_t most_elements = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
+constexpr index_t most_elements = most_addressable(sizeof(T));
 
 /// Of the matrices that are read or written, with elements T. @pre no size is negative
 template <class T>
@@ -49,7 +50,7 @@ void require_possible_sizes(const Level3& call, int place) {
   bool possible = is_possible({call.m, call.n}, call.ldc);
   if (!call.only_scales()) possible = possible && is_possible(shape_of_a(call), call.lda);
   if (!call.only_scales()) possible = possible && is_possible(shape_of_b(call), call.ldb);
-  require_argument(possible, place, "a matrix is larger than any memory");
+  require_argument(possible, place, beyond_memory::matrix);
 }
 
 }  // namespace tessera::device_api

@@ -229,7 +229,7 @@ TEST(DenseApiArguments, AreCheckedInTheirOrder) {
   std::int64_t ipiv[2] = {1, 2}, rank = 7, info = 99;
   const auto wrong_uplo = static_cast<tessera_uplo>(7);
   const auto wrong_vectors = static_cast<tessera_vectors>(3);
-  constexpr std::int64_t huge = std::int64_t{1} << 31;
+  constexpr std::int64_t huge = std::int64_t{1} << 31, most = std::numeric_limits<std::int64_t>::max();
   struct Wrong {
     int position;
     std::function<tessera_status()> call;
@@ -258,6 +258,7 @@ TEST(DenseApiArguments, AreCheckedInTheirOrder) {
       {9, [&] { return tessera_dormqr(ctx, TESSERA_LEFT, TESSERA_TRANS, 2, 2, 2, A, 2, nullptr, B, 2, &info); }},
       {10, [&] { return tessera_dtrtrs(ctx, TESSERA_LOWER, TESSERA_TRANS, TESSERA_UNIT, 2, 2, A, 2, B, 1, &info); }},
       {5, [&] { return tessera_dgetri(ctx, 2, A, 2, nullptr, &info); }},
+      {4, [&] { return tessera_dgetri(ctx, 2, A, most, nullptr, &info); }},
   };
   for (const Wrong& wrong : all) {
     EXPECT_EQ(wrong.call(), TESSERA_INVALID_ARGUMENT) << wrong.position;

@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,7 @@ TEST(LapackApiArguments, AreCheckedInTheirOrder) {
   std::int64_t ipiv[2] = {1, 2}, info = 99;
   const auto wrong_uplo = static_cast<tessera_uplo>(7);
   const auto wrong_trans = static_cast<tessera_transpose>(7);
-  constexpr std::int64_t huge = std::int64_t{1} << 31;
+  constexpr std::int64_t huge = std::int64_t{1} << 31, most = std::numeric_limits<std::int64_t>::max();
   struct Wrong {
     int position;
     std::function<tessera_status()> call;
@@ -112,6 +113,8 @@ TEST(LapackApiArguments, AreCheckedInTheirOrder) {
       {3, [&] { return tessera_dgesv(ctx, 0, huge, A, 2, ipiv, B, 2, &info); }},
       {8, [&] { return tessera_dgesv(ctx, 2, 1, A, 2, ipiv, B, 1, &info); }},
       {9, [&] { return tessera_dgesv(ctx, 2, 1, A, 2, ipiv, B, 2, nullptr); }},
+      {5, [&] { return tessera_dgetrf(ctx, 2, 2, A, most, ipiv, &info); }},
+      {8, [&] { return tessera_dgesv(ctx, 2, 2, A, 2, ipiv, B, most, &info); }},
       {5, [&] { return tessera_dgeqrf(ctx, 2, 2, A, 1, nullptr, &info); }},
       {6, [&] { return tessera_dgeqrf(ctx, 2, 2, A, 2, nullptr, &info); }},
   };

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -182,6 +183,8 @@ TEST(CApiErrors, EveryArgumentHasItsPosition) {
   spoil([](Call& c) { c.ldb = 3; }).expect_bad(12, "ldb");
   spoil([](Call& c) { c.null_c = true; }).expect_bad(14, "C is null");
   spoil([](Call& c) { c.ldc = 1; }).expect_bad(15, "ldc");
+  for (index_t Call::*const ld : {&Call::lda, &Call::ldb, &Call::ldc})
+    spoil([&](Call& c) { c.*ld = std::numeric_limits<index_t>::max(); }).expect_bad(6, "larger than any memory");
   // Row-major positions are those of the caller's own arguments.
   const auto row_major = [&](auto change) {
     return spoil([&](Call& c) {

@@ -11,6 +11,7 @@
 #include <complex>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -18,6 +19,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/addressable.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tessera/tessera.hpp"
@@ -416,7 +418,7 @@ TEST(GemmBatches, WithoutEffectTouchNothing) {
                                         2, 4, nullptr, 2, 4, 0, nullptr, 2, 4, 0),
             TESSERA_SUCCESS);
   EXPECT_EQ(tessera_dgemm_batch_strided(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 0, 2, 2, 1, nullptr,
-                                        2, 4, nullptr, 2, 4, 0, nullptr, 2, 4, std::int64_t{1} << 60),
+                                        2, 4, nullptr, 2, 4, 0, nullptr, 2, 4, std::int64_t{1} << 62),
             TESSERA_SUCCESS);
   double C[4] = {1, 2, 3, 4};
   // C is only scaled: A and B may be null.
@@ -469,6 +471,16 @@ TEST(GemmBatches, ABadArgumentOfAnyGroupIsNamedBeforeAnythingIsDone) {
   expect(15, "ldc is smaller", [](auto& a) { a.ldc[1] = 1; });
   expect(16, "group_count is negative", [](auto& a) { a.count = -1; });
   expect(17, "group_size is negative", [](auto& a) { a.size[1] = -1; });
+  // Sizes that are multiplied or summed.
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(), quarter = std::int64_t{1} << 62;
+  expect(16, "arrays of so many", [](auto& a) { a.count = most; });
+  expect(17, "arrays of so many are larger than any memory (group 1", [](auto& a) { a.size[1] = most; });
+  expect(17, "arrays of so many are larger than any memory (group 0", [](auto& a) { a.size = {quarter, quarter}; });
+  expect(17, "arrays of so many are larger than any memory (group 1", [](auto& a) {
+    a.m = {0, 0};  // even where there is nothing to do
+    a.size = {most_problems, most_problems};
+  });
+  expect(6, "a matrix is larger than any memory (group 1", [](auto& a) { a.ldb[1] = most; });
   // Positions are the caller's, in either layout.
   expect(10, "lda is smaller", [](auto& a) { a.layout = TESSERA_ROW_MAJOR, a.lda[1] = 3; });
   EXPECT_EQ(tessera_dgemm_batch(nullptr, TESSERA_COL_MAJOR, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
@@ -493,7 +505,17 @@ TEST(GemmBatches, ABadArgumentOfAnyGroupIsNamedBeforeAnythingIsDone) {
   EXPECT_EQ(strided(1, 1, 0, 1, 0, &C, 0, 0, 1), 17);
   EXPECT_EQ(strided(1, 1, 0, 1, 0, &C, 1, -1, 1), 18);
   EXPECT_EQ(strided(1, 1, 0, 1, 0, &C, 1, 0, -1), 19);
+  EXPECT_EQ(strided(1, 1, 0, 1, 0, &C, 1, 0, most), 19);
+  EXPECT_EQ(strided(1, 1, 1, 1, 1, &C, 1, 1, most_problems + 1), 19);
+  EXPECT_EQ(strided(1, 1, most / 8, 1, 0, &C, 1, 0, 3), 11);
+  EXPECT_EQ(strided(1, 1, 0, 1, most, &C, 1, 0, 2), 14);
+  EXPECT_EQ(strided(1, 1, 0, 1, 0, &C, 1, most, 2), 18);
   EXPECT_EQ(C, 5);
+  // What nobody uses may have any value: the stride of one matrix, and the leading dimension of one column.
+  EXPECT_EQ(tessera_dgemm_batch_strided(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 1, 1, 2, &one,
+                                        most, most, &one, most, most, 0, &C, most, most, 1),
+            TESSERA_SUCCESS);
+  EXPECT_EQ(C, 2);
   EXPECT_EQ(tessera_destroy(ctx), TESSERA_SUCCESS);
 }
 

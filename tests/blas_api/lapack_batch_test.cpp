@@ -375,6 +375,15 @@ TEST_F(HostLapackArguments, ABadOneOfAnyGroupIsNamedBeforeAnythingIsDone) {
   expect(9, "info is null", [](auto& g) { g.told = nullptr; });
   expect(10, "group_count is negative", [](auto& g) { g.count = -1; });
   expect(11, "group_size is negative", [](auto& g) { g.size[1] = -1; });
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  expect(10, "arrays of so many", [](auto& g) { g.count = most; });
+  expect(11, "arrays of so many are larger than any memory (group 1", [](auto& g) { g.size[1] = most; });
+  expect(11, "arrays of so many are larger than any memory (group 1", [](auto& g) {
+    g.n = {0, 0};  // even where there is nothing to do
+    g.size = {0, std::int64_t{1} << 62};
+  });
+  expect(5, "a matrix is larger than any memory (group 1", [](auto& g) { g.lda[1] = most; });
+  expect(8, "a matrix is larger than any memory", [](auto& g) { g.nrhs[1] = 2, g.ldb[1] = most; });
   TwoGroups groups;
   expect_refused(groups.run(nullptr), 1, "ctx is null");
   EXPECT_EQ(groups.run(ctx), TESSERA_SUCCESS);
@@ -407,6 +416,18 @@ TEST_F(HostLapackArguments, OfStridedOnesHaveTheirPlaces) {
   expect_refused(tessera_dgetrs_batch_strided(ctx, TESSERA_TRANS, 2, 1, A.data(), 2, 4, ipiv.data(), 2, B.data(), 2, -2,
                                               nullptr, 2),
                  12, "stride");
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const auto lu = [&](std::int64_t lda, std::int64_t a, std::int64_t pivots, std::int64_t count) {
+    return tessera_dgetrf_batch_strided(ctx, 2, 2, A.data(), lda, a, ipiv.data(), pivots, info.data(), count);
+  };
+  expect_refused(lu(2, 4, 2, most), 10, "arrays of so many");
+  expect_refused(lu(2, 4, 2, std::int64_t{1} << 62), 10, "arrays of so many");
+  expect_refused(lu(2, most / 8, 2, 3), 6, "the stride leads beyond");
+  expect_refused(lu(2, 4, most / 4, 3), 8, "the stride leads beyond");
+  expect_refused(lu(most, 4, 2, 2), 5, "larger than any memory");
+  expect_refused(
+      tessera_dgesv_batch_strided(ctx, 2, 1, A.data(), 2, 4, ipiv.data(), 2, B.data(), 2, most, info.data(), 2), 11,
+      "the stride leads beyond");
   EXPECT_EQ(A, std::vector<double>(16, 1));
   EXPECT_EQ(info, std::vector<int>(4, 7));
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -218,11 +219,11 @@ char told[64];
 }
 
 extern "C" {
-void xerbla_(const char* name, const int* position, std::size_t length) {
-  std::snprintf(told, sizeof(told), "xerbla %.*s %d", static_cast<int>(length), name, *position);
+void xerbla_(const char* name, const Int* position, std::size_t length) {
+  std::snprintf(told, sizeof(told), "xerbla %.*s %d", static_cast<int>(length), name, static_cast<int>(*position));
 }
-void cblas_xerbla(int position, const char* routine, const char* /*form*/, ...) {
-  std::snprintf(told, sizeof(told), "cblas_xerbla %s %d", routine, position);
+void cblas_xerbla(Int position, const char* routine, const char* /*form*/, ...) {
+  std::snprintf(told, sizeof(told), "cblas_xerbla %s %d", routine, static_cast<int>(position));
 }
 }
 
@@ -271,6 +272,16 @@ void check_errors() {
       102, [](P&, Int& count) { count = -1; }, "DGEMM_BATCH", 14);
   expect_complaint(
       102, [](P& p, Int&) { p.sizes[1] = -1; }, "DGEMM_BATCH", 15);
+  // Sizes whose sum, or whose arrays, no memory can hold.
+  constexpr Int most = std::numeric_limits<Int>::max();
+  if constexpr (sizeof(Int) == sizeof(std::int64_t)) {
+    expect_complaint(
+        102, [](P&, Int& count) { count = most; }, "DGEMM_BATCH", 14);
+    expect_complaint(
+        102, [](P& p, Int&) { p.sizes[1] = most; }, "DGEMM_BATCH", 15);
+    expect_complaint(
+        101, [](P& p, Int&) { std::fill_n(p.sizes, groups, most / 2 + 1); }, "DGEMM_BATCH", 15);
+  }
   // Of the column-major call that a row-major one becomes.
   expect_complaint(
       101, [](P& p, Int&) { p.ms[1] = -1; }, "DGEMM_BATCH", 4);
@@ -302,6 +313,12 @@ void check_errors() {
   strided(1, 0, 1, 0, 0, -1, 1, "xerbla DGEMM_BATCH_STRIDED 15");
   strided(1, 0, 1, 0, 1, -1, -1, "xerbla DGEMM_BATCH_STRIDED 16");
   strided(1, 0, 1, 0, 1, 0, -1, "xerbla DGEMM_BATCH_STRIDED 17");
+  if constexpr (sizeof(Int) == sizeof(std::int64_t)) {
+    strided(1, 1, 1, 1, 1, 1, most, "xerbla DGEMM_BATCH_STRIDED 17");
+    strided(1, most, 1, 0, 1, 0, 2, "xerbla DGEMM_BATCH_STRIDED 9");
+    strided(1, 0, 1, most / 8, 1, 0, 3, "xerbla DGEMM_BATCH_STRIDED 12");
+    strided(1, 0, 1, 0, 1, most / 8, 3, "xerbla DGEMM_BATCH_STRIDED 16");
+  }
   expect(C == 42, "C of a strided batch with a bad argument");
 }
 

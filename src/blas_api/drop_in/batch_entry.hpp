@@ -75,6 +75,16 @@ void run_groups(Face& face, index_t groups, GroupAt group_at) {
   }
 }
 
+/// The first bad position of a group. @param arguments column-major @param products of the groups before; those of a good
+/// group are added
+template <Scalar T>
+int first_bad_of_group(const Arguments& arguments, index_t size, index_t& products) {
+  if (const int bad = first_bad_argument<Routine::gemm, !std::floating_point<T>>(arguments); bad != 0) return bad;
+  if (size < 0 || !may_have_more(products, size)) return gemm_batch_position::group_size;
+  products += size;
+  return 0;
+}
+
 /// @param letters of the transpositions
 template <Scalar T, class Integer>
 void batch_from_fortran(Face& face, const char* transa, const char* transb, const BatchArrays<Integer>& arrays,
@@ -86,10 +96,10 @@ void batch_from_fortran(Face& face, const char* transa, const char* transb, cons
     arguments.op_b = op_from_letter(transb[g]);
     return arguments;
   };
-  if (groups < 0) return report_fortran(face, name, gemm_batch_position::group_count);
+  if (groups < 0 || groups > most_problems) return report_fortran(face, name, gemm_batch_position::group_count);
+  index_t products = 0;
   for (index_t g = 0; g < groups; ++g) {
-    int bad = first_bad_argument<Routine::gemm, !std::floating_point<T>>(arguments_of(g));
-    if (bad == 0 && arrays.size[g] < 0) bad = gemm_batch_position::group_size;
+    const int bad = first_bad_of_group<T>(arguments_of(g), arrays.size[g], products);
     if (bad != 0) return report_fortran(face, name, bad);
   }
   run_groups<T>(face, groups,
@@ -120,12 +130,13 @@ void batch_from_cblas(Face& face, int layout, const int* transa, const int* tran
   const auto arguments_of = [&](index_t g) {
     return arguments_from_cblas(*order, {.transa = transa[g], .transb = transb[g]}, arrays.sizes_of(g));
   };
-  if (groups < 0) return report_cblas(face, name, row_major, gemm_batch_position::group_count);
+  if (groups < 0 || groups > most_problems)
+    return report_cblas(face, name, row_major, gemm_batch_position::group_count);
+  index_t products = 0;
   for (index_t g = 0; g < groups; ++g) {
     const Arguments given = arguments_of(g);
     if (report_bad_enumerator(face, name, given, {.transa = transa[g], .transb = transb[g]})) return;
-    int bad = first_bad_argument<Routine::gemm, !std::floating_point<T>>(in_column_major(Routine::gemm, given));
-    if (bad == 0 && arrays.size[g] < 0) bad = gemm_batch_position::group_size;
+    const int bad = first_bad_of_group<T>(in_column_major(Routine::gemm, given), arrays.size[g], products);
     if (bad != 0) return report_cblas(face, name, row_major, bad);
   }
   run_groups<T>(face, groups,
@@ -146,7 +157,7 @@ void run_strided(Face& face, const Arguments& given, const Operands& operands, c
 template <Scalar T>
 int first_bad_of_strided(const Arguments& arguments, const BatchStrides& strides) {
   const int bad = first_bad_argument<Routine::gemm, !std::floating_point<T>>(arguments);
-  return first_position(bad == 0 ? 0 : gemm_batch_strided_position::of_gemm(bad), first_bad_stride(strides));
+  return first_position(bad == 0 ? 0 : gemm_batch_strided_position::of_gemm(bad), first_bad_stride(strides, arguments, sizeof(T)));
 }
 
 template <Scalar T>
