@@ -31,7 +31,7 @@ struct NextDense {
 }  // namespace tessera::api
 
 /// The same for a call of LAPACK whose sizes are good and that does something. What devices do not compute is computed by `next`
-/// or, where that is null, by the LAPACK behind `face`. @return whether `next` did not
+/// or, where that is null, or the CPU BLAS is cut (core/process.hpp), by the LAPACK behind `face`. @return whether `next` did not
 extern "C" __attribute__((visibility("default"))) bool tessera_private_run_lapack(
     tessera::LapackCall& call, tessera::api::Face& face, const tessera::api::NextLapack* next) noexcept;
 
@@ -44,6 +44,12 @@ extern "C" __attribute__((visibility("default"))) bool tessera_private_run_dense
 /// The CPU BLAS behind `face`; nullptr, after a line on standard error, if there is none.
 extern "C" __attribute__((visibility("default"))) const tessera::kernels::CpuBlas* tessera_private_cpu_blas(
     tessera::api::Face& face) noexcept;
+
+/// Around a call that goes on to the program's LAPACK, for which forks and the end of the process wait (core/process.hpp).
+/// What LAPACK calls of ours meanwhile is decided as ever. @param face of that LAPACK, whose CPU BLAS is opened if nobody has:
+/// what must be known of it before a fork may hold for its LAPACK, too
+extern "C" __attribute__((visibility("default"))) void tessera_private_enter_lapack(tessera::api::Face& face) noexcept;
+extern "C" __attribute__((visibility("default"))) void tessera_private_leave_lapack() noexcept;
 
 /// To be called when a drop-in library has been loaded: forks wait from now on for threads that are inside the CPU BLAS, before the
 /// handlers of libraries that are loaded already run (core/process.hpp).

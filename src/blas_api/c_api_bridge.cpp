@@ -28,6 +28,19 @@ tessera::api::Context& tessera::api::shared_context() {
   return *context;
 }
 
+extern "C" void tessera_private_enter_lapack(tessera::api::Face& face) noexcept {
+  const tessera::ErrnoKept stays;
+  if (face.cpu.load(std::memory_order_acquire) == nullptr && !tessera::process::cpu_blas_is_cut()) [[unlikely]] {
+    try {
+      static_cast<void>(tessera::api::shared_context().cpu_blas(&face));
+    } catch (const std::exception&) {  // there is none, or no memory: the program's LAPACK does without
+    }
+  }
+  tessera::process::enter_lapack();
+}
+
+extern "C" void tessera_private_leave_lapack() noexcept { tessera::process::leave_lapack(); }
+
 extern "C" void tessera_private_enter() noexcept { tessera::process::watch_all_loaded(); }
 
 extern "C" void tessera_private_leave() noexcept { tessera::process::leave_libraries(); }
@@ -42,6 +55,7 @@ namespace {
 
 extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::Face& face) noexcept {
   const tessera::ErrnoKept stays;
+  const tessera::process::OutOfLapack outside;
   if (tessera::process::is_computing()) [[unlikely]] {
     const tessera::kernels::CpuBlas* const blas = tessera_private_cpu_blas(face);
     return blas != nullptr ? blas->run(call) : tessera::kernels::reference_level3(call);
@@ -61,6 +75,7 @@ extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::F
 
 extern "C" void tessera_private_run_batch(tessera::GemmBatch& batch, tessera::api::Face& face) noexcept {
   const tessera::ErrnoKept stays;
+  const tessera::process::OutOfLapack outside;
   if (tessera::process::is_computing()) [[unlikely]] {
     for (const tessera::Product& product : batch.problems) tessera_private_run(batch.call(product), face);
     return;
@@ -81,7 +96,8 @@ class NextOrOwn final : public tessera::api::CpuLapack {
   NextOrOwn(tessera::api::Face& face, const tessera::api::NextLapack* next) : face_(face), next_(next) {}
 
   void compute(tessera::LapackCall& call) override {
-    if (next_ == nullptr)
+    // Of a LAPACK that comes with the CPU BLAS, locks may be taken for ever.
+    if (next_ == nullptr || tessera::process::cpu_blas_is_cut())
       return tessera::api::shared_context().compute_on_cpu(call, tessera::api::Fallback::cpu_blas, &face_);
     next_->compute(*next_, call);
     has_used_next_ = true;
@@ -98,6 +114,7 @@ class NextOrOwn final : public tessera::api::CpuLapack {
 extern "C" bool tessera_private_run_lapack(tessera::LapackCall& call, tessera::api::Face& face,
                                            const tessera::api::NextLapack* next) noexcept {
   const tessera::ErrnoKept stays;
+  const tessera::process::OutOfLapack outside;
   tessera::api::Context* context = nullptr;
   NextOrOwn cpu(face, next);
   try {
@@ -142,6 +159,7 @@ extern "C" bool tessera_private_run_dense(const tessera::DenseProblem& problem, 
                                           tessera::index_t& found, tessera::api::Face& face,
                                           const tessera::api::NextDense& next) noexcept {
   const tessera::ErrnoKept stays;
+  const tessera::process::OutOfLapack outside;
   tessera::api::Context* context = nullptr;
   try {
     if (!tessera::process::is_computing()) context = &tessera::api::shared_context();

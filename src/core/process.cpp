@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <limits>
+#include <utility>
 
 namespace tessera::process {
 namespace {
@@ -44,6 +45,7 @@ struct Gate {
 struct Thread {
   std::size_t shard = unknown_shard;
   std::array<int, works> depth{};  ///< passes held, by work
+  int in_lapack = 0;               ///< of those for computing: by enter_lapack()
   /// Registrations of our handler that have run; more than one prepares the same fork. A C library may run what was
   /// registered in between only after the fork: so 0 is possible there.
   int forks = 0;
@@ -301,6 +303,33 @@ bool Pass::enter(Work work) noexcept {
 void Pass::leave(Work work) noexcept {
   // The release pairs with the load in drain(): who sees the thread gone sees all that it did.
   if (--depth_of(work) == 0) count_of(gate_of(work)).fetch_sub(1, std::memory_order_release);
+}
+
+void enter_lapack() noexcept {
+  Pass::enter(Work::computing);
+  ++self.in_lapack;
+}
+
+void leave_lapack() noexcept {
+  --self.in_lapack;
+  Pass::leave(Work::computing);
+}
+
+OutOfLapack::OutOfLapack() noexcept {
+  int& depth = depth_of(Work::computing);
+  // With a pass of another kind the thread may hold a device.
+  if (depth == 0 || depth != self.in_lapack) [[likely]]
+    return;
+  passes_ = std::exchange(self.in_lapack, 0);
+  depth = 1;
+  Pass::leave(Work::computing);
+}
+
+OutOfLapack::~OutOfLapack() {
+  if (passes_ == 0) [[likely]]
+    return;
+  Pass::enter(Work::computing);
+  depth_of(Work::computing) = self.in_lapack = passes_;
 }
 
 void watch(const void* library) noexcept { watch_once(library, add_exit_handler); }

@@ -8,6 +8,8 @@
 //   opening    loading the CPU BLAS: a child must not inherit a half-loaded library either. fork() waits for its end,
 //              but not for ever, because the thread may wait for a lock that the forking one holds. A child that was
 //              made nevertheless knows by cpu_blas_is_cut() that it must not use the CPU BLAS.
+//              A call that has gone on to the program's LAPACK is the same, but for what LAPACK calls of ours meanwhile:
+//              that is decided as any call, and until it returns the thread counts as outside (OutOfLapack).
 //   driving    using devices. The end of the process waits for it; once that has begun nobody else is let in. fork()
 //              does not wait: a child has nothing to do with devices.
 //
@@ -52,11 +54,31 @@ class Pass {
   explicit operator bool() const { return admitted_; }
 
  private:
+  friend class OutOfLapack;
+  friend void enter_lapack() noexcept;
+  friend void leave_lapack() noexcept;
   static bool enter(Work work) noexcept;
   static void leave(Work work) noexcept;
 
   Work work_;
   bool admitted_;
+};
+
+/// Around a call that goes on to the program's LAPACK: a Pass for computing. May be nested.
+void enter_lapack() noexcept;
+void leave_lapack() noexcept;
+
+/// Held by each symbol of ours. If the thread is inside the program's LAPACK, and has no other pass for computing, it is outside
+/// meanwhile. LAPACK holds no locks and uses no threads of the CPU BLAS then.
+class OutOfLapack {
+ public:
+  OutOfLapack() noexcept;
+  ~OutOfLapack();
+  OutOfLapack(const OutOfLapack&) = delete;
+  OutOfLapack& operator=(const OutOfLapack&) = delete;
+
+ private:
+  int passes_ = 0;  ///< that the thread has again afterwards
 };
 
 /// Registers the handler for exit after those of `library`, a driver, once for each: an address stands for it.

@@ -1,12 +1,11 @@
-/* A process forks beside a thread that multiplies.
+/* A process forks beside a thread that multiplies, or factors (exact_work.h).
  *
  *   fork_beside lock         200 forks; the thread holds a lock M in each call that it makes, and a handler of the program takes M before
  *                            each fork. `lock first`: the handler is registered before the first call, else after it
  *   fork_beside long FIRST   one fork beside a call of a second at least. FIRST says what must come first: "fork" is not waited for the
  *                            call, "call" is
  *
- * Children multiply, and so does the parent afterwards. The status is 0 if all was as it should be. A fork that hangs is ended by SIGALRM. */
-#include <cblas.h>
+ * Children compute, and so does the parent afterwards. The status is 0 if all was as it should be. A fork that hangs is ended by SIGALRM. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,34 +16,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "exact_work.h"
+
 enum { forks = 200, least_size = 500 };
 
 static pthread_mutex_t M = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int begun, ended, stopping, wrong;
 
-/* Small whole numbers, so that the result is exact: row i of A is i % 7, column j of B is j % 5. */
-static void multiply(int size, atomic_int* inside) {
-  const size_t bytes = (size_t)size * (size_t)size * sizeof(double);
-  double *a = malloc(bytes), *b = malloc(bytes), *c = malloc(bytes);
-  if (a == NULL || b == NULL || c == NULL) _exit(8);
-  for (int j = 0; j < size; ++j) {
-    for (int i = 0; i < size; ++i) {
-      a[i + (size_t)j * (size_t)size] = i % 7;
-      b[i + (size_t)j * (size_t)size] = j % 5;
-    }
-  }
-  if (inside != NULL) ++*inside;
-  cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, size, size, size, 2, a, size, b, size, 0, c, size);
-  if (inside != NULL) ++ended;
-  for (int j = 0; j < size; ++j) {
-    for (int i = 0; i < size; ++i) {
-      if (c[i + (size_t)j * (size_t)size] != 2.0 * size * (i % 7) * (j % 5)) ++wrong;
-    }
-  }
-  free(a);
-  free(b);
-  free(c);
-}
+static void compute(int size, atomic_int* inside) { wrong += work(size, inside, inside != NULL ? &ended : NULL); }
 
 static void take_lock(void) { pthread_mutex_lock(&M); }
 static void give_lock(void) { pthread_mutex_unlock(&M); }
@@ -52,19 +31,19 @@ static void register_lock(void) {
   if (pthread_atfork(take_lock, give_lock, give_lock) != 0) _exit(2);
 }
 
-static void* multiply_locked(void* unused) {
+static void* compute_locked(void* unused) {
   (void)unused;
   while (!stopping) {
     take_lock();
-    multiply(100, &begun);
+    compute(100, &begun);
     give_lock();
     usleep(10); /* else this thread takes it again before the one that waits, for tens of calls */
   }
   return NULL;
 }
 
-static void* multiply_long(void* size) {
-  multiply(*(const int*)size, &begun);
+static void* compute_long(void* size) {
+  compute(*(const int*)size, &begun);
   return NULL;
 }
 
@@ -74,24 +53,24 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Of a product that takes two seconds or so. */
+/* Of work that takes two seconds or so. */
 static int long_size(void) {
-  multiply(least_size, NULL);
+  compute(least_size, NULL);
   const double begin = seconds();
-  multiply(least_size, NULL);
+  compute(least_size, NULL);
   const double cube = 2 / (seconds() - begin);
   int factor = 1;
   while (factor < 6 && factor * factor * factor < cube) ++factor;
   return factor * least_size;
 }
 
-static void fork_and_multiply(void) {
+static void fork_and_compute(void) {
   const pid_t child = fork();
   if (child < 0) _exit(3);
   if (child == 0) {
     alarm(100);
     wrong = 0;
-    multiply(70, NULL);
+    compute(70, NULL);
     _exit(wrong == 0 ? 0 : 1);
   }
   int status = 0;
@@ -103,13 +82,13 @@ static void fork_and_multiply(void) {
 
 static int beside_lock(int first) {
   if (first) register_lock();
-  multiply(100, NULL);
+  compute(100, NULL);
   if (!first) register_lock();
   pthread_t thread;
-  if (pthread_create(&thread, NULL, multiply_locked, NULL) != 0) return 2;
+  if (pthread_create(&thread, NULL, compute_locked, NULL) != 0) return 2;
   for (int i = 0; i < forks; ++i) {
     for (const int seen = begun; begun == seen;) usleep(10);
-    fork_and_multiply();
+    fork_and_compute();
   }
   stopping = 1;
   pthread_join(thread, NULL);
@@ -119,7 +98,7 @@ static int beside_lock(int first) {
 static int beside_long_call(const char* first) {
   int size = long_size();
   pthread_t thread;
-  if (pthread_create(&thread, NULL, multiply_long, &size) != 0) return 2;
+  if (pthread_create(&thread, NULL, compute_long, &size) != 0) return 2;
   while (begun == 0) usleep(100);
   usleep(20000); /* it is inside by now, or it is the call that is waited for */
   const pid_t child = fork();
@@ -127,7 +106,7 @@ static int beside_long_call(const char* first) {
   if (child < 0) return 3;
   if (child == 0) {
     alarm(100);
-    multiply(70, NULL);
+    compute(70, NULL);
     _exit(wrong == 0 ? 0 : 1);
   }
   int status = 0;
@@ -143,7 +122,7 @@ int main(int argc, char** argv) {
   alarm(100);
   const int failed = strcmp(argv[1], "lock") == 0 ? beside_lock(argc > 2) : beside_long_call(argc > 2 ? argv[2] : "");
   if (failed != 0) return failed;
-  multiply(300, NULL);
+  compute(300, NULL);
   if (wrong != 0) printf("%d elements are wrong\n", wrong);
   return wrong != 0;
 }

@@ -1,14 +1,13 @@
-/* Threads multiply without end, and the process ends under them.
+/* Threads multiply, or factor (exact_work.h), without end, and the process ends under them.
  *
  *   leave WAY THREADS SIZE MICROSECONDS     all of it, after that time, by WAY:
  *     return        from main                       exit     exit() in main
  *     thread        exit() in one of the threads    quick    quick_exit()     now      _exit()
  *     main_thread   pthread_exit() in main, then exit() in one of the threads
- *     join          a handler of exit(), older than the first product, waits until each thread has ended its loop
- *     late          such a handler multiplies
+ *     join          a handler of exit(), older than the first call, waits until each thread has ended its loop
+ *     late          such a handler computes
  *
- * The status is 7, or, if a product is wrong, 9. */
-#include <cblas.h>
+ * The status is 7, or, if a result is wrong, 9. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,37 +15,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "exact_work.h"
+
 static const char* way;
 static int size, thread_count;
 static atomic_int stopping, rounds;
 static pthread_t threads[64];
 
-/* Small whole numbers, so that the result is exact: row i of A is i % 7, column j of B is j % 5. */
-static void multiply(void) {
-  const size_t bytes = (size_t)size * (size_t)size * sizeof(double);
-  double *a = malloc(bytes), *b = malloc(bytes), *c = malloc(bytes);
-  if (a == NULL || b == NULL || c == NULL) _exit(8);
-  for (int j = 0; j < size; ++j) {
-    for (int i = 0; i < size; ++i) {
-      a[i + j * size] = i % 7;
-      b[i + j * size] = j % 5;
-      c[i + j * size] = 1;
-    }
-  }
-  cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, size, size, size, 2, a, size, b, size, 1, c, size);
-  for (int j = 0; j < size; ++j) {
-    for (int i = 0; i < size; ++i) {
-      if (c[i + j * size] != 2.0 * size * (i % 7) * (j % 5) + 1) _exit(9);
-    }
-  }
-  free(a);
-  free(b);
-  free(c);
+static void compute(void) {
+  if (work(size, NULL, NULL) != 0) _exit(9);
 }
 
 static void* loop(void* last) {
   while (!stopping) {
-    multiply();
+    compute();
     ++rounds;
     if (last != NULL && stopping == 0 && rounds > 2 * thread_count &&
         (strcmp(way, "thread") == 0 || strcmp(way, "main_thread") == 0))
@@ -60,7 +42,7 @@ static void at_exit(void) {
     stopping = 1;
     for (int t = 0; t < thread_count; ++t) pthread_join(threads[t], NULL);
   }
-  if (strcmp(way, "late") == 0) multiply();
+  if (strcmp(way, "late") == 0) compute();
 }
 
 int main(int argc, char** argv) {

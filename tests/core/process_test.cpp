@@ -27,12 +27,14 @@ void let_others_run() {
   for (int i = 0; i < 2000 && std::chrono::steady_clock::now() < enough; ++i) std::this_thread::yield();
 }
 
-/// A thread that is at work from the constructor until leave().
-class Colleague {
+/// A thread that holds a guard, a Pass as a rule, from the constructor until leave().
+template <class Guard>
+class ColleagueWith {
  public:
-  explicit Colleague(Work work) {
-    thread_ = std::thread([this, work] {
-      const Pass pass(work);
+  template <class... Arguments>
+  explicit ColleagueWith(Arguments... arguments) {
+    thread_ = std::thread([this, arguments...] {
+      const Guard guard(arguments...);
       inside_ = true;
       inside_.notify_all();
       leaving_.wait(false);
@@ -40,12 +42,12 @@ class Colleague {
     });
     inside_.wait(false);
   }
-  ~Colleague() {
+  ~ColleagueWith() {
     leave();
     thread_.join();
   }
-  Colleague(const Colleague&) = delete;
-  Colleague& operator=(const Colleague&) = delete;
+  ColleagueWith(const ColleagueWith&) = delete;
+  ColleagueWith& operator=(const ColleagueWith&) = delete;
   void leave() {
     leaving_ = true;
     leaving_.notify_all();
@@ -57,6 +59,21 @@ class Colleague {
   std::atomic<bool> inside_ = false;
   std::atomic<bool> leaving_ = false;
   std::thread thread_;
+};
+
+using Colleague = ColleagueWith<Pass>;
+
+/// A call of the program's LAPACK, while it lives.
+struct InLapack {
+  InLapack() { enter_lapack(); }
+  ~InLapack() { leave_lapack(); }
+  InLapack(const InLapack&) = delete;
+  InLapack& operator=(const InLapack&) = delete;
+};
+/// One that has called a symbol of ours.
+struct CallOfLapack {
+  InLapack lapack;
+  OutOfLapack symbol;
 };
 
 /// A CPU BLAS that must be left before a fork, as long as it lives.
@@ -193,6 +210,81 @@ TEST_P(ForkGate, LetsAThreadThatIsInsideGoFurtherIn) {
   }
   stop = true;
   other.join();
+}
+
+TEST(Lapack, IsWaitedForByForks) {
+  const BlasWithThreads blas;
+  for (int round = 0; round < 20; ++round) {
+    ColleagueWith<InLapack> colleague;
+    std::thread waker([&] {
+      let_others_run();
+      colleague.leave();
+    });
+    before_fork();
+    EXPECT_TRUE(colleague.left);
+    after_fork_in_parent();
+    waker.join();
+  }
+}
+
+TEST(Lapack, IsNotWaitedForWhileASymbolOfOursIsCalled) {
+  const BlasWithThreads blas;  // with which a fork waits without end
+  ColleagueWith<CallOfLapack> colleague;
+  before_fork();
+  EXPECT_FALSE(colleague.left);
+  after_fork_in_parent();
+}
+
+TEST(Lapack, GoesOnAfterTheFork) {
+  const BlasWithThreads blas;
+  std::atomic<int> step = 0;
+  const auto reach = [&](int next) {
+    step = next;
+    step.notify_all();
+  };
+  std::thread calling([&] {
+    const InLapack lapack;
+    {
+      const OutOfLapack symbol;
+      reach(1);
+      step.wait(1);
+    }
+    reach(3);
+  });
+  step.wait(0);
+  before_fork();
+  const auto begin = std::chrono::steady_clock::now();
+  reach(2);
+  let_others_run();
+  const bool came = step == 3;
+  EXPECT_FALSE(came && std::chrono::steady_clock::now() - begin < computing_patience);
+  after_fork_in_parent();
+  calling.join();
+}
+
+TEST(Lapack, WhatItCallsOfOursIsDecidedAsAnyCall) {
+  {
+    const InLapack lapack;
+    const InLapack nested;
+    EXPECT_TRUE(is_computing());
+    {
+      const OutOfLapack symbol;
+      EXPECT_FALSE(is_computing());
+      const InLapack again;
+      EXPECT_TRUE(is_computing());
+      const OutOfLapack inner_symbol;
+      EXPECT_FALSE(is_computing());
+    }
+    EXPECT_TRUE(is_computing());
+  }
+  EXPECT_FALSE(is_computing());
+}
+
+TEST(Lapack, OfOneWhoMayHoldADeviceIsComputingThroughout) {
+  const Pass of_device(Work::computing);
+  const InLapack lapack;
+  const OutOfLapack symbol;
+  EXPECT_TRUE(is_computing());
 }
 
 TEST(ForkHandlers, HandlersThatAreRegisteredTwiceCountAsOne) {
@@ -429,8 +521,9 @@ class End : public ::testing::Test {
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-bool ending_waits_for(Work work, void (*step)() noexcept) {
-  Colleague colleague(work);
+template <class Guard = Pass, class... Arguments>
+bool ending_waits_for(void (*step)() noexcept, Arguments... arguments) {
+  ColleagueWith<Guard> colleague(arguments...);
   std::thread waker([&] {
     let_others_run();
     colleague.leave();
@@ -444,7 +537,7 @@ bool ending_waits_for(Work work, void (*step)() noexcept) {
 TEST_F(End, NobodyDrivesDevicesAnyMoreButAllCompute) {
   EXPECT_EXIT(
       {
-        bool good = ending_waits_for(Work::driving, leave_devices) && ending();
+        bool good = ending_waits_for(leave_devices, Work::driving) && ending();
         std::thread other([&] {
           const Pass driving(Work::driving);
           const Pass computing(Work::computing);
@@ -457,11 +550,15 @@ TEST_F(End, NobodyDrivesDevicesAnyMoreButAllCompute) {
       ExitedWithCode(0), "");
 }
 
+TEST_F(End, TheLapackOfTheProgramMayFinish) {
+  EXPECT_EXIT(_exit(ending_waits_for<InLapack>(leave_libraries) ? 0 : 1), ExitedWithCode(0), "");
+}
+
 TEST_F(End, LibrariesAreLeftByAllButTheExitingThread) {
   EXPECT_EXIT(
       {
         leave_devices();
-        const bool good = ending_waits_for(Work::computing, leave_libraries);
+        const bool good = ending_waits_for(leave_libraries, Work::computing);
         std::atomic<bool> inside = false;
         std::thread([&] {
           const Pass pass(Work::computing);

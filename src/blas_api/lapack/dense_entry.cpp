@@ -6,6 +6,7 @@
 #include <string>
 
 #include "blas_api/bridge.hpp"
+#include "blas_api/lapack/in_lapack.hpp"
 #include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/nonfinite_problem.hpp"
@@ -34,6 +35,13 @@ std::optional<index_t> answer_nonfinite(const DenseCall& call, int bits) {
   return info;
 }
 
+/// To the LAPACK behind.
+void go_on_to(void* function, const DenseSymbol& symbol, std::span<void* const> arguments,
+              std::span<const std::size_t> lengths) {
+  const InLapack inside(symbol.face.blas);
+  symbol.pass_on(function, arguments, lengths);
+}
+
 /// The LAPACK behind, with the arguments of one call. It never gets numbers that it would iterate on without end.
 struct Next : api::NextDense {
   Next(const DenseSymbol& symbol, void* function, std::span<void* const> arguments,
@@ -41,7 +49,7 @@ struct Next : api::NextDense {
       : NextDense{[](const NextDense& self) noexcept {
           const Next& next = static_cast<const Next&>(self);
           if (const auto info = answer_nonfinite(next.call_, next.bits_)) return *info;
-          next.symbol_.pass_on(next.function_, next.arguments_, next.lengths_);
+          go_on_to(next.function_, next.symbol_, next.arguments_, next.lengths_);
           return next.call_.info != nullptr ? read_integer(next.call_.info, next.bits_) : 0;
         }},
         symbol_(symbol),
@@ -82,9 +90,9 @@ void enter(DenseSymbol& symbol, std::span<void* const> arguments, std::span<cons
   }
   const std::optional<DenseCall> call = bits == 64 ? dense_call_of<std::int64_t>(symbol.entry, symbol.type, arguments)
                                                    : dense_call_of<std::int32_t>(symbol.entry, symbol.type, arguments);
-  if (!call) return symbol.pass_on(next, arguments, lengths);
+  if (!call) return go_on_to(next, symbol, arguments, lengths);
   if (call->asks_for_sizes) {
-    symbol.pass_on(next, arguments, lengths);
+    go_on_to(next, symbol, arguments, lengths);
     if (read_integer(call->info, bits) == 0) raise_sizes(*call);
     return;
   }

@@ -9,6 +9,7 @@
 
 #include "blas_api/bridge.hpp"
 #include "blas_api/drop_in/error_exit.hpp"
+#include "blas_api/lapack/in_lapack.hpp"
 #include "blas_api/lapack/next_symbol.hpp"
 #include "core/arguments.hpp"
 #include "core/dense_results.hpp"
@@ -106,19 +107,20 @@ void answer_alone(Symbol& symbol, const Arguments& a, const Parsed& parsed, int 
 }
 
 struct Next : api::NextLapack {
-  Next(LapackCallRoutine routine, void* function, const Arguments& arguments, int bits)
+  Next(Symbol& symbol, void* function, const Arguments& arguments, int bits)
       : NextLapack{[](const NextLapack& self, LapackCall& call) noexcept {
           const Next& next = static_cast<const Next&>(self);
-          pass_on(next.routine_, next.function_, next.arguments_);
+          const InLapack inside(next.symbol_.face.blas);
+          pass_on(next.symbol_.routine, next.function_, next.arguments_);
           call.info = read_integer(next.arguments_.info, next.bits_);
         }},
-        routine_(routine),
+        symbol_(symbol),
         function_(function),
         arguments_(arguments),
         bits_(bits) {}
 
  private:
-  LapackCallRoutine routine_;
+  Symbol& symbol_;
   void* function_;
   const Arguments& arguments_;
   int bits_;
@@ -133,11 +135,12 @@ void enter(Symbol& symbol, const Arguments& arguments, void* caller) {
   // Pivots and info of devices have 32 bits.
   const bool is_too_large = std::max(parsed.call.m, parsed.call.n) > std::numeric_limits<std::int32_t>::max();
   if (is_too_large && next == nullptr) parsed.bad_position = position_of(symbol.routine, LapackParameter::n);
-  if (parsed.bad_position != 0 || parsed.asks_for_workspace || is_too_large || does_nothing(parsed.call)) {
+  if (parsed.bad_position != 0 || parsed.asks_for_workspace || does_nothing(parsed.call)) {
     if (next != nullptr) return pass_on(symbol.routine, next, arguments);
     return answer_alone(symbol, arguments, parsed, bits);
   }
-  const Next on_cpu(symbol.routine, next, arguments, bits);
+  const Next on_cpu(symbol, next, arguments, bits);
+  if (is_too_large) return on_cpu.compute(on_cpu, parsed.call);
   if (!tessera_private_run_lapack(parsed.call, symbol.face.blas, next != nullptr ? &on_cpu : nullptr)) return;
   write_integer(arguments.info, bits, parsed.call.info);
   if (symbol.routine == LapackCallRoutine::geqrf) tell_workspace(symbol, arguments, next, parsed.call);

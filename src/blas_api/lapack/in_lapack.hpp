@@ -1,0 +1,29 @@
+// Around calls of the LAPACK behind, as long as they compute.
+#pragma once
+
+#include <atomic>
+
+#include "blas_api/bridge.hpp"
+#include "core/unwinder.hpp"
+
+namespace tessera::lapack {
+
+/// While it lives the thread is inside the LAPACK behind, so that forks and the end of the process wait for it. An error
+/// handler of the program may throw through it.
+class InLapack {
+ public:
+  explicit InLapack(api::Face& face) {
+    // Relaxed: at worst it is done twice.
+    static constinit std::atomic<bool> is_started = false;
+    if (!is_started.load(std::memory_order_relaxed)) [[unlikely]] {
+      start_unwinder();
+      is_started.store(true, std::memory_order_relaxed);
+    }
+    tessera_private_enter_lapack(face);
+  }
+  ~InLapack() { tessera_private_leave_lapack(); }
+  InLapack(const InLapack&) = delete;
+  InLapack& operator=(const InLapack&) = delete;
+};
+
+}  // namespace tessera::lapack
