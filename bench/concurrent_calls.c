@@ -1,6 +1,7 @@
 /* How many dgemm calls per second several threads of a process complete together, each with its own pageable n x n matrices, calling without a pause. The
-   first `warm` seconds do not count; of calls that lie across an end of the time that counts, the part that lies inside does. Linked with libblas.so.3 by
-   this name, so that LD_PRELOAD decides whose it is; knows nothing of Tessera. Prints one line of JSON, a list where there are several sizes; status 1 if a result is wrong.
+   first `warm` seconds do not count; of calls that lie across an end of the time that counts, the part that lies inside does. The
+   longest of all calls is told, those of the warm time among them. Linked with libblas.so.3 by this name, so that LD_PRELOAD decides whose it is; knows
+   nothing of Tessera. Prints one line of JSON, a list where there are several sizes; status 1 if a result is wrong.
    usage: concurrent_calls N[,N...] THREADS[,THREADS...] [SECONDS [WARM]], 3 and 1 without them. Of several sizes each has so many threads, and its calls
    are counted apart. */
 #include <pthread.h>
@@ -14,6 +15,7 @@ struct caller {
   struct product product;
   double counts_from, counts_to; /* seconds, as seconds_now() */
   double calls;                  /* inside that time */
+  double longest_s;              /* of all calls */
 };
 
 static void* call(void* of) {
@@ -23,6 +25,7 @@ static void* call(void* of) {
     const double end = seconds_now();
     const double inside = fmin(end, caller->counts_to) - fmax(begin, caller->counts_from);
     if (inside > 0) caller->calls += inside / (end - begin);
+    caller->longest_s = fmax(caller->longest_s, end - begin);
     begin = end;
   }
   return NULL;
@@ -61,7 +64,7 @@ int main(int argc, char** argv) {
   }
   const double begin = seconds_now();
   for (int t = 0; t < all; ++t) {
-    callers[t].calls = 0;
+    callers[t].calls = callers[t].longest_s = 0;
     callers[t].counts_from = begin + warm;
     callers[t].counts_to = begin + warm + seconds;
     if (pthread_create(&callers[t].thread, NULL, call, &callers[t]) != 0) {
@@ -75,10 +78,13 @@ int main(int argc, char** argv) {
   const struct caller* caller = callers;
   if (groups > 1) printf("[");
   for (int g = 0; g < groups; ++g) {
-    double calls = 0;
-    for (long t = 0; t < threads[g]; ++t) calls += caller++->calls;
-    printf("%s{\"n\": %ld, \"threads\": %ld, \"calls_per_s\": %.3f, \"correct\": %s}", g > 0 ? ", " : "", n[g],
-           threads[g], calls / seconds, correct ? "true" : "false");
+    double calls = 0, longest_s = 0;
+    for (long t = 0; t < threads[g]; ++t, ++caller) {
+      calls += caller->calls;
+      longest_s = fmax(longest_s, caller->longest_s);
+    }
+    printf("%s{\"n\": %ld, \"threads\": %ld, \"calls_per_s\": %.3f, \"longest_s\": %.6f, \"correct\": %s}",
+           g > 0 ? ", " : "", n[g], threads[g], calls / seconds, longest_s, correct ? "true" : "false");
   }
   printf(groups > 1 ? "]\n" : "\n");
   return correct ? 0 : 1;

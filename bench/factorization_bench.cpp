@@ -197,7 +197,7 @@ json run(runtime::Runtime& runtime, device::Device& device, index_t n, const Opt
     const double begin_s = device::now_seconds();
     const runtime::JobStatistics statistics = problem.run(runtime, options.tile);
     seconds.push_back(device::now_seconds() - begin_s);
-    job_seconds.push_back(statistics.seconds);
+    job_seconds.push_back(statistics.device_s);
     result["tile"] = statistics.tile_n;
     result["flops"] = statistics.flops;
     result["info"] = statistics.info;

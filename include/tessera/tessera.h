@@ -266,8 +266,8 @@ TESSERA_GEMM_BATCH_STRIDED(z, const void*, void);
 /* Sums over all devices of one job. Times in seconds, traffic in bytes. Later versions add fields at the end. */
 typedef struct {
   size_t struct_size; /* set by the caller to sizeof(tessera_job_stats); on return the bytes that were filled */
-  int devices;        /* 0: the call ran on the CPU BLAS, and the rest is 0 but for seconds and flops */
-  double seconds;
+  int devices;        /* 0: the call ran on the CPU BLAS, and the rest is 0 but for seconds, start_s and flops */
+  double seconds;     /* from the call of the function until its return */
   double flops;
   int64_t tile_m, tile_n, tile_k; /* means, where tiles come in two sizes */
   int64_t l1_hits, l2_hits, misses;
@@ -275,6 +275,8 @@ typedef struct {
   int64_t compulsory_up, compulsory_down;
   int64_t tasks, stolen;
   double kernel_s, transfer_s, other_s; /* summed over devices */
+  double start_s;                       /* of seconds: the call has waited for devices to start */
+  double device_s; /* of seconds: from the hand-over to the devices until all results are in host memory */
 } tessera_job_stats;
 
 /* Of the last completed call on this context.

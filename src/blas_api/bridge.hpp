@@ -14,9 +14,11 @@
 extern "C" __attribute__((visibility("default"))) void tessera_private_run(const tessera::Level3& call,
                                                                            tessera::api::Face& face) noexcept;
 
-/// The same for a batch, which is used up (core/gemm_batch.hpp).
+/// The same for a batch, which is used up (core/gemm_batch.hpp). @param entered_s when its symbol was entered, on the clock of
+/// device::now_seconds(); here and below 0 stands for now
 extern "C" __attribute__((visibility("default"))) void tessera_private_run_batch(tessera::GemmBatch& batch,
-                                                                                 tessera::api::Face& face) noexcept;
+                                                                                 tessera::api::Face& face,
+                                                                                 double entered_s) noexcept;
 
 namespace tessera::api {
 /// The program's own LAPACK, with the arguments of one call. It sets call.info.
@@ -32,14 +34,16 @@ struct NextDense {
 
 /// The same for a call of LAPACK whose sizes are good and that does something. What devices do not compute is computed by `next`
 /// or, where that is null, or the CPU BLAS is cut (core/process.hpp), by the LAPACK behind `face`. @return whether `next` did not
-extern "C" __attribute__((visibility("default"))) bool tessera_private_run_lapack(
-    tessera::LapackCall& call, tessera::api::Face& face, const tessera::api::NextLapack* next) noexcept;
+extern "C" __attribute__((visibility("default"))) bool tessera_private_run_lapack(tessera::LapackCall& call,
+                                                                                  tessera::api::Face& face,
+                                                                                  const tessera::api::NextLapack* next,
+                                                                                  double entered_s) noexcept;
 
 /// The same for a problem that a device may solve whole, if its results are right then; what is not is computed by `next`.
 /// @param info and @param found (heevr: eigenvalues) are set @return whether `next` did not
 extern "C" __attribute__((visibility("default"))) bool tessera_private_run_dense(
     const tessera::DenseProblem& problem, tessera::index_t& info, tessera::index_t& found, tessera::api::Face& face,
-    const tessera::api::NextDense& next) noexcept;
+    const tessera::api::NextDense& next, double entered_s) noexcept;
 
 /// The CPU BLAS behind `face`; nullptr, after a line on standard error, if there is none.
 extern "C" __attribute__((visibility("default"))) const tessera::kernels::CpuBlas* tessera_private_cpu_blas(

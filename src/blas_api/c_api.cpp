@@ -69,6 +69,7 @@ template <Routine routine, Scalar T>
 tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumerators& enumerators,
                    const Arguments& sizes, const Operands& operands) noexcept {
   return guarded([&] {
+    tessera::api::CallTime time = tessera::api::CallTime::from_now();
     constexpr bool is_complex = !std::floating_point<T>;
     const auto require_address = [](const void* address, Parameter parameter) {
       const int position = tessera::position_of(routine, parameter);
@@ -96,18 +97,17 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
     }
 
     const std::shared_lock alive(ctx->in_use);
-    const double begin = tessera::device::now_seconds();
-    std::optional<tessera::runtime::JobStatistics> job = ctx->context.run(call);
+    std::optional<tessera::runtime::JobStatistics> job =
+        ctx->context.run(call, tessera::api::Fallback::report, nullptr, &time);
     if (!job) {
       job.emplace();
       job->routine = name_of(call);  // short enough to need no memory
       job->m = call.m;
       job->n = call.n;
       job->k = tessera::api::inner_size(call);
-      job->seconds = tessera::device::now_seconds() - begin;
       job->flops = flops_of(call);
     }
-    ctx->set_last(std::move(job));
+    ctx->set_last(std::move(job), time);
   });
 }
 
@@ -243,6 +243,8 @@ tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* st
     out.bytes_peer = job.bytes_peer();
     out.compulsory_up = job.compulsory_up;
     out.compulsory_down = job.compulsory_down;
+    out.start_s = job.start_s;
+    out.device_s = job.device_s;
     for (const tessera::runtime::DeviceStatistics& device : job.devices) {
       out.l1_hits += device.l1_hits;
       out.l2_hits += device.l2_hits;

@@ -27,6 +27,7 @@ using tessera::require_argument;
 using tessera::Routine;
 using tessera::Scalar;
 using tessera::untyped;
+using tessera::api::CallTime;
 using tessera::api::guarded;
 using tessera::api::places_before;
 
@@ -163,16 +164,17 @@ GemmBatch batch_of(Layout layout, const GroupArrays& arrays) {
 }
 
 /// Computes it and keeps its statistics.
-void run(tessera_context ctx, GemmBatch batch) {
+void run(tessera_context ctx, GemmBatch batch, CallTime& time) {
   const std::string name = tessera::letter(batch.type) + std::string("gemm_batch");
-  ctx->run_batch(name, [&](double* flops) { return ctx->context.run_batch(batch, nullptr, flops); });
+  ctx->run_batch(name, time, [&](double* flops) { return ctx->context.run_batch(batch, nullptr, flops, &time); });
 }
 
 template <Scalar T>
 tessera_status run_groups(tessera_context ctx, tessera_layout layout, const GroupArrays& arrays) noexcept {
   return guarded([&] {
+    CallTime time = CallTime::from_now();
     const Layout order = layout_of(ctx, layout);
-    run(ctx, batch_of<T>(order, arrays));
+    run(ctx, batch_of<T>(order, arrays), time);
   });
 }
 
@@ -189,6 +191,7 @@ tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tes
                            const Arguments& sizes, const tessera::Operands& operands,
                            const tessera::BatchStrides& strides) noexcept {
   return guarded([&] {
+    CallTime time = CallTime::from_now();
     namespace position = tessera::gemm_batch_strided_position;
     constexpr bool is_complex = !std::floating_point<T>;
     const Layout order = layout_of(ctx, layout);
@@ -219,7 +222,7 @@ tessera_status run_strided(tessera_context ctx, tessera_layout layout, const tes
     GemmBatchBuilder builder(tessera::scalar_type_of<T>());
     if (group.writes()) builder.reserve(strides.count);
     builder.add(in_columns(group));
-    run(ctx, builder.take());
+    run(ctx, builder.take(), time);
   });
 }
 

@@ -17,11 +17,12 @@
 /// Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone
 /// already. No static variable of the function, since a child made while another thread constructs it would wait for
 /// that thread.
-tessera::api::Context& tessera::api::shared_context() {
+tessera::api::Context& tessera::api::shared_context(CallTime* time) {
   // The release of the exchange, which publishes the context, pairs with the acquire load.
   static std::atomic<Context*> shared = nullptr;
   Context* context = shared.load(std::memory_order_acquire);
   if (context == nullptr) {
+    if (time != nullptr) time->begin();
     auto mine = std::make_unique<Context>(tessera::Config::from_environment());
     if (shared.compare_exchange_strong(context, mine.get(), std::memory_order_acq_rel)) context = mine.release();
   }
@@ -60,20 +61,22 @@ extern "C" void tessera_private_run(const tessera::Level3& call, tessera::api::F
     const tessera::kernels::CpuBlas* const blas = tessera_private_cpu_blas(face);
     return blas != nullptr ? blas->run(call) : tessera::kernels::reference_level3(call);
   }
+  tessera::api::CallTime time;
   tessera::api::Context* context = nullptr;
   try {
-    context = &tessera::api::shared_context();
+    context = &tessera::api::shared_context(&time);
   } catch (const std::exception&) {  // no memory for the settings
     return tessera::kernels::reference_level3(call);
   }
   try {
-    context->run(call, tessera::api::Fallback::cpu_blas, &face);
+    context->run(call, tessera::api::Fallback::cpu_blas, &face, &time);
   } catch (const std::exception& error) {
     abort_for(error);
   }
 }
 
-extern "C" void tessera_private_run_batch(tessera::GemmBatch& batch, tessera::api::Face& face) noexcept {
+extern "C" void tessera_private_run_batch(tessera::GemmBatch& batch, tessera::api::Face& face,
+                                          double entered_s) noexcept {
   const tessera::ErrnoKept stays;
   const tessera::process::OutOfLapack outside;
   if (tessera::process::is_computing()) [[unlikely]] {
@@ -81,7 +84,8 @@ extern "C" void tessera_private_run_batch(tessera::GemmBatch& batch, tessera::ap
     return;
   }
   try {
-    tessera::api::shared_context().run_batch(batch, &face);
+    tessera::api::CallTime time(entered_s);
+    tessera::api::shared_context(&time).run_batch(batch, &face, nullptr, &time);
   } catch (const std::bad_alloc&) {  // nothing has been touched: what memory lacks for later is another error
     for (const tessera::Product& product : batch.problems) tessera_private_run(batch.call(product), face);
   } catch (const std::exception& error) {
@@ -112,14 +116,15 @@ class NextOrOwn final : public tessera::api::CpuLapack {
 }  // namespace
 
 extern "C" bool tessera_private_run_lapack(tessera::LapackCall& call, tessera::api::Face& face,
-                                           const tessera::api::NextLapack* next) noexcept {
+                                           const tessera::api::NextLapack* next, double entered_s) noexcept {
   const tessera::ErrnoKept stays;
   const tessera::process::OutOfLapack outside;
   tessera::api::Context* context = nullptr;
   NextOrOwn cpu(face, next);
+  tessera::api::CallTime time(entered_s);
   try {
     try {
-      context = &tessera::api::shared_context();
+      context = &tessera::api::shared_context(&time);
     } catch (const std::exception&) {  // no memory for the settings
       if (next == nullptr) {
         tessera::kernels::compute_on_cpu(nullptr, call);
@@ -131,7 +136,7 @@ extern "C" bool tessera_private_run_lapack(tessera::LapackCall& call, tessera::a
     if (tessera::process::is_computing()) [[unlikely]]
       cpu.compute(call);
     else
-      context->run(call, tessera::api::Fallback::cpu_blas, &face, &cpu);
+      context->run(call, tessera::api::Fallback::cpu_blas, &face, &cpu, &time);
   } catch (const std::exception& error) {
     abort_for(error);
   }
@@ -157,12 +162,13 @@ class NextOfDense final : public tessera::api::CpuDense {
 
 extern "C" bool tessera_private_run_dense(const tessera::DenseProblem& problem, tessera::index_t& info,
                                           tessera::index_t& found, tessera::api::Face& face,
-                                          const tessera::api::NextDense& next) noexcept {
+                                          const tessera::api::NextDense& next, double entered_s) noexcept {
   const tessera::ErrnoKept stays;
   const tessera::process::OutOfLapack outside;
+  tessera::api::CallTime time(entered_s);
   tessera::api::Context* context = nullptr;
   try {
-    if (!tessera::process::is_computing()) context = &tessera::api::shared_context();
+    if (!tessera::process::is_computing()) context = &tessera::api::shared_context(&time);
   } catch (const std::exception&) {  // no memory for the settings
   }
   if (context == nullptr) {
@@ -172,7 +178,7 @@ extern "C" bool tessera_private_run_dense(const tessera::DenseProblem& problem, 
   NextOfDense cpu(next);
   tessera::api::DenseRun run{.problem = problem};
   try {
-    context->run(run, tessera::api::Fallback::cpu_blas, &face, &cpu);
+    context->run(run, tessera::api::Fallback::cpu_blas, &face, &cpu, &time);
   } catch (const std::exception& error) {
     abort_for(error);
   }

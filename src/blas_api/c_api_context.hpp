@@ -25,27 +25,26 @@ struct tessera_context_struct {
   std::mutex last_mutex;     ///< guards the rest
   std::optional<tessera::runtime::JobStatistics> last;
 
-  void set_last(std::optional<tessera::runtime::JobStatistics> job) {
+  /// @param time of the call, which is about to return
+  void set_last(std::optional<tessera::runtime::JobStatistics> job, const tessera::api::CallTime& time) {
+    job->seconds = time.seconds();
+    job->start_s = time.start_s();
     // A child may ask for it, and must not find the lock taken by a thread that it does not have.
     const tessera::process::Pass whole(tessera::process::Work::computing);
     const std::lock_guard lock(last_mutex);
     last = std::move(job);
   }
 
-  /// Runs a batch and keeps its statistics. @param compute (double* flops) returns those of devices, if they computed it,
+  /// Runs a batch and keeps its statistics. @param time of the call @param compute (double* flops) returns those of devices, if they computed it,
   /// and adds its flops to the number
   template <class Compute>
-  void run_batch(const std::string& routine, Compute&& compute) {
+  void run_batch(const std::string& routine, const tessera::api::CallTime& time, Compute&& compute) {
     const std::shared_lock alive(in_use);
     tessera::runtime::JobStatistics on_cpu;
     on_cpu.routine = routine;
-    const double begin_s = tessera::device::now_seconds();
     std::optional<tessera::runtime::JobStatistics> job = compute(&on_cpu.flops);
-    if (!job) {
-      on_cpu.seconds = tessera::device::now_seconds() - begin_s;
-      job = std::move(on_cpu);
-    }
-    set_last(std::move(job));
+    if (!job) job = std::move(on_cpu);
+    set_last(std::move(job), time);
   }
 };
 

@@ -237,16 +237,16 @@ void check(DenseEntry entry, const Given& given, const DenseProblem& p) {
 template <Scalar T>
 tessera_status run(tessera_context ctx, DenseEntry entry, const Given& given) noexcept {
   return guarded([&] {
+    tessera::api::CallTime time = tessera::api::CallTime::from_now();
     require_argument(ctx != nullptr, 1, "ctx is null");
     tessera::api::DenseRun dense{.problem = problem_of(entry, tessera::scalar_type_of<T>(), given)};
     check(entry, given, dense.problem);
 
     const std::shared_lock alive(ctx->in_use);
-    const double begin = tessera::device::now_seconds();
     std::optional<tessera::runtime::JobStatistics> job;
     if (tessera::dense_interface::has_good_sizes(entry, dense.problem) &&
         tessera::dense_interface::is_large_enough(dense.problem))
-      job = ctx->context.run(dense);
+      job = ctx->context.run(dense, tessera::api::Fallback::report, nullptr, nullptr, &time);
     else
       ctx->context.compute_on_cpu(dense);
     *given.info = dense.info;
@@ -258,10 +258,9 @@ tessera_status run(tessera_context ctx, DenseEntry entry, const Given& given) no
       job->m = p.m;
       job->n = p.n;
       job->k = p.k;
-      job->seconds = tessera::device::now_seconds() - begin;
       job->flops = dense_flops(p);
     }
-    ctx->set_last(std::move(job));
+    ctx->set_last(std::move(job), time);
   });
 }
 

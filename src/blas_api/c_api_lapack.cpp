@@ -25,6 +25,7 @@ using tessera::LapackRoutine;
 using tessera::MatricesOfGroup;
 using tessera::require_argument;
 using tessera::Scalar;
+using tessera::api::CallTime;
 using tessera::api::guarded;
 
 namespace {
@@ -177,9 +178,9 @@ void complete(LapackRoutine routine, Described& described) {
 }
 
 /// Computes it and keeps its statistics. @param idle info of problems in which there is nothing to do
-void run(tessera_context ctx, LapackProblems batch, const std::vector<std::pair<int*, index_t>>& idle) {
+void run(tessera_context ctx, LapackProblems batch, const std::vector<std::pair<int*, index_t>>& idle, CallTime& time) {
   const std::string name = tessera::letter(batch.type) + std::string(name_of(batch.routine)) + "_batch";
-  ctx->run_batch(name, [&](double* flops) { return ctx->context.run_batch(batch, flops); });
+  ctx->run_batch(name, time, [&](double* flops) { return ctx->context.run_batch(batch, flops, &time); });
   for (const auto& [info, count] : idle) std::fill_n(info, count, 0);
 }
 
@@ -224,6 +225,7 @@ template <LapackRoutine routine, Scalar T>
 tessera_status run_groups(tessera_context ctx, const Groups& given, int64_t group_count,
                           const int64_t* group_size) noexcept {
   return guarded([&] {
+    CallTime time = CallTime::from_now();
     constexpr int place_of_count = place_of(Form::groups, routine, LapackParameter::none);
     require_argument(ctx != nullptr, 1, "ctx is null");
     require_argument(group_count >= 0, place_of_count, "group_count is negative");
@@ -253,7 +255,7 @@ tessera_status run_groups(tessera_context ctx, const Groups& given, int64_t grou
       else if (group.info != nullptr && group.count > 0)
         idle.emplace_back(group.info, group.count);
     }
-    run(ctx, builder.take(), idle);
+    run(ctx, builder.take(), idle, time);
   });
 }
 
@@ -275,6 +277,7 @@ template <LapackRoutine routine, Scalar T>
 tessera_status run_strided(tessera_context ctx, const Strided& given, const Strides& strides,
                            int64_t batch_size) noexcept {
   return guarded([&] {
+    CallTime time = CallTime::from_now();
     require_argument(ctx != nullptr, 1, "ctx is null");
     const auto place = [](LapackParameter parameter) { return place_of(Form::strides, routine, parameter); };
     Described described{
@@ -317,7 +320,7 @@ tessera_status run_strided(tessera_context ctx, const Strided& given, const Stri
     } else if (group.info != nullptr) {
       idle.emplace_back(group.info, batch_size);
     }
-    run(ctx, builder.take(), idle);
+    run(ctx, builder.take(), idle, time);
   });
 }
 

@@ -127,6 +127,7 @@ void check(const Given& given, const LapackCall& call) {
 template <Scalar T>
 tessera_status run(tessera_context ctx, LapackCallRoutine routine, const Given& given) noexcept {
   return guarded([&] {
+    tessera::api::CallTime time = tessera::api::CallTime::from_now();
     require_argument(ctx != nullptr, 1, "ctx is null");
     LapackCall call;
     call.routine = routine;
@@ -146,19 +147,17 @@ tessera_status run(tessera_context ctx, LapackCallRoutine routine, const Given& 
     call.op = *tessera::op_from_cblas(given.trans);
 
     const std::shared_lock alive(ctx->in_use);
-    const double begin = tessera::device::now_seconds();
     std::optional<tessera::runtime::JobStatistics> job;
-    if (!does_nothing(call)) job = ctx->context.run(call);
+    if (!does_nothing(call)) job = ctx->context.run(call, tessera::api::Fallback::report, nullptr, nullptr, &time);
     if (given.info != nullptr) *given.info = call.info;
     if (!job) {
       job.emplace();
       job->routine = name_of(call);  // short enough to need no memory
       job->m = call.m;
       job->n = call.n;
-      job->seconds = tessera::device::now_seconds() - begin;
       job->flops = flops_of(call);
     }
-    ctx->set_last(std::move(job));
+    ctx->set_last(std::move(job), time);
   });
 }
 

@@ -82,9 +82,12 @@ std::string describe(const BatchDemand& batch) {
                      plural(batch.forms), mean);
 }
 
-void log_call(const std::string& what, double flops, const std::string& where, const Verdict& verdict, double seconds) {
-  log_line(fmt::format("{} on {} ({}): {:.6f} s, {:.3f} TFLOP/s", what, where, to_text(verdict), seconds,
-                       seconds > 0 ? flops / seconds * 1e-12 : 0.0));
+void log_call(const std::string& what, double flops, const std::string& where, const Verdict& verdict,
+              const CallSummary::Took& took) {
+  const std::string start =
+      took.start_s > 0 ? fmt::format(", {:.6f} s of it waiting for devices to start", took.start_s) : "";
+  log_line(fmt::format("{} on {} ({}): {:.6f} s{}, {:.3f} TFLOP/s", what, where, to_text(verdict), took.seconds, start,
+                       took.seconds > 0 ? flops / took.seconds * 1e-12 : 0.0));
 }
 
 /// A program of many small calls seems to hang where all of them must go to devices.
@@ -99,6 +102,9 @@ void count_sent_in_vain(index_t volume, const Verdict& verdict) {
                   "CPU: a number N in place of \"always\" leaves calls of m*n*k < N^3 to the CPU",
                   many));
 }
+
+CallSummary::Took took(const CallTime& time) { return {time.seconds(), time.start_s()}; }
+CallSummary::Took took(const runtime::JobStatistics& job) { return {job.seconds, job.start_s}; }
 
 void log_start_up(const runtime::StartUp& start_up) {
   log_line(fmt::format(
@@ -119,51 +125,49 @@ void append_line(const std::string& file, std::string line) {
 CallReport::CallReport(const Config& config)
     : config_(config), summary_(config.summary ? &CallSummary::of_process(*config.summary) : nullptr) {}
 
-void CallReport::on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds, double waited_s,
-                        Is is) const {
-  if (config_.verbose) log_call(describe(call), flops_of(call), "the CPU BLAS", verdict, seconds);
-  if (summary_ != nullptr && is == Is::call) summary_->record(call, volume, verdict, waited_s);
+void CallReport::on_cpu(const Level3& call, index_t volume, const Verdict& verdict, const CallTime& time, Is is) const {
+  if (config_.verbose) log_call(describe(call), flops_of(call), "the CPU BLAS", verdict, took(time));
+  if (summary_ != nullptr && is == Is::call) summary_->record(call, volume, verdict, took(time));
 }
 
 template <class Call>
-void CallReport::on_cpu(const Call& call, const LapackDemand& demand, const Verdict& verdict, double seconds,
-                        double waited_s) const {
-  if (config_.verbose) log_call(describe(call), demand.work.flops, "the CPU's LAPACK", verdict, seconds);
-  if (summary_ != nullptr) summary_->record(demand, verdict, waited_s);
+void CallReport::on_cpu(const Call& call, const LapackDemand& demand, const Verdict& verdict,
+                        const CallTime& time) const {
+  if (config_.verbose) log_call(describe(call), demand.work.flops, "the CPU's LAPACK", verdict, took(time));
+  if (summary_ != nullptr) summary_->record(demand, verdict, took(time));
 }
 
 template <class Call>
 void CallReport::on_devices(const Call& call, const LapackDemand& demand, const Verdict& verdict,
-                            const runtime::JobStatistics& job, double waited_s) const {
+                            const runtime::JobStatistics& job) const {
   tell_of_devices(config_.verbose ? describe(call) : "", demand.work.flops, verdict, job);
   if (config_.verbose) count_sent_in_vain(demand.volume, verdict);
-  if (summary_ != nullptr) summary_->record(demand, verdict, waited_s);
+  if (summary_ != nullptr) summary_->record(demand, verdict, took(job));
 }
 
-#define TESSERA_LAPACK_REPORT(Call)                                                                         \
-  template void CallReport::on_cpu(const Call&, const LapackDemand&, const Verdict&, double, double) const; \
-  template void CallReport::on_devices(const Call&, const LapackDemand&, const Verdict&,                    \
-                                       const runtime::JobStatistics&, double) const;
+#define TESSERA_LAPACK_REPORT(Call)                                                                          \
+  template void CallReport::on_cpu(const Call&, const LapackDemand&, const Verdict&, const CallTime&) const; \
+  template void CallReport::on_devices(const Call&, const LapackDemand&, const Verdict&,                     \
+                                       const runtime::JobStatistics&) const;
 TESSERA_LAPACK_REPORT(LapackCall)
 TESSERA_LAPACK_REPORT(DenseProblem)
 #undef TESSERA_LAPACK_REPORT
 
-void CallReport::on_cpu(const BatchDemand& batch, const Verdict& verdict, double seconds, double waited_s) const {
-  if (config_.verbose) log_call(describe(batch), batch.flops, "the CPU BLAS", verdict, seconds);
-  if (summary_ != nullptr) summary_->record(batch, verdict, waited_s);
+void CallReport::on_cpu(const BatchDemand& batch, const Verdict& verdict, const CallTime& time) const {
+  if (config_.verbose) log_call(describe(batch), batch.flops, "the CPU BLAS", verdict, took(time));
+  if (summary_ != nullptr) summary_->record(batch, verdict, took(time));
 }
 
-void CallReport::on_devices(const BatchDemand& batch, const Verdict& verdict, const runtime::JobStatistics& job,
-                            double waited_s) const {
+void CallReport::on_devices(const BatchDemand& batch, const Verdict& verdict, const runtime::JobStatistics& job) const {
   tell_of_devices(config_.verbose ? describe(batch) : "", batch.flops, verdict, job);
-  if (summary_ != nullptr) summary_->record(batch, verdict, waited_s);
+  if (summary_ != nullptr) summary_->record(batch, verdict, took(job));
 }
 
 void CallReport::on_devices(const Level3& call, index_t volume, const Verdict& verdict,
-                            const runtime::JobStatistics& job, double waited_s, Is is) const {
+                            const runtime::JobStatistics& job, Is is) const {
   tell_of_devices(config_.verbose ? describe(call) : "", flops_of(call), verdict, job);
   if (config_.verbose) count_sent_in_vain(volume, verdict);
-  if (summary_ != nullptr && is == Is::call) summary_->record(call, volume, verdict, waited_s);
+  if (summary_ != nullptr && is == Is::call) summary_->record(call, volume, verdict, took(job));
 }
 
 void CallReport::tell_of_devices(const std::string& what, double flops, const Verdict& verdict,
@@ -171,7 +175,7 @@ void CallReport::tell_of_devices(const std::string& what, double flops, const Ve
   if (config_.verbose) {
     std::string where;
     for (const runtime::DeviceStatistics& device : job.devices) where += (where.empty() ? "" : ",") + device.device;
-    log_call(what, flops, where, verdict, job.seconds);
+    log_call(what, flops, where, verdict, took(job));
     if (job.start_up) log_start_up(*job.start_up);
   }
   if (!config_.stats_file.empty()) append_line(config_.stats_file, runtime::to_json(job));

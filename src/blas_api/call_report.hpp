@@ -6,6 +6,7 @@
 
 #include "blas_api/batch_policy.hpp"
 #include "blas_api/call_summary.hpp"
+#include "blas_api/call_time.hpp"
 #include "blas_api/lapack_policy.hpp"
 #include "blas_api/policy.hpp"
 #include "core/config.hpp"
@@ -24,20 +25,18 @@ class CallReport {
 
   /// Whether a call is one of the program's, or a part of one, which the summary counts as a whole.
   enum class Is : std::uint8_t { call, part };
-  /// A call has returned. @param seconds it has taken to compute, @param waited_s and its caller from the begin on
-  void on_cpu(const Level3& call, index_t volume, const Verdict& verdict, double seconds, double waited_s, Is is) const;
+  /// A call has returned. @param time of it; of one on devices, job.seconds and job.start_s are that
+  void on_cpu(const Level3& call, index_t volume, const Verdict& verdict, const CallTime& time, Is is) const;
   void on_devices(const Level3& call, index_t volume, const Verdict& verdict, const runtime::JobStatistics& job,
-                  double waited_s, Is is) const;
+                  Is is) const;
   /// @tparam Call LapackCall or DenseProblem
   template <class Call>
-  void on_cpu(const Call& call, const LapackDemand& demand, const Verdict& verdict, double seconds,
-              double waited_s) const;
+  void on_cpu(const Call& call, const LapackDemand& demand, const Verdict& verdict, const CallTime& time) const;
   template <class Call>
   void on_devices(const Call& call, const LapackDemand& demand, const Verdict& verdict,
-                  const runtime::JobStatistics& job, double waited_s) const;
-  void on_cpu(const BatchDemand& batch, const Verdict& verdict, double seconds, double waited_s) const;
-  void on_devices(const BatchDemand& batch, const Verdict& verdict, const runtime::JobStatistics& job,
-                  double waited_s) const;
+                  const runtime::JobStatistics& job) const;
+  void on_cpu(const BatchDemand& batch, const Verdict& verdict, const CallTime& time) const;
+  void on_devices(const BatchDemand& batch, const Verdict& verdict, const runtime::JobStatistics& job) const;
 
  private:
   /// A call or a batch ran there. @param what it is, in words

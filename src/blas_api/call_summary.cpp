@@ -73,30 +73,32 @@ void CallSummary::clear() noexcept {
     }
   }
   for (auto& count : reasons_) count.store(0, std::memory_order_relaxed);
+  start_ns_.store(0, std::memory_order_relaxed);
 }
 
 int CallSummary::size_class_of(index_t volume) {
   return volume <= 1 ? 0 : (static_cast<int>(std::bit_width(static_cast<std::uint64_t>(volume))) - 1) / 3;
 }
 
-void CallSummary::record(const Level3& call, index_t volume, const Verdict& verdict, double seconds) noexcept {
-  count({call.routine, call.type, volume, 1, flops_of(call)}, verdict, seconds);
+void CallSummary::record(const Level3& call, index_t volume, const Verdict& verdict, const Took& took) noexcept {
+  count({call.routine, call.type, volume, 1, flops_of(call)}, verdict, took);
 }
 
-void CallSummary::record(const BatchDemand& batch, const Verdict& verdict, double seconds) noexcept {
-  count({batch.routine, batch.type, batch.mean_volume(), batch.problems, batch.flops}, verdict, seconds);
+void CallSummary::record(const BatchDemand& batch, const Verdict& verdict, const Took& took) noexcept {
+  count({batch.routine, batch.type, batch.mean_volume(), batch.problems, batch.flops}, verdict, took);
 }
 
-void CallSummary::record(const LapackDemand& call, const Verdict& verdict, double seconds) noexcept {
-  count({call.routine, call.type, call.volume, 1, call.work.flops}, verdict, seconds);
+void CallSummary::record(const LapackDemand& call, const Verdict& verdict, const Took& took) noexcept {
+  count({call.routine, call.type, call.volume, 1, call.work.flops}, verdict, took);
 }
 
-void CallSummary::count(const Counted& counted, const Verdict& verdict, double seconds) noexcept {
+void CallSummary::count(const Counted& counted, const Verdict& verdict, const Took& took) noexcept {
   Counter& counter = counter_of(counted.routine, counted.type, counted.volume, verdict);
   counter.calls.fetch_add(static_cast<std::uint64_t>(counted.calls), std::memory_order_relaxed);
-  counter.nanoseconds.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
+  counter.nanoseconds.fetch_add(static_cast<std::uint64_t>(took.seconds * 1e9), std::memory_order_relaxed);
   counter.flops.fetch_add(counted.flops, std::memory_order_relaxed);
   reasons_[static_cast<std::size_t>(verdict.reason)].fetch_add(1, std::memory_order_relaxed);
+  if (took.start_s > 0) start_ns_.fetch_add(static_cast<std::uint64_t>(took.start_s * 1e9), std::memory_order_relaxed);
 }
 
 CallSummary::Counter& CallSummary::counter_of(AnyRoutine routine, ScalarType type, index_t volume,
@@ -145,6 +147,8 @@ std::string CallSummary::text() const {
   for (int place = 0; place < places; ++place) {
     if (totals[place].calls > 0) rows += row("all", "", place, totals[place]);
   }
+  if (const std::uint64_t start_ns = start_ns_.load(std::memory_order_relaxed); start_ns > 0)
+    rows += fmt::format("tessera: {:.6f} s of it waiting for devices to start\n", 1e-9 * static_cast<double>(start_ns));
   std::string reasons;
   for (int reason = 0; reason < reason_count; ++reason) {
     const std::uint64_t count = reasons_[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed);

@@ -28,11 +28,16 @@ class CallSummary {
   CallSummary(const CallSummary&) = delete;
   CallSummary& operator=(const CallSummary&) = delete;
 
-  /// A call has returned after `seconds`. @param volume volume_of(call)
-  void record(const Level3& call, index_t volume, const Verdict& verdict, double seconds) noexcept;
+  /// What a call has taken its caller.
+  struct Took {
+    double seconds = 0;
+    double start_s = 0;  ///< of these: waiting for devices to start
+  };
+  /// A call has returned. @param volume volume_of(call)
+  void record(const Level3& call, index_t volume, const Verdict& verdict, const Took& took) noexcept;
   /// A batch has: so many calls of its routine of its mean volume, and one reason.
-  void record(const BatchDemand& batch, const Verdict& verdict, double seconds) noexcept;
-  void record(const LapackDemand& call, const Verdict& verdict, double seconds) noexcept;
+  void record(const BatchDemand& batch, const Verdict& verdict, const Took& took) noexcept;
+  void record(const LapackDemand& call, const Verdict& verdict, const Took& took) noexcept;
 
   /// Everything back to zero, and the clock starts anew. Async-signal-safe.
   void clear() noexcept;
@@ -61,7 +66,7 @@ class CallSummary {
     index_t calls;
     double flops;  ///< of all
   };
-  void count(const Counted& counted, const Verdict& verdict, double seconds) noexcept;
+  void count(const Counted& counted, const Verdict& verdict, const Took& took) noexcept;
   Counter& counter_of(AnyRoutine routine, ScalarType type, index_t volume, const Verdict& verdict);
   struct Sum {
     std::uint64_t calls = 0;
@@ -77,6 +82,7 @@ class CallSummary {
   /// [routine][type][size class][place]
   std::array<std::array<std::array<std::array<Counter, places>, size_classes>, 4>, any_routine_count> counters_;
   std::array<std::atomic<std::uint64_t>, reason_count> reasons_;
+  std::atomic<std::uint64_t> start_ns_;  ///< waited for devices to start, by all calls
 };
 
 }  // namespace tessera::api

@@ -19,6 +19,7 @@
 #include "core/thread.hpp"
 #include "kernels/reference/reference.hpp"
 #include "routines/level3.hpp"
+#include "runtime/call_begin.hpp"
 
 namespace tessera::api {
 namespace {
@@ -132,7 +133,7 @@ class Context::WeighedCall final : public Weighed {
   Face& face_;
 };
 
-runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& face, Verdict& verdict) {
+runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& face, Verdict& verdict, CallTime& time) {
   using Stage = DeviceStart::Stage;
   if (config_.devices == DeviceChoice::none) {
     verdict = {false, Reason::no_devices};
@@ -164,7 +165,9 @@ runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& f
     if (!verdict.offload) return nullptr;
     if (stage == Stage::open) return opened(fallback, verdict);
     // Who opens them may wait for the loader's lock, which the caller may hold. So nobody waits for ever.
+    const double begin_s = device::now_seconds();
     start_.open(start_context(face), weighed ? std::max(verdict.cpu_s, verdict.wait_s) : longest_start_s);
+    time.add_start(device::now_seconds() - begin_s);
     if (start_.stage() == Stage::closed && !start_.taboo()) {
       verdict.offload = false;
       verdict.reason = Reason::start_up;
@@ -175,14 +178,15 @@ runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& f
 }
 
 std::optional<runtime::JobStatistics> Context::try_devices(Weighed& what, Fallback fallback, Face& face,
-                                                           Verdict& verdict, const RunJob& run_job) {
+                                                           Verdict& verdict, CallTime& time, const RunJob& run_job) {
   const WithoutCancellation stays;
+  const runtime::CallBegin begin(time.entered_s());
   const auto tell = [&](const std::exception& error) {
     if (config_.verbose) quietly([&] { log_line(error.what()); });
   };
   runtime::Runtime* runtime = nullptr;
   try {
-    runtime = devices_for(what, fallback, face, verdict);
+    runtime = devices_for(what, fallback, face, verdict, time);
   } catch (const std::exception& error) {
     if (fallback == Fallback::report) throw;
     tell(error);
@@ -286,7 +290,8 @@ runtime::CpuHelp Context::cpu_help(const Level3& call, index_t volume, const Ver
   return {.flops_per_s = idle * flops_of(call) / cpu.most_s, .devices_flops_per_s = flops_of(call) / seconds};
 }
 
-std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which) {
+std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which,
+                                                   CallTime* given_time) {
   Face& face = which != nullptr ? *which : own_face_;
   if (config_.warm_up) [[unlikely]]
     quietly([&] { warm_up_in_background(face); });
@@ -298,48 +303,54 @@ std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback 
     compute_on_cpu(call, fallback, face);
     return std::nullopt;
   }
-  return run_weighed(call, volume, fallback, face, verdict);
+  CallTime own_time;
+  CallTime& time = given_time != nullptr ? *given_time : own_time;
+  time.begin();
+  return run_weighed(call, volume, fallback, face, verdict, time);
 }
 
 std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, index_t volume, Fallback fallback,
-                                                           Face& face, Verdict verdict, CallReport::Is is) {
-  const double arrival_s = device::now_seconds();
+                                                           Face& face, Verdict verdict, CallTime& time,
+                                                           CallReport::Is is) {
   if (verdict.offload) {
     WeighedCall weighed(*this, call, face);
     const auto run_job = [&](runtime::Runtime& runtime) {
-      return run_on_devices(runtime, call, volume, verdict, arrival_s, is);
+      return run_on_devices(runtime, call, volume, verdict, time, is);
     };
-    if (auto job = try_devices(weighed, fallback, face, verdict, std::cref(run_job))) return job;
+    if (auto job = try_devices(weighed, fallback, face, verdict, time, std::cref(run_job))) return job;
   }
-  run_on_cpu(call, volume, fallback, face, verdict, arrival_s, is);
+  run_on_cpu(call, volume, fallback, face, verdict, time, is);
   return std::nullopt;
 }
 
 runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const Level3& call, index_t volume,
-                                               const Verdict& verdict, double arrival_s, CallReport::Is is) {
+                                               const Verdict& verdict, const CallTime& time, CallReport::Is is) {
   CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
   runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0), cpu_help(call, volume, verdict));
-  complete_start_up(job, arrival_s);
+  complete_start_up(job, time);
   // C has its result by now, whatever becomes of this.
   quietly([&] {
-    const double since_arrival_s = device::now_seconds() - arrival_s;
+    tell_time(job, time);
     if (learns_) {
-      pending.record(call, volume, verdict,
-                     {.seconds = job.seconds,
-                      .helped = job.has_cpu_part(),
-                      .beside = job.beside,
-                      .with_waiting_s = since_arrival_s});
+      pending.record(
+          call, volume, verdict,
+          {.seconds = job.device_s, .helped = job.has_cpu_part(), .beside = job.beside, .with_waiting_s = job.seconds});
     }
-    report_.on_devices(call, volume, verdict, job, since_arrival_s, is);
+    report_.on_devices(call, volume, verdict, job, is);
   });
   return job;
 }
 
-void Context::complete_start_up(runtime::JobStatistics& job, double arrival_s) const {
+void Context::complete_start_up(runtime::JobStatistics& job, const CallTime& time) const {
   if (!job.start_up) return;
   job.start_up->load_s = start_.load_s();
   job.start_up->open_s = start_.open_s();
-  if (job.first_kernel_at > 0) job.start_up->first_kernel_s = job.first_kernel_at - arrival_s;
+  if (job.first_kernel_at > 0) job.start_up->first_kernel_s = job.first_kernel_at - time.entered_s();
+}
+
+void Context::tell_time(runtime::JobStatistics& job, const CallTime& time) {
+  job.seconds = time.seconds();
+  job.start_s = time.start_s();
 }
 
 void Context::attend_after_job(Face& face) {
@@ -349,7 +360,7 @@ void Context::attend_after_job(Face& face) {
 }
 
 void Context::run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Verdict& verdict,
-                         double arrival_s, CallReport::Is is) {
+                         const CallTime& time, CallReport::Is is) {
   const double begin_s = device::now_seconds();
   double seconds = 0;
   {
@@ -360,7 +371,7 @@ void Context::run_on_cpu(const Level3& call, index_t volume, Fallback fallback, 
     if (learns_ && computing)
       quietly([&] { computing->record(call, volume, verdict, seconds, start_.stage() == DeviceStart::Stage::open); });
   }
-  quietly([&] { report_.on_cpu(call, volume, verdict, seconds, device::now_seconds() - arrival_s, is); });
+  quietly([&] { report_.on_cpu(call, volume, verdict, time, is); });
 }
 
 void Context::warm_up(Face* face) {

@@ -18,6 +18,7 @@
 
 #include "blas_api/call_history.hpp"
 #include "blas_api/call_report.hpp"
+#include "blas_api/call_time.hpp"
 #include "blas_api/device_start.hpp"
 #include "blas_api/face.hpp"
 #include "blas_api/policy.hpp"
@@ -84,21 +85,22 @@ class Context {
 
   /// Takes the early outs, decides, runs. Thread-safe. @pre arguments are checked
   /// @param face through which the call came; null: the own API
+  /// @param time of the call, which has begun when its caller entered the symbol or the function; null: it begins here
   /// @return statistics if it ran on devices
   /// @throws what routines::run throws; with Fallback::cpu_blas only DeviceLost and InternalError
   std::optional<runtime::JobStatistics> run(const Level3& call, Fallback fallback = Fallback::report,
-                                            Face* face = nullptr);
+                                            Face* face = nullptr, CallTime* time = nullptr);
 
   /// The same for a call of LAPACK, of which call.info is set. On devices factors are made as a whole; what solves is
   /// made of interchanges and of Level 3, whose calls are decided one by one. Thread-safe.
   /// @pre sizes are good, and it does something @param cpu nullptr: that of the CPU BLAS behind `face`
   /// @throws as above; after DeviceLost what the call writes is lost
   std::optional<runtime::JobStatistics> run(LapackCall& call, Fallback fallback = Fallback::report,
-                                            Face* face = nullptr, CpuLapack* cpu = nullptr);
+                                            Face* face = nullptr, CpuLapack* cpu = nullptr, CallTime* time = nullptr);
   /// The same for a problem that one device solves whole, or the CPU. Thread-safe. @pre it is checked, and no size is 0
   /// @param cpu nullptr: the LAPACK of the CPU BLAS behind `face` @throws as above
   std::optional<runtime::JobStatistics> run(DenseRun& run, Fallback fallback = Fallback::report, Face* face = nullptr,
-                                            CpuDense* cpu = nullptr);
+                                            CpuDense* cpu = nullptr, CallTime* time = nullptr);
 
   /// Has the LAPACK of the CPU BLAS behind `face` compute it; what that lacks is made of products, or is the readable
   /// reference's. @throws NotAvailable with Fallback::report if there is no CPU BLAS; std::bad_alloc
@@ -112,11 +114,13 @@ class Context {
   /// @return statistics if the batch ran on devices
   /// @throws the first of what run() throws for large products, when all else has been computed; std::bad_alloc, and
   /// nothing has been touched, not even `batch`
-  std::optional<runtime::JobStatistics> run_batch(GemmBatch& batch, Face* face = nullptr, double* flops = nullptr);
+  std::optional<runtime::JobStatistics> run_batch(GemmBatch& batch, Face* face = nullptr, double* flops = nullptr,
+                                                  CallTime* time = nullptr);
   /// Of LAPACK's problems, through the own API; all are decided together, but large ones apart from small ones.
   /// Thread-safe. @param batch and @param flops as above
   /// @return likewise @throws DeviceLost if memory of the host ran out; std::bad_alloc, and nothing has been touched
-  std::optional<runtime::JobStatistics> run_batch(LapackProblems& batch, double* flops = nullptr);
+  std::optional<runtime::JobStatistics> run_batch(LapackProblems& batch, double* flops = nullptr,
+                                                  CallTime* time = nullptr);
 
   /// Estimated seconds of the calls that are on the devices or wait for them.
   double backlog_s() const { return history_.backlog_s(); }
@@ -153,14 +157,14 @@ class Context {
   class WeighedBatch;
 
   /// The opened runtime if it is to run on it, else nullptr. @param verdict receives the decision
-  runtime::Runtime* devices_for(Weighed& what, Fallback fallback, Face& face, Verdict& verdict);
+  runtime::Runtime* devices_for(Weighed& what, Fallback fallback, Face& face, Verdict& verdict, CallTime& time);
   /// Runs a job, of which nothing is written if it throws NotAvailable, OutOfDeviceMemory or std::bad_alloc.
   using RunJob = std::function<runtime::JobStatistics(runtime::Runtime&)>;
   /// The job, if it has run on devices; else the CPU is to answer. @param verdict receives the decision, and why not
   /// @throws with Fallback::report what devices_for() throws, OutOfDeviceMemory and std::bad_alloc; what `run_job` throws
   /// besides
   std::optional<runtime::JobStatistics> try_devices(Weighed& what, Fallback fallback, Face& face, Verdict& verdict,
-                                                    const RunJob& run_job);
+                                                    CallTime& time, const RunJob& run_job);
   /// The runtime of devices that are open or have failed to open.
   runtime::Runtime* opened(Fallback fallback, Verdict& verdict) const;
   /// What there is to know of the devices.
@@ -174,11 +178,12 @@ class Context {
 
   /// What run() does for calls that are not small, or when somebody watches.
   std::optional<runtime::JobStatistics> run_weighed(const Level3& call, index_t volume, Fallback fallback, Face& face,
-                                                    Verdict verdict, CallReport::Is is = CallReport::Is::call);
+                                                    Verdict verdict, CallTime& time,
+                                                    CallReport::Is is = CallReport::Is::call);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, index_t volume,
-                                        const Verdict& verdict, double arrival_s, CallReport::Is is);
+                                        const Verdict& verdict, const CallTime& time, CallReport::Is is);
   void run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Verdict& verdict,
-                  double arrival_s, CallReport::Is is);
+                  const CallTime& time, CallReport::Is is);
   /// The CPU BLAS behind `face`; nullptr, after a line on standard error, where the reference must do.
   /// @throws with Fallback::report what cpu_blas() throws
   std::shared_ptr<const kernels::CpuBlas> cpu_blas_or_reference(Fallback fallback, Face& face);
@@ -186,35 +191,39 @@ class Context {
   // Of a call of LAPACK, which is a LapackCall or a DenseRun:
   /// @param on_cpu has the CPU compute it
   template <class Call, class OnCpu>
-  std::optional<runtime::JobStatistics> run_lapack(Call& call, Fallback fallback, Face& face, const OnCpu& on_cpu);
+  std::optional<runtime::JobStatistics> run_lapack(Call& call, Fallback fallback, Face& face, CallTime* time,
+                                                   const OnCpu& on_cpu);
   template <class Call, class OnCpu>
-  void run_on_cpu(Call& call, const LapackDemand& demand, const Verdict& verdict, double arrival_s,
+  void run_on_cpu(Call& call, const LapackDemand& demand, const Verdict& verdict, const CallTime& time,
                   const OnCpu& on_cpu);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, DenseRun& run, const LapackDemand& demand,
-                                        Face& face, const Verdict& verdict, double arrival_s);
+                                        Face& face, const Verdict& verdict, const CallTime& time);
   /// Learns from the job, and tells of it. @param pending of it
   template <class Call>
   void note_on_devices(CallHistory::OnDevices& pending, const Call& call, const LapackDemand& demand,
-                       const Verdict& verdict, runtime::JobStatistics& job, double arrival_s);
+                       const Verdict& verdict, runtime::JobStatistics& job, const CallTime& time);
   runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, LapackCall& call, const LapackDemand& demand,
-                                        Face& face, const Verdict& verdict, double arrival_s);
+                                        Face& face, const Verdict& verdict, const CallTime& time);
   /// @throws as routines::lu; DeviceLost if A is lost
   runtime::JobStatistics factor(runtime::Runtime& runtime, LapackCall& call);
   /// B, by the factors in A. What ran on devices is added to `job`. @throws DeviceLost
   void solve(const LapackCall& call, Face& face, runtime::JobStatistics& job);
   /// What of a runtime's start the context knows.
-  void complete_start_up(runtime::JobStatistics& job, double arrival_s) const;
+  void complete_start_up(runtime::JobStatistics& job, const CallTime& time) const;
+  /// The times of a job become those of its call.
+  static void tell_time(runtime::JobStatistics& job, const CallTime& time);
   /// What is done after a job, in the background.
   void attend_after_job(Face& face);
 
   /// What run_batch() does for problems that are decided together. @tparam Batch GemmBatch or LapackProblems
   template <class Batch>
-  std::optional<runtime::JobStatistics> run_together(Batch& batch, Face& face, double* flops);
+  std::optional<runtime::JobStatistics> run_together(Batch& batch, Face& face, double* flops, CallTime& time);
   template <class Batch>
   runtime::JobStatistics run_batch_on_devices(runtime::Runtime& runtime, Batch& batch, const BatchDemand& demand,
-                                              Face& face, const Verdict& verdict, double arrival_s);
+                                              Face& face, const Verdict& verdict, const CallTime& time);
   template <class Batch>
-  void run_batch_on_cpu(Batch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict, double arrival_s);
+  void run_batch_on_cpu(Batch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict,
+                        const CallTime& time);
   /// The problems [first, last), on as many threads as they may have.
   void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) noexcept;
   void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, Face& face) noexcept;
@@ -247,6 +256,7 @@ class Context {
 };
 
 /// The context of all BLAS symbols: made from the environment at the first call, never destroyed.
-Context& shared_context();
+/// @param time of the call that asks for it, which begins if the context must be made; may be null
+Context& shared_context(CallTime* time = nullptr);
 
 }  // namespace tessera::api

@@ -81,6 +81,25 @@ class Parts {
   std::exception_ptr failure_;
 };
 
+/// The times of the parts of a batch, which are told of one by one: the first begins with the batch, each other one where its
+/// own work does. What they wait for devices to start the batch has waited, too.
+class PartTimes {
+ public:
+  explicit PartTimes(CallTime& whole) : whole_(whole), next_(whole) {}
+
+  /// @param part (CallTime&) does the work
+  template <class Part>
+  void take(const Part& part) {
+    CallTime time = std::exchange(next_, CallTime());
+    part(time);
+    whole_.add_start(time.start_s());
+  }
+
+ private:
+  CallTime& whole_;
+  CallTime next_;
+};
+
 AnyRoutine routine_of(const GemmBatch& /*batch*/) { return Routine::gemm; }
 AnyRoutine routine_of(const LapackProblems& batch) { return batch.routine; }
 
@@ -140,16 +159,16 @@ class Context::WeighedBatch final : public Weighed {
   Sample computed(decltype(Batch::problems) sample) noexcept {
     std::swap(sample, batch_.problems);
     const BatchDemand taken = demand_of(batch_, 0, batch_.size());
-    const double begin_s = device::now_seconds();
+    const CallTime time = CallTime::from_now();
     double seconds = 0;
     {
       const CallHistory::OnCpu computing(context_.history_);
       context_.compute_on_cpu(batch_, 0, batch_.size(), face_);
-      seconds = device::now_seconds() - begin_s;
+      seconds = time.seconds();
     }
     std::swap(sample, batch_.problems);
     demand_ = demand_of(batch_, 0, batch_.size());
-    quietly([&] { context_.report_.on_cpu(taken, {false, Reason::trial}, seconds, seconds); });
+    quietly([&] { context_.report_.on_cpu(taken, {false, Reason::trial}, time); });
     return {seconds, seconds > 0 ? taken.flops / seconds : 0};
   }
 
@@ -178,45 +197,56 @@ int Context::threads_of_batches(const Face& face) const {
                    threads_in(environment_variable("OPENBLAS_NUM_THREADS"))});
 }
 
-std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face* which, double* flops) {
+std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face* which, double* flops,
+                                                         CallTime* given_time) {
   Face& face = which != nullptr ? *which : own_face_;
   if (config_.warm_up) [[unlikely]]
     quietly([&] { warm_up_in_background(face); });
+  CallTime own_time;
+  PartTimes times(given_time != nullptr ? *given_time : own_time);
   Parts parts;
   const std::vector<Level3> single = take_single_calls(batch);
-  if (batch.size() > 0) parts.attempt([&] { return run_together(batch, face, flops); });
+  if (batch.size() > 0) {
+    times.take([&](CallTime& time) { parts.attempt([&] { return run_together(batch, face, flops, time); }); });
+  }
   for (const Level3& call : single) {
     if (flops != nullptr) *flops += flops_of(call);
-    parts.attempt([&] { return run(call, Fallback::cpu_blas, &face); });
+    times.take([&](CallTime& time) { parts.attempt([&] { return run(call, Fallback::cpu_blas, &face, &time); }); });
   }
   return parts.take();
 }
 
-std::optional<runtime::JobStatistics> Context::run_batch(LapackProblems& batch, double* flops) {
+std::optional<runtime::JobStatistics> Context::run_batch(LapackProblems& batch, double* flops, CallTime* given_time) {
   Face& face = own_face_;
   if (config_.warm_up) [[unlikely]]
     quietly([&] { warm_up_in_background(face); });
+  CallTime own_time;
+  PartTimes times(given_time != nullptr ? *given_time : own_time);
   Parts parts;
   BySize sizes = by_size(std::move(batch));
   for (LapackProblems* const part : {&sizes.small, &sizes.large, &sizes.too_large}) {
     if (part->size() > 0) reserve_space(*part, processors());
   }
   for (LapackProblems* const part : {&sizes.small, &sizes.large}) {
-    if (part->size() > 0) parts.attempt([&] { return run_together(*part, face, flops); });
+    if (part->size() == 0) continue;
+    times.take([&](CallTime& time) { parts.attempt([&] { return run_together(*part, face, flops, time); }); });
   }
   if (sizes.too_large.size() > 0) {
-    parts.attempt([&]() -> std::optional<runtime::JobStatistics> {
-      const BatchDemand demand = demand_of(sizes.too_large, 0, sizes.too_large.size());
-      if (flops != nullptr) *flops += demand.flops;
-      run_batch_on_cpu(sizes.too_large, demand, face, {false, Reason::out_of_memory}, device::now_seconds());
-      return std::nullopt;
+    times.take([&](CallTime& time) {
+      parts.attempt([&]() -> std::optional<runtime::JobStatistics> {
+        time.begin();
+        const BatchDemand demand = demand_of(sizes.too_large, 0, sizes.too_large.size());
+        if (flops != nullptr) *flops += demand.flops;
+        run_batch_on_cpu(sizes.too_large, demand, face, {false, Reason::out_of_memory}, time);
+        return std::nullopt;
+      });
     });
   }
   return parts.take();
 }
 
 template <class Batch>
-std::optional<runtime::JobStatistics> Context::run_together(Batch& batch, Face& face, double* flops) {
+std::optional<runtime::JobStatistics> Context::run_together(Batch& batch, Face& face, double* flops, CallTime& time) {
   BatchDemand demand = demand_of(batch, 0, batch.size());
   if (flops != nullptr) *flops += demand.flops;
   Verdict verdict = decide_early(config_.offload.of(routine_of(batch), batch.type), demand);
@@ -224,36 +254,37 @@ std::optional<runtime::JobStatistics> Context::run_together(Batch& batch, Face& 
     compute_on_cpu(batch, 0, batch.size(), face);
     return std::nullopt;
   }
-  const double arrival_s = device::now_seconds();
+  time.begin();
   if (verdict.offload) {
     WeighedBatch<Batch> weighed(*this, batch, demand, face);
     const auto run_job = [&](runtime::Runtime& runtime) {
-      return run_batch_on_devices(runtime, batch, demand, face, verdict, arrival_s);
+      return run_batch_on_devices(runtime, batch, demand, face, verdict, time);
     };
-    if (auto job = try_devices(weighed, Fallback::cpu_blas, face, verdict, std::cref(run_job))) return job;
+    if (auto job = try_devices(weighed, Fallback::cpu_blas, face, verdict, time, std::cref(run_job))) return job;
   }
-  run_batch_on_cpu(batch, demand, face, verdict, arrival_s);
+  run_batch_on_cpu(batch, demand, face, verdict, time);
   return std::nullopt;
 }
 
 template <class Batch>
 runtime::JobStatistics Context::run_batch_on_devices(runtime::Runtime& runtime, Batch& batch, const BatchDemand& demand,
-                                                     Face& face, const Verdict& verdict, double arrival_s) {
+                                                     Face& face, const Verdict& verdict, const CallTime& time) {
   CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
   const auto packable = runtime::packable(batch);
   runtime::JobStatistics job =
       runtime.run_batch(*packable, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
-  complete_start_up(job, arrival_s);
+  complete_start_up(job, time);
   quietly([&] {
-    if (learns_ && job.devices.back().device != runtime::cpu_device) pending.record(demand, verdict, job.seconds);
-    report_.on_devices(demand, verdict, job, device::now_seconds() - arrival_s);
+    tell_time(job, time);
+    if (learns_ && job.devices.back().device != runtime::cpu_device) pending.record(demand, verdict, job.device_s);
+    report_.on_devices(demand, verdict, job);
   });
   return job;
 }
 
 template <class Batch>
 void Context::run_batch_on_cpu(Batch& batch, const BatchDemand& demand, Face& face, const Verdict& verdict,
-                               double arrival_s) {
+                               const CallTime& time) {
   const double begin_s = device::now_seconds();
   double seconds = 0;
   {
@@ -264,7 +295,7 @@ void Context::run_batch_on_cpu(Batch& batch, const BatchDemand& demand, Face& fa
       computing.record(demand, threads_of_batches(face), verdict, seconds, start_.stage() == DeviceStart::Stage::open);
     }
   }
-  quietly([&] { report_.on_cpu(demand, verdict, seconds, device::now_seconds() - arrival_s); });
+  quietly([&] { report_.on_cpu(demand, verdict, time); });
 }
 
 int Context::threads_for_batch(index_t volume, Face& face) noexcept {

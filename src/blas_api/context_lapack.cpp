@@ -113,19 +113,21 @@ class Context::WeighedLapack final : public Weighed {
   Face& face_;
 };
 
-std::optional<runtime::JobStatistics> Context::run(LapackCall& call, Fallback fallback, Face* which, CpuLapack* cpu) {
-  return run_lapack(call, fallback, which != nullptr ? *which : own_face_,
+std::optional<runtime::JobStatistics> Context::run(LapackCall& call, Fallback fallback, Face* which, CpuLapack* cpu,
+                                                   CallTime* time) {
+  return run_lapack(call, fallback, which != nullptr ? *which : own_face_, time,
                     [&] { cpu != nullptr ? cpu->compute(call) : compute_on_cpu(call, fallback, which); });
 }
 
-std::optional<runtime::JobStatistics> Context::run(DenseRun& run, Fallback fallback, Face* which, CpuDense* cpu) {
-  return run_lapack(run, fallback, which != nullptr ? *which : own_face_,
+std::optional<runtime::JobStatistics> Context::run(DenseRun& run, Fallback fallback, Face* which, CpuDense* cpu,
+                                                   CallTime* time) {
+  return run_lapack(run, fallback, which != nullptr ? *which : own_face_, time,
                     [&] { cpu != nullptr ? cpu->compute(run) : compute_on_cpu(run, fallback, which); });
 }
 
 template <class Call, class OnCpu>
 std::optional<runtime::JobStatistics> Context::run_lapack(Call& call, Fallback fallback, Face& face,
-                                                          const OnCpu& on_cpu) {
+                                                          CallTime* given_time, const OnCpu& on_cpu) {
   if (config_.warm_up) [[unlikely]]
     quietly([&] { warm_up_in_background(face); });
   const LapackDemand demand = demand_of(what_is(call));
@@ -134,20 +136,22 @@ std::optional<runtime::JobStatistics> Context::run_lapack(Call& call, Fallback f
     on_cpu();
     return std::nullopt;
   }
-  const double arrival_s = device::now_seconds();
+  CallTime own_time;
+  CallTime& time = given_time != nullptr ? *given_time : own_time;
+  time.begin();
   if (verdict.offload) {
     WeighedLapack weighed(*this, demand, face);
     const auto run_job = [&](runtime::Runtime& runtime) {
-      return run_on_devices(runtime, call, demand, face, verdict, arrival_s);
+      return run_on_devices(runtime, call, demand, face, verdict, time);
     };
-    if (auto job = try_devices(weighed, fallback, face, verdict, std::cref(run_job))) return job;
+    if (auto job = try_devices(weighed, fallback, face, verdict, time, std::cref(run_job))) return job;
   }
-  run_on_cpu(call, demand, verdict, arrival_s, on_cpu);
+  run_on_cpu(call, demand, verdict, time, on_cpu);
   return std::nullopt;
 }
 
 runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, LapackCall& call, const LapackDemand& demand,
-                                               Face& face, const Verdict& verdict, double arrival_s) {
+                                               Face& face, const Verdict& verdict, const CallTime& time) {
   CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
   const double begin_s = device::now_seconds();
   runtime::JobStatistics job;
@@ -171,37 +175,36 @@ runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, Lapack
     } catch (const OutOfDeviceMemory& error) {
       throw DeviceLost(error.what());
     }
-    job.seconds = device::now_seconds() - begin_s;
+    job.device_s = device::now_seconds() - begin_s;
     job.flops = demand.work.flops;
   }
-  note_on_devices(pending, call, demand, verdict, job, arrival_s);
+  note_on_devices(pending, call, demand, verdict, job, time);
   return job;
 }
 
 runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, DenseRun& run, const LapackDemand& demand,
-                                               Face& /*face*/, const Verdict& verdict, double arrival_s) {
+                                               Face& /*face*/, const Verdict& verdict, const CallTime& time) {
   CallHistory::OnDevices pending(history_, verdict.device_s - verdict.wait_s);
   run.problem.found = &run.found;
   runtime::JobStatistics job =
       routines::solve_dense(runtime, run.problem, std::nullopt, config_.tile.value_or(0),
                             runtime::CpuHelp{.always = config_.cpu_worker == CpuWorkerUse::always});
   run.info = job.info;
-  note_on_devices(pending, run, demand, verdict, job, arrival_s);
+  note_on_devices(pending, run, demand, verdict, job, time);
   return job;
 }
 
 template <class Call>
 void Context::note_on_devices(CallHistory::OnDevices& pending, const Call& call, const LapackDemand& demand,
-                              const Verdict& verdict, runtime::JobStatistics& job, double arrival_s) {
-  complete_start_up(job, arrival_s);
+                              const Verdict& verdict, runtime::JobStatistics& job, const CallTime& time) {
+  complete_start_up(job, time);
   quietly([&] {
-    const double since_arrival_s = device::now_seconds() - arrival_s;
+    tell_time(job, time);
     // One that ended early says nothing of others.
     if (learns_ && call.info == 0) {
-      pending.record(demand, verdict,
-                     {.seconds = job.seconds, .beside = job.beside, .with_waiting_s = since_arrival_s});
+      pending.record(demand, verdict, {.seconds = job.device_s, .beside = job.beside, .with_waiting_s = job.seconds});
     }
-    report_.on_devices(what_is(call), demand, verdict, job, since_arrival_s);
+    report_.on_devices(what_is(call), demand, verdict, job);
   });
 }
 
@@ -237,21 +240,22 @@ void Context::solve(const LapackCall& call, Face& face, runtime::JobStatistics& 
     const index_t volume = volume_of(trsm);
     const Verdict verdict = decide_early(config_.offload.of(trsm.routine, trsm.type), trsm, volume);
     // A has its factors by now, so that what devices refuse is the CPU's.
-    if (const auto part = run_weighed(trsm, volume, Fallback::cpu_blas, face, verdict, CallReport::Is::part))
+    CallTime time = CallTime::from_now();
+    if (const auto part = run_weighed(trsm, volume, Fallback::cpu_blas, face, verdict, time, CallReport::Is::part))
       add_part(job, *part);
   }
   if (has_pivots && op != Op::no_trans) interchange_rows(call, PivotOrder::last_to_first, processors());
 }
 
 template <class Call, class OnCpu>
-void Context::run_on_cpu(Call& call, const LapackDemand& demand, const Verdict& verdict, double arrival_s,
+void Context::run_on_cpu(Call& call, const LapackDemand& demand, const Verdict& verdict, const CallTime& time,
                          const OnCpu& on_cpu) {
   const double begin_s = device::now_seconds();
   on_cpu();
   const double seconds = device::now_seconds() - begin_s;
   if (learns_ && demand.volume >= CpuSpeed::least_volume && call.info == 0)
     history_.note_on_cpu(demand, verdict, seconds, start_.stage() == DeviceStart::Stage::open);
-  quietly([&] { report_.on_cpu(what_is(call), demand, verdict, seconds, device::now_seconds() - arrival_s); });
+  quietly([&] { report_.on_cpu(what_is(call), demand, verdict, time); });
 }
 
 void Context::compute_on_cpu(LapackCall& call, Fallback fallback, Face* which) {

@@ -182,7 +182,7 @@ void JobRecord::add_cpu(const CpuWorker::Outcome& outcome) {
 void Record::settle_times() {
   if (by_cpu_.tasks > 0) statistics_.devices.push_back(by_cpu_);
   for (std::size_t d = 0; d < statistics_.devices.size(); ++d)
-    add_times(statistics_.devices[d], operations_[d], statistics_.seconds);
+    add_times(statistics_.devices[d], operations_[d], statistics_.device_s);
   statistics_.first_kernel_at = first_kernel_at(std::span(operations_).first(operations_.size() - 1));
 }
 

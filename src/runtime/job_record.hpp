@@ -31,7 +31,7 @@ class Record {
   void begin() { begun_ = true; }
   void count_restart() { ++statistics_.restarts; }
 
-  /// The times of all that was done, by device. @pre statistics().seconds is set @throws std::bad_alloc
+  /// The times of all that was done, by device. @pre statistics().device_s is set @throws std::bad_alloc
   void settle_times();
   JobStatistics& statistics() { return statistics_; }
   /// By device, the CPU last.

@@ -18,6 +18,7 @@
 #include "runtime/admission.hpp"
 #include "runtime/batch_driver.hpp"
 #include "runtime/calibration.hpp"
+#include "runtime/call_begin.hpp"
 #include "runtime/crew.hpp"
 #include "runtime/demand.hpp"
 #include "runtime/dense_driver.hpp"
@@ -222,14 +223,16 @@ class Runtime::Implementation {
   // The times of the job, for the caller and the trace.
   void tell(Record& record, double begin_s) {
     JobStatistics& statistics = record.statistics();
-    statistics.seconds = device::now_seconds() - begin_s;
+    const double now_s = device::now_seconds(), call_begin_s = CallBegin::or_else(begin_s);
+    statistics.seconds = now_s - call_begin_s;
+    statistics.device_s = now_s - begin_s;
     try {
       record.settle_times();
       const std::lock_guard lock(told_mutex_);
       statistics.start_up = std::exchange(start_up_, std::nullopt);
       if (statistics.start_up && statistics.first_kernel_at > 0)
         statistics.start_up->first_kernel_s = statistics.first_kernel_at - begin_s;
-      trace_.append(statistics, begin_s, record.names(), record.operations());
+      trace_.append(statistics, call_begin_s, record.names(), record.operations());
     } catch (const std::bad_alloc&) {  // C is what it should be: only times are missing
     }
   }

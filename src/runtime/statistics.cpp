@@ -59,6 +59,8 @@ std::string to_json(const JobStatistics& job) {
                                  {"tile_n", job.tile_n},
                                  {"tile_k", job.tile_k},
                                  {"seconds", job.seconds},
+                                 {"start_s", job.start_s},
+                                 {"device_s", job.device_s},
                                  {"flops", job.flops},
                                  {"compulsory_up", job.compulsory_up},
                                  {"compulsory_down", job.compulsory_down},

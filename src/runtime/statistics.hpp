@@ -16,7 +16,7 @@ struct DeviceStatistics {
   std::string device;        ///< "host:0", "cuda:1", or cpu_device
   double kernel_s = 0;       ///< time in which at least one kernel ran
   double transfer_s = 0;     ///< time in which a copy, but no kernel, ran
-  double other_s = 0;        ///< the rest of the job's time
+  double other_s = 0;        ///< the rest of the job's device_s
   std::int64_t l1_hits = 0;  ///< tile was on this device
   std::int64_t l2_hits = 0;  ///< tile was on a peer, or on its way there
   std::int64_t misses = 0;   ///< tile came from host memory
@@ -43,7 +43,9 @@ struct JobStatistics {
   std::string routine;  ///< "dgemm"
   index_t m = 0, n = 0, k = 0;
   index_t tile_m = 0, tile_n = 0, tile_k = 0;
-  double seconds = 0;
+  double seconds = 0;   ///< from where its caller entered the call until it returns; of a job without a call, device_s
+  double start_s = 0;   ///< of these: the call has waited for devices to start
+  double device_s = 0;  ///< of these: from the hand-over to the devices until all results are in host memory
   double flops = 0;
   std::int64_t compulsory_up = 0;  ///< bytes, see DESIGN "compulsory traffic"
   std::int64_t compulsory_down = 0;

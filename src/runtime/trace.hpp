@@ -22,7 +22,7 @@ class TraceFile {
   /// all children that it forked while it had the file, is overwritten by the first job.
   explicit TraceFile(std::string path) : path_(std::move(path)) {}
 
-  /// Appends a job that began at `begin_s` (device::now_seconds). `operations[d]` belong to device `names[d]`.
+  /// Appends a job of a call that began at `begin_s` (device::now_seconds). `operations[d]` belong to device `names[d]`.
   /// A file that cannot be written is reported once on standard error.
   void append(const JobStatistics& job, double begin_s, const std::vector<std::string>& names,
               const std::vector<std::vector<device::Operation>>& operations);

@@ -32,7 +32,7 @@ constexpr Verdict on_devices = {true, Reason::device_wins};
 constexpr Verdict on_cpu = {false, Reason::tiny};
 
 void record(CallSummary& summary, const Level3& call, const Verdict& verdict, double seconds) {
-  summary.record(call, volume_of(call), verdict, seconds);
+  summary.record(call, volume_of(call), verdict, {.seconds = seconds});
 }
 
 TEST(CallSummary, NothingIsNothing) { EXPECT_EQ(CallSummary("").text(), ""); }
@@ -58,6 +58,22 @@ TEST(CallSummary, ByRoutineSizeAndPlace) {
   EXPECT_THAT(text, ContainsRegex(" 1 x TESSERA_OFFLOAD=never\n"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_TRUE(line.starts_with("tessera: ")) << line;
+}
+
+TEST(CallSummary, WaitingForTheStartOfDevicesIsToldApart) {
+  CallSummary summary("");
+  const auto record_with = [&](double seconds, double start_s) {
+    summary.record(square(1000), volume_of(square(1000)), on_devices, {.seconds = seconds, .start_s = start_s});
+  };
+  record_with(1, 0);
+  EXPECT_THAT(summary.text(), Not(HasSubstr("start")));
+  record_with(2, 1.5);
+  record_with(1, 0.25);
+  EXPECT_THAT(summary.text(),
+              ContainsRegex("all +devices +3 +4.000000 .*\ntessera: 1.750000 s of it waiting for devices to start\n"));
+  summary.clear();
+  record_with(1, 0);
+  EXPECT_THAT(summary.text(), Not(HasSubstr("start")));
 }
 
 TEST(CallSummary, HoldsTheSmallestAndTheLargest) {

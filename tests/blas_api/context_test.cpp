@@ -10,11 +10,13 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/process.hpp"
+#include "tessera/tessera.h"
 #include "tests/test_plugin.hpp"
 
 namespace tessera::api {
@@ -119,6 +121,112 @@ TEST(Context, TheFirstJobTellsWhatItWaitedFor) {
   ASSERT_TRUE(second);
   EXPECT_FALSE(second->start_up);
   EXPECT_GT(second->first_kernel_at, first->first_kernel_at);
+}
+
+/// The first call of a context, of each kind, whose devices take so long to start.
+constexpr double start_s = 0.03;
+constexpr const char* slow_start = "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_HOST_DEVICE=start=30ms";
+
+void expect_caller_time(const std::optional<runtime::JobStatistics>& job, double seen_s, const char* what) {
+  ASSERT_TRUE(job) << what;
+  EXPECT_GE(job->start_s, start_s) << what;
+  EXPECT_GT(job->device_s, 0) << what;
+  EXPECT_GE(job->seconds, job->start_s + job->device_s) << what;
+  EXPECT_LE(job->seconds, seen_s) << what;
+}
+
+TEST(Context, WhatIsToldOfACallIsItsCallersTime) {
+  const auto first_call = [](const char* what, const auto& call) {
+    Context context(Config::from_settings(slow_start));
+    CallTime time = CallTime::from_now();
+    const auto job = call(context, time);
+    expect_caller_time(job, time.seconds(), what);
+    EXPECT_EQ(time.start_s(), job->start_s) << what;
+  };
+  std::vector<double> A = {4, 1, 1, 3}, B = {1, 2}, w(2);
+  first_call("dgemm", [&](Context& context, CallTime& time) {
+    Product<double> product(small);
+    return context.run(product.call(), Fallback::report, nullptr, &time);
+  });
+  first_call("dpotrf", [&](Context& context, CallTime& time) {
+    LapackCall call{.routine = LapackCallRoutine::potrf, .m = 2, .n = 2, .A = A.data(), .lda = 2};
+    return context.run(call, Fallback::report, nullptr, nullptr, &time);
+  });
+  first_call("dpotrs", [&](Context& context, CallTime& time) {
+    LapackCall call{.routine = LapackCallRoutine::potrs,
+                    .m = 2,
+                    .n = 2,
+                    .nrhs = 1,
+                    .A = A.data(),
+                    .lda = 2,
+                    .B = B.data(),
+                    .ldb = 2};
+    return context.run(call, Fallback::report, nullptr, nullptr, &time);
+  });
+  first_call("dgemm_batch", [&](Context& context, CallTime& time) {
+    GemmBatch batch;
+    batch.forms.push_back({});
+    std::vector<double> C(2);
+    for (double& c : C)
+      batch.problems.push_back(
+          {.m = 1, .n = 1, .k = 1, .A = A.data(), .lda = 1, .B = B.data(), .ldb = 1, .C = &c, .ldc = 1});
+    return context.run_batch(batch, nullptr, nullptr, &time);
+  });
+  first_call("dpotrf_batch", [&](Context& context, CallTime& time) {
+    LapackProblems batch;
+    batch.routine = LapackRoutine::potrf;
+    batch.forms.push_back({});
+    int info = 0;
+    batch.problems.push_back({.m = 2, .n = 2, .A = A.data(), .lda = 2, .info = &info});
+    return context.run_batch(batch, nullptr, &time);
+  });
+}
+
+TEST(Context, ALaterCallHasNotWaitedForTheStart) {
+  Context context(Config::from_settings(slow_start));
+  Product<double> product(small);
+  static_cast<void>(context.run(product.call()));
+  const auto second = context.run(product.call());
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->start_s, 0);
+  EXPECT_GE(second->seconds, second->device_s);
+}
+
+TEST(Context, ACallThatWaitedForDevicesInVainTellsSo) {
+  const std::string plugin = test::test_plugin("slow_to_open");
+  void* const library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  auto& reached = *static_cast<std::atomic<int>*>(dlsym(library, "tessera_test_reached"));
+  auto& allowed = *static_cast<std::atomic<int>*>(dlsym(library, "tessera_test_allowed"));
+  reached = allowed = 0;
+
+  tessera_context ctx = nullptr;
+  ASSERT_EQ(tessera_create_with(&ctx, ("TESSERA_OFFLOAD=always TESSERA_CUDA_PLUGIN=" + plugin).c_str()),
+            TESSERA_SUCCESS);
+  const double one = 1;
+  double C = 0, seen_s = 0;
+  std::thread caller([&] {
+    const double begin_s = device::now_seconds();
+    EXPECT_EQ(tessera_dgemm(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 1, 1, 2, &one, 1, &one, 1, 0,
+                            &C, 1),
+              TESSERA_SUCCESS);
+    seen_s = device::now_seconds() - begin_s;
+  });
+  while (reached < 1) std::this_thread::yield();
+  const double held_from_s = device::now_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const double held_s = device::now_seconds() - held_from_s;
+  allowed = 2;
+  caller.join();
+  EXPECT_EQ(C, 2);
+  tessera_job_stats told = {};
+  told.struct_size = sizeof(told);
+  ASSERT_EQ(tessera_last_job_stats(ctx, &told), TESSERA_SUCCESS);
+  EXPECT_EQ(told.devices, 0);
+  EXPECT_GE(told.start_s, held_s);
+  EXPECT_GE(told.seconds, told.start_s);
+  EXPECT_LE(told.seconds, seen_s);
+  EXPECT_EQ(tessera_destroy(ctx), TESSERA_SUCCESS);
 }
 
 TEST(Context, OpensWhatCanBeOpened) {

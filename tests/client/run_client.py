@@ -19,6 +19,7 @@ CHECK:
   same_output  not preloaded and preloaded: the same standard output
   switches     TESSERA_OFFLOAD with rules for single routines, on a product of size 50: only those that they name ran on the devices
   summary      TESSERA_SUMMARY, on standard error and in a file: every call is counted where it ran, without it nothing is said
+  told_time    forced onto devices that take some time to start: that is in the seconds of the first call, in all places where they are told
   fork_summary the program and its child report their own calls, each under its own process number
   fork_beside  the first ARGUMENT is the number of the CPU BLAS's threads: exit 0, on the CPU
   lazy_devices forced onto three host devices: exit 0, and threads of the library have touched memory first
@@ -274,7 +275,7 @@ def read_summaries(text):
             calls[row[1], row[2]] = calls.get((row[1], row[2]), 0) + int(row[3])
         elif reason:
             summaries[-1][2][reason[2]] = int(reason[1])
-        elif not line.startswith("tessera: routine "):
+        elif not re.fullmatch(r"tessera: (routine .*|\d+\.\d+ s of it waiting for devices to start)", line):
             fail(f"what does this line mean: {line}")
     return summaries
 
@@ -303,6 +304,33 @@ def check_summary(library, program):
     if len({process for process, _, _ in in_file}) != 2:
         fail("two runs are one process")
     expect_good(run(library, program, TESSERA_SUMMARY="0", **settings))
+
+
+def check_told_time(library, program):
+    """What is told of the first call on devices has their start in it, and says how much of it that is."""
+    start_s = 0.05
+    settings = {**HOST, "TESSERA_HOST_DEVICE": f"start={start_s * 1e3:.0f}ms", "TESSERA_VERBOSE": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        stats = os.path.join(folder, "stats.json")
+        trace = os.path.join(folder, "trace.json")
+        result = run(library, program, TESSERA_STATS=stats, TESSERA_TRACE=trace, **settings)
+        expect_good(result, silent=False)
+        with open(stats, encoding="utf-8") as file:
+            jobs = [json.loads(line) for line in file]
+        with open(trace, encoding="utf-8") as file:
+            bars = [event for event in json.load(file) if event["ph"] == "X" and event["pid"] == 0]
+    told = [(float(seconds), float(start or 0)) for seconds, start in
+            re.findall(r"(?m)^tessera: .* on host:.*\): (\d+\.\d+) s(?:, (\d+\.\d+) s of it waiting for devices to start)?,", result.stderr)]
+    if not told or not len(told) == len(jobs) == len(bars):
+        fail(f"{len(told)} calls on devices told, {len(jobs)} in TESSERA_STATS, {len(bars)} in TESSERA_TRACE", result)
+    for place, ((seconds, start), job, bar) in enumerate(zip(told, jobs, bars)):
+        if (start >= start_s) != (place == 0) or (start > 0) != (place == 0):
+            fail(f"call {place} has waited {start} s for devices to start", result)
+        if not start + job["device_s"] <= seconds + 1e-6 or abs(job["seconds"] - seconds) > 1e-6 or abs(job["start_s"] - start) > 1e-6:
+            fail(f"call {place}: {seconds} s, {start} s of it waiting, but in TESSERA_STATS {job}", result)
+        if not 1e-6 * bar["dur"] >= start + job["device_s"] - 1e-6:
+            fail(f"call {place} of {seconds} s has a bar of {1e-6 * bar['dur']} s", result)
+    print(f"{len(told)} calls told as their caller sees them")
 
 
 def check_fork_summary(library, program):
@@ -392,6 +420,8 @@ def main():
         check_switches(library, program)
     elif check == "summary":
         check_summary(library, program)
+    elif check == "told_time":
+        check_told_time(library, program)
     elif check == "fork_summary":
         check_fork_summary(library, program)
     elif check == "crowd":

@@ -408,7 +408,7 @@ class Network(ToolCase):
 
 
 class FirstCalls(ToolCase):
-    """first_call.sh and concurrent_calls.sh, over host devices."""
+    """first_call.sh, concurrent_calls.sh and told_time.py, over host devices."""
     DEVICES = {"TESSERA_HOST_DEVICE": "memory=32MiB,start=10ms"}
 
     def script(self, name, **extra):
@@ -450,6 +450,19 @@ class FirstCalls(ToolCase):
             self.assertTrue(one["correct"])
             self.assertGreater(one["calls_per_s"], 0)
         self.assertRegex(result.stdout, r"(?m)^     64        3( +[0-9.]+){3} +[0-9.]+x$")
+
+
+    def test_told_time(self):
+        result = run(SOURCE / "bench" / "told_time.py", BUILD, "--sizes", "64", "--threads", "1,3", "--seconds", "0.2", "--within", "1", TESSERA_DEVICES="host:2",
+                     TESSERA_OFFLOAD="always", **self.DEVICES)
+        self.assert_good(result)
+        runs = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual([one["threads"] for one in runs], [1, 3])
+        for one in runs:
+            # Which holds on any machine: what is told lies within what is seen, and has the start of the devices in it. Six digits are printed.
+            self.assertGreaterEqual(one["start_s"], 0.01)
+            self.assertLessEqual(one["start_s"], one["told_s"])
+            self.assertLessEqual(one["told_s"], one["seen_s"] + 2e-6)
 
 
 class Survey(ToolCase):

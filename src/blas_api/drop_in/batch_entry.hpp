@@ -8,6 +8,7 @@
 #include <new>
 
 #include "blas_api/bridge.hpp"
+#include "blas_api/call_time.hpp"
 #include "blas_api/drop_in/level3_entry.hpp"
 #include "core/gemm_batch.hpp"
 
@@ -49,8 +50,9 @@ struct BatchArrays {
 };
 
 /// Computes the groups. @param group_at(g, first) the group, column-major, whose products begin there
+/// @param entered_s when the symbol was entered
 template <Scalar T, class GroupAt>
-void run_groups(Face& face, index_t groups, GroupAt group_at) {
+void run_groups(Face& face, double entered_s, index_t groups, GroupAt group_at) {
   constexpr ScalarType type = scalar_type_of<T>();
   const auto for_each_group = [&](auto&& body) {
     index_t first = 0;
@@ -67,7 +69,7 @@ void run_groups(Face& face, index_t groups, GroupAt group_at) {
     builder.reserve(products);
     for_each_group([&](const GemmGroup& group) { builder.add(group); });
     GemmBatch batch = builder.take();
-    if (batch.size() > 0) tessera_private_run_batch(batch, face);
+    if (batch.size() > 0) tessera_private_run_batch(batch, face, entered_s);
   } catch (const std::exception&) {  // no memory: one after the other, which needs none
     for_each_group([&](const GemmGroup& group) {
       for (index_t i = 0; i < group.count; ++i) tessera_private_run(group.call(type, i), face);
@@ -89,6 +91,7 @@ int first_bad_of_group(const Arguments& arguments, index_t size, index_t& produc
 template <Scalar T, class Integer>
 void batch_from_fortran(Face& face, const char* transa, const char* transb, const BatchArrays<Integer>& arrays,
                         index_t groups) {
+  const double entered_s = device::now_seconds();
   constexpr RoutineName name = {letter(scalar_type_of<T>()), "gemm_batch"};
   const auto arguments_of = [&](index_t g) {
     Arguments arguments = arrays.sizes_of(g);
@@ -102,7 +105,7 @@ void batch_from_fortran(Face& face, const char* transa, const char* transb, cons
     const int bad = first_bad_of_group<T>(arguments_of(g), arrays.size[g], products);
     if (bad != 0) return report_fortran(face, name, bad);
   }
-  run_groups<T>(face, groups,
+  run_groups<T>(face, entered_s, groups,
                 [&](index_t g, index_t first) { return arrays.template group<T>(arguments_of(g), g, first); });
 }
 
@@ -123,6 +126,7 @@ inline bool report_bad_enumerator(Face& face, RoutineName name, const Arguments&
 template <Scalar T, class Integer>
 void batch_from_cblas(Face& face, int layout, const int* transa, const int* transb, const BatchArrays<Integer>& arrays,
                       index_t groups) {
+  const double entered_s = device::now_seconds();
   constexpr RoutineName name = {letter(scalar_type_of<T>()), "gemm_batch"};
   const std::optional<Layout> order = layout_from_cblas(layout);
   if (!order) return report_cblas_enum(face, name, false, 1, 0, "layout", layout);
@@ -139,14 +143,15 @@ void batch_from_cblas(Face& face, int layout, const int* transa, const int* tran
     const int bad = first_bad_of_group<T>(in_column_major(Routine::gemm, given), arrays.size[g], products);
     if (bad != 0) return report_cblas(face, name, row_major, bad);
   }
-  run_groups<T>(face, groups,
+  run_groups<T>(face, entered_s, groups,
                 [&](index_t g, index_t first) { return arrays.template group<T>(arguments_of(g), g, first); });
 }
 
 /// Computes a strided batch. @param given checked, as the caller gave them
 template <Scalar T>
-void run_strided(Face& face, const Arguments& given, const Operands& operands, const BatchStrides& strides) {
-  run_groups<T>(face, 1, [&](index_t, index_t) {
+void run_strided(Face& face, double entered_s, const Arguments& given, const Operands& operands,
+                 const BatchStrides& strides) {
+  run_groups<T>(face, entered_s, 1, [&](index_t, index_t) {
     GemmGroup group = strided_group<T>(given, operands, strides);
     turn_column_major(group);
     return group;
@@ -157,20 +162,23 @@ void run_strided(Face& face, const Arguments& given, const Operands& operands, c
 template <Scalar T>
 int first_bad_of_strided(const Arguments& arguments, const BatchStrides& strides) {
   const int bad = first_bad_argument<Routine::gemm, !std::floating_point<T>>(arguments);
-  return first_position(bad == 0 ? 0 : gemm_batch_strided_position::of_gemm(bad), first_bad_stride(strides, arguments, sizeof(T)));
+  return first_position(bad == 0 ? 0 : gemm_batch_strided_position::of_gemm(bad),
+                        first_bad_stride(strides, arguments, sizeof(T)));
 }
 
 template <Scalar T>
 void strided_from_fortran(Face& face, const Arguments& arguments, const Operands& operands,
                           const BatchStrides& strides) {
+  const double entered_s = device::now_seconds();
   if (const int bad = first_bad_of_strided<T>(arguments, strides); bad != 0)
     return report_fortran(face, {letter(scalar_type_of<T>()), "gemm_batch_strided"}, bad);
-  run_strided<T>(face, arguments, operands, strides);
+  run_strided<T>(face, entered_s, arguments, operands, strides);
 }
 
 template <Scalar T>
 void strided_from_cblas(Face& face, int layout, const CblasEnumerators& raw, const Arguments& sizes,
                         const Operands& operands, const BatchStrides& strides) {
+  const double entered_s = device::now_seconds();
   constexpr RoutineName name = {letter(scalar_type_of<T>()), "gemm_batch_strided"};
   const std::optional<Layout> order = layout_from_cblas(layout);
   if (!order) return report_cblas_enum(face, name, false, 1, 0, "layout", layout);
@@ -180,7 +188,7 @@ void strided_from_cblas(Face& face, int layout, const CblasEnumerators& raw, con
   if (*order == Layout::row_major) std::swap(in_columns.a, in_columns.b);
   if (const int bad = first_bad_of_strided<T>(in_column_major(Routine::gemm, given), in_columns); bad != 0)
     return report_cblas(face, name, *order == Layout::row_major, bad);
-  run_strided<T>(face, given, operands, strides);
+  run_strided<T>(face, entered_s, given, operands, strides);
 }
 
 }  // namespace tessera::api

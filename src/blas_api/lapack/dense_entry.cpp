@@ -80,6 +80,7 @@ void tell_of_none(const DenseSymbol& symbol) {
 }  // namespace
 
 void enter(DenseSymbol& symbol, std::span<void* const> arguments, std::span<const std::size_t> lengths, void* caller) {
+  const double begin_s = entered_s(symbol.next);
   void* const next = next_of(symbol.face, symbol.name, symbol.next, caller);
   const int bits = bits_of(symbol.face, next);
   if (next == nullptr) {
@@ -102,7 +103,7 @@ void enter(DenseSymbol& symbol, std::span<void* const> arguments, std::span<cons
     return;
   }
   index_t info = 0, found = 0;
-  if (!tessera_private_run_dense(call->problem, info, found, symbol.face.blas, on_cpu)) return;
+  if (!tessera_private_run_dense(call->problem, info, found, symbol.face.blas, on_cpu, begin_s)) return;
   hand_out(*call, bits, info, found);
 }
 

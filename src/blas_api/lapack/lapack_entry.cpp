@@ -129,6 +129,7 @@ struct Next : api::NextLapack {
 }  // namespace
 
 void enter(Symbol& symbol, const Arguments& arguments, void* caller) {
+  const double begin_s = entered_s(symbol.next);
   void* const next = next_of(symbol.face, symbol.name, symbol.next, caller);
   const int bits = bits_of(symbol.face, next);
   Parsed parsed = parse(symbol, arguments, bits);
@@ -141,7 +142,7 @@ void enter(Symbol& symbol, const Arguments& arguments, void* caller) {
   }
   const Next on_cpu(symbol, next, arguments, bits);
   if (is_too_large) return on_cpu.compute(on_cpu, parsed.call);
-  if (!tessera_private_run_lapack(parsed.call, symbol.face.blas, next != nullptr ? &on_cpu : nullptr)) return;
+  if (!tessera_private_run_lapack(parsed.call, symbol.face.blas, next != nullptr ? &on_cpu : nullptr, begin_s)) return;
   write_integer(arguments.info, bits, parsed.call.info);
   if (symbol.routine == LapackCallRoutine::geqrf) tell_workspace(symbol, arguments, next, parsed.call);
 }

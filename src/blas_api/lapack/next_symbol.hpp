@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "blas_api/call_time.hpp"
 #include "blas_api/face.hpp"
 #include "core/environment.hpp"
 #include "core/loaded_objects.hpp"
@@ -56,6 +57,12 @@ void* look_up(NextSymbol& next, const Find& find) {
 
 /// look_up() of a routine. @param name without prefix and suffix @param caller see next_symbol()
 void* next_of(const LapackFace& face, const char* name, NextSymbol& next, void* caller);
+
+/// When a symbol was entered whose next definition is to be looked for: the search is a part of the call. 0: it has been found, and
+/// the call begins where it is decided.
+inline double entered_s(const NextSymbol& next) {
+  return next.found.load(std::memory_order_relaxed) == nullptr ? device::now_seconds() : 0;
+}
 
 /// Of the program's integers. Plain names have 32 bits where no LAPACK is behind them, or where it does not show.
 /// @param next of one of its symbols
