@@ -1,14 +1,16 @@
 """Tells what a library that stands in for a whole BLAS lacks of what BLAS libraries export. usage:
-  check_symbols.py NM LIBRARY LIST whole|preload [INSTALLED...]
-LIST is blas_symbols.txt; of its exceptions, those marked "preload:" hold for a library that is preloaded. INSTALLED: BLAS libraries of this
-machine, which may export what LIST does not know yet.
+  check_symbols.py NM LIBRARY LIST whole|preload [INSTALLED...] [--others OTHER...]
+LIST is blas_symbols.txt; of its exceptions, those marked "preload:" hold for a library that is preloaded. INSTALLED: BLAS libraries that
+`./dev` installs, which may export what LIST does not know yet. OTHER: BLAS libraries that somebody else has installed. What is missing of
+their names is printed, and no failure.
 """
+import argparse
 import itertools
 import re
 import subprocess
 import sys
 
-INTERNALS = re.compile(r"_.*|bli_.*|BLIS_.*")
+INTERNALS = re.compile(r"_.*|bli_.*|BLIS_.*|ATL_.*")
 
 
 def exported(nm, library):
@@ -42,11 +44,16 @@ def read_list(path, is_preload):
 
 
 def main():
-    nm, library, path, kind, *installed = sys.argv[1:]
-    sections, exceptions = read_list(path, kind == "preload")
-    for file in installed:
-        sections[file] = [name for name in exported(nm, file) if not INTERNALS.fullmatch(name)]
-    ours = exported(nm, library)
+    parser = argparse.ArgumentParser()
+    for name in ("nm", "library", "list", "kind"):
+        parser.add_argument(name)
+    parser.add_argument("installed", nargs="*")
+    parser.add_argument("--others", nargs="*", default=[])
+    options = parser.parse_args()
+    sections, exceptions = read_list(options.list, options.kind == "preload")
+    for file in options.installed + options.others:
+        sections[file] = [name for name in exported(options.nm, file) if not INTERNALS.fullmatch(name)]
+    ours = exported(options.nm, options.library)
     failed, used = False, set()
     for section, names in sections.items():
         missing = sorted(set(names) - ours)
@@ -56,7 +63,9 @@ def main():
         print(f"{section}: {len(set(names))} names, {len(excused)} missing on purpose, {len(unknown)} missing")
         for expression in sorted(set(excused.values())):
             print(f"  {exceptions[expression]}: {' '.join(name for name in missing if excused.get(name) == expression)}")
-        if unknown:
+        if unknown and section in options.others:
+            print(f"  not known to the list: {' '.join(unknown)}")
+        elif unknown:
             failed = True
             print(f"  MISSING: {' '.join(unknown)}")
     for expression in set(exceptions) - used:
