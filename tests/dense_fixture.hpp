@@ -17,8 +17,8 @@
 
 #include "core/dense_problem.hpp"
 #include "kernels/host/dense_lapack.hpp"
+#include "kernels/reference/dense_matrix.hpp"
 #include "kernels/reference/reference_qr.hpp"
-#include "tests/dense_matrix.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
 
@@ -36,6 +36,8 @@ inline std::ostream& operator<<(std::ostream& out, const DenseProblem& p) {
 }  // namespace tessera
 
 namespace tessera::test {
+
+using kernels::Dense;
 
 inline const kernels::DenseLapack& cpu_dense_lapack() {
   static const kernels::DenseLapack lapack([](const char* name) { return cpu_blas()->fortran(name); },

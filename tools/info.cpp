@@ -16,6 +16,7 @@
 #include "kernels/host/host_backend.hpp"
 #include "kernels/plugin_loader.hpp"
 #include "locations.hpp"
+#include "machine_check.hpp"
 #include "preload_plan.hpp"
 #include "program_reader.hpp"
 #include "program_report.hpp"
@@ -32,6 +33,7 @@ using nlohmann::ordered_json;
 struct InfoOptions {
   SettingsOptions settings;
   bool json = false;
+  bool check = false;
   std::string program;
 };
 
@@ -308,6 +310,25 @@ int report_program(const InfoOptions& options) {
   return 0;
 }
 
+/// Whether the CPU BLAS and the devices that are used compute right.
+int report_check(const InfoOptions& options) {
+  const Config config = options.settings.config();
+  const ordered_json used = collect(options)["used"];
+  std::vector<CheckedPart> parts = {cpu_part(config)};
+  for (const ordered_json& device : used["devices"]) {
+    if (!device.contains("not_used")) parts.push_back(device_part(config, device["id"], device["ordinal"]));
+  }
+  const ordered_json checked = check_machine(parts);
+  fmt::print("{}", options.json ? checked.dump(2) + "\n" : check_text(checked));
+  for (const ordered_json& device : used["devices"]) {
+    if (device.contains("not_used"))
+      fmt::print(stderr, "{} is not checked: {}\n", device["id"].get<std::string>(),
+                 device["not_used"].get<std::string>());
+  }
+  if (used.contains("error")) fmt::print(stderr, "no device is checked: {}\n", used["error"].get<std::string>());
+  return is_right(checked) && !used.contains("error") ? 0 : 1;
+}
+
 }  // namespace
 
 Command add_info(CLI::App& app) {
@@ -318,8 +339,12 @@ Command add_info(CLI::App& app) {
           "--program", options->program,
           "instead, say which BLAS calls of this program or library `tessera run` can catch, and why not others")
       ->type_name("PROGRAM");
+  info->add_flag("--check", options->check,
+                 "instead, have the CPU BLAS and LAPACK and each device compute small problems, and say what is wrong");
   options->settings.add_to(*info);
   return {info, [options] {
+            if (options->check && !options->program.empty()) throw UsageError("--check is not about a --program");
+            if (options->check) return report_check(*options);
             if (!options->program.empty()) return report_program(*options);
             const ordered_json collected = collect(*options);
             if (options->json) {

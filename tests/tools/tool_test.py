@@ -286,6 +286,79 @@ LEVEL3 = [f"{t}{r}" for r in ("gemm", "gemmt", "gemmtr", "symm", "syrk", "syr2k"
          [f"{t}{r}" for r in ("hemm", "herk", "her2k") for t in "cz"]
 
 
+class Check(BuiltProgramCase):
+    # A BLAS and LAPACK that is right but for one product and one decomposition of one size each, as libraries are wrong.
+    WRONG = """
+#include <dlfcn.h>
+static void* right(const char* name) { return dlsym(dlopen(RIGHT, RTLD_NOW | RTLD_LOCAL), name); }
+void dgemm_(const char* ta, const char* tb, const int* m, const int* n, const int* k, const double* alpha, const double* a, const int* lda,
+            const double* b, const int* ldb, const double* beta, double* c, const int* ldc) {
+  ((void (*)(const char*, const char*, const int*, const int*, const int*, const double*, const double*, const int*, const double*,
+             const int*, const double*, double*, const int*))right("dgemm_"))(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (*m == 64 && *n == 64 && *ta == 'N' && *tb == 'N') c[70] += 1e-6;
+}
+void ssyevd_(const char* jobz, const char* uplo, const int* n, float* a, const int* lda, float* w, float* work, const int* lwork, int* iwork,
+             const int* liwork, int* info) {
+  ((void (*)(const char*, const char*, const int*, float*, const int*, float*, float*, const int*, int*, const int*, int*))right("ssyevd_"))(
+      jobz, uplo, n, a, lda, w, work, lwork, iwork, liwork, info);
+  if (*n == 31 && *lwork != -1) *info = 30;
+}
+"""
+
+    def check(self, *options):
+        result = tessera("info", "--check", "--json", *options)
+        self.assertLessEqual(result.returncode, 1, result.stderr)
+        return result.returncode, json.loads(result.stdout)
+
+    def test_what_is_right_is_told_in_a_line_each(self):
+        result = tessera("info", "--check", "--devices", "host:2")
+        self.assert_good(result)
+        lines = result.stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines], ["CPU", "host:0", "host:1"])
+        for line in lines:
+            self.assertIn("are right", line)
+
+    def test_devices_compute_all_that_is_said_to_be_theirs(self):
+        status, parts = self.check("--devices", "host:1")
+        self.assertEqual(status, 0)
+        cpu, device = parts
+        self.assertTrue(pathlib.Path(cpu["library"]).exists())
+        self.assertGreaterEqual(device["problems"], 56)
+        self.assertEqual(device["problems"], cpu["problems"])
+        # A device whose kernels do nothing is found out, and the CPU beside it is not blamed.
+        status, (cpu, device) = self.check("--devices", "host:1", "--host-device", "compute=off")
+        self.assertEqual(status, 1)
+        self.assertEqual(cpu["wrong"], [])
+        self.assertIn("dgemm NN", {wrong["routine"] for wrong in device["wrong"]})
+
+    def test_a_wrong_library_is_named_with_routine_and_size(self):
+        self.need(OPENBLAS)
+        library = self.library("libwrong.so", [], f'#define RIGHT "{OPENBLAS}"\n' + self.WRONG, "-Wl,--no-as-needed", OPENBLAS, "-ldl")
+        result = tessera("info", "--check", "--cpu-blas", library, "--devices", "none")
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn(f"  WRONG ssyevd, n = 31, by {library}: info 30, not 0\n", result.stdout)
+        self.assertIn(f"  WRONG dgemm NN, n = 64, by {library}: off by 1e-06, allowed are ", result.stdout)
+        self.assertIn(", 2 are WRONG\n", result.stdout)
+        status, (cpu, device) = self.check("--cpu-blas", library, "--devices", "host:1")
+        self.assertEqual(status, 1)
+        self.assertIn({"routine": "ssyevd", "library": "host:0", "n": 31, "finding": "info 30, not 0"}, device["wrong"])
+
+    def test_a_library_without_lapack_is_told_of_and_is_no_fault(self):
+        self.need(REFERENCE_BLAS)
+        result = tessera("info", "--check", "--cpu-blas", REFERENCE_BLAS, "--devices", "none")
+        self.assert_good(result)
+        self.assertIn("; without ssyevd, sgesvd, dsyevd", result.stdout)
+
+    def test_what_cannot_be_checked(self):
+        result = tessera("info", "--check", "--devices", "host:2", "--host-device", ";open_fails=9")
+        self.assert_good(result)
+        self.assertIn("host:1 is not checked", result.stderr)
+        result = tessera("info", "--check", "--devices", "cuda:63", "--cuda-plugin", "/nonexistent/plugin.so")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no device is checked", result.stderr)
+        self.assert_refused(tessera("info", "--check", "--program", "env"), "--check")
+
+
 class Calibrate(ToolCase):
     def test_rates_are_kept_and_found(self):
         kept = self.folder / "rates.json"

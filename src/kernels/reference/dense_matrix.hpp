@@ -7,7 +7,7 @@
 
 #include "core/scalar.hpp"
 
-namespace tessera::test {
+namespace tessera::kernels {
 
 /// Column-major without padding.
 template <Scalar T>
@@ -47,4 +47,4 @@ double distance(const Dense<T>& A, const Dense<T>& B) {
   return largest;
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::kernels
