@@ -34,6 +34,13 @@ class DenseConformance : public ::testing::TestWithParam<test::BackendParam> {
     return std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
   }
 
+  /// What a host device computes wrong may be the fault of the CPU's LAPACK.
+  template <Scalar T>
+  static testing::AssertionResult judge(const test::DenseFixture<T>& fixture, const testing::AssertionResult& result) {
+    const bool by_library = GetParam().kind == test::BackendParam::Kind::host;
+    return by_library ? fixture.unless_library_is_wrong(result) : result;
+  }
+
   /// In all types.
   static void expect_right(runtime::Runtime& runtime, const DenseProblem& form,
                            std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt) {
@@ -42,7 +49,7 @@ class DenseConformance : public ::testing::TestWithParam<test::BackendParam> {
         test::DenseFixture<T> fixture(form, static_cast<unsigned>(form.m + form.n + 7));
         try {
           const runtime::JobStatistics job = solve_dense(runtime, fixture.problem(), algorithm);
-          EXPECT_TRUE(fixture.check(job.info));
+          EXPECT_TRUE(judge(fixture, fixture.check(job.info)));
           if (job.info == 0) {
             EXPECT_GE(job.bytes_up(), traffic_of(fixture.problem()).up);
             const double kernel_s =
@@ -52,7 +59,7 @@ class DenseConformance : public ::testing::TestWithParam<test::BackendParam> {
           }
           EXPECT_EQ(job.restarts, 0);
         } catch (const Error& error) {
-          ADD_FAILURE() << fixture.problem() << ": " << error.what();
+          EXPECT_TRUE(judge(fixture, testing::AssertionFailure() << fixture.problem() << ": " << error.what()));
         }
       });
     }
@@ -306,7 +313,7 @@ TEST_P(DenseConformance, PivotsMayBeNarrowButAreRows) {
   DenseProblem problem = fixture.problem();
   problem.ipiv = narrow.data();
   problem.ipiv_bits = 32;
-  EXPECT_TRUE(fixture.check(solve_dense(*runtime, problem).info));
+  EXPECT_TRUE(judge(fixture, fixture.check(solve_dense(*runtime, problem).info)));
   test::DenseFixture<double> other({.routine = DenseRoutine::getri, .n = 40}, 3);
   static_cast<std::int64_t*>(other.problem().ipiv)[7] = 41;
   other.begin_anew();
@@ -325,7 +332,7 @@ TEST_P(DenseConformance, ZerosOnDiagonalsAndIndefiniteMinorsAreTold) {
     fixture.begin_anew();
     const runtime::JobStatistics job = solve_dense(*runtime, fixture.problem());
     EXPECT_EQ(job.info, is_minor ? 57 : 17);
-    EXPECT_TRUE(fixture.check(job.info));
+    EXPECT_TRUE(judge(fixture, fixture.check(job.info)));
     EXPECT_TRUE(fixture.inputs_are_intact());
   }
 }

