@@ -333,42 +333,118 @@ INSTANTIATE_TEST_SUITE_P(Host, TileTriangles, ::testing::Values(test::host_param
 INSTANTIATE_TEST_SUITE_P(Cuda, TileTriangles, ::testing::Values(test::cuda_param(1)),
                          [](const auto& info) { return info.param.name(); });
 
-// Products that fill a GPU, beside the CPU BLAS of a host device: inner products in wider precision would take seconds each.
-class LargeTiles : public ::testing::TestWithParam<BackendParam> {};
-
-TEST_P(LargeTiles, ProductsAgreeWithTheCpuBlas) {
-  TESSERA_OPEN_DEVICES(opened, GetParam());
-  auto expected = test::open_devices(test::host_param(1));
-  constexpr index_t bytes = index_t{80} << 20;
-  DeviceRunner runner(opened.device(0), opened.ops(0), bytes);
-  DeviceRunner cpu(expected.device(0), expected.ops(0), bytes);
-  const auto compare = [&](const Level3Case& c) {
-    Level3Fixture<double> fixture(c, 1), by_cpu(c, 1);
-    index_t offset = 0, cpu_offset = 0;
-    ASSERT_EQ(wait_for(runner.submit(fixture, 0, offset)), EventStatus::complete);
-    ASSERT_EQ(wait_for(cpu.submit(by_cpu, 0, cpu_offset)), EventStatus::complete);
-    const index_t ldc = c.m + c.padding;
-    // Operands and the old C are at most of order one.
-    const bool has_op_b = Level3{.routine = c.routine}.has_op_b();
-    const index_t terms = has_op_b ? c.k : c.m;
-    const auto is_free = [&](index_t i, index_t j) {
-      return c.routine == Routine::gemmt && (c.uplo == Uplo::lower ? i < j : i > j);
+/// Whether the result of gemm, gemmt or trsm from the left is right, by its product with a vector. That takes n^2 operations where inner
+/// products in wider precision take n^3, and any wrong element shows (Freivalds, Probabilistic machines can use less running time,
+/// 1977). @param call with the addresses after it has been computed @param before C as it was
+::testing::AssertionResult is_right_by_vector(const Level3& call, const std::vector<double>& before) {
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> size(0.5, 1);
+  std::vector<double> x(static_cast<std::size_t>(call.n));
+  for (double& element : x) element = random() % 2 == 0 ? size(random) : -size(random);
+  const auto element = [](const void* matrix, index_t ld, Op op, index_t i, index_t j) {
+    return static_cast<const double*>(matrix)[op == Op::no_trans ? i + j * ld : j + i * ld];
+  };
+  const bool is_triangle = call.routine == Routine::gemmt, is_upper = is_triangle && call.uplo == Uplo::upper;
+  /// Row i of C times x, as far as the row is computed.
+  const auto row_times_x = [&](const void* C, index_t i) {
+    long double sum = 0;
+    for (index_t j = is_upper ? i : 0; j < (is_triangle && !is_upper ? i + 1 : call.n); ++j)
+      sum += element(C, call.ldc, Op::no_trans, i, j) * x[static_cast<std::size_t>(j)];
+    return sum;
+  };
+  std::vector<double> product(static_cast<std::size_t>(call.m));  // A times (B x), or A times (X x)
+  if (call.routine == Routine::trsm) {
+    for (index_t i = 0; i < call.m; ++i)
+      product[static_cast<std::size_t>(i)] = static_cast<double>(row_times_x(call.C, i));
+    Level3 trmm = call;
+    trmm.routine = Routine::trmm;
+    trmm.n = 1;
+    trmm.alpha = 1;
+    trmm.B = trmm.C = product.data();
+    trmm.ldb = trmm.ldc = call.m;
+    kernels::oracle_level3(trmm);
+  } else {
+    std::vector<long double> Bx(static_cast<std::size_t>(call.k));
+    const auto add_column = [&](index_t j) {
+      for (index_t l = 0; l < call.k; ++l)
+        Bx[static_cast<std::size_t>(l)] += element(call.B, call.ldb, call.op_b, l, j) * x[static_cast<std::size_t>(j)];
     };
-    const double tolerance = 8 * static_cast<double>(terms) * std::numeric_limits<double>::epsilon();
-    for (index_t at = 0; at < ldc * c.n; ++at) {
-      const auto element = static_cast<std::size_t>(at);
-      if (at % ldc < c.m) {
-        if (is_free(at % ldc, at / ldc)) continue;
-        ASSERT_NEAR(fixture.C()[element], by_cpu.C()[element], tolerance) << at % ldc << ", " << at / ldc;
-      } else {
-        ASSERT_TRUE(std::isnan(fixture.C()[element])) << "padding was written";
+    for (index_t j = 0; !is_triangle && j < call.n; ++j) add_column(j);
+    for (index_t row = 0; row < call.m; ++row) {
+      const index_t i = is_upper ? call.m - 1 - row : row;
+      if (is_triangle) add_column(i);
+      long double sum = 0;
+      for (index_t l = 0; l < call.k; ++l)
+        sum += element(call.A, call.lda, call.op_a, i, l) * Bx[static_cast<std::size_t>(l)];
+      product[static_cast<std::size_t>(i)] = static_cast<double>(sum);
+    }
+  }
+  const double alpha = call.alpha.real(), beta = call.beta.real();
+  const index_t terms = call.has_k() ? call.k : call.m;
+  // Operands and the old C are at most of order one; roundings of a row add up like those of an inner product.
+  const double tolerance = 8 * static_cast<double>(std::max(terms, call.n)) * std::numeric_limits<double>::epsilon();
+  for (index_t i = 0; i < call.m; ++i) {
+    const double now = product[static_cast<std::size_t>(i)];
+    const bool solves = call.routine == Routine::trsm;
+    const long double old = solves || beta != 0 ? row_times_x(before.data(), i) : 0;
+    const long double error = solves ? now - alpha * old : row_times_x(call.C, i) - alpha * now - beta * old;
+    if (!(std::abs(error) <= tolerance)) return ::testing::AssertionFailure() << "row " << i << " is off by " << error;
+  }
+  return ::testing::AssertionSuccess();
+}
+
+TEST(ProductsWithVectors, ShowASingleWrongElement) {
+  for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
+    for (const Op op : {Op::no_trans, Op::trans}) {
+      for (const Routine routine : {Routine::gemm, Routine::gemmt, Routine::trsm}) {
+        for (const double beta : {0.0, 0.5}) {
+          Level3Fixture<double> fixture({.routine = routine,
+                                         .uplo = uplo,
+                                         .op_a = op,
+                                         .op_b = op,
+                                         .m = 20,
+                                         .n = 20,
+                                         .k = 30,
+                                         .alpha = 2,
+                                         .beta = beta},
+                                        1);
+          const std::vector<double> before = fixture.C();
+          kernels::reference_level3(fixture.problem());
+          EXPECT_TRUE(is_right_by_vector(fixture.problem(), before)) << fixture.parameters();
+          for (const index_t i : {0, 11, 19}) {
+            double& element = fixture.C()[static_cast<std::size_t>(i + i * fixture.problem().ldc)];
+            const double right = element;
+            element += 1e-11;
+            EXPECT_FALSE(is_right_by_vector(fixture.problem(), before)) << fixture.parameters();
+            element = std::numeric_limits<double>::quiet_NaN();
+            EXPECT_FALSE(is_right_by_vector(fixture.problem(), before)) << fixture.parameters();
+            element = right;
+          }
+        }
       }
     }
-    const auto bytes_of = [](const auto& matrix) { return std::as_bytes(std::span(matrix)); };
-    EXPECT_TRUE(std::ranges::equal(bytes_of(fixture.A()), bytes_of(by_cpu.A()))) << "A was written";
-    if (has_op_b) {
-      EXPECT_TRUE(std::ranges::equal(bytes_of(fixture.B()), bytes_of(by_cpu.B()))) << "B was written";
+  }
+}
+
+// Products that fill a GPU.
+class LargeTiles : public ::testing::TestWithParam<BackendParam> {};
+
+TEST_P(LargeTiles, ProductsAgreeWithAProductByAVector) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  DeviceRunner runner(opened.device(0), opened.ops(0), index_t{80} << 20);
+  const auto compare = [&](const Level3Case& c) {
+    Level3Fixture<double> fixture(c, 1);
+    const std::vector<double> A = fixture.A(), B = fixture.B(), C = fixture.C();
+    index_t offset = 0;
+    ASSERT_EQ(wait_for(runner.submit(fixture, 0, offset)), EventStatus::complete);
+    EXPECT_TRUE(is_right_by_vector(fixture.problem(), C)) << c;
+    for (std::size_t at = 0; at < C.size(); ++at) {
+      const bool is_padding = static_cast<index_t>(at) % fixture.problem().ldc >= c.m;
+      ASSERT_TRUE(!is_padding || std::isnan(fixture.C()[at])) << "padding was written";
     }
+    const auto bytes_of = [](const auto& matrix) { return std::as_bytes(std::span(matrix)); };
+    EXPECT_TRUE(std::ranges::equal(bytes_of(fixture.A()), bytes_of(A))) << "A was written";
+    EXPECT_TRUE(std::ranges::equal(bytes_of(fixture.B()), bytes_of(B))) << "B was written";
   };
   for (const Op op_a : {Op::no_trans, Op::trans}) {
     for (const Op op_b : {Op::no_trans, Op::conj_trans}) {
