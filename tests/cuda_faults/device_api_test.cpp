@@ -210,6 +210,43 @@ TEST_P(DeviceApiFaults, AreToldAndLeaveNothingBehind) {
   }
 }
 
+/// Calls of functions that take or give memory.
+std::int64_t allocator_calls() {
+  std::int64_t sum = 0;
+  for (const auto& [name, count] : cuda_standin::calls()) {
+    for (const char* const part : {"Malloc", "Alloc", "Free", "MemCreate", "MemRelease", "HostRegister"}) {
+      if (name.find(part) == std::string::npos) continue;
+      sum += count;
+      break;
+    }
+  }
+  return sum;
+}
+
+/// Makes the calls of `body` on a handle, and expects the handle to have memory of its own, and the calls to take none.
+template <class Body>
+void expect_no_allocation(Body body) {
+  tessera_device_handle handle = nullptr;
+  cuda_standin::count_calls();
+  ASSERT_EQ(api().tessera_device_create(&handle), TESSERA_SUCCESS);
+  EXPECT_GE(allocator_calls(), 2);
+  cuda_standin::count_calls();
+  body(handle);
+  EXPECT_EQ(allocator_calls(), 0);
+  EXPECT_EQ(api().tessera_device_destroy(handle), TESSERA_SUCCESS);
+}
+
+TEST_P(DeviceApiFaults, CallsNeitherAllocateNorFree) {
+  cuda_standin::start({});
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  Problem problem(GetParam());
+  expect_no_allocation([&](tessera_device_handle handle) {
+    EXPECT_EQ(problem.prepare(handle), TESSERA_SUCCESS);
+    EXPECT_EQ(problem.run(handle), TESSERA_SUCCESS) << api().tessera_device_last_error();
+    EXPECT_TRUE(problem.check());
+  });
+}
+
 /// Two problems of a routine that is several launches one behind the other, in the memory of the GPU.
 class Systems {
  public:
@@ -319,6 +356,16 @@ TEST_P(LapackFaults, OfEveryLaunchAreTold) {
   }
   systems.reset();
   EXPECT_EQ(api().tessera_device_destroy(handle), TESSERA_SUCCESS);
+}
+
+TEST_P(LapackFaults, CallsNeitherAllocateNorFree) {
+  cuda_standin::start({});
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  Systems systems(GetParam());
+  expect_no_allocation([&](tessera_device_handle handle) {
+    EXPECT_EQ(systems.run(handle), TESSERA_SUCCESS) << api().tessera_device_last_error();
+    EXPECT_NE(systems.result(), 0);
+  });
 }
 
 TEST(DeviceApiFault, OfAKernelLosesTheDevice) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -365,6 +366,37 @@ TEST_F(CudaDeviceApi, ProductsOf16BitNumbersAreCapturedOnceForAllSizes) {
   }
 }
 
+/// Of the device's own pool, which cudaMallocAsync draws from: in bytes, for this process alone.
+std::uint64_t pool_attribute(cudaMemPoolAttr attribute) {
+  cudaMemPool_t pool = nullptr;
+  std::uint64_t value = 0;
+  EXPECT_CUDA(cudaDeviceGetDefaultMemPool(&pool, 0));
+  EXPECT_CUDA(cudaMemPoolGetAttribute(pool, attribute, &value));
+  return value;
+}
+void forget_highest_use_of_pool() {
+  cudaMemPool_t pool = nullptr;
+  std::uint64_t zero = 0;
+  EXPECT_CUDA(cudaDeviceGetDefaultMemPool(&pool, 0));
+  EXPECT_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &zero));
+}
+
+/// Nodes of a graph that allocate memory or free it.
+std::size_t allocations_in(cudaGraph_t graph) {
+  std::size_t count = 0;
+  EXPECT_CUDA(cudaGraphGetNodes(graph, nullptr, &count));
+  std::vector<cudaGraphNode_t> nodes(count);
+  EXPECT_CUDA(cudaGraphGetNodes(graph, nodes.data(), &count));
+  EXPECT_GT(count, 0U);
+  return static_cast<std::size_t>(std::count_if(nodes.begin(), nodes.end(), [](cudaGraphNode_t node) {
+    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+    EXPECT_CUDA(cudaGraphNodeGetType(node, &type));
+    return type == cudaGraphNodeTypeMemAlloc || type == cudaGraphNodeTypeMemFree;
+  }));
+}
+
+// Free memory would tell of other processes, too. While a stream is captured, CUDA refuses cudaMalloc and what is like it, and
+// keeps count of asynchronous allocations. Over the stand-in for CUDA, DeviceApiFaults and LapackFaults count calls of the allocator.
 TEST_F(CudaDeviceApi, NothingIsAllocatedByCalls) {
   const DeviceApi api(library());
   for (const test::DeviceRoutine& routine : test::all_device_routines()) {
@@ -373,15 +405,46 @@ TEST_F(CudaDeviceApi, NothingIsAllocatedByCalls) {
       solve.put();
       solve.submit();  // cuBLAS's kernels are loaded
       EXPECT_TRUE(!solve.result().empty());
-      std::size_t before = 0, after = 0, total = 0;
-      EXPECT_CUDA(cudaMemGetInfo(&before, &total));
+      forget_highest_use_of_pool();
+      const std::uint64_t before = pool_attribute(cudaMemPoolAttrUsedMemCurrent);
       solve.put();
       solve.submit();
       EXPECT_TRUE(!solve.result().empty());
-      EXPECT_CUDA(cudaMemGetInfo(&after, &total));
-      EXPECT_EQ(before, after);
+      EXPECT_EQ(pool_attribute(cudaMemPoolAttrUsedMemHigh), before);
+      cudaGraph_t graph = nullptr;
+      EXPECT_CUDA(cudaStreamBeginCapture(solve.stream(), cudaStreamCaptureModeGlobal));
+      solve.submit();
+      EXPECT_CUDA(cudaStreamEndCapture(solve.stream(), &graph));
+      ASSERT_NE(graph, nullptr);
+      EXPECT_EQ(allocations_in(graph), 0U);
+      EXPECT_CUDA(cudaGraphDestroy(graph));
     });
   }
+}
+
+// What the test above relies on.
+TEST_F(CudaDeviceApi, AllocationsShowInPoolsAndCaptures) {
+  cudaStream_t stream = nullptr;
+  EXPECT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  forget_highest_use_of_pool();
+  const std::uint64_t before = pool_attribute(cudaMemPoolAttrUsedMemCurrent);
+  void* memory = nullptr;
+  EXPECT_CUDA(cudaMallocAsync(&memory, 1 << 20, stream));
+  EXPECT_CUDA(cudaFreeAsync(memory, stream));
+  EXPECT_CUDA(cudaStreamSynchronize(stream));
+  EXPECT_GE(pool_attribute(cudaMemPoolAttrUsedMemHigh), before + (1 << 20));
+  cudaGraph_t graph = nullptr;
+  EXPECT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  EXPECT_CUDA(cudaMallocAsync(&memory, 1 << 20, stream));
+  EXPECT_CUDA(cudaFreeAsync(memory, stream));
+  EXPECT_CUDA(cudaStreamEndCapture(stream, &graph));
+  EXPECT_EQ(allocations_in(graph), 2U);
+  EXPECT_CUDA(cudaGraphDestroy(graph));
+  EXPECT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  EXPECT_NE(cudaMalloc(&memory, 1 << 20), cudaSuccess);
+  static_cast<void>(cudaStreamEndCapture(stream, &graph));
+  static_cast<void>(cudaGetLastError());
+  EXPECT_CUDA(cudaStreamDestroy(stream));
 }
 
 TEST_F(CudaDeviceApi, HandlesOfSeveralThreadsAreIndependent) {
