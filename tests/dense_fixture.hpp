@@ -20,6 +20,7 @@
 
 #include "core/dense_problem.hpp"
 #include "core/dense_results.hpp"
+#include "core/loaded_objects.hpp"
 #include "kernels/reference/dense_matrix.hpp"
 #include "kernels/reference/reference_qr.hpp"
 #include "tests/dense_reference.hpp"
@@ -146,7 +147,9 @@ class DenseFixture {
     const index_t info = call_lapack_directly<T>(function, direct.p_, direct.found_);
     if (destroys_a(direct.p_)) direct.take_a_back();
     const ::testing::AssertionResult result = direct.check(info);
-    return result ? "" : name + " called directly: " + result.message();
+    if (result) return {};
+    const char* const file = file_of_object(function);
+    return name + " of " + (file != nullptr ? file : "an unknown file") + ", called directly: " + result.message();
   }
 
   /// For a problem that the CPU's LAPACK has solved through us, on a host device or beside the devices. Where that library gives
@@ -156,7 +159,7 @@ class DenseFixture {
     if (result) return result;
     const std::string fault = fault_of_library([](const char* name) { return cpu_blas()->fortran(name); });
     if (fault.empty()) return result;
-    [&] { GTEST_SKIP() << "the CPU's LAPACK is wrong by itself: " << cpu_blas()->path() << ", " << fault; }();
+    [&] { GTEST_SKIP() << "the CPU's LAPACK is wrong by itself: " << fault; }();
     return ::testing::AssertionSuccess();
   }
 

@@ -1,5 +1,5 @@
-// Whole problems of LAPACK (core/dense_problem.hpp) in host memory, by the LAPACK that comes with the CPU BLAS: what host
-// devices solve them by, and what tests hold devices against.
+// Whole problems of LAPACK (core/dense_problem.hpp) in host memory, by the LAPACK that comes with the CPU BLAS, as host devices
+// solve them.
 #pragma once
 
 #include <array>
