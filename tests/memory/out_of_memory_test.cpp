@@ -25,16 +25,19 @@ namespace {
 /// Allocations until one fails; nothing fails once it is below zero.
 std::atomic<std::int64_t> until_failure = -1;
 
-void* allocate(std::size_t bytes) {
-  if (until_failure.load(std::memory_order_relaxed) >= 0 && until_failure.fetch_sub(1) == 0) throw std::bad_alloc();
-  if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
-  throw std::bad_alloc();
+bool fails_now() { return until_failure.load(std::memory_order_relaxed) >= 0 && until_failure.fetch_sub(1) == 0; }
+
+void* allocated_or_null(std::size_t bytes) noexcept {
+  return fails_now() ? nullptr : std::malloc(bytes > 0 ? bytes : 1);
+}
+void* allocated_or_null(std::size_t bytes, std::align_val_t alignment) noexcept {
+  const auto align = static_cast<std::size_t>(alignment);
+  return fails_now() ? nullptr : std::aligned_alloc(align, (bytes + align - 1) / align * align);
 }
 
-void* allocate(std::size_t bytes, std::align_val_t alignment) {
-  if (until_failure.load(std::memory_order_relaxed) >= 0 && until_failure.fetch_sub(1) == 0) throw std::bad_alloc();
-  const auto align = static_cast<std::size_t>(alignment);
-  if (void* const memory = std::aligned_alloc(align, (bytes + align - 1) / align * align)) return memory;
+template <class... Alignment>
+void* allocated(std::size_t bytes, Alignment... alignment) {
+  if (void* const memory = allocated_or_null(bytes, alignment...)) return memory;
   throw std::bad_alloc();
 }
 
@@ -44,10 +47,12 @@ void* allocate(std::size_t bytes, std::align_val_t alignment) {
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
-void* operator new(std::size_t bytes) { return allocate(bytes); }
-void* operator new[](std::size_t bytes) { return allocate(bytes); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return allocate(bytes, alignment); }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) { return allocate(bytes, alignment); }
+void* operator new(std::size_t bytes) { return allocated(bytes); }
+void* operator new[](std::size_t bytes) { return allocated(bytes); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) { return allocated(bytes, alignment); }
+void* operator new[](std::size_t bytes, std::align_val_t alignment) { return allocated(bytes, alignment); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return allocated_or_null(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return allocated_or_null(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
@@ -288,12 +293,12 @@ TEST_F(OutOfMemory, AtAnyMomentOfABatchThroughASymbol) {
   static api::Face face;
   Products expected;
   GemmBatch batch = expected.batch();
-  tessera_private_run_batch(batch, face);
+  tessera_private_run_batch(batch, face, 0);
   std::int64_t number = 0;
   for (bool failed = true; failed; ++number) {
     Products products;
     batch = products.batch();
-    failed = with_failure(number, [&] { tessera_private_run_batch(batch, face); });
+    failed = with_failure(number, [&] { tessera_private_run_batch(batch, face, 0); });
     ASSERT_EQ(products.C(), expected.C()) << number;
   }
   EXPECT_GT(number, 30);

@@ -14,8 +14,9 @@ import xml.etree.ElementTree
 BUILD = pathlib.Path(os.environ["TESSERA_TEST_BUILD"])
 SOURCE = pathlib.Path(os.environ["TESSERA_SOURCE_DIR"])
 TESSERA = BUILD / "bin" / "tessera"
-# A program that is not sanitized cannot preload a sanitized library, which is then not built.
-TESSERA_RUNS_PROGRAMS = (BUILD / "lib" / "libtessera_blas.so").exists() and (BUILD / "bin" / "cblas_gemm").exists()
+# A sanitized library cannot be preloaded before the sanitizer's runtime, which comes with the program.
+TESSERA_RUNS_PROGRAMS = not os.environ.get("TESSERA_TEST_SANITIZED") and all(
+    (BUILD / file).exists() for file in ("lib/libtessera_blas.so", "bin/cblas_gemm"))
 TWO_HOST_DEVICES = ["--devices", "host:2", "--host-device", "memory=32MiB,speed=50GFLOP/s,link=8GB/s"]
 
 

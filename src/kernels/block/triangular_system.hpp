@@ -97,7 +97,7 @@ TESSERA_HOST_DEVICE TriangularSystem<E> system_of(const TriangularForm<E>& form,
   system.x_col = form.on_left ? problem.ldb : 1;
   system.order = order_of(form, problem);
   system.columns = form.on_left ? problem.n : problem.m;
-  if (!form.lower) {
+  if (!form.lower && system.order > 0 && system.columns > 0) {  // else there need not be any matrices
     system.L += (system.order - 1) * (system.l_row + system.l_col);
     system.X += (system.order - 1) * system.x_row;
     system.l_row = -system.l_row;
