@@ -381,8 +381,10 @@ INSTANTIATE_TEST_SUITE_P(Cuda, TileTriangles, ::testing::Values(test::cuda_param
   }
   const double alpha = call.alpha.real(), beta = call.beta.real();
   const index_t terms = call.has_k() ? call.k : call.m;
-  // Operands and the old C are at most of order one; roundings of a row add up like those of an inner product.
-  const double tolerance = 8 * static_cast<double>(std::max(terms, call.n)) * std::numeric_limits<double>::epsilon();
+  // Operands are of order one: a sum of so many terms, of either sign, is one of its root, and has as many roundings of that
+  // size, which add up by their root. Those of a row's elements do so again.
+  const double tolerance = std::max(std::abs(alpha), 1.0) * static_cast<double>(terms) *
+                           std::sqrt(static_cast<double>(call.n)) * std::numeric_limits<double>::epsilon() / 2;
   for (index_t i = 0; i < call.m; ++i) {
     const double now = product[static_cast<std::size_t>(i)];
     const bool solves = call.routine == Routine::trsm;
