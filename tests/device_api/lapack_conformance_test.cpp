@@ -210,6 +210,8 @@ TEST_P(DeviceLapackConformance, TallAndWide) {
         for (const index_t n : {edge - 1, edge, edge + 1, index_t{5}}) shapes.insert(shapes.end(), {{m, n}, {n, m}});
       }
     }
+    // Higher than the registers of a thread block.
+    shapes.insert(shapes.end(), {{1025, 3}, {1100, 17}, {2500, 33}, {1300, 100}, {3000, 65}});
   }
   int turn = 0;
   for (const auto& [m, n] : shapes) {
