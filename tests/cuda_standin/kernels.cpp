@@ -321,14 +321,10 @@ namespace {
 template <Scalar T>
 bool is_safe(T value) {
   using Real = decltype(std::abs(T{}));
-  const Real limit = std::ldexp(Real(1), std::numeric_limits<Real>::max_exponent / 2);
-  return std::abs(std::real(value)) < limit && std::abs(std::imag(value)) < limit;
-}
-template <Scalar T>
-bool is_safe_pivot(T value) {
-  constexpr auto least = std::numeric_limits<decltype(std::abs(T{}))>::min();
-  const bool is_large = std::abs(std::real(value)) >= least || std::abs(std::imag(value)) >= least;
-  return value == T(0) || (is_large && is_safe(value));
+  constexpr int half = std::numeric_limits<Real>::max_exponent / 2;
+  const Real larger = std::max(std::abs(std::real(value)), std::abs(std::imag(value)));
+  const bool is_finite = std::isfinite(std::real(value)) && std::isfinite(std::imag(value));
+  return value == T(0) || (is_finite && larger >= std::ldexp(Real(1), 1 - half) && larger < std::ldexp(Real(1), half));
 }
 }  // namespace
 
@@ -348,7 +344,7 @@ cudaError_t find_exceptional(const Panel& panel, const PanelCopy& copy, cudaStre
     dispatch(panel.type, [&]<Scalar T>(T) {
       bool is_exceptional = copy.state->is_unsafe != 0;
       for (index_t i = 0; i < panel.n; ++i)
-        is_exceptional = is_exceptional || !is_safe_pivot(static_cast<const T*>(panel.A)[i + i * panel.lda]);
+        is_exceptional = is_exceptional || !is_safe(static_cast<const T*>(panel.A)[i + i * panel.lda]);
       *copy.state = {};
       if (is_exceptional) *copy.state = {static_cast<int>(panel.m), static_cast<int>(panel.n), 0, 0, 0};
     });

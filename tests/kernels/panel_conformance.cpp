@@ -186,6 +186,34 @@ TEST_P(PanelConformance, PivotsAreThoseOfLapackWhateverIsInThem) {
   }
 }
 
+TEST_P(PanelConformance, ReflectorsOfTinyColumnsAreFinite) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  std::byte* const slab = opened.device(0).reserve(std::size_t{4} << 20);
+  opened.ops(0).load_panels();
+  for (const ScalarType type : test::all_types) {
+    dispatch(type, [&]<Scalar T>(T) {
+      using Real = decltype(std::abs(T{}));
+      constexpr Real least = std::numeric_limits<Real>::min();
+      for (const Real factor : {least / 64, least * 1024, std::sqrt(least) / 64}) {
+        constexpr index_t m = 300, n = 33;
+        std::vector<T> A = random_panel<T>(m, n);
+        for (std::size_t at = 0; at < A.size(); ++at) {
+          if (static_cast<index_t>(at) / (m + 3) % 5 == 3) A[at] *= factor;
+        }
+        Factored<T> result;
+        ASSERT_NO_FATAL_FAILURE(factor_and_apply(opened, slab, PanelKind::qr, m, n, n, A, result));
+        for (index_t j = 0; j < n; ++j) {
+          for (index_t i = 0; i < m; ++i) {
+            const auto at = static_cast<std::size_t>(i + j * (m + 3));
+            ASSERT_TRUE(test::is_finite(result.panel[at]) && test::is_finite(result.beside[at]))
+                << letter(type) << ", columns times " << factor << ": " << i << ", " << j;
+          }
+        }
+      }
+    });
+  }
+}
+
 TESSERA_INSTANTIATE_BACKENDS(PanelConformance);
 
 }  // namespace

@@ -31,30 +31,25 @@ __device__ bool is_zero(const T& value) {
 template <class T>
 using RealOf = std::remove_cv_t<std::remove_reference_t<decltype(T{}.part[0])>>;
 
-// Elimination doubles a number at most once a step, and seldom: far below the largest number nothing overflows.
+// Zero, or of the middle half of the exponents: products and quotients of two such numbers are normal numbers.
 template <class T>
 __device__ bool is_safe(const T& value) {
-  constexpr RealOf<T> limit = sizeof(limit) == sizeof(double) ? RealOf<T>(0x1p512) : RealOf<T>(0x1p64F);
-  bool is_below = true;
-  for (const auto part : value.part) is_below = is_below && abs(part) < limit;  // a NaN is not
-  return is_below;
-}
-
-// The reciprocal is finite, and so are the products with it that a quotient of complex numbers takes. Zero has none,
-// which cuSOLVER knows.
-template <class T>
-__device__ bool is_safe_pivot(const T& pivot) {
-  constexpr RealOf<T> least = sizeof(least) == sizeof(double) ? RealOf<T>(0x1p-1022) : RealOf<T>(0x1p-126F);
-  bool is_large = false;
-  for (const auto part : pivot.part) is_large = is_large || abs(part) >= least;
-  return is_zero(pivot) || (is_large && is_safe(pivot));
+  constexpr bool is_double = sizeof(RealOf<T>) == sizeof(double);
+  constexpr RealOf<T> least = is_double ? RealOf<T>(0x1p-511) : RealOf<T>(0x1p-63F);
+  constexpr RealOf<T> limit = is_double ? RealOf<T>(0x1p512) : RealOf<T>(0x1p64F);
+  bool is_below = true, is_above = false;
+  for (const auto part : value.part) {
+    is_below = is_below && abs(part) < limit;  // a NaN is not
+    is_above = is_above || abs(part) >= least;
+  }
+  return is_below && (is_above || is_zero(value));
 }
 
 constexpr int rows_of_thread = 4, rows_of_piece = rows_of_thread * threads_per_block;
 
-// f(i, j, element) for all elements. Pieces of columns are dealt to the blocks.
+// f(i, j, element) for all elements: those that it says no to become zero. Pieces of columns are dealt to the blocks.
 template <class T, class F>
-__device__ void for_each_element(const T* A, index_t lda, int m, int n, F&& f) {
+__device__ void for_each_element(T* A, index_t lda, int m, int n, F&& f) {
   const int pieces = (m + rows_of_piece - 1) / rows_of_piece;
   for (index_t at = blockIdx.x; at < static_cast<index_t>(pieces) * n; at += gridDim.x) {
     const index_t j = at / pieces;
@@ -68,30 +63,34 @@ __device__ void for_each_element(const T* A, index_t lda, int m, int n, F&& f) {
 #pragma unroll
     for (int r = 0; r < rows_of_thread; ++r) {
       const int i = first + r * threads_per_block;
-      if (i < m) f(i, j, values[r]);
+      if (i < m && !f(i, j, values[r])) A[i + j * lda] = {};
     }
   }
 }
 
+// cuSOLVER, whose results are then of no use, had better not see what it does not expect.
 template <class T>
 __global__ void __launch_bounds__(threads_per_block)
-    copy_and_look(const T* A, index_t lda, int m, int n, T* copy, PanelCopy::State* state) {
+    copy_and_look(T* A, index_t lda, int m, int n, T* copy, PanelCopy::State* state) {
   bool all_safe = true;
   for_each_element(A, lda, m, n, [&](int i, index_t j, const T& value) {
     copy[i + j * m] = value;
-    all_safe = all_safe && is_safe(value);
+    const bool safe = is_safe(value);
+    all_safe = all_safe && safe;
+    return safe;
   });
   if (!all_safe) state->is_unsafe = 1;  // all who write it write the same
 }
 
 template <class T>
 __global__ void __launch_bounds__(threads_per_block)
-    look_for_not_finite(const T* A, index_t lda, int m, int n, PanelCopy::State* state) {
+    look_for_not_finite(T* A, index_t lda, int m, int n, PanelCopy::State* state) {
   int first = n;
   for_each_element(A, lda, m, n, [&](int, index_t j, const T& value) {
     bool finite = true;
     for (const auto part : value.part) finite = finite && isfinite(part);
     if (!finite) first = min(first, static_cast<int>(j));
+    return finite;
   });
   if (first < n) atomicMax(&state->columns, n - first);
 }
@@ -116,7 +115,7 @@ template <class T>
 __global__ void __launch_bounds__(most_columns)
     look_at_pivots(const T* A, index_t lda, int m, int n, PanelCopy::State* state) {
   const auto i = static_cast<int>(threadIdx.x);
-  const bool is_unsafe = state->is_unsafe != 0 || (i < n && !is_safe_pivot(A[i + i * lda]));
+  const bool is_unsafe = state->is_unsafe != 0 || (i < n && !is_safe(A[i + i * lda]));
   const bool is_exceptional = __syncthreads_or(is_unsafe) != 0;
   if (i == 0) *state = {is_exceptional ? m : 0, is_exceptional ? n : 0, 0, 0, 0};
 }
@@ -217,7 +216,7 @@ dim3 one_each(index_t parts) { return dim3(static_cast<unsigned>(std::clamp<inde
 
 cudaError_t copy_panel(const Panel& panel, const PanelCopy& copy, cudaStream_t stream) {
   return dispatch(panel.type, [&]<Scalar T>(T) {
-    const auto* A = static_cast<const block::ElementOf<T>*>(panel.A);
+    auto* A = static_cast<block::ElementOf<T>*>(panel.A);
     auto* to = static_cast<block::ElementOf<T>*>(copy.A);
     index_t lda = panel.lda;
     int m = static_cast<int>(panel.m), n = static_cast<int>(panel.n);
@@ -257,7 +256,7 @@ cudaError_t complete_pivots(const Panel& panel, const PanelCopy& copy, cudaStrea
 
 cudaError_t find_not_finite(const Panel& columns, PanelCopy::State* state, cudaStream_t stream) {
   return dispatch(columns.type, [&]<Scalar T>(T) {
-    const auto* A = static_cast<const block::ElementOf<T>*>(columns.A);
+    auto* A = static_cast<block::ElementOf<T>*>(columns.A);
     index_t lda = columns.lda;
     int m = static_cast<int>(columns.m), n = static_cast<int>(columns.n);
     void* arguments[] = {&A, &lda, &m, &n, &state};

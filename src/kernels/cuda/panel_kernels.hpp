@@ -8,21 +8,21 @@
 
 namespace tessera::kernels::cuda {
 
-/// An LU panel as it was before cuSOLVER factored it. The panel is exceptional where cuSOLVER is not right: it takes a NaN
-/// for zero, and multiplies by the reciprocal of a pivot that is so small that the reciprocal overflows.
+/// An LU panel as it was before cuSOLVER factored it. The panel is exceptional where cuSOLVER cannot have it: it takes a NaN
+/// for zero, and multiplies by the reciprocal of a pivot, whose overflow may leave its kernel waiting for ever.
 struct PanelCopy {
   /// In the GPU's memory, all zero before the first panel.
   struct State {
     std::int32_t m, n;       ///< those of the panel, or 0 if it is not exceptional
     std::int32_t info;       ///< anything
-    std::int32_t is_unsafe;  ///< the panel has a NaN, an infinity, or a number that elimination may make one of
+    std::int32_t is_unsafe;  ///< the panel has a NaN, an infinity, or a number of the outer exponents
     std::int32_t columns;    ///< QR: from the first one on that has a NaN or an infinity; 0: none has
   };
   void* A = nullptr;  ///< panel.m x panel.n, without padding
   State* state = nullptr;
 };
 
-/// Copies the panel, and looks for unsafe numbers. @pre the stream's GPU is current, here and below
+/// Copies the panel, and looks for unsafe numbers, in whose place it leaves zeros. @pre the stream's GPU is current, here and below
 cudaError_t copy_panel(const Panel& panel, const PanelCopy& copy, cudaStream_t stream);
 
 /// Decides whether the panel, which cuSOLVER has factored, is exceptional.
@@ -32,7 +32,8 @@ cudaError_t find_exceptional(const Panel& panel, const PanelCopy& copy, cudaStre
 /// becomes its copy, which has been factored, too, with the pivots that are in the tail.
 cudaError_t complete_pivots(const Panel& panel, const PanelCopy& copy, cudaStream_t stream);
 
-/// Of columns of a QR panel, before they are factored: looks for the first one with a NaN or an infinity.
+/// Of columns of a QR panel, before they are factored: looks for the first one with a NaN or an infinity, and leaves zeros
+/// in the place of these.
 cudaError_t find_not_finite(const Panel& columns, PanelCopy::State* state, cudaStream_t stream);
 
 /// And after cuSOLVER has factored them, which passes over a NaN: what LAPACK's arithmetic would make of that column, and
