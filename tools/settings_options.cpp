@@ -74,14 +74,19 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const
 }
 
 std::string SettingsOptions::text() const {
+  const auto in_marks = [](const std::string& value) {
+    std::string marked = "\"";
+    for (const char c : value) {
+      if (c == '"' || c == '\\') marked += '\\';
+      marked += c;
+    }
+    return marked + '"';
+  };
   std::string text;
   for (const auto& [name, value] : values()) {
-    text += name + "=\"";
-    for (const char c : value) {
-      if (c == '"' || c == '\\') text += '\\';
-      text += c;
-    }
-    text += "\" ";
+    const bool is_plain = !value.empty() && value.find_first_of(" \t\n\v\f\r\"\\") == std::string::npos;
+    if (!text.empty()) text += ' ';
+    text += name + '=' + (is_plain ? value : in_marks(value));
   }
   return text;
 }
