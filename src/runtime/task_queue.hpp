@@ -14,7 +14,10 @@ namespace tessera::runtime {
 class TaskQueue {
  public:
   /// Reserves nodes for `expected` tasks; more are allocated when they come.
-  explicit TaskQueue(index_t expected) : queue_(static_cast<std::size_t>(expected)) {}
+  explicit TaskQueue(index_t expected) : queue_(0) {
+    // The queue's constructor would lose the nodes that it has where memory ends.
+    queue_.reserve_unsafe(static_cast<std::size_t>(expected));
+  }
 
   void push(TaskId task) {
     if (!queue_.push(task)) throw InternalError("task queue: out of memory");

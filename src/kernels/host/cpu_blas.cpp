@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -306,11 +307,11 @@ class LoadedBlas final : public CpuBlas {
 std::vector<std::string> alternatives(const std::string& name) {
   std::vector<std::string> files;
   for (const char* folder : alternative_folders) {
+    const std::string pattern = folder + name;
     glob_t found{};
-    if (glob((folder + name).c_str(), 0, nullptr, &found) == 0) {
+    const std::unique_ptr<glob_t, void (*)(glob_t*)> freed(&found, globfree);
+    if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
       files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
-    }
-    globfree(&found);
   }
   std::stable_partition(files.begin(), files.end(), [](const std::string& file) {
     return file.find("/blas/") == std::string::npos && file.find("/blas64/") == std::string::npos;
