@@ -17,6 +17,7 @@
 namespace tessera::test {
 
 using kernels::Dense;
+using kernels::identity;
 using Wide = Dense<AnyScalar>;
 
 template <Scalar T>
@@ -24,13 +25,6 @@ Wide widened(const Dense<T>& A) {
   Wide result{A.rows, A.cols};
   std::copy(A.elements.begin(), A.elements.end(), result.elements.begin());
   return result;
-}
-
-template <Scalar T>
-Dense<T> identity(index_t n) {
-  Dense<T> I{n, n};
-  for (index_t i = 0; i < n; ++i) I(i, i) = T(1);
-  return I;
 }
 
 inline Wide with_op(Op op, Wide A) {

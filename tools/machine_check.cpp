@@ -24,6 +24,7 @@ namespace tessera::tools {
 namespace {
 
 using kernels::Dense;
+using kernels::identity;
 using nlohmann::ordered_json;
 
 /// Libraries have kernels of their own for small orders. 3, 31 and 200 end with parts of blocks.
@@ -61,13 +62,6 @@ Dense<T> random_matrix(index_t rows, index_t cols, std::mt19937_64& random) {
     element = scalar_cast<T>(AnyScalar(real, number(random)));
   }
   return matrix;
-}
-
-template <Scalar T>
-Dense<T> identity(index_t n) {
-  Dense<T> I{n, n};
-  for (index_t i = 0; i < n; ++i) I(i, i) = T(1);
-  return I;
 }
 
 /// @param error of numbers whose magnitude is about one

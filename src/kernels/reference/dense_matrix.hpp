@@ -19,6 +19,12 @@ struct Dense {
   const T& operator()(index_t i, index_t j) const { return elements[static_cast<std::size_t>(i + j * rows)]; }
 };
 template <Scalar T>
+Dense<T> identity(index_t n) {
+  Dense<T> I{n, n};
+  for (index_t i = 0; i < n; ++i) I(i, i) = T(1);
+  return I;
+}
+template <Scalar T>
 Dense<T> adjoint(const Dense<T>& A) {
   Dense<T> result{A.cols, A.rows};
   for (index_t j = 0; j < A.cols; ++j) {
