@@ -1,33 +1,26 @@
 // Batches in device memory: libtessera_device.so beside cuBLAS and the roof, on one GPU.
 //
 // Variable sizes, as the paper on batches of different sizes measures them (its Figures 12 to 16): square problems with
-// orders drawn from [1, x], and shapes with one size fixed. Beside each other, in turns: Tessera with bounds and a
-// workspace, with bounds only, with a workspace only; cuBLAS's grouped product with a group per problem; a loop of
-// cuBLAS calls over several streams, by the host's clock from the first call until the device is idle; and the same loop
-// captured once as a CUDA graph. One size: Tessera beside cuBLAS's batched gemm and trsm.
+// orders drawn from [1, x], and shapes with one size fixed. Contestants take turns. Tessera has bounds and a workspace,
+// bounds only, or a workspace only. cuBLAS has its grouped product with a group per problem. It also has a loop of
+// calls over several streams, by the host's clock from the first call until the device is idle. The loop also runs as a
+// CUDA graph that was captured once. One size: Tessera beside cuBLAS's batched gemm and trsm.
 //
-// Before a case is measured, what Tessera computes is compared with what cuBLAS's calls compute. A case that differs, or
+// Before a case is measured, Tessera's results are compared with those of cuBLAS's calls. A case that differs, or
 // fails, has no times.
 //
 // So that calls can be repeated in place, triangles have small elements beside a diagonal of one, and products are added
 // to C (beta = 1), which grows by as much each time.
-//
-// The roof is the time of the compulsory traffic at the rate of a copy in device memory, or of the operations at that of
-// a large gemm, whichever is more. What repeats on less than the L2 cache holds may go beyond it.
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <complex>
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -36,66 +29,15 @@
 
 #include "bench/batch_calls.hpp"
 #include "bench/batch_problems.hpp"
-#include "bench/device_libraries.hpp"
-#include "bench/device_timer.hpp"
-#include "bench/measuring.hpp"
-#include "core/level3.hpp"
-#include "tessera/device_blas.h"
+#include "bench/frame/device_libraries.hpp"
 
+namespace tessera::bench {
 namespace {
-
-using tessera::AnyScalar;
-using tessera::index_t;
-using tessera::Level3;
-using tessera::Op;
-using tessera::Routine;
-using tessera::Scalar;
-using tessera::ScalarType;
-using tessera::Side;
-using tessera::Uplo;
-using tessera::bench::call_own;
-using tessera::bench::call_vendor;
-using tessera::bench::call_vendor_batched;
-using tessera::bench::Case;
-using tessera::bench::check;
-using tessera::bench::Clock;
-using tessera::bench::compulsory_bytes;
-using tessera::bench::Contestant;
-using tessera::bench::DeviceArray;
-using tessera::bench::DifferentSizes;
-using tessera::bench::Grouped;
-using tessera::bench::in_a;
-using tessera::bench::in_c;
-using tessera::bench::laid_out;
-using tessera::bench::Layout;
-using tessera::bench::Libraries;
-using tessera::bench::Memory;
-using tessera::bench::OneSize;
-using tessera::bench::placed;
-using tessera::bench::Problems;
-using tessera::bench::seconds_since;
-using tessera::bench::Sizes;
-using tessera::bench::Streams;
-using tessera::bench::Timer;
-using tessera::bench::Vendor;
-using tessera::bench::vendor_elements;
 
 template <class T>
 using RealOf = decltype(std::abs(T()));
 
-/// Its names have the letters of two types.
-template <class T>
-constexpr auto vendor_norm = nullptr;
-template <>
-constexpr auto vendor_norm<float> = cublasSnrm2_64;
-template <>
-constexpr auto vendor_norm<double> = cublasDnrm2_64;
-template <>
-constexpr auto vendor_norm<std::complex<float>> = cublasScnrm2_64;
-template <>
-constexpr auto vendor_norm<std::complex<double>> = cublasDznrm2_64;
-
-struct Arguments : tessera::bench::Measuring {
+struct Arguments : Measuring {
   std::vector<std::string> routines = {"gemm", "gemmt", "symm",  "hemm", "syrk",
                                        "herk", "syr2k", "her2k", "trmm", "trsm"};
   std::string types = "dszc";
@@ -106,41 +48,47 @@ struct Arguments : tessera::bench::Measuring {
   std::vector<std::size_t> streams = {16, 32};
   std::vector<index_t> fixed = {4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512};
   std::vector<std::string> without;
-  std::string uplo = "lower", op = "n";
+  Variant variant;
   index_t ld_multiple = 1;
-  double time_budget_s = 120;
 
   bool has(const char* part) const { return std::find(without.begin(), without.end(), part) == without.end(); }
+  void add_to(CLI::App& app) {
+    time_budget_s = 120;
+    add_names(app, "--routines", routines, routines, "");
+    app.add_option("--types", types, "letters of sdcz, in the order in which they are measured")->capture_default_str();
+    add_numbers(app, "--sizes", sizes, "orders are drawn between 1 and each of these");
+    add_list(app, "--panels", panels, "routines measured also with one size fixed, and that size");
+    add_number(app, "--count", count, "problems of different sizes");
+    app.add_option("--seed", seed, "of the orders")->capture_default_str();
+    add_numbers(app, "--streams", streams, "of cuBLAS's loops; the graph is of the last");
+    add_numbers(app, "--fixed", fixed, "orders of problems of one size (gemm and trsm)");
+    add_names(app, "--without", without, {"square", "panels", "fixed", "bounds", "grouped", "loops", "graphs"},
+              "what is left out");
+    variant.add_to(app);
+    add_number(app, "--ld-multiple", ld_multiple, "leading dimensions are multiples of it");
+    Measuring::add_to(app);
+    add_time_budget_to(app);
+  }
 };
 
-class Bench {
+using Graph = std::unique_ptr<CUgraphExec_st, decltype(&cudaGraphExecDestroy)>;
+
+class Bench : DeviceProgram {
  public:
   explicit Bench(const Arguments& arguments)
-      : arguments_(arguments),
-        to_(tessera::bench::open_libraries()),
-        timer_(to_.stream, arguments.group_s, arguments.groups),
+      : DeviceProgram(arguments, {"variable", "fixed"}),
+        arguments_(arguments),
         streams_(arguments.streams.empty() ? 1
                                            : *std::max_element(arguments.streams.begin(), arguments.streams.end())) {
-    report_ = tessera::bench::machine();
-    report_["count"] = arguments.count;
-    report_["seed"] = arguments.seed;
-    report_["ld_multiple"] = arguments.ld_multiple;
-    report_["copy_bytes_per_s"] = copy_rate_ = measured_copy_rate(timer_, to_.stream);
-    report_["variable"] = nlohmann::json::array();
-    report_["fixed"] = nlohmann::json::array();
+    report_.json().update(
+        {{"count", arguments.count}, {"seed", arguments.seed}, {"ld_multiple", arguments.ld_multiple}});
+    measure_copies();
   }
 
   /// @return whether all cases were right
   bool run() {
-    std::printf("copy in device memory: %.0f GB/s, read and written\n", copy_rate_ * 1e-9);
-    for (const char letter : arguments_.types) {
-      tessera::dispatch(tessera::bench::type_of(letter), [&]<Scalar T>(T) { run_type<T>(letter); });
-    }
-    std::printf("%.0f s in all", seconds_since(begin_));
-    if (left_out_ > 0) std::printf(", %d cases left out for lack of time (--time-budget)", left_out_);
-    if (failed_ > 0) std::printf(", %d cases FAILED", failed_);
-    std::printf("\n");
-    return failed_ == 0;
+    for_types(arguments_.types, [&]<Scalar T>(char letter, T) { run_type<T>(letter); });
+    return report_.finish();
   }
 
  private:
@@ -149,14 +97,13 @@ class Bench {
   /// Factors that make repeated calls neither overflow nor vanish, and an op that the routine has in this type.
   Level3 variant(Routine routine, ScalarType type) const {
     Level3 call{.routine = routine, .type = type};
-    call.uplo = arguments_.uplo == "lower" ? Uplo::lower : Uplo::upper;
-    call.op_a = arguments_.op == "n" ? Op::no_trans : arguments_.op == "t" ? Op::trans : Op::conj_trans;
+    arguments_.variant.set(call);
     if (routine == Routine::herk || routine == Routine::her2k) {
       if (call.op_a == Op::trans) call.op_a = Op::conj_trans;
     } else if (call.is_rank_update() || routine == Routine::gemmt) {
       if (call.op_a == Op::conj_trans) call.op_a = Op::trans;
     }
-    // What cuBLAS's syrkx computes.
+    // cuBLAS computes gemmt by syrkx, which transposes exactly one of A and B.
     if (routine == Routine::gemmt) call.op_b = call.op_a == Op::no_trans ? Op::trans : Op::no_trans;
     if (!call.is_triangular()) {
       const bool has_complex_alpha = is_complex(type) && routine != Routine::herk;
@@ -178,9 +125,8 @@ class Bench {
 
   std::vector<Case> cases_of(ScalarType type) const {
     std::vector<Case> cases;
-    for (int r = 0; r < tessera::routine_count; ++r) {
-      const auto routine = static_cast<Routine>(r);
-      const std::string name = tessera::name_of(routine);
+    for (const Routine routine : level3_routines) {
+      const std::string name = name_of(routine);
       if (!exists(routine, type) ||
           std::find(arguments_.routines.begin(), arguments_.routines.end(), name) == arguments_.routines.end())
         continue;
@@ -218,11 +164,9 @@ class Bench {
 
   template <Scalar T>
   void run_type(char letter) {
-    const std::vector<Case> cases = cases_of(tessera::scalar_type_of<T>());
+    const std::vector<Case> cases = cases_of(scalar_type_of<T>());
     if (cases.empty()) return;
-    peak_ = measured_peak<T>();
-    report_["peak_flops"][std::string(1, letter)] = peak_;
-    std::printf("large %cgemm: %.1f TFLOP/s\n", letter, peak_ * 1e-12);
+    measure_peak<T>(letter);
     Sizes elements = {};
     index_t largest = 1;
     for (const Case& one : cases) {
@@ -230,47 +174,34 @@ class Bench {
       for (std::size_t i = 0; i < 3; ++i) elements[i] = std::max(elements[i], layout.elements[i]);
       for (const Sizes& sizes : one.sizes) largest = std::max({largest, sizes[0], sizes[1]});
     }
-    const Memory<T> memory(elements, tessera::bench::scale_beside_ones(largest));
-    for (const Case& one : cases) {
-      if (arguments_.time_budget_s > 0 && seconds_since(begin_) > arguments_.time_budget_s) {
-        ++left_out_;
-        continue;
-      }
-      run_case<T>(one, memory);
-    }
+    const Memory<T> memory(elements, scale_beside_ones(largest));
+    for (const Case& one : cases) run_case<T>(one, memory);
     check(cudaDeviceSynchronize(), "end");
   }
 
   template <Scalar T>
   void run_case(const Case& one, const Memory<T>& memory) {
-    nlohmann::json result = {{"routine", name_of(one.common)}, {"shape", one.shape}, {"x", one.x}};
-    std::printf("%-7s %-8s %4lld ", name_of(one.common).c_str(), one.shape.c_str(), static_cast<long long>(one.x));
-    try {
+    const std::string name = name_of(one.common);
+    const auto measured = [&](nlohmann::json& result) {
+      std::printf("%-7s %-8s %4lld ", name.c_str(), one.shape.c_str(), static_cast<long long>(one.x));
       const Problems problems = placed(laid_out(one, arguments_.ld_multiple), memory);
       double flops = 0, bytes = 0;
       for (const Level3& call : problems.calls) {
         flops += flops_of(call);
         bytes += compulsory_bytes(call);
       }
-      const double roof_s = std::max(bytes / copy_rate_, flops / peak_);
+      const double roof_s = roof_.seconds(flops, bytes);
       result.update({{"count", problems.count()}, {"flops", flops}, {"bytes", bytes}, {"roof_s", roof_s}});
       measure(one, problems, memory, result);
-      const auto& seconds = result["seconds"];
-      std::printf(
-          "%9.1f us, %3.0f %% of the roof, on the host %6.1f us; GFLOP/s:", 1e6 * seconds["tessera"].get<double>(),
-          100 * roof_s / seconds["tessera"].get<double>(), 1e6 * result["host_seconds"]["tessera"].get<double>());
-      for (const auto& [who, time] : seconds.items())
-        std::printf(" %s %.1f", who.c_str(), flops / time.template get<double>() * 1e-9);
-      std::printf("\n");
-    } catch (const std::exception& error) {
-      ++failed_;
-      result["error"] = error.what();
-      std::printf("FAILED: %s\n", error.what());
-    }
-    std::fflush(stdout);
-    report_[one.is_one_size() ? "fixed" : "variable"].push_back(result);
-    // After each case: a machine that is lent for some minutes may be gone at the end.
-    if (!arguments_.json.empty()) tessera::bench::write(report_, arguments_.json);
+    };
+    report_.add(one.is_one_size() ? "fixed" : "variable", {{"routine", name}, {"shape", one.shape}, {"x", one.x}},
+                measured, [](const nlohmann::json& result) {
+                  const double own = result["seconds"]["tessera"], flops = result["flops"], roof_s = result["roof_s"];
+                  std::printf("%9.1f us, %3.0f %% of the roof, on the host %6.1f us; GFLOP/s:", 1e6 * own,
+                              100 * roof_s / own, 1e6 * result["host_seconds"]["tessera"].get<double>());
+                  for (const auto& [who, time] : result["seconds"].items())
+                    std::printf(" %s %.1f", who.c_str(), flops / time.template get<double>() * 1e-9);
+                });
   }
 
   template <Scalar T>
@@ -279,48 +210,14 @@ class Bench {
     std::size_t bytes = 0;
     check(tessera_device_batch_workspace(to_.own, problems.count(), &bytes), "workspace");
     const DeviceArray<char> workspace(bytes);
-    const auto with = [this, &workspace](std::size_t size, auto form) {
-      return [this, form, memory = size > 0 ? workspace.get() : nullptr, size] {
-        check(tessera_device_set_workspace(to_.own, memory, size), "workspace");
-        call_own<T>(to_.own, form);
-      };
-    };
-    std::vector<Contestant> contestants;
-    if (one.is_one_size()) {
-      contestants.push_back({"tessera", with(bytes, OneSize{problems})});
-    } else {
-      contestants.push_back({"tessera", with(bytes, DifferentSizes{problems, true})});
-      if (arguments_.has("bounds")) {
-        contestants.push_back({"tessera_bounds", with(0, DifferentSizes{problems, true})});
-        contestants.push_back({"tessera_workspace", with(bytes, DifferentSizes{problems, false})});
-      }
-    }
+    std::vector<Contestant> contestants = own_contestants<T>(one, problems, workspace.get(), bytes);
     const std::vector<Level3> by_vendor = vendor_calls(problems, memory);
     verify(contestants, one, problems, by_vendor, memory);
-
-    std::unique_ptr<CUgraphExec_st, decltype(&cudaGraphExecDestroy)> graph(nullptr, cudaGraphExecDestroy);
-    if (one.is_one_size()) {
+    Graph graph(nullptr, cudaGraphExecDestroy);
+    if (one.is_one_size())
       contestants.push_back({"cublas", [&] { call_vendor_batched<T>(to_.vendor, problems); }});
-    } else {
-      if constexpr (std::floating_point<T>) {
-        if (problems.common().routine == Routine::gemm && arguments_.has("grouped"))
-          contestants.push_back({"grouped", [&, grouped = Grouped<T>(problems)] { grouped.call(to_.vendor); }});
-      }
-      for (const std::size_t streams : arguments_.has("loops") ? arguments_.streams : std::vector<std::size_t>()) {
-        contestants.push_back(
-            {"loop_" + std::to_string(streams), [&, streams] { streams_.loop<T>(by_vendor, streams); }, true});
-      }
-      if (arguments_.has("graphs") && !arguments_.streams.empty()) {
-        const std::size_t streams = arguments_.streams.back();
-        try {
-          graph.reset(streams_.captured<T>(to_.stream, by_vendor, streams));
-          contestants.push_back(
-              {"graph_" + std::to_string(streams), [&] { check(cudaGraphLaunch(graph.get(), to_.stream), "graph"); }});
-        } catch (const std::exception& error) {  // cuBLAS does not promise that it can be captured
-          result["without_graph"] = error.what();
-        }
-      }
-    }
+    else
+      add_vendor<T>(problems, by_vendor, graph, contestants, result);
     const std::vector<double> seconds = timer_.seconds(contestants);
     for (std::size_t i = 0; i < contestants.size(); ++i) {
       result["seconds"][contestants[i].name] = seconds[i];
@@ -328,19 +225,54 @@ class Bench {
     }
   }
 
+  template <Scalar T>
+  std::vector<Contestant> own_contestants(const Case& one, const Problems& problems, char* workspace,
+                                          std::size_t bytes) const {
+    const auto with = [&](const char* name, std::size_t size, auto form) {
+      return Contestant{name, [this, form, memory = size > 0 ? workspace : nullptr, size] {
+                          check(tessera_device_set_workspace(to_.own, memory, size), "workspace");
+                          call_own<T>(to_.own, form);
+                        }};
+    };
+    if (one.is_one_size()) return {with("tessera", bytes, OneSize{problems})};
+    std::vector<Contestant> all = {with("tessera", bytes, DifferentSizes{problems, true})};
+    if (arguments_.has("bounds")) {
+      all.push_back(with("tessera_bounds", 0, DifferentSizes{problems, true}));
+      all.push_back(with("tessera_workspace", bytes, DifferentSizes{problems, false}));
+    }
+    return all;
+  }
+
+  /// Different sizes by cuBLAS. @param graph  gets the one that is launched
+  template <Scalar T>
+  void add_vendor(const Problems& problems, const std::vector<Level3>& calls, Graph& graph,
+                  std::vector<Contestant>& contestants, nlohmann::json& result) const {
+    if constexpr (std::floating_point<T>) {
+      if (problems.common().routine == Routine::gemm && arguments_.has("grouped"))
+        contestants.push_back({"grouped", [&, grouped = Grouped<T>(problems)] { grouped.call(to_.vendor); }});
+    }
+    for (const std::size_t streams : arguments_.has("loops") ? arguments_.streams : std::vector<std::size_t>()) {
+      contestants.push_back(
+          {"loop_" + std::to_string(streams), [&, streams] { streams_.loop<T>(calls, streams); }, true});
+    }
+    if (!arguments_.has("graphs") || arguments_.streams.empty()) return;
+    const std::size_t streams = arguments_.streams.back();
+    try {
+      graph.reset(streams_.captured<T>(to_.stream, calls, streams));
+      contestants.push_back(
+          {"graph_" + std::to_string(streams), [&] { check(cudaGraphLaunch(graph.get(), to_.stream), "graph"); }});
+    } catch (const std::exception& error) {  // cuBLAS does not promise that it can be captured
+      result["without_graph"] = error.what();
+    }
+  }
+
   /// How long a call takes to return, while the device is busy with the one before.
   double host_seconds(const Contestant& contestant) const {
-    constexpr std::size_t calls = 9;  // fewer than the queue of a stream holds, so that none has to wait
-    std::array<double, calls> seconds;
+    std::vector<double> seconds(9);  // fewer than the queue of a stream holds, so that none has to wait
     check(cudaStreamSynchronize(to_.stream), "before");
-    for (double& of_one : seconds) {
-      const Clock::time_point begin = Clock::now();
-      contestant.call();
-      of_one = seconds_since(begin);
-    }
+    for (double& of_one : seconds) of_one = seconds_of(contestant.call);
     check(cudaStreamSynchronize(to_.stream), contestant.name.c_str());
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[calls / 2];
+    return median(seconds);
   }
 
   // -- matrices --
@@ -391,7 +323,7 @@ class Bench {
     check(cublasSetPointerMode(to_.vendor, CUBLAS_POINTER_MODE_DEVICE), "pointer mode");
     for (std::size_t i = 0; i < begins.size(); ++i) {
       const index_t elements = (i + 1 < begins.size() ? begins[i + 1] : end) - begins[i];
-      check(vendor_norm<T>(to_.vendor, elements, vendor_elements(memory + begins[i]), 1, results.get() + i), "norm");
+      check(Vendor<T>::norm(to_.vendor, elements, vendor_elements(memory + begins[i]), 1, results.get() + i), "norm");
     }
     check(cublasSetPointerMode(to_.vendor, CUBLAS_POINTER_MODE_HOST), "pointer mode");
     std::vector<RealOf<T>> norms(begins.size());
@@ -457,80 +389,15 @@ class Bench {
     check(cudaStreamSynchronize(to_.stream), "after");
   }
 
-  // -- the roof --
-
-  /// Operations per second of a large gemm.
-  template <Scalar T>
-  double measured_peak() const {
-    const index_t n = sizeof(T) == 16 ? 4096 : 8192;
-    const DeviceArray<T> A(static_cast<std::size_t>(n * n)), B(static_cast<std::size_t>(n * n)),
-        C(static_cast<std::size_t>(n * n));
-    for (const DeviceArray<T>* matrix : {&A, &B}) tessera::bench::fill_random<T>(matrix->get(), n * n, 1, true);
-    const Level3 call{.routine = Routine::gemm,
-                      .type = tessera::scalar_type_of<T>(),
-                      .m = n,
-                      .n = n,
-                      .k = n,
-                      .A = A.get(),
-                      .lda = n,
-                      .B = B.get(),
-                      .ldb = n,
-                      .C = C.get(),
-                      .ldc = n};
-    return flops_of(call) / timer_.seconds({{"gemm", [&] { call_vendor<T>(to_.vendor, call); }}})[0];
-  }
-
   const Arguments& arguments_;
-  Clock::time_point begin_ = Clock::now();
-  Libraries to_;
-  Timer timer_;
   Streams streams_;
-  nlohmann::json report_;
-  double copy_rate_ = 0, peak_ = 0;
-  int failed_ = 0, left_out_ = 0;
 };
 
 }  // namespace
+}  // namespace tessera::bench
 
 int main(int argc, char** argv) {
-  Arguments arguments;
-  CLI::App app{"batches of small problems in device memory beside cuBLAS"};
-  app.add_option("--routines", arguments.routines)
-      ->delimiter(',')
-      ->check(CLI::IsMember(Arguments().routines))
-      ->capture_default_str();
-  app.add_option("--types", arguments.types, "letters of sdcz, in the order in which they are measured")
-      ->capture_default_str();
-  app.add_option("--sizes", arguments.sizes, "orders are drawn between 1 and each of these")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--panels", arguments.panels, "routines measured also with one size fixed, and that size")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--count", arguments.count, "problems of different sizes")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--seed", arguments.seed, "of the orders")->capture_default_str();
-  app.add_option("--streams", arguments.streams, "of cuBLAS's loops; the graph is of the last")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--fixed", arguments.fixed, "orders of problems of one size (gemm and trsm)")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--without", arguments.without, "what is left out")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"square", "panels", "fixed", "bounds", "grouped", "loops", "graphs"}));
-  app.add_option("--uplo", arguments.uplo)->check(CLI::IsMember({"lower", "upper"}))->capture_default_str();
-  app.add_option("--op", arguments.op, "of A")->check(CLI::IsMember({"n", "t", "c"}))->capture_default_str();
-  app.add_option("--ld-multiple", arguments.ld_multiple, "leading dimensions are multiples of it")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  arguments.add_to(app);
-  app.add_option("--time-budget", arguments.time_budget_s, "seconds after which no case begins; 0: no limit")
-      ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  return tessera::bench::exit_status_of("batch_bench", [&] { return Bench(arguments).run(); });
+  using namespace tessera::bench;  // NOLINT(google-build-using-namespace): a program
+  return run_program<Arguments>("batch_bench", "batches of small problems in device memory beside cuBLAS", argc, argv,
+                                [](const Arguments& arguments) { return Bench(arguments).run(); });
 }

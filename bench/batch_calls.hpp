@@ -16,52 +16,21 @@
 #include <vector>
 
 #include "bench/batch_problems.hpp"
-#include "bench/device_libraries.hpp"
-#include "bench/device_timer.hpp"
-#include "core/level3.hpp"
+#include "bench/frame/device_libraries.hpp"
+#include "bench/frame/device_timer.hpp"
+#include "calls/level3.hpp"
 #include "tessera/device_blas.h"
 
 namespace tessera::bench {
 
 /// Tessera's functions of one type: for problems of one size, and of different sizes.
-template <class T>
-struct Own;
-#define TESSERA_OWN(letter, routine)                                                 \
-  static constexpr std::pair routine = {&tessera_device_##letter##routine##_batched, \
-                                        &tessera_device_##letter##routine##_vbatched}
-#define TESSERA_OWN_OF_ALL_TYPES(letter) \
-  TESSERA_OWN(letter, gemm);             \
-  TESSERA_OWN(letter, gemmt);            \
-  TESSERA_OWN(letter, symm);             \
-  TESSERA_OWN(letter, syrk);             \
-  TESSERA_OWN(letter, syr2k);            \
-  TESSERA_OWN(letter, trmm);             \
-  TESSERA_OWN(letter, trsm)
-#define TESSERA_OWN_OF_COMPLEX_TYPES(letter) \
-  TESSERA_OWN(letter, hemm);                 \
-  TESSERA_OWN(letter, herk);                 \
-  TESSERA_OWN(letter, her2k)
-template <>
-struct Own<float> {
-  TESSERA_OWN_OF_ALL_TYPES(s);
-};
-template <>
-struct Own<double> {
-  TESSERA_OWN_OF_ALL_TYPES(d);
-};
-template <>
-struct Own<std::complex<float>> {
-  TESSERA_OWN_OF_ALL_TYPES(c);
-  TESSERA_OWN_OF_COMPLEX_TYPES(c);
-};
-template <>
-struct Own<std::complex<double>> {
-  TESSERA_OWN_OF_ALL_TYPES(z);
-  TESSERA_OWN_OF_COMPLEX_TYPES(z);
-};
-#undef TESSERA_OWN_OF_COMPLEX_TYPES
-#undef TESSERA_OWN_OF_ALL_TYPES
-#undef TESSERA_OWN
+template <Routine routine, class T>
+constexpr auto own_batch = nullptr;
+#define TESSERA_BATCH(routine, letter, T)                \
+  template <>                                            \
+  inline constexpr auto own_batch<Routine::routine, T> = \
+      std::pair(&tessera_device_##letter##routine##_batched, &tessera_device_##letter##routine##_vbatched);
+#include "device_api/routines.def"
 
 /// The arguments in which Tessera's functions for problems of one size and of different sizes are not alike.
 struct OneSize {
@@ -99,7 +68,6 @@ struct DifferentSizes {
 
 template <Scalar T, class Form>
 void call_own(tessera_device_handle handle, const Form& form) {
-  using Api = Own<T>;
   constexpr bool is_real = std::floating_point<T>;
   using Read = std::conditional_t<is_real, const T*, const void*>;
   using Written = std::conditional_t<is_real, T*, void*>;
@@ -130,29 +98,28 @@ void call_own(tessera_device_handle handle, const Form& form) {
   };
   switch (c.routine) {
     case Routine::gemm:
-      return run(Api::gemm, op_a, op_b, mnk, alpha, A, B, beta, C);
+      return run(own_batch<Routine::gemm, T>, op_a, op_b, mnk, alpha, A, B, beta, C);
     case Routine::gemmt:
-      return run(Api::gemmt, uplo, op_a, op_b, nk, alpha, A, B, beta, C);
+      return run(own_batch<Routine::gemmt, T>, uplo, op_a, op_b, nk, alpha, A, B, beta, C);
     case Routine::symm:
-      return run(Api::symm, side, uplo, mn, alpha, A, B, beta, C);
+      return run(own_batch<Routine::symm, T>, side, uplo, mn, alpha, A, B, beta, C);
     case Routine::syrk:
-      return run(Api::syrk, uplo, op_a, nk, alpha, A, beta, C);
+      return run(own_batch<Routine::syrk, T>, uplo, op_a, nk, alpha, A, beta, C);
     case Routine::syr2k:
-      return run(Api::syr2k, uplo, op_a, nk, alpha, A, B, beta, C);
+      return run(own_batch<Routine::syr2k, T>, uplo, op_a, nk, alpha, A, B, beta, C);
     case Routine::trmm:
-      return run(Api::trmm, side, uplo, op_a, diag, mn, alpha, A, C);
+      return run(own_batch<Routine::trmm, T>, side, uplo, op_a, diag, mn, alpha, A, C);
     case Routine::trsm:
-      return run(Api::trsm, side, uplo, op_a, diag, mn, alpha, A, C);
-    case Routine::hemm:
-    case Routine::herk:
-    case Routine::her2k:
+      return run(own_batch<Routine::trsm, T>, side, uplo, op_a, diag, mn, alpha, A, C);
+    default:
       break;
   }
   if constexpr (!is_real) {
     const std::tuple real_alpha(alpha_value.real()), real_beta(beta_value.real());
-    if (c.routine == Routine::hemm) return run(Api::hemm, side, uplo, mn, alpha, A, B, beta, C);
-    if (c.routine == Routine::herk) return run(Api::herk, uplo, op_a, nk, real_alpha, A, real_beta, C);
-    return run(Api::her2k, uplo, op_a, nk, alpha, A, B, real_beta, C);
+    if (c.routine == Routine::hemm) return run(own_batch<Routine::hemm, T>, side, uplo, mn, alpha, A, B, beta, C);
+    if (c.routine == Routine::herk)
+      return run(own_batch<Routine::herk, T>, uplo, op_a, nk, real_alpha, A, real_beta, C);
+    return run(own_batch<Routine::her2k, T>, uplo, op_a, nk, alpha, A, B, real_beta, C);
   }
   throw std::runtime_error("there is no " + name_of(c));
 }
@@ -179,15 +146,7 @@ void call_vendor_batched(cublasHandle_t handle, const Problems& of) {
   }
 }
 
-/// It exists for real types only.
-template <class T>
-constexpr auto vendor_grouped = nullptr;
-template <>
-constexpr auto vendor_grouped<float> = cublasSgemmGroupedBatched_64;
-template <>
-constexpr auto vendor_grouped<double> = cublasDgemmGroupedBatched_64;
-
-/// The grouped product with a group per problem; its arrays of sizes and factors lie in host memory.
+/// The grouped product, of real types, with a group per problem; its arrays of sizes and factors lie in host memory.
 template <class T>
 class Grouped {
  public:
@@ -207,11 +166,17 @@ class Grouped {
   void call(cublasHandle_t handle) const {
     const auto& [m, n, k, lda, ldb, ldc] = numbers_;
     const auto pointers = [&](Operand operand) { return (*matrices_)[operand].get(); };
-    check(vendor_grouped<T>(handle, op_a_.data(), op_b_.data(), m.data(), n.data(), k.data(), alpha_.data(),
-                            reinterpret_cast<const T* const*>(pointers(in_a)), lda.data(),
-                            reinterpret_cast<const T* const*>(pointers(in_b)), ldb.data(), beta_.data(),
-                            reinterpret_cast<T* const*>(pointers(in_c)), ldc.data(), static_cast<index_t>(ones_.size()),
-                            ones_.data()),
+    constexpr auto grouped = [] {
+      if constexpr (sizeof(T) == 4)
+        return cublasSgemmGroupedBatched_64;
+      else
+        return cublasDgemmGroupedBatched_64;
+    }();
+    check(grouped(handle, op_a_.data(), op_b_.data(), m.data(), n.data(), k.data(), alpha_.data(),
+                  reinterpret_cast<const T* const*>(pointers(in_a)), lda.data(),
+                  reinterpret_cast<const T* const*>(pointers(in_b)), ldb.data(), beta_.data(),
+                  reinterpret_cast<T* const*>(pointers(in_c)), ldc.data(), static_cast<index_t>(ones_.size()),
+                  ones_.data()),
           "cublas gemmGroupedBatched");
   }
 
@@ -228,7 +193,7 @@ class Grouped {
 class Streams {
  public:
   explicit Streams(std::size_t count) {
-    constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what cuBLAS asks for on compute capability 9.0
+    constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // as cuBLAS asks for on compute capability 9.0
     workspace_ = DeviceArray<char>(count * workspace_bytes);
     check(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming), "event");
     for (std::size_t i = 0; i < count; ++i) {

@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "bench/device_timer.hpp"
-#include "core/level3.hpp"
+#include "bench/frame/device_timer.hpp"
+#include "calls/level3.hpp"
 
 namespace tessera::bench {
 
 using Sizes = std::array<index_t, 3>;  ///< m, n, k
 
-/// What is measured in one row.
+/// The batch that one row measures.
 struct Case {
   Level3 common;      ///< variant and factors
   std::string shape;  ///< "square", or the size that is fixed: "k=16"; "one size": all problems are alike

@@ -1,7 +1,7 @@
 # Sourced by lapack_gpu.sh, network_gpu.sh and first_call.sh: finds the BLAS and LAPACK of this machine, makes folders from which the loader takes one or the
 # other, and runs a program over them within a time limit.
 #
-# find_libraries BUILD OUT [LIBRARIES] sets, as absolute paths:
+# find_libraries BUILD OUT [LIBRARIES] sets, as absolute paths (LIBRARIES: a folder with libopenblas.so.0 and what it needs, for machines that lack it):
 #   build, out      the arguments; OUT is made
 #   openblas        OpenBLAS; the script ends if there is none
 #   reference       the reference LAPACK, nvblas: NVBLAS where there is a GPU; empty where they are not found

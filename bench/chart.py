@@ -7,10 +7,11 @@ One group of bars for each result: by size where all results are of one routine,
 the runs of `tessera bench all`, are put side by side. Needs nothing but Python's standard library.
 """
 import argparse
-import json
 import math
+import pathlib
 import sys
 
+from report import load, write_whole
 from svg_picture import AXIS, BOUND, CONTESTANTS, DASHES, GRID, Picture, number, tick_step, unit_of
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 64, 24, 84, 56
@@ -26,8 +27,7 @@ def read_groups(files):
     """One (routine, size, TFLOP/s by series, devices) for each result in the files."""
     groups = []
     for name in files:
-        with open(name, encoding="utf-8") as file:
-            document = json.load(file)
+        document = load(name)
         for run in document.get("runs", [document]):
             for result in run["results"]:
                 rates = {key: result[key]["tflops"] for key, _, _ in CONTESTANTS if key in result}
@@ -70,14 +70,9 @@ def draw(groups, title):
         return TOP + plot * (1 - value / (ticks * step))
 
     picture.title(LEFT, title)
-    x = LEFT
-    for _, legend, colour in series:
-        picture.box(x, 44, 12, 12, colour)
-        picture.text(x + 18, 54, legend, 12, "start")
-        x += 34 + 7 * len(legend)
+    x = picture.legend(LEFT, series, 34)
     if has_bound:
-        picture.line(x, 50, x + 18, 50, BOUND[2], 2, DASHES)
-        picture.text(x + 24, 54, BOUND[1], 12, "start")
+        picture.dashed_legend(x, BOUND[1], BOUND[2], 2)
 
     for tick in range(ticks + 1):
         y = y_of(tick * step)
@@ -110,14 +105,13 @@ def draw(groups, title):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("files", nargs="+", metavar="FILE", help="JSON of tessera bench")
-    parser.add_argument("-o", "--output", required=True, metavar="SVG")
+    parser.add_argument("-o", "--output", required=True, type=pathlib.Path, metavar="SVG")
     parser.add_argument("--title", help="without it, the routines and devices")
     options = parser.parse_args()
     try:
         groups = read_groups(options.files)
         picture = draw(groups, options.title or default_title(groups))
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write(picture)
+        write_whole(options.output, picture)
     except (OSError, ValueError, KeyError, TypeError) as error:
         sys.exit(f"chart.py: {type(error).__name__}: {error}")
 

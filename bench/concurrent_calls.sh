@@ -2,7 +2,6 @@
 # How many calls per second several threads of a process get (concurrent_calls.c): devices for all calls, the CPU for all, and what `auto` makes of it, in turns.
 # Writes a line of JSON per process and a table of medians; the last column is `auto` beside the better of the others.
 # usage: bench/concurrent_calls.sh BUILD_FOLDER OUT_FOLDER [LIBRARIES]
-# LIBRARIES: a folder with libopenblas.so.0 and what it needs, for machines that lack it; otherwise that of the system is taken.
 # environment: SIZES (512 2048 8192), THREADS (1 4 8), SECONDS_EACH (3), WARM_SECONDS (1: before calls count), REPEATS (3), DEVICES (as for TESSERA_DEVICES:
 # cuda, or host:2 without a GPU), TIMEOUT (600 seconds for each process), OPENBLAS_CORETYPE (where OpenBLAS does not know the processor)
 set -u

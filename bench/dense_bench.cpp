@@ -3,7 +3,6 @@
 // the CPU's LAPACK, too. Devices and memory are set by TESSERA_* as ever. One JSON object a line on standard output.
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <cstdio>
 #include <limits>
 #include <map>
@@ -13,23 +12,20 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "bench/host_matrices.hpp"
-#include "bench/measuring.hpp"
+#include "bench/frame/host_matrices.hpp"
+#include "bench/frame/timing.hpp"
 #include "kernels/host/dense_lapack.hpp"
 #include "routines/dense_solvers.hpp"
 #include "runtime/runtime.hpp"
 
+namespace tessera::bench {
 namespace {
 
-using namespace tessera;
-using bench::element_at;
-using bench::RealPart;
 using nlohmann::json;
 
-struct Options : bench::HostMatrixOptions {
+struct Options : HostMatrixOptions {
   Options() : HostMatrixOptions{.n = {1000, 2000, 4000, 8000}, .runs = 3} {}
 
   std::string routine = "heevd";
@@ -37,17 +33,24 @@ struct Options : bench::HostMatrixOptions {
   bool page_locked = false;
   std::string svd;
   bool cpu = false;
+
+  void add_to(CLI::App& app) {
+    HostMatrixOptions::add_to(app);
+    add_name(app, "--routine", routine, {"heevd", "gesdd", "ungqr", "geev", "trtri", "potri"}, "");
+    app.add_flag("--values-only", values_only, "no vectors");
+    app.add_flag("--page-locked", page_locked, "memory that devices reach at once");
+    add_name(app, "--svd", svd, {"qr", "polar"}, "forced");
+    app.add_flag("--cpu", cpu, "the CPU's LAPACK, too");
+  }
 };
 
-const std::map<std::string, DenseRoutine> routines_by_name = {
-    {"heevd", DenseRoutine::heevd}, {"gesdd", DenseRoutine::gesdd}, {"ungqr", DenseRoutine::ungqr},
-    {"geev", DenseRoutine::geev},   {"trtri", DenseRoutine::trtri}, {"potri", DenseRoutine::potri}};
+const std::map<std::string, Routine> routines_by_name = {{"heevd", Routine::heevd}, {"gesdd", Routine::gesdd},
+                                                         {"ungqr", Routine::ungqr}, {"geev", Routine::geev},
+                                                         {"trtri", Routine::trtri}, {"potri", Routine::potri}};
 
 template <Scalar T>
 class Problem {
  public:
-  using Vector = std::vector<AnyScalar>;
-
   Problem(device::Device& device, index_t n, const Options& options) : n_(n) {
     p_.routine = routines_by_name.at(options.routine);
     p_.type = scalar_type_of<T>();
@@ -56,7 +59,7 @@ class Problem {
     p_.n = n;
     p_.k = is_q() ? n : 0;
     if (is_svd(p_.routine) && p_.vectors) p_.u = p_.vt = VectorJob::thin;
-    for (const DenseOperand& operand : DenseOperands(p_)) {
+    for (const LapackOperand& operand : LapackOperands(p_)) {
       // Some kernels of OpenBLAS (cgemv of Prescott, 0.3.21) read beyond a matrix, where no page needs to be.
       constexpr std::size_t slack = 65536;
       const auto bytes = static_cast<std::size_t>(operand.bytes()) + slack;
@@ -68,10 +71,10 @@ class Problem {
     if (is_q()) make_reflectors();
   }
 
-  const DenseProblem& problem() const { return p_; }
+  const LapackCall& problem() const { return p_; }
 
   void reset() {
-    T* const A = elements(DenseSlot::A);
+    T* const A = elements(LapackSlot::A);
     for (index_t j = 0; j < n_; ++j) {
       for (index_t i = 0; i < n_; ++i) A[i + j * n_] = element(i, j);
     }
@@ -80,36 +83,36 @@ class Problem {
   /// Of what the results promise, for one vector: a number that rounding makes about 1, or 0 where there are no vectors
   /// to tell.
   double residual() {
-    const DenseRoutine routine = p_.routine;
+    const Routine routine = p_.routine;
     if (!p_.vectors && !is_q()) return 0;
-    Vector x(static_cast<std::size_t>(n_));
-    for (index_t i = 0; i < n_; ++i) x[at(i)] = AnyScalar(element_at<double>(i, n_, n_));
+    const Vector x = random_vector(n_);
     switch (routine) {
-      case DenseRoutine::heevd:
-        return distance(times(apply(DenseSlot::A, x)), apply(DenseSlot::A, scaled(x)));
-      case DenseRoutine::gesdd:
-        return distance(times(apply_adjoint(DenseSlot::VT, x)), apply(DenseSlot::U, scaled(x)));
-      case DenseRoutine::geev:
-        return distance(times(apply(DenseSlot::U, x)), apply(DenseSlot::U, turned(x)));
-      case DenseRoutine::ungqr:
-        return distance(apply_adjoint(DenseSlot::A, apply(DenseSlot::A, x)), x);
-      default:
-        return distance(routine == DenseRoutine::trtri ? times(apply_lower(x)) : times_both(apply_hermitian(x)), x);
+      case Routine::heevd:
+        return distance(times(of(LapackSlot::A, x)), of(LapackSlot::A, scaled(x)));
+      case Routine::gesdd:
+        return distance(times(of(LapackSlot::VT, x, Part::whole, true)), of(LapackSlot::U, scaled(x)));
+      case Routine::geev:
+        return distance(times(of(LapackSlot::U, x)), of(LapackSlot::U, turned(x)));
+      case Routine::ungqr:
+        return distance(of(LapackSlot::A, of(LapackSlot::A, x), Part::whole, true), x);
+      case Routine::trtri:
+        return distance(times(of(LapackSlot::A, x, Part::lower)), x);
+      default:  // the inverse of L L^H
+        return distance(times(times(of(LapackSlot::A, x, Part::hermitian_lower), true)), x);
     }
   }
 
  private:
   static std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
-  bool is_q() const { return p_.routine == DenseRoutine::ungqr; }
-  bool is_triangle() const { return p_.routine == DenseRoutine::trtri || p_.routine == DenseRoutine::potri; }
-  T* elements(DenseSlot slot) { return reinterpret_cast<T*>(memory_.at(slot)->data()); }
-  double real_at(DenseSlot slot, index_t i) {
+  bool is_q() const { return p_.routine == Routine::ungqr; }
+  bool is_triangle() const { return p_.routine == Routine::trtri || p_.routine == Routine::potri; }
+  T* elements(LapackSlot slot) { return reinterpret_cast<T*>(memory_.at(slot)->data()); }
+  double real_at(LapackSlot slot, index_t i) {
     return static_cast<double>(reinterpret_cast<RealPart<T>*>(memory_.at(slot)->data())[i]);
   }
 
   /// Of the matrix that is handed in.
   T element(index_t i, index_t j) const {
-    if (is_q()) return reflectors_[at(i + j * n_)];
     if (is_triangle()) {
       if (i < j) return T(0);
       return i == j ? T(static_cast<RealPart<T>>(std::sqrt(static_cast<double>(n_)) + 1)) : element_at<T>(i, j, n_);
@@ -120,79 +123,40 @@ class Problem {
     return i > j ? lower : scalar_cast<T>(std::conj(AnyScalar(lower)));
   }
 
+  /// Any reflectors are some: H = I - tau v v^H with tau = 2 / |v|^2, v = (1, what lies below).
   void make_reflectors() {
-    std::vector<T> A(at(n_ * n_));
-    for (index_t j = 0; j < n_; ++j) {
-      for (index_t i = 0; i < n_; ++i) A[at(i + j * n_)] = element_at<T>(i, j, n_);
-    }
-    // Any reflectors are some: H = I - tau v v^H with tau = 2 / |v|^2, v = (1, what lies below).
-    T* const tau = elements(DenseSlot::tau);
+    T* const tau = elements(LapackSlot::tau);
     for (index_t j = 0; j < n_; ++j) {
       double norm = 1;
-      for (index_t i = j + 1; i < n_; ++i) norm += std::norm(AnyScalar(A[at(i + j * n_)]));
+      for (index_t i = j + 1; i < n_; ++i) norm += std::norm(AnyScalar(element(i, j)));
       tau[j] = T(static_cast<RealPart<T>>(2 / norm));
     }
-    reflectors_ = std::move(A);
   }
 
-  Vector times(const Vector& x) const {
-    Vector y(x.size());
-    for (index_t j = 0; j < n_; ++j) {
-      for (index_t i = 0; i < n_; ++i) y[at(i)] += AnyScalar(element(i, j)) * x[at(j)];
-    }
-    return y;
+  /// By the matrix that is handed in, or its conjugate transpose.
+  Vector times(const Vector& x, bool adjoint = false) const {
+    const auto of_a = [this](std::size_t i, std::size_t j) {
+      return element(static_cast<index_t>(i), static_cast<index_t>(j));
+    };
+    return product(is_triangle() ? Part::lower : Part::whole, of_a, x, adjoint);
   }
-  /// L L^H x
-  Vector times_both(const Vector& x) const {
-    Vector y(x.size());
-    for (index_t j = 0; j < n_; ++j) {
-      for (index_t i = j; i < n_; ++i) y[at(j)] += std::conj(AnyScalar(element(i, j))) * x[at(i)];
-    }
-    return times(y);
+  /// By what a routine has left in an operand.
+  Vector of(LapackSlot slot, const Vector& x, Part part = Part::whole, bool adjoint = false) {
+    return product(part, elements_of<T>(elements(slot), n_), x, adjoint);
   }
-  Vector apply(DenseSlot slot, const Vector& x) {
-    Vector y(x.size());
-    const T* const M = elements(slot);
-    for (index_t j = 0; j < n_; ++j) {
-      for (index_t i = 0; i < n_; ++i) y[at(i)] += AnyScalar(M[i + j * n_]) * x[at(j)];
-    }
-    return y;
-  }
-  Vector apply_adjoint(DenseSlot slot, const Vector& x) {
-    Vector y(x.size());
-    const T* const M = elements(slot);
-    for (index_t j = 0; j < n_; ++j) {
-      for (index_t i = 0; i < n_; ++i) y[at(j)] += std::conj(AnyScalar(M[i + j * n_])) * x[at(i)];
-    }
-    return y;
-  }
-  /// The lower triangle of A, or the Hermitian matrix of which it has that.
-  Vector apply_lower(const Vector& x, bool hermitian = false) {
-    Vector y(x.size());
-    const T* const M = elements(DenseSlot::A);
-    for (index_t j = 0; j < n_; ++j) {
-      for (index_t i = j; i < n_; ++i) {
-        const AnyScalar value(M[i + j * n_]);
-        y[at(i)] += value * x[at(j)];
-        if (hermitian && i != j) y[at(j)] += std::conj(value) * x[at(i)];
-      }
-    }
-    return y;
-  }
-  Vector apply_hermitian(const Vector& x) { return apply_lower(x, true); }
 
   Vector scaled(Vector x) {
-    for (index_t i = 0; i < n_; ++i) x[at(i)] *= real_at(DenseSlot::values, i);
+    for (index_t i = 0; i < n_; ++i) x[at(i)] *= real_at(LapackSlot::values, i);
     return x;
   }
   /// By geev's eigenvalues: those of real types come in pairs, whose vectors' parts are columns.
   Vector turned(Vector x) {
     if (is_complex(p_.type)) {
-      for (index_t i = 0; i < n_; ++i) x[at(i)] *= AnyScalar(elements(DenseSlot::values)[i]);
+      for (index_t i = 0; i < n_; ++i) x[at(i)] *= AnyScalar(elements(LapackSlot::values)[i]);
       return x;
     }
     for (index_t i = 0; i < n_; ++i) {
-      const double real = real_at(DenseSlot::values, i), imaginary = real_at(DenseSlot::imaginary, i);
+      const double real = real_at(LapackSlot::values, i), imaginary = real_at(LapackSlot::imaginary, i);
       if (imaginary == 0) {
         x[at(i)] *= real;
         continue;
@@ -216,9 +180,8 @@ class Problem {
   }
 
   index_t n_;
-  DenseProblem p_;
-  std::map<DenseSlot, std::unique_ptr<device::HostMemory>> memory_;
-  std::vector<T> reflectors_;
+  LapackCall p_;
+  std::map<LapackSlot, std::unique_ptr<device::HostMemory>> memory_;
 };
 
 std::optional<kernels::SvdAlgorithm> algorithm_of(const std::string& name) {
@@ -241,9 +204,9 @@ bool measure(runtime::Runtime& runtime, device::Device& device, index_t n, const
   index_t info = 0;
   for (int run = 0; run < options.runs; ++run) {
     problem.reset();
-    const double begin_s = device::now_seconds();
-    const runtime::JobStatistics job = routines::solve_dense(runtime, problem.problem(), algorithm_of(options.svd));
-    seconds.push_back(device::now_seconds() - begin_s);
+    runtime::JobStatistics job;
+    seconds.push_back(
+        seconds_of([&] { job = routines::solve_dense(runtime, problem.problem(), algorithm_of(options.svd)); }));
     info = std::max(info, job.info);
     double kernels = 0, transfers = 0;
     for (const runtime::DeviceStatistics& each : job.devices) {
@@ -265,16 +228,14 @@ bool measure(runtime::Runtime& runtime, device::Device& device, index_t n, const
   if (cpu != nullptr) {
     problem.reset();
     kernels::DenseOutcome outcome;
-    const double begin_s = device::now_seconds();
-    cpu->prepare(problem.problem())(outcome);
-    result["cpu_seconds"] = device::now_seconds() - begin_s;
+    result["cpu_seconds"] = seconds_of([&] { cpu->prepare(problem.problem())(outcome); });
   }
   std::printf("%s\n", result.dump().c_str());
   return info == 0 && residual < 100;
 }
 
 bool measure_all(const Options& options) {
-  bench::HostMatrixBench on(options);
+  HostMatrixBench on(options);
   std::optional<kernels::DenseLapack> cpu;
   if (options.cpu) {
     const auto blas = kernels::CpuBlas::open(on.config().cpu_blas);
@@ -286,17 +247,10 @@ bool measure_all(const Options& options) {
 }
 
 }  // namespace
+}  // namespace tessera::bench
 
 int main(int argc, char** argv) {
-  Options options;
-  CLI::App app("Problems that one device solves whole, of matrices in host memory");
-  options.add_to(app);
-  app.add_option("--routine", options.routine, "heevd, gesdd, ungqr, geev, trtri or potri")
-      ->check(CLI::IsMember({"heevd", "gesdd", "ungqr", "geev", "trtri", "potri"}));
-  app.add_flag("--values-only", options.values_only, "no vectors");
-  app.add_flag("--page-locked", options.page_locked, "memory that devices reach at once");
-  app.add_option("--svd", options.svd, "force qr or polar")->check(CLI::IsMember({"qr", "polar"}));
-  app.add_flag("--cpu", options.cpu, "the CPU's LAPACK, too");
-  CLI11_PARSE(app, argc, argv);
-  return bench::exit_status_of("dense_bench", [&] { return measure_all(options); });
+  using namespace tessera::bench;  // NOLINT(google-build-using-namespace): a program
+  return run_program<Options>("dense_bench", "Problems that one device solves whole, of matrices in host memory", argc,
+                              argv, measure_all);
 }

@@ -10,15 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "bench/device_timer.hpp"
-#include "core/level3.hpp"
+#include "bench/frame/device_libraries.hpp"
+#include "bench/frame/options.hpp"
+#include "calls/level3.hpp"
 #include "device/cuda/gpu_description.hpp"
 #include "kernels/cuda/level3_kernels.hpp"
 #include "kernels/plan/product_choice.hpp"
 
+namespace tessera::bench {
 namespace {
 
-using namespace tessera;  // NOLINT(google-build-using-namespace): a program
 using bench::check;
 using kernels::cuda::Level3Kernels;
 using kernels::cuda::Outcome;
@@ -33,6 +34,16 @@ void check(const Outcome& outcome, const char* what) {
 
 /// One of two ways is taken only where it is clearly the quicker one: the other needs less.
 constexpr double clearly = 0.98;
+
+struct Options {
+  std::string folder;
+  std::string only;
+
+  void add_to(CLI::App& app) {
+    app.add_option("folder", folder, "of the tables: src/kernels/plan")->required();
+    app.add_option("only", only, "products or solves; without it both")->check(CLI::IsMember({"products", "solves"}));
+  }
+};
 
 struct Matrices {
   void* A;
@@ -56,7 +67,7 @@ class Measurement {
   template <class Best>
   void write(const std::string& path, Routine routine, const char* fields, Best best) const {
     std::ofstream table(path);
-    table << "// One " << gpu_name() << ", cuBLAS " << CUBLAS_VERSION
+    table << "// One " << machine()["gpu"].get<std::string>() << ", cuBLAS " << CUBLAS_VERSION
           << ". Rows: chosen_orders; columns: chosen_columns. " << fields << "\n";
     for (const ScalarType type : scalar_types) {
       table << "// " << letter(type) << "\n{{\n";
@@ -76,7 +87,7 @@ class Measurement {
       if (leaf < call.m) ways.push_back({leaf, false});
     }
     const auto multiply = [&](const Level3& way, const ProductChoice& choice, const Submission& to) {
-      return bench::Contestant{"trmm", [=, this] { check(kernels_.multiply_triangle(way, choice, to), "trmm"); }};
+      return Contestant{"trmm", [=, this] { check(kernels_.multiply_triangle(way, choice, to), "trmm"); }};
     };
     ProductChoice choice = quickest(ways, [&](const ProductChoice& way) { return multiply(apart, way, to_); });
     Submission with_memory = to_;
@@ -98,7 +109,7 @@ class Measurement {
       }
     }
     const SolveChoice choice = quickest(ways, [&](const SolveChoice& way) {
-      return bench::Contestant{"trsm", [=, this] { check(kernels_.solve_triangle(call, way, to_), "trsm"); }};
+      return Contestant{"trsm", [=, this] { check(kernels_.solve_triangle(call, way, to_), "trsm"); }};
     });
     return "{" + std::to_string(choice.chain_rows) + ", " + std::to_string(choice.chain_strip) + "}";
   }
@@ -107,21 +118,14 @@ class Measurement {
   /// Every strip of a chain reads all of the triangle: that pays for few of them.
   static constexpr index_t widest_chain = 2048;
 
-  static std::string gpu_name() {
-    cudaDeviceProp gpu{};
-    check(cudaGetDeviceProperties(&gpu, 0), "no GPU");
-    return gpu.name;
-  }
-
   template <Scalar T, class Best>
   void write_order(std::ostream& table, Routine routine, index_t order, Best best) const {
     const index_t widest = kernels::plan::chosen_columns.back();
-    Matrices on{};
-    check(cudaMalloc(&on.A, static_cast<std::size_t>(order * order) * sizeof(T)), "cudaMalloc");
-    for (void** const memory : {&on.B, &on.copy})
-      check(cudaMalloc(memory, static_cast<std::size_t>(order * widest) * sizeof(T)), "cudaMalloc");
-    bench::fill<T>(on.A, order, order * order);
-    bench::fill<T>(on.B, 0, order * widest);
+    const auto elements = static_cast<std::size_t>(order * widest);
+    const DeviceArray<T> A(static_cast<std::size_t>(order * order)), B(elements), copy(elements);
+    const Matrices on = {A.get(), B.get(), copy.get()};
+    fill<T>(on.A, order, order * order);
+    fill<T>(on.B, 0, order * widest);
     table << "    {{";
     for (const index_t columns : kernels::plan::chosen_columns) {
       Level3 call{.routine = routine,
@@ -141,13 +145,12 @@ class Measurement {
     table << "}},  // " << order << "\n";
     std::fflush(stdout);
     check(cudaStreamSynchronize(to_.stream), "end");
-    for (void* const memory : {on.A, on.B, on.copy}) check(cudaFree(memory), "cudaFree");
   }
 
   /// The first of those that no later one clearly surpasses.
   template <class Choice, class Contest>
   Choice quickest(const std::vector<Choice>& ways, Contest contest) const {
-    std::vector<bench::Contestant> contestants;
+    std::vector<Contestant> contestants;
     for (const Choice& way : ways) contestants.push_back(contest(way));
     const std::vector<double> seconds = timer_.seconds(contestants);
     std::size_t best = 0;
@@ -165,31 +168,26 @@ class Measurement {
 
   Level3Kernels kernels_;
   Submission to_{.stream = make_stream()};
-  bench::Timer timer_{to_.stream, 0.004, 3};
+  Timer timer_{to_.stream, 0.004, 3};
 };
 
+bool measure(const Options& options) {
+  const Measurement measurement;
+  if (options.only != "solves") {
+    measurement.write(options.folder + "/product_choices.inc", Routine::trmm, "{leaf_rows, without_copy}",
+                      [&](const Level3& call, const Matrices& on) { return measurement.best_product(call, on); });
+  }
+  if (options.only != "products") {
+    measurement.write(options.folder + "/solve_choices.inc", Routine::trsm, "{chain_rows, chain_strip}",
+                      [&](const Level3& call, const Matrices&) { return measurement.best_solve(call); });
+  }
+  return true;
+}
+
 }  // namespace
+}  // namespace tessera::bench
 
 int main(int argc, char** argv) {
-  const std::string only = argc == 3 ? argv[2] : "";
-  if (argc < 2 || argc > 3 || (argc == 3 && only != "products" && only != "solves")) {
-    std::fprintf(stderr, "usage: device_choices FOLDER [products | solves]\n");
-    return 2;
-  }
-  try {
-    const Measurement measurement;
-    const std::string folder = std::string(argv[1]) + "/";
-    if (only != "solves") {
-      measurement.write(folder + "product_choices.inc", Routine::trmm, "{leaf_rows, without_copy}",
-                        [&](const Level3& call, const Matrices& on) { return measurement.best_product(call, on); });
-    }
-    if (only != "products") {
-      measurement.write(folder + "solve_choices.inc", Routine::trsm, "{chain_rows, chain_strip}",
-                        [&](const Level3& call, const Matrices&) { return measurement.best_solve(call); });
-    }
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "device_choices: %s\n", error.what());
-    return 1;
-  }
+  using namespace tessera::bench;  // NOLINT(google-build-using-namespace): a program
+  return run_program<Options>("device_choices", "Measures the tables of choices for this GPU", argc, argv, measure);
 }

@@ -5,7 +5,6 @@
 #   2. seconds of series of calls
 #   3. the parts of the start, where devices take the first call (TESSERA_OFFLOAD=always)
 # usage: bench/first_call.sh BUILD_FOLDER OUT_FOLDER [LIBRARIES]
-# LIBRARIES: a folder with libopenblas.so.0 and what it needs, for machines that lack it; otherwise that of the system is taken.
 # environment: SIZES, SERIES (as N:COUNT), START_SIZES, REPEATS (3), BEFORE (another build folder), LARGEST_ON_CPU (8192: larger ones are not timed on the CPU alone),
 # DEVICES (as for TESSERA_DEVICES, separated by spaces: cuda:0 and, where there are several GPUs, cuda; host:2 without a GPU), TIMEOUT (600 seconds for each
 # process), OPENBLAS_CORETYPE (where OpenBLAS does not know the processor)

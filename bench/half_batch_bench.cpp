@@ -12,51 +12,32 @@
 // differs, or fails, the case has no times, and is a failure; another contestant is left out, and why is told.
 //
 // So that calls can be repeated in place, C is C / 2 plus a product that is scaled to about 1.
-//
-// The roof is the time of the compulsory traffic at the rate of a copy in device memory, or of the operations at that of
-// a large product, whichever is more. What repeats on less than the L2 cache holds may go beyond it.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bench/device_libraries.hpp"
-#include "bench/device_timer.hpp"
+#include "bench/frame/device_libraries.hpp"
+#include "bench/frame/linear_maps.hpp"
 #include "bench/half_planes.hpp"
-#include "bench/measuring.hpp"
 #include "core/half.hpp"
 #include "tessera/device_half.h"
 
+namespace tessera::bench {
 namespace {
 
-using tessera::HalfType;
-using tessera::index_t;
-using tessera::bench::check;
-using tessera::bench::Clock;
-using tessera::bench::Contestant;
-using tessera::bench::DeviceArray;
-using tessera::bench::HalfShapes;
-using tessera::bench::Libraries;
-using tessera::bench::PlanarProduct;
-using tessera::bench::Planes;
-using tessera::bench::seconds_since;
-using tessera::bench::Timer;
-
-struct Arguments : tessera::bench::Measuring {
+struct Arguments : Measuring {
   std::vector<std::string> types = {"h", "hc", "bf", "bfc"};
   std::vector<index_t> sizes = {2,  3,  4,  5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,
                                 16, 20, 24, 28,  32,  33,  40,  48,  56,  63,  64,  65,  72,  80,
@@ -64,7 +45,18 @@ struct Arguments : tessera::bench::Measuring {
   std::vector<index_t> counts = {10, 100, 1000, 10000};
   index_t tiny_count = 100000;  ///< for 8 to 16; 0: none
   std::vector<std::string> shapes = {"square", "rank16"};
-  double time_budget_s = 0;
+
+  void add_to(CLI::App& app) {
+    add_names(app, "--types", types, types, "in the order in which they are measured");
+    add_numbers(app, "--sizes", sizes, "rows and columns");
+    add_numbers(app, "--counts", counts, "problems of a batch");
+    app.add_option("--tiny-count", tiny_count, "problems of one more batch of squares of 8 to 16; 0: none")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    add_names(app, "--shapes", shapes, shapes, "");
+    Measuring::add_to(app);
+    add_time_budget_to(app);
+  }
 };
 
 struct Case {
@@ -85,14 +77,13 @@ std::vector<std::uint16_t> random_numbers(HalfType type, index_t count, std::uin
   for (std::uint16_t& bits : all) {
     state = state * 1664525U + 1013904223U;
     const float value = static_cast<float>(state >> 8) / (1U << 24) - 0.5F;
-    bits = is_bfloat(type) ? tessera::rounded_to<tessera::BFloat16>(value).bits
-                           : tessera::rounded_to<tessera::Half>(value).bits;
+    bits = is_bfloat(type) ? rounded_to<BFloat16>(value).bits : rounded_to<Half>(value).bits;
   }
   return all;
 }
 
 float single(HalfType type, std::uint16_t bits) {
-  return is_bfloat(type) ? tessera::to_single(tessera::BFloat16{bits}) : tessera::to_single(tessera::Half{bits});
+  return is_bfloat(type) ? to_single(BFloat16{bits}) : to_single(Half{bits});
 }
 
 /// The matrices of all problems, one behind the other, and arrays of their addresses.
@@ -113,21 +104,20 @@ class Matrices {
   void* const* addresses() const { return addresses_.get(); }
 
   void refill() const {
-    std::size_t done = std::min(bytes_, start_.size() * 2);
-    check(cudaMemcpy(memory_.get(), start_.data(), done, cudaMemcpyHostToDevice), "fill");
-    while (done < bytes_) {
-      const std::size_t more = std::min(done, bytes_ - done);
-      check(cudaMemcpy(memory_.get() + done, memory_.get(), more, cudaMemcpyDeviceToDevice), "fill");
-      done += more;
-    }
-    check(cudaDeviceSynchronize(), "fill");  // what follows is in a stream that does not wait for these
+    const std::size_t begin_bytes = std::min(bytes_, start_.size() * 2);
+    check(cudaMemcpy(memory_.get(), start_.data(), begin_bytes, cudaMemcpyHostToDevice), "fill");
+    repeat_to_fill(memory_.get(), begin_bytes, bytes_);
+    check(cudaDeviceSynchronize(), "fill");  // later calls are in a stream that does not wait for these
   }
-  /// Numbers, from this one on.
-  std::vector<float> numbers(index_t first, index_t count) const {
-    std::vector<std::uint16_t> bits(static_cast<std::size_t>(count));
-    check(cudaMemcpy(bits.data(), memory_.get() + 2 * first, bits.size() * 2, cudaMemcpyDeviceToHost), "result");
-    std::vector<float> values;
-    for (const std::uint16_t one : bits) values.push_back(single(type_, one));
+  Vector elements(index_t first, index_t count) const {
+    const std::size_t parts = is_complex(type_) ? 2 : 1;
+    std::vector<std::uint16_t> bits(parts * static_cast<std::size_t>(count));
+    check(cudaMemcpy(bits.data(), memory_.get() + 2 * parts * static_cast<std::size_t>(first), bits.size() * 2,
+                     cudaMemcpyDeviceToHost),
+          "result");
+    Vector values;
+    for (std::size_t i = 0; i < bits.size(); i += parts)
+      values.emplace_back(single(type_, bits[i]), parts == 2 ? single(type_, bits[i + 1]) : 0.0F);
     return values;
   }
 
@@ -207,37 +197,24 @@ void call_single_sums(cublasHandle_t handle, const Operands& on) {
         "cublasGemmBatchedEx");
 }
 
-class Bench {
+class Bench : DeviceProgram {
  public:
-  explicit Bench(const Arguments& arguments)
-      : arguments_(arguments),
-        to_(tessera::bench::open_libraries()),
-        timer_(to_.stream, arguments.group_s, arguments.groups) {
+  explicit Bench(const Arguments& arguments) : DeviceProgram(arguments, {"results"}), arguments_(arguments) {
     check(cublasLtCreate(&lt_), "cublasLtCreate");
-    report_ = tessera::bench::machine();
-    report_["copy_bytes_per_s"] = copy_rate_ = measured_copy_rate(timer_, to_.stream);
-    report_["peak_flops"] = peak_ = measured_peak();
-    report_["results"] = nlohmann::json::array();
+    measure_copies();
+    report_.json()["peak_flops"] = roof_.peak = measured_half_peak();
+    std::printf("large product: %.0f TFLOP/s\n", roof_.peak * 1e-12);
   }
 
   /// @return whether all cases were right
   bool run() {
-    std::printf("copy in device memory: %.0f GB/s, read and written; large product: %.0f TFLOP/s\n", copy_rate_ * 1e-9,
-                peak_ * 1e-12);
-    for (const Case& one : cases()) {
-      if (arguments_.time_budget_s > 0 && seconds_since(begin_) > arguments_.time_budget_s)
-        ++left_out_;
-      else
-        run_case(one);
-    }
-    std::printf("%.0f s in all, %d cases left out for lack of time, %d FAILED\n", seconds_since(begin_), left_out_,
-                failed_);
-    return failed_ == 0;
+    for (const Case& one : cases()) run_case(one);
+    return report_.finish();
   }
 
  private:
   static HalfType type_of(const std::string& letters_of_type) {
-    for (const HalfType type : tessera::half_types) {
+    for (const HalfType type : half_types) {
       if (letters_of_type == letters(type)) return type;
     }
     throw std::runtime_error("no type " + letters_of_type);
@@ -261,33 +238,24 @@ class Bench {
 
   void run_case(const Case& one) {
     const HalfShapes& of = one.shapes;
-    nlohmann::json result = {
-        {"type", letters(one.type)}, {"shape", one.shape}, {"n", of.n}, {"k", of.k}, {"count", of.count}};
-    std::printf("%-3s %-6s %4lld x %-6lld", letters(one.type), one.shape.c_str(), static_cast<long long>(of.n),
-                static_cast<long long>(of.count));
-    const auto count = static_cast<double>(of.count);
-    const double flops = flops_of_term(one.type) * count * static_cast<double>(of.m * of.n * of.k);
-    const double bytes = static_cast<double>(element_bytes(one.type)) * count *
-                         static_cast<double>(of.of_a() + of.of_b() + 2 * of.of_c());
-    const double roof_s = std::max(bytes / copy_rate_, flops / peak_);
-    result.update({{"flops", flops}, {"bytes", bytes}, {"roof_s", roof_s}});
-    try {
-      const Operands on(one);
-      measure(on, result);
-      const double seconds = result["seconds"]["tessera"];
-      std::printf(" %9.1f us, %3.0f %% of the roof;", 1e6 * seconds, 100 * roof_s / seconds);
-      for (const auto& [who, time] : result["seconds"].items())
-        std::printf(" %s %.2f", who.c_str(), time.template get<double>() / seconds);
-      std::printf("\n");
-    } catch (const std::exception& error) {
-      ++failed_;
-      result["error"] = error.what();
-      std::printf(" FAILED: %s\n", error.what());
-    }
-    std::fflush(stdout);
-    report_["results"].push_back(result);
-    // After each case: a machine that is lent for some minutes may be gone at the end.
-    if (!arguments_.json.empty()) tessera::bench::write(report_, arguments_.json);
+    const auto measured = [&](nlohmann::json& result) {
+      std::printf("%-3s %-6s %4lld x %-6lld", letters(one.type), one.shape.c_str(), static_cast<long long>(of.n),
+                  static_cast<long long>(of.count));
+      const auto count = static_cast<double>(of.count);
+      const double flops = flops_of_term(one.type) * count * static_cast<double>(of.m * of.n * of.k);
+      const double bytes = static_cast<double>(element_bytes(one.type)) * count *
+                           static_cast<double>(of.of_a() + of.of_b() + 2 * of.of_c());
+      result.update({{"flops", flops}, {"bytes", bytes}, {"roof_s", roof_.seconds(flops, bytes)}});
+      measure(Operands(one), result);
+    };
+    report_.add("results",
+                {{"type", letters(one.type)}, {"shape", one.shape}, {"n", of.n}, {"k", of.k}, {"count", of.count}},
+                measured, [](const nlohmann::json& result) {
+                  const double own = result["seconds"]["tessera"], roof_s = result["roof_s"];
+                  std::printf(" %9.1f us, %3.0f %% of the roof;", 1e6 * own, 100 * roof_s / own);
+                  for (const auto& [who, time] : result["seconds"].items())
+                    std::printf(" %s %.2f", who.c_str(), time.template get<double>() / own);
+                });
   }
 
   void measure(const Operands& on, nlohmann::json& result) const {
@@ -355,100 +323,61 @@ class Bench {
   /// @throws std::runtime_error if one is wrong
   void verify(const Operands& on, const Contestant& contestant, const std::optional<Planes>& planes) const {
     const HalfShapes& of = on.of;
-    const index_t parts = is_complex(on.type) ? 2 : 1;
     const bool in_planes = contestant.name == "planar" || contestant.name == "four";
     for (const index_t problem : {index_t{0}, of.count / 2, of.count - 1}) {
       on.C.refill();
-      const auto a = on.A.numbers(parts * problem * of.of_a(), parts * of.of_a());
-      const auto b = on.B.numbers(parts * problem * of.of_b(), parts * of.of_b());
-      const auto before = on.C.numbers(parts * problem * of.of_c(), parts * of.of_c());
+      const Vector a = on.A.elements(problem * of.of_a(), of.of_a()), b = on.B.elements(problem * of.of_b(), of.of_b());
+      const Vector before = on.C.elements(problem * of.of_c(), of.of_c());
       if (in_planes) planes->part(on.C.get(), to_.stream);
       contestant.call();
       if (in_planes) planes->merge(on.C.get(), to_.stream);
       check(cudaStreamSynchronize(to_.stream), contestant.name.c_str());
-      const auto after = on.C.numbers(parts * problem * of.of_c(), parts * of.of_c());
-      compare(on, contestant.name, a, b, before, after);
+      compare(on, contestant.name, a, b, before, on.C.elements(problem * of.of_c(), of.of_c()));
     }
   }
 
   /// Elements one to three per row and column, up to 64.
-  static void compare(const Operands& on, const std::string& name, const std::vector<float>& a,
-                      const std::vector<float>& b, const std::vector<float>& before, const std::vector<float>& after) {
+  static void compare(const Operands& on, const std::string& name, const Vector& a, const Vector& b,
+                      const Vector& before, const Vector& after) {
     const HalfShapes& of = on.of;
-    const bool is_complex_type = is_complex(on.type);
-    const auto at = [&](const std::vector<float>& numbers, index_t element) {
-      const auto i = static_cast<std::size_t>(element);
-      return is_complex_type ? std::pair<double, double>(numbers[2 * i], numbers[2 * i + 1])
-                             : std::pair<double, double>(numbers[i], 0.0);
-    };
+    const auto at = [](const Vector& elements, index_t i) { return elements[static_cast<std::size_t>(i)]; };
+    const auto size = [](const AnyScalar& x) { return std::abs(x.real()) + std::abs(x.imag()); };
+    // cublasHgemm may round each sum of some terms to half.
+    const double unit = is_bfloat(on.type) ? 0x1p-8 : 0x1p-11, alpha = on.alpha, beta = Operands::beta;
     for (index_t sample = 0; sample < 64; ++sample) {
-      const index_t row = sample * 7 % of.m, column = sample * 5 % of.n;
-      double re = 0, im = 0, sizes = 0;
+      const index_t row = sample * 7 % of.m, column = sample * 5 % of.n, place = row + column * of.m;
+      AnyScalar sum = 0;
+      double sizes = 0;
       for (index_t l = 0; l < of.k; ++l) {
-        const auto [ar, ai] = at(a, row + l * of.m);
-        const auto [br, bi] = at(b, l + column * of.k);
-        re += ar * br - ai * bi;
-        im += ar * bi + ai * br;
-        sizes += (std::abs(ar) + std::abs(ai)) * (std::abs(br) + std::abs(bi));
+        const AnyScalar x = at(a, row + l * of.m), y = at(b, l + column * of.k);
+        sum += x * y;
+        sizes += size(x) * size(y);
       }
-      const auto [cr, ci] = at(before, row + column * of.m);
-      const auto [xr, xi] = at(after, row + column * of.m);
-      const double wrong = std::max(std::abs(xr - (on.alpha * re + Operands::beta * cr)),
-                                    std::abs(xi - (on.alpha * im + Operands::beta * ci)));
-      // cublasHgemm may round each sum of some terms to half.
-      const double unit = is_bfloat(on.type) ? 0x1p-8 : 0x1p-11;
-      const double bound = 2 * unit * (on.alpha * sizes + std::abs(cr) + std::abs(ci) + 1);
+      const AnyScalar difference = at(after, place) - (alpha * sum + beta * at(before, place));
+      const double wrong = std::max(std::abs(difference.real()), std::abs(difference.imag()));
+      const double bound = 2 * unit * (alpha * sizes + size(at(before, place)) + 1);
       if (!(wrong <= bound))
         throw std::runtime_error(name + " differs by " + std::to_string(wrong / bound) + " bounds");
     }
   }
 
-  // -- the roof --
-
   /// Operations per second of a large product of halves with sums in single.
-  double measured_peak() const {
+  double measured_half_peak() const {
     const Operands on({HalfType::h, "peak", {8192, 8192, 8192, 1}});
     const double seconds = timer_.seconds({{"large", [&] { call_single_sums(to_.vendor, on); }}})[0];
     return 2.0 * 8192 * 8192 * 8192 / seconds;
   }
 
   const Arguments& arguments_;
-  Clock::time_point begin_ = Clock::now();
-  Libraries to_;
   cublasLtHandle_t lt_ = nullptr;  // lives as long as the process
-  Timer timer_;
-  nlohmann::json report_;
-  double copy_rate_ = 0, peak_ = 0;
-  int failed_ = 0, left_out_ = 0;
 };
 
 }  // namespace
+}  // namespace tessera::bench
 
 int main(int argc, char** argv) {
-  Arguments arguments;
-  CLI::App app{"batches of small products of 16-bit numbers in device memory beside cuBLAS"};
-  app.add_option("--types", arguments.types, "of h, hc, bf, bfc, in the order in which they are measured")
-      ->delimiter(',')
-      ->check(CLI::IsMember(Arguments().types))
-      ->capture_default_str();
-  app.add_option("--sizes", arguments.sizes, "rows and columns")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--counts", arguments.counts, "problems of a batch")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--tiny-count", arguments.tiny_count, "problems of one more batch of squares of 8 to 16; 0: none")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--shapes", arguments.shapes)
-      ->delimiter(',')
-      ->check(CLI::IsMember({"square", "rank16"}))
-      ->capture_default_str();
-  arguments.add_to(app);
-  app.add_option("--time-budget", arguments.time_budget_s, "seconds after which no case begins; 0: no limit")
-      ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  return tessera::bench::exit_status_of("half_batch_bench", [&] { return Bench(arguments).run(); });
+  using namespace tessera::bench;  // NOLINT(google-build-using-namespace): a program
+  return run_program<Arguments>("half_batch_bench",
+                                "batches of small products of 16-bit numbers in device memory beside cuBLAS", argc,
+                                argv, [](const Arguments& arguments) { return Bench(arguments).run(); });
 }

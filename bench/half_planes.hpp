@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "bench/device_timer.hpp"
+#include "bench/frame/device_timer.hpp"
 #include "core/half.hpp"
 #include "core/scalar.hpp"
 

@@ -1,104 +1,77 @@
 // LAPACK on batches in device memory: libtessera_device.so beside cuBLAS, cuSOLVER and MAGMA, and beside the roof, on one GPU.
 //
-// Routines work in place, so a batch is there in several copies. Before a group of calls that is timed, as many copies as
-// it has calls begin anew, outside the timed part; each call then has a copy of its own. Contestants take turns.
+// Routines work in place, so a batch is there in several copies. Each call of a timed group has a copy of its own. The
+// copies are restored before the group, outside the timed part. Contestants take turns.
 //
 // Before a case is measured, some problems of each contestant's result are copied to the host and checked there
-// (lapack_batch_check.hpp). Who is wrong has no times, and the program ends with status 1.
-//
-// The roof is the time of the compulsory traffic at the rate of a copy in device memory, or of the operations at that of a
-// large gemm, whichever is more. All copies of a small batch may fit into the L2 cache, and then be beyond the roof.
+// (lapack_batch_check.hpp). A contestant with a wrong result has no times, and the program ends with status 1.
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <filesystem>
-#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "bench/device_libraries.hpp"
-#include "bench/device_timer.hpp"
+#include "bench/frame/device_libraries.hpp"
 #include "bench/lapack_batch_cases.hpp"
 #include "bench/lapack_batch_check.hpp"
 #include "bench/lapack_batch_contestants.hpp"
 #include "bench/lapack_batch_memory.hpp"
-#include "bench/lapack_batch_own.hpp"
 #include "bench/lapack_batch_peers.hpp"
-#include "bench/measuring.hpp"
 
+namespace tessera::bench {
 namespace {
 
-using namespace tessera::bench;  // all of it is this program's
-using tessera::index_t;
-using tessera::Level3;
-using tessera::Routine;
-using tessera::Scalar;
-using tessera::ScalarType;
-using tessera::Uplo;
-
-struct Arguments : tessera::bench::Measuring {
-  std::vector<std::string> routines = {batch_routine_names.begin(), batch_routine_names.end()};
+struct Arguments : Measuring {
+  std::vector<std::string> routines = measured_routine_names();
   std::string types = "dszc";
-  std::vector<index_t> sizes = default_sizes();
+  std::vector<index_t> sizes = {4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 3072};
   std::vector<index_t> batches;  ///< none: those of the size
   index_t nrhs = 1;
-  std::string library, cusolver, magma;
+  std::string cusolver, magma;
   double memory_gb = 20;
-  double time_budget_s = 540;
   bool quick = false;
+
+  void add_to(CLI::App& app) {
+    time_budget_s = 540;
+    add_names(app, "--routines", routines, routines, "");
+    const auto* const of_types =
+        app.add_option("--types", types, "letters of sdcz, in the order in which they are measured")
+            ->capture_default_str();
+    const auto* const of_sizes = add_numbers(app, "--sizes", sizes, "orders of the matrices");
+    add_numbers(app, "--batches", batches,
+                "problems; without it 1000, 10000 and 100000 up to n = 64, 1000 up to 1024, and 64 above");
+    add_number(app, "--nrhs", nrhs, "right-hand sides");
+    app.add_option("--cusolver", cusolver, "libcusolver.so, if not where the loader looks");
+    app.add_option("--magma", magma, "a library that has magma_dgetrf_batched and the like");
+    add_number(app, "--memory-gb", memory_gb, "of a case; where a batch does not fit, it has fewer problems");
+    Measuring::add_to(app);
+    add_time_budget_to(app);
+    app.add_flag("--quick", quick, "d only, sizes 8, 16, 32, 64, 256 and 1024, 10000 or 1000 problems");
+    app.parse_complete_callback([=, this] {
+      if (quick && of_types->empty()) types = "d";
+      if (quick && of_sizes->empty()) sizes = {8, 16, 32, 64, 256, 1024};
+    });
+  }
 };
 
-/// What is in the JSON for the model (lapack_batch_model.py).
-nlohmann::json attributes_of_device() {
-  const std::map<const char*, cudaDeviceAttr> attributes = {
-      {"multiprocessors", cudaDevAttrMultiProcessorCount},
-      {"clock_khz", cudaDevAttrClockRate},
-      {"registers_per_multiprocessor", cudaDevAttrMaxRegistersPerMultiprocessor},
-      {"shared_bytes_per_multiprocessor", cudaDevAttrMaxSharedMemoryPerMultiprocessor},
-      {"shared_bytes_per_block", cudaDevAttrMaxSharedMemoryPerBlockOptin},
-      {"reserved_shared_bytes_per_block", cudaDevAttrReservedSharedMemoryPerBlock},
-      {"threads_per_multiprocessor", cudaDevAttrMaxThreadsPerMultiProcessor},
-      {"blocks_per_multiprocessor", cudaDevAttrMaxBlocksPerMultiprocessor},
-      {"l2_bytes", cudaDevAttrL2CacheSize},
-  };
-  nlohmann::json values;
-  for (const auto& [name, attribute] : attributes) {
-    int value = 0;
-    check(cudaDeviceGetAttribute(&value, attribute, 0), name);
-    values[name] = value;
-  }
-  return values;
-}
-
-class Bench {
+class Bench : DeviceProgram {
  public:
   explicit Bench(const Arguments& arguments)
-      : arguments_(arguments),
-        library_(own_library(arguments.library)),
-        to_(stream_and_cublas()),
-        own_(library_, to_.stream),
+      : DeviceProgram(arguments, {"results"}),
+        arguments_(arguments),
         cusolver_(arguments.cusolver, to_.stream),
         magma_(arguments.magma, to_.stream) {
-    if (!library_.is_open() && arguments.library != "none") throw std::runtime_error(library_.why_not());
-    check(cudaEventCreate(&begin_of_group_), "event");
-    check(cudaEventCreate(&end_of_group_), "event");
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "memory");
-    report_ = machine();
-    report_["device"] = attributes_of_device();
-    report_["tessera"] =
-        library_.is_open() ? std::filesystem::path(library_.name()).filename().string() : library_.why_not();
-    report_["cusolver"] = cusolver_.library().is_open() ? cusolver_.library().name() : cusolver_.library().why_not();
-    report_["magma"] = magma_.why_not().empty() ? magma_.name() : "none: " + magma_.why_not();
-    report_["copy_bytes_per_s"] = copy_rate_ = measured_copy_rate(timer(), to_.stream);
-    report_["results"] = nlohmann::json::array();
+    nlohmann::json& head = report_.json();
+    head["cusolver"] = cusolver_.library().is_open() ? cusolver_.library().name() : cusolver_.library().why_not();
+    head["magma"] = magma_.why_not().empty() ? magma_.name() : "none: " + magma_.why_not();
+    std::printf("MAGMA: %s\n", head["magma"].get<std::string>().c_str());
+    measure_copies();
     // Matrices of random elements and the large gemm are beside it.
     arena_ = std::make_unique<Arena>(
         static_cast<std::size_t>(std::min(arguments.memory_gb * 1e9, 0.9 * static_cast<double>(free) - 4e9)));
@@ -106,35 +79,18 @@ class Bench {
 
   /// @return whether all was right
   bool run() {
-    std::printf("copy in device memory: %.0f GB/s, read and written; MAGMA: %s\n", copy_rate_ * 1e-9,
-                report_["magma"].get<std::string>().c_str());
-    for (const char letter : arguments_.types) {
-      tessera::dispatch(type_of(letter), [&]<Scalar T>(T) { run_type<T>(letter); });
-    }
-    if (!arguments_.json.empty()) write(report_, arguments_.json);
-    std::printf("%.0f s in all", seconds_since(begin_));
-    if (left_out_ > 0) std::printf(", %d cases left out for lack of time (--time-budget)", left_out_);
-    if (failed_ > 0) std::printf(", %d cases FAILED", failed_);
-    std::printf("\n");
-    return failed_ == 0;
+    for_types(arguments_.types, [&]<Scalar T>(char letter, T) { run_type<T>(letter); });
+    return report_.finish();
   }
 
  private:
   // -- what is measured --
 
-  static Libraries stream_and_cublas() {
-    Libraries to;
-    check(cudaStreamCreateWithFlags(&to.stream, cudaStreamNonBlocking), "stream");
-    check(cublasCreate(&to.vendor), "cublasCreate");
-    check(cublasSetStream(to.vendor, to.stream), "cublasSetStream");
-    return to;
-  }
-
   std::vector<LapackCase> cases_of(ScalarType type) const {
     std::vector<LapackCase> cases;
     for (const std::string& name : arguments_.routines) {
-      LapackCase one{.routine = batch_routine(name), .type = type, .nrhs = arguments_.nrhs};
-      const bool both = one.is(BatchRoutine::potrf);
+      LapackCase one{.routine = measured_routine(name), .type = type, .nrhs = arguments_.nrhs};
+      const bool both = one.is(Routine::potrf);
       for (const Uplo uplo : both ? std::vector{Uplo::lower, Uplo::upper} : std::vector{Uplo::lower}) {
         for (const index_t n : arguments_.sizes) {
           for (const index_t count :
@@ -150,27 +106,19 @@ class Bench {
 
   template <Scalar T>
   void run_type(char letter) {
-    peak_ = measured_peak<T>();
-    report_["peak_flops"][std::string(1, letter)] = peak_;
-    std::printf("large %cgemm: %.1f TFLOP/s\n", letter, peak_ * 1e-12);
+    measure_peak<T>(letter);
     const Noise<T> noise(to_);
-    const OwnLapack<T> own(library_);
-    for (const LapackCase& one : cases_of(tessera::scalar_type_of<T>())) {
-      if (arguments_.time_budget_s > 0 && seconds_since(begin_) > arguments_.time_budget_s)
-        ++left_out_;
-      else
-        run_case<T>(one, noise, own);
-    }
+    for (const LapackCase& one : cases_of(scalar_type_of<T>())) run_case<T>(one, noise);
     check(cudaDeviceSynchronize(), "end");
   }
 
   /// As many copies as a group has calls, and as there is memory for; fewer problems where not even one copy fits.
   template <Scalar T>
-  std::size_t fitted(LapackCase& c, std::size_t& workspace, const OwnLapack<T>& own) const {
+  std::size_t fitted(LapackCase& c, std::size_t& workspace) const {
     constexpr std::size_t most_copies = 16;
     constexpr std::size_t bytes_of_copies = std::size_t{4} << 30;
     const auto bytes = [&](std::size_t copies) {
-      workspace = own_workspace<T>(c, own_, own);
+      workspace = own_workspace<T>(c, to_.own);
       return LapackProblems<T>::bytes(c, copies) + Arena::rounded(workspace);
     };
     while (bytes(1) > arena_->bytes()) {
@@ -185,52 +133,45 @@ class Bench {
   }
 
   template <Scalar T>
-  void run_case(LapackCase one, const Noise<T>& noise, const OwnLapack<T>& own) {
-    nlohmann::json result = {{"routine", one.name()}, {"uplo", one.uplo_name()}, {"n", one.n}, {"asked", one.count}};
-    try {
+  void run_case(LapackCase one, const Noise<T>& noise) {
+    const nlohmann::json described = {
+        {"routine", one.name()}, {"uplo", one.uplo_name()}, {"n", one.n}, {"asked", one.count}};
+    const auto measured = [&](nlohmann::json& result) {
+      std::printf("%-12s %-5s n=%-4lld ", one.name().c_str(), one.uplo_name(), static_cast<long long>(one.n));
       std::size_t workspace_bytes = 0;
-      const std::size_t copies = fitted<T>(one, workspace_bytes, own);
+      const std::size_t copies = fitted<T>(one, workspace_bytes);
       arena_->clear();
       const LapackProblems<T> problems(*arena_, one, copies);
       char* const workspace = arena_->take<char>(workspace_bytes);
       const double flops = flops_of(one), bytes = compulsory_bytes(one);
+      std::printf("x%-6lld ", static_cast<long long>(one.count));
       result.update({{"nrhs", one.solves() ? one.nrhs : 0},
                      {"batch", one.count},
                      {"copies", copies},
                      {"flops", flops},
                      {"bytes", bytes},
-                     {"memory_roof_s", bytes / copy_rate_},
-                     {"roof_s", std::max(bytes / copy_rate_, flops / peak_)}});
+                     {"memory_roof_s", roof_.memory_s(bytes)},
+                     {"roof_s", roof_.seconds(flops, bytes)}});
       noise.fill(problems);
       LapackContestants contestants;
       contestants.add("tessera", [&] {
-        LapackContestant contestant = own_contestant(problems, own_, own);
-        own_.set_workspace(workspace_bytes > 0 ? workspace : nullptr, workspace_bytes);
-        return contestant;
+        check(tessera_device_set_workspace(to_.own, workspace_bytes > 0 ? workspace : nullptr, workspace_bytes),
+              "workspace");
+        return own_contestant(problems, to_.own);
       });
       contestants.add("cublas", [&] { return vendor_contestant(problems, to_.vendor, cusolver_); });
-      if (one.is(BatchRoutine::getri))
-        contestants.add("cublas_matinv", [&] { return vendor_matinv(problems, to_.vendor); });
+      if (one.is(Routine::getri)) contestants.add("cublas_matinv", [&] { return vendor_matinv(problems, to_.vendor); });
       if (magma_.why_not().empty()) contestants.add("magma", [&] { return magma_contestant(problems, magma_); });
       measure(problems, contestants, result);
       for (const auto& [name, why] : contestants.without) result["without"][name] = why;
-    } catch (const std::exception& error) {
-      result["error"] = error.what();
-    }
-    tell(one, result);
-    report_["results"].push_back(result);
-    // Every few seconds: a machine that is lent for some minutes may be gone at the end.
-    if (!arguments_.json.empty() && seconds_since(written_) > 3) {
-      write(report_, arguments_.json);
-      written_ = Clock::now();
-    }
+    };
+    report_.add("results", described, measured, tell);
   }
 
-  void tell(const LapackCase& one, const nlohmann::json& result) {
-    std::printf("%-12s %-5s n=%-4lld x%-6lld ", one.name().c_str(), one.uplo_name(), static_cast<long long>(one.n),
-                static_cast<long long>(one.count));
-    const nlohmann::json seconds = result.value("seconds", nlohmann::json::object());
-    const double flops = result.value("flops", 0.0), ours = seconds.value("tessera", 0.0);
+  static void tell(const nlohmann::json& result) {
+    const auto part = [&](const char* name) { return result.value(name, nlohmann::json::object()); };
+    const nlohmann::json seconds = part("seconds"), without = part("without");
+    const double flops = result["flops"], ours = seconds.value("tessera", 0.0);
     if (ours > 0) {
       std::printf("%9.1f GFLOP/s %5.0f GB/s, %3.0f %% of the roof;", flops / ours * 1e-9,
                   result["bytes"].get<double>() / ours * 1e-9, 100 * result["roof_s"].get<double>() / ours);
@@ -241,18 +182,12 @@ class Bench {
       std::printf(" %s %.1f", who.c_str(), flops / theirs * 1e-9);
       if (ours > 0) std::printf(" (x%.2f)", theirs / ours);
     }
-    const nlohmann::json without = result.value("without", nlohmann::json::object());
     if (without.contains("tessera")) std::printf(" [%s]", without["tessera"].get<std::string>().c_str());
-    const nlohmann::json wrong = result.value("wrong", nlohmann::json::object());
-    for (const auto& [who, why] : wrong.items())
+    for (const auto& [who, why] : part("wrong").items())
       std::printf(" WRONG: %s, %s", who.c_str(), why.template get<std::string>().c_str());
-    if (result.contains("error")) std::printf(" FAILED: %s", result["error"].get<std::string>().c_str());
-    std::printf("\n");
-    std::fflush(stdout);
-    if (result.contains("error") || result.contains("wrong")) ++failed_;
   }
 
-  // -- right? --
+  // -- right, and how quick? --
 
   /// The largest residual of some problems after a call on the first copy. @throws std::runtime_error if it is too large
   template <Scalar T>
@@ -284,117 +219,43 @@ class Bench {
     return largest;
   }
 
-  // -- times --
-
+  /// Of those that are right, in turns; each call of a group works on a copy that begins anew.
   template <Scalar T>
-  void measure(const LapackProblems<T>& p, const LapackContestants& contestants, nlohmann::json& result) {
-    std::vector<const LapackContestant*> right;
+  void measure(const LapackProblems<T>& p, const LapackContestants& contestants, nlohmann::json& result) const {
+    std::vector<Contestant> right;
+    std::size_t next = 0;  // copy
     for (const LapackContestant& contestant : contestants.all) {
       if (p.what.has_pivots()) p.pivots.restore(p.copies, to_.stream);
       try {
         result["residual"][contestant.name] = verified(p, contestant);
-        right.push_back(&contestant);
+        right.push_back({.name = contestant.name,
+                         .call = [&contestant, &next] { contestant.call(next++); },
+                         .restore =
+                             [&p, &next, stream = to_.stream](int calls) {
+                               next = 0;
+                               p.restore(static_cast<std::size_t>(calls), stream);
+                             },
+                         .most_calls = static_cast<int>(p.copies)});
       } catch (const std::exception& error) {
         result["wrong"][contestant.name] = error.what();
         check(cudaStreamSynchronize(to_.stream), "after an error");
       }
     }
-    std::vector<std::size_t> calls;
-    std::vector<std::vector<double>> times(right.size());
-    for (const LapackContestant* contestant : right) {
-      const double once = group(p, *contestant, 1);
-      calls.push_back(std::clamp<std::size_t>(static_cast<std::size_t>(arguments_.group_s / once), 1, p.copies));
-    }
-    for (int g = 0; g < arguments_.groups; ++g) {
-      for (std::size_t i = 0; i < right.size(); ++i) times[i].push_back(group(p, *right[i], calls[i]));
-    }
-    for (std::size_t i = 0; i < right.size(); ++i) {
-      std::sort(times[i].begin(), times[i].end());
-      result["seconds"][right[i]->name] = times[i][times[i].size() / 2];
-    }
+    for (std::size_t i = 0; const double seconds : timer_.seconds(right)) result["seconds"][right[i++].name] = seconds;
   }
-
-  /// Seconds of one of so many calls, each on a copy that begins anew.
-  template <Scalar T>
-  double group(const LapackProblems<T>& p, const LapackContestant& contestant, std::size_t calls) const {
-    p.restore(calls, to_.stream);
-    check(cudaEventRecord(begin_of_group_, to_.stream), "event");
-    for (std::size_t i = 0; i < calls; ++i) contestant.call(i);
-    check(cudaEventRecord(end_of_group_, to_.stream), "event");
-    check(cudaEventSynchronize(end_of_group_), contestant.name.c_str());
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, begin_of_group_, end_of_group_), "event");
-    return milliseconds * 1e-3 / static_cast<double>(calls);
-  }
-
-  // -- the roof --
-
-  /// Operations per second of a large gemm.
-  template <Scalar T>
-  double measured_peak() const {
-    const index_t n = sizeof(T) == 16 ? 4096 : 8192;
-    const auto elements = static_cast<std::size_t>(n * n);
-    const DeviceArray<T> A(elements), B(elements), C(elements);
-    for (const DeviceArray<T>* matrix : {&A, &B}) fill_random<T>(matrix->get(), n * n, 1, true);
-    check(cudaDeviceSynchronize(), "gemm");
-    Level3 call{.routine = Routine::gemm, .type = tessera::scalar_type_of<T>(), .m = n, .n = n, .k = n};
-    call.A = A.get(), call.B = B.get(), call.C = C.get();
-    call.lda = call.ldb = call.ldc = n;
-    return flops_of(call) / timer().seconds({{"gemm", [&] { call_vendor<T>(to_.vendor, call); }}})[0];
-  }
-
-  Timer timer() const { return Timer(to_.stream, arguments_.group_s, arguments_.groups); }
 
   const Arguments& arguments_;
-  Clock::time_point begin_ = Clock::now(), written_ = begin_;
-  OpenedLibrary library_;
-  Libraries to_;
-  OwnDevice own_;
   Cusolver cusolver_;
   Magma magma_;
   std::unique_ptr<Arena> arena_;
-  cudaEvent_t begin_of_group_ = nullptr, end_of_group_ = nullptr;
-  nlohmann::json report_;
-  double copy_rate_ = 0, peak_ = 0;
-  int failed_ = 0, left_out_ = 0;
 };
 
 }  // namespace
+}  // namespace tessera::bench
 
 int main(int argc, char** argv) {
-  Arguments arguments;
-  CLI::App app{"LAPACK on batches in device memory beside cuBLAS, cuSOLVER and MAGMA"};
-  app.add_option("--routines", arguments.routines)
-      ->delimiter(',')
-      ->check(CLI::IsMember(Arguments().routines))
-      ->capture_default_str();
-  auto* const types =
-      app.add_option("--types", arguments.types, "letters of sdcz, in the order in which they are measured")
-          ->capture_default_str();
-  auto* const sizes = app.add_option("--sizes", arguments.sizes, "orders of the matrices")
-                          ->delimiter(',')
-                          ->check(CLI::PositiveNumber)
-                          ->capture_default_str();
-  app.add_option("--batches", arguments.batches,
-                 "problems; without it 1000, 10000 and 100000 up to n = 64, 1000 up to 1024, and 64 above")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber);
-  app.add_option("--nrhs", arguments.nrhs, "right-hand sides")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--library", arguments.library,
-                 "libtessera_device.so; without it the one of this build, `none`: peers only");
-  app.add_option("--cusolver", arguments.cusolver, "libcusolver.so, if not where the loader looks");
-  app.add_option("--magma", arguments.magma, "a library that has magma_dgetrf_batched and the like");
-  app.add_option("--memory-gb", arguments.memory_gb, "of a case; where a batch does not fit, it has fewer problems")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  arguments.add_to(app);
-  app.add_option("--time-budget", arguments.time_budget_s, "seconds after which no case begins; 0: no limit")
-      ->capture_default_str();
-  app.add_flag("--quick", arguments.quick, "d only, sizes 8, 16, 32, 64, 256 and 1024, 10000 or 1000 problems");
-  CLI11_PARSE(app, argc, argv);
-  if (arguments.quick) {
-    if (types->empty()) arguments.types = "d";
-    if (sizes->empty()) arguments.sizes = {8, 16, 32, 64, 256, 1024};
-  }
-  return tessera::bench::exit_status_of("lapack_batch_bench", [&] { return Bench(arguments).run(); });
+  using namespace tessera::bench;  // NOLINT(google-build-using-namespace): a program
+  return run_program<Arguments>("lapack_batch_bench",
+                                "LAPACK on batches in device memory beside cuBLAS, cuSOLVER and MAGMA", argc, argv,
+                                [](const Arguments& arguments) { return Bench(arguments).run(); });
 }

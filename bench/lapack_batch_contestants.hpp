@@ -1,16 +1,19 @@
 // One routine on one copy of a batch, by each of those that have it: Tessera, cuBLAS and cuSOLVER, MAGMA.
 #pragma once
 
+#include <complex>
+#include <concepts>
 #include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "bench/lapack_batch_memory.hpp"
-#include "bench/lapack_batch_own.hpp"
 #include "bench/lapack_batch_peers.hpp"
+#include "tessera/device_lapack.h"
 
 namespace tessera::bench {
 
@@ -39,79 +42,112 @@ struct LapackContestants {
   }
 };
 
+/// Tessera's functions.
+template <Routine routine, class T>
+constexpr auto own_lapack = nullptr;
+template <Routine routine, class T>
+constexpr auto own_lapack_workspace = nullptr;
+#define TESSERA_LAPACK(routine, letter, T) \
+  template <>                              \
+  inline constexpr auto own_lapack<Routine::routine, T> = &tessera_device_##letter##routine##_batched;
+#define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                \
+  template <>                                                       \
+  inline constexpr auto own_lapack_workspace<Routine::routine, T> = \
+      &tessera_device_##letter##routine##_batched_workspace;
+#include "device_api/routines.def"
+
 /// How much memory Tessera can make use of.
 template <Scalar T>
-std::size_t own_workspace(const LapackCase& c, const OwnDevice& device, const OwnLapack<T>& own) {
+std::size_t own_workspace(const LapackCase& c, tessera_device_handle to) {
   std::size_t bytes = 0;
-  const auto query = c.is(BatchRoutine::potri)   ? own.potri_batched_workspace
-                     : c.is(BatchRoutine::getri) ? own.getri_batched_workspace
-                                                 : nullptr;
-  if (query != nullptr) device.check(query(device.handle(), c.n, c.count, &bytes), "workspace");
+  if (c.inverts()) {
+    const auto query =
+        c.is_cholesky() ? own_lapack_workspace<Routine::potri, T> : own_lapack_workspace<Routine::getri, T>;
+    check(query(to, c.n, c.count, &bytes), "workspace");
+  }
   return bytes;
 }
 
 template <Scalar T>
-LapackContestant own_contestant(const LapackProblems<T>& p, const OwnDevice& device, const OwnLapack<T>& own) {
-  using Element = typename OwnLapack<T>::Element;
+LapackContestant own_contestant(const LapackProblems<T>& p, tessera_device_handle to) {
+  using Element = std::conditional_t<std::floating_point<T>, T, void>;
   using Constant = const Element* const*;
   const LapackCase& c = p.what;
-  const tessera_device_handle to = device.handle();
-  const tessera_uplo uplo = bench::own(c.uplo);
-  const auto with = [&](auto function, auto call) {
-    if (function == nullptr) {
-      const std::string name = "tessera_device_" + c.name() + "_batched";
-      throw std::runtime_error(own.library.is_open() ? own.library.name() + " has no " + name : own.library.why_not());
-    }
-    return LapackContestant{.call = [=, name = c.name(), &device, &p](std::size_t copy) {
+  const tessera_uplo uplo = own(c.uplo);
+  const auto with = [&](auto call) {
+    return LapackContestant{.call = [call, name = c.name(), &p](std::size_t copy) {
       auto* const A = reinterpret_cast<Element* const*>(p.A.at(copy));
       auto* const B = reinterpret_cast<Element* const*>(p.B.at(copy));
-      device.check(call(function, A, B, p.pivots.at(copy)), name.c_str());
+      check(call(A, B, p.pivots.at(copy)), name.c_str());
     }};
   };
   switch (c.routine) {
-    case BatchRoutine::getrf:
-      return with(own.getrf_batched, [=, &p](auto f, auto A, auto, auto pivots) {
-        return f(to, c.n, c.n, A, c.n, pivots, p.info, c.count);
+    using enum Routine;
+    case getrf:
+      return with([=, &p](auto A, auto, auto pivots) {
+        return own_lapack<getrf, T>(to, c.n, c.n, A, c.n, pivots, p.info, c.count);
       });
-    case BatchRoutine::potrf:
-      return with(own.potrf_batched,
-                  [=, &p](auto f, auto A, auto, auto) { return f(to, uplo, c.n, A, c.n, p.info, c.count); });
-    case BatchRoutine::getrf_nopiv:
-      return with(own.getrf_nopiv_batched,
-                  [=, &p](auto f, auto A, auto, auto) { return f(to, c.n, c.n, A, c.n, 0, p.info, c.count); });
-    case BatchRoutine::getrs:
-      return with(own.getrs_batched, [=, &p](auto f, auto A, auto B, auto pivots) {
-        return f(to, TESSERA_NO_TRANS, c.n, c.nrhs, Constant(A), c.n, pivots, B, c.n, p.info, c.count);
+    case potrf:
+      return with([=, &p](auto A, auto, auto) { return own_lapack<potrf, T>(to, uplo, c.n, A, c.n, p.info, c.count); });
+    case getrf_nopiv:
+      return with(
+          [=, &p](auto A, auto, auto) { return own_lapack<getrf_nopiv, T>(to, c.n, c.n, A, c.n, 0, p.info, c.count); });
+    case getrs:
+      return with([=, &p](auto A, auto B, auto pivots) {
+        return own_lapack<getrs, T>(to, TESSERA_NO_TRANS, c.n, c.nrhs, Constant(A), c.n, pivots, B, c.n, p.info,
+                                    c.count);
       });
-    case BatchRoutine::potrs:
-      return with(own.potrs_batched, [=, &p](auto f, auto A, auto B, auto) {
-        return f(to, uplo, c.n, c.nrhs, Constant(A), c.n, B, c.n, p.info, c.count);
+    case potrs:
+      return with([=, &p](auto A, auto B, auto) {
+        return own_lapack<potrs, T>(to, uplo, c.n, c.nrhs, Constant(A), c.n, B, c.n, p.info, c.count);
       });
-    case BatchRoutine::gesv:
-      return with(own.gesv_batched, [=, &p](auto f, auto A, auto B, auto pivots) {
-        return f(to, c.n, c.nrhs, A, c.n, pivots, B, c.n, p.info, c.count);
+    case gesv:
+      return with([=, &p](auto A, auto B, auto pivots) {
+        return own_lapack<gesv, T>(to, c.n, c.nrhs, A, c.n, pivots, B, c.n, p.info, c.count);
       });
-    case BatchRoutine::posv:
-      return with(own.posv_batched, [=, &p](auto f, auto A, auto B, auto) {
-        return f(to, uplo, c.n, c.nrhs, A, c.n, B, c.n, p.info, c.count);
+    case posv:
+      return with([=, &p](auto A, auto B, auto) {
+        return own_lapack<posv, T>(to, uplo, c.n, c.nrhs, A, c.n, B, c.n, p.info, c.count);
       });
-    case BatchRoutine::potri:
-      return with(own.potri_batched,
-                  [=, &p](auto f, auto A, auto, auto) { return f(to, uplo, c.n, A, c.n, p.info, c.count); });
-    case BatchRoutine::getri:
-      return with(own.getri_batched,
-                  [=, &p](auto f, auto A, auto, auto pivots) { return f(to, c.n, A, c.n, pivots, p.info, c.count); });
+    case potri:
+      return with([=, &p](auto A, auto, auto) { return own_lapack<potri, T>(to, uplo, c.n, A, c.n, p.info, c.count); });
+    case getri:
+      return with([=, &p](auto A, auto, auto pivots) {
+        return own_lapack<getri, T>(to, c.n, A, c.n, pivots, p.info, c.count);
+      });
+    default:
+      break;
   }
   throw std::runtime_error("no such routine");
 }
 
-/// cuBLAS and cuSOLVER. cuSOLVER has one right-hand side only, and nobody has potri: there it is two solves with the
-/// identity, which go to B.
+/// cuBLAS's inverses of factored matrices, which go to B. It has no potri: that is two solves with the identity.
+template <Scalar T>
+LapackContestant vendor_inverse(const LapackProblems<T>& p, cublasHandle_t cublas) {
+  using Value = typename Vendor<T>::Value;
+  const auto call = [&p, cublas](std::size_t copy) {
+    const auto n = static_cast<int>(p.what.n), count = static_cast<int>(p.what.count);
+    auto** const A = reinterpret_cast<Value**>(p.A.at(copy));
+    auto** const B = reinterpret_cast<Value**>(p.B.at(copy));
+    if (!p.what.is_cholesky())
+      return check(VendorLapack<T>::getri(cublas, n, A, n, p.pivots.first(copy), B, n, p.info, count), "cuBLAS getri");
+    const T one = T(1);
+    const bool lower = p.what.uplo == Uplo::lower;
+    for (const cublasOperation_t op : {lower ? CUBLAS_OP_N : CUBLAS_OP_C, lower ? CUBLAS_OP_C : CUBLAS_OP_N})
+      check(Vendor<T>::trsm_batched(cublas, CUBLAS_SIDE_LEFT, vendor(p.what.uplo), op, CUBLAS_DIAG_NON_UNIT, n, n,
+                                    vendor_elements(&one), A, n, B, n, count),
+            "cuBLAS trsm");
+  };
+  return {.call = call, .result_in_b = true};
+}
+
+/// cuBLAS, and cuSOLVER, which has one right-hand side only.
 template <Scalar T>
 LapackContestant vendor_contestant(const LapackProblems<T>& p, cublasHandle_t cublas, const Cusolver& cusolver) {
   using Api = VendorLapack<T>;
   using Value = typename Vendor<T>::Value;
   const LapackCase& c = p.what;
+  if (c.inverts()) return vendor_inverse(p, cublas);
   const auto n = static_cast<int>(c.n), nrhs = static_cast<int>(c.nrhs), count = static_cast<int>(c.count);
   const cublasFillMode_t uplo = vendor(c.uplo);
   const auto addresses = [](T** of) { return reinterpret_cast<Value**>(of); };
@@ -125,10 +161,9 @@ LapackContestant vendor_contestant(const LapackProblems<T>& p, cublasHandle_t cu
                      addresses(p.B.at(copy)), n, &info, count),
           "cuBLAS getrs");
   };
-  const bool asks_cusolver = c.is_cholesky() && !c.inverts();
-  const auto its_potrf = asks_cusolver ? cusolver.library().get<typename Api::Potrf>(Api::potrf) : nullptr;
-  const auto its_potrs = asks_cusolver ? cusolver.library().get<typename Api::Potrs>(Api::potrs) : nullptr;
-  if (asks_cusolver && c.solves() && c.nrhs != 1)
+  const auto its_potrf = c.is_cholesky() ? cusolver.library().get<typename Api::Potrf>(Api::potrf) : nullptr;
+  const auto its_potrs = c.is_cholesky() ? cusolver.library().get<typename Api::Potrs>(Api::potrs) : nullptr;
+  if (c.is_cholesky() && c.solves() && c.nrhs != 1)
     throw std::runtime_error("cuSOLVER solves for one right-hand side only");
   const auto potrf = [=, &p, to = cusolver.handle()](std::size_t copy) {
     Cusolver::check(its_potrf(to, uplo, n, addresses(p.A.at(copy)), n, p.info, count), "potrf");
@@ -138,42 +173,22 @@ LapackContestant vendor_contestant(const LapackProblems<T>& p, cublasHandle_t cu
                     "potrs");
   };
   switch (c.routine) {
-    case BatchRoutine::getrf:
-    case BatchRoutine::getrf_nopiv:
+    case Routine::getrf:
+    case Routine::getrf_nopiv:
       return {.call = getrf};
-    case BatchRoutine::potrf:
+    case Routine::potrf:
       return {.call = potrf};
-    case BatchRoutine::getrs:
+    case Routine::getrs:
       return {.call = getrs};
-    case BatchRoutine::potrs:
+    case Routine::potrs:
       return {.call = potrs};
-    case BatchRoutine::gesv:
+    case Routine::gesv:
       return {.call = [=](std::size_t copy) { getrf(copy), getrs(copy); }};
-    case BatchRoutine::posv:
+    case Routine::posv:
       return {.call = [=](std::size_t copy) { potrf(copy), potrs(copy); }};
-    case BatchRoutine::potri:
-      return {.call =
-                  [=, &p](std::size_t copy) {
-                    const T one_value = T(1);
-                    const Value* const one = vendor_elements(&one_value);
-                    const bool lower = p.what.uplo == Uplo::lower;
-                    for (const cublasOperation_t op :
-                         {lower ? CUBLAS_OP_N : CUBLAS_OP_C, lower ? CUBLAS_OP_C : CUBLAS_OP_N})
-                      check(Vendor<T>::trsm_batched(cublas, CUBLAS_SIDE_LEFT, uplo, op, CUBLAS_DIAG_NON_UNIT, n, n, one,
-                                                    addresses(p.A.at(copy)), n, addresses(p.B.at(copy)), n, count),
-                            "cuBLAS trsm");
-                  },
-              .result_in_b = true};
-    case BatchRoutine::getri:
-      return {.call =
-                  [=, &p](std::size_t copy) {
-                    check(Api::getri(cublas, n, addresses(p.A.at(copy)), n, p.pivots.first(copy),
-                                     addresses(p.B.at(copy)), n, p.info, count),
-                          "cuBLAS getri");
-                  },
-              .result_in_b = true};
+    default:
+      throw std::runtime_error("no such routine");
   }
-  throw std::runtime_error("no such routine");
 }
 
 /// cuBLAS's inverses of matrices that are not factored before.
@@ -207,37 +222,38 @@ LapackContestant magma_contestant(const LapackProblems<T>& p, const Magma& magma
     }};
   };
   switch (c.routine) {
-    case BatchRoutine::getrf:
+    using enum Routine;
+    case getrf:
       return with("getrf_batched", Magma::Getrf(),
                   [=, &p](auto f, auto A, auto pivots, auto) { return f(n, n, A, n, pivots, p.info, count, queue); });
-    case BatchRoutine::getrf_nopiv:
+    case getrf_nopiv:
       return with("getrf_nopiv_batched", Magma::GetrfNopiv(),
                   [=, &p](auto f, auto A, auto, auto) { return f(n, n, A, n, p.info, count, queue); });
-    case BatchRoutine::potrf:
+    case potrf:
       return with("potrf_batched", Magma::Potrf(),
                   [=, &p](auto f, auto A, auto, auto) { return f(uplo, n, A, n, p.info, count, queue); });
-    case BatchRoutine::getrs:
+    case getrs:
       return with("getrs_batched", Magma::Getrs(), [=](auto f, auto A, auto pivots, auto B) {
         return f(Magma::no_trans, n, nrhs, A, n, pivots, B, n, count, queue);
       });
-    case BatchRoutine::potrs:
+    case potrs:
       return with("potrs_batched", Magma::Potrs(),
                   [=](auto f, auto A, auto, auto B) { return f(uplo, n, nrhs, A, n, B, n, count, queue); });
-    case BatchRoutine::gesv:
+    case gesv:
       return with("gesv_batched", Magma::Gesv(), [=, &p](auto f, auto A, auto pivots, auto B) {
         return f(n, nrhs, A, n, pivots, B, n, p.info, count, queue);
       });
-    case BatchRoutine::posv:
+    case posv:
       return with("posv_batched", Magma::Posv(),
                   [=, &p](auto f, auto A, auto, auto B) { return f(uplo, n, nrhs, A, n, B, n, p.info, count, queue); });
-    case BatchRoutine::getri: {
+    case getri: {
       auto contestant = with("getri_outofplace_batched", Magma::Getri(), [=, &p](auto f, auto A, auto pivots, auto B) {
         return f(n, A, n, pivots, B, n, p.info, count, queue);
       });
       contestant.result_in_b = true;
       return contestant;
     }
-    case BatchRoutine::potri:
+    default:
       break;
   }
   throw std::runtime_error("MAGMA has no batched potri");

@@ -12,8 +12,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "bench/device_libraries.hpp"
-#include "bench/device_timer.hpp"
+#include "bench/frame/device_libraries.hpp"
+#include "bench/frame/device_timer.hpp"
 #include "bench/lapack_batch_cases.hpp"
 #include "bench/lapack_batch_peers.hpp"
 
@@ -59,7 +59,7 @@ struct Copies {
   std::size_t elements() const { return of_one * count; }
   E* first(std::size_t copy) const { return work + copy * elements(); }
   E** at(std::size_t copy) const { return addresses + copy * count; }
-  /// The first so many copies begin anew.
+  /// Restores the first so many copies.
   void restore(std::size_t copies, cudaStream_t stream) const {
     for (std::size_t i = 0; i < copies; ++i)
       check(cudaMemcpyAsync(first(i), start, elements() * sizeof(E), cudaMemcpyDeviceToDevice, stream), "restore");
@@ -108,7 +108,7 @@ struct LapackProblems {
         pivots(arena, c.n, c.count, copies),
         info(arena.take<int>(static_cast<std::size_t>(c.count))) {}
 
-  /// What the routine writes begins anew, in the first so many copies.
+  /// Restores the operands that the routine writes, in the first so many copies.
   void restore(std::size_t copies_to_restore, cudaStream_t stream) const {
     if (what.writes_a()) A.restore(copies_to_restore, stream);
     if (B.of_one > 0) B.restore(copies_to_restore, stream);
@@ -122,7 +122,6 @@ class Noise {
   explicit Noise(const Libraries& to) : to_(to), of_a_(period), of_b_(period), scaled_(period) {
     fill_random<T>(of_a_.get(), period, 1, true);
     fill_random<T>(of_b_.get(), period, 1, true, 777);
-    check(cudaDeviceSynchronize(), "random elements");
   }
 
   /// How a case begins. LU: uniform elements; without interchanges, and Cholesky: a dominant diagonal besides. Factors:
@@ -130,7 +129,7 @@ class Noise {
   void fill(const LapackProblems<T>& problems) const {
     const LapackCase& c = problems.what;
     const auto n = static_cast<double>(c.n);
-    const bool has_diagonal = c.begins_with_factors() || c.is_cholesky() || c.is(BatchRoutine::getrf_nopiv);
+    const bool has_diagonal = c.begins_with_factors() || c.is_cholesky() || c.is(Routine::getrf_nopiv);
     repeat(of_a_.get(), c.begins_with_factors() ? 2 / std::sqrt(n) : 1.0, problems.A.start, problems.A.elements());
     if (has_diagonal) set_diagonal(problems.A.start, c, c.begins_with_factors() ? 1.0 : n);
     if (c.inverts()) {
@@ -161,11 +160,7 @@ class Noise {
             "scal");
     }
     check(cudaMemcpyAsync(to, scaled_.get(), some * sizeof(T), cudaMemcpyDeviceToDevice, to_.stream), "fill");
-    for (std::size_t done = some; done < elements;) {
-      const std::size_t more = std::min(done, elements - done);
-      check(cudaMemcpyAsync(to + done, to, more * sizeof(T), cudaMemcpyDeviceToDevice, to_.stream), "fill");
-      done += more;
-    }
+    repeat_to_fill(to, some * sizeof(T), elements * sizeof(T), to_.stream);
   }
 
   /// In as few copies as can be: of all problems one element of the diagonal, or of one problem all.

@@ -10,9 +10,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "bench/device_libraries.hpp"
+#include "bench/frame/device_libraries.hpp"
+#include "bench/frame/opened_library.hpp"
 #include "bench/lapack_batch_cases.hpp"
-#include "bench/lapack_batch_own.hpp"
 
 namespace tessera::bench {
 

@@ -9,10 +9,10 @@ import json
 import pathlib
 import sys
 
-from svg_picture import rates_over_sizes
+import report
 
-WHO = [("tessera", "NumPy over Tessera", "#0072b2", 0), ("cupy", "CuPy, with copies", "#e69f00", 1)]
-BASE = "numpy"
+WHO = [("tessera", "NumPy over Tessera", "#0072b2"), ("cupy", "CuPy, with copies", "#e69f00")]
+HEADER = ["", "n", "NumPy alone, s", "over Tessera, s", "CuPy, s", "x NumPy", "x CuPy"]
 
 
 def read(files):
@@ -30,40 +30,32 @@ def read(files):
 
 
 def table(seconds):
-    lines = ["| | n | NumPy alone, s | over Tessera, s | CuPy, s | x NumPy | x CuPy |", "|---|---|---|---|---|---|---|"]
     order = list(dict.fromkeys(routine for routine, _ in seconds))
+    rows = []
     for routine, n in sorted(seconds, key=lambda key: (order.index(key[0]), key[1])):
-        of = seconds[routine, n]
+        of = seconds[routine, n].get
+        rows.append([routine, n] + [f"{of(who):.3g}" if of(who) else "" for who in ("numpy", "tessera", "cupy")] +
+                    [report.quotient(of(who), of("tessera")) for who in ("numpy", "cupy")])
+    return report.table(HEADER, rows)
 
-        def cell(who):
-            return f"{of[who]:.3g}" if who in of else ""
 
-        def ratio(over):
-            return f"{of[over] / of['tessera']:.2f}" if over in of and "tessera" in of else ""
-
-        lines.append(f"| {routine} | {n} | {cell(BASE)} | {cell('tessera')} | {cell('cupy')} | {ratio(BASE)} | {ratio('cupy')} |")
-    return "\n".join(lines)
+def times_as_fast(of, who):
+    return of["numpy"] / of[who] if "numpy" in of and who in of else None
 
 
 def picture(seconds):
     panels = []
     for routine in dict.fromkeys(routine for routine, _ in seconds):
-        lines = []
-        for who, words, colour, shape in WHO:
-            points = [(n, of[BASE] / of[who]) for (name, n), of in sorted(seconds.items()) if name == routine and BASE in of and who in of]
-            if points:
-                lines.append((points, words, colour, shape))
+        lines = report.lines_of({n: of for (name, n), of in seconds.items() if name == routine}, times_as_fast, WHO, None)
         if lines:
             panels.append((routine, lines))
-    return rates_over_sizes("NumPy's linear algebra, times as fast as with its own OpenBLAS", [(words, colour) for _, words, colour, _ in WHO],
-                            panels, "n", unit="times as fast")
+    return report.rates_picture("NumPy's linear algebra, times as fast as with its own OpenBLAS", panels, WHO, None, unit="times as fast")
 
 
 def main():
-    out, files = pathlib.Path(sys.argv[1]), sys.argv[2:]
-    seconds = read(files)
-    print(table(seconds))
-    out.write_text(picture(seconds), encoding="utf-8")
+    seconds = read(sys.argv[2:])
+    print(table(seconds), end="")
+    pathlib.Path(sys.argv[1]).write_text(picture(seconds), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 # Training passes of a fully connected network (network_bench.c) on a machine with GPUs: over OpenBLAS on the CPU, over Tessera, and over NVBLAS.
 # Writes one JSON line per run and a table.
 # usage: bench/network_gpu.sh BUILD_FOLDER OUT_FOLDER [LIBRARIES]
-# LIBRARIES: a folder with libopenblas.so.0 and what it needs, for machines that lack it; otherwise that of the system is taken.
 # environment: LAYERS (3072-16384-16384-10), BATCHES ("1024 8192"), TYPE (s), PASSES (3, of which the best counts; devices start in the first), RUNS
 # ("cpu tessera nvblas nvblas-pageable"), TIMEOUT (600 seconds for each run; a run that takes longer is cut, and the table says so)
 set -u

@@ -172,27 +172,16 @@ static void NAME(train)(int layers, const int* widths, int batch, int passes, do
   NAME(destroy)(&net);
 }
 
-/* The derivative of the loss by parameter i of layer l, weights first, then biases, as a step of rate 1 takes it. */
-static double* NAME(derivative)(struct NAME(network) * net, int l) {
-  const size_t weights = (size_t)net->widths[l] * (size_t)net->widths[l + 1], biases = (size_t)net->widths[l + 1];
-  real* kept[MAX_LAYERS][2];
-  for (int i = 0; i < net->layers; ++i) {
-    const size_t count = (size_t)net->widths[i] * (size_t)net->widths[i + 1];
-    kept[i][0] = allocate(sizeof(real) * count);
-    kept[i][1] = allocate(sizeof(real) * (size_t)net->widths[i + 1]);
-    memcpy(kept[i][0], net->W[i], sizeof(real) * count);
-    memcpy(kept[i][1], net->b[i], sizeof(real) * (size_t)net->widths[i + 1]);
-  }
-  NAME(forward)(net);
-  NAME(backward)(net, 1);
+/* The derivative of the loss by parameter i of layer l, weights first, then biases, as a step of rate 1 of the same network takes it. */
+static double* NAME(derivative)(const struct NAME(network) * net, int l) {
+  const size_t biases = (size_t)net->widths[l + 1], weights = (size_t)net->widths[l] * biases;
+  struct NAME(network) next;
+  NAME(create)(&next, net->layers, net->widths, net->batch);
+  NAME(forward)(&next);
+  NAME(backward)(&next, 1);
   double* result = allocate(sizeof(double) * (weights + biases));
-  for (size_t i = 0; i < weights; ++i) result[i] = (double)kept[l][0][i] - (double)net->W[l][i];
-  for (size_t i = 0; i < biases; ++i) result[weights + i] = (double)kept[l][1][i] - (double)net->b[l][i];
-  for (int i = 0; i < net->layers; ++i) {
-    free(net->W[i]);
-    free(net->b[i]);
-    net->W[i] = kept[i][0];
-    net->b[i] = kept[i][1];
-  }
+  for (size_t i = 0; i < weights; ++i) result[i] = (double)net->W[l][i] - (double)next.W[l][i];
+  for (size_t i = 0; i < biases; ++i) result[weights + i] = (double)net->b[l][i] - (double)next.b[l][i];
+  NAME(destroy)(&next);
   return result;
 }

@@ -1,4 +1,4 @@
-/* What the benchmark programs in C have in common. PROGRAM, their name, is defined before. */
+/* The common part of the benchmark programs that know nothing of Tessera. PROGRAM, their name, is defined before. */
 #ifndef TESSERA_BENCH_PROGRAM_H
 #define TESSERA_BENCH_PROGRAM_H
 
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <time.h>
 
-static double seconds_now(void) {
+static inline double seconds_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* Ends the program if there is no memory. */
-static void* allocate(size_t bytes) {
+static inline void* allocate(size_t bytes) {
   void* memory = malloc(bytes);
   if (memory == NULL) {
     fprintf(stderr, PROGRAM ": no memory for %zu bytes\n", bytes);
@@ -26,7 +26,7 @@ static void* allocate(size_t bytes) {
 static uint64_t random_state = 88172645463325252u;
 
 /* In (-0.5, 0.5) (xorshift64, Marsaglia 2003). */
-static double random_number(void) {
+static inline double random_number(void) {
   random_state ^= random_state << 13;
   random_state ^= random_state >> 7;
   random_state ^= random_state << 17;

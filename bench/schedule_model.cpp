@@ -1,15 +1,18 @@
-// Prints how long the schedules of the routines take on a modelled machine (tests/modelled_run.hpp): what changes of order, tiling and
-// prefetching do, before a GPU has seen them.
+// Prints how long the schedules of the routines take on a modelled machine (tests/modelled_run.hpp). It shows what
+// changes of order, tiling and prefetching do, before a GPU has seen them.
 // usage: schedule_model [--pages] [--keep] [ROUTINE,...|all] [DEVICES,...] [N,...] [MEMORY_GB] [TILE] [TRACE]
-// --pages: with the rates of copies out of pages of 64 KiB (docs/adr/0003-tall-tiles.md)
-// --keep: devices keep old values of C for each other (docs/adr/0014-old-values.md)
-// ROUTINE: one of Level 3 or potrf, with its type (strsm), or without (double precision), and with :R where A is on the right (trmm:R). Single precision is computed at the rate of double precision.
-// TRACE: a file for the last run, for `tessera trace draw`
+// --pages  with the rates of copies out of pages of 64 KiB (docs/adr/0003-tall-tiles.md)
+// --keep   devices keep old values of C for each other (docs/adr/0014-old-values.md)
+// ROUTINE  a routine of Level 3, or potrf, getrf, geqrf: with its type (strsm), or without (double precision).
+//          With :R, A is on the right (trmm:R). Single precision is computed at the rate of double precision.
+// TRACE    a file for the last run, for `tessera trace draw`
 //
 // usage: schedule_model [--pages] [--keep] --problems FILE [DEVICES] [MEMORY_GB] [TILE]
 // One line of JSON for each problem of the file (`tessera bench problems`, bench/survey.py): seconds, bound_s, tiling.
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -31,8 +34,8 @@ std::vector<std::string> parts_of(const std::string& list) {
 
 // "trsm" or "strsm"; false: neither
 bool parse(const std::string& name, Level3& call) {
-  for (int r = 0; r < routine_count; ++r) {
-    call.routine = static_cast<Routine>(r);
+  for (const Routine routine : level3_routines) {
+    call.routine = routine;
     for (const ScalarType type : scalar_types) {
       call.type = type;
       if (!exists(call.routine, type)) continue;
@@ -60,6 +63,60 @@ void run_problems(const std::string& file, test::ModelledMachine machine, index_
     std::printf("{\"routine\": \"%s\", \"seconds\": %.6f, \"bound_s\": %.6f, \"tiling\": [%ld, %ld, %ld]}\n",
                 name_of(call).c_str(), run.seconds, run.bound_s, t.m, t.n, t.k);
   }
+}
+
+/// A call of the table: what it computes, and how it runs.
+struct Case {
+  std::string name;
+  double flops = 0;
+  std::function<test::ModelledRun(const test::ModelledMachine&, index_t tile)> run;
+};
+
+/// "potrf" or "dpotrf". @return no run if no factorization has this name
+Case factorization_of(const std::string& name, index_t n) {
+  for (const ScalarType type : scalar_types) {
+    const auto is = [&](const char* routine) {
+      return name == letter(type) + std::string(routine) || (type == ScalarType::d && name == routine);
+    };
+    const double cube = (is_complex(type) ? 4.0 : 1.0) * std::pow(static_cast<double>(n), 3);
+    if (is("potrf")) {
+      const routines::CholeskyCall call{.type = type, .n = n};
+      return {name, cube / 3, [=](const auto& machine, index_t tile) { return modelled_run(machine, call, tile); }};
+    }
+    if (is("getrf")) {
+      const routines::LuCall call{.type = type, .m = n, .n = n};
+      return {name, cube * 2 / 3, [=](const auto& m, index_t tile) { return modelled_columns(m, call, tile); }};
+    }
+    if (is("geqrf")) {
+      const routines::QrCall call{.type = type, .m = n, .n = n};
+      return {name, cube * 4 / 3, [=](const auto& m, index_t tile) { return modelled_columns(m, call, tile); }};
+    }
+  }
+  return {};
+}
+
+/// Of a square problem. @return no run where there is no such routine
+Case case_of(const std::string& name, index_t n) {
+  if (Case factorization = factorization_of(name, n); factorization.run) return factorization;
+  Level3 call;
+  const bool right = name.ends_with(":R");
+  if (!parse(right ? name.substr(0, name.size() - 2) : name, call)) return {};
+  if (right) call.side = Side::right;
+  call.m = call.n = n;
+  if (call.has_k()) call.k = n;
+  call.alpha = 1.1;
+  call.beta = call.is_triangular() ? 0 : 0.3;
+  return {name_of(call), flops_of(call),
+          [=](const auto& machine, index_t tile) { return modelled_run(machine, call, tile); }};
+}
+
+void append_trace(const char* file, const Case& shown, index_t n, const test::ModelledRun& run) {
+  runtime::JobStatistics job{
+      .routine = shown.name, .m = n, .n = n, .k = n, .seconds = run.seconds, .flops = shown.flops, .devices = {}};
+  std::vector<std::string> names;
+  for (std::size_t d = 0; d < run.operations.size(); ++d) names.push_back("model:" + std::to_string(d));
+  for (const std::string& name : names) job.devices.push_back({.device = name});
+  runtime::TraceFile(file).append(job, 0, names, run.operations);
 }
 
 }  // namespace
@@ -91,46 +148,20 @@ int main(int argc, char** argv) {
     for (const std::string& count : devices) {
       std::printf("%-6s %-7s", name.c_str(), count.c_str());
       for (const std::string& size : sizes) {
-        Level3 call;
-        const bool right = name.ends_with(":R");
-        const bool factors = name.ends_with("potrf");
-        if (right) call.side = Side::right;
-        if (factors) {
-          call.routine = Routine::syrk;
-          call.type = name.front() == 's' ? ScalarType::s : ScalarType::d;
-        } else if (!parse(right ? name.substr(0, name.size() - 2) : name, call)) {
+        const index_t n = std::atol(size.c_str());
+        const Case shown = case_of(name, n);
+        if (!shown.run) {
           std::fprintf(stderr, "no routine %s\n", name.c_str());
           return 1;
         }
-        const index_t n = std::atol(size.c_str());
-        call.m = call.n = n;
-        if (call.has_k()) call.k = n;
-        call.alpha = 1.1;
-        call.beta = call.is_triangular() ? 0 : 0.3;
-        const int devices_of_run = std::atoi(count.c_str());
-        const test::ModelledMachine machine = machine_of(pages, keep, devices_of_run, memory);
-        const test::ModelledRun run =
-            factors ? test::modelled_run(machine, routines::CholeskyCall{.type = call.type, .n = n}, tile)
-                    : test::modelled_run(machine, call, tile);
-        const double flops = factors ? flops_of(call) / 3 : flops_of(call);
+        const test::ModelledMachine machine = machine_of(pages, keep, std::atoi(count.c_str()), memory);
+        const test::ModelledRun run = shown.run(machine, tile);
         std::printf(" | %5.1f%% %6.1f TF %.4f s up %4.2f %ldx%ldx%ld", 100 * run.fraction_of_bound(),
-                    flops / run.seconds * 1e-12, run.seconds,
+                    shown.flops / run.seconds * 1e-12, run.seconds,
                     static_cast<double>(run.bytes_up) / static_cast<double>(run.compulsory_up), run.tiling.m,
                     run.tiling.n, run.tiling.k);
         std::fflush(stdout);
-        if (argc > 6) {
-          runtime::JobStatistics job{.routine = factors ? name : name_of(call),
-                                     .m = n,
-                                     .n = n,
-                                     .k = n,
-                                     .seconds = run.seconds,
-                                     .flops = flops,
-                                     .devices = {}};
-          std::vector<std::string> names;
-          for (int d = 0; d < machine.devices; ++d) names.push_back("model:" + std::to_string(d));
-          for (const std::string& name : names) job.devices.push_back({.device = name});
-          runtime::TraceFile(argv[6]).append(job, 0, names, run.operations);
-        }
+        if (argc > 6) append_trace(argv[6], shown, n, run);
       }
       std::printf("\n");
     }

@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 
+from report import load, split_at_dashes, table
 from svg_picture import AXIS, GRID, Picture
 
 ROUTINES = ["gemm", "symm", "hemm", "syrk", "herk", "syr2k", "her2k", "trmm", "trsm"]
@@ -127,7 +128,7 @@ def measure(options, out, name, problems, memory, extra):
     log = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if not target.exists():
         sys.exit(f"{' '.join(map(str, command))}: status {log.returncode}\n{log.stdout[-4000:]}")
-    runs = json.loads(target.read_text(encoding="utf-8"))["runs"]
+    runs = load(target)["runs"]
     source.unlink()
     target.unlink()
     return [run["results"][0] for run in runs if run["results"]]
@@ -187,11 +188,12 @@ def report(records):
         both = [r["pinned_s"] / r["seconds"] for r in long if r.get("pinned_s")]
         if both:
             lines += [f"Pageable to page-locked: median {100 * statistics.median(both):.0f} %, least {100 * min(both):.0f} %."]
-        lines += ["", "| problem | ms | bound, ms | of the bound | x cublasXt | pageable of page-locked | tile |", "|---|---|---|---|---|---|---|"]
+        rows = []
         for r in sorted(long, key=lambda r: min(fraction(r), (ratio(r) or 9) * 0.7))[:40]:
             times = f"{ratio(r):.2f}" if ratio(r) else ""
             pageable = f"{100 * r['pinned_s'] / r['seconds']:.0f} %" if r.get("pinned_s") else ""
-            lines.append(f"| {words(r)} | {1e3 * r['seconds']:.1f} | {1e3 * r['bound_s']:.1f} | {100 * fraction(r):.0f} % | {times} | {pageable} | {r['tile']} |")
+            rows.append([words(r), f"{1e3 * r['seconds']:.1f}", f"{1e3 * r['bound_s']:.1f}", f"{100 * fraction(r):.0f} %", times, pageable, r["tile"]])
+        lines += ["", table(["problem", "ms", "bound, ms", "of the bound", "x cublasXt", "pageable of page-locked", "tile"], rows).rstrip()]
     return "\n".join(lines) + "\n", picture(long, short)
 
 
@@ -235,10 +237,7 @@ def picture(long, short):
 
 
 def parse(arguments):
-    rest = []
-    if "--" in arguments:
-        at = arguments.index("--")
-        arguments, rest = arguments[:at], arguments[at + 1:]
+    arguments, rest = split_at_dashes(arguments)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     if arguments[:1] == ["--draw"]:
         parser.add_argument("--draw", metavar="OUT", required=True)
@@ -263,7 +262,7 @@ def main():
     out = pathlib.Path(options.draw or options.out)
     out.mkdir(parents=True, exist_ok=True)
     if options.draw:
-        records = [record for file in options.files for record in json.loads(pathlib.Path(file).read_text(encoding="utf-8"))["problems"]]
+        records = [record for file in options.files for record in load(file)["problems"]]
         name = "survey"
     else:
         records = survey(options, out)

@@ -1,5 +1,5 @@
 """A picture in SVG, part by part, and what the pictures of measurements have in common: colours, axes, numbers. Used by chart.py,
-sweep.py, device_report.py, batch_report.py and lapack_batch_report.py; needs nothing but Python's standard library."""
+sweep_report.py, survey.py and report.py; needs nothing but Python's standard library."""
 import math
 from xml.sax.saxutils import escape
 
@@ -74,6 +74,18 @@ class Picture:
             self.parts.append(f'<polygon points="{path}" fill="{colour}"')
         name = "circle" if outline is None else "polygon"
         self.parts[-1] += "/>" if tip is None else f"><title>{escape(tip)}</title></{name}>"
+
+    def legend(self, x, contestants, gap=38):
+        """Boxes with names. @return where the next entry begins"""
+        for _, words, colour in contestants:
+            self.box(x, 44, 12, 12, colour)
+            self.text(x + 18, 54, words, 12, "start")
+            x += gap + 7 * len(words)
+        return x
+
+    def dashed_legend(self, x, words, colour, thickness=1.5):
+        self.line(x, 50, x + 18, 50, colour, thickness, DASHES)
+        self.text(x + 24, 54, words, 12, "start")
 
     def svg(self):
         return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '

@@ -19,7 +19,6 @@ import ctypes
 import json
 import os
 import pathlib
-import re
 import shlex
 import signal
 import subprocess
@@ -27,7 +26,9 @@ import sys
 import time
 from typing import NamedTuple, Optional
 
+import machines
 import sweep_report
+from report import split_at_dashes, write_whole
 from svg_picture import CONTESTANTS, number
 from sweep_report import Points, key_of, points_of_bench, size_of
 
@@ -97,6 +98,10 @@ def passes(sizes):
 def wanted_runs(options):
     """All runs of a sweep from nothing."""
     most = max(options.counts)
+
+    def blocks_at(n, peers=options.peers):
+        return tuple(options.blocks if n <= LARGE else options.large_blocks) if "cublasxt" in peers else ()
+
     first_small, first_large, small, large = passes(options.sizes)
 
     def sized(sizes):
@@ -105,16 +110,13 @@ def wanted_runs(options):
             for n in sizes:
                 # The CPU BLAS does not depend on the devices: it is measured beside the most of them, where Tessera takes the least time.
                 peers = options.peers + (("cpu",) if count == most and n <= options.cpu_up_to else ())
-                blocks = tuple(options.blocks if n <= LARGE else options.large_blocks) if "cublasxt" in peers else ()
-                runs.append(Run(count, tuple(options.routines), (n,), None, peers, blocks))
+                runs.append(Run(count, tuple(options.routines), (n,), None, peers, blocks_at(n, peers)))
         return runs
 
     tiles = []
     for n in options.tile_sizes if options.tiles else []:
-        peers = options.peers
-        blocks = tuple(options.blocks if n <= LARGE else options.large_blocks) if "cublasxt" in peers else ()
         if n not in options.sizes or "gemm" not in options.routines:
-            tiles.append(Run(most, ("gemm",), (n,), None, peers, blocks))
+            tiles.append(Run(most, ("gemm",), (n,), None, options.peers, blocks_at(n)))
     for tile in options.tiles:
         sizes = [n for n in options.tile_sizes if n >= tile]
         tiles += [Run(most, ("gemm",), (n,), tile, options.peers, (tile,) if "cublasxt" in options.peers else ()) for n in sizes]
@@ -153,42 +155,6 @@ def runs_left(options, points, given_up):
     return join(left)
 
 
-# --- the machine ---
-
-def first_match(pattern, file):
-    try:
-        found = re.search(pattern, pathlib.Path(file).read_text(), re.MULTILINE)
-    except OSError:
-        return ""
-    return found.group(1).strip() if found else ""
-
-
-def describe_machine(info, options):
-    gpus = info["cuda"]["devices"] if options.backend == "cuda" else []
-    machine = {"gpus": [gpu["name"] for gpu in gpus], "cpu": first_match(r"^model name\s*:\s*(.*)$", "/proc/cpuinfo"),
-               "processors": len(os.sched_getaffinity(0)),
-               "host_memory_bytes": 1024 * int(first_match(r"^MemTotal:\s*(\d+)", "/proc/meminfo") or 0)}
-    if options.machine:
-        machine["text"] = options.machine
-    if gpus:
-        machine["gpu_memory_bytes"] = gpus[0]["memory_bytes"]
-        reach = info["cuda"].get("peer_access", [])
-        if len(gpus) > 1:
-            machine["peer_access"] = all(reach[i][j] for i in range(len(gpus)) for j in range(len(gpus)) if i != j)
-        try:
-            query = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=True)
-            machine["driver"] = query.stdout.split("\n")[0].strip()
-        except (OSError, subprocess.CalledProcessError):
-            pass  # tells less, measures the same
-    else:
-        machine["host_devices"] = " ".join(options.bench_options) or "as fast as they go"
-    return machine
-
-
-def same_machine(one, other):
-    return all(one.get(key) == other.get(key) for key in ("gpus", "cpu", "processors", "host_devices"))
-
-
 # --- measuring ---
 
 class Sweep:
@@ -225,13 +191,6 @@ class Sweep:
             self.points = Points(self.points.all + new)
             self.save()
         return new
-
-
-def write_whole(path, text):
-    """Nobody finds half a file, even if this process ends here."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
 
 
 def end_with_parent():
@@ -380,33 +339,31 @@ def write_page(sweep, notes, left):
         return
     head = {"machines": [sweep.machine], "sources": sweep_report.source_lines(sweep.sessions, sweep.points.all),
             "missing": missing_lines(notes, left), "volume_n": sweep.options.volume_n}
-    pictures = draw_pictures(sweep.points, sweep.out, sweep_report.machine_name(sweep.machine))
+    pictures = draw_pictures(sweep.points, sweep.out, machines.name_of(sweep.machine))
     write_readme(sweep.out, sweep.points, head, pictures)
 
 
 def draw_files(options, out):
-    points, machines, sources = [], [], []
+    points, known, sources = [], [], []
     for file in options.draw:
         more, machine, lines = sweep_report.read_file(file)
         points += more
         sources += lines
-        if machine is not None and machine not in machines:
-            machines.append(machine)
-    if options.machine or not machines:
-        machines.insert(0, {"text": options.machine or "a machine that the files do not name"})
+        if machine is not None and machine not in known:
+            known.append(machine)
+    if options.machine or not known:
+        known.insert(0, {"text": options.machine or "a machine that the files do not name"})
     points = Points(points)
     out.mkdir(parents=True, exist_ok=True)
-    pictures = draw_pictures(points, out, sweep_report.machine_name(machines[0]))
-    head = {"machines": machines, "sources": sources, "missing": [], "volume_n": options.volume_n}
+    pictures = draw_pictures(points, out, machines.name_of(known[0]))
+    head = {"machines": known, "sources": sources, "missing": [], "volume_n": options.volume_n}
     write_readme(out, points, head, pictures)
 
 
 # --- the command ---
 
 def parse(arguments):
-    own, bench_options = arguments, []
-    if "--" in arguments:
-        own, bench_options = arguments[:arguments.index("--")], arguments[arguments.index("--") + 1:]
+    own, bench_options = split_at_dashes(arguments)
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0],
                                      epilog="After --: options of `tessera bench`, such as --host pageable.")
     root = pathlib.Path(__file__).resolve().parent.parent
@@ -446,7 +403,7 @@ def parse(arguments):
 
 def fit_memory(options):
     """Leaves out sizes whose three matrices the machine does not hold: the process would end, and with it the sizes that fit."""
-    free = 1024 * int(first_match(r"^MemAvailable:\s*(\d+)", "/proc/meminfo") or 0) or float("inf")
+    free = 1024 * int(machines.first_match(r"^MemAvailable:\s*(\d+)", "/proc/meminfo") or 0) or float("inf")
     element = {"s": 4, "d": 8, "c": 8, "z": 16}[options.type]
     too_large = [n for n in options.sizes if 3 * n * n * element > 0.8 * free]
     options.sizes = [n for n in options.sizes if n not in too_large]
@@ -465,11 +422,11 @@ def start(options, out):
         raise ValueError(f"{max(options.counts)} GPUs wanted, {gpus} there")
     with_cublasxt = options.peers == "cublasxt" or options.peers == "auto" and options.backend == "cuda"
     options.peers = ("cublasxt",) if with_cublasxt else ()
-    machine = describe_machine(info, options)
+    machine = machines.describe(info, options)
     out.mkdir(parents=True, exist_ok=True)
     sweep = Sweep(options, out)
-    if sweep.machine is not None and not same_machine(sweep.machine, machine):
-        raise ValueError(f"{out} has figures of another machine ({sweep_report.machine_name(sweep.machine)}): name another folder")
+    if sweep.machine is not None and not machines.is_same(sweep.machine, machine):
+        raise ValueError(f"{out} has figures of another machine ({machines.name_of(sweep.machine)}): name another folder")
     sweep.machine = machine
     settings = " ".join(f"{name}={value}" for name, value in info["settings"].items())
     sweep.sessions.append({"date": time.strftime("%Y-%m-%d", time.gmtime()), "version": info["version"], "command": options.command,

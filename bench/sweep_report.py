@@ -5,10 +5,11 @@ A point is one routine at one size on so many devices: {"routine", "devices" (ho
 "settings", "host_memory", "repeats", "rates", "tessera_version", "session", "result"}. Its result is that of `tessera bench`, with the statistics of
 the median run alone.
 """
-import json
 import math
 import re
 
+import machines
+from report import load, table
 from svg_picture import BOUND, CONTESTANTS, DASHES, INK, Panel, Picture, number, tick_step, unit_of
 
 MIB = 1 << 20
@@ -104,8 +105,9 @@ class Points:
     def routines(self):
         return list(dict.fromkeys(point["routine"] for point in self.all))
 
-    def counts(self):
-        return sorted({point["devices"] for point in self.all})
+    def counts(self, least=1):
+        """Numbers of devices from `least` on. There are none where a call ran on the CPU."""
+        return sorted({point["devices"] for point in self.all if point["devices"] >= least})
 
     def by_size(self, routine, count):
         """Points by n, with Tessera's own tile size."""
@@ -152,24 +154,19 @@ def devices_text(points, count):
 # --- pictures ---
 
 def draw_legend(picture, left, points, contestants, counts, has_bound):
-    x = left
-    for _, words, colour in contestants:
-        picture.box(x, 44, 12, 12, colour)
-        picture.text(x + 18, 54, words, 12, "start")
-        x += 38 + 7 * len(words)
+    x = picture.legend(left, contestants)
     for index, count in enumerate(counts):
         words = devices_text(points, count)
         picture.mark(index, x + 5, 50, INK)
         picture.text(x + 15, 54, words, 12, "start")
         x += 34 + 7 * len(words)
     if has_bound:
-        picture.line(x, 50, x + 18, 50, BOUND[2], 1.5, DASHES)
-        picture.text(x + 24, 54, BOUND[1], 12, "start")
+        picture.dashed_legend(x, BOUND[1], BOUND[2])
 
 
 def draw_rates(points, title):
     """Fig. 7: TFLOP/s over n, one panel for each routine. The CPU BLAS is the same on any number of devices and drawn once."""
-    routines, counts = points.routines(), [count for count in points.counts() if count > 0]
+    routines, counts = points.routines(), points.counts()
     names = [key for key, _, _ in CONTESTANTS] + ["bound"]
     rates = [rate for p in points.all for rate in [tflops_of(p, name) for name in names] if rate is not None and p["tile"] is None]
     unit, factor = unit_of(max(rates))
@@ -181,8 +178,7 @@ def draw_rates(points, title):
     picture.title(left, title)
     shown = [one for one in CONTESTANTS if any(one[0] in p["result"] for p in points.all)]
     draw_legend(picture, left, points, shown, counts, any("bound_s" in p["result"] for p in points.all))
-    step = tick_step(widest)
-    ticks = [(tick * step, f"{tick * step:g}") for tick in range(int(widest / step) + 1)]
+    ticks = [(tick * tick_step(widest), f"{tick * tick_step(widest):g}") for tick in range(int(widest / tick_step(widest)) + 1)]
     for index, routine in enumerate(routines):
         panel = Panel(picture, left + index % columns * (panel_width + 56), above + index // columns * (panel_height + 84), panel_width,
                       panel_height, widest, top)
@@ -206,8 +202,7 @@ def draw_rates(points, title):
                 if who != "cpu":
                     panel.series(line_of(count, who), colour, place, f"{routine} {words} {devices_text(points, count)}")
         cpu = {n: rate for count in counts for n, rate in line_of(count, "cpu")}
-        colours = {key: colour for key, _, colour in CONTESTANTS}
-        panel.series(list(cpu.items()), colours["cpu"], 0, f"{routine} CPU BLAS")
+        panel.series(list(cpu.items()), CONTESTANTS[-1][2], 0, f"{routine} CPU BLAS")
     return picture.svg()
 
 
@@ -237,13 +232,7 @@ def draw_tiles(points, title):
     picture = Picture(max(760, left + len(groups) * (panel_width + 56)), above + panel_height + 56)
     picture.title(left, title)
     shown = [one for one in CONTESTANTS[:2] if any(one[0] in p["result"] for group in groups.values() for p in group)]
-    x = left
-    for _, words, colour in shown:
-        picture.box(x, 44, 12, 12, colour)
-        picture.text(x + 18, 54, words, 12, "start")
-        x += 38 + 7 * len(words)
-    picture.line(x, 50, x + 18, 50, CONTESTANTS[0][2], 1.5, DASHES)
-    picture.text(x + 24, 54, "Tessera with the tiles of its own choice", 12, "start")
+    picture.dashed_legend(picture.legend(left, shown), "Tessera with the tiles of its own choice", CONTESTANTS[0][2])
     for index, (key, group) in enumerate(groups.items()):
         routine, count, n = key
         panel = Panel(picture, left + index * (panel_width + 56), above, panel_width, panel_height, len(tiles), max(rates) * factor)
@@ -264,11 +253,6 @@ def draw_tiles(points, title):
 
 # --- tables ---
 
-def table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
-
-
 def rate_text(point, who, factor):
     rate = tflops_of(point, who)
     return "-" if rate is None else number(rate * factor)
@@ -283,7 +267,7 @@ def blocks_text(point):
 
 
 def rates_tables(points):
-    counts = [count for count in points.counts() if count > 0]
+    counts = points.counts()
     sized = [p for p in points.all if is_of_own_choice(p)]
     unit, factor = unit_of(max(tflops_of(p, "tessera") for p in sized))
     peer = any("cublasxt" in p["result"] for p in sized)
@@ -322,7 +306,7 @@ def rates_tables(points):
 
 
 def efficiency_table(points):
-    counts = [count for count in points.counts() if count > 1]
+    counts = points.counts(2)
     peer = any("cublasxt" in p["result"] for p in points.all)
     header, rows = ["routine"], []
     for count in counts:
@@ -349,13 +333,18 @@ def megabytes(count):
     return number(count / MIB) if count < 10 * MIB else f"{count / MIB:.0f}"
 
 
-def volume_tables(points, n):
-    parts = []
-    for count in [count for count in points.counts() if count > 0]:
+def jobs_at(points, n):
+    """Of each number of devices, with which there are some: what Tessera did at that size, by routine."""
+    for count in points.counts():
         jobs = {routine: points.by_size(routine, count)[n]["result"]["tessera"]["job"]
                 for routine in points.routines() if n in points.by_size(routine, count)}
-        if not jobs:
-            continue
+        if jobs:
+            yield count, jobs
+
+
+def volume_tables(points, n):
+    parts = []
+    for count, jobs in jobs_at(points, n):
         names = list(dict.fromkeys(device["device"] for job in jobs.values() for device in job["devices"]))
 
         def cell(devices):
@@ -372,13 +361,9 @@ def volume_tables(points, n):
 
 def profile_tables(points, n):
     parts = []
-    for count in [count for count in points.counts() if count > 0]:
-        rows = []
-        for routine in points.routines():
-            if n not in points.by_size(routine, count):
-                continue
-            for device in points.by_size(routine, count)[n]["result"]["tessera"]["job"]["devices"]:
-                rows.append([routine, device["device"]] + [number(1e3 * device[name]) for name in ("kernel_s", "transfer_s", "other_s")])
+    for count, jobs in jobs_at(points, n):
+        rows = [[routine, device["device"]] + [number(1e3 * device[name]) for name in ("kernel_s", "transfer_s", "other_s")]
+                for routine, job in jobs.items() for device in job["devices"]]
         if rows:
             parts.append(table(["routine", devices_text(points, count), "kernels", "copies alone", "other"], rows))
     return "\n".join(parts)
@@ -388,8 +373,7 @@ def tiles_table(points):
     groups = tile_groups(points)
     everything = [p for group in groups.values() for p in group]
     unit, factor = unit_of(max(tflops_of(p, "tessera") for p in everything))
-    tiles = sorted({p["tile"] for p in everything})
-    rows = []
+    tiles, rows = sorted({p["tile"] for p in everything}), []
     for key, group in groups.items():
         routine, count, n = key
         for who, words in (("tessera", "Tessera"), ("cublasxt", "cublasXt, blocks of that size")):
@@ -402,32 +386,6 @@ def tiles_table(points):
 
 
 # --- the page ---
-
-def machine_lines(machine):
-    """What a machine is, one line each. @param machine as sweep.py describes it, or {"text"}"""
-    lines = [machine["text"]] if machine.get("text") else []
-    kinds = list(dict.fromkeys(machine.get("gpus", [])))
-    if kinds:
-        lines.append("GPUs: " + ", ".join(f"{machine['gpus'].count(kind)} x {kind}" for kind in kinds) +
-                     (f", {machine['gpu_memory_bytes'] / 2**30:.0f} GiB each" if machine.get("gpu_memory_bytes") else "") +
-                     (f", driver {machine['driver']}" if machine.get("driver") else "") +
-                     {True: ", which reach each other", False: ", not all of which reach each other"}.get(machine.get("peer_access"), ""))
-    elif "cpu" in machine:
-        lines.append("no GPUs")
-    if machine.get("host_devices"):
-        lines.append(f"host devices, which compute on the CPU: `{machine['host_devices']}`")
-    if machine.get("cpu"):
-        lines.append(f"CPU: {machine['cpu']}, {machine['processors']} processors" +
-                     (f", {machine['host_memory_bytes'] / 2**30:.0f} GiB" if machine.get("host_memory_bytes") else ""))
-    return lines
-
-
-def machine_name(machine):
-    kinds = list(dict.fromkeys(machine.get("gpus", [])))
-    if kinds:
-        return ", ".join(f"{machine['gpus'].count(kind)} x {kind}" for kind in kinds)
-    return machine.get("text") or "host devices"
-
 
 def cublas_version(point):
     number = (point["rates"] or {}).get("cublas")
@@ -465,12 +423,10 @@ def cpu_part(point):
     return flops.get("cpu", 0) / sum(flops.values()) if flops else 1.0  # without devices: all of the call
 
 
-def page(points, head, pictures):
-    """@param head {"machines", "sources" (lines on where the points come from), "missing" (lines), "volume_n", "beside" (there is such a part)}
-    @param pictures names of the files of Figs. 7 and 10, "" if there is none"""
-    sized = [p for p in points.all if is_of_own_choice(p)]
-    parts = ["# Level 3 on " + " and ".join(dict.fromkeys(map(machine_name, head["machines"]))) + "\n"]
-    parts.append("\n".join("- " + line for machine in head["machines"] for line in machine_lines(machine)) + "\n")
+def head_of_page(points, head):
+    """Title, machines, where the points come from, how they were measured, and whether all are right."""
+    parts = ["# Level 3 on " + " and ".join(dict.fromkeys(map(machines.name_of, head["machines"]))) + "\n"]
+    parts.append("\n".join("- " + line for machine in head["machines"] for line in machines.lines_of(machine)) + "\n")
     parts.append("\n".join(head["sources"]) + "\n")
     repeats = values_text(points.all, lambda p: p["repeats"])
     memory = values_text(points.all, lambda p: {"pinned": "page-locked", "pageable": "pageable"}.get(p["host_memory"], ""))
@@ -478,8 +434,8 @@ def page(points, head, pictures):
     parts.append(f"Medians of {repeats} after a warm-up, {memory} host memory, all contestants in turns in the same process. How it is measured, and "
                  "what the bound is, is in `docs/bench.md`." + (f" cuBLAS {cublas}." if cublas else ""))
     blocks = {}
-    for p in sized:
-        if blocks_text(p):
+    for p in points.all:
+        if is_of_own_choice(p) and blocks_text(p):
             blocks.setdefault(blocks_text(p), []).append(size_of(p["result"]))
     if blocks:
         parts.append("cublasXt's block sizes, of which the better one counts: " +
@@ -490,8 +446,15 @@ def page(points, head, pictures):
                  "All results were checked and are correct." if checked else "Not all results were checked.")
     if head["beside"]:
         parts.append("\nMore of this machine: [beside the sweep](#beside-the-sweep).")
+    return parts
+
+
+def page(points, head, pictures):
+    """@param head {"machines", "sources" (lines on where the points come from), "missing" (lines), "volume_n", "beside" (there is such a part)}
+    @param pictures names of the files of Figs. 7 and 10, "" if there is none"""
+    parts = head_of_page(points, head)
     parts.append("\n## TFLOP/s over n (BLASX, Fig. 7)\n" + (f"![rates over matrix size]({pictures['fig7']})\n" if pictures["fig7"] else ""))
-    if sized:
+    if any(map(is_of_own_choice, points.all)):
         parts.append(rates_tables(points))
     parts.append("## Average parallel efficiency (BLASX, Table III)\nTime on one device over G times the time on G devices, averaged over n in equal "
                  "steps, between measured sizes interpolated.\nBLASX's columns, of three K40c and n = 1024 to 39936, are for orientation.\n")
@@ -519,8 +482,7 @@ def page(points, head, pictures):
 
 def read_file(name):
     """@return (points, machine or None, lines on where the points come from)"""
-    with open(name, encoding="utf-8") as file:
-        document = json.load(file)
+    document = load(name)
     if "points" in document:
         return document["points"], document["machine"], source_lines(document["sessions"], document["points"])
     points = points_of_bench(document)

@@ -1,7 +1,7 @@
-# Read by ctest when it starts: asks TEST_BINARY for its suites and adds one ctest entry for each, labelled by name. Tests on
-# CUDA devices (cuda or gpu in the name of suite or test) get an entry of their own, so that a machine without a GPU shows them as
-# skipped and everything else as run. A suite counts as skipped where all its tests were, and only then: run_suite.sh decides.
-# (SKIP_REGULAR_EXPRESSION would not do: for ctest it outweighs a failure.)
+# Read by ctest when it starts: asks TEST_BINARY for its suites and adds one ctest entry for each, labelled by name.
+# Tests on CUDA devices (cuda or gpu in the name of suite or test) get an entry of their own, so that a machine without
+# a GPU reports them as skipped and all others as run. A suite counts as skipped only if all its tests were skipped:
+# run_suite.sh decides. (SKIP_REGULAR_EXPRESSION would not work: for ctest it outweighs a failure.)
 if(NOT EXISTS "${TEST_BINARY}")
   add_test("${TEST_GROUP}_not_built" "${TEST_BINARY}")
   set_tests_properties("${TEST_GROUP}_not_built" PROPERTIES LABELS unit)
@@ -34,7 +34,7 @@ function(tessera_add_suite suite part filter)
       list(APPEND labels multi-gpu)
     endif()
   endif()
-  # Longest first, so that none of them is left alone at the end.
+  # Longest first, so that no long suite runs alone at the end.
   set(cost 1)
   if("${suite}" MATCHES "Fault|Soak|Level3Conformance|DeviceRoutineConformance|ScheduleModelSizes|CallsWithFaults")
     set(cost 100)
@@ -55,7 +55,7 @@ function(tessera_flush_suite suite plain cuda)
   endif()
 endfunction()
 
-# Values of parameters are printed after '#', may hold anything, and are of no use here.
+# Values of parameters are printed after '#'. They may contain any text, and are not needed here.
 string(REGEX REPLACE "[ ]*#[^\n]*" "" listing "${listing}")
 string(REGEX REPLACE "[][;]" "_" listing "${listing}")
 string(REPLACE "\n" ";" listing "${listing}")

@@ -1,8 +1,8 @@
-# Names a build: version, compiler and content of all sources, so that parts of different builds tell each other apart.
+# Names a build: version, compiler and content of all sources, so that parts of different builds can be distinguished.
 # Needs no git.
 #   cmake -DROOT=source folder -DVERSION=... -DCOMPILER=what else decides -DFOLDER=output folder -P build_identity.cmake
-# writes build_identity.cpp (core/build_identity.hpp) and tessera.map, the version script of libtessera.so. Files that
-# stay the same are not touched.
+# writes build_identity.cpp (core/build_identity.hpp) and tessera.map, the version script of libtessera.so. Files whose
+# content stays the same are not touched.
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/src/* ${ROOT}/include/*)
 list(SORT files)
 set(contents "${VERSION} ${COMPILER}")
@@ -20,8 +20,8 @@ file(CONFIGURE OUTPUT ${FOLDER}/build_identity.cpp @ONLY CONTENT [[
 const std::uint64_t tessera::build_identity = 0x@identity@;
 ]])
 
-# A name that is spelt out goes before a pattern, whatever the linker.
-file(READ ${ROOT}/src/blas_api/bridge.hpp bridge)
+# Every linker prefers an exact name to a pattern.
+file(READ ${ROOT}/src/offload/bridge.hpp bridge)
 string(REGEX MATCHALL "tessera_private_[a-z_]*[a-z]" private_names "${bridge}")
 list(REMOVE_DUPLICATES private_names)
 list(JOIN private_names "; " private_names)

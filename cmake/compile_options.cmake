@@ -3,10 +3,11 @@ add_library(tessera_options INTERFACE)
 target_include_directories(tessera_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(tessera_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wconversion;-Werror>
-  # Code that nvcc generates does not survive -Wconversion, so device sources get the rest.
+  # Code that nvcc generates fails with -Wconversion, so device sources get the other warnings.
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;-Werror=all-warnings>)
 
-# The arithmetic is in the BLAS; at -O3 gcc 12 and 13 take sound code for uninitialised, and warnings are errors.
+# -O2 suffices, since the arithmetic is in the BLAS. At -O3 gcc 12 and 13 report correct code as uninitialised, and
+# warnings are errors.
 foreach(language C CXX)
   string(REPLACE "-O3" "-O2" CMAKE_${language}_FLAGS_RELEASE "${CMAKE_${language}_FLAGS_RELEASE}")
 endforeach()
@@ -23,15 +24,16 @@ foreach(language C CXX CUDA)
 endforeach()
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 
-# Everything finds its libraries relative to itself, in the build tree as in the install tree, so that both can be moved.
+# All binaries find their libraries relative to themselves, in the build tree as in the install tree, so both can be
+# moved.
 set(CMAKE_BUILD_RPATH "$ORIGIN/../lib;$ORIGIN")
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN")
 list(REMOVE_DUPLICATES CMAKE_INSTALL_RPATH)
 
-# tessera_final_rpath(<target>): it is linked with the path that it is installed with. Otherwise CMake edits the file
-# when it installs it, and leaves room for that by a colon at the end: an empty entry, by which the loader searches the
-# current folder.
+# tessera_final_rpath(<target>): links it with its run path after installation. Otherwise CMake edits the file at
+# installation, and reserves room for that by a colon at the end. The loader takes this colon as an empty entry, and
+# searches the current folder.
 function(tessera_final_rpath target)
   set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 endfunction()
@@ -44,17 +46,17 @@ elseif(NOT TESSERA_SANITIZE STREQUAL "")
   message(FATAL_ERROR "TESSERA_SANITIZE must be empty, thread or address, not '${TESSERA_SANITIZE}'")
 endif()
 if(tessera_sanitizers)
-  # GCC 12 takes members of std::function for uninitialized in what the sanitizers add.
+  # With the sanitizers' instrumentation, GCC 12 reports members of std::function as uninitialized.
   target_compile_options(tessera_options INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:${tessera_sanitizers};-fno-omit-frame-pointer;-Wno-maybe-uninitialized>)
   target_link_options(tessera_options INTERFACE ${tessera_sanitizers})
-  # A library opened with RTLD_DEEPBIND would bind malloc past the sanitizer; the sources leave the flag out when this is set.
+  # A library opened with RTLD_DEEPBIND would bypass the sanitizer's malloc; the sources omit the flag if this is set.
   target_compile_definitions(tessera_options INTERFACE TESSERA_SANITIZED=1)
 endif()
 
 # The C++ runtime becomes a part of each of our shared libraries: a program may have an older libstdc++ of its own
-# (MATLAB), or load a newer one later (conda), and ours must be in the way of neither. The run-time library of a
-# sanitizer wants the shared one.
+# (MATLAB), or load a newer one later (conda), and ours must not conflict with either. The run-time library of a
+# sanitizer needs the shared one.
 set(tessera_static_runtime)
 if(NOT TESSERA_SANITIZE)
   set(tessera_static_runtime -static-libstdc++ -static-libgcc)
@@ -68,16 +70,15 @@ if(NOT TESSERA_SANITIZE)
   endif()
 endif()
 
-# tessera_shared_library(<target> <version script>): what all our shared libraries have in common.
+# tessera_shared_library(<target> <version script>): sets the common properties of our shared libraries.
 function(tessera_shared_library target version_script)
   if(tessera_static_runtime)
-    # Sections that nobody needs would bring relocations, and functions of the newest libc. Tables of abstract classes
-    # refer to the runtime's function for calls without an implementation only weakly, which takes nothing from an
-    # archive.
+    # Unused sections would bring relocations and functions of the newest libc. The tables of abstract classes refer
+    # only weakly to __cxa_pure_virtual, and a weak reference links no member of an archive.
     target_link_options(${target} PRIVATE ${tessera_static_runtime} LINKER:--gc-sections LINKER:--undefined=__cxa_pure_virtual)
   endif()
   tessera_final_rpath(${target})
-  # Worker threads run code of these libraries until the process ends, and device drivers do not survive an unload.
+  # Worker threads run code of these libraries until the process ends, and device drivers fail after an unload.
   target_link_options(${target} PRIVATE LINKER:-z,nodelete LINKER:--version-script=${version_script} LINKER:--as-needed)
   if(NOT TESSERA_SANITIZE)
     target_link_options(${target} PRIVATE LINKER:-z,defs)
@@ -85,8 +86,9 @@ function(tessera_shared_library target version_script)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${version_script})
 endfunction()
 
-# tessera_export_only(<target> <generate_exports.cmake's arguments> DEPENDS <files that these name>): the library exports what
-# the lists say and nothing else. Its TESSERA_EXPORTS property is the argument list with which the script checks that.
+# tessera_export_only(<target> <generate_exports.cmake's arguments> DEPENDS <files that these name>): the library
+# exports the names of the lists and nothing else. Its TESSERA_EXPORTS property is the argument list with which the
+# script checks this.
 function(tessera_export_only target)
   cmake_parse_arguments(PARSE_ARGV 1 only "" "" "DEPENDS")
   set(map ${CMAKE_CURRENT_BINARY_DIR}/${target}.map)

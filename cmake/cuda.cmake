@@ -8,7 +8,7 @@ if(TESSERA_CUDA STREQUAL "OFF")
   return()
 endif()
 
-# Distributions and NVIDIA's installer put nvcc where PATH often does not reach.
+# Distributions and NVIDIA's installer put nvcc into folders that PATH often lacks.
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   find_program(TESSERA_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
   if(TESSERA_NVCC)

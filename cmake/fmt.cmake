@@ -1,8 +1,8 @@
-# tessera_fmt: fmt as part of our libraries, compiled once. As a header alone it took three seconds of every source that formats, and the
-# distribution's library is a shared one, which ours must not need.
+# tessera_fmt: fmt as part of our libraries, compiled once. As headers only, it adds three seconds to the compilation of
+# every source that formats. The distribution's library is a shared one, which our libraries must not need.
 find_package(fmt REQUIRED)
 set(folder ${PROJECT_BINARY_DIR}/generated)
-# What fmt's headers leave to its library; none of it has changed its name from fmt 8 to 11.
+# The functions that fmt's headers leave to its library; their names are the same from fmt 8 to 11.
 file(CONFIGURE OUTPUT ${folder}/fmt.cpp @ONLY CONTENT [[
 #include <fmt/format-inl.h>
 FMT_BEGIN_NAMESPACE

@@ -1,8 +1,10 @@
 # The exports of a library that has routines under names of one pattern.
-#   cmake -DROUTINES=files -DNAMES=patterns -DBATCH_NAMES=patterns -DWORKSPACE_NAMES=patterns -DFORWARDED=files -DDATA=names -DNODE=name -DOUTPUT=file.map
+#   cmake -DROUTINES=files -DNAMES=patterns -DBATCH_NAMES=patterns -DWORKSPACE_NAMES=patterns -DFORWARDED=files
+#   -DDATA=names -DNODE=name -DOUTPUT=file.map
 #     -P generate_exports.cmake
-# writes the linker's version script: each routine of ROUTINES under each of the patterns, @ being its name, its batches and workspaces likewise, and its
-# other functions; the functions in the FORWARDED files; the variables DATA. Their version is NODE; without it they have none.
+# writes the linker's version script. It lists each routine of ROUTINES under each of the patterns, in which @ stands
+# for its name; likewise its batches, workspaces and other functions; the functions in the FORWARDED files; the
+# variables DATA. Their version is NODE; without NODE they have none.
 #   ... -DLIBRARY=lib.so -DNM=nm -P generate_exports.cmake
 # fails unless the library exports just these.
 # Lists have commas between their elements.
@@ -12,7 +14,7 @@ endforeach()
 set(expected ${DATA})
 set(lines)
 foreach(list IN LISTS ROUTINES)
-  file(STRINGS ${list} lines_of_list REGEX "^TESSERA_(ROUTINE|SYNONYM|BATCH|LAPACK|LAPACK_WORKSPACE|HALF|DENSE|FUNCTION)\\(")
+  file(STRINGS ${list} lines_of_list REGEX "^TESSERA_(ROUTINE|SYNONYM|BATCH|LAPACK|LAPACK_WORKSPACE|HALF|CALL|FUNCTION)\\(")
   list(APPEND lines ${lines_of_list})
 endforeach()
 foreach(line IN LISTS lines)
@@ -23,7 +25,7 @@ foreach(line IN LISTS lines)
   set(patterns ${NAMES})
   if(line MATCHES "^TESSERA_ROUTINE\\(([a-z0-9]+), ([a-z]+), ")
     set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})
-  elseif(line MATCHES "^TESSERA_DENSE\\([a-z]+, ([a-z]+), ([a-z]), ")
+  elseif(line MATCHES "^TESSERA_CALL\\([a-z]+, ([a-z]+), ([a-z]), ")
     set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})
   elseif(line MATCHES "^TESSERA_SYNONYM\\(([a-z0-9]+), [a-z0-9]+, ([a-z]+), ")
     set(routine ${CMAKE_MATCH_2}${CMAKE_MATCH_1})

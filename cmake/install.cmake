@@ -1,4 +1,5 @@
-# Install rules: libraries, headers, the command, the CMake package (Tessera::tessera, Tessera::device_host, Tessera::device), pkg-config, licence and documents.
+# Install rules: libraries, headers, the command, the CMake package (Tessera::tessera, Tessera::device_host,
+# Tessera::device), pkg-config, licence and documents.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera)
 
@@ -13,7 +14,8 @@ foreach(target tessera tessera_blas tessera_blas64 tessera_lapack tessera_device
       RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()
-# The faces that bear the names of the system's libraries have a folder of their own, which the loader does not search by itself.
+# Libraries with the names of the system's libraries are installed into a separate folder, which the loader does not
+# search by default.
 foreach(target tessera_system_blas tessera_system_blas64)
   if(TARGET ${target})
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tessera)
@@ -38,7 +40,7 @@ function(tessera_pkg_config pc_name pc_library pc_description)
   install(FILES ${PROJECT_BINARY_DIR}/${pc_name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${ARGN})
 endfunction()
 
-# What is for GPUs is in a component, and an export, of its own: a package without CUDA must not name a library that is not there.
+# The GPU parts have their own component and export: a package without CUDA must not refer to a missing library.
 if(TARGET tessera_device)
   install(TARGETS tessera_device EXPORT TesseraDeviceTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
   install(EXPORT TesseraDeviceTargets NAMESPACE Tessera:: DESTINATION ${package_dir} COMPONENT cuda)

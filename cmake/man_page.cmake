@@ -1,5 +1,6 @@
 # Makes one man page from the --help of the command.
-#   cmake -DHELP2MAN=... -DTOOL=tessera -DCOMMAND=run -DSUMMARY=... -DVERSION=... -DINCLUDE=file -DOUTPUT=tessera-run.1 -P man_page.cmake
+#   cmake -DHELP2MAN=... -DTOOL=tessera -DCOMMAND=run -DSUMMARY=... -DVERSION=... -DINCLUDE=file -DOUTPUT=tessera-run.1
+#   -P man_page.cmake
 set(name tessera)
 set(help --help)
 if(COMMAND)
@@ -13,7 +14,7 @@ endif()
 execute_process(
   COMMAND ${HELP2MAN} --no-info "--name=${SUMMARY}" "--help-option=${help}" --version-string=${VERSION} ${include} ${TOOL}
   OUTPUT_VARIABLE page COMMAND_ERROR_IS_FATAL ANY)
-# The title is made from the name of the program, which all pages share.
+# help2man makes the title from the program's name, which all pages share.
 string(TOUPPER ${name} title)
 string(REGEX REPLACE "\n\\.TH TESSERA " "\n.TH ${title} " page "${page}")
 string(REGEX REPLACE "\n\\.SH NAME\ntessera " "\n.SH NAME\n${name} " page "${page}")

@@ -1,19 +1,19 @@
-# `cpack -G DEB` in the build folder makes tessera_VERSION_ARCH.deb, and tessera-cuda where CUDA is built: that one apart, so that
-# nothing of CUDA is a condition of the first. Files go under /usr; the faces under tessera/ are offered as alternatives of
-# libblas.so.3 and libblas64.so.3.
+# `cpack -G DEB` in the build folder makes tessera_VERSION_ARCH.deb, and tessera-cuda if CUDA is built. It is separate,
+# so that the first package does not depend on CUDA. Files go under /usr; the libraries under tessera/ are offered as
+# alternatives of libblas.so.3 and libblas64.so.3.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tessera)
 set(TESSERA_MAINTAINER "Tessera contributors <tessera@example.org>" CACHE STRING "Maintainer of the package, with address")
 set(CPACK_PACKAGE_VENDOR "Tessera contributors")
 set(CPACK_PACKAGE_CONTACT ${TESSERA_MAINTAINER})
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_STRIP_FILES OFF)  # done in stage.cmake, together with what strip does not do
+set(CPACK_STRIP_FILES OFF)  # stage.cmake strips, and does more than strip
 set(CPACK_OUTPUT_FILE_PREFIX ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
-# One date for all: that of the last change of the changelog.
+# All files have one date: that of the last change of the changelog.
 set(prefix ${CPACK_PACKAGING_INSTALL_PREFIX})
 file(TIMESTAMP ${PROJECT_SOURCE_DIR}/CHANGELOG.md package_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 file(READ ${PROJECT_SOURCE_DIR}/LICENSE license)
@@ -55,7 +55,7 @@ if(TARGET tessera_cuda)
   list(APPEND CPACK_COMPONENTS_ALL cuda)
   set(CPACK_COMPONENT_CUDA_GROUP cuda)
   set(CPACK_DEBIAN_CUDA_PACKAGE_NAME tessera-cuda)
-  # The driver and cuBLAS are found when the plugin is opened, from whatever place they were installed.
+  # The driver and cuBLAS are found when the plugin is opened, wherever they are installed.
   set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)
   file(GLOB hwloc ${HWLOC_LIBDIR}/libhwloc.so.[0-9]*)
   list(FILTER hwloc INCLUDE REGEX "libhwloc\\.so\\.[0-9]+$")

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# run_suite.sh <test binary> <arguments...>: runs a suite for ctest (cmake/add_suites.cmake) and tells one that was skipped from
-# one that passed. The binary's own status does not: it is 0 for both.
-# Status: 0 if nothing failed and some test passed, 77 if nothing failed and all were skipped; else a failure. No test at all is one.
+# run_suite.sh <test binary> <arguments...>: runs a suite for ctest (cmake/add_suites.cmake) and distinguishes a skipped
+# suite from one that passed. The binary's own status is 0 for both.
+# Status: 0 if nothing failed and some test passed, 77 if nothing failed and all were skipped; else a failure. A suite
+# without tests is a failure.
 "$@" 2>&1 | awk '
   { print; fflush() }
   /^\[  PASSED  \] [1-9]/ { passed = 1 }

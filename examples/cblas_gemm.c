@@ -1,10 +1,10 @@
-/* C = alpha*A*B + beta*C with random matrices, through <cblas.h> and nothing else: an ordinary BLAS program that knows nothing of
- * Tessera. `tessera run` makes it use all devices.
+/* C = alpha*A*B + beta*C with random matrices, through <cblas.h> and nothing else: an ordinary BLAS program without any
+ * reference to Tessera. `tessera run` makes it use all devices.
  *
  *   cblas_gemm N [FILE]
  *
- * Prints the time. With FILE, writes what compare_results needs to judge two runs: eight doubles m, n, k, alpha, beta and the
- * Frobenius norms of A, B and the old C, then C by columns. */
+ * Prints the time. With FILE, writes the data for compare_results: eight doubles and C by columns. The doubles are m,
+ * n, k, alpha, beta and the Frobenius norms of A, B and the old C. */
 #define _POSIX_C_SOURCE 199309L
 #include <cblas.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Says whether two runs of cblas_gemm agree as two correct computations must:
+/* Checks whether two runs of cblas_gemm agree within the bound for two correct computations:
  *
  *   ||C1 - C2||_F <= u * (sqrt(k+2) * max(|alpha|,1) * ||A|| * ||B|| + 2 * max(|beta|,1) * ||C||),   u = 2^-53
  *

@@ -1,8 +1,8 @@
-/* Kernels on device memory: solves a triangular system and multiplies the solution back, in place; then a batch of products of
- * different sizes.
+/* Kernels on device memory: solves a triangular system and multiplies the solution back, in place; then a batch of
+ * products of different sizes.
  *
- * With TESSERA_EXAMPLE_CUDA defined the matrices lie on a GPU (links libtessera_device.so and the CUDA runtime), else in host memory
- * (libtessera_device_host.so). Only what allocates and copies differs. */
+ * With TESSERA_EXAMPLE_CUDA defined the matrices lie on a GPU (links libtessera_device.so and the CUDA runtime), else
+ * in host memory (libtessera_device_host.so). Only allocation and copies differ. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void release(void* memory) { cudaFree(memory); }
 static void* allocate(size_t bytes) {
   void* memory = NULL;
   return posix_memalign(&memory, 256, bytes) == 0 ? memory
-                                                  : NULL; /* as cudaMalloc: what a workspace must be aligned to */
+                                                  : NULL; /* the alignment of cudaMalloc, which a workspace needs */
 }
 static int copy(void* to, const void* from, size_t bytes) {
   memcpy(to, from, bytes);
@@ -47,8 +47,8 @@ static void* device_copy(const void* from, size_t bytes) {
   return memory;
 }
 
-/* C = A * B for four products at once, whose sizes, leading dimensions and matrices are told by arrays in device memory. One of
- * them has a leading dimension that is too small. The elements of A and B are ones, so those of C must be k. */
+/* C = A * B for four products at once, whose sizes, leading dimensions and matrices are in arrays in device memory. One
+ * of them has a leading dimension that is too small. The elements of A and B are ones, so those of C must be k. */
 static int multiply_batch(tessera_device_handle handle) {
   enum { count = 4, most = 50, bad = 2 };
   const int m[count] = {3, most, 7, 20}, n[count] = {5, 40, 9, 0}, k[count] = {2, 30, 8, 4};
@@ -59,7 +59,7 @@ static int multiply_batch(tessera_device_handle handle) {
   double* addresses_of_c[count];
   for (int i = 0; i < count * most * most; ++i) ones[i] = 1;
 
-  double* const dev_ones = device_copy(ones, sizeof ones); /* what is only read may be shared: all A and B */
+  double* const dev_ones = device_copy(ones, sizeof ones); /* inputs may be shared: all A and B */
   double* const dev_C = device_copy(C, sizeof C);
   for (int p = 0; p < count; ++p) {
     addresses_of_a[p] = dev_ones;
@@ -75,7 +75,7 @@ static int multiply_batch(tessera_device_handle handle) {
   int* const dev_ldc = device_copy(ldc, sizeof ldc);
   int* const dev_info = device_copy(ldc, sizeof info);
 
-  /* No size is larger than `most`; 0 where that is not known. */
+  /* No size is larger than `most`; 0 if no bound is known. */
   expect(tessera_device_dgemm_vbatched(handle, TESSERA_NO_TRANS, TESSERA_NO_TRANS, most, most, most, dev_m, dev_n,
                                        dev_k, 1.0, dev_A, dev_lda, dev_A, dev_ldb, 0.0, dev_addresses_of_c, dev_ldc,
                                        count, dev_info));
@@ -116,16 +116,16 @@ int main(void) {
 
   tessera_device_handle handle = NULL;
   expect(tessera_device_create(&handle));
-  expect(tessera_device_set_stream(handle, NULL)); /* or a cudaStream_t; each handle begins with the default stream */
+  expect(tessera_device_set_stream(handle, NULL)); /* or a cudaStream_t; a new handle uses the default stream */
 
-  /* What the product can use. Without a workspace it works in place, with less speed. */
+  /* The workspace that the product can use. Without one it works in place, but slower. */
   size_t bytes = 0;
   expect(tessera_device_dtrmm_workspace(handle, TESSERA_LEFT, TESSERA_LOWER, TESSERA_NO_TRANS, TESSERA_NON_UNIT, m, n,
                                         &bytes));
   void* const workspace = bytes != 0 ? allocate(bytes) : NULL;
   if (workspace != NULL) expect(tessera_device_set_workspace(handle, workspace, bytes));
 
-  /* L X = B, then B = L X: what was there before. */
+  /* L X = B, then B = L X: the original B. */
   expect(tessera_device_dtrsm(handle, TESSERA_LEFT, TESSERA_LOWER, TESSERA_NO_TRANS, TESSERA_NON_UNIT, m, n, 1.0, dev_A,
                               lda, dev_B, m));
   expect(tessera_device_dtrmm(handle, TESSERA_LEFT, TESSERA_LOWER, TESSERA_NO_TRANS, TESSERA_NON_UNIT, m, n, 1.0, dev_A,

@@ -1,7 +1,8 @@
-/* Batches of products of half-complex numbers on device memory: C[i] = A[i] * B[i]^H, whose elements are told in advance.
+/* Batches of products of half-complex numbers on device memory: C[i] = A[i] * B[i]^H, whose elements are known in
+ * advance.
  *
- * With TESSERA_EXAMPLE_CUDA defined the matrices lie on a GPU (links libtessera_device.so and the CUDA runtime), else in host memory
- * (libtessera_device_host.so). Only what allocates and copies differs. */
+ * With TESSERA_EXAMPLE_CUDA defined the matrices lie on a GPU (links libtessera_device.so and the CUDA runtime), else
+ * in host memory (libtessera_device_host.so). Only allocation and copies differ. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +70,7 @@ int main(void) {
                                                m * k, dev_B, n, n * k, beta, dev_C, m, m * n, count));
   if (!copy(C, dev_C, sizeof C)) return 1;
 
-  /* (p + i) times the conjugate of 1/2 + i/4, k times: all of it is a half, so that nothing is rounded. */
+  /* (p + i) times the conjugate of 1/2 + i/4, k times: every value is exact in half precision. */
   for (int i = 0; i < count * m * n; ++i) {
     const float p = (float)(1 + i / (m * n));
     if (tessera_device_half_to_float(C[i].re) != k * (0.5F * p + 0.25F) ||

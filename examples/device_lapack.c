@@ -1,8 +1,8 @@
-/* Many small linear systems on device memory: one call factors all matrices, with interchanges of rows, and solves. One of
- * them is singular, which is told in info, and the others do not notice.
+/* Many small linear systems on device memory: one call factors all matrices, with interchanges of rows, and solves. One
+ * of them is singular, which info reports; the others are not affected.
  *
- * With TESSERA_EXAMPLE_CUDA defined the matrices lie on a GPU (links libtessera_device.so and the CUDA runtime), else in host memory
- * (libtessera_device_host.so). Only what allocates and copies differs. */
+ * With TESSERA_EXAMPLE_CUDA defined the matrices lie on a GPU (links libtessera_device.so and the CUDA runtime), else
+ * in host memory (libtessera_device_host.so). Only allocation and copies differ. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ int main(void) {
   for (int p = 0; p < count; ++p) {
     for (int i = 0; i < n * n; ++i) {
       random = random * 1664525u + 1013904223u;
-      A[p][i] = p == bad ? 1 : (double)(random >> 8) / (1 << 23) - 1; /* equal rows are singular */
+      A[p][i] = p == bad ? 1 : (double)(random >> 8) / (1 << 23) - 1; /* equal rows make it singular */
     }
     for (int i = 0; i < n; ++i) B[p][i] = i + 1;
   }

@@ -1,4 +1,5 @@
-/* A large linear system in ordinary host memory, solved by one call: its matrix may be larger than the memory of all devices. */
+/* A large linear system in ordinary host memory, solved by one call: its matrix may be larger than the memory of all
+ * devices. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 enum { n = 300 };
 
 int main(void) {
-  /* Two host devices, so that this runs anywhere; without settings the GPUs are used if there are any, where that is sooner. */
+  /* Two host devices, so that this runs anywhere; without settings the GPUs are used if there are any and they are
+   * sooner. */
   tessera_context context = NULL;
   if (tessera_create_with(&context, "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always") != TESSERA_SUCCESS) {
     fprintf(stderr, "lapack: %s\n", tessera_last_error());

@@ -1,5 +1,6 @@
-/* Many small linear systems in ordinary host memory: one call factors all matrices, with interchanges of rows, and solves.
- * They have two sizes, so there are two groups. One matrix is singular, which is told in info, and the others do not notice. */
+/* Many small linear systems in ordinary host memory: one call factors all matrices, with interchanges of rows, and
+ * solves. They have two sizes, so there are two groups. One matrix is singular, which info reports; the others are not
+ * affected. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ static void make_system(int p, int64_t n, double* A, double* b) {
 }
 
 int main(void) {
-  /* Two host devices, so that this runs anywhere; without settings the GPUs are used if there are any, where that is sooner. */
+  /* Two host devices, so that this runs anywhere; without settings the GPUs are used if there are any and they are
+   * sooner. */
   tessera_context context = NULL;
   if (tessera_create_with(&context, "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always") != TESSERA_SUCCESS) {
     fprintf(stderr, "lapack_batch: %s\n", tessera_last_error());

@@ -1,5 +1,5 @@
-/* Eigenvalues of a symmetric matrix, and a line through measured points by least squares, from ordinary host memory: one call each,
- * without workspaces. */
+/* Eigenvalues of a symmetric matrix, and a line through measured points by least squares, from ordinary host memory:
+ * one call each, without workspaces. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static double error_of_eigenvalues(tessera_context context) {
   return error;
 }
 
-/* b = 3 + 2 t, of which the two numbers are found again. */
+/* b = 3 + 2 t: the fit must return 3 and 2. */
 static double error_of_line(tessera_context context) {
   double A[2 * points], b[points];
   for (int i = 0; i < points; ++i) {
@@ -51,7 +51,8 @@ static double error_of_line(tessera_context context) {
 }
 
 int main(void) {
-  /* Two host devices, so that this runs anywhere; without settings the GPUs are used if there are any, where that is sooner. */
+  /* Two host devices, so that this runs anywhere; without settings the GPUs are used if there are any and they are
+   * sooner. */
   tessera_context context = NULL;
   if (failed(tessera_create_with(&context, "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always"))) return 1;
   const double of_eigenvalues = error_of_eigenvalues(context), of_line = error_of_line(context);

@@ -1,4 +1,4 @@
-/* Tessera's own C API: a context with chosen devices, one product, and what it did. */
+/* Tessera's own C API: a context with chosen devices, one product, and its statistics. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera/tessera.h>
@@ -11,7 +11,8 @@ static void expect(tessera_status status) {
 }
 
 int main(void) {
-  /* Two host devices of 16 MiB each, so that this runs anywhere; without TESSERA_DEVICES the GPUs are used if there are any. */
+  /* Two host devices of 16 MiB each, so that this runs anywhere; without TESSERA_DEVICES the GPUs are used if there are
+   * any. */
   tessera_context context = NULL;
   expect(
       tessera_create_with(&context, "TESSERA_DEVICES=host:2 TESSERA_HOST_DEVICE=memory=16MiB TESSERA_OFFLOAD=always"));

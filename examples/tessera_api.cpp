@@ -46,7 +46,8 @@ int main() {
     }
     std::printf("dgemm_batch: correct, on %d devices\n", context.last_job_stats().devices);
 
-    // And a thousand factorizations: A_i = L_i L_i^T, in place. A_i is four times the identity but for its first element.
+    // And a thousand factorizations: A_i = L_i L_i^T, in place. A_i is four times the identity but for its first
+    // element.
     for (std::size_t i = 0; i < many.size(); ++i) many[i] = 4 * identity[i % identity.size()];
     many[0] = -4;  // the first one is not positive definite
     std::vector<int> info(static_cast<std::size_t>(products));

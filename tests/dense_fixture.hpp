@@ -1,5 +1,5 @@
-// Random problems of LAPACK that a device solves whole, with everything poisoned that must be neither read nor written;
-// and the check of their results: by residuals, and against references of our own.
+// Random problems of LAPACK that a device solves whole, and the check of their results by residuals and our own
+// references. All memory that must be neither read nor written is poisoned.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/dense_problem.hpp"
-#include "core/dense_results.hpp"
+#include "calls/lapack_call.hpp"
+#include "calls/lapack_results.hpp"
 #include "core/loaded_objects.hpp"
 #include "kernels/reference/dense_matrix.hpp"
 #include "kernels/reference/reference_qr.hpp"
@@ -30,7 +30,7 @@
 
 namespace tessera {
 
-inline std::ostream& operator<<(std::ostream& out, const DenseProblem& p) {
+inline std::ostream& operator<<(std::ostream& out, const LapackCall& p) {
   return out << name_of(p) << " m " << p.m << " n " << p.n << " k " << p.k << (p.vectors ? " vectors" : "") << " u "
              << static_cast<int>(p.u) << " vt " << static_cast<int>(p.vt) << " range " << static_cast<int>(p.range)
              << (p.uplo == Uplo::lower ? " lower" : " upper") << (p.side == Side::left ? " left" : " right") << " op "
@@ -48,13 +48,14 @@ class DenseFixture {
  public:
   using Real = decltype(std::abs(T{}));
 
-  /// @param form everything of the problem but addresses and leading dimensions @param padding of all matrices
-  DenseFixture(const DenseProblem& form, unsigned seed, index_t padding = 3) : p_(form), random_(seed) {
+  /// @param form the problem without addresses and leading dimensions
+  /// @param padding rows of padding of all matrices
+  DenseFixture(const LapackCall& form, unsigned seed, index_t padding = 3) : p_(form), random_(seed) {
     p_.type = scalar_type_of<T>();
     p_.found = &found_;
-    for (const DenseOperand& operand : DenseOperands(p_)) {
+    for (const LapackOperand& operand : LapackOperands(p_)) {
       const index_t ld = operand.has_ld() ? operand.rows + padding : operand.rows;
-      // At least so many elements as may ever be told of; what it begins as is poison.
+      // At least the elements of the largest output; all begin as poison.
       auto& memory = memory_[operand.slot];
       const auto elements = static_cast<std::size_t>(ld * operand.cols);
       const std::size_t integers = static_cast<std::size_t>(operand.bytes()) / sizeof(T) + 1;
@@ -66,11 +67,11 @@ class DenseFixture {
     before_ = memory_;
   }
 
-  DenseProblem& problem() { return p_; }
-  T& at(DenseSlot slot, index_t i, index_t j) {
+  LapackCall& problem() { return p_; }
+  T& at(LapackSlot slot, index_t i, index_t j) {
     return memory_[slot][static_cast<std::size_t>(i + j * ld_of(p_, slot))];
   }
-  /// After a change of what the problem reads.
+  /// Must be called after a change of the inputs.
   void begin_anew() { before_ = memory_; }
 
   /// LAPACK may have destroyed A, but nothing around it.
@@ -78,34 +79,35 @@ class DenseFixture {
     for (index_t j = 0; j < p_.n; ++j) {
       const auto column = static_cast<std::size_t>(j * p_.lda);
       for (std::size_t i = column; i < column + static_cast<std::size_t>(p_.m == 0 ? p_.n : p_.m); ++i)
-        memory_[DenseSlot::A][i] = before_[DenseSlot::A][i];
+        memory_[LapackSlot::A][i] = before_[LapackSlot::A][i];
     }
   }
 
-  /// What a caller may still need is as it was: inputs, and all that is none of the problem's.
+  /// Whether the memory that a caller may still need is unchanged: the inputs, and all memory outside the problem.
   ::testing::AssertionResult inputs_are_intact() const { return is_unwritten(true); }
 
-  /// Whatever is written but not read begins as ones in place of poison, so that NaN are seen to be written.
+  /// Pure outputs begin as ones in place of poison, so that written NaN are visible.
   void begin_with_ones() {
-    for (const DenseOperand& operand : DenseOperands(p_)) {
+    for (const LapackOperand& operand : LapackOperands(p_)) {
       if (operand.writes && operand.address != p_.A && operand.address != p_.B)
         std::fill_n(reinterpret_cast<Real*>(operand.address), reals_of(operand), Real(1));
     }
     begin_anew();
   }
 
-  /// All results are NaN, and nothing else has been written. @param found eigenvalues that heevr has told
+  /// Whether all results are NaN, and nothing else has been written.
+  /// @param found number of eigenvalues that heevr has returned
   ::testing::AssertionResult results_are_nan(index_t found) const {
     if (auto unwritten = is_unwritten(false); !unwritten) return unwritten;
-    for (const DenseOperand& operand : DenseOperands(p_)) {
+    for (const LapackOperand& operand : LapackOperands(p_)) {
       if (!operand.writes) continue;
-      const bool finds_some = p_.routine == DenseRoutine::heevr;
-      const bool has_all = !finds_some || (operand.slot == DenseSlot::values && p_.range == EigenRange::values);
+      const bool finds_some = p_.routine == Routine::heevr;
+      const bool has_all = !finds_some || (operand.slot == LapackSlot::values && p_.range == EigenRange::values);
       const index_t parts = operand.element_bytes / index_t{sizeof(Real)};
       for (index_t j = 0; j < operand.cols; ++j) {
         for (index_t i = 0; i < operand.rows; ++i) {
           if (!is_in(operand.written_part, i, j)) continue;
-          const bool is_result = has_all || (operand.slot == DenseSlot::values ? i : j) < found;
+          const bool is_result = has_all || (operand.slot == LapackSlot::values ? i : j) < found;
           for (index_t part = 0; part < parts; ++part) {
             const Real number = reinterpret_cast<const Real*>(operand.address)[(i + j * operand.ld) * parts + part];
             if (std::isnan(number) == is_result) continue;
@@ -118,15 +120,15 @@ class DenseFixture {
     return ::testing::AssertionSuccess();
   }
 
-  /// @param info that was told
+  /// @param info as returned
   ::testing::AssertionResult check(index_t info) {
     if (auto unwritten = is_unwritten(false); !unwritten) return unwritten;
     if (const index_t right = right_info(); info != right)
       return ::testing::AssertionFailure() << p_ << ": info " << info << ", not " << right;
     if (info != 0) return ::testing::AssertionSuccess();
-    if (is_hermitian(p_.routine)) return check_eigen();
+    if (is_eigenproblem(p_.routine)) return check_eigen();
     if (is_svd(p_.routine)) return check_svd();
-    if (p_.routine == DenseRoutine::geev) return check_geev();
+    if (p_.routine == Routine::geev) return check_geev();
     if (is_least_squares(p_.routine)) return check_least_squares();
     return check_elements();
   }
@@ -134,13 +136,13 @@ class DenseFixture {
   /// Finds a function of a LAPACK by its Fortran name without prefix and suffix, or nullptr.
   using Find = std::function<void*(const char* name)>;
 
-  /// What is wrong with the problem's solution by a library that is called without Tessera; empty: nothing, as far as we can tell.
+  /// The error in the problem's solution by a library that is called without Tessera; empty: no error was found.
   std::string fault_of_library(const Find& find) const {
     DenseFixture direct = *this;
     direct.memory_ = before_;
     for (auto& [slot, elements] : direct.memory_) address_of(direct.p_, slot) = elements.data();
     direct.p_.found = &direct.found_;
-    if (is_svd(p_.routine)) direct.p_.routine = DenseRoutine::gesvd;  // the jobs of gesvd say more
+    if (is_svd(p_.routine)) direct.p_.routine = Routine::gesvd;  // gesvd's jobs allow more
     const std::string name = name_of(direct.p_);
     void* const function = can_call_directly(direct.p_.routine) ? find(name.c_str()) : nullptr;
     if (function == nullptr) return {};
@@ -152,8 +154,8 @@ class DenseFixture {
     return name + " of " + (file != nullptr ? file : "an unknown file") + ", called directly: " + result.message();
   }
 
-  /// For a problem that the CPU's LAPACK has solved through us, on a host device or beside the devices. Where that library gives
-  /// a wrong result by itself, the test is skipped instead of failed.
+  /// For a problem that the CPU's LAPACK has solved through us, on a host device or beside the devices. If that library
+  /// alone gives a wrong result, too, the test is skipped instead of failed.
   /// @param result of check(), or another failure
   ::testing::AssertionResult unless_library_is_wrong(const ::testing::AssertionResult& result) const {
     if (result) return result;
@@ -170,12 +172,12 @@ class DenseFixture {
     return part == Part::full || (part == Part::lower ? i >= j : i <= j);
   }
 
-  index_t reals_of(const DenseOperand& operand) const {
+  index_t reals_of(const LapackOperand& operand) const {
     return operand.ld * operand.cols * operand.element_bytes / index_t{sizeof(Real)};
   }
 
   void fill() {
-    for (const DenseOperand& operand : DenseOperands(p_)) {
+    for (const LapackOperand& operand : LapackOperands(p_)) {
       if (!operand.reads || !operand.has_ld()) continue;
       for (index_t j = 0; j < operand.read_cols; ++j) {
         for (index_t i = 0; i < operand.read_rows; ++i) {
@@ -185,25 +187,25 @@ class DenseFixture {
       shape(operand);
     }
     switch (p_.routine) {
-      case DenseRoutine::ungqr:
-      case DenseRoutine::unmqr: {
-        const index_t rows = p_.routine == DenseRoutine::unmqr ? reflected_of(p_) : p_.m;
+      case Routine::ungqr:
+      case Routine::unmqr: {
+        const index_t rows = p_.routine == Routine::unmqr ? reflected_of(p_) : p_.m;
         kernels::reference_qr({kernels::PanelKind::qr, p_.type, rows, p_.k, p_.A, p_.lda, nullptr}, p_.tau);
         break;
       }
-      case DenseRoutine::unmlq:
+      case Routine::unmlq:
         return fill_tau(p_.k, [](index_t i, index_t j) { return j > i ? i : -1; });
-      case DenseRoutine::unmtr:
+      case Routine::unmtr:
         return fill_tau(reflected_of(p_) - 1, [this](index_t i, index_t j) {
           if (p_.uplo == Uplo::lower) return i > j + 1 ? j : -1;
           return i < j - 1 ? j - 1 : -1;
         });
-      case DenseRoutine::larfb:
+      case Routine::larfb:
         return hide_what_reflectors_do_not_have();
-      case DenseRoutine::gelsd:
+      case Routine::gelsd:
         if (p_.rcond > 0) take_rank_away();
         break;
-      case DenseRoutine::getri:
+      case Routine::getri:
         for (index_t i = 0; i < p_.n; ++i)
           static_cast<std::int64_t*>(p_.ipiv)[i] = std::uniform_int_distribution<index_t>(i + 1, p_.n)(random_);
         break;
@@ -212,15 +214,16 @@ class DenseFixture {
     }
   }
 
-  /// So that reflectors reflect. @param reflector_of(i, j) that has A's element, or -1; each has a one, too, that is not stored
+  /// Makes the reflectors unitary.
+  /// @param reflector_of(i, j) the reflector that contains A's element, or -1; each also has a one that is not stored
   template <class ReflectorOf>
   void fill_tau(index_t count, ReflectorOf reflector_of) {
     std::vector<double> squares(static_cast<std::size_t>(count), 1);
-    const DenseOperand A = *DenseOperands(p_).begin();
+    const LapackOperand A = *LapackOperands(p_).begin();
     for (index_t j = 0; j < A.cols; ++j) {
       for (index_t i = 0; i < A.rows; ++i) {
         if (const index_t r = reflector_of(i, j); r >= 0)
-          squares[static_cast<std::size_t>(r)] += std::norm(AnyScalar(at(DenseSlot::A, i, j)));
+          squares[static_cast<std::size_t>(r)] += std::norm(AnyScalar(at(LapackSlot::A, i, j)));
       }
     }
     for (index_t r = 0; r < count; ++r)
@@ -233,7 +236,7 @@ class DenseFixture {
     const index_t length = reflected_of(p_), first = is_forward ? 0 : length - p_.k;
     for (index_t r = 0; r < p_.k; ++r) {
       for (index_t i = is_forward ? 0 : first + r; i < (is_forward ? r + 1 : length); ++i)
-        at(DenseSlot::A, in_columns ? i : r, in_columns ? r : i) = poison<T>();
+        at(LapackSlot::A, in_columns ? i : r, in_columns ? r : i) = poison<T>();
     }
   }
 
@@ -242,19 +245,21 @@ class DenseFixture {
     has_null_vector_ = last > 0;
     for (index_t i = 0; last > 0 && i < std::max(p_.m, p_.n); ++i) {
       if (p_.m >= p_.n)
-        at(DenseSlot::A, i, last) = at(DenseSlot::A, i, 0);
+        at(LapackSlot::A, i, last) = at(LapackSlot::A, i, 0);
       else
-        at(DenseSlot::A, last, i) = at(DenseSlot::A, 0, i);
+        at(LapackSlot::A, last, i) = at(LapackSlot::A, 0, i);
     }
   }
 
-  /// Diagonals: what is Hermitian has real ones, whatever their imaginary parts are; what is inverted large ones.
-  void shape(const DenseOperand& operand) {
-    using enum DenseRoutine;
-    const bool is_solved = operand.slot == DenseSlot::A && (p_.routine == getri || is_least_squares(p_.routine));
-    const bool is_inverted = operand.slot == DenseSlot::A && p_.routine >= trtrs && p_.routine != getri;
-    const bool is_definite = p_.routine == hegvd && operand.slot == DenseSlot::B;
-    if (!is_solved && !is_inverted && !is_hermitian(p_.routine)) return;
+  /// Diagonals: those of Hermitian matrices count as real, with any imaginary parts; those of matrices to be inverted
+  /// are large.
+  void shape(const LapackOperand& operand) {
+    using enum Routine;
+    const bool is_solved = operand.slot == LapackSlot::A && (p_.routine == getri || is_least_squares(p_.routine));
+    const bool is_triangle = p_.routine == trtrs || p_.routine == trtri || p_.routine == lauum;
+    const bool is_inverted = operand.slot == LapackSlot::A && (is_triangle || p_.routine == potri);
+    const bool is_definite = p_.routine == hegvd && operand.slot == LapackSlot::B;
+    if (!is_solved && !is_inverted && !is_eigenproblem(p_.routine)) return;
     const auto order = static_cast<double>(std::max(operand.rows, operand.cols));
     for (index_t j = 0; j < std::min(operand.rows, operand.cols); ++j) {
       T& diagonal = at(operand.slot, j, j);
@@ -272,14 +277,15 @@ class DenseFixture {
     }
   }
 
-  /// @param inputs_too those that results may take the place of, too
+  /// @param inputs_too whether inputs that results may replace must be unchanged, too
   ::testing::AssertionResult is_unwritten(bool inputs_too) const {
-    for (const DenseOperand& operand : DenseOperands(p_)) {
-      const bool is_a = operand.slot <= DenseSlot::VT && operand.address == p_.A;
-      const auto slot = is_a ? DenseSlot::A : operand.slot;
+    for (const LapackOperand& operand : LapackOperands(p_)) {
+      const bool is_a = operand.slot <= LapackSlot::VT && operand.address == p_.A;
+      const auto slot = is_a ? LapackSlot::A : operand.slot;
       bool may_write = operand.writes;
-      for (const DenseOperand& other : DenseOperands(p_)) may_write |= other.writes && other.address == operand.address;
-      const bool is_unit = p_.routine == DenseRoutine::trtri && p_.diag == Diag::unit;
+      for (const LapackOperand& other : LapackOperands(p_))
+        may_write |= other.writes && other.address == operand.address;
+      const bool is_unit = p_.routine == Routine::trtri && p_.diag == Diag::unit;
       for (index_t j = 0; j < operand.cols; ++j) {
         for (index_t i = 0; i < operand.ld; ++i) {
           const bool is_read =
@@ -298,7 +304,7 @@ class DenseFixture {
     return ::testing::AssertionSuccess();
   }
 
-  Dense<T> matrix(const std::map<DenseSlot, std::vector<T>>& memory, DenseSlot slot, index_t ld, index_t rows,
+  Dense<T> matrix(const std::map<LapackSlot, std::vector<T>>& memory, LapackSlot slot, index_t ld, index_t rows,
                   index_t cols) const {
     Dense<T> result{rows, cols};
     for (index_t j = 0; j < cols; ++j) {
@@ -306,7 +312,7 @@ class DenseFixture {
     }
     return result;
   }
-  Dense<T> hermitian(DenseSlot slot, index_t ld) const {
+  Dense<T> hermitian(LapackSlot slot, index_t ld) const {
     Dense<T> A = matrix(before_, slot, ld, p_.n, p_.n);
     const Part part = part_of(p_.uplo);
     for (index_t j = 0; j < p_.n; ++j) {
@@ -317,10 +323,10 @@ class DenseFixture {
     }
     return A;
   }
-  static double real_at(const std::map<DenseSlot, std::vector<T>>& memory, DenseSlot slot, index_t i) {
+  static double real_at(const std::map<LapackSlot, std::vector<T>>& memory, LapackSlot slot, index_t i) {
     return reinterpret_cast<const Real*>(memory.at(slot).data())[i];
   }
-  static double norm(const Dense<T>& A) {  // of the largest row or column sum's order
+  static double norm(const Dense<T>& A) {  // of the order of the largest row or column sum
     return distance(A, Dense<T>{A.rows, A.cols}) * std::sqrt(static_cast<double>(std::max<index_t>(A.rows, A.cols)));
   }
   ::testing::AssertionResult is_small(const char* what, double value, double scale) const {
@@ -334,7 +340,7 @@ class DenseFixture {
 
   /// LAPACK's info: the first zero on a diagonal, the first minor that is not positive definite.
   index_t right_info() const {
-    using enum DenseRoutine;
+    using enum Routine;
     const auto first_zero = [](index_t count, auto element) {
       for (index_t i = 0; i < count; ++i) {
         if (element(i) == T(0)) return i + 1;
@@ -343,15 +349,15 @@ class DenseFixture {
     };
     if (p_.routine == hegvd) {
       index_t minor = 0;
-      static_cast<void>(cholesky(widened(hermitian(DenseSlot::B, p_.ldb)), minor));
+      static_cast<void>(cholesky(widened(hermitian(LapackSlot::B, p_.ldb)), minor));
       return minor == 0 ? 0 : p_.n + minor;
     }
     if (p_.routine == trtrs || is_inverse(p_.routine)) {
-      const Dense<T> A = matrix(before_, DenseSlot::A, p_.lda, p_.n, p_.n);
+      const Dense<T> A = matrix(before_, LapackSlot::A, p_.lda, p_.n, p_.n);
       return p_.diag == Diag::unit ? 0 : first_zero(p_.n, [&](index_t i) { return A(i, i); });
     }
-    if (p_.routine == gels) {  // a column of zeros, or a row, stays one
-      Dense<T> A = matrix(before_, DenseSlot::A, p_.lda, p_.m, p_.n);
+    if (p_.routine == gels) {  // a column or row of zeros stays zero
+      Dense<T> A = matrix(before_, LapackSlot::A, p_.lda, p_.m, p_.n);
       if (p_.m < p_.n) A = adjoint(A);
       const auto largest_of = [&](index_t j) {
         const auto column = A.elements.begin() + j * A.rows;
@@ -364,13 +370,13 @@ class DenseFixture {
 
   ::testing::AssertionResult check_values(const std::vector<double>& expected) const {
     return check_values(expected, 0, static_cast<index_t>(expected.size()),
-                        norm(matrix(before_, DenseSlot::A, p_.lda, p_.m, p_.n)));
+                        norm(matrix(before_, LapackSlot::A, p_.lda, p_.m, p_.n)));
   }
-  /// @param first among those that are expected
+  /// @param first index among the expected ones
   ::testing::AssertionResult check_values(const std::vector<double>& expected, index_t first, index_t count,
                                           double scale) const {
     for (index_t i = 0; i < count; ++i) {
-      const double value = real_at(memory_, DenseSlot::values, i),
+      const double value = real_at(memory_, LapackSlot::values, i),
                    right = expected.at(static_cast<std::size_t>(first + i));
       if (auto small = is_small("value", std::abs(value - right), scale); !small) return small << " at " << i;
     }
@@ -382,14 +388,15 @@ class DenseFixture {
     return ::testing::AssertionFailure() << p_ << ": " << what << ' ' << found_ << ", not " << right;
   }
 
-  /// Of the problem as one of a single Hermitian matrix, in ascending order. @param L of B's Cholesky factors
+  /// The eigenvalues of the problem as one of a single Hermitian matrix, in ascending order. @param L B's Cholesky
+  /// factor
   std::vector<double> right_eigenvalues(const Dense<T>& A, const Wide& L) const {
-    if (p_.routine != DenseRoutine::hegvd) return hermitian_eigenvalues(widened(A));
+    if (p_.routine != Routine::hegvd) return hermitian_eigenvalues(widened(A));
     const Wide left = p_.itype == 1 ? inverse(L) : adjoint(L);
     return hermitian_eigenvalues(left * widened(A) * adjoint(left));
   }
 
-  /// The first of those that heevr is asked for, and how many they are.
+  /// The first eigenvalue that heevr is to compute, and their number.
   std::pair<index_t, index_t> asked_for(const std::vector<double>& eigenvalues) const {
     if (p_.range == EigenRange::indices) return {p_.il - 1, p_.iu - p_.il + 1};
     if (p_.range == EigenRange::all) return {0, p_.n};
@@ -400,10 +407,10 @@ class DenseFixture {
   }
 
   ::testing::AssertionResult check_eigen() const {
-    const bool has_b = p_.routine == DenseRoutine::hegvd;
-    const bool finds_some = p_.routine == DenseRoutine::heevr;
-    const Dense<T> A = hermitian(DenseSlot::A, p_.lda);
-    const Dense<T> B = has_b ? hermitian(DenseSlot::B, p_.ldb) : identity<T>(p_.n);
+    const bool has_b = p_.routine == Routine::hegvd;
+    const bool finds_some = p_.routine == Routine::heevr;
+    const Dense<T> A = hermitian(LapackSlot::A, p_.lda);
+    const Dense<T> B = has_b ? hermitian(LapackSlot::B, p_.ldb) : identity<T>(p_.n);
     const double scale = norm(A) * (has_b ? norm(B) : 1);
     index_t minor = 0;
     const Wide L = has_b ? cholesky(widened(B), minor) : Wide{};
@@ -413,14 +420,14 @@ class DenseFixture {
     if (auto values = check_values(right, first, count, scale); !values) return values;
     if (has_b) {
       const Wide factor = p_.uplo == Uplo::lower ? L : adjoint(L);
-      if (auto good = check_part(factor, DenseSlot::B, part_of(p_.uplo), norm(B)); !good) return good;
+      if (auto good = check_part(factor, LapackSlot::B, part_of(p_.uplo), norm(B)); !good) return good;
     }
     if (!p_.vectors) return ::testing::AssertionSuccess();
-    const Dense<T> V = finds_some ? matrix(memory_, DenseSlot::U, p_.ldu, p_.n, count)
-                                  : matrix(memory_, DenseSlot::A, p_.lda, p_.n, p_.n);
+    const Dense<T> V = finds_some ? matrix(memory_, LapackSlot::U, p_.ldu, p_.n, count)
+                                  : matrix(memory_, LapackSlot::A, p_.lda, p_.n, p_.n);
     Dense<T> W = V;
     for (index_t j = 0; j < count; ++j) {
-      for (index_t i = 0; i < p_.n; ++i) W(i, j) *= Real(real_at(memory_, DenseSlot::values, j));
+      for (index_t i = 0; i < p_.n; ++i) W(i, j) *= Real(real_at(memory_, LapackSlot::values, j));
     }
     const Dense<T> left = p_.itype == 1 ? A * V : p_.itype == 2 ? A * (B * V) : B * (A * V);
     if (auto small = is_small("A V - V W", distance(left, p_.itype == 1 ? B * W : W), scale * norm(V)); !small)
@@ -429,11 +436,11 @@ class DenseFixture {
   }
 
   ::testing::AssertionResult check_svd() const {
-    const Dense<T> A = matrix(before_, DenseSlot::A, p_.lda, p_.m, p_.n);
+    const Dense<T> A = matrix(before_, LapackSlot::A, p_.lda, p_.m, p_.n);
     const index_t least = std::min(p_.m, p_.n);
     if (auto values = check_values(singular_values(widened(A))); !values) return values;
     Dense<T> S{least, least};
-    for (index_t i = 0; i < least; ++i) S(i, i) = T(Real(real_at(memory_, DenseSlot::values, i)));
+    for (index_t i = 0; i < least; ++i) S(i, i) = T(Real(real_at(memory_, LapackSlot::values, i)));
     const auto check_side = [&](const char* what, const Dense<T>& vectors, const Dense<T>& from_left) {
       if (auto orthonormal = are_orthonormal(what, vectors); !orthonormal) return orthonormal;
       Dense<T> first{vectors.rows, least};
@@ -441,17 +448,17 @@ class DenseFixture {
       const Dense<T> G = adjoint(first) * from_left;
       return is_small(what, distance(G * adjoint(G), S * S), norm(A) * norm(A));
     };
-    const auto stored = [&](VectorJob job, DenseSlot slot, index_t ld, index_t rows, index_t cols) {
+    const auto stored = [&](VectorJob job, LapackSlot slot, index_t ld, index_t rows, index_t cols) {
       const bool in_a = job == VectorJob::overwrite;
-      return matrix(memory_, in_a ? DenseSlot::A : slot, in_a ? p_.lda : ld, rows, cols);
+      return matrix(memory_, in_a ? LapackSlot::A : slot, in_a ? p_.lda : ld, rows, cols);
     };
     Dense<T> U, VT;
     if (p_.u != VectorJob::none) {
-      U = stored(p_.u, DenseSlot::U, p_.ldu, p_.m, p_.u == VectorJob::all ? p_.m : least);
+      U = stored(p_.u, LapackSlot::U, p_.ldu, p_.m, p_.u == VectorJob::all ? p_.m : least);
       if (auto side = check_side("U", U, A); !side) return side;
     }
     if (p_.vt != VectorJob::none) {
-      VT = stored(p_.vt, DenseSlot::VT, p_.ldvt, p_.vt == VectorJob::all ? p_.n : least, p_.n);
+      VT = stored(p_.vt, LapackSlot::VT, p_.ldvt, p_.vt == VectorJob::all ? p_.n : least, p_.n);
       if (auto side = check_side("V", adjoint(VT), adjoint(A)); !side) return side;
     }
     if (p_.u == VectorJob::none || p_.vt == VectorJob::none) return ::testing::AssertionSuccess();
@@ -464,12 +471,12 @@ class DenseFixture {
   }
 
   ::testing::AssertionResult check_geev() const {
-    const Dense<T> A = matrix(before_, DenseSlot::A, p_.lda, p_.n, p_.n);
+    const Dense<T> A = matrix(before_, LapackSlot::A, p_.lda, p_.n, p_.n);
     const auto value = [&](index_t i) {
-      if (is_complex(p_.type)) return AnyScalar(memory_.at(DenseSlot::values)[static_cast<std::size_t>(i)]);
-      return AnyScalar(real_at(memory_, DenseSlot::values, i), real_at(memory_, DenseSlot::imaginary, i));
+      if (is_complex(p_.type)) return AnyScalar(memory_.at(LapackSlot::values)[static_cast<std::size_t>(i)]);
+      return AnyScalar(real_at(memory_, LapackSlot::values, i), real_at(memory_, LapackSlot::imaginary, i));
     };
-    // Each of the right ones is taken once.
+    // Matches each right value once.
     std::vector<AnyScalar> right = eigenvalues(widened(A));
     for (index_t i = 0; i < p_.n; ++i) {
       const auto distance_to = [&](AnyScalar other) { return std::abs(value(i) - other); };
@@ -477,7 +484,7 @@ class DenseFixture {
                                           [&](AnyScalar a, AnyScalar b) { return distance_to(a) < distance_to(b); });
       const double nearest = distance_to(*match);
       right.erase(match);
-      // They are as sensitive as they are: those of random matrices by some hundreds.
+      // Eigenvalues of general matrices are sensitive: those of random matrices by a factor of some hundreds.
       if (auto small = is_small("eigenvalue", nearest / 100, norm(A)); !small) return small;
     }
     if (!p_.vectors) return ::testing::AssertionSuccess();
@@ -485,7 +492,7 @@ class DenseFixture {
     for (index_t j = 0; j < p_.n; ++j) {
       const AnyScalar w = value(j);
       Dense<Complex> v{p_.n, 1}, from{p_.n, p_.n};
-      const auto stored = [&](index_t i, index_t column) { return at(DenseSlot::U, i, column); };
+      const auto stored = [&](index_t i, index_t column) { return at(LapackSlot::U, i, column); };
       const bool second = !is_complex(p_.type) && w.imag() < 0;
       for (index_t i = 0; i < p_.n; ++i) {
         for (index_t l = 0; l < p_.n; ++l) from(i, l) = Complex(A(i, l));
@@ -501,15 +508,15 @@ class DenseFixture {
     }
     return ::testing::AssertionSuccess();
   }
-  const T& at(DenseSlot slot, index_t i, index_t j) const {
-    DenseProblem p = p_;
+  const T& at(LapackSlot slot, index_t i, index_t j) const {
+    LapackCall p = p_;
     return memory_.at(slot)[static_cast<std::size_t>(i + j * ld_of(p, slot))];
   }
 
   /// @param expected what the first rows and columns of the slot should hold
-  ::testing::AssertionResult check_part(const Wide& expected, DenseSlot slot, Part part, double scale,
+  ::testing::AssertionResult check_part(const Wide& expected, LapackSlot slot, Part part, double scale,
                                         bool without_diagonal = false) const {
-    DenseProblem p = p_;
+    LapackCall p = p_;
     for (index_t j = 0; j < expected.cols; ++j) {
       for (index_t i = 0; i < expected.rows; ++i) {
         if (!is_in(part, i, j) || (without_diagonal && i == j)) continue;
@@ -521,8 +528,9 @@ class DenseFixture {
     return ::testing::AssertionSuccess();
   }
 
-  /// The shortest X of least |M X - B|, by normal equations: the matrices are well conditioned, but for the null vector that
-  /// take_rank_away() has made. Its square, added to M^H M or M M^H, makes that regular and leaves X as it is.
+  /// The shortest X of least |M X - B|, by normal equations: the matrices are well conditioned, except for the null
+  /// vector that take_rank_away() has made. Its square, added to M^H M or M M^H, makes that matrix regular and does not
+  /// change X.
   Wide right_least_squares(const Wide& M, const Wide& B) const {
     const bool is_tall = M.rows >= M.cols;
     Wide square = is_tall ? adjoint(M) * M : M * adjoint(M);
@@ -535,22 +543,22 @@ class DenseFixture {
     return is_tall ? inverse(square) * (adjoint(M) * B) : adjoint(M) * (inverse(square) * B);
   }
 
-  /// X, singular values, what is told of the residuals, and the triangle among A's factors.
+  /// X, singular values, the sums of squares of the residuals, and the triangle among A's factors.
   ::testing::AssertionResult check_least_squares() const {
     const bool is_tall = p_.m >= p_.n, is_plain = p_.op == Op::no_trans;
-    const Dense<T> A = matrix(before_, DenseSlot::A, p_.lda, p_.m, p_.n);
+    const Dense<T> A = matrix(before_, LapackSlot::A, p_.lda, p_.m, p_.n);
     const index_t least = std::min(p_.m, p_.n);
-    const Wide M = with_op(p_.op, widened(A)), B = widened(matrix(before_, DenseSlot::B, p_.ldb, M.rows, p_.k));
+    const Wide M = with_op(p_.op, widened(A)), B = widened(matrix(before_, LapackSlot::B, p_.ldb, M.rows, p_.k));
     const Wide X = right_least_squares(M, B);
-    if (auto good = check_part(X, DenseSlot::B, Part::full, 10); !good) return good;
-    if (p_.routine == DenseRoutine::gelsd) {
+    if (auto good = check_part(X, LapackSlot::B, Part::full, 10); !good) return good;
+    if (p_.routine == Routine::gelsd) {
       const std::vector<double> values = singular_values(widened(A));
       const double smallest = (p_.rcond < 0 ? eps : p_.rcond) * values.front();
       const auto rank = std::count_if(values.begin(), values.end(), [&](double value) { return value > smallest; });
       if (auto found = is_found("rank", rank); !found) return found;
       if (auto good = check_values(values); !good) return good;
     } else {
-      const Dense<T> factors = matrix(memory_, DenseSlot::A, p_.lda, p_.m, p_.n);
+      const Dense<T> factors = matrix(memory_, LapackSlot::A, p_.lda, p_.m, p_.n);
       Dense<T> triangle{least, least};
       for (index_t j = 0; j < least; ++j) {
         for (index_t i = 0; i < least; ++i) {
@@ -561,12 +569,12 @@ class DenseFixture {
       const Dense<T> right = is_tall ? adjoint(A) * A : A * adjoint(A);
       if (auto small = is_small("factors", distance(left, right), norm(A) * norm(A)); !small) return small;
     }
-    const bool tells_residuals = is_tall == is_plain && (p_.routine == DenseRoutine::gels || found_ == least);
+    const bool tells_residuals = is_tall == is_plain && (p_.routine == Routine::gels || found_ == least);
     const Wide MX = M * X;
     for (index_t j = 0; tells_residuals && j < p_.k; ++j) {
       double squares = 0, right = 0;
       for (index_t i = M.cols; i < M.rows; ++i)
-        squares += std::norm(AnyScalar(memory_.at(DenseSlot::B)[static_cast<std::size_t>(i + j * p_.ldb)]));
+        squares += std::norm(AnyScalar(memory_.at(LapackSlot::B)[static_cast<std::size_t>(i + j * p_.ldb)]));
       for (index_t i = 0; i < M.rows; ++i) right += std::norm(B(i, j) - MX(i, j));
       if (auto small = is_small("residual", std::abs(squares - right), right + 1); !small) return small;
     }
@@ -575,7 +583,7 @@ class DenseFixture {
 
   /// The triangle of A that is read.
   Wide triangle_of_a() const {
-    Wide triangle = widened(matrix(before_, DenseSlot::A, p_.lda, p_.n, p_.n));
+    Wide triangle = widened(matrix(before_, LapackSlot::A, p_.lda, p_.n, p_.n));
     for (index_t j = 0; j < p_.n; ++j) {
       for (index_t i = 0; i < p_.n; ++i) {
         if (!is_in(part_of(p_.uplo), i, j)) triangle(i, j) = 0;
@@ -587,22 +595,22 @@ class DenseFixture {
 
   /// The matrix whose factors getrf left in A.
   Wide product_of_lu() const {
-    Wide L = widened(matrix(before_, DenseSlot::A, p_.lda, p_.n, p_.n)), U = L;
+    Wide L = widened(matrix(before_, LapackSlot::A, p_.lda, p_.n, p_.n)), U = L;
     for (index_t j = 0; j < p_.n; ++j) {
       for (index_t i = 0; i < p_.n; ++i) (i > j ? U : L)(i, j) = 0;
       L(j, j) = 1;
     }
     Wide A = L * U;
-    const auto* const pivots = reinterpret_cast<const std::int64_t*>(before_.at(DenseSlot::ipiv).data());
+    const auto* const pivots = reinterpret_cast<const std::int64_t*>(before_.at(LapackSlot::ipiv).data());
     for (index_t i = p_.n - 1; i >= 0; --i) {
       for (index_t j = 0; j < p_.n; ++j) std::swap(A(i, j), A(pivots[i] - 1, j));
     }
     return A;
   }
 
-  /// Reflector r of A, of `length` elements, with what is not stored; conjugated where LAPACK stores it so.
+  /// Reflector r of A, of `length` elements, including those that are not stored; conjugated if LAPACK stores it so.
   Wide reflector(index_t r, index_t length) const {
-    using enum DenseRoutine;
+    using enum Routine;
     const bool in_rows = p_.routine == unmlq;
     const bool is_upper = p_.routine == unmtr && p_.uplo == Uplo::upper;
     const index_t one = p_.routine == unmtr && !is_upper ? r + 1 : r;
@@ -613,11 +621,13 @@ class DenseFixture {
     v(one, 0) = 1;
     return v;
   }
-  T before_at(index_t i, index_t j) const { return before_.at(DenseSlot::A)[static_cast<std::size_t>(i + j * p_.lda)]; }
+  T before_at(index_t i, index_t j) const {
+    return before_.at(LapackSlot::A)[static_cast<std::size_t>(i + j * p_.lda)];
+  }
 
   /// Q of ungqr and of the products with reflectors: that of geqrf, gelqf and hetrd; of larfb, H.
   Wide right_q() const {
-    using enum DenseRoutine;
+    using enum Routine;
     if (p_.routine == larfb) return block_reflector();
     const index_t length = p_.routine == ungqr ? p_.m : reflected_of(p_);
     const index_t count = p_.routine == unmtr ? length - 1 : p_.k;
@@ -626,7 +636,7 @@ class DenseFixture {
     Wide Q = identity<AnyScalar>(length);
     for (index_t step = 0; step < count; ++step) {
       const index_t r = is_forward ? count - 1 - step : step;
-      const AnyScalar tau = before_.at(DenseSlot::tau)[static_cast<std::size_t>(r)];
+      const AnyScalar tau = before_.at(LapackSlot::tau)[static_cast<std::size_t>(r)];
       reflect(reflector(r, length), p_.routine == unmlq ? std::conj(tau) : tau, Q);
     }
     return Q;
@@ -643,7 +653,7 @@ class DenseFixture {
         V(i, r) = in_columns ? AnyScalar(before_at(i, r)) : std::conj(AnyScalar(before_at(r, i)));
       V(one, r) = 1;
       for (index_t i = is_forward ? 0 : r; i < (is_forward ? r + 1 : p_.k); ++i)
-        W(i, r) = before_.at(DenseSlot::T)[static_cast<std::size_t>(i + r * p_.ldt)];
+        W(i, r) = before_.at(LapackSlot::T)[static_cast<std::size_t>(i + r * p_.ldt)];
     }
     Wide H = V * (W * adjoint(V));
     for (AnyScalar& element : H.elements) element = -element;
@@ -651,46 +661,46 @@ class DenseFixture {
     return H;
   }
 
-  /// Of what rounding alone makes different.
+  /// Whether two matrices differ only by rounding.
   ::testing::AssertionResult check_elements() const {
-    using enum DenseRoutine;
+    using enum Routine;
     if (multiplies_by_reflectors(p_.routine)) {
-      const Dense<T> B = matrix(before_, DenseSlot::B, p_.ldb, p_.m, p_.n);
+      const Dense<T> B = matrix(before_, LapackSlot::B, p_.ldb, p_.m, p_.n);
       const Wide Q = with_op(p_.op, right_q());
-      // H of larfb is no reflection here, only some product.
+      // H of larfb is an arbitrary product here, not a reflection.
       const double growth = p_.routine == larfb ? static_cast<double>(p_.k * reflected_of(p_)) : 1;
-      return check_part(p_.side == Side::left ? Q * widened(B) : widened(B) * Q, DenseSlot::B, Part::full,
+      return check_part(p_.side == Side::left ? Q * widened(B) : widened(B) * Q, LapackSlot::B, Part::full,
                         growth * norm(B));
     }
     const Part part = part_of(p_.uplo);
     const bool is_unit = p_.diag == Diag::unit;
     switch (p_.routine) {
       case trtrs: {
-        const Wide B = widened(matrix(before_, DenseSlot::B, p_.ldb, p_.n, p_.k));
-        return check_part(inverse(with_op(p_.op, triangle_of_a())) * B, DenseSlot::B, Part::full, 1);
+        const Wide B = widened(matrix(before_, LapackSlot::B, p_.ldb, p_.n, p_.k));
+        return check_part(inverse(with_op(p_.op, triangle_of_a())) * B, LapackSlot::B, Part::full, 1);
       }
       case ungqr: {
         Wide Q = right_q();
         Q.cols = p_.n;
-        return check_part(Q, DenseSlot::A, Part::full, 1);
+        return check_part(Q, LapackSlot::A, Part::full, 1);
       }
       case getri:
-        return check_part(inverse(product_of_lu()), DenseSlot::A, Part::full, 1);
+        return check_part(inverse(product_of_lu()), LapackSlot::A, Part::full, 1);
       case trtri:
-        return check_part(inverse(triangle_of_a()), DenseSlot::A, part, 1, is_unit);
+        return check_part(inverse(triangle_of_a()), LapackSlot::A, part, 1, is_unit);
       default:
         break;
     }
     const Wide triangle = triangle_of_a(), other = adjoint(triangle);
     if (p_.routine == potri)
-      return check_part(inverse(p_.uplo == Uplo::lower ? triangle * other : other * triangle), DenseSlot::A, part, 1);
-    return check_part(p_.uplo == Uplo::lower ? other * triangle : triangle * other, DenseSlot::A, part,
+      return check_part(inverse(p_.uplo == Uplo::lower ? triangle * other : other * triangle), LapackSlot::A, part, 1);
+    return check_part(p_.uplo == Uplo::lower ? other * triangle : triangle * other, LapackSlot::A, part,
                       static_cast<double>(p_.n));
   }
 
-  DenseProblem p_;
+  LapackCall p_;
   std::mt19937_64 random_;
-  std::map<DenseSlot, std::vector<T>> memory_, before_;
+  std::map<LapackSlot, std::vector<T>> memory_, before_;
   index_t found_ = -1;
   bool has_null_vector_ = false;  ///< take_rank_away() has worked
 };

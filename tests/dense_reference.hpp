@@ -1,5 +1,5 @@
-// Right answers to LAPACK's problems on small matrices, in double precision and by methods of the textbook: no BLAS or LAPACK of the
-// machine has a part in them. Source: Golub and Van Loan, Matrix Computations, 4th ed.
+// Reference solutions of LAPACK's problems on small matrices, in double precision and by textbook methods. They use no
+// BLAS or LAPACK of the machine. Source: Golub and Van Loan, Matrix Computations, 4th ed.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/lapack_call.hpp"
+#include "calls/lapack_call.hpp"
 #include "core/scalar.hpp"
 #include "kernels/host/cpu_lapack_call.hpp"
 #include "kernels/reference/dense_matrix.hpp"
@@ -40,22 +40,25 @@ inline Wide inverse(Wide A) {
   const index_t n = A.rows;
   Wide result = identity<AnyScalar>(n);
   std::vector<int> pivots(static_cast<std::size_t>(n));
-  LapackCall call{.routine = LapackCallRoutine::gesv, .type = ScalarType::z, .m = n, .n = n, .nrhs = n};
+  LapackCall call{.routine = Routine::gesv, .type = ScalarType::z, .m = n, .n = n, .k = n};
   call.A = A.elements.data();
   call.B = result.elements.data();
   call.lda = call.ldb = n;
   call.ipiv = pivots.data();
-  kernels::compute_on_cpu(nullptr, call);
+  call.ipiv_bits = 32;
+  index_t found = 0;
+  kernels::compute_on_cpu(nullptr, call, found);
   return result;
 }
 
-/// The lower factor L of A = L L^H, by the reference kernels. @param info the first minor that is not positive definite, or 0
+/// The lower factor L of A = L L^H, by the reference kernels. @param info the first minor that is not positive
+/// definite, or 0
 inline Wide cholesky(Wide A, index_t& info) {
-  LapackCall call{.routine = LapackCallRoutine::potrf, .type = ScalarType::z, .m = A.rows, .n = A.rows};
+  LapackCall call{.routine = Routine::potrf, .type = ScalarType::z, .m = A.rows, .n = A.rows};
   call.A = A.elements.data();
   call.lda = A.rows;
-  kernels::compute_on_cpu(nullptr, call);
-  info = call.info;
+  index_t found = 0;
+  info = kernels::compute_on_cpu(nullptr, call, found);
   for (index_t j = 0; j < A.cols; ++j) {
     for (index_t i = 0; i < j; ++i) A(i, j) = 0;
   }
@@ -72,7 +75,7 @@ inline void reflect(const Wide& v, AnyScalar tau, Wide& A, index_t first = 0) {
   }
 }
 
-/// A reflection that has been applied, see reflect().
+/// A reflection that reflect() has applied.
 struct Reflection {
   Wide v;
   double tau = 0;
@@ -102,8 +105,8 @@ inline void reduce_to_hessenberg(Wide& A) {
   }
 }
 
-/// The eigenvalues with the numbers first, first + 1, ... of a symmetric tridiagonal matrix, in ascending order: by bisection with
-/// the inertia of A - x I (section 8.4.1). @param beside the diagonal
+/// The eigenvalues with the numbers first, first + 1, ... of a symmetric tridiagonal matrix, in ascending order: by
+/// bisection with the inertia of A - x I (section 8.4.1). @param beside the diagonal
 inline std::vector<double> tridiagonal_eigenvalues(const std::vector<double>& diagonal,
                                                    const std::vector<double>& beside, std::size_t first = 0) {
   double bound = 0;
@@ -144,8 +147,8 @@ inline std::vector<double> hermitian_eigenvalues(Wide A) {
   return tridiagonal_eigenvalues(diagonal, beside);
 }
 
-/// In descending order. With B bidiagonal like A, they are the larger half of the eigenvalues of (0 B; B^H 0), which is tridiagonal
-/// when its rows are put in turns (section 8.6.1).
+/// In descending order. With B bidiagonal like A, they are the larger half of the eigenvalues of (0 B; B^H 0). This
+/// matrix is tridiagonal after a permutation of its rows (section 8.6.1).
 inline std::vector<double> singular_values(Wide A) {
   if (A.rows < A.cols) A = adjoint(A);
   const index_t n = A.cols;
@@ -190,7 +193,7 @@ inline void step_of_qr(Wide& A, index_t first, index_t last, AnyScalar shift) {
   for (index_t i = first; i <= last; ++i) A(i, i) += shift;
 }
 
-/// In no order; NaN where the iteration does not converge.
+/// In no order; NaN if the iteration does not converge.
 inline std::vector<AnyScalar> eigenvalues(Wide A) {
   reduce_to_hessenberg(A);
   constexpr double eps = std::numeric_limits<double>::epsilon();
@@ -210,7 +213,8 @@ inline std::vector<AnyScalar> eigenvalues(Wide A) {
       A(last, last) = std::numeric_limits<double>::quiet_NaN();
       return std::vector<AnyScalar>(static_cast<std::size_t>(A.rows), A(last, last));
     }
-    // The eigenvalue of the last block of two that is nearer to its last element; now and then another number, against cycles.
+    // The eigenvalue of the last 2 x 2 block that is nearer to its last element; sometimes another number, to break
+    // cycles.
     const AnyScalar a = A(last - 1, last - 1), d = A(last, last), half = (a - d) / 2.0;
     const AnyScalar root = std::sqrt(half * half + A(last - 1, last) * A(last, last - 1));
     const AnyScalar offset = std::abs(half + root) < std::abs(half - root) ? half + root : half - root;

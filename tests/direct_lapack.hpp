@@ -1,5 +1,5 @@
-// LAPACK's eigenvalues, singular values and least squares by a call of the library's own symbol, as its documentation has it and with
-// nothing of Tessera between: whether a library by itself is right. 64-bit integers serve libraries of both widths.
+// LAPACK's eigenvalues, singular values and least squares by a direct call of the library's symbol, without Tessera.
+// This checks whether a library itself is right. 64-bit integers serve libraries of both widths.
 #pragma once
 
 #include <algorithm>
@@ -8,20 +8,20 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/dense_problem.hpp"
+#include "calls/lapack_call.hpp"
 
 namespace tessera::test {
 
 /// Whether call_lapack_directly() knows the routine.
-constexpr bool can_call_directly(DenseRoutine routine) {
-  return is_hermitian(routine) || finds_singular_values(routine) || routine == DenseRoutine::geev ||
-         routine == DenseRoutine::gels;
+constexpr bool can_call_directly(Routine routine) {
+  return is_eigenproblem(routine) || finds_singular_values(routine) || routine == Routine::geev ||
+         routine == Routine::gels;
 }
 
 /// @param function the symbol of name_of(problem) @param found eigenvalues of heevr, rank of gelsd @return info
 /// @pre can_call_directly()
 template <Scalar T>
-index_t call_lapack_directly(void* function, const DenseProblem& p, index_t& found) {
+index_t call_lapack_directly(void* function, const LapackCall& p, index_t& found) {
   using Real = decltype(std::abs(T{}));
   const auto call = [function](auto... arguments) {
     reinterpret_cast<void (*)(decltype(arguments)...)>(function)(arguments...);
@@ -58,30 +58,30 @@ index_t call_lapack_directly(void* function, const DenseProblem& p, index_t& fou
       call(first..., work.data(), &size, rwork.data(), &info, length, length);
   };
   switch (p.routine) {
-    case DenseRoutine::heevd:
+    case Routine::heevd:
       with_sized_rwork(vectors, uplo, n, p.A, lda, p.values);
       break;
-    case DenseRoutine::heevr:
+    case Routine::heevr:
       with_sized_rwork(vectors, ranges[static_cast<int>(p.range)], uplo, n, p.A, lda, &vl, &vu, &p.il, &p.iu, &abstol,
                        &found, p.values, p.U, ldu, support.data());
       break;
-    case DenseRoutine::hegvd:
+    case Routine::hegvd:
       with_sized_rwork(&itype, vectors, uplo, n, p.A, lda, p.B, ldb, p.values);
       break;
-    case DenseRoutine::gesvd:
+    case Routine::gesvd:
       with_rwork(jobs[static_cast<int>(p.u)], jobs[static_cast<int>(p.vt)], m, n, p.A, lda, p.values, p.U, ldu, p.VT,
                  ldvt);
       break;
-    case DenseRoutine::geev:
+    case Routine::geev:
       if constexpr (std::is_same_v<T, Real>)
         with_rwork("N", vectors, n, p.A, lda, p.values, p.imaginary, p.U, &one, p.U, ldu);
       else
         with_rwork("N", vectors, n, p.A, lda, p.values, p.U, &one, p.U, ldu);
       break;
-    case DenseRoutine::gels:
+    case Routine::gels:
       call(op, m, n, k, p.A, lda, p.B, ldb, work.data(), &size, &info, length);
       break;
-    case DenseRoutine::gelsd:
+    case Routine::gelsd:
       if constexpr (std::is_same_v<T, Real>)
         call(m, n, k, p.A, lda, p.B, ldb, p.values, &rcond, &found, work.data(), &size, iwork.data(), &info);
       else

@@ -1,5 +1,5 @@
-// Random products of 16-bit numbers, with everything poisoned that must be neither read nor written, and the comparison of
-// a result with sums in double by bounds that hold for sums in single in every order, and one rounding.
+// Random products of 16-bit numbers, and the comparison of a result with sums in double. The bounds hold for sums in
+// single in every order, and one rounding. All memory that must be neither read nor written is poisoned.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include <random>
 #include <vector>
 
+#include "calls/level3.hpp"
 #include "core/half.hpp"
-#include "core/level3.hpp"
 #include "kernels/half_batch.hpp"
 
 namespace tessera::test {
@@ -26,7 +26,7 @@ struct HalfCase {
   AnyScalar alpha = {0.75, -0.5}, beta = {-1.5, 0.25};  ///< real types: the real parts
   index_t padding = 0;                                  ///< of every leading dimension
   double scale = 1;                                     ///< of the elements of A, which lie in [-scale, scale]
-  /// A's and B's first elements, for what is not a number.
+  /// The first elements of A and B, for tests of NaN and infinities.
   double first_of_a = 0, first_of_b = 0;
   bool has_special = false;
 
@@ -65,7 +65,7 @@ class HalfFixture {
       B_.front().part[0] = rounded_to<R>(static_cast<float>(c.first_of_b));
     }
     if (call_.beta == AnyScalar(0)) std::fill(C_.begin(), C_.end(), poison());
-    // What is not read at all.
+    // Poison for elements that must not be read.
     if (call_.only_scales()) {
       std::fill(A_.begin(), A_.end(), poison());
       std::fill(B_.begin(), B_.end(), poison());
@@ -115,13 +115,13 @@ class HalfFixture {
 
  private:
   static constexpr bool is_half = std::same_as<R, Half>;
-  /// Half a unit of the last place of numbers in [1, 2), and of the smallest ones; and from where on they are infinite.
+  /// Half a unit in the last place of numbers in [1, 2) and of the smallest numbers; and the threshold to infinity.
   static constexpr double unit = is_half ? 0x1p-11 : 0x1p-8, least = is_half ? 0x1p-25 : 0x1p-134;
   static constexpr double beyond = is_half ? 65520.0 : 0x1.ffp127;
 
   struct Expected {
     double value[2] = {};
-    double error = 0;  ///< of sums in single
+    double error = 0;  ///< the error of sums in single precision
   };
   struct Term {
     double re = 0, im = 0;

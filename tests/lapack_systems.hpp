@@ -1,5 +1,5 @@
-// Batches of LAPACK's problems in host memory for tests of the runtime and of the CPU's side: made, computed, and compared with
-// the readable reference. What is not read is NaN, and must stay as it is.
+// Batches of LAPACK's problems in host memory for tests of the runtime and of the CPU's side: made, computed, and
+// compared with the readable reference. Elements that must not be read are NaN, and must stay unchanged.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,27 +13,28 @@
 #include <random>
 #include <vector>
 
-#include "core/arguments.hpp"
+#include "calls/arguments.hpp"
+#include "calls/lapack_problems.hpp"
 #include "core/error.hpp"
-#include "core/lapack_problems.hpp"
 #include "kernels/host/cpu_lapack.hpp"
-#include "runtime/lapack_chunks.hpp"
+#include "runtime/batches/lapack_chunks.hpp"
 #include "runtime/runtime.hpp"
 
 namespace tessera::test {
 
-inline constexpr LapackRoutine host_lapack_routines[] = {
-    LapackRoutine::potrf,       LapackRoutine::potrs, LapackRoutine::posv, LapackRoutine::potri, LapackRoutine::getrf,
-    LapackRoutine::getrf_nopiv, LapackRoutine::getrs, LapackRoutine::gesv, LapackRoutine::getri};
+inline constexpr Routine host_lapack_routines[] = {Routine::potrf, Routine::potrs, Routine::posv,
+                                                   Routine::potri, Routine::getrf, Routine::getrf_nopiv,
+                                                   Routine::getrs, Routine::gesv,  Routine::getri};
 
-/// Dominated by their diagonals, so that all of them serve as matrices and as factors. Problems alternate between two forms.
+/// Dominated by their diagonals, so that all of them serve as matrices and as factors. Problems alternate between two
+/// forms.
 template <Scalar T>
 class Systems {
  public:
-  Systems(LapackRoutine routine, unsigned seed) : routine_(routine), random_(seed) {}
+  Systems(Routine routine, unsigned seed) : routine_(routine), random_(seed) {}
 
   void add(index_t m, index_t n, index_t nrhs) {
-    const bool has_m = position_of(routine_, LapackParameter::m) != 0;
+    const bool has_m = position_of(routine_, Parameter::m) != 0;
     Item item{.m = has_m ? m : n, .n = n, .nrhs = solves(routine_) ? nrhs : 0};
     item.lda = item.m + 1;
     item.ldb = n + 2;
@@ -57,7 +58,7 @@ class Systems {
     items_.push_back(item);
     info_.push_back(12345);
   }
-  /// So many, of 1 to `most` rows.
+  /// `count` systems of 1 to `most` rows.
   void add_some(int count, index_t most) {
     const auto size = [&] { return std::uniform_int_distribution<index_t>(1, most)(random_); };
     for (int i = 0; i < count; ++i) add(size(), size(), 1 + size() / 3);
@@ -80,7 +81,7 @@ class Systems {
     return builder.take();
   }
 
-  /// All of them, by the reference.
+  /// Solves all of them with the reference.
   void compute() { compute_range(batch()); }
   static void compute_range(const tessera::LapackProblems& batch, index_t first = 0, index_t last = -1) {
     for (index_t i = first; i < (last < 0 ? batch.size() : last); ++i)
@@ -112,10 +113,10 @@ class Systems {
 
   LapackForm form(index_t number) const {
     return {.uplo = number == 0 ? Uplo::lower : Uplo::upper,
-            .op = number == 0 || routine_ != LapackRoutine::getrs ? Op::no_trans : Op::conj_trans,
-            .tiny = routine_ == LapackRoutine::getrf_nopiv ? 0.25 * static_cast<double>(number) : 0,
-            .has_pivots = position_of(routine_, LapackParameter::ipiv) != 0 &&
-                          (factors(routine_) || number == 0 || routine_ == LapackRoutine::getrs)};
+            .op = number == 0 || routine_ != Routine::getrs ? Op::no_trans : Op::conj_trans,
+            .tiny = routine_ == Routine::getrf_nopiv ? 0.25 * static_cast<double>(number) : 0,
+            .has_pivots = position_of(routine_, Parameter::ipiv) != 0 &&
+                          (factors(routine_) || number == 0 || routine_ == Routine::getrs)};
   }
   std::size_t room(index_t elements) {
     const std::size_t at = values_.size();
@@ -134,16 +135,16 @@ class Systems {
     return random_value() / T(static_cast<typename RealOf<T>::type>(n));
   }
 
-  LapackRoutine routine_;
+  Routine routine_;
   std::mt19937 random_;
   std::vector<T> values_;
   std::vector<int> pivots_, info_;
   std::vector<Item> items_;
 };
 
-/// One batch of 200, finished by the CPU where the devices do not take it. @return statistics if it ran on devices
+/// One batch of 200; the CPU finishes it if the devices refuse it. @return statistics if it ran on devices
 inline constexpr int lapack_problems_of_batch = 200;
-inline std::optional<runtime::JobStatistics> compute_lapack_batch(runtime::Runtime& runtime, LapackRoutine routine,
+inline std::optional<runtime::JobStatistics> compute_lapack_batch(runtime::Runtime& runtime, Routine routine,
                                                                   unsigned seed) {
   Systems<double> systems(routine, seed), same(routine, seed);
   for (Systems<double>* const each : {&systems, &same}) each->add_some(lapack_problems_of_batch, 40);

@@ -1,5 +1,5 @@
-// Random Level-3 problems of every routine, with everything poisoned that must be neither read nor written, and the
-// comparison of a result with the oracle by bounds that hold for every order of summation (DESIGN section 10).
+// Random Level-3 problems of every routine, and the comparison of a result with the oracle by bounds that hold for
+// every order of summation. All memory that must be neither read nor written is poisoned.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "core/scalar.hpp"
 #include "kernels/reference/reference.hpp"
 
@@ -59,19 +59,19 @@ std::vector<T> random_matrix(index_t rows, index_t cols, index_t ld, std::mt1993
   return matrix;
 }
 
-/// The triangle of a system that is to be solved. Whatever it is, substitution has a small residual (Higham, Accuracy and Stability of
-/// Numerical Algorithms, section 8.1); other ways to solve have one only where the triangle is well conditioned.
+/// The triangle of a system to be solved. Substitution has a small residual for every triangle (Higham, Accuracy and
+/// Stability of Numerical Algorithms, section 8.1). Other algorithms have one only for well-conditioned triangles.
 enum class Triangle : std::uint8_t {
   dominant,  ///< the diagonal is larger than the rest of its row together
   ones,      ///< all elements have modulus one, so that the solution grows from row to row
   graded,    ///< elements of rows and columns fall to 2^-40
-  kahan,     ///< Kahan's: condition that no element tells of
+  kahan,     ///< Kahan's: ill conditioned, which no element shows
   subnormal  ///< some pivots are so small that their reciprocals overflow, with rows, columns and right-hand sides as small
 };
 inline constexpr Triangle harder_triangles[] = {Triangle::ones, Triangle::graded, Triangle::kahan};
 
-/// One call to be tested. What a routine has no use for is ignored. Rank updates and gemmt are n x n; in the complex types their
-/// transposition is the only one that BLAS has there, whichever is named (syrk: trans, herk: conj_trans).
+/// One call to be tested. Members that a routine does not need are ignored. Rank updates and gemmt are n x n. In the
+/// complex types any transposition stands for the only one of BLAS (syrk: trans, herk: conj_trans).
 struct Level3Case {
   Routine routine = Routine::gemm;
   Side side = Side::left;
@@ -84,7 +84,7 @@ struct Level3Case {
   AnyScalar beta = 0;
   index_t padding = 3;  ///< added to every leading dimension
   Triangle triangle = Triangle::dominant;
-  bool apart = false;  ///< trmm takes B apart from C
+  bool apart = false;  ///< trmm's B is separate from C
   bool free_half =
       false;  ///< gemmt may leave anything in the other triangle of C, as on a device (kernels/tile_ops.hpp)
 };
@@ -98,8 +98,8 @@ inline std::ostream& operator<<(std::ostream& out, const Level3Case& c) {
              << static_cast<int>(c.triangle);
 }
 
-/// A case with its matrices; run it by handing problem() to what is under test, then check(). The matrices can be taken
-/// elsewhere and brought back, too: A(), B() and C() are all that problem() points to.
+/// A case with its matrices. A test passes problem() to the code under test, then calls check(). It may also copy the
+/// matrices elsewhere and back: problem() points only to A(), B() and C().
 template <Scalar T>
 class Level3Fixture {
  public:
@@ -157,7 +157,7 @@ class Level3Fixture {
   }
 
   std::vector<T>& A() { return A_; }
-  std::vector<T>& B() { return B_; }  ///< empty where the routine has no B, or takes C for it
+  std::vector<T>& B() { return B_; }  ///< empty if the routine has no B, or uses C as B
   std::vector<T>& C() { return C_; }
   const Level3Case& parameters() const { return case_; }
 
@@ -198,7 +198,7 @@ class Level3Fixture {
     return scalar_cast<T>(AnyScalar(AnyScalar(value).real(), std::numeric_limits<double>::quiet_NaN()));
   }
 
-  /// Both triangles of A become what the case says, and the right-hand sides as small as pivots are.
+  /// Gives both triangles of A the case's form, and makes right-hand sides as small as the pivots.
   void make_system() {
     const index_t order = shape_of_a(call_).rows;
     // Pivots below this one have reciprocals that overflow.
@@ -240,7 +240,8 @@ class Level3Fixture {
     return std::ranges::find(harder_triangles, case_.triangle) != std::ranges::end(harder_triangles);
   }
 
-  /// B = op(A) X for the random X that is there: then X is small where the inverse is large, and its residual must be, too.
+  /// B = op(A) X for the present random X. So X is small although the inverse is large, and its residual must be small,
+  /// too.
   void multiply_right_hand_sides() {
     Level3 call = call_;
     call.routine = Routine::trmm;
@@ -251,7 +252,7 @@ class Level3Fixture {
     kernels::oracle_level3(call);
   }
 
-  /// The triangle of A that is not stored, and what of its diagonal is not read, become NaN.
+  /// The triangle of A that is not stored, and the parts of its diagonal that are not read, become NaN.
   void shape_triangle_of_a() {
     const index_t order = shape_of_a(call_).rows;
     for (index_t j = 0; j < order; ++j) {
@@ -288,7 +289,7 @@ class Level3Fixture {
 
   bool has_real_diagonal() const { return call_.is_rank_update() && call_.is_hermitian(); }
 
-  /// The moduli of a matrix; where only the real part of a diagonal counts, its modulus.
+  /// The moduli of a matrix; if only the real part of a diagonal counts, the modulus of that.
   static std::vector<double> moduli(const std::vector<T>& matrix, index_t ld, bool real_diagonal) {
     std::vector<double> result(matrix.size());
     for (std::size_t at = 0; at < matrix.size(); ++at) {
@@ -300,7 +301,7 @@ class Level3Fixture {
     return result;
   }
 
-  /// |alpha| |A| |B| + |beta| |C|, whatever that means in `call`, for C as it was; in C's storage.
+  /// |alpha| |A| |B| + |beta| |C| for the operands of `call` and the old C; in C's storage.
   std::vector<double> magnitude(Level3 call, const std::vector<T>& B) const {
     const std::vector<double> a = moduli(A_, call.lda, call.routine == Routine::hemm);
     const std::vector<double> b = moduli(B, call.ldb, false);
@@ -319,7 +320,7 @@ class Level3Fixture {
   }
 
   /// gamma of Higham, Accuracy and Stability of Numerical Algorithms, sections 3.1 and 3.6, for any order of summation
-  /// with or without fused operations: every term of an element goes through at most this many roundings.
+  /// with or without fused operations. Every term of an element goes through at most this many roundings.
   long double gamma() const {
     index_t terms = call_.k;
     if (!call_.has_k()) terms = shape_of_a(call_).rows;
@@ -371,7 +372,7 @@ class Level3Fixture {
     kernels::oracle_level3(call);
     const std::vector<double> size = magnitude(call, C_);
     const Wide alpha(scalar_cast<T>(call_.alpha));
-    // What operations on subnormal numbers round.
+    // The rounding of operations on subnormal numbers.
     const long double underflow =
         static_cast<long double>(4 * (shape_of_a(call_).rows + 4)) * std::numeric_limits<Real>::denorm_min();
     for (index_t j = 0; j < call_.n; ++j) {
@@ -411,7 +412,7 @@ inline std::vector<AnyScalar> factors(ScalarType type) {
   return {0, 1, is_complex(type) ? AnyScalar(0.5, -1.25) : AnyScalar(-1.5)};
 }
 
-/// Every combination of side, uplo, ops and diag that the routine has in the type; all else as in `base`.
+/// Every combination of side, uplo, ops and diag that the routine has in the type; the rest as in `base`.
 template <class F>
 void for_each_variant(ScalarType type, const Level3Case& base, F&& f) {
   const Level3 call{.routine = base.routine};

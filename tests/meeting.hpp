@@ -1,4 +1,4 @@
-// Shows that several threads are at the same place at the same time, whatever time each of them takes to get there.
+// Shows that several threads are at the same place at the same time, however long each takes to get there.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ class Meeting {
  public:
   explicit Meeting(std::size_t guests) : missing_(guests) {}
 
-  /// @return false if they have not all come after a time in which they would have
+  /// @return false if some have not come within a time that is ample
   bool wait_for_all() {
     std::unique_lock lock(mutex_);
     if (--missing_ == 0) complete_.notify_all();

@@ -1,11 +1,13 @@
-// A schedule without a machine: the real workers, cache and task graphs on modelled devices, in virtual time, on one thread. What comes
-// out is exact and the same every time, so that it may decide a test; it takes milliseconds where the job would take seconds.
+// A schedule without a machine: the real workers, cache and task graphs on modelled devices, in virtual time, on one
+// thread. The result is exact and the same every time, so a test can rely on it. It takes milliseconds where the job
+// would take seconds.
 //
-// Model: a device has one compute engine for its four streams and one engine for each direction of its links. Of the work that is
-// ready an engine takes that of the stream with the lowest number, as streams are ranked on GPUs. A kernel waits where one of a stream of higher
-// rank comes, and goes on after it; a copy is not interrupted. A kernel takes flops / rate + overhead, a copy bytes / rate + overhead; copies
-// over host links share what the host gives in that direction and in both, anew for every piece of some MiB. A worker looks at its device
-// some time after anything has completed. Nothing is stored: addresses are only compared.
+// Model: a device has one compute engine for its four streams and one engine for each direction of its links. Of the
+// ready work an engine takes that of the stream with the lowest number, as streams are ranked on GPUs. A kernel of a
+// stream of higher rank interrupts a running one, which continues after it; copies are not interrupted. A kernel takes
+// flops / rate + overhead, a copy bytes / rate + overhead. Copies over host links share the host's rates in that
+// direction and in both directions. The shares are computed anew for every piece of some MiB. A worker looks at its
+// device some time after anything has completed. Nothing is stored: addresses are only compared.
 #pragma once
 
 #include <algorithm>
@@ -28,43 +30,43 @@
 #include "routines/lapack.hpp"
 #include "routines/level3.hpp"
 #include "routines/plan.hpp"
-#include "runtime/job.hpp"
+#include "runtime/devices/signal.hpp"
 #include "runtime/performance_model.hpp"
-#include "runtime/signal.hpp"
 #include "runtime/statistics.hpp"
-#include "runtime/worker.hpp"
+#include "runtime/tiles/task_pool.hpp"
+#include "runtime/tiles/worker.hpp"
 
 namespace tessera::test {
 
 /// Rates per second.
 struct ModelledMachine {
   int devices = 1;
-  std::vector<double>
-      speeds;  ///< of the devices' kernels and links, relative to the rates below; those that are missing are 1
-  bool connected = true;  ///< devices copy from each other
-  unsigned seed = 0;      ///< of the order in which workers look; 0: in turns
-  int lost = -1;          ///< this device is lost after so many looks, and the others begin again with what is left
+  std::vector<double> speeds;  ///< of the devices' kernels and links, relative to the rates below; missing ones are 1
+  bool connected = true;       ///< devices copy from each other
+  unsigned seed = 0;           ///< for the order in which workers look; 0: in turns
+  int lost = -1;  ///< this device is lost after `looks` looks, and the others restart with the tasks that are
+                  ///< left
   int looks = 0;
   std::size_t memory_bytes = std::size_t{100} << 30;
-  std::vector<std::size_t> memories;  ///< of the devices where they differ; those that are missing have memory_bytes
-  std::vector<RatesByType> rates;     ///< of the devices' kernels instead of `flops`; those that are missing have that
-  std::optional<RatesByType> said;    ///< what devices say of these; default: the truth, but for `speeds`
+  std::vector<std::size_t> memories;  ///< of the devices if they differ; missing ones are memory_bytes
+  std::vector<RatesByType> rates;     ///< of the devices' kernels instead of `flops`; missing ones are `flops`
+  std::optional<RatesByType> said;    ///< the rates that devices report; default: the true ones without `speeds`
   double flops = 58e12;               ///< of one device, double precision; single precision counts the same
-  double panel_column_s = 3e-6;       ///< a column of a panel, whatever its length,
-  double panel_element_s = 1.3e-10;   ///< and by its length
-  double factor_flops = 1e12;         ///< of a tile on the diagonal, most of which is small kernels one after the other
+  double panel_column_s = 3e-6;       ///< for each column of a panel,
+  double panel_element_s = 1.3e-10;   ///< and for each of its elements
+  double factor_flops = 1e12;         ///< of a tile on the diagonal: mostly small kernels in sequence
   double link_bytes = 50e9;           ///< of one device in one direction
   double host_bytes = 150e9;          ///< of all links in one direction
   double host_both = 160e9;           ///< of all links in both directions
   double peer_bytes = 350e9;          ///< into one device, and out of it
-  bool keeps_old_values = false;      ///< on peers, where these have room; else not at all
+  bool keeps_old_values = false;      ///< on peers that have room; else not at all
   bool interrupts = true;             ///< a kernel waits while those of streams of higher rank run, as on a GPU
   double kernel_overhead = 8e-6;
   double copy_overhead = 8e-6;
-  double short_column_bytes = 0;  ///< a copy of columns of so many bytes takes twice as long as one of long columns
+  double short_column_bytes = 0;  ///< a copy of columns of this many bytes takes twice as long as one of long columns
   bool in_pages = false;          ///< instead: columns are copied in pieces that end at pages of 64 KiB of host memory
-  double look = 15e-6;            ///< from the completion of something until the worker sees it
-  double submission = 0;          ///< the worker's time per kernel; of use with one device, since all share the clock
+  double look = 15e-6;            ///< from the completion of work until the worker sees it
+  double submission = 0;          ///< the worker's time per kernel; useful with one device, since all share the clock
   double poll = 0;                ///< likewise, per question whether an event has completed
   device::DeviceProfile profile = device::gpu_profile(9, 0);
 
@@ -83,10 +85,11 @@ inline ModelledMachine modelled_h200(int devices) {
   return machine;
 }
 
-/// At most what its copy engine moves beside kernels, per second.
+/// Bytes per second that its copy engine moves beside kernels at most.
 inline constexpr double h200_page_bytes = 54.5e9;
 
-/// The same with the rates at which the copy engine moves columns beside kernels (docs/adr/0003-tall-tiles.md, pages of 64 KiB). Nearer to the machine where leading dimensions are multiples of 64 KiB, too slow where they are not.
+/// The same with the rates at which the copy engine moves columns beside kernels (docs/adr/0003-tall-tiles.md, pages of
+/// 64 KiB). Nearer to the machine if leading dimensions are multiples of 64 KiB, too slow if they are not.
 inline ModelledMachine modelled_h200_in_pages(int devices) {
   ModelledMachine machine = modelled_h200(devices);
   machine.link_bytes = h200_page_bytes;
@@ -95,20 +98,20 @@ inline ModelledMachine modelled_h200_in_pages(int devices) {
   return machine;
 }
 
-/// How much longer than at that rate a copy of these columns takes.
+/// The time of a copy of these columns relative to that at h200_page_bytes.
 inline double slowness_in_pages(device::StreamKind kind, device::Block host, device::Extent extent) {
   constexpr std::uintptr_t page = 65536;
   constexpr double kib = 1024;
   constexpr double fastest = 1e-6 * h200_page_bytes;  // per microsecond
   if (host.pitch_bytes == extent.column_bytes) return 1;
-  // Measured, and straight lines between.
+  // Measured points, with linear interpolation.
   const auto microseconds = [](double bytes) {
     if (bytes <= 16 * kib) return bytes / 32e3;
     if (bytes <= 24 * kib) return 0.512;
     if (bytes <= 32 * kib) return 0.512 + (bytes / kib - 24) / 8 * 0.182;
     return std::max(bytes / fastest, 0.694 + std::min(bytes / kib - 32, 8.0) / 8 * 0.059);
   };
-  const index_t columns = std::min<index_t>(extent.columns, 64);  // that tell for all
+  const index_t columns = std::min<index_t>(extent.columns, 64);  // a sample for all
   double sum = 0;
   for (index_t j = 0; j < columns; ++j) {
     auto at = reinterpret_cast<std::uintptr_t>(host.address) + static_cast<std::uintptr_t>(j * host.pitch_bytes);
@@ -136,7 +139,7 @@ class ModelledDevice;
 
 class ModelledEvent final : public device::Event {
  public:
-  /// @param device that goes on while somebody asks; nullptr: asking takes no time
+  /// @param device that advances during a query; nullptr: queries take no time
   explicit ModelledEvent(ModelledDevice* device) : device_(device) {}
   device::EventStatus status() const noexcept override;
   double completed_at() const override { return *at_; }
@@ -148,7 +151,7 @@ class ModelledEvent final : public device::Event {
   std::optional<double> at_;
 };
 
-/// What all links of the host carry together.
+/// The total traffic of the host's links.
 struct HostTraffic {
   int up = 0;
   int down = 0;
@@ -169,7 +172,7 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
     info_.backend = "model";
     info_.ordinal = ordinal;
     info_.memory_bytes = machine.memory_of(ordinal);
-    // That a device is slower than its kind is not known.
+    // Without `speeds`: the library does not know that a device is slower than others of its kind.
     info_.flops_per_s = machine.said.value_or(machine.rates.empty() ? RatesByType(machine.flops) : kernel_rates_);
     info_.link_bytes_per_s = machine.link_bytes;
     info_.profile = machine.profile;
@@ -212,7 +215,7 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
 
   void run(int stream, const Level3& call) override { compute(stream, flops_of(call) / kernel_rates_[call.type]); }
   void add(int stream, const kernels::Addition& addition) override {
-    // Bound by the device's memory.
+    // Bound by the bandwidth of the device's memory.
     const double bytes =
         3.0 * static_cast<double>(addition.m * addition.n) * static_cast<double>(element_bytes(addition.type));
     compute(stream, bytes / 4e12);
@@ -239,10 +242,10 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
     compute(stream, flops / kernel_rates_[batch.type]);
   }
 
-  /// What goes on while somebody asks for an event.
+  /// The device's progress during a query of an event.
   void poll() { go_on_until(clock_.now() + machine_.poll); }
 
-  /// Begins and ends what can begin and end now. @return whether anything did
+  /// Begins and ends all work that can. @return whether there was any
   bool settle() {
     bool any = false;
     for (bool progress = true; progress;) {
@@ -272,7 +275,7 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
  private:
   struct Operation {     // exactly one of: work, a point to record, an event to wait for
     double seconds = 0;  ///< of work that is no copy, and before a copy begins
-    double bytes = 0;    ///< left to copy
+    double bytes = 0;    ///< bytes left to copy
     std::shared_ptr<ModelledEvent> records = nullptr;
     device::EventPtr awaits = nullptr;
 
@@ -281,7 +284,7 @@ class ModelledDevice : public device::Device, public kernels::TileOps {
   struct Engine {
     int stream = -1;  ///< whose first operation it runs
     double ends = 0;
-    double bytes = 0;  ///< that have been copied then
+    double bytes = 0;  ///< that have been copied by then
   };
   static constexpr double piece_bytes = 4 << 20;
 
@@ -389,21 +392,21 @@ inline device::EventStatus ModelledEvent::status() const noexcept {
 struct ModelledRun {
   double seconds = 0;
   std::vector<double> announced_s;  ///< when the job said that it would end soon
-  double bound_s = 0;  ///< of the same model, with all transfers hidden behind each other and behind kernels
+  double bound_s = 0;  ///< of the same model, with all transfers overlapped with each other and with kernels
   std::int64_t bytes_up = 0, bytes_down = 0, bytes_peer = 0, bytes_kept = 0;
   std::int64_t compulsory_up = 0, compulsory_down = 0;
-  std::int64_t still_pinned = 0;  ///< tiles, when everything has ended
+  std::int64_t still_pinned = 0;  ///< pinned tiles at the end
   runtime::Tiling tiling;
   std::vector<std::vector<device::Operation>> operations;  ///< by device
   std::vector<runtime::TaskId> done;                       ///< ascending
-  /// Looks of workers that found something to do, or the job's end, although neither their devices nor the job had woken them.
+  /// Looks of workers that found work or the job's end, although neither their devices nor the job had woken them.
   int missed_wakeups = 0;
   std::vector<std::int64_t> stolen;  ///< tasks, by device
 
   double fraction_of_bound() const { return bound_s / seconds; }
 };
 
-/// Runs the tasks on the usable devices until they are done or the workers have looked so often.
+/// Runs the tasks on the usable devices until they are done or the workers have looked `looks` times.
 inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtime::TaskGraph& graph,
                                     std::size_t element_bytes, const std::vector<runtime::TaskId>& tasks,
                                     const std::vector<bool>& usable, int looks) {
@@ -417,7 +420,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     places.push_back({&device, device.reserve(machine.memory_of(d)), machine.memory_of(d)});
   }
   cache::TileCache cache(places);
-  cache.begin_job(graph.slot_bytes(), element_bytes);
+  cache.begin_job(graph.slot_bytes, element_bytes);
   runtime::Signal signal;
   runtime::OldValues old_values(OldValuesPlace::peers, nullptr);
   old_values.begin_job(cache, graph, usable);
@@ -433,11 +436,11 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
   }
   ModelledRun run;
   const auto announce_end = [&] { run.announced_s.push_back(clock.now()); };
-  // Workers look in any case, so that a wake-up that is missed changes no schedule; it is counted.
+  // Workers look in any case, so a missed wake-up does not change the schedule, but it is counted.
   std::vector<char> woken(devices.size(), 1);
   const auto wake_all = [&] { std::fill(woken.begin(), woken.end(), 1); };
   for (std::size_t d = 0; d < devices.size(); ++d) devices[d].on_completion([&woken, d] { woken[d] = 1; });
-  runtime::Job job(graph, usable, tasks, side_by_side, wake_all, announce_end);
+  runtime::TaskPool job(graph, usable, tasks, side_by_side, wake_all, announce_end);
   for (const std::size_t d : order) workers[d].begin(job);
   const auto look = [&](std::size_t d) {
     bool awake = woken[d] != 0;
@@ -446,7 +449,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
       if (!job.ended()) woken[d] = 0;
       const std::size_t waiting = job.station(d).size();
       const bool progress = workers[d].advance(job);
-      // A task that was taken leaves a place in the station, which the next look fills, whenever it comes.
+      // A task that was taken leaves a place in the station, which the next look fills at any time.
       if (job.ended() || job.station(d).size() < waiting) woken[d] = 1;
       if (!progress) return turns > 0;
       if (!std::exchange(awake, true)) ++run.missed_wakeups;
@@ -469,7 +472,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
   std::minstd_rand random(machine.seed);
   bool was_idle = false;
   for (double look_at = 0; !job.ended() && looks > 0; --looks) {
-    // Devices go on until the workers look.
+    // Devices continue until the workers look.
     for (settle_all(); next_end() < look_at; settle_all()) clock.set(next_end());
     clock.set(look_at);
     bool moved = false;
@@ -479,7 +482,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
       for (const std::size_t d : order) progress |= look(d);
       progress |= settle_all();
     }
-    // What ended while the worker looked is seen by its next look.
+    // The worker's next look sees work that ended during this one.
     const bool idle = next_end() == never;
     if (!job.ended() && idle && ((was_idle && !moved) || machine.poll <= 0))
       throw std::runtime_error("nothing runs and nothing can be submitted");
@@ -504,7 +507,7 @@ inline ModelledRun modelled_attempt(const ModelledMachine& machine, const runtim
     run.stolen.push_back(outcome.stolen);
   }
   std::sort(run.done.begin(), run.done.end());
-  // Copies between devices that nobody waited for have ended, too.
+  // Copies between devices without a waiting task have ended, too.
   for (settle_all(); next_end() < never; settle_all()) clock.set(next_end());
   for (std::size_t d = 0; d < devices.size(); ++d) cache.collect(static_cast<int>(d));
   for (std::size_t d = 0; d < devices.size(); ++d) run.still_pinned += cache.counters(static_cast<int>(d)).pinned;
@@ -516,14 +519,14 @@ inline ModelledRun modelled_plan(const ModelledMachine& machine, ScalarType type
   VirtualClock clock;
   HostTraffic host;
   std::deque<ModelledDevice> devices;
-  std::vector<runtime::DeviceRoom> rooms;
+  std::vector<runtime::DeviceCapacity> capacities;
   for (int d = 0; d < machine.devices; ++d)
-    rooms.push_back({machine.memory_of(d), &devices.emplace_back(d, machine, clock, host).info()});
-  const routines::Plan plan = choose(runtime::machines_of(rooms, type));
+    capacities.push_back({machine.memory_of(d), &devices.emplace_back(d, machine, clock, host).info()});
+  const routines::Plan plan = choose(runtime::machines_of(capacities, type));
   const std::unique_ptr<runtime::TaskGraph>& graph = plan.graph;
-  std::vector<runtime::TaskId> tasks(static_cast<std::size_t>(graph->task_count()));
+  std::vector<runtime::TaskId> tasks(static_cast<std::size_t>(graph->task_count));
   std::iota(tasks.begin(), tasks.end(), runtime::TaskId{0});
-  std::vector<bool> usable = runtime::members_of(plan.machine, rooms);
+  std::vector<bool> usable = runtime::members_of(plan.machine, capacities);
   for (std::size_t d = 0, used = 0; d < usable.size(); ++d)
     usable[d] = usable[d] && used++ < static_cast<std::size_t>(plan.machine.devices);
   if (machine.lost >= 0) {
@@ -534,19 +537,17 @@ inline ModelledRun modelled_plan(const ModelledMachine& machine, ScalarType type
   }
   ModelledRun run =
       modelled_attempt(machine, *graph, element_bytes(type), tasks, usable, std::numeric_limits<int>::max());
-  run.tiling = graph->tiling();
-  run.compulsory_up = graph->compulsory_up_bytes();
-  run.compulsory_down = graph->compulsory_down_bytes();
+  run.tiling = graph->tiling;
+  run.compulsory_up = static_cast<std::int64_t>(graph->work.up);
+  run.compulsory_down = static_cast<std::int64_t>(graph->work.down);
   const double one_way = std::min(machine.devices * machine.link_bytes, machine.host_bytes);
   const double both = std::min(2 * one_way, machine.host_both);
-  const auto up = static_cast<double>(run.compulsory_up);
-  const auto down = static_cast<double>(run.compulsory_down);
-  run.bound_s =
-      runtime::bound_seconds({graph->flops(), up, down}, machine.devices * machine.flops, {one_way, one_way, both});
+  run.bound_s = runtime::bound_seconds(graph->work, machine.devices * machine.flops, {one_way, one_way, both});
   return run;
 }
 
-/// Runs the call's graph. Operands have no memory: their addresses are made up here, and leading dimensions where they are less than the rows.
+/// Runs the call's graph. Operands have no memory: their addresses are invented here, and so are leading dimensions
+/// that are below the rows.
 inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, index_t tile = 0) {
   call.A = reinterpret_cast<const void*>(std::uintptr_t{1} << 45);
   call.B = reinterpret_cast<const void*>(std::uintptr_t{2} << 45);
@@ -557,14 +558,14 @@ inline ModelledRun modelled_run(const ModelledMachine& machine, Level3 call, ind
   return modelled_plan(machine, call.type, [&](auto machines) { return routines::choose_plan(call, machines, tile); });
 }
 
-/// Likewise. The bound takes all of it for products.
+/// Runs the call's graph. The bound counts all work as products.
 inline ModelledRun modelled_run(const ModelledMachine& machine, routines::CholeskyCall call, index_t tile = 0) {
   call.A = reinterpret_cast<void*>(std::uintptr_t{3} << 45);
   call.lda = call.n;
   return modelled_plan(machine, call.type, [&](auto machines) { return routines::choose_plan(call, machines, tile); });
 }
 
-/// Likewise, of LuCall or QrCall.
+/// Runs the graph of a LuCall or QrCall.
 template <class Call>
 ModelledRun modelled_columns(const ModelledMachine& machine, Call call, index_t columns = 0) {
   call.A = reinterpret_cast<void*>(std::uintptr_t{3} << 45);

@@ -8,10 +8,10 @@
 #include <random>
 #include <vector>
 
+#include "calls/gemm_batch.hpp"
 #include "core/error.hpp"
-#include "core/gemm_batch.hpp"
 #include "kernels/reference/reference.hpp"
-#include "runtime/gemm_chunks.hpp"
+#include "runtime/batches/gemm_chunks.hpp"
 #include "runtime/runtime.hpp"
 
 namespace tessera::test {
@@ -62,7 +62,7 @@ class Products {
   std::vector<double> values_;
 };
 
-/// One batch, finished by the CPU where the devices do not take it. @return statistics if it ran on devices
+/// One batch; the CPU finishes it if the devices refuse it. @return statistics if it ran on devices
 inline std::optional<runtime::JobStatistics> compute_batch(runtime::Runtime& runtime, unsigned seed) {
   Products products(seed), same(seed);
   const GemmBatch batch = products.batch(), expected = same.batch();

@@ -1,4 +1,4 @@
-// Numbers at which arithmetic has exceptions (IEEE 754, chapters 6 and 7), and the places in a matrix that tests put them.
+// Numbers for which arithmetic has exceptions (IEEE 754, chapters 6 and 7), and their places in the matrices of tests.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@ namespace tessera::test {
 
 enum class SpecialValue : std::uint8_t { nan, infinity, minus_infinity, minus_zero, subnormal, huge };
 
-/// What is made of them is not finite, or may be.
+/// Values whose results are not finite, or may not be.
 inline constexpr SpecialValue not_finite[] = {SpecialValue::nan, SpecialValue::infinity, SpecialValue::minus_infinity};
-/// Results with one of them are as accurate as with any other number.
+/// Values with which results are as accurate as with any other number.
 inline constexpr SpecialValue unusual_but_finite[] = {SpecialValue::minus_zero, SpecialValue::subnormal};
 
 constexpr const char* name_of(SpecialValue value) {

@@ -9,7 +9,7 @@
 
 namespace tessera::test {
 
-/// Goes away, with all that is in it, at the end of its life.
+/// Deletes itself and its contents at the end of its life.
 class TemporaryFolder {
  public:
   /// @throws std::system_error
@@ -23,7 +23,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// Of a file in it.
+  /// The path of a file in it.
   std::string path(const std::string& name) const { return (path_ / name).string(); }
 
  private:

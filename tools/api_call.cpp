@@ -5,9 +5,10 @@
 namespace tessera::tools {
 namespace {
 
-// The API functions of one shape differ in the types of their parameters only (const float*, const void*, ...; scalars by value or
-// by address). An argument that converts to whatever the parameter is lets one template serve all of a shape.
-// NOLINTBEGIN(google-explicit-constructor): converting without being asked is what these are for
+// The API functions of one shape differ in the types of their parameters only (const float*, const void*, ...; scalars
+// by value or by address). An argument type that converts to each of them lets one template serve all functions of a
+// shape.
+// NOLINTBEGIN(google-explicit-constructor): implicit conversion is their purpose
 struct Operand {
   explicit Operand(const void* address) : address(const_cast<void*>(address)) {}
   template <class T>
@@ -76,26 +77,37 @@ tessera_status triangular(tessera_context context, const Level3& c) {
                   Operand(c.A), c.lda, Operand(c.C), c.ldc);
 }
 
-using Function = tessera_status (*)(tessera_context, const Level3&);
-
-#define FOUR_TYPES(shape, routine) \
-  { shape<tessera_s##routine>, shape<tessera_d##routine>, shape<tessera_c##routine>, shape<tessera_z##routine> }
+/// The function that the call names. Real types have no Hermitian routines.
+#define TYPES(shape, routine)                                                \
+  case Routine::routine:                                                     \
+    return c.type == ScalarType::s   ? shape<tessera_s##routine>(context, c) \
+           : c.type == ScalarType::d ? shape<tessera_d##routine>(context, c) \
+           : c.type == ScalarType::c ? shape<tessera_c##routine>(context, c) \
+                                     : shape<tessera_z##routine>(context, c);
 #define COMPLEX_TYPES(shape, routine) \
-  { nullptr, nullptr, shape<tessera_c##routine>, shape<tessera_z##routine> }
-
-constexpr Function functions[routine_count][4] = {
-    FOUR_TYPES(gemm, gemm),       FOUR_TYPES(symm, symm),   COMPLEX_TYPES(symm, hemm),   FOUR_TYPES(syrk, syrk),
-    COMPLEX_TYPES(syrk, herk),    FOUR_TYPES(syr2k, syr2k), COMPLEX_TYPES(syr2k, her2k), FOUR_TYPES(triangular, trmm),
-    FOUR_TYPES(triangular, trsm), FOUR_TYPES(gemmt, gemmt),
-};
-
-#undef FOUR_TYPES
-#undef COMPLEX_TYPES
+  case Routine::routine:              \
+    return c.type == ScalarType::c ? shape<tessera_c##routine>(context, c) : shape<tessera_z##routine>(context, c);
 
 }  // namespace
 
-tessera_status call_tessera(tessera_context context, const Level3& call) {
-  return functions[static_cast<std::size_t>(call.routine)][static_cast<std::size_t>(call.type)](context, call);
+tessera_status call_tessera(tessera_context context, const Level3& c) {
+  switch (c.routine) {
+    TYPES(gemm, gemm)
+    TYPES(gemmt, gemmt)
+    TYPES(symm, symm)
+    COMPLEX_TYPES(symm, hemm)
+    TYPES(syrk, syrk)
+    COMPLEX_TYPES(syrk, herk)
+    TYPES(syr2k, syr2k)
+    COMPLEX_TYPES(syr2k, her2k)
+    TYPES(triangular, trmm)
+    TYPES(triangular, trsm)
+    default:
+      return TESSERA_INTERNAL_ERROR;
+  }
 }
+
+#undef TYPES
+#undef COMPLEX_TYPES
 
 }  // namespace tessera::tools

@@ -1,4 +1,5 @@
-// `tessera bench ROUTINE`: Tessera and its peers on the same matrices, in the same run, in turns. How to read it: docs/bench.md.
+// `tessera bench ROUTINE`: Tessera and its peers on the same matrices, in the same run, in turns. How to read it:
+// docs/bench.md.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -21,7 +22,8 @@ int run_bench(const BenchOptions& options) {
   {
     ProgressBar progress(static_cast<int>(cases.size() * sizes.size() * measurement.contestants().size()) *
                          (options.repeats + 1));
-    // Sizes first: a run that is cut off has measured all routines at some sizes, and the file has them. The table is by routine.
+    // Sizes first: a run that is cut off has measured all routines at some sizes, and the file has them. The table is
+    // by routine.
     for (const Size& size : sizes) {
       for (std::size_t c = 0; c < cases.size(); ++c) {
         const Level3 call = with_size(cases[c], size);
@@ -65,7 +67,7 @@ constexpr const char* formula_of(Routine routine) {
       return "C = alpha op(A) op(B) + beta C, a triangle of C";
     case Routine::trmm:
       return "B = alpha op(A) B or alpha B op(A), A triangular";
-    case Routine::trsm:
+    default:
       break;
   }
   return "solve op(A) X = alpha B or X op(A) = alpha B, A triangular";
@@ -76,7 +78,7 @@ void add_letter(CLI::App& app, const char* name, std::string& value, const std::
   app.add_option(name, value, help)->check(CLI::IsMember(letters))->capture_default_str();
 }
 
-/// What does not say which calls are measured, but how.
+/// Adds the options that set how calls are measured, not which.
 void add_common(CLI::App& app, BenchOptions& options) {
   app.add_option("--host", options.host, "pinned (page-locked), pageable, or auto: pinned if GPUs are used")
       ->check(CLI::IsMember({"auto", "pinned", "pageable"}));
@@ -153,11 +155,11 @@ Command add_subcommand(CLI::App& bench, const char* name, const char* help, cons
 
 std::vector<Command> add_bench(CLI::App& bench) {
   std::vector<Command> commands;
-  for (const Routine routine : all_routines) {
+  for (const Routine routine : level3_routines) {
     commands.push_back(add_subcommand(bench, name_of(routine), formula_of(routine), {routine}));
   }
-  commands.push_back(
-      add_subcommand(bench, "all", "all routines, or some, in one table", {all_routines.begin(), all_routines.end()}));
+  commands.push_back(add_subcommand(bench, "all", "all routines, or some, in one table",
+                                    {level3_routines.begin(), level3_routines.end()}));
   commands.push_back(add_problems(bench));
   return commands;
 }

@@ -12,7 +12,8 @@ namespace tessera::tools {
 namespace {
 
 Routine routine_of(const std::string& name) {
-  return *std::find_if(all_routines.begin(), all_routines.end(), [&](Routine one) { return name == name_of(one); });
+  return *std::find_if(level3_routines.begin(), level3_routines.end(),
+                       [&](Routine one) { return name == name_of(one); });
 }
 
 ScalarType type_of(char type) {
@@ -24,7 +25,7 @@ Op op_of(const std::string& letter) {
 }
 
 /// One routine in one type, with all but sizes and matrices.
-/// @throws UsageError if BLAS has no such thing
+/// @throws UsageError if BLAS has no such routine
 Level3 case_of(Routine routine, ScalarType type, const BenchOptions& options) {
   Level3 call = routine_call(routine, type);
   if (!exists(routine, type)) throw UsageError(fmt::format("--type: {} exists for c and z only", name_of(routine)));
@@ -38,7 +39,7 @@ Level3 case_of(Routine routine, ScalarType type, const BenchOptions& options) {
     if (call.op_a == wrong)
       throw UsageError(fmt::format("--transa: {} does not have {}", name_of(call), options.transa));
   }
-  // The value that the type can hold.
+  // The scalar as the type can hold it.
   const auto factor = [type](double value) {
     return AnyScalar(type == ScalarType::s || type == ScalarType::c ? static_cast<float>(value) : value);
   };
@@ -94,9 +95,9 @@ Level3 problem_of(const nlohmann::json& line) {
   BenchOptions options;
   const auto name = line.at("routine").get<std::string>();
   if (name.size() < 2 || std::string("sdcz").find(name[0]) == std::string::npos) throw UsageError(name);
-  const auto routine = std::find_if(all_routines.begin(), all_routines.end(),
+  const auto routine = std::find_if(level3_routines.begin(), level3_routines.end(),
                                     [&](Routine one) { return name.substr(1) == name_of(one); });
-  if (routine == all_routines.end()) throw UsageError("no such routine: " + name);
+  if (routine == level3_routines.end()) throw UsageError("no such routine: " + name);
   for (const auto& [key, letter] :
        {std::pair{"side", &options.side}, std::pair{"uplo", &options.uplo}, std::pair{"transa", &options.transa},
         std::pair{"transb", &options.transb}, std::pair{"diag", &options.diag}})

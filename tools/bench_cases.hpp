@@ -1,4 +1,4 @@
-// What `tessera bench` measures: its options, and the calls that they name.
+// The options of `tessera bench`, and the calls that they name.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "settings_options.hpp"
 
 namespace tessera::tools {
@@ -17,7 +17,7 @@ struct BenchOptions {
   SettingsOptions settings;
   std::vector<std::string> routines;
   std::vector<std::string> types = {"d"};
-  bool several = false;  ///< `bench all`: routines and types are lists, and what does not exist is left out
+  bool several = false;  ///< `bench all`: routines and types are lists; combinations that do not exist are left out
   std::vector<std::int64_t> n, m, k;
   std::string side = "L", uplo = "L", transa = "N", transb = "N", diag = "N";
   double alpha = 1.1, beta = 0.3;
@@ -39,11 +39,7 @@ struct Size {
 /// @throws UsageError
 std::vector<Size> sizes_of(const BenchOptions& options);
 
-inline constexpr std::array<Routine, routine_count> all_routines = {
-    Routine::gemm,  Routine::symm,  Routine::hemm, Routine::syrk, Routine::herk,
-    Routine::syr2k, Routine::her2k, Routine::trmm, Routine::trsm, Routine::gemmt};
-
-// Which parameters a routine has.
+// The parameters that a routine has.
 inline bool has_side(const Level3& call) { return !call.has_k(); }
 inline bool has_uplo(const Level3& call) { return call.routine != Routine::gemm; }
 inline bool has_op_a(const Level3& call) { return call.has_k() || call.is_triangular(); }
@@ -55,18 +51,19 @@ inline bool has_m(const Level3& call) { return !call.updates_triangle(); }
 Level3 routine_call(Routine routine, ScalarType type = ScalarType::d);
 
 /// One for each routine and type, with all but sizes and matrices.
-/// @throws UsageError if BLAS has no such thing
+/// @throws UsageError if BLAS has no such routine
 std::vector<Level3> cases_of(const BenchOptions& options);
 std::vector<ScalarType> types_of(const std::vector<Level3>& cases);
 
-/// The problems of a file, one JSON object in a line: routine ("dgemm"), the sizes that it has, and, where they differ from what bench
-/// takes without options: side, uplo, transa, transb, diag, alpha, beta; lda, ldb, ldc in elements.
-/// @return calls without matrices @throws UsageError if the file cannot be read or BLAS has no such thing
+/// The problems of a file, one JSON object a line: routine ("dgemm") and its sizes. If they differ from the defaults of
+/// bench, also side, uplo, transa, transb, diag, alpha, beta; lda, ldb, ldc in elements.
+/// @return calls without matrices
+/// @throws UsageError if the file cannot be read or BLAS has no such routine
 std::vector<Level3> problems_of(const std::string& file);
 
-/// What the bench keeps as B: of trmm and trsm the operand as it was before the call.
+/// The matrix that the bench keeps as B: for trmm and trsm the operand as it was before the call.
 StoredShape kept_b(const Level3& call);
-/// From the first element to the end of the last column. @param ld at least the rows
+/// Bytes from the first element to the end of the last column. @param ld at least the rows
 std::size_t bytes_of(const Level3& call, const StoredShape& shape, index_t ld);
 /// With leading dimensions that leave no gaps.
 Level3 with_size(Level3 call, const Size& size);

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cuda_module.hpp"
-#include "job_record.hpp"
+#include "told_job.hpp"
 
 namespace tessera::tools {
 namespace {
@@ -36,7 +36,7 @@ BenchMachine::Rates rates_of_settings(const Config& config, ScalarType type) {
     if (flops_per_s <= 0) result.known = false;
     if (settings.link_bytes_per_s <= 0) links_known = false;
   }
-  if (!links_known) result.links.up = 0;  // one link without a limit: no limit to all
+  if (!links_known) result.links.up = 0;  // one unlimited link makes the total unlimited
   result.links.down = result.links.up;
   result.links.both = 2 * result.links.up;
   return result;
@@ -47,14 +47,14 @@ BenchMachine::Rates rates_of_settings(const Config& config, ScalarType type) {
 BenchMachine::BenchMachine(const Config& config, const std::vector<ScalarType>& types, bool pinned,
                            const std::string& needs_gpus) {
   std::string why;
-  if (config.devices == DeviceChoice::automatic || config.devices == DeviceChoice::cuda) {
+  if (config.devices == DeviceChoice::automatic || config.devices == DeviceChoice::plugin) {
     cuda = cuda_module(why);
-    if (cuda == nullptr && config.devices == DeviceChoice::cuda) throw std::runtime_error("CUDA: " + why);
+    if (cuda == nullptr && config.devices == DeviceChoice::plugin) throw std::runtime_error("CUDA: " + why);
   } else if (pinned) {
     cuda = cuda_module(why);
   }
   if (cuda != nullptr && config.devices != DeviceChoice::host && config.devices != DeviceChoice::none) {
-    ordinals = config.cuda_ordinals;
+    ordinals = config.ordinals;
     if (ordinals.empty()) ordinals = config.device_share(cuda->device_count()).ordinals();
   }
   for (const ScalarType type : types) {
@@ -96,7 +96,7 @@ double BenchMachine::in_core_seconds(ScalarType type, double flops) {
 
 void BenchMachine::require_same_gpus(const nlohmann::ordered_json& job) const {
   std::vector<std::string> used, expected;
-  for (const DeviceRecord& device : job_from_json(job).devices) {
+  for (const DeviceStatistics& device : job_from_json(job).devices) {
     if (device.device != "cpu") used.push_back(device.device);
   }
   for (const int ordinal : ordinals) expected.push_back(fmt::format("cuda:{}", ordinal));

@@ -1,5 +1,5 @@
-// The devices that the settings of a measurement lead to, and how fast they are: what a peer gets to compute on, and what the
-// bound of docs/bench.md is made of.
+// The devices that the settings of a measurement select, and their rates. Peers compute on these devices, and the bound
+// of docs/bench.md is computed from the rates.
 #pragma once
 
 #include <map>
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/cuda_peers.h"
 #include "core/config.hpp"
 #include "core/scalar.hpp"
+#include "cuda_peers/cuda_peers.h"
 #include "runtime/performance_model.hpp"
 
 namespace tessera::tools {
@@ -28,17 +28,19 @@ struct BenchMachine {
   std::map<ScalarType, Rates> rates;
 
   /// Measures GPUs, once for each type; takes the rates of host devices from their settings.
-  /// @param pinned         page-locked memory is asked for, with or without GPUs in use
+  /// @param pinned         whether page-locked memory is requested, with or without GPUs in use
   /// @param needs_gpus     the option that needs GPUs; empty: none does
-  /// @throws std::runtime_error if something asked for is not there
+  /// @throws std::runtime_error if something that was requested is missing
   BenchMachine(const Config& config, const std::vector<ScalarType>& types, bool pinned, const std::string& needs_gpus);
 
-  /// Seconds that cuBLAS takes for as many operations of gemm on matrices in the memory of these GPUs, all at once, at this moment: what
-  /// they keep up, which is less than a short measurement shows where power is what limits them.
+  /// Seconds that cuBLAS takes at this moment for this many operations of gemm on matrices in the memory of these GPUs,
+  /// all at once. This is the sustained rate. It is lower than that of a short measurement if power limits the GPUs.
   /// @pre !ordinals.empty() @throws std::runtime_error
   double in_core_seconds(ScalarType type, double flops);
 
-  /// A comparison is only one if both had the same GPUs. @param job Tessera's statistics @throws std::runtime_error if not
+  /// Checks that both contestants used the same GPUs; otherwise the comparison means nothing.
+  /// @param job Tessera's statistics
+  /// @throws std::runtime_error if not
   void require_same_gpus(const nlohmann::ordered_json& job) const;
 
  private:
@@ -48,7 +50,7 @@ struct BenchMachine {
   };
   using Products = std::unique_ptr<tessera_bench_products_struct, ProductsDestroy>;
 
-  std::map<ScalarType, Products> products_;  ///< made when first asked for
+  std::map<ScalarType, Products> products_;  ///< made at the first request
 };
 
 }  // namespace tessera::tools

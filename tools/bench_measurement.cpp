@@ -12,7 +12,8 @@
 namespace tessera::tools {
 namespace {
 
-/// What a contestant leaves to its threads and the driver is over by then, and does not count against the next one.
+/// After this pause the work that a contestant leaves to its threads and the driver has ended. So it does not slow down
+/// the next one.
 constexpr auto pause_between_contestants = std::chrono::milliseconds(20);
 
 std::size_t bytes_of_c(const Level3& call) { return bytes_of(call, {call.m, call.n}, call.ldc); }
@@ -31,7 +32,7 @@ double Series::median_s() const {
   return median(seconds);
 }
 
-JobRecord Series::middle_job() const {
+JobStatistics Series::middle_job() const {
   std::vector<const Outcome*> order;
   for (const Outcome& run : runs) order.push_back(&run);
   std::sort(order.begin(), order.end(), [](const Outcome* x, const Outcome* y) { return x->seconds < y->seconds; });
@@ -51,7 +52,7 @@ std::vector<std::unique_ptr<Contestant>> Measurement::make_contestants(const std
   if (options_.in_core) {  // before Tessera takes most of the memory
     for (const ScalarType type : types_of(calls)) static_cast<void>(machine_.in_core_seconds(type, 1));
   }
-  // Peers first: Tessera takes most of what memory the GPUs have left.
+  // Peers first: Tessera takes most of the GPUs' free memory.
   std::vector<std::unique_ptr<Contestant>> contestants;
   if (options_.wants("cublasxt")) {
     for (const int block_size : options_.cublasxt_blocks) {
@@ -97,7 +98,7 @@ Measured Measurement::measure(Level3 call, ProgressBar& progress) {
   std::optional<EntryCheck> check;
   if (options_.check) check.emplace(call, checked_entries);
   Level3 contested = call;
-  if (call.is_triangular()) {  // in place, as BLAS has them
+  if (call.is_triangular()) {  // in place, as in BLAS
     contested.B = call.C;
     contested.ldb = call.ldc;
   }
@@ -112,9 +113,9 @@ Measured Measurement::measure(Level3 call, ProgressBar& progress) {
     const double seconds = machine_.in_core_seconds(call.type, flops_of(call));
     if (repeat > 0) measured.in_core_s.push_back(seconds);
   };
-  for (int repeat = 0; repeat <= options_.repeats; ++repeat) {  // repeat 0 warms up
-    // A GPU that has just waited for a slow contestant computes faster for a while, so the kernels alone go before
-    // Tessera or after it by turns.
+  for (int repeat = 0; repeat <= options_.repeats; ++repeat) {  // repeat 0 is the warm-up
+    // A GPU that has just waited for a slow contestant computes faster for a while. So the kernels alone run before
+    // Tessera or after it in turns.
     const bool kernels_first = repeat % 2 == 1;
     if (options_.in_core && kernels_first) time_kernels(repeat);
     for (std::size_t c = 0; c < contestants_.size(); ++c) {

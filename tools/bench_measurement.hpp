@@ -1,7 +1,7 @@
 // The contestants of `tessera bench` on the same matrices, in turns.
 //
-// For every routine, type and size, all contestants run once to warm up, then `repeats` times, one after the other
-// within each repeat, so that what the machine does meanwhile touches all of them.
+// For every routine, type and size, all contestants run once to warm up, then `repeats` times. Within each repeat they
+// run one after the other, so that other activity of the machine affects all of them.
 #pragma once
 
 #include <memory>
@@ -11,27 +11,27 @@
 #include "bench_machine.hpp"
 #include "contestants.hpp"
 #include "host_matrix.hpp"
-#include "job_record.hpp"
 #include "progress_bar.hpp"
+#include "told_job.hpp"
 
 namespace tessera::tools {
 
 inline constexpr int checked_entries = 400;
 
-/// @pre there are some
+/// @pre there is at least one run
 double median(std::vector<double> values);
 
-/// What one contestant did at one size.
+/// The runs of one contestant at one size.
 struct Series {
   std::vector<Outcome> runs;
-  double worst_error = 0;  ///< over its bound, of all runs
+  double worst_error = 0;  ///< relative to its bound, over all runs
 
   double median_s() const;
-  /// Statistics of the run in the middle.
-  JobRecord middle_job() const;
+  /// Statistics of the run with the median time.
+  JobStatistics middle_job() const;
 };
 
-/// What all contestants did at one size, and what the kernels alone took, in turns with them.
+/// The results of all contestants at one size, and the time of the kernels alone, in turns with them.
 struct Measured {
   std::vector<Series> series;  ///< Tessera first
   std::vector<double> in_core_s;
@@ -40,7 +40,7 @@ struct Measured {
 class Measurement {
  public:
   /// Finds the machine, makes the contestants, and takes memory for the largest call. All references must outlive it.
-  /// @throws std::runtime_error if something asked for is not there
+  /// @throws std::runtime_error if something that was requested is missing
   /// @param calls all that will be measured
   Measurement(const BenchOptions& options, const std::vector<Level3>& calls);
 

@@ -27,7 +27,7 @@ void BenchReport::add(std::size_t number, const Level3& call, const Measured& me
   documents_[number]["results"].push_back(describe(call, measured, rows_[number].emplace_back()));
   for (const Series& each : measured.series) worst_error_ = std::max(worst_error_, each.worst_error);
   where_.clear();
-  for (const DeviceRecord& device : measured.series[0].middle_job().devices) {
+  for (const DeviceStatistics& device : measured.series[0].middle_job().devices) {
     where_ += (where_.empty() ? "" : " ") + device.device;
   }
   documents_[number]["devices"] = where_;
@@ -84,8 +84,8 @@ json BenchReport::describe(const Level3& call, const Measured& measured, std::ve
   };
 
   const Series& own = series[0];
-  const JobRecord job = own.middle_job();
-  const DeviceRecord total = job.total();
+  const JobStatistics job = own.middle_job();
+  const DeviceStatistics total = job.total();
   json result;
   for (const auto& [name, value] : dimensions(call)) result[name] = value;
   result["lda"] = call.lda;
@@ -160,7 +160,7 @@ json BenchReport::describe(const Level3& call, const Measured& measured, std::ve
   return result;
 }
 
-// What is written of the documents of all cases.
+// The text to write: one case's document, or one document with all cases.
 json BenchReport::document() const {
   if (!options_.several) return documents_[0];
   return {{"tessera_version", tessera_version()}, {"runs", documents_}};
@@ -172,7 +172,7 @@ bool BenchReport::json_to_regular_file() const {
   return !std::filesystem::exists(options_.json_file) || std::filesystem::is_regular_file(options_.json_file);
 }
 
-// Whoever opens the file, at any moment, finds a whole document.
+// A reader finds a complete document at any moment: a regular file is replaced by renaming.
 void BenchReport::save() const {
   namespace fs = std::filesystem;
   const fs::path target =

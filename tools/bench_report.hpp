@@ -1,4 +1,4 @@
-// What `tessera bench` tells of its measurements: a table for people, and JSON.
+// The report of `tessera bench`: a table for people, and JSON.
 #pragma once
 
 #include <cstdio>
@@ -19,7 +19,7 @@ class BenchReport {
 
   /// @param number of the case @param call that case with a size
   void add(std::size_t number, const Level3& call, const Measured& measured);
-  /// Prints the table, and writes what has not been written. @return whether all results were correct
+  /// Prints the table, and writes the results that have not been written. @return whether all results were correct
   bool finish() const;
 
  private:

@@ -9,29 +9,26 @@ namespace {
 constexpr std::array level3 = {
 #define TESSERA_ROUTINE(routine, letter, T) std::string_view(#letter #routine),
 #define TESSERA_SYNONYM(spelling, routine, letter, T) TESSERA_ROUTINE(spelling, letter, T)
-#include "core/routines.def"
+#include "calls/routines.def"
 #undef TESSERA_ROUTINE
 };
 
-/// Of which there are batches.
+/// The routines that also have batches.
 constexpr std::array batched = {
 #define TESSERA_ROUTINE(routine, letter, T)
 #define TESSERA_BATCH(routine, letter, T) std::string_view(#letter #routine),
-#include "core/routines.def"
+#include "calls/routines.def"
 #undef TESSERA_ROUTINE
 };
 
-/// What libtessera_lapack.so takes.
+/// The routines that libtessera_lapack.so defines.
 constexpr std::array taken_whole = {
-#define TESSERA_ROUTINE(routine, letter, T) std::string_view(#letter #routine),
-#define TESSERA_DENSE(entry, name, letter, T, arguments, letters) std::string_view(#letter #name),
-#include "core/dense_routines.def"
-#include "core/lapack_routines.def"
-#undef TESSERA_ROUTINE
-#undef TESSERA_DENSE
+#define TESSERA_CALL(routine, name, letter, T, arguments, letters) std::string_view(#letter #name),
+#include "calls/lapack_routines.def"
+#undef TESSERA_CALL
 };
 
-/// LAPACK without the letter of the type. Those that OpenBLAS wrote anew come first.
+/// LAPACK routines without the letter of the type. Those that OpenBLAS implements itself come first.
 constexpr std::array<std::string_view, 12> openblas_stems = {"getrf", "gesv",  "getrs", "getf2", "potrf", "potri",
                                                              "potf2", "lauum", "lauu2", "trtri", "trti2", "trtrs"};
 constexpr std::array<std::string_view, 77> reference_stems = {
@@ -42,7 +39,7 @@ constexpr std::array<std::string_view, 77> reference_stems = {
     "sysv",  "hesv",  "sytrs", "hetrs", "sytri", "hetri", "sytrd", "hetrd", "syev",  "heev",  "syevd", "heevd", "syevr",
     "heevr", "syevx", "heevx", "sygst", "hegst", "sygv",  "hegv",  "sygvd", "hegvd", "sygvx", "hegvx", "trsyl"};
 
-/// Longest first, because "_" ends the others.
+/// Longest first, because the others end with "_", too.
 constexpr std::array<std::string_view, 5> suffixes = {"_64_", "_64", "64_", "_", ""};
 
 template <class List>
@@ -74,7 +71,7 @@ std::optional<BlasName> parse_blas_name(std::string_view symbol) {
   for (const std::string_view suffix : suffixes) {
     if (!symbol.ends_with(suffix)) continue;
     std::string_view core = symbol.substr(0, symbol.size() - suffix.size());
-    constexpr std::string_view work = "_work";  // LAPACKE_dgetrf_work: the caller brings the workspace
+    constexpr std::string_view work = "_work";  // LAPACKE_dgetrf_work: the caller provides the workspace
     if (core.find("LAPACKE_") != std::string_view::npos && core.ends_with(work)) core.remove_suffix(work.size());
     std::string_view batch;
     for (const std::string_view ending : {"_batch_strided", "_batch"}) {

@@ -1,4 +1,4 @@
-// `tessera calibrate`: measures the devices that the settings lead to, and keeps their rates where the offload policy finds them.
+// `tessera calibrate`: measures the devices that the settings select, and stores their rates for the offload decision.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "blas_api/context.hpp"
 #include "commands.hpp"
 #include "locations.hpp"
+#include "offload/context.hpp"
 #include "settings_options.hpp"
 #include "text_table.hpp"
 
@@ -17,11 +17,11 @@ namespace {
 
 int calibrate(const SettingsOptions& settings) {
   Config config = settings.config();
-  // The library finds the plugin beside itself; this program is not beside it.
-  if (config.cuda_plugin.empty()) {
-    if (const auto found = find_library(plugin_name)) config.cuda_plugin = found->string();
+  // The library looks for the plugin beside itself; this program lies elsewhere.
+  if (config.plugin_file.empty()) {
+    if (const auto found = find_library(plugin_name)) config.plugin_file = found->string();
   }
-  api::Context context(config);
+  offload::Context context(config);
   const auto [file, rates] = context.calibrate();
 
   TextTable table({"all together", "TFLOP/s"});

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Enforces who may include whom under src/ (the table of docs/adr/0001-repository-and-build.md), and who may read the environment and
-open files to write them.
+"""Enforces who may include whom under src/ (the table of docs/adr/0001-repository-and-build.md), and who may read the
+environment and open files to write them.
 
 usage: check_layering.py ROOT        checks ROOT/src and ROOT/include; prints each violation; exit status 1 if there are any
-       check_layering.py --self-test plants one violation of every kind in a copy that is clean otherwise, and expects each found
+       check_layering.py --self-test plants one violation of every kind in a copy that is clean otherwise, and expects
+                                     each found
 Standard library only.
 """
 import pathlib
@@ -14,14 +15,16 @@ import tempfile
 # Folder under src/ -> folders it may include besides itself and core.
 MAY_INCLUDE = {
     "core": set(),
+    "calls": set(),
     "device": set(),
     "heap": {"device"},
-    "kernels": {"device"},
+    "kernels": {"device", "calls"},
     "cache": {"heap", "device"},
-    "runtime": {"cache", "kernels", "device"},
-    "routines": {"runtime"},
-    "blas_api": {"routines", "runtime", "kernels"},
-    "device_api": {"kernels"},
+    "runtime": {"cache", "kernels", "device", "calls"},
+    "routines": {"runtime", "calls"},
+    "offload": {"routines", "runtime", "kernels", "calls"},
+    "blas_api": {"offload", "runtime", "calls"},
+    "device_api": {"kernels", "calls"},
 }
 # The rooms of src/kernels -> those that they may include. Files beside the rooms are interfaces, open to all.
 ROOMS = {
@@ -31,20 +34,22 @@ ROOMS = {
     "cuda": {"plan", "block"},
     "host": {"plan", "block", "reference"},
 }
-# The public headers are what these implement; nobody else needs them.
+# These folders implement the public headers; no other one needs them.
 PUBLIC = "tessera"
 SEES_PUBLIC = {"blas_api", "device_api"}
-# What only one file may do, and the others through it.
+# Calls that only one file may contain; the others must go through it.
 ONLY_IN = {
     "core/environment.hpp": (re.compile(r"\b(secure_)?getenv\b"), "reads the environment: use core/environment.hpp"),
     "core/file.cpp": (re.compile(r"\bo?fstream\b(?!>)|\bfopen\b|\bO_CREAT\b"), "opens a file to write: use core/file.hpp"),
 }
-CUDA_FOLDERS = ("device/cuda", "kernels/cuda")
+# The backends: their folders, and the headers that belong there alone.
+BACKENDS = {
+    "cuda": re.compile(r"^(cuda[^/]*\.h(pp)?|cu(blas|solver|sparse|rand|fft)[^/]*\.h|device_launch_parameters\.h"
+                       r"|nv[^/]*\.h|vector_types\.h|(nvtx3|cuda|cub|thrust|cooperative_groups)/.*|mma\.h|cooperative_groups\.h)$"),
+}
 
 SUFFIXES = {".c", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".inc", ".def"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
-CUDA_HEADER = re.compile(r"^(cuda[^/]*\.h(pp)?|cu(blas|solver|sparse|rand|fft)[^/]*\.h|device_launch_parameters\.h"
-                         r"|nv[^/]*\.h|vector_types\.h|(nvtx3|cuda|cub|thrust|cooperative_groups)/.*|mma\.h|cooperative_groups\.h)$")
 
 
 def files_under(folder):
@@ -53,6 +58,12 @@ def files_under(folder):
 
 def line_of(text, position):
     return text.count("\n", 0, position) + 1
+
+
+def backend_of(path):
+    """The backend whose folder under device/ or kernels/ a file is in; None for others."""
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 and parts[0] in ("device", "kernels") and parts[1] in BACKENDS else None
 
 
 def room_of(path):
@@ -68,7 +79,6 @@ def check(root):
     for path in files_under(source):
         inside = path.relative_to(source).as_posix()
         folder = inside.split("/")[0]
-        in_cuda = inside.startswith(tuple(f + "/" for f in CUDA_FOLDERS))
         if "/" not in inside or folder not in MAY_INCLUDE:
             found.append(f"src/{inside}: not in one of the folders {', '.join(MAY_INCLUDE)}")
             continue
@@ -79,9 +89,10 @@ def check(root):
         for match in INCLUDE.finditer(text):
             quote, header = match.groups()
             where = f"src/{inside}:{line_of(text, match.start())}"
-            if CUDA_HEADER.match(header):
-                if not in_cuda:
-                    found.append(f"{where}: CUDA header <{header}> outside {' and '.join(CUDA_FOLDERS)}")
+            owner = next((name for name, headers in BACKENDS.items() if headers.match(header)), None)
+            if owner is not None:
+                if backend_of(inside) != owner:
+                    found.append(f"{where}: <{header}> outside device/{owner} and kernels/{owner}")
                 continue
             other = header.split("/")[0]
             if other == PUBLIC:
@@ -100,8 +111,8 @@ def check(root):
             room, other_room = room_of(inside), room_of(header)
             if room in ROOMS and other_room in ROOMS and other_room not in {room} | ROOMS[room]:
                 found.append(f"{where}: kernels/{room} may not include kernels/{other_room} ({header})")
-            if header.startswith(tuple(f + "/" for f in CUDA_FOLDERS)) and not in_cuda:
-                found.append(f"{where}: {header} belongs to the CUDA plugin")
+            if backend_of(header) not in (None, backend_of(inside)):
+                found.append(f"{where}: {header} belongs to the plugin of {backend_of(header)}")
 
     for path in files_under(root / "include"):
         text = path.read_text(encoding="utf-8")
@@ -109,7 +120,7 @@ def check(root):
         for match in INCLUDE.finditer(text):
             quote, header = match.groups()
             ours = header.startswith(PUBLIC + "/") and (root / "include" / header).is_file()
-            if (quote == '"' or (source / header).is_file() or CUDA_HEADER.match(header)) and not ours:
+            if (quote == '"' or (source / header).is_file() or any(headers.match(header) for headers in BACKENDS.values())) and not ours:
                 found.append(f"{inside}:{line_of(text, match.start())}: a public header includes {header}")
     return found
 
@@ -128,7 +139,9 @@ CLEAN = {
     "src/device_api/api.cpp": '#include "tessera/tessera.h"\n#include "kernels/plan/cut.hpp"\n',
     "src/runtime/runtime.hpp": '#include "cache/cache.hpp"\n',
     "src/routines/gemm.cpp": '#include "runtime/runtime.hpp"\n',
-    "src/blas_api/api.cpp": '#include "tessera/tessera.h"\n#include "routines/gemm.cpp"\n',
+    "src/calls/call.hpp": '#include "core/scalar.hpp"\n',
+    "src/offload/decide.cpp": '#include "routines/gemm.cpp"\n#include "calls/call.hpp"\n',
+    "src/blas_api/api.cpp": '#include "tessera/tessera.h"\n#include "offload/decide.cpp"\n',
     "include/tessera/tessera.h": "#include <stdint.h>\n",
 }
 # File -> text that is added to it; each must be found, and named by file and line.
@@ -139,6 +152,8 @@ PLANTED = {
     "src/cache/cache.hpp": '  #  include "runtime/runtime.hpp"\n',
     "src/runtime/runtime.hpp": '#include "kernels/cuda/gemm.cu"\n',
     "src/routines/gemm.cpp": '#include "cache/cache.hpp"\n',
+    "src/calls/call.hpp": '#include "device/device.hpp"\n',
+    "src/offload/decide.cpp": '#include "blas_api/api.cpp"\n',
     "src/blas_api/api.cpp": '#include "heap/heap.hpp"\n',
     "src/kernels/cuda/gemm.cu": '#include "heap/heap.hpp"\n',
     "src/kernels/plan/cut.hpp": '#include "kernels/block/strip.hpp"\n',
@@ -147,7 +162,7 @@ PLANTED = {
     "src/helpers/string.hpp": "\n",
     "src/core/config.cpp": 'const char* home = std::getenv("HOME");\n',
     "src/runtime/trace.cpp": 'std::ofstream file("trace");\n',
-    "src/device/log.cpp": 'int file = open("log", O_WRONLY | O_CREAT);\n',
+    "src/core/log.cpp": 'int file = open("log", O_WRONLY | O_CREAT);\n',
     "include/tessera/tessera.h": '#include "core/scalar.hpp"\n',
 }
 

@@ -1,5 +1,5 @@
-// The subcommands of `tessera`, one file each. A command registers its options on the application and returns what to do if it
-// was chosen; main() decides which.
+// The subcommands of `tessera`, one file each. A command registers its options on the application and returns what to
+// do if it was chosen; main() decides which.
 #pragma once
 
 #include <functional>
@@ -26,11 +26,11 @@ class UsageError : public std::runtime_error {
 };
 
 Command add_info(CLI::App& app);
-/// `program`: name first, from take_program(); looked at when the command runs.
+/// @param program name first, from take_program(); read when the command runs
 Command add_run(CLI::App& app, const std::vector<std::string>& program);
 /// Takes the program and its arguments off the end of `arguments`, a command line that begins with "run". They begin
-/// after "--", or with the first word that is neither an option of `run` nor the value of one. Kept away from the
-/// option parser, so that its options stay its own.
+/// after "--", or with the first word that is neither an option of `run` nor the value of one. The option parser does
+/// not see them, so the program keeps its own options.
 std::vector<std::string> take_program(const CLI::App& run, std::vector<std::string>& arguments);
 /// The subcommands of `bench`: one per routine, `all` and `problems`.
 std::vector<Command> add_bench(CLI::App& bench);

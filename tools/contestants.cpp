@@ -74,6 +74,8 @@ class CublasXtContestant final : public Contestant {
   const std::string& name() const override { return name_; }
 
   Outcome run(const Level3& call) override {
+    // The peers' library numbers routines so (cuda_peers.h).
+    static_assert(number_of(Routine::gemm) == 0 && number_of(Routine::gemmt) == 9);
     const tessera_bench_level3 same = {.routine = static_cast<int>(call.routine),
                                        .type = letter(call.type),
                                        .side = static_cast<int>(call.side),

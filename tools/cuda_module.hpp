@@ -1,9 +1,9 @@
-// Opens libtessera_bench_cuda.so (bench/cuda_peers.h), once, when something of it is needed.
+// Opens libtessera_bench_cuda.so (bench/cuda_peers.h) once, at the first use.
 #pragma once
 
 #include <string>
 
-#include "bench/cuda_peers.h"
+#include "cuda_peers/cuda_peers.h"
 
 namespace tessera::tools {
 

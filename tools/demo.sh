@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo (`./dev demo`): an ordinary CBLAS program, linked with the CPU BLAS, runs once as it is and once under
-# `tessera run`; then its two results are compared, and what happened is shown.
+# `tessera run`; then its two results are compared, and the statistics are shown.
 # usage: demo.sh BUILD_FOLDER [FOLDER_FOR_FILES]
 set -euo pipefail
 
@@ -19,7 +19,7 @@ for program in tessera cblas_gemm compare_results; do
   fi
 done
 
-# What `auto` resolves to says whether there are GPUs.
+# `auto` resolves to GPUs if there are any.
 if "$tessera" info --json | grep -q '"devices": "cuda"'; then
   n=8192
   settings=(--devices cuda)

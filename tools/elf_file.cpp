@@ -91,7 +91,7 @@ std::optional<std::string> interpreter_in(const ElfFile& file) {
   return interpreter;
 }
 
-/// Most names of most libraries, and never one of BLAS.
+/// C++ names: most names of most libraries, and never one of BLAS.
 bool is_of_cxx(const std::string& symbol) { return symbol.rfind("_Z", 0) == 0; }
 
 std::string without_version(const std::string& symbol) { return symbol.substr(0, symbol.find('@')); }
@@ -199,7 +199,7 @@ ProgramObject read_elf(const std::string& path, bool look_for_text) {
         read_relocations(file, section, header, object);
         break;
       case SHT_PROGBITS:
-        // xerbla is told the name of the routine, padded to six characters.
+        // The names that routines pass to xerbla, padded to six characters.
         if (look_for_text && (header.sh_flags & SHF_ALLOC) != 0 && (header.sh_flags & SHF_EXECINSTR) == 0) {
           const std::string_view bytes = file.bytes(header.sh_offset, header.sh_size);
           object.names_blas_errors = object.names_blas_errors || (bytes.find("DGEMM ") != std::string_view::npos &&

@@ -16,7 +16,7 @@ Value load(ScalarType type, const void* base, std::int64_t index) {
   return dispatch(type, [&](auto tag) -> Value { return Value(static_cast<const decltype(tag)*>(base)[index]); });
 }
 
-/// A matrix as the mathematics sees it: which entries are stored and how is hidden.
+/// The matrix that stored elements represent: its entries at any position, wherever they are stored.
 struct Operand {
   enum class Kind { full, symmetric, hermitian, triangular };
 
@@ -81,7 +81,7 @@ std::vector<Term> terms_of(const Level3& call) {
     case Routine::trmm:
       A.kind = Operand::Kind::triangular;
       return in_order(A, B);
-    case Routine::trsm:
+    default:
       break;
   }
   A.kind = Operand::Kind::triangular;
@@ -90,7 +90,7 @@ std::vector<Term> terms_of(const Level3& call) {
   return residual;
 }
 
-// Without the special cases of infinities that std::complex multiplies with.
+// Omits std::complex's special cases for infinities.
 Value multiply(Value x, Value y) {
   return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
 }
@@ -156,8 +156,8 @@ double EntryCheck::worst_error() {
   const bool solves = call_.routine == Routine::trsm;
   const bool real_diagonal = call_.is_hermitian() && call_.is_rank_update();
   const bool returns_at_once = call_.only_scales() && call_.beta == AnyScalar(1);
-  if (solves) compute_products();  // of the X that this run found
-  // What is added to the inner product: beta C, or the right-hand side that the residual is taken against.
+  if (solves) compute_products();  // of the solution X of this run
+  // The term that is added to the inner product: beta C, or the right-hand side of the residual.
   const Value beta = solves ? Value(call_.alpha) : call_.is_triangular() ? Value(0) : Value(call_.beta);
   long double worst = 0;
   for (const Entry& chosen : entries_) {

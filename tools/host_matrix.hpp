@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <functional>
 
-#include "bench/cuda_peers.h"
 #include "core/scalar.hpp"
+#include "cuda_peers/cuda_peers.h"
 
 namespace tessera::tools {
 
 class HostMatrix {
  public:
-  /// @param cuda where page-locked memory comes from; nullptr: pageable memory
+  /// @param cuda the source of page-locked memory; nullptr: pageable memory
   /// @throws std::runtime_error if there is not enough
   HostMatrix(std::size_t bytes, const tessera_bench_cuda* cuda);
   ~HostMatrix();
@@ -24,8 +24,8 @@ class HostMatrix {
   /// Fills the first `bytes` with numbers in (-0.5, 0.5) that depend on `seed` and the position only.
   void fill_random(ScalarType type, std::size_t bytes, std::uint64_t seed);
 
-  /// Makes each triangle of the order x order matrix of random numbers well conditioned, with its own diagonal as with ones:
-  /// divides everything by sqrt(order) but the diagonal, to which it adds 1.
+  /// Makes each triangle of the order x order matrix of random numbers well conditioned, both with its own diagonal and
+  /// with a unit diagonal. It divides all elements off the diagonal by sqrt(order), and adds 1 to the diagonal.
   void condition_triangle(ScalarType type, index_t order, index_t ld);
 
   /// @pre same size

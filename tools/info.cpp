@@ -1,4 +1,5 @@
-// `tessera info`: what there is, what Tessera would use, and why. Collected as JSON first; the text is made from it.
+// `tessera info`: the devices and libraries of the machine, which of them Tessera would use, and why. Collected as JSON
+// first; the text is made from it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,14 +10,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "blas_api/context.hpp"
-#include "blas_api/policy.hpp"
 #include "commands.hpp"
 #include "core/error.hpp"
 #include "kernels/host/host_backend.hpp"
 #include "kernels/plugin_loader.hpp"
 #include "locations.hpp"
 #include "machine_check.hpp"
+#include "offload/context.hpp"
+#include "offload/policy.hpp"
 #include "preload_plan.hpp"
 #include "program_reader.hpp"
 #include "program_report.hpp"
@@ -64,7 +65,7 @@ ordered_json json_of(const device::DeviceProfile& profile) {
   return json;
 }
 
-/// Opens the devices, because only open devices know whether they reach each other.
+/// Opens the devices, because only open devices know whether they can access each other.
 void describe_devices(kernels::Backend& backend, const std::vector<int>& wanted, ordered_json& to) {
   to["devices"] = ordered_json::array();
   std::vector<int> ordinals;
@@ -114,9 +115,9 @@ ordered_json collect(const InfoOptions& options) {
   info["version"] = tessera_version();
   info["settings"] = settings_in_force(options.settings);
 
-  info["offload"] = api::to_text(config.offload);
+  info["offload"] = offload::to_text(config.offload);
 
-  api::Context context(config);
+  offload::Context context(config);
   std::shared_ptr<const kernels::CpuBlas> cpu_blas;
   try {
     cpu_blas = context.cpu_blas();
@@ -125,8 +126,8 @@ ordered_json collect(const InfoOptions& options) {
     info["cpu_blas"] = {{"error", error.what()}};
   }
 
-  // The plugin is found by the library beside itself; this program is not beside it, so it says where that is.
-  std::string file = config.cuda_plugin;
+  // The library looks for the plugin beside itself. This program lies elsewhere, so it passes the plugin's path.
+  std::string file = config.plugin_file;
   ordered_json looked_for = ordered_json::array();
   if (!file.empty()) {
     looked_for.push_back(file);
@@ -140,7 +141,7 @@ ordered_json collect(const InfoOptions& options) {
   std::unique_ptr<kernels::Backend> cuda;
   if (!file.empty()) plugin["file"] = file;
   try {
-    cuda = kernels::open_cuda_backend(file);
+    cuda = kernels::open_plugin(file);
     plugin["loaded"] = true;
     describe_devices(*cuda, {}, cuda_info);
   } catch (const Error& error) {
@@ -187,13 +188,13 @@ ordered_json collect(const InfoOptions& options) {
         describe_devices(*kernels::make_host_backend(config, config.host_devices, cpu_blas),
                          share_of(config.host_devices), used);
         break;
-      case DeviceChoice::cuda:
+      case DeviceChoice::plugin:
         used["choice"] = "cuda";
         if (gpus == 0) throw NotAvailable(plugin.value("error", "no CUDA device"));
-        if (config.cuda_ordinals.empty()) {
+        if (config.ordinals.empty()) {
           describe_gpus();
         } else {
-          describe_devices(*cuda, config.cuda_ordinals, used);
+          describe_devices(*cuda, config.ordinals, used);
         }
         break;
       case DeviceChoice::automatic:
@@ -293,7 +294,7 @@ void print_text(const ordered_json& info, bool verbose) {
   }
 }
 
-/// What `tessera run` would catch of a program. Opens no device.
+/// The calls of a program that `tessera run` would catch. Opens no device.
 int report_program(const InfoOptions& options) {
   const Program program = read_program({options.program});
   const Report report = analyse(program, read_faces());
@@ -310,7 +311,7 @@ int report_program(const InfoOptions& options) {
   return 0;
 }
 
-/// Whether the CPU BLAS and the devices that are used compute right.
+/// Whether the CPU BLAS and the selected devices compute correctly.
 int report_check(const InfoOptions& options) {
   const Config config = options.settings.config();
   const ordered_json used = collect(options)["used"];

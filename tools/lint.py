@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """lint.py <clang-tidy> <build folder> <jobs>: clang-tidy over all files of src/ and tools/ that the build compiles.
 
-Most of clang-tidy's time goes into headers, which it reads and checks again for every source. So sources that are compiled alike go
-through it together, as one file that includes them. Where that finds anything, or does not compile because two of them use a name for different
-things, its halves go through it, and so on: what is wrong with a source is said by a run over it alone.
+Most of clang-tidy's time goes into headers, which it reads and checks again for every source. So sources that are
+compiled alike go through it together, as one file that includes them. If that reports anything, or does not compile
+because two sources use a name for different things, the halves are checked, and so on. In the end each faulty source is
+checked and reported alone.
 
-A source that is good is remembered by content: of itself, of all files that the compiler read for it, of .clang-tidy, of the
-compiler's flags and of this script, and by the version of clang-tidy. What has not changed is not checked again. What is not good is
-never remembered. The build has to be up to date: its list of headers is what counts.
+A source that is good is recorded under a hash: of its content, of all files that the compiler read for it, of
+.clang-tidy, the compiler's flags, this script and the version of clang-tidy. It is not checked again until one of these
+changes. A faulty source is never recorded. The build must be up to date: the headers are taken from its list.
 """
 import concurrent.futures
 import hashlib
@@ -23,7 +24,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOGETHER = 12  # sources at most; more would leave a core idle at the end
 # This check took half of the time, most of it in templates of CLI11 and the JSON library, which tools/ uses much.
-# It finds needless copies of arguments, which cost a command line nothing. In src/ it is made.
+# It finds needless copies of arguments, which cost nothing on a command line. For src/ it is on.
 NOT_IN_TOOLS = "performance-unnecessary-value-param"
 MONTH_S = 30 * 24 * 3600
 
@@ -34,9 +35,9 @@ def cache_folder():
 
 
 def flags_of(command):
-    """What decides how the compiler reads a source: not its name, and not what is written."""
+    """The flags that decide how the compiler reads a source: without the names of the source and of outputs."""
     words = shlex.split(command)
-    for tool in ("c++", "g++", "clang++", "CC"):  # whatever launches the compiler goes before it
+    for tool in ("c++", "g++", "clang++", "CC"):  # a launcher's words come before the compiler
         names = [i for i, word in enumerate(words) if re.fullmatch(rf"{re.escape(tool)}(-[0-9.]+)?", os.path.basename(word))]
         if names:
             words = words[names[0] + 1:]
@@ -54,7 +55,7 @@ def flags_of(command):
 
 
 def headers_by_object(build):
-    """The files that went into each object, as the compiler told ninja; paths relative to the build folder."""
+    """The files that went into each object, as the compiler reported to ninja; paths relative to the build folder."""
     listing = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     found = {}
     for line in listing.splitlines():
@@ -67,7 +68,7 @@ def headers_by_object(build):
 
 
 def sources(build):
-    """source -> (flags, files that the compiler read). Where several sources are compiled as one file, all it read counts for each."""
+    """source -> (flags, files that the compiler read). Sources that are compiled as one file share its list."""
     headers = headers_by_object(build)
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
@@ -109,7 +110,7 @@ def is_of_tools(source):
 
 
 def check(tidy, file, flags, of_tools):
-    rules = [f"--config-file={ROOT / '.clang-tidy'}", "--header-filter=/(src|tools)/.*pp$"]  # the sources, too: they are included
+    rules = [f"--config-file={ROOT / '.clang-tidy'}", "--header-filter=/(src|tools)/.*pp$"]  # sources, too
     if of_tools:
         rules.append(f"--checks=-{NOT_IN_TOOLS}")
     return subprocess.run([tidy, "--quiet", *rules, file, "--", *flags], cwd=ROOT, capture_output=True, text=True)
@@ -127,11 +128,11 @@ def main():
     found = sources(build)
     if not found:
         sys.exit(f"{build} compiles nothing of src/ and tools/")
-    verdicts = {}  # of those that are to be checked: where a good one is remembered
+    verdicts = {}  # source to check -> the file that records a good one
     groups = {}
     for source, (flags, headers) in sorted(found.items()):
         verdict = None
-        if headers is not None:  # else it belongs to something that was not built: what it reads is unknown
+        if headers is not None:  # else its target was not built, and its headers are unknown
             verdict = cache / contents.of_source(source, flags, headers)
             if verdict.exists():
                 verdict.touch()
@@ -149,7 +150,7 @@ def main():
     parts.sort(key=lambda part: -sum(source.stat().st_size for source in part[0]))
 
     def check_part(members, flags):
-        """@return what is wrong, source by source"""
+        """@return the messages, source by source"""
         file = members[0]
         if len(members) > 1:
             file = together / (hashlib.sha256("\n".join(map(str, members)).encode()).hexdigest()[:16] + ".cpp")

@@ -1,4 +1,4 @@
-// Where the libraries are, seen from the executable: a build tree and an install tree have the same shape.
+// The places of the libraries relative to the executable: a build tree and an install tree have the same shape.
 #pragma once
 
 #include <filesystem>

@@ -13,12 +13,12 @@
 #include <random>
 #include <utility>
 
-#include "blas_api/context.hpp"
 #include "core/error.hpp"
 #include "core/loaded_objects.hpp"
 #include "kernels/host/cpu_lapack_call.hpp"
 #include "kernels/reference/dense_matrix.hpp"
 #include "kernels/reference/reference.hpp"
+#include "offload/context.hpp"
 
 namespace tessera::tools {
 namespace {
@@ -27,16 +27,16 @@ using kernels::Dense;
 using kernels::identity;
 using nlohmann::ordered_json;
 
-/// Libraries have kernels of their own for small orders. 3, 31 and 200 end with parts of blocks.
+/// Libraries have special kernels for small orders. 3, 31 and 200 leave partial blocks.
 constexpr index_t orders[] = {3, 31, 64, 200};
 constexpr std::chrono::milliseconds time_to_begin(4000);
 /// In units of n times the machine epsilon: the threshold of LAPACK's own testers.
 constexpr double most_units = 30;
 
-/// Why a result is wrong; empty if it is right.
+/// The reason why a result is wrong; empty if it is right.
 using Finding = std::string;
 
-/// Computed by one part of the machine.
+/// A result that one part of the machine computed.
 struct Computed {
   bool on_device = false;
   Finding finding;
@@ -47,7 +47,7 @@ struct Problem {
   std::string name;      ///< "dgemm NT"
   std::string function;  ///< "dgemm"
   index_t order = 0;
-  std::function<Computed(api::Context&)> compute;
+  std::function<Computed(offload::Context&)> compute;
 };
 
 template <Scalar T>
@@ -119,7 +119,7 @@ Problem product(Level3 call, index_t n) {
   Problem problem{.name = name_of(call), .function = name_of(call), .order = n, .compute = {}};
   if (call.routine == Routine::gemm || call.op_a != Op::no_trans)
     problem.name += fmt::format(" {}{}", "NTC"[static_cast<int>(call.op_a)], "NTC"[static_cast<int>(call.op_b)]);
-  problem.compute = [=](api::Context& context) {
+  problem.compute = [=](offload::Context& context) {
     Dense<T> result = C;
     const bool on_device = context.run(with(result)).has_value();
     return Computed{on_device, compare(result, expected)};
@@ -137,7 +137,7 @@ Dense<T> dominant_matrix(index_t n, bool on_diagonal, std::mt19937_64& random) {
   return A;
 }
 
-/// What a factorization leaves, and a solve uses.
+/// The factors that a factorization leaves for a solve.
 template <Scalar T>
 struct Factored {
   Dense<T> A, B;
@@ -146,7 +146,7 @@ struct Factored {
 };
 
 template <Scalar T>
-Problem factorization(LapackCallRoutine routine, index_t n) {
+Problem factorization(Routine routine, index_t n) {
   std::mt19937_64 random(static_cast<unsigned>(n));
   constexpr index_t columns = 3;
   Factored<T> before{dominant_matrix<T>(n, is_hermitian(routine), random), random_matrix<T>(n, columns, random),
@@ -156,26 +156,28 @@ Problem factorization(LapackCallRoutine routine, index_t n) {
                       .type = scalar_type_of<T>(),
                       .m = n,
                       .n = n,
-                      .nrhs = columns,
+                      .k = columns,
                       .A = matrices.A.elements.data(),
                       .lda = n,
                       .B = matrices.B.elements.data(),
                       .ldb = n,
+                      .tau = matrices.tau.elements.data(),
                       .ipiv = matrices.ipiv.data(),
-                      .tau = matrices.tau.elements.data()};
+                      .ipiv_bits = 32};
   };
+  index_t found = 0;
   if (!factors(routine)) {
     LapackCall factorize = call_on(before);
-    factorize.routine = LapackCallRoutine::getrf;
-    kernels::compute_on_cpu(nullptr, factorize);
+    factorize.routine = Routine::getrf;
+    kernels::compute_on_cpu(nullptr, factorize, found);
   }
   Factored<T> expected = before;
-  LapackCall by_reference = call_on(expected);
-  kernels::compute_on_cpu(nullptr, by_reference);
+  const LapackCall by_reference = call_on(expected);
+  kernels::compute_on_cpu(nullptr, by_reference, found);
   const std::string name = name_of(by_reference);
-  return {.name = name, .function = name, .order = n, .compute = [=](api::Context& context) {
+  return {.name = name, .function = name, .order = n, .compute = [=](offload::Context& context) {
             Factored<T> result = before;
-            LapackCall call = call_on(result);
+            offload::LapackRun call{.problem = call_on(result)};
             const bool on_device = context.run(call).has_value();
             return Computed{on_device, first_of({judge_info(call.info),
                                                  result.ipiv == expected.ipiv ? "" : "other pivots than the reference",
@@ -199,11 +201,11 @@ Finding are_orthonormal(const Dense<T>& V) {
 
 /// Eigenvalues and eigenvectors of a Hermitian matrix.
 template <Scalar T>
-Computed solve_eigenproblem(api::Context& context, const Dense<T>& A) {
+Computed solve_eigenproblem(offload::Context& context, const Dense<T>& A) {
   const index_t n = A.rows;
   Dense<T> V = A;
   std::vector<RealOf<T>> values(static_cast<std::size_t>(n));
-  api::DenseRun run{.problem = {.routine = DenseRoutine::heevd, .type = scalar_type_of<T>(), .vectors = true, .n = n}};
+  offload::LapackRun run{.problem = {.routine = Routine::heevd, .type = scalar_type_of<T>(), .vectors = true, .n = n}};
   run.problem.A = V.elements.data();
   run.problem.lda = n;
   run.problem.values = values.data();
@@ -215,16 +217,16 @@ Computed solve_eigenproblem(api::Context& context, const Dense<T>& A) {
 
 /// Singular values and vectors.
 template <Scalar T>
-Computed decompose(api::Context& context, const Dense<T>& A) {
+Computed decompose(offload::Context& context, const Dense<T>& A) {
   const index_t n = A.cols;
   Dense<T> ignored = A, U{A.rows, n}, VT{n, n};
   std::vector<RealOf<T>> values(static_cast<std::size_t>(n));
-  api::DenseRun run{.problem = {.routine = DenseRoutine::gesvd,
-                                .type = scalar_type_of<T>(),
-                                .u = VectorJob::thin,
-                                .vt = VectorJob::thin,
-                                .m = A.rows,
-                                .n = n}};
+  offload::LapackRun run{.problem = {.routine = Routine::gesvd,
+                                     .type = scalar_type_of<T>(),
+                                     .u = VectorJob::thin,
+                                     .vt = VectorJob::thin,
+                                     .m = A.rows,
+                                     .n = n}};
   run.problem.A = ignored.elements.data();
   run.problem.U = U.elements.data();
   run.problem.VT = VT.elements.data();
@@ -238,24 +240,26 @@ Computed decompose(api::Context& context, const Dense<T>& A) {
 }
 
 template <Scalar T>
-Problem dense_problem(DenseRoutine routine, index_t n) {
+Problem dense_problem(Routine routine, index_t n) {
   std::mt19937_64 random(static_cast<unsigned>(n));
   const std::string name = letter(scalar_type_of<T>()) + std::string(name_of(routine, scalar_type_of<T>()));
   Problem problem{.name = name, .function = name, .order = n, .compute = {}};
   if (is_svd(routine)) {
-    problem.compute = [A = random_matrix<T>(n + 5, n, random)](api::Context& context) { return decompose(context, A); };
+    problem.compute = [A = random_matrix<T>(n + 5, n, random)](offload::Context& context) {
+      return decompose(context, A);
+    };
   } else {
     Dense<T> A = random_matrix<T>(n, n, random);
     for (index_t j = 0; j < n; ++j) {
       A(j, j) = T(std::real(A(j, j)));
       for (index_t i = 0; i < j; ++i) A(i, j) = scalar_cast<T>(std::conj(AnyScalar(A(j, i))));
     }
-    problem.compute = [A](api::Context& context) { return solve_eigenproblem(context, A); };
+    problem.compute = [A](offload::Context& context) { return solve_eigenproblem(context, A); };
   }
   return problem;
 }
 
-/// How to make each problem of all, the small ones first.
+/// The makers of all problems, the small ones first.
 std::vector<std::function<Problem()>> all_problems() {
   std::vector<std::function<Problem()>> all;
   for (const index_t n : orders) {
@@ -264,10 +268,9 @@ std::vector<std::function<Problem()>> all_problems() {
         for (const Level3& form : products) {
           if (exists(form.routine, type)) all.emplace_back([=] { return product<T>(form, n); });
         }
-        for (const auto routine :
-             {LapackCallRoutine::potrf, LapackCallRoutine::getrf, LapackCallRoutine::getrs, LapackCallRoutine::geqrf})
+        for (const auto routine : {Routine::potrf, Routine::getrf, Routine::getrs, Routine::geqrf})
           all.emplace_back([=] { return factorization<T>(routine, n); });
-        for (const auto routine : {DenseRoutine::heevd, DenseRoutine::gesvd})
+        for (const auto routine : {Routine::heevd, Routine::gesvd})
           all.emplace_back([=] { return dense_problem<T>(routine, n); });
       });
     }
@@ -324,7 +327,7 @@ class Checked {
     ordered_json& names = result_[list];
     if (std::find(names.begin(), names.end(), problem.function) == names.end()) names.push_back(problem.function);
   }
-  /// The file that the routine lies in: a LAPACK may be another one than that of the BLAS.
+  /// The file that defines the routine: LAPACK's may differ from that of the BLAS.
   std::string library_of(const Problem& problem) {
     if (is_device_) return result_["name"];
     const auto blas = context_.cpu_blas();
@@ -333,13 +336,13 @@ class Checked {
   }
 
   bool is_device_;
-  api::Context context_;
+  offload::Context context_;
   ordered_json result_;
 };
 
-/// Settings that let one part compute everything, and leave no trace.
+/// Settings with which one part computes everything, and no file is written.
 Config alone(Config config) {
-  config.offload.set_all({.when = Offload::always});
+  config.offload = {.general = {.when = Offload::always}, .named = {}};
   config.cpu_worker = CpuWorkerUse::never;
   config.share = Share::off;
   config.local_rank.reset();
@@ -366,8 +369,8 @@ CheckedPart device_part(const Config& config, const std::string& id, int ordinal
     part.config.host_devices = 1;
     part.config.host_device = {config.host_device_settings(ordinal)};
   } else {
-    part.config.devices = DeviceChoice::cuda;
-    part.config.cuda_ordinals = {ordinal};
+    part.config.devices = DeviceChoice::plugin;
+    part.config.ordinals = {ordinal};
   }
   return part;
 }

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   std::vector<std::string> program;
 
-  CLI::App app{"Tessera: Level-3 BLAS on all devices of the machine, for matrices in host memory.", "tessera"};
+  CLI::App app{"Tessera: BLAS and LAPACK on all devices of the machine, for matrices in host memory.", "tessera"};
   app.set_version_flag("--version", std::string("tessera ") + tessera_version());
   app.require_subcommand(1);
   std::vector<Command> commands;

@@ -36,7 +36,7 @@ bool is_reference_lapack(const fs::path& file) {
   }
 }
 
-/// Whether a folder can be searched before all others without changing anything but LAPACK.
+/// Whether the loader can search a folder before all others and change nothing but LAPACK.
 bool holds_only_lapack(const fs::path& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
@@ -46,7 +46,7 @@ bool holds_only_lapack(const fs::path& folder) {
   return !error;
 }
 
-/// LAPACK's factorizations are taken where devices may compute them.
+/// LAPACK's factorizations are intercepted if devices may compute them.
 bool takes_lapack(const PlanOptions& options) {
   return options.lapack == LapackChoice::reference || (options.lapack == LapackChoice::automatic && options.devices);
 }
@@ -109,7 +109,7 @@ bool devices_expected(const Config& config) {
   switch (config.devices) {
     case DeviceChoice::none:
       return false;
-    case DeviceChoice::cuda:
+    case DeviceChoice::plugin:
     case DeviceChoice::host:
       return true;
     case DeviceChoice::automatic:
@@ -151,7 +151,7 @@ std::optional<std::string> find_reference_lapack(int bits, const Program& near) 
     const fs::path real = fs::canonical(folder, error);
     if (!error && std::find(folders.begin(), folders.end(), real) == folders.end()) folders.push_back(real);
   };
-  // Debian's loader searches a folder of the architecture; whatever it is called, libc is in it.
+  // Debian's loader searches a folder of the architecture; libc is always in it, so its name is not needed.
   for (const ProgramObject& object : near.objects) {
     if (object.soname.rfind("libc.so", 0) == 0 || object.soname.rfind("lib", 0) == 0) {
       add(fs::path(object.path).parent_path());

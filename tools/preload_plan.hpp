@@ -1,4 +1,4 @@
-// What `tessera run` puts in front of a program: which of the two preload libraries, and which LAPACK.
+// The plan of `tessera run` for a program: which of the two preload libraries, and which LAPACK.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,16 @@
 namespace tessera::tools {
 
 enum class LapackChoice {
-  automatic,  ///< the program's; its factorizations are taken where devices will be used
-  own,        ///< the program's as it is
-  reference,  ///< one whose BLAS calls can be caught, and its factorizations are taken
+  automatic,  ///< the program's; its factorizations are intercepted if devices will be used
+  own,        ///< the program's, unchanged
+  reference,  ///< one whose BLAS calls can be caught; its factorizations are intercepted
 };
 
 struct PlanOptions {
   LapackChoice lapack = LapackChoice::automatic;
   std::string lapack_file;  ///< the LAPACK to use; empty: found
-  std::optional<int>
-      bits;  ///< 32 or 64: width of the integers behind plain names; as the program's libraries say if not given
-  bool devices = false;  ///< some device will compute
+  std::optional<int> bits;  ///< 32 or 64: width of the integers of plain names; default: by the program's libraries
+  bool devices = false;     ///< whether some device will compute
 };
 
 /// "auto", "own", "reference" or the file of a LAPACK. @throws UsageError if there is no such file
@@ -29,23 +28,23 @@ PlanOptions lapack_option(const std::string& text);
 
 struct PreloadPlan {
   std::vector<std::string> preload;  ///< files, in order
-  std::string library_path;          ///< folders to put in front of `library_variable`; empty: none
+  std::string library_path;          ///< folders to prepend to `library_variable`; empty: none
   std::string library_variable;
-  std::string library_default;       ///< what they are put in front of if that is not set
-  std::vector<std::string> reasons;  ///< in whole sentences
+  std::string library_default;       ///< its value if it is not set
+  std::vector<std::string> reasons;  ///< messages in whole sentences
 };
 
-/// Whether these settings lead to a device: a GPU seems to be there, or one is asked for. Opens nothing.
+/// Whether these settings select a device: a GPU seems to be there, or one is requested. Opens nothing.
 bool devices_expected(const Config& config);
 
-/// @throws std::runtime_error if a library that is needed is not there
+/// @throws std::runtime_error if a required library is missing
 PreloadPlan plan_preload(const Program& program, const Report& report, const PlanOptions& options);
 
-/// The same for a program of which nothing is known.
+/// The same for an unknown program.
 PreloadPlan plan_preload(const PlanOptions& options);
 
-/// A LAPACK that calls BLAS by symbols, for integers of `bits`: in the folders of `near` (a program's libraries) and of the
-/// system, in these or in their subfolders "lapack" and "lapack64" where Debian keeps it.
+/// Finds a LAPACK that calls BLAS by symbols, for integers of `bits`. Searches the folders of `near` (a program's
+/// libraries) and of the system, and their subfolders "lapack" and "lapack64", where Debian keeps it.
 std::optional<std::string> find_reference_lapack(int bits, const Program& near);
 
 }  // namespace tessera::tools

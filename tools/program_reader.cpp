@@ -29,14 +29,14 @@ namespace {
 
 using Command = std::vector<std::string>;
 
-/// What a program prints on standard output; its standard error goes nowhere. Empty if it cannot be started.
+/// The standard output of a program; its standard error is discarded. Empty if it cannot be started.
 /// @param library_path put in front of LD_LIBRARY_PATH
 std::string output_of(const Command& command, const std::string& library_path) {
   std::vector<std::string> variables;
   std::string libraries = library_path;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;
-    // What is asked about is the program without us.
+    // The question is about the program without our libraries.
     if (text.rfind("LD_PRELOAD=", 0) == 0) continue;
     if (text.rfind("LD_LIBRARY_PATH=", 0) == 0) {
       libraries += (libraries.empty() ? "" : ":") + text.substr(std::strlen("LD_LIBRARY_PATH="));
@@ -101,7 +101,7 @@ std::optional<fs::path> find_program(const std::string& name) {
 
 bool matches(const std::string& name, const char* pattern) { return std::regex_match(name, std::regex(pattern)); }
 
-/// Programs whose arguments name the program that matters.
+/// Programs that start another one, which their arguments name.
 bool is_launcher(const std::string& name) {
   return matches(
       name,
@@ -126,7 +126,7 @@ Command shebang_of(const fs::path& path) {
 class Reader {
  public:
   Program read(Command command) {
-    // Launchers start launchers and scripts start scripts, but not for ever.
+    // Launchers may start launchers, and scripts scripts: the depth is limited.
     for (int depth = 0; depth < 8; ++depth) {
       const auto path = find_program(command.front());
       if (!path) throw UnreadableProgram(command.front() + ": no such program");
@@ -182,7 +182,7 @@ class Reader {
     // The loader of this machine, not the one that the file names: a file may name anything.
     static const std::string loader = interpreter_of("/proc/self/exe").value_or("");
     if (loader.empty()) throw UnreadableProgram("this command is statically linked and knows no loader");
-    // Extension modules come in dozens that have the same libraries.
+    // Dozens of extension modules have the same libraries, so listings are reused.
     const std::string key = fs::path(path).parent_path().string() + '\n' + program_.objects[scope.front()].loads;
     const auto [listed, is_new] = listings_.try_emplace(key);
     if (is_new) listed->second = output_of({loader, "--list", path}, library_path_);
@@ -228,7 +228,7 @@ class Reader {
     Scope scope;
     for (const std::size_t index : with_libraries(file, false)) {
       const std::string& soname = program_.objects[index].soname;
-      // What is loaded already under this name is not loaded again.
+      // A library that is already loaded under this name is not loaded again.
       const bool loaded = std::any_of(program_.global.begin(), program_.global.end(), [&](std::size_t other) {
         return other == index || (!soname.empty() && program_.objects[other].soname == soname);
       });
@@ -248,7 +248,7 @@ class Reader {
 
   Program read_python(const std::string& python) {
     const std::string question =
-        // As importlib.util.find_spec and json do it, whose import alone takes 20 ms.
+        // Replaces importlib.util.find_spec and json, whose import alone takes 20 ms.
         "import sys\n"
         "def where(name):\n"
         "    for finder in sys.meta_path:\n"
@@ -283,7 +283,7 @@ class Reader {
     };
     const std::string home = line_of(output_of({r, "RHOME"}, ""));
     if (home.empty()) throw UnreadableProgram(path.string() + ": R RHOME gives no folder");
-    // R puts folders of its own in front of LD_LIBRARY_PATH, unless it is told which.
+    // R prepends its own folders to LD_LIBRARY_PATH, unless a variable sets them.
     library_path_ = line_of(output_of({r, "CMD", "printenv", "LD_LIBRARY_PATH"}, ""));
     program_.library_variable = "R_LD_LIBRARY_PATH";
     program_.library_default = library_path_;
@@ -303,7 +303,7 @@ class Reader {
   Program program_;
   std::string library_path_;
   std::map<std::string, std::size_t> indices_;
-  std::map<std::string, std::string> listings_;  ///< what the loader said
+  std::map<std::string, std::string> listings_;  ///< the loader's output
 };
 
 std::set<std::string> exports_of(const char* library) {

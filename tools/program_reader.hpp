@@ -1,6 +1,6 @@
-// Finds the program behind a command line - past launchers (mpirun, env, ...), scripts and the interpreters that are known (Python,
-// R, Octave) - and reads it with all libraries that the loader would give it. Of the program nothing is run: the loader of
-// this machine is asked for the list of libraries, and a known interpreter where its modules are.
+// Finds the program behind a command line: past launchers (mpirun, env, ...), scripts and known interpreters (Python,
+// R, Octave). Reads it with all libraries that the loader would load for it. The program itself is not run. Only the
+// loader of this machine is called, for the list of libraries, and a known interpreter, for the folders of its modules.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace tessera::tools {
 
-/// @param command a program, as a path or as a name that is looked for in PATH, with its arguments
+/// @param command a program with its arguments: a path, or a name to be searched in PATH
 /// @throws UnreadableProgram
 Program read_program(const std::vector<std::string>& command);
 

@@ -13,20 +13,20 @@ namespace {
 
 constexpr auto nowhere = static_cast<std::size_t>(-1);
 
-/// A BLAS has at least 30 such names, a library that wraps some under names of its own has fewer.
+/// A BLAS has at least 30 such names; a library that wraps some under its own names has fewer.
 constexpr std::size_t names_of_a_blas = 24;
 
 /// Prefix, suffix, whether it is a C interface.
 using Dress = std::tuple<std::string, std::string, bool>;
 
-/// What an object is to others.
+/// The role of an object for the others.
 struct Role {
-  std::set<Dress> blas;  ///< it defines the whole of Level 3 under names dressed like this
+  std::set<Dress> blas;  ///< the decorations under which it defines all of Level 3
   bool lapack = false;
   bool lapacke = false;
   bool openblas = false;
   bool tessera = false;
-  bool calls_level3 = false;  ///< by references that others can answer
+  bool calls_level3 = false;  ///< by references that other objects can define
 };
 
 bool names_openblas(const std::string& text) { return text.find("openblas") != std::string::npos; }
@@ -60,7 +60,7 @@ Role role_of(const ProgramObject& object) {
   return role;
 }
 
-/// Names like gsl_blas_dgemm are no BLAS under another name but functions that call it.
+/// Names like gsl_blas_dgemm are functions that call a BLAS, not a BLAS under another name.
 bool is_dressed_blas(const Role& role, const BlasName& name) {
   return !role.calls_level3 && role.blas.count({name.prefix, name.suffix, name.c_interface}) != 0;
 }
@@ -126,14 +126,14 @@ class Analysis {
       for (const std::string& symbol : object.references) {
         const auto name = parse_blas_name(symbol);
         if (!name) continue;
-        // What LAPACK libraries call of each other says nothing of the program.
+        // Calls between LAPACK libraries say nothing about the program.
         if (name->lapack && report_.libraries.count(index) != 0) continue;
         Use use{.object = index, .symbol = symbol, .routine = name->routine, .lapack = name->lapack};
         use.plain = name->is_plain();
         use.from = object.symbolic && object.defines.count(symbol) != 0 ? index : first_definition(scope, symbol);
         if (!known_dress(*name) && (use.from == nowhere || !is_dressed_blas(roles_[use.from], *name))) continue;
         if (name->lapack && name->c_interface && use.from != nowhere && !roles_[use.from].lapack) {
-          // LAPACKE in a library of its own: what matters is the LAPACK under it.
+          // LAPACKE in a library of its own: the LAPACK under it decides.
           const bool wide = !use.plain;
           const std::size_t under = first_definition(scope, name->prefix + name->routine + (wide ? "_64_" : "_"));
           if (under != nowhere) use.from = under;
@@ -150,7 +150,7 @@ class Analysis {
     bool narrow = false;
     bool wide = false;
     for (const Use& use : report_.uses) {
-      // BLAS libraries refer to their own names; who uses them decides.
+      // BLAS libraries refer to their own names, so only the references of other objects decide.
       if (!use.plain || report_.libraries.count(use.object) != 0) continue;
       (use.bits == 64 ? wide : narrow) = true;
     }
@@ -181,14 +181,15 @@ class Analysis {
     return any ? Fate::through_lapack : Fate::closed_lapack;
   }
 
-  /// A preloaded name comes before whatever answers now, unless that is part of who calls or of the executable.
+  /// Whether a preloaded definition would be used. It precedes all others except those of the executable and of a
+  /// caller that binds to itself.
   bool is_taken(const Use& use) const {
     const ProgramObject& object = program_.objects[use.object];
     if (object.symbolic && object.defines.count(use.symbol) != 0) return false;
     if (use.from != nowhere && program_.objects[use.from].executable) return false;
     const auto name = parse_blas_name(use.symbol);
     if (!name || !is_taken_whole(*name)) return false;
-    // LAPACKE's calls of Fortran's names are its library's.
+    // LAPACKE calls the Fortran names within its own library.
     return !name->c_interface || use.from == nowhere || !program_.objects[use.from].symbolic;
   }
 
@@ -196,7 +197,7 @@ class Analysis {
     report_.lapack_by_soname = true;
     report_.openblas_by_soname = true;
     for (const Use& use : report_.uses) {
-      // A LAPACK in front is of use only where its names are those of the program.
+      // Another LAPACK in front helps only if the program calls it by plain names.
       if (!use.lapack || !use.plain || use.from == nowhere || program_.objects[use.from].executable) continue;
       const ProgramObject& from = program_.objects[use.from];
       if (roles_[use.from].openblas) {

@@ -74,7 +74,7 @@ std::string listed(const ordered_json& names, std::size_t most) {
   return text;
 }
 
-/// One line per thing that is caught, or not, with its reason; the same names in several objects once.
+/// One line for each group of names that is caught or not, with the reason. Names that several objects use appear once.
 ordered_json verdict_of(const ordered_json& rows, bool caught) {
   std::vector<std::string> fates;
   for (const ordered_json& row : rows) {
@@ -82,7 +82,7 @@ ordered_json verdict_of(const ordered_json& rows, bool caught) {
     const bool counts = !row["library"].get<bool>() && row["caught"].get<bool>() == caught;
     if (counts && std::find(fates.begin(), fates.end(), fate) == fates.end()) fates.push_back(fate);
   }
-  ordered_json verdict = ordered_json::array();
+  ordered_json decision = ordered_json::array();
   for (const std::string& fate : fates) {
     std::vector<std::string> names;
     std::string reason;
@@ -93,15 +93,15 @@ ordered_json verdict_of(const ordered_json& rows, bool caught) {
         if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
       }
     }
-    verdict.push_back({{"names", names}, {"fate", fate}, {"why", reason}});
+    decision.push_back({{"names", names}, {"fate", fate}, {"why", reason}});
   }
-  return verdict;
+  return decision;
 }
 
 }  // namespace
 
 ordered_json describe_program(const Program& program, const Report& report, const PreloadPlan& plan) {
-  // What one object takes from one other with one outcome is one row.
+  // One row for the names that one object takes from another one with the same outcome.
   using Key = std::tuple<std::size_t, bool, std::size_t, Fate, bool>;
   std::map<Key, std::pair<int, std::vector<std::string>>> groups;
   for (const Use& use : report.uses) {

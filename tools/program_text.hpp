@@ -13,7 +13,7 @@ namespace tessera::tools {
 
 nlohmann::ordered_json describe_program(const Program& program, const Report& report, const PreloadPlan& plan);
 
-/// @param name what the user called the program
+/// @param name the user's name for the program
 std::string program_text(const nlohmann::ordered_json& description, const std::string& name);
 
 }  // namespace tessera::tools

@@ -1,4 +1,4 @@
-// A bar on standard error that says how far a measurement is. Silent where standard error is no terminal.
+// A bar on standard error that shows the progress of a measurement. Silent if standard error is no terminal.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// Says what begins now.
+  /// Shows the step that begins.
   void begin(const std::string& what);
   /// One step is done.
   void advance();

@@ -40,7 +40,7 @@ PlanOptions plan_options(const RunOptions& options) {
 /// Whether the plan depends on the program. Reading it takes up to a tenth of a second (Python with NumPy and SciPy).
 bool needs_program(const PlanOptions& options) { return options.lapack == LapackChoice::reference || !options.bits; }
 
-/// A program that cannot be read may still be run.
+/// A program that cannot be read can still be run.
 PreloadPlan plan_for(const std::vector<std::string>& program, const PlanOptions& options, bool reasons) {
   if (!reasons && !needs_program(options)) return plan_preload(options);
   std::string unread;
@@ -55,9 +55,9 @@ PreloadPlan plan_for(const std::vector<std::string>& program, const PlanOptions&
   return plan;
 }
 
-/// LD_PRELOAD, and where its bare names are looked for. The loader splits LD_PRELOAD at blanks and colons and has no
-/// way to quote them, but LD_LIBRARY_PATH at colons and semicolons only: a file in a folder with a blank is named by
-/// its name alone.
+/// LD_PRELOAD, and the folders in which its bare names are searched. The loader splits LD_PRELOAD at blanks and colons,
+/// without any quoting, but LD_LIBRARY_PATH only at colons and semicolons. So a file in a folder with a blank is given
+/// by its bare name.
 struct Preload {
   std::string files;
   std::string folders;
@@ -67,7 +67,7 @@ void append(std::string& list, const std::string& item) { list += (list.empty() 
 
 Preload as_variables(const std::vector<std::string>& files) {
   Preload preload;
-  std::string last_folder;  // all of ours are in one
+  std::string last_folder;  // all our libraries are in one folder
   for (const std::string& file : files) {
     const std::size_t slash = file.rfind('/');
     const std::string name = file.substr(slash + 1);
@@ -87,7 +87,7 @@ Preload as_variables(const std::vector<std::string>& files) {
   return preload;
 }
 
-/// @param otherwise what it is if it is not set
+/// @param otherwise its default
 void put_in_front(const std::string& variable, const std::string& value, const std::string& otherwise) {
   const char* set = std::getenv(variable.c_str());
   const std::string before = set != nullptr ? set : otherwise;
@@ -100,7 +100,8 @@ int run_program(const RunOptions& options, std::vector<std::string> program) {
   if (program.size() > 1 && program[1] == "--")
     throw UsageError("run: " + program[0] +
                      " stands before --, but is no option; a file for the summary is named by --summary=FILE");
-  const Config config = options.settings.config();  // says now, and once, what the program's every process would say
+  const Config config = options.settings.config();  // reports wrong settings once; each process of the program would
+                                                    // repeat it
 
   const PreloadPlan plan = plan_for(program, plan_options(options), config.verbose);
   const Preload preload = as_variables(plan.preload);
@@ -120,7 +121,7 @@ int run_program(const RunOptions& options, std::vector<std::string> program) {
   execvp(argv[0], argv.data());
   const int error = errno;
   std::fprintf(stderr, "tessera: %s: %s\n", argv[0], std::strerror(error));
-  return error == ENOENT ? 127 : 126;  // as shells and env(1) answer
+  return error == ENOENT ? 127 : 126;  // as the status of shells and env(1)
 }
 
 }  // namespace

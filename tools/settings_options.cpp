@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "calls/routine.hpp"
+
 namespace tessera::tools {
 
 void SettingsOptions::add_to(CLI::App& app) {
@@ -67,7 +69,7 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const
   if (verbose_) add("TESSERA_VERBOSE", "1");
   add_file("TESSERA_STATS", stats_);
   add_file("TESSERA_TRACE", trace_);
-  // Not a file name, unless it is one.
+  // A switch or a file name.
   const bool is_switch = summary_ == "1" || summary_ == "0" || summary_ == "on" || summary_ == "off";
   is_switch ? add("TESSERA_SUMMARY", summary_) : add_file("TESSERA_SUMMARY", summary_);
   return values;
@@ -91,6 +93,6 @@ std::string SettingsOptions::text() const {
   return text;
 }
 
-Config SettingsOptions::config() const { return Config::from_settings(text()); }
+Config SettingsOptions::config() const { return Config::from_settings(text(), is_routine_name); }
 
 }  // namespace tessera::tools

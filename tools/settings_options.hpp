@@ -18,13 +18,13 @@ class SettingsOptions {
   /// Adds the options to `app`, which must not outlive this object.
   void add_to(CLI::App& app);
 
-  /// Variables that were given, with their values, file names made absolute.
+  /// The variables that were set, with their values; file names are absolute.
   std::vector<std::pair<std::string, std::string>> values() const;
 
-  /// The same as tessera_create_with() takes it.
+  /// The same as a settings string for tessera_create_with().
   std::string text() const;
 
-  /// The environment with these options on top. @throws InvalidArgument naming the wrong value
+  /// The environment's configuration, overridden by these options. @throws InvalidArgument naming the wrong value
   Config config() const;
 
  private:

@@ -1,4 +1,4 @@
-// `tessera stats FILE`: what a TESSERA_STATS file says, as tables.
+// `tessera stats FILE`: the contents of a TESSERA_STATS file as tables.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
-#include "job_record.hpp"
 #include "text_table.hpp"
+#include "told_job.hpp"
 
 namespace tessera::tools {
 namespace {
@@ -20,10 +20,10 @@ struct StatsOptions {
   std::size_t last = 0;
 };
 
-std::vector<JobRecord> read_jobs(const std::string& file) {
+std::vector<JobStatistics> read_jobs(const std::string& file) {
   std::ifstream input(file);
   if (!input) throw std::runtime_error(file + ": cannot be read");
-  std::vector<JobRecord> jobs;
+  std::vector<JobStatistics> jobs;
   std::string line;
   for (int number = 1; std::getline(input, line); ++number) {
     if (line.empty()) continue;
@@ -37,7 +37,7 @@ std::vector<JobRecord> read_jobs(const std::string& file) {
 }
 
 int show_stats(const StatsOptions& options) {
-  std::vector<JobRecord> jobs = read_jobs(options.file);
+  std::vector<JobStatistics> jobs = read_jobs(options.file);
   if (options.last > 0 && jobs.size() > options.last) {
     jobs.erase(jobs.begin(), jobs.end() - static_cast<std::ptrdiff_t>(options.last));
   }
@@ -46,13 +46,13 @@ int show_stats(const StatsOptions& options) {
     return 0;
   }
   TextTable table({"call", "m", "n", "k", "tile", "ran on", "seconds", "GFLOP/s", "up/compulsory", "down/compulsory"});
-  std::map<std::string, DeviceRecord> by_device;
-  for (const JobRecord& job : jobs) {
-    const DeviceRecord total = job.total();
+  std::map<std::string, DeviceStatistics> by_device;
+  for (const JobStatistics& job : jobs) {
+    const DeviceStatistics total = job.total();
     std::string where = job.devices.empty() ? "CPU BLAS" : "";
-    for (const DeviceRecord& device : job.devices) {
+    for (const DeviceStatistics& device : job.devices) {
       where += (where.empty() ? "" : " ") + device.device;
-      DeviceRecord& sum = by_device[device.device];
+      DeviceStatistics& sum = by_device[device.device];
       sum.device = device.device;
       sum.add(device);
     }
@@ -67,7 +67,7 @@ int show_stats(const StatsOptions& options) {
   }
   fmt::print("{}", table.text());
   if (!by_device.empty()) {
-    std::vector<DeviceRecord> devices;
+    std::vector<DeviceStatistics> devices;
     devices.reserve(by_device.size());
     for (const auto& [name, device] : by_device) devices.push_back(device);
     fmt::print("\nInput tiles were found on the device itself, on a peer, or in host memory:\n{}",

@@ -51,7 +51,7 @@ std::vector<Interval> busy(const DeviceRows& device, double call_us, Select sele
 bool computes(const StreamRow& stream) { return stream.computes; }
 bool any(const StreamRow&) { return true; }
 
-// Colours that print and that the colour-blind can tell apart (Okabe and Ito).
+// Colours that print well and that colour-blind people can distinguish (Okabe and Ito).
 constexpr const char* compute_colour = "#009E73";
 constexpr const char* up_colour = "#0072B2";
 constexpr const char* down_colour = "#D55E00";
@@ -142,7 +142,7 @@ Timeline read_timeline(const nlohmann::json& events, std::size_t number) {
   for (const nlohmann::json& event : events) {
     if (event.at("ph") != "X" || event.at("pid") == 0) continue;
     const double at_us = event.at("ts").get<double>() - begin_us;
-    // Events have clocks of their own, some microseconds apart from the host's.
+    // The clocks of events differ from the host's by some microseconds.
     constexpr double slack_us = 100;
     if (at_us < -slack_us || at_us > timeline.length_us + slack_us) continue;
     const std::pair<int, int> place{event.at("pid"), event.at("tid")};

@@ -1,5 +1,5 @@
-// One call of a trace (TESSERA_TRACE): what ran when on which stream of which device, and where its time went. Pure; `trace.cpp` reads
-// and shows it.
+// One call of a trace (TESSERA_TRACE): the operations on each stream of each device, and the shares of its time. Pure;
+// `trace.cpp` reads and shows it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -25,7 +25,7 @@ struct StreamRow {
 struct LostTime {
   double start_up_us = 0;  ///< before the first kernel begins
   double compute_us = 0;   ///< at least one kernel runs
-  double waiting_us = 0;   ///< between kernels: for tiles, or for tasks
+  double waiting_us = 0;   ///< between kernels: waiting for tiles or for tasks
   double tail_us = 0;      ///< after the last kernel: write-back, and waiting for other devices
 };
 
@@ -47,12 +47,12 @@ struct DeviceRows {
 struct Timeline {
   std::string call;  ///< "dgemm 4096 x 4096 x 4096"
   double length_us = 0;
-  std::vector<DeviceRows> devices;  ///< all of the trace, also those that had nothing to do in this call
+  std::vector<DeviceRows> devices;  ///< all devices of the trace, including those that were idle in this call
 };
 
 /// @param events the array of a trace file
 /// @param number of the call from 1; 0: the last one
-/// @throws std::runtime_error if there is no such call; nlohmann::json::exception for what is no trace
+/// @throws std::runtime_error if there is no such call; nlohmann::json::exception if the file is no trace
 Timeline read_timeline(const nlohmann::json& events, std::size_t number);
 
 /// A picture: a row per stream with its copies and kernels, and below it a bar per device with the shares of its time.

@@ -1,4 +1,4 @@
-// `tessera trace draw FILE`: a call of a TESSERA_TRACE file as a picture, and where its time went as a table.
+// `tessera trace draw FILE`: a call of a TESSERA_TRACE file as a picture, and the shares of its time as a table.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-# Matrix products in Julia on its own BLAS, then on Tessera, and how far they differ.
+# Matrix products in Julia on its own BLAS, then on Tessera, and their differences.
 #   TESSERA_VERBOSE=1 julia examples/julia/products.jl /prefix/lib/libtessera_blas64.so
 using LinearAlgebra
 

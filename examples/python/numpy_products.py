@@ -1,5 +1,5 @@
-"""Matrix products, solvers and factorisations of NumPy in its four precisions and in every memory layout that its products distinguish:
-every line that this prints is the same, but for rounding, on any BLAS.
+"""Matrix products, solvers and factorisations of NumPy in its four precisions and in every memory layout that its
+products distinguish: every line of the output is the same on any BLAS, except for rounding.
   tessera run --verbose -- python3 examples/python/numpy_products.py
 """
 
@@ -85,7 +85,7 @@ for letter, dtype in (("s", np.float32), ("d", np.float64), ("c", np.complex64),
     products(letter, dtype)
     solvers(letter, dtype)
 
-# Products that no BLAS computes.
+# Products that NumPy computes without a BLAS.
 report("d.int64", numbers(40, 40, 8).round().astype(np.int64) @ numbers(40, 40, 9).round().astype(np.int64))
 report("d.longdouble", numbers(40, 40, 8, np.longdouble) @ numbers(40, 40, 9, np.longdouble))
 report("d.empty", np.zeros((3, 0)) @ np.zeros((0, 4)))

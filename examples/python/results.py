@@ -1,4 +1,4 @@
-"""What the scripts beside this file share: numbers that are the same everywhere, and lines that can be compared between two runs."""
+"""Shared by the scripts beside this file: reproducible numbers, and lines that can be compared between two runs."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def product(a, b):
 
 
 def report(name, x):
-    """The Frobenius norm and the inner product with fixed weights, both of which a tile that is wrong, missing or misplaced changes."""
+    """The Frobenius norm and the inner product with fixed weights. A wrong, missing or misplaced tile changes both."""
     x = np.asarray(x)
     flat = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64).ravel()
     weights = 1 + np.mod(7 * np.arange(flat.size), 11)
@@ -31,7 +31,7 @@ def report(name, x):
 
 
 def residual(name, error, like, n, dtype):
-    """How far a result is off, in units of the rounding that n additions of numbers as large as those of `like` may make."""
+    """The error of a result, in units of the rounding of n additions of numbers as large as those of `like`."""
     unit = np.finfo(dtype).eps * n * float(np.max(np.abs(like)))
     print(f"{name}.residual {float(np.max(np.abs(error))) / unit:.3g}")
 

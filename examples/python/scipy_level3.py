@@ -1,5 +1,5 @@
-"""The nine Level-3 routines through scipy.linalg.blas, every variant in four precisions, and what SciPy builds on them: every line that this
-prints is the same, but for rounding, on any BLAS.
+"""The nine Level-3 routines through scipy.linalg.blas, every variant in four precisions, and SciPy functions that call
+them: every line of the output is the same on any BLAS, except for rounding.
   tessera run --verbose -- python3 examples/python/scipy_level3.py
 """
 
@@ -68,7 +68,7 @@ def routines(letter, dtype):
                 x = call(f"{routine}k", real_alpha, a, beta=real_beta, c=square, trans=trans, lower=lower)
                 expected = real_alpha * product(left, op(left, adjoint)) + real_beta * square
             check(f"{letter}.{routine}{'2k' if two else 'k'}.{trans}{lower}", triangle(x, lower), triangle(expected, lower), k)
-            # The triangle that is not asked for keeps its values.
+            # The triangle that is not selected keeps its values.
             print(f"{letter}.{routine}.rest_touched", np.count_nonzero(triangle(x, not lower) - triangle(square, not lower) -
                                                                   np.diag(np.diag(x) - np.diag(square))))
 
@@ -77,7 +77,7 @@ def routines(letter, dtype):
         a = numbers(size, size, 9, dtype) + (20 * np.eye(size)).astype(dtype)
         shape = np.array(triangle(a, lower))
         if unit:
-            # With ones on the diagonal the inverse must not grow: small elements beside it.
+            # With a unit diagonal, small off-diagonal elements keep the inverse from growing.
             a = (a / size).astype(dtype)
             shape = np.array(triangle(a, lower))
             np.fill_diagonal(shape, 1)

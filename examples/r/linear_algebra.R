@@ -1,8 +1,9 @@
-# Matrix products, solvers and factorisations of R: every line that this prints is the same, but for rounding, on any BLAS.
+# Matrix products, solvers and factorisations of R: every line of the output is the same on any BLAS, except for
+# rounding.
 #   tessera run --verbose -- Rscript --vanilla examples/r/linear_algebra.R
 
-# One line of numbers by which two runs can be compared: the Frobenius norm and the inner product with fixed weights, both of which a tile
-# that is wrong, missing or misplaced changes.
+# One line of numbers by which two runs can be compared: the Frobenius norm and the inner product with fixed weights. A
+# wrong, missing or misplaced tile changes both.
 report <- function(name, x) {
   w <- 1 + (7 * (seq_along(x) - 1)) %% 11
   w <- w / sqrt(sum(w^2))
@@ -10,7 +11,7 @@ report <- function(name, x) {
   cat(name, sprintf("%.17g", values), "\n")
 }
 
-# How far a result is from what it should be, in units of the rounding that n additions of numbers as large as those of `like` may make.
+# The error of a result, in units of the rounding of n additions of numbers as large as those of `like`.
 residual <- function(name, error, like, n) {
   cat(sprintf("%s.residual %.3g\n", name, max(Mod(error)) / (.Machine$double.eps * n * max(Mod(like)))))
 }
@@ -79,7 +80,7 @@ report("d.det", det(s / 20))
 fit <- lm.fit(s[, 1:60], r)
 report("d.lm", fit$coefficients)
 
-# R multiplies with loops of its own where there is a NaN.
+# R multiplies with its own loops if there is a NaN.
 a[3, 5] <- NaN
 c <- a %*% b
 stopifnot(all(is.nan(c[3, ])), !anyNA(c[-3, ]))

@@ -1,18 +1,20 @@
-/* Tessera on device memory: batches of products of many small matrices of 16-bit numbers, half precision and bfloat16, real and
- * complex, that lie in the memory of one GPU, on a stream of the caller.
+/* Tessera on device memory: batches of products of many small matrices of 16-bit numbers, half precision and bfloat16,
+ * real and complex, in the memory of one GPU, on a stream of the caller.
  *
- * C99; nothing of CUDA is included. The functions are in the libraries of tessera/device_blas.h, whose words on handles, time,
- * threads, errors, arrays, bounds, strides, overlap and info hold here, too.
+ * C99; no header of CUDA is included. The functions are in the libraries of tessera/device_blas.h. Its rules on
+ * handles, time, threads, errors, arrays, bounds, strides, overlap and info hold here, too.
  *
- * Types. Matrices are passed as void: C has no type for what they hold, and CUDA's own need no cast where a stride is passed.
+ * Types. Matrices are passed as void: C has no types for their elements, and CUDA's own pointers then need no cast
+ * where a stride is passed.
  *
  *   h     binary16 of IEEE 754, CUDA's __half                          aligned to 2 bytes
  *   bf    bfloat16, CUDA's __nv_bfloat16                               2
  *   hc    pairs (real, imaginary) of binary16, CUDA's __half2          4
  *   bfc   pairs (real, imaginary) of bfloat16, CUDA's __nv_bfloat162   4
  *
- * More alignment is not asked for. Fastest is where m, n, k, leading dimensions and addresses of all three matrices are
- * multiples of four elements. With multiples of two loads are half as wide, else each element is a load of its own.
+ * No more alignment is needed. Products are fastest if m, n, k, leading dimensions and addresses of all three matrices
+ * are multiples of four elements. With multiples of two, loads are half as wide; otherwise each element is a load of
+ * its own.
  *
  * Each type has four functions, here those of h; C = alpha * op(A) * op(B) + beta * C with op(A) m x k, op(B) k x n, C m x n:
  *
@@ -31,18 +33,19 @@
  *
  * Strides and leading dimensions are in elements. TESSERA_CONJ_TRANS is TESSERA_TRANS in the real types.
  *
- * Factors. alpha and beta are single: by value in the real types, in the complex ones by the address of two floats (real,
- * imaginary) in host memory, which are read before the call returns. Every binary16 and bfloat16 is a single, so that a
- * factor of 16 bits is passed as it is: nothing would be computed otherwise if it came in its own type. In CUDA C++ a __half
- * becomes a float by itself, elsewhere the functions below make one of it.
+ * Factors. alpha and beta have single precision. Real types pass them by value. Complex types pass the address of two
+ * floats (real, imaginary) in host memory, which are read before the call returns. Single precision contains every
+ * binary16 and bfloat16. So a factor of 16 bits is passed without loss, and its own type would give the same result. In
+ * CUDA C++ a __half converts to a float implicitly; elsewhere the functions below convert it.
  *
- * Arithmetic. Products of elements are exact in single, and are summed up in single; the sum times alpha, and beta times C, are
- * single, too, and so is their sum, which is rounded to the element's type once: to nearest, ties to even, subnormal
- * numbers kept. What is beyond the largest number by half a unit of its last place or more becomes infinite (in binary16
- * 65520 and more), as IEEE 754 says; infinities and NaNs in A, B and C go on as there. Complex products are four real ones.
- * The tensor cores' sums are within a few units of single's last place of each term, in an order of their own.
+ * Arithmetic. Products of elements are exact in single precision, and are summed in single precision. The sum times
+ * alpha, beta times C, and their sum are single, too. That sum is rounded to the element's type once: to nearest, ties
+ * to even, with subnormal numbers. A number that exceeds the largest one by half a unit of its last place or more
+ * becomes infinite (in binary16 65520 and more), as in IEEE 754. Infinities and NaNs in A, B and C propagate as there.
+ * Complex products are four real ones. The tensor cores' sums are within a few units of single's last place of each
+ * term, in an order of their own.
  *
- * As in the BLAS, beta == 0 does not read C, be there NaNs; alpha == 0, or k == 0, reads neither A nor B.
+ * As in the BLAS, beta == 0 does not read C, even if it holds NaNs. alpha == 0, or k == 0, reads neither A nor B.
  *
  * Source: Abdelfattah, Tomov, Dongarra, "Matrix multiplication on batches of small matrices in half and half-complex
  * precisions". */
@@ -55,7 +58,7 @@
 extern "C" {
 #endif
 
-/* The lists of arguments, by the type of alpha and beta. */
+/* The argument lists, by the type of alpha and beta. */
 /* clang-format off */
 #define TESSERA_BATCHED_HALF(name, factor) \
   tessera_status tessera_device_##name(tessera_device_handle handle, tessera_transpose transa, \
@@ -84,14 +87,15 @@ TESSERA_HALF_BATCHES(hcgemm, const void*);
 TESSERA_HALF_BATCHES(bfcgemm, const void*);
 
 #undef TESSERA_HALF_BATCHES
-#ifndef TESSERA_BUILD /* which defines the functions by the same lists */
+#ifndef TESSERA_BUILD /* the build of the library, which defines the functions by the same lists */
 #undef TESSERA_BATCHED_HALF
 #undef TESSERA_STRIDED_HALF
 #undef TESSERA_VBATCHED_HALF
 #endif
 
-/* Numbers of 16 bits on the host, by their bits: the nearest one to a single, ties to even (beyond the largest number
- * infinite, as above; a NaN stays one), and the single that one is. They need no handle, and may be called at any time. */
+/* Conversions of 16-bit numbers on the host, as bits. A float becomes the nearest one, ties to even; beyond the largest
+ * number it becomes infinite, as above, and a NaN stays a NaN. The other direction is exact. They need no handle, and
+ * may be called at any time. */
 TESSERA_API uint16_t tessera_device_float_to_half(float value);
 TESSERA_API float tessera_device_half_to_float(uint16_t bits);
 TESSERA_API uint16_t tessera_device_float_to_bfloat16(float value);

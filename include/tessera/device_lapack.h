@@ -1,8 +1,8 @@
-/* Tessera on device memory: batches of LAPACK's routines that factor, solve and invert, on many small matrices that lie in the
+/* Tessera on device memory: batches of LAPACK's routines that factor, solve and invert, on many small matrices in the
  * memory of one GPU, on a stream of the caller.
  *
- * C99. The functions are in the libraries of tessera/device_blas.h, whose words on handles, time, threads, errors and memory hold
- * here, too.
+ * C99. The functions are in the libraries of tessera/device_blas.h. Its rules on handles, time, threads, errors and
+ * memory hold here, too.
  *
  * Each of the ten routines below has four functions in each of the types s, d, c, z. Their arguments are those of the
  * routine's Fortran interface in its order, info included, between the handle and batch_count; here those of dgetrf:
@@ -15,7 +15,7 @@
  *                                 double* const* A, const int* lda, int* const* ipiv, int* info, int64_t batch_count)
  *   tessera_device_dgetrf_vbatched_64      the same with int64_t in place of int, in pivots and info, too
  *
- * and, less the four forms:
+ * and, without the four forms:
  *
  *   dpotrf, dpotri      (handle, uplo, n, A, lda, info, batch_count)
  *   dpotrs, dposv       (handle, uplo, n, nrhs, A, lda, B, ldb, info, batch_count)
@@ -28,41 +28,46 @@
  *
  * Complex types have void in place of double.
  *
- * Problem i, its matrices and arrays are as in the batches of device_blas.h. ipiv are the pivots of problem i: those at ipiv[i]
- * or, _strided_batched, at ipiv + i * stride_ipiv. Arrays of pivots and info lie in device memory, too, aligned to their
- * entries. No matrix, and no pivots that are written, may overlap any other. Of A in the Cholesky routines only the triangle that
- * `uplo` names is read or written. No m and n may be larger than an int, of a problem of _vbatched_64 neither: it is a bad size.
+ * Problem i, its matrices and its arrays are as in the batches of device_blas.h. The pivots of problem i are those at
+ * ipiv[i] or, _strided_batched, at ipiv + i * stride_ipiv. Arrays of pivots and info lie in device memory, too, aligned
+ * to their entries. No matrix, and no pivots that are written, may overlap any other. Cholesky routines access only the
+ * triangle of A that `uplo` names. No m and n may be larger than an int, even in _vbatched_64: there it is a bad size.
  *
- * Bounds. max_m, max_n and max_nrhs are as in the batches of device_blas.h, 0 meaning unknown; but potri and getri need max_n:
- * without it, TESSERA_INVALID_ARGUMENT, and libtessera_device.so takes an n above it for a bad size.
+ * Bounds. max_m, max_n and max_nrhs are as in the batches of device_blas.h, with 0 for unknown. But potri and getri
+ * need max_n: without it they return TESSERA_INVALID_ARGUMENT. In libtessera_device.so an n above max_n is a bad size
+ * for them.
  *
  * info. info[i] becomes
- *   0    all went well
- *   -p   (_vbatched) p is the position, from 1, of the first bad size or leading dimension of problem i in the routine's Fortran
- *        interface, as LAPACK tells it (XERBLA); the problem is left out. getrf_nopiv: as getrf
- *   p    getrf, gesv, getrf_nopiv: U(p,p) is the first pivot that is exactly zero. A has all of its factors nonetheless, and B
- *        is as before
- *        potrf, posv: the leading minor of order p is the first that is not positive, or has a NaN. The first p - 1 rows and
+ *   0    success
+ *   -p   (_vbatched) p is the position, from 1, of the first bad size or leading dimension of problem i in the
+ *        routine's Fortran interface, as LAPACK reports it (XERBLA); the problem is left out. getrf_nopiv: as getrf
+ *   p    getrf, gesv, getrf_nopiv: U(p,p) is the first pivot that is exactly zero. A still has all of its factors, and
+ *   B is
+ *        as before
+ *        potrf, posv: the leading minor of order p is the first that is not positive, or has a NaN. The first p - 1
+ *        rows and
  *        columns of A have their factor, the rest of the triangle is undefined, and B is as before
  *        potri, getri: the element (p,p) of the factor is the first that is zero. A is as before
- * and is written whatever the sizes, 0 too. It must not be NULL, but for potrs and getrs, where NULL means that nothing is
- * checked and all problems must be good. A problem that is wrong, singular or not definite, or has NaNs, is no error of the
- * call, and does not change what becomes of others.
+ * info is written for all sizes, 0 included. It must not be NULL. The exceptions are potrs and getrs: NULL means that
+ * nothing is checked and all problems must be good. A problem that is bad, singular or not definite, or has NaNs, is
+ * not an error of the call. It does not change the results of others.
  *
- * Pivots count rows from 1. The pivot is the element of largest modulus in its column, |re| + |im| if complex, and of several
- * the one in the topmost row as rows stand by then. A NaN is chosen only where it stands on the diagonal.
+ * Pivots count rows from 1. The pivot is the element of largest modulus in its column, |re| + |im| if complex. Among
+ * equals it is the topmost one in the current order of rows. A NaN is chosen only if it stands on the diagonal.
  *
- * Workspace (tessera_device_set_workspace). potri and getri need at least the memory of one problem, and use up to that of all:
- * tessera_device_..._batched_workspace tells for 1 or for all problems of at most max_n rows. With less than all they work
- * through the batch in pieces; with less than one, TESSERA_OUT_OF_DEVICE_MEMORY, and nothing is touched. The others use none.
- * libtessera_device_host.so needs none at all, and tells 0.
+ * Workspace (tessera_device_set_workspace). potri and getri need at least the memory of one problem, and use up to that
+ * of all. tessera_device_..._batched_workspace returns the bytes for 1 or for all problems of at most max_n rows. With
+ * less than all they compute the batch in pieces. With less than one they return TESSERA_OUT_OF_DEVICE_MEMORY, and
+ * nothing is touched. The other routines use no workspace. libtessera_device_host.so needs none at all, and returns 0.
  *
- * Errors. What stands in the call itself is checked, as in the batches of device_blas.h; positions count every argument of the
- * function. batch_count == 0 does nothing, and no array is looked at. With 0 as a size of all, matrices, pivots and their
- * arrays, which then may be NULL, are not looked at: neither is B with nrhs == 0, where posv and gesv factor A alone.
+ * Errors. The arguments of the call itself are checked, as in the batches of device_blas.h; positions count every
+ * argument of the function. batch_count == 0 does nothing, and no array is read. With a common size of 0, matrices,
+ * pivots and their arrays are not read, and may be NULL. The same holds for B with nrhs == 0: posv and gesv then only
+ * factor A.
  *
- * Results. A problem's have the same bits wherever it stands in the batch, and whatever stands beside it; between the four
- * functions and with other bounds they may differ by rounding, and pivots whose moduli are as near as that.
+ * Results. A problem's result has the same bits at any place in the batch, and beside any other problems. Results may
+ * differ by rounding between the four functions, and with other bounds. Pivots may differ then, too, if moduli are
+ * equal up to rounding.
  *
  * Source: LAPACK 3.12 (netlib). */
 #ifndef TESSERA_DEVICE_LAPACK_H
@@ -74,7 +79,7 @@
 extern "C" {
 #endif
 
-/* The lists of arguments, by their shape. `factor` is the type of A's elements, const where A is only read. */
+/* The argument lists, by their shape. `factor` is the type of A's elements, const if A is only read. */
 /* clang-format off */
 #define TESSERA_BATCHED_CHOLESKY(name, real, factor, element) \
   tessera_status tessera_device_##name(tessera_device_handle handle, tessera_uplo uplo, int64_t n, \
@@ -197,20 +202,20 @@ TESSERA_LAPACK_BATCHES(CHOLESKY, potrf, TESSERA_WRITTEN);
 /* Solves A X = B by A's factor from potrf; X replaces B, n x nrhs. ldb >= max(1, n). */
 TESSERA_LAPACK_BATCHES(CHOLESKY_SOLVE, potrs, const);
 
-/* Both: the factor replaces A, X replaces B. */
+/* potrf and potrs: the factor replaces A, X replaces B. */
 TESSERA_LAPACK_BATCHES(CHOLESKY_SOLVE, posv, TESSERA_WRITTEN);
 
-/* The inverse of A by its factor from potrf, which the same triangle of the inverse replaces. */
+/* Computes the inverse of A by its factor from potrf. The same triangle of the inverse replaces the factor. */
 TESSERA_LAPACK_BATCHES(CHOLESKY, potri, TESSERA_WRITTEN);
 TESSERA_INVERSE_WORKSPACES(potri);
 
-/* A = P L U, m x n, with interchanges of rows; L, without its diagonal of ones, and U replace A. Row i was interchanged with row
- * ipiv[i], for min(m, n) rows, in this order. lda >= max(1, m). */
+/* A = P L U, m x n, with interchanges of rows; L, without its diagonal of ones, and U replace A. Row i was interchanged
+ * with row ipiv[i], for min(m, n) rows, in this order. lda >= max(1, m). */
 TESSERA_LAPACK_BATCHES(LU, getrf, TESSERA_WRITTEN);
 
-/* A = L U without interchanges. A pivot of magnitude (|re| + |im| if complex) below `tiny` is replaced by one of magnitude `tiny`
- * and the same sign or, if complex, direction; zero becomes +tiny. tiny == 0 replaces none; what is not >= 0 is not valid.
- * info[i] > 0 only for a zero that was not replaced. */
+/* A = L U without interchanges. A pivot of magnitude (|re| + |im| if complex) below `tiny` is replaced by one of
+ * magnitude `tiny` and the same sign or, if complex, direction; zero becomes +tiny. tiny == 0 replaces none. A tiny
+ * that is negative or a NaN is not valid. info[i] > 0 only for a zero that was not replaced. */
 TESSERA_LAPACK_BATCHES(LU_NOPIV, getrf_nopiv, TESSERA_WRITTEN);
 
 /* Solves op(A) X = B by A's factors from getrf; X replaces B, n x nrhs. ipiv == NULL: there are no interchanges, as in the factors
@@ -220,20 +225,21 @@ TESSERA_LAPACK_BATCHES(LU_SOLVE, getrs, const);
 /* getrf, and getrs with TESSERA_NO_TRANS. */
 TESSERA_LAPACK_BATCHES(LU_FACTOR_SOLVE, gesv, TESSERA_WRITTEN);
 
-/* The inverse of A, n x n, by its factors from getrf or, with ipiv == NULL, getrf_nopiv, which it replaces. */
+/* Computes the inverse of A, n x n, by its factors from getrf or, with ipiv == NULL, from getrf_nopiv. It replaces
+ * them. */
 TESSERA_LAPACK_BATCHES(LU_INVERSE, getri, TESSERA_WRITTEN);
 TESSERA_INVERSE_WORKSPACES(getri);
 
-/* Interchanges row i of A's n columns with row ipiv[k1 + (i - k1) * |incx|] (from 1), for i = k1 to k2 (incx > 0) or k2 to k1
- * (incx < 0); none with incx == 0. k1 >= 1; with k2 < k1 nothing is done. lda >= max(1, k2), and no less than any pivot. Nothing
- * that is told in arrays is checked. */
+/* Interchanges row i of A's n columns with row ipiv[k1 + (i - k1) * |incx|] (from 1), for i = k1 to k2 (incx > 0) or k2
+ * to k1 (incx < 0); none with incx == 0. k1 >= 1; with k2 < k1 nothing is done. lda >= max(1, k2), and no less than any
+ * pivot. The contents of arrays are not checked. */
 TESSERA_LAPACK_BATCHES(INTERCHANGES, laswp, TESSERA_WRITTEN);
 
 #undef TESSERA_LAPACK_BATCH
 #undef TESSERA_LAPACK_BATCHES
 #undef TESSERA_INVERSE_WORKSPACES
 #undef TESSERA_WRITTEN
-#ifndef TESSERA_BUILD /* which defines the functions by the same lists */
+#ifndef TESSERA_BUILD /* the build of the library, which defines the functions by the same lists */
 #undef TESSERA_BATCHED_CHOLESKY
 #undef TESSERA_STRIDED_CHOLESKY
 #undef TESSERA_VBATCHED_CHOLESKY

@@ -1,10 +1,11 @@
-/* Tessera on host memory: factorizations, solves, eigenvalues, singular values, least squares and inverses of LAPACK on large
- * matrices, on the devices of the machine or on the CPU, whichever is sooner. In factorizations and solves matrices may be
- * larger than the memory of the devices; the second group below is solved by one device, or, if it is too large for that, by
- * the CPU.
+/* Tessera on host memory: factorizations, solves, eigenvalues, singular values, least squares and inverses of LAPACK on
+ * large matrices. They run on the devices of the machine or on the CPU, whichever is sooner. In factorizations and
+ * solves matrices may be larger than the memory of the devices. One device solves a problem of the second group below,
+ * or the CPU if it is too large for the device.
  *
- * C99. The functions are in libtessera.so; what tessera.h says of contexts, threads and errors holds here, too. Their arguments are
- * those of the routine's Fortran interface in its order, without workspaces, behind the context, in each of the types s, d, c, z:
+ * C99. The functions are in libtessera.so; the rules of tessera.h for contexts, threads and errors hold here, too. The
+ * first argument is the context. The others are those of the routine's Fortran interface in its order, without
+ * workspaces. Each function exists in the types s, d, c, z:
  *
  *   tessera_dpotrf(ctx, uplo, n, A, lda, info)
  *   tessera_dpotrs(ctx, uplo, n, nrhs, A, lda, B, ldb, info)
@@ -27,33 +28,35 @@
  *   tessera_dpotri(ctx, uplo, n, A, lda, info)
  *   tessera_dgetri(ctx, n, A, lda, ipiv, info)
  *
- * Matrices are column-major, leading dimensions in elements, at least max(1, rows). Sizes are below 2^31. Everything is in the
- * caller's host memory, page-locked or not, and belongs to the caller; only rows and columns of a matrix, of A in the Cholesky
- * routines only the triangle that `uplo` names, are read or written. Complex types have void in place of double.
+ * Matrices are column-major, leading dimensions in elements, at least max(1, rows). Sizes are below 2^31. All arrays
+ * are in host memory, page-locked or not, and belong to the caller. Only the rows and columns of a matrix are read or
+ * written; in the Cholesky routines, only the triangle of A that `uplo` names. Complex types have void in place of
+ * double.
  *
  * *info becomes
  *   0    all went well
- *   p    getrf, gesv: U(p,p) is the first pivot that is exactly zero. A has all of its factors nonetheless, and B is as before
- *        potrf, posv: the leading minor of order p is the first that is not positive, or has a NaN. What A's triangle holds is
- *        undefined, and B is as before
+ *   p    getrf, gesv: U(p,p) is the first pivot that is exactly zero. A has all of its factors nonetheless, and B is
+ *        unchanged
+ *        potrf, posv: the leading minor of order p is the first that is not positive, or has a NaN. A's triangle is
+ *        undefined, and B is unchanged
  *        trtrs, trtri, potri, getri: the diagonal has its first zero at p, and nothing is written
  *        gels: R or L has its first zero there, and there is no solution
- *        syevd, sygvd, gesdd, gelsd, geev: an iteration has not converged, as LAPACK tells it, or the matrix has a NaN or an
- *        infinity: then nothing is computed, and all results are NaN
+ *        syevd, sygvd, gesdd, gelsd, geev: an iteration has not converged, with LAPACK's value of info. Or the matrix
+ *        has a NaN or an infinity: then nothing is computed, and all results are NaN
  *        sygvd, as n + p: B's leading minor of order p is not positive, or the first with a NaN or an infinity
  *   -4   gesdd, geev: the matrix has a NaN
- * It must not be NULL, but for potrs, getrs and geqrf, where it is always 0. A matrix that is singular or not definite is no error
- * of the call. Other NaN, infinities and very large or small numbers are dealt with as the CPU's LAPACK does. Pivots count from 1;
- * row i was interchanged with row ipiv[i], for min(m, n) rows, in this order.
+ * info must not be NULL, except for potrs, getrs and geqrf, where it is always 0. A matrix that is singular or not
+ * definite is no error of the call. Other NaN, infinities and very large or small numbers are handled as in the CPU's
+ * LAPACK. Pivots count from 1; row i was interchanged with row ipiv[i], for min(m, n) rows, in this order.
  *
- * Errors. An argument that is not valid is TESSERA_INVALID_ARGUMENT with its position in the call, and nothing is touched; matrices,
- * pivots and tau may be NULL where a size leaves nothing to do in them. TESSERA_OUT_OF_DEVICE_MEMORY: nothing has been written.
- * TESSERA_NOT_AVAILABLE: the CPU has to compute a problem of the second group (it is small, or has such numbers), and the CPU
- * BLAS has no LAPACK. TESSERA_DEVICE_LOST: what the call writes is lost. Devices that fail are otherwise made good by others
- * and the CPU.
+ * Errors. An invalid argument gives TESSERA_INVALID_ARGUMENT with its position in the call, and nothing is touched.
+ * Matrices, pivots and tau may be NULL if a size leaves nothing to do in them. TESSERA_OUT_OF_DEVICE_MEMORY: nothing
+ * has been written. TESSERA_NOT_AVAILABLE: the CPU has to compute a problem of the second group (it is small, or has
+ * such numbers), and the CPU BLAS has no LAPACK. TESSERA_DEVICE_LOST: the outputs of the call are lost. In all other
+ * cases other devices and the CPU do the work of a device that fails.
  *
- * Where a call is computed, and with it the last bits of its results, is decided as for products; solves are made of interchanges
- * and of two calls of trsm, each of which is decided by itself. See docs/lapack.md.
+ * The offload decision is the same as for products; the last bits of the results depend on it. A solve consists of
+ * interchanges and two calls of trsm, each of which is decided by itself. See docs/lapack.md.
  *
  * Source: LAPACK 3.12 (netlib). */
 #ifndef TESSERA_LAPACK_H
@@ -68,7 +71,7 @@ extern "C" {
 /* Which vectors are wanted. The others' memory may be NULL then. */
 typedef enum {
   TESSERA_NO_VECTORS = 0,
-  TESSERA_VECTORS = 1,    /* of gesdd the first min(m, n) on both sides */
+  TESSERA_VECTORS = 1,    /* gesdd: the first min(m, n) on both sides */
   TESSERA_ALL_VECTORS = 2 /* gesdd: U is m x m, VT n x n */
 } tessera_vectors;
 
@@ -96,8 +99,8 @@ typedef enum {
   TESSERA_API tessera_status tessera_##letter##gesv(tessera_context ctx, int64_t n, int64_t nrhs, element* A,          \
                                                     int64_t lda, int64_t* ipiv, element* B, int64_t ldb,               \
                                                     int64_t* info);                                                    \
-  /* A = Q R, m x n. R replaces A on and above the diagonal; Q is the product of min(m, n) reflectors \
-   * I - tau[i] v v^H, whose v lie below it, with ones on the diagonal that are not stored. */                \
+  /* A = Q R, m x n. R replaces A on and above the diagonal. Q is the product of min(m, n) reflectors \
+   * I - tau[i] v v^H. Their v lie below the diagonal, with ones on it that are not stored. */                \
   TESSERA_API tessera_status tessera_##letter##geqrf(tessera_context ctx, int64_t m, int64_t n, element* A,            \
                                                      int64_t lda, element* tau, int64_t* info)
 TESSERA_LAPACK_FUNCTIONS_OF(s, float);
@@ -106,10 +109,10 @@ TESSERA_LAPACK_FUNCTIONS_OF(c, void);
 TESSERA_LAPACK_FUNCTIONS_OF(z, void);
 #undef TESSERA_LAPACK_FUNCTIONS_OF
 
-/* One type, whose absolute values are of type `real`. What memory is needed besides is taken by the call. */
+/* One type, whose absolute values are of type `real`. The call allocates its workspace. */
 #define TESSERA_PROBLEM_FUNCTIONS_OF(letter, element, real, symmetric, orthogonal)                                     \
-  /* Eigenvalues of a Hermitian matrix, n x n, of which one triangle is read, ascending in w. Vectors replace A, all \
-   * of it; without them A is destroyed, here and in sygvd. */ \
+  /* Eigenvalues of a Hermitian matrix, n x n, of which one triangle is read, ascending in w. Vectors replace all of \
+   * A; without them A is destroyed, here and in sygvd. */ \
   TESSERA_API tessera_status tessera_##letter##symmetric##evd(tessera_context ctx, tessera_vectors vectors,            \
                                                               tessera_uplo uplo, int64_t n, element* A, int64_t lda,   \
                                                               real* w, int64_t* info);                                 \
@@ -121,14 +124,15 @@ TESSERA_LAPACK_FUNCTIONS_OF(z, void);
   TESSERA_API tessera_status tessera_##letter##gesdd(tessera_context ctx, tessera_vectors vectors, int64_t m,          \
                                                      int64_t n, element* A, int64_t lda, real* s, element* U,          \
                                                      int64_t ldu, element* VT, int64_t ldvt, int64_t* info);           \
-  /* X of least |op(A) X - B| or, where there are many, the least X. A is m x n and of full rank, B has max(m, n) \
-   * rows and nrhs columns; X replaces its first rows, and squares of what is behind it sum up to those of the \
-   * residual. Factors replace A. Complex types have no TESSERA_TRANS; to real ones TESSERA_CONJ_TRANS is the same. */    \
+  /* X of least |op(A) X - B| or, if there are many, the least X. A is m x n and of full rank, B has max(m, n) \
+   * rows and nrhs columns. X replaces B's first rows; the squares of the other rows sum up to those of the \
+   * residual. Factors replace A. Complex types have no TESSERA_TRANS; real types treat TESSERA_CONJ_TRANS as \
+   * TESSERA_TRANS. */       \
   TESSERA_API tessera_status tessera_##letter##gels(tessera_context ctx, tessera_transpose trans, int64_t m,           \
                                                     int64_t n, int64_t nrhs, element* A, int64_t lda, element* B,      \
                                                     int64_t ldb, int64_t* info);                                       \
-  /* The same for any A, by its singular values s: those up to rcond * s[0] count as 0 (rcond outside of (0, 1): the \
-   * rounding unit), and *rank is the number of others. A is destroyed. */ \
+  /* The same for any A, by its singular values s. Those up to rcond * s[0] count as 0 (rcond outside of (0, 1): the \
+   * rounding unit); *rank is the number of the others. A is destroyed. */ \
   TESSERA_API tessera_status tessera_##letter##gelsd(tessera_context ctx, int64_t m, int64_t n, int64_t nrhs,          \
                                                      element* A, int64_t lda, element* B, int64_t ldb, real* s,        \
                                                      real rcond, int64_t* rank, int64_t* info);                        \
@@ -159,9 +163,9 @@ TESSERA_PROBLEM_FUNCTIONS_OF(c, void, float, he, un);
 TESSERA_PROBLEM_FUNCTIONS_OF(z, void, double, he, un);
 #undef TESSERA_PROBLEM_FUNCTIONS_OF
 
-/* Eigenvalues of a general matrix, n x n, and their right vectors, of norm 1. A is destroyed. Real types: wr are the real parts, wi the
- * imaginary ones; of a conjugate pair, the one with positive wi first, VR has the vector's real part in one column and its imaginary
- * part in the next. */
+/* Eigenvalues of a general matrix, n x n, and their right vectors, of norm 1. A is destroyed. Real types: wr are the
+ * real parts, wi the imaginary ones. Of a conjugate pair the value with positive wi comes first. VR then has its
+ * vector's real part in one column and the imaginary part in the next. */
 #define TESSERA_GEEV_FUNCTION(letter, real)                                                                           \
   TESSERA_API tessera_status tessera_##letter##geev(tessera_context ctx, tessera_vectors vectors, int64_t n, real* A, \
                                                     int64_t lda, real* wr, real* wi, real* VR, int64_t ldvr,          \

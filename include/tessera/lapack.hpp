@@ -1,5 +1,6 @@
 // C++ veneer over tessera/lapack.h: one function per routine for all its types, exceptions instead of status codes.
-// Header-only, C++17; see there for what each computes, and tessera.hpp for contexts. All throw StatusError, and return info.
+// Header-only, C++17. lapack.h documents each function, tessera.hpp contexts. All functions throw StatusError, and
+// return info.
 #pragma once
 
 #include <complex>
@@ -112,7 +113,7 @@ std::int64_t trtrs(const Context& context, tessera_uplo uplo, tessera_transpose 
   return detail::with_info(detail::SolverFunctions<T>::trtrs, context, uplo, trans, diag, n, nrhs, A, lda, B, ldb);
 }
 
-// The names of complex types, which serve real ones as well.
+// The names of the complex types' routines, which serve real types as well.
 
 /// Eigenvalues of a Hermitian matrix; vectors replace A.
 template <class T>
@@ -120,7 +121,7 @@ std::int64_t heevd(const Context& context, tessera_vectors vectors, tessera_uplo
                    std::int64_t lda, detail::Magnitude<T>* w) {
   return detail::with_info(detail::SolverFunctions<T>::heevd, context, vectors, uplo, n, A, lda, w);
 }
-/// Those of a pair of matrices, B definite.
+/// Eigenvalues of a pair of matrices, B definite.
 template <class T>
 std::int64_t hegvd(const Context& context, int itype, tessera_vectors vectors, tessera_uplo uplo, std::int64_t n, T* A,
                    std::int64_t lda, T* B, std::int64_t ldb, detail::Magnitude<T>* w) {
@@ -132,13 +133,13 @@ std::int64_t gesdd(const Context& context, tessera_vectors vectors, std::int64_t
                    std::int64_t lda, detail::Magnitude<T>* s, T* U, std::int64_t ldu, T* VT, std::int64_t ldvt) {
   return detail::with_info(detail::SolverFunctions<T>::gesdd, context, vectors, m, n, A, lda, s, U, ldu, VT, ldvt);
 }
-/// Eigenvalues and right vectors of a general matrix, by the real and imaginary parts of the values.
+/// Eigenvalues and right vectors of a real general matrix; wr and wi are the values' real and imaginary parts.
 template <class Real>
 std::int64_t geev(const Context& context, tessera_vectors vectors, std::int64_t n, Real* A, std::int64_t lda, Real* wr,
                   Real* wi, Real* VR, std::int64_t ldvr) {
   return detail::with_info(detail::SolverFunctions<Real>::geev, context, vectors, n, A, lda, wr, wi, VR, ldvr);
 }
-/// The same of a complex one.
+/// The same for a complex matrix.
 template <class Real>
 std::int64_t geev(const Context& context, tessera_vectors vectors, std::int64_t n, std::complex<Real>* A,
                   std::int64_t lda, std::complex<Real>* w, std::complex<Real>* VR, std::int64_t ldvr) {

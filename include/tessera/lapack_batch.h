@@ -1,11 +1,12 @@
-/* Tessera on host memory: batches of LAPACK's routines that factor, solve and invert, on many small matrices, over all devices of
- * the machine or on the CPU, whichever is sooner.
+/* Tessera on host memory: batches of LAPACK's routines that factor, solve and invert many small matrices. They run on
+ * all devices of the machine or on the CPU, whichever is sooner.
  *
- * C99. The functions are in libtessera.so; what tessera.h says of contexts, threads and errors holds here, too. Each of the
- * nine routines has two functions in each of the types s, d, c, z. Their arguments are those of the routine's Fortran
- * interface in its order, info included; here those of dgetrf:
+ * C99. The functions are in libtessera.so; the rules of tessera.h for contexts, threads and errors hold here, too. Each
+ * of the nine routines has two functions in each of the types s, d, c, z. Their arguments are those of the routine's
+ * Fortran interface in its order, info included; here those of dgetrf:
  *
- *   tessera_dgetrf_batch(ctx, const int64_t* m, const int64_t* n, double* const* A, const int64_t* lda, int* const* ipiv,
+ *   tessera_dgetrf_batch(ctx, const int64_t* m, const int64_t* n, double* const* A, const int64_t* lda,
+ *                        int* const* ipiv,
  *                        int* info, int64_t group_count, const int64_t* group_size)
  *   tessera_dgetrf_batch_strided(ctx, int64_t m, int64_t n, double* A, int64_t lda, int64_t stride_a, int* ipiv,
  *                        int64_t stride_ipiv, int* info, int64_t batch_size)
@@ -20,40 +21,44 @@
  *   dgesv               (ctx, n, nrhs, A, lda, ipiv, B, ldb, info, ...)
  *   dgetri              (ctx, n, A, lda, ipiv, info, ...)
  *
- * Complex types have void in place of double. laswp, which device_lapack.h has besides, is not here: rows are interchanged sooner
- * than they would be on their way.
+ * Complex types have void in place of double. laswp, which device_lapack.h has, is missing here: to interchange rows
+ * takes less time than to copy them to a device.
  *
- * Groups, as in tessera_dgemm_batch. Problems of group g are of the size m[g], n[g], nrhs[g], with uplo[g], trans[g], tiny[g] and
- * the leading dimensions lda[g], ldb[g]. There are group_size[g] of them, whose matrices, pivots and info are the next so many of
- * A, B, ipiv and info. So matrices of one size are one group, and where each has a size of its own, each is a group of one: groups
- * are merged, and it costs nothing to have many. _batch_strided is for matrices of one size, the next ones stride_a, stride_b
- * elements and stride_ipiv pivots behind the former. Strides are not negative.
+ * Groups, as in tessera_dgemm_batch. Problems of group g are of the size m[g], n[g], nrhs[g], with uplo[g], trans[g],
+ * tiny[g] and the leading dimensions lda[g], ldb[g]. There are group_size[g] of them, whose matrices, pivots and info
+ * are the next group_size[g] entries of A, B, ipiv and info. Matrices of one size form one group. If each has a size of
+ * its own, each is a group of one: groups are merged, so many groups cost nothing. _batch_strided is for matrices of
+ * one size, where each matrix is stride_a or stride_b elements behind the one before, and its pivots stride_ipiv
+ * behind. Strides are not negative.
  *
- * Matrices are column-major, leading dimensions in elements. Everything is in the caller's host memory, page-locked or not, and
- * belongs to the caller. No two problems may write the same memory; potrs and getrs may share A and its pivots. Of a matrix only
- * its rows and columns are read or written, of A in the Cholesky routines only the triangle that `uplo` names.
+ * Matrices are column-major, leading dimensions in elements. All arrays are in host memory, page-locked or not, and
+ * belong to the caller. No two problems may write the same memory; potrs and getrs may share A and its pivots. Only the
+ * rows and columns of a matrix are read or written; in the Cholesky routines, only the triangle of A that `uplo` names.
  *
  * info. info[i] of problem i becomes
  *   0    all went well
- *   p    getrf, gesv, getrf_nopiv: U(p,p) is the first pivot that is exactly zero. A has all of its factors nonetheless, and B
- *        is as before
- *        potrf, posv: the leading minor of order p is the first that is not positive, or has a NaN. The first p - 1 rows and
- *        columns of A have their factor, the rest of the triangle is undefined, and B is as before
- *        potri, getri: the element (p,p) of the factor is the first that is zero. A is as before
- * and is written whatever the sizes, 0 too. It must not be NULL, but for potrs and getrs, where it is always 0. A matrix that is
- * singular or not definite, or has NaNs, is no error of the call, and does not change what becomes of others.
+ *   p    getrf, gesv, getrf_nopiv: U(p,p) is the first pivot that is exactly zero. A has all of its factors
+ *        nonetheless, and B is unchanged
+ *        potrf, posv: the leading minor of order p is the first that is not positive, or has a NaN. The first p - 1
+ *        rows and columns of A have their factor, the rest of the triangle is undefined, and B is unchanged
+ *        potri, getri: the element (p,p) of the factor is the first that is zero. A is unchanged
+ * info is written for all sizes, also for size 0. It must not be NULL, except for potrs and getrs, where it is always
+ * 0. A matrix that is singular or not definite, or has NaNs, is no error of the call, and does not affect other
+ * problems.
  *
- * Pivots and info are of type int, as in the LAPACK that most programs have and in device_lapack.h: the same arrays serve all of
- * them. They count from 1; row i was interchanged with row ipiv[i], for min(m, n) rows, in this order. Which pivot is chosen in a
- * column that has a NaN depends on where it is computed.
+ * Pivots and info are of type int, as in the LAPACK that most programs use and in device_lapack.h: the same arrays
+ * serve both. They count from 1; row i was interchanged with row ipiv[i], for min(m, n) rows, in this order. In a
+ * column with a NaN, the choice of the pivot depends on the device or CPU that computes it.
  *
- * Errors. All arguments of all groups are checked before anything is computed: one that is not valid is
- * TESSERA_INVALID_ARGUMENT, and nothing is touched. Positions (tessera_last_error_position) are those in the call; the text names
- * the group. Matrices and pivots may be NULL where a size leaves nothing to do in them; so may be all arrays with group_count == 0.
- * Devices that fail or lack memory are made good by others and the CPU: until all results of a problem are there, nothing of it
- * has been written. TESSERA_DEVICE_LOST: memory of the host ran out when some results had been written.
+ * Errors. All arguments of all groups are checked before anything is computed. An invalid one gives
+ * TESSERA_INVALID_ARGUMENT, and nothing is touched. Positions (tessera_last_error_position) are those in the call; the
+ * text names the group. Matrices and pivots may be NULL if a size leaves nothing to do in them; so may all arrays if
+ * group_count == 0. Other devices and the CPU do the work of devices that fail or lack memory. A problem's results are
+ * written only when all of them are complete. TESSERA_DEVICE_LOST: host memory ran out after some results had been
+ * written.
  *
- * Where a batch is computed, and with it the last bits of its results, is decided as for tessera_dgemm_batch; see docs/offload.md.
+ * The offload decision is the same as for tessera_dgemm_batch; the last bits of the results depend on it. See
+ * docs/offload.md.
  *
  * Source: LAPACK 3.12 (netlib). */
 #ifndef TESSERA_LAPACK_BATCH_H
@@ -65,7 +70,7 @@
 extern "C" {
 #endif
 
-/* The lists of arguments, by their shape. `factor` is the type of A's elements, const where A is only read. */
+/* The lists of arguments, by their shape. `factor` is the type of A's elements, const if A is only read. */
 /* clang-format off */
 #define TESSERA_GROUPS_CHOLESKY(name, real, factor, element) \
   tessera_status tessera_##name(tessera_context ctx, const tessera_uplo* uplo, const int64_t* n, factor* const* A, \
@@ -133,8 +138,8 @@ extern "C" {
 #define TESSERA_WRITTEN
 /* clang-format on */
 
-/* A = L L^H (TESSERA_LOWER) or U^H U (TESSERA_UPPER), A Hermitian, n x n; the factor replaces A's triangle. Imaginary parts on
- * A's diagonal are taken as 0, and become 0. lda >= max(1, n). */
+/* A = L L^H (TESSERA_LOWER) or U^H U (TESSERA_UPPER), A Hermitian, n x n; the factor replaces A's triangle. Imaginary
+ * parts on A's diagonal are taken as 0, and become 0. lda >= max(1, n). */
 TESSERA_HOST_LAPACK_TYPES(CHOLESKY, potrf, TESSERA_WRITTEN);
 
 /* Solves A X = B by A's factor from potrf; X replaces B, n x nrhs. ldb >= max(1, n). */
@@ -143,25 +148,25 @@ TESSERA_HOST_LAPACK_TYPES(CHOLESKY_SOLVE, potrs, const);
 /* Both: the factor replaces A, X replaces B. */
 TESSERA_HOST_LAPACK_TYPES(CHOLESKY_SOLVE, posv, TESSERA_WRITTEN);
 
-/* The inverse of A by its factor from potrf, which the same triangle of the inverse replaces. */
+/* Inverts A by its factor from potrf. The same triangle of the inverse replaces the factor. */
 TESSERA_HOST_LAPACK_TYPES(CHOLESKY, potri, TESSERA_WRITTEN);
 
 /* A = P L U, m x n, with interchanges of rows; L, without its diagonal of ones, and U replace A. lda >= max(1, m). */
 TESSERA_HOST_LAPACK_TYPES(LU, getrf, TESSERA_WRITTEN);
 
-/* A = L U without interchanges. A pivot of magnitude (|re| + |im| if complex) below `tiny` is replaced by one of magnitude `tiny`
- * and the same sign or, if complex, direction; zero becomes +tiny. tiny == 0 replaces none; what is not >= 0 is not valid.
- * info[i] > 0 only for a zero that was not replaced. */
+/* A = L U without interchanges. A pivot of magnitude (|re| + |im| if complex) below `tiny` is replaced by one of
+ * magnitude `tiny` and the same sign or, if complex, direction; zero becomes +tiny. tiny == 0 replaces none; a value
+ * that is not >= 0 is invalid. info[i] > 0 only for a zero that was not replaced. */
 TESSERA_HOST_LAPACK_TYPES(LU_NOPIV, getrf_nopiv, TESSERA_WRITTEN);
 
-/* Solves op(A) X = B by A's factors from getrf; X replaces B, n x nrhs. ipiv == NULL: there are no interchanges, as in the factors
- * from getrf_nopiv. */
+/* Solves op(A) X = B by A's factors from getrf; X replaces B, n x nrhs. ipiv == NULL: there are no interchanges, as in
+ * the factors from getrf_nopiv. */
 TESSERA_HOST_LAPACK_TYPES(LU_SOLVE, getrs, const);
 
 /* getrf, and getrs with TESSERA_NO_TRANS. */
 TESSERA_HOST_LAPACK_TYPES(LU_FACTOR_SOLVE, gesv, TESSERA_WRITTEN);
 
-/* The inverse of A, n x n, by its factors from getrf or, with ipiv == NULL, getrf_nopiv, which it replaces. */
+/* Inverts A, n x n, by its factors from getrf or, with ipiv == NULL, getrf_nopiv. The inverse replaces the factors. */
 TESSERA_HOST_LAPACK_TYPES(LU_INVERSE, getri, TESSERA_WRITTEN);
 
 #undef TESSERA_HOST_LAPACK

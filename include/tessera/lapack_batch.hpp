@@ -1,5 +1,6 @@
-// C++ veneer over tessera/lapack_batch.h: one function per routine for all its types, exceptions instead of status codes.
-// Header-only, C++17; see there for what each computes, and tessera.hpp for contexts. All throw StatusError.
+// C++ veneer over tessera/lapack_batch.h: one function per routine for all its types, exceptions instead of status
+// codes. Header-only, C++17. lapack_batch.h documents each function, tessera.hpp contexts. All functions throw
+// StatusError.
 #pragma once
 
 #include <complex>

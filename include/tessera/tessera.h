@@ -1,7 +1,8 @@
-/* Tessera: Level-3 BLAS on all devices of the machine, for matrices in host memory.
+/* Tessera: BLAS and LAPACK on all devices of the machine, for matrices in host memory.
  *
- * C99. All functions are thread-safe unless they say otherwise; calls on one context run one after the other in order of
- * arrival. Matrices belong to the caller and stay in host memory; nothing of them is remembered after a call returns.
+ * C99. All functions are thread-safe unless they say otherwise; calls on one context are begun in order of arrival and
+ * share its devices. Matrices belong to the caller and stay in host memory; the library keeps no copy of them after a
+ * call returns.
  */
 #ifndef TESSERA_TESSERA_H
 #define TESSERA_TESSERA_H
@@ -35,41 +36,43 @@ typedef enum {
   TESSERA_INVALID_ARGUMENT = 1,
   TESSERA_OUT_OF_DEVICE_MEMORY = 2, /* C is untouched */
   TESSERA_DEVICE_LOST = 3,          /* C may be partly written: a device failed while it wrote a tile back */
-  TESSERA_NOT_AVAILABLE = 4,        /* devices asked for by name, or a CPU BLAS, are not there */
+  TESSERA_NOT_AVAILABLE = 4,        /* devices requested by name, or a CPU BLAS, are missing */
   TESSERA_INTERNAL_ERROR = 5
 } tessera_status;
 
 typedef struct tessera_context_struct* tessera_context;
 
-/* Makes a context from the environment (TESSERA_*), on top of which `settings`, NAME=value pairs separated by white space
- * with the same names, wins; NULL: none. A value with white space stands in quotation marks (NAME="value"), in which \" and
- * \\ stand for a quotation mark and a backslash. Devices are opened by the first call that uses them, or here if they are
- * named (TESSERA_DEVICES other than auto), so that an error shows early. */
+/* Makes a context from the environment (TESSERA_*) and `settings`: NAME=value pairs separated by white space, with the
+ * same names. `settings` override the environment; NULL: none. A value with white space stands in quotation marks
+ * (NAME="value"), in which \" and \\ stand for a quotation mark and a backslash. Devices are opened by the first call
+ * that uses them, or here if they are named (TESSERA_DEVICES other than auto), so that an error shows early. */
 TESSERA_API tessera_status tessera_create(tessera_context* ctx);
 TESSERA_API tessera_status tessera_create_with(tessera_context* ctx, const char* settings);
-/* Opens the CPU BLAS and the devices of the context now, and lets these compute a little, so that the first large call need not: starting
- * CUDA and loading its kernels takes seconds. NULL: the context that the BLAS symbols (dgemm_, cblas_dgemm, ...) of this process share.
- * Returns when it is done; may run in a thread of its own beside calls. Without devices it does next to nothing.
- * TESSERA_WARM_UP=1 has the same done in the background of the first call. */
+/* Opens the CPU BLAS and the devices of the context, and runs a small computation on the devices. This saves the first
+ * large call seconds, in which CUDA starts and loads its kernels. NULL: the context that the BLAS symbols (dgemm_,
+ * cblas_dgemm, ...) of this process share. Returns when all is ready; may run in a thread of its own beside calls.
+ * Without devices it does next to nothing. With TESSERA_WARM_UP=1 the first call starts the same in the background. */
 TESSERA_API tessera_status tessera_warm_up(tessera_context ctx);
 /* Waits for calls in flight. NULL is allowed. */
 TESSERA_API tessera_status tessera_destroy(tessera_context ctx);
 
-/* What went wrong in the last failed call of this thread; "" if none did. Valid until this thread's next call. */
+/* The error text of the last failed call of this thread; "" if none failed. Valid until this thread's next call. */
 TESSERA_API const char* tessera_last_error(void);
-/* Position (from 1, context and layout counted) of the argument that TESSERA_INVALID_ARGUMENT is about; 0 if unknown. */
+/* Position (from 1, context and layout counted) of the argument that TESSERA_INVALID_ARGUMENT is about; 0 if
+ * unknown. */
 TESSERA_API int tessera_last_error_position(void);
 TESSERA_API const char* tessera_version(void);
 
 /* The Level-3 BLAS.
  *
  * Leading dimensions are in elements. Complex: matrices, and scalars where they are passed by address, are pairs (real,
- * imaginary) of float or double, as in CBLAS. Reference semantics: beta == 0 does not read C; alpha == 0 or k == 0 does not
- * read A and B. Of a symmetric, Hermitian or triangular matrix only the triangle that `uplo` names is read or written. The imaginary
- * parts of a Hermitian matrix's diagonal are taken as 0 and, where it is the result, set to 0.
+ * imaginary) of float or double, as in CBLAS. Reference semantics: beta == 0 does not read C; alpha == 0 or k == 0 does
+ * not read A and B. Of a symmetric, Hermitian or triangular matrix only the triangle that `uplo` names is read or
+ * written. The imaginary parts of a Hermitian matrix's diagonal are taken as 0; if the matrix is the result, they are
+ * set to 0.
  *
- * An argument that is not valid gives TESSERA_INVALID_ARGUMENT, and nothing is touched. TESSERA_OUT_OF_DEVICE_MEMORY: the
- * devices cannot hold one step of the call. */
+ * An invalid argument gives TESSERA_INVALID_ARGUMENT, and nothing is touched. TESSERA_OUT_OF_DEVICE_MEMORY: the devices
+ * cannot hold one step of the call. */
 
 /* C = alpha * op(A) * op(B) + beta * C, op(A) m x k, op(B) k x n, C m x n. */
 TESSERA_API tessera_status tessera_sgemm(tessera_context ctx, tessera_layout layout, tessera_transpose transa,
@@ -89,7 +92,7 @@ TESSERA_API tessera_status tessera_zgemm(tessera_context ctx, tessera_layout lay
                                          const void* A, int64_t lda, const void* B, int64_t ldb, const void* beta,
                                          void* C, int64_t ldc);
 
-/* C = alpha * op(A) * op(B) + beta * C as gemm, C n x n, of which only the triangle is read and written: for products that
+/* C = alpha * op(A) * op(B) + beta * C as gemm, C n x n. Only one triangle of C is read and written: for products that
  * are known to be symmetric or triangular. The BLAS symbols are called ?gemmt and ?gemmtr. */
 TESSERA_API tessera_status tessera_sgemmt(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
                                           tessera_transpose transa, tessera_transpose transb, int64_t n, int64_t k,
@@ -108,8 +111,8 @@ TESSERA_API tessera_status tessera_zgemmt(tessera_context ctx, tessera_layout la
                                           const void* alpha, const void* A, int64_t lda, const void* B, int64_t ldb,
                                           const void* beta, void* C, int64_t ldc);
 
-/* C = alpha * A * B + beta * C (TESSERA_LEFT, A m x m) or alpha * B * A + beta * C (TESSERA_RIGHT, A n x n); A symmetric,
- * B and C m x n. */
+/* C = alpha * A * B + beta * C (TESSERA_LEFT, A m x m) or alpha * B * A + beta * C (TESSERA_RIGHT, A n x n); A
+ * symmetric, B and C m x n. */
 TESSERA_API tessera_status tessera_ssymm(tessera_context ctx, tessera_layout layout, tessera_side side,
                                          tessera_uplo uplo, int64_t m, int64_t n, float alpha, const float* A,
                                          int64_t lda, const float* B, int64_t ldb, float beta, float* C, int64_t ldc);
@@ -137,7 +140,7 @@ TESSERA_API tessera_status tessera_zhemm(tessera_context ctx, tessera_layout lay
                                          int64_t ldc);
 
 /* C = alpha * A * A^T + beta * C (TESSERA_NO_TRANS, A n x k) or alpha * A^T * A + beta * C (TESSERA_TRANS, A k x n);
- * C n x n, symmetric. Real: TESSERA_CONJ_TRANS means TESSERA_TRANS; complex: it is not valid. */
+ * C n x n, symmetric. Real: TESSERA_CONJ_TRANS means TESSERA_TRANS; complex: it is invalid. */
 TESSERA_API tessera_status tessera_ssyrk(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
                                          tessera_transpose trans, int64_t n, int64_t k, float alpha, const float* A,
                                          int64_t lda, float beta, float* C, int64_t ldc);
@@ -151,8 +154,8 @@ TESSERA_API tessera_status tessera_zsyrk(tessera_context ctx, tessera_layout lay
                                          tessera_transpose trans, int64_t n, int64_t k, const void* alpha,
                                          const void* A, int64_t lda, const void* beta, void* C, int64_t ldc);
 
-/* C = alpha * A * A^H + beta * C (TESSERA_NO_TRANS, A n x k) or alpha * A^H * A + beta * C (TESSERA_CONJ_TRANS, A k x n);
- * C n x n, Hermitian. alpha and beta are real. */
+/* C = alpha * A * A^H + beta * C (TESSERA_NO_TRANS, A n x k) or alpha * A^H * A + beta * C (TESSERA_CONJ_TRANS, A k x
+ * n); C n x n, Hermitian. alpha and beta are real. */
 TESSERA_API tessera_status tessera_cherk(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
                                          tessera_transpose trans, int64_t n, int64_t k, float alpha, const void* A,
                                          int64_t lda, float beta, void* C, int64_t ldc);
@@ -161,8 +164,8 @@ TESSERA_API tessera_status tessera_zherk(tessera_context ctx, tessera_layout lay
                                          int64_t lda, double beta, void* C, int64_t ldc);
 
 /* C = alpha * A * B^T + alpha * B * A^T + beta * C (TESSERA_NO_TRANS, A and B n x k) or
- * alpha * A^T * B + alpha * B^T * A + beta * C (TESSERA_TRANS, A and B k x n); C n x n, symmetric. TESSERA_CONJ_TRANS as for
- * syrk. */
+ * alpha * A^T * B + alpha * B^T * A + beta * C (TESSERA_TRANS, A and B k x n); C n x n, symmetric. TESSERA_CONJ_TRANS
+ * as for syrk. */
 TESSERA_API tessera_status tessera_ssyr2k(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
                                           tessera_transpose trans, int64_t n, int64_t k, float alpha, const float* A,
                                           int64_t lda, const float* B, int64_t ldb, float beta, float* C, int64_t ldc);
@@ -180,7 +183,8 @@ TESSERA_API tessera_status tessera_zsyr2k(tessera_context ctx, tessera_layout la
                                           void* C, int64_t ldc);
 
 /* C = alpha * A * B^H + conj(alpha) * B * A^H + beta * C (TESSERA_NO_TRANS, A and B n x k) or
- * alpha * A^H * B + conj(alpha) * B^H * A + beta * C (TESSERA_CONJ_TRANS, A and B k x n); C n x n, Hermitian. beta is real. */
+ * alpha * A^H * B + conj(alpha) * B^H * A + beta * C (TESSERA_CONJ_TRANS, A and B k x n); C n x n, Hermitian. beta is
+ * real. */
 TESSERA_API tessera_status tessera_cher2k(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,
                                           tessera_transpose trans, int64_t n, int64_t k, const void* alpha,
                                           const void* A, int64_t lda, const void* B, int64_t ldb, float beta, void* C,
@@ -207,8 +211,8 @@ TESSERA_API tessera_status tessera_ztrmm(tessera_context ctx, tessera_layout lay
                                          int64_t n, const void* alpha, const void* A, int64_t lda, void* B,
                                          int64_t ldb);
 
-/* Solves op(A) * X = alpha * B (TESSERA_LEFT) or X * op(A) = alpha * B (TESSERA_RIGHT) for X, which replaces B; A as for trmm.
- * There is no test for a singular A. */
+/* Solves op(A) * X = alpha * B (TESSERA_LEFT) or X * op(A) = alpha * B (TESSERA_RIGHT) for X, which replaces B; A as
+ * for trmm. There is no test for a singular A. */
 TESSERA_API tessera_status tessera_strsm(tessera_context ctx, tessera_layout layout, tessera_side side,
                                          tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,
                                          int64_t n, float alpha, const float* A, int64_t lda, float* B, int64_t ldb);
@@ -224,20 +228,22 @@ TESSERA_API tessera_status tessera_ztrsm(tessera_context ctx, tessera_layout lay
                                          int64_t n, const void* alpha, const void* A, int64_t lda, void* B,
                                          int64_t ldb);
 
-/* Batches of C = alpha * op(A) * op(B) + beta * C, as Intel MKL and OpenBLAS have them. Products that are large by themselves are
- * computed as calls of their own; all others are packed together on their way to the devices, or run side by side on the CPU.
+/* Batches of C = alpha * op(A) * op(B) + beta * C, as Intel MKL and OpenBLAS have them. Products that are large by
+ * themselves are computed as calls of their own. All others are packed together on their way to the devices, or run
+ * side by side on the CPU.
  *
- * Products are described in groups. Those of group g are of the size m[g], n[g], k[g], with the transpositions transa[g]
- * and transb[g], the factors alpha[g] and beta[g], and the leading dimensions lda[g], ldb[g], ldc[g]. There are
- * group_size[g] of them, whose matrices are the next so many of A, B and C. A group may be of one product: groups of the
- * same form are merged. All arrays are the caller's, in host memory. No C may overlap with another one, or with any A or
- * B; A and B may be shared.
+ * Products are described in groups. Those of group g are of the size m[g], n[g], k[g], with the transpositions
+ * transa[g] and transb[g], the factors alpha[g] and beta[g], and the leading dimensions lda[g], ldb[g], ldc[g]. There
+ * are group_size[g] of them, whose matrices are the next group_size[g] entries of A, B and C. A group may have one
+ * product: groups of the same form are merged. All arrays are the caller's, in host memory. No C may overlap with
+ * another one, or with any A or B; A and B may be shared.
  *
- * All arguments of all groups are checked before anything is computed. Their positions (tessera_last_error_position) are
- * those in the call; the text names the group. A or B may be null where alpha or k is 0, any matrix where m or n is 0.
- * Counts whose sum no array can have, and strides and leading dimensions that lead beyond any memory, are not valid.
- * Devices that fail or lack memory are made good by others and the CPU: only TESSERA_DEVICE_LOST of a large product may
- * leave a C partly written. All other products are computed nevertheless, and the first error is returned at the end. */
+ * All arguments of all groups are checked before anything is computed. Their positions (tessera_last_error_position)
+ * are those in the call; the text names the group. A or B may be null if alpha or k is 0, any matrix if m or n is 0.
+ * Counts whose sum no array can have are invalid, and so are strides and leading dimensions that lead beyond any
+ * memory. Other devices and the CPU do the work of devices that fail or lack memory. Only TESSERA_DEVICE_LOST of a
+ * large product may leave a C partly written. All other products are computed nevertheless, and the first error is
+ * returned at the end. */
 #define TESSERA_GEMM_BATCH(letter, element)                                                                         \
   TESSERA_API tessera_status tessera_##letter##gemm_batch(                                                          \
       tessera_context ctx, tessera_layout layout, const tessera_transpose* transa, const tessera_transpose* transb, \
@@ -250,8 +256,8 @@ TESSERA_GEMM_BATCH(c, void);
 TESSERA_GEMM_BATCH(z, void);
 #undef TESSERA_GEMM_BATCH
 
-/* The same for batch_size products of one size and form, the matrices of the next one stridea, strideb and stridec elements behind those
- * of the former. Strides are not negative; 0 stands for one A or B that all share. */
+/* The same for batch_size products of one size and form. The matrices of each product are stridea, strideb and stridec
+ * elements behind those of the one before. Strides are not negative; 0 means that all products share one A or B. */
 #define TESSERA_GEMM_BATCH_STRIDED(letter, scalar, element)                                                      \
   TESSERA_API tessera_status tessera_##letter##gemm_batch_strided(                                               \
       tessera_context ctx, tessera_layout layout, tessera_transpose transa, tessera_transpose transb, int64_t m, \
@@ -265,33 +271,32 @@ TESSERA_GEMM_BATCH_STRIDED(z, const void*, void);
 
 /* Sums over all devices of one job. Times in seconds, traffic in bytes. Later versions add fields at the end. */
 typedef struct {
-  size_t struct_size; /* set by the caller to sizeof(tessera_job_stats); on return the bytes that were filled */
-  int devices;        /* 0: the call ran on the CPU BLAS, and the rest is 0 but for seconds, start_s and flops */
+  size_t struct_size; /* the caller sets it to sizeof(tessera_job_stats); on return, the number of bytes filled */
+  int devices;        /* 0: the call ran on the CPU BLAS, and the rest is 0 except seconds, start_s and flops */
   double seconds;     /* from the call of the function until its return */
   double flops;
-  int64_t tile_m, tile_n, tile_k; /* means, where tiles come in two sizes */
+  int64_t tile_m, tile_n, tile_k; /* means, if tiles have two sizes */
   int64_t l1_hits, l2_hits, misses;
   int64_t bytes_up, bytes_down, bytes_peer;
   int64_t compulsory_up, compulsory_down;
   int64_t tasks, stolen;
   double kernel_s, transfer_s, other_s; /* summed over devices */
-  double start_s;                       /* of seconds: the call has waited for devices to start */
-  double device_s; /* of seconds: from the hand-over to the devices until all results are in host memory */
+  double start_s;                       /* part of `seconds`: waiting for devices to start */
+  double device_s; /* part of `seconds`: from the hand-over to the devices until all results are in host memory */
 } tessera_job_stats;
 
-/* Of the last completed call on this context.
+/* Fills *stats with the statistics of the last completed call on this context.
  *
- * A program may have been compiled with another version of this header than the library. struct_size tells how much the
- * program has: no byte behind it is written. Of a smaller structure than the library's, what it has is filled; of a
- * larger one, what the library knows, and the rest stays as it is. struct_size on return tells which: a field lies
- * within it or was not filled. The least structure is the one up to `flops`; a smaller one is
- * TESSERA_INVALID_ARGUMENT. */
+ * A program may have been compiled with another version of this header than the library. struct_size is the size of the
+ * program's structure: no byte behind it is written. The library fills the fields that both versions have, and leaves
+ * others unchanged. On return, struct_size is the number of bytes that were filled: a field beyond it was not filled.
+ * The smallest valid structure ends with `flops`; a smaller one gives TESSERA_INVALID_ARGUMENT. */
 TESSERA_API tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* stats);
-/* The same with one entry per device, as one JSON object (see docs/statistics.md). Writes at most `size` bytes including the
- * terminating zero; *needed (may be NULL) receives the size that holds it all. */
+/* The same with one entry per device, as one JSON object (see docs/statistics.md). Writes at most `size` bytes
+ * including the terminating zero; *needed (may be NULL) receives the size of the whole text. */
 TESSERA_API tessera_status tessera_last_job_json(tessera_context ctx, char* text, size_t size, size_t* needed);
 
-/* What the context computes on, one line of text per device; as above. */
+/* Describes the context's devices, one line of text each; `size` and `needed` as above. */
 TESSERA_API tessera_status tessera_devices(tessera_context ctx, char* text, size_t size, size_t* needed);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 // C++ veneer over tessera.h: a context that closes itself, exceptions instead of status codes, one function per routine
-// for all its types. Header-only, C++17; links with libtessera.so. Thread-safe as the C API is.
+// for all its types. Header-only, C++17; links with libtessera.so. Thread-safe like the C API.
 #pragma once
 
 #include <complex>
@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// A call that returned another status than TESSERA_SUCCESS.
+/// Thrown by a call whose status is not TESSERA_SUCCESS.
 class StatusError : public std::runtime_error {
  public:
   StatusError(tessera_status status, const std::string& text, int position)
@@ -31,7 +31,7 @@ inline void check(tessera_status status) {
   if (status != TESSERA_SUCCESS) throw StatusError(status, tessera_last_error(), tessera_last_error_position());
 }
 
-/// Owns a tessera_context; moved from, it owns none.
+/// Owns a tessera_context; after a move, the source owns none.
 class Context {
  public:
   /// @param settings NAME=value pairs separated by white space, or NAME="value", as tessera_create_with() takes them
@@ -49,12 +49,12 @@ class Context {
 
   tessera_context handle() const noexcept { return handle_; }
 
-  /// Opens the devices before a call needs them.
+  /// tessera_warm_up() for this context.
   void warm_up() const { check(tessera_warm_up(handle_)); }
 
   /// One line per device.
   std::string devices() const { return text_of(tessera_devices); }
-  /// Of the last completed call, as JSON.
+  /// The statistics of the last completed call, as JSON.
   std::string last_job_json() const { return text_of(tessera_last_job_json); }
   tessera_job_stats last_job_stats() const {
     tessera_job_stats stats = {};
@@ -65,7 +65,7 @@ class Context {
 
  private:
   std::string text_of(tessera_status (*get)(tessera_context, char*, std::size_t, std::size_t*)) const {
-    // The text may grow between two calls (another thread completes a job), so ask until it fits.
+    // The text may grow between two calls (another thread completes a job), so repeat until it fits.
     std::string text(256, '\0');
     for (;;) {
       std::size_t needed = 0;
@@ -150,7 +150,7 @@ struct RealOf<std::complex<Real>> {
 template <class T>
 using Real = typename RealOf<T>::type;
 
-/// Scalars are deduced from the matrices alone, so that `2` or `1.0f` may stand for any type.
+/// Keeps scalars out of the deduction of T, so that `2` or `1.0f` may be passed for any type.
 template <class T>
 struct Same {
   using type = T;
@@ -182,8 +182,8 @@ void* const* pass_all(std::complex<Real>* const* matrices) {
 
 }  // namespace detail
 
-// The Level-3 BLAS for T = float, double and their std::complex; hemm, herk and her2k for the complex types. See
-// tessera.h for what each computes. All throw StatusError.
+// The Level-3 BLAS for T = float, double and their std::complex; hemm, herk and her2k for the complex types. tessera.h
+// documents each function. All throw StatusError.
 
 template <class T>
 void gemm(const Context& context, tessera_layout layout, tessera_transpose transa, tessera_transpose transb,

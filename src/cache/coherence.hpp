@@ -1,13 +1,13 @@
 // The coherence of one version of a tile over all devices and host memory, as a pure table.
 //
 // A tile has versions: 0 is what host memory held when the job began, and each writer makes the next. The state of a
-// version says who has it, in the words of MOESI (Sweazey and Smith 1986); Invalid, Exclusive, Shared and Modified are
-// those of BLASX's MESI-X (section IV-B, Fig. 3), where Modified ended in host memory only:
+// version says which memories hold it, in the words of MOESI (Sweazey and Smith 1986). Invalid, Exclusive, Shared and
+// Modified are those of BLASX's MESI-X (section IV-B, Fig. 3), in which Modified could end only in host memory:
 //   Invalid    no device; host memory has it
 //   Exclusive  one device and host memory
 //   Shared     several devices and host memory
-//   Modified   one device, which writes it: nobody reads it
-//   Owned      it is complete; one device has it, or several, and host memory is stale
+//   Modified   one device, which writes it; no task reads it
+//   Owned      it is complete; one or several devices have it, and host memory is stale
 // The directory, its only caller, knows which version is which.
 #pragma once
 
@@ -23,13 +23,13 @@ enum class TileState : std::uint8_t { invalid, exclusive, shared, modified, owne
 enum class TileEvent : std::uint8_t {
   fetch,       ///< one more device gets it from host memory
   copy,        ///< one more device gets it from a device that has it
-  drop,        ///< a device gives its copy up; never the only copy
-  write,       ///< a device begins to make it, in a place of its own
-  update,      ///< the only writer makes the next version in the place of this one, which all devices lose
-  complete,    ///< it is whole
-  write_back,  ///< it is whole in host memory, too
-  discard,     ///< nobody wants it any more: the next version has taken its place
-  abandon      ///< the device that makes it, in a place of its own, gives it up
+  drop,        ///< a device gives up its copy; never the only copy
+  write,       ///< a device begins to write it, in a place of its own
+  update,      ///< the only writer makes the next version in place of this one; all devices lose this one
+  complete,    ///< it is complete
+  write_back,  ///< it is complete in host memory, too
+  discard,     ///< no task needs it: the next version has replaced it
+  abandon      ///< the device that writes it, in a place of its own, gives it up
 };
 
 struct Coherence {
@@ -38,13 +38,13 @@ struct Coherence {
   bool operator==(const Coherence&) const = default;
 };
 
-/// The state of a version that host memory has, too.
+/// Whether host memory has the version in this state.
 constexpr Coherence clean(int holders) {
   return {holders == 0 ? TileState::invalid : holders == 1 ? TileState::exclusive : TileState::shared, holders};
 }
 
-/// What becomes of a version by an event; of `update`, the next version. Nothing where the protocol has no such
-/// transition.
+/// The state of a version after an event; for `update`, the state of the next version. Nothing if the protocol has no
+/// such transition.
 constexpr std::optional<Coherence> try_next(Coherence now, TileEvent event) {
   const bool modified = now.state == TileState::modified;
   const bool owned = now.state == TileState::owned;
@@ -81,7 +81,7 @@ constexpr std::optional<Coherence> try_next(Coherence now, TileEvent event) {
   return std::nullopt;
 }
 
-/// @throws InternalError where the protocol has no such transition
+/// @throws InternalError if the protocol has no such transition
 constexpr Coherence next(Coherence now, TileEvent event) {
   if (const auto after = try_next(now, event)) return *after;
   throw InternalError("cache: the coherence protocol has no such transition");

@@ -13,10 +13,10 @@ namespace tessera::cache {
 using device::StreamId;
 using device::StreamKind;
 
-// Whatever becomes of the submission, the others are told when it is over.
+// Releases the lock during the submission of a copy. Wakes the waiting workers at its end, also after an exception.
 class TileCache::Submitting {
  public:
-  Submitting(TileCache& cache, Lock& lock, Replica& replica) : cache_(cache), lock_(lock), replica_(replica) {
+  Submitting(TileCache& cache, UniqueLock& lock, Replica& replica) : cache_(cache), lock_(lock), replica_(replica) {
     replica_.submitting = true;
     replica_.arriving = true;
     lock_.unlock();
@@ -31,7 +31,7 @@ class TileCache::Submitting {
 
  private:
   TileCache& cache_;
-  Lock& lock_;
+  UniqueLock& lock_;
   Replica& replica_;
 };
 
@@ -46,7 +46,7 @@ TileCache::TileCache(const std::vector<CacheDevice>& devices) : directory_(stati
 }
 
 void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   ++job_;
   directory_.clear();
   for (PerDevice& device : devices_) {
@@ -67,16 +67,11 @@ void TileCache::begin_job(std::size_t slot_bytes, std::size_t element_bytes) {
   element_bytes_ = static_cast<index_t>(element_bytes);
 }
 
-void TileCache::set_heap_bytes(int device, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  at(device).place.slab_bytes = bytes;
-}
-
 index_t TileCache::slots(int device) const { return static_cast<index_t>(at(device).heap.capacity() / slot_bytes_); }
 
 Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
   note_arrivals_to_evict(device, 1);
-  Lock lock(mutex_);
+  UniqueLock lock(mutex_);
   PerDevice& here = at(device);
   if (Replica* resident = directory_.find(device, tile)) {
     directory_.touch(*resident);
@@ -86,7 +81,7 @@ Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
     return resident;
   }
   Replica* source = nearest_peer(device, tile);
-  for (; source != nullptr && source->submitting; source = nearest_peer(device, tile)) submitted_.wait(lock);
+  for (; source != nullptr && source->submitting; source = nearest_peer(device, tile)) submitted_.wait(lock.native());
   if (source != nullptr) ++source->readers;  // evictions below must not take it, and the copy reads it until collect()
   std::byte* address = allocate_slot(device);
   if (address == nullptr) {
@@ -100,24 +95,24 @@ Replica* TileCache::pin(int device, const HostTile& tile, index_t next_use) {
 
 Prefetch TileCache::prefetch(int device, const HostTile& tile, index_t reserve, index_t next_use, index_t later_than) {
   note_arrivals_to_evict(device, reserve + 1);
-  Lock lock(mutex_);
-  // What only unreachable devices have comes from the host.
+  UniqueLock lock(mutex_);
+  // A tile that only unreachable devices have comes from the host.
   if (directory_.find(device, tile) != nullptr || nearest_peer(device, tile) != nullptr) return Prefetch::held;
   PerDevice& here = at(device);
   if (here.heap.free_bytes() < static_cast<std::size_t>(reserve + 1) * slot_bytes_) {
     Replica* victim = directory_.eviction_candidate(device, later_than);
-    if (victim == nullptr) return Prefetch::no_room;
+    if (victim == nullptr) return Prefetch::no_memory;
     discard(*victim);
     ++here.counters.evictions;
   }
   std::byte* address = here.heap.allocate(slot_bytes_);
-  if (address == nullptr) return Prefetch::no_room;
+  if (address == nullptr) return Prefetch::no_memory;
   fetch(lock, device, tile, address, nullptr, 0).next_use = next_use;
   return Prefetch::started;
 }
 
 void TileCache::set_next_uses(int device, const std::function<index_t(const HostTile&)>& next_use_of) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   directory_.for_each(device, [&](Replica& replica) { replica.next_use = next_use_of(replica.tile); });
 }
 
@@ -140,14 +135,15 @@ index_t TileCache::queued_bytes(int device) {
   return here.arrivals.empty() ? 0 : here.arriving_bytes - here.arrivals.front().bytes;
 }
 
-// Asks without the lock: only the device's worker touches these lists. Arrived is what the worker knows to be so.
+// Queries events without the lock: only the device's worker touches these lists. A tile counts as arrived when the
+// worker has noted it.
 void TileCache::note_arrivals(int device) {
   PerDevice& here = at(device);
   const auto has_ended = [](const Arrival& arrival) { return arrival.done->status() != device::EventStatus::pending; };
   for (std::deque<Arrival>* arrivals : {&here.arrivals, &here.peer_arrivals}) {
     const auto end = std::find_if_not(arrivals->begin(), arrivals->end(), has_ended);
     if (end == arrivals->begin()) continue;
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     for (auto arrival = arrivals->begin(); arrival != end; ++arrival) {
       if (arrivals == &here.arrivals) here.arriving_bytes -= arrival->bytes;
       if (arrival->replica != nullptr && arrival->done->status() == device::EventStatus::complete)
@@ -157,17 +153,18 @@ void TileCache::note_arrivals(int device) {
   }
 }
 
-// Where so many slots are not free, what has arrived may go. Else it does not matter yet, and asking a device takes time.
+// Notes arrivals only if fewer than `slots` slots are free, because only arrived tiles can be evicted. Otherwise the
+// queries would be wasted time.
 void TileCache::note_arrivals_to_evict(int device, index_t slots) {
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (at(device).heap.free_bytes() >= static_cast<std::size_t>(slots) * slot_bytes_) return;
   }
   note_arrivals(device);
 }
 
 void TileCache::release(Replica* replica) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (replica->readers <= 0) throw InternalError("cache: release without pin");
   --replica->readers;
 }
@@ -177,11 +174,11 @@ bool TileCache::are_connected(int device, int peer) const {
   return reaches(device, peer) && reaches(peer, device);
 }
 
-// What throws after the slot was taken ends the job, and with it what the slot holds.
+// An exception after the slot was taken ends the job, and the slot with it.
 Keep TileCache::keep(int device, const HostTile& tile, const Replica* output, bool waits, std::span<const int> peers,
                      index_t task, KeptTile& kept) {
   note_arrivals(device);
-  Lock lock(mutex_);
+  UniqueLock lock(mutex_);
   Replica* const read = output == nullptr ? directory_.find(device, tile) : nullptr;
   const Replica* const source = output != nullptr ? output : read;
   if (source == nullptr || (source->arriving && !waits)) return Keep::not_here;
@@ -194,7 +191,7 @@ Keep TileCache::keep(int device, const HostTile& tile, const Replica* output, bo
     kept.holder = peer;
   }
   std::byte* const address = holder != nullptr ? holder->heap.allocate(slot_bytes_) : nullptr;
-  if (address == nullptr) return Keep::no_room;
+  if (address == nullptr) return Keep::no_memory;
   ++holder->kept_count;
   if (read != nullptr) {
     ++read->readers;
@@ -235,7 +232,7 @@ bool TileCache::restore(const KeptTile& kept) noexcept {
     while (done->status() == device::EventStatus::pending) std::this_thread::sleep_for(std::chrono::microseconds(20));
     return done->status() == device::EventStatus::complete;
   };
-  constexpr int tries = 2;  // what a device refuses once it mostly does the next time
+  constexpr int tries = 2;  // a second try mostly succeeds
   for (int made = 0; made < tries; ++made) {
     try {
       if (copy()) return true;
@@ -247,7 +244,7 @@ bool TileCache::restore(const KeptTile& kept) noexcept {
 }
 
 void TileCache::drop(const KeptTile& kept) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (kept.job != job_ || kept.done->status() != device::EventStatus::complete) return;
   at(kept.holder).heap.free(kept.address);
   --at(kept.holder).kept_count;
@@ -255,13 +252,13 @@ void TileCache::drop(const KeptTile& kept) noexcept {
 
 std::byte* TileCache::take_scratch(int device) {
   note_arrivals_to_evict(device, 1);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   std::byte* const address = allocate_slot(device);
   if (address != nullptr) ++at(device).scratch_count;
   return address;
 }
 
-// Asks without the lock: only the device's worker touches these lists.
+// Called without the lock: only the device's worker touches these lists.
 std::size_t TileCache::count_complete(const std::deque<PeerCopy>& copies) {
   const auto is_pending = [](const PeerCopy& copy) { return copy.done->status() != device::EventStatus::complete; };
   return static_cast<std::size_t>(std::find_if(copies.begin(), copies.end(), is_pending) - copies.begin());
@@ -274,7 +271,7 @@ bool TileCache::collect(int device) {
   std::deque<PeerCopy>* const outgoing[] = {&here.peer_copies, &here.kept_copies};
   const std::size_t ended[] = {count_complete(here.peer_copies), count_complete(here.kept_copies)};
   if (written + ended[0] + ended[1] == 0) return false;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   for (std::size_t kind = 0; kind < std::size(outgoing); ++kind) {
     for (std::size_t left = ended[kind]; left > 0; --left, outgoing[kind]->pop_front()) {
       --outgoing[kind]->front().source->readers;
@@ -291,26 +288,26 @@ bool TileCache::collect(int device) {
 
 bool TileCache::has_arrived(int device, const HostTile& tile) {
   note_arrivals(device);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const Replica* const replica = directory_.find(device, tile);
   return replica != nullptr && !replica->arriving;
 }
 
 Level TileCache::locate(int device, const HostTile& tile) const {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (directory_.find(device, tile) != nullptr) return Level::l1;
   return nearest_peer(device, tile) != nullptr ? Level::l2 : Level::host;
 }
 
 CacheCounters TileCache::counters(int device) const {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   CacheCounters counters = at(device).counters;
   directory_.for_each(device, [&](const Replica& replica) { counters.pinned += replica.readers > 0 ? 1 : 0; });
   return counters;
 }
 
 void TileCache::check_invariants() const {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   directory_.check_invariants();
   for (std::size_t device = 0; device < devices_.size(); ++device) {
     const PerDevice& here = devices_[device];
@@ -322,7 +319,7 @@ void TileCache::check_invariants() const {
   }
 }
 
-// A segment of the heap, made free by eviction if need be; nullptr if all tiles are in use.
+// Allocates a segment of the heap, by eviction if necessary; nullptr if all tiles are in use.
 std::byte* TileCache::allocate_slot(int device, index_t needed_soon) {
   PerDevice& here = at(device);
   for (;;) {
@@ -334,7 +331,7 @@ std::byte* TileCache::allocate_slot(int device, index_t needed_soon) {
   }
 }
 
-// What is on its way to it will not be looked for there. @pre called for the device's worker
+// Detaches the replica from the arrivals under way, which refer to it. @pre called for the device's worker
 void TileCache::forget_arrival(const Replica& replica) {
   PerDevice& here = at(replica.device);
   for (std::deque<Arrival>* arrivals : {&here.arrivals, &here.peer_arrivals}) {
@@ -353,7 +350,7 @@ void TileCache::discard(Replica& replica, TileEvent event) {
   heap.free(address);
 }
 
-// Its place goes back to the heap where the protocol refuses the event.
+// Enters a replica; if the protocol refuses the event, its segment returns to the heap.
 Replica& TileCache::enter(int device, const HostTile& tile, std::byte* address, TileEvent event, Replica* source) {
   try {
     return directory_.insert(device, tile, address, event);
@@ -364,11 +361,11 @@ Replica& TileCache::enter(int device, const HostTile& tile, std::byte* address, 
   }
 }
 
-// From `source`, which the caller has pinned, or from host memory if it is nullptr.
-Replica& TileCache::fetch(Lock& lock, int device, const HostTile& tile, std::byte* address, Replica* source,
+// Copies from `source`, which the caller has pinned, or from host memory if it is nullptr.
+Replica& TileCache::fetch(UniqueLock& lock, int device, const HostTile& tile, std::byte* address, Replica* source,
                           int readers) {
   Replica& replica = enter(device, tile, address, source != nullptr ? TileEvent::copy : TileEvent::fetch, source);
-  replica.readers = readers;  // before the copy: its version may not be overwritten meanwhile
+  replica.readers = readers;  // set before the copy, so that its version is not overwritten meanwhile
   try {
     if (source != nullptr) {
       copy_from_peer(lock, replica, *source);
@@ -376,7 +373,7 @@ Replica& TileCache::fetch(Lock& lock, int device, const HostTile& tile, std::byt
       copy_from_host(lock, replica, true);
     }
   } catch (...) {
-    // Nobody may find a tile that will never arrive.
+    // No lookup may find a tile that will never arrive.
     if (source != nullptr) --source->readers;
     replica.readers = 0;
     discard(replica);
@@ -387,7 +384,7 @@ Replica& TileCache::fetch(Lock& lock, int device, const HostTile& tile, std::byt
   return replica;
 }
 
-void TileCache::copy_from_host(Lock& lock, Replica& replica, bool with_tail) {
+void TileCache::copy_from_host(UniqueLock& lock, Replica& replica, bool with_tail) {
   PerDevice& here = at(replica.device);
   constexpr StreamId stream{StreamKind::up};
   const HostTile& tile = replica.tile;
@@ -410,7 +407,7 @@ void TileCache::copy_from_host(Lock& lock, Replica& replica, bool with_tail) {
   replica.ready = std::move(ready);
 }
 
-void TileCache::copy_from_peer(Lock& lock, Replica& replica, Replica& source) {
+void TileCache::copy_from_peer(UniqueLock& lock, Replica& replica, Replica& source) {
   PerDevice& here = at(replica.device);
   constexpr StreamId stream{StreamKind::peer};
   const HostTile& tile = replica.tile;
@@ -432,13 +429,14 @@ void TileCache::copy_from_peer(Lock& lock, Replica& replica, Replica& source) {
   }
   here.peer_arrivals.push_back({ready, bytes, &replica});
   here.peer_copies.push_back({ready, &source});
-  ++source.outgoing;  // last: what can throw has not
+  ++source.outgoing;  // last, because nothing after it can throw
   here.counters.bytes_peer += bytes;
   replica.ready = std::move(ready);
 }
 
-// The peer to copy from: one whose own copy has been submitted; of those the one with the fewest copies going out, and
-// among equals one where the tile has arrived already. Its worker may not have noted that yet: asked where it decides.
+// The peer to copy from. A peer whose own copy has been submitted comes first, then the one with the fewest outgoing
+// copies, then one where the tile has arrived. That peer's worker may not have noted the arrival yet, so the event is
+// queried if it decides.
 Replica* TileCache::nearest_peer(int device, const HostTile& tile) const {
   const auto cost = [](const Replica& replica) { return std::pair(replica.submitting, replica.outgoing); };
   const auto is_here = [](const Replica& replica) {

@@ -67,7 +67,8 @@ Replica& TileDirectory::insert(int device, const HostTile& tile, std::byte* addr
   replica->address = address;
   std::list<Replica*> place(1, replica.get());
   TileEntry& entry = make_entry(tile);
-  // Nothing throws from here on: where memory ran out before, no other device finds a replica that nobody fills.
+  // Nothing throws from here on. So if memory runs out earlier, no other device finds a replica that will never be
+  // filled.
   replica->entry = &entry;
   replica->version = entry.version + (output ? 1 : 0);
   replica->position = place.begin();
@@ -96,7 +97,7 @@ void TileDirectory::erase(Replica& replica, TileEvent event) {
     removed = std::move(writes ? entry.output : entry.replicas[device]);
   }
   order_of_use_[device].erase(removed->position);
-  // A tile that has had later versions keeps their number.
+  // A tile that has had later versions keeps its entry, which has the version number.
   const bool untouched = entry.version == 0 && entry.host == 0 && entry.writing == TileEntry::none;
   if (untouched && entry.state.holders == 0 && !entry.output && entry.superseded.empty()) entries_.erase(removed->tile);
 }
@@ -121,7 +122,7 @@ void TileDirectory::update(Replica& replica) {
   ++replica.version;
 }
 
-// What devices have of the readable version is it no more.
+// Marks all replicas of the readable version as superseded.
 void TileDirectory::supersede(TileEntry& entry) {
   entry.superseded.reserve(entry.superseded.size() + entry.replicas.size());
   entry.state = next(entry.state, TileEvent::discard);
@@ -132,7 +133,7 @@ void TileDirectory::supersede(TileEntry& entry) {
   }
 }
 
-// The output is the tile from now on, complete.
+// The complete output becomes the readable version.
 void TileDirectory::make_readable(Replica& output) {
   TileEntry& entry = *output.entry;
   const Coherence after = next(entry.output_state, TileEvent::complete);
@@ -166,7 +167,7 @@ bool TileDirectory::may_flush(const Replica& replica) const {
 
 Version TileDirectory::begin_write_back(Replica& replica) {
   TileEntry& entry = *replica.entry;
-  const bool again = entry.writing == replica.version;  // a copy that failed
+  const bool again = entry.writing == replica.version;  // after a failed copy
   if (entry.writing != TileEntry::none && !again)
     throw InternalError("cache: another version of the tile is being written");
   if (replica.superseded) throw InternalError("cache: an old version was to be written back");

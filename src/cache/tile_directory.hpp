@@ -1,16 +1,16 @@
-// Who holds which tile: every replica of every tile on every device, which version it is and who has the truth, and per
-// device the order of use.
+// The directory of tiles: every replica of every tile on every device, its version, the place of the current version,
+// and each device's order of use.
 //
 // A tile has one readable version and at most one that is being written: insert() or update() begins it, publish()
-// makes it the readable one. Where the old value is read while a device computes the new one (trmm in place), both are
-// there side by side. What devices still hold of a version after the next has taken its place is superseded: nobody
-// finds it, who reads it still may, and it is the first thing that may go.
+// makes it the readable one. If the old value is read while a device computes the new one (trmm in place), both exist
+// side by side. Replicas of a version that the next one has replaced are superseded. No lookup finds them, their
+// readers may continue, and they are the first that may be evicted.
 //
-// Invariants: the state of the readable version agrees with its replicas and with the version that host memory holds;
-// its last copy is never dropped; what is read or on its way is not offered for eviction; host memory holds no version
-// from the beginning of a write-back to its end. The directory lives for one job; nothing in it outlives the call,
-// because the program may change its matrices between calls. Pure bookkeeping: moves no data, allocates no device
-// memory, asks no device, not thread-safe (the tile cache holds its lock). Source: BLASX, section IV-B, Alg. 2 (ALRU);
+// Invariants: The state of the readable version agrees with its replicas and with the version that host memory holds.
+// Its last copy is never dropped. A replica with readers or in transit is not offered for eviction. Host memory holds
+// no version from the beginning of a write-back to its end. The directory lives for one job; nothing in it outlives the
+// call, because the program may change its matrices between calls. Pure bookkeeping: moves no data, allocates no device
+// memory, calls no device. Not thread-safe (the tile cache holds its lock). Source: BLASX, section IV-B, Alg. 2 (ALRU);
 // Belady 1966 for eviction by next use; coherence.hpp.
 #pragma once
 
@@ -23,24 +23,25 @@
 
 #include "cache/coherence.hpp"
 #include "core/scalar.hpp"
+#include "core/thread_safety.hpp"
 #include "device/device.hpp"
 
 namespace tessera::cache {
 
-/// A block of a column-major host matrix; the identity of a tile within a job. It may have a tail: memory of its own,
-/// which the task that computes the tile writes, and which goes with every version but the first.
+/// A block of a column-major host matrix; the identity of a tile within a job. It may have a tail: separate memory,
+/// which the task that computes the tile writes. The tail is copied with every version but the first.
 struct HostTile {
   std::byte* address = nullptr;
   index_t rows = 0;
   index_t cols = 0;
   index_t ld = 0;          ///< elements
-  Part part = Part::full;  ///< a triangle only of square tiles
+  Part part = Part::full;  ///< a triangle only for square tiles
   std::byte* tail = nullptr;
   index_t tail_bytes = 0;
   bool operator==(const HostTile&) const = default;
 };
 
-/// What a copy of the tile moves.
+/// The bytes that a copy of the tile moves.
 inline device::Extent extent_of(const HostTile& tile, index_t element_bytes) {
   return {tile.rows * element_bytes, tile.cols, tile.part, element_bytes};
 }
@@ -53,13 +54,13 @@ constexpr index_t tail_offset(index_t elements_bytes) {
 
 struct HostTileHash {
   std::size_t operator()(const HostTile& tile) const noexcept {
-    // Distinct tiles of one job mostly differ in their address; its low bits are alike for all.
+    // Distinct tiles of one job mostly differ in their address; its low bits are the same for all.
     const auto address = reinterpret_cast<std::uintptr_t>(tile.address);
     return static_cast<std::size_t>((address >> 6) * 0x9E3779B97F4A7C15ULL);
   }
 };
 
-/// No known use of a tile to come.
+/// No further use of the tile is known.
 inline constexpr index_t never = std::numeric_limits<index_t>::max();
 
 /// Counts the values that a tile takes in a job.
@@ -72,21 +73,21 @@ struct Replica {
   HostTile tile;
   int device = 0;
   Version version = 0;
-  TileEntry* entry = nullptr;    ///< the directory's
-  bool output = false;           ///< written here; not readable by anyone before publish()
-  bool superseded = false;       ///< the next version has taken its place
-  std::byte* address = nullptr;  ///< in the device's memory; leading dimension is tile.rows
-  device::EventPtr ready;        ///< after which it may be read; nullptr: at once
-  device::EventPtr mirrored;     ///< of a triangle: after which the other one is its mirror image; nullptr: it is not
-  bool submitting = false;       ///< what fills it is being submitted, and `ready` does not tell yet
-  bool arriving = false;         ///< what fills it is not known to have ended
-  int readers = 0;               ///< kernels and copies in flight that read it, and steps that wait to
-  int outgoing = 0;              ///< peer copies in flight from it
-  index_t next_use = never;      ///< when the device's worker will want it next, by the worker's own count
+  TileEntry* entry = nullptr;              ///< the directory's
+  bool output = false;                     ///< written here; not readable before publish()
+  bool superseded = false;                 ///< the next version has taken its place
+  std::byte* address = nullptr;            ///< in the device's memory; leading dimension is tile.rows
+  device::EventPtr ready;                  ///< after which it may be read; nullptr: at once
+  device::EventPtr mirrored;               ///< of a triangle: after which the other is its mirror image; nullptr: never
+  bool submitting = false;                 ///< the work that fills it is being submitted; `ready` is not set yet
+  bool arriving = false;                   ///< the work that fills it is not known to have ended
+  int readers = 0;                         ///< kernels and copies in flight that read it, and steps that wait to
+  int outgoing = 0;                        ///< peer copies in flight from it
+  index_t next_use = never;                ///< when the device's worker will use it next, by the worker's own count
   std::list<Replica*>::iterator position;  ///< in the device's order of use
 };
 
-/// What is known of one tile.
+/// The versions and replicas of one tile.
 struct TileEntry {
   static constexpr Version none = -1;
 
@@ -94,10 +95,10 @@ struct TileEntry {
   Coherence state;                                   ///< of it
   std::vector<std::unique_ptr<Replica>> replicas;    ///< of it, by device; nullptr where it has none
   Coherence output_state;                            ///< of the next version
-  std::unique_ptr<Replica> output;                   ///< the one who writes it, or nullptr
+  std::unique_ptr<Replica> output;                   ///< the replica being written, or nullptr
   std::vector<std::unique_ptr<Replica>> superseded;  ///< of earlier versions
-  Version host = 0;                                  ///< what host memory holds; none while it is overwritten
-  Version writing = none;                            ///< what host memory is being overwritten with
+  Version host = 0;                                  ///< that host memory holds; none while it is overwritten
+  Version writing = none;                            ///< that is being copied to host memory
 };
 
 class TileDirectory {
@@ -108,41 +109,41 @@ class TileDirectory {
   Replica* find(int device, const HostTile& tile) const;
   /// All readable replicas of the tile.
   std::vector<Replica*> holders(const HostTile& tile) const;
-  /// nullptr if it is in host memory only, in version 0.
+  /// nullptr if only host memory has the tile, in version 0.
   const TileEntry* entry(const HostTile& tile) const;
-  /// Of the readable version, or of the one that is being written.
+  /// The state of the readable version or, if `output`, of the one that is being written.
   Coherence coherence(const HostTile& tile, bool output = false) const;
   /// Number of the readable version.
   Version version(const HostTile& tile) const;
   /// Whether host memory holds the readable version.
   bool host_has(const HostTile& tile) const;
 
-  /// Enters a replica that `device` gets by `event`: fetch, copy (readable) or write (output).
+  /// Adds a replica that `device` gets by `event`: fetch, copy (readable) or write (output).
   /// @throws InternalError if the protocol forbids it: a fetch while host memory is stale, a second writer
   Replica& insert(int device, const HostTile& tile, std::byte* address, TileEvent event);
-  /// Removes it: a superseded one, one whose version has other copies, or one that `event` is allowed to take.
+  /// Removes a replica: a superseded one, one whose version has other copies, or one that `event` may remove.
   void erase(Replica& replica, TileEvent event = TileEvent::drop);
 
-  /// Whether the holder of the only pin on it may make the next version in its place: nobody else reads this version
-  /// anywhere, and nobody writes the next.
+  /// Whether the holder of its only pin may make the next version in its place. True if this version has no other
+  /// reader on any device, and no device writes the next.
   bool can_update(const Replica& replica) const;
-  /// Makes it the output of the next version, in place. What others hold of this version is superseded. @pre
-  /// can_update()
+  /// Makes it the output of the next version, in place. Other replicas of this version are superseded.
+  /// @pre can_update()
   void update(Replica& replica);
-  /// The output is complete and becomes the readable version. What devices hold of the old one is superseded.
+  /// The output is complete and becomes the readable version. Replicas of the old one are superseded.
   void publish(Replica& output);
 
-  /// Whether host memory may be overwritten with it: nobody does so, and nothing of an earlier version is on its way
-  /// from there.
+  /// Whether host memory may be overwritten with it: no write-back is under way, and no fetch of an earlier version.
   bool may_write_back(const Replica& replica) const;
-  /// Whether this copy is of a published version that host memory has not got, and may go there.
+  /// Whether this copy is of a published version that host memory does not have, and may be written back.
   bool may_flush(const Replica& replica) const;
-  /// From now on host memory holds nothing whole. A version that was being written is complete with that; nobody finds
-  /// it before publish(), and nobody the old one. @return what host memory held, for cancel_write_back()
+  /// Begins a write-back: host memory holds no complete version until its end. An output becomes complete by this. No
+  /// lookup finds it before publish(), nor the old version.
+  /// @return the version that host memory held, for cancel_write_back()
   /// @throws InternalError if another version is being written back, host memory has this one, or a later one is
   /// readable
   Version begin_write_back(Replica& replica);
-  /// The copy has not begun, and will not.
+  /// The copy has not begun, and will not begin.
   void cancel_write_back(const Replica& replica, Version host);
   /// Host memory holds the replica's version.
   void end_write_back(const Replica& replica);
@@ -150,15 +151,16 @@ class TileDirectory {
   /// Moves it to the front of its device's order of use.
   void touch(Replica& replica);
 
-  /// Of the device's replicas that may go, that nobody reads, that have arrived and whose next use is later than
-  /// `later_than`: the one that is used last, the least recently used among equals (ALRU where nothing is known).
-  /// nullptr if there is none.
+  /// The replica to evict: one that may be dropped, without readers, arrived, and with a next use after `later_than`.
+  /// Of these the one that is used last, and among equals the least recently used (ALRU if no use is known). nullptr if
+  /// there is none.
   Replica* eviction_candidate(int device, index_t later_than = -1) const;
-  /// Likewise of those that may not go because there is no other copy: the one to be written back for room.
+  /// The replica to write back so that it can be evicted: chosen likewise among those that are the only copy.
   Replica* write_back_candidate(int device, index_t later_than = -1) const;
-  /// Calls `visit(replica)` for each of the device's replicas, most recently used first.
+  /// Calls `visit(replica)` for each of the device's replicas, most recently used first. The caller holds the locks
+  /// that `visit` needs.
   template <class F>
-  void for_each(int device, F&& visit) const {
+  void for_each(int device, F&& visit) const TESSERA_UNCHECKED {
     for (Replica* replica : order_of_use_[static_cast<std::size_t>(device)]) visit(*replica);
   }
 

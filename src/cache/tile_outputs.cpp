@@ -1,6 +1,6 @@
-// What the tile cache does with tiles that devices write: places for them, publication, and the ways home to host
-// memory. Their copies are submitted without the lock: what host memory is about to lose is told before, what it has
-// got when the copy has ended.
+// The tile cache's part for tiles that devices write: places for them, publication, and write-backs to host memory.
+// Their copies are submitted without the lock. The directory invalidates host memory's version before the copy, and
+// records the new version after its end.
 #include <utility>
 
 #include "cache/tile_cache.hpp"
@@ -13,7 +13,7 @@ using device::StreamKind;
 
 Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch, index_t needed_soon) {
   note_arrivals_to_evict(device, 1);
-  Lock lock(mutex_);
+  UniqueLock lock(mutex_);
   if (fetch && !directory_.host_has(tile)) throw InternalError("cache: what host memory holds is stale");
   std::byte* address = allocate_slot(device, needed_soon);
   if (address == nullptr) return nullptr;
@@ -24,10 +24,10 @@ Replica* TileCache::acquire_output(int device, const HostTile& tile, bool fetch,
 }
 
 bool TileCache::update(Replica* pinned) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (!directory_.can_update(*pinned)) return false;
   directory_.update(*pinned);
-  // What is still on its way to another device goes when that one needs room.
+  // A replica still on its way to another device is dropped when that device needs memory.
   std::vector<Replica*> gone;
   for (const auto& old : pinned->entry->superseded) {
     if (old->readers == 0 && !old->arriving) gone.push_back(old.get());
@@ -38,12 +38,12 @@ bool TileCache::update(Replica* pinned) {
 
 void TileCache::publish(Replica* output) {
   note_arrivals(output->device);
-  const std::lock_guard lock(mutex_);
-  output->ready = nullptr;  // its fetch is long over; there is nothing to wait for
+  const LockGuard lock(mutex_);
+  output->ready = nullptr;  // its fetch ended long ago; there is nothing to wait for
   if (std::exchange(output->arriving, false)) forget_arrival(*output);
   Replica* const old = directory_.find(output->device, output->tile);
   if (old != nullptr) {
-    // What was copied of it has been read: the kernels waited for that.
+    // Copies of it have ended: the kernels waited for them.
     old->readers -= static_cast<int>(
         std::erase_if(at(output->device).kept_copies, [old](const PeerCopy& copy) { return copy.source == old; }));
   }
@@ -53,7 +53,7 @@ void TileCache::publish(Replica* output) {
 
 bool TileCache::may_write_back(const Replica* output) {
   note_arrivals(output->device);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return directory_.may_write_back(*output);
 }
 
@@ -69,7 +69,7 @@ device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begu
   device::Device& device = *here.place.device;
   Version host = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     host = directory_.begin_write_back(*output);
   }
   try {
@@ -85,37 +85,37 @@ device::EventPtr TileCache::write_back(Replica* output, index_t task, bool& begu
     }
     auto end = device.record(stream);
     here.log.add({.stream = stream, .bytes = moved_bytes(tile, true), .task = task}, std::move(begin), end);
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     here.counters.bytes_down += moved_bytes(tile, true);
     return end;
   } catch (...) {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (!begun) directory_.cancel_write_back(*output, host);
     throw;
   }
 }
 
 void TileCache::end_write_back(const Replica* output) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   directory_.end_write_back(*output);
 }
 
 void TileCache::finish_output(Replica* output) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   --output->readers;
   if (output->entry->writing == output->version) directory_.end_write_back(*output);
   if (output->output) discard(*output);
 }
 
 void TileCache::abandon_output(Replica* output) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   --output->readers;
   discard(*output, TileEvent::abandon);
 }
 
 Flush TileCache::flush(int device, const HostTile& tile) {
   note_arrivals(device);
-  Lock lock(mutex_);
+  UniqueLock lock(mutex_);
   if (directory_.host_has(tile)) return Flush::clean;
   Replica* const replica = directory_.find(device, tile);
   if (replica == nullptr || !directory_.may_flush(*replica)) return Flush::later;
@@ -125,10 +125,10 @@ Flush TileCache::flush(int device, const HostTile& tile) {
 
 std::size_t TileCache::flush_all(int device) {
   note_arrivals(device);
-  Lock lock(mutex_);
+  UniqueLock lock(mutex_);
   std::size_t stale = 0;
-  std::vector<Replica*> first;  // pinned, so that they are there when their turn comes
-  directory_.for_each(device, [&](Replica& replica) {
+  std::vector<Replica*> first;  // pinned, so that they stay until their turn comes
+  directory_.for_each(device, [&](Replica& replica) TESSERA_REQUIRES(mutex_) {
     if (replica.superseded || replica.output || replica.entry->state.state != TileState::owned) return;
     ++stale;
     if (directory_.may_flush(replica)) first.push_back(&replica);
@@ -137,7 +137,7 @@ std::size_t TileCache::flush_all(int device) {
   for (std::size_t n = 0; n < first.size(); ++n) {
     Replica& replica = *first[n];
     --replica.readers;
-    if (!directory_.may_flush(replica)) continue;  // a peer has begun to meanwhile
+    if (!directory_.may_flush(replica)) continue;  // a peer has begun to flush it meanwhile
     try {
       flush(lock, replica);
     } catch (...) {
@@ -148,18 +148,18 @@ std::size_t TileCache::flush_all(int device) {
   return stale;
 }
 
-bool TileCache::make_room(int device, index_t later_than) {
+bool TileCache::flush_to_evict(int device, index_t later_than) {
   note_arrivals(device);
-  Lock lock(mutex_);
+  UniqueLock lock(mutex_);
   Replica* const replica = directory_.write_back_candidate(device, later_than);
   if (replica == nullptr) return false;
   flush(lock, *replica);
   return true;
 }
 
-// It is read until the copy has ended. What throws once the copy may have begun leaves host memory without the tile,
-// and ends the job.
-void TileCache::flush(Lock& lock, Replica& replica) {
+// The replica has a reader until the copy has ended. An exception after the copy may have begun leaves host memory
+// without the tile, and ends the job.
+void TileCache::flush(UniqueLock& lock, Replica& replica) TESSERA_UNCHECKED {
   ++replica.readers;
   bool begun = false;
   lock.unlock();

@@ -1,5 +1,5 @@
-// Which build this is. Libraries that share C++ types (libtessera.so and the CUDA plugin) must be of the same; between
-// libtessera.so and the drop-in libraries the loader sees to that (cmake/tessera.map.in).
+// The identity of this build. Libraries that share C++ types (libtessera.so and the CUDA plugin) must be of the same
+// build. For libtessera.so and the drop-in libraries, the loader checks this (cmake/tessera.map.in).
 #pragma once
 
 #include <cstdint>

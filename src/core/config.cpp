@@ -1,6 +1,6 @@
-// Parsing of the settings. One table names them all: it reads the environment and the settings string, and writes the
-// messages that say what is valid. A value is taken whole or not at all: nothing may stand behind a number, and what
-// overflows is wrong.
+// Parsing of the settings. One table lists them all. It serves to read the environment and the settings string, and to
+// write the messages that list the valid values. A value is accepted whole or not at all: trailing characters after a
+// number and overflow are errors.
 #include "core/config.hpp"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "core/environment.hpp"
 #include "core/error.hpp"
@@ -21,7 +22,7 @@ namespace {
 constexpr int most_devices = 64;
 constexpr int most_copy_threads = 256;
 constexpr index_t largest_tile = index_t{1} << 20;
-/// Its cube is the last that a 64-bit volume holds.
+/// The largest number whose cube fits into 64 bits.
 constexpr index_t largest_offload_order = (index_t{1} << 21) - 1;
 
 bool same_letters(std::string_view a, std::string_view b) {
@@ -29,8 +30,8 @@ bool same_letters(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
 }
 
-/// The decimal number in front of `text`, and what stands behind it. Signs, "inf", "nan" and exponents are not numbers
-/// here.
+/// The decimal number at the front of `text`, and the rest of the text. Signs, "inf", "nan" and exponents are not
+/// accepted.
 bool parse_decimal(std::string_view text, double& value, std::string_view& rest) {
   if (text.empty() || text.front() < '0' || text.front() > '9') return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
@@ -70,7 +71,7 @@ bool parse_scaled(std::string_view text, std::span<const Suffix> suffixes, doubl
 }
 
 bool read_bytes(std::string_view text, std::size_t& value) {
-  // Whole numbers without a suffix are taken exactly; with one, a double holds every size that exists.
+  // Whole numbers without a suffix are exact. With a suffix, a double is precise enough for every size that exists.
   std::int64_t whole = 0;
   if (parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), whole)) {
     value = static_cast<std::size_t>(whole);
@@ -95,7 +96,7 @@ bool read_switch(std::string_view text, bool& value) {
 }
 
 /// Calls `take` with each part of `text` between separators, empty ones included. @return false as soon as one call
-/// does
+/// returns false
 template <class Take>
 bool split(std::string_view text, char separator, Take take) {
   for (;;) {
@@ -106,36 +107,39 @@ bool split(std::string_view text, char separator, Take take) {
   }
 }
 
+void choose_devices(Config& config, DeviceChoice devices, std::vector<int> ordinals = {}, int host_devices = 0) {
+  config.devices = devices;
+  config.ordinals = std::move(ordinals);
+  config.host_devices = host_devices;
+}
+
 bool set_devices(Config& config, std::string_view text) {
   std::int64_t number = 0;
-  if (text == "auto" || text == "none" || text == "cuda") {
-    config.devices = text == "auto"   ? DeviceChoice::automatic
-                     : text == "none" ? DeviceChoice::none
-                                      : DeviceChoice::cuda;
-    config.cuda_ordinals.clear();
-    config.host_devices = 0;
+  if (text == "auto" || text == "none") {
+    choose_devices(config, text == "auto" ? DeviceChoice::automatic : DeviceChoice::none);
     return true;
   }
-  if (text.starts_with("host:")) {
-    if (!parse_integer(text.substr(5), 1, most_devices, number)) return false;
-    config.devices = DeviceChoice::host;
-    config.cuda_ordinals.clear();
-    config.host_devices = static_cast<int>(number);
+  const std::size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  const std::string_view rest = colon == std::string_view::npos ? "" : text.substr(colon + 1);
+  if (name == "host") {
+    if (!parse_integer(rest, 1, most_devices, number)) return false;
+    choose_devices(config, DeviceChoice::host, {}, static_cast<int>(number));
     return true;
   }
-  if (!text.starts_with("cuda:")) return false;
+  const PluginBackend* const backend = plugin_backend(name);
+  if (backend == nullptr) return false;
   std::vector<int> ordinals;
-  const bool good = split(text.substr(5), ',', [&](std::string_view part) {
-    if (!parse_integer(part, 0, most_devices - 1, number)) return false;
-    const int ordinal = static_cast<int>(number);
-    if (std::find(ordinals.begin(), ordinals.end(), ordinal) != ordinals.end()) return false;
-    ordinals.push_back(ordinal);
-    return true;
-  });
+  const bool good = colon == std::string_view::npos || split(rest, ',', [&](std::string_view part) {
+                      if (!parse_integer(part, 0, most_devices - 1, number)) return false;
+                      const int ordinal = static_cast<int>(number);
+                      if (std::find(ordinals.begin(), ordinals.end(), ordinal) != ordinals.end()) return false;
+                      ordinals.push_back(ordinal);
+                      return true;
+                    });
   if (!good) return false;
-  config.devices = DeviceChoice::cuda;
-  config.cuda_ordinals = std::move(ordinals);
-  config.host_devices = 0;
+  choose_devices(config, DeviceChoice::plugin, std::move(ordinals));
+  config.backend = backend;
   return true;
 }
 
@@ -268,15 +272,15 @@ bool set_offload(Config& config, std::string_view text) {
     const bool named = equals != std::string_view::npos;
     OffloadRule rule;
     if (!read_offload_rule(named ? entry.substr(equals + 1) : entry, rule)) return false;
-    if (named) return rules.set(entry.substr(0, equals), rule);
-    rules.set_all(rule);
+    if (!named) rules = {.general = rule, .named = {}};
+    if (named) rules.named.emplace_back(entry.substr(0, equals), rule);
     return true;
   });
-  if (good) config.offload = rules;
+  if (good) config.offload = std::move(rules);
   return good;
 }
 
-/// A switch, or the name of a file.
+/// A switch or a file name.
 bool set_summary(Config& config, std::string_view text) {
   bool on = false;
   if (!read_switch(text, on)) {
@@ -355,7 +359,8 @@ constexpr Setting settings_table[] = {
     {"TESSERA_DEVICES", "auto, none, cuda, cuda:LIST (as cuda:0,2) or host:N (N from 1 to 64)", set_devices,
      [](Config& c, const Config& d) {
        c.devices = d.devices;
-       c.cuda_ordinals = d.cuda_ordinals;
+       c.backend = d.backend;
+       c.ordinals = d.ordinals;
        c.host_devices = d.host_devices;
      }},
     {"TESSERA_HOST_DEVICE",
@@ -384,8 +389,8 @@ constexpr Setting settings_table[] = {
      [](Config& c, const Config&) { set_share(c, "auto"); }},
     {"TESSERA_CPU_BLAS", "a path", set_path<&Config::cpu_blas>,
      [](Config& c, const Config& d) { c.cpu_blas = d.cpu_blas; }},
-    {"TESSERA_CUDA_PLUGIN", "a path", set_path<&Config::cuda_plugin>,
-     [](Config& c, const Config& d) { c.cuda_plugin = d.cuda_plugin; }},
+    {"TESSERA_CUDA_PLUGIN", "a path", set_path<&Config::plugin_file>,
+     [](Config& c, const Config& d) { c.plugin_file = d.plugin_file; }},
     {"TESSERA_CALIBRATION", "off or a path", set_path<&Config::calibration>,
      [](Config& c, const Config& d) { c.calibration = d.calibration; }},
     {"TESSERA_WARM_UP", "0, 1, on or off",
@@ -430,13 +435,18 @@ std::string take_value(std::string_view name, std::string_view& settings) {
   throw InvalidArgument(std::string(name) + ": a quotation mark is missing at the end of the settings");
 }
 
-/// An empty value asks for the default.
-bool apply(const Setting& setting, Config& config, std::string_view value) {
+/// An empty value asks for the default. @return false, and nothing has changed, if the value is wrong
+bool apply(const Setting& setting, Config& config, std::string_view value, Config::IsRoutine is_routine) {
   if (value.empty()) {
     setting.reset(config, Config());
     return true;
   }
-  return setting.set(config, value);
+  Config changed = config;
+  if (!setting.set(changed, value)) return false;
+  const auto is_unknown = [&](const auto& rule) { return is_routine != nullptr && !is_routine(rule.first); };
+  if (std::any_of(changed.offload.named.begin(), changed.offload.named.end(), is_unknown)) return false;
+  config = std::move(changed);
+  return true;
 }
 
 }  // namespace
@@ -455,29 +465,29 @@ int Config::copy_threads_of(int devices, int processors, int most, int fewest) c
 }
 
 DeviceShare Config::device_share(int visible) const {
-  if (!local_rank || !cuda_ordinals.empty()) return {0, visible, 1};
-  // A host device is a setting of each process, so all ranks have the same; and who names a share means what there is
-  // to see.
+  if (!local_rank || !ordinals.empty()) return {0, visible, 1};
+  // Host devices are a setting of each process, so all ranks have the same ones. A user who sets a share means a share
+  // of the devices that the process sees.
   if (devices == DeviceChoice::host || share == Share::given) {
     return divide_devices(local_rank->rank, local_rank->ranks, visible);
   }
   return share_of_gpus(*local_rank, visible, gpus_of_host(environment_variable, local_rank));
 }
 
-Config Config::from_environment() {
+Config Config::from_environment(IsRoutine is_routine) {
   Config config;
   set_share(config, "auto");
   for (const Setting& setting : settings_table) {
     const char* const value = environment_variable(setting.name);
-    if (value == nullptr || apply(setting, config, value)) continue;
+    if (value == nullptr || apply(setting, config, value, is_routine)) continue;
     log_line(std::string(setting.name) + "=\"" + value + "\" is not valid: expected " + setting.expected +
              "; the default is used");
   }
   return config;
 }
 
-Config Config::from_settings(std::string_view settings) {
-  Config config = from_environment();
+Config Config::from_settings(std::string_view settings, IsRoutine is_routine) {
+  Config config = from_environment(is_routine);
   for (;;) {
     const std::size_t begin = settings.find_first_not_of(space);
     if (begin == std::string_view::npos) return config;
@@ -496,7 +506,7 @@ Config Config::from_settings(std::string_view settings) {
     if (setting == std::end(settings_table)) {
       throw InvalidArgument("there is no setting \"" + std::string(name) + "\"; valid names are " + valid_names());
     }
-    if (!apply(*setting, config, value)) {
+    if (!apply(*setting, config, value, is_routine)) {
       throw InvalidArgument(std::string(name) + "=\"" + value + "\" is not valid: expected " + setting->expected);
     }
   }

@@ -1,4 +1,4 @@
-// The only way in which the libraries read the environment, and what they keep for the program: errno.
+// The only place where the libraries read the environment; and the guard that preserves the program's errno.
 #pragma once
 
 #include <cerrno>
@@ -6,12 +6,12 @@
 
 namespace tessera {
 
-/// The value of an environment variable; nullptr if it is not set. A process that runs with more privileges than who
-/// started it (set-user-id, set-group-id, file capabilities) has none: whoever starts it must not choose what it loads
-/// or writes.
+/// The value of an environment variable; nullptr if it is not set. In a process with more privileges than its user
+/// (set-user-id, set-group-id, file capabilities) no variable counts as set. That user must not choose the files that
+/// the process loads or writes.
 inline const char* environment_variable(const char* name) noexcept { return secure_getenv(name); }
 
-/// Leaves errno as it was when this was made: calls of BLAS do not change it.
+/// Restores errno in its destructor: calls of BLAS must not change it.
 class ErrnoKept {
  public:
   ErrnoKept() noexcept : value_(errno) {}

@@ -13,7 +13,7 @@ class __attribute__((visibility("default"))) Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A bad argument of the own API; `position` counts from 1 as xerbla does, 0 where no single argument is to blame.
+/// A bad argument of Tessera's API. `position` counts from 1 as xerbla does; it is 0 if no single argument is at fault.
 class __attribute__((visibility("default"))) InvalidArgument : public Error {
  public:
   explicit InvalidArgument(const std::string& what, int position = 0) : Error(what), position_(position) {}
@@ -28,25 +28,25 @@ class __attribute__((visibility("default"))) OutOfDeviceMemory : public Error {
   using Error::Error;
 };
 
-/// The device stopped working; nothing that lies in its memory can be read again.
+/// The device stopped working; the contents of its memory are lost.
 class __attribute__((visibility("default"))) DeviceLost : public Error {
  public:
   using Error::Error;
 };
 
-/// The device did not take a piece of work, and can go on. The work would perhaps be refused again.
+/// The device refused a piece of work but can continue. It may refuse the same work again.
 class __attribute__((visibility("default"))) WorkRefused : public Error {
  public:
   using Error::Error;
 };
 
-/// A backend, plugin, driver or library that was asked for is not there.
+/// A backend, plugin, driver or library that was requested is missing.
 class __attribute__((visibility("default"))) NotAvailable : public Error {
  public:
   using Error::Error;
 };
 
-/// All devices have been lost, before the call that they should compute has begun.
+/// All devices were lost before the call began.
 class __attribute__((visibility("default"))) NoDeviceLeft : public NotAvailable {
  public:
   using NotAvailable::NotAvailable;

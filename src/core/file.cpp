@@ -16,9 +16,9 @@
 namespace tessera {
 namespace {
 
-constexpr mode_t readable_and_writable = 0666;  // less what umask takes away
+constexpr mode_t readable_and_writable = 0666;  // minus the bits of umask
 
-/// The descriptor of this process that the name stands for.
+/// The descriptor of this process that the name refers to.
 std::optional<int> descriptor_named(std::string_view path) {
   if (path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
@@ -45,8 +45,8 @@ int take(int descriptor) {
   struct stat status {};
   if (fstat(descriptor, &status) != 0) return errno;
   if (!S_ISREG(status.st_mode)) return EINVAL;
-  // Of the open file, until its last descriptor is closed. Not every file system has locks; there nobody can own a
-  // file.
+  // A lock of the open file, held until its last descriptor is closed. On a file system without locks no process can
+  // own a file.
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return EWOULDBLOCK;
   return 0;
 }
@@ -61,7 +61,7 @@ OutputFile::OutputFile(const std::string& path, Use use) {
           named ? fcntl(*named, F_DUPFD_CLOEXEC, 0) : open_uninterrupted(path.c_str(), O_WRONLY | O_APPEND | O_CREAT);
       break;
     case Use::own:
-      // Not to wait for the reader of a FIFO.
+      // Without this flag, opening a FIFO would wait for its reader.
       descriptor_ = open_uninterrupted(path.c_str(), O_RDWR | O_CREAT | O_NONBLOCK);
       break;
     case Use::create:

@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-/// What stands behind "Name:" in lines of that form.
+/// The value of the line "Name: value".
 void read_information(const std::string& file, ListedGpu& gpu) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {

@@ -1,5 +1,6 @@
-// What the C interfaces have in common: exceptions become a kind of failure and this thread's last error. Each library has
-// last errors of its own. Nothing is thrown through. The public headers number their status codes as Failure is numbered.
+// The common wrapper of the C interfaces: it turns an exception into a Failure and this thread's last error. Each
+// library has its own last errors. No exception passes through. The status codes of the public headers have the numbers
+// of Failure.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ enum class Failure : std::uint8_t {
   internal_error
 };
 
-/// What went wrong in the last call of a thread.
+/// The error of the last call of a thread.
 struct LastError {
   std::string text;
   int position = 0;  ///< of the bad argument, from 1
@@ -37,14 +38,14 @@ inline Failure remember(Failure failure, const char* text, int position = 0) noe
   error.position = position;
   try {
     error.text = text;
-  } catch (...) {  // no memory for the text: the status must do
+  } catch (...) {  // no memory for the text: the status alone must suffice
     error.text.clear();
   }
   return failure;
 }
 }  // namespace detail
 
-/// Runs `body`; what it throws becomes a failure and this thread's last error. errno stays as it was.
+/// Runs `body`; an exception becomes a failure and this thread's last error. Preserves errno.
 template <class Body>
 Failure guarded_call(Body&& body) noexcept {
   const ErrnoKept stays;

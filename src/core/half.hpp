@@ -1,6 +1,6 @@
 // Numbers of 16 bits as they are stored: IEEE 754's binary16 and bfloat16, real and complex; and their conversion from
-// and to single precision. Nothing computes in them: what is read becomes single, and is rounded once when it is
-// written. Apart from the four BLAS types (scalar.hpp), whose switches do not know these.
+// and to single precision. No arithmetic uses them: values become single when read, and are rounded once when written.
+// The four BLAS types (scalar.hpp) are apart from these: switches over them do not include these.
 #pragma once
 
 #include <bit>
@@ -45,8 +45,8 @@ constexpr float to_single(Half value) {
 }
 constexpr float to_single(BFloat16 value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16); }
 
-/// To nearest, ties to even: infinite where the magnitude is nearer to the power of two beyond the largest number than to
-/// that number, or larger. Subnormal numbers are kept, and NaNs stay NaNs, quiet ones.
+/// Rounds to nearest, ties to even. A magnitude that is at least midway between the largest number and the power of two
+/// beyond it becomes infinite. Subnormal numbers are kept, and NaNs become quiet NaNs.
 template <HalfReal R>
 constexpr R rounded_to(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -60,13 +60,13 @@ constexpr R rounded_to(float value) {
     if (is_nan) return result(infinity | 0x200U | (magnitude >> 13 & 0x3ffU));
     if (magnitude >= too_large) return result(infinity);
     if (magnitude >= least_normal) return result(detail::rounded_quotient(magnitude - (112U << 23), 13));
-    // In units of the least number, 2^-24. What is below half of it is 0.
+    // In units of the least number, 2^-24. A magnitude below half a unit becomes 0.
     const std::uint32_t exponent = magnitude >> 23, fraction = (magnitude & 0x7fffffU) | 0x800000U;
     return result(exponent < 102 ? 0 : detail::rounded_quotient(fraction, 126 - exponent));
   }
 }
 
-/// An element as it is stored: one number, or real and imaginary part beside each other (CUDA's __half2).
+/// An element as it is stored: one number, or the real and the imaginary part side by side (CUDA's __half2).
 template <HalfReal Number, int parts_of_element>
 struct alignas(parts_of_element * sizeof(Number)) HalfElement {
   using R = Number;

@@ -15,13 +15,13 @@
 namespace tessera {
 namespace {
 
-// Leaves room for what other libraries of the program keep on the device, and for each rank's driver context.
+// Leaves room for the memory of the program's other libraries and for each rank's driver context.
 constexpr double share_of_memory = 0.8;
 
 /// A whole number in [least, most_ranks], nothing around it.
 bool parse_count(std::string_view text, int least, int& value) { return parse_integer(text, least, most_ranks, value); }
 
-/// Entry `node` of a list such as "2(x3),1", which stands for 2, 2, 2, 1. 0: there is none, or it cannot be read
+/// Entry `node` of a list such as "2(x3),1", which stands for 2, 2, 2, 1. 0: there is no such entry, or it is malformed
 int tasks_on_node(std::string_view list, int node) {
   while (!list.empty()) {
     const std::size_t comma = list.find(',');
@@ -57,7 +57,8 @@ constexpr Launcher launchers[] = {
 constexpr const char* slurm = "Slurm";
 
 std::optional<LocalRank> place_in_step(const EnvironmentLookup& value_of) {
-  // Not SLURM_TASKS_PER_NODE: a batch script has that as well, and what it starts by itself is one process, not a rank.
+  // Not SLURM_TASKS_PER_NODE: a batch script has that as well, and a process that the script starts directly is no
+  // rank.
   const char* const tasks = value_of("SLURM_STEP_TASKS_PER_NODE");
   const char* const node = value_of("SLURM_NODEID");
   const char* const rank = value_of("SLURM_LOCALID");
@@ -100,7 +101,7 @@ DeviceShare divide_devices(int rank, int ranks, int devices) {
 HostGpus gpus_of_host(const EnvironmentLookup& value_of, const std::optional<LocalRank>& place,
                       const std::string& driver_list) {
   HostGpus gpus;
-  // Promised by srun to the ranks that srun starts; a batch script that calls mpirun has this variable, too.
+  // srun promises this to the ranks that it starts itself; a batch script that calls mpirun has this variable, too.
   if (const char* const promised = value_of("SLURM_GPUS_PER_TASK");
       promised != nullptr && place && place->launcher == slurm) {
     std::string_view text = promised;  // "2" or, with a type, "a100:2"

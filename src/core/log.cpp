@@ -1,5 +1,5 @@
-// One diagnostic line is one write(2), so that lines of several threads and processes do not mix, and the stdio buffers of
-// the program that we live in are left alone.
+// One diagnostic line is one write(2), so that lines of several threads and processes do not mix. The program's stdio
+// buffers are left alone.
 #include "core/log.hpp"
 
 #include <unistd.h>
@@ -43,7 +43,7 @@ void log_line(std::string_view text) noexcept {
 }
 
 void log_line_once(const std::string& subject, const std::string& text) {
-  // Never destroyed: threads may still tell something while the process ends.
+  // Never destroyed: threads may still log while the process ends.
   static std::mutex& mutex = *new std::mutex;
   static std::set<std::string>& told = *new std::set<std::string>;
   {

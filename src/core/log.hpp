@@ -1,5 +1,5 @@
-// Diagnostics. The library never writes to standard output; standard error gets a line only when the user asked
-// (TESSERA_VERBOSE), set something wrong, or has a device that cannot be used.
+// Diagnostics. The library never writes to standard output. It writes to standard error only if the user asked for it
+// (TESSERA_VERBOSE), a setting is wrong, or a device cannot be used.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace tessera {
 
-/// One line on standard error, "tessera: " in front, written with a single write(2). Never throws, never touches stdio buffers.
+/// One line on standard error, "tessera: " in front, written with a single write(2). Never throws, never touches stdio
+/// buffers.
 void log_line(std::string_view text) noexcept;
 
-/// "SUBJECT TEXT", the first time that something is said of this subject in this process. @throws std::bad_alloc
+/// Logs "SUBJECT TEXT", but only the first line for each subject in this process. @throws std::bad_alloc
 void log_line_once(const std::string& subject, const std::string& text);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Whole numbers as settings, launchers and the kernel write them.
+// Parses whole numbers as settings, launchers and the kernel write them.
 #pragma once
 
 #include <charconv>
@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// Sets `value` to the number that `text` is: in [least, most], with nothing around it. @return false if it is none;
-/// `value` stays then
+/// Parses `text`, all of which must be a number in [least, most], into `value`.
+/// @return false if it is not such a number; `value` is unchanged then
 template <class Integer>
 bool parse_integer(std::string_view text, std::type_identity_t<Integer> least, std::type_identity_t<Integer> most,
                    Integer& value) {

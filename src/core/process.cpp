@@ -1,5 +1,5 @@
-// Counters, gates and handlers behind process.hpp. Everything here is atomics in static memory and a few words per
-// thread: a child can put them right whatever the other threads of its parent were doing.
+// Counters, gates and handlers behind process.hpp. All state is atomics in static memory and a few words per thread. So
+// a child can repair it, whatever the other threads of its parent were doing.
 #include "core/process.hpp"
 #include "core/environment.hpp"
 #include "core/loaded_objects.hpp"
@@ -31,9 +31,9 @@ constexpr std::size_t most_libraries = 16;
 constexpr unsigned for_fork = 1;
 constexpr unsigned for_end = 2;
 
-/// Threads at work of one kind. A thread counts itself in its shard and then looks whether the gate is closed; who
-/// closes the gate looks at the shards afterwards. All four accesses are sequentially consistent, so at least one of
-/// the two sees the other.
+/// Counts the threads at one kind of work. An entering thread increments its shard and then reads `closed`. A closing
+/// thread sets `closed` and then reads the shards. All four accesses are sequentially consistent, so at least one of
+/// the two threads sees the other.
 struct Gate {
   struct alignas(64) Shard {
     std::atomic<int> inside = 0;
@@ -45,9 +45,9 @@ struct Gate {
 struct Thread {
   std::size_t shard = unknown_shard;
   std::array<int, works> depth{};  ///< passes held, by work
-  int in_lapack = 0;               ///< of those for computing: by enter_lapack()
-  /// Registrations of our handler that have run; more than one prepares the same fork. A C library may run what was
-  /// registered in between only after the fork: so 0 is possible there.
+  int in_lapack = 0;               ///< passes for computing taken by enter_lapack()
+  /// Registrations of our handler that have run; several may prepare the same fork. A C library may run a handler that
+  /// was registered during a fork only after it, so the count may be 0 there.
   int forks = 0;
   int for_blas = 0;  ///< of these, registrations that are for a CPU BLAS
   bool ends_process = false;
@@ -57,30 +57,31 @@ constinit std::array<Gate, works> gates;
 constinit std::atomic<std::size_t> next_shard = 0;
 /// 1 while a thread forks: one at a time, since the handlers of a BLAS do not expect two.
 constinit std::atomic<unsigned> fork_turn = 0;
-/// What the thread that forks is about. Tells those who wait how long to, which orders nothing; enter() says what does.
+/// The step that the forking thread is at. It sets how long waiting threads wait; no ordering depends on it except in
+/// enter().
 enum class Phase : std::uint8_t {
-  waiting,   ///< for those who are inside: nobody is let in
-  handlers,  ///< those of others run, or may
-  making,    ///< all of our handlers have run: what changes from here on may be in the child by halves
+  waiting,   ///< for the threads that are inside: no thread is let in
+  handlers,  ///< handlers of other libraries run, or may run
+  making,    ///< all of our handlers have run: the child may inherit any later change half done
 };
 constinit std::atomic<Phase> phase = Phase::waiting;
-/// Whether the fork in progress makes a child that must not use the CPU BLAS. Also set by who is let in meanwhile,
-/// before it goes in.
+/// Whether the fork in progress makes a child that must not use the CPU BLAS. A thread that is let in during the fork
+/// sets it before it goes in.
 constinit std::atomic<bool> cuts = false;
-/// Of the CPU BLASes that fork must wait for: how many threads they use.
+/// For each CPU BLAS that fork must wait for, the function that returns its number of threads.
 constinit std::array<std::atomic<int (*)()>, most_libraries> to_be_left{};
-/// Handlers for fork that were registered for a CPU BLAS. Noted after a registration and before what it is for begins,
-/// which fork waits for: the waiting orders it.
+/// Handlers for fork that were registered for a CPU BLAS. Incremented after a registration and before its work begins.
+/// Fork waits for that work, and this wait orders the accesses.
 constinit std::atomic<int> registrations = 0;
-/// The rest orders nothing, each is looked at by itself.
+/// The atomics below order nothing: each is read by itself.
 constinit std::atomic<bool> cut = false;
 constinit std::atomic<bool> has_begun_to_end = false;
 constinit std::atomic<std::uint32_t> generation = 0;
-/// The process that all of this tells of; 0: none yet. A fork that began before our handlers were there makes a child
-/// where it is another than the child.
+/// The process that this state describes; 0: none yet. It differs from getpid() in a child whose fork began before our
+/// handlers were registered.
 constinit std::atomic<pid_t> told_of = 0;
 constinit std::array<std::atomic<const void*>, most_libraries> watched{};
-/// loads_so_far() when all that had been loaded was watched; 0: never.
+/// loads_so_far() at the call of watch_all_loaded(); 0: it was not called.
 constinit std::atomic<unsigned long long> loads_watched = 0;
 
 constinit thread_local Thread self;
@@ -98,7 +99,7 @@ std::atomic<int>& count_of(Gate& gate) {
   for (;;) pause();
 }
 
-/// In a child, of whose parent's threads only this one exists.
+/// Resets the state in a child, where only the forking thread exists.
 void begin_anew() {
   for (std::size_t work = 0; work < works; ++work) {
     for (auto& shard : gates[work].counts) shard.inside.store(0, std::memory_order_relaxed);
@@ -110,13 +111,14 @@ void begin_anew() {
   generation.fetch_add(1, std::memory_order_relaxed);
   fork_turn.store(0, std::memory_order_relaxed);
   told_of.store(getpid(), std::memory_order_relaxed);
-  // In a child that catches up late another thread may wait by now.
+  // In a child that catches up late, another thread may be waiting already.
   for (Gate& gate : gates) gate.closed.notify_all();
   fork_turn.notify_all();
 }
 
-/// To be called before anything is waited for: does for a child what our handlers could not do, if they were registered
-/// while it was being made. @return whether it was so
+/// Does the work of our handlers in a child if they were registered while it was being made. Must be called before any
+/// wait.
+/// @return whether this was such a child
 bool catch_up() {
   pid_t before = told_of.load(std::memory_order_relaxed);
   const pid_t now = getpid();
@@ -136,7 +138,7 @@ void before_fork_for_blas() noexcept {
   before_fork();
 }
 
-// Without memory for a handler nothing better can be done than to go on without it.
+// If there is no memory for a handler, the only choice is to continue without it.
 void add_exit_handler() {
   catch_up();
   static_cast<void>(std::atexit(leave_devices));
@@ -148,24 +150,24 @@ void add_handlers_for_blas() {
     registrations.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// The last of our handlers: all that had been registered when the fork began have run.
+/// The last of our handlers: all handlers that were registered before the fork began have run.
 void finish_before_fork() {
   before_fork();
-  // Else somebody who uses the CPU BLAS has overtaken the fork. What that BLAS does before a fork is over, and its
-  // locks and threads may have come to life again.
+  // A lower count means that a thread began to use a CPU BLAS during this fork. The BLAS's own handler has run already,
+  // and its locks and threads may be in use again.
   if (self.for_blas < registrations.load(std::memory_order_relaxed)) cuts.store(true, std::memory_order_relaxed);
   self.for_blas = 0;
   phase.store(Phase::making, std::memory_order_relaxed);
 }
 
-/// All that loading the library does.
+/// The only action at the library's load.
 [[gnu::constructor]] void at_load() {
   static_cast<void>(pthread_atfork(finish_before_fork, after_fork_in_parent, after_fork_in_child));
 }
 
 /// @pre the thread has counted itself
 bool may_pass(unsigned closed) {
-  // Who is waited for already must not be made to wait.
+  // The forking thread waits for this thread already, so this thread must not wait.
   if (depth_of(Work::computing) + depth_of(Work::opening) > 1) return true;
   return ((closed & for_fork) == 0 || self.forks > 0) && ((closed & for_end) == 0 || self.ends_process);
 }
@@ -184,14 +186,14 @@ void sleep_for_us(long microseconds) {
   nanosleep(&moment, nullptr);
 }
 
-/// How many threads other than the calling one are at this work.
+/// The number of threads other than the calling one at this work.
 int others_at(Work work) {
   int others = depth_of(work) > 0 ? -1 : 0;
   for (const Gate::Shard& shard : gate_of(work).counts) others += shard.inside.load(std::memory_order_seq_cst);
   return others;
 }
 
-/// Waits until nobody but the calling thread is at this work. @pre the gate is closed
+/// Waits until no thread but the calling one is at this work. @pre the gate is closed
 /// @return false if `patience` has run out
 bool drain(Work work, Clock::duration patience) {
   const Clock::time_point deadline = Clock::now() + patience;
@@ -209,8 +211,9 @@ bool some_blas_must_be_left() {
   });
 }
 
-/// Waits for those who compute, as long as `patience` is enough for the next of them to come out.
-/// @pre the gate is closed @return false if one stays in
+/// Waits for the computing threads to leave. Gives up when none has left for `patience` and no BLAS must be left.
+/// @pre the gate is closed
+/// @return false if a thread stays inside
 bool drain_computing(Clock::duration patience) {
   int inside = std::numeric_limits<int>::max();
   Clock::time_point deadline;
@@ -219,13 +222,14 @@ bool drain_computing(Clock::duration patience) {
     if (now_inside <= 0) return true;
     if (now_inside < inside) deadline = Clock::now() + patience;
     inside = std::min(inside, now_inside);
-    // Asked again and again: a thread that has just come in may have started the threads of the BLAS.
+    // Asked at each turn: a thread that has just come in may have started the threads of the BLAS.
     if (Clock::now() >= deadline && !some_blas_must_be_left()) return false;
     sleep_for_us(20);
   }
 }
 
-/// Of a thread that is to be let in after `patience`, or when the gate opens. @return whether the gate is as it was
+/// Waits until the gate changes or the thread may go in during the fork.
+/// @return whether the gate is still closed as before
 bool wait_for_fork(const Gate& gate, unsigned closed) {
   const Clock::time_point begin = Clock::now();
   while (gate.closed.load(std::memory_order_relaxed) == closed) {
@@ -235,7 +239,7 @@ bool wait_for_fork(const Gate& gate, unsigned closed) {
       sleep_for_us(50);
       continue;
     }
-    // The handler that must meet nobody inside may be the one that runs.
+    // The handler that is running may be one that hangs if a thread is inside.
     const bool may_go_in = now == Phase::handlers && !some_blas_must_be_left();
     if (may_go_in || waited >= opening_patience) return true;
     sleep_for_us(50);
@@ -243,15 +247,15 @@ bool wait_for_fork(const Gate& gate, unsigned closed) {
   return false;
 }
 
-/// Does `registration`, unless the library is known already, and notes it.
+/// Calls `registration` unless the library is known already, and records the library.
 template <class Registration>
 void watch_once(const void* library, Registration registration) {
   bool registered = false;
   for (auto& known : watched) {
     const void* expected = known.load(std::memory_order_acquire);
     if (expected == nullptr) {
-      // Noted afterwards, so that nobody takes it for done too early; that two threads may do it at once the handlers
-      // bear.
+      // Recorded after the registration, so that no thread relies on it too early. Two threads may then register at
+      // once, which the handlers allow.
       if (!registered) registration();
       registered = true;
       if (known.compare_exchange_strong(expected, library, std::memory_order_release)) return;
@@ -264,7 +268,8 @@ void watch_once(const void* library, Registration registration) {
 
 bool Pass::enter(Work work) noexcept {
   int& depth = depth_of(work);
-  // What is opened or driven now is what the handlers are for. Before the thread is at work: watch() may begin anew.
+  // The handlers protect the work that begins here. They are registered before the thread is counted, because watch()
+  // may reset the counts.
   if (depth == 0 && work != Work::computing) {
     watch_once(&gates, [] {
       if (loads_watched.load(std::memory_order_relaxed) == 0) add_handlers_for_blas();
@@ -291,17 +296,17 @@ bool Pass::enter(Work work) noexcept {
     const bool goes_in = wait_for_fork(gate, closed);
     depth = 1;
     if (!goes_in) continue;
-    // Before the thread is at work: a child that has any of it has this, too.
+    // Set before the thread is counted: a child that inherits any of its work inherits this flag, too.
     cuts.store(true, std::memory_order_seq_cst);
     count.fetch_add(1, std::memory_order_seq_cst);
-    // The thread that forks says that it waits, and looks at the counts afterwards: one of the two sees the other.
+    // Pairs with before_fork(), which stores Phase::waiting and then reads the counts: one of the two sees the other.
     if (phase.load(std::memory_order_seq_cst) != Phase::waiting) return true;
     count.fetch_sub(1, std::memory_order_release);
   }
 }
 
 void Pass::leave(Work work) noexcept {
-  // The release pairs with the load in drain(): who sees the thread gone sees all that it did.
+  // The release pairs with the load in drain(): a thread that sees this one gone sees all that it did.
   if (--depth_of(work) == 0) count_of(gate_of(work)).fetch_sub(1, std::memory_order_release);
 }
 
@@ -336,9 +341,9 @@ void watch(const void* library) noexcept { watch_once(library, add_exit_handler)
 
 void watch_loaded(const void* library) noexcept {
   watch_once(library, [] {
-    // The handler for fork that was registered when all was loaded comes right before those of what was there then. One
-    // that is registered later would come before those of the program, too, which may wait for a lock whose owner waits
-    // for the end of the fork. Fork waits for who asks the loader here.
+    // The handler of watch_all_loaded() runs right before those of the libraries that were loaded then. A handler
+    // registered later would also run before the program's own. Such a handler may wait for a lock whose owner waits
+    // for the end of the fork. The caller has a pass for opening, so fork waits for this query of the loader.
     const unsigned long long loads = loads_watched.load(std::memory_order_relaxed);
     loads == 0 || loads != loads_so_far() ? add_handlers_for_blas() : add_exit_handler();
   });
@@ -383,7 +388,7 @@ void before_fork() noexcept {
   close(gate_of(Work::opening), for_fork);
   if (!drain(Work::opening, is_first ? opening_patience : Clock::duration::zero())) cuts = true;
   close(gate_of(Work::computing), for_fork);
-  // Whoever is inside still when the child is lost already need not be waited for, but for the sake of a handler.
+  // If the child's CPU BLAS is cut already, only a BLAS that must be left is worth a wait for the threads inside.
   if (!drain_computing(is_first ? computing_patience : Clock::duration::zero())) cuts = true;
   phase.store(Phase::handlers, std::memory_order_relaxed);
 }
@@ -425,8 +430,8 @@ void leave_libraries() noexcept {
 }
 
 namespace {
-/// Runs while libraries are torn down, those of the CPU BLAS after this one or, where the program brought it, after the
-/// drop-in library, which calls the same.
+/// Runs while libraries are torn down. The CPU BLAS is torn down after this library. If the program brought it, it is
+/// torn down after the drop-in library, which calls the same function.
 [[gnu::destructor]] void at_unload() { leave_libraries(); }
 }  // namespace
 

@@ -1,5 +1,5 @@
-// What something computes per second, or per clock, in each of the four types: a GPU for graphics has 64 times the
-// arithmetic in single precision that it has in double.
+// A rate of computation, per second or per clock, in each of the four types. The types differ: a GPU for graphics is 64
+// times as fast in single precision as in double.
 #pragma once
 
 #include <array>

@@ -20,7 +20,7 @@ enum class Side : std::uint8_t { left, right };
 enum class Uplo : std::uint8_t { upper, lower };
 enum class Diag : std::uint8_t { non_unit, unit };
 
-/// What of a stored block is meant: all of it, or one triangle with the diagonal.
+/// The part of a stored block: all of it, or one triangle with the diagonal.
 enum class Part : std::uint8_t { full, lower, upper };
 
 template <class T>

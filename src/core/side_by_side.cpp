@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -13,8 +15,8 @@
 namespace tessera {
 namespace {
 
-/// What the threads share. A thread that the loader holds up may outlive the call, but then there is nothing left that
-/// it could take.
+/// The state that the threads share. A thread that waits in the loader may outlive the call, but then no piece is left
+/// for it.
 class Pieces {
  public:
   Pieces(std::size_t count, const std::function<void(std::size_t)>& work)
@@ -39,7 +41,7 @@ class Pieces {
     return busy_[thread];
   }
 
-  /// @pre all have ended that have a part
+  /// @pre all threads with a part have ended
   void report() const {
     for (const std::exception_ptr& failure : failures_) {
       if (failure) std::rethrow_exception(failure);
@@ -55,11 +57,57 @@ class Pieces {
   }
 
   const std::size_t count_;
-  const std::function<void(std::size_t)>& work_;  // dangles once no pieces are left and all have ended that have a part
+  const std::function<void(std::size_t)>& work_;  // dangles after all threads with a part have ended
   mutable std::mutex mutex_;                      // guards what follows
   std::size_t next_ = 0;
   std::vector<bool> busy_;  // by thread
   std::vector<std::exception_ptr> failures_;
+};
+
+/// How long the caller waits for the first thread.
+constexpr std::chrono::milliseconds first_thread_patience{500};
+
+/// Decides which of the started threads take part. A thread that waits in the loader may outlive the call. The gate
+/// then does not admit it, and it touches nothing else.
+class ThreadGate {
+ public:
+  explicit ThreadGate(std::size_t threads) : has_part_(threads, false) {}
+
+  bool enter(std::size_t thread) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    has_part_[thread] = true;
+    has_begun_ = true;
+    ++inside_;
+    changed_.notify_one();
+    return true;
+  }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    --inside_;
+    changed_.notify_one();
+  }
+
+  /// Waits until all admitted threads have left, and admits no more.
+  void close() {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, first_thread_patience, [this] { return has_begun_; }))
+      changed_.wait(lock, [this] { return inside_ == 0; });
+    closed_ = true;
+  }
+  /// @pre closed
+  bool had_part(std::size_t thread) const {
+    const std::lock_guard lock(mutex_);
+    return has_part_[thread];
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards the rest
+  std::condition_variable changed_;
+  std::vector<bool> has_part_;  // by thread
+  bool has_begun_ = false;
+  bool closed_ = false;
+  int inside_ = 0;
 };
 
 }  // namespace
@@ -89,6 +137,26 @@ void side_by_side(std::size_t count, const std::function<void(std::size_t)>& wor
     pieces->has_part(t + 1) ? threads[t].join() : threads[t].detach();
   }
   pieces->report();
+}
+
+void on_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+  const auto gate = std::make_shared<ThreadGate>(count);
+  std::vector<Thread> threads;
+  threads.reserve(count);
+  try {
+    for (std::size_t thread = 0; thread < count; ++thread) {
+      // `work` lives as long as an admitted thread runs.
+      threads.push_back(start_thread([&work, gate, thread] {
+        pass_loader();
+        if (!gate->enter(thread)) return;
+        work(thread);
+        gate->leave();
+      }));
+    }
+  } catch (const std::exception&) {  // the threads that have started do the work; with none nobody does
+  }
+  if (!threads.empty()) gate->close();
+  for (std::size_t t = 0; t < threads.size(); ++t) gate->had_part(t) ? threads[t].join() : threads[t].detach();
 }
 
 }  // namespace tessera

@@ -17,8 +17,8 @@
 
 namespace tessera {
 
-/// A thread of ours, with the interface of std::thread, which leaves the size of the stack to RLIMIT_STACK. Kernels of a
-/// CPU BLAS need more than the least of that.
+/// A thread with the interface of std::thread and a minimum stack size. std::thread leaves the size to RLIMIT_STACK,
+/// whose smallest values are too small for kernels of a CPU BLAS.
 class Thread {
  public:
   static constexpr std::size_t least_stack_bytes = std::size_t{1} << 20;
@@ -46,7 +46,7 @@ class Thread {
     return *this;
   }
 
-  /// Of the next thread.
+  /// The handle of the next thread.
   static std::size_t stack_bytes() {
     pthread_attr_t attributes;
     throw_if(pthread_attr_init(&attributes));
@@ -81,9 +81,10 @@ class Thread {
   bool joinable_ = false;
 };
 
-/// Starts a thread that takes no signals but those that its own instructions cause: the rest belongs to the program's
-/// threads. What it causes is the program's, too: its handler may bring in the memory that the thread has touched, or
-/// report a crash. Blocked, such a signal would end the process instead. @throws std::system_error, std::bad_alloc
+/// Starts a thread that receives only the signals that its own instructions cause: the others belong to the program's
+/// threads. The program's handler also handles the signals that this thread causes: it may map the memory that was
+/// touched, or report a crash. If such a signal were blocked, it would end the process instead.
+/// @throws std::system_error, std::bad_alloc
 template <class F>
 Thread start_thread(F&& body) {
   using Body = std::decay_t<F>;
@@ -110,8 +111,9 @@ Thread start_thread(F&& body) {
   return thread;
 }
 
-/// Gives way to other threads until `done()`, or until `patience` is over. For what comes sooner than a thread that
-/// sleeps would be woken, which takes some tens of microseconds, on virtual machines hundreds. @return done()
+/// Yields to other threads until `done()`, or until `patience` is over. For events that come sooner than a sleeping
+/// thread wakes, which takes some tens of microseconds, on virtual machines hundreds.
+/// @return done()
 template <class Done>
 bool yield_until(Done&& done, std::chrono::microseconds patience) {
   const auto begin = std::chrono::steady_clock::now();
@@ -122,8 +124,7 @@ bool yield_until(Done&& done, std::chrono::microseconds patience) {
   return true;
 }
 
-/// Waits of the calling thread end when they should. Linux makes them up to 50 us longer, so that processors sleep
-/// longer.
+/// Makes timed waits of the calling thread end on time. By default Linux lengthens them by up to 50 us to save power.
 inline void wake_on_time() { prctl(PR_SET_TIMERSLACK, 1UL); }
 
 /// Keeps pthread_cancel away while it lives: unwinding through a BLAS call would end the process.

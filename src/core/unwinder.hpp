@@ -1,11 +1,11 @@
-// Our libraries have the C++ runtime inside, each a copy of its own (ADR 11). An exception that comes out of another
-// library is carried by that one's unwinder, which asks ours about our frames. Ours aborts the process unless it has
-// carried an exception itself: only then are its tables filled.
+// Each of our libraries contains its own copy of the C++ runtime (ADR 11). The unwinder of the throwing library carries
+// an exception, and asks ours about our frames. Ours aborts the process unless its tables are filled, which happens
+// when it first carries an exception itself.
 #pragma once
 
 namespace tessera {
 
-/// Fills the tables of this library's unwinder. To be called before anything that may throw through this library's
+/// Fills the tables of this library's unwinder. Must be called before any call that may throw through this library's
 /// frames. Takes microseconds. Thread-safe.
 inline void start_unwinder() noexcept {
   try {

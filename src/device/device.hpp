@@ -1,18 +1,18 @@
-// What a device can do: hold a slab of memory, whole or as far as it is needed, copy 2-D blocks up / down / from a peer
-// on streams, order streams by events. The runtime, the cache and the heap know devices only through this interface;
-// host devices and CUDA GPUs implement it and pass the same conformance suite (tests/device/conformance.hpp).
+// A device holds a slab of memory, whole or as far as needed. It copies 2-D blocks up / down / from a peer on streams,
+// and orders streams by events. The runtime, the cache and the heap know devices only through this interface. Host
+// devices and CUDA GPUs implement it and pass the same conformance suite (tests/device/conformance.hpp).
 //
 // Streams: `compute_streams` compute streams and one each for copies up, down, from a peer and to a peer. Work on one
-// stream runs in order of submission; different streams are ordered only by events. Every call that takes a stream only
-// submits and returns.
+// stream runs in order of submission; only events order different streams. Every call that takes a stream only submits
+// and returns.
 // Events: record() marks the work submitted to a stream so far; wait() makes a stream (of any device of the same
 // backend) wait for it.
-// Memory: a slab is one range of addresses. Either all of it is memory from the start (reserve), or memory is committed
-// to it from its beginning on and taken from its end (reserve_addresses, commit, decommit), which is done between jobs
-// only.
-// Failure: a submission that a device refuses throws WorkRefused, and the device can go on. A submission on a failed
-// device throws DeviceLost; work already submitted completes with EventStatus::failed, and so does work on other
-// devices that waits for it. recover() tells which devices are still good afterwards.
+// Memory: a slab is one range of addresses. Either all of it is memory from the start (reserve). Or memory is committed
+// to it from its beginning on, and decommitted from its end (reserve_addresses, commit, decommit); this happens only
+// between jobs.
+// Failure: a submission that a device refuses throws WorkRefused, and the device can continue. A submission on a failed
+// device throws DeviceLost. Its submitted work completes with EventStatus::failed, and so does work on other devices
+// that waits for it. recover() then reports whether the device is still good.
 #pragma once
 
 #include <chrono>
@@ -47,11 +47,11 @@ constexpr int stream_number(StreamId id) {
 
 enum class EventStatus : std::uint8_t { pending, complete, failed };
 
-/// A point in a stream. Shared by all who wait for it; may outlive its device. Thread-safe.
+/// A point in a stream. All its waiters share it; it may outlive its device. Thread-safe.
 class Event {
  public:
   virtual ~Event() = default;
-  /// Never blocks. Once complete or failed, it stays so.
+  /// Never blocks. A status of complete or failed is final.
   virtual EventStatus status() const noexcept = 0;
   /// Seconds on std::chrono::steady_clock at which the work before the event was done. @pre status() == complete
   virtual double completed_at() const = 0;
@@ -66,7 +66,8 @@ struct DeviceInfo {
   std::string pci_bus_id;       ///< "0000:1b:00.0"; empty for host devices
   RatesByType flops_per_s;      ///< matrix rates, rough figures; 0: unknown
   double link_bytes_per_s = 0;  ///< host link, a rough figure; 0: unknown
-  /// Threads of the host that carry pageable and scattered memory to and from it once it is open; 0: that is page-locked better.
+  /// Host threads that carry pageable and scattered memory to and from the open device; 0: that memory is better
+  /// page-locked.
   int copy_threads = 0;
   DeviceProfile profile = {};  ///< of its architecture
 };
@@ -76,8 +77,8 @@ struct Block {
   std::byte* address = nullptr;
   index_t pitch_bytes = 0;
 };
-/// What a copy moves of a block: all of it or, of a square block of `element_bytes`-sized elements, one triangle with
-/// its diagonal. Elements outside the triangle are neither read nor written, on either side.
+/// The part of a block that a copy moves: all of it or, of a square block of `element_bytes`-sized elements, one
+/// triangle with its diagonal. Elements outside the triangle are neither read nor written, on either side.
 struct Extent {
   index_t column_bytes = 0;
   index_t columns = 0;
@@ -98,7 +99,7 @@ struct HostRange {
   const std::byte* end = nullptr;
 };
 
-/// Keeps host ranges page-locked while it lives; undoes only what it did itself.
+/// Keeps host ranges page-locked for its lifetime. It undoes only its own locks.
 class HostPinning {
  public:
   virtual ~HostPinning() = default;
@@ -115,34 +116,37 @@ class Device {
   /// Takes the slab, all of it at once. @return its address, at least 256-byte aligned. @throws OutOfDeviceMemory
   /// @pre the device has no slab
   virtual std::byte* reserve(std::size_t bytes) = 0;
-  /// Takes the addresses of a slab without any memory.
-  /// @return as reserve(); nullptr if the device can only have memory whole
-  /// @throws OutOfDeviceMemory if the device never has so much @pre the device has no slab
+  /// Reserves the addresses of a slab without any memory.
+  /// @return as reserve(); nullptr if the device supports only reserve()
+  /// @throws OutOfDeviceMemory if the device never has so much
+  /// @pre the device has no slab
   virtual std::byte* reserve_addresses(std::size_t /*bytes*/) { return nullptr; }
   /// Makes at least the first `bytes` of the reserved addresses usable by this device and, for copies, by its peers.
-  /// May take milliseconds, and more memory than asked for. @return bytes that are usable now: fewer than asked for if
-  /// memory is short. @throws DeviceLost
+  /// May take milliseconds, and more memory than requested.
+  /// @return bytes that are usable now: fewer than requested if memory is short
+  /// @throws DeviceLost
   virtual std::size_t commit(std::size_t /*bytes*/) { return 0; }
-  /// Gives back what is committed beyond the first `keep_bytes`, or most of it. @return bytes that are usable now
-  /// @pre nothing that is under way uses what is given back
+  /// Releases committed memory beyond the first `keep_bytes`, or most of it. @return bytes that are usable now
+  /// @pre no running work uses that memory
   virtual std::size_t decommit(std::size_t /*keep_bytes*/) { return 0; }
 
-  /// Host -> device on the up stream. Host memory may be pageable; it must stay valid until the event after it
-  /// completes.
+  /// Host -> device on the up stream. Host memory may be pageable. It must stay valid until the next event on the
+  /// stream completes.
   virtual void copy_up(Block device_to, Block host_from, Extent extent) = 0;
   /// Device -> host on the down stream. Copies that write the same host memory must be ordered by events.
   virtual void copy_down(Block host_to, Block device_from, Extent extent) = 0;
   /// Whether copy_slices_down() can copy such a block. Called by the thread that submits.
   virtual bool can_copy_slices(Extent /*extent*/, SliceKind /*kind*/) { return false; }
-  /// copy_down() slice by slice, each of them written whole or not at all, whatever becomes of the device. @pre can_copy_slices()
-  /// @param written of that kind, noted until the copy has ended, or the device has recovered
+  /// copy_down() slice by slice. Each slice is written whole or not at all, even if the device fails. @pre
+  /// can_copy_slices()
+  /// @param written of that kind; receives slices until the copy has ended, or the device has recovered
   virtual void copy_slices_down(Block /*host_to*/, Block /*device_from*/, Extent /*extent*/,
                                 const WrittenSlicesPtr& /*written*/) {
     throw InternalError("a device that cannot copy slices was asked to");
   }
   /// Memory of `source` -> this device on this device's peer stream. @pre can_access(source)
   virtual void copy_peer(Block device_to, Device& source, Block source_from, Extent extent) = 0;
-  /// This device's memory -> memory of `target` on this device's stream for that. @pre can_access(target)
+  /// This device's memory -> memory of `target` on this device's to_peer stream. @pre can_access(target)
   virtual void copy_to_peer(Device& target, Block target_to, Block device_from, Extent extent) = 0;
   /// Whether copies from and to the memory of `peer` are possible.
   virtual bool can_access(const Device& peer) const = 0;
@@ -150,25 +154,27 @@ class Device {
   virtual EventPtr record(StreamId stream) = 0;
   virtual void wait(StreamId stream, const EventPtr& event) = 0;
 
-  /// Makes the ranges page-locked where that helps and is possible; nullptr where nothing was to be done. Never throws
-  /// for memory that cannot be locked: copies from it are then slower.
+  /// Page-locks the ranges if that helps and is possible; nullptr if there was nothing to lock. Never throws for memory
+  /// that cannot be locked: copies of it are only slower.
   virtual std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) = 0;
 
-  /// Host memory that copies of this device reach at once, without staging: page-locked where that is possible. Dies
-  /// before the device, while no copy uses it. May come from any thread. @throws std::bad_alloc
+  /// Host memory that this device copies without staging: page-locked if possible. It must be destroyed before the
+  /// device, when no copy uses it. Any thread may call this. @throws std::bad_alloc
   virtual std::unique_ptr<HostMemory> host_memory(std::size_t bytes) { return std::make_unique<HostMemory>(bytes); }
 
-  /// `listener` is called (from any thread, quickly returning, no locks held) after work of this device completes. A
-  /// device that cannot tell returns false, and its events must be polled. An empty function removes the listener.
+  /// Calls `listener` after work of this device completes (from any thread, without locks held; it must return
+  /// quickly).
+  /// @return false if the device has no such notification, and its events must be polled An empty function removes the
+  /// listener.
   virtual bool on_completion(std::function<void()> listener) = 0;
 
-  /// Called once by the thread that will submit to this device: copies, record and wait (CUDA: makes it the thread's
-  /// current device, and binds the thread to the processors near it). All other calls may come from any thread and
-  /// leave its current device as it was; so may submissions, while that thread makes none.
+  /// Called once by the thread that will submit copies, record and wait. CUDA: makes the device the thread's current
+  /// one, and binds the thread to the processors near it. All other calls may come from any thread, and leave its
+  /// current device as it was. Submissions may come from any thread, too, while that thread makes none.
   virtual void attach_thread() = 0;
 
-  /// Waits until all streams are idle or failed, and clears what failed because of others.
-  /// @return true if this device can go on
+  /// Waits until all streams are idle or failed, and clears failures that other devices caused.
+  /// @return true if this device can continue
   virtual bool recover() noexcept = 0;
 };
 

@@ -1,6 +1,6 @@
-// Sources of the arithmetic: CUDA C++ Programming Guide, throughput of native arithmetic instructions, and NVIDIA's
-// data sheets where tensor cores multiply in double precision (A100: 19.5 TFLOP/s of 108 multiprocessors at 1.41 GHz,
-// H200: 67 of 132 at 1.98, B200: 37 of 148 at 1.97, whose tensor cores are no quicker than its other units).
+// Sources of the arithmetic: CUDA C++ Programming Guide, throughput of native arithmetic instructions; NVIDIA's data
+// sheets, for tensor cores in double precision. A100: 19.5 TFLOP/s of 108 multiprocessors at 1.41 GHz. H200: 67 of 132
+// at 1.98. B200: 37 of 148 at 1.97, where tensor cores are no faster than the other units.
 #include "device/device_profile.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr DeviceProfile with(const char* architecture, int compute_capability, R
   return profile;
 }
 
-/// On PCIe 4.0, of half the rate: half as many bytes take the same time, and half as many threads carry them.
+/// The profile for PCIe 4.0 with half the rate: half as many bytes take the same time, and need half as many threads.
 constexpr DeviceProfile on_pcie_4(DeviceProfile profile) {
   profile.share_bytes /= 2;
   profile.link_queue_bytes /= 2;
@@ -24,7 +24,7 @@ constexpr DeviceProfile on_pcie_4(DeviceProfile profile) {
   return profile;
 }
 
-/// H200, docs/performance. The default is what was found there.
+/// The profile of an H200, docs/performance. The defaults were measured there.
 constexpr DeviceProfile hopper() {
   DeviceProfile profile = with("Hopper", 90, {256, 256});
   profile.measured = true;

@@ -14,10 +14,10 @@
 
 namespace tessera::device {
 
-/// Where the C library would begin to write past the cache.
+/// The size from which the C library would write past the cache.
 inline constexpr index_t cached_copy_bytes = index_t{32} << 10;
 
-/// The target is read again soon.
+/// Copies to a target that is read again soon.
 inline void copy_cached(std::byte* to, const std::byte* from, index_t bytes) {
   while (bytes > 0) {
     const index_t run = std::min(bytes, cached_copy_bytes);
@@ -28,8 +28,8 @@ inline void copy_cached(std::byte* to, const std::byte* from, index_t bytes) {
   }
 }
 
-/// Writes past the cache: the target is not read again soon, and its lines need not be fetched in order to be
-/// overwritten. Other threads see it after finish_streaming().
+/// Copies past the cache: the target is not read again soon, and its cache lines need not be fetched before they are
+/// overwritten. Other threads see the data after finish_streaming().
 inline void copy_streaming(std::byte* to, const std::byte* from, index_t bytes) {
 #if defined(__SSE2__)
   constexpr index_t line = 64;
@@ -56,7 +56,7 @@ inline void copy_streaming(std::byte* to, const std::byte* from, index_t bytes) 
 #endif
 }
 
-/// Stores of copy_streaming are ordered by nothing else.
+/// Orders the stores of copy_streaming. Nothing else does.
 inline void finish_streaming() {
 #if defined(__SSE2__)
   _mm_sfence();

@@ -1,4 +1,4 @@
-// Host memory of our own that operands are packed into on their way to a device and back.
+// Host memory of our own, into which operands are packed on their way to a device and back.
 #pragma once
 
 #include <sys/mman.h>
@@ -10,7 +10,8 @@ namespace tessera::device {
 
 class HostMemory {
  public:
-  /// Pages that have been touched: on processors near the calling thread, where the system keeps to that.
+  /// Allocates pages and touches them. They lie near the calling thread's processors, if the system places pages at
+  /// first touch.
   /// @throws std::bad_alloc
   explicit HostMemory(std::size_t bytes) : bytes_((bytes + page_bytes - 1) / page_bytes * page_bytes) {
     void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -29,11 +30,11 @@ class HostMemory {
   std::size_t bytes() const { return bytes_; }
 
  protected:
-  /// Leaves it to the process's end.
+  /// Leaves the memory to the end of the process.
   void abandon() { data_ = nullptr; }
 
  private:
-  static constexpr std::size_t page_bytes = 4096;  // of no machine smaller
+  static constexpr std::size_t page_bytes = 4096;  // no machine has smaller pages
 
   std::size_t bytes_;
   std::byte* data_ = nullptr;

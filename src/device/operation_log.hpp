@@ -1,5 +1,5 @@
-// What ran on a device and when: one record per copy and kernel, its times taken from the events around it. The source of
-// the job statistics and of the trace. Belongs to the thread that feeds the device; not thread-safe.
+// The history of a device: one record per copy and kernel, with times from the events around it. The job statistics and
+// the trace are made of it. Belongs to the thread that feeds the device; not thread-safe.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,8 @@
 
 namespace tessera::device {
 
-/// A finished copy or kernel. `bytes` for copies, `flops` for kernels; `task` and `step` of the job it served, -1 where none.
+/// A finished copy or kernel. `bytes` for copies, `flops` for kernels; `task` and `step` of its job, -1 if there is
+/// none.
 struct Operation {
   StreamId stream;
   double begin_s = 0;  ///< on the clock of device::now_seconds
@@ -29,7 +30,7 @@ class OperationLog {
         {operation, std::move(begin), std::move(end)});
   }
 
-  /// Takes the times of operations that have completed and lets go of their events.
+  /// Takes the times of completed operations and releases their events.
   void resolve() {
     for (auto& stream : pending_) {
       for (; !stream.empty() && stream.front().end->status() == EventStatus::complete; stream.pop_front()) {

@@ -1,4 +1,4 @@
-// Which pages host ranges lie on. Pure arithmetic; used by backends that page-lock host memory.
+// The pages of host ranges. Pure arithmetic, for backends that page-lock host memory.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ struct PageRange {
   bool operator==(const PageRange&) const = default;
 };
 
-/// The pages that the ranges touch: rounded outward to pages, sorted, and overlapping or touching ones merged, because
-/// operands may be parts of one allocation or share a page, and a page can be locked only once. Empty ranges are dropped.
+/// The pages that the ranges touch: rounded outward, sorted, and merged where they overlap or touch. Operands may be
+/// parts of one allocation or share a page, and a page can be locked only once. Empty ranges are dropped.
 /// @param page_bytes a power of two
 inline std::vector<PageRange> page_ranges(std::span<const HostRange> ranges, std::uintptr_t page_bytes) {
   std::vector<PageRange> pages;

@@ -1,4 +1,5 @@
-// Which copies between page-locked memory and a device are quicker through the staging ring than by the copy engine. Pure arithmetic.
+// The copies between page-locked memory and a device that are faster through the staging ring than by the copy engine.
+// Pure arithmetic.
 #pragma once
 
 #include "device/device.hpp"
@@ -6,7 +7,7 @@
 
 namespace tessera::device {
 
-/// Short columns, far from each other, and enough of them.
+/// Whether columns are short, far from each other, and numerous enough.
 constexpr bool are_scattered(const ScatteredColumns& limits, Block host, Extent extent) {
   return extent.part == Part::full && extent.columns > 1 && extent.column_bytes < limits.column_bytes &&
          host.pitch_bytes >= limits.pitches * extent.column_bytes && extent.bytes() >= limits.least_bytes;

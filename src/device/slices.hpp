@@ -1,5 +1,4 @@
-// Blocks that are written slice by slice, so that whoever fails on the way leaves whole slices behind: the first ones new, the
-// others as they were.
+// Blocks that are written slice by slice. A failure leaves whole slices: the first ones new, the others as they were.
 #pragma once
 
 #include <atomic>
@@ -10,21 +9,21 @@
 
 namespace tessera::device {
 
-/// What a slice of a block has: some of its columns, whole, or some of its rows.
+/// The contents of a slice of a block: some of its columns, whole, or some of its rows.
 enum class SliceKind : std::uint8_t { none, columns, rows };
 
-/// How much of a block has been written, in whole slices from its first column or row on. Thread-safe.
+/// The written part of a block, in whole slices from its first column or row on. Thread-safe.
 class WrittenSlices {
  public:
   /// @param kind not none
   explicit WrittenSlices(SliceKind kind) : kind_(kind) {}
 
   SliceKind kind() const { return kind_; }
-  /// Columns, or bytes of each column; what is beyond is as it was.
+  /// Columns, or bytes of each column. The part beyond is as it was.
   /// @pre the copy has completed, or its device has recovered, which may have ended slices that had begun
   index_t end() const { return end_.load(std::memory_order_relaxed); }
-  /// A slice that ends there has been written. Those before it have been, or are being written, and are so when the copy has ended
-  /// or its device has recovered, which orders what they became before end().
+  /// Notes that a slice which ends there has been written. Earlier slices have been written, or are being written; they
+  /// are complete when the copy has ended or its device has recovered. That orders their writes before end().
   void note(index_t end) {
     index_t before = end_.load(std::memory_order_relaxed);
     while (before < end && !end_.compare_exchange_weak(before, end, std::memory_order_relaxed)) {

@@ -1,14 +1,14 @@
-// Copies a block in as few pieces as the copy engine accepts. Pure control flow; the CUDA backend needs it because one copy
-// may neither exceed the pitch limit nor run over the edge of page-locked memory (an application may have page-locked a
-// part of a matrix).
+// Copies a block in as few pieces as the copy engine accepts. Pure control flow. The CUDA backend needs it: one copy
+// may neither exceed the pitch limit nor cross the edge of page-locked memory. (An application may have page-locked a
+// part of a matrix.)
 #pragma once
 
 #include "device/device.hpp"
 
 namespace tessera::device {
 
-/// Calls `copy(to, from, extent)` for the whole block and, where it returns false, for its two halves, first by columns and
-/// then within a column. One edge inside the block thus costs about 2 * log2(bytes) calls.
+/// Calls `copy(to, from, extent)` for the whole block. If that returns false, calls it for the two halves, first by
+/// columns and then within a column. One edge inside the block thus costs about 2 * log2(bytes) calls.
 /// @return false if a single byte was refused; pieces before it have then been copied
 template <class Copy>
 bool copy_in_pieces(Copy& copy, Block to, Block from, Extent extent) {

@@ -30,7 +30,7 @@ std::vector<StagedPiece> staged_pieces(Extent extent, index_t slot_bytes) {
 
 namespace {
 
-/// Of a slice of rows, the bytes of each column.
+/// For slices of rows: the bytes of each column per slice.
 index_t slice_bytes(Extent extent, index_t slot_bytes) {
   const index_t unit = extent.element_bytes;
   return std::min(slot_bytes / std::max<index_t>(1, extent.columns) / unit * unit, extent.column_bytes);
@@ -39,7 +39,7 @@ index_t slice_bytes(Extent extent, index_t slot_bytes) {
 }  // namespace
 
 bool can_stage_slices(Extent extent, SliceKind kind, index_t slot_bytes) {
-  // What a line of the cache has is written whole, and a page is not left at once.
+  // Shorter runs would write parts of cache lines, and leave each page too soon.
   constexpr index_t shortest = 512;
   switch (kind) {
     case SliceKind::columns:
@@ -81,7 +81,7 @@ std::vector<StagedShare> staged_shares(const StagedPiece& piece, index_t bytes) 
   const index_t pitch = piece.pitch_bytes();
   if (piece.columns == 1) {
     index_t begin = 0;
-    do {  // at least one: the last share to be carried ends the use of the slot
+    do {  // at least one share: the last share to be carried ends the use of the slot
       const index_t end = std::min(begin + bytes, pitch);
       shares.push_back({{piece.column, 1, piece.first + begin, piece.first + end}, begin});
       begin = end;
@@ -186,7 +186,7 @@ StagingRing::Use StagingRing::add(Block host, Extent extent, const StagedPiece& 
     jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(before), jobs_.end());
     throw;
   }
-  ++added_;  // after what may throw
+  ++added_;  // after the statements that may throw
   lock.unlock();
   for (std::size_t s = 0; s < shares.size(); ++s) threads_.changed_.notify_one();
   return use;
@@ -200,7 +200,7 @@ std::uint32_t StagingRing::add_gate() {
 void StagingRing::abandon() noexcept {
   std::unique_lock lock(threads_.mutex_);
   abandoned_.store(true, std::memory_order_relaxed);
-  // A slice that has begun has all it needs in its slot.
+  // A slice that has begun has all of its data in its slot.
   std::erase_if(jobs_, [](const Job& job) { return !job.piece->has_begun || !job.piece->written; });
   while (!jobs_.empty()) {
     const Job job = take_first();
@@ -222,7 +222,7 @@ void StagingRing::serve(std::unique_lock<std::mutex>& lock) {
   const bool waits = !is_ready(*jobs_.front().piece);
   const Job job = waits ? jobs_.front() : take_first();
   if (waits) somebody_waits_ = true;
-  // This thread may have left a ring that can use another one, and there may be more to carry in this one.
+  // This thread may have left a ring that can use another thread, and this ring may have more work.
   if (threads_.neediest() != nullptr) threads_.changed_.notify_one();
   lock.unlock();
   waits ? await(*job.piece) : carry(job);
@@ -256,7 +256,7 @@ void StagingRing::finish(Use use) {
 }
 
 bool StagingRing::is_ready(const Piece& piece) const {
-  // Numbers go round.
+  // The numbers wrap around.
   const auto reached = [](std::uint32_t& number, std::uint32_t value) {
     return static_cast<std::int32_t>(std::atomic_ref(number).load(std::memory_order_acquire) - value) >= 0;
   };
@@ -267,7 +267,7 @@ bool StagingRing::is_ready(const Piece& piece) const {
 }
 
 void StagingRing::await(const Piece& piece) const {
-  // A thread that sleeps comes back some hundred microseconds late, as long as the device needs for several slots.
+  // A sleeping thread wakes some hundred microseconds late. In that time the device uses several slots.
   constexpr std::chrono::microseconds patience{300};
   const auto ended = [&] { return is_ready(piece) || abandoned_.load(std::memory_order_relaxed); };
   if (yield_until(ended, patience)) return;

@@ -1,17 +1,17 @@
-// The C entry points of tessera/device_blas.h and device_half.h for batches: checks of what the host knows, and a
-// Level3Batch made of the rest. Which routines there are: routines.def. The lists of arguments are the headers'.
+// The C entry points of tessera/device_blas.h and device_half.h for batches: they check the values that the host knows,
+// and make a Level3Batch of the rest. routines.def lists the routines. The argument lists are those of the headers.
 //
-// T is the type of factors, Stored that of elements in memory: the same, but for numbers of 16 bits.
+// T is the type of factors, and Stored that of elements in memory. They differ only for 16-bit numbers.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 
-#include "core/argument_complaints.hpp"
-#include "core/arguments.hpp"
+#include "calls/argument_complaints.hpp"
+#include "calls/arguments.hpp"
+#include "calls/level3.hpp"
 #include "core/guarded_call.hpp"
 #include "core/half.hpp"
-#include "core/level3.hpp"
 #include "device_api/batch_arguments.hpp"
 #include "device_api/entry_points.hpp"
 #include "kernels/half_batch.hpp"
@@ -33,9 +33,6 @@ using tessera::device_api::count_sizes;
 using tessera::device_api::Enumerator;
 using tessera::device_api::Form;
 using tessera::device_api::guarded;
-using tessera::device_api::is_leading_dimension;
-using tessera::device_api::is_number;
-using tessera::device_api::is_size;
 using tessera::device_api::matrix_of_each;
 using tessera::device_api::place_in;
 using tessera::device_api::require_aligned;
@@ -67,38 +64,14 @@ constexpr int place_of_bound(Routine routine, Parameter size) {
   return place_of(Form::sizes, routine, size) - count_sizes(tessera::parameters_of(routine));
 }
 
-constexpr const char* name_of(Parameter parameter) {
-  using enum Parameter;
-  switch (parameter) {
-    case m:
-      return "m";
-    case n:
-      return "n";
-    case k:
-      return "k";
-    case lda:
-      return "lda";
-    case ldb:
-      return "ldb";
-    case ldc:
-      return "ldc";
-    case A:
-      return "A";
-    case B:
-      return "B";
-    default:
-      return "C";
-  }
-}
-
-using Given = tessera::device_api::Given<Parameter>;
+using Given = tessera::device_api::Given;
 
 template <Routine routine, class... Values>
 Given given(const Values&... values) {
   return tessera::device_api::given_in_order<tessera::parameters_of(routine)>(values...);
 }
 
-/// What else there is.
+/// The arguments besides those of the Fortran interface.
 struct Rest {
   Arguments bounds = {};                             ///< Form::sizes
   index_t stride_a = 0, stride_b = 0, stride_c = 0;  ///< Form::strides
@@ -111,7 +84,7 @@ struct Rest {
   }
 };
 
-/// Enumerators, and sizes and leading dimensions as far as the host knows them.
+/// Checks enumerators, and the sizes and leading dimensions that the host knows.
 template <Form form, Routine routine, Scalar T>
 Arguments require_good(const Given& given, const Rest& rest) {
   constexpr bool is_complex = !std::floating_point<T>;
@@ -140,7 +113,7 @@ Arguments require_good(const Given& given, const Rest& rest) {
     const int place = is_bound ? place_of_bound(routine, parameter) : place_of(form, routine, parameter);
     require_argument(false, place, ((is_bound ? "max_" : "") + complaint(routine, is_complex, parameter)).c_str());
   }
-  if constexpr (form == Form::sizes) all.lda = all.ldb = all.ldc = 0;  // those of the problems are not known
+  if constexpr (form == Form::sizes) all.lda = all.ldb = all.ldc = 0;  // the host does not know those of the problems
   return all;
 }
 
@@ -163,7 +136,7 @@ void require_arrays(const Given& given, const Rest& rest, bool reads_operands) {
   }
 }
 
-/// That neither arrays nor what strides lead to can be addressed beyond.
+/// Checks that all addresses in arrays, and all addresses that strides reach, exist.
 template <Form form, Routine routine, class Stored>
 void require_possible_problems(const Rest& rest) {
   require_possible_count(rest.count, place_of(form, routine, Parameter::none));
@@ -177,7 +150,7 @@ void require_possible_problems(const Rest& rest) {
   }
 }
 
-/// @param reads_operands A and B, else they are not looked at, nor arrays of their addresses
+/// @param reads_operands otherwise A and B, and arrays of their addresses, are not checked
 template <Form form, Routine routine>
 Level3Batch batch_of(const Level3& common, const Given& given, const Rest& rest, bool reads_operands) {
   const auto matrix = [&](Parameter parameter, Parameter leading_dimension) -> UntypedMatrixOfEach {
@@ -235,7 +208,7 @@ tessera_status run(tessera_device_handle handle, const Given& given, const Rest&
   });
 }
 
-/// What stands for a scalar in C; without commas, which end the arguments of a macro.
+/// The initial value for a scalar in C. It has no commas, because these separate the arguments of a macro.
 template <Routine routine>
 struct InC {
   template <Scalar T>
@@ -262,7 +235,7 @@ float tessera_device_half_to_float(uint16_t bits) { return tessera::to_single(te
 uint16_t tessera_device_float_to_bfloat16(float value) { return tessera::rounded_to<tessera::BFloat16>(value).bits; }
 float tessera_device_bfloat16_to_float(uint16_t bits) { return tessera::to_single(tessera::BFloat16{bits}); }
 
-// By shape of the list of arguments, as the header names it: the arguments of the Fortran interface, the bounds of the
+// The argument lists by shape, with the headers' names: the arguments of the Fortran interface, the bounds of the
 // sizes, and the strides.
 #define TESSERA_GIVEN_GEMM \
   Enumerator{transa}, Enumerator{transb}, m, n, k, address_of(alpha), A, lda, B, ldb, address_of(beta), C, ldc

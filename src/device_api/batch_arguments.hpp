@@ -1,8 +1,8 @@
-// What the C entry points of batches have in common, Level 3's (batch_api.cpp) and LAPACK's (lapack_api.cpp): how their lists
-// of arguments come from those of the Fortran interfaces, and checks of what belongs to a batch.
+// Shared by the C entry points of batches, for Level 3 (batch_api.cpp) and LAPACK (lapack_api.cpp): the derivation of
+// their argument lists from the Fortran interfaces, and checks of the arguments that only batches have.
 //
-// Of every function the arguments that the Fortran interface has stand in its order, behind the handle; bounds of sizes
-// come before the first size, and strides behind what they are of.
+// Every function has the arguments of the Fortran interface in its order, behind the handle. Bounds of sizes come
+// before the first size. A stride comes behind the argument that it belongs to.
 #pragma once
 
 #include <algorithm>
@@ -15,42 +15,27 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/arguments.hpp"
-#include "core/lapack.hpp"
+#include "calls/arguments.hpp"
+#include "calls/lapack.hpp"
 #include "device_api/entry_points.hpp"
 #include "kernels/level3_batch.hpp"
 
 namespace tessera::device_api {
 
-/// How problems are told apart.
+/// How a batch describes its problems.
 enum class Form { pointers, strides, sizes };
 
-constexpr bool is_size(Parameter parameter) {
-  return parameter == Parameter::m || parameter == Parameter::n || parameter == Parameter::k;
-}
-constexpr bool is_leading_dimension(Parameter parameter) {
-  return parameter == Parameter::lda || parameter == Parameter::ldb || parameter == Parameter::ldc;
-}
-/// Each problem may have its own.
-constexpr bool is_number(Parameter parameter) { return is_size(parameter) || is_leading_dimension(parameter); }
-constexpr bool is_before_stride(Parameter parameter) { return is_leading_dimension(parameter); }
-constexpr bool is_before_stride(LapackParameter parameter) {
-  return is_leading_dimension(parameter) || parameter == LapackParameter::ipiv;
+constexpr bool is_before_stride(Parameter parameter) {
+  return is_leading_dimension(parameter) || parameter == Parameter::ipiv;
 }
 
-template <class Parameters>
-constexpr int count_parameters(const Parameters& parameters) {
-  using Each = typename Parameters::value_type;
-  return static_cast<int>(std::find(parameters.begin(), parameters.end(), Each::none) - parameters.begin());
-}
-template <class Parameters>
 constexpr int count_sizes(const Parameters& parameters) {
-  return static_cast<int>(
-      std::count_if(parameters.begin(), parameters.end(), [](auto parameter) { return is_size(parameter); }));
+  int count = 0;
+  for (const Parameter parameter : parameters) count += is_size(parameter) ? 1 : 0;
+  return count;
 }
 
 /// From 1, the handle. none: batch_count.
-template <class Parameters, class Parameter>
 constexpr int place_in(const Parameters& parameters, Form form, Parameter parameter) {
   int place = 1;
   bool behind_bounds = false;
@@ -67,24 +52,23 @@ constexpr int place_in(const Parameters& parameters, Form form, Parameter parame
 }
 
 /// Values by the parameters that they are of.
-template <class Parameter, class T>
+template <class T>
 struct ByParameter {
-  std::array<T, static_cast<std::size_t>(Parameter::none)> values{};
+  std::array<T, parameter_count> values{};
   T& operator[](Parameter parameter) { return values[static_cast<std::size_t>(parameter)]; }
   const T& operator[](Parameter parameter) const { return values[static_cast<std::size_t>(parameter)]; }
 };
 
-/// In C an enumeration may have any value, which as such must not be looked at in memory.
+/// An enumerator from C, which may have any value. It must not be read from memory as a C++ enumeration.
 struct Enumerator {
   int value;
 };
 
-/// What a call was given where the Fortran interface has an argument.
-template <class Parameter>
+/// The values of a call for the arguments of the Fortran interface.
 struct Given {
-  ByParameter<Parameter, int> enumerators;
-  ByParameter<Parameter, kernels::NumberOfEach> numbers;
-  ByParameter<Parameter, const void*> addresses;  ///< of scalars, matrices, or arrays of them
+  ByParameter<int> enumerators;
+  ByParameter<kernels::NumberOfEach> numbers;
+  ByParameter<const void*> addresses;  ///< of scalars, matrices, or arrays of them
 
   template <Parameter parameter, class T>
   void take(const T& value) {
@@ -103,8 +87,8 @@ struct Given {
 /// @param values in the order of the Fortran interface
 template <auto parameters, class... Values>
 auto given_in_order(const Values&... values) {
-  static_assert(sizeof...(values) == static_cast<std::size_t>(count_parameters(parameters)));
-  Given<typename decltype(parameters)::value_type> all;
+  static_assert(sizeof...(values) == count_of(parameters));
+  Given all;
   [&]<std::size_t... i>(std::index_sequence<i...>) { (all.template take<parameters[i]>(values), ...); }
   (std::index_sequence_for<Values...>{});
   return all;
@@ -118,25 +102,25 @@ inline void require_array(const void* address, std::size_t alignment, int place,
   require_argument(address != nullptr, place, (name + " is null").c_str());
   require_aligned(address, alignment, place, name);
 }
-/// An array of numbers, one of each problem.
+/// Checks an array of numbers, one per problem.
 inline void require_numbers(const kernels::NumberOfEach& numbers, int place, const std::string& name) {
   require_array(numbers.of_each, numbers.is_wide ? sizeof(std::int64_t) : sizeof(int), place, name);
 }
 
-/// That arrays of so many entries can be addressed.
+/// Checks that arrays of so many entries fit the address space.
 inline void require_possible_count(index_t count, int place) {
   require_argument(count >= 0, place, "batch_count is negative");
   require_argument(count <= most_elements<std::complex<double>>, place, "arrays are larger than any memory");
 }
 
-/// That of so many matrices all can be addressed. @pre require_possible_count()
+/// Checks that so many matrices fit the address space. @pre require_possible_count()
 inline void require_possible_stride(index_t stride, std::size_t element_bytes, index_t count, int place) {
   if (count == 0) return;
   const index_t most = std::numeric_limits<index_t>::max() / static_cast<index_t>(element_bytes) / count;
   require_argument(stride <= most && stride >= -most, place, "the stride leads beyond any memory");
 }
 
-/// Matrices at the addresses in an array or, by strides, from the first one on; none leads away from null.
+/// Matrices at the addresses in an array or, by strides, from the first one on. A null address has no strides.
 inline kernels::UntypedMatrixOfEach matrix_of_each(Form form, const void* address, index_t stride) {
   if (form != Form::strides) return {.of_each = address};
   return {.first = address, .distance = address != nullptr ? stride : 0};

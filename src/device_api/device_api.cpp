@@ -1,16 +1,16 @@
-// The C entry points of tessera/device_blas.h but those of batches: checks, and exceptions into status codes, over
-// kernels::DeviceRoutines. Each library has its own of these (kernels/cuda, kernels/host). Which routines there are:
-// routines.def.
+// The C entry points of tessera/device_blas.h except those of batches: they check arguments, call
+// kernels::DeviceRoutines, and convert exceptions to status codes. Each library has its own DeviceRoutines
+// (kernels/cuda, kernels/host). routines.def lists the routines.
 #include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
-#include "core/argument_complaints.hpp"
-#include "core/arguments.hpp"
+#include "calls/argument_complaints.hpp"
+#include "calls/arguments.hpp"
+#include "calls/level3.hpp"
 #include "core/guarded_call.hpp"
-#include "core/level3.hpp"
 #include "device_api/entry_points.hpp"
 #include "kernels/device_routines.hpp"
 #include "tessera/device_blas.h"
@@ -34,14 +34,14 @@ using tessera::device_api::routines_of;
 
 namespace {
 
-constexpr std::uintptr_t workspace_alignment = 256;  ///< as cudaMalloc has it
+constexpr std::uintptr_t workspace_alignment = 256;  ///< that of cudaMalloc
 
-constexpr int places_before = 1;  ///< what Fortran has: the handle
+constexpr int places_before = 1;  ///< arguments before those of Fortran: the handle
 constexpr int place_of(Routine routine, Parameter parameter) {
   return tessera::position_of(routine, parameter) + places_before;
 }
 
-/// Enumerators, sizes and leading dimensions.
+/// Checks enumerators, sizes and leading dimensions.
 template <Routine routine, Scalar T>
 void require_good(const Arguments& given) {
   constexpr bool is_complex = !std::floating_point<T>;

@@ -1,4 +1,4 @@
-// What the C entry points of tessera/device_blas.h have in common: the handle, and checks of what calls are given.
+// Shared by the C entry points of tessera/device_blas.h: the handle, and checks of arguments.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 #include <memory>
 #include <utility>
 
+#include "calls/argument_complaints.hpp"
+#include "calls/level3.hpp"
 #include "core/addressable.hpp"
-#include "core/argument_complaints.hpp"
 #include "core/guarded_call.hpp"
-#include "core/level3.hpp"
 #include "kernels/device_routines.hpp"
 #include "tessera/device_blas.h"
 
@@ -36,11 +36,11 @@ inline kernels::DeviceRoutines& routines_of(tessera_device_handle handle) {
   return *handle->routines;
 }
 
-/// Elements that addresses reach.
+/// The largest number of elements that fit the address space.
 template <class T>
 constexpr index_t most_elements = most_addressable(sizeof(T));
 
-/// Of the matrices that are read or written, with elements T. @pre no size is negative
+/// Checks that the matrices that are read or written, with elements T, fit the address space. @pre no size is negative
 template <class T>
 void require_possible_sizes(const Level3& call, int place) {
   if (call.m == 0 || call.n == 0) return;

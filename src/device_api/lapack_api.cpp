@@ -1,5 +1,5 @@
-// The C entry points of tessera/device_lapack.h: checks of what the host knows, and a LapackBatch made of the rest. Which
-// routines there are: routines.def. The lists of arguments are the header's.
+// The C entry points of tessera/device_lapack.h: they check the values that the host knows, and make a LapackBatch of
+// the rest. routines.def lists the routines. The argument lists are those of the header.
 #include <algorithm>
 #include <complex>
 #include <cstddef>
@@ -8,9 +8,9 @@
 #include <string>
 #include <type_traits>
 
-#include "core/arguments.hpp"
+#include "calls/arguments.hpp"
+#include "calls/lapack.hpp"
 #include "core/guarded_call.hpp"
-#include "core/lapack.hpp"
 #include "device_api/batch_arguments.hpp"
 #include "device_api/entry_points.hpp"
 #include "kernels/lapack_batch.hpp"
@@ -18,9 +18,9 @@
 
 using tessera::CArray;
 using tessera::index_t;
-using tessera::LapackParameter;
-using tessera::LapackRoutine;
+using tessera::Parameter;
 using tessera::require_argument;
+using tessera::Routine;
 using tessera::Scalar;
 using tessera::device_api::Enumerator;
 using tessera::device_api::Form;
@@ -39,73 +39,64 @@ using tessera::kernels::LapackBatch;
 
 namespace {
 
-using Given = tessera::device_api::Given<LapackParameter>;
-using Bounds = tessera::device_api::ByParameter<LapackParameter, index_t>;
+using Given = tessera::device_api::Given;
 
 template <Scalar T>
 using Real = typename tessera::RealOf<T>::type;
 
-constexpr bool has(LapackRoutine routine, LapackParameter parameter) {
-  return tessera::position_of(routine, parameter) != 0;
+using tessera::has;
+
+constexpr int place_of(Form form, Routine routine, Parameter parameter) {
+  return place_in(tessera::own_parameters_of(routine), form, parameter);
+}
+static_assert(place_of(Form::pointers, Routine::getrf, Parameter::none) == 8);
+static_assert(place_of(Form::strides, Routine::gesv, Parameter::none) == 13);
+static_assert(place_of(Form::sizes, Routine::getrs, Parameter::info) == 12);
+
+constexpr int place_of_bound(Routine routine, Parameter size) {
+  return place_of(Form::sizes, routine, size) - tessera::device_api::count_sizes(tessera::own_parameters_of(routine));
 }
 
-constexpr int place_of(Form form, LapackRoutine routine, LapackParameter parameter) {
-  return place_in(tessera::lapack_parameters_of(routine), form, parameter);
-}
-static_assert(place_of(Form::pointers, LapackRoutine::getrf, LapackParameter::none) == 8);
-static_assert(place_of(Form::strides, LapackRoutine::gesv, LapackParameter::none) == 13);
-static_assert(place_of(Form::sizes, LapackRoutine::getrs, LapackParameter::info) == 12);
-
-constexpr int place_of_bound(LapackRoutine routine, LapackParameter size) {
-  return place_of(Form::sizes, routine, size) -
-         tessera::device_api::count_sizes(tessera::lapack_parameters_of(routine));
-}
-
-constexpr const char* name_of(LapackParameter parameter) {
-  constexpr const char* names[] = {"uplo", "trans", "m",   "n",  "nrhs", "A",    "lda",  "tiny",
-                                   "ipiv", "B",     "ldb", "k1", "k2",   "incx", "info", ""};
-  return names[static_cast<int>(parameter)];
-}
-
-template <LapackRoutine routine, class... Values>
+template <Routine routine, class... Values>
 Given given(const Values&... values) {
-  return tessera::device_api::given_in_order<tessera::lapack_parameters_of(routine)>(values...);
+  return tessera::device_api::given_in_order<tessera::own_parameters_of(routine)>(values...);
 }
 
-/// What else there is.
+/// The arguments besides those of the Fortran interface.
 struct Rest {
   index_t max_m = 0, max_n = 0, max_nrhs = 0;           ///< Form::sizes
   index_t stride_a = 0, stride_ipiv = 0, stride_b = 0;  ///< Form::strides
   index_t count = 0;
-  bool is_wide = false;  ///< numbers, pivots and info are of 64 bits
+  bool is_wide = false;  ///< numbers, pivots and info have 64 bits
 
-  index_t bound(LapackParameter size) const {
-    if (size == LapackParameter::m) return max_m;
-    return size == LapackParameter::n ? max_n : max_nrhs;
+  index_t bound(Parameter size) const {
+    if (size == Parameter::m) return max_m;
+    return size == Parameter::n ? max_n : max_nrhs;
   }
-  index_t stride_behind(LapackParameter parameter) const {
-    if (parameter == LapackParameter::lda) return stride_a;
-    return parameter == LapackParameter::ldb ? stride_b : stride_ipiv;
+  index_t stride_behind(Parameter parameter) const {
+    if (parameter == Parameter::lda) return stride_a;
+    return parameter == Parameter::ldb ? stride_b : stride_ipiv;
   }
   std::size_t integer_bytes() const { return is_wide ? sizeof(std::int64_t) : sizeof(int); }
 };
 
 /// The checks of one function, each of which throws InvalidArgument.
-template <Form form, LapackRoutine routine, Scalar T>
+template <Form form, Routine routine, Scalar T>
 class Checks {
  public:
   Checks(const Given& given, const Rest& rest) : given_(given), rest_(rest) {}
 
-  /// Enumerators, sizes and leading dimensions and what else the host knows, in their order.
+  /// Checks enumerators, sizes, leading dimensions and the other values that the host knows, in the order of the
+  /// arguments.
   void require_good_values() const {
-    for_each([&]<LapackParameter parameter>() { require_good<parameter>(); });
+    for_each([&]<Parameter parameter>() { require_good<parameter>(); });
     require_possible_sizes();
-    require_possible_count(rest_.count, place_of(form, routine, LapackParameter::none));
+    require_possible_count(rest_.count, place_of(form, routine, Parameter::none));
     if constexpr (form == Form::strides) {
-      for_each([&]<LapackParameter parameter>() {
+      for_each([&]<Parameter parameter>() {
         if constexpr (is_before_stride(parameter))
           require_possible_stride(rest_.stride_behind(parameter),
-                                  parameter == LapackParameter::ipiv ? rest_.integer_bytes() : sizeof(T), rest_.count,
+                                  parameter == Parameter::ipiv ? rest_.integer_bytes() : sizeof(T), rest_.count,
                                   place_of(form, routine, parameter) + 1);
       });
     }
@@ -113,32 +104,32 @@ class Checks {
 
   /// Whether it is known that no matrix is read or written. @pre require_good_values()
   bool has_nothing_to_compute() const {
-    if (routine == LapackRoutine::laswp && given_.numbers[LapackParameter::incx].of_all == 0) return true;
+    if (routine == Routine::laswp && given_.numbers[Parameter::incx].of_all == 0) return true;
     if constexpr (form == Form::sizes) return false;
-    if (value(LapackParameter::n) == 0) return true;
-    if (has(routine, LapackParameter::m) && value(LapackParameter::m) == 0) return true;
-    if (routine == LapackRoutine::laswp) return value(LapackParameter::k2) < value(LapackParameter::k1);
-    return solves(routine) && !factors(routine) && value(LapackParameter::nrhs) == 0;
+    if (value(Parameter::n) == 0) return true;
+    if (has(routine, Parameter::m) && value(Parameter::m) == 0) return true;
+    if (routine == Routine::laswp) return value(Parameter::k2) < value(Parameter::k1);
+    return solves(routine) && !factors(routine) && value(Parameter::nrhs) == 0;
   }
-  /// The same of B.
-  bool has_no_right_hand_sides() const { return form != Form::sizes && value(LapackParameter::nrhs) == 0; }
+  /// The same for B.
+  bool has_no_right_hand_sides() const { return form != Form::sizes && value(Parameter::nrhs) == 0; }
 
   void require_arrays() const {
     const bool is_empty = has_nothing_to_compute();
-    for_each([&]<LapackParameter parameter>() {
+    for_each([&]<Parameter parameter>() {
       const int place = place_of(form, routine, parameter);
       const std::string name = name_of(parameter);
       const void* const address = given_.addresses[parameter];
       constexpr std::size_t of_pointers = form == Form::strides ? 0 : sizeof(void*);
-      if constexpr (parameter == LapackParameter::info) {
+      if constexpr (parameter == Parameter::info) {
         if (address != nullptr || needs_info(routine)) require_array(address, rest_.integer_bytes(), place, name);
       } else if constexpr (form == Form::sizes && tessera::is_number(parameter)) {
         require_numbers(given_.numbers[parameter], place, name);
-      } else if constexpr (parameter == LapackParameter::A || parameter == LapackParameter::B) {
-        if (is_empty || (parameter == LapackParameter::B && has_no_right_hand_sides())) return;
+      } else if constexpr (parameter == Parameter::A || parameter == Parameter::B) {
+        if (is_empty || (parameter == Parameter::B && has_no_right_hand_sides())) return;
         require_array(address, of_pointers != 0 ? of_pointers : sizeof(T), place, name);
-      } else if constexpr (parameter == LapackParameter::ipiv) {
-        constexpr bool may_be_left_out = routine == LapackRoutine::getrs || routine == LapackRoutine::getri;
+      } else if constexpr (parameter == Parameter::ipiv) {
+        constexpr bool may_be_left_out = routine == Routine::getrs || routine == Routine::getri;
         if (is_empty || (may_be_left_out && address == nullptr)) return;
         require_array(address, of_pointers != 0 ? of_pointers : rest_.integer_bytes(), place, name);
       }
@@ -148,16 +139,16 @@ class Checks {
  private:
   template <class F>
   static void for_each(F&& f) {
-    constexpr tessera::LapackParameters parameters = tessera::lapack_parameters_of(routine);
+    constexpr tessera::Parameters parameters = tessera::own_parameters_of(routine);
     [&]<std::size_t... i>(std::index_sequence<i...>) { (f.template operator()<parameters[i]>(), ...); }
-    (std::make_index_sequence<static_cast<std::size_t>(tessera::device_api::count_parameters(parameters))>());
+    (std::make_index_sequence<count_of(parameters)>());
   }
 
-  index_t value(LapackParameter parameter) const { return given_.numbers[parameter].of_all; }
+  index_t value(Parameter parameter) const { return given_.numbers[parameter].of_all; }
 
-  template <LapackParameter parameter>
+  template <Parameter parameter>
   void require_good() const {
-    using enum LapackParameter;
+    using enum Parameter;
     constexpr int place = place_of(form, routine, parameter);
     if constexpr (parameter == uplo) {
       require_argument(tessera::uplo_from_cblas(given_.enumerators[uplo]).has_value(), place,
@@ -179,7 +170,7 @@ class Checks {
     }
   }
 
-  template <LapackParameter size>
+  template <Parameter size>
   void require_good_size() const {
     const std::string name = name_of(size);
     if constexpr (form == Form::sizes) {
@@ -191,17 +182,17 @@ class Checks {
     } else {
       constexpr int place = place_of(form, routine, size);
       require_argument(value(size) >= 0, place, (name + " is negative").c_str());
-      if constexpr (size != LapackParameter::nrhs)
+      if constexpr (size != Parameter::nrhs)
         require_argument(value(size) <= std::numeric_limits<int>::max(), place,
                          (name + " is larger than pivots and info can tell").c_str());
     }
   }
 
-  template <LapackParameter parameter>
+  template <Parameter parameter>
   void require_good_number(int place) const {
-    using enum LapackParameter;
+    using enum Parameter;
     if constexpr (parameter == lda) {
-      const index_t rows = routine == LapackRoutine::laswp ? value(k2) : value(has(routine, m) ? m : n);
+      const index_t rows = routine == Routine::laswp ? value(k2) : value(has(routine, m) ? m : n);
       require_argument(value(lda) >= std::max<index_t>(rows, 1), place,
                        "lda is smaller than the stored extent of A (or 1)");
     } else if constexpr (parameter == ldb) {
@@ -212,14 +203,14 @@ class Checks {
     }
   }
 
-  /// A's columns are n, B's nrhs.
+  /// Checks that A with n columns and B with nrhs columns fit the address space.
   void require_possible_sizes() const {
-    using enum LapackParameter;
-    const auto size = [&](LapackParameter parameter) {
+    using enum Parameter;
+    const auto size = [&](Parameter parameter) {
       return form == Form::sizes ? rest_.bound(parameter) : value(parameter);
     };
     const auto is_possible = [](index_t rows, index_t cols) { return cols == 0 || rows <= most_elements<T> / cols; };
-    const index_t rows = routine == LapackRoutine::laswp ? 0 : size(has(routine, m) ? m : n);
+    const index_t rows = routine == Routine::laswp ? 0 : size(has(routine, m) ? m : n);
     bool possible = is_possible(std::max(rows, value(lda)), size(n));
     if (solves(routine)) possible = possible && is_possible(std::max(size(n), value(ldb)), size(nrhs));
     require_argument(possible, form == Form::sizes ? place_of_bound(routine, n) : place_of(form, routine, n),
@@ -230,13 +221,13 @@ class Checks {
   const Rest& rest_;
 };
 
-template <Form form, LapackRoutine routine, Scalar T>
+template <Form form, Routine routine, Scalar T>
 LapackBatch batch_of(const Given& given, const Rest& rest, bool with_matrices, bool with_right_hand_sides) {
-  using enum LapackParameter;
-  const auto largest = [&](LapackParameter size) {
+  using enum Parameter;
+  const auto largest = [&](Parameter size) {
     return form == Form::sizes ? rest.bound(size) : given.numbers[size].of_all;
   };
-  const auto matrix = [&](LapackParameter parameter, index_t stride) {
+  const auto matrix = [&](Parameter parameter, index_t stride) {
     return matrix_of_each(form, given.addresses[parameter], stride);
   };
   LapackBatch batch;
@@ -265,7 +256,7 @@ LapackBatch batch_of(const Given& given, const Rest& rest, bool with_matrices, b
   return batch;
 }
 
-template <Form form, LapackRoutine routine, Scalar T>
+template <Form form, Routine routine, Scalar T>
 tessera_status run(tessera_device_handle handle, const Given& given, const Rest& rest) noexcept {
   return guarded([&] {
     tessera::kernels::DeviceRoutines& routines = routines_of(handle);
@@ -274,13 +265,13 @@ tessera_status run(tessera_device_handle handle, const Given& given, const Rest&
     if (rest.count == 0) return;
     checks.require_arrays();
     const bool is_empty = checks.has_nothing_to_compute();
-    if (is_empty && given.addresses[LapackParameter::info] == nullptr) return;
+    if (is_empty && given.addresses[Parameter::info] == nullptr) return;
     routines.run_lapack_batch(
         batch_of<form, routine, T>(given, rest, !is_empty, !is_empty && !checks.has_no_right_hand_sides()));
   });
 }
 
-template <LapackRoutine routine, Scalar T>
+template <Routine routine, Scalar T>
 tessera_status ask_workspace(tessera_device_handle handle, index_t max_n, index_t count, std::size_t* bytes) noexcept {
   return guarded([&] {
     const tessera::kernels::DeviceRoutines& routines = routines_of(handle);
@@ -300,19 +291,19 @@ tessera_status ask_workspace(tessera_device_handle handle, index_t max_n, index_
   });
 }
 
-/// A's elements in C: potrs and getrs only read them. Without commas, which end the arguments of a macro.
-template <LapackRoutine routine>
+/// The type of A's elements in C: potrs and getrs only read them. It has no commas, because these separate the
+/// arguments of a macro.
+template <Routine routine>
 struct InC {
   template <Scalar T>
-  using Factor = std::conditional_t<routine == LapackRoutine::potrs || routine == LapackRoutine::getrs, const CArray<T>,
-                                    CArray<T>>;
+  using Factor = std::conditional_t<routine == Routine::potrs || routine == Routine::getrs, const CArray<T>, CArray<T>>;
 };
 
 }  // namespace
 
 extern "C" {
 
-// By shape of the list of arguments, as the header names it: the arguments of the Fortran interface, the bounds of the
+// The argument lists by shape, with the header's names: the arguments of the Fortran interface, the bounds of the
 // sizes, and the strides.
 #define TESSERA_GIVEN_CHOLESKY Enumerator{uplo}, n, A, lda, info
 #define TESSERA_BOUNDS_CHOLESKY .max_n = max_n
@@ -340,22 +331,21 @@ extern "C" {
 #define TESSERA_STRIDES_INTERCHANGES .stride_a = stride_a, .stride_ipiv = stride_ipiv
 
 #define TESSERA_DEFINE_VBATCHED(shape, routine, name, integer, T)                                            \
-  TESSERA_VBATCHED_##shape(name, integer, Real<T>, InC<LapackRoutine::routine>::Factor<T>, CArray<T>) {      \
-    return run<Form::sizes, LapackRoutine::routine, T>(                                                      \
-        handle, given<LapackRoutine::routine>(TESSERA_GIVEN_##shape),                                        \
+  TESSERA_VBATCHED_##shape(name, integer, Real<T>, InC<Routine::routine>::Factor<T>, CArray<T>) {            \
+    return run<Form::sizes, Routine::routine, T>(                                                            \
+        handle, given<Routine::routine>(TESSERA_GIVEN_##shape),                                              \
         {TESSERA_BOUNDS_##shape, .count = batch_count, .is_wide = sizeof(integer) == sizeof(std::int64_t)}); \
   }
-#define TESSERA_DEFINE(shape, routine, letter, T)                                                                      \
-  TESSERA_BATCHED_##shape(letter##routine##_batched, Real<T>, InC<LapackRoutine::routine>::Factor<T>, CArray<T>) {     \
-    return run<Form::pointers, LapackRoutine::routine, T>(                                                             \
-        handle, given<LapackRoutine::routine>(TESSERA_GIVEN_##shape), {.count = batch_count});                         \
-  }                                                                                                                    \
-  TESSERA_STRIDED_##shape(letter##routine##_strided_batched, Real<T>, InC<LapackRoutine::routine>::Factor<T>,          \
-                          CArray<T>) {                                                                                 \
-    return run<Form::strides, LapackRoutine::routine, T>(handle, given<LapackRoutine::routine>(TESSERA_GIVEN_##shape), \
-                                                         {TESSERA_STRIDES_##shape, .count = batch_count});             \
-  }                                                                                                                    \
-  TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched, int, T)                                          \
+#define TESSERA_DEFINE(shape, routine, letter, T)                                                                    \
+  TESSERA_BATCHED_##shape(letter##routine##_batched, Real<T>, InC<Routine::routine>::Factor<T>, CArray<T>) {         \
+    return run<Form::pointers, Routine::routine, T>(handle, given<Routine::routine>(TESSERA_GIVEN_##shape),          \
+                                                    {.count = batch_count});                                         \
+  }                                                                                                                  \
+  TESSERA_STRIDED_##shape(letter##routine##_strided_batched, Real<T>, InC<Routine::routine>::Factor<T>, CArray<T>) { \
+    return run<Form::strides, Routine::routine, T>(handle, given<Routine::routine>(TESSERA_GIVEN_##shape),           \
+                                                   {TESSERA_STRIDES_##shape, .count = batch_count});                 \
+  }                                                                                                                  \
+  TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched, int, T)                                        \
   TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched_64, int64_t, T)
 
 #define TESSERA_SHAPE_potrf CHOLESKY
@@ -370,9 +360,9 @@ extern "C" {
 #define TESSERA_SHAPE_laswp INTERCHANGES
 #define TESSERA_DEFINE_SHAPED(shape, routine, letter, T) TESSERA_DEFINE(shape, routine, letter, T)
 #define TESSERA_LAPACK(routine, letter, T) TESSERA_DEFINE_SHAPED(TESSERA_SHAPE_##routine, routine, letter, T)
-#define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                                    \
-  TESSERA_INVERSE_WORKSPACE(letter##routine) {                                          \
-    return ask_workspace<LapackRoutine::routine, T>(handle, max_n, batch_count, bytes); \
+#define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                              \
+  TESSERA_INVERSE_WORKSPACE(letter##routine) {                                    \
+    return ask_workspace<Routine::routine, T>(handle, max_n, batch_count, bytes); \
   }
 #include "device_api/routines.def"
 

@@ -1,9 +1,9 @@
-// Offset arithmetic of the device heap: which parts of [0, capacity) are occupied. Knows no memory and calls no driver, so
-// allocation costs no more than a few host instructions (BLASX, section IV-E, Fig. 6).
+// Offset arithmetic of the device heap: which parts of [0, capacity) are occupied. Touches no memory and calls no
+// driver, so an allocation costs only a few host instructions (BLASX, section IV-E, Fig. 6).
 //
-// Invariants (checked by check_invariants, tested): the segments tile [0, capacity) in order of their offsets, without gap or
-// overlap; two neighbouring segments are never both free; `occupied_` and `empty_` name each segment exactly once.
-// Not thread-safe. Called by DeviceHeap.
+// Invariants (checked by check_invariants, tested): The segments tile [0, capacity) in order of their offsets, without
+// gap or overlap. Two neighbouring segments are never both free. `occupied_` and `empty_` name each segment exactly
+// once. Not thread-safe. Called by DeviceHeap.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ class FreeList {
   /// A free range of `capacity` bytes, rounded down to the alignment.
   explicit FreeList(std::size_t capacity);
 
-  /// First fit. @return the offset of a segment of at least `bytes` (rounded up to the alignment, at least one unit), or nothing
+  /// First fit. @return the offset of a segment of at least `bytes` (rounded up to the alignment, at least one unit),
+  /// or nothing
   std::optional<std::size_t> allocate(std::size_t bytes);
   /// @throws InternalError if no segment was allocated at `offset`
   void free(std::size_t offset);

@@ -1,7 +1,7 @@
-// Many products of matrices whose elements are stored in 16 bits a number (core/half.hpp), with sums and factors in
-// single precision, on matrices in the memory of one device.
+// Many products of matrices with 16-bit elements, or pairs of them (core/half.hpp), in the memory of one device. Sums
+// and factors have single precision.
 //
-//   C = alpha op(A) op(B) + beta C    each element of it computed in single, and rounded once
+//   C = alpha op(A) op(B) + beta C    each element of it is computed in single precision, and rounded once
 #pragma once
 
 #include "core/half.hpp"
@@ -10,13 +10,13 @@
 namespace tessera::kernels {
 
 struct HalfBatch {
-  /// Of the elements in memory, of which distances and leading dimensions are so many.
+  /// The type of the elements in memory. Distances and leading dimensions count these elements.
   HalfType stored = HalfType::h;
-  /// All else. A gemm; its type is that of factors and sums: s, or c for complex elements.
+  /// The rest, as a batch of gemm. Its type is that of factors and sums: s, or c for complex elements.
   Level3Batch products = {};
 };
 
-/// What factors and sums are.
+/// The type of factors and sums.
 constexpr ScalarType sums_of(HalfType stored) { return is_complex(stored) ? ScalarType::c : ScalarType::s; }
 
 }  // namespace tessera::kernels

@@ -1,10 +1,10 @@
-// Many calls of one routine, type and variant, with the same factors, on matrices in the memory of one device. Where
-// they differ is told by arrays in that memory, so nothing of a problem is known to the host but bounds.
+// Many calls of one routine, type and variant, with the same factors, on matrices in the memory of one device. Arrays
+// in that memory hold the arguments that differ, so the host knows nothing of a problem but bounds.
 #pragma once
 
 #include <cstdint>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/block/device_code.hpp"
 
 namespace tessera::kernels {
@@ -21,7 +21,7 @@ struct NumberOfEach {
   }
 };
 
-/// A matrix per problem: anywhere, or so many elements apart.
+/// A matrix per problem: at any addresses, or at a common distance in elements.
 template <class E>
 struct MatrixOfEach {
   E* const* of_each = nullptr;  ///< in device memory
@@ -39,18 +39,18 @@ struct UntypedMatrixOfEach {
   const void* first = nullptr;
   index_t distance = 0;
 
-  /// nullptr where a routine has no such matrix: `of_each` and `first` both are.
+  /// nullptr if a routine has no such matrix: `of_each` and `first` are both null.
   template <class E>
   MatrixOfEach<E> as() const {
     return {static_cast<E* const*>(of_each), static_cast<E*>(const_cast<void*>(first)), distance};
   }
 };
 
-/// Any of these as a word: a number, or an address.
+/// A number or an address per problem, as a word.
 struct WordOfEach {
   const void* of_each = nullptr;  ///< numbers of 32 or, if `is_wide`, 64 bits
-  index_t first = 0;              ///< without them: of the first problem,
-  index_t distance = 0;           ///< and from one to the next
+  index_t first = 0;              ///< if of_each is null: the value for the first problem,
+  index_t distance = 0;           ///< and the difference from one problem to the next
   bool is_wide = false;
 
   WordOfEach() = default;
@@ -70,18 +70,18 @@ struct WordOfEach {
 };
 
 struct Level3Batch {
-  /// Variant and factors. m, n, k are the sizes of all, or upper bounds of those in arrays; 0: there is none.
-  /// Addresses and leading dimensions mean nothing.
+  /// The variant and the factors. m, n, k are the common sizes, or upper bounds of the sizes in arrays; 0: there is no
+  /// bound. Addresses and leading dimensions are not used.
   Level3 common;
   index_t count = 0;
-  /// Where C is square (updates_triangle()) m has no meaning.
+  /// If C is square (updates_triangle()), m is not used.
   NumberOfEach m, n, k, lda, ldb, ldc;
-  /// trsm and trmm have A and C, which is X.
+  /// In trsm and trmm X is C, and B is not used.
   UntypedMatrixOfEach A, B, C;
-  /// For each problem 0, or minus the position in the routine's Fortran interface of its first bad argument; such a
-  /// problem is left out. In device memory, as wide as the sizes. nullptr: all are good.
+  /// For each problem 0, or minus the position of its first bad argument in the routine's Fortran interface; such a
+  /// problem is left out. It lies in device memory, and is as wide as the sizes. nullptr: all problems are good.
   void* info = nullptr;
-  /// Where the number of a problem is not zero, an earlier step of the same call has ended it: it is left out.
+  /// A problem with a number other than zero is left out: an earlier step of the same call has ended it.
   NumberOfEach left_out = {};
 
   bool has_sizes_of_each() const { return n.of_each != nullptr; }

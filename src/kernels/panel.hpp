@@ -1,9 +1,11 @@
-// Block columns of LU and QR factorizations, as a device holds them: the panel is what of a block column lies on and
-// below the diagonal. It is factored in place; what its readers need beside it lies in its tail, memory of its own.
-//   LU: P A = L U with partial pivoting. The tail tells the interchanges (PivotTail).
-//   QR: A = Q R, Q = I - V T V^H. R lies on and above the diagonal, V below it, with ones on its diagonal that are not
-//       stored. The tail has T, n x n, upper triangular, and behind it tau, the n coefficients of LAPACK's geqrf.
-// Source: LAPACK Users' Guide, sections 2.4.1 and 5; Joffrain, Low, Quintana-Orti, van de Geijn, Van Zee, Accumulating
+// Block columns of LU and QR factorizations, as a device holds them. The panel is the part of a block column on and
+// below the diagonal. It is factored in place. Its tail, in separate memory, holds the rest of the results that readers
+// need.
+//   LU: P A = L U with partial pivoting. The tail holds the interchanges (PivotTail).
+//   QR: A = Q R, Q = I - V T V^H. R lies on and above the diagonal, V below it; the ones on V's diagonal are not
+//   stored. The
+//       tail holds T, n x n, upper triangular, and behind it tau, the n coefficients of LAPACK's geqrf.
+// Sources: LAPACK Users' Guide, sections 2.4.1 and 5; Joffrain, Low, Quintana-Orti, van de Geijn, Van Zee, Accumulating
 // Householder transformations, revisited, 2006, for T.
 #pragma once
 
@@ -18,7 +20,7 @@ enum class PanelKind : std::uint8_t { lu, qr };
 
 constexpr const char* name_of(PanelKind kind) { return kind == PanelKind::lu ? "getrf" : "geqrf"; }
 
-/// Of a panel. So many threads are a block of a GPU's.
+/// Columns of a panel. A GPU's thread block has room for that many threads.
 inline constexpr index_t most_panel_columns = 1024;
 
 struct Panel {
@@ -30,8 +32,8 @@ struct Panel {
   void* tail = nullptr;  ///< tail_bytes(), aligned to an element
 };
 
-/// A matrix beside a panel, from the panel's first row on: C = L^-1 P C in the panel's first n rows, and C - L C below,
-/// or C = Q^H C.
+/// A matrix beside a panel, from the panel's first row on. LU: C = L^-1 P C in the panel's first n rows, and C - L C
+/// below. QR: C = Q^H C.
 struct PanelUpdate {
   Panel panel;  ///< factored
   index_t n = 0;
@@ -39,18 +41,20 @@ struct PanelUpdate {
   index_t ldc = 0;
 };
 
-/// The tail of an LU panel, as far as its address says.
+/// The tail of an LU panel, as pointers.
 struct PivotTail {
-  std::int32_t* info = nullptr;     ///< 0, or the first column, from 1, whose pivot is zero
-  std::int32_t* pivots = nullptr;   ///< n: row i was interchanged with row pivots[i], both of the panel and from 1
-  std::int32_t* sources = nullptr;  ///< 2 n, for devices: what moves to row i, then what moves to row pivots[i]; from 0
+  std::int32_t* info = nullptr;  ///< 0, or the first column, from 1, whose pivot is zero
+  /// n: row i was interchanged with row pivots[i]; both count from 1 at the panel's first row
+  std::int32_t* pivots = nullptr;
+  /// 2 n, for devices, from 0: the rows that move to row i, then the rows that move to row pivots[i]
+  std::int32_t* sources = nullptr;
 };
 inline PivotTail pivot_tail(const Panel& panel) {
   auto* const first = static_cast<std::int32_t*>(panel.tail);
-  constexpr index_t info_words = 4;  // so that what follows is aligned
+  constexpr index_t info_words = 4;  // keeps the following memory aligned
   return {first, first + info_words, first + info_words + panel.n};
 }
-/// T, and behind it tau.
+/// The address of tau, behind T.
 inline std::byte* tau_of(const Panel& panel) {
   return static_cast<std::byte*>(panel.tail) + panel.n * panel.n * static_cast<index_t>(element_bytes(panel.type));
 }
@@ -60,8 +64,8 @@ constexpr index_t tail_bytes(PanelKind kind, ScalarType type, index_t n) {
   return kind == PanelKind::lu ? (info_words + 3 * n) * word : (n + 1) * n * static_cast<index_t>(element_bytes(type));
 }
 
-/// Operations as everybody reports them (LAPACK Working Note 41, leading terms; complex ones count four times).
-/// @param columns of the panel's, all or a part, that are factored and applied to the rest of it
+/// The conventional number of operations (LAPACK Working Note 41, leading terms; complex ones count four times).
+/// @param columns of the panel, all or some, that are factored and applied to the rest of it
 constexpr double flops_of(const Panel& panel, index_t columns) {
   const auto m = static_cast<double>(panel.m), n = static_cast<double>(panel.n);
   const double real = (panel.kind == PanelKind::lu ? 1 : 2) * (m * n * n - n * n * n / 3);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "core/plugin_backends.hpp"
 #include "kernels/backend.hpp"
 
 namespace tessera::kernels {
@@ -13,6 +14,6 @@ namespace tessera::kernels {
 /// @throws NotAvailable with the reason: no such file, not loadable, of another build, no driver, no device
 /// The plugin is never closed, since drivers do not survive it. Call on a thread of the application, never on a worker:
 /// the loader's lock may be held by the caller of a BLAS function.
-std::unique_ptr<Backend> open_cuda_backend(const std::string& path);
+std::unique_ptr<Backend> open_plugin(const std::string& path, const PluginBackend& which = plugin_backends[0]);
 
 }  // namespace tessera::kernels

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "device/device.hpp"
 #include "kernels/lapack_batch.hpp"
 #include "kernels/level3_batch.hpp"
@@ -12,8 +12,8 @@
 
 namespace tessera::kernels {
 
-/// C += factor * X, on an m x n tile or, of a square one, a triangle. For a Hermitian result the imaginary parts of X's
-/// diagonal count as zero.
+/// C += factor * X, on an m x n tile, or on a triangle of a square tile. For a Hermitian result the imaginary parts of
+/// X's diagonal count as zero.
 struct Addition {
   ScalarType type = ScalarType::d;
   Part part = Part::full;
@@ -26,8 +26,8 @@ struct Addition {
   index_t ldc = 0;
 };
 
-/// Of a symmetric or Hermitian n x n tile one triangle is stored; the other one becomes its mirror image, conjugated in the
-/// latter case, and the diagonal real.
+/// Completes a symmetric or Hermitian n x n tile, of which one triangle is stored: the other becomes its mirror image.
+/// In the Hermitian case it is conjugated, and the diagonal becomes real.
 struct Mirroring {
   ScalarType type = ScalarType::d;
   Part stored = Part::lower;  ///< not full
@@ -37,51 +37,55 @@ struct Mirroring {
   index_t lda = 0;
 };
 
-/// A = L L^H, or U^H U: the factor takes the place of the triangle of an n x n tile. Imaginary parts of its diagonal count
-/// as zero.
+/// A = L L^H, or U^H U: the factor replaces the triangle of an n x n tile. Imaginary parts of its diagonal count as
+/// zero.
 struct TileFactorization {
   ScalarType type = ScalarType::d;
   Uplo uplo = Uplo::lower;
   index_t n = 0;
   void* A = nullptr;
   index_t lda = 0;
-  /// LAPACK's: 0, or the order of the first leading minor that is not positive definite. In host memory, which had better
-  /// be page-locked (Device::host_memory).
+  /// LAPACK's info: 0, or the order of the first leading minor that is not positive definite. In host memory,
+  /// preferably page-locked (Device::host_memory).
   int* info = nullptr;
 };
 
 constexpr double flops_of(const TileFactorization& tile) {
   const auto n = static_cast<double>(tile.n);
-  return (is_complex(tile.type) ? 4 : 1) * real_flops_of(LapackRoutine::potrf, n, n, 0);
+  return (is_complex(tile.type) ? 4 : 1) * real_flops_of(Routine::potrf, n, n, 0);
 }
 
 class TileOps {
  public:
   virtual ~TileOps() = default;
-  /// Submits the call, whose operands lie in the device's memory; no dimension is 0. trmm takes B apart from C, or C
-  /// itself. gemmt may leave anything in the triangle of C that it does not update.
-  /// @throws DeviceLost, WorkRefused, OutOfDeviceMemory. Called by one thread at a time per device.
+  /// Submits the call, whose operands lie in the device's memory; no dimension is 0. In trmm B and C are separate, or
+  /// the same. gemmt may leave anything in the triangle of C that it does not update.
+  /// @throws DeviceLost, WorkRefused, OutOfDeviceMemory. One thread at a time per device may call it.
   virtual void run(int compute_stream, const Level3& call) = 0;
   /// Submits the addition. @throws as run()
   virtual void add(int compute_stream, const Addition& addition) = 0;
   /// Submits the mirroring, n >= 1. @throws as run()
   virtual void mirror(int compute_stream, const Mirroring& tile) = 0;
-  /// Submits the factorization, n >= 1. Behind a minor that is not positive definite the triangle holds anything.
+  /// Submits the factorization, n >= 1. After a minor that is not positive definite the rest of the triangle holds
+  /// anything.
   /// @throws as run()
   virtual void factor(int compute_stream, const TileFactorization& tile) = 0;
-  /// Loads what panels take, once. Called by the caller's thread, which may hold the loader's lock, before a job that has
-  /// panels. Thread-safe. @throws NotAvailable if there is none of it, OutOfDeviceMemory, DeviceLost
+  /// Loads the code for panels, once. It runs on the caller's thread, which may hold the loader's lock, before a job
+  /// with panels. Thread-safe. @throws NotAvailable if there is none, OutOfDeviceMemory, DeviceLost
   virtual void load_panels() {}
-  /// Submits the factorization of the panel's columns [first, first + columns), and their application to all others. With
-  /// the last ones the tail is complete. LU takes all columns at once. @throws as run()
+  /// Submits the factorization of the panel's columns [first, first + columns), and their application to all others.
+  /// With the last ones the tail is complete. LU must take all columns at once. @throws as run()
   virtual void factor_panel(int compute_stream, const Panel& panel, index_t first, index_t columns) = 0;
   /// Submits the application of a panel to the matrix beside it. @throws as run()
   virtual void apply_panel(int compute_stream, const PanelUpdate& update) = 0;
-  /// Submits a batch of gemm, whose arrays and matrices lie in the device's memory by the time that the stream comes to
-  /// it. @param flops of all of it @throws as run() @pre no size is negative, leading dimensions are good
+  /// Submits a batch of gemm. Its arrays and matrices must lie in the device's memory when the stream reaches it.
+  /// @param flops of all problems
+  /// @throws as run()
+  /// @pre no size is negative, leading dimensions are good
   virtual void run_batch(int compute_stream, const Level3Batch& batch, double flops) = 0;
-  /// Submits a batch of one of LAPACK's routines, likewise. @param workspace for potri and getri at least what the
-  /// largest problem takes (inverse_bytes()) @throws as run() @pre as run_batch(); the sizes have bounds
+  /// Submits a batch of one of LAPACK's routines, under the same conditions.
+  /// @param workspace for potri and getri at least as much as the largest problem needs (inverse_bytes())
+  /// @throws as run() @pre as run_batch(); the sizes have bounds
   virtual void run_lapack_batch(int compute_stream, const LapackBatch& batch, const Workspace& workspace,
                                 double flops) = 0;
 };

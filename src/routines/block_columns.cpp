@@ -1,15 +1,19 @@
-// LU and QR by block columns, left-looking. One task per block column j of A:
-//   apply panels 0 .. j - 1, as soon as each is there, to all rows below their first one; then factor what lies on and
-//   below the diagonal.
+// LU and QR by block columns, left-looking:
+//
+//   for block columns j of A                            task: A_j
+//     for panels l < j                                    reads the result A_l
+//       A_j = A_j with panel l applied to the rows from its first one on
+//     A_j has rows on and below the diagonal: factor them
+//
 // So a block column is fetched once, goes from device to device as a panel, and goes down once. Where many columns are
 // on devices at once, each panel finds work in all of them, and the factorization of the next one, for which all others
 // wait, comes first: that is right-looking with look-ahead. Where memory is short, groups of neighbouring block columns
 // advance together, panel by panel.
 //
-// LU: what a panel interchanges it interchanges in columns to the right. The rows of L in columns to the left, which
-// are at home by then, are interchanged when all is done.
-// A device that is lost leaves columns that are at home, final, and others as they were: columns go home in order, so
-// that none has been made with a panel that is computed once more, whose pivots may then be others.
+// LU: the row interchanges of a panel apply to the columns to the right of it, too. The rows of L in columns to the
+// left, which are at home by then, are interchanged when all is done. If a device is lost, the columns at home are
+// final, and the others are as they were. No column at home depends on a panel that is computed once more, whose pivots
+// may then be others (GraphProperties::repeatable).
 //
 // Source: Golub and Van Loan, Matrix Computations, sections 3.2.9 and 5.2.3; D'Azevedo and Dongarra, The design and
 // implementation of the parallel out-of-core ScaLAPACK LU, QR and Cholesky factorization routines, 2000, for columns
@@ -22,12 +26,13 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/side_by_side.hpp"
-#include "routines/call_graph.hpp"
 #include "routines/lapack.hpp"
+#include "routines/tiled_graph.hpp"
 
 namespace tessera::routines {
 namespace {
@@ -35,10 +40,9 @@ namespace {
 using kernels::PanelKind;
 using runtime::Output;
 using runtime::Step;
-using runtime::StepKind;
 using runtime::TaskId;
 
-/// What both are.
+/// A call of either kind: it factors the m x n matrix A by block columns.
 struct Columns {
   PanelKind kind = PanelKind::lu;
   ScalarType type = ScalarType::d;
@@ -49,62 +53,56 @@ struct Columns {
   index_t least() const { return std::min(m, n); }
 };
 
-// An output and one step's input per lane, and outputs on their way home.
-constexpr index_t slots_per_lane = 3;
-/// Of a QR panel: so many columns are factored at a time. A long launch of many small kernels would hold up products.
+/// One step of a QR panel factors so many columns. A long launch of many small kernels would hold up products.
 constexpr index_t columns_at_once = 64;
-
-/// What Level 3 has that is most like it.
-Level3 like(const Columns& call) { return {.routine = Routine::trsm, .type = call.type, .m = call.m, .n = call.n}; }
 
 std::size_t bytes_of_column(const Columns& call, index_t columns) {
   const index_t elements = call.m * columns * static_cast<index_t>(element_bytes(call.type));
   return static_cast<std::size_t>(cache::tail_offset(elements) + kernels::tail_bytes(call.kind, call.type, columns));
 }
 
-runtime::Tiling choose_columns(const Columns& call, const runtime::Machine& machine, index_t forced) {
+/// Panels end at the smaller of m and n. Columns to the right of them are cut from there on.
+index_t columns_of_width(const Columns& call, index_t width) {
+  return ceil_div(call.least(), width) + ceil_div(call.n - call.least(), width);
+}
+/// Slots for all block columns at once, and for what streams hold.
+index_t slots_for_all(const Columns& call, index_t width) {
+  return columns_of_width(call, width) + index_t{2} * device::compute_streams;
+}
+
+Outline outline_of(const Columns& call, const runtime::Machine& machine, index_t forced) {
   // Wide panels make products of a good rate, narrow ones are soon factored.
   constexpr index_t granule = 128, least = 256, wanted = 16;
   const index_t widest = call.kind == PanelKind::lu ? 768 : 512;  // T costs more with the width
   const index_t chosen = std::clamp(ceil_div(call.least(), wanted * granule) * granule, least, widest);
-  index_t width = std::min({call.least(), forced > 0 ? forced : chosen, kernels::most_panel_columns});
-  while (machine.slots(bytes_of_column(call, width)) < slots_per_lane * device::compute_streams) {
-    if (width == 1) {
-      throw OutOfDeviceMemory("a device memory of " + std::to_string(machine.heap_bytes) +
-                              " bytes cannot hold one column per stream");
-    }
-    width = ceil_div(width, 2);
-  }
-  return {call.m, width, width};
+  const index_t width =
+      halved_to_fit(std::min({call.least(), forced > 0 ? forced : chosen, kernels::most_panel_columns}), machine,
+                    [&](index_t columns) { return bytes_of_column(call, columns); });
+  const double flops = (is_complex(call.type) ? 4 : 1) * (call.kind == PanelKind::lu ? 1 : 2) *
+                       real_flops_of(Routine::getrf, static_cast<double>(call.m), static_cast<double>(call.n), 0);
+  const double bytes = static_cast<double>(call.m * call.n) * static_cast<double>(element_bytes(call.type));
+  const bool fits = slots_for_all(call, width) <= machine.slots(bytes_of_column(call, width));
+  return {call.type, call.m, {call.m, width, width}, {flops, bytes, bytes}, fits};
 }
 
-class BlockColumns final : public CallGraph {
+class BlockColumns final : public TiledGraph {
  public:
-  BlockColumns(const Columns& call, const runtime::Machine& machine, index_t forced)
-      : CallGraph(like(call), choose_columns(call, machine, forced)),
-        columns_(call),
-        A_(call.A, call.m, call.n, call.lda, Op::no_trans, call.type),
-        panels_(ceil_div(call.least(), width())),
-        tail_bytes_(cache::tail_offset(kernels::tail_bytes(call.kind, call.type, width()))) {
-    const index_t count = panels_ + ceil_div(call.n - call.least(), width());
-    for (index_t j = 0; j < count; ++j) order_.push_back({0, static_cast<std::int32_t>(j)});
-    const index_t slots = machine.slots(slot_bytes());
-    if (!fits(slots)) append_groups(count, slots);
+  BlockColumns(const Columns& call, const Outline& outline, const runtime::Machine& machine)
+      : TiledGraph(name_of(call.kind), outline, call.n, call.least()),
+        kind_(call.kind),
+        A_(call.A, m, n, call.lda, Op::no_trans, type),
+        panels_(ceil_div(k, width())),
+        tail_bytes_(cache::tail_offset(kernels::tail_bytes(kind_, type, width()))) {
+    repeatable = false;
+    task_count = columns_of_width(call, width());
+    slot_bytes = bytes_of_column(call, width());
+    working_slots = slots_for_all(call, width());
+    touch({&A_});
+    if (!outline.holds_inputs) append_groups(machine.slots(slot_bytes));
+    derive();
   }
 
-  std::string routine() const override { return letter(type()) + std::string(name_of(columns_.kind)); }
-  double flops() const override {
-    double sum = 0;
-    for (TaskId task = 0; task < task_count(); ++task) sum += task_flops(task);
-    return sum;
-  }
-  index_t k() const override { return columns_.least(); }
-  std::size_t slot_bytes() const override { return bytes_of_column(columns_, width()); }
-  index_t working_slots() const override { return task_count() + index_t{2} * device::compute_streams; }
-
-  Output output(TaskId task) const override {
-    return {.tile = tile(task), .fetch = true, .needs_old = true, .publish = is_panel(task)};
-  }
+  Output output(TaskId task) const override { return {.tile = tile(task), .reads_old = true}; }
 
   index_t step_count(TaskId task) const override {
     return is_panel(task) ? task + ceil_div(columns_of(task).size, columns_at_once()) : panels_;
@@ -114,80 +112,67 @@ class BlockColumns final : public CallGraph {
     const bool factors = is_panel(task) && s >= task;
     const index_t panel = factors ? task : s;
     const Span at = columns_of(panel);
-    Step step{.call = {.type = type(), .m = columns_.m - at.first, .n = columns_of(task).size},
-              .a = {},
-              .b = {},
-              .kind = factors ? StepKind::panel : StepKind::update,
-              .panel = {.kind = columns_.kind, .first_row = at.first, .columns = at.size}};
-    if (factors) {
-      step.panel.part_first = (s - task) * columns_at_once();
-      step.panel.part_columns = std::min(columns_at_once(), at.size - step.panel.part_first);
-    } else {
-      step.a = {.tile = tile(panel), .after = panel};
+    const kernels::Panel shape{.kind = kind_, .type = type, .m = m - at.first, .n = at.size};
+    if (!factors) {
+      return {.kernel = kernels::PanelUpdate{.panel = shape, .n = columns_of(task).size},
+              .a = {.tile = tile(panel), .writer = panel, .first_row = at.first},
+              .first_row = at.first};
     }
-    return step;
+    const index_t first = (s - task) * columns_at_once();
+    return {.kernel = runtime::PanelFactorization{shape, first, std::min(columns_at_once(), at.size - first)},
+            .first_row = at.first};
   }
 
   index_t wave(TaskId task, index_t nth) const override { return std::min(nth, task); }
 
-  bool ordered() const override { return true; }
-  bool has_panels() const override { return true; }
-  bool factors() const override { return true; }
-  TaskId write_after(TaskId task) const override { return task - 1; }
   index_t home(TaskId task, index_t devices) const override { return task % devices; }
-
-  index_t compulsory_up_bytes() const override { return columns_.m * columns_.n * element(); }
-  index_t compulsory_down_bytes() const override { return compulsory_up_bytes(); }
-  std::vector<device::HostRange> host_ranges() const override { return ranges_of({&A_}); }
 
   /// Host memory for the tails of all panels. To be set before the job, which it outlives.
   std::size_t tails_bytes() const { return static_cast<std::size_t>(panels_ * tail_bytes_); }
   void set_tails(std::byte* tails) { tails_ = tails; }
 
-  /// In host memory, from the first one on; whole when the job has ended.
+  /// The panels in host memory, in their order. They are complete when the job has ended.
   std::vector<kernels::Panel> panels() const {
     std::vector<kernels::Panel> all;
     for (TaskId task = 0; task < panels_; ++task) {
       const runtime::HostTile column = tile(task);
-      all.push_back(step(task, task).panel_in({column.address, column.ld, column.tail}));
+      const runtime::Kernel placed = step(task, task).placed({column.address, column.ld, column.tail}, {}, {});
+      all.push_back(std::get<runtime::PanelFactorization>(placed).panel);
     }
     return all;
   }
 
  private:
-  index_t width() const { return tiling_.n; }
-  index_t element() const { return static_cast<index_t>(element_bytes(type())); }
-  index_t columns_at_once() const { return columns_.kind == PanelKind::lu ? width() : routines::columns_at_once; }
+  index_t width() const { return tiling.n; }
+  index_t columns_at_once() const { return kind_ == PanelKind::lu ? width() : routines::columns_at_once; }
   bool is_panel(TaskId task) const { return task < panels_; }
 
-  /// FactoredPanels end with the last row or column; what is right of them begins anew.
   Span columns_of(TaskId task) const {
-    const index_t least = columns_.least();
-    const index_t first = is_panel(task) ? task * width() : least + (task - panels_) * width();
-    return {first, std::min(width(), (is_panel(task) ? least : columns_.n) - first)};
+    const index_t first = is_panel(task) ? task * width() : k + (task - panels_) * width();
+    return {first, std::min(width(), (is_panel(task) ? k : n) - first)};
   }
 
   runtime::HostTile tile(TaskId task) const {
     const Span at = columns_of(task);
-    runtime::HostTile tile = A_.tile(0, at.first, columns_.m, at.size).tile;
+    runtime::HostTile tile = A_.tile({0, m}, at).tile;
     if (!is_panel(task)) return tile;
     tile.tail = tails_ + task * tail_bytes_;
-    tile.tail_bytes = kernels::tail_bytes(columns_.kind, type(), at.size);
+    tile.tail_bytes = kernels::tail_bytes(kind_, type, at.size);
     return tile;
   }
 
-  // As many as there is room for beside what steps read, and what the group before has not brought home yet.
-  void append_groups(index_t count, index_t slots) {
-    const index_t beside = index_t{slots_per_lane} * device::compute_streams - 1;
+  // A group gets all the room beside what steps read, and beside what the group before has not brought home yet.
+  void append_groups(index_t slots) {
+    const index_t beside = tiles_per_lane * device::compute_streams - 1;
     const index_t of_group = std::max<index_t>(slots - beside, 1);
-    for (index_t end = std::min(of_group, count); end < count; end += of_group) group_ends_.push_back(end);
-    group_ends_.push_back(count);
+    for (index_t end = std::min(of_group, task_count); end < task_count; end += of_group) group_ends.push_back(end);
+    group_ends.push_back(task_count);
   }
 
-  Columns columns_;
-  MatrixView A_;
-  index_t panels_;
-  index_t tail_bytes_;          // of the widest
+  const PanelKind kind_;
+  const MatrixView A_;
+  const index_t panels_;
+  const index_t tail_bytes_;    // of the widest
   std::byte* tails_ = nullptr;  // by panel
 };
 
@@ -195,12 +180,14 @@ Columns columns_of(const LuCall& call) { return {PanelKind::lu, call.type, call.
 Columns columns_of(const QrCall& call) { return {PanelKind::qr, call.type, call.m, call.n, call.A, call.lda}; }
 
 Plan choose_plan(const Columns& call, std::span<const runtime::Machine> machines, index_t columns) {
-  return routines::choose_plan(like(call), machines, columns, [&](const runtime::Machine& machine) {
-    return std::make_unique<BlockColumns>(call, machine, columns);
-  });
+  const auto outline = [&](const runtime::Machine& machine) { return outline_of(call, machine, columns); };
+  const auto make = [&](const runtime::Machine& machine) {
+    return std::make_unique<BlockColumns>(call, outline(machine), machine);
+  };
+  return routines::choose_plan(machines, {outline, make});
 }
 
-/// What a job has left: panels, whose tails lie in memory of their own.
+/// The result of a job: its statistics, and the panels, whose tails lie in memory of their own.
 struct Factored {
   runtime::JobStatistics statistics;
   std::vector<kernels::Panel> panels;
@@ -280,13 +267,6 @@ void interchange_left(const std::vector<kernels::Panel>& panels, const Columns& 
 }
 
 }  // namespace
-
-std::unique_ptr<runtime::TaskGraph> make_lu(const LuCall& call, const runtime::Machine& machine, index_t columns) {
-  return std::make_unique<BlockColumns>(columns_of(call), machine, columns);
-}
-std::unique_ptr<runtime::TaskGraph> make_qr(const QrCall& call, const runtime::Machine& machine, index_t columns) {
-  return std::make_unique<BlockColumns>(columns_of(call), machine, columns);
-}
 
 Plan choose_plan(const LuCall& call, std::span<const runtime::Machine> machines, index_t columns) {
   return choose_plan(columns_of(call), machines, columns);

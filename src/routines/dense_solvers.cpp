@@ -11,7 +11,7 @@ namespace {
 
 /// From 1, as LAPACK tells it before it does anything; 0: there is none. It is looked for on the host, whatever a device's
 /// library tells of it.
-index_t first_zero_on_diagonal(const DenseProblem& problem) {
+index_t first_zero_on_diagonal(const LapackCall& problem) {
   return dispatch(problem.type, [&]<Scalar T>(T) -> index_t {
     const T* const A = static_cast<const T*>(problem.A);
     for (index_t j = 0; j < problem.n; ++j) {
@@ -22,13 +22,13 @@ index_t first_zero_on_diagonal(const DenseProblem& problem) {
 }
 
 /// LAPACK looks for zeros there before it does anything.
-bool needs_nonzero_diagonal(const DenseProblem& problem) {
-  const bool may_be_unit = problem.routine == DenseRoutine::trtri || problem.routine == DenseRoutine::trtrs;
+bool needs_nonzero_diagonal(const LapackCall& problem) {
+  const bool may_be_unit = problem.routine == Routine::trtri || problem.routine == Routine::trtrs;
   return may_be_unit ? problem.diag == Diag::non_unit : is_inverse(problem.routine);
 }
 
 /// In 64 bits. @throws UnsuitableNumbers if one of them is no row's
-std::vector<std::int64_t> wide_pivots(const DenseProblem& problem) {
+std::vector<std::int64_t> wide_pivots(const LapackCall& problem) {
   std::vector<std::int64_t> pivots(static_cast<std::size_t>(problem.n));
   for (std::size_t i = 0; i < pivots.size(); ++i) {
     pivots[i] = problem.ipiv_bits == 64 ? static_cast<const std::int64_t*>(problem.ipiv)[i]
@@ -38,7 +38,7 @@ std::vector<std::int64_t> wide_pivots(const DenseProblem& problem) {
   return pivots;
 }
 
-runtime::JobStatistics solve_triangle(runtime::Runtime& runtime, const DenseProblem& problem, index_t tile,
+runtime::JobStatistics solve_triangle(runtime::Runtime& runtime, const LapackCall& problem, index_t tile,
                                       const runtime::CpuHelp& cpu) {
   const Level3 call{.routine = Routine::trsm,
                     .type = problem.type,
@@ -61,52 +61,47 @@ runtime::JobStatistics solve_triangle(runtime::Runtime& runtime, const DenseProb
 
 }  // namespace
 
-runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const DenseProblem& problem,
+runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const LapackCall& problem,
                                    std::optional<kernels::SvdAlgorithm> algorithm, index_t tile,
                                    const runtime::CpuHelp& cpu) {
   if (needs_nonzero_diagonal(problem)) {
     if (const index_t zero = first_zero_on_diagonal(problem); zero != 0)
       return {.routine = name_of(problem), .n = problem.n, .info = zero, .devices = {}};
   }
-  if (problem.routine == DenseRoutine::trtrs) return solve_triangle(runtime, problem, tile, cpu);
-  if (problem.routine != DenseRoutine::getri) return runtime.run_dense(problem, algorithm);
+  if (problem.routine == Routine::trtrs) return solve_triangle(runtime, problem, tile, cpu);
+  if (problem.routine != Routine::getri) return runtime.run_dense(problem, algorithm);
   std::vector<std::int64_t> pivots = wide_pivots(problem);
-  DenseProblem wide = problem;
+  LapackCall wide = problem;
   wide.ipiv = pivots.data();
   wide.ipiv_bits = 64;
   return runtime.run_dense(wide, algorithm);
 }
 
-double part_of_matrix_rate(const DenseProblem& problem) {
+double part_of_matrix_rate(const LapackCall& problem) {
   switch (problem.routine) {
-    case DenseRoutine::heevd:
-    case DenseRoutine::heevr:
-    case DenseRoutine::hegvd:
+    case Routine::heevd:
+    case Routine::heevr:
+    case Routine::hegvd:
       return problem.vectors ? 0.04 : 0.02;  // half of the reduction is bound by memory
-    case DenseRoutine::gesdd:
-    case DenseRoutine::gesvd:
+    case Routine::gesdd:
+    case Routine::gesvd:
       return 0.04;
-    case DenseRoutine::geev:
+    case Routine::geev:
       return 0.015;
-    case DenseRoutine::gelsd:
+    case Routine::gelsd:
       return 0.01;
-    case DenseRoutine::trtri:
-    case DenseRoutine::potri:
+    case Routine::trtri:
+    case Routine::potri:
       return 0.05;
-    case DenseRoutine::gels:
-    case DenseRoutine::getri:
+    case Routine::gels:
+    case Routine::getri:
       return 0.03;
-    case DenseRoutine::trtrs:
-    case DenseRoutine::larfb:
+    case Routine::trtrs:
+    case Routine::larfb:
       return 0.5;
-    case DenseRoutine::ungqr:
-    case DenseRoutine::unmqr:
-    case DenseRoutine::unmlq:
-    case DenseRoutine::unmtr:
-    case DenseRoutine::lauum:
-      break;
+    default:
+      return 0.3;
   }
-  return 0.3;
 }
 
 }  // namespace tessera::routines

@@ -1,11 +1,11 @@
 // Problems of LAPACK that one device solves whole: eigenvalues, singular values, least squares, reflectors, inverses
-// (core/dense_problem.hpp). Column-major, from host memory to host memory. trtrs is among them by its interface; it is a trsm of
+// (calls/lapack_call.hpp). Column-major, from host memory to host memory. trtrs is among them by its interface; it is a trsm of
 // all devices.
 #pragma once
 
 #include <optional>
 
-#include "core/dense_problem.hpp"
+#include "calls/lapack_call.hpp"
 #include "runtime/runtime.hpp"
 
 namespace tessera::routines {
@@ -16,16 +16,16 @@ namespace tessera::routines {
 /// @return with info as LAPACK's; where it is not 0, nothing but the found zero on a diagonal (trtrs and inverses) or the order
 /// of a minor of B (hegvd, n + i) has been told, and nothing is written
 /// @throws as Runtime::run_dense: but for DeviceLost, LAPACK may solve the problem now, whose inputs are as they were
-runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const DenseProblem& problem,
+runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const LapackCall& problem,
                                    std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt, index_t tile = 0,
                                    const runtime::CpuHelp& cpu = {});
 
 /// A problem of no size takes as long: launches, and the way to the host and back between its parts.
 inline constexpr double least_dense_s = 1e-3;
 
-/// Part of the device's matrix rate at which cuSOLVER works on large problems (dense_flops()): one H200, orders of 1000
+/// Part of the device's matrix rate at which cuSOLVER works on large problems (flops_of()): one H200, orders of 1000
 /// to 4000 (docs/adr/0025-dense-problems.md); smaller problems are slower. Of what was not measured there (gelsd, trtrs,
 /// larfb, lauum, unmlq, unmtr) what their parts have.
-double part_of_matrix_rate(const DenseProblem& problem);
+double part_of_matrix_rate(const LapackCall& problem);
 
 }  // namespace tessera::routines

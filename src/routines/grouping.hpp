@@ -1,10 +1,10 @@
 // The cut of a call whose operands do not fit the device: groups of neighbouring tiles of C whose tasks advance
 // together, step by step.
 //
-// A group of r x c tiles needs, per step, r tiles of one operand and c of the other, and makes r * c products of them:
-// large groups earn most products per tile that crosses the link, and their outputs are what takes memory. Slots that
-// are left keep what the next group needs again. Between the extremes (a group of one tile row and a strip of A that
-// stays; a group that fills the memory with C) the traffic of each cut is counted, and the cut with the least is taken:
+// A group of r x c tiles needs, per step, r tiles of one operand and c of the other, and makes r * c products of them.
+// Large groups earn most products per tile that crosses the link, but their outputs take memory. Slots that are left
+// keep what the next group needs again. The extremes are a group of one tile row and a strip of A that stays, and a
+// group that fills the memory with C. The traffic of each cut between them is counted, and the least is taken:
 //
 //   F = slots - r c (outputs) - min(r c, 4) (results on their way down) - (r + c) (inputs in use) - min(r + c, 8) (arriving)
 //   up = sum over groups of: tiles that the group needs - min(F, those of them that the group before it needed)

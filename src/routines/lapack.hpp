@@ -1,14 +1,12 @@
 // Factorizations of LAPACK as tile tasks (cholesky.cpp, block_columns.cpp).
 #pragma once
 
-#include <memory>
 #include <span>
 
 #include "core/scalar.hpp"
 #include "routines/plan.hpp"
-#include "runtime/machine.hpp"
+#include "runtime/devices/machine.hpp"
 #include "runtime/runtime.hpp"
-#include "runtime/task_graph.hpp"
 
 namespace tessera::routines {
 
@@ -21,9 +19,6 @@ struct CholeskyCall {
   void* A = nullptr;
   index_t lda = 0;
 };
-
-std::unique_ptr<runtime::TaskGraph> make_cholesky(const CholeskyCall& call, const runtime::Machine& machine,
-                                                  index_t tile);
 
 /// As for Level 3. @pre machines is not empty
 Plan choose_plan(const CholeskyCall& call, std::span<const runtime::Machine> machines, index_t tile);
@@ -53,9 +48,6 @@ struct QrCall {
   index_t lda = 0;
   void* tau = nullptr;
 };
-
-std::unique_ptr<runtime::TaskGraph> make_lu(const LuCall& call, const runtime::Machine& machine, index_t columns);
-std::unique_ptr<runtime::TaskGraph> make_qr(const QrCall& call, const runtime::Machine& machine, index_t columns);
 
 /// As for Level 3. @pre machines is not empty
 Plan choose_plan(const LuCall& call, std::span<const runtime::Machine> machines, index_t columns);

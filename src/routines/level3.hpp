@@ -1,13 +1,13 @@
-// What each BLAS routine means as tile tasks. Eight routines accumulate (accumulation.cpp), two are triangular
+// The BLAS routines as tile tasks. Eight routines accumulate (accumulation.cpp), two are triangular
 // (triangular.cpp).
 #pragma once
 
 #include <memory>
 
-#include "core/level3.hpp"
-#include "runtime/machine.hpp"
+#include "calls/level3.hpp"
+#include "runtime/devices/machine.hpp"
 #include "runtime/runtime.hpp"
-#include "runtime/task_graph.hpp"
+#include "runtime/tiles/task_graph.hpp"
 
 namespace tessera::routines {
 

@@ -5,10 +5,10 @@
 #include <memory>
 #include <span>
 
-#include "core/level3.hpp"
-#include "runtime/machine.hpp"
+#include "calls/level3.hpp"
+#include "runtime/devices/machine.hpp"
 #include "runtime/runtime.hpp"
-#include "runtime/task_graph.hpp"
+#include "runtime/tiles/task_graph.hpp"
 
 namespace tessera::routines {
 
@@ -22,9 +22,20 @@ struct Plan {
 /// @param tile forced tile size, 0: choose @throws OutOfDeviceMemory if the call fits none of them @pre not empty
 Plan choose_plan(const Level3& call, std::span<const runtime::Machine> machines, index_t tile);
 
-using MakeGraph = std::function<std::unique_ptr<runtime::TaskGraph>(const runtime::Machine& machine)>;
-/// The same for what is no call of Level 3. @param like one that takes about as much of everything
-Plan choose_plan(const Level3& like, std::span<const runtime::Machine> machines, index_t tile, const MakeGraph& make);
+/// The facts about a call on a machine by which machines are compared. They need no graph.
+struct Outline {
+  ScalarType type = ScalarType::d;
+  index_t m = 0;
+  runtime::Tiling tiling = {};
+  runtime::Demand work = {};
+  bool holds_inputs = true;  ///< a device has room for all inputs, so that each comes once
+};
+/// How a call of any kind is planned. Both @throw OutOfDeviceMemory if it does not fit.
+struct Planner {
+  std::function<Outline(const runtime::Machine& machine)> outline;
+  std::function<std::unique_ptr<runtime::TaskGraph>(const runtime::Machine& machine)> make;
+};
+Plan choose_plan(std::span<const runtime::Machine> machines, const Planner& planner);
 
 using ChoosePlan = std::function<Plan(std::span<const runtime::Machine> machines)>;
 /// Runs what choose() plans for the machine as it is then. @throws NoDeviceLeft, OutOfDeviceMemory, DeviceLost (see

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "core/error.hpp"
@@ -15,7 +16,6 @@ using runtime::Tiling;
 
 namespace {
 
-constexpr index_t tiles_per_lane = 3;      // an output and one step's inputs
 constexpr index_t tasks_per_lane = 8;      // enough for the lanes to end at about the same time
 constexpr index_t fewest_per_lane = 2;     // for the sake of long segments
 constexpr index_t deep_per_lane = 24;      // from so many tasks on a first product that comes late does not matter
@@ -44,10 +44,10 @@ Tiling square_tiles(const ProductShape& shape, const Machine& machine) {
   return {at_most(shape.m, tile), at_most(shape.n, tile), at_most(shape.k, tile)};
 }
 
-// Where dgemm takes A and B as they are stored, and both have columns of up to two segments, they are not cut for their
-// length alone: a tile of whole columns is one piece of memory, which copy engines are quickest with. Such a product
-// takes longest on the link whatever its n is. The other types have at least twice the operations per byte, and there
-// smaller tiles are worth more.
+// Whether dgemm takes A and B as they are stored, and both have columns of up to two segments. Then columns are not cut
+// for their length alone: a tile of whole columns is one piece of memory, which copy engines are quickest with. Such a
+// product takes longest on the link whatever its n is. The other types have at least twice the operations per byte, and
+// there smaller tiles are worth more.
 bool has_short_columns(const ProductShape& shape, const Machine& machine) {
   return shape.k_runs_down_b && shape.type == ScalarType::d &&
          std::max(shape.m, shape.k) * static_cast<index_t>(sizeof(double)) <= 2 * machine.segment_bytes;
@@ -67,14 +67,14 @@ bool is_in_pages(const ProductShape& shape, index_t size, index_t page) {
   return shape.type != ScalarType::s && size % page == 0;
 }
 
-// How many columns a tile should have at least where columns are whole: enough for tasks that are worth what they cost,
-// while there are too few for all lanes to end together, and for any task at all while lanes have none.
+// The least columns of a tile of whole columns. `wanted`, for tasks worth their cost, holds while tasks are too few for
+// all lanes to end together. `fewest`, for any task at all, holds while lanes have none.
 struct Widths {
   index_t wanted;
   index_t fewest;
 };
 
-// What a task has of its own are its columns of B and C. `rows`: of a tile.
+// The data of one task alone are its columns of B and C. `rows`: of a tile.
 Widths widths_of_products(const device::TileSizes& tiles, index_t rows, index_t depth, index_t devices) {
   return {tiles.smallest, std::clamp(tiles.task / (devices * (rows + depth)), tiles.narrowest, tiles.smallest)};
 }
@@ -102,9 +102,9 @@ index_t tasks_of(const ProductShape& shape, const Tiling& tiling) {
   return tasks_of(shape, ceil_div(shape.m, tiling.m), ceil_div(shape.n, tiling.n));
 }
 
-// Whether C is too small for tasks enough, however small its tiles; or whether these would be cut out of columns of A and
-// B (m_runs_down_a), which copies are slow with where they are short. One device then gains by larger tiles alone,
-// several also by fetching ranges of their own. Otherwise smaller tiles are better, whose tasks do not all end together.
+// Whether C has too few tasks even with small tiles, or small tiles would be cut out of columns of A and B
+// (m_runs_down_a): copies of short columns are slow. One device then gains by larger tiles alone, several also by
+// fetching ranges of their own. Otherwise smaller tiles are better, whose tasks do not all end together.
 bool prefers_ranges(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
   const index_t least = machine.tiles.smallest_tied;
   if (machine.devices == 1 && std::max(shape.m, shape.n) < 2 * least) return false;
@@ -113,7 +113,7 @@ bool prefers_ranges(const ProductShape& shape, const Tiling& tiling, const Machi
   return shape.m_runs_down_a || tasks_of(shape, mt, nt) <= device::compute_streams;
 }
 
-// Without regard to memory; see choose_ranges().
+// The number of ranges without regard to memory; see choose_ranges().
 index_t ranges_wanted(const ProductShape& shape, const Tiling& tiling, index_t depth, index_t least,
                       const Machine& machine) {
   const index_t streams = index_t{device::compute_streams} * machine.devices;
@@ -126,9 +126,9 @@ index_t ranges_wanted(const ProductShape& shape, const Tiling& tiling, index_t d
   return std::max<index_t>(most - most % std::max(machine.devices, 1), 1);
 }
 
-// whole: columns are not cut for their length deep: steps of dgemm are as deep as A's and B's tiles are tall where the
-// job is long. A kernel that adds up twice as many products reads and writes C half as often, which is 2 % of the power
-// that holds an H200 back. roomy: tiles of two sizes instead of halves of pages, and halves of those of A on the right
+// `whole`: columns are not cut for their length. `deep`: in long jobs, steps of dgemm are as deep as A's and B's tiles
+// are tall. A kernel that adds up twice as many products accesses C half as often, which saves 2 % of an H200's limited
+// power. `roomy`: tiles of two sizes replace halves of pages, and tiles of A on the right may be halved.
 Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole, bool deep, bool roomy) {
   // Several devices wait for each other's tiles, and did better with tiles of one size.
   const bool pairs = roomy && machine.devices == 1;
@@ -137,8 +137,8 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   };
   const index_t longest = elements(machine.segment_bytes);
   const index_t page = elements(machine.page_bytes);
-  // A triangle of tiles has half as many tasks: a little shorter, and there are enough. But where there are few even
-  // so, the link takes longest.
+  // A triangle of tiles has half as many tasks, but slightly shorter tiles make enough of them. Where there are few
+  // even so, the link takes longest.
   const bool is_small = pairs && shape.m <= 4 * longest && is_in_pages(shape, shape.m, page);
   const index_t segment = shape.tie == Tie::mn && !is_small ? longest * 3 / 4 : longest;
   // Rounded, so that a part is never much shorter than the segment.
@@ -166,9 +166,9 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   const auto lacks_tasks = [&] {
     return ranges() > 1 ? ranges() * tasks() < streams : tasks() < fewest_per_lane * streams;
   };
-  // Streams without work cost nothing where the link takes longest, and copies of short columns are slow: of those that
-  // lie far from each other (ScatteredColumns), and some of those that do not, which count where there is next to nothing
-  // to compute. But several devices must all have work, and lines with A on the right are better off with more tiles.
+  // Streams without work cost nothing where the link takes longest, but copies of short columns are slow. They are if
+  // the columns lie far from each other (ScatteredColumns); others count only if there is next to nothing to compute.
+  // But several devices must all have work, and lines with A on the right are better off with more tiles.
   const double link_bound = link_to_products(shape.demand, machine);
   const auto shortens = [&](const Cut& halved, bool strided) {
     return strided && halved.part() / 2 < elements(machine.scattered.column_bytes);
@@ -177,12 +177,12 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
     return link_bound > 2 && shortens(halved, strided) && 2 * halved.parts >= machine.scattered.pitches;
   };
   const bool wants_whole = link_bound > 10 && machine.devices == 1 && shape.tie != Tie::nk;
-  // With A on the right, the columns of its tiles alone get shorter by this, B's and C's do not.
+  // With A on the right, this shortens only the columns of A's tiles, not those of B and C.
   while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams &&
          n.part() >= 2 * sizes.smallest_halved && !scatters(n, true))
     n.parts *= 2;
-  // Short segments cost less than streams without work, if there is work enough. But more tiles in a line of solves are
-  // none for another stream.
+  // Short segments cost less than streams without work, if there is work enough. But more tiles in a line of solves
+  // give no work to another stream.
   const auto halves_work = [&] {
     if (shape.tie == Tie::mn) return m.part() >= 2 * sizes.smallest_tied;
     const auto [shorter, longer] = std::minmax({m.part(), n.part()});
@@ -209,7 +209,7 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   const bool is_deep = deep && !whole && shape.type == ScalarType::d && tasks() >= deep_per_lane * streams;
   if (shape.k_runs_down_b && !is_deep) {  // see choose_panels
     k.parts *= 2;
-    // Blocks of A as large as where columns are cut.
+    // Blocks of A are as large as where columns are cut.
     const index_t block = segment * sizes.largest;
     if (whole) k.parts = std::max(k.parts, (m.part() * shape.k + block / 2) / block);
   }
@@ -222,8 +222,8 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   const index_t direction = shape.sweeps_forward ? -1 : 1;
   // Steps of gemm read parts of B's tiles; with A on the right n is cut as k is.
   const bool k_has_pairs = shape.k_is_strided && !shape.k_runs_down_b && shape.tie != Tie::nk;
-  // Tiles of C have two sizes one way, but in rank updates: both ways they leave more multiprocessors without work at
-  // their ends, of an H200's one in eight rather than one in thirty.
+  // Tiles of C have two sizes in one dimension only, except in rank updates. Two sizes in both leave more
+  // multiprocessors without work at the tiles' ends, of an H200's one in eight, not one in thirty.
   return {.m = m.part(),
           .n = n.part(),
           .k = k.part(),
@@ -238,6 +238,16 @@ void apply(Tie tie, Tiling& tiling) {
   if (tie == Tie::mn) equal(tiling.m, tiling.n);
   if (tie == Tie::mk) equal(tiling.m, tiling.k);
   if (tie == Tie::nk) equal(tiling.n, tiling.k);
+}
+
+bool fits_streams(const Machine& machine, std::size_t tile_bytes) {
+  return machine.slots(tile_bytes) >= tiles_per_lane * device::compute_streams;
+}
+
+index_t half_of(index_t size, const Machine& machine) {
+  if (size > 1) return ceil_div(size, 2);
+  throw OutOfDeviceMemory("a device memory of " + std::to_string(machine.heap_bytes) +
+                          " bytes cannot hold one tile per stream");
 }
 
 }  // namespace
@@ -281,10 +291,12 @@ std::size_t slot_bytes(ScalarType type, const Tiling& tiling, const Panels& pane
   return static_cast<std::size_t>(elements) * element_bytes(type);
 }
 
+index_t halved_to_fit(index_t size, const Machine& machine, const std::function<std::size_t(index_t)>& bytes) {
+  while (!fits_streams(machine, bytes(size))) size = half_of(size, machine);
+  return size;
+}
+
 Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t forced) {
-  const auto fits = [&](const Tiling& t) {
-    return machine.slots(slot_bytes(shape.type, t)) >= tiles_per_lane * device::compute_streams;
-  };
   Tiling tiling;
   if (forced > 0) {
     tiling = {std::min(shape.m, forced), std::min(shape.n, forced), std::min(shape.k, forced)};
@@ -304,14 +316,11 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
     if (machine.segment_bytes == 0 || !holds_operands(shape, tiling, machine)) tiling = square_tiles(shape, machine);
   }
   apply(shape.tie, tiling);
-  while (!fits(tiling)) {  // never so with pairs, which are only where all fits
+  while (
+      !fits_streams(machine, slot_bytes(shape.type, tiling))) {  // never so with pairs, which are only where all fits
     index_t& longest = std::max({std::ref(tiling.m), std::ref(tiling.n), std::ref(tiling.k)},
                                 [](const auto& a, const auto& b) { return a.get() < b.get(); });
-    if (longest == 1) {
-      throw OutOfDeviceMemory("a device memory of " + std::to_string(machine.heap_bytes) +
-                              " bytes cannot hold one tile per stream");
-    }
-    longest = ceil_div(longest, 2);
+    longest = half_of(longest, machine);
     apply(shape.tie, tiling);
   }
   return tiling;
@@ -360,6 +369,22 @@ index_t room_for_inputs(const ProductShape& shape, const Tiling& tiling, const M
 bool holds_operands(const ProductShape& shape, const Tiling& tiling, const Machine& machine) {
   const index_t panels = ceil_div(shape.m, tiling.m) + ceil_div(shape.n, tiling.n);
   return panels * ceil_div(shape.k, tiling.k) <= room_for_inputs(shape, tiling, machine);
+}
+
+std::vector<TileIndex> square_order(index_t mt, index_t nt, index_t tile_m, index_t tile_n) {
+  std::vector<TileIndex> order;
+  order.reserve(static_cast<std::size_t>(mt * nt));
+  for (index_t j = 0; j < nt; ++j) {
+    for (index_t i = 0; i < mt; ++i) order.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(j)});
+  }
+  const auto position = [&](const TileIndex& tile) {
+    const index_t row = tile.i * tile_m;
+    const index_t column = tile.j * tile_n;
+    return std::tuple(std::max(row, column), std::min(row, column), row);
+  };
+  std::sort(order.begin(), order.end(),
+            [&](const TileIndex& a, const TileIndex& b) { return position(a) < position(b); });
+  return order;
 }
 
 TaskOrder choose_order(const ProductShape& shape, const Tiling& tiling, const Machine& machine, Uplo uplo,

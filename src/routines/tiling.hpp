@@ -1,14 +1,15 @@
 // The choice of the tile sizes of a call, and of the order that its tasks follow on a given machine.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <vector>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "routines/grouping.hpp"
-#include "routines/tile_order.hpp"
 #include "runtime/performance_model.hpp"
 #include "runtime/runtime.hpp"
-#include "runtime/task_graph.hpp"
+#include "runtime/tiles/task_graph.hpp"
 
 namespace tessera::routines {
 
@@ -58,22 +59,27 @@ inline bool all_fits(const ProductShape& shape, const runtime::Tiling& tiling, i
 /// read parts of one taller tile.
 Panels choose_panels(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
 
-/// Large tiles keep the kernels at full rate, small ones start and end sooner and share better: the largest size is
-/// taken that still gives every stream of every device several tasks, and of which each device can hold an output and
-/// one step's inputs per stream. Where copy engines are slow on short column segments (Machine::segment_bytes), tiles
-/// are tall, and steps of long products deep; columns that such segments cut into halves of pages come in pairs of
-/// tiles instead, where everything fits.
+/// Large tiles keep the kernels at full rate; small ones start and end sooner and share better. The largest size is
+/// taken that gives every stream of every device several tasks. Each device must hold an output and one step's inputs
+/// per stream. Where copy engines are slow on short column segments (Machine::segment_bytes), tiles are tall, and steps
+/// of long products deep. Columns that such segments cut into halves of pages come in pairs of tiles instead, where
+/// everything fits.
 /// @param forced tile size to use for all three dimensions, without pairs, 0: choose. It too shrinks if the memory is
 /// too small for it.
 /// @throws OutOfDeviceMemory if even the smallest tile does not fit
 runtime::Tiling choose_tiling(const ProductShape& shape, const runtime::Machine& machine, index_t forced);
 
-/// Ranges of k, cut at multiples of `depth`, whose products are added up apart, and by devices that fetch no others:
-/// where k is long and C has fewer tiles than there are lanes. More than one only where the partial results, which are as
-/// large as C, are little beside A and B, and where everything fits; then a multiple of the number of devices.
+/// The number of ranges of k, cut at multiples of `depth`, for a long k and a C of fewer tiles than lanes. Products of
+/// a range are added up apart, by devices that fetch no others. More than one range only if everything fits, and the
+/// partial results, each as large as C, are little beside A and B; then a multiple of the devices.
 /// @param least elements of A and B in a range
 index_t choose_ranges(const ProductShape& shape, const runtime::Tiling& tiling, index_t depth, index_t least,
                       const runtime::Machine& machine);
+
+constexpr index_t tiles_per_lane = 3;  ///< an output and one step's inputs
+/// The size, halved until a device can hold tiles_per_lane of its tiles per stream.
+/// @param bytes of such a tile @throws OutOfDeviceMemory if even those of size 1 do not fit
+index_t halved_to_fit(index_t size, const runtime::Machine& machine, const std::function<std::size_t(index_t)>& bytes);
 
 /// Slots of the smallest device.
 index_t slots_of(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
@@ -81,6 +87,16 @@ index_t slots_of(const ProductShape& shape, const runtime::Tiling& tiling, const
 index_t room_for_inputs(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
 /// Whether these hold all of A and B. Where they do not, tasks run in groups.
 bool holds_operands(const ProductShape& shape, const runtime::Tiling& tiling, const runtime::Machine& machine);
+
+struct TileIndex {
+  std::int32_t i = 0;
+  std::int32_t j = 0;
+  bool operator==(const TileIndex&) const = default;
+};
+
+/// All mt x nt tiles of tile_m x tile_n elements as growing squares of elements: shell by shell, within a shell the new
+/// row and the new column in turns. With r rows of A and c columns of B on a device, r * c elements of C can be computed.
+std::vector<TileIndex> square_order(index_t mt, index_t nt, index_t tile_m, index_t tile_n);
 
 /// Tiles of C in the order in which their tasks start, and where their groups end if they are to run in groups.
 struct TaskOrder {

@@ -28,11 +28,9 @@ Elements elements_of(const Level3& call) {
     case Routine::her2k:
     case Routine::gemmt:
       return {2 * n * k, triangle(n)};
-    case Routine::trmm:
-    case Routine::trsm:
-      break;
+    default:
+      return {of_a, m * n};
   }
-  return {of_a, m * n};
 }
 
 }  // namespace

@@ -1,19 +1,19 @@
-// How long a job takes on a machine, from what it has to compute and to move (docs/performance.md). Pure arithmetic: the rates come from a
-// calibration (calibration.hpp), from the settings of host devices, or from rough figures.
+// How long a job takes on a machine, from what it has to compute and to move (docs/performance.md). Pure arithmetic:
+// the rates come from a calibration (calibration.hpp), from the settings of host devices, or from rough figures.
 //
 //   bound     T >= max( flops / P, up / BW_up, down / BW_down, (up + down) / BW_both )
 //   expected  T  = max(compute, move) + min(compute, move) / 4
 //
-// with compulsory bytes only; compute and move are the first and the largest of the other terms. The bound needs both to overlap from
-// the first byte to the last. What really overlaps is some three quarters of the shorter one: the first tiles come before the
-// first product, the last results go after the last one. Measured on one H200, dgemm from page-locked memory: n = 4096, 8192, 16384
-// take 8.3, 33.0, 162 ms, which the formula gives as 7.9, 33.7, 173.
+// with compulsory bytes only; compute and move are the first and the largest of the other terms. The bound needs both
+// to overlap from the first byte to the last. Really, some three quarters of the shorter one overlap: the first tiles
+// come before the first product, and the last results go after the last one. Measured on one H200, dgemm from
+// page-locked memory: n = 4096, 8192, 16384 take 8.3, 33.0, 162 ms, which the formula gives as 7.9, 33.7, 173.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "core/rates_by_type.hpp"
 
 namespace tessera::runtime {
@@ -26,7 +26,7 @@ struct LinkRates {
   bool operator==(const LinkRates&) const = default;
 };
 
-/// What a job asks of the machine: flops, and the bytes that must cross the host links.
+/// The demand of a job on the machine: flops, and the bytes that must cross the host links.
 struct Demand {
   double flops = 0;
   double up = 0;
@@ -58,7 +58,7 @@ constexpr double expected_seconds(const Demand& job, double flops_per_s, const L
   return std::max(compute, move) + not_overlapped * std::min(compute, move);
 }
 
-/// What a machine was measured to do: all its devices together.
+/// The measured rates of a machine: all its devices together.
 struct Calibration {
   int devices = 0;
   RatesByType flops_per_s;

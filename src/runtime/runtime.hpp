@@ -1,10 +1,9 @@
-// The runtime of one context: its devices, their heaps and tile caches, one worker thread per device. Runs one job at a
-// time; callers on several threads queue up in order of arrival.
+// The runtime of one context: its devices, its part of their memory, a thread for each, and the loop that runs jobs on
+// them. Callers on several threads are admitted in order of arrival. Called by routines and by the offload decision.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,15 +11,17 @@
 #include "core/config.hpp"
 #include "device/device.hpp"
 #include "kernels/backend.hpp"
-#include "runtime/batch_chunk.hpp"
-#include "runtime/cpu_worker.hpp"
-#include "runtime/load_balance.hpp"
-#include "runtime/machine.hpp"
+#include "runtime/batches/batch_chunk.hpp"
+#include "runtime/devices/machine.hpp"
 #include "runtime/performance_model.hpp"
 #include "runtime/statistics.hpp"
-#include "runtime/task_graph.hpp"
+#include "runtime/tiles/cpu_worker.hpp"
+#include "runtime/tiles/load_balance.hpp"
+#include "runtime/tiles/task_graph.hpp"
 
 namespace tessera::runtime {
+
+class Job;
 
 class Runtime {
  public:
@@ -41,10 +42,17 @@ class Runtime {
   /// Devices that still work.
   std::vector<const device::Device*> devices() const;
 
-  /// What a plan may count on now: see machines_of(). Memory that others have taken or given back changes it.
+  /// The machines that a plan may count on now: see machines_of(). Memory that others take or give back changes them.
   /// @param type of the call, whose rates count
   /// @param looks false: what is known from the last look at the devices and from what they could not give since
   std::vector<Machine> machines(ScalarType type, bool looks = true) const;
+
+  /// Runs a job to its end: lets devices attempt it as long as they can do more of it, leaves out those that fail, and
+  /// has the CPU finish it. Thread-safe; blocks.
+  /// @return false if the caller has to plan again: nothing has been done
+  /// @throws DeviceLost where memory runs out once the caller's may have been written; before that std::bad_alloc; what
+  /// the job throws
+  bool run(Job& job);
 
   /// Runs the graph to its end: every output tile is in host memory on return. If devices fail on the way, the others
   /// go on, and at the last the CPU. Thread-safe; blocks.
@@ -57,28 +65,25 @@ class Runtime {
   /// (beta != 0), and there was no memory for the old value or it is not kept
   std::optional<JobStatistics> run(const TaskGraph& graph, const Machine& planned_for, const CpuHelp& cpu = {});
 
-  /// Computes the problems [first, last) of a batch on the calling thread and whatever threads it starts.
-  using HostBatchCompute = std::function<void(index_t first, index_t last)>;
-
-  /// Has the devices compute a batch of small problems: every result is in host memory on return. Problems that no device can
-  /// hold, and what is left when devices have failed, are the host's. Thread-safe; blocks.
+  /// Has the devices compute a batch of small problems; results are in host memory on return. The host computes
+  /// problems that no device can hold, and those left when devices have failed. Thread-safe; blocks.
   /// @param compute for that; the batch is its caller's
   /// @throws std::bad_alloc, NoDeviceLeft if no result has been touched; what `compute` throws
   JobStatistics run_batch(const PackableBatch& batch, const HostBatchCompute& compute);
 
-  /// Has one device solve a problem of LAPACK whole, in its own memory; results are in host memory on return. It has all
-  /// devices to itself meanwhile. Thread-safe; blocks.
+  /// Has one device solve a problem of LAPACK whole, in its own memory; results are in host memory on return. The
+  /// problem has all devices to itself during an attempt. Thread-safe; blocks.
   /// @param algorithm of singular values; nullopt: what the device chooses @pre no size is 0
   /// @return with LAPACK's info
-  /// @throws UnsuitableNumbers, NotAvailable, NoDeviceLeft, OutOfDeviceMemory, std::bad_alloc: what the problem reads is
-  /// as it was, so that the CPU may solve it; DeviceLost if a device failed while results took the place of inputs of
-  /// which there was no copy
-  JobStatistics run_dense(const DenseProblem& problem, std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt);
+  /// @throws UnsuitableNumbers, NotAvailable, NoDeviceLeft, OutOfDeviceMemory, std::bad_alloc: the inputs are as they
+  /// were, so that the CPU may solve the problem; DeviceLost if a device failed while results took the place of inputs
+  /// of which there was no copy
+  JobStatistics run_dense(const LapackCall& problem, std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt);
 
   /// Memory of the host that devices reach at once, for what a job leaves beside its matrices; kept for the next one.
   /// Thread-safe. @pre let go of before the runtime is @throws std::bad_alloc
   std::shared_ptr<device::HostMemory> host_memory(std::size_t bytes);
-  /// Of the host, which threads beside a job may keep busy: this process's part of them. Thread-safe.
+  /// Processors of the host that threads beside a job may keep busy: this process's part of them. Thread-safe.
   int processors() const;
 
   /// Gives back the memory of the devices, which the next job takes anew. Happens by itself when no job has come for a

@@ -2,33 +2,29 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <utility>
 
 namespace tessera::runtime {
 namespace {
 
-std::int64_t sum_of(const std::vector<DeviceStatistics>& devices, std::int64_t DeviceStatistics::*field) {
-  return std::accumulate(devices.begin(), devices.end(), std::int64_t{0},
-                         [field](std::int64_t sum, const DeviceStatistics& device) { return sum + device.*field; });
-}
+using Json = nlohmann::ordered_json;
 
-nlohmann::ordered_json json_of(const DeviceStatistics& d) {
-  return {{"device", d.device},         {"kernel_s", d.kernel_s},
-          {"transfer_s", d.transfer_s}, {"other_s", d.other_s},
-          {"l1_hits", d.l1_hits},       {"l2_hits", d.l2_hits},
-          {"misses", d.misses},         {"evictions", d.evictions},
-          {"bytes_up", d.bytes_up},     {"bytes_down", d.bytes_down},
-          {"bytes_peer", d.bytes_peer}, {"bytes_kept", d.bytes_kept},
-          {"tasks", d.tasks},           {"steps", d.steps},
-          {"stolen", d.stolen},         {"flops", d.flops}};
+template <class Statistics>
+void write_numbers(Json& json, const Statistics& from) {
+  Statistics::for_each_number([&](const char* key, auto member) { json[key] = from.*member; });
 }
 
 }  // namespace
 
-std::int64_t JobStatistics::bytes_up() const { return sum_of(devices, &DeviceStatistics::bytes_up); }
-std::int64_t JobStatistics::bytes_down() const { return sum_of(devices, &DeviceStatistics::bytes_down); }
-std::int64_t JobStatistics::bytes_peer() const { return sum_of(devices, &DeviceStatistics::bytes_peer); }
-std::int64_t JobStatistics::bytes_kept() const { return sum_of(devices, &DeviceStatistics::bytes_kept); }
+void DeviceStatistics::add(const DeviceStatistics& part) {
+  for_each_number([&](const char*, auto member) { this->*member += part.*member; });
+}
+
+DeviceStatistics JobStatistics::total() const {
+  DeviceStatistics sum{.device = "all"};
+  for (const DeviceStatistics& device : devices) sum.add(device);
+  return sum;
+}
 
 bool JobStatistics::has_cpu_part() const {
   return std::any_of(devices.begin(), devices.end(),
@@ -51,28 +47,17 @@ double covered_seconds(std::vector<Interval> intervals) {
 }
 
 std::string to_json(const JobStatistics& job) {
-  nlohmann::ordered_json json = {{"routine", job.routine},
-                                 {"m", job.m},
-                                 {"n", job.n},
-                                 {"k", job.k},
-                                 {"tile_m", job.tile_m},
-                                 {"tile_n", job.tile_n},
-                                 {"tile_k", job.tile_k},
-                                 {"seconds", job.seconds},
-                                 {"start_s", job.start_s},
-                                 {"device_s", job.device_s},
-                                 {"flops", job.flops},
-                                 {"compulsory_up", job.compulsory_up},
-                                 {"compulsory_down", job.compulsory_down},
-                                 {"restarts", job.restarts}};
+  Json json = {{"routine", job.routine}};
+  write_numbers(json, job);
   if (job.start_up) {
     json["start_up"] = {{"load_s", job.start_up->load_s},
                         {"open_s", job.start_up->open_s},
                         {"reserve_s", job.start_up->reserve_s},
                         {"first_kernel_s", job.start_up->first_kernel_s}};
   }
-  auto& devices = json["devices"] = nlohmann::ordered_json::array();
-  for (const DeviceStatistics& device : job.devices) devices.push_back(json_of(device));
+  auto& devices = json["devices"] = Json::array();
+  for (const DeviceStatistics& device : job.devices)
+    write_numbers(devices.emplace_back(Json{{"device", device.device}}), device);
   return json.dump();
 }
 

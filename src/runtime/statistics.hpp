@@ -1,4 +1,5 @@
-// What a job did, per device. Filled by the workers, read when the job is complete.
+// The statistics of a job, per device. Filled by the job, read when it is complete: by the C API, the verbose line, the
+// statistics file and the tools. Their numbers have one list each, for_each_number(), which all of these use.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +30,22 @@ struct DeviceStatistics {
   std::int64_t steps = 0;
   std::int64_t stolen = 0;  ///< of these tasks, taken from another station
   double flops = 0;
+
+  /// Calls visit(key, member) for each number, in the order in which they are told. @param key in JSON
+  template <class Visit>
+  static void for_each_number(Visit&& visit) {
+    using Self = DeviceStatistics;
+    visit("kernel_s", &Self::kernel_s), visit("transfer_s", &Self::transfer_s), visit("other_s", &Self::other_s);
+    visit("l1_hits", &Self::l1_hits), visit("l2_hits", &Self::l2_hits), visit("misses", &Self::misses);
+    visit("evictions", &Self::evictions), visit("bytes_up", &Self::bytes_up), visit("bytes_down", &Self::bytes_down);
+    visit("bytes_peer", &Self::bytes_peer), visit("bytes_kept", &Self::bytes_kept), visit("tasks", &Self::tasks);
+    visit("steps", &Self::steps), visit("stolen", &Self::stolen), visit("flops", &Self::flops);
+  }
+  /// Adds what the same device did in another part of a call.
+  void add(const DeviceStatistics& part);
 };
 
-/// What the first job of a runtime waited for, in seconds. Where devices were opened before the call, it did not wait for that.
+/// The waits of a runtime's first job, in seconds. It did not wait for devices that were opened before the call.
 struct StartUp {
   double load_s = 0;          ///< finding the devices: loading plugin and driver
   double open_s = 0;          ///< opening them: contexts, handles, connections
@@ -47,8 +61,8 @@ struct JobStatistics {
   double start_s = 0;   ///< of these: the call has waited for devices to start
   double device_s = 0;  ///< of these: from the hand-over to the devices until all results are in host memory
   double flops = 0;
-  std::int64_t compulsory_up = 0;  ///< bytes, see DESIGN "compulsory traffic"
-  std::int64_t compulsory_down = 0;
+  std::int64_t compulsory_up = 0;        ///< bytes: each input once up
+  std::int64_t compulsory_down = 0;      ///< bytes: each output once down
   index_t info = 0;                      ///< of a factorization, as LAPACK's
   std::int64_t restarts = 0;             ///< times the job went on after a device failed
   int beside = 0;                        ///< other calls on its devices when it began or ended, on that with most
@@ -56,10 +70,24 @@ struct JobStatistics {
   std::optional<StartUp> start_up = {};  ///< of a runtime's first job
   std::vector<DeviceStatistics> devices;
 
-  std::int64_t bytes_up() const;
-  std::int64_t bytes_down() const;
-  std::int64_t bytes_peer() const;
-  std::int64_t bytes_kept() const;
+  /// As that of DeviceStatistics. It leaves out first_kernel_at: a time on the clock says nothing of the call.
+  template <class Visit>
+  static void for_each_number(Visit&& visit) {
+    using Self = JobStatistics;
+    visit("m", &Self::m), visit("n", &Self::n), visit("k", &Self::k);
+    visit("tile_m", &Self::tile_m), visit("tile_n", &Self::tile_n), visit("tile_k", &Self::tile_k);
+    visit("seconds", &Self::seconds), visit("start_s", &Self::start_s), visit("device_s", &Self::device_s);
+    visit("flops", &Self::flops), visit("compulsory_up", &Self::compulsory_up);
+    visit("compulsory_down", &Self::compulsory_down), visit("info", &Self::info), visit("restarts", &Self::restarts);
+    visit("beside", &Self::beside);
+  }
+
+  /// All devices together.
+  DeviceStatistics total() const;
+  std::int64_t bytes_up() const { return total().bytes_up; }
+  std::int64_t bytes_down() const { return total().bytes_down; }
+  std::int64_t bytes_peer() const { return total().bytes_peer; }
+  std::int64_t bytes_kept() const { return total().bytes_kept; }
   /// The CPU has computed some of it.
   bool has_cpu_part() const;
 };

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace tessera::lapack {
-namespace {
+namespace block_sizes_test {
 
 constexpr std::nullopt_t automatic = std::nullopt;
 
@@ -50,5 +50,5 @@ TEST(LapackBlockSizes, leave_the_others_alone) {
   EXPECT_EQ(block_size("DGETRF  ", 20000, 64, automatic), 2048) << "names are padded";
 }
 
-}  // namespace
+}  // namespace block_sizes_test
 }  // namespace tessera::lapack

@@ -10,20 +10,20 @@
 #include <string>
 #include <vector>
 
-#include "core/dense_results.hpp"
-#include "core/nonfinite_problem.hpp"
+#include "calls/lapack_results.hpp"
+#include "calls/nonfinite_problem.hpp"
 #include "tessera/lapack.hpp"
 #include "tests/dense_fixture.hpp"
 
 namespace tessera {
-namespace {
+namespace c_api_dense_test {
 
 constexpr const char* on_devices = "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_TILE=16";
 constexpr const char* on_cpu = "TESSERA_OFFLOAD=never";
 
 /// Through the veneer. @return info
 template <Scalar T>
-std::int64_t run(const Context& c, const DenseProblem& p) {
+std::int64_t run(const Context& c, const LapackCall& p) {
   using Real = decltype(std::abs(T{}));
   T *const A = static_cast<T*>(p.A), *const B = static_cast<T*>(p.B), *const U = static_cast<T*>(p.U);
   T *const VT = static_cast<T*>(p.VT), *const tau = static_cast<T*>(p.tau);
@@ -34,58 +34,58 @@ std::int64_t run(const Context& c, const DenseProblem& p) {
   const tessera_diag diag = p.diag == Diag::unit ? TESSERA_UNIT : TESSERA_NON_UNIT;
   const auto trans = static_cast<tessera_transpose>(static_cast<int>(p.op) + TESSERA_NO_TRANS);
   switch (p.routine) {
-    case DenseRoutine::heevd:
+    case Routine::heevd:
       return heevd(c, vectors, uplo, p.n, A, p.lda, values);
-    case DenseRoutine::hegvd:
+    case Routine::hegvd:
       return hegvd(c, p.itype, vectors, uplo, p.n, A, p.lda, B, p.ldb, values);
-    case DenseRoutine::gesdd: {
+    case Routine::gesdd: {
       const tessera_vectors of_both = p.u == VectorJob::none   ? TESSERA_NO_VECTORS
                                       : p.u == VectorJob::thin ? TESSERA_VECTORS
                                                                : TESSERA_ALL_VECTORS;
       return gesdd(c, of_both, p.m, p.n, A, p.lda, values, U, p.ldu, VT, p.ldvt);
     }
-    case DenseRoutine::geev:
+    case Routine::geev:
       if constexpr (std::is_same_v<T, Real>)
         return geev(c, vectors, p.n, A, p.lda, values, static_cast<T*>(p.imaginary), U, p.ldu);
       else
         return geev(c, vectors, p.n, A, p.lda, static_cast<T*>(p.values), U, p.ldu);
-    case DenseRoutine::gels:
+    case Routine::gels:
       return gels(c, trans, p.m, p.n, p.k, A, p.lda, B, p.ldb);
-    case DenseRoutine::gelsd:
+    case Routine::gelsd:
       return gelsd(c, p.m, p.n, p.k, A, p.lda, B, p.ldb, values, static_cast<Real>(p.rcond), p.found);
-    case DenseRoutine::ungqr:
+    case Routine::ungqr:
       return ungqr(c, p.m, p.n, p.k, A, p.lda, tau);
-    case DenseRoutine::unmqr:
+    case Routine::unmqr:
       return unmqr<T>(c, side, trans, p.m, p.n, p.k, A, p.lda, tau, B, p.ldb);
-    case DenseRoutine::trtrs:
+    case Routine::trtrs:
       return trtrs<T>(c, uplo, trans, diag, p.n, p.k, A, p.lda, B, p.ldb);
-    case DenseRoutine::trtri:
+    case Routine::trtri:
       return trtri(c, uplo, diag, p.n, A, p.lda);
-    case DenseRoutine::potri:
+    case Routine::potri:
       return potri(c, uplo, p.n, A, p.lda);
     default:
       return getri(c, p.n, A, p.lda, static_cast<const std::int64_t*>(p.ipiv));
   }
 }
 
-constexpr DenseProblem forms[] = {
-    {.routine = DenseRoutine::heevd, .vectors = true, .n = 40},
-    {.routine = DenseRoutine::heevd, .uplo = Uplo::upper, .n = 40},
-    {.routine = DenseRoutine::hegvd, .vectors = true, .uplo = Uplo::upper, .itype = 2, .n = 40},
-    {.routine = DenseRoutine::gesdd, .m = 50, .n = 40},
-    {.routine = DenseRoutine::gesdd, .u = VectorJob::thin, .vt = VectorJob::thin, .m = 40, .n = 50},
-    {.routine = DenseRoutine::gesdd, .u = VectorJob::all, .vt = VectorJob::all, .m = 50, .n = 40},
-    {.routine = DenseRoutine::geev, .vectors = true, .n = 130},
-    {.routine = DenseRoutine::geev, .n = 130},
-    {.routine = DenseRoutine::gels, .m = 50, .n = 40, .k = 3},
-    {.routine = DenseRoutine::gels, .op = Op::conj_trans, .m = 50, .n = 40, .k = 3},
-    {.routine = DenseRoutine::gelsd, .m = 40, .n = 50, .k = 3, .rcond = 1e-4},
-    {.routine = DenseRoutine::ungqr, .m = 50, .n = 40, .k = 30},
-    {.routine = DenseRoutine::unmqr, .side = Side::right, .op = Op::conj_trans, .m = 50, .n = 40, .k = 30},
-    {.routine = DenseRoutine::trtrs, .uplo = Uplo::upper, .diag = Diag::unit, .op = Op::trans, .n = 40, .k = 20},
-    {.routine = DenseRoutine::trtri, .uplo = Uplo::upper, .diag = Diag::unit, .n = 40},
-    {.routine = DenseRoutine::potri, .n = 40},
-    {.routine = DenseRoutine::getri, .n = 40}};
+constexpr LapackCall forms[] = {
+    {.routine = Routine::heevd, .vectors = true, .n = 40},
+    {.routine = Routine::heevd, .uplo = Uplo::upper, .n = 40},
+    {.routine = Routine::hegvd, .vectors = true, .uplo = Uplo::upper, .itype = 2, .n = 40},
+    {.routine = Routine::gesdd, .m = 50, .n = 40},
+    {.routine = Routine::gesdd, .u = VectorJob::thin, .vt = VectorJob::thin, .m = 40, .n = 50},
+    {.routine = Routine::gesdd, .u = VectorJob::all, .vt = VectorJob::all, .m = 50, .n = 40},
+    {.routine = Routine::geev, .vectors = true, .n = 130},
+    {.routine = Routine::geev, .n = 130},
+    {.routine = Routine::gels, .m = 50, .n = 40, .k = 3},
+    {.routine = Routine::gels, .op = Op::conj_trans, .m = 50, .n = 40, .k = 3},
+    {.routine = Routine::gelsd, .m = 40, .n = 50, .k = 3, .rcond = 1e-4},
+    {.routine = Routine::ungqr, .m = 50, .n = 40, .k = 30},
+    {.routine = Routine::unmqr, .side = Side::right, .op = Op::conj_trans, .m = 50, .n = 40, .k = 30},
+    {.routine = Routine::trtrs, .uplo = Uplo::upper, .diag = Diag::unit, .op = Op::trans, .n = 40, .k = 20},
+    {.routine = Routine::trtri, .uplo = Uplo::upper, .diag = Diag::unit, .n = 40},
+    {.routine = Routine::potri, .n = 40},
+    {.routine = Routine::getri, .n = 40}};
 
 template <class T>
 class DenseApi : public testing::Test {};
@@ -95,7 +95,7 @@ TYPED_TEST_SUITE(DenseApi, Types);
 TYPED_TEST(DenseApi, SolvesOnDevicesAndOnTheCpu) {
   for (const char* settings : {on_devices, on_cpu}) {
     const Context context(settings);
-    for (const DenseProblem& form : forms) {
+    for (const LapackCall& form : forms) {
       test::DenseFixture<TypeParam> fixture(form, 5);
       const std::int64_t info = run<TypeParam>(context, fixture.problem());
       if (destroys_a(fixture.problem())) fixture.take_a_back();
@@ -108,10 +108,9 @@ TYPED_TEST(DenseApi, SolvesOnDevicesAndOnTheCpu) {
 TYPED_TEST(DenseApi, TellsZerosAndLeavesInputs) {
   for (const char* settings : {on_devices, on_cpu}) {
     const Context context(settings);
-    for (const DenseRoutine routine :
-         {DenseRoutine::trtrs, DenseRoutine::trtri, DenseRoutine::potri, DenseRoutine::getri}) {
+    for (const Routine routine : {Routine::trtrs, Routine::trtri, Routine::potri, Routine::getri}) {
       test::DenseFixture<TypeParam> fixture({.routine = routine, .n = 40, .k = 3}, 5);
-      fixture.at(DenseSlot::A, 16, 16) = 0;
+      fixture.at(LapackSlot::A, 16, 16) = 0;
       fixture.begin_anew();
       EXPECT_EQ(run<TypeParam>(context, fixture.problem()), 17);
       EXPECT_TRUE(fixture.inputs_are_intact());
@@ -121,28 +120,28 @@ TYPED_TEST(DenseApi, TellsZerosAndLeavesInputs) {
 
 TEST(DenseApiNumbers, ThatNeedCareAreLapacks) {
   const Context context(on_devices);
-  test::DenseFixture<double> zero({.routine = DenseRoutine::gels, .m = 50, .n = 40, .k = 3}, 5);
-  for (index_t i = 0; i < 50; ++i) zero.at(DenseSlot::A, i, 7) = 0;
+  test::DenseFixture<double> zero({.routine = Routine::gels, .m = 50, .n = 40, .k = 3}, 5);
+  for (index_t i = 0; i < 50; ++i) zero.at(LapackSlot::A, i, 7) = 0;
   zero.begin_anew();
   EXPECT_TRUE(zero.unless_library_is_wrong(zero.check(run<double>(context, zero.problem()))));
   // LAPACK makes B zero.
-  test::DenseFixture<double> all_zero({.routine = DenseRoutine::gelsd, .m = 50, .n = 40, .k = 3}, 5);
+  test::DenseFixture<double> all_zero({.routine = Routine::gelsd, .m = 50, .n = 40, .k = 3}, 5);
   for (index_t j = 0; j < 40; ++j) {
-    for (index_t i = 0; i < 50; ++i) all_zero.at(DenseSlot::A, i, j) = 0;
+    for (index_t i = 0; i < 50; ++i) all_zero.at(LapackSlot::A, i, j) = 0;
   }
   EXPECT_EQ(run<double>(context, all_zero.problem()), 0);
   EXPECT_EQ(*all_zero.problem().found, 0);
-  EXPECT_EQ(all_zero.at(DenseSlot::B, 49, 2), 0);
+  EXPECT_EQ(all_zero.at(LapackSlot::B, 49, 2), 0);
 }
 
 /// Those whose routine iterates.
 template <class Check>
 void for_each_iterating_form(const Check& check) {
-  for (const DenseProblem& form : forms) {
+  for (const LapackCall& form : forms) {
     if (iterates(form.routine)) check(form);
   }
-  check(DenseProblem{.routine = DenseRoutine::geev, .vectors = true, .n = 3});
-  check(DenseProblem{.routine = DenseRoutine::gesdd, .u = VectorJob::all, .vt = VectorJob::all, .m = 3, .n = 3});
+  check(LapackCall{.routine = Routine::geev, .vectors = true, .n = 3});
+  check(LapackCall{.routine = Routine::gesdd, .u = VectorJob::all, .vt = VectorJob::all, .m = 3, .n = 3});
 }
 
 TYPED_TEST(DenseApi, AnswersMatricesThatAreNotFinite) {
@@ -150,12 +149,12 @@ TYPED_TEST(DenseApi, AnswersMatricesThatAreNotFinite) {
   for (const char* settings : {on_devices, on_cpu}) {
     const Context context(settings);
     for (const Real number : {std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::infinity()}) {
-      for_each_iterating_form([&](const DenseProblem& form) {
+      for_each_iterating_form([&](const LapackCall& form) {
         test::DenseFixture<TypeParam> fixture(form, 5);
-        fixture.at(DenseSlot::A, 2, 2) = TypeParam(number);
+        fixture.at(LapackSlot::A, 2, 2) = TypeParam(number);
         fixture.begin_with_ones();
         const std::int64_t info = run<TypeParam>(context, fixture.problem());
-        const bool tells_nan = form.routine == DenseRoutine::gesdd || form.routine == DenseRoutine::geev;
+        const bool tells_nan = form.routine == Routine::gesdd || form.routine == Routine::geev;
         EXPECT_TRUE(tells_nan && std::isnan(number) ? info == -4 : info > 0 && info <= form.n) << fixture.problem();
         EXPECT_TRUE(fixture.results_are_nan(0)) << settings;
       });
@@ -169,7 +168,7 @@ TYPED_TEST(DenseApi, ComputesHugeAndTinyNumbers) {
   const Real huge = sizeof(Real) == sizeof(float) ? Real(1e35) : Real(1e300);
   for (const char* settings : {on_devices, on_cpu}) {
     const Context context(settings);
-    for_each_iterating_form([&](const DenseProblem& form) {
+    for_each_iterating_form([&](const LapackCall& form) {
       test::DenseFixture<TypeParam> plain(form, 5);
       ASSERT_EQ(run<TypeParam>(context, plain.problem()), 0);
       const auto* const expected = static_cast<const Real*>(plain.problem().values);
@@ -178,10 +177,10 @@ TYPED_TEST(DenseApi, ComputesHugeAndTinyNumbers) {
       for (index_t i = 0; i < count; ++i) largest = std::max(largest, static_cast<double>(std::abs(expected[i])));
       for (const Real scale : {huge, 1 / huge}) {
         test::DenseFixture<TypeParam> fixture(form, 5);
-        const DenseOperand A = *DenseOperands(fixture.problem()).begin();
+        const LapackOperand A = *LapackOperands(fixture.problem()).begin();
         for (index_t j = 0; j < A.cols; ++j) {
           for (index_t i = 0; i < A.rows; ++i) {
-            TypeParam& element = fixture.at(DenseSlot::A, i, j);
+            TypeParam& element = fixture.at(LapackSlot::A, i, j);
             // LAPACK's scaling mixes the parts of a Hermitian diagonal.
             if (A.read_part != Part::full && i == j) element = TypeParam(std::real(element));
             element *= scale;
@@ -190,7 +189,7 @@ TYPED_TEST(DenseApi, ComputesHugeAndTinyNumbers) {
         fixture.begin_with_ones();
         EXPECT_EQ(run<TypeParam>(context, fixture.problem()), 0) << fixture.problem();
         // Eigenvalues of general matrices come in any order.
-        if (form.routine == DenseRoutine::geev) continue;
+        if (form.routine == Routine::geev) continue;
         const auto* const values = static_cast<const Real*>(fixture.problem().values);
         const double tolerance = largest * 1e3 * static_cast<double>(std::numeric_limits<Real>::epsilon());
         for (index_t i = 0; i < count; ++i)
@@ -205,12 +204,12 @@ TEST(DenseApiTelling, SaysWhatWasAskedFor) {
   testing::internal::CaptureStderr();
   {
     const Context context(std::string(on_devices) + " TESSERA_VERBOSE=1");
-    for (const DenseProblem& form : forms) {
+    for (const LapackCall& form : forms) {
       test::DenseFixture<double> fixture(form, 5);
       run<double>(context, fixture.problem());
     }
-    test::DenseFixture<std::complex<float>> fixture(
-        {.routine = DenseRoutine::trtrs, .op = Op::conj_trans, .n = 9, .k = 2}, 5);
+    test::DenseFixture<std::complex<float>> fixture({.routine = Routine::trtrs, .op = Op::conj_trans, .n = 9, .k = 2},
+                                                    5);
     run<std::complex<float>>(context, fixture.problem());
   }
   const std::string told = testing::internal::GetCapturedStderr();
@@ -296,8 +295,8 @@ TEST(DenseApiErrors, NoLapackCountsSoFar) {
 
 TEST(DenseApiErrors, LeaveAsTheyWereWhatDevicesCannotHold) {
   const Context context(std::string(on_devices) + " TESSERA_HOST_DEVICE=memory=512");
-  for (const DenseProblem& form : {DenseProblem{.routine = DenseRoutine::heevd, .vectors = true, .n = 60},
-                                   DenseProblem{.routine = DenseRoutine::gels, .m = 60, .n = 50, .k = 3}}) {
+  for (const LapackCall& form : {LapackCall{.routine = Routine::heevd, .vectors = true, .n = 60},
+                                 LapackCall{.routine = Routine::gels, .m = 60, .n = 50, .k = 3}}) {
     test::DenseFixture<double> fixture(form, 5);
     try {
       run<double>(context, fixture.problem());
@@ -309,5 +308,5 @@ TEST(DenseApiErrors, LeaveAsTheyWereWhatDevicesCannotHold) {
   }
 }
 
-}  // namespace
+}  // namespace c_api_dense_test
 }  // namespace tessera

@@ -14,7 +14,7 @@
 #include "tests/blas_api/lapack_call_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace c_api_lapack_calls_test {
 
 using test::LapackCallProblem;
 using test::LapackCase;
@@ -30,19 +30,19 @@ std::int64_t run(const Context& c, const LapackCall& call) {
   const tessera_uplo uplo = call.uplo == Uplo::lower ? TESSERA_LOWER : TESSERA_UPPER;
   const auto trans = static_cast<tessera_transpose>(static_cast<int>(call.op) + TESSERA_NO_TRANS);
   switch (call.routine) {
-    case LapackCallRoutine::potrf:
+    case Routine::potrf:
       return potrf(c, uplo, call.n, A, call.lda);
-    case LapackCallRoutine::potrs:
-      return potrs<T>(c, uplo, call.n, call.nrhs, A, call.lda, B, call.ldb);
-    case LapackCallRoutine::posv:
-      return posv(c, uplo, call.n, call.nrhs, A, call.lda, B, call.ldb);
-    case LapackCallRoutine::getrf:
+    case Routine::potrs:
+      return potrs<T>(c, uplo, call.n, call.k, A, call.lda, B, call.ldb);
+    case Routine::posv:
+      return posv(c, uplo, call.n, call.k, A, call.lda, B, call.ldb);
+    case Routine::getrf:
       return getrf(c, call.m, call.n, A, call.lda, ipiv);
-    case LapackCallRoutine::getrs:
-      return getrs<T>(c, trans, call.n, call.nrhs, A, call.lda, ipiv, B, call.ldb);
-    case LapackCallRoutine::gesv:
-      return gesv(c, call.n, call.nrhs, A, call.lda, ipiv, B, call.ldb);
-    case LapackCallRoutine::geqrf:
+    case Routine::getrs:
+      return getrs<T>(c, trans, call.n, call.k, A, call.lda, ipiv, B, call.ldb);
+    case Routine::gesv:
+      return gesv(c, call.n, call.k, A, call.lda, ipiv, B, call.ldb);
+    default:
       break;
   }
   return geqrf(c, call.m, call.n, A, call.lda, static_cast<T*>(call.tau));
@@ -56,17 +56,11 @@ TYPED_TEST_SUITE(LapackApi, Types);
 TYPED_TEST(LapackApi, ComputesEveryRoutineOnDevicesAndOnTheCpu) {
   for (const char* settings : {on_devices, on_cpu}) {
     const Context context(settings);
-    for (int routine = 0; routine < lapack_call_routine_count; ++routine) {
+    for (const Routine routine : routines_of<Way::factors>) {
       for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
         for (const Op op : {Op::no_trans, Op::trans, Op::conj_trans}) {
-          LapackCallProblem<TypeParam> problem({.routine = static_cast<LapackCallRoutine>(routine),
-                                                .m = 45,
-                                                .n = 37,
-                                                .nrhs = 18,
-                                                .uplo = uplo,
-                                                .op = op,
-                                                .ipiv_bits = 64},
-                                               1);
+          LapackCallProblem<TypeParam> problem(
+              {.routine = routine, .m = 45, .n = 37, .nrhs = 18, .uplo = uplo, .op = op, .ipiv_bits = 64}, 1);
           const std::int64_t info = run<TypeParam>(context, problem.call());
           EXPECT_TRUE(problem.check(info)) << settings;
           EXPECT_EQ(context.last_job_stats().devices > 0, settings == std::string(on_devices));
@@ -140,7 +134,7 @@ TEST(LapackApiArguments, MayBeNullWhereThereIsNothingToDo) {
 
 TEST(LapackApiErrors, LeaveAsTheyWereWhatDevicesCannotHold) {
   const Context context(std::string(on_devices) + " TESSERA_HOST_DEVICE=memory=512");
-  LapackCallProblem<double> problem({.routine = LapackCallRoutine::getrf, .m = 60, .n = 60, .ipiv_bits = 64}, 1);
+  LapackCallProblem<double> problem({.routine = Routine::getrf, .m = 60, .n = 60, .ipiv_bits = 64}, 1);
   const LapackCall call = problem.call();
   const std::vector<double> before(static_cast<double*>(call.A), static_cast<double*>(call.A) + call.lda * call.n);
   std::int64_t info = 99;
@@ -151,5 +145,5 @@ TEST(LapackApiErrors, LeaveAsTheyWereWhatDevicesCannotHold) {
   EXPECT_EQ(info, 99);
 }
 
-}  // namespace
+}  // namespace c_api_lapack_calls_test
 }  // namespace tessera

@@ -15,7 +15,7 @@
 #include "tessera/tessera.hpp"
 
 namespace tessera {
-namespace {
+namespace c_api_routines_test {
 
 using testing::HasSubstr;
 
@@ -203,7 +203,7 @@ void check_variant(const Context& context, const Variant& v, T alpha, T beta, in
       }
     }
   }
-  // Whatever else there is in memory is as it was.
+  // All other elements, and the padding, must be as they were.
   ASSERT_EQ(std::memcmp(padding.data(), C.data(), C.elements().size() * sizeof(T)), 0);
   const nlohmann::json job = nlohmann::json::parse(context.last_job_json());
   ASSERT_EQ(job["routine"], name_of(call));
@@ -243,8 +243,8 @@ std::vector<Variant> variants_of(Routine routine) {
 template <Scalar T>
 std::vector<Routine> routines_of() {
   std::vector<Routine> routines;
-  for (int i = 0; i < routine_count; ++i) {
-    const Level3 call = {.routine = static_cast<Routine>(i)};
+  for (const Routine routine : level3_routines) {
+    const Level3 call = {.routine = routine};
     if (is_complex_type<T> || !call.is_hermitian()) routines.push_back(call.routine);
   }
   return routines;
@@ -493,5 +493,5 @@ TEST(CApiRoutineStatistics, VerboseLinesNameTheVariant) {
   EXPECT_THAT(text, HasSubstr("tessera: dsyrk LT n=40 k=0 on the CPU BLAS (C is only scaled)"));
 }
 
-}  // namespace
+}  // namespace c_api_routines_test
 }  // namespace tessera

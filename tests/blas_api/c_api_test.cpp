@@ -28,7 +28,7 @@
 #include "tests/test_plugin.hpp"
 
 namespace tessera {
-namespace {
+namespace c_api_test {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -565,5 +565,5 @@ TEST(CApiVersion, IsTheHeadersOne) {
                                    "." + std::to_string(TESSERA_VERSION_PATCH));
 }
 
-}  // namespace
+}  // namespace c_api_test
 }  // namespace tessera

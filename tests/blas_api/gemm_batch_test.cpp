@@ -1,6 +1,6 @@
-// Batches of gemm through the C API: every type, form and layout, groups of any size, matrices that are shared, memory
-// that must not be read or written, devices that fail or are small, several callers, children, and what is told of a
-// batch.
+// Batches of gemm through the C API, in every type, form and layout, and in groups of any size. Some tests share
+// matrices, or check memory that must not be read or written. Others have devices that fail or are small, several
+// callers, child processes, or look at the report of a batch.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 #include "tessera/tessera.hpp"
 
 namespace tessera {
-namespace {
+namespace gemm_batch_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -511,7 +511,7 @@ TEST(GemmBatches, ABadArgumentOfAnyGroupIsNamedBeforeAnythingIsDone) {
   EXPECT_EQ(strided(1, 1, 0, 1, most, &C, 1, 0, 2), 14);
   EXPECT_EQ(strided(1, 1, 0, 1, 0, &C, 1, most, 2), 18);
   EXPECT_EQ(C, 5);
-  // What nobody uses may have any value: the stride of one matrix, and the leading dimension of one column.
+  // Arguments that are not used may have any value: the stride of one matrix, and the leading dimension of one column.
   EXPECT_EQ(tessera_dgemm_batch_strided(ctx, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 1, 1, 1, 2, &one,
                                         most, most, &one, most, most, 0, &C, most, most, 1),
             TESSERA_SUCCESS);
@@ -519,5 +519,5 @@ TEST(GemmBatches, ABadArgumentOfAnyGroupIsNamedBeforeAnythingIsDone) {
   EXPECT_EQ(tessera_destroy(ctx), TESSERA_SUCCESS);
 }
 
-}  // namespace
+}  // namespace gemm_batch_test
 }  // namespace tessera

@@ -47,7 +47,7 @@ class HostBatchOf {
 
   void run(const Context& context) { form_ == HostForm::strides ? run_strided(context) : run_groups(context); }
 
-  /// Brings the results back. What is no result must have its bytes.
+  /// Brings the results back. Elements beside the results must have kept their bytes.
   void take(std::vector<LapackProblem<T>>& problems) const {
     EXPECT_EQ(info_.back(), 12345) << "behind info";
     std::vector<char> is_a(A_.size(), 0), is_b(B_.size(), 0), is_pivot(pivots_.size(), 0);
@@ -110,7 +110,7 @@ class HostBatchOf {
   }
 
   void run_groups(const Context& c) {
-    using enum LapackRoutine;
+    using enum Routine;
     const auto A = addresses(A_, a_), B = addresses(B_, b_);
     const auto pivots = addresses(pivots_, ipiv_);
     int* const* const ipiv = variant_.with_pivots ? pivots.data() : nullptr;
@@ -139,13 +139,13 @@ class HostBatchOf {
         return gesv_batch<T>(c, n, nrhs, A.data(), lda, ipiv, B.data(), ldb, info, groups, size);
       case getri:
         return getri_batch<T>(c, n, A.data(), lda, ipiv, info, groups, size);
-      case laswp:
+      default:
         break;
     }
   }
 
   void run_strided(const Context& c) {
-    using enum LapackRoutine;
+    using enum Routine;
     T *const A = A_.data(), *const B = B_.data();
     int *const ipiv = variant_.with_pivots ? pivots_.data() : nullptr, *const info = info_.data();
     const index_t sa = stride(a_), sb = stride(b_), sp = stride(ipiv_);
@@ -169,7 +169,7 @@ class HostBatchOf {
         return gesv_batch_strided<T>(c, n, nrhs, A, lda, sa, ipiv, sp, B, ldb, sb, info, count_);
       case getri:
         return getri_batch_strided<T>(c, n, A, lda, sa, ipiv, sp, info, count_);
-      case laswp:
+      default:
         break;
     }
   }

@@ -1,6 +1,6 @@
-// Batches of LAPACK's routines through the C API: every routine, type, variant and form, on devices and on the CPU; matrices
-// that are singular, indefinite, or no numbers beside good ones; devices that fail or are small; arguments that are not
-// valid. What is not read holds NaN, what is not written is compared byte for byte.
+// Batches of LAPACK's routines through the C API: every routine, type, variant and form, on devices and on the CPU.
+// Some matrices are singular, indefinite, or hold NaN, beside good ones. Devices fail or are small, and arguments are
+// not valid. Elements that are not read hold NaN; elements that are not written are compared byte for byte.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -23,7 +23,7 @@
 #include "tests/device_api/lapack_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace lapack_batch_test {
 
 using test::ExactFactors;
 using test::ExactProblems;
@@ -39,9 +39,9 @@ constexpr const char* on_two = "TESSERA_OFFLOAD=always TESSERA_DEVICES=host:2 ";
 constexpr const char* on_small = "TESSERA_OFFLOAD=always TESSERA_DEVICES=host:2 TESSERA_DEVICE_MEMORY=96KiB ";
 constexpr const char* on_cpu = "TESSERA_OFFLOAD=never ";
 
-constexpr LapackRoutine all_host_routines[] = {LapackRoutine::potrf, LapackRoutine::potrs, LapackRoutine::posv,
-                                               LapackRoutine::potri, LapackRoutine::getrf, LapackRoutine::getrf_nopiv,
-                                               LapackRoutine::getrs, LapackRoutine::gesv,  LapackRoutine::getri};
+constexpr Routine all_host_routines[] = {Routine::potrf, Routine::potrs, Routine::posv,
+                                         Routine::potri, Routine::getrf, Routine::getrf_nopiv,
+                                         Routine::getrs, Routine::gesv,  Routine::getri};
 
 template <Scalar T>
 void solve_and_check(const Context& context, const LapackVariant& variant,
@@ -53,11 +53,11 @@ void solve_and_check(const Context& context, const LapackVariant& variant,
         << problems[i].nrhs;
 }
 
-LapackVariant variant_of(LapackRoutine routine, int turn) {
+LapackVariant variant_of(Routine routine, int turn) {
   LapackVariant variant{.routine = routine};
   variant.uplo = turn % 2 == 0 ? Uplo::lower : Uplo::upper;
-  if (routine == LapackRoutine::getrs) variant.op = test::all_ops[turn % 3];
-  const bool may_do_without = routine == LapackRoutine::getrs || routine == LapackRoutine::getri;
+  if (routine == Routine::getrs) variant.op = test::all_ops[turn % 3];
+  const bool may_do_without = routine == Routine::getrs || routine == Routine::getri;
   variant.with_pivots = !may_do_without || turn % 5 != 4;
   return variant;
 }
@@ -70,13 +70,13 @@ std::vector<LapackProblem<T>> some_problems(const LapackVariant& variant, unsign
     const auto size = [&] { return made.integer(0, 9) == 0 ? made.integer(0, 1) : made.integer(1, largest); };
     const index_t n = size();
     // Rectangles of LU without pivots need not be dominated by their diagonal.
-    const index_t m = variant.routine == LapackRoutine::getrf_nopiv ? n : size();
+    const index_t m = variant.routine == Routine::getrf_nopiv ? n : size();
     problems.push_back(made.make(m, n, made.integer(0, 9), i % 4));
   }
   return problems;
 }
 
-class HostLapackBatches : public ::testing::TestWithParam<LapackRoutine> {
+class HostLapackBatches : public ::testing::TestWithParam<Routine> {
  protected:
   template <class F>
   static void for_types(F&& f) {
@@ -175,7 +175,7 @@ void check_exact(const Context& context, const LapackVariant& variant, const std
 
 TEST_P(HostLapackBatches, BadMatricesBesideGoodOnes) {
   if (!factors(GetParam())) return;
-  const bool interchanges = GetParam() != LapackRoutine::getrf_nopiv;
+  const bool interchanges = GetParam() != Routine::getrf_nopiv;
   for (const char* const settings : {on_two, on_cpu}) {
     SCOPED_TRACE(settings);
     const Context context(settings);
@@ -277,7 +277,7 @@ TEST(HostLapackBatch, FactorsAreShared) {
 TEST(HostLapackBatch, FollowsTheRulesOfItsRoutineAndIsTold) {
   const auto told_of = [](const std::string& settings) {
     const Context context("TESSERA_VERBOSE=1 TESSERA_DEVICES=host:1 " + settings);
-    LapackVariant variant{.routine = LapackRoutine::gesv};
+    LapackVariant variant{.routine = Routine::gesv};
     LapackProblems<double> made(variant, 1);
     std::vector<LapackProblem<double>> problems;
     for (int i = 0; i < 40; ++i) problems.push_back(made.make(9, 9, 2));
@@ -295,7 +295,7 @@ TEST(HostLapackBatch, FollowsTheRulesOfItsRoutineAndIsTold) {
 TEST(HostLapackBatch, AnUnknownCpuIsMeasuredOnSamplesOfTheBatch) {
   // Devices without modelled rates take what packing takes.
   const Context context("TESSERA_VERBOSE=1 TESSERA_DEVICES=host:1 TESSERA_HOST_DEVICE=compute=off");
-  LapackVariant variant{.routine = LapackRoutine::potrf};
+  LapackVariant variant{.routine = Routine::potrf};
   LapackProblems<double> made(variant, 1);
   const LapackProblem<double> one = made.make(40, 40, 0);
   const std::vector<LapackProblem<double>> problems(20000, one);
@@ -308,7 +308,7 @@ TEST(HostLapackBatch, AnUnknownCpuIsMeasuredOnSamplesOfTheBatch) {
 
 TEST(HostLapackBatch, SeveralThreadsCallAtOnceAndAChildComputesOnTheCpu) {
   const Context context(on_two);
-  const LapackVariant variant{.routine = LapackRoutine::gesv};
+  const LapackVariant variant{.routine = Routine::gesv};
   std::vector<std::thread> callers;
   for (unsigned t = 0; t < 3; ++t)
     callers.emplace_back([&, t] { solve_and_check(context, variant, some_problems<double>(variant, t, 100, 40)); });
@@ -409,7 +409,7 @@ TEST_F(HostLapackArguments, OfStridedOnesHaveTheirPlaces) {
                  "tiny");
   expect_refused(tessera_dgetrs_batch_strided(ctx, static_cast<tessera_transpose>(7), 2, 1, A.data(), 2, 4, ipiv.data(),
                                               2, B.data(), 2, 2, nullptr, 2),
-                 2, "trans is none");
+                 2, "trans is no ");
   expect_refused(tessera_dgetrs_batch_strided(ctx, TESSERA_TRANS, 2, 1, A.data(), 2, 4, ipiv.data(), 2, B.data(), 1, 2,
                                               nullptr, 2),
                  11, "ldb is smaller");
@@ -454,5 +454,5 @@ TEST_F(HostLapackArguments, WithoutEffectMayBeNullAndTellInfo) {
   EXPECT_EQ(ipiv, (std::vector<int>{2, 2}));
 }
 
-}  // namespace
+}  // namespace lapack_batch_test
 }  // namespace tessera

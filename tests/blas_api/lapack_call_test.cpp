@@ -7,17 +7,17 @@
 #include <thread>
 #include <vector>
 
-#include "blas_api/context.hpp"
 #include "core/error.hpp"
+#include "offload/context.hpp"
 #include "tests/blas_api/lapack_call_problem.hpp"
 
-namespace tessera::api {
-namespace {
+namespace tessera::offload {
+namespace lapack_call_test {
 
 using test::LapackCallProblem;
 using test::LapackCase;
 using testing::HasSubstr;
-using enum LapackCallRoutine;
+using enum Routine;
 
 constexpr index_t tile = 16;
 
@@ -29,10 +29,10 @@ std::string settings_of(int devices, const std::string& more = "") {
 template <Scalar T>
 ::testing::AssertionResult run_on_devices(Context& context, const LapackCase& c, unsigned seed = 1) {
   LapackCallProblem<T> problem(c, seed);
-  LapackCall call = problem.call();
+  LapackRun call{.problem = problem.call()};
   const auto job = context.run(call);
   if (!job) return ::testing::AssertionFailure() << c << ": not on devices";
-  if (job->routine != name_of(call)) return ::testing::AssertionFailure() << c << " is called " << job->routine;
+  if (job->routine != name_of(call.problem)) return ::testing::AssertionFailure() << c << " is called " << job->routine;
   return problem.check(call.info, call.info > 0 ? (call.info - 1) / tile * tile : 0);
 }
 
@@ -79,7 +79,7 @@ TYPED_TEST(LapackCalls, TellWhatIsSingularOrIndefinite) {
   for (const index_t at : {index_t{0}, tile, n - 1}) {
     for (const bool nan : {false, true}) {
       for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
-        for (const LapackCallRoutine routine : {potrf, posv}) {
+        for (const Routine routine : {potrf, posv}) {
           EXPECT_TRUE(run_on_devices<TypeParam>(
               context, {.routine = routine, .n = n, .nrhs = 3, .uplo = uplo, .wrong_at = at, .has_nan = nan}));
         }
@@ -101,7 +101,7 @@ TEST(LapackCall, FollowsTheRuleOfItsName) {
   Context context(Config::from_settings(settings_of(1, "TESSERA_OFFLOAD=always,getrf=never,dpotrf=8,geqrf=never")));
   const auto is_on_devices = [&](const LapackCase& c) {
     LapackCallProblem<double> problem(c, 1);
-    LapackCall call = problem.call();
+    LapackRun call{.problem = problem.call()};
     const bool on_devices = context.run(call).has_value();
     EXPECT_TRUE(problem.check(call.info));
     return on_devices;
@@ -117,7 +117,7 @@ TEST(LapackCall, FollowsTheRuleOfItsName) {
 TEST(LapackCall, IsComputedByTheCpuThatItIsGiven) {
   class Counting final : public CpuLapack {
    public:
-    void compute(LapackCall& call) override {
+    void compute(LapackRun& call) override {
       ++calls;
       call.info = 77;
     }
@@ -128,7 +128,7 @@ TEST(LapackCall, IsComputedByTheCpuThatItIsGiven) {
                                "TESSERA_DEVICES=host:1 TESSERA_OFFLOAD=1000"}) {
     Context context(Config::from_settings(settings));
     Counting cpu;
-    LapackCall call = problem.call();
+    LapackRun call{.problem = problem.call()};
     EXPECT_FALSE(context.run(call, Fallback::cpu_blas, nullptr, &cpu));
     EXPECT_EQ(cpu.calls, 1) << settings;
     EXPECT_EQ(call.info, 77);
@@ -139,16 +139,16 @@ TEST(LapackCall, GoesToTheCpuWhereDevicesAreTooSmall) {
   const LapackCase c{.routine = gesv, .n = 60, .nrhs = 2};
   Context context(Config::from_settings(settings_of(1, "TESSERA_HOST_DEVICE=memory=512")));
   LapackCallProblem<double> problem(c, 1);
-  LapackCall call = problem.call();
+  LapackRun call{.problem = problem.call()};
   EXPECT_FALSE(context.run(call, Fallback::cpu_blas));
   EXPECT_TRUE(problem.check(call.info));
   LapackCallProblem<double> again(c, 1);
-  LapackCall reported = again.call();
+  LapackRun reported{.problem = again.call()};
   EXPECT_THROW(context.run(reported, Fallback::report), OutOfDeviceMemory);
 }
 
 TEST(LapackCall, IsRightWhicheverOperationOfADeviceFails) {
-  for (const LapackCallRoutine routine : {posv, gesv, geqrf}) {
+  for (const Routine routine : {posv, gesv, geqrf}) {
     for (int op = 0; op < 60; ++op) {
       Context context(Config::from_settings(settings_of(2, "TESSERA_HOST_DEVICE=fail=" + std::to_string(op) + ";")));
       EXPECT_TRUE(run_on_devices<double>(context, {.routine = routine, .m = 50, .n = 50, .nrhs = 20})) << op;
@@ -157,11 +157,11 @@ TEST(LapackCall, IsRightWhicheverOperationOfADeviceFails) {
 }
 
 TEST(LapackCall, IsRightWhereAllDevicesFail) {
-  for (const LapackCallRoutine routine : {posv, gesv, geqrf}) {
+  for (const Routine routine : {posv, gesv, geqrf}) {
     for (const int op : {0, 1, 5, 20}) {
       Context context(Config::from_settings(settings_of(2, "TESSERA_HOST_DEVICE=fail=" + std::to_string(op))));
       LapackCallProblem<double> problem({.routine = routine, .m = 50, .n = 50, .nrhs = 20}, 1);
-      LapackCall call = problem.call();
+      LapackRun call{.problem = problem.call()};
       static_cast<void>(context.run(call, Fallback::cpu_blas));
       EXPECT_TRUE(problem.check(call.info)) << op;
     }
@@ -175,7 +175,7 @@ TEST(LapackCall, IsMadeByManyThreadsAtOnce) {
   for (unsigned caller = 0; caller < 6; ++caller) {
     callers.emplace_back([&, caller] {
       for (unsigned i = 0; i < 10; ++i) {
-        const LapackCallRoutine routine = static_cast<LapackCallRoutine>((caller + i) % lapack_call_routine_count);
+        const Routine routine = routines_of<Way::factors>[(caller + i) % routines_of<Way::factors>.size()];
         const auto good = run_on_devices<double>(context, {.routine = routine, .m = 40, .n = 40, .nrhs = 9}, caller);
         if (!good) ++wrong;
       }
@@ -202,10 +202,10 @@ TEST(LapackCall, IsWeighedWhereDevicesAreSureToWin) {
   // Such devices take no time at all in the model.
   Context context(Config::from_settings("TESSERA_DEVICES=host:1"));
   LapackCallProblem<double> problem({.routine = potrf, .n = 800}, 1);
-  LapackCall call = problem.call();
+  LapackRun call{.problem = problem.call()};
   EXPECT_TRUE(context.run(call));
   EXPECT_EQ(call.info, 0);
 }
 
-}  // namespace
-}  // namespace tessera::api
+}  // namespace lapack_call_test
+}  // namespace tessera::offload

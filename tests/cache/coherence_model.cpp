@@ -59,7 +59,8 @@ HostTile World::tile(int number) const {
   return {reinterpret_cast<std::byte*>(&host_[static_cast<std::size_t>(number)]), 1, 1, 1};
 }
 
-// Tasks of a client one after the other; of a device as many as find room whatever they need, as lanes do.
+// Tasks of a client begin one after the other. A device begins as many as its slots hold at their largest need, as
+// lanes do.
 bool World::may_begin(std::size_t t) const {
   const Task& task = scenario_.tasks[t];
   std::size_t taken = slots_of(task);
@@ -77,7 +78,7 @@ bool World::may_begin(std::size_t t) const {
          writers_are_done(task);
 }
 
-// Whether the readers of the version before the one it makes have come so far.
+// Whether the readers of the version before the writer's have reached these stages.
 bool World::readers_are(const Task& writer, Stage on_its_device, Stage elsewhere) const {
   for (std::size_t t = 0; t < progress_.size(); ++t) {
     const Task& task = scenario_.tasks[t];
@@ -90,7 +91,7 @@ bool World::readers_are(const Task& writer, Stage on_its_device, Stage elsewhere
   return true;
 }
 
-// Whether what is to be written back before it makes the next version has been.
+// Whether earlier versions that go home have been written back.
 bool World::writers_are_done(const Task& writer) const {
   for (std::size_t t = 0; t < progress_.size(); ++t) {
     const Task& task = scenario_.tasks[t];
@@ -113,7 +114,7 @@ bool World::may_step(std::size_t t) const {
     case takes:
       return true;
     case updates:
-      return true;  // the cache says whether it can be
+      return true;  // the cache decides whether it can
     case computes:
       return std::all_of(progress.held.begin(), progress.held.end(), is_here) &&
              (progress.output == nullptr || is_here(progress.output));
@@ -226,7 +227,7 @@ std::vector<Move> World::moves() const {
     }
     result.push_back({Move::Kind::collect, d});
     if (wants_room(d) && cache_->directory().write_back_candidate(d) != nullptr)
-      result.push_back({Move::Kind::make_room, d});
+      result.push_back({Move::Kind::flush_to_evict, d});
     if (all_done()) result.push_back({Move::Kind::flush_all, d});
   }
   for (std::size_t t = 0; t < progress_.size(); ++t) {
@@ -251,11 +252,11 @@ void World::make(const Move& move) {
       cache_->collect(move.device);
       break;
     case Move::Kind::prefetch:
-      if (cache_->directory().version(tile(move.stream)) == latest(move.stream))  // not complete unpublished
+      if (cache_->directory().version(tile(move.stream)) == latest(move.stream))  // no unpublished output
         cache_->prefetch(move.device, tile(move.stream), 0);
       break;
-    case Move::Kind::make_room:
-      cache_->make_room(move.device);
+    case Move::Kind::flush_to_evict:
+      cache_->flush_to_evict(move.device);
       break;
     case Move::Kind::flush_all:
       cache_->flush_all(move.device);

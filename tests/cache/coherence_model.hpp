@@ -1,6 +1,7 @@
-// Two devices whose copies end when the checker says so, the real TileCache on them, and tasks that read, write and update tiles: one state
-// of what coherence_model_test.cpp explores. A tile is one number, which tells its version; memory that a copy will fill holds garbage from
-// its submission on, and what a copy reads must not change while it may be under way.
+// One state of the model that coherence_model_test.cpp explores. It has two devices whose copies end when the checker
+// decides, the real TileCache on them, and tasks that read, write and update tiles. A tile is one number, which encodes
+// its version. The target of a copy holds garbage from the submission on, and the source must not change while the copy
+// may be under way.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ inline constexpr int tiles = 2;
 inline constexpr std::int64_t garbage = -1;
 constexpr std::int64_t value_of(int tile, Version version) { return 100 * (tile + 1) + version; }
 
-/// What does not hold.
+/// Thrown for a property that does not hold.
 class Violation : public std::logic_error {
   using std::logic_error::logic_error;
 };
@@ -38,13 +39,13 @@ class ChosenEvent final : public device::Event {
   bool complete = false;
 };
 
-/// Streams are queues; of a stream whose first piece of work is a copy it can be chosen to end.
+/// A device whose streams are queues. If a copy is first in a queue, the checker can choose to end it.
 class ChosenDevice final : public device::Device {
  public:
   struct Work {
     std::int64_t* to = nullptr;  ///< of a copy; nullptr: wait or record
     const std::int64_t* from = nullptr;
-    std::optional<std::int64_t> seen = {};  ///< what the copy may have read already
+    std::optional<std::int64_t> seen = {};  ///< the value that the copy may have read already
     std::shared_ptr<ChosenEvent> event = {};
     bool waits = false;
   };
@@ -56,7 +57,7 @@ class ChosenDevice final : public device::Device {
   const std::array<Stream, device::stream_count>& streams() const { return streams_; }
   bool can_end(int stream) const { return !queue(stream).empty() && queue(stream).front().to != nullptr; }
   void end_copy(int stream);
-  /// Whatever needs no choice happens. @return whether there was anything
+  /// Runs all steps that need no choice. @return whether there were any
   bool advance();
 
   const device::DeviceInfo& info() const override { return info_; }
@@ -97,7 +98,7 @@ enum class Way {
   update,   ///< in the place of the old value, which it reads; published
   replace,  ///< in a place of its own; published, while others may read the old value
   solve,    ///< like trsm: published, written back, stays
-  product,  ///< like gemm: the old value is fetched, the result written back, and leaves
+  product,  ///< like gemm: the old value is fetched; the result is written back and leaves the device
   beside    ///< like trmm: others read the old value until the write-back begins
 };
 
@@ -122,7 +123,7 @@ struct Scenario {
 
 /// Something that may happen next.
 struct Move {
-  enum class Kind { copy, task, prefetch, collect, make_room, flush_all } kind = Kind::copy;
+  enum class Kind { copy, task, prefetch, collect, flush_to_evict, flush_all } kind = Kind::copy;
   int device = 0;  ///< of a task: its number
   int stream = 0;  ///< of a prefetch: the tile
 };
@@ -133,13 +134,13 @@ class World {
 
   std::vector<Move> moves() const;
   void make(const Move& move);
-  /// All tasks done, all copies over, the truth in host memory.
+  /// Whether all tasks and copies are done and host memory holds the last versions.
   bool finished() const;
-  /// Whatever decides what can happen from here on.
+  /// All state that determines the possible moves from here on.
   std::string fingerprint() const;
   /// @throws Violation, InternalError
   void check() const;
-  /// A job that begins now knows nothing of this one.
+  /// Checks that a new job has no state of this one.
   void check_end();
 
  private:
@@ -171,7 +172,7 @@ class World {
 
   const Scenario& scenario_;
   mutable std::array<std::int64_t, tiles> host_{};
-  std::array<Version, tiles> latest_{};  ///< that tasks may read
+  std::array<Version, tiles> latest_{};  ///< the version that tasks may read
   std::array<std::unique_ptr<ChosenDevice>, devices> devices_;
   std::optional<TileCache> cache_;
   std::vector<Progress> progress_;

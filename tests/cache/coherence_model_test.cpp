@@ -1,10 +1,14 @@
-// Model checker of coherence: all interleavings of tasks, copies, evictions and write-backs on two devices, two tasks at a time on each,
-// with the real cache, breadth-first. A state is made again from the moves that led to it.
+// Model checker of coherence: all interleavings of tasks, copies, evictions and write-backs on two devices with the
+// real cache, breadth-first. Each device runs two tasks at a time. A state is rebuilt from the moves that led to it.
 //
-// Checked after each move: what World::check(), TileCache::check_invariants() and the assertions in the tasks say, that is, a reader and
-// an update see the version they ask for; replicas that have arrived, and host memory, hold the version they are said to; the only copy
-// of a version is never given up; no copy reads what may change meanwhile, or goes from or to what is no tile; one writer. At the end
-// host memory holds the last version, and nothing is pinned. Every state has a successor, and the end can be reached from it.
+// Checked after each move, by World::check(), TileCache::check_invariants() and the assertions in the tasks:
+// - a reader and an update see the version that they request;
+// - replicas that have arrived, and host memory, hold the version that the directory names;
+// - the only copy of a version is never dropped;
+// - no copy reads memory that may change meanwhile, or copies anything but tiles;
+// - there is one writer.
+// At the end host memory holds the last version, and nothing is pinned. Every state has a successor, and the end can be
+// reached from it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +23,7 @@
 #include "tests/cache/coherence_model.hpp"
 
 namespace tessera::cache::model {
-namespace {
+namespace coherence_model_test {
 
 struct Reached {
   std::size_t from = 0;
@@ -71,7 +75,7 @@ class Exploration {
       world->make(move);
       world->check();
       const std::size_t next = note(*world, state, move);
-      if (next == state) continue;  // it is where it was
+      if (next == state) continue;  // the move changed nothing
       world = nullptr;
       goes_on = true;
       ++transitions_;
@@ -161,7 +165,7 @@ TEST_P(CoherenceModel, EveryInterleavingIsRight) {
   RecordProperty("transitions", static_cast<int>(exploration.transitions()));
 }
 
-// What four tasks may do to a tile, one client each, in this order as far as they depend on each other.
+// The possible uses of a tile by four tasks, one client each, in this order as far as they depend on each other.
 enum class Kind { read, update, replace, solve, beside, read_and_update_other };
 constexpr int kinds = 6;
 
@@ -199,7 +203,7 @@ Scenario program(int number, std::array<std::size_t, devices> slots) {
 }
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int stride = 29;  // they look at every access, of which there are many
+constexpr int stride = 29;  // they check every access, and the model makes many
 #else
 constexpr int stride = 1;
 #endif
@@ -234,5 +238,5 @@ TEST(CoherenceModelPrograms, AllOfFourTasks) {
 INSTANTIATE_TEST_SUITE_P(All, CoherenceModel, ::testing::ValuesIn(scenarios()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace coherence_model_test
 }  // namespace tessera::cache::model

@@ -7,7 +7,7 @@
 #include <optional>
 
 namespace tessera::cache {
-namespace {
+namespace coherence_test {
 
 constexpr Coherence invalid{TileState::invalid, 0};
 constexpr Coherence exclusive{TileState::exclusive, 1};
@@ -66,5 +66,5 @@ TEST(Coherence, ManyHoldersAreLikeThree) {
   }
 }
 
-}  // namespace
+}  // namespace coherence_test
 }  // namespace tessera::cache

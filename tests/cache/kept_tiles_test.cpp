@@ -8,7 +8,7 @@
 #include "tests/cache/tile_cache_fixture.hpp"
 
 namespace tessera::cache {
-namespace {
+namespace kept_tiles_test {
 
 class KeptTiles : public TileCacheTest {};
 
@@ -53,21 +53,21 @@ TEST_F(KeptTiles, EvictsNothingForAnOldValue) {
   Replica* const output = cache_->acquire_output(0, tile(0), true);
   KeptTile first, second;
   ASSERT_EQ(cache_->keep(0, tile(0), output, true, peers, 0, first), Keep::begun);
-  EXPECT_EQ(cache_->keep(0, tile(0), output, true, peers, 0, second), Keep::no_room);
-  EXPECT_EQ(cache_->keep(0, tile(0), output, true, {}, 0, second), Keep::no_room);
+  EXPECT_EQ(cache_->keep(0, tile(0), output, true, peers, 0, second), Keep::no_memory);
+  EXPECT_EQ(cache_->keep(0, tile(0), output, true, {}, 0, second), Keep::no_memory);
   EXPECT_EQ(cache_->locate(1, tile(1)), Level::l1);
   EXPECT_EQ(cache_->locate(1, tile(2)), Level::l1);
   ASSERT_EQ(test::wait_for(first.done), device::EventStatus::complete);
   cache_->drop(first);
   EXPECT_EQ(cache_->keep(0, tile(0), output, true, peers, 0, second), Keep::begun) << "there is room again";
   test::finish(opened_.device(0), {device::StreamKind::to_peer});
-  // In a later job its memory is somebody else's.
+  // In a later job its memory belongs to another tile.
   cache_->begin_job(tile_bytes, sizeof(double));
   cache_->drop(second);
   cache_->check_invariants();
 }
 
-// Whoever has this memory next must not get what a job before it has begun to copy.
+// The next owner of this memory must not receive a copy that an earlier job began.
 TEST_F(KeptTiles, TellsOfCopiesFromAndToPeersThatAreUnderWay) {
   HostDeviceSettings slow;
   slow.delay_s = 0.05;
@@ -103,7 +103,7 @@ TEST_F(KeptTiles, ReadsAnOldValueThatIsOnItsWayOnlyIfToldTo) {
   EXPECT_EQ(host_[1], 1.0);
 }
 
-// A triangle goes there as a whole block; what is beside it in host memory is never written.
+// A triangle goes there as a whole block; the elements outside the triangle in host memory are never written.
 TEST_F(KeptTiles, RestoresNoMoreThanTheTriangle) {
   open(2, 4);
   constexpr int peers[] = {1};
@@ -121,7 +121,7 @@ TEST_F(KeptTiles, RestoresNoMoreThanTheTriangle) {
   }
 }
 
-// A tile that is read and then replaced by the result: what was copied of it is forgotten with it.
+// A tile that is read and then replaced by the result: its copies are forgotten with it.
 TEST_F(KeptTiles, PublishesOverAnOldValueThatIsKept) {
   open(2, 4);
   constexpr int peers[] = {1};
@@ -140,7 +140,7 @@ TEST_F(KeptTiles, PublishesOverAnOldValueThatIsKept) {
 
 TEST_F(KeptTiles, RestoresAfterARefusalAndNotFromALostDevice) {
   HostDeviceSettings refusing;
-  refusing.refused_op = 0;  // of the holder: the copy that restores
+  refusing.refused_op = 0;  // the copy that restores the tile, on the holder
   HostDeviceSettings lost;
   lost.failing_operation = FailingOperation::down;
   lost.fail_after_ops = 0;
@@ -165,5 +165,5 @@ TEST_F(KeptTiles, RestoresAfterARefusalAndNotFromALostDevice) {
   cache_->release(read);
 }
 
-}  // namespace
+}  // namespace kept_tiles_test
 }  // namespace tessera::cache

@@ -1,5 +1,5 @@
-// Tiles of which devices have the only copies: they stay when memory is short, go home before their place is used again, or leave the
-// truth to a peer.
+// Tiles of which devices have the only copies. They stay when memory is short, are written back before their place is
+// reused, or are dropped if a peer has a copy.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 #include "tests/cache/tile_cache_fixture.hpp"
 
 namespace tessera::cache {
-namespace {
+namespace owned_tiles_test {
 
 class OwnedTiles : public TileCacheTest {
  protected:
-  // A published result that nobody pins.
+  // A published result without a pin.
   Replica* make_owned(int device, std::size_t number, double value) {
     Replica* const output = cache_->acquire_output(device, tile(number), false);
     if (output == nullptr) return nullptr;
@@ -47,7 +47,7 @@ TEST_F(OwnedTiles, StayWhenMemoryIsShort) {
   Replica* const other = cache_->pin(0, tile(1));
   expect_contents(*other);
   EXPECT_EQ(cache_->pin(0, tile(2)), nullptr);
-  EXPECT_EQ(cache_->prefetch(0, tile(2), 0), Prefetch::no_room);
+  EXPECT_EQ(cache_->prefetch(0, tile(2), 0), Prefetch::no_memory);
   EXPECT_EQ(cache_->acquire_output(0, tile(2), false), nullptr);
   cache_->release(other);
   EXPECT_NE(cache_->pin(0, tile(2)), nullptr) << "what is clean goes";
@@ -72,11 +72,11 @@ TEST_F(OwnedTiles, AreWhatTheyWereWhereTheirNextVersionIsAbandoned) {
 
 TEST_F(OwnedTiles, GoHomeBeforeTheirPlaceIsUsedAgain) {
   open(1, 1);
-  EXPECT_FALSE(cache_->make_room(0)) << "nothing is owned";
+  EXPECT_FALSE(cache_->flush_to_evict(0)) << "nothing is owned";
   make_owned(0, 0, 5);
   EXPECT_EQ(cache_->pin(0, tile(1)), nullptr);
-  ASSERT_TRUE(cache_->make_room(0));
-  EXPECT_FALSE(cache_->make_room(0)) << "it is on its way";
+  ASSERT_TRUE(cache_->flush_to_evict(0));
+  EXPECT_FALSE(cache_->flush_to_evict(0)) << "it is on its way";
   EXPECT_EQ(cache_->pin(0, tile(1)), nullptr) << "until it is known to be there";
   EXPECT_FALSE(cache_->directory().host_has(tile(0)));
   EXPECT_TRUE(collect_after(0, device::StreamKind::down));
@@ -94,10 +94,10 @@ TEST_F(OwnedTiles, ThoseThatAreNeededLastGoHomeFirst) {
   open(1, 3);
   for (std::size_t number = 0; number < 3; ++number) make_owned(0, number, 5);
   cache_->set_next_uses(0, [&](const HostTile& asked) { return asked == tile(1) ? 9 : asked == tile(0) ? 7 : 3; });
-  EXPECT_FALSE(cache_->make_room(0, 9));
+  EXPECT_FALSE(cache_->flush_to_evict(0, 9));
   Replica* const read = cache_->pin(0, tile(1), 9);
-  ASSERT_TRUE(cache_->make_room(0, 3)) << "what is read cannot make room";
-  EXPECT_FALSE(cache_->make_room(0, 3));
+  ASSERT_TRUE(cache_->flush_to_evict(0, 3)) << "what is read cannot make room";
+  EXPECT_FALSE(cache_->flush_to_evict(0, 3));
   cache_->release(read);
   EXPECT_TRUE(collect_after(0, device::StreamKind::down));
   EXPECT_TRUE(cache_->directory().host_has(tile(0)));
@@ -113,7 +113,7 @@ TEST_F(OwnedTiles, LeaveTheTruthToAPeer) {
   EXPECT_EQ(state(0), (Coherence{TileState::owned, 2}));
   cache_->release(there);
   EXPECT_TRUE(cache_->collect(1));
-  EXPECT_FALSE(cache_->make_room(0)) << "no need";
+  EXPECT_FALSE(cache_->flush_to_evict(0)) << "no need";
   Replica* const other = cache_->pin(0, tile(1));
   ASSERT_NE(other, nullptr);
   EXPECT_EQ(cache_->counters(0).bytes_down, 0);
@@ -186,7 +186,7 @@ TEST_F(OwnedTiles, WaitForFetchesOfAnOlderVersion) {
   Replica* const old = cache_->pin(1, tile(0));
   const double before = host_[0];
   make_owned(0, 0, 5);
-  EXPECT_FALSE(cache_->make_room(0)) << "as far as device 1 has told, host memory is being read";
+  EXPECT_FALSE(cache_->flush_to_evict(0)) << "as far as device 1 has told, host memory is being read";
   EXPECT_EQ(cache_->flush(0, tile(0)), Flush::later);
   EXPECT_EQ(cache_->flush_all(0), 1u);
   EXPECT_EQ(cache_->counters(0).bytes_down, 0);
@@ -213,5 +213,5 @@ TEST_F(OwnedTiles, StayWhenTheirFlushIsRefused) {
   cache_->check_invariants();
 }
 
-}  // namespace
+}  // namespace owned_tiles_test
 }  // namespace tessera::cache

@@ -15,7 +15,7 @@
 #include "tests/modelled_run.hpp"
 
 namespace tessera::cache {
-namespace {
+namespace tile_cache_test {
 
 TEST_F(TileCacheTest, CountsAMissThenHits) {
   open(1, 8);
@@ -49,8 +49,8 @@ TEST_F(TileCacheTest, TakesATileFromAPeerRatherThanFromTheHost) {
   EXPECT_EQ(cache_->counters(1).l2_hits, 1);
   EXPECT_EQ(cache_->counters(1).bytes_up, 0);
   EXPECT_EQ(cache_->counters(1).bytes_peer, static_cast<std::int64_t>(tile_bytes));
-  EXPECT_EQ(there->readers, 2);  // the copy out of it
-  // The next one asks the holder that nobody copies from.
+  EXPECT_EQ(there->readers, 2);  // its pin and the copy out of it
+  // The third device copies from the holder without outgoing copies.
   Replica* third = cache_->pin(2, tile(0));
   ASSERT_NE(third, nullptr);
   EXPECT_EQ(here->outgoing, 1);
@@ -121,7 +121,7 @@ TEST_F(TileCacheTest, DoesNotEvictTheSourceOfAPeerCopy) {
   ASSERT_NE(cache_->pin(1, tile(0)), nullptr);
   ASSERT_EQ(test::wait_for(there->ready), device::EventStatus::complete);
   cache_->release(there);
-  EXPECT_EQ(cache_->pin(0, tile(1)), nullptr);  // until device 1 collects, tile 0 is read
+  EXPECT_EQ(cache_->pin(0, tile(1)), nullptr);  // until device 1 collects, tile 0 has a reader
   test::finish(opened_.device(1), {device::StreamKind::peer});
   EXPECT_TRUE(cache_->collect(1));
   EXPECT_NE(cache_->pin(0, tile(1)), nullptr);
@@ -178,7 +178,7 @@ TEST_F(TileCacheTest, AResultTakesThePlaceOfTheOldValueWhenItIsPublished) {
   std::vector<double> result(rows * cols, 2.5);
   std::memcpy(output->address, result.data(), tile_bytes);
   cache_->publish(output);
-  expect_contents(*old);  // who reads it goes on
+  expect_contents(*old);  // its reader continues
   EXPECT_EQ(cache_->pin(0, tile(1)), output);
   cache_->check_invariants();
   cache_->release(old);
@@ -213,7 +213,7 @@ TEST_F(TileCacheTest, PrefetchTakesOnlyFreeMemoryAndTilesThatNobodyHolds) {
   EXPECT_EQ(cache_->prefetch(0, tile(0), 2), Prefetch::held);  // on its way
   EXPECT_EQ(cache_->prefetch(1, tile(0), 2), Prefetch::held);  // a peer has it
   EXPECT_EQ(cache_->prefetch(0, tile(1), 2), Prefetch::started);
-  EXPECT_EQ(cache_->prefetch(0, tile(2), 2), Prefetch::no_room);  // two segments are left
+  EXPECT_EQ(cache_->prefetch(0, tile(2), 2), Prefetch::no_memory);  // two segments are left
   EXPECT_EQ(cache_->counters(0).misses, 2);
   Replica* pinned = cache_->pin(0, tile(1));
   ASSERT_NE(pinned, nullptr);
@@ -223,7 +223,7 @@ TEST_F(TileCacheTest, PrefetchTakesOnlyFreeMemoryAndTilesThatNobodyHolds) {
   cache_->check_invariants();
 }
 
-// On a modelled device, whose copies end when we say so.
+// On a modelled device, whose copies end when the test decides.
 TEST_F(TileCacheTest, CountsWhatWaitsBehindTheCopyUnderWay) {
   open(1, 8);  // for the host tiles
   const test::ModelledMachine machine = test::modelled_h200(1);
@@ -287,14 +287,15 @@ TEST_F(TileCacheTest, PrefetchReplacesOnlyWhatIsNeededLater) {
     expect_contents(*replica);
     cache_->release(replica);
   }
-  EXPECT_EQ(cache_->prefetch(0, tile(3), 0, 30, 30), Prefetch::no_room);
-  EXPECT_EQ(cache_->prefetch(0, tile(3), 0), Prefetch::no_room);
+  EXPECT_EQ(cache_->prefetch(0, tile(3), 0, 30, 30), Prefetch::no_memory);
+  EXPECT_EQ(cache_->prefetch(0, tile(3), 0), Prefetch::no_memory);
   EXPECT_EQ(cache_->prefetch(0, tile(3), 0, 25, 25), Prefetch::started);
   EXPECT_EQ(cache_->locate(0, tile(2)), Level::host);
   EXPECT_EQ(cache_->counters(0).evictions, 1);
-  // It is needed at 25 itself: not for one that is needed then, but for one that is needed sooner, once it has arrived.
+  // The tile is needed at 25. It is not evicted for a tile that is needed then, but for one that is needed sooner, once
+  // it has arrived.
   test::finish(opened_.device(0), {device::StreamKind::up});
-  EXPECT_EQ(cache_->prefetch(0, tile(2), 0, 25, 25), Prefetch::no_room);
+  EXPECT_EQ(cache_->prefetch(0, tile(2), 0, 25, 25), Prefetch::no_memory);
   EXPECT_EQ(cache_->prefetch(0, tile(2), 0, 15, 15), Prefetch::started);
   EXPECT_EQ(cache_->locate(0, tile(3)), Level::host);
   cache_->check_invariants();
@@ -348,7 +349,7 @@ TEST_F(TileCacheTest, ForgetsATileWhoseFetchCouldNotBeSubmitted) {
   cache_.emplace(std::vector<CacheDevice>{{&opened_.device(0), slab, 8 * tile_bytes}});
   cache_->begin_job(tile_bytes, sizeof(double));
   host_.assign(ld * cols * 2, 0);
-  // The copy fails on the device's own thread: while it is being submitted, or later.
+  // The copy fails on the device's own thread, during its submission or later.
   try {
     Replica* failing = cache_->pin(0, tile(0));
     ASSERT_NE(failing, nullptr);
@@ -396,5 +397,5 @@ TEST_F(TileCacheTest, StaysCoherentUnderConcurrentUse) {
   EXPECT_GT(evictions, 0);
 }
 
-}  // namespace
+}  // namespace tile_cache_test
 }  // namespace tessera::cache

@@ -5,7 +5,7 @@
 #include <array>
 
 namespace tessera::cache {
-namespace {
+namespace tile_directory_test {
 
 class TileDirectoryTest : public ::testing::Test {
  protected:
@@ -106,7 +106,7 @@ TEST_F(TileDirectoryTest, AnOutputIsNotTheReadableTile) {
   directory_.check_invariants();
   directory_.publish(output);
   directory_.check_invariants();
-  // Who reads the old value goes on; nobody else finds it.
+  // The reader of the old value continues; no lookup finds it.
   EXPECT_EQ(directory_.find(0, tile(0)), &output);
   EXPECT_TRUE(old.superseded);
   EXPECT_EQ(old.version, 0);
@@ -146,7 +146,7 @@ TEST_F(TileDirectoryTest, APublishedOutputIsOwned) {
   directory_.check_invariants();
 }
 
-// gemm: nobody is to find the result, which leaves the device once it is in host memory.
+// gemm: no lookup may find the result, which leaves the device once it is in host memory.
 TEST_F(TileDirectoryTest, AnOutputThatIsWrittenBackUnpublishedIsFoundByNobody) {
   Replica& old = directory_.insert(1, tile(0), memory_.data(), TileEvent::fetch);
   Replica& output = directory_.insert(0, tile(0), memory_.data(), TileEvent::write);
@@ -229,5 +229,5 @@ TEST_F(TileDirectoryTest, ForgetsEverything) {
   directory_.check_invariants();
 }
 
-}  // namespace
+}  // namespace tile_directory_test
 }  // namespace tessera::cache

@@ -1,5 +1,5 @@
-// The tile cache while a device is long in taking a copy: the others go on, and fetch nothing a second time. On modelled
-// devices, of which one lets us decide when, and whether, its copies from host memory are submitted.
+// The tile cache while a device is slow to accept a copy: the others continue, and fetch nothing a second time. On
+// modelled devices, of which one lets the test decide when, and whether, its copies are submitted.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@
 #include "tests/modelled_run.hpp"
 
 namespace tessera::cache {
-namespace {
+namespace tile_submission_test {
 
 class SlowToTake final : public test::ModelledDevice {
  public:
@@ -47,7 +47,7 @@ class TileSubmission : public ::testing::Test {
     return {reinterpret_cast<std::byte*>((std::uintptr_t{1} << 40) + number * tile_bytes), rows, cols, rows};
   }
 
-  // submit() on a thread of its own, while it does so `meanwhile()` here, on the other device.
+  // Runs submit() on another thread and, during the submission, `meanwhile()` on this thread for the other device.
   template <class Submit, class Meanwhile>
   void check_side_by_side(std::function<void()>& on_submission, Submit&& submit, Meanwhile&& meanwhile) {
     std::promise<void> submitting;
@@ -81,7 +81,7 @@ TEST_F(TileSubmission, FromTheHostDoesNotHoldUpOtherDevices) {
         EXPECT_NE(cache.pin(1, tile(1)), nullptr);
         EXPECT_NE(cache.acquire_output(1, tile(2), true), nullptr);
         EXPECT_EQ(cache.prefetch(1, tile(3), 0), Prefetch::started);
-        // What is being submitted is as good as there for who only asks where it is.
+        // locate() and prefetch() count a tile as present while it is being submitted.
         EXPECT_EQ(cache.locate(1, tile(0)), Level::l2);
         EXPECT_EQ(cache.prefetch(1, tile(0), 0), Prefetch::held);
         cache.check_invariants();
@@ -100,7 +100,7 @@ TEST_F(TileSubmission, OfAWriteBackDoesNotHoldUpOtherDevices) {
   EXPECT_EQ(cache.counters(0).bytes_down, static_cast<std::int64_t>(tile_bytes));
 }
 
-// Meanwhile the source is one that is read.
+// The source has a reader meanwhile.
 TEST_F(TileSubmission, FromAPeerDoesNotHoldUpOtherDevices) {
   Replica* const source = cache.pin(1, tile(0));
   ASSERT_NE(source, nullptr);
@@ -128,7 +128,7 @@ TEST_F(TileSubmission, ToAPeerThatKeepsATileDoesNotHoldUpOtherDevices) {
   EXPECT_EQ(cache.counters(0).bytes_kept, static_cast<std::int64_t>(tile_bytes));
 }
 
-// Whether the second device comes while the copy is being submitted or later.
+// The second device comes during the submission or after it.
 TEST_F(TileSubmission, IsAwaitedByWhoWantsTheSameTile) {
   for (std::uintptr_t round = 0; round < 3; ++round) {
     std::promise<void> submitting, wanted;
@@ -182,5 +182,5 @@ TEST_F(TileSubmission, LeavesTheTileToOthersWhenItFails) {
   cache.check_invariants();
 }
 
-}  // namespace
+}  // namespace tile_submission_test
 }  // namespace tessera::cache

@@ -1,4 +1,5 @@
-// Tails go with every version of a tile but the first: to peers, home, and up again; the tile beside them as ever.
+// Tails are copied with every version of a tile but the first: to peers, to host memory, and up again. The tiles are
+// copied as without tails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include "tests/cache/tile_cache_fixture.hpp"
 
 namespace tessera::cache {
-namespace {
+namespace tiles_with_tails_test {
 
 constexpr std::size_t tail_words = 5;
 
@@ -62,7 +63,7 @@ TEST_F(TilesWithTails, PeersAndHostMemoryGetThem) {
   EXPECT_EQ(cache_->counters(0).bytes_down, static_cast<std::int64_t>(tile_bytes + tail_words * 8));
 }
 
-// As after a loss: what is at home is read from there.
+// As after a loss of devices: the tile is read from host memory.
 TEST_F(TilesWithTails, ComeUpAgainFromHostMemory) {
   tail_ = {9, 8, 7, 6, 5};
   Replica* const replica = cache_->pin(1, tile_with_tail());
@@ -71,5 +72,5 @@ TEST_F(TilesWithTails, ComeUpAgainFromHostMemory) {
   EXPECT_EQ(tail_on(*replica), tail_);
 }
 
-}  // namespace
+}  // namespace tiles_with_tails_test
 }  // namespace tessera::cache

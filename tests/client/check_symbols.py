@@ -1,8 +1,8 @@
-"""Tells what a library that stands in for a whole BLAS lacks of what BLAS libraries export. usage:
+"""Reports the exports of BLAS libraries that a library lacks which replaces a whole BLAS. usage:
   check_symbols.py NM LIBRARY LIST whole|preload [INSTALLED...] [--others OTHER...]
-LIST is blas_symbols.txt; of its exceptions, those marked "preload:" hold for a library that is preloaded. INSTALLED: BLAS libraries that
-`./dev` installs, which may export what LIST does not know yet. OTHER: BLAS libraries that somebody else has installed. What is missing of
-their names is printed, and no failure.
+LIST is blas_symbols.txt; its exceptions marked "preload:" hold for a preloaded library. INSTALLED: BLAS libraries that
+`./dev` installs, which may export names that are missing in LIST. OTHER: other installed BLAS libraries. Names of
+theirs that LIBRARY lacks are printed, but are no failure.
 """
 import argparse
 import itertools

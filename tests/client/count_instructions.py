@@ -1,8 +1,8 @@
-"""What a small call costs through the drop-in library beyond the CPU BLAS itself, in instructions as callgrind counts them (they do not
+"""The cost that the drop-in library adds to a small call of the CPU BLAS, in instructions by callgrind (they do not
 depend on the machine's load). usage: count_instructions.py VALGRIND LIBRARY PROGRAM LIMIT
 
-Runs PROGRAM with some and with more calls, plain and with LIBRARY preloaded; the difference per call is what we add. One microsecond is
-some 3000 instructions at 3 GHz and one a cycle, which is far slower than such code runs.
+Runs PROGRAM with some and with more calls, plain and with LIBRARY preloaded. The difference per call is the added cost.
+At 3 GHz and one instruction a cycle, one microsecond is some 3000 instructions; such code runs much faster.
 """
 import os
 import re

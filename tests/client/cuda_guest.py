@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How the library gets on with other users of the GPUs: PyTorch in the same process, and other processes.
+"""The library beside other users of the GPUs: PyTorch in the same process, and other processes.
 
 usage: cuda_guest.py LIBRARY [CASE...]
 
-LIBRARY is libtessera_blas.so; each case runs in a process of its own with it preloaded. Exit status: 0 all good, 1 not, 77 nothing could
-be run (no GPU, no PyTorch).
+LIBRARY is libtessera_blas.so; each case runs in a process of its own with it preloaded. Exit status: 0 all good, 1 a
+failure, 77 nothing could run (no GPU, no PyTorch).
 """
 import ctypes
 import glob
@@ -28,12 +28,12 @@ def modules():
 
 
 class Products:
-    """n x n products by NumPy, whose result PyTorch has computed before."""
+    """n x n products by NumPy, compared with PyTorch's result."""
 
     def __init__(self, n):
         numpy, _ = modules()
         random = numpy.random.default_rng(n)
-        # Small whole numbers: the result is exact, whatever the order of the additions.
+        # Small whole numbers: the result is exact for every order of the additions.
         self.a = numpy.asfortranarray(random.integers(-8, 8, (n, n)).astype(numpy.float64))
         self.b = numpy.asfortranarray(random.integers(-8, 8, (n, n)).astype(numpy.float64))
         self.x = random.integers(-8, 8, n).astype(numpy.float64)
@@ -42,13 +42,13 @@ class Products:
         numpy, _ = modules()
         for _ in range(times):
             c = self.a @ self.b
-            # Matrix times vector is not Level 3, and says whether the product is right.
+            # Matrix times vector is not Level 3, so it can check the product.
             if not numpy.array_equal(c @ self.x, self.a @ (self.b @ self.x)):
                 raise AssertionError("a product is wrong")
 
 
 def await_free(torch, wanted, seconds, device=0):
-    """Waits for memory to be free. Returns what is."""
+    """Waits for memory to be free. Returns the free memory."""
     end = time.monotonic() + seconds
     while (free := torch.cuda.mem_get_info(device)[0]) < wanted and time.monotonic() < end:
         time.sleep(0.25)
@@ -56,7 +56,7 @@ def await_free(torch, wanted, seconds, device=0):
 
 
 def case_memory():
-    """PyTorch gets its memory after a large product, and all of it when no product has come for a while."""
+    """PyTorch can allocate after a large product, and can have all memory after a pause without products."""
     _, torch = modules()
     torch.zeros(1, device="cuda:0")
     free, total = torch.cuda.mem_get_info(0)
@@ -78,7 +78,7 @@ def case_memory():
 
 
 def case_full():
-    """A product is right where PyTorch has all the memory, and computed on the GPU when there is some again."""
+    """A product is right while PyTorch has all the memory, and runs on the GPU when there is some again."""
     _, torch = modules()
     Products(1024).check()
     await_free(torch, torch.cuda.mem_get_info(0)[1], 8)
@@ -119,7 +119,7 @@ def captures(cold):
     x = torch.zeros(256, 256, device="cuda:0")
     w = torch.randn(256, 256, device="cuda:0")
     side = torch.cuda.Stream()
-    with torch.cuda.stream(side):  # PyTorch wants its kernels loaded before
+    with torch.cuda.stream(side):  # PyTorch must load its kernels before
         y = torch.relu(x @ w) + 1
     torch.cuda.synchronize()
     thread = threading.Thread(target=multiply)
@@ -155,7 +155,7 @@ def case_capture():
 
 
 def case_capture_cold():
-    """The same, and the GPU is opened meanwhile."""
+    """The same while the GPU is being opened."""
     captures(True)
 
 
@@ -168,7 +168,7 @@ def runtime_library():
 
 
 def case_peers():
-    """Two GPUs: peer access belongs to the application, and what it does with it does not concern products."""
+    """Two GPUs: peer access belongs to the application, and its changes must not affect products."""
     _, torch = modules()
     products = Products(8192)
     products.check(2)
@@ -197,7 +197,7 @@ def case_peers():
 
 
 def case_neighbours():
-    """Processes that know nothing of each other: each has the GPU for itself while the others are idle, and both compute beside each other."""
+    """Independent processes: each has all the GPU's memory while the others are idle, and two can compute at once."""
     code = (f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r}); import cuda_guest as g, time\n"
             "p = g.Products(12288); p.check(); print('ready', flush=True); input(); p.check(5); print('done', flush=True)")
     _, torch = modules()
@@ -209,7 +209,7 @@ def case_neighbours():
             assert other.stdout.readline() == "ready\n"
         after = await_free(torch, free - 4 * GIB, 20)
         print(f"free before {free / GIB:.1f}, beside two idle processes {after / GIB:.1f} GiB")
-        assert after >= free - 4 * GIB, "idle processes keep memory"  # a context of each is some of it
+        assert after >= free - 4 * GIB, "idle processes keep memory"  # the processes' contexts take some of it
         products = Products(8192)
         for other in others:
             other.stdin.write("\n")
@@ -224,7 +224,7 @@ def case_neighbours():
 
 
 def case_trap():
-    """A kernel of the program's breaks the context: products are right all the same."""
+    """A kernel of the program breaks the context: products are right nevertheless."""
     _, torch = modules()
     products = Products(2048)
     products.check(2)
@@ -234,16 +234,16 @@ def case_trap():
     except (RuntimeError, torch.AcceleratorError) as error:
         print(f"broken: {type(error).__name__}")
     products.check(2)
-    Products(4096).check(1)  # which needs more memory, of a GPU that gives none any more
+    Products(4096).check(1)  # needs more memory from a GPU that gives none
     sys.stdout.flush()
-    os._exit(0)  # PyTorch cannot take its things down
+    os._exit(0)  # PyTorch cannot shut down
 
 
-# name: (GPUs, what must be on standard error)
+# name: (GPUs, check of standard error)
 def only_devices(text):
-    """Every product that the library speaks of was computed on GPUs."""
+    """Every product that the library reports was computed on GPUs."""
     places = re.findall(r"^tessera: dgemm .* on (.*?) \(", text, re.MULTILINE)
-    # A product that a GPU began and the CPU finished names both.
+    # The line of a product that a GPU began and the CPU finished names both.
     wrong = [place for place in places if not all(part.startswith("cuda:") for part in place.split(","))]
     if not places or wrong:
         return f"{len(places)} products, of which not on GPUs: {wrong}"
@@ -268,7 +268,7 @@ CASES = {
 def environment(library, gpus, stats):
     settings = dict(os.environ, LD_PRELOAD=library, TESSERA_VERBOSE="1", TESSERA_OFFLOAD="always", TESSERA_CPU_WORKER="off", TESSERA_STATS=stats,
                     TESSERA_CALIBRATION="off", TESSERA_DEVICES="cuda:" + ",".join(map(str, range(gpus))))
-    # cuBLAS as PyTorch's wheels have it, where the system has none.
+    # cuBLAS from PyTorch's wheels, if the system has none.
     import torch
     folders = glob.glob(os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), "nvidia", "*", "lib"))
     settings["LD_LIBRARY_PATH"] = ":".join(filter(None, [os.environ.get("LD_LIBRARY_PATH", ""), *folders]))

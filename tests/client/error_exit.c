@@ -1,5 +1,5 @@
-/* Calls gemm with one bad argument after another and prints what the error handlers were told, with the expected numbers
- * beside. Built with OWN_XERBLA and/or OWN_CBLAS_XERBLA, which bring this program's handlers; C must stay untouched.
+/* Calls gemm with one bad argument after another and prints the arguments of the error handlers beside the expected
+ * numbers. Built with OWN_XERBLA and/or OWN_CBLAS_XERBLA, which bring this program's handlers; C must stay untouched.
  * Without cblas.h, because the libraries' headers do not agree on cblas_xerbla. usage: error_exit reference|other */
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ void zgemm_(const char* ta, const char* tb, const int* m, const int* n, const in
             const double* a, const int* lda, const double* b, const int* ldb, const double* beta, double* c,
             const int* ldc, size_t, size_t);
 
-static int from_xerbla, from_cblas; /* what they were told, 0: not called */
+static int from_xerbla, from_cblas; /* positions that the handlers received, 0: not called */
 static char told[32];
 
 #ifdef OWN_XERBLA
@@ -28,8 +28,8 @@ void cblas_xerbla(int position, const char* routine, const char* form, ...) {
 }
 #endif
 
-/* Bad argument, position in Fortran order of the column-major call, position that the reference's CBLAS reports for a bad
- * enumerator (0: not one). */
+/* Bad argument, position in Fortran order of the column-major call, position that the reference's CBLAS reports for a
+ * bad enumerator (0: not one). */
 struct expectation {
   int layout, ta, tb, m, n, k, lda, ldb, ldc;
   int fortran, enumerator;

@@ -1,5 +1,5 @@
-/* Calls every CBLAS symbol, in both layouts, and every Fortran symbol with one or two bad arguments, and prints what the error
- * handlers were told, for comparison with a run over another BLAS. The handlers are this program's. */
+/* Calls every CBLAS symbol, in both layouts, and every Fortran symbol with one or two bad arguments. Prints the
+ * arguments of the error handlers, which are this program's, for comparison with a run over another BLAS. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ int main(void) {
   for (int i = 0; i < 256; ++i) A[i] = B[i] = C[i] = before[i] = 1;
   for (int s = 0; s < symbol_count; ++s) {
     if (strcmp(symbols[s].routine, "gemmt") == 0) continue; /* not every BLAS has it: gemmtr.c */
-    /* Several sets of enumerators, since the sizes that are needed depend on them. */
+    /* Several sets of enumerators, since the required sizes depend on them. */
     for (int variant = 0; variant < 6; ++variant) {
       for (int layout = 101; layout <= 102; ++layout) {
         for (int first = 0; first < spoilt_count; ++first) {
@@ -51,8 +51,8 @@ int main(void) {
                                 .ldc = 4,
                                 .A = A,
                                 .B = B,
-                                .C = C}; /* alpha and beta are 0: what is not an error sets C to 0 */
-            /* There the reference goes on with a letter that it never set, and reports twice. */
+                                .C = C}; /* alpha and beta are 0: calls without an error set C to 0 */
+            /* After this error the reference continues with an unset letter, and reports twice. */
             if ((first == 5 || second == 5) && layout == 102 && symbols[s].cblas == cblas_call_ctrmm) continue;
             spoil(&call, first);
             if (second != first) spoil(&call, second);

@@ -1,13 +1,13 @@
-/* Calls every symbol that the drop-in library exports (OWN_API: every BLAS function of tessera.h), with each value of each
- * enumerator at least once, and prints for each call its name and all elements of its result, for comparison with a run over
- * another BLAS. */
+/* Calls every symbol that the drop-in library exports (OWN_API: every BLAS function of tessera.h), with each value of
+ * each enumerator at least once. For each call it prints the name and all elements of the result, for comparison with a
+ * run over another BLAS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "level3_calls.h"
 
-/* Three tiles of 8, the last one not full. All is printed, which takes most of the time. */
+/* Three tiles of 8, the last one not full. Printing all elements takes most of the time. */
 enum { m = 19, n = 17, k = 21, ld = 24, elements = ld * ld };
 
 static double next_value(void) {

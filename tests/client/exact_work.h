@@ -1,5 +1,5 @@
-/* What a thread computes beside a fork or the end of the process: a product, or, with FACTORS defined, an LU and a Cholesky
- * factorization by LAPACK's names. Small whole numbers, so that results are exact. */
+/* The work of a thread beside a fork or the end of the process. It is a product or, with FACTORS defined, an LU and a
+ * Cholesky factorization by LAPACK's names. Small whole numbers, so that results are exact. */
 #ifndef TESSERA_TESTS_CLIENT_EXACT_WORK_H
 #define TESSERA_TESTS_CLIENT_EXACT_WORK_H
 
@@ -44,7 +44,8 @@ static int is_right(int size, int i, int j, double a, double b, double c) {
 }
 #endif
 
-/* `begun` and `ended`, which may be NULL, are counted up around the first call. Returns how many elements are wrong. */
+/* Increments `begun` before and `ended` after the first call; both may be NULL. Returns the number of wrong
+ * elements. */
 static int work(int size, atomic_int* begun, atomic_int* ended) {
   const size_t bytes = (size_t)size * (size_t)size * sizeof(double);
   double *a = malloc(bytes), *b = malloc(bytes), *c = malloc(bytes);

@@ -1,5 +1,5 @@
-/* A process that has used the devices forks; the child multiplies too, and so does the parent afterwards. Prints the number of
- * products that the parent made. */
+/* A process that has used the devices forks; the child multiplies too, and so does the parent afterwards. Prints the
+ * number of products that the parent made. */
 #include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>

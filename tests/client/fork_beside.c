@@ -2,10 +2,11 @@
  *
  *   fork_beside lock         200 forks; the thread holds a lock M in each call that it makes, and a handler of the program takes M before
  *                            each fork. `lock first`: the handler is registered before the first call, else after it
- *   fork_beside long FIRST   one fork beside a call of a second at least. FIRST says what must come first: "fork" is not waited for the
- *                            call, "call" is
+ *   fork_beside long FIRST   one fork beside a call of a second at least. FIRST is the event that must come first: with
+ *                            "fork" the fork must not wait for the call, with "call" it must
  *
- * Children compute, and so does the parent afterwards. The status is 0 if all was as it should be. A fork that hangs is ended by SIGALRM. */
+ * Children compute, and so does the parent afterwards. The status is 0 if all checks passed. A fork that hangs is ended
+ * by SIGALRM. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ static void* compute_locked(void* unused) {
     take_lock();
     compute(100, &begun);
     give_lock();
-    usleep(10); /* else this thread takes it again before the one that waits, for tens of calls */
+    usleep(10); /* otherwise this thread takes it again before the waiting one, for tens of calls */
   }
   return NULL;
 }
@@ -53,7 +54,7 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Of work that takes two seconds or so. */
+/* The size of work that takes about two seconds. */
 static int long_size(void) {
   compute(least_size, NULL);
   const double begin = seconds();
@@ -100,7 +101,7 @@ static int beside_long_call(const char* first) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, compute_long, &size) != 0) return 2;
   while (begun == 0) usleep(100);
-  usleep(20000); /* it is inside by now, or it is the call that is waited for */
+  usleep(20000); /* the thread is inside by now, or fork waits for this call */
   const pid_t child = fork();
   const int call_ended = ended;
   if (child < 0) return 3;

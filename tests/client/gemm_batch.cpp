@@ -1,6 +1,6 @@
-// Batches of gemm as Fortran and C programs call them, in one spelling of the symbols: groups and strides, both
-// layouts, all types, compared with loops. With CHECK_ERRORS, also what the error handlers, which are this program's,
-// are told of bad arguments.
+// Batches of gemm as Fortran and C programs call them, in one spelling of the symbols. Groups and strides, both layouts
+// and all types are compared with loops. With CHECK_ERRORS, also the arguments of the error handlers, which are this
+// program's, for bad arguments.
 #include <algorithm>
 #include <complex>
 #include <cstddef>
@@ -162,7 +162,7 @@ struct Problem {
   }
 };
 
-/// Values are small whole numbers and halves: every order of the sums gives the same.
+/// Values are small whole numbers and halves: every order of the sums gives the same result.
 template <class T>
 void check_groups() {
   for (int how = 0; how < 3; ++how) {
@@ -282,7 +282,7 @@ void check_errors() {
     expect_complaint(
         101, [](P& p, Int&) { std::fill_n(p.sizes, groups, most / 2 + 1); }, "DGEMM_BATCH", 15);
   }
-  // Of the column-major call that a row-major one becomes.
+  // The position in the column-major call that a row-major one becomes.
   expect_complaint(
       101, [](P& p, Int&) { p.ms[1] = -1; }, "DGEMM_BATCH", 4);
   expect_complaint(

@@ -1,5 +1,5 @@
-/* Linked with libblas.so.3, as R and LAPACK 3.12.1 are: multiplies by ?gemmtr and ?gemmt as Fortran and C programs call
- * them, compares with loops, and looks at what the error handlers, which are this program's, are told. */
+/* Linked with libblas.so.3, as R and LAPACK 3.12.1 are. Multiplies by ?gemmtr and ?gemmt as Fortran and C programs call
+ * them, and compares with loops. Checks the arguments of the error handlers, which are this program's. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ enum { n = 50, k = 37, ld = 53, elements = ld * ld };
 
 static int is_stored(char uplo, int i, int j) { return uplo == 'L' ? i >= j : i <= j; }
 
-/* beta is 0: C begins as NaN, which stays where nothing may be written. @return the number of wrong elements */
+/* beta is 0: C begins as NaN, which stays where nothing may be written. Returns the number of wrong elements. */
 static int wrong_elements(char uplo, char transa, char transb, const double* A, const double* B, const double* C) {
   int wrong = 0;
   for (int j = 0; j < n; ++j) {
@@ -73,8 +73,8 @@ static int products(int* calls) {
 
 struct expectation {
   int layout, uplo, transa, transb, rows, depth, lda, ldb, ldc;
-  int fortran; /* position that xerbla_ is told, in the column-major call; 0: none, because a C enumerator is wrong */
-  int cblas;   /* position that cblas_xerbla is told of such an enumerator */
+  int fortran; /* position that xerbla_ receives, in the column-major call; 0: none, because a C enumerator is wrong */
+  int cblas;   /* position that cblas_xerbla receives for such an enumerator */
 };
 static const struct expectation expectations[] = {
     {100, 121, 111, 111, 2, 3, 9, 9, 9, 0, 1},  {102, 0, 111, 111, 2, 3, 9, 9, 9, 0, 2},

@@ -1,4 +1,4 @@
-/* A library that nobody should load: leaves a file beside itself as soon as it is. */
+/* A library that must not be loaded: leaves a file beside itself when it is. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
-/* A program that brings in its memory when it is touched, in a handler of SIGSEGV, multiplies matrices that nobody has touched: the threads
- * of the library do. And errno stays what it was, in the first call as in later ones. Prints the number of products. */
+/* A program that maps its memory at the first access, in a handler of SIGSEGV, multiplies untouched matrices: the
+ * library's threads touch them first. errno stays unchanged, in the first call as in later ones. Prints the number of
+ * products. */
 #define _GNU_SOURCE
 #include <cblas.h>
 #include <errno.h>
@@ -19,7 +20,7 @@ static size_t bytes, page;
 static atomic_int faults, faults_elsewhere;
 static long main_thread;
 
-/* Elements are one where a product is to be read, and zero where it is to be written. */
+/* Elements of inputs are one, and elements of the result are zero. */
 static void bring_in(int number, siginfo_t* what, void* context) {
   (void)number;
   (void)context;

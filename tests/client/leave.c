@@ -1,11 +1,11 @@
-/* Threads multiply, or factor (exact_work.h), without end, and the process ends under them.
+/* Threads multiply, or factor (exact_work.h), without end, and the process ends meanwhile.
  *
- *   leave WAY THREADS SIZE MICROSECONDS     all of it, after that time, by WAY:
+ *   leave WAY THREADS SIZE MICROSECONDS     the process ends after that time, by WAY:
  *     return        from main                       exit     exit() in main
  *     thread        exit() in one of the threads    quick    quick_exit()     now      _exit()
  *     main_thread   pthread_exit() in main, then exit() in one of the threads
  *     join          a handler of exit(), older than the first call, waits until each thread has ended its loop
- *     late          such a handler computes
+ *     late          a handler of exit() computes
  *
  * The status is 7, or, if a result is wrong, 9. */
 #include <pthread.h>

@@ -1,13 +1,14 @@
-/* Every symbol of core/routines.def as a C program declares and calls it, behind one function type; with OWN_API defined, every
- * BLAS function of tessera.h. gemmt, which a BLAS need not have, is called by gemm then. Without cblas.h, because the libraries'
- * headers do not agree on const, nor on cblas_xerbla. */
+/* Every symbol of calls/routines.def as a C program declares and calls it, behind one function type; with OWN_API
+ * defined, every BLAS function of tessera.h. gemmt, which a BLAS need not have, is called by gemm then. Without
+ * cblas.h, because the libraries' headers do not agree on const, nor on cblas_xerbla. */
 #ifndef TESSERA_TESTS_CLIENT_LEVEL3_CALLS_H
 #define TESSERA_TESTS_CLIENT_LEVEL3_CALLS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The BLAS that is called: the width of its integers and the spelling of its symbols; the plain LP64 one if nothing else is said. */
+/* The BLAS that is called: the width of its integers and the spelling of its symbols. The default is the plain LP64
+ * one. */
 #ifndef BLAS_INTEGER
 #define BLAS_INTEGER int
 #endif
@@ -76,7 +77,7 @@ typedef double real_z;
 #define BETA_her2k(letter, x) REAL_##letter(x)
 
 #ifndef OWN_API
-/* The letters of the Fortran interface; a CBLAS value that is none stays none. */
+/* The letters of the Fortran interface; an invalid CBLAS value stays invalid. */
 static char op_letter(int value) { return value >= 111 && value <= 113 ? "NTC"[value - 111] : 'X'; }
 static char side_letter(int value) { return value == 141 ? 'L' : value == 142 ? 'R' : 'X'; }
 static char uplo_letter(int value) { return value == 121 ? 'U' : value == 122 ? 'L' : 'X'; }
@@ -101,7 +102,7 @@ static char diag_letter(int value) { return value == 131 ? 'N' : value == 132 ? 
      VALUE_##letter(p->beta), p->C, p->ldc);                                                                         \
   }
 
-/* One column after the other. */
+/* Column by column. */
 static inline void gemmt_by_gemm(const struct call* p, call_function gemm, integer element_bytes) {
   const int by_columns = p->layout == 102;
   const integer step_a = (p->transa == 111) == by_columns ? 1 : p->lda;
@@ -283,7 +284,7 @@ static int own_failures;
 
 #define TESSERA_ROUTINE(routine, letter, T) SHAPE_##routine(routine, letter)
 #define TESSERA_SYNONYM(spelling, routine, letter, T) SYNONYM(spelling, routine, letter)
-#include "core/routines.def"
+#include "calls/routines.def"
 #undef TESSERA_ROUTINE
 
 struct symbol {
@@ -297,7 +298,7 @@ static const struct symbol symbols[] = {
   {#routine, #letter, FORTRAN_CALL(letter, routine, spelling), CBLAS_CALL(letter, routine, spelling)},
 #define TESSERA_ROUTINE(routine, letter, T) \
   {#routine, #letter, FORTRAN_CALL(letter, routine, routine), CBLAS_CALL(letter, routine, routine)},
-#include "core/routines.def"
+#include "calls/routines.def"
 #undef TESSERA_ROUTINE
 };
 enum { symbol_count = sizeof(symbols) / sizeof(symbols[0]) };

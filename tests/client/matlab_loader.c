@@ -1,6 +1,6 @@
-/* Loads a BLAS as MATLAB does with BLAS_VERSION: dlopen of the library by its path, local scope, and dlsym of plain names whose
- * integers have 64 bits. usage: matlab_loader LIBRARY SYMBOLS, a file with one symbol a line, all of which must be there.
- * Calls functions of all three levels and compares; prints the number of Level-3 calls. */
+/* Loads a BLAS as MATLAB does with BLAS_VERSION: dlopen of the library by its path, local scope, and dlsym of plain
+ * names whose integers have 64 bits. usage: matlab_loader LIBRARY SYMBOLS, a file with one symbol a line, all of which
+ * must be defined. Calls functions of all three levels and compares; prints the number of Level-3 calls. */
 #define _GNU_SOURCE
 #include <complex.h>
 #include <dlfcn.h>

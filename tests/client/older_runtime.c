@@ -1,2 +1,2 @@
-/* A libstdc++.so.6 as an old program may have one: nothing that is newer than itself is in it. */
+/* A libstdc++.so.6 as an old program may have: it lacks all newer symbols. */
 int older_runtime_marker;

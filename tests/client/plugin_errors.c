@@ -1,5 +1,6 @@
-/* Exceptions of a plugin are caught by their types in libtessera.so, although each of the two has a C++ runtime of its own and the program
- * has none. argv[1]: the plugin tests/plugins/throws.cpp, which throws what TESSERA_TEST_THROW names. */
+/* libtessera.so catches exceptions of a plugin by their types, although each of the two has its own C++ runtime and the
+ * program has none. argv[1]: the plugin tests/plugins/throws.cpp, which throws the exception that TESSERA_TEST_THROW
+ * names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static const struct {
     {"no exception class", TESSERA_INTERNAL_ERROR, "unknown error", 0},
 };
 
-/* Otherwise all would share that one, and nothing be shown. */
+/* Otherwise all would share one runtime, and the test would prove nothing. */
 static int has_shared_runtime(void) {
   FILE* const maps = fopen("/proc/self/maps", "r");
   char line[4096];
@@ -39,7 +40,7 @@ int main(int argc, char** argv) {
   size_t round, i;
   if (argc != 2) return 2;
   snprintf(settings, sizeof settings, "TESSERA_DEVICES=cuda TESSERA_CUDA_PLUGIN=%s", argv[1]);
-  /* Twice: what an exception leaves behind must not matter to the next. */
+  /* Twice: the first exception must not affect the next. */
   for (round = 0; round < 2; ++round) {
     for (i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
       tessera_context context = NULL;

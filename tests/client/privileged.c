@@ -1,5 +1,5 @@
-/* To be run with the privileges of its owner (set-user-id): multiplies, and tells who it is. usage: privileged SIZE
- * On the way: the first calls of a symbol that is computed and of one that is forwarded leave errno alone. */
+/* To be run with the privileges of its owner (set-user-id): multiplies, and prints its user. usage: privileged SIZE
+ * Also checks that the first calls of a computed and of a forwarded symbol leave errno unchanged. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

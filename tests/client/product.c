@@ -1,5 +1,5 @@
-/* A program that knows only <cblas.h>: multiplies in all four types, both layouts and all transposes, and compares with a naive
- * product. Prints the number of products, and what was wrong; exits with 1 if anything was.
+/* A program over <cblas.h> alone: multiplies in all four types, both layouts and all transposes, and compares with a
+ * naive product. Prints the number of products and all errors; exits with 1 if there was one.
  * usage: product [size [forbidden]]   `forbidden`: part of a file name that must not be mapped into this process at the end */
 #include <cblas.h>
 #include <complex.h>
@@ -23,7 +23,7 @@ static void* allocate(size_t bytes) {
   return memory;
 }
 
-/* Elements as double complex, whatever the type. */
+/* Elements of any type as double complex. */
 static double complex get(char type, const void* array, long i) {
   switch (type) {
     case 's':
@@ -120,7 +120,7 @@ static void multiply(char type, int row_major, CBLAS_TRANSPOSE ta, CBLAS_TRANSPO
       put(type, old, row_major ? (long)i * ldc + j : i + (long)j * ldc, 0);
     }
   }
-  /* What is left is padding, and must be as it was. */
+  /* The rest is padding, and must be unchanged. */
   const size_t size = (size_t)c_elements * (type == 's' ? 4 : type == 'z' ? 16 : 8);
   const int padding_touched = memcmp(C, old, size) != 0;
   if (!(worst <= bound) || padding_touched) {

@@ -1,37 +1,43 @@
-"""Runs an unmodified BLAS program with a drop-in library, and checks what it did. usage:
+"""Runs an unmodified BLAS program with a drop-in library, and checks its behaviour. usage:
   run_client.py LIBRARY CHECK PROGRAM [ARGUMENT...]
-LIBRARY is preloaded; if it is a folder, the program finds its libraries there first; "linked": the program has it already.
+LIBRARY is preloaded; if it is a folder, the program finds its libraries there first; "linked": the program has it
+already.
 CHECK:
   plain        not preloaded: the program agrees with its own BLAS
-  preload      exit 0 and silence under the settings in the environment
-  devices      forced onto three host devices: exit 0, and TESSERA_STATS tells that each call ran there
-  automatic    auto without a plugin: exit 0, silence; told verbosely, small calls do not look for the plugin
-  no_plugin    every call wants a device, the plugin is unreadable: exit 0, silence; told verbosely, one line says why
-  no_memory    the devices cannot hold one step: exit 0, silence; told verbosely, the reason is given
-  addresses    as devices, with address space for none, one and two of them: exit 0, and what is not used is told of, each once
-  stats_refused as devices, but TESSERA_STATS cannot be written: one line says so
-  fork         as devices, but what the child computes is computed by the CPU BLAS
-  same_results forced onto three host devices, and not preloaded (that run is of ARGUMENT if it is given): standard output has the
-               same names and, but for rounding, the same numbers; TESSERA_STATS tells that each call ran on the devices
-  levels       as libblas.so.3 over the CPU BLAS that is the first ARGUMENT: the program's calls run on devices, and what is
-               forwarded arrives at that BLAS
-  loader       the program loads the library that is the first ARGUMENT by itself; it gets a list of symbols that must be there
+  preload      exit 0 and silence with the settings in the environment
+  devices      forced onto three host devices: exit 0, and by TESSERA_STATS each call ran there
+  automatic    auto without a plugin: exit 0, silence; with TESSERA_VERBOSE, small calls do not look for the plugin
+  no_plugin    every call requests a device, the plugin is unreadable: exit 0, silence; with TESSERA_VERBOSE, one
+               line gives the reason
+  no_memory    the devices cannot hold one step: exit 0, silence; with TESSERA_VERBOSE, one line gives the reason
+  addresses    as devices, with address space for none, one and two of them: exit 0, and each unused device is
+               reported once
+  stats_refused as devices, but TESSERA_STATS cannot be written: one line reports this
+  fork         as devices, but the CPU BLAS computes the child's calls
+  same_results forced onto three host devices, and not preloaded (the latter with ARGUMENT if it is given): standard
+               output has the same names and, except for rounding, the same numbers; by TESSERA_STATS each call ran on
+               the devices
+  levels       as libblas.so.3 over the CPU BLAS that is the first ARGUMENT: the program's calls run on devices, and
+               forwarded calls reach that BLAS
+  loader       the program itself loads the library that is the first ARGUMENT; it gets a list of required symbols
   same_output  not preloaded and preloaded: the same standard output
-  switches     TESSERA_OFFLOAD with rules for single routines, on a product of size 50: only those that they name ran on the devices
-  summary      TESSERA_SUMMARY, on standard error and in a file: every call is counted where it ran, without it nothing is said
-  told_time    forced onto devices that take some time to start: that is in the seconds of the first call, in all places where they are told
+  switches     TESSERA_OFFLOAD with rules for single routines, on a product of size 50: only routines with a rule ran
+               on the devices
+  summary      TESSERA_SUMMARY, on standard error and in a file: every call is counted where it ran; without it silence
+  told_time    forced onto devices that take some time to start: every report of the first call's seconds includes
+               this time
   fork_summary the program and its child report their own calls, each under its own process number
   fork_beside  the first ARGUMENT is the number of the CPU BLAS's threads: exit 0, on the CPU
-  lazy_devices forced onto three host devices: exit 0, and threads of the library have touched memory first
+  lazy_devices forced onto three host devices: exit 0, and the library's threads were the first to touch memory
   lazy_cpu     exit 0 on the CPU
-  crowd        forced onto three host devices: exit 0, silence but for children that must do without the CPU BLAS, and TESSERA_STATS tells that each call of this process, and none of its
-               children's, ran there
+  crowd        forced onto three host devices: exit 0; silence, except for children without a CPU BLAS; by TESSERA_STATS
+               each call of this process, and none of its children's, ran there
   crowd_cpu    as preload, with a CPU BLAS of two threads
   first_calls  as crowd_cpu, many times, on devices too
   leave        the process ends in every way, on the CPU and on devices, at several moments: the expected status, and silence
   other_build  the library with the mark of another build is refused by the loader, which names it
-  small_stack  as devices, and every stack of the process has 64 KiB where nobody asks for more
-  reopen       not preloaded, the library is the program's argument: forced onto devices, and left alone
+  small_stack  as devices, and every stack of the process has 64 KiB by default
+  reopen       not preloaded, the library is the program's argument: forced onto devices, and without settings
   faults       devices that fail at operation 0, 1, 2, ...: the result is right, or the process aborts and says why
 """
 import json
@@ -55,7 +61,7 @@ def fail(text, result=None):
 
 
 def run(library, program, **settings):
-    # The program starts without settings of the surroundings, so that a test means the same everywhere.
+    # The program starts without settings of the environment, so that a test means the same everywhere.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_")}
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
     environment.update(settings)
@@ -74,7 +80,7 @@ def expect_good(result, silent=True):
 
 
 def expect_good_family(result):
-    """Children may have to do without the CPU BLAS, if a call took long while they were made; nobody else says anything."""
+    """Children may lack the CPU BLAS, if a call took long while they were made. All other processes are silent."""
     expect_good(result, silent=False)
     told = {line for line in result.stderr.splitlines() if "while this process was being forked" not in line}
     if told:
@@ -136,7 +142,7 @@ def check_same_results(library, program, other=None):
         expected_name, *expected_numbers = expected.split()
         if name != expected_name or len(numbers) != len(expected_numbers):
             fail(f"{expected_name} became {name}, or its length changed")
-        bound = 2e-5 if name[0] in "sc" else 2e-8  # of what is printed, nine digits, elements about 1
+        bound = 2e-5 if name[0] in "sc" else 2e-8  # for nine printed digits and elements of about 1
         for number, other in zip(map(float, numbers), map(float, expected_numbers)):
             if not abs(number - other) <= bound * max(1, abs(other)):
                 fail(f"{name} {numbers[:2]}: {number} instead of {other}")
@@ -175,7 +181,7 @@ def check_levels(folder, program, cpu_blas):
     result = run(folder, program, TESSERA_CPU_BLAS=cpu_blas, LD_DEBUG="bindings", **HOST)
     if result.returncode != 0:
         fail("the program failed", result)
-    # What the process loaded tells that it was ours, and that no other BLAS than the one named came along.
+    # The loaded files show that our library was used, and no other BLAS than the named one.
     loaded = set(re.findall(r"binding file (\S+) \[0\]", result.stderr))
     ours = os.path.join(folder, "libblas.so.3")
     if not any(os.path.realpath(file) == os.path.realpath(ours) for file in loaded):
@@ -187,8 +193,8 @@ def check_levels(folder, program, cpu_blas):
 
 
 def check_loader(program, library):
-    """Level 1 to 3 of the reference, from the header's own list: what the plain library has, less its extensions."""
-    definitions = os.path.join(os.path.dirname(__file__), "../../src/blas_api/drop_in/forwarded.def")
+    """Level 1 to 3 of the reference, from the header's own list: the plain library's symbols without its extensions."""
+    definitions = os.path.join(os.path.dirname(__file__), "../../src/blas_api/blas/forwarded.def")
     with open(definitions, encoding="utf-8") as file:
         reference = file.read().split("// Extensions.")[0]
     names = [name + "_" for name in re.findall(r"(?m)^TESSERA_FORWARD_FORTRAN\((\w+)\)", reference) if not name.endswith("sub")]
@@ -262,7 +268,7 @@ def check_switches(library, program):
 
 
 def read_summaries(text):
-    """[(process, {(routine, place): calls}, {reason: calls})], whatever else the lines say."""
+    """[(process, {(routine, place): calls}, {reason: calls})]; ignores all other text of the lines."""
     summaries = []
     for line in text.splitlines():
         head = re.fullmatch(r"tessera: summary of process (\d+) \((.+)\), \d+\.\d+ s", line)
@@ -307,7 +313,7 @@ def check_summary(library, program):
 
 
 def check_told_time(library, program):
-    """What is told of the first call on devices has their start in it, and says how much of it that is."""
+    """Reports of the first call on devices include the devices' start, and show its share."""
     start_s = 0.05
     settings = {**HOST, "TESSERA_HOST_DEVICE": f"start={start_s * 1e3:.0f}ms", "TESSERA_VERBOSE": "1"}
     with tempfile.TemporaryDirectory() as folder:
@@ -362,7 +368,7 @@ def check_leave(library, program):
         for place, settings in (("CPU", {}), ("devices", HOST), ("devices that warm up", {**HOST, "TESSERA_OFFLOAD": "auto", "TESSERA_WARM_UP": "1"})):
             for repetition in range(6):
                 moment = str(2000 * repetition**2)  # microseconds
-                # On the CPU large enough for its threads.
+                # On the CPU the calls are large enough for its threads.
                 result = run(library, program + [way, "8", "150" if place == "CPU" else "100", moment], **settings, **CPU_THREADS)
                 if result.returncode != 7 or result.stdout or result.stderr:
                     fail(f"leaving by {way} on {place} after {moment} us went wrong", result)

@@ -1,12 +1,12 @@
-"""Runs unmodified MPI programs with the drop-in library preloaded into every rank, offload forced onto host devices that the ranks
-divide, and checks what they did. usage:
+"""Runs unmodified MPI programs with the drop-in library preloaded into every rank, offload forced onto host
+devices that the ranks divide, and checks their behaviour. usage:
   run_mpi.py LIBRARY CHECK LAUNCHER PROGRAM [LETTER]
 LAUNCHER: a file, mpiexec of Open MPI or mpiexec.hydra.
 CHECK:
-  shares     PROGRAM is no MPI program but multiplies and checks its results: TESSERA_VERBOSE and TESSERA_STATS tell that each rank
-             used its own devices, for more, as many and fewer devices than ranks, divided and not
-  pblas      PROGRAM is ScaLAPACK's tester of the Level-3 PBLAS for type LETTER: it reports what it reports without Tessera, which is
-             that all tests passed; every rank's products ran on its own device
+  shares     PROGRAM is no MPI program but multiplies and checks its results: by TESSERA_VERBOSE and TESSERA_STATS each
+             rank used its own devices, for more, as many and fewer devices than ranks, divided and not
+  pblas      PROGRAM is ScaLAPACK's tester of the Level-3 PBLAS for type LETTER: its report is the same as without
+             Tessera, and all tests passed; every rank's products ran on its own device
   lu, llt    PROGRAM is ScaLAPACK's tester of the LU or Cholesky factorisation: likewise, but for the measured columns
   hpl        PROGRAM is hpcc: HPL's residuals pass; likewise
 """
@@ -20,12 +20,13 @@ import tempfile
 
 RANKS = 4
 OPEN_MPI = {
-    # More ranks than processors, inside containers, as any user, without a network, and without spinning for each other.
+    # More ranks than processors, inside containers, as any user, without a network, and without spinning for each
+    # other.
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_plm": "isolated", "OMPI_MCA_btl": "self,vader", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
-# A launcher around this test is none of its ranks' business.
+# The ranks must not see a launcher that surrounds this test.
 OF_LAUNCHERS = re.compile(r"(TESSERA|OMPI|PMIX?|PALS|SLURM|MV2)_|MPI_LOCAL|LD_PRELOAD$")
 
 
@@ -38,7 +39,7 @@ def fail(text, report=""):
 def launch(library, launcher, program, folder, **settings):
     environment = {k: v for k, v in os.environ.items() if not OF_LAUNCHERS.match(k)}
     environment.update(OPEN_MPI, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", **settings)
-    # The library belongs into the ranks, not into their launcher.
+    # The library is preloaded into the ranks, not into their launcher.
     preload = ["env", f"LD_PRELOAD={library}"] if library else []
     return subprocess.run([launcher, "-n", str(RANKS), *preload, *program], env=environment, cwd=folder, timeout=500,
                           capture_output=True, text=True)

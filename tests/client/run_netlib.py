@@ -1,10 +1,10 @@
-"""Runs one netlib BLAS tester over the reference BLAS with a drop-in library and offload forced, under several tile sizes and
-numbers of host devices, and reads its report. usage: run_netlib.py LIBRARY FOLDER TESTER [CPU_BLAS]
+"""Runs one netlib BLAS tester over the reference BLAS with a drop-in library and offload forced, under several tile
+sizes and numbers of host devices, and reads its report. usage: run_netlib.py LIBRARY FOLDER TESTER [CPU_BLAS]
 
 LIBRARY is preloaded; if it is a folder, its libblas.so.3 takes the place of the reference's, with CPU_BLAS behind it.
-FOLDER holds the reference's libblas.so.3, the testers and their input. TESTER is xblat3d (Fortran) or xdcblat3 (CBLAS), say; those of
-Levels 1 and 2 are for a library in the place of libblas.so.3, which forwards them.
-Besides the original input, whose matrices are at most 9 x 9, sizes about the tile size are run.
+FOLDER holds the reference's libblas.so.3, the testers and their input. TESTER is xblat3d (Fortran) or xdcblat3
+(CBLAS), say; those of Levels 1 and 2 are for a library that replaces libblas.so.3, which forwards them.
+Runs the original input, whose matrices are at most 9 x 9, and sizes near the tile size.
 """
 import json
 import os
@@ -19,11 +19,11 @@ ROUTINES["c"] = ROUTINES["z"] = ROUTINES["s"] + ["hemm", "herk", "her2k"]
 
 # Tile size, host devices, sizes of matrices instead of the input's own (the testers have arrays of 65).
 RUNS = [(8, 1, None), (8, 3, None), (32, 1, None), (32, 3, None), (8, 3, [7, 17, 40]), (32, 3, [33, 65])]
-# Calls of CBLAS become those of Fortran before anything else is done with them. So with CBLAS each of these is run by two types, one of them
-# complex, and each type has three: with several tiles and devices, with sizes about the tile's, and with matrices of one tile.
+# Calls of CBLAS become those of Fortran first. So with CBLAS two types run each of these, one of them complex, and each
+# type has three: with several tiles and devices, with sizes near the tile's, and with matrices of one tile.
 RUNS_WITH_CBLAS = {"s": [RUNS[1], RUNS[2], RUNS[5]], "c": [RUNS[1], RUNS[2], RUNS[5]],
                    "d": [RUNS[0], RUNS[3], RUNS[4]], "z": [RUNS[0], RUNS[3], RUNS[4]]}
-# As libblas.so.3 the library is reached in another way, and is the same from there on.
+# As libblas.so.3 only the entry into the library differs.
 RUNS_AS_SYSTEM_BLAS = [RUNS[1], RUNS[5]]
 
 
@@ -50,7 +50,7 @@ def input_of(folder, letter, is_cblas, level):
 
 
 def execute(library, folder, tester, text, settings, cpu_blas):
-    """Exit status, all that the tester wrote, and the jobs on devices."""
+    """Exit status, the tester's output, and the jobs on devices."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_")}
     with tempfile.TemporaryDirectory() as scratch:
         stats = os.path.join(scratch, "stats.json")

@@ -1,7 +1,7 @@
-"""A program that is linked with our libblas.so.3 and runs with its owner's privileges, started by a user without any, under settings that
-name libraries and files. usage: run_privileged.py PROGRAM HOSTILE_LIBRARY
-Nothing that is named may be loaded or written. To see that these settings would do so otherwise, the program runs without the privileges,
-too. Needs root, to make such a program; else the test is skipped (exit 77)."""
+"""A program that is linked with our libblas.so.3 and runs with its owner's privileges. A user without
+privileges starts it with settings that name libraries and files. usage: run_privileged.py PROGRAM HOSTILE_LIBRARY
+No file that the settings name may be loaded or written. A second run without the privileges shows that the settings do
+have this effect otherwise. Needs root, to make such a program; else the test is skipped (exit 77)."""
 import os
 import shutil
 import subprocess

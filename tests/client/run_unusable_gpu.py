@@ -1,13 +1,15 @@
-"""A machine that shows a GPU (the driver's device file) which cannot be used: programs compute right on the CPU, and are told once on standard
-error; where there is no sign of a GPU nobody is told anything. usage: run_unusable_gpu.py LIBRARY PROGRAM
-The device file is an empty one in a /dev of the test's own, which needs root and mount namespaces; else the test is skipped (exit 77)."""
+"""A machine that shows a GPU (the driver's device file) which cannot be used: programs compute correctly on the CPU,
+with one message on standard error. Without any sign of a GPU there is no message. usage: run_unusable_gpu.py LIBRARY
+PROGRAM
+The device file is an empty file in a private /dev, which needs root and mount namespaces; else the test is skipped
+(exit 77)."""
 import os
 import subprocess
 import sys
 import tempfile
 
 SKIPPED = 77
-# A /dev with what every program needs, and with the file named by $shown, if any; then the program.
+# Makes a /dev with the files that every program needs and the file $shown, if any; then starts the program.
 OWN_DEVICES = """
 set -e
 mount --make-rprivate /
@@ -43,7 +45,7 @@ def main():
         return SKIPPED
     failed = False
     for shown, offload, lines in (("", "always", 0), ("nvidiactl", "always", 1), ("nvidiactl", "auto", 0)):
-        # The small products of the program are worth no start of devices, so `auto` tries none.
+        # The program's small products do not justify a start of devices, so `auto` tries none.
         result = run(shown, program, "40", LD_PRELOAD=library, TESSERA_OFFLOAD=offload)
         told = [line for line in result.stderr.splitlines() if "devices cannot be used, the CPU BLAS answers" in line]
         good = result.returncode == 0 and len(told) == lines and len(result.stderr.splitlines()) == lines

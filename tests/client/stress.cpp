@@ -1,14 +1,14 @@
-// Many threads call all routines with random shapes and parameters, through the Fortran and the CBLAS symbols in both layouts, and
-// compare each result with the oracle. On the way they fork, run programs and are interrupted by signals, as asked for. Children
-// compute too, and so do their children.
+// Many threads call all routines with random shapes and parameters, through the Fortran and the CBLAS symbols in both
+// layouts. They compare each result with the oracle. Meanwhile they fork, run programs and are interrupted by signals,
+// as the arguments request. Children compute, too, and so do their children.
 //
 //   stress THREADS CALLS [FORK_EVERY [SIGNALS [cold]]]
 //     FORK_EVERY   each thread forks before every such call; 0: never
 //     SIGNALS      none, restart, interrupt: a signal each millisecond, with SA_RESTART or without
-//     cold         the threads' first calls are the first of the process. Otherwise calls are made before, so that devices are the
-//                  parent's by the time of the forks
+//     cold         the threads' first calls are the first of the process. Otherwise earlier calls make the devices the
+//                  parent's before the forks
 //
-// Prints the number of calls that ask for a product. Everything wrong is printed too, and the status is 1 then.
+// Prints the number of calls that compute a product. Prints all errors, too; the status is 1 then.
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/time.h>
@@ -27,7 +27,7 @@
 extern "C" {
 #include "level3_calls.h"
 }
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "tests/level3_problem.hpp"
 
 namespace {
@@ -76,7 +76,7 @@ call as_call(const Level3& p) {
           .C = p.C};
 }
 
-// The same problem on the same memory, said in terms of the transposes, which are what row-major order sees there.
+// The same problem on the same memory in row-major order, which sees the transposes.
 call in_row_major(const Level3& p) {
   call c = as_call(p);
   c.layout = 101;
@@ -105,7 +105,7 @@ Value one_of(Random& random, std::initializer_list<Value> values) {
   return values.begin()[static_cast<std::size_t>(random_size(random, static_cast<index_t>(values.size()) - 1))];
 }
 
-/// One call of a random routine, the longest inner loop of which has `largest` steps. @return whether its result is right
+/// One call of a random routine whose longest inner loop has `largest` steps. @return whether its result is right
 bool one_call(Random& random, index_t largest) {
   const symbol& s = symbols[random_size(random, symbol_count - 1)];
   Level3Case c;
@@ -164,13 +164,13 @@ bool ended_well(pid_t child) {
   return false;
 }
 
-/// A child that computes, and, as long as there are to be `generations`, has one that does.
+/// A child that computes, and that has a computing child itself while `generations` are left.
 bool child_computes(Random& random, int generations) {
   const auto seed = random();
   const pid_t child = fork();
   if (child < 0) return false;
   if (child > 0) return ended_well(child);
-  alarm(120);  // what hangs is to be seen
+  alarm(120);  // a hang ends by a signal
   Random own(seed);
   bool good = several_calls(own);
   if (generations > 1) good = child_computes(own, generations - 1) && good;
@@ -207,7 +207,7 @@ int main(int argc, char** argv) {
   const bool cold = argc > 5;
   std::atomic<bool> good = true;
   if (fork_every > 0) {
-    // Before any use. The child may open devices; what it counts is its own.
+    // Before any use of the library. The child may open devices, and has its own counts.
     const pid_t child = fork();
     if (child == 0) {
       unsetenv("TESSERA_STATS");

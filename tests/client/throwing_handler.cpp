@@ -1,5 +1,5 @@
-// A C++ program whose error handler throws, as Octave's does: the exception gets through the library's frames to
-// whoever made the call.
+// A C++ program whose error handler throws, as Octave's does: the exception passes through the library's frames to the
+// caller.
 #include <cblas.h>
 
 #include <cstdio>

@@ -4,10 +4,10 @@
 
 #include <limits>
 
-#include "core/argument_complaints.hpp"
+#include "calls/argument_complaints.hpp"
 
 namespace tessera {
-namespace {
+namespace addressable_test {
 
 constexpr index_t most = std::numeric_limits<index_t>::max();
 
@@ -22,7 +22,7 @@ TEST(Addressable, MatricesEndWithinAddresses) {
   EXPECT_TRUE(is_addressable(1, 1, most, 16)) << "of one column nobody uses ld";
   EXPECT_TRUE(is_addressable(0, most, most, 8) && is_addressable(most, 0, most, 8));
   EXPECT_FALSE(is_addressable(most / 8 + 1, 1, 1, 8));
-  // The last element of the last column is the last one of all.
+  // The last element of the last column has the highest address.
   const index_t rows = 7, cols = 5, ld = (most / 8 - rows) / (cols - 1);
   EXPECT_TRUE(is_addressable(rows, cols, ld, 8));
   EXPECT_FALSE(is_addressable(rows, cols, ld + 1, 8));
@@ -44,12 +44,12 @@ TEST(Addressable, OfACallWhatItReadsAndWrites) {
     Level3 large = call;
     large.*ld = most / 8;
     EXPECT_FALSE(is_addressable(large));
-    large.alpha = 0;  // A and B are not looked at then
+    large.alpha = 0;  // A and B are not checked then
     EXPECT_EQ(is_addressable(large), ld != &Level3::ldc);
     large.n = 0;
     EXPECT_TRUE(is_addressable(large));
   }
 }
 
-}  // namespace
+}  // namespace addressable_test
 }  // namespace tessera

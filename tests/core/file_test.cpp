@@ -14,7 +14,7 @@
 #include "tests/temporary_folder.hpp"
 
 namespace tessera {
-namespace {
+namespace file_test {
 
 using Use = OutputFile::Use;
 
@@ -135,5 +135,5 @@ TEST_F(OutputFileTest, SaysWhatIsWrong) {
   EXPECT_EQ(full.why(), "No space left on device");
 }
 
-}  // namespace
+}  // namespace file_test
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// What the driver's folders tell, in a folder of the test's own.
+// Reads copies of the driver's folders in a temporary folder.
 #include "core/gpu_list.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 namespace tessera {
-namespace {
+namespace gpu_list_test {
 
 class GpuList : public ::testing::Test {
  protected:
@@ -69,5 +69,5 @@ TEST_F(GpuList, AProgramSeesWhatItsEnvironmentNames) {
   EXPECT_EQ(seen("MIG-GPU-aa11/1/0"), std::nullopt);
 }
 
-}  // namespace
+}  // namespace gpu_list_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include <limits>
 
 namespace tessera {
-namespace {
+namespace half_test {
 
 template <class R>
 struct Format;
@@ -65,7 +65,7 @@ TYPED_TEST(HalfNumbers, AllComeBackFromSingle) {
   }
 }
 
-// In the midst between two neighbours the even one is taken, beside it the nearer one.
+// Midway between two neighbours rounds to the even one, other values to the nearer one.
 TYPED_TEST(HalfNumbers, BetweenNeighboursTheNearestIsTaken) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   unsigned middles = 0;
@@ -92,7 +92,7 @@ TYPED_TEST(HalfNumbers, WhatIsTooLargeIsInfiniteAndNaNsStay) {
   constexpr float largest = std::numeric_limits<float>::max();
   EXPECT_EQ(to_single(rounded_to<TypeParam>(largest)), infinity);
   EXPECT_EQ(to_single(rounded_to<TypeParam>(-infinity)), -infinity);
-  // Quiet and signalling ones, with fractions that 16 bits do not have.
+  // Quiet and signalling NaNs, with fractions that do not fit into 16 bits.
   for (const std::uint32_t bits : {0x7f800001U, 0xff800001U, 0x7fc00000U, 0x7fffffffU, 0xffbfffffU, 0x7f801000U}) {
     const TypeParam rounded = rounded_to<TypeParam>(std::bit_cast<float>(bits));
     EXPECT_TRUE(std::isnan(to_single(rounded))) << bits;
@@ -123,5 +123,5 @@ TEST(HalfNumbersByHand, ElementsLieAsInCuda) {
   }
 }
 
-}  // namespace
+}  // namespace half_test
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Which part of a host a rank takes: what launchers say, how devices, memory and processors are divided.
+// The part of a host that a rank takes: the launchers' variables, and the division of devices, memory and processors.
 #include "core/host_share.hpp"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace tessera {
-namespace {
+namespace host_share_test {
 
 using Environment = std::map<std::string, std::string>;
 
@@ -76,8 +76,8 @@ TEST(LocalRanks, StepsOfSlurm) {
   EXPECT_EQ(in_step("1,5,2(x2),7", "1", "4"), place(4, 5, "Slurm"));
   EXPECT_EQ(in_step("1,5,2(x2),7", "3", "0"), place(0, 2, "Slurm"));
   EXPECT_EQ(in_step("1,5,2(x2),7", "4", "6"), place(6, 7, "Slurm"));
-  EXPECT_EQ(in_step("2(x3),1", "4", "0"), std::nullopt);  // there is no such node
-  EXPECT_EQ(in_step("2(x3),1", "3", "1"), std::nullopt);  // nor such a task
+  EXPECT_EQ(in_step("2(x3),1", "4", "0"), std::nullopt);  // no such node
+  EXPECT_EQ(in_step("2(x3),1", "3", "1"), std::nullopt);  // no such task
   for (const char* const list :
        {"", ",", "2(x", "2(x)", "2(x3", "2x3", "(x3)", "2(x0)", "2(x3)1", "0", "-1", "two", ",4"}) {
     EXPECT_EQ(in_step(list, "0", "0"), std::nullopt) << list;
@@ -101,7 +101,7 @@ TEST(LocalRanks, SlurmStartsTheDaemonsOfOthers) {
     rank[pair.ranks] = "4";
     EXPECT_EQ(place_in(rank), place(2, 4, pair.launcher));
     rank[pair.rank] = "4";
-    EXPECT_EQ(place_in(rank), std::nullopt);  // rather than another one's word for it
+    EXPECT_EQ(place_in(rank), std::nullopt);  // rather than use another launcher's variables
   }
 }
 
@@ -122,7 +122,7 @@ TEST(DevicesOfARank, AreAPartition) {
         ASSERT_EQ(share.count > 0, devices > 0);
         ASSERT_GE(share.sharers, 1);
         if (ranks <= devices) {
-          EXPECT_EQ(share.first, next);  // in order, nothing left out, nothing twice
+          EXPECT_EQ(share.first, next);  // in order, without gaps or overlaps
           EXPECT_EQ(share.sharers, 1);
         } else if (devices > 0) {
           EXPECT_TRUE(share.first == next || share.first == next - 1);
@@ -181,7 +181,7 @@ TEST(GpusOfARank, EachSeesItsOwn) {
   EXPECT_EQ(share_of_gpus(place(5, 6), 1, {.count = 4}), (DeviceShare{0, 1, 2}));
   // One that gives each of two ranks a socket's GPUs.
   EXPECT_EQ(share_of_gpus(place(1, 2), 4, {.count = 8}), (DeviceShare{0, 4, 1}));
-  // srun --gpu-bind, or --gpus-per-task where the number on the host is not told.
+  // srun --gpu-bind, or --gpus-per-task where the number on the host is unknown.
   EXPECT_EQ(share_of_gpus(place(1, 2), 2, {.count = 8, .granted = true}), (DeviceShare{0, 2, 1}));
   EXPECT_EQ(share_of_gpus(place(5, 8), 2, {.count = 4, .granted = true}), (DeviceShare{0, 2, 4}));
   EXPECT_EQ(share_of_gpus(place(1, 2), 2, {.per_rank = 2}), (DeviceShare{0, 2, 1}));
@@ -269,12 +269,12 @@ TEST(MemoryOfARank, OneProcessTakesMostOfWhatIsFree) {
 }
 
 TEST(MemoryOfARank, SharersTakePartsOfTheWhole) {
-  // The others may have opened the device already, or not: the part is the same.
+  // The part is the same whether the others have opened the device or not.
   EXPECT_EQ(memory_to_take(1000, 1000, 4), 200u);
   EXPECT_EQ(memory_to_take(1000, 400, 4), 200u);
-  // Something else is on the device.
+  // Another program uses memory of the device.
   EXPECT_EQ(memory_to_take(1000, 100, 4), 80u);
-  // One after the other, all get theirs.
+  // If they open the device one after the other, all get their part.
   for (int sharers = 1; sharers <= 16; ++sharers) {
     std::size_t free = std::size_t{80} << 30;
     for (int rank = 0; rank < sharers; ++rank) {
@@ -290,11 +290,11 @@ TEST(ProcessorsOfARank, AreDividedUnlessBound) {
   EXPECT_EQ(processors_of_rank(64, 64, 1), 64);
   EXPECT_EQ(processors_of_rank(64, 64, 4), 16);
   EXPECT_EQ(processors_of_rank(16, 64, 4), 16);  // bound to its own
-  EXPECT_EQ(processors_of_rank(32, 64, 4), 16);  // bound to a socket, with another one
+  EXPECT_EQ(processors_of_rank(32, 64, 4), 16);  // bound to a socket together with another rank
   EXPECT_EQ(processors_of_rank(1, 64, 4), 1);
   EXPECT_EQ(processors_of_rank(2, 2, 4), 1);
   EXPECT_EQ(processors_of_rank(0, 0, 1), 1);
 }
 
-}  // namespace
+}  // namespace host_share_test
 }  // namespace tessera

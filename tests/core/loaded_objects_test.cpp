@@ -7,9 +7,9 @@
 #include <cstdlib>
 
 namespace tessera {
-namespace {
+namespace loaded_objects_test {
 
-// Whatever BLAS or CUDA is there: every program has a C library and one for arithmetic.
+// Every program has a C library and libm, with any BLAS or CUDA.
 void* in_c_library() { return dlsym(RTLD_DEFAULT, "getenv"); }
 void* in_program() { return reinterpret_cast<void*>(&in_c_library); }
 
@@ -46,5 +46,5 @@ TEST(LoadedObjects, NothingIsLoadedToBeKept) {
   EXPECT_EQ(loads_so_far(), before);
 }
 
-}  // namespace
+}  // namespace loaded_objects_test
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// One diagnostic is one line, whatever its text.
+// One diagnostic is one line, for any text.
 #include "core/log.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 
 namespace tessera {
-namespace {
+namespace log_test {
 
 std::string logged(const std::string& text) {
   testing::internal::CaptureStderr();
@@ -35,5 +35,5 @@ TEST(LogLine, KeepsErrno) {
   EXPECT_EQ(errno, ENOENT);
 }
 
-}  // namespace
+}  // namespace log_test
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Passes, and what fork and the end of the process do with them. What cannot be undone happens in a process of its own.
+// Passes during fork and at the end of the process. Irreversible steps run in a separate process.
 #include "core/process.hpp"
 
 #include <gtest/gtest.h>
@@ -16,13 +16,13 @@
 #include <vector>
 
 namespace tessera::process {
-namespace {
+namespace process_test {
 
 using ::testing::ExitedWithCode;
 
-/// Lets others run for a while. What is looked at afterwards may be as it was for lack of time, never for too much of it.
+/// Lets other threads run for a while. A check afterwards may see too little progress, and must accept that.
 void let_others_run() {
-  // On a busy machine so many turns take seconds, in which the patience of a fork ends.
+  // On a busy machine so many turns take seconds, longer than the patience of a fork.
   const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
   for (int i = 0; i < 2000 && std::chrono::steady_clock::now() < enough; ++i) std::this_thread::yield();
 }
@@ -70,13 +70,13 @@ struct InLapack {
   InLapack(const InLapack&) = delete;
   InLapack& operator=(const InLapack&) = delete;
 };
-/// One that has called a symbol of ours.
+/// A call of the program's LAPACK that has called a symbol of ours.
 struct CallOfLapack {
   InLapack lapack;
   OutOfLapack symbol;
 };
 
-/// A CPU BLAS that must be left before a fork, as long as it lives.
+/// Makes the CPU BLAS one that must be left before a fork, as long as it lives.
 class BlasWithThreads {
  public:
   BlasWithThreads() {
@@ -91,7 +91,7 @@ class BlasWithThreads {
   static inline std::atomic<int> threads = 1;
 };
 
-/// Another thread that comes to work.
+/// Another thread that requests a Pass.
 class Newcomer {
  public:
   explicit Newcomer(Work work)
@@ -99,7 +99,7 @@ class Newcomer {
           const Pass pass(work);
           inside = true;
         }) {}
-  /// Whether it was let in although it had not waited as long as it must.
+  /// Whether it was let in before the end of its required wait.
   bool came_too_early() const {
     const bool came = inside;
     return came && std::chrono::steady_clock::now() - begin_ < computing_patience;
@@ -159,7 +159,7 @@ TEST_P(ForkGate, LetsNobodyInAsLongAsItWaitsForOthers) {
     before_fork();
     after_fork_in_parent();
   });
-  // Whoever comes before the gate is closed is let in: one of these comes after it.
+  // A thread that comes before the gate is closed is let in, so threads are started until one must wait.
   std::deque<Newcomer> others;
   do {
     others.emplace_back(GetParam());
@@ -171,7 +171,7 @@ TEST_P(ForkGate, LetsNobodyInAsLongAsItWaitsForOthers) {
   for (Newcomer& other : others) other.join();
 }
 
-// Such as one whose lock a handler of the program waits for.
+// For example a thread whose lock a handler of the program waits for.
 TEST_P(ForkGate, LetsOneInWhoHasWaitedLongWhileHandlersRun) {
   before_fork();
   Newcomer other(GetParam());
@@ -228,7 +228,7 @@ TEST(Lapack, IsWaitedForByForks) {
 }
 
 TEST(Lapack, IsNotWaitedForWhileASymbolOfOursIsCalled) {
-  const BlasWithThreads blas;  // with which a fork waits without end
+  const BlasWithThreads blas;  // makes a fork wait without bound
   ColleagueWith<CallOfLapack> colleague;
   before_fork();
   EXPECT_FALSE(colleague.left);
@@ -304,7 +304,7 @@ TEST(ForkHandlers, DoesNotWaitForACallThatTakesLong) {
     const auto knows = [] { return cpu_blas_is_cut() && static_cast<bool>(Pass(Work::computing)); };
     EXPECT_EQ(status_of_child(knows), 0);
     EXPECT_FALSE(colleague.left);
-    // Its children have no other memory than it.
+    // Children of a cut child inherit its state.
     EXPECT_EQ(status_of_child([&] { return status_of_child(knows) == 0; }), 0);
     EXPECT_FALSE(cpu_blas_is_cut());
   }
@@ -325,14 +325,14 @@ TEST(ForkHandlers, WaitsAsLongAsThreadsComeOutOneAfterTheOther) {
   before_fork();
   const auto waited = std::chrono::steady_clock::now() - begin;
   const auto left = std::count_if(colleagues.begin(), colleagues.end(), [](const auto& c) { return c.left.load(); });
-  // Longer than its patience, or all have left: the patience begins anew with each of them.
+  // The patience begins again with each thread that leaves. So it waited longer than the patience, or all have left.
   EXPECT_TRUE(left == count || waited > computing_patience) << left;
   after_fork_in_parent();
   waker.join();
 }
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-// As when handlers are registered by one thread while another is between its handlers and the making of the child.
+// Simulates a registration of handlers while another thread is between its handlers and the making of the child.
 TEST(ForkHandlers, AChildOfAForkWithoutThemWaitsForNobodyOfItsParent) {
   std::jthread forking;  // declared first: ends when the colleagues have left
   Colleague opening(Work::opening);
@@ -350,7 +350,7 @@ TEST(ForkHandlers, AChildOfAForkWithoutThemWaitsForNobodyOfItsParent) {
         leave_devices();
         { const Pass pass(Work::computing); }
         leave_libraries();
-        // Past what ThreadSanitizer does at an end: it waits for a second, and takes threads of the parent that have ended for forgotten.
+        // Bypasses ThreadSanitizer's exit, which waits for a second and reports the parent's ended threads as leaked.
         syscall(SYS_exit_group, drives && cpu_blas_is_cut() ? 0 : 1);
       }
       int status = -1;
@@ -362,7 +362,7 @@ TEST(ForkHandlers, AChildOfAForkWithoutThemWaitsForNobodyOfItsParent) {
 #endif
 
 TEST(ForkHandlers, OneThreadAtATime) {
-  int forks = 0;  // without a lock: that is the point
+  int forks = 0;  // without a lock: a race would show that two threads fork at once
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
@@ -391,7 +391,7 @@ TEST(ForkHandlers, TheChildIsOpen) {
   const pid_t child = fork();
   if (child == 0) {
     { const Pass pass(Work::computing); }
-    // Nobody is at work here whom these could wait for.
+    // The child has no other threads, so these must not wait.
     before_fork();
     after_fork_in_parent();
     const bool good = identity() != parent && !cpu_blas_is_cut() && !ending();
@@ -407,7 +407,7 @@ TEST(ForkHandlers, TheChildIsOpen) {
 
 TEST(ForkHandlers, AChildKnowsOfAnOpeningThatItCannotFinish) {
   Colleague opener(Work::opening);
-  const pid_t child = fork();  // waits for as long as its patience lasts
+  const pid_t child = fork();  // waits until its patience is over
   if (child == 0) _exit(cpu_blas_is_cut() ? 0 : 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -417,7 +417,7 @@ TEST(ForkHandlers, AChildKnowsOfAnOpeningThatItCannotFinish) {
 
 class FirstFork : public ::testing::Test {
  protected:
-  // In a process in which nothing has happened yet.
+  // Runs the body in a new process without earlier calls.
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
@@ -452,7 +452,7 @@ TEST_F(FirstFork, NothingIsOvertakenByThoseWhoUseWhatWasThereBefore) {
       ExitedWithCode(0), "");
 }
 
-// What runs first in a fork, as the handler of a CPU BLAS may.
+// The handler that runs first in a fork, like that of a CPU BLAS.
 bool is_overtaken = false;
 void earliest_handler() {
   static const int library = 0;
@@ -471,7 +471,7 @@ TEST_F(FirstFork, AChildDoesNotUseWhatOthersBeganToUseDuringIt) {
           int status = -1;
           waitpid(child, &status, 0);
           const bool good = status == 0 && !cpu_blas_is_cut();
-          // All handlers are there for the next one.
+          // All handlers are registered for the next fork.
           is_overtaken = false;
           const pid_t next = fork();
           if (next == 0) _exit(cpu_blas_is_cut() ? 1 : 0);
@@ -484,7 +484,7 @@ TEST_F(FirstFork, AChildDoesNotUseWhatOthersBeganToUseDuringIt) {
   }
 }
 
-// Another thread computes while it holds a lock that a handler takes. Each of 200 forks meets it at another moment.
+// Another thread computes while it holds a lock that a handler takes. Each of the 200 forks comes at another moment.
 TEST_F(FirstFork, DoesNotWaitForOneWhoWaitsForIt) {
   EXPECT_EXIT(
       {
@@ -492,7 +492,7 @@ TEST_F(FirstFork, DoesNotWaitForOneWhoWaitsForIt) {
         static std::mutex lock;
         static std::atomic<int> calls = 0;
         pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); }, [] { lock.unlock(); });
-        { const Pass first(Work::opening); }  // its handlers are registered after, hence run before
+        { const Pass first(Work::opening); }  // its handlers are registered later, so they run earlier
         std::atomic<bool> stop = false;
         std::thread other([&] {
           while (!stop) {
@@ -575,5 +575,5 @@ TEST_F(End, LibrariesAreLeftByAllButTheExitingThread) {
       ExitedWithCode(0), "");
 }
 
-}  // namespace
+}  // namespace process_test
 }  // namespace tessera::process

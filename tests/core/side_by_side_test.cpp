@@ -18,7 +18,7 @@
 #include "tests/test_plugin.hpp"
 
 namespace tessera {
-namespace {
+namespace side_by_side_test {
 
 TEST(SideBySide, DoesEachPieceOnce) {
   for (const std::size_t count : std::vector<std::size_t>{0, 1, 2, 9}) {
@@ -62,8 +62,8 @@ TEST(SideBySide, ReportsTheFailureOfTheLowestNumberWhenAllHaveEnded) {
   EXPECT_EQ(ended, 3);
 }
 
-// In a library's constructor the thread holds the loader's lock. A thread that needs it there, as opening a device does, waits until
-// the library is loaded, so a caller that waits for this thread would wait for ever.
+// A library's constructor runs with the loader's lock. Opening a device on another thread needs that lock, and waits
+// until the library is loaded. So a caller in the constructor that waits for this thread would wait for ever.
 std::vector<std::thread::id> workers;
 void work_while_loading() {
   workers.resize(3);
@@ -79,5 +79,31 @@ TEST(SideBySide, IsDoneByACallerWhoHoldsTheLoaderAlone) {
   for (const std::thread::id worker : workers) EXPECT_EQ(worker, std::this_thread::get_id());
 }
 
-}  // namespace
+TEST(OnThreads, DoesEachPieceOnAThreadOfItsOwn) {
+  on_threads(0, [](std::size_t) { FAIL() << "there are none"; });
+  constexpr std::size_t count = 4;
+  test::Meeting meeting(count);
+  std::array<std::thread::id, count> threads;
+  on_threads(count, [&](std::size_t piece) {
+    EXPECT_TRUE(meeting.wait_for_all());
+    threads.at(piece) = std::this_thread::get_id();
+  });
+  for (const std::thread::id thread : threads) {
+    EXPECT_EQ(std::count(threads.begin(), threads.end(), thread), 1);
+    EXPECT_NE(thread, std::thread::id());
+    EXPECT_NE(thread, std::this_thread::get_id());
+  }
+}
+
+std::atomic<int> begun_while_loading = 0;
+void start_while_loading() {
+  on_threads(3, [](std::size_t) { ++begun_while_loading; });
+}
+
+TEST(OnThreads, DoesNothingForACallerWhoHoldsTheLoader) {
+  ASSERT_NO_FATAL_FAILURE(test::call_while_loading(&start_while_loading));
+  EXPECT_EQ(begun_while_loading, 0);
+}
+
+}  // namespace side_by_side_test
 }  // namespace tessera

@@ -10,7 +10,7 @@
 #include <utility>
 
 namespace tessera {
-namespace {
+namespace thread_test {
 
 using std::chrono::microseconds;
 
@@ -21,7 +21,7 @@ TEST(Thread, YieldsUntilItIsDoneOrPatienceIsOver) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(yield_until([] { return false; }, microseconds(300)));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, microseconds(300));
-  // What is done at last is done, even if nobody had the patience.
+  // The condition is checked once more at the end, even without patience.
   asked = 0;
   EXPECT_TRUE(yield_until([&] { return ++asked == 2; }, microseconds(0)));
 }
@@ -113,5 +113,5 @@ TEST(Thread, WakesOnTime) {
   EXPECT_EQ(prctl(PR_GET_TIMERSLACK), before);  // of the thread alone
 }
 
-}  // namespace
+}  // namespace thread_test
 }  // namespace tessera

@@ -1,6 +1,6 @@
-// Every function of CUDA that the plugin calls for a batch fails, at its first, a middle and its last call: once by
-// itself, and once so that the context is broken. So do kernels and copies on their way. The results are right,
-// whatever failed, and everything is given back.
+// Every function of CUDA that the plugin calls for a batch fails, at its first, a middle and its last call. Each fails
+// once by itself, and once so that the context is broken. Kernels and copies under way fail, too. The results are right
+// after every fault, and all resources are released.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -19,7 +19,7 @@
 #include "tests/product_batch.hpp"
 
 namespace tessera::runtime {
-namespace {
+namespace batch_test {
 
 using cuda_standin::Fault;
 
@@ -27,7 +27,7 @@ struct BatchScenario {
   std::string name;
   int gpus = 1;
   int copy_threads = 0;
-  std::optional<LapackRoutine> lapack = {};  ///< else products
+  std::optional<Routine> lapack = {};  ///< else products
   friend std::ostream& operator<<(std::ostream& out, const BatchScenario& scenario) { return out << scenario.name; }
 };
 
@@ -93,7 +93,7 @@ TEST_P(BatchesWithFaults, AreRight) {
     check_what_is_left(fault);
     if (!outcome.has_happened) continue;
     ++happened;
-    // A device that goes on, or another one, computes the next batch.
+    // The device, if it continues, or another one computes the next batch.
     if (outcome.devices_left > 0) {
       EXPECT_EQ(outcome.by_devices_then, test::Products::count);
     }
@@ -108,12 +108,11 @@ TEST_P(BatchesWithFaults, AreRight) {
 INSTANTIATE_TEST_SUITE_P(
     Standin, BatchesWithFaults,
     ::testing::Values(BatchScenario{.name = "one"}, BatchScenario{.name = "two_staged", .gpus = 2, .copy_threads = 2},
-                      BatchScenario{.name = "gesv", .lapack = LapackRoutine::gesv},
-                      BatchScenario{.name = "getri", .lapack = LapackRoutine::getri},
-                      BatchScenario{.name = "potrs", .lapack = LapackRoutine::potrs},
-                      BatchScenario{
-                          .name = "posv_two_staged", .gpus = 2, .copy_threads = 2, .lapack = LapackRoutine::posv}),
+                      BatchScenario{.name = "gesv", .lapack = Routine::gesv},
+                      BatchScenario{.name = "getri", .lapack = Routine::getri},
+                      BatchScenario{.name = "potrs", .lapack = Routine::potrs},
+                      BatchScenario{.name = "posv_two_staged", .gpus = 2, .copy_threads = 2, .lapack = Routine::posv}),
     [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace batch_test
 }  // namespace tessera::runtime

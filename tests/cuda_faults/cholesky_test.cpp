@@ -1,5 +1,5 @@
-// Cholesky on GPUs of the stand-in: the launches that factor a tile, what they tell of its minors, and what becomes of the job when one of
-// them fails.
+// Cholesky on GPUs of the stand-in: the launches that factor a tile, their report of its minors, and the job's result
+// after a failure.
 #include <gtest/gtest.h>
 
 #include <complex>
@@ -17,7 +17,7 @@
 #include "tests/routines/cholesky_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace cholesky_test {
 
 std::unique_ptr<runtime::Runtime> runtime_on(int gpus) {
   cuda_standin::start({.gpus = gpus});
@@ -25,7 +25,7 @@ std::unique_ptr<runtime::Runtime> runtime_on(int gpus) {
   return std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
 }
 
-/// @return how often it began again
+/// @return the number of restarts
 template <Scalar T>
 std::int64_t compute(runtime::Runtime& runtime, const test::CholeskyCase& c, index_t tile) {
   test::CholeskyFixture<T> fixture(c, 11);
@@ -33,7 +33,7 @@ std::int64_t compute(runtime::Runtime& runtime, const test::CholeskyCase& c, ind
     const runtime::JobStatistics statistics = routines::cholesky(runtime, fixture.call(), tile);
     EXPECT_TRUE(fixture.check(statistics.info, (statistics.info - 1) / tile * tile)) << "tile " << tile;
     return statistics.restarts;
-  } catch (const NoDeviceLeft&) {  // A is untouched
+  } catch (const NoDeviceLeft&) {  // A is unchanged
     return 0;
   }
 }
@@ -75,5 +75,5 @@ TEST(StandinCholesky, FaultsLeaveFactorAndInfoRight) {
   EXPECT_GT(restarts, 20);
 }
 
-}  // namespace
+}  // namespace cholesky_test
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// LU and QR on GPUs of the stand-in: the calls that factor and apply panels, and what becomes of the job when one of them
+// LU and QR on GPUs of the stand-in: the calls that factor and apply panels, and the job's result when one of them
 // fails.
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 #include "tests/routines/columns_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace columns_test {
 
 using kernels::PanelKind;
 
@@ -29,7 +29,7 @@ std::unique_ptr<runtime::Runtime> columns_on(int gpus) {
   return std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
 }
 
-/// @return how often it began again
+/// @return the number of restarts
 template <Scalar T>
 std::int64_t factor(runtime::Runtime& runtime, const test::ColumnsCase& c, index_t columns) {
   test::ColumnsFixture<T> fixture(c, 11);
@@ -37,7 +37,7 @@ std::int64_t factor(runtime::Runtime& runtime, const test::ColumnsCase& c, index
     const runtime::JobStatistics statistics = fixture.run(runtime, columns);
     EXPECT_TRUE(fixture.check(statistics.info)) << "columns " << columns;
     return statistics.restarts;
-  } catch (const NoDeviceLeft&) {  // A is untouched
+  } catch (const NoDeviceLeft&) {  // A is unchanged
     return 0;
   }
 }
@@ -77,5 +77,5 @@ TEST(StandinColumns, FaultsLeaveFactorsRight) {
   EXPECT_GT(restarts, 20);
 }
 
-}  // namespace
+}  // namespace columns_test
 }  // namespace tessera

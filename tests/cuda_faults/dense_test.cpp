@@ -1,5 +1,5 @@
-// Whole problems on GPUs of the stand-in: each of their calls of CUDA and cuSOLVER fails, and the results are right all the
-// same, or the inputs as they were.
+// Whole problems on GPUs of the stand-in: each of their calls of CUDA and cuSOLVER fails. The results are right
+// nevertheless, or the inputs are unchanged.
 #include <gtest/gtest.h>
 
 #include <complex>
@@ -19,25 +19,25 @@
 #include "tests/dense_fixture.hpp"
 
 namespace tessera {
-namespace {
+namespace dense_test {
 
-constexpr DenseProblem problems[] = {
-    {.routine = DenseRoutine::heevd, .vectors = true, .n = 30},
-    {.routine = DenseRoutine::heevr, .vectors = true, .range = EigenRange::indices, .n = 30, .il = 3, .iu = 9},
-    {.routine = DenseRoutine::hegvd, .vectors = true, .n = 30},
-    {.routine = DenseRoutine::gesvd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 20, .n = 30},
-    {.routine = DenseRoutine::ungqr, .m = 30, .n = 20, .k = 20},
-    {.routine = DenseRoutine::unmqr, .m = 30, .n = 20, .k = 20},
-    {.routine = DenseRoutine::geev, .vectors = true, .n = 30},
-    {.routine = DenseRoutine::trtri, .n = 30},
-    {.routine = DenseRoutine::potri, .n = 30},
-    {.routine = DenseRoutine::unmlq, .m = 30, .n = 20, .k = 20},
-    {.routine = DenseRoutine::unmtr, .m = 30, .n = 20},
-    {.routine = DenseRoutine::larfb, .m = 30, .n = 20, .k = 10},
-    {.routine = DenseRoutine::gels, .m = 20, .n = 30, .k = 4},
-    {.routine = DenseRoutine::gelsd, .m = 30, .n = 20, .k = 4, .rcond = 1e-4},
-    {.routine = DenseRoutine::lauum, .n = 30},
-    {.routine = DenseRoutine::getri, .n = 30}};
+constexpr LapackCall problems[] = {
+    {.routine = Routine::heevd, .vectors = true, .n = 30},
+    {.routine = Routine::heevr, .vectors = true, .range = EigenRange::indices, .n = 30, .il = 3, .iu = 9},
+    {.routine = Routine::hegvd, .vectors = true, .n = 30},
+    {.routine = Routine::gesvd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 20, .n = 30},
+    {.routine = Routine::ungqr, .m = 30, .n = 20, .k = 20},
+    {.routine = Routine::unmqr, .m = 30, .n = 20, .k = 20},
+    {.routine = Routine::geev, .vectors = true, .n = 30},
+    {.routine = Routine::trtri, .n = 30},
+    {.routine = Routine::potri, .n = 30},
+    {.routine = Routine::unmlq, .m = 30, .n = 20, .k = 20},
+    {.routine = Routine::unmtr, .m = 30, .n = 20},
+    {.routine = Routine::larfb, .m = 30, .n = 20, .k = 10},
+    {.routine = Routine::gels, .m = 20, .n = 30, .k = 4},
+    {.routine = Routine::gelsd, .m = 30, .n = 20, .k = 4, .rcond = 1e-4},
+    {.routine = Routine::lauum, .n = 30},
+    {.routine = Routine::getri, .n = 30}};
 
 std::unique_ptr<runtime::Runtime> solvers_on(int gpus) {
   cuda_standin::start({.gpus = gpus});
@@ -47,7 +47,7 @@ std::unique_ptr<runtime::Runtime> solvers_on(int gpus) {
 
 /// @return whether a device has solved it
 template <Scalar T>
-bool solve(runtime::Runtime& runtime, const DenseProblem& form) {
+bool solve(runtime::Runtime& runtime, const LapackCall& form) {
   test::DenseFixture<T> fixture(form, 11);
   try {
     const runtime::JobStatistics statistics = routines::solve_dense(runtime, fixture.problem());
@@ -62,7 +62,7 @@ bool solve(runtime::Runtime& runtime, const DenseProblem& form) {
 
 TEST(StandinProblems, EverythingIsGivenBack) {
   auto runtime = solvers_on(1);
-  for (const DenseProblem& problem : problems) {
+  for (const LapackCall& problem : problems) {
     EXPECT_TRUE(solve<std::complex<double>>(*runtime, problem));
     EXPECT_TRUE(solve<float>(*runtime, problem));
   }
@@ -73,9 +73,8 @@ TEST(StandinProblems, EverythingIsGivenBack) {
 
 TEST(StandinProblems, FaultsLeaveResultsRightOrInputsIntact) {
   int solved = 0, faults = 0;
-  for (const std::size_t number :
-       {0, 2, 3, 5, 12, 13, 15}) {  // those whose inputs results take the place of, in each way
-    const DenseProblem& problem = problems[number];
+  for (const std::size_t number : {0, 2, 3, 5, 12, 13, 15}) {  // results replace inputs, in each way
+    const LapackCall& problem = problems[number];
     auto runtime = solvers_on(1);
     cuda_standin::count_calls();
     EXPECT_TRUE(solve<std::complex<double>>(*runtime, problem));
@@ -91,7 +90,7 @@ TEST(StandinProblems, FaultsLeaveResultsRightOrInputsIntact) {
         solved += solve<std::complex<double>>(*runtime, problem) ? 1 : 0;
         ++faults;
         cuda_standin::count_calls();
-        // A call later, whatever is left.
+        // A later call, on the devices that are left.
         static_cast<void>(solve<std::complex<double>>(*runtime, problem));
         runtime.reset();
         if (HasFailure()) return;
@@ -102,5 +101,5 @@ TEST(StandinProblems, FaultsLeaveResultsRightOrInputsIntact) {
   EXPECT_LT(solved, faults);
 }
 
-}  // namespace
+}  // namespace dense_test
 }  // namespace tessera

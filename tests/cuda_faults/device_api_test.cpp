@@ -1,5 +1,6 @@
-// Every function of CUDA that libtessera_device.so calls fails, once by itself and once so that the context is broken,
-// while a handle is made, used and destroyed: a status tells, nothing is left behind, and what is not broken goes on.
+// Every function of CUDA that libtessera_device.so calls fails while a handle is made, used and destroyed. Each fails
+// once by itself and once so that the context is broken. A status reports the fault, no resource leaks, and all that is
+// not broken continues to work.
 #include <gtest/gtest.h>
 
 #include <cuda_runtime_api.h>
@@ -15,7 +16,7 @@
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace device_api_test {
 
 using cuda_standin::Fault;
 using test::DeviceApi;
@@ -82,7 +83,7 @@ class Problem {
     }
     return api().run_batch(handle, test::BatchForm::strides, batch);
   }
-  /// Of one call on what was there at first.
+  /// Checks the result of one call on the original matrices.
   ::testing::AssertionResult check() {
     test::Level3Fixture<double> result = fixture_;
     EXPECT_EQ(cudaMemcpyAsync(result.C().data(), B_, bytes_of(result.C()), cudaMemcpyDeviceToHost, stream_),
@@ -112,7 +113,7 @@ class Problem {
   Level3 call_;
   const bool is_batch_;
   void *A_ = nullptr, *B_ = nullptr, *workspace_ = nullptr;
-  void* other_ = nullptr;  ///< second factor, where B_ is no factor
+  void* other_ = nullptr;  ///< second factor, if B_ is not one
   cudaStream_t stream_ = nullptr;
 };
 
@@ -165,7 +166,7 @@ std::map<std::string, std::int64_t> run_program(const Call& call, Phase at, cons
     }
   }
   if (breaks && at != Phase::destroy) {
-    problem.release();  // of a context that is broken: with it
+    problem.release();  // of a broken context: freed with it
   } else {
     problem.reset();
   }
@@ -197,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Routines, DeviceApiFaults, ::testing::ValuesIn(all_call
 TEST_P(DeviceApiFaults, AreToldAndLeaveNothingBehind) {
   for (const Phase phase : phases) {
     for (const auto& [call, count] : run_program(GetParam(), phase, nullptr)) {
-      if (call.rfind("cu", 0) != 0) continue;  // what a stream does
+      if (call.rfind("cu", 0) != 0) continue;  // asynchronous operations
       for (const std::int64_t number : std::set<std::int64_t>{0, count / 2, count - 1}) {
         for (const cudaError_t error : {cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorIllegalAddress}) {
           const Fault fault{.call = call, .number = number, .error = error, .stays = error == cudaErrorIllegalAddress};
@@ -223,7 +224,8 @@ std::int64_t allocator_calls() {
   return sum;
 }
 
-/// Makes the calls of `body` on a handle, and expects the handle to have memory of its own, and the calls to take none.
+/// Makes the calls of `body` on a handle. Expects that the handle has memory of its own and that the calls allocate
+/// none.
 template <class Body>
 void expect_no_allocation(Body body) {
   tessera_device_handle handle = nullptr;
@@ -247,10 +249,10 @@ TEST_P(DeviceApiFaults, CallsNeitherAllocateNorFree) {
   });
 }
 
-/// Two problems of a routine that is several launches one behind the other, in the memory of the GPU.
+/// Two problems of a routine that consists of several launches in sequence, in the memory of the GPU.
 class Systems {
  public:
-  explicit Systems(LapackRoutine routine) {
+  explicit Systems(Routine routine) {
     batch_.routine = routine;
     batch_.type = ScalarType::d;
     batch_.count = problems;
@@ -323,10 +325,10 @@ class Systems {
   std::vector<void*> all_;
 };
 
-class LapackFaults : public ::testing::TestWithParam<LapackRoutine> {};
+class LapackFaults : public ::testing::TestWithParam<Routine> {};
 INSTANTIATE_TEST_SUITE_P(Routines, LapackFaults,
-                         ::testing::Values(LapackRoutine::posv, LapackRoutine::gesv, LapackRoutine::getrs,
-                                           LapackRoutine::potri, LapackRoutine::getri),
+                         ::testing::Values(Routine::posv, Routine::gesv, Routine::getrs, Routine::potri,
+                                           Routine::getri),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST_P(LapackFaults, OfEveryLaunchAreTold) {
@@ -335,7 +337,7 @@ TEST_P(LapackFaults, OfEveryLaunchAreTold) {
   auto systems = std::make_unique<Systems>(GetParam());
   tessera_device_handle handle = nullptr;
   ASSERT_EQ(api().tessera_device_create(&handle), TESSERA_SUCCESS);
-  const double expected = GetParam() == LapackRoutine::potri ? 0.0625 : inverts(GetParam()) ? 0.25 : 1.5;
+  const double expected = GetParam() == Routine::potri ? 0.0625 : inverts(GetParam()) ? 0.25 : 1.5;
   cuda_standin::count_calls();
   ASSERT_EQ(systems->run(handle), TESSERA_SUCCESS) << api().tessera_device_last_error();
   EXPECT_EQ(systems->result(), expected);
@@ -402,5 +404,5 @@ TEST(DeviceApiFault, WithoutMemoryNoHandleIsMade) {
   EXPECT_TRUE(cuda_standin::held().empty());
 }
 
-}  // namespace
+}  // namespace device_api_test
 }  // namespace tessera

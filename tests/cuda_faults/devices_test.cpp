@@ -1,4 +1,4 @@
-// What a device does after a call of CUDA has failed under it: it throws WorkRefused and goes on, or DeviceLost.
+// A device after a failed call of CUDA: it throws WorkRefused and continues, or throws DeviceLost.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 #include "tests/device/backends.hpp"
 
 namespace tessera {
-namespace {
+namespace devices_test {
 
 using cuda_standin::Fault;
 using device::Block;
@@ -50,14 +50,14 @@ struct Opened {
   std::byte* slab = nullptr;
 };
 
-/// Host memory of a copy, which must stay until recover() where the copy has failed.
+/// Host memory of a copy, which must live until recover() if the copy has failed.
 struct Buffers {
   explicit Buffers(Extent extent) : sent(numbered(static_cast<std::size_t>(extent.column_bytes * extent.columns))) {}
   Bytes sent;
   Bytes received = Bytes(sent.size());
 };
 
-/// Up and down again; what of it is moved is right, and nothing else is written.
+/// Copies up and down again. The moved bytes are right, and no other bytes are written.
 ::testing::AssertionResult comes_back(Device& device, std::byte* slab, Extent extent, Buffers& buffers) {
   auto& [sent, received] = buffers;
   std::fill(received.begin(), received.end(), std::byte{0});
@@ -83,7 +83,7 @@ void expect_good_manners() {
   for (const std::string& offence : cuda_standin::offences()) ADD_FAILURE() << offence;
 }
 
-/// Each of the calls by which `extent` goes up and down fails: by itself, and then with the context.
+/// Each call that copies `extent` up and down fails: by itself, and then with the context.
 void fail_each_call(int copy_threads, Extent extent, std::size_t fewest_faults) {
   std::map<std::string, std::int64_t> calls;
   Buffers buffers(extent);
@@ -203,12 +203,12 @@ TEST(DeviceWithFaults, RefusesAStagedTriangleAndGoesOn) {
   fail_each_call(2, {300 * element, 300, Part::lower, element}, 16);
 }
 
-// What goes down waits for what goes up, and both want threads.
+// The copy down waits for the copy up, and both need threads.
 TEST(StagedCopies, GoOnWithOneThread) {
   Opened opened(1, 1);
   Device& device = opened.device();
   constexpr Extent small{100, 10}, large{index_t{1} << 20, 24};
-  Buffers first(small);  // on its way down, so that this direction is served first where both want a thread
+  Buffers first(small);  // under way down, so that this direction is served first if both need a thread
   device.copy_down({first.received.data(), small.column_bytes}, {opened.slab, small.column_bytes}, small);
   ASSERT_EQ(test::finish(device, down), EventStatus::complete);
   for (int turn = 0; turn < 5; ++turn) {
@@ -248,7 +248,7 @@ TEST(StagedCopies, AreNotThoseOfWriteCombinedMemory) {
   }
 }
 
-// The stream that tries whether it can wait has something to do with the memory when the ring gives it back.
+// The stream of the trial wait still uses the memory when the ring frees it.
 TEST(DeviceWithFaults, CopiesWithoutARingThatCannotBeTried) {
   for (const char* const name : {"cuStreamBatchMemOp_v2", "cudaHostAlloc"}) {
     Opened opened(1, 2);
@@ -260,7 +260,7 @@ TEST(DeviceWithFaults, CopiesWithoutARingThatCannotBeTried) {
   }
 }
 
-// A broken context gives no memory, which is not to be taken for memory that is short.
+// A broken context gives no memory, which must not be taken for a lack of memory.
 TEST(DeviceWithFaults, IsLostWhereABrokenContextGivesNoMemory) {
   for (const char* const name : {"cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
     for (const bool stays : {false, true}) {
@@ -279,7 +279,7 @@ TEST(DeviceWithFaults, IsLostWhereABrokenContextGivesNoMemory) {
   }
 }
 
-// The copy engine goes on for a while after the error is known.
+// The copy engine continues for a while after the error is known.
 TEST(DeviceWithFaults, TouchesNoHostMemoryAfterRecovery) {
   constexpr std::chrono::milliseconds late{5};
   for (int attempt = 0; attempt < 20; ++attempt) {
@@ -292,14 +292,14 @@ TEST(DeviceWithFaults, TouchesNoHostMemoryAfterRecovery) {
     EXPECT_FALSE(opened.device().recover());
     tile = restored;
     while (cuda_standin::late_half_s() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    // A machine that has no time for the engine's thread tells nothing.
+    // On a machine too busy for the engine's thread this attempt proves nothing.
     if (cuda_standin::late_half_s() > 2e-3 * static_cast<double>(late.count())) continue;
     EXPECT_EQ(tile, restored);
     return;
   }
 }
 
-// Else a parent that writes to it would get other pages than those that the GPU knows.
+// Otherwise a parent that writes to the memory would get other pages (copy on write) than those that the GPU knows.
 TEST(DeviceWithFaults, AChildHasNoneOfTheMemoryThatStaysLocked) {
   Opened opened(1);
   const auto memory = opened.device().host_memory(std::size_t{1} << 20);
@@ -316,8 +316,7 @@ TEST(DeviceWithFaults, AChildHasNoneOfTheMemoryThatStaysLocked) {
   EXPECT_EQ(status, 0);
 }
 
-// CUDA takes memory for page-locked, and for where it was, until somebody has unregistered it: also of a broken
-// context.
+// CUDA treats memory as page-locked, at its old place, until it is unregistered: also in a broken context.
 TEST(DeviceWithFaults, LeavesNoMemoryRegisteredWhenItIsLost) {
   Opened opened(2);
   Bytes matrix(std::size_t{4} << 20);
@@ -332,5 +331,5 @@ TEST(DeviceWithFaults, LeavesNoMemoryRegisteredWhenItIsLost) {
   EXPECT_FALSE(cuda_standin::held().contains("registrations"));
 }
 
-}  // namespace
+}  // namespace devices_test
 }  // namespace tessera

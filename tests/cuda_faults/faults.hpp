@@ -11,8 +11,8 @@
 
 namespace tessera::test {
 
-/// What could not be given back, when asked once, is left; and everything where the first of a device's last calls
-/// fails, which is how it finds out that CUDA has ended.
+/// Whether a failure of the call may leave resources: the plugin asks once, and what is not freed then is left. If the
+/// first of a device's last calls fails, the device concludes that CUDA has ended, and leaves all its resources.
 inline bool gives_back(const std::string& call) {
   static const std::set<std::string> names = {"cudaGetDeviceCount", "cudaStreamSynchronize", "cudaFree",
                                               "cudaFreeHost",       "cudaHostUnregister",    "cudaStreamDestroy",
@@ -23,7 +23,7 @@ inline bool gives_back(const std::string& call) {
 
 inline bool is_operation(const std::string& call) { return call == "kernel" || call.starts_with("copy "); }
 
-/// What they ask belongs to no context.
+/// Whether the call concerns no context.
 inline bool has_no_context(const std::string& call) {
   static const std::set<std::string> names = {"cudaGetDeviceCount",    "cudaGetDeviceProperties",
                                               "cudaDeviceGetPCIBusId", "cudaDeviceGetAttribute",
@@ -33,7 +33,7 @@ inline bool has_no_context(const std::string& call) {
   return names.contains(call);
 }
 
-/// These have no other errors.
+/// Whether the call fails only if the driver fails.
 inline bool fails_with_the_driver(const std::string& call) {
   return call == "cuCtxGetCurrent" || call == "cuCtxSetCurrent";
 }

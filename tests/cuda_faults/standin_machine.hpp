@@ -37,7 +37,7 @@ struct StandinGpus {
 /// @throws as Backend::open; NotAvailable if one of them cannot be opened
 inline StandinGpus open_standin_gpus(int count, int copy_threads) {
   StandinGpus opened;
-  opened.backend = kernels::open_cuda_backend(standin_plugin());
+  opened.backend = kernels::open_plugin(standin_plugin());
   std::vector<int> ordinals(static_cast<std::size_t>(count));
   std::iota(ordinals.begin(), ordinals.end(), 0);
   kernels::Opened found = opened.backend->open(ordinals, copy_threads);

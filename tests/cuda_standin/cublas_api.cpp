@@ -1,17 +1,17 @@
-// The functions of cuBLAS that the plugin looks up, by the readable reference. As in the real library, what its own
-// calls of the runtime return is not seen by the program's.
+// The functions of cuBLAS that the plugin looks up, by the readable reference. As in the real library, the program does
+// not see the results of cuBLAS's own calls of the runtime.
 #include <cublas_v2.h>
 
 #include <complex>
 #include <type_traits>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/cuda/cublas_library.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_half.hpp"
 #include "tests/cuda_standin/machine.hpp"
 
-using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
+using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): NVIDIA's headers fix the namespace
 using tessera::AnyScalar;
 using tessera::Level3;
 using tessera::Routine;
@@ -62,7 +62,7 @@ cublasStatus_t compute(const char* name, cublasHandle_t handle, const Level3& wo
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// Many products of one form; matrices_of(work, i) gives each its matrices.
+/// Computes many products of one form; matrices_of(work, i) sets the matrices of each.
 template <class MatricesOf>
 cublasStatus_t compute_all(const char* name, cublasHandle_t handle, const Level3& common, cublas_index count,
                            MatricesOf matrices_of) {
@@ -78,7 +78,7 @@ cublasStatus_t compute_all(const char* name, cublasHandle_t handle, const Level3
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// Products of 16-bit numbers with sums in single. @pre scalars are single
+/// Computes products of 16-bit numbers with sums in single precision. @pre scalars are single
 cublasStatus_t compute_halves(const char* name, cublasHandle_t handle, cudaDataType_t type, cublasComputeType_t sums,
                               cublas_index count, tessera::kernels::HalfBatch batch) {
   const Call call(name, handle->gpu);

@@ -12,12 +12,12 @@
 #include "kernels/reference/reference_qr.hpp"
 #include "tests/cuda_standin/cusolver_context.hpp"
 
-using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
+using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): NVIDIA's headers fix the namespace
 using tessera::ScalarType;
 
 namespace {
 
-/// cuSOLVER 13 takes a NaN for zero, and nothing is left of it.
+/// cuSOLVER 13 takes a NaN for zero, so the NaN disappears.
 void clear_nans(ScalarType type, int m, int n, void* A, int lda) {
   tessera::dispatch(type, [&]<tessera::Scalar T>(T) {
     for (tessera::index_t j = 0; j < n; ++j) {
@@ -28,7 +28,7 @@ void clear_nans(ScalarType type, int m, int n, void* A, int lda) {
   });
 }
 
-/// And it multiplies by the reciprocal of a pivot, which overflows where the pivot is tiny.
+/// cuSOLVER also multiplies by the reciprocal of a pivot, which overflows if the pivot is tiny.
 void overflow_below_tiny_pivots(ScalarType type, int m, int n, void* A, int lda) {
   tessera::dispatch(type, [&]<tessera::Scalar T>(T) {
     using Real = decltype(std::abs(T{}));
@@ -45,7 +45,7 @@ cusolverStatus_t factor_lu(const char* name, cusolverDnHandle_t handle, ScalarTy
   return compute(name, handle, [=] {
     clear_nans(type, m, n, A, lda);
     tessera::kernels::LapackBatch one;
-    one.routine = tessera::LapackRoutine::getrf;
+    one.routine = tessera::Routine::getrf;
     one.type = type;
     one.count = 1;
     one.m.of_all = one.max_m = m;

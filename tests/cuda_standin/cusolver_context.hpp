@@ -1,4 +1,4 @@
-// What the functions of the stand-in for cuSOLVER have in common.
+// Shared by the functions of the stand-in for cuSOLVER.
 #pragma once
 
 #include <cusolverDn.h>
@@ -16,7 +16,7 @@ inline cusolverStatus_t status_of(const Call& call) {
   return call.error() == cudaErrorMemoryAllocation ? CUSOLVER_STATUS_ALLOC_FAILED : CUSOLVER_STATUS_EXECUTION_FAILED;
 }
 
-/// The stream does `work` in its turn.
+/// Submits `work` to the stream.
 template <class Work>
 cusolverStatus_t compute(const char* name, cusolverDnHandle_t handle, Work work) {
   const Call call(name, handle->gpu);

@@ -1,5 +1,6 @@
-// The functions of cuSOLVER for whole problems, by the LAPACK of the machine. What they return and when is as NVIDIA's
-// documentation says: numbers for the host only when the stream has come to them, and the workspace is used up.
+// The functions of cuSOLVER for whole problems, by the LAPACK of the machine. Results and their times follow NVIDIA's
+// documentation: numbers for the host appear only when the stream reaches them, and all of the workspace is
+// overwritten.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -13,9 +14,9 @@
 #include "tests/cuda_standin/cusolver_context.hpp"
 
 using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
-using tessera::DenseProblem;
-using tessera::DenseRoutine;
 using tessera::index_t;
+using tessera::LapackCall;
+using tessera::Routine;
 using tessera::ScalarType;
 using tessera::VectorJob;
 using tessera::kernels::DenseLapack;
@@ -75,7 +76,7 @@ struct Workspace {
   }
 };
 
-/// Of the older interface, which has none on the host.
+/// The workspace of the older interface, which has none on the host.
 template <class T>
 Workspace old_workspace(T* work, int elements) {
   return {work, static_cast<std::size_t>(elements) * sizeof(T), nullptr, 0, elements_of_workspace * sizeof(T), 0};
@@ -91,22 +92,22 @@ cusolverStatus_t tell_elements(int* elements) {
   return CUSOLVER_STATUS_SUCCESS;
 }
 
-/// No documentation says that imaginary parts there are not read.
-void expect_real_diagonals(const DenseProblem& problem) {
-  if (!is_hermitian(problem.routine) || !is_complex(problem.type)) return;
+/// No documentation promises that these imaginary parts are not read.
+void expect_real_diagonals(const LapackCall& problem) {
+  if (!is_eigenproblem(problem.routine) || !is_complex(problem.type)) return;
   tessera::dispatch(problem.type, [&]<tessera::Scalar T>(T) {
     for (index_t i = 0; i < problem.n; ++i) {
       const auto imaginary = [i](const void* A, index_t lda) {
         return tessera::AnyScalar(static_cast<const T*>(A)[i + i * lda]).imag();
       };
       if (imaginary(problem.A, problem.lda) != 0 ||
-          (problem.routine == DenseRoutine::hegvd && imaginary(problem.B, problem.ldb) != 0))
+          (problem.routine == Routine::hegvd && imaginary(problem.B, problem.ldb) != 0))
         note_offence("a Hermitian matrix whose diagonal is not real");
     }
   });
 }
 
-/// The stream does `work` in its turn, where the workspace will do.
+/// Submits `work` to the stream, if the workspace suffices.
 template <class Work>
 cusolverStatus_t compute_in(const Workspace& workspace, const char* name, cusolverDnHandle_t handle, Work work) {
   if (!workspace.is_enough()) return CUSOLVER_STATUS_INVALID_VALUE;
@@ -116,14 +117,14 @@ cusolverStatus_t compute_in(const Workspace& workspace, const char* name, cusolv
   });
 }
 
-DenseOutcome solve_now(const DenseProblem& problem, int* info) {
+DenseOutcome solve_now(const LapackCall& problem, int* info) {
   expect_real_diagonals(problem);
   DenseOutcome outcome;
   *info = lapack().prepare(problem)(outcome);
   return outcome;
 }
 
-cusolverStatus_t solve(const char* name, cusolverDnHandle_t handle, const DenseProblem& problem,
+cusolverStatus_t solve(const char* name, cusolverDnHandle_t handle, const LapackCall& problem,
                        const Workspace& workspace, int* info) {
   return compute_in(workspace, name, handle, [=] { solve_now(problem, info); });
 }
@@ -159,7 +160,7 @@ cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t,
                                   cudaDataType, void* W, cudaDataType, void* on_device, size_t bytes, void* on_host,
                                   size_t bytes_on_host, int* info) {
   return solve(__func__, handle,
-               {.routine = DenseRoutine::heevd,
+               {.routine = Routine::heevd,
                 .type = type_of(type),
                 .vectors = mode == CUSOLVER_EIG_MODE_VECTOR,
                 .uplo = uplo_of(fill),
@@ -184,24 +185,24 @@ cusolverStatus_t cusolverDnXsyevdx(cusolverDnHandle_t handle, cusolverDnParams_t
   const auto bound = [&](const void* at) {
     return real == CUDA_R_32F ? static_cast<double>(*static_cast<const float*>(at)) : *static_cast<const double*>(at);
   };
-  DenseProblem problem{.routine = DenseRoutine::heevr,
-                       .type = type_of(type),
-                       .vectors = mode == CUSOLVER_EIG_MODE_VECTOR,
-                       .uplo = uplo_of(fill),
-                       .n = n,
-                       .vl = bound(vl),
-                       .vu = bound(vu),
-                       .il = il,
-                       .iu = iu,
-                       .A = A,
-                       .lda = lda,
-                       .values = W};
+  LapackCall problem{.routine = Routine::heevr,
+                     .type = type_of(type),
+                     .vectors = mode == CUSOLVER_EIG_MODE_VECTOR,
+                     .uplo = uplo_of(fill),
+                     .n = n,
+                     .vl = bound(vl),
+                     .vu = bound(vu),
+                     .il = il,
+                     .iu = iu,
+                     .A = A,
+                     .lda = lda,
+                     .values = W};
   using tessera::EigenRange;
   problem.range = range == CUSOLVER_EIG_RANGE_ALL ? EigenRange::all
                   : range == CUSOLVER_EIG_RANGE_V ? EigenRange::values
                                                   : EigenRange::indices;
   return compute_in({on_device, bytes, on_host, bytes_on_host}, __func__, handle, [=] {
-    DenseProblem here = problem;
+    LapackCall here = problem;
     std::vector<std::byte> Z(static_cast<std::size_t>(n * n) * tessera::element_bytes(here.type));
     here.U = Z.data();
     here.ldu = n;
@@ -226,7 +227,7 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t,
                                   int* info) {
   if (m < n) return CUSOLVER_STATUS_INVALID_VALUE;
   return solve(__func__, handle,
-               {.routine = DenseRoutine::gesvd,
+               {.routine = Routine::gesvd,
                 .type = type_of(type),
                 .u = job_of(jobu),
                 .vt = job_of(jobvt),
@@ -248,8 +249,8 @@ cusolverStatus_t cusolverDnXgesvdp_bufferSize(cusolverDnHandle_t, cusolverDnPara
                                               cudaDataType, size_t* on_device, size_t* on_host) {
   return m < n ? CUSOLVER_STATUS_INVALID_VALUE : tell_sizes(on_device, on_host);
 }
-// Where the smallest singular value is next to nothing it tells of a perturbation, and has made the values wrong by it. It works in
-// U and V even if no vectors are wanted.
+// If the smallest singular value is almost zero, it reports a perturbation, and the values have an error of that size.
+// It works in U and V even if no vectors are wanted.
 cusolverStatus_t cusolverDnXgesvdp(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t mode, int economy,
                                    int64_t m, int64_t n, cudaDataType type, void* A, int64_t lda, cudaDataType real,
                                    void* S, cudaDataType, void* U, int64_t ldu, cudaDataType, void* V, int64_t ldv,
@@ -266,7 +267,7 @@ cusolverStatus_t cusolverDnXgesvdp(cusolverDnHandle_t handle, cusolverDnParams_t
         std::memset(static_cast<void*>(static_cast<T*>(V) + j * ldv), 0xff, static_cast<std::size_t>(n) * sizeof(T));
       }
       std::vector<T> VT(static_cast<std::size_t>(n * n));
-      solve_now({.routine = DenseRoutine::gesvd,
+      solve_now({.routine = Routine::gesvd,
                  .type = type_of(type),
                  .u = left,
                  .vt = vectors ? VectorJob::all : VectorJob::none,
@@ -310,7 +311,7 @@ cusolverStatus_t cusolverDnXgeev(cusolverDnHandle_t handle, cusolverDnParams_t, 
   if (left == CUSOLVER_EIG_MODE_VECTOR || type_of_values != type) return CUSOLVER_STATUS_INVALID_VALUE;
   const auto element = static_cast<index_t>(tessera::element_bytes(type_of(type)));
   return solve(__func__, handle,
-               {.routine = DenseRoutine::geev,
+               {.routine = Routine::geev,
                 .type = type_of(type),
                 .vectors = right == CUSOLVER_EIG_MODE_VECTOR,
                 .n = n,
@@ -327,13 +328,13 @@ cusolverStatus_t cusolverDnXtrtri_bufferSize(cusolverDnHandle_t, cublasFillMode_
                                              cudaDataType, void*, int64_t, size_t* on_device, size_t* on_host) {
   return tell_sizes(on_device, on_host);
 }
-// A diagonal of ones is written.
+// A diagonal of ones is written, as cuSOLVER does.
 cusolverStatus_t cusolverDnXtrtri(cusolverDnHandle_t handle, cublasFillMode_t fill, cublasDiagType_t diag, int64_t n,
                                   cudaDataType type, void* A, int64_t lda, void* on_device, size_t bytes, void* on_host,
                                   size_t bytes_on_host, int* info) {
   const bool is_unit = diag == CUBLAS_DIAG_UNIT;
   return compute_in({on_device, bytes, on_host, bytes_on_host}, __func__, handle, [=] {
-    solve_now({.routine = DenseRoutine::trtri,
+    solve_now({.routine = Routine::trtri,
                .type = type_of(type),
                .uplo = uplo_of(fill),
                .diag = is_unit ? tessera::Diag::unit : tessera::Diag::non_unit,
@@ -347,7 +348,7 @@ cusolverStatus_t cusolverDnXtrtri(cusolverDnHandle_t handle, cublasFillMode_t fi
   });
 }
 
-// By the loops of the textbook.
+// Computes by the loops of the textbook.
 cusolverStatus_t cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t, cublasOperation_t op, int64_t n,
                                   int64_t columns, cudaDataType type, const void* A, int64_t lda, const int64_t* ipiv,
                                   cudaDataType type_of_b, void* B, int64_t ldb, int* info) {
@@ -371,105 +372,105 @@ cusolverStatus_t cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t,
   });
 }
 
-#define TESSERA_OLD_PROBLEMS(letter, T, Real, of_type, symmetric, orthogonal)                                          \
-  cusolverStatus_t cusolverDn##letter##symmetric##gvd_bufferSize(cusolverDnHandle_t, cusolverEigType_t,                \
-                                                                 cusolverEigMode_t, cublasFillMode_t, int, const T*,   \
-                                                                 int, const T*, int, const Real*, int* elements) {     \
-    return tell_elements(elements);                                                                                    \
-  }                                                                                                                    \
-  cusolverStatus_t cusolverDn##letter##symmetric##gvd(                                                                 \
-      cusolverDnHandle_t handle, cusolverEigType_t itype, cusolverEigMode_t mode, cublasFillMode_t fill, int n, T* A,  \
-      int lda, T* B, int ldb, Real* W, T* work, int elements, int* info) {                                             \
-    return solve(__func__, handle,                                                                                     \
-                 {.routine = DenseRoutine::hegvd,                                                                      \
-                  .type = of_type,                                                                                     \
-                  .vectors = mode == CUSOLVER_EIG_MODE_VECTOR,                                                         \
-                  .uplo = uplo_of(fill),                                                                               \
-                  .itype = static_cast<int>(itype),                                                                    \
-                  .n = n,                                                                                              \
-                  .A = A,                                                                                              \
-                  .lda = lda,                                                                                          \
-                  .B = B,                                                                                              \
-                  .ldb = ldb,                                                                                          \
-                  .values = W},                                                                                        \
-                 old_workspace(work, elements), info);                                                                 \
-  }                                                                                                                    \
-  cusolverStatus_t cusolverDn##letter##orthogonal##gqr_bufferSize(cusolverDnHandle_t, int, int, int, const T*, int,    \
-                                                                  const T*, int* elements) {                           \
-    return tell_elements(elements);                                                                                    \
-  }                                                                                                                    \
-  cusolverStatus_t cusolverDn##letter##orthogonal##gqr(cusolverDnHandle_t handle, int m, int n, int k, T* A, int lda,  \
-                                                       const T* tau, T* work, int elements, int* info) {               \
-    return solve(__func__, handle,                                                                                     \
-                 {.routine = DenseRoutine::ungqr,                                                                      \
-                  .type = of_type,                                                                                     \
-                  .m = m,                                                                                              \
-                  .n = n,                                                                                              \
-                  .k = k,                                                                                              \
-                  .A = A,                                                                                              \
-                  .lda = lda,                                                                                          \
-                  .tau = const_cast<T*>(tau)},                                                                         \
-                 old_workspace(work, elements), info);                                                                 \
-  }                                                                                                                    \
-  cusolverStatus_t cusolverDn##letter##orthogonal##mqr_bufferSize(cusolverDnHandle_t, cublasSideMode_t,                \
-                                                                  cublasOperation_t, int, int, int, const T*, int,     \
-                                                                  const T*, const T*, int, int* elements) {            \
-    return tell_elements(elements);                                                                                    \
-  }                                                                                                                    \
-  cusolverStatus_t cusolverDn##letter##orthogonal##mqr(                                                                \
-      cusolverDnHandle_t handle, cublasSideMode_t side, cublasOperation_t op, int m, int n, int k, const T* A,         \
-      int lda, const T* tau, T* C, int ldc, T* work, int elements, int* info) {                                        \
-    const bool is_legal = op == CUBLAS_OP_N || (op == CUBLAS_OP_C) == tessera::is_complex(of_type);                    \
-    if (!is_legal) return CUSOLVER_STATUS_INVALID_VALUE;                                                               \
-    return solve(__func__, handle,                                                                                     \
-                 {.routine = DenseRoutine::unmqr,                                                                      \
-                  .type = of_type,                                                                                     \
-                  .side = side == CUBLAS_SIDE_LEFT ? tessera::Side::left : tessera::Side::right,                       \
-                  .op = op == CUBLAS_OP_N ? tessera::Op::no_trans : tessera::Op::conj_trans,                           \
-                  .m = m,                                                                                              \
-                  .n = n,                                                                                              \
-                  .k = k,                                                                                              \
-                  .A = const_cast<T*>(A),                                                                              \
-                  .lda = lda,                                                                                          \
-                  .B = C,                                                                                              \
-                  .ldb = ldc,                                                                                          \
-                  .tau = const_cast<T*>(tau)},                                                                         \
-                 old_workspace(work, elements), info);                                                                 \
-  }                                                                                                                    \
-  cusolverStatus_t cusolverDn##letter##orthogonal##mtr_bufferSize(                                                     \
-      cusolverDnHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, int, int, const T*, int, const T*,    \
-      const T*, int, int* elements) {                                                                                  \
-    return tell_elements(elements);                                                                                    \
-  }                                                                                                                    \
-  cusolverStatus_t cusolverDn##letter##orthogonal##mtr(                                                                \
-      cusolverDnHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op, int m, int n,     \
-      T* A, int lda, T* tau, T* C, int ldc, T* work, int elements, int* info) {                                        \
-    const bool is_legal = op == CUBLAS_OP_N || (op == CUBLAS_OP_C) == tessera::is_complex(of_type);                    \
-    if (!is_legal) return CUSOLVER_STATUS_INVALID_VALUE;                                                               \
-    return solve(__func__, handle,                                                                                     \
-                 {.routine = DenseRoutine::unmtr,                                                                      \
-                  .type = of_type,                                                                                     \
-                  .uplo = uplo_of(fill),                                                                               \
-                  .side = side == CUBLAS_SIDE_LEFT ? tessera::Side::left : tessera::Side::right,                       \
-                  .op = op == CUBLAS_OP_N ? tessera::Op::no_trans : tessera::Op::conj_trans,                           \
-                  .m = m,                                                                                              \
-                  .n = n,                                                                                              \
-                  .A = A,                                                                                              \
-                  .lda = lda,                                                                                          \
-                  .B = C,                                                                                              \
-                  .ldb = ldc,                                                                                          \
-                  .tau = tau},                                                                                         \
-                 old_workspace(work, elements), info);                                                                 \
-  }                                                                                                                    \
-  cusolverStatus_t cusolverDn##letter##potri_bufferSize(cusolverDnHandle_t, cublasFillMode_t, int, T*, int,            \
-                                                        int* elements) {                                               \
-    return tell_elements(elements);                                                                                    \
-  }                                                                                                                    \
-  cusolverStatus_t cusolverDn##letter##potri(cusolverDnHandle_t handle, cublasFillMode_t fill, int n, T* A, int lda,   \
-                                             T* work, int elements, int* info) {                                       \
-    return solve(__func__, handle,                                                                                     \
-                 {.routine = DenseRoutine::potri, .type = of_type, .uplo = uplo_of(fill), .n = n, .A = A, .lda = lda}, \
-                 old_workspace(work, elements), info);                                                                 \
+#define TESSERA_OLD_PROBLEMS(letter, T, Real, of_type, symmetric, orthogonal)                                         \
+  cusolverStatus_t cusolverDn##letter##symmetric##gvd_bufferSize(cusolverDnHandle_t, cusolverEigType_t,               \
+                                                                 cusolverEigMode_t, cublasFillMode_t, int, const T*,  \
+                                                                 int, const T*, int, const Real*, int* elements) {    \
+    return tell_elements(elements);                                                                                   \
+  }                                                                                                                   \
+  cusolverStatus_t cusolverDn##letter##symmetric##gvd(                                                                \
+      cusolverDnHandle_t handle, cusolverEigType_t itype, cusolverEigMode_t mode, cublasFillMode_t fill, int n, T* A, \
+      int lda, T* B, int ldb, Real* W, T* work, int elements, int* info) {                                            \
+    return solve(__func__, handle,                                                                                    \
+                 {.routine = Routine::hegvd,                                                                          \
+                  .type = of_type,                                                                                    \
+                  .vectors = mode == CUSOLVER_EIG_MODE_VECTOR,                                                        \
+                  .uplo = uplo_of(fill),                                                                              \
+                  .itype = static_cast<int>(itype),                                                                   \
+                  .n = n,                                                                                             \
+                  .A = A,                                                                                             \
+                  .lda = lda,                                                                                         \
+                  .B = B,                                                                                             \
+                  .ldb = ldb,                                                                                         \
+                  .values = W},                                                                                       \
+                 old_workspace(work, elements), info);                                                                \
+  }                                                                                                                   \
+  cusolverStatus_t cusolverDn##letter##orthogonal##gqr_bufferSize(cusolverDnHandle_t, int, int, int, const T*, int,   \
+                                                                  const T*, int* elements) {                          \
+    return tell_elements(elements);                                                                                   \
+  }                                                                                                                   \
+  cusolverStatus_t cusolverDn##letter##orthogonal##gqr(cusolverDnHandle_t handle, int m, int n, int k, T* A, int lda, \
+                                                       const T* tau, T* work, int elements, int* info) {              \
+    return solve(__func__, handle,                                                                                    \
+                 {.routine = Routine::ungqr,                                                                          \
+                  .type = of_type,                                                                                    \
+                  .m = m,                                                                                             \
+                  .n = n,                                                                                             \
+                  .k = k,                                                                                             \
+                  .A = A,                                                                                             \
+                  .lda = lda,                                                                                         \
+                  .tau = const_cast<T*>(tau)},                                                                        \
+                 old_workspace(work, elements), info);                                                                \
+  }                                                                                                                   \
+  cusolverStatus_t cusolverDn##letter##orthogonal##mqr_bufferSize(cusolverDnHandle_t, cublasSideMode_t,               \
+                                                                  cublasOperation_t, int, int, int, const T*, int,    \
+                                                                  const T*, const T*, int, int* elements) {           \
+    return tell_elements(elements);                                                                                   \
+  }                                                                                                                   \
+  cusolverStatus_t cusolverDn##letter##orthogonal##mqr(                                                               \
+      cusolverDnHandle_t handle, cublasSideMode_t side, cublasOperation_t op, int m, int n, int k, const T* A,        \
+      int lda, const T* tau, T* C, int ldc, T* work, int elements, int* info) {                                       \
+    const bool is_legal = op == CUBLAS_OP_N || (op == CUBLAS_OP_C) == tessera::is_complex(of_type);                   \
+    if (!is_legal) return CUSOLVER_STATUS_INVALID_VALUE;                                                              \
+    return solve(__func__, handle,                                                                                    \
+                 {.routine = Routine::unmqr,                                                                          \
+                  .type = of_type,                                                                                    \
+                  .side = side == CUBLAS_SIDE_LEFT ? tessera::Side::left : tessera::Side::right,                      \
+                  .op = op == CUBLAS_OP_N ? tessera::Op::no_trans : tessera::Op::conj_trans,                          \
+                  .m = m,                                                                                             \
+                  .n = n,                                                                                             \
+                  .k = k,                                                                                             \
+                  .A = const_cast<T*>(A),                                                                             \
+                  .lda = lda,                                                                                         \
+                  .B = C,                                                                                             \
+                  .ldb = ldc,                                                                                         \
+                  .tau = const_cast<T*>(tau)},                                                                        \
+                 old_workspace(work, elements), info);                                                                \
+  }                                                                                                                   \
+  cusolverStatus_t cusolverDn##letter##orthogonal##mtr_bufferSize(                                                    \
+      cusolverDnHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, int, int, const T*, int, const T*,   \
+      const T*, int, int* elements) {                                                                                 \
+    return tell_elements(elements);                                                                                   \
+  }                                                                                                                   \
+  cusolverStatus_t cusolverDn##letter##orthogonal##mtr(                                                               \
+      cusolverDnHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op, int m, int n,    \
+      T* A, int lda, T* tau, T* C, int ldc, T* work, int elements, int* info) {                                       \
+    const bool is_legal = op == CUBLAS_OP_N || (op == CUBLAS_OP_C) == tessera::is_complex(of_type);                   \
+    if (!is_legal) return CUSOLVER_STATUS_INVALID_VALUE;                                                              \
+    return solve(__func__, handle,                                                                                    \
+                 {.routine = Routine::unmtr,                                                                          \
+                  .type = of_type,                                                                                    \
+                  .uplo = uplo_of(fill),                                                                              \
+                  .side = side == CUBLAS_SIDE_LEFT ? tessera::Side::left : tessera::Side::right,                      \
+                  .op = op == CUBLAS_OP_N ? tessera::Op::no_trans : tessera::Op::conj_trans,                          \
+                  .m = m,                                                                                             \
+                  .n = n,                                                                                             \
+                  .A = A,                                                                                             \
+                  .lda = lda,                                                                                         \
+                  .B = C,                                                                                             \
+                  .ldb = ldc,                                                                                         \
+                  .tau = tau},                                                                                        \
+                 old_workspace(work, elements), info);                                                                \
+  }                                                                                                                   \
+  cusolverStatus_t cusolverDn##letter##potri_bufferSize(cusolverDnHandle_t, cublasFillMode_t, int, T*, int,           \
+                                                        int* elements) {                                              \
+    return tell_elements(elements);                                                                                   \
+  }                                                                                                                   \
+  cusolverStatus_t cusolverDn##letter##potri(cusolverDnHandle_t handle, cublasFillMode_t fill, int n, T* A, int lda,  \
+                                             T* work, int elements, int* info) {                                      \
+    return solve(__func__, handle,                                                                                    \
+                 {.routine = Routine::potri, .type = of_type, .uplo = uplo_of(fill), .n = n, .A = A, .lda = lda},     \
+                 old_workspace(work, elements), info);                                                                \
   }
 TESSERA_OLD_PROBLEMS(S, float, float, ScalarType::s, sy, or)
 TESSERA_OLD_PROBLEMS(D, double, double, ScalarType::d, sy, or)

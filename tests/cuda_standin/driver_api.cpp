@@ -1,4 +1,4 @@
-// The functions of libcuda that the plugin looks up. Numbers of errors are the runtime's.
+// The functions of libcuda that the plugin looks up. Error numbers are the runtime's.
 #include <cuda.h>
 #include <sys/mman.h>
 
@@ -6,7 +6,7 @@
 
 #include "tests/cuda_standin/machine.hpp"
 
-using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
+using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): NVIDIA's headers fix the namespace
 
 namespace {
 
@@ -39,7 +39,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-// Which context is current is the thread's affair: these two work whatever has become of it.
+// The current context belongs to the thread: these two functions work even if that context is broken.
 CUresult cuCtxGetCurrent(CUcontext* context) {
   const Call call(__func__);
   if (!call) return result_of(call);
@@ -155,7 +155,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   if (!call) return result_of(call);
   const auto found = machine().chunks.find(handle);
   if (found == machine().chunks.end()) return CUDA_ERROR_INVALID_VALUE;
-  // What is still mapped goes with its mapping, in CUDA; the plugin unmaps first.
+  // In CUDA, memory that is still mapped goes with its mapping. The plugin unmaps first.
   for (const auto& [begin, mapped] : machine().mapped) {
     if (mapped == handle) note_offence("cuMemRelease of a mapped chunk");
   }
@@ -184,7 +184,7 @@ CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   const auto found = machine().mapped.find(address);
   if (found == machine().mapped.end()) return CUDA_ERROR_INVALID_VALUE;
   if (machine().is_used(range_of(pointer(address), bytes))) note_offence("cuMemUnmap of memory in use");
-  // A page fault for whoever comes now.
+  // Any later access is a page fault.
   mmap(pointer(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   --machine().chunks.at(found->second).gpu->held["mappings"];
   machine().mapped.erase(found);

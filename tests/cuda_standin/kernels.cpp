@@ -1,4 +1,4 @@
-// What the plugin launches, by loops on the host: the functions that its .cu files define, in place of those files.
+// The plugin's launches, as loops on the host: the functions that its .cu files define, in place of those files.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -132,7 +132,7 @@ cudaError_t submit_sweeps(const Level3Batch& batch, const SweepLaunch& /*how*/, 
   return cuda_standin::launch(stream, [batch] { reference_level3_batch(batch); });
 }
 
-// The first launch of an LU factorization makes all of it, those behind it nothing.
+// The first launch of an LU factorization computes all of it; the later ones do nothing.
 namespace {
 cudaError_t submit_step(const LapackBatch& batch, LapackStep step, cudaStream_t stream) {
   return cuda_standin::launch(stream, [=] { reference_lapack_step(batch, step); });
@@ -162,7 +162,7 @@ cudaError_t submit_lu_update(const LapackBatch& batch, index_t /*first*/, index_
   return submit_factorization(batch, false, stream);
 }
 
-// Cholesky step by step, since a tile is factored by blocks of which each ends a problem of its own size.
+// Cholesky is computed step by step: a tile is factored by blocks, each of which ends a problem of its own size.
 namespace {
 template <class Work>
 cudaError_t submit_for_each_left(const LapackBatch& batch, index_t behind, Work work, cudaStream_t stream) {
@@ -176,7 +176,7 @@ cudaError_t submit_for_each_left(const LapackBatch& batch, index_t behind, Work 
     }
   });
 }
-/// Columns [first, first + width) of every factor, or the triangles at their heads alone.
+/// Columns [first, first + width) of every factor, or only the triangles at their heads.
 cudaError_t submit_columns(const LapackBatch& batch, index_t first, index_t width, bool to_the_end,
                            cudaStream_t stream) {
   if (first == 0) {
@@ -186,7 +186,7 @@ cudaError_t submit_columns(const LapackBatch& batch, index_t first, index_t widt
     const index_t size = std::min(width, problem.n - first);
     int failed = 0;
     LapackBatch triangle;
-    triangle.routine = LapackRoutine::potrf;
+    triangle.routine = Routine::potrf;
     triangle.type = problem.type;
     triangle.uplo = problem.uplo;
     triangle.count = 1;
@@ -235,7 +235,7 @@ cudaError_t submit_checks(const LapackBatch& batch, cudaStream_t stream) {
   return submit_step(batch, LapackStep::check, stream);
 }
 cudaError_t submit_interchanges(const LapackBatch& batch, cudaStream_t stream) {
-  if (batch.routine != LapackRoutine::laswp) return submit_step(batch, LapackStep::interchange, stream);
+  if (batch.routine != Routine::laswp) return submit_step(batch, LapackStep::interchange, stream);
   return cuda_standin::launch(stream, [batch] { reference_lapack_batch(batch); });
 }
 cudaError_t submit_vector_solves(const LapackBatch& batch, bool tells_info, cudaStream_t stream) {
@@ -431,7 +431,7 @@ cudaError_t load_product_kernels() { return device::cuda::load_kernel(nullptr, 1
 cudaError_t load_half_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 cudaError_t load_sweep_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 
-// The stand-in's GPUs are not of the architecture that these kernels are for.
+// The stand-in's GPUs are not of the architecture of these kernels.
 cudaError_t HopperDgemm::load(int /*ordinal*/, const device::ProductCrossover& /*crossover*/) { return cudaSuccess; }
 std::optional<cudaError_t> HopperDgemm::submit_if_taken(const Level3& /*call*/, cudaStream_t /*stream*/) const {
   return std::nullopt;

@@ -15,7 +15,7 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What is counted and what is to fail outlives machines. Guarded by the machine's mutex, which is the same for all.
+// Counts and injected faults outlive machines. The machine's mutex, which is the same for all machines, guards them.
 std::map<std::string, std::int64_t> counts;
 std::optional<Fault> fault;
 bool fault_has_happened = false;
@@ -23,10 +23,10 @@ double late_half_ended_s = 0;
 std::vector<std::string> noted;
 std::mutex all_state;
 
-// Machines are never destroyed: broken contexts leave threads of the plugin that hold on to what was theirs.
+// Machines are never destroyed: broken contexts leave threads of the plugin that still refer to them.
 Machine* the_machine = nullptr;
 
-/// @return the fault if it is this call's
+/// @return the fault if it applies to this call
 std::optional<Fault> count(const char* name) {
   const std::int64_t number = counts[name]++;
   if (!fault || fault_has_happened || fault->call != name || fault->number != number) return std::nullopt;
@@ -48,7 +48,7 @@ void forget_operations(Gpu& gpu) {
   }
 }
 
-/// Work in its halves, during which the mutex is free. @return whether it has failed
+/// Does the work in its halves, without the mutex. @return whether it has failed
 bool do_work(Gpu& gpu, Operation& operation, std::unique_lock<std::mutex>& lock) {
   const std::optional<Fault> failing = operation.kind != nullptr ? count(operation.kind) : std::nullopt;
   gpu.using_now = operation.uses;
@@ -104,7 +104,7 @@ void serve(Machine& machine, Gpu& gpu) {
   }
 }
 
-/// Errors of a thread that ends with one that it never looked at count, too.
+/// A thread's last error. It counts as an offence, too, if the thread ends without having read it.
 struct LastError {
   cudaError_t error = cudaSuccess;
   const char* function = "";
@@ -151,7 +151,7 @@ bool Machine::is_used(Range range) const {
 
 Machine& machine() {
   if (the_machine == nullptr) {
-    // Of a program that does not know of the stand-in.
+    // For a program that does not know of the stand-in.
     const char* const gpus = std::getenv("CUDA_STANDIN_GPUS");
     start({.gpus = gpus != nullptr ? std::atoi(gpus) : 1});
   }
@@ -191,7 +191,7 @@ cudaError_t keep_error(const char* function, cudaError_t error) {
 cudaError_t take_error() { return std::exchange(last_error.error, cudaSuccess); }
 
 void check_error_was_taken(const char* next_function) {
-  // Who asks until something is ready need not say so each time.
+  // Repeated queries until something is ready need not clear "not ready" each time.
   const bool asks_again =
       last_error.error == cudaErrorNotReady && std::string_view(next_function) == last_error.function;
   if (last_error.error == cudaSuccess || asks_again) return;
@@ -202,7 +202,7 @@ void check_error_was_taken(const char* next_function) {
 Call::Call(const char* function) : lock_(machine().mutex) { begin(function); }
 
 Call::Call(const char* function, Gpu* gpu) : lock_(machine().mutex) {
-  // Once the driver has ended, no context is current where there should be one.
+  // Once the driver has ended, no context is current where one should be.
   const bool ended = machine().driver_ended;
   gpu_ = gpu != nullptr ? gpu : ended ? &machine().gpus.front() : &current_gpu(function);
   begin(function);
@@ -221,7 +221,7 @@ void Call::begin(const char* function) {
   } else if (gpu_ != nullptr) {
     break_context(*gpu_, failing->error);
   }
-  // What is under way ends before anybody learns of it. (Where a test wants the contrary it says so.)
+  // The running operation ends before a caller learns of the failure. (A test that wants the contrary says so.)
   machine().changed.wait(lock_, [] {
     return std::all_of(machine().gpus.begin(), machine().gpus.end(),
                        [](const Gpu& gpu) { return gpu.broken == cudaSuccess || gpu.using_now.empty(); });

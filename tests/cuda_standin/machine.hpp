@@ -1,5 +1,5 @@
-// The GPUs of the stand-in, and what all its functions have in common. All state is guarded by one mutex, which each
-// function holds from its beginning to its end; the threads of the GPUs let go of it while they work.
+// The GPUs of the stand-in, and code that all its functions share. One mutex guards all state. Each function holds it
+// from beginning to end; the threads of the GPUs release it while they work.
 #pragma once
 
 #include <cuda.h>
@@ -28,19 +28,19 @@ inline Range range_of(const void* address, std::size_t bytes) {
   return {begin, begin + bytes};
 }
 
-/// What an event stands for since it was recorded. Shared with the streams that wait for it.
+/// The state of an event since its last record. Shared with the streams that wait for it.
 struct Record {
   bool done = false;
-  double seconds = 0;  ///< when
+  double seconds = 0;  ///< the time of completion
 };
 
 struct Operation {
-  const char* kind = nullptr;  ///< of work that can fail
-  /// Does one half of it, the first (0) or the second (1).
+  const char* kind = nullptr;  ///< kind of work that can fail
+  /// Does one half of the work, the first (0) or the second (1).
   std::function<void(int half)> work = nullptr;
-  std::vector<Range> uses = {};  ///< memory that it reads and writes
+  std::vector<Range> uses = {};  ///< memory that the work reads and writes
   std::shared_ptr<Record> awaits = nullptr;
-  std::uint32_t* number = nullptr;  ///< to await or, where `writes`, to write
+  std::uint32_t* number = nullptr;  ///< awaited or, if `writes`, written
   std::uint32_t value = 0;
   bool writes = false;
   std::shared_ptr<Record> completes = nullptr;
@@ -52,14 +52,14 @@ struct Gpu;
 
 }  // namespace tessera::cuda_standin
 
-// What the handles of CUDA's headers point to.
+// The objects behind the handles of CUDA's headers.
 struct CUctx_st {
   tessera::cuda_standin::Gpu* gpu;
 };
 struct CUstream_st {
   tessera::cuda_standin::Gpu* gpu;
   std::deque<tessera::cuda_standin::Operation> operations;
-  bool is_busy = false;  ///< with the one that has been taken off the queue
+  bool is_busy = false;  ///< with an operation that has been taken off the queue
   bool is_destroyed = false;
   bool is_idle() const { return operations.empty() && !is_busy; }
 };
@@ -81,8 +81,8 @@ struct Gpu {
   bool has_context = false;
   cudaError_t broken = cudaSuccess;
   std::list<CUstream_st> streams;         // addresses stay
-  CUstream_st* default_stream = nullptr;  ///< one of them, since it was used first
-  std::vector<Range> using_now;           ///< what the operation under way uses
+  CUstream_st* default_stream = nullptr;  ///< one of them, created at its first use
+  std::vector<Range> using_now;           ///< memory of the current operation
   std::size_t used_bytes = 0;
   std::map<std::string, std::int64_t> held;
   std::thread thread;
@@ -96,7 +96,7 @@ struct Allocation {
   unsigned flags = 0;  ///< of cudaHostAlloc
 };
 
-/// Memory that a GPU has given for mapping.
+/// Memory of a GPU that can be mapped.
 struct Chunk {
   Gpu* gpu = nullptr;
   std::size_t bytes = 0;
@@ -116,27 +116,28 @@ struct Machine {
 
   /// The allocation, or the part of mapped memory, that holds the address; nullptr if there is none.
   const std::pair<const std::uintptr_t, Allocation>* allocation_around(std::uintptr_t address) const;
-  /// @pre the mutex is held @return 0 where all of the memory is in use
+  /// @pre the mutex is held
+  /// @return 0 if all of the memory is in use
   std::uintptr_t map_memory(std::size_t bytes);
   bool is_used(Range range) const;
 };
 
 Machine& machine();
 void note_offence(const std::string& text);
-/// The contexts of the GPU are of no use from now on. @pre the mutex is held
+/// Breaks the GPU's contexts. @pre the mutex is held
 void break_context(Gpu& gpu, cudaError_t error);
 
 /// This thread's current context; nullptr if there is none.
 CUctx_st*& current_context();
-/// Its GPU, for functions that want one. The runtime takes GPU 0 where there is no context, which no caller should wish.
+/// The GPU of the current context. Without a context the runtime takes GPU 0, which is an offence of the caller.
 Gpu& current_gpu(const char* function);
 
-/// One call of a function: counted, and failed where a test wants that or the context is broken.
+/// One call of a function. It is counted, and fails if a test wants that or the context is broken.
 class Call {
  public:
-  /// Of a function that a broken context does not concern.
+  /// A call that a broken context does not affect.
   explicit Call(const char* function);
-  /// @param gpu whose context it needs; nullptr: the current one
+  /// @param gpu the GPU whose context the call needs; nullptr: the current one
   Call(const char* function, Gpu* gpu);
 
   explicit operator bool() const { return error_ == cudaSuccess; }
@@ -144,7 +145,7 @@ class Call {
   Gpu& gpu() const { return *gpu_; }
   std::unique_lock<std::mutex>& lock() { return lock_; }
 
-  /// Waits until the stream has nothing to do, or its context is broken.
+  /// Waits until the stream is idle, or its context is broken.
   void await_idle(const CUstream_st& stream);
 
  private:
@@ -155,13 +156,13 @@ class Call {
   cudaError_t error_ = cudaSuccess;
 };
 
-/// What the runtime keeps of the last call of this thread that failed. A caller must have asked before the next call.
+/// Keeps the error of this thread's last failed call, as the runtime does. A caller must read it before the next call.
 cudaError_t keep_error(const char* function, cudaError_t error);
 cudaError_t take_error();
 /// @pre the mutex is held
 void check_error_was_taken(const char* next_function);
 
-/// What a handle stands for: nullptr for the default stream of the current GPU. @pre the mutex is held
+/// The stream of a handle; nullptr means the default stream of the current GPU. @pre the mutex is held
 CUstream_st& stream_of(cudaStream_t handle, const char* function);
 
 /// @pre the mutex is held

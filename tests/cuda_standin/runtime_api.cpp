@@ -1,5 +1,5 @@
-// The functions of libcudart that the plugin calls. Which errors they return for wrong arguments is as in the CUDA
-// Runtime API, where the plugin relies on it.
+// The functions of libcudart that the plugin calls. Wrong arguments give the errors of the CUDA Runtime API, where the
+// plugin relies on them.
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
 
@@ -8,7 +8,7 @@
 
 #include "tests/cuda_standin/machine.hpp"
 
-using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): these are not ours to put elsewhere
+using namespace tessera::cuda_standin;  // NOLINT(google-build-using-namespace): NVIDIA's headers fix the namespace
 
 namespace {
 
@@ -31,7 +31,7 @@ cudaError_t invalid_device(const RuntimeCall& call, int device) {
   return device >= 0 && device < count ? cudaSuccess : call.fail(cudaErrorInvalidDevice);
 }
 
-/// How a range of memory of the machine looks to a copy: of a GPU, page-locked, or neither. Partly so: invalid.
+/// The kind of a memory range, as a copy sees it: of a GPU, page-locked, or neither. A mixed range is invalid.
 enum class Place { pageable, locked, gpu, invalid };
 Place place_of(Range range) {
   const auto* const first = machine().allocation_around(range.begin);
@@ -41,7 +41,7 @@ Place place_of(Range range) {
   return first->second.type == cudaMemoryTypeDevice ? Place::gpu : Place::locked;
 }
 
-/// Of a stream; nullptr, for the current one, of the default stream.
+/// The GPU of a stream; nullptr, for the current GPU, if it is the default stream.
 Gpu* gpu_of(cudaStream_t stream) { return stream != nullptr ? stream->gpu : nullptr; }
 
 struct Copy {
@@ -53,7 +53,7 @@ struct Copy {
 
   Range target() const { return range_of(to, (height - 1) * to_pitch + width); }
   Range source() const { return range_of(from, (height - 1) * from_pitch + width); }
-  /// Of one column the first bytes; of several columns the first ones.
+  /// The first half of a copy: of one column the first bytes, of several columns the first ones.
   void do_half(int half) const {
     if (height == 1) {
       const std::size_t middle = width / 2;
@@ -95,7 +95,7 @@ cudaError_t launch(cudaStream_t stream, std::function<void()> work) {
   if (!call) return call.fail();
   CUstream_st& to = stream_of(stream, "cudaLaunchKernel");
   if (to.gpu != &call.gpu()) return call.fail(cudaErrorInvalidResourceHandle);
-  // One that fails writes nothing.
+  // A kernel that fails writes nothing.
   submit(to, {.kind = "kernel", .work = [work = std::move(work)](int half) {
                 if (half == 1) work();
               }});
@@ -259,7 +259,7 @@ cudaError_t cudaFree(void* address) {
   if (found == machine().allocations.end() || found->second.gpu == nullptr) return call.fail(cudaErrorInvalidValue);
   Gpu& gpu = *found->second.gpu;
   if (machine().is_used(range_of(address, found->second.bytes))) note_offence("cudaFree of memory in use");
-  // It waits for all that has been submitted. Of copies nobody should rely on that.
+  // It waits for all submitted work. No caller should rely on that for copies.
   for (const CUstream_st& stream : gpu.streams) call.await_idle(stream);
   munmap(address, found->second.bytes);
   gpu.used_bytes -= found->second.bytes;
@@ -360,7 +360,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   const RuntimeCall call(__func__, gpu_of(stream));
   if (!call) return call.fail();
-  // One that fails writes nothing.
+  // A memset that fails writes nothing.
   submit(stream_of(stream, __func__), {.kind = "memset", .work = [=](int half) {
                                          if (half == 1) std::memset(to, value, bytes);
                                        }});

@@ -1,13 +1,12 @@
-// A stand-in for CUDA where there is no GPU: the functions of libcudart, libcuda and libcublas that the plugin calls, on
-// GPUs made of a thread and host memory each. What the streams of a GPU are given is done by its thread, one operation
-// at a time, those of one stream in order. Here is what tests tell it and ask it; the functions themselves are those of
-// NVIDIA's headers, and behave as its documentation says, as far as the plugin can tell.
+// A stand-in for CUDA without a GPU: the functions of libcudart, libcuda and libcublas that the plugin calls. Each of
+// its GPUs consists of a thread and host memory. The thread does the work of all of the GPU's streams, one operation at
+// a time, those of one stream in order. This header is the interface for tests. The functions themselves are declared
+// in NVIDIA's headers, and follow its documentation as far as the plugin depends on it.
 //
-// Failure: a call that a test names returns the error that it names, and does nothing. If the error stays with the
-// context, every later call in it returns it, too; what its streams had left to do is dropped, and other GPUs' streams
-// that wait for it go on: the worst that can become of them. An operation that a test names fails half-way, which always
-// stays with the context.
-// Source: CUDA Runtime API, CUDA Driver API, cuBLAS Library (NVIDIA).
+// Failure: a call that a test names returns the named error, and does nothing. If the error stays with the context,
+// every later call in it returns it, too. The remaining work of its streams is dropped, and streams of other GPUs that
+// wait for it continue: that is the worst case for them. An operation that a test names fails half-way, which always
+// stays with the context. Source: CUDA Runtime API, CUDA Driver API, cuBLAS Library (NVIDIA).
 #pragma once
 
 #include <driver_types.h>
@@ -24,46 +23,47 @@ namespace tessera::cuda_standin {
 
 struct Settings {
   int gpus = 1;
-  std::size_t memory_bytes = std::size_t{1} << 30;  ///< of each
-  bool peers = true;                                ///< each reads every other's memory
+  std::size_t memory_bytes = std::size_t{1} << 30;  ///< per GPU
+  bool peers = true;                                ///< each GPU can access the memory of every other
 };
 
-/// Where something fails.
+/// The place and kind of a failure.
 struct Fault {
-  /// A function, by its name; or what a stream does: "kernel", "copy up", "copy down", "copy from peer".
+  /// A function, by its name, or an operation of a stream: "kernel", "copy up", "copy down", "copy from peer".
   std::string call;
-  std::int64_t number = 0;  ///< of such calls, counted from inject() on
+  std::int64_t number = 0;  ///< among such calls, counted from inject() on
   cudaError_t error = cudaErrorUnknown;
-  /// With the context; cudaErrorCudartUnloading with all of them, as where the driver has ended.
+  /// The error stays with the context; cudaErrorCudartUnloading stays with all contexts, as after the end of the
+  /// driver.
   bool stays = false;
-  /// Operations only: the other half is done all the same, so much later, as by an engine that nobody stops.
+  /// Operations only: the other half is done nevertheless, so much later, as by an engine that is not stopped.
   std::chrono::milliseconds second_half_after{0};
 };
 
-/// A machine of new GPUs in place of the one before, which must not be in use. What that one still held, for contexts
-/// that were broken, is leaked.
+/// Creates a machine of new GPUs in place of the one before, which must not be in use. Resources that the old machine
+/// still holds, for broken contexts, are leaked.
 void start(const Settings& settings);
 
-/// From now on calls are counted anew, and the fault happens once.
+/// Counts calls from zero, and lets the fault happen once.
 void inject(const Fault& fault);
-/// Nothing fails any more, and calls are counted anew.
+/// Removes the fault, and counts calls from zero.
 void count_calls();
-/// Whether the fault that was injected last has happened.
+/// Whether the last injected fault has happened.
 bool has_happened();
-/// How long after the error the second half of an operation was done; 0 before it was.
+/// Seconds from the error to the second half of the operation; 0 before that half is done.
 double late_half_s();
-/// Calls and operations, by name, since they were counted anew.
+/// Calls and operations by name, since counting began.
 std::map<std::string, std::int64_t> calls();
 
-/// What has not been given back, by kind, of GPUs whose contexts work. Page-locked memory counts as long as one of them
+/// Unreleased resources by kind, of GPUs with working contexts. Page-locked memory counts as long as one of these
 /// works.
 std::map<std::string, std::int64_t> held();
 
-/// What no caller may do, and has done: an error that was not taken note of (cudaGetLastError) before the next call,
-/// memory that was given up while an operation was to use it, a call without a context.
+/// Forbidden actions of callers: an error that was not read (cudaGetLastError) before the next call, memory that was
+/// freed before an operation used it, a call without a context.
 std::vector<std::string> offences();
 
-/// A kernel: the stream does `work` in its turn. @return as cudaLaunchKernel, for which it stands
+/// A kernel: submits `work` to the stream. @return as cudaLaunchKernel, which it replaces
 cudaError_t launch(cudaStream_t stream, std::function<void()> work);
 
 }  // namespace tessera::cuda_standin

@@ -1,6 +1,6 @@
-// Opens the accelerators that a parameterised suite runs on: host devices, or CUDA GPUs through the plugin. Where there
-// are no (or too few) GPUs the test is skipped with the reason; with TESSERA_TEST_REQUIRE_CUDA=1 in the environment it
-// fails instead, so that a machine that has GPUs cannot pass by skipping.
+// Opens the accelerators of a parameterised suite: host devices, or CUDA GPUs through the plugin. Without (enough) GPUs
+// the test is skipped with the reason. With TESSERA_TEST_REQUIRE_CUDA=1 in the environment it fails instead, so that a
+// machine with GPUs cannot pass by skipping.
 //
 // Use:  class MySuite : public ::testing::TestWithParam<test::BackendParam> {};
 //       TEST_P(MySuite, Name) { TESSERA_OPEN_DEVICES(opened, GetParam()); Device& device = opened.device(0); ... }
@@ -48,18 +48,19 @@ inline BackendParam cuda_param(int devices, int copy_threads = 0) {
   return {BackendParam::Kind::cuda, devices, true, copy_threads};
 }
 
-/// Devices that live as long as this does.
+/// Devices that stay open for the lifetime of the object.
 struct OpenedDevices {
   std::unique_ptr<kernels::Backend> backend;
   std::vector<kernels::Accelerator> accelerators;
-  std::string missing;  ///< why there are none
+  std::string missing;  ///< the reason why there are none
 
   device::Device& device(std::size_t index) { return *accelerators.at(index).device; }
   kernels::TileOps& ops(std::size_t index) { return *accelerators.at(index).ops; }
   std::size_t size() const { return accelerators.size(); }
 };
 
-/// The CPU BLAS of the machine, which is looked for once: the search through folders took longer than many a test.
+/// The CPU BLAS of the machine. The search runs once, because its walk through folders would take longer than many
+/// tests.
 inline std::shared_ptr<const kernels::CpuBlas> cpu_blas() {
   static const std::shared_ptr<const kernels::CpuBlas> blas = kernels::CpuBlas::open("");
   return blas;
@@ -89,7 +90,7 @@ inline std::string cuda_plugin_path() {
   return (binary.parent_path().parent_path() / "lib" / "libtessera_cuda.so").string();
 }
 
-/// The first `count` GPUs; on failure `missing` says why.
+/// Opens the first `count` GPUs; on failure `missing` gives the reason.
 inline OpenedDevices open_cuda_devices(int count, int copy_threads = 0) {
   OpenedDevices opened;
   const std::string path = cuda_plugin_path();
@@ -98,7 +99,7 @@ inline OpenedDevices open_cuda_devices(int count, int copy_threads = 0) {
     return opened;
   }
   try {
-    opened.backend = kernels::open_cuda_backend(path);
+    opened.backend = kernels::open_plugin(path);
     const std::size_t found = opened.backend->devices().size();
     if (found < static_cast<std::size_t>(count)) {
       opened.missing = std::to_string(count) + " CUDA device(s) needed, " + std::to_string(found) + " found";
@@ -126,7 +127,7 @@ inline bool cuda_required() {
   return value != nullptr && std::string(value) == "1";
 }
 
-/// Waits until the event has ended. A minute without an end is a hang, not slowness.
+/// Waits until the event has ended. A minute without an end counts as a hang.
 inline device::EventStatus wait_for(const device::EventPtr& event) {
   const double give_up = device::now_seconds() + 60;
   for (;;) {
@@ -140,7 +141,7 @@ inline device::EventStatus wait_for(const device::EventPtr& event) {
   }
 }
 
-/// Ends all work submitted to the stream so far.
+/// Waits for all work submitted to the stream so far.
 inline device::EventStatus finish(device::Device& device, device::StreamId stream) {
   return wait_for(device.record(stream));
 }
@@ -155,7 +156,7 @@ inline device::EventStatus finish(device::Device& device, device::StreamId strea
   }                                                                               \
   static_assert(true, "")
 
-/// The instances that every suite over both backends has: three numbers of host devices, one GPU, two GPUs.
+/// The instances of every suite over both backends: three numbers of host devices, one GPU, two GPUs.
 #define TESSERA_INSTANTIATE_BACKENDS(suite)                                                                      \
   INSTANTIATE_TEST_SUITE_P(Host, suite,                                                                          \
                            ::testing::Values(::tessera::test::host_param(1), ::tessera::test::host_param(2),     \

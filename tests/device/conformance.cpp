@@ -1,5 +1,4 @@
-// What every device must do, whatever it is made of: one suite over host devices and CUDA GPUs (device/device.hpp is
-// the text that it checks).
+// The requirements on every device: one suite over host devices and CUDA GPUs. It checks the text of device/device.hpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +15,7 @@
 #include "tests/device/backends.hpp"
 
 namespace tessera {
-namespace {
+namespace conformance {
 
 using device::Block;
 using device::Device;
@@ -50,7 +49,7 @@ Bytes random_bytes(std::size_t count, std::uint32_t seed) {
   return bytes;
 }
 
-/// Whether a copy moves byte i of column j. Told element by element, unlike Extent's own account of it.
+/// Whether a copy moves byte i of column j. Determined element by element, independently of Extent's own functions.
 bool is_moved(const Extent& extent, index_t i, index_t j) {
   const index_t row = i / extent.element_bytes;
   if (extent.part == Part::lower) return row >= j;
@@ -58,7 +57,7 @@ bool is_moved(const Extent& extent, index_t i, index_t j) {
   return true;
 }
 
-/// The copy as it must be: column by column, nothing else touched.
+/// A model of the copy: column by column, and nothing else touched.
 void model_copy(std::byte* to, index_t to_pitch, const std::byte* from, index_t from_pitch, Extent extent) {
   for (index_t j = 0; j < extent.columns; ++j) {
     for (index_t i = 0; i < extent.column_bytes; ++i) {
@@ -104,7 +103,7 @@ struct Shape {
   }
 };
 
-/// Both triangles of square blocks: columns one after the other, and apart, by odd numbers of elements, too.
+/// Both triangles of square blocks. Columns are contiguous, or apart, also by odd numbers of elements.
 std::vector<Shape> triangles() {
   std::vector<Shape> result;
   for (const Part part : {Part::lower, Part::upper}) {
@@ -169,10 +168,11 @@ TEST_P(DeviceConformance, SlabIsAlignedAndTooMuchIsRefused) {
   }
 }
 
-// Memory comes as it is asked for, keeps its contents while more comes, and can be had again after it was given back; peers reach it.
+// Memory is committed on request, keeps its contents while more is committed, and can be committed again after it was
+// released; peers reach it.
 TEST_P(DeviceConformance, MemoryIsCommittedAndGivenBack) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
-  // Several chunks of a GPU, and an end that is no multiple of anything.
+  // Several chunks of a GPU, and an end at no special multiple.
   const std::size_t whole =
       GetParam().kind == test::BackendParam::Kind::host ? std::size_t{3} << 20 : (std::size_t{600} << 20) + 4096;
   const auto bytes = static_cast<index_t>(whole);
@@ -258,7 +258,7 @@ TEST_P(DeviceConformance, CopyDownTouchesOnlyTheBlock) {
       SCOPED_TRACE(::testing::Message() << shape << (pinned ? " pinned" : ""));
       const Bytes contents = random_bytes(static_cast<std::size_t>(shape.device_pitch * shape.extent.columns), 4);
       fill_slab(device, slab, contents);
-      // Of a triangle, elements lie where elements may lie.
+      // In a triangle, offsets are multiples of the element size.
       const index_t offset = shape.extent.part == Part::full ? 13 : shape.extent.element_bytes;
       Bytes host = random_bytes(static_cast<std::size_t>(2 * offset + shape.host_pitch * shape.extent.columns), 5);
       Bytes expected = host;
@@ -274,7 +274,8 @@ TEST_P(DeviceConformance, CopyDownTouchesOnlyTheBlock) {
   }
 }
 
-// Of page-locked memory a GPU's copy threads pack these, those before and after them go by the copy engine: all take their turn.
+// From page-locked memory a GPU's copy threads pack these columns; the copies before and after go by the copy engine.
+// All keep their order.
 TEST_P(DeviceConformance, ScatteredColumnsTakeTheirTurn) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   Device& device = opened.device(0);
@@ -309,15 +310,15 @@ TEST_P(DeviceConformance, ScatteredColumnsTakeTheirTurn) {
     model_copy(result.data(), host_pitch, expected.data(), device_pitch, extent);
   }
   device.wait(up, device.record(down));
-  device.copy_up({slab, device_pitch}, {host[1].data() + 8, host_pitch}, scattered);  // what has been written
+  device.copy_up({slab, device_pitch}, {host[1].data() + 8, host_pitch}, scattered);  // the contents just written
   ASSERT_EQ(finish(device, up), EventStatus::complete);
   EXPECT_TRUE(host[1] == result);
   model_copy(expected.data(), device_pitch, result.data() + 8, host_pitch, scattered);
   EXPECT_TRUE(slab_contents(device, slab, static_cast<index_t>(device_bytes)) == expected);
 }
 
-// Large enough that a GPU's copy engine and a kernel share a triangle. Whatever moves its parts, they come after the copies
-// before it and before the copies after it.
+// Large enough that a GPU's copy engine and a kernel share a triangle. All its parts must come after earlier copies and
+// before later ones.
 TEST_P(DeviceConformance, LargeTrianglesTakeTheirTurn) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   Device& device = opened.device(0);
@@ -327,7 +328,7 @@ TEST_P(DeviceConformance, LargeTrianglesTakeTheirTurn) {
   const index_t bytes = pitch * n;
   std::byte* const slab = device.reserve(static_cast<std::size_t>(bytes));
   const Extent full{n * element, n};
-  const Extent corner{n * element / 2, n / 2};  // of either triangle a part
+  const Extent corner{n * element / 2, n / 2};  // part of either triangle
   for (const Part part : {Part::lower, Part::upper}) {
     SCOPED_TRACE(part == Part::lower ? "lower" : "upper");
     const Extent triangle{n * element, n, part, element};
@@ -351,8 +352,8 @@ TEST_P(DeviceConformance, LargeTrianglesTakeTheirTurn) {
     ASSERT_EQ(finish(device, up), EventStatus::complete);
     EXPECT_TRUE(slab_contents(device, slab, bytes) == expected);
 
-    // Down into the first block: all of it, and after new contents from the second one the triangle. Then that is changed on the
-    // device, which must not be seen.
+    // First all of the first block is copied down. After new contents from the second one the triangle is copied down.
+    // Then it is changed on the device, which must not be visible.
     Bytes result = host[0];
     device.copy_down({host[0].data(), pitch}, {slab, pitch}, full);
     device.wait(up, device.record(down));
@@ -387,7 +388,7 @@ TEST_P(DeviceConformance, CopiesBetweenPeersTouchOnlyTheBlock) {
         Bytes expected = random_bytes(static_cast<std::size_t>(used), 7);
         const Bytes before = expected;
         model_copy(expected.data() + offset, shape.other_pitch, source.data(), shape.device_pitch, shape.extent);
-        // By the one that reads, and by the one that writes.
+        // On the stream of the reading device, and on that of the writing one.
         for (const StreamId stream : {peer, to_peer}) {
           fill_slab(opened.device(to), slabs[to], before);
           const Block there{slabs[to] + offset, shape.other_pitch};
@@ -432,7 +433,7 @@ TEST_P(DeviceConformance, AStreamRunsInOrder) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   Device& device = opened.device(0);
   std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
-  // Two hundred copies into the same place: the last one must win, whatever their sizes.
+  // Two hundred copies to the same place: the last one must win, for any sizes.
   const index_t bytes = 64 << 10;
   std::vector<Bytes> values;
   for (std::uint32_t i = 0; i < 200; ++i)
@@ -453,8 +454,8 @@ TEST_P(DeviceConformance, EventsOrderStreamsOfOneDevice) {
   Device& device = opened.device(0);
   std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
   const index_t bytes = slab_bytes;
-  // A value goes up, and, ordered by events only, down again, through every compute stream on the way; then the next
-  // value overwrites it, ordered after the download.
+  // A value goes up, through every compute stream, and down again, ordered by events only. Then the next value
+  // overwrites it, ordered after the download.
   constexpr std::uint32_t rounds = 20;
   std::vector<Bytes> sent, received;
   EventPtr last;
@@ -484,8 +485,8 @@ TEST_P(DeviceConformance, EventsOrderStreamsOfSeveralDevices) {
   for (std::size_t d = 0; d < opened.size(); ++d)
     slabs.push_back(opened.device(d).reserve(static_cast<std::size_t>(slab_bytes)));
   const index_t bytes = slab_bytes;
-  // Up on the first device, from device to device (through the host where they cannot reach each other), down from the
-  // last.
+  // Up to the first device, from device to device (through the host if they cannot reach each other), down from the
+  // last one.
   constexpr std::uint32_t rounds = 10;
   std::vector<Bytes> sent, received, between;
   for (std::uint32_t i = 0; i < rounds; ++i) {
@@ -554,7 +555,7 @@ TEST_P(DeviceConformance, CompletionTimesAreMonotoneAndOrderedByEvents) {
   std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
   Bytes host = random_bytes(static_cast<std::size_t>(slab_bytes), 10);
   Bytes back(static_cast<std::size_t>(slab_bytes));
-  // A GPU's clock is related to the host's by one measurement; a millisecond is more than either may be off.
+  // A GPU's clock is related to the host's by one measurement; neither may be off by more than a millisecond.
   const double slack = GetParam().kind == test::BackendParam::Kind::host ? 0 : 1e-3;
   const double start = device::now_seconds();
   std::vector<EventPtr> events;
@@ -574,7 +575,7 @@ TEST_P(DeviceConformance, CompletionTimesAreMonotoneAndOrderedByEvents) {
     ASSERT_EQ(event->status(), EventStatus::complete);
     EXPECT_GE(event->completed_at(), latest);
     latest = event->completed_at();
-    EXPECT_EQ(event->completed_at(), latest);  // and it does not change any more
+    EXPECT_EQ(event->completed_at(), latest);  // and it stays the same
   }
   EXPECT_LE(latest, end + slack);
   EXPECT_TRUE(back == host);
@@ -592,7 +593,7 @@ TEST_P(DeviceConformance, ManyThousandsOfEvents) {
     events.push_back(device.record(stream));
   }
   for (const EventPtr& event : events) ASSERT_EQ(wait_for(event), EventStatus::complete);
-  // Events that are given back may be used again by the device; a second wave must not disturb who still holds one.
+  // The device may reuse released events. A second wave must not disturb the holder of an old event.
   const double time = events.back()->completed_at();
   const EventPtr kept = events.back();
   events.clear();
@@ -628,7 +629,7 @@ TEST_P(DeviceConformance, PinningIsIdempotentAndUndoesItself) {
                                         {begin + slab_bytes + 78, begin + slab_bytes + 99},
                                         {begin, begin + slab_bytes},
                                         {begin + 5, begin + 5}};
-  // A GPU locks memory of this size, a host device none. What is locked already would not be locked again.
+  // A GPU locks memory of this size, a host device none. Memory that is already locked would not be locked again.
   const bool locks = device.info().backend == "cuda";
   {
     const auto pinning = device.pin_host(parts);
@@ -637,7 +638,8 @@ TEST_P(DeviceConformance, PinningIsIdempotentAndUndoesItself) {
   }
   copies_work();
   {
-    // Held twice: the end of the first must not undo what the second relies on, and the other way round.
+    // Held twice: the end of the first pinning must not unlock memory that the second one covers, and the other way
+    // round.
     auto first = device.pin_host(whole);
     auto second = device.pin_host(parts);
     copies_work();
@@ -647,7 +649,7 @@ TEST_P(DeviceConformance, PinningIsIdempotentAndUndoesItself) {
     second.reset();
     copies_work();
   }
-  // Again from the start, as often as one likes: nothing was left pinned.
+  // Again from the start, several times: nothing has stayed pinned.
   for (int i = 0; i < 10; ++i) {
     const auto pinning = device.pin_host(whole);
     EXPECT_EQ(pinning != nullptr, locks) << "round " << i;
@@ -675,7 +677,7 @@ TEST_P(DeviceConformance, ListenersHearOfCompletion) {
     ASSERT_GT(calls.load(), before) << "no call came";
     ASSERT_EQ(wait_for(event), EventStatus::complete);
   }
-  // After the removal no call is in flight, so what the listener used may go.
+  // After the removal no call is running, so the listener's data may be destroyed.
   for (int i = 0; i < 1000; ++i) device.record({StreamKind::compute, i % device::compute_streams});
   EXPECT_TRUE(device.on_completion({}));
   const int after_removal = calls.load();
@@ -698,8 +700,8 @@ TEST_P(DeviceConformance, AGoodDeviceRecovers) {
 
 TEST_P(DeviceConformance, RandomCopiesAgreeWithAModel) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
-  // Every device's slab and a host buffer, copied about at random in one order: each copy waits for the event of the
-  // one before.
+  // Every device's slab and a host buffer, with random copies between them in one order: each copy waits for the event
+  // of the one before.
   const index_t bytes = 1 << 16;
   std::mt19937 random(14);
   const auto draw = [&](index_t low, index_t high) {
@@ -720,7 +722,7 @@ TEST_P(DeviceConformance, RandomCopiesAgreeWithAModel) {
     const auto source = static_cast<std::size_t>(draw(0, static_cast<index_t>(opened.size()) - 1));
     Device& device = opened.device(d);
     const index_t columns = draw(1, 40);
-    // Full blocks lie anywhere; of triangles, all addresses and pitches are multiples of the element.
+    // Full blocks lie at any address; for triangles, all addresses and pitches are multiples of the element.
     const auto part = static_cast<Part>(draw(0, 2));
     const index_t element = part == Part::full ? 1 : index_t{4} << draw(0, 2);
     const auto draw_bytes = [&](index_t low, index_t high) { return draw(low / element, high / element) * element; };
@@ -761,5 +763,5 @@ TEST_P(DeviceConformance, RandomCopiesAgreeWithAModel) {
 
 TESSERA_INSTANTIATE_BACKENDS(DeviceConformance);
 
-}  // namespace
+}  // namespace conformance
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The numbers that belong to a machine: those of the GPU on which they were measured, and what holds for all.
+// The numbers that depend on a machine: those of the GPU on which they were measured, and rules that hold for all.
 #include "device/device_profile.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "device/host/host_device.hpp"
 
 namespace tessera::device {
-namespace {
+namespace device_profile_test {
 
 std::vector<DeviceProfile> all_profiles() {
   const auto known = known_gpu_profiles();
@@ -24,7 +24,7 @@ std::vector<DeviceProfile> all_profiles() {
 
 bool is_power_of_two(index_t value) { return value > 0 && std::has_single_bit(static_cast<std::uint64_t>(value)); }
 
-/// docs/performance and docs/adr have the measurements; whoever changes a number here has measured it.
+/// docs/performance and docs/adr have the measurements; a change of a number here needs a new measurement.
 TEST(DeviceProfile, HopperHasWhatWasMeasured) {
   const DeviceProfile p = gpu_profile(9, 0);
   EXPECT_TRUE(p.measured);
@@ -77,7 +77,7 @@ TEST(DeviceProfile, HopperHasWhatWasMeasured) {
   EXPECT_EQ(p.dgemm.least_fill, 0.8);
   EXPECT_EQ(p.dgemm.least_sum, 1024);
   EXPECT_EQ(p.most_narrow_solve_columns, 1024);
-  // An H200: 66.9 TFLOP/s on paper, in double precision by its tensor cores.
+  // An H200: nominally 66.9 TFLOP/s in double precision, by its tensor cores.
   EXPECT_NEAR(matrix_rates(p, 132, 1.98e9)[ScalarType::d], 60.2e12, 0.1e12);
 }
 
@@ -121,7 +121,7 @@ TEST(DeviceProfile, NumbersOfAllProfilesMakeSense) {
     EXPECT_GT(p.staging.chunk_bytes, 0);
     EXPECT_GT(p.staging.fewest_threads, 0);
     EXPECT_LE(p.staging.fewest_threads, p.staging.most_threads);
-    // A multiple of what drivers map.
+    // A multiple of the drivers' mapping granularity.
     EXPECT_TRUE(is_power_of_two(static_cast<index_t>(p.memory_chunk_bytes)));
     EXPECT_GE(p.memory_chunk_bytes, std::size_t{2} << 20);
     EXPECT_GT(p.call_overhead_s, 0);
@@ -152,15 +152,15 @@ TEST(DeviceProfile, WhatTheTableDoesNotKnowHasTheDefault) {
   EXPECT_EQ(unknown.compute_capability, 0);
   EXPECT_EQ(unknown.flops_per_clock, RatesByType(256, 128));
   EXPECT_EQ(gpu_profile(99, 0).flops_per_clock, RatesByType(256, 4));
-  EXPECT_EQ(gpu_profile(99, 0, 0).flops_per_clock, RatesByType(256, 256));  // the driver did not say
-  // All that is not known of it is what another GPU was found to have.
+  EXPECT_EQ(gpu_profile(99, 0, 0).flops_per_clock, RatesByType(256, 256));  // the driver gave no ratio
+  // All its unknown numbers are those measured on another GPU.
   const auto rest_of = [](const DeviceProfile& profile) {
     auto numbers = numbers_of(profile);
     numbers.erase(numbers.begin(), numbers.begin() + 4);
     return numbers;
   };
   EXPECT_EQ(rest_of(unknown), rest_of(gpu_profile(9, 0)));
-  // A minor version of its own is another GPU.
+  // An unknown minor version is another GPU.
   EXPECT_EQ(gpu_profile(9, 9).compute_capability, 0);
 }
 
@@ -169,7 +169,7 @@ TEST(DeviceProfile, OnlyOneIsMeasured) {
     EXPECT_EQ(profile.measured, profile.compute_capability == 90) << profile.architecture;
 }
 
-// On paper, TFLOP/s: A100 19.5 in either precision, RTX 4090 82.6 and 1.29, B200 74 and 37, B300 1.3 in double precision.
+// Nominal TFLOP/s: A100 19.5 in either precision, RTX 4090 82.6 and 1.29, B200 74 and 37, B300 1.3 in double precision.
 TEST(DeviceProfile, RatesAreThoseOfTheDataSheets) {
   const auto on_paper = [](int major, int minor, int multiprocessors, double clock_hz) {
     DeviceProfile profile = gpu_profile(major, minor);
@@ -221,5 +221,5 @@ TEST(RatesByType, OneForAllTwoPrecisionsOrEach) {
   EXPECT_EQ(rates, RatesByType(0, 0, 7, 0));
 }
 
-}  // namespace
+}  // namespace device_profile_test
 }  // namespace tessera::device

@@ -1,6 +1,6 @@
-// What only host devices have: modelled time, memory limits, injected failures, poisoned streams and recovery.
-// Durations are compared with the model only in the direction that a slow machine cannot break: an operation never ends
-// before its reserved interval.
+// The properties that only host devices have: modelled time, memory limits, injected failures, poisoned streams and
+// recovery. Durations are compared with the model only in the direction that a slow machine cannot break: an operation
+// never ends before its reserved interval.
 #include "device/host/host_device.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "tests/device/backends.hpp"
 
 namespace tessera {
-namespace {
+namespace host_device_test {
 
 using device::EventPtr;
 using device::EventStatus;
@@ -144,7 +144,7 @@ TEST(HostDevice, WaitHoldsAStreamUntilTheEventCompletes) {
         passed.store(true);
       },
       0);
-  // Streams that wait for nothing go on meanwhile.
+  // Streams without waits continue meanwhile.
   f.copy_up();
   EXPECT_EQ(finish(f.device, up), EventStatus::complete);
   EXPECT_EQ(finish(f.device, compute(2)), EventStatus::complete);
@@ -198,7 +198,7 @@ TEST(HostDevice, ComputeStreamsShareOneEngine) {
     ASSERT_EQ(wait_for(event), EventStatus::complete);
     ends.push_back(event->completed_at());
   }
-  // Whatever order the streams took, the reserved intervals do not overlap, and no kernel ends before its own: the i-th
+  // For any order of the streams the reserved intervals do not overlap, and no kernel ends before its own. So the i-th
   // end lies at least i durations after the beginning.
   std::sort(ends.begin(), ends.end());
   for (std::size_t i = 0; i < ends.size(); ++i) EXPECT_GE(ends[i], begin + static_cast<double>(i + 1) * each - 1e-9);
@@ -208,7 +208,7 @@ TEST(HostDevice, KernelsWithoutWorkTakeExactlyTheirModelledTime) {
   HostDeviceSettings settings;
   settings.flops_per_s = 1e9;
   Fixture f(settings);
-  // The chain starts at the end of the first kernel; from there on everything was submitted long before it could start.
+  // The chain starts at the end of the first kernel; all later kernels were submitted long before they could start.
   std::atomic<bool> go{false};
   f.device.submit(
       compute(0),
@@ -226,7 +226,7 @@ TEST(HostDevice, KernelsWithoutWorkTakeExactlyTheirModelledTime) {
   }
   go.store(true);
   ASSERT_EQ(wait_for(last), EventStatus::complete);
-  // However late the threads woke up.
+  // Independent of how late the threads woke up.
   EXPECT_NEAR(last->completed_at() - first->completed_at(), 20 * 5e-4, 1e-6);
 }
 
@@ -257,7 +257,7 @@ TEST(HostDevice, TheFailingOperationLosesTheDeviceForEver) {
   EXPECT_EQ(finish(f.device, up), EventStatus::complete);
   f.copy_down();
   EXPECT_EQ(finish(f.device, down), EventStatus::complete);
-  // The third operation fails. It is held back by another device until everything is submitted.
+  // The third operation fails. Another device delays it until everything is submitted.
   Fixture gate({}, 1);
   std::atomic<bool> go{false};
   gate.device.submit(
@@ -364,7 +364,7 @@ TEST(HostDevice, WorkQueuedBehindAFailureEndsFailed) {
   HostDeviceSettings settings;
   settings.fail_after_ops = 1;
   Fixture f(settings);
-  // Operation 0 runs on a compute stream until the device is lost by operation 1, on another stream.
+  // Operation 0 runs on a compute stream until operation 1, on another stream, loses the device.
   Fixture gate({}, 1);
   std::atomic<bool> submitted{false};
   std::atomic<bool> lost{false};
@@ -409,8 +409,8 @@ TEST(HostDevice, FailurePoisonsWaitersOnOtherDevicesUntilTheyRecover) {
   Fixture good({}, 1);
   std::fill(good.host.begin(), good.host.end(), std::byte{7});
 
-  // A compute stream of the failing device is held, so that its event is still pending when the good device waits for
-  // it.
+  // A compute stream of the failing device is blocked, so that its event is still pending when the good device waits
+  // for it.
   Fixture gate({}, 2);
   std::atomic<bool> go{false};
   gate.device.submit(
@@ -440,7 +440,7 @@ TEST(HostDevice, FailurePoisonsWaitersOnOtherDevicesUntilTheyRecover) {
   EXPECT_EQ(wait_for(poisoned), EventStatus::failed);
   EXPECT_EQ(wait_for(further), EventStatus::failed);
   EXPECT_EQ(wait_for(independent), EventStatus::complete) << "a stream that waited for nothing is not touched";
-  // Until recovery the stream stays poisoned, but the device takes submissions.
+  // Until recovery the stream stays poisoned, but the device accepts submissions.
   EXPECT_EQ(finish(good.device, compute(0)), EventStatus::failed);
   EXPECT_FALSE(failing.device.recover());
   EXPECT_TRUE(good.device.recover());
@@ -486,8 +486,8 @@ TEST(HostDevice, DestructionCompletesWhatWasSubmitted) {
 TEST(HostDevice, ListenersMayBeExchangedWhileEventsComplete) {
   Fixture f({});
   std::atomic<bool> stop{false};
-  // The setter destroys what its listener uses right after the exchange; a call still in flight would be seen by the
-  // sanitizers.
+  // The setter destroys the listener's data right after the exchange; the sanitizers would see a call that is still
+  // running.
   std::thread setter([&] {
     while (!stop.load()) {
       auto counter = std::make_unique<std::atomic<int>>(0);
@@ -541,5 +541,5 @@ TEST(HostBackend, OpensDevicesWithTheirOwnSettings) {
   EXPECT_THROW(opened.backend->open({-1}, 0), NotAvailable);
 }
 
-}  // namespace
+}  // namespace host_device_test
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include <set>
 
 namespace tessera::device {
-namespace {
+namespace page_ranges_test {
 
 HostRange range(std::uintptr_t begin, std::uintptr_t end) {
   return {reinterpret_cast<const std::byte*>(begin), reinterpret_cast<const std::byte*>(end)};
@@ -60,5 +60,5 @@ TEST(PageRanges, CoverExactlyTheTouchedPages) {
   }
 }
 
-}  // namespace
+}  // namespace page_ranges_test
 }  // namespace tessera::device

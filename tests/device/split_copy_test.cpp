@@ -6,9 +6,9 @@
 #include <vector>
 
 namespace tessera::device {
-namespace {
+namespace split_copy_test {
 
-/// A copy engine that, like a GPU's, refuses a block whose host side lies on both sides of an edge, and pitches that are too large.
+/// A copy engine that, like a GPU's, refuses blocks whose host side crosses an edge, and pitches that are too large.
 struct Engine {
   const std::byte* edge = nullptr;
   index_t max_pitch = 1 << 30;
@@ -84,7 +84,7 @@ TEST_F(SplitCopy, ARefusedByteIsReported) {
   Engine engine;
   engine.broken = from_.data() + 4 * from_pitch + 11;
   EXPECT_FALSE(copy(engine));
-  engine.broken = from_.data() + column_bytes;  // between two columns; contiguous pieces alone reach it
+  engine.broken = from_.data() + column_bytes;  // between two columns; only contiguous pieces reach it
   EXPECT_TRUE(copy(engine));
   EXPECT_EQ(to_, expected_);
 }
@@ -96,5 +96,5 @@ TEST_F(SplitCopy, EmptyBlocksAskForNothing) {
   EXPECT_EQ(engine.calls, 0);
 }
 
-}  // namespace
+}  // namespace split_copy_test
 }  // namespace tessera::device

@@ -1,5 +1,5 @@
-// Staging rings with a thread in the place of a GPU's stream: it waits for and writes the same numbers, and copies between
-// the slots and its own memory what staged_parts says.
+// Staging rings with a thread in place of a GPU's stream. It waits for and writes the same numbers, and copies the
+// parts of staged_parts() between the slots and its own memory.
 #include "device/staging.hpp"
 
 #include <gtest/gtest.h>
@@ -11,11 +11,11 @@
 #include <vector>
 
 namespace tessera::device {
-namespace {
+namespace staging_test {
 
 using Direction = StagingRing::Direction;
 
-/// Executes what it is given in order, on a thread of its own, like a stream.
+/// Executes operations in order, on a thread of its own, like a stream.
 class Stream {
  public:
   Stream() : thread_([this] { run(); }) {}
@@ -86,7 +86,7 @@ struct Rig {
         ring(direction, numbers.data(), memory.data(), slots, {slot_bytes, std::max<index_t>(slot_bytes / 3, 100)},
              carriers, threads) {}
 
-  /// What CudaDevice does.
+  /// Copies as CudaDevice does.
   void copy(Block device, Block host, Extent extent, const WrittenSlicesPtr& written = nullptr) {
     std::vector<StagingRing::Use> uses;
     for (const StagedPiece& piece : written ? staged_slices(extent, written->kind(), ring.slot_bytes())
@@ -204,7 +204,7 @@ std::vector<std::pair<SliceKind, Extent>> slice_cases() {
   return cases;
 }
 
-// Whole elements, each once, in order.
+// Slices consist of whole elements, each once, in order.
 TEST(StagedSlices, AreThePartsOfABlock) {
   constexpr index_t slot_bytes = 1024;
   for (const auto& [kind, extent] : slice_cases()) {
@@ -237,7 +237,7 @@ TEST(StagedSlices, AreNotWhereNoSlotTakesOneThatIsWorthIt) {
   EXPECT_FALSE(can_stage_slices({64, 8, Part::full, 8}, SliceKind::none, 1024));
 }
 
-// The device is lost after so many slots, or before it has done any of it, while threads write.
+// The device is lost after so many slots, or before any part is done, while threads write.
 TEST(StagedSlices, AreWrittenWholeOrNotAtAllWhateverBecomesOfTheDevice) {
   for (const auto& [kind, extent] : slice_cases()) {
     for (std::size_t filled = 0; filled < 8; ++filled) {
@@ -279,7 +279,7 @@ TEST(StagedSlices, AreWrittenWholeOrNotAtAllWhateverBecomesOfTheDevice) {
   }
 }
 
-// All that is there is written, and told.
+// Every slice is written and reported.
 TEST(StagedSlices, AreAllWrittenInTheEnd) {
   for (const auto& [kind, extent] : slice_cases()) {
     Rig rig(Direction::down, 3, 1024, 3);
@@ -325,7 +325,7 @@ TEST_P(Staging, AnAbandonedRingTouchesNothingAndLetsTheStreamEnd) {
   Matrix device(20, 100);
   Rig rig(GetParam(), 2, 100, 2);
   std::atomic<bool> go = false;
-  rig.stream.submit([&] { go.wait(false); });  // a kernel that the copy has to wait for
+  rig.stream.submit([&] { go.wait(false); });  // a kernel for which the copy has to wait
   rig.copy(device.block(), host.block(), extent);
   rig.ring.abandon();
   host.fill(7);
@@ -334,12 +334,12 @@ TEST_P(Staging, AnAbandonedRingTouchesNothingAndLetsTheStreamEnd) {
   go = true;
   go.notify_all();
   rig.stream.finish();
-  rig.copy(device.block(), host.block(), extent);  // after that, too
+  rig.copy(device.block(), host.block(), extent);  // and again after that
   rig.stream.finish();
   EXPECT_EQ(host.bytes, before.bytes);
 }
 
-// A matrix that an earlier copy is to write, on which the stream waits.
+// A matrix that an earlier copy, for which the stream waits, is to write.
 TEST(StagingGate, NothingIsReadBeforeTheStreamGetsThere) {
   const Extent extent{100, 20};
   Matrix host(20, 100);
@@ -382,7 +382,7 @@ TEST(StagingShares, CoverAPieceOnce) {
   }
 }
 
-// Both rings have the same threads. One direction whose device does nothing for a while must not hold up the other.
+// Both rings have the same threads. A direction whose device is idle for a while must not delay the other.
 TEST(StagingThreadsOfTwoRings, ADirectionThatWaitsLeavesThreadsToTheOther) {
   for (const int threads : {StagingThreads::fewest, 3, 8}) {
     StagingThreads carriers(threads, threads);
@@ -438,5 +438,5 @@ TEST(StagingPieces, FitIntoASlotAndCoverTheExtentOnce) {
   }
 }
 
-}  // namespace
+}  // namespace staging_test
 }  // namespace tessera::device

@@ -1,4 +1,4 @@
-// Threads bound near a PCI device: on a machine whose device has no place that is known, and where it has one.
+// Threads bound near a PCI device: on machines where the device's place is unknown, and where it is known.
 #include "device/cuda/topology.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace tessera::device::cuda {
-namespace {
+namespace topology_test {
 
 cpu_set_t processors() {
   cpu_set_t set;
@@ -37,7 +37,7 @@ TEST(Topology, BindsToProcessorsThatTheProcessHas) {
   const cpu_set_t before = processors();
   bool bound = false;
   for (const std::string& address : addresses) {
-    // A thread of its own, since binding is for good.
+    // A thread of its own, since binding is permanent.
     std::thread([&] {
       if (!bind_near(address)) return;
       bound = true;
@@ -51,5 +51,5 @@ TEST(Topology, BindsToProcessorsThatTheProcessHas) {
   if (!bound) GTEST_SKIP() << "hwloc shows no PCI device of this machine";
 }
 
-}  // namespace
+}  // namespace topology_test
 }  // namespace tessera::device::cuda

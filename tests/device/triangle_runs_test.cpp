@@ -1,4 +1,5 @@
-// How triangles are cut for the GPU's copy kernel: every byte of the triangle once, none outside, wide accesses aligned.
+// The division of triangles for the GPU's copy kernel: every byte of the triangle once, none outside, wide accesses
+// aligned.
 #include "device/cuda/triangle_runs.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +7,7 @@
 #include "device/device.hpp"
 
 namespace tessera {
-namespace {
+namespace triangle_runs_test {
 
 using device::TriangleCut;
 using device::cuda::column_beside_rectangle;
@@ -37,7 +38,7 @@ TEST(TriangleRuns, ColumnsAreThoseOfTheExtent) {
 }
 
 TEST(TriangleRuns, ColumnsBeyondTheBlockAreEmpty) {
-  // A block with more columns than rows has nothing of its lower triangle there, and all rows of its upper one.
+  // A column beyond the rows of its block has no row of the lower triangle, and all rows of the upper one.
   const ColumnRun lower = triangle_column(true, 16, 8, 3);
   EXPECT_GE(lower.first, lower.last);
   EXPECT_EQ(triangle_column(false, 16, 8, 3).last, 16);
@@ -70,7 +71,7 @@ void expect_rectangles_and_the_rest(const TriangleCut& cut) {
           ASSERT_EQ(beside.first, lower ? column.first : rectangle.last);
           ASSERT_EQ(beside.last, lower ? rectangle.first : column.last);
           ASSERT_LT(beside.first, beside.last);  // the diagonal
-          // All columns of a strip have the same one.
+          // All columns of a strip have the same rectangle.
           const ColumnRun of_strip =
               rectangle_column(cut, lower, column_bytes, element_bytes, j / strip_columns * strip_columns);
           ASSERT_EQ(rectangle.first, of_strip.first);
@@ -122,5 +123,5 @@ TEST(TriangleRuns, NarrowAccessesFitEveryAddress) {
   EXPECT_EQ(narrow_bytes(4096 | 13), 1);
 }
 
-}  // namespace
+}  // namespace triangle_runs_test
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// The C interface of device_blas.h: status codes, positions, what is left alone, for every function of the table and in
-// every library.
+// The C interface of device_blas.h: status codes, positions and untouched operands, for every function of the table and
+// in every library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "tests/device_api/implementation.hpp"
 
 namespace tessera {
-namespace {
+namespace api_test {
 
 using test::DeviceApi;
 using test::ImplementationKind;
@@ -25,7 +25,7 @@ class DeviceApiTest : public ::testing::TestWithParam<ImplementationKind> {};
 
 constexpr index_t order = 5, columns = 4, elements = 64;
 
-/// Operands of every type: ones, in device memory.
+/// Operands of every type: all elements are one, in device memory.
 struct Operands {
   explicit Operands(test::Implementation& to) : implementation(to), A(make()), B(make()) {}
 
@@ -94,7 +94,7 @@ TEST_P(DeviceApiTest, BadArgumentsAreNamedAndTouchNothing) {
        }},
       {12, "ldb is smaller", [](Level3& call) { call.ldc = order - 1; }},
       {6, "m is negative",
-       [](Level3& call) {  // the first of several
+       [](Level3& call) {  // the first of several bad arguments
          call.m = -1;
          call.A = nullptr;
          call.ldc = 0;
@@ -157,7 +157,7 @@ TEST_P(DeviceApiTest, NothingToDoNeedsNoOperands) {
     }
     Level3 zero = operands.call(routine);
     zero.alpha = 0;
-    zero.A = moved(zero.A, 1);  // neither read nor looked at
+    zero.A = moved(zero.A, 1);  // not read
     EXPECT_EQ(library->api().run(library->handle(), zero), TESSERA_SUCCESS);
   }
 }
@@ -192,7 +192,7 @@ TEST_P(DeviceApiTest, HandlesAreMadeAndDestroyed) {
     EXPECT_EQ(api.run(second, operands.call(routine)), TESSERA_SUCCESS) << api.tessera_device_last_error();
   }
   EXPECT_EQ(errno, ERANGE);
-  static_cast<void>(operands.contents());  // what has been submitted is done
+  static_cast<void>(operands.contents());  // waits until all submitted work is done
   EXPECT_EQ(api.tessera_device_destroy(second), TESSERA_SUCCESS);
 }
 
@@ -244,5 +244,5 @@ TESSERA_INSTANTIATE_API(Cuda, cuda);
 TESSERA_INSTANTIATE_API(Standin, cuda_standin);
 #endif
 
-}  // namespace
+}  // namespace api_test
 }  // namespace tessera

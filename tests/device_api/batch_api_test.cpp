@@ -1,4 +1,4 @@
-// The C interface of batches in device_blas.h: status codes, positions, what is left alone, in every library.
+// The C interface of batches in device_blas.h: status codes, positions and untouched operands, in every library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/arguments.hpp"
+#include "calls/arguments.hpp"
 #include "kernels/level3_batch.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/device_api/implementation.hpp"
 
 namespace tessera {
-namespace {
+namespace batch_api_test {
 
 using kernels::Level3Batch;
 using test::BatchForm;
@@ -29,8 +29,8 @@ class DeviceBatchApiTest : public ::testing::TestWithParam<ImplementationKind> {
 
 constexpr index_t order = 4, count = 3, elements = order * order * count;
 
-/// Batches of every routine, type and form over the same memory: matrices of order 4, all of ones, so that whatever is
-/// written shows, and their arrays.
+/// Batches of every routine, type and form over the same memory: matrices of order 4 and their arrays. All elements are
+/// one, so that every write shows.
 class Operands {
  public:
   explicit Operands(test::Implementation& implementation) : implementation_(implementation) {
@@ -108,7 +108,7 @@ Change null(kernels::UntypedMatrixOfEach Level3Batch::*matrix) {
 Change null(kernels::NumberOfEach Level3Batch::*number) {
   return [=](Level3Batch& batch) { (batch.*number).of_each = nullptr; };
 }
-/// Half of what it must be aligned to.
+/// Moves the matrix by half of its required alignment.
 Change misaligned(kernels::UntypedMatrixOfEach Level3Batch::*matrix) {
   return [=](Level3Batch& batch) {
     auto& address = (batch.*matrix).first != nullptr ? (batch.*matrix).first : (batch.*matrix).of_each;
@@ -130,7 +130,8 @@ Change problems(index_t value) {
   return [=](Level3Batch& batch) { batch.count = value; };
 }
 
-/// Positions count the handle; every argument of three routines that differ most, in the order of the argument list.
+/// Every argument of the three routines that differ most, in the order of the argument list. Positions count the
+/// handle.
 std::vector<Bad> bad_arguments(Routine routine, BatchForm form) {
   using B = Level3Batch;
   const bool of_one_size = !has_arrays(form);
@@ -277,7 +278,7 @@ TEST_P(DeviceBatchApiTest, EnumeratorsThatNameNothing) {
   EXPECT_EQ(position_of_trsm(TESSERA_RIGHT, TESSERA_RIGHT, TESSERA_TRANS, TESSERA_UNIT), 3);
   EXPECT_EQ(position_of_trsm(TESSERA_RIGHT, TESSERA_LOWER, 0, TESSERA_UNIT), 4);
   EXPECT_EQ(position_of_trsm(TESSERA_RIGHT, TESSERA_LOWER, TESSERA_TRANS, 133), 5);
-  // Of a Hermitian matrix there is no plain transpose, of a symmetric one no conjugate.
+  // A Hermitian routine has no plain transpose, and a symmetric one no conjugate transpose.
   EXPECT_EQ(api.tessera_device_zherk_batched(library->handle(), TESSERA_LOWER, TESSERA_TRANS, 1, 1, 1, nullptr, 1, 0,
                                              nullptr, 1, 0),
             TESSERA_INVALID_ARGUMENT);
@@ -308,7 +309,7 @@ TEST_P(DeviceBatchApiTest, ComplexFactorsMustBeThere) {
   EXPECT_EQ(api.tessera_device_last_error_position(), 8);
 }
 
-// No problem, or none of any size: nothing has to be there. Sizes in arrays are not known to the call.
+// Without problems, or with problems of size zero, no operand need exist. The call does not know sizes in arrays.
 TEST_P(DeviceBatchApiTest, NothingToDoNeedsNoOperands) {
   TESSERA_OPEN_IMPLEMENTATION(library, test::open_library_implementation, GetParam());
   const DeviceApi& api = library->api();
@@ -332,7 +333,7 @@ TEST_P(DeviceBatchApiTest, NothingToDoNeedsNoOperands) {
   }
 }
 
-// All problems are good, and are computed by every function there is.
+// All problems are good, and every function computes them.
 TEST_P(DeviceBatchApiTest, EveryFunctionRuns) {
   TESSERA_OPEN_IMPLEMENTATION(library, test::open_library_implementation, GetParam());
   const DeviceApi& api = library->api();
@@ -373,5 +374,5 @@ TESSERA_INSTANTIATE_BATCH_API(Cuda, cuda);
 TESSERA_INSTANTIATE_BATCH_API(Standin, cuda_standin);
 #endif
 
-}  // namespace
+}  // namespace batch_api_test
 }  // namespace tessera

@@ -1,6 +1,7 @@
 // Batches of every routine of device_blas.h (src/device_api/routines.def), in every type, variant and form, on every
-// implementation: sizes that differ and are zero or one, one that is much larger than the others, odd leading
-// dimensions, addresses. What must not be read holds NaN, what must not be written is compared byte for byte.
+// implementation. Sizes differ; some are zero or one, and one is much larger than the others. Leading dimensions are
+// odd, and addresses vary. Elements that must not be read are NaN. Elements that must not be written are compared byte
+// for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,14 +15,14 @@
 #include <tuple>
 #include <vector>
 
-#include "core/arguments.hpp"
+#include "calls/arguments.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/device_api/batch_runner.hpp"
 #include "tests/device_api/implementation.hpp"
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace batch_conformance_test {
 
 using test::BatchForm;
 using test::BatchPlacement;
@@ -41,7 +42,7 @@ class DeviceBatchConformance : public ::testing::TestWithParam<std::tuple<Implem
   ImplementationKind kind() const { return std::get<ImplementationKind>(GetParam()); }
   Routine routine() const { return std::get<Routine>(GetParam()); }
 
-  /// Sizes of 0 to 9, of which some are 0 or 1, and an outlier in the midst.
+  /// Sizes of 0 to 9, some of them 0 or 1, with an outlier in the middle.
   std::vector<Level3Case> cases_of_many_sizes(Level3Case c, unsigned seed) const {
     std::mt19937 random(seed);
     std::uniform_int_distribution<index_t> size(0, 9), padding(0, 3);
@@ -77,7 +78,7 @@ class DeviceBatchConformance : public ::testing::TestWithParam<std::tuple<Implem
     for (const index_t of_problem : info) EXPECT_EQ(of_problem, 0);
   }
 
-  /// One in `step` of the variants in every type, a different one each time, with factors in turn.
+  /// Runs one in `step` of the variants in every type, another one each time, with the factors in turn.
   template <class F>
   void for_some(int step, F&& f) {
     for (const ScalarType type : test::types_of(routine())) {
@@ -115,7 +116,7 @@ TEST_P(DeviceBatchConformance, AllVariantsOfVariableSize) {
     });
   };
   if (kind().is_slow()) return for_some(7, run);
-  for (int round = 0; round < 3; ++round) for_some(1, run);  // placed and sized in another way each time
+  for (int round = 0; round < 3; ++round) for_some(1, run);  // with other places and sizes each time
 }
 
 TEST_P(DeviceBatchConformance, AllVariantsOfOneSize) {
@@ -138,7 +139,7 @@ TEST_P(DeviceBatchConformance, AllVariantsOfOneSize) {
   });
 }
 
-// Sizes at which implementations may leave products of one size to somebody else.
+// Sizes at which implementations may pass products of one size to another library.
 TEST_P(DeviceBatchConformance, LargerProductsOfOneSize) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   if (routine() != Routine::gemm) return;
@@ -166,7 +167,7 @@ TEST_P(DeviceBatchConformance, LargerProductsOfOneSize) {
   }
 }
 
-// Exactly that one is named, and left alone; all others are computed.
+// Only that problem is reported and left alone; all others are computed.
 TEST_P(DeviceBatchConformance, OneBadProblemAmongMany) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   BatchRunner runner(*implementation);
@@ -196,7 +197,7 @@ TEST_P(DeviceBatchConformance, OneBadProblemAmongMany) {
   }
 }
 
-// Nor does it matter what stands beside a problem, as long as bounds are the same.
+// The neighbours of a problem do not matter either, as long as bounds are the same.
 TEST_P(DeviceBatchConformance, BitsDoNotDependOnThePlace) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   BatchRunner runner(*implementation);
@@ -230,12 +231,12 @@ TEST_P(DeviceBatchConformance, BitsDoNotDependOnThePlace) {
   });
 }
 
-// A and B, which are not there, are not read; C is scaled, and X is zero.
+// A and B do not exist and are not read. C is scaled, and X becomes zero.
 TEST_P(DeviceBatchConformance, AlphaZeroNeedsNoOperands) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   BatchRunner runner(*implementation);
   int turn = 0;
-  // What is there cannot be read. The code of thread blocks is not asked then: the interface sees to it.
+  // The address cannot be read. Code of thread blocks does not run then, because the interface handles the case.
   const void* const unreadable = kind().is_library() ? reinterpret_cast<const void*>(16) : nullptr;
   for (const ScalarType type : test::types_of(routine())) {
     for (const BatchForm form : test::all_batch_forms) {
@@ -260,8 +261,8 @@ TEST_P(DeviceBatchConformance, AlphaZeroNeedsNoOperands) {
   }
 }
 
-// More than any dimension of a grid has; sizes of 0 to 3. Each of some problems is there many times, with a C of its
-// own, and has the same bits everywhere.
+// More problems than any dimension of a grid has, with sizes of 0 to 3. Each of a few problems occurs many times, with
+// a C of its own, and has the same bits everywhere.
 TEST_P(DeviceBatchConformance, ManyTinyProblems) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   const std::size_t distinct = kind().is_slow() ? 7 : 100, count = kind().is_slow() ? 20 : 70'000;
@@ -306,5 +307,5 @@ TESSERA_INSTANTIATE_BATCHES(Cuda, cuda);
 TESSERA_INSTANTIATE_BATCHES(Standin, cuda_standin);
 #endif
 
-}  // namespace
+}  // namespace batch_conformance_test
 }  // namespace tessera

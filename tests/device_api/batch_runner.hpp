@@ -1,5 +1,5 @@
 // Runs many problems (tests/level3_problem.hpp) as one batch on an implementation of the device routines, in any of its
-// forms. All matrices and arrays lie in one image between guards: what is written besides results and info shows.
+// forms. All matrices and arrays lie in one image between guards, so that any write besides results and info shows.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/arguments.hpp"
+#include "calls/arguments.hpp"
 #include "kernels/level3_batch.hpp"
 #include "tests/device_api/implementation.hpp"
 #include "tests/device_api/runner.hpp"
@@ -25,19 +25,19 @@ namespace tessera::test {
 struct BatchPlacement {
   BatchForm form = BatchForm::sizes;
   bool with_bounds = true;            ///< the largest sizes, else 0
-  std::optional<Level3> bounds = {};  ///< others
+  std::optional<Level3> bounds = {};  ///< other bounds
   bool with_info = true;
-  bool with_workspace = false;    ///< of the size that the batch asks for
+  bool with_workspace = false;    ///< of the size that the batch can use
   bool misaligned = false;        ///< matrices and numbers begin one element behind an aligned address
   bool without_operands = false;  ///< A and B are at `no_operands`
   const void* no_operands = nullptr;
   bool shares_a = false;  ///< all problems have the first one's A
   bool dense = false;     ///< matrices lie one element apart
-  std::size_t gap = 5;    ///< or, where they are equally far apart, so many
-  /// Which problem stands at each place of the batch; empty: as they are. One that stands there several times has a C at
-  /// each place, and must have the same bits at all of them.
+  std::size_t gap = 5;    ///< otherwise the elements between matrices at a common distance
+  /// The problem at each place of the batch; empty: problem i at place i. A problem at several places has a C at each
+  /// of them, and must have the same bits in all.
   std::vector<std::size_t> order = {};
-  /// An argument that is bad, of the problem at a place.
+  /// A bad argument of the problem at a place.
   struct Bad {
     std::size_t place;
     Parameter argument;
@@ -45,7 +45,7 @@ struct BatchPlacement {
   std::optional<Bad> bad = {};
 };
 
-/// What an argument of a size or leading dimension is in a call; the triangular routines' ldb is that of the result.
+/// The value of a size or leading dimension in a call. The ldb of triangular routines is that of the result.
 inline index_t value_of(const Level3& call, Parameter parameter) {
   switch (parameter) {
     case Parameter::m:
@@ -67,8 +67,9 @@ class BatchRunner {
  public:
   explicit BatchRunner(Implementation& implementation) : implementation_(implementation), memory_(implementation) {}
 
-  /// Runs the fixtures' problems, which have variant and factors in common, and brings their results back; that of a bad
-  /// problem must not have been written. @return info by place; empty without
+  /// Runs the fixtures' problems, which share variant and factors, and copies their results back. A bad problem must
+  /// not have been written.
+  /// @return info by place; empty without info
   /// @tparam Fixture Level3Fixture, or HalfFixture (half_problem.hpp)
   template <class Fixture>
   std::vector<index_t> run(std::vector<Fixture>& problems, const BatchPlacement& placement) {
@@ -104,7 +105,7 @@ class BatchRunner {
     batch.common.A = batch.common.B = batch.common.C = nullptr;
 
     DeviceImage image(memory_);
-    // Arrays first: where they lie does not depend on what is in them.
+    // Arrays come first: their places do not depend on their contents.
     const std::size_t shift_of_numbers = placement.misaligned ? sizeof(Integer) : 0;
     std::vector<PlacedNumbers> numbers;
     const auto place_number = [&](Parameter parameter, kernels::NumberOfEach& of_batch) {
@@ -204,7 +205,7 @@ class BatchRunner {
     }
   }
 
-  /// One operand of all problems, and the array of their addresses where there is one.
+  /// One operand of all problems, and the array of their addresses if there is one.
   struct Placed {
     kernels::UntypedMatrixOfEach* of_batch;
     std::vector<std::size_t> at = {};
@@ -242,7 +243,7 @@ class BatchRunner {
       placed.of_batch->distance = static_cast<index_t>((placed.at[1] - placed.at[0]) / sizeof(T));
   }
 
-  /// Where a problem has nothing to do, its addresses are null.
+  /// The addresses are null if a problem has nothing to do.
   static void put_addresses(DeviceImage& image, const Placed& placed, const std::vector<Level3>& calls,
                             std::byte* memory, const BatchPlacement& placement) {
     if (placement.form == BatchForm::strides) {

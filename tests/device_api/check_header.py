@@ -7,14 +7,14 @@ import sys
 
 def main():
     (library, nm, compiler), (header, *others) = sys.argv[1:4], sys.argv[4:]
-    # Most functions are declared by macros.
+    # Macros declare most functions.
     as_c99 = [compiler, "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-x", "c", "-I", header.rsplit("/", 2)[0],
                *(word for other in others for word in ("-include", other)), header]
     text = subprocess.run([*as_c99, "-E", "-P"], check=True, capture_output=True, text=True).stdout
     subprocess.run([*as_c99, "-fsyntax-only"], check=True)
     declared = re.findall(r"\b(tessera_device_\w+)\s*\(", text)
     table = subprocess.run([nm, "-D", "--defined-only", "--format=posix", library], check=True, capture_output=True, text=True).stdout
-    # Versions are symbols, too, absolute ones.
+    # Versions appear as absolute symbols.
     exported = [line.split()[0].split("@")[0] for line in table.splitlines() if line.split()[1] != "A"]
     problems = [f"declared, but not exported: {name}" for name in sorted(set(declared) - set(exported))]
     problems += [f"exported, but not declared: {name}" for name in sorted(set(exported) - set(declared))]

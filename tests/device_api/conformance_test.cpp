@@ -1,6 +1,6 @@
 // Every routine of device_blas.h (src/device_api/routines.def), in every type and variant, on every implementation:
-// sizes around all blocks, padding, addresses, triangles that only substitution solves. What must not be read holds
-// NaN, what must not be written is compared byte for byte.
+// sizes around those of blocks, padding, addresses, triangles that only substitution solves. Elements that must not be
+// read are NaN. Elements that must not be written are compared byte for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace conformance_test {
 
 using test::DeviceRunner;
 using test::ImplementationKind;
@@ -27,7 +27,7 @@ using test::Placement;
 using test::Triangle;
 using test::triangular_case;
 
-/// A problem of so many rows of the triangle and right-hand sides.
+/// The rows of a problem's triangle, and its right-hand sides.
 struct Size {
   index_t order, right_hand_sides;
 };
@@ -44,8 +44,8 @@ class DeviceRoutineConformance : public ::testing::TestWithParam<std::tuple<Impl
     return types;
   }
 
-  /// One in `step` of the variants in every type, a different one each time, placed in every way in turn. alpha is 1 or
-  /// another.
+  /// Runs one in `step` of the variants in every type, another one each time, with all placements in turn. alpha is 1
+  /// or another number.
   void run_some(DeviceRunner& runner, const Size& size, int step, Level3Case base = {}) {
     for (const ScalarType type : types()) {
       for (const Side side : test::all_sides) {
@@ -113,7 +113,7 @@ TEST_P(DeviceRoutineConformance, LargeTriangles) {
 TEST_P(DeviceRoutineConformance, ManyRightHandSides) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   DeviceRunner runner(*implementation);
-  if (kind().is_slow()) return run_some(runner, {33, 100}, 97);  // its code does not see how many there are
+  if (kind().is_slow()) return run_some(runner, {33, 100}, 97);  // its code does not depend on their number
   run_some(runner, {33, 4097}, 41);
   run_some(runner, {260, 1100}, 53);
 }
@@ -128,7 +128,7 @@ TEST_P(DeviceRoutineConformance, WhateverTheTriangle) {
   }
 }
 
-// Solves of them are one launch; one column, or one row, may be a kernel of its own.
+// A solve with few right-hand sides is one launch. One column, or one row, may have a kernel of its own.
 TEST_P(DeviceRoutineConformance, FewRightHandSides) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   DeviceRunner runner(*implementation);
@@ -140,7 +140,7 @@ TEST_P(DeviceRoutineConformance, FewRightHandSides) {
   }
 }
 
-// Zeros, and nothing is read: A and B hold NaN.
+// The result is zero, and nothing is read: A and B hold NaN.
 TEST_P(DeviceRoutineConformance, AlphaZero) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   DeviceRunner runner(*implementation);
@@ -180,13 +180,13 @@ TEST_P(DeviceRoutineConformance, SameBitsEachTime) {
   }
 }
 
-// What stands beside the triangle, and the zeros of padding, enter no product: an infinity reaches only what depends on
-// it.
+// Elements beside the triangle, and the zeros of padding, enter no product: an infinity reaches only the elements that
+// depend on it.
 TEST_P(DeviceRoutineConformance, KeepsAnInfinityWhereItBelongs) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   constexpr index_t order = 40, at = 9;
   for (const ScalarType type : types()) {
-    if (is_complex(type)) continue;  // there the product of an infinity and a number has parts that are NaN
+    if (is_complex(type)) continue;  // for complex numbers the product of an infinity and a number has NaN parts
     dispatch(type, [&]<Scalar T>(T) {
       if constexpr (std::floating_point<T>) {
         std::vector<T> A(order * order, T(1)), B(2 * order, T(1));
@@ -227,5 +227,5 @@ TESSERA_INSTANTIATE_CONFORMANCE(Cuda, cuda);
 TESSERA_INSTANTIATE_CONFORMANCE(Standin, cuda_standin);
 #endif
 
-}  // namespace
+}  // namespace conformance_test
 }  // namespace tessera

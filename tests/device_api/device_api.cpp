@@ -50,7 +50,7 @@ tessera_status ask_triangular(Function* function, tessera_device_handle handle, 
   return function(handle, side_of(call), uplo_of(call), transpose_of(call.op_a), diag_of(call), call.m, call.n, bytes);
 }
 
-/// Numbers and matrices as the functions of a form take them.
+/// The types of numbers and matrices in the functions of a form.
 template <BatchForm form>
 struct Passed {
   static constexpr bool has_arrays = test::has_arrays(form);
@@ -77,8 +77,9 @@ struct Passed {
   }
 };
 
-/// A batch as the arguments of one of its functions, by the order of the Fortran interface.
-/// @tparam T of factors @tparam Element of matrices in C
+/// A batch as the arguments of one of its functions, in the order of the Fortran interface.
+/// @tparam T type of factors
+/// @tparam Element type of matrices in C
 template <Routine routine, Scalar T, BatchForm form, class Element = CArray<T>>
 class BatchArguments : Passed<form> {
  public:
@@ -168,16 +169,16 @@ tessera_status run_form(Function* function, tessera_device_handle handle, const 
       arguments.all());
 }
 
-/// The same of LAPACK's.
-template <LapackRoutine routine, Scalar T, BatchForm form>
+/// The same for LAPACK's routines.
+template <Routine routine, Scalar T, BatchForm form>
 class LapackArguments : Passed<form> {
  public:
   explicit LapackArguments(const LapackBatch& batch) : batch_(batch) {}
 
   auto all() const {
-    constexpr LapackParameters parameters = lapack_parameters_of(routine);
+    constexpr Parameters parameters = own_parameters_of(routine);
     return [&]<std::size_t... i>(std::index_sequence<i...>) { return std::tuple_cat(at<parameters[i]>()...); }
-    (std::make_index_sequence<most_lapack_parameters>());
+    (std::make_index_sequence<most_parameters>());
   }
 
  private:
@@ -185,11 +186,11 @@ class LapackArguments : Passed<form> {
   using Passed<form>::number;
   using Integer = typename Passed<form>::Integer;
 
-  template <LapackParameter parameter>
+  template <Parameter parameter>
   auto at() const {
-    using enum LapackParameter;
+    using enum Parameter;
     using Real = typename RealOf<T>::type;
-    constexpr bool is_read_only = routine == LapackRoutine::potrs || routine == LapackRoutine::getrs;
+    constexpr bool is_read_only = routine == Routine::potrs || routine == Routine::getrs;
     using Factor = std::conditional_t<is_read_only, const CArray<T>, CArray<T>>;
     if constexpr (parameter == uplo) return std::tuple(to_c(batch_.uplo));
     if constexpr (parameter == trans) return std::tuple(transpose_of(batch_.op));
@@ -223,7 +224,7 @@ class LapackArguments : Passed<form> {
   auto bounds() const {
     if constexpr (!Passed<form>::has_arrays)
       return std::tuple();
-    else if constexpr (position_of(routine, LapackParameter::m) != 0)
+    else if constexpr (position_of(routine, Parameter::m) != 0)
       return std::tuple(batch_.max_m, batch_.max_n);
     else if constexpr (solves(routine))
       return std::tuple(batch_.max_n, batch_.max_nrhs);
@@ -234,7 +235,7 @@ class LapackArguments : Passed<form> {
   const LapackBatch& batch_;
 };
 
-template <LapackRoutine routine, Scalar T, BatchForm form, class Function>
+template <Routine routine, Scalar T, BatchForm form, class Function>
 tessera_status run_lapack_form(Function* function, tessera_device_handle handle, const LapackBatch& batch) {
   return std::apply([&](const auto&... given) { return function(handle, given..., batch.count); },
                     LapackArguments<routine, T, form>(batch).all());
@@ -253,7 +254,7 @@ BatchForm form_of(const LapackBatch& batch) {
 }
 
 DeviceApi::DeviceApi(const std::string& path) {
-  // For good: none of them can be unloaded.
+  // Never closed: none of these libraries can be unloaded.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(dlerror());
 #define TESSERA_FUNCTION(name) resolve(library, #name, name);
@@ -344,19 +345,19 @@ tessera_status DeviceApi::run_half(tessera_device_handle handle, BatchForm form,
 
 tessera_status DeviceApi::run_lapack(tessera_device_handle handle, BatchForm form, const LapackBatch& batch) const {
 #define TESSERA_LAPACK(routine_, letter, T)                                            \
-  if (batch.routine == LapackRoutine::routine_ && batch.type == scalar_type_of<T>()) { \
+  if (batch.routine == Routine::routine_ && batch.type == scalar_type_of<T>()) { \
     switch (form) {                                                                    \
       case BatchForm::pointers:                                                        \
-        return run_lapack_form<LapackRoutine::routine_, T, BatchForm::pointers>(       \
+        return run_lapack_form<Routine::routine_, T, BatchForm::pointers>(       \
             tessera_device_##letter##routine_##_batched, handle, batch);               \
       case BatchForm::strides:                                                         \
-        return run_lapack_form<LapackRoutine::routine_, T, BatchForm::strides>(        \
+        return run_lapack_form<Routine::routine_, T, BatchForm::strides>(        \
             tessera_device_##letter##routine_##_strided_batched, handle, batch);       \
       case BatchForm::sizes:                                                           \
-        return run_lapack_form<LapackRoutine::routine_, T, BatchForm::sizes>(          \
+        return run_lapack_form<Routine::routine_, T, BatchForm::sizes>(          \
             tessera_device_##letter##routine_##_vbatched, handle, batch);              \
       case BatchForm::wide_sizes:                                                      \
-        return run_lapack_form<LapackRoutine::routine_, T, BatchForm::wide_sizes>(     \
+        return run_lapack_form<Routine::routine_, T, BatchForm::wide_sizes>(     \
             tessera_device_##letter##routine_##_vbatched_64, handle, batch);           \
     }                                                                                  \
   }
@@ -367,7 +368,7 @@ tessera_status DeviceApi::run_lapack(tessera_device_handle handle, BatchForm for
 tessera_status DeviceApi::lapack_workspace(tessera_device_handle handle, const LapackBatch& batch,
                                            std::size_t* bytes) const {
 #define TESSERA_LAPACK_WORKSPACE(routine_, letter, T)                                \
-  if (batch.routine == LapackRoutine::routine_ && batch.type == scalar_type_of<T>()) \
+  if (batch.routine == Routine::routine_ && batch.type == scalar_type_of<T>()) \
     return tessera_device_##letter##routine_##_batched_workspace(handle, batch.max_n, batch.count, bytes);
 #include "device_api/routines.def"
   throw std::logic_error("needs no workspace");
@@ -387,10 +388,10 @@ std::vector<DeviceRoutine> all_batch_routines() {
   return all;
 }
 
-std::vector<LapackRoutine> all_lapack_routines() {
-  std::vector<LapackRoutine> all;
+std::vector<Routine> all_lapack_routines() {
+  std::vector<Routine> all;
 #define TESSERA_LAPACK(routine, letter, T) \
-  if (scalar_type_of<T>() == ScalarType::d) all.push_back(LapackRoutine::routine);
+  if (scalar_type_of<T>() == ScalarType::d) all.push_back(Routine::routine);
 #include "device_api/routines.def"
   return all;
 }

@@ -1,6 +1,6 @@
-// A library with the functions of tessera/device_blas.h, device_lapack.h and device_half.h, opened as a program opens one, and
-// calls through them from a Level3, a Level3Batch, a HalfBatch or a LapackBatch.
-// Which functions and routines there are: src/device_api/routines.def.
+// A library with the functions of tessera/device_blas.h, device_lapack.h and device_half.h, opened as a program opens
+// it. Calls through it are made from a Level3, a Level3Batch, a HalfBatch or a LapackBatch. src/device_api/routines.def
+// lists the functions and routines.
 #pragma once
 
 #include <complex>
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/arguments.hpp"
-#include "core/lapack.hpp"
-#include "core/level3.hpp"
+#include "calls/arguments.hpp"
+#include "calls/lapack.hpp"
+#include "calls/level3.hpp"
 #include "kernels/half_batch.hpp"
 #include "kernels/lapack_batch.hpp"
 #include "kernels/level3_batch.hpp"
@@ -20,7 +20,7 @@
 
 namespace tessera::test {
 
-/// The functions that a batch has in one routine and type.
+/// The functions of a batch in one routine and type.
 enum class BatchForm { pointers, strides, sizes, wide_sizes };
 inline constexpr BatchForm all_batch_forms[] = {BatchForm::pointers, BatchForm::strides, BatchForm::sizes,
                                                 BatchForm::wide_sizes};
@@ -29,7 +29,7 @@ BatchForm form_of(const kernels::LapackBatch& batch);
 constexpr bool has_arrays(BatchForm form) { return form == BatchForm::sizes || form == BatchForm::wide_sizes; }
 
 struct DeviceApi {
-  /// @throws std::runtime_error if the library cannot be opened or lacks one of them
+  /// @throws std::runtime_error if the library cannot be opened or lacks a function
   explicit DeviceApi(const std::string& library);
 
 #define TESSERA_FUNCTION(name) decltype(&::name) name = nullptr;
@@ -51,14 +51,14 @@ struct DeviceApi {
 #include "device_api/routines.def"
 #undef TESSERA_FUNCTIONS_OF_BATCH
 
-  /// The call through the function of its routine and type. @pre there is one
+  /// Runs the call by the function of its routine and type. @pre that function exists
   tessera_status run(tessera_device_handle handle, const Level3& call) const;
   tessera_status workspace(tessera_device_handle handle, const Level3& call, std::size_t* bytes) const;
-  /// Bounds are the sizes in batch.common. @pre `form` is that of the batch, but where it has no arrays
+  /// Bounds are the sizes in batch.common. @pre `form` is that of the batch, unless the batch has no arrays
   tessera_status run_batch(tessera_device_handle handle, BatchForm form, const kernels::Level3Batch& batch) const;
-  /// The same of 16-bit numbers.
+  /// The same for 16-bit numbers.
   tessera_status run_half(tessera_device_handle handle, BatchForm form, const kernels::HalfBatch& batch) const;
-  /// Bounds are its largest sizes. @pre as above
+  /// Bounds are the batch's largest sizes. @pre as above
   tessera_status run_lapack(tessera_device_handle handle, BatchForm form, const kernels::LapackBatch& batch) const;
   /// @pre inverts(batch.routine)
   tessera_status lapack_workspace(tessera_device_handle handle, const kernels::LapackBatch& batch,
@@ -69,12 +69,12 @@ struct DeviceRoutine {
   Routine routine;
   ScalarType type;
 };
-/// All that the table has.
+/// All routines of the table.
 std::vector<DeviceRoutine> all_device_routines();
 std::vector<DeviceRoutine> all_batch_routines();
-/// All of them are there in every type.
-std::vector<LapackRoutine> all_lapack_routines();
-/// Without their types.
+/// All of LAPACK's routines; each exists in every type.
+std::vector<Routine> all_lapack_routines();
+/// The routines without their types.
 std::vector<Routine> distinct(const std::vector<DeviceRoutine>& routines);
 
 }  // namespace tessera::test

@@ -1,4 +1,5 @@
-// The C interface of device_half.h: status codes, positions, what is left alone, and numbers on the host, in every library.
+// The C interface of device_half.h: status codes, positions, untouched operands and conversions on the host, in every
+// library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@
 #include "tests/device_api/implementation.hpp"
 
 namespace tessera {
-namespace {
+namespace half_api_test {
 
 using kernels::HalfBatch;
 using kernels::Level3Batch;
@@ -28,7 +29,7 @@ class DeviceHalfApiTest : public ::testing::TestWithParam<ImplementationKind> {}
 
 constexpr index_t order = 4, count = 3;
 
-/// Batches over the same memory, all of whose numbers are 1.
+/// Batches over the same memory, in which all numbers are 1.
 class Operands {
  public:
   explicit Operands(test::Implementation& implementation) : implementation_(implementation) {
@@ -171,7 +172,7 @@ TEST_P(DeviceHalfApiTest, EnumeratorsAndComplexFactors) {
   EXPECT_EQ(position_of_null(one, nullptr), 12);
 }
 
-// Nothing is looked at.
+// No operand is read.
 TEST_P(DeviceHalfApiTest, EmptyBatchesAndProblems) {
   TESSERA_OPEN_IMPLEMENTATION(library, test::open_library_implementation, GetParam());
   const Operands operands(*library);
@@ -211,5 +212,5 @@ TESSERA_INSTANTIATE_HALF_API(Cuda, cuda);
 TESSERA_INSTANTIATE_HALF_API(Standin, cuda_standin);
 #endif
 
-}  // namespace
+}  // namespace half_api_test
 }  // namespace tessera

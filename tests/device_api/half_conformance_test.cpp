@@ -1,5 +1,5 @@
-// Batches of products of 16-bit numbers (device_half.h), in every type, transposition and form, on every implementation.
-// What must not be read holds NaN, what must not be written is compared byte for byte.
+// Batches of products of 16-bit numbers (device_half.h), in every type, transposition and form, on every
+// implementation. Elements that must not be read are NaN. Elements that must not be written are compared byte for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 #include "tests/half_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace half_conformance_test {
 
 using test::BatchForm;
 using test::BatchPlacement;
@@ -49,7 +49,7 @@ class DeviceHalfConformance : public ::testing::TestWithParam<std::tuple<Impleme
     for (const index_t of_problem : info) EXPECT_EQ(of_problem, 0);
   }
 
-  /// Sizes of 0 to `most`, some of them 0, and an outlier in the midst.
+  /// Sizes of 0 to `most`, some of them 0, with an outlier in the middle.
   std::vector<HalfCase> cases_of_many_sizes(HalfCase c, unsigned seed, index_t most, bool has_outlier) const {
     std::mt19937 random(seed);
     std::uniform_int_distribution<index_t> size(0, most), padding(0, 3);
@@ -70,7 +70,7 @@ class DeviceHalfConformance : public ::testing::TestWithParam<std::tuple<Impleme
     return cases;
   }
 
-  /// f(turn, case) for every transposition with factors that differ.
+  /// Calls f(turn, case) for every transposition, with different factors.
   template <class F>
   void for_each_variant(F f) const {
     int turn = 0;
@@ -86,7 +86,7 @@ class DeviceHalfConformance : public ::testing::TestWithParam<std::tuple<Impleme
   }
 };
 
-// Sizes from 1 to 130, on GPUs all of them, and rank-16 updates; leading dimensions and addresses are even, odd and
+// Sizes from 1 to 130 (all of them on GPUs), and rank-16 updates. Leading dimensions and addresses are even, odd and
 // aligned.
 TEST_P(DeviceHalfConformance, ProductsOfOneSize) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
@@ -110,7 +110,7 @@ TEST_P(DeviceHalfConformance, ProductsOfOneSize) {
   });
 }
 
-// Aligned to what the widest loads take, and large: what may be computed by others, and must be rounded as all else.
+// Aligned for the widest loads, and large: another library may compute these products, and must round as all others do.
 TEST_P(DeviceHalfConformance, AlignedProductsOfOneSize) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   BatchRunner runner(*implementation);
@@ -123,7 +123,7 @@ TEST_P(DeviceHalfConformance, AlignedProductsOfOneSize) {
       c.n = size + turn % 3;
       c.k = is_quick && turn % 4 == 3 ? 512 : size + 8;
       c.padding = turn % 2 * 8;
-      // All leading dimensions are multiples of 8.
+      // Makes all leading dimensions multiples of 8.
       if (c.op_b != Op::no_trans) c.n = size;
       for (const BatchForm form : forms_of_one_size) {
         auto fixtures = fixtures_of<E>({c, c});
@@ -147,7 +147,7 @@ TEST_P(DeviceHalfConformance, EveryVariantInEveryForm) {
             .form = form, .with_bounds = turn % 4 != 3, .with_info = turn % 3 != 1, .misaligned = turn % 3 == 2};
         check(fixtures, runner.run(fixtures, placement));
       }
-      // Rectangles, one of whose sides is 1, short or long.
+      // Rectangles with a side of 1, or a short or long one.
       c.m = 1 + turn * 7 % 40;
       c.n = 1 + turn * 11 % 19;
       c.k = turn % 6 == 5 ? 0 : 1 + turn * 13 % (is_slow() ? 40 : 300);
@@ -170,7 +170,8 @@ TEST_P(DeviceHalfConformance, NumbersAtTheEndsOfTheirRange) {
   dispatch(type(), [&]<class E>(E) {
     for (const index_t size : {3, 13, 40}) {
       HalfCase c{.m = size, .n = size, .k = is_half ? size : 1, .alpha = 2, .beta = 0};
-      c.scale = is_half ? 60000 : E::parts == 2 ? 1e38 : 3e38;  // sums of bfloat16 must not overflow in single
+      // sums of bfloat16 must not overflow in single precision
+      c.scale = is_half ? 60000 : E::parts == 2 ? 1e38 : 3e38;
       auto fixtures = fixtures_of<E>({c, c});
       check(fixtures, runner.run(fixtures, {.form = BatchForm::pointers}));
       c.k = size;
@@ -181,7 +182,7 @@ TEST_P(DeviceHalfConformance, NumbersAtTheEndsOfTheirRange) {
       c.scale = 1;
       c.has_special = true;
       for (const auto& [a, b] : {std::pair(infinity, 0.0), std::pair(infinity, -2.0), std::pair(0.0, -infinity)}) {
-        if (E::parts == 2) continue;  // whose other parts depend on the order of products
+        if (E::parts == 2) continue;  // the other parts depend on the order of products
         c.first_of_a = a;
         c.first_of_b = b;
         fixtures = fixtures_of<E>({c, c, c});
@@ -191,7 +192,7 @@ TEST_P(DeviceHalfConformance, NumbersAtTheEndsOfTheirRange) {
   });
 }
 
-// Exactly that one is named, and left alone; all others are computed.
+// Only that problem is reported and left alone; all others are computed.
 TEST_P(DeviceHalfConformance, OneBadProblemAmongMany) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   BatchRunner runner(*implementation);
@@ -216,7 +217,7 @@ TEST_P(DeviceHalfConformance, OneBadProblemAmongMany) {
   });
 }
 
-// Nor does it matter what stands beside a problem, as long as bounds are the same.
+// The neighbours of a problem do not matter either, as long as bounds are the same.
 TEST_P(DeviceHalfConformance, BitsDoNotDependOnThePlace) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   BatchRunner runner(*implementation);
@@ -240,7 +241,7 @@ TEST_P(DeviceHalfConformance, BitsDoNotDependOnThePlace) {
   });
 }
 
-// A and B, which are not there, are not read.
+// A and B do not exist, and are not read.
 TEST_P(DeviceHalfConformance, AlphaZeroNeedsNoOperands) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   BatchRunner runner(*implementation);
@@ -264,7 +265,8 @@ TEST_P(DeviceHalfConformance, AlphaZeroNeedsNoOperands) {
   });
 }
 
-// More than any dimension of a grid has. Each of some problems is there many times, and has the same bits everywhere.
+// More problems than any dimension of a grid has. Each of a few problems occurs many times, and has the same bits
+// everywhere.
 TEST_P(DeviceHalfConformance, ManyTinyProblems) {
   TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   const std::size_t distinct = is_slow() ? 7 : 100, count = is_slow() ? 40 : 70'000;
@@ -302,5 +304,5 @@ TESSERA_INSTANTIATE_HALVES(Cuda, cuda);
 TESSERA_INSTANTIATE_HALVES(Standin, cuda_standin);
 #endif
 
-}  // namespace
+}  // namespace half_conformance_test
 }  // namespace tessera

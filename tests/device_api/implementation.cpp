@@ -23,7 +23,7 @@ struct Freed {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 
-/// Host memory, for as long as this lives.
+/// Host memory for the lifetime of the object.
 class HostMemory {
  public:
   std::byte* allocate(std::size_t bytes) {
@@ -54,7 +54,7 @@ class HostLibrary final : public LibraryImplementation {
   HostMemory memory_;
 };
 
-/// As Level3Kernels composes the kernels, with the reference for products.
+/// Composes the kernels as Level3Kernels does, with the reference for products.
 class BlockMachine final : public Implementation {
  public:
   std::byte* allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
@@ -76,7 +76,7 @@ class BlockMachine final : public Implementation {
     });
   }
 
-  /// Tiny ones by warps, the half types by tensor cores and bfloat16 by lanes.
+  /// Warps compute tiny problems: half types by tensor cores, and bfloat16 by lanes.
   void run_half_batch(const kernels::HalfBatch& batch) override {
     const Level3& bounds = batch.products.common;
     const index_t larger = std::max(bounds.m, bounds.n);

@@ -1,11 +1,11 @@
-// What the suites of device routines run on: one interface, and who has it.
+// The implementations under the suites of device routines, behind one interface.
 //
 //   reference     libtessera_device_host.so
-//   block         the code of thread blocks (src/kernels/block) on host threads, put together by the plan (src/kernels/plan)
-//   cuda          libtessera_device.so on the GPU; skipped where there is none
+//   block         the code of thread blocks (src/kernels/block) on host threads, composed according to src/kernels/plan
+//   cuda          libtessera_device.so on the GPU; skipped if there is none
 //   cuda_standin  the same launches over the stand-in for CUDA (tests/cuda_standin), which computes by the reference
 //
-// The latter two are there only where the build has CUDA.
+// The latter two exist only if the build has CUDA.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,23 +16,23 @@
 #include <string>
 #include <vector>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "tests/device_api/device_api.hpp"
 
 namespace tessera::test {
 
-/// Memory, and routines on matrices in it. What is submitted is done when it is read.
+/// Memory, and routines on matrices in it. Submitted work is done when memory is read.
 class Implementation {
  public:
   virtual ~Implementation() = default;
-  /// Until the end. Aligned to 256 bytes. @return nullptr if there is not so much
+  /// Memory that stays until the end, aligned to 256 bytes. @return nullptr if there is not enough
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void write(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void read(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void run(const Level3& call) = 0;
   virtual void run_batch(const kernels::Level3Batch& batch) = 0;
   virtual void run_half_batch(const kernels::HalfBatch& batch) = 0;
-  /// Not what code of thread blocks is put together to.
+  /// Implemented by libraries only: the code of thread blocks has no batches of LAPACK's routines.
   virtual void run_lapack_batch(const kernels::LapackBatch& /*batch*/) {
     throw std::logic_error("no batches of LAPACK's routines");
   }
@@ -42,7 +42,7 @@ class Implementation {
   virtual void set_workspace(std::byte* /*memory*/, std::size_t /*bytes*/) {}
 };
 
-/// An implementation by a library, whose API tests call themselves.
+/// An implementation by a library, whose functions tests may also call directly.
 class LibraryImplementation : public Implementation {
  public:
   virtual const DeviceApi& api() const = 0;
@@ -65,20 +65,21 @@ struct ImplementationKind {
   friend std::ostream& operator<<(std::ostream& out, const ImplementationKind& kind) { return out << kind.text(); }
 };
 
-/// Those that this build has.
+/// The implementations in this build.
 std::vector<ImplementationKind> all_implementations();
 std::vector<ImplementationKind> library_implementations();
 
-/// nullptr, and why, where it cannot run here.
+/// @return nullptr, with the reason, if the implementation cannot run here
 std::unique_ptr<Implementation> open_implementation(ImplementationKind kind, std::string& missing);
 std::unique_ptr<LibraryImplementation> open_library_implementation(ImplementationKind kind, std::string& missing);
 
 }  // namespace tessera::test
 
-/// For the body of a test: opens it, or skips; where TESSERA_TEST_REQUIRE_CUDA is 1, fails.
+/// For the body of a test: opens the implementation, or skips the test. With TESSERA_TEST_REQUIRE_CUDA=1 the test fails
+/// instead.
 #define TESSERA_OPEN_IMPLEMENTATION(variable, opener, kind)             \
   std::string missing_##variable;                                       \
-  const auto variable = opener(kind, missing_##variable);               \
+  auto variable = opener(kind, missing_##variable);                     \
   if (variable == nullptr) {                                            \
     if (::tessera::test::cuda_required()) FAIL() << missing_##variable; \
     GTEST_SKIP() << missing_##variable;                                 \

@@ -1,4 +1,4 @@
-// The C interface of device_lapack.h: status codes, positions, what is left alone, in every library.
+// The C interface of device_lapack.h: status codes, positions and untouched operands, in every library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,13 +8,13 @@
 #include <limits>
 #include <vector>
 
-#include "core/lapack.hpp"
+#include "calls/lapack.hpp"
 #include "kernels/lapack_batch.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/device_api/implementation.hpp"
 
 namespace tessera {
-namespace {
+namespace lapack_api_test {
 
 using kernels::LapackBatch;
 using test::BatchForm;
@@ -27,8 +27,8 @@ class DeviceLapackApiTest : public ::testing::TestWithParam<ImplementationKind> 
 
 constexpr index_t order = 4, count = 3, elements = order * order * count;
 
-/// Batches of every routine, type and form over the same memory: unit matrices of order 4, pivots that interchange nothing,
-/// and their arrays.
+/// Batches of every routine, type and form over the same memory: unit matrices of order 4, pivots that interchange
+/// nothing, and their arrays.
 class LapackOperands {
  public:
   explicit LapackOperands(test::Implementation& implementation) : implementation_(implementation) {
@@ -56,7 +56,7 @@ class LapackOperands {
     info_ = write(std::vector<std::int64_t>(count, 77));
   }
 
-  LapackBatch batch(LapackRoutine routine, ScalarType type, BatchForm form) const {
+  LapackBatch batch(Routine routine, ScalarType type, BatchForm form) const {
     LapackBatch batch;
     batch.routine = routine;
     batch.type = type;
@@ -82,7 +82,7 @@ class LapackOperands {
     return batch;
   }
 
-  /// Of matrices in double and info.
+  /// The contents of the matrices in double precision, and of info.
   std::vector<std::byte> contents() const {
     constexpr std::size_t matrix_bytes = elements * sizeof(double), info_bytes = count * 8;
     std::vector<std::byte> bytes(2 * matrix_bytes + info_bytes);
@@ -150,7 +150,7 @@ Change misaligned(kernels::NumberOfEach LapackBatch::*number) {
 Change null(kernels::UntypedMatrixOfEach LapackBatch::*matrix) {
   return [=](LapackBatch& batch) { (batch.*matrix).of_each = (batch.*matrix).first = nullptr; };
 }
-/// By two bytes, which nothing may be.
+/// Moves the matrix by two bytes, to which no element may be aligned.
 Change misaligned(kernels::UntypedMatrixOfEach LapackBatch::*matrix) {
   return [=](LapackBatch& batch) {
     const void*& address = (batch.*matrix).first != nullptr ? (batch.*matrix).first : (batch.*matrix).of_each;
@@ -163,15 +163,15 @@ Change bound(index_t LapackBatch::*size, index_t value) {
 
 constexpr index_t most = std::numeric_limits<index_t>::max();
 
-/// Every argument of the routines whose lists differ most, in the order of the list; positions count the handle.
-std::vector<Bad> bad_arguments(LapackRoutine routine, BatchForm form) {
+/// Every argument of the routines with the most different lists, in the order of the list. Positions count the handle.
+std::vector<Bad> bad_arguments(Routine routine, BatchForm form) {
   using B = LapackBatch;
   const bool of_one_size = !has_arrays(form);
   const int s = form == BatchForm::strides ? 1 : 0;
   const auto no_info = [](B& batch) { batch.info = nullptr; };
   const auto misaligned_info = [](B& batch) { batch.info = const_cast<void*>(moved(batch.info, 2)); };
   std::vector<Bad> all;
-  if (routine == LapackRoutine::getrs && of_one_size) {
+  if (routine == Routine::getrs && of_one_size) {
     all = {{3, "n is negative", value(&B::n, -1)},
            {3, "larger than pivots", value(&B::n, most / 64)},
            {3, "larger than any memory", value(&B::lda, most / 8)},
@@ -193,7 +193,7 @@ std::vector<Bad> bad_arguments(LapackRoutine routine, BatchForm form) {
     all.push_back({12, "the stride", [](B& batch) { batch.B.distance = std::numeric_limits<index_t>::min(); }});
     return all;
   }
-  if (routine == LapackRoutine::getrs) {
+  if (routine == Routine::getrs) {
     return {{3, "max_n is negative", bound(&B::max_n, -1)},
             {3, "larger than any memory", bound(&B::max_n, index_t{1} << 40)},
             {4, "max_nrhs is negative", bound(&B::max_nrhs, -1)},
@@ -209,7 +209,7 @@ std::vector<Bad> bad_arguments(LapackRoutine routine, BatchForm form) {
             {12, "info is not aligned", misaligned_info},
             {13, "batch_count is negative", bound(&B::count, -1)}};
   }
-  if (routine == LapackRoutine::getrf && of_one_size) {
+  if (routine == Routine::getrf && of_one_size) {
     return {{2, "m is negative", value(&B::m, -1)},
             {2, "larger than pivots", value(&B::m, index_t{1} << 31)},
             {3, "n is negative", value(&B::n, -1)},
@@ -219,7 +219,7 @@ std::vector<Bad> bad_arguments(LapackRoutine routine, BatchForm form) {
             {7 + 2 * s, "info is null", no_info},
             {8 + 2 * s, "batch_count is negative", bound(&B::count, -1)}};
   }
-  if (routine == LapackRoutine::getrf) {
+  if (routine == Routine::getrf) {
     return {{2, "max_m is negative", bound(&B::max_m, -1)},
             {3, "max_n is negative", bound(&B::max_n, -1)},
             {4, "m is null", null(&B::m)},
@@ -230,7 +230,7 @@ std::vector<Bad> bad_arguments(LapackRoutine routine, BatchForm form) {
             {9, "info is null", no_info},
             {10, "batch_count is negative", bound(&B::count, -1)}};
   }
-  if (routine == LapackRoutine::getrf_nopiv) {
+  if (routine == Routine::getrf_nopiv) {
     const auto tiny = [](double tiny) { return [=](B& batch) { batch.tiny = tiny; }; };
     const int place = of_one_size ? 6 + s : 8;
     return {{place, "tiny", tiny(-1)},
@@ -238,7 +238,7 @@ std::vector<Bad> bad_arguments(LapackRoutine routine, BatchForm form) {
             {place + 1, "info is null", no_info},
             {place + 2, "batch_count is negative", bound(&B::count, -1)}};
   }
-  if (routine == LapackRoutine::potri) {
+  if (routine == Routine::potri) {
     if (of_one_size) return {{3, "n is negative", value(&B::n, -1)}, {6 + s, "info is null", no_info}};
     return {{3, "max_n must be known", bound(&B::max_n, 0)},
             {4, "n is null", null(&B::n)},
@@ -247,10 +247,9 @@ std::vector<Bad> bad_arguments(LapackRoutine routine, BatchForm form) {
             {7, "info is null", no_info},
             {8, "batch_count is negative", bound(&B::count, -1)}};
   }
-  if (routine == LapackRoutine::getri && of_one_size) return {{6 + 2 * s, "info is null", no_info}};
-  if (routine == LapackRoutine::getri)
-    return {{2, "max_n must be known", bound(&B::max_n, 0)}, {7, "info is null", no_info}};
-  if (routine == LapackRoutine::laswp && of_one_size) {
+  if (routine == Routine::getri && of_one_size) return {{6 + 2 * s, "info is null", no_info}};
+  if (routine == Routine::getri) return {{2, "max_n must be known", bound(&B::max_n, 0)}, {7, "info is null", no_info}};
+  if (routine == Routine::laswp && of_one_size) {
     return {{2, "n is negative", value(&B::n, -1)},
             {4, "lda is smaller", value(&B::lda, order - 1)},
             {5 + s, "k1 is not positive", value(&B::k1, 0)},
@@ -259,7 +258,7 @@ std::vector<Bad> bad_arguments(LapackRoutine routine, BatchForm form) {
             {8 + 2 * s, "incx", bound(&B::incx, std::numeric_limits<index_t>::min())},
             {9 + 2 * s, "batch_count is negative", bound(&B::count, -1)}};
   }
-  if (routine == LapackRoutine::laswp) {
+  if (routine == Routine::laswp) {
     return {{2, "max_n is negative", bound(&B::max_n, -1)},
             {6, "k1 is null", null(&B::k1)},
             {7, "k2 is null", null(&B::k2)},
@@ -275,7 +274,7 @@ TEST_P(DeviceLapackApiTest, BadArgumentsAreNamedAndTouchNothing) {
   const DeviceApi& api = library->api();
   const LapackOperands operands(*library);
   const std::vector<std::byte> before = operands.contents();
-  for (const LapackRoutine routine : test::all_lapack_routines()) {
+  for (const Routine routine : test::all_lapack_routines()) {
     for (const BatchForm form : test::all_batch_forms) {
       const auto expect_refused = [&](tessera_device_handle handle, const LapackBatch& batch, int position) {
         EXPECT_EQ(api.run_lapack(handle, form, batch), TESSERA_INVALID_ARGUMENT);
@@ -310,18 +309,18 @@ TEST_P(DeviceLapackApiTest, EnumeratorsThatNameNothing) {
             2);
 }
 
-// Every function runs on unit matrices, and tells that all went well.
+// Every function runs on unit matrices, and reports success.
 TEST_P(DeviceLapackApiTest, EveryFunctionRuns) {
   TESSERA_OPEN_IMPLEMENTATION(library, test::open_library_implementation, GetParam());
   const LapackOperands operands(*library);
   std::byte* const workspace = library->allocate(1 << 16);
   library->set_workspace(workspace, 1 << 16);
-  for (const LapackRoutine routine : test::all_lapack_routines()) {
+  for (const Routine routine : test::all_lapack_routines()) {
     for (const ScalarType type : {ScalarType::s, ScalarType::d, ScalarType::c, ScalarType::z}) {
       for (const BatchForm form : test::all_batch_forms) {
         operands.forget_info();
         library->run_lapack_batch(operands.batch(routine, type, form));
-        if (routine == LapackRoutine::laswp) continue;
+        if (routine == Routine::laswp) continue;
         if (form == BatchForm::wide_sizes)
           EXPECT_THAT(operands.info<std::int64_t>(), testing::Each(0)) << name_of(routine);
         else
@@ -332,12 +331,13 @@ TEST_P(DeviceLapackApiTest, EveryFunctionRuns) {
   library->set_workspace(nullptr, 0);
 }
 
-// No problem, or none of any size: matrices and pivots need not be there. Info is written, if there are problems.
+// Without problems, or with problems of size zero, matrices and pivots need not exist. Info is written, if there are
+// problems.
 TEST_P(DeviceLapackApiTest, NothingToDoNeedsNoMatrices) {
   TESSERA_OPEN_IMPLEMENTATION(library, test::open_library_implementation, GetParam());
   const DeviceApi& api = library->api();
   const LapackOperands operands(*library);
-  for (const LapackRoutine routine : test::all_lapack_routines()) {
+  for (const Routine routine : test::all_lapack_routines()) {
     for (const BatchForm form : test::all_batch_forms) {
       SCOPED_TRACE(testing::Message() << name_of(routine) << ", form " << static_cast<int>(form));
       LapackBatch batch = operands.batch(routine, ScalarType::d, form);
@@ -353,7 +353,7 @@ TEST_P(DeviceLapackApiTest, NothingToDoNeedsNoMatrices) {
       operands.forget_info();
       batch.info = operands.batch(routine, ScalarType::d, form).info;
       EXPECT_EQ(api.run_lapack(library->handle(), form, batch), TESSERA_SUCCESS) << api.tessera_device_last_error();
-      if (routine == LapackRoutine::laswp) continue;
+      if (routine == Routine::laswp) continue;
       EXPECT_THAT(operands.info<int>(), testing::Each(0));
     }
   }
@@ -385,14 +385,14 @@ TEST_P(DeviceLapackApiTest, WorkspaceIsAskedForBySizeAndCount) {
   EXPECT_EQ(position(library->handle(), 1, 1, nullptr), 4);
 }
 
-// Less than one problem's is refused, where any is needed, and nothing is touched.
+// Less than one problem's workspace is refused if any is needed, and nothing is touched.
 TEST_P(DeviceLapackApiTest, InversesNeedTheWorkspaceOfOneProblem) {
   TESSERA_OPEN_IMPLEMENTATION(library, test::open_library_implementation, GetParam());
   const DeviceApi& api = library->api();
   const LapackOperands operands(*library);
   const bool needs_none = GetParam().name == ImplementationKind::reference;
   std::byte* const workspace = library->allocate(256);
-  for (const LapackRoutine routine : {LapackRoutine::potri, LapackRoutine::getri}) {
+  for (const Routine routine : {Routine::potri, Routine::getri}) {
     for (const BatchForm form : test::all_batch_forms) {
       const LapackBatch batch = operands.batch(routine, ScalarType::d, form);
       const std::vector<std::byte> before = operands.contents();
@@ -420,5 +420,5 @@ TESSERA_INSTANTIATE_LAPACK_API(Cuda, cuda);
 TESSERA_INSTANTIATE_LAPACK_API(Standin, cuda_standin);
 #endif
 
-}  // namespace
+}  // namespace lapack_api_test
 }  // namespace tessera

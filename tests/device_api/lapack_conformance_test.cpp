@@ -1,26 +1,29 @@
-// Batches of LAPACK's routines (device_lapack.h) in every type, variant and form, on every implementation: residuals as LAPACK's
-// own tests have them; factors and pivots that are exact; matrices that are singular, indefinite, not numbers, graded,
-// subnormal. What must not be read holds NaN, what must not be written is compared byte for byte.
+// Batches of LAPACK's routines (device_lapack.h) in every type, variant and form, on every implementation. Residuals
+// are those of LAPACK's own tests; some factors and pivots are exact. Matrices are singular, indefinite, graded,
+// subnormal, or have NaNs. Elements that must not be read are NaN. Elements that must not be written are compared byte
+// for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "core/lapack.hpp"
+#include "calls/lapack.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/device_api/implementation.hpp"
 #include "tests/device_api/lapack_problem.hpp"
 #include "tests/device_api/lapack_runner.hpp"
 
 namespace tessera {
-namespace {
+namespace lapack_conformance_test {
 
 using test::BatchForm;
 using test::ExactFactors;
@@ -35,15 +38,21 @@ using test::LapackVariant;
 constexpr index_t numbers_of_right_hand_sides[] = {1, 2, 7, 33, 100};
 constexpr index_t increments[] = {1, -1, 3, -2};
 
-class DeviceLapackConformance : public ::testing::TestWithParam<std::tuple<ImplementationKind, LapackRoutine>> {
+class DeviceLapackConformance : public ::testing::TestWithParam<std::tuple<ImplementationKind, Routine>> {
  protected:
+  void SetUp() override {
+    TESSERA_OPEN_IMPLEMENTATION(opened, test::open_implementation, kind());
+    implementation_ = std::move(opened);
+    runner_.emplace(*implementation_);
+  }
+
   ImplementationKind kind() const { return std::get<ImplementationKind>(GetParam()); }
-  LapackRoutine routine() const { return std::get<LapackRoutine>(GetParam()); }
+  Routine routine() const { return std::get<Routine>(GetParam()); }
   bool is_gpu() const { return kind().name == ImplementationKind::cuda; }
-  bool has_m() const { return position_of(routine(), LapackParameter::m) != 0 || routine() == LapackRoutine::laswp; }
+  bool has_m() const { return position_of(routine(), Parameter::m) != 0 || routine() == Routine::laswp; }
   bool has_lu_factors() const { return factors(routine()) && !is_hermitian(routine()); }
 
-  /// All on a GPU, where kernels depend on them; elsewhere those around powers of two.
+  /// All orders on a GPU, where kernels depend on them; elsewhere the orders around powers of two.
   std::vector<index_t> orders() const {
     if (!is_gpu()) return {1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 50, 64, 65};
     std::vector<index_t> all(130);
@@ -60,7 +69,7 @@ class DeviceLapackConformance : public ::testing::TestWithParam<std::tuple<Imple
     made.uplo = turn % 2 == 0 ? Uplo::lower : Uplo::upper;
     made.op = test::all_ops[turn % 3];
     made.incx = increments[turn % 4];
-    made.with_pivots = turn % 5 != 0 || !(routine() == LapackRoutine::getrs || routine() == LapackRoutine::getri);
+    made.with_pivots = turn % 5 != 0 || !(routine() == Routine::getrs || routine() == Routine::getri);
     return made;
   }
 
@@ -73,14 +82,14 @@ class DeviceLapackConformance : public ::testing::TestWithParam<std::tuple<Imple
   }
 
   template <Scalar T>
-  static void run_and_check(LapackRunner& runner, const LapackVariant& variant,
-                            const std::vector<LapackProblem<T>>& problems, const LapackPlacement& placement) {
+  void run_and_check(const LapackVariant& variant, const std::vector<LapackProblem<T>>& problems,
+                     const LapackPlacement& placement) {
     auto after = problems;
-    runner.run(variant, after, placement);
+    runner_->run(variant, after, placement);
     check(variant, problems, after);
   }
 
-  /// Sizes of 0 to 9, of which some are 0 or 1, and an outlier in the midst.
+  /// Sizes of 0 to 9, some of them 0 or 1, with an outlier in the middle.
   template <Scalar T>
   std::vector<LapackProblem<T>> problems_of_many_sizes(const LapackVariant& variant, unsigned seed) const {
     LapackProblems<T> made(variant, seed);
@@ -99,18 +108,18 @@ class DeviceLapackConformance : public ::testing::TestWithParam<std::tuple<Imple
     return problems;
   }
 
-  /// Exact problems as one batch, and whether their factors are those expected; the bad ones' B must be as before, and the
-  /// good ones' must be solutions.
+  /// Runs exact problems as one batch, and checks that their factors are the expected ones. The B of bad problems must
+  /// be unchanged, and that of good ones must be the solution.
   template <Scalar T>
-  void run_exact(LapackRunner& runner, const LapackVariant& variant, const std::vector<ExactFactors<T>>& exact,
-                 const LapackPlacement& placement) const {
+  void run_exact(const LapackVariant& variant, const std::vector<ExactFactors<T>>& exact,
+                 const LapackPlacement& placement) {
     std::vector<LapackProblem<T>> problems;
     for (const ExactFactors<T>& one : exact) problems.push_back(one.problem);
     auto after = problems;
-    runner.run(variant, after, placement);
+    runner_->run(variant, after, placement);
     for (std::size_t i = 0; i < exact.size(); ++i) {
       const LapackProblem<T>& expected = exact[i].expected;
-      // Of a Cholesky factor there is no more than this.
+      // Only this part of a Cholesky factor exists.
       const bool is_cut = is_hermitian(variant.routine) && expected.info > 0;
       EXPECT_TRUE(test::has_these_factors(variant, after[i], expected,
                                           is_cut ? std::optional(expected.info - 1) : std::nullopt))
@@ -118,7 +127,7 @@ class DeviceLapackConformance : public ::testing::TestWithParam<std::tuple<Imple
       if (!solves(variant.routine)) continue;
       if (expected.info > 0) {
         EXPECT_TRUE(test::same_bits(after[i].B, problems[i].B)) << "problem " << i;
-      } else if (expected.n <= 66) {  // with larger ones of these solutions overflow
+      } else if (expected.n <= 66) {  // the solutions of larger ones overflow
         EXPECT_TRUE(test::solves_system(test::matrix_map(variant, problems[i]), problems[i], after[i]))
             << "problem " << i;
       }
@@ -132,11 +141,12 @@ class DeviceLapackConformance : public ::testing::TestWithParam<std::tuple<Imple
       if (!HasFailure()) dispatch(type, f);
     }
   }
+
+  std::unique_ptr<test::Implementation> implementation_;
+  std::optional<LapackRunner> runner_;
 };
 
 TEST_P(DeviceLapackConformance, AllSizesOfOneSize) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  LapackRunner runner(*implementation);
   int turn = 0;
   for (const index_t n : orders()) {
     for_types([&]<Scalar T>(T) {
@@ -145,7 +155,7 @@ TEST_P(DeviceLapackConformance, AllSizesOfOneSize) {
       LapackProblems<T> made(variant, static_cast<unsigned>(turn));
       std::vector<LapackProblem<T>> problems;
       for (int i = 0; i < 3; ++i) problems.push_back(made.make(n, n, nrhs, turn % 3));
-      run_and_check(runner, variant, problems,
+      run_and_check(variant, problems,
                     {.form = turn / 4 % 2 == 0 ? BatchForm::pointers : BatchForm::strides,
                      .with_info = turn % 7 < 5,
                      .misaligned = turn % 3 == 1});
@@ -154,13 +164,11 @@ TEST_P(DeviceLapackConformance, AllSizesOfOneSize) {
 }
 
 TEST_P(DeviceLapackConformance, AllVariantsOfVariableSize) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  LapackRunner runner(*implementation);
   for (int turn = 0; turn < 60 && !HasFailure(); ++turn) {
     SCOPED_TRACE("turn " + std::to_string(turn));
     dispatch(test::all_types[turn % 4], [&]<Scalar T>(T) {
       const LapackVariant variant = this->variant(turn / 4);
-      run_and_check(runner, variant, problems_of_many_sizes<T>(variant, static_cast<unsigned>(turn)),
+      run_and_check(variant, problems_of_many_sizes<T>(variant, static_cast<unsigned>(turn)),
                     {.form = turn % 3 == 0 ? BatchForm::wide_sizes : BatchForm::sizes,
                      .with_bounds = turn % 5 < 3,
                      .with_info = turn % 7 < 5,
@@ -171,37 +179,31 @@ TEST_P(DeviceLapackConformance, AllVariantsOfVariableSize) {
 }
 
 TEST_P(DeviceLapackConformance, AllSizesTogether) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  LapackRunner runner(*implementation);
   int turn = 0;
   for_types([&]<Scalar T>(T) {
     const LapackVariant variant = this->variant(++turn);
     LapackProblems<T> made(variant, 1);
     std::vector<LapackProblem<T>> problems;
     for (const index_t n : orders()) problems.push_back(made.make(n, n, n % 9, n % 4));
-    run_and_check(runner, variant, problems, {.with_bounds = turn % 2 == 0});
+    run_and_check(variant, problems, {.with_bounds = turn % 2 == 0});
   });
 }
 
 TEST_P(DeviceLapackConformance, LargeSizes) {
   if (!is_gpu()) return;  // the reference has no sizes that it treats otherwise
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  LapackRunner runner(*implementation);
   int turn = 0;
   for (const index_t n : {160, 200, 255, 256, 257, 384, 511, 512, 513, 777, 1000, 1024}) {
     for_types([&]<Scalar T>(T) {
       const LapackVariant variant = this->variant(++turn);
       LapackProblems<T> made(variant, static_cast<unsigned>(turn));
       const std::vector<LapackProblem<T>> problems{made.make(n, n, 9, 1), made.make(n, n, 9, 1)};
-      run_and_check(runner, variant, problems, {.form = test::all_batch_forms[turn % 4]});
+      run_and_check(variant, problems, {.form = test::all_batch_forms[turn % 4]});
     });
   }
 }
 
 TEST_P(DeviceLapackConformance, TallAndWide) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   if (!has_m()) return;
-  LapackRunner runner(*implementation);
   std::vector<std::pair<index_t, index_t>> shapes = {{1, 9},   {9, 1},  {5, 3},  {3, 5},   {31, 33},
                                                      {33, 31}, {64, 7}, {7, 64}, {65, 32}, {32, 65}};
   if (is_gpu()) {
@@ -219,39 +221,35 @@ TEST_P(DeviceLapackConformance, TallAndWide) {
       const LapackVariant variant = this->variant(++turn);
       LapackProblems<T> made(variant, static_cast<unsigned>(turn));
       std::vector<LapackProblem<T>> problems{made.make(m, n, 0, turn % 3), made.make(m, n, 0, turn % 3)};
-      if (routine() == LapackRoutine::getrf_nopiv) {
+      if (routine() == Routine::getrf_nopiv) {
         for (LapackProblem<T>& problem : problems) {
           for (index_t i = 0; i < std::min(m, n); ++i) problem.a(i, i) += T(static_cast<test::RealPart<T>>(m));
         }
       }
-      run_and_check(runner, variant, problems, {.form = test::all_batch_forms[turn % 4]});
+      run_and_check(variant, problems, {.form = test::all_batch_forms[turn % 4]});
     });
   }
 }
 
-// In whatever order a kernel sums.
+// The result is exact in any order of summation.
 TEST_P(DeviceLapackConformance, ExactFactorsAndPivots) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   if (!factors(routine())) return;
-  LapackRunner runner(*implementation);
   int turn = 0;
   for (const index_t n : some_orders()) {
     for_types([&]<Scalar T>(T) {
       const LapackVariant variant = this->variant(++turn);
       ExactProblems<T> made(variant, static_cast<unsigned>(turn));
       std::vector<ExactFactors<T>> exact;
-      const bool interchanges = routine() != LapackRoutine::getrf_nopiv;
+      const bool interchanges = routine() != Routine::getrf_nopiv;
       for (const index_t m : {n, n + 3, std::max<index_t>(n - 2, 1)})
         exact.push_back(made.of_routine(m, n, 2, {.interchanges = interchanges}, turn % 3));
-      run_exact(runner, variant, exact, {.with_bounds = turn % 3 != 0});
+      run_exact(variant, exact, {.with_bounds = turn % 3 != 0});
     });
   }
 }
 
 TEST_P(DeviceLapackConformance, TiesGoToTheTopmostRow) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  if (!has_lu_factors() || routine() == LapackRoutine::getrf_nopiv) return;
-  LapackRunner runner(*implementation);
+  if (!has_lu_factors() || routine() == Routine::getrf_nopiv) return;
   int turn = 0;
   for (const index_t n : some_orders()) {
     for_types([&]<Scalar T>(T) {
@@ -259,18 +257,16 @@ TEST_P(DeviceLapackConformance, TiesGoToTheTopmostRow) {
       ExactProblems<T> made(variant, static_cast<unsigned>(turn));
       std::vector<ExactFactors<T>> exact;
       for (int i = 0; i < 3; ++i) exact.push_back(made.of_routine(n + i, n, 2, {.ties = true}));
-      run_exact(runner, variant, exact, {.with_bounds = turn % 3 != 0});
+      run_exact(variant, exact, {.with_bounds = turn % 3 != 0});
     });
   }
 }
 
-// Factors are completed, neighbours are as they would be without.
+// Factors are completed, and neighbours are the same as without singular matrices.
 TEST_P(DeviceLapackConformance, SingularMatrices) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   if (!has_lu_factors()) return;
-  LapackRunner runner(*implementation);
   int turn = 0;
-  const bool interchanges = routine() != LapackRoutine::getrf_nopiv;
+  const bool interchanges = routine() != Routine::getrf_nopiv;
   for (const index_t n : some_orders()) {
     for_types([&]<Scalar T>(T) {
       const LapackVariant variant = this->variant(++turn);
@@ -281,15 +277,13 @@ TEST_P(DeviceLapackConformance, SingularMatrices) {
         exact.push_back(made.of_routine(n, n, 2, {.interchanges = interchanges}));
         exact.push_back(made.of_routine(n, n, 2, {.interchanges = interchanges, .rank = at}));
       }
-      run_exact(runner, variant, exact, {.form = test::all_batch_forms[turn % 4]});
+      run_exact(variant, exact, {.form = test::all_batch_forms[turn % 4]});
     });
   }
 }
 
 TEST_P(DeviceLapackConformance, MinorsThatAreNotPositive) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   if (!is_hermitian(routine()) || !factors(routine())) return;
-  LapackRunner runner(*implementation);
   int turn = 0;
   for (const index_t n : some_orders()) {
     for_types([&]<Scalar T>(T) {
@@ -304,16 +298,14 @@ TEST_P(DeviceLapackConformance, MinorsThatAreNotPositive) {
         const double nan = std::numeric_limits<double>::quiet_NaN();
         exact.back().problem.a(at, at) = test::narrowed<T>(nan);
       }
-      run_exact(runner, variant, exact, {.form = test::all_batch_forms[turn % 4]});
+      run_exact(variant, exact, {.form = test::all_batch_forms[turn % 4]});
     });
   }
 }
 
-/// A NaN beside the diagonal is met by the diagonal of its row.
+/// A NaN beside the diagonal reaches the diagonal of its row.
 TEST_P(DeviceLapackConformance, NanBesideTheDiagonalOfADefiniteMatrix) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   if (!is_hermitian(routine()) || !factors(routine())) return;
-  LapackRunner runner(*implementation);
   int turn = 0;
   for (const index_t n : {2, 9, 40}) {
     for_types([&]<Scalar T>(T) {
@@ -324,16 +316,15 @@ TEST_P(DeviceLapackConformance, NanBesideTheDiagonalOfADefiniteMatrix) {
       (variant.uplo == Uplo::lower ? exact[1].problem.a(row, column) : exact[1].problem.a(column, row)) =
           test::poison<T>();
       exact[1].expected.info = row + 1;
-      run_exact(runner, variant, exact, {});
+      run_exact(variant, exact, {});
     });
   }
 }
 
-// A NaN is a pivot only where it stands on the diagonal by then, is not zero, and does not leave its problem.
+// A NaN becomes a pivot only if it stands on the diagonal then. It does not count as zero, and does not leave its
+// problem.
 TEST_P(DeviceLapackConformance, NanInAGeneralMatrix) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   if (!has_lu_factors()) return;
-  LapackRunner runner(*implementation);
   int turn = 0;
   for (const index_t n : some_orders()) {
     for_types([&]<Scalar T>(T) {
@@ -344,10 +335,10 @@ TEST_P(DeviceLapackConformance, NanInAGeneralMatrix) {
       std::vector<LapackProblem<T>> problems;
       for (const ExactFactors<T>& one : exact) problems.push_back(one.problem);
       const index_t row = n / 2;
-      problems[0].a(row, 0) = test::poison<T>();    // in its first column: all of that row
+      problems[0].a(row, 0) = test::poison<T>();    // in its first column: spreads to the whole row
       problems[2].a(row, row) = test::poison<T>();  // on the diagonal
       auto after = problems;
-      runner.run(variant, after, {.with_bounds = turn % 2 == 0});
+      runner_->run(variant, after, {.with_bounds = turn % 2 == 0});
       for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) {
         LapackProblem<T> expected = exact[i].expected;
         EXPECT_TRUE(test::has_these_factors(variant, after[i], expected, row)) << "problem " << i;
@@ -359,11 +350,9 @@ TEST_P(DeviceLapackConformance, NanInAGeneralMatrix) {
   }
 }
 
-// Below the pivots a NaN changes its row alone.
+// Below the pivots a NaN changes only its row.
 TEST_P(DeviceLapackConformance, NanInARowThatIsNoPivot) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  if (routine() != LapackRoutine::getrf && routine() != LapackRoutine::getrf_nopiv) return;
-  LapackRunner runner(*implementation);
+  if (routine() != Routine::getrf && routine() != Routine::getrf_nopiv) return;
   int turn = 0;
   for (const index_t n : some_orders()) {
     for_types([&]<Scalar T>(T) {
@@ -372,7 +361,7 @@ TEST_P(DeviceLapackConformance, NanInARowThatIsNoPivot) {
       ExactFactors<T> exact = made.of_routine(n + 2, n, 0, {.interchanges = false});
       std::vector<LapackProblem<T>> problems{exact.problem};
       problems[0].a(n + 1, 0) = test::poison<T>();
-      runner.run(variant, problems, {});
+      runner_->run(variant, problems, {});
       EXPECT_TRUE(std::isnan(std::real(problems[0].a(n + 1, n - 1))));
       for (index_t j = 0; j < n; ++j) problems[0].a(n + 1, j) = exact.expected.a(n + 1, j);
       EXPECT_TRUE(test::has_these_factors(variant, problems[0], exact.expected));
@@ -380,11 +369,9 @@ TEST_P(DeviceLapackConformance, NanInARowThatIsNoPivot) {
   }
 }
 
-// Reciprocals of such pivots overflow, and quotients do not.
+// Reciprocals of such pivots overflow, but quotients do not.
 TEST_P(DeviceLapackConformance, SubnormalPivots) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   if (!factors(routine())) return;
-  LapackRunner runner(*implementation);
   int turn = 0;
   for (const index_t n : some_orders()) {
     for_types([&]<Scalar T>(T) {
@@ -393,21 +380,19 @@ TEST_P(DeviceLapackConformance, SubnormalPivots) {
       if (solves(routine())) return;  // solutions would overflow
       ExactProblems<T> made(variant, static_cast<unsigned>(turn));
       std::vector<ExactFactors<T>> exact;
-      // Quarters become the smallest number there is.
+      // Quarters become the smallest positive number.
       const int least = std::numeric_limits<Real>::min_exponent - std::numeric_limits<Real>::digits;
       for (int i = 0; i < 2; ++i) {
-        exact.push_back(made.of_routine(n, n, 0, {.interchanges = routine() == LapackRoutine::getrf}));
+        exact.push_back(made.of_routine(n, n, 0, {.interchanges = routine() == Routine::getrf}));
         exact.back().scale(variant, is_hermitian(routine()) ? (least + 1) / 2 * 2 + 2 : least + 2);
       }
-      run_exact(runner, variant, exact, {});
+      run_exact(variant, exact, {});
     });
   }
 }
 
 TEST_P(DeviceLapackConformance, GradedMatrices) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  if (!factors(routine()) || routine() == LapackRoutine::getrf_nopiv) return;
-  LapackRunner runner(*implementation);
+  if (!factors(routine()) || routine() == Routine::getrf_nopiv) return;
   int turn = 0;
   for (const index_t n : some_orders()) {
     for_types([&]<Scalar T>(T) {
@@ -425,21 +410,19 @@ TEST_P(DeviceLapackConformance, GradedMatrices) {
         }
         problems.push_back(problem);
       }
-      run_and_check(runner, variant, problems, {});
+      run_and_check(variant, problems, {});
     });
   }
 }
 
 TEST_P(DeviceLapackConformance, TinyPivotsAreReplaced) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  if (routine() != LapackRoutine::getrf_nopiv) return;
-  LapackRunner runner(*implementation);
+  if (routine() != Routine::getrf_nopiv) return;
   for (const index_t n : {1, 3, 20, 70}) {
     for_types([&]<Scalar T>(T) {
       LapackVariant variant{.routine = routine(), .tiny = 0.5};
       LapackProblems<T> made(variant, 1);
       std::vector<LapackProblem<T>> problems;
-      // Upper triangles, so that pivots are what stands on the diagonal.
+      // Upper triangular, so that the pivots are the diagonal elements.
       const bool has_imaginary = is_complex(scalar_type_of<T>());
       const std::complex<double> pivots[] = {0.25, -0.25, 0, 3, has_imaginary ? std::complex(-0.125, 0.125) : 0.5};
       const std::complex<double> expected[] = {0.5, -0.5, 0.5, 3, has_imaginary ? std::complex(-0.25, 0.25) : 0.5};
@@ -449,14 +432,14 @@ TEST_P(DeviceLapackConformance, TinyPivotsAreReplaced) {
         problem.a(j, j) = test::narrowed<T>(pivots[j % 5]);
       }
       problems.push_back(problem);
-      runner.run(variant, problems, {.form = BatchForm::pointers});
+      runner_->run(variant, problems, {.form = BatchForm::pointers});
       for (index_t j = 0; j < n; ++j) problem.a(j, j) = test::narrowed<T>(expected[j % 5]);
       EXPECT_TRUE(test::has_these_factors(variant, problems[0], problem));
-      // Without, the zero is told.
+      // Without `tiny`, the zero is reported.
       variant.tiny = 0;
       for (index_t j = 0; j < n; ++j) problem.a(j, j) = test::narrowed<T>(pivots[j % 5]);
       problems[0] = problem;
-      runner.run(variant, problems, {});
+      runner_->run(variant, problems, {});
       problem.info = n > 2 ? 3 : 0;
       EXPECT_TRUE(test::has_these_factors(variant, problems[0], problem));
     });
@@ -465,9 +448,7 @@ TEST_P(DeviceLapackConformance, TinyPivotsAreReplaced) {
 
 // The factor is singular: nothing is computed.
 TEST_P(DeviceLapackConformance, SingularFactorsAreNotInverted) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   if (!inverts(routine())) return;
-  LapackRunner runner(*implementation);
   int turn = 0;
   for (const index_t n : some_orders()) {
     for_types([&]<Scalar T>(T) {
@@ -478,7 +459,7 @@ TEST_P(DeviceLapackConformance, SingularFactorsAreNotInverted) {
       problems[1].a(n / 2, n / 2) = problems[1].a(n - 1, n - 1) = T(0);
       problems[3].a(0, 0) = T(0);
       auto after = problems;
-      runner.run(variant, after, {.form = test::all_batch_forms[turn % 4], .workspace_problems = 2});
+      runner_->run(variant, after, {.form = test::all_batch_forms[turn % 4], .workspace_problems = 2});
       for (const std::size_t i : {std::size_t{1}, std::size_t{3}}) {
         EXPECT_EQ(after[i].info, i == 1 ? n / 2 + 1 : 1);
         EXPECT_TRUE(test::same_bits(after[i].A, problems[i].A)) << "problem " << i;
@@ -489,34 +470,29 @@ TEST_P(DeviceLapackConformance, SingularFactorsAreNotInverted) {
   }
 }
 
-// Bits are the same, however many problems the workspace is for.
+// Bits do not depend on the number of problems for which the workspace suffices.
 TEST_P(DeviceLapackConformance, AnyWorkspaceWillDo) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
   if (!inverts(routine())) return;
-  LapackRunner runner(*implementation);
   int turn = 0;
   for_types([&]<Scalar T>(T) {
     const LapackVariant variant = this->variant(++turn);
     const std::vector<LapackProblem<T>> problems = problems_of_many_sizes<T>(variant, 5);
     auto all = problems;
-    runner.run(variant, all, {});
+    runner_->run(variant, all, {});
     check(variant, problems, all);
     for (const index_t at_once : {1, 2, 5, 20}) {
       auto after = problems;
-      runner.run(variant, after, {.workspace_problems = at_once});
+      runner_->run(variant, after, {.workspace_problems = at_once});
       for (std::size_t i = 0; i < problems.size(); ++i) EXPECT_TRUE(test::same_bits(after[i].A, all[i].A)) << at_once;
     }
   });
 }
 
-// Exactly that one is named, and left alone; all others are computed.
+// Only that problem is reported and left alone; all others are computed.
 TEST_P(DeviceLapackConformance, OneBadProblemAmongMany) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  if (routine() == LapackRoutine::laswp) return;  // complains of nothing
-  LapackRunner runner(*implementation);
+  if (routine() == Routine::laswp) return;  // complains of nothing
   int turn = 0;
-  for (const LapackParameter parameter :
-       {LapackParameter::m, LapackParameter::n, LapackParameter::nrhs, LapackParameter::lda, LapackParameter::ldb}) {
+  for (const Parameter parameter : {Parameter::m, Parameter::n, Parameter::nrhs, Parameter::lda, Parameter::ldb}) {
     const int position = position_of(routine(), parameter);
     if (position == 0) continue;
     for (const std::size_t bad : {std::size_t{1}, std::size_t{11}}) {
@@ -524,10 +500,10 @@ TEST_P(DeviceLapackConformance, OneBadProblemAmongMany) {
         const LapackVariant variant = this->variant(++turn);
         const std::vector<LapackProblem<T>> problems = problems_of_many_sizes<T>(variant, 3);
         auto after = problems;
-        runner.run(variant, after,
-                   {.form = turn % 3 == 0 ? BatchForm::wide_sizes : BatchForm::sizes,
-                    .with_bounds = turn % 2 == 0,
-                    .bad = LapackPlacement::Bad{bad, parameter}});
+        runner_->run(variant, after,
+                     {.form = turn % 3 == 0 ? BatchForm::wide_sizes : BatchForm::sizes,
+                      .with_bounds = turn % 2 == 0,
+                      .bad = LapackPlacement::Bad{bad, parameter}});
         for (std::size_t i = 0; i < problems.size(); ++i) {
           if (i == bad)
             EXPECT_EQ(after[i].info, -position);
@@ -539,42 +515,38 @@ TEST_P(DeviceLapackConformance, OneBadProblemAmongMany) {
   }
 }
 
-// Sizes of all, too: info is all that is written then.
+// The same for common sizes: then only info is written.
 TEST_P(DeviceLapackConformance, NothingToComputeIsWell) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  LapackRunner runner(*implementation);
   int turn = 0;
   for (const BatchForm form : {BatchForm::pointers, BatchForm::strides, BatchForm::sizes}) {
-    if (inverts(routine()) && form == BatchForm::sizes) continue;  // whose max_n is not 0
+    if (inverts(routine()) && form == BatchForm::sizes) continue;  // their max_n must not be 0
     for (const auto& [m, n, nrhs] : {std::tuple{3, 0, 2}, std::tuple{0, 4, 2}, std::tuple{5, 5, 0}}) {
       dispatch(test::all_types[++turn % 4], [&, m = m, n = n, nrhs = nrhs]<Scalar T>(T) {
         const LapackVariant variant = this->variant(turn);
         LapackProblems<T> made(variant, 1);
         std::vector<LapackProblem<T>> problems;
         for (int i = 0; i < 3; ++i) problems.push_back(made.make(m, n, nrhs));
-        run_and_check(runner, variant, problems, {.form = form});
+        run_and_check(variant, problems, {.form = form});
       });
     }
   }
 }
 
-// Nor does it matter what stands beside a problem, as long as bounds are the same.
+// The neighbours of a problem do not matter either, as long as bounds are the same.
 TEST_P(DeviceLapackConformance, BitsDoNotDependOnThePlace) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  LapackRunner runner(*implementation);
   for (int turn = 0; turn < 8 && !HasFailure(); ++turn) {
     dispatch(test::all_types[turn % 4], [&]<Scalar T>(T) {
       const LapackVariant variant = this->variant(turn);
       const std::vector<LapackProblem<T>> problems = problems_of_many_sizes<T>(variant, static_cast<unsigned>(turn));
       LapackPlacement placement{.with_bounds = turn < 4};
       auto after = problems;
-      runner.run(variant, after, placement);
+      runner_->run(variant, after, placement);
       check(variant, problems, after);
       placement.order.resize(problems.size());
       std::iota(placement.order.begin(), placement.order.end(), 0);
       std::shuffle(placement.order.begin(), placement.order.end(), std::mt19937(static_cast<unsigned>(turn)));
       auto shuffled = problems;
-      runner.run(variant, shuffled, placement);
+      runner_->run(variant, shuffled, placement);
       LapackPlacement::Bounds bounds;
       for (const LapackProblem<T>& problem : problems) {
         bounds = {std::max(bounds.m, problem.m), std::max(bounds.n, problem.n), std::max(bounds.nrhs, problem.nrhs)};
@@ -583,7 +555,7 @@ TEST_P(DeviceLapackConformance, BitsDoNotDependOnThePlace) {
         EXPECT_TRUE(test::same_bits(after[i].A, shuffled[i].A) && test::same_bits(after[i].B, shuffled[i].B)) << i;
         if (!placement.with_bounds) continue;
         std::vector<LapackProblem<T>> alone{problems[i]};
-        runner.run(variant, alone, {.bounds = bounds, .workspace_order = bounds.n});
+        runner_->run(variant, alone, {.bounds = bounds, .workspace_order = bounds.n});
         EXPECT_TRUE(test::same_bits(after[i].A, alone[0].A) && test::same_bits(after[i].B, alone[0].B))
             << i << " alone";
       }
@@ -591,10 +563,9 @@ TEST_P(DeviceLapackConformance, BitsDoNotDependOnThePlace) {
   }
 }
 
-// More than any dimension of a grid has. Each of some problems is there many times, and has the same bits everywhere.
+// More problems than any dimension of a grid has. Each of a few problems occurs many times, and has the same bits
+// everywhere.
 TEST_P(DeviceLapackConformance, ManyTinyProblems) {
-  TESSERA_OPEN_IMPLEMENTATION(implementation, test::open_implementation, kind());
-  LapackRunner runner(*implementation);
   for (const bool with_bounds : {false, true}) {
     dispatch(test::all_types[(static_cast<int>(routine()) + (with_bounds ? 1 : 0)) % 4], [&]<Scalar T>(T) {
       const LapackVariant variant = this->variant(with_bounds ? 1 : 2);
@@ -604,13 +575,13 @@ TEST_P(DeviceLapackConformance, ManyTinyProblems) {
         problems.push_back(made.make(made.integer(0, 4), made.integer(0, 4), made.integer(0, 3), i % 3));
       LapackPlacement placement{.with_bounds = with_bounds, .dense = true};
       for (std::size_t i = 0; i < 70'000; ++i) placement.order.push_back(i * 3 % problems.size());
-      run_and_check(runner, variant, problems, placement);
+      run_and_check(variant, problems, placement);
     });
   }
 }
 
 std::string name_of_instance(const ::testing::TestParamInfo<DeviceLapackConformance::ParamType>& info) {
-  return name_of(std::get<LapackRoutine>(info.param));
+  return name_of(std::get<Routine>(info.param));
 }
 
 #define TESSERA_INSTANTIATE_LAPACK(prefix, kind)                                                               \
@@ -624,5 +595,5 @@ TESSERA_INSTANTIATE_LAPACK(Cuda, cuda);
 TESSERA_INSTANTIATE_LAPACK(Standin, cuda_standin);
 #endif
 
-}  // namespace
+}  // namespace lapack_conformance_test
 }  // namespace tessera

@@ -1,5 +1,6 @@
-// Problems of LAPACK's batched routines, and what is expected of their results: residuals as LAPACK's own tests have them, in
-// more precision than the routine's; and matrices whose factors and pivots are known and exact in every order of operations.
+// Problems of LAPACK's batched routines, and checks of their results. Residuals are those of LAPACK's own tests, in
+// more precision than the routine's. Some matrices have known factors and pivots, which are exact in every order of
+// operations.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,15 +18,15 @@
 #include <utility>
 #include <vector>
 
-#include "core/arguments.hpp"
-#include "core/lapack.hpp"
+#include "calls/arguments.hpp"
+#include "calls/lapack.hpp"
 #include "tests/level3_problem.hpp"
 
 namespace tessera::test {
 
-/// What the problems of a batch have in common.
+/// The common part of the problems of a batch.
 struct LapackVariant {
-  LapackRoutine routine;
+  Routine routine;
   Uplo uplo = Uplo::lower;
   Op op = Op::no_trans;
   index_t incx = 1;
@@ -36,7 +37,7 @@ struct LapackVariant {
 template <Scalar T>
 using RealPart = typename RealOf<T>::type;
 
-/// One problem, in memory of the host. Rows and columns count from 0, pivots from 1.
+/// One problem, in host memory. Rows and columns count from 0, pivots from 1.
 template <Scalar T>
 struct LapackProblem {
   index_t m = 0, n = 0, nrhs = 0, lda = 1, ldb = 1;
@@ -56,7 +57,7 @@ inline bool is_stored(const LapackVariant& variant, index_t i, index_t j) {
   return variant.uplo == Uplo::lower ? i >= j : i <= j;
 }
 
-/// As pivots are compared.
+/// The size by which pivots are compared.
 template <Scalar T>
 RealPart<T> magnitude(T value) {
   return std::abs(std::real(value)) + std::abs(std::imag(value));
@@ -80,7 +81,7 @@ T narrowed(std::complex<double> value) {
   return scalar_cast<T>(AnyScalar(value));
 }
 
-/// A linear map of which it is known what it does to a vector, in more precision than T has.
+/// A linear map that can be applied to a vector, in more precision than T has.
 template <Scalar T>
 class Map {
  public:
@@ -96,7 +97,7 @@ class Map {
     unit[static_cast<std::size_t>(j)] = 1;
     return apply(unit);
   }
-  /// All, or where there are many, some of them.
+  /// All columns or, if there are many, some of them.
   std::vector<index_t> sampled_columns() const {
     const index_t step = columns <= 140 ? 1 : columns / 11;
     std::vector<index_t> sampled;
@@ -109,7 +110,7 @@ class Map {
     for (const Wide& element : vector) sum += std::abs(element);
     return sum;
   }
-  /// No more than the 1-norm.
+  /// A number that is at most the 1-norm.
   WideReal norm() const {
     WideReal largest = 0;
     for (const index_t j : sampled_columns()) largest = std::max(largest, norm(column(j)));
@@ -125,7 +126,7 @@ class Map {
   }
 };
 
-/// A's elements, m x n or, by one triangle, n x n.
+/// A's elements: m x n, or n x n by one triangle.
 template <Scalar T>
 Map<T> matrix_map(const LapackVariant& variant, const LapackProblem<T>& problem) {
   using Wide = typename Map<T>::Wide;
@@ -150,7 +151,7 @@ Map<T> matrix_map(const LapackVariant& variant, const LapackProblem<T>& problem)
           }};
 }
 
-/// L L^H by the factor in A.
+/// The map L L^H, by the factor in A.
 template <Scalar T>
 Map<T> cholesky_map(const LapackVariant& variant, const LapackProblem<T>& problem) {
   using Wide = typename Map<T>::Wide;
@@ -182,7 +183,7 @@ void interchange(std::vector<Element>& rows, const std::vector<index_t>& ipiv, b
   }
 }
 
-/// P L U by the factors in A and the pivots, m x n; with an op: of square ones.
+/// The map P L U, m x n, by the factors in A and the pivots. With an op, the matrix must be square.
 template <Scalar T>
 Map<T> lu_map(const LapackProblem<T>& problem, Op op = Op::no_trans) {
   using Wide = typename Map<T>::Wide;
@@ -218,7 +219,7 @@ Map<T> lu_map(const LapackProblem<T>& problem, Op op = Op::no_trans) {
           }};
 }
 
-/// Those of LAPACK's test programs.
+/// The bound of LAPACK's test programs.
 inline constexpr double largest_ratio = 30;
 
 template <Scalar T>
@@ -228,12 +229,12 @@ template <Scalar T>
   const WideReal eps = std::numeric_limits<RealPart<T>>::epsilon() / 2;
   const WideReal bound =
       static_cast<WideReal>(largest_ratio) * static_cast<WideReal>(std::max<index_t>(n, 1)) * scale * eps;
-  if (residual <= bound) return ::testing::AssertionSuccess();  // NaN is not
+  if (residual <= bound) return ::testing::AssertionSuccess();  // false for a NaN
   return ::testing::AssertionFailure() << what << ": residual " << static_cast<double>(residual) << ", bound "
                                        << static_cast<double>(bound) << ", n = " << n;
 }
 
-/// Of one column of the factors' product at a time.
+/// The product of the factors, one column at a time.
 template <Scalar T>
 ::testing::AssertionResult factors_agree(const Map<T>& before, const Map<T>& factors) {
   typename Map<T>::WideReal worst = 0;
@@ -274,7 +275,7 @@ template <Scalar T>
   return is_small<T>(worst, map.columns, map.norm() * inverse.norm(), "inverse");
 }
 
-/// Random ones of a routine, well conditioned: what potrs, potri, getrs and getri read are factors.
+/// Random, well conditioned problems of a routine. potrs, potri, getrs and getri get factors as input.
 template <Scalar T>
 class LapackProblems {
  public:
@@ -294,11 +295,10 @@ class LapackProblems {
     return problem;
   }
 
-  /// With NaN in everything.
+  /// A problem with NaN everywhere.
   LapackProblem<T> make_empty(index_t m, index_t n, index_t nrhs, index_t padding = 0) const {
     LapackProblem<T> problem;
-    const bool is_square =
-        position_of(variant_.routine, LapackParameter::m) == 0 && variant_.routine != LapackRoutine::laswp;
+    const bool is_square = position_of(variant_.routine, Parameter::m) == 0 && variant_.routine != Routine::laswp;
     problem.m = is_square ? n : m;
     problem.n = n;
     problem.lda = std::max<index_t>(problem.m, 1) + padding;
@@ -308,7 +308,7 @@ class LapackProblems {
       problem.ldb = std::max<index_t>(n, 1) + padding / 2;
       problem.B.assign(static_cast<std::size_t>(problem.ldb * nrhs), poison<T>());
     }
-    if (variant_.routine == LapackRoutine::getrf || variant_.routine == LapackRoutine::gesv)
+    if (variant_.routine == Routine::getrf || variant_.routine == Routine::gesv)
       problem.ipiv.assign(static_cast<std::size_t>(std::min(problem.m, n)), -77);
     return problem;
   }
@@ -318,7 +318,7 @@ class LapackProblems {
 
  private:
   T element(index_t i, index_t j, const LapackProblem<T>& problem) {
-    using enum LapackRoutine;
+    using enum Routine;
     const T value = random_scalar<T>(random_);
     const double order = static_cast<double>(problem.n);
     switch (variant_.routine) {
@@ -337,16 +337,14 @@ class LapackProblems {
         return value / T(static_cast<RealPart<T>>(std::sqrt(order)));
       case getrf_nopiv:
         return i == j ? value + T(static_cast<RealPart<T>>(order)) : value;
-      case getrf:
-      case gesv:
-      case laswp:
+      default:
         break;
     }
     return value;
   }
 
   void choose_pivots(LapackProblem<T>& problem) {
-    using enum LapackRoutine;
+    using enum Routine;
     if (variant_.routine == laswp) {
       // The same in all problems of one size.
       problem.k1 = std::max<index_t>(std::min(1 + problem.m % 3, problem.m), 1);
@@ -363,7 +361,7 @@ class LapackProblems {
   std::mt19937_64 random_;
 };
 
-/// |L| <= 1, and pivots from the rows that were left.
+/// Whether |L| <= 1, and each pivot comes from the remaining rows.
 template <Scalar T>
 ::testing::AssertionResult has_good_pivots(const LapackProblem<T>& after) {
   const RealPart<T> eps = std::numeric_limits<RealPart<T>>::epsilon();
@@ -405,7 +403,7 @@ template <Scalar T>
 template <Scalar T>
 ::testing::AssertionResult is_solved(const LapackVariant& variant, const LapackProblem<T>& before,
                                      const LapackProblem<T>& after) {
-  using enum LapackRoutine;
+  using enum Routine;
   if (after.info != 0) return ::testing::AssertionFailure() << "info = " << after.info;
   if (variant.routine == laswp) return rows_are_interchanged(variant, before, after);
   if (before.m == 0 || before.n == 0) return ::testing::AssertionSuccess();
@@ -441,14 +439,14 @@ template <Scalar T>
   }
 }
 
-/// A matrix with factors that are exact: all numbers that arise are quarters of small integers, in whatever order they are
-/// summed, and pivots are powers of two, times 1, i or their sum.
+/// A matrix with exact factors. All intermediate numbers are quarters of small integers, in any order of summation.
+/// Pivots are powers of two, times 1, i or their sum.
 template <Scalar T>
 struct ExactFactors {
   LapackProblem<T> problem;
   LapackProblem<T> expected;  ///< A, pivots and info afterwards
 
-  /// Elements of both scaled by a power of two, which scales U or, in Cholesky factors, by its root.
+  /// Scales the elements of both by a power of two. That scales U; it scales Cholesky factors by its root.
   void scale(const LapackVariant& variant, int exponent) {
     const auto times = [](T& value, int power) { value *= T(std::ldexp(RealPart<T>(1), power)); };
     for (index_t j = 0; j < problem.n; ++j) {
@@ -470,13 +468,13 @@ class ExactProblems {
   ExactProblems(const LapackVariant& variant, unsigned seed) : variant_(variant), problems_(variant, seed) {}
 
   struct Wish {
-    bool ties = false;  ///< there are elements as large as the pivot behind it
+    bool ties = false;  ///< elements as large as the pivot follow it
     bool interchanges = true;
-    std::optional<index_t> zero_pivot = {};  ///< of all columns up to it, this one alone is zero by then
-    std::optional<index_t> rank = {};        ///< nothing is left then
+    std::optional<index_t> zero_pivot = {};  ///< among the columns up to it only this one becomes zero
+    std::optional<index_t> rank = {};  ///< after so many columns all remaining elements are zero
   };
 
-  /// P L U backwards: what is left after column j, from what is left after column j + 1.
+  /// Builds P L U backwards: the remaining matrix after column j from the one after column j + 1.
   ExactFactors<T> lu(index_t m, index_t n, index_t nrhs, const Wish& wish, index_t padding = 0) {
     ExactFactors<T> made = start(m, n, nrhs, padding);
     const index_t k = std::min(m, n);
@@ -503,7 +501,7 @@ class ExactProblems {
         std::swap(at(left, j, c), at(left, row, c));
       }
     }
-    // Interchanges that come later concern the columns of L before, too.
+    // Later interchanges move rows of the earlier columns of L, too.
     for (index_t j = 0; j < k; ++j) {
       for (index_t c = 0; c < j; ++c)
         std::swap(at(factors, j, c), at(factors, pivot_of[static_cast<std::size_t>(j)], c));
@@ -521,7 +519,7 @@ class ExactProblems {
     return made;
   }
 
-  /// @param bad_minor the order of the first minor that is not positive, less 1: zero, or as much less as asked for
+  /// @param bad_minor the order, less 1, of the first minor that is not positive: zero, or smaller by `less`
   ExactFactors<T> cholesky(index_t n, index_t nrhs, std::optional<index_t> bad_minor = {}, double less = 0,
                            index_t padding = 0) {
     ExactFactors<T> made = start(n, n, nrhs, padding);
@@ -550,7 +548,7 @@ class ExactProblems {
 
   ExactFactors<T> of_routine(index_t m, index_t n, index_t nrhs, const Wish& wish, index_t padding = 0) {
     if (is_hermitian(variant_.routine)) return cholesky(n, nrhs, {}, 0, padding);
-    return lu(position_of(variant_.routine, LapackParameter::m) != 0 ? m : n, n, nrhs, wish, padding);
+    return lu(position_of(variant_.routine, Parameter::m) != 0 ? m : n, n, nrhs, wish, padding);
   }
 
  private:
@@ -578,8 +576,8 @@ class ExactProblems {
     const double real = part();
     return is_complex(scalar_type_of<T>()) ? std::complex<double>(real, part()) : real;
   }
-  /// What it makes of the pivot is smaller, or, if `may_be_one`, no larger by |re| + |im|. Where the pivot has two parts, its
-  /// modulus may be larger: 1.5 beside 1 + i.
+  /// A multiplier whose product with the pivot is smaller than the pivot, or, if `may_be_one`, no larger, by |re| +
+  /// |im|. If the pivot has two parts, the product's modulus may be larger: 1.5 beside 1 + i.
   std::complex<double> multiplier(std::complex<double> pivot, bool may_be_one) {
     if (pivot.real() != 0 && pivot.imag() != 0 && problems_.integer(0, 2) == 0) return {0.75 * sign(), 0.75 * sign()};
     const auto value = static_cast<double>(problems_.integer(may_be_one ? -2 : -1, may_be_one ? 2 : 1)) / 2;
@@ -590,7 +588,7 @@ class ExactProblems {
   LapackProblems<T> problems_;
 };
 
-/// In the first `order` rows and columns of the factors; all of them where `order` is not given.
+/// Compares the first `order` rows and columns of the factors; without `order` all of them.
 template <Scalar T>
 ::testing::AssertionResult has_these_factors(const LapackVariant& variant, const LapackProblem<T>& after,
                                              const LapackProblem<T>& expected, std::optional<index_t> order = {}) {

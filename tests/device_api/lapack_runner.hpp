@@ -1,6 +1,6 @@
 // Runs many problems (lapack_problem.hpp) as one batch of one of LAPACK's routines on an implementation of the device
-// routines, in any of its forms. All matrices and arrays lie in one image between guards: what is written besides results
-// shows.
+// routines, in any of its forms. All matrices and arrays lie in one image between guards, so that any write besides
+// results shows.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,23 +22,23 @@ namespace tessera::test {
 
 struct LapackPlacement {
   BatchForm form = BatchForm::sizes;
-  bool with_bounds = true;  ///< the largest sizes, else 0 where it may be
+  bool with_bounds = true;  ///< the largest sizes, else 0 if that is allowed
   struct Bounds {
     index_t m = 0, n = 0, nrhs = 0;
   };
-  std::optional<Bounds> bounds = {};  ///< others
-  bool with_info = true;              ///< else none, where it need not be there
-  index_t workspace_problems = 0;     ///< for how many problems at once; 0: all
-  index_t workspace_order = 0;        ///< of so many rows; else of the largest one's
+  std::optional<Bounds> bounds = {};  ///< other bounds
+  bool with_info = true;              ///< else none, if it may be missing
+  index_t workspace_problems = 0;     ///< for so many problems at once; 0: for all
+  index_t workspace_order = 0;        ///< for so many rows; 0: for those of the largest problem
   bool misaligned = false;            ///< matrices and numbers begin one element behind an aligned address
   bool dense = false;                 ///< matrices lie one element apart
-  /// Which problem stands at each place of the batch; empty: as they are. One that stands there several times must have
-  /// the same bits at all of them.
+  /// The problem at each place of the batch; empty: problem i at place i. A problem at several places must have the
+  /// same bits in all of them.
   std::vector<std::size_t> order = {};
-  /// An argument that is bad, of the problem at a place.
+  /// A bad argument of the problem at a place.
   struct Bad {
     std::size_t place;
-    LapackParameter argument;
+    Parameter argument;
   };
   std::optional<Bad> bad = {};
 };
@@ -53,8 +53,8 @@ class LapackRunner {
  public:
   explicit LapackRunner(Implementation& implementation) : implementation_(implementation), memory_(implementation) {}
 
-  /// Runs the problems and brings their results back, info included. What a routine only reads, the other triangle and
-  /// what lies between columns must be as before, and so must all of a problem that is bad.
+  /// Runs the problems and copies their results back, info included. Operands that a routine only reads, the other
+  /// triangle and the padding between columns must be unchanged, and so must every bad problem.
   template <Scalar T>
   void run(const LapackVariant& variant, std::vector<LapackProblem<T>>& problems, const LapackPlacement& placement) {
     if (placement.form == BatchForm::wide_sizes)
@@ -64,7 +64,7 @@ class LapackRunner {
   }
 
  private:
-  /// One matrix of all problems, or their pivots, and the array of their addresses where there is one.
+  /// One matrix of all problems, or their pivots, and the array of their addresses if there is one.
   struct Placed {
     std::vector<std::size_t> at = {};
     std::size_t array = 0;
@@ -76,8 +76,8 @@ class LapackRunner {
 
   template <Scalar T, class Integer>
   void run_as(const LapackVariant& variant, std::vector<LapackProblem<T>>& problems, const LapackPlacement& placement) {
-    using Parameter = LapackParameter;
-    const LapackRoutine routine = variant.routine;
+    using Parameter = Parameter;
+    const Routine routine = variant.routine;
     const bool has_sizes = has_arrays(placement.form), has_b = solves(routine);
     std::vector<std::size_t> order = placement.order;
     if (order.empty()) {
@@ -100,7 +100,7 @@ class LapackRunner {
     DeviceImage image(memory_);
     const std::size_t shift_of_numbers = placement.misaligned ? sizeof(Integer) : 0;
     std::vector<PlacedNumbers> numbers;
-    const auto place_number = [&](LapackParameter parameter, auto value_of, kernels::NumberOfEach& of_batch) {
+    const auto place_number = [&](Parameter parameter, auto value_of, kernels::NumberOfEach& of_batch) {
       if (position_of(routine, parameter) == 0) return;
       of_batch.of_all = has_sizes ? 0 : value_of(at_place(0));
       if (!has_sizes) return;
@@ -169,8 +169,8 @@ class LapackRunner {
 
     image.take(infos, info_at);
     image.forget(workspace, workspace_bytes);
-    const bool writes_a = factors(routine) || inverts(routine) || routine == LapackRoutine::laswp;
-    const bool writes_pivots = routine == LapackRoutine::getrf || routine == LapackRoutine::gesv;
+    const bool writes_a = factors(routine) || inverts(routine) || routine == Routine::laswp;
+    const bool writes_pivots = routine == Routine::getrf || routine == Routine::gesv;
     std::vector<bool> is_taken(problems.size());
     for (std::size_t i = 0; i < count; ++i) {
       Problem result = at_place(i);
@@ -229,7 +229,7 @@ class LapackRunner {
     for (std::size_t& at : placed.at) at += begin;
   }
 
-  /// Where a problem has nothing to do, its addresses are null.
+  /// The addresses are null if a problem has nothing to do.
   template <class Element>
   static void put_addresses(DeviceImage& image, const Placed& placed, const std::vector<std::vector<Element>>& all,
                             std::byte* memory, const LapackPlacement& placement,

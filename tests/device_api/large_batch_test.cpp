@@ -1,6 +1,6 @@
-// Batches of so many problems that a grid has several layers, with singular ones and ones with NaN among them, and matrices
-// whose elements lie further apart than 32 bits count. What each problem becomes is what it becomes in a small batch, bit by
-// bit; that small batches are right is for the conformance suites.
+// Batches with so many problems that a grid has several layers, some of them singular or with NaN; and matrices with
+// elements at distances beyond 32 bits. Each problem's result must equal its result in a small batch, bit by bit. The
+// conformance suites check small batches.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace large_batch_test {
 
 using test::ImplementationKind;
 using test::LibraryImplementation;
@@ -33,7 +33,7 @@ class DeviceLargeBatches : public ::testing::TestWithParam<ImplementationKind> {
     GTEST_SKIP() << missing;
   }
 
-  /// All where launches depend on them.
+  /// All of them if launches depend on them.
   static std::vector<index_t> counts() {
     if (GetParam().name != ImplementationKind::cuda) return {65536};
     return {65535, 65536, 70001, 524281};
@@ -60,7 +60,7 @@ class DeviceLargeBatches : public ::testing::TestWithParam<ImplementationKind> {
 
 constexpr index_t order = 3, elements = order * order, kinds = 7;
 
-/// Positive definite, but for three: two have a zero on the diagonal and nothing beside it, one has a NaN.
+/// Positive definite, except for three: two have a zero on the diagonal and nothing beside it, and one has a NaN.
 std::vector<double> matrix_of_kind(index_t kind) {
   std::mt19937_64 random(static_cast<unsigned>(kind + 1));
   std::vector<double> A = test::random_matrix<double>(order, order, order, random);
@@ -95,11 +95,11 @@ std::vector<Element> repeated(const std::vector<Element>& some, index_t of_one, 
   return all;
 }
 
-constexpr LapackRoutine factorizations_and_solves[] = {LapackRoutine::potrf, LapackRoutine::posv, LapackRoutine::getrf,
-                                                       LapackRoutine::getrf_nopiv, LapackRoutine::gesv};
+constexpr Routine factorizations_and_solves[] = {Routine::potrf, Routine::posv, Routine::getrf, Routine::getrf_nopiv,
+                                                 Routine::gesv};
 
 TEST_P(DeviceLargeBatches, EveryProblemIsWhatItIsInASmallOne) {
-  const auto solve = [&](LapackRoutine routine, index_t count) {
+  const auto solve = [&](Routine routine, index_t count) {
     std::vector<double> A, B;
     for (index_t i = 0; i < count; ++i) {
       const std::vector<double> one = matrix_of_kind(i % kinds);
@@ -118,19 +118,18 @@ TEST_P(DeviceLargeBatches, EveryProblemIsWhatItIsInASmallOne) {
     batch.max_nrhs = batch.nrhs.of_all = 1;
     batch.A = {.first = at, .distance = elements};
     if (solves(routine)) batch.B = {.first = right, .distance = order};
-    if (routine == LapackRoutine::getrf || routine == LapackRoutine::gesv)
-      batch.ipiv = {.first = ipiv, .distance = order};
+    if (routine == Routine::getrf || routine == Routine::gesv) batch.ipiv = {.first = ipiv, .distance = order};
     batch.info = info;
     implementation_->run_lapack_batch(batch);
     return Solved{taken(at, A.size()), taken(right, B.size()), taken(ipiv, static_cast<std::size_t>(count * order)),
                   taken(info, static_cast<std::size_t>(count))};
   };
-  for (const LapackRoutine routine : factorizations_and_solves) {
+  for (const Routine routine : factorizations_and_solves) {
     const Solved few = solve(routine, kinds);
     EXPECT_EQ(few.info[0], 0);
     EXPECT_GT(few.info[2], 0);
     EXPECT_GT(few.info[4], 0);
-    // Of a NaN Cholesky tells, and LU has it among the factors.
+    // Cholesky reports a NaN, and LU has it among the factors.
     EXPECT_EQ(few.info[5], is_hermitian(routine) ? 2 : 0) << name_of(routine);
     EXPECT_TRUE(is_hermitian(routine) || std::isnan(few.A[5 * elements + 8])) << name_of(routine);
     for (const index_t count : counts()) {
@@ -180,9 +179,9 @@ constexpr index_t far = index_t{1} << 26;
 
 class DeviceFarColumns : public DeviceLargeBatches {
  protected:
-  static constexpr index_t n = 40;  // so that there are elements beyond 2^31
+  static constexpr index_t n = 40;  // so that some elements lie beyond 2^31
 
-  /// Of two matrices beside each other, of n rows each, in memory for all that lies between.
+  /// Two matrices beside each other, with n rows each, in memory for the whole distance.
   float* place_far(const std::vector<float>& both, index_t ld) {
     std::byte* const memory = implementation_->allocate(static_cast<std::size_t>((n - 1) * ld + 2 * n) * sizeof(float));
     for (index_t j = 0; j < n; ++j)
@@ -197,7 +196,7 @@ class DeviceFarColumns : public DeviceLargeBatches {
                             reinterpret_cast<const std::byte*>(memory + j * ld), 2 * n * sizeof(float));
     return both;
   }
-  /// Two matrices whose diagonals are large.
+  /// Two matrices with large diagonals.
   static std::vector<float> two_matrices(unsigned seed) {
     std::mt19937_64 random(seed);
     std::vector<float> both = test::random_matrix<float>(2 * n, n, 2 * n, random);
@@ -208,7 +207,7 @@ class DeviceFarColumns : public DeviceLargeBatches {
 };
 
 TEST_P(DeviceFarColumns, FactorsAreThoseOfNearOnes) {
-  for (const LapackRoutine routine : {LapackRoutine::potrf, LapackRoutine::getrf}) {
+  for (const Routine routine : {Routine::potrf, Routine::getrf}) {
     const auto factor = [&](index_t ld) {
       float* const at = place_far(two_matrices(1), ld);
       int* const ipiv = place(std::vector<int>(2 * n));
@@ -220,7 +219,7 @@ TEST_P(DeviceFarColumns, FactorsAreThoseOfNearOnes) {
       batch.max_m = batch.max_n = batch.m.of_all = batch.n.of_all = n;
       batch.lda.of_all = ld;
       batch.A = {.first = at, .distance = n};
-      if (routine == LapackRoutine::getrf) batch.ipiv = {.first = ipiv, .distance = n};
+      if (routine == Routine::getrf) batch.ipiv = {.first = ipiv, .distance = n};
       batch.info = info;
       implementation_->run_lapack_batch(batch);
       EXPECT_EQ(taken(info, 2), (std::vector<int>{0, 0}));
@@ -258,11 +257,11 @@ TEST_P(DeviceFarColumns, ProductsAndSolvesAreThoseOfNearOnes) {
 
 std::string name_of_kind(const ::testing::TestParamInfo<ImplementationKind>& info) { return info.param.text(); }
 INSTANTIATE_TEST_SUITE_P(On, DeviceLargeBatches, ::testing::ValuesIn(test::library_implementations()), name_of_kind);
-// Pages of the host that nobody touches take no memory.
+// Untouched pages of the host take no memory.
 INSTANTIATE_TEST_SUITE_P(On, DeviceFarColumns,
                          ::testing::Values(ImplementationKind{ImplementationKind::reference},
                                            ImplementationKind{ImplementationKind::cuda}),
                          name_of_kind);
 
-}  // namespace
+}  // namespace large_batch_test
 }  // namespace tessera

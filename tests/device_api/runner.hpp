@@ -1,6 +1,6 @@
-// Runs problems (tests/level3_problem.hpp) on an implementation of the device routines: operands at addresses that are aligned to
-// their elements and to nothing more where a test wants that, with guards around them and around the workspace. Batches of them:
-// batch_runner.hpp.
+// Runs problems (tests/level3_problem.hpp) on an implementation of the device routines. If a test wants that, operands
+// lie at addresses that are aligned to their elements only. Guards lie around the operands and around the workspace.
+// Batches: batch_runner.hpp.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace tessera::test {
 
-/// Memory of an implementation that grows and is used again.
+/// Memory of an implementation that grows and is reused.
 class DeviceMemory {
  public:
   explicit DeviceMemory(Implementation& implementation) : implementation_(implementation) {}
@@ -35,12 +35,12 @@ class DeviceMemory {
   std::size_t bytes_ = 0;
 };
 
-/// All that lies in device memory, as it was and as it is, with guards of `gap` bytes between.
+/// An image of device memory, before and after a call, with guards of `gap` bytes between operands.
 class DeviceImage {
  public:
   explicit DeviceImage(DeviceMemory& memory) : device_(memory), bytes_(gap, guard) {}
 
-  /// @return where it begins
+  /// @return the offset of the placed elements
   template <class Element>
   std::size_t place(const std::vector<Element>& values, std::size_t shift) {
     const std::size_t begin = bytes_.size() + shift;
@@ -50,9 +50,9 @@ class DeviceImage {
     bytes_.resize((bytes_.size() + gap - 1) / gap * gap + gap, guard);
     return begin;
   }
-  /// Where all of it will lie. @pre everything has its place
+  /// The device address of the image. @pre everything has been placed
   std::byte* address() { return memory_ = device_.of(bytes_.size()); }
-  /// Other values at a place.
+  /// Writes other values at a place.
   template <class Element>
   void replace(std::size_t begin, const std::vector<Element>& values) {
     if (!values.empty()) std::memcpy(bytes_.data() + begin, values.data(), values.size() * sizeof(Element));
@@ -87,14 +87,14 @@ class DeviceImage {
 
 struct Placement {
   bool misaligned = false;      ///< operands begin one element behind an aligned address
-  bool with_workspace = false;  ///< of the size that the call asks for
+  bool with_workspace = false;  ///< of the size that the call can use
 };
 
 class DeviceRunner {
  public:
   explicit DeviceRunner(Implementation& implementation) : implementation_(implementation), memory_(implementation) {}
 
-  /// Runs the fixture's problem and brings what is in memory then back to it.
+  /// Runs the fixture's problem and copies the memory back to the fixture.
   template <Scalar T>
   void run(Level3Fixture<T>& fixture, const Placement& placement = {}) {
     Level3 call = fixture.problem();
@@ -131,7 +131,7 @@ class DeviceRunner {
   DeviceMemory memory_;
 };
 
-/// A triangle of `order` rows and so many right-hand sides, rows of B where the triangle is on the right.
+/// A triangle of `order` rows and so many right-hand sides; with the triangle on the right these are rows of B.
 inline Level3Case triangular_case(Routine routine, Side side, index_t order, index_t right_hand_sides) {
   Level3Case c{.routine = routine, .side = side};
   c.m = side == Side::left ? order : right_hand_sides;

@@ -11,7 +11,7 @@
 #include "heap/device_heap.hpp"
 
 namespace tessera::heap {
-namespace {
+namespace free_list_test {
 
 constexpr std::size_t unit = FreeList::alignment;
 
@@ -119,5 +119,5 @@ TEST(DeviceHeap, GivesAddressesInsideTheSlab) {
   heap.check_invariants();
 }
 
-}  // namespace
+}  // namespace free_list_test
 }  // namespace tessera::heap

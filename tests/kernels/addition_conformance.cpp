@@ -10,7 +10,7 @@
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace addition_conformance {
 
 class AdditionConformance : public ::testing::TestWithParam<test::BackendParam> {};
 
@@ -155,5 +155,5 @@ TEST_P(MirrorConformance, FillsTheOtherTriangle) {
 
 TESSERA_INSTANTIATE_BACKENDS(MirrorConformance);
 
-}  // namespace
+}  // namespace addition_conformance
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// What the plan chooses: how wide strips are, and how products with triangles are computed.
+// The choices of the plan: widths of strips, and computation of products with triangles.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include "kernels/plan/strip_choice.hpp"
 
 namespace tessera::kernels::plan {
-namespace {
+namespace choice_test {
 
 TEST(StripChoice, IsTheNarrowestWithAMultiprocessorForEach) {
   EXPECT_EQ(quickest_strip(1, 100, 32), 8);
@@ -31,7 +31,7 @@ TEST(StripChoice, LeavesMultiprocessorsToNeighbours) {
   EXPECT_EQ(thriftiest_strip(1025, 1024, 32), 32);
 }
 
-// Between measured sizes, and beyond them.
+// Sizes between the measured ones, and beyond them.
 TEST(ChoiceTable, HasTheChoiceOfTheNextLargerSizeThatWasMeasured) {
   ChoiceTable<std::size_t> table;
   std::size_t n = 0;
@@ -81,5 +81,5 @@ TEST(SolveChoice, FitsTheMarksOfALaunch) {
   EXPECT_FALSE(fits_chain(index_t{1} << 62, index_t{1} << 62, 1));
 }
 
-}  // namespace
+}  // namespace choice_test
 }  // namespace tessera::kernels::plan

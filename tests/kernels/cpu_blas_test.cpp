@@ -21,14 +21,14 @@
 #include "tests/temporary_folder.hpp"
 
 namespace tessera {
-namespace {
+namespace cpu_blas_test {
 
 using kernels::CpuBlas;
 using kernels::for_each_gemm_piece;
 using test::Level3Case;
 using test::Level3Fixture;
 
-/// A shared library made of C source, in a folder of its own that goes away with it.
+/// A shared library made of C source, in a folder of its own that is removed with it.
 class SharedLibrary {
  public:
   explicit SharedLibrary(const std::string& source) {
@@ -45,8 +45,8 @@ class SharedLibrary {
   bool built_ = false;
 };
 
-/// A complete BLAS whose gemm functions only write a sign of themselves to C[0], and whose others do nothing; without
-/// the symbols named in `missing`.
+/// The source of a complete BLAS, except for the symbols in `missing`. Its gemm functions only write a sign to C[0],
+/// and its other functions do nothing.
 std::string fake_blas_source(int sign, const std::vector<std::string>& missing = {}) {
   std::string source;
   for (const Routine routine : test::all_routines) {
@@ -99,7 +99,7 @@ TEST(CpuBlas, APathThatIsNoBlasIsAnErrorAndNothingElseIsTaken) {
     EXPECT_NE(std::string(error.what()).find("/nonexistent/libblas.so"), std::string::npos) << error.what();
   }
   EXPECT_THROW(CpuBlas::open("libm.so.6"), NotAvailable) << "a library without gemm";
-  // One symbol of each shape of call, and of each type.
+  // One symbol for each shape of call, and for each type.
   for (const char* symbol :
        {"zgemm_", "ssymm_", "chemm_", "dsyrk_", "zherk_", "csyr2k_", "zher2k_", "dtrmm_", "strsm_"}) {
     const SharedLibrary incomplete(fake_blas_source(1000, {symbol}));
@@ -117,7 +117,7 @@ TEST(CpuBlas, NeverTakesTheDropInLibraryForABlas) {
   const SharedLibrary ourselves(fake_blas_source(2000) + "int tessera_blas_marker = 1;\n");
   ASSERT_TRUE(ourselves.built());
   EXPECT_THROW(CpuBlas::open(ourselves.path()), NotAvailable);
-  // Not as the program's next BLAS, either: then the search goes on.
+  // It is not taken as the program's next BLAS, either: the search continues.
   void* const handle = dlopen(ourselves.path().c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr);
   const auto blas = CpuBlas::open("", {.next_gemm = dlsym(handle, "dgemm_")});
@@ -132,10 +132,10 @@ TEST(CpuBlas, TakesTheProgramsOwnBlasBeforeAnyOther) {
   ASSERT_NE(handle, nullptr);
   const auto blas = CpuBlas::open("", {.next_gemm = dlsym(handle, "dgemm_")});
   EXPECT_EQ(call_dgemm(*blas), 3001.0);
-  // It holds the library itself: the program may close it.
+  // The BLAS holds the library open itself, so the program may close it.
   dlclose(handle);
   EXPECT_EQ(call_dgemm(*blas), 3001.0);
-  // A path that was asked for wins over it.
+  // An explicit path has priority over it.
   const SharedLibrary other(fake_blas_source(4000));
   ASSERT_TRUE(other.built());
   EXPECT_EQ(call_dgemm(*CpuBlas::open(other.path(), {.next_gemm = dlsym(handle, "dgemm_")})), 4001.0);
@@ -155,7 +155,7 @@ TEST(CpuBlas, AnAddressOutsideAllLibrariesIsNoNextBlas) {
   EXPECT_EQ(call_dgemm(*CpuBlas::open("", {.next_gemm = &local})), 1.0);
 }
 
-/// f(fixture) for every routine, type, variant and factor on shapes of which some are empty.
+/// Calls f(fixture) for every routine, type, variant and factor, on shapes of which some are empty.
 template <class F>
 void for_each_problem(F&& f) {
   struct Shape {
@@ -202,7 +202,7 @@ TEST(CpuBlas, ComputesLikeTheOracle) {
 
 const std::vector<std::string> gemmt_symbols = {"sgemmt_", "dgemmt_", "cgemmt_", "zgemmt_"};
 
-/// f(fixture) for every variant, factor, and size around the blocks that a triangle is cut into.
+/// Calls f(fixture) for every variant, factor, and size around the blocks into which a triangle is divided.
 template <Scalar T, class F>
 void for_each_gemmt(F&& f) {
   const ScalarType type = scalar_type_of<T>();
@@ -219,7 +219,7 @@ void for_each_gemmt(F&& f) {
   }
 }
 
-// A BLAS that has no gemmt, and of whose functions dgemm alone does something.
+// A BLAS without gemmt. Of its functions only dgemm has an effect.
 TEST(CpuBlas, GemmtIsMadeOfGemmWhereTheBlasHasNone) {
   std::vector<std::string> missing = gemmt_symbols;
   missing.push_back("dgemm_");
@@ -242,9 +242,9 @@ TEST(CpuBlas, GemmtIsMadeOfGemmWhereTheBlasHasNone) {
   });
 }
 
-/// A gemmt of all types under a name; the real ones leave a sign, the complex ones multiply numbers by the conjugate of
+/// A gemmt of all types under a name. The real ones leave a sign; the complex ones multiply numbers by the conjugate of
 /// B.
-/// @param more what else they do
+/// @param more further statements of these functions
 std::string fake_gemmt_source(const std::string& name, const std::string& more) {
   std::string source;
   for (const std::string letter : {"s", "d", "c", "z"}) {
@@ -287,7 +287,7 @@ TEST(GemmtPieces, CoverTheTriangleOnce) {
       EXPECT_TRUE(piece.routine == Routine::gemm || piece.n <= kernels::gemmt_diagonal) << piece.n;
       kernels::reference_level3(piece);
     });
-    ASSERT_TRUE(fixture.check());  // with any beta but 1 a block that is computed twice shows
+    ASSERT_TRUE(fixture.check());  // with any beta but 1, a block that is computed twice shows
   };
   for_each_gemmt<float>(run);
   for_each_gemmt<std::complex<double>>(run);
@@ -342,7 +342,7 @@ TEST(CpuBlas, ALeadingDimensionBeyond32BitsIsLeftToTheReferenceForTriangularMatr
 }
 
 TEST(GemmPieces, AddUpToTheProduct) {
-  // The limit that stands for 2^31 - 1 here; shapes below it, at it, and beyond it in each dimension.
+  // A limit of 8 stands for 2^31 - 1; the shapes lie below it, at it, and beyond it in each dimension.
   constexpr index_t shapes[][4] = {{8, 8, 8, 0}, {9, 5, 7, 2}, {3, 17, 4, 1}, {4, 3, 19, 0}, {5, 4, 0, 1}};
   for (const index_t limit : {index_t{1}, index_t{3}, index_t{8}}) {
     for (const auto& [m, n, k, padding] : shapes) {
@@ -368,7 +368,7 @@ TEST(GemmPieces, AddUpToTheProduct) {
 }
 
 TEST(GemmPieces, ReachBeyond32Bits) {
-  // Only arithmetic on addresses: nothing is read.
+  // Only addresses are computed: nothing is read.
   constexpr std::intptr_t base = 4096;
   constexpr index_t limit = (index_t{1} << 31) - 1;
   const auto cut = [&](index_t m, index_t k) {
@@ -416,8 +416,7 @@ TEST(Reference, FollowsTheReferenceBlas) {
 }
 
 TEST(Reference, ComputesAProductDoneByHand) {
-  // The oracle itself must rest on something: [1+i 2; 0 i] * [i; 3-i] = [5-i; 1+3i], and with X conjugated and
-  // transposed.
+  // The oracle itself is checked by hand: [1+i 2; 0 i] * [i; 3-i] = [5-i; 1+3i], and with X conjugated and transposed.
   using z = std::complex<double>;
   const z X[4] = {z(1, 1), 0, 2, z(0, 1)};  // column-major
   const z Y[2] = {z(0, 1), z(3, -1)};
@@ -452,7 +451,7 @@ TEST(Reference, ComputesTheOtherRoutinesDoneByHand) {
       EXPECT_EQ(C, expected) << name_of(call);
     }
   };
-  // The lower triangle of A is [i .; 2 1]: symmetric [i 2; 2 1], Hermitian (first element 0 + i, taken as 0) [0 2; 2 1].
+  // The lower triangle of A is [i .; 2 1]: symmetric [i 2; 2 1], Hermitian [0 2; 2 1] (its first element counts as 0).
   const Matrix A = {i, 2, 77, 1};
   const Matrix unit = {1, 0, 0, 1};
   const Matrix X = {1, i, 0, 1};  // [1 0; i 1]
@@ -484,7 +483,8 @@ TEST(Reference, ComputesTheOtherRoutinesDoneByHand) {
 }
 
 TEST(Level3Fixture, RefusesWhatIsWrong) {
-  // What all tests of kernels and routines rest on: one element off, a write where none may be, or nothing done at all.
+  // All tests of kernels and routines rely on these: one wrong element, a forbidden write, or no computation at all
+  // must show.
   for (const Routine routine : test::all_routines) {
     const ScalarType type = test::types_of(routine).back();
     const Level3Case base{.routine = routine, .m = 6, .n = 6, .k = 6, .alpha = 0.5, .beta = 1, .padding = 2};
@@ -515,5 +515,5 @@ TEST(Level3Fixture, RefusesWhatIsWrong) {
   }
 }
 
-}  // namespace
+}  // namespace cpu_blas_test
 }  // namespace tessera

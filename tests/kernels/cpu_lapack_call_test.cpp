@@ -1,4 +1,5 @@
-// Calls of LAPACK on the CPU: by the LAPACK of a CPU BLAS, by one that has none, against the readable reference.
+// Calls of LAPACK on the CPU, with the LAPACK of a CPU BLAS and with a BLAS that has none, against the readable
+// reference.
 #include "kernels/host/cpu_lapack_call.hpp"
 
 #include <glob.h>
@@ -13,7 +14,7 @@
 #include "tests/blas_api/lapack_call_problem.hpp"
 
 namespace tessera::kernels {
-namespace {
+namespace cpu_lapack_call_test {
 
 using test::LapackCallProblem;
 
@@ -28,18 +29,16 @@ std::shared_ptr<const CpuBlas> reference_blas() {
 
 template <Scalar T>
 void check_all(const CpuBlas* blas) {
-  for (int routine = 0; routine < lapack_call_routine_count; ++routine) {
+  for (const Routine r : routines_of<Way::factors>) {
     for (const index_t m : {1, 40, 100}) {
       for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
         for (const Op op : {Op::no_trans, Op::trans, Op::conj_trans}) {
           for (const int bits : {32, 64}) {
-            const auto r = static_cast<LapackCallRoutine>(routine);
             LapackCallProblem<T> problem(
                 {.routine = r, .m = m, .n = 90, .nrhs = 7, .uplo = uplo, .op = op, .ipiv_bits = bits}, 1);
-            LapackCall call = problem.call();
-            compute_on_cpu(blas, call);
-            EXPECT_TRUE(problem.check(call.info));
-            if (!solves(r) || r == LapackCallRoutine::potrs) break;
+            index_t found = 0;
+            EXPECT_TRUE(problem.check(compute_on_cpu(blas, problem.call(), found)));
+            if (!solves(r) || r == Routine::potrs) break;
           }
         }
       }
@@ -70,5 +69,5 @@ TYPED_TEST(CpuLapackCalls, AgreeWithTheReferenceOverABlasAlone) {
   check_all<TypeParam>(blas.get());
 }
 
-}  // namespace
+}  // namespace cpu_lapack_call_test
 }  // namespace tessera::kernels

@@ -1,5 +1,5 @@
-// LAPACK's routines on the CPU: by the LAPACK of the CPU BLAS, on one thread or on as many as it has, against the readable
-// reference.
+// LAPACK's routines on the CPU, with the LAPACK of the CPU BLAS, on one thread or on all of its threads, against the
+// readable reference.
 #include "kernels/host/cpu_lapack.hpp"
 
 #include <gtest/gtest.h>
@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "core/arguments.hpp"
+#include "calls/arguments.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "tests/lapack_systems.hpp"
 
 namespace tessera::kernels {
-namespace {
+namespace cpu_lapack_test {
 
 void run_all(const CpuBlas& blas, const LapackProblems& batch, bool on_one_thread) {
   std::vector<std::byte> memory;
@@ -28,7 +28,7 @@ void run_all(const CpuBlas& blas, const LapackProblems& batch, bool on_one_threa
   }
 }
 
-class CpuLapack : public ::testing::TestWithParam<LapackRoutine> {};
+class CpuLapack : public ::testing::TestWithParam<Routine> {};
 
 TEST_P(CpuLapack, AgreesWithTheReference) {
   const auto blas = CpuBlas::open("");
@@ -57,7 +57,7 @@ TEST_P(CpuLapack, AgreesWithTheReference) {
 INSTANTIATE_TEST_SUITE_P(Routines, CpuLapack, ::testing::ValuesIn(test::host_lapack_routines),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
-/// The identity of order n, in which an element is replaced.
+/// The identity of order n, with one element replaced.
 struct Replaced {
   std::vector<double> A;
   std::vector<int> ipiv;
@@ -69,7 +69,7 @@ struct Replaced {
     at(i, j) = value;
   }
   double& at(index_t i, index_t j) { return A[static_cast<std::size_t>(i + j * n)]; }
-  int run(const CpuBlas& blas, LapackRoutine routine, bool on_one_thread, Uplo uplo = Uplo::lower) {
+  int run(const CpuBlas& blas, Routine routine, bool on_one_thread, Uplo uplo = Uplo::lower) {
     LapackProblems batch;
     batch.routine = routine;
     batch.forms = {{.uplo = uplo, .has_pivots = true}};
@@ -91,11 +91,11 @@ TEST(CpuLapackInfo, TellsTheFirstBadMinorOrPivotWhereverItStands) {
         for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
           for (const double bad : {0.0, -2.0, nan}) {
             Replaced matrix(n, at, at, bad);
-            EXPECT_EQ(matrix.run(*blas, LapackRoutine::potrf, on_one_thread, uplo), place) << n << ' ' << bad;
+            EXPECT_EQ(matrix.run(*blas, Routine::potrf, on_one_thread, uplo), place) << n << ' ' << bad;
           }
         }
-        EXPECT_EQ(Replaced(n, at, at, 0).run(*blas, LapackRoutine::getrf, on_one_thread), place) << n;
-        for (const LapackRoutine inverse : {LapackRoutine::potri, LapackRoutine::getri}) {
+        EXPECT_EQ(Replaced(n, at, at, 0).run(*blas, Routine::getrf, on_one_thread), place) << n;
+        for (const Routine inverse : {Routine::potri, Routine::getri}) {
           Replaced factor(n, at, at, 0);
           const std::vector<double> before = factor.A;
           EXPECT_EQ(factor.run(*blas, inverse, on_one_thread), place) << n;
@@ -103,10 +103,10 @@ TEST(CpuLapackInfo, TellsTheFirstBadMinorOrPivotWhereverItStands) {
         }
       }
       Replaced beside(n, n - 1, 0, nan);
-      EXPECT_EQ(beside.run(*blas, LapackRoutine::potrf, on_one_thread), n) << n;
+      EXPECT_EQ(beside.run(*blas, Routine::potrf, on_one_thread), n) << n;
     }
   }
 }
 
-}  // namespace
+}  // namespace cpu_lapack_test
 }  // namespace tessera::kernels

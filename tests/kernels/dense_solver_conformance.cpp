@@ -1,4 +1,5 @@
-// DenseSolver on every backend: the largest elements of what a problem reads, and a problem on the device's own memory.
+// DenseSolver on every backend: the largest of the elements that a problem reads, and a problem in the device's own
+// memory.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +13,7 @@
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace dense_solver_conformance {
 
 using kernels::DenseTelling;
 
@@ -20,16 +21,16 @@ class DenseSolverConformance : public ::testing::TestWithParam<test::BackendPara
  protected:
   static constexpr index_t n = 70, ld = 75;
 
-  /// What is told of the matrix, as A of the problem.
+  /// The reported largest element of the matrix, as A of the problem.
   template <Scalar T>
-  static DenseTelling measure(test::OpenedDevices& opened, std::byte* slab, DenseProblem problem, std::vector<T>& A) {
+  static DenseTelling measure(test::OpenedDevices& opened, std::byte* slab, LapackCall problem, std::vector<T>& A) {
     device::Device& device = opened.device(0);
     kernels::DenseSolver& solver = *opened.accelerators[0].solver;
     problem.type = scalar_type_of<T>();
     problem.A = slab + 256;
     problem.lda = ld;
     problem.n = n;
-    problem.values = problem.imaginary = slab;  // not looked at
+    problem.values = problem.imaginary = slab;  // not read
     DenseTelling telling;
     constexpr index_t size = sizeof(T), telling_size = sizeof(telling);
     const auto bytes = [](void* address) { return static_cast<std::byte*>(address); };
@@ -59,10 +60,10 @@ TEST_P(DenseSolverConformance, LargestElementsOfWhatIsRead) {
         A[static_cast<std::size_t>(i + j * ld)] = scalar_cast<T>(AnyScalar(-number));
         return A;
       };
-      const DenseProblem general{.routine = DenseRoutine::geev}, lower{.routine = DenseRoutine::heevd};
-      const DenseProblem upper{.routine = DenseRoutine::heevd, .uplo = Uplo::upper};
+      const LapackCall general{.routine = Routine::geev}, lower{.routine = Routine::heevd};
+      const LapackCall upper{.routine = Routine::heevd, .uplo = Uplo::upper};
       const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
-      const auto largest = [&](const DenseProblem& problem, std::vector<T> A) {
+      const auto largest = [&](const LapackCall& problem, std::vector<T> A) {
         return measure<T>(opened, slab, problem, A).largest[0];
       };
       std::vector<T> below = with(69, 0, 40), above = with(0, 69, 50);
@@ -94,7 +95,7 @@ TEST_P(DenseSolverConformance, SpaceIsTold) {
   std::byte* const slab = opened.device(0).reserve(std::size_t{4} << 20);
   kernels::DenseSolver& solver = *opened.accelerators[0].solver;
   solver.load();
-  DenseProblem problem{.routine = DenseRoutine::gesdd, .u = VectorJob::thin, .vt = VectorJob::thin, .m = 40, .n = 60};
+  LapackCall problem{.routine = Routine::gesdd, .u = VectorJob::thin, .vt = VectorJob::thin, .m = 40, .n = 60};
   problem.A = problem.U = problem.VT = problem.values = slab;
   problem.lda = problem.ldu = 40;
   problem.ldvt = 60;
@@ -107,7 +108,7 @@ TEST(HostDenseSolver, MatricesLieInItsMemory) {
   kernels::DenseSolver& solver = *opened.accelerators[0].solver;
   solver.load();
   std::vector<double> elsewhere(100);
-  DenseProblem problem{.routine = DenseRoutine::potri, .n = 10, .A = elsewhere.data(), .lda = 10};
+  LapackCall problem{.routine = Routine::potri, .n = 10, .A = elsewhere.data(), .lda = 10};
   auto* const telling = reinterpret_cast<DenseTelling*>(slab);
   kernels::DenseOutcome outcome;
   EXPECT_THROW(solver.run(0, problem, kernels::SvdAlgorithm::qr_iteration, {}, telling, &outcome), InternalError);
@@ -116,5 +117,5 @@ TEST(HostDenseSolver, MatricesLieInItsMemory) {
 
 TESSERA_INSTANTIATE_BACKENDS(DenseSolverConformance);
 
-}  // namespace
+}  // namespace dense_solver_conformance
 }  // namespace tessera

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace tessera {
-namespace {
+namespace dgemm_choice_test {
 
 using kernels::plan::is_for_dgemm_kernel;
 using kernels::plan::wave_fill;
@@ -40,7 +40,7 @@ TEST(DgemmChoice, TakesLargeProducts) {
   EXPECT_TRUE(is_for_dgemm_kernel(large_product(), 132, hopper.dgemm));
   const std::vector<std::function<void(Level3&)>> also = {
       [](Level3& c) { c.op_a = c.op_b = Op::conj_trans; },
-      [](Level3& c) { c.C = memory + 1, c.ldc = 4097; },  // it is written by threads, not by the copy engine
+      [](Level3& c) { c.C = memory + 1, c.ldc = 4097; },  // threads write it, not the copy engine
       [](Level3& c) { c.beta = 0.5, c.alpha = -1; },
       [](Level3& c) { c.m = 4095, c.n = 2047, c.k = 2047; },
       [](Level3& c) { c.m = 1408, c.n = 1536, c.k = 1024; },
@@ -82,5 +82,5 @@ TEST(DgemmChoice, LeavesTheOthersToCublas) {
   }
 }
 
-}  // namespace
+}  // namespace dgemm_choice_test
 }  // namespace tessera

@@ -6,7 +6,7 @@
 #include <set>
 
 namespace tessera {
-namespace {
+namespace dgemm_fragments_test {
 
 using kernels::block::DgemmFragments;
 
@@ -22,8 +22,10 @@ TYPED_TEST_SUITE(Dgemm, Cases);
 
 constexpr int warp = 32;
 
-// mma.m16n8k16 as PTX specifies it: A's register i holds row lane / 4 (+ 8 if i is odd) and column lane % 4 + 4 (i / 2), B's row
-// lane % 4 + 4 i and column lane / 4, C's row lane / 4 (+ 8 if i >= 2) and column 2 (lane % 4) + i % 2.
+// mma.m16n8k16 as PTX specifies it, for register i:
+//   A  row lane / 4 (+ 8 if i is odd), column lane % 4 + 4 (i / 2)
+//   B  row lane % 4 + 4 i, column lane / 4
+//   C  row lane / 4 (+ 8 if i >= 2), column 2 (lane % 4) + i % 2
 TYPED_TEST(Dgemm, FragmentsMultiplyToTheProduct) {
   using F = TypeParam;
   std::array<int, 16 * 16> A{}, B{}, C{};  // op(A), op(B) and C by rows
@@ -33,7 +35,7 @@ TYPED_TEST(Dgemm, FragmentsMultiplyToTheProduct) {
       const auto at = static_cast<std::size_t>(16 * i + j);
       A[at] = (i * 37 + j * 11) % 101;
       B[at] = (i * 23 + j * 53) % 97;
-      // Column-major operands have columns side by side in a line, so a line is a column of op(A) if A is not transposed.
+      // A line of a column-major operand is a column of op(A), unless A is transposed.
       stored_a[static_cast<std::size_t>(F::transposed_a ? F::offset(i, j) : F::offset(j, i)) / 8] = A[at];
       stored_b[static_cast<std::size_t>(F::transposed_b ? F::offset(i, j) : F::offset(j, i)) / 8] = B[at];
     }
@@ -87,7 +89,7 @@ TYPED_TEST(Dgemm, OffsetsAreReachedFromTwoThatAThreadKeeps) {
   }
 }
 
-// Shared memory serves 128 bytes at a time: eight lanes of loads of 16 bytes, sixteen of 8.
+// Shared memory serves 128 bytes at a time: eight lanes with loads of 16 bytes, or sixteen with 8.
 TYPED_TEST(Dgemm, LoadsHaveNoBankConflicts) {
   using F = TypeParam;
   const auto expect_distinct_banks = [](bool pairs, const auto& offset_of) {
@@ -129,5 +131,5 @@ TYPED_TEST(Dgemm, PairsAreNeighbours) {
   }
 }
 
-}  // namespace
+}  // namespace dgemm_fragments_test
 }  // namespace tessera

@@ -14,7 +14,7 @@
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace gemm_block_test {
 
 using kernels::block::BlockProduct;
 using kernels::block::GemmShape;
@@ -24,11 +24,11 @@ using test::Level3Fixture;
 /// Two warps beside each other.
 template <Scalar T>
 using Small = test::BatchBlock<T>;
-/// Two by two, each with several tiles. Those of double precision take C through the stages.
+/// Two by two warps, each with several tiles. In double precision C comes through the stages.
 template <Scalar T>
 using Large = GemmShape<kernels::block::PartOf<T>, kernels::block::parts_of<T>, 64, sizeof(T) < 16 ? 64 : 32, 2, 2, 3>;
 
-/// One block after the other.
+/// Computes one block after the other.
 template <class Shape>
 void run_by_blocks(const BlockProduct<typename Shape::E>& product, kernels::block::Operands operands, index_t rows,
                    index_t columns) {
@@ -37,7 +37,7 @@ void run_by_blocks(const BlockProduct<typename Shape::E>& product, kernels::bloc
   }
 }
 
-/// Problems of one variant as a batch: what each is given stands in arrays.
+/// Problems of one variant as a batch, with arguments in arrays.
 template <class E>
 class BatchOf {
  public:
@@ -80,7 +80,7 @@ class BatchOf {
   kernels::Level3Batch batch_;
 };
 
-/// Each by the blocks of a grid that is cut by upper bounds.
+/// Computes each problem by the blocks of a grid that upper bounds have cut.
 template <class Shape>
 void run_by_blocks(const kernels::Level3Batch& given, index_t most_rows, index_t most_columns) {
   const auto batch = kernels::block::product_batch<typename Shape::R, Shape::parts>(given);
@@ -158,7 +158,7 @@ TEST_P(GemmBlockTest, OnlyScales) {
   }
 }
 
-// Which shape of blocks a product is computed by does not show in its bits, nor do its neighbours.
+// The bits of a result depend neither on the shape of the blocks nor on neighbours.
 TEST(GemmBlockBits, DependOnNothingButTheOperands) {
   for (const ScalarType type : test::all_types) {
     dispatch(type, [&]<Scalar T>(T) {
@@ -178,8 +178,8 @@ std::vector<Level3> problems_of(std::vector<Level3Fixture<T>>& fixtures) {
   return calls;
 }
 
-// Sizes with zeros among them, one that is much larger than the others, and one problem with a leading dimension that
-// is too small.
+// Sizes with zeros among them, one much larger than the others, and one problem with a leading dimension that is too
+// small.
 TEST_P(GemmBlockTest, BatchesOfVariableSize) {
   for (const ScalarType type : test::types_of(GetParam())) {
     dispatch(type, [&]<Scalar T>(T) {
@@ -210,7 +210,7 @@ TEST_P(GemmBlockTest, BatchesOfVariableSize) {
   }
 }
 
-// As the reference BLAS finds it: the first in the order of the Fortran interface.
+// As in the reference BLAS: the first one in the order of the Fortran interface.
 TEST_P(GemmBlockTest, NamesTheFirstBadArgument) {
   const Level3 call{.routine = GetParam(), .type = ScalarType::z, .m = 5, .n = 5, .k = 5};
   const auto form = kernels::block::product_form<double, 2>(call);
@@ -228,7 +228,7 @@ TEST_P(GemmBlockTest, NamesTheFirstBadArgument) {
   for (const auto& [member, parameter] : members) {
     const int position = position_of(GetParam(), parameter);
     if (position == 0) continue;
-    problem.*member = -1;  // and all behind it are bad, too
+    problem.*member = -1;  // all later arguments are bad, too
     EXPECT_EQ(bad_argument(form, positions, problem), position);
   }
 }
@@ -237,7 +237,7 @@ class TriangularBatchTest : public ::testing::TestWithParam<Routine> {};
 INSTANTIATE_TEST_SUITE_P(Routines, TriangularBatchTest, ::testing::Values(Routine::trsm, Routine::trmm),
                          [](const auto& routine) { return name_of(routine.param); });
 
-// Within a leaf of 64 rows, of some leaves, just of them, and with nothing at all.
+// Sizes within a leaf of 64 rows, of several leaves, of exactly several leaves, and of zero.
 TEST_P(TriangularBatchTest, ProblemsOfAnySize) {
   int turn = 0;
   for (const ScalarType type : test::all_types) {
@@ -277,5 +277,5 @@ TEST_P(TriangularBatchTest, NamesTheFirstBadArgument) {
   }
 }
 
-}  // namespace
+}  // namespace gemm_block_test
 }  // namespace tessera

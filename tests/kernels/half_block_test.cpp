@@ -1,5 +1,5 @@
-// The block code of 16-bit numbers on host threads: the layouts of the tensor cores' fragments, every way in which
-// operands come to them, rectangles of several shapes, and tiny problems.
+// The block code of 16-bit numbers on host threads: the layouts of the tensor cores' fragments, every way of loading
+// operands into them, rectangles of several shapes, and tiny problems.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "tests/kernels/host_half_machine.hpp"
 
 namespace tessera {
-namespace {
+namespace half_block_test {
 
 using kernels::HalfBatch;
 using kernels::block::HalfShape;
@@ -42,7 +42,7 @@ HalfBatch batch_of(HalfFixture<E>& fixture) {
   return batch;
 }
 
-// A by eights, and B: the sum of products whose places are known.
+// A by eights of rows, and B: a sum of products whose places are known.
 TEST(HalfMachine, AMultiplicationIsThatOfThePtxManual) {
   std::array<std::array<float, 16>, 16> a{};
   std::array<std::array<float, 8>, 16> b{};
@@ -73,7 +73,7 @@ TEST(HalfMachine, AMultiplicationIsThatOfThePtxManual) {
   }
 }
 
-// The same by eights of steps.
+// The same with eight steps.
 TEST(HalfMachine, AMultiplicationOfEightStepsIsThatOfThePtxManual) {
   const auto a = [](std::size_t row, std::size_t k) { return static_cast<float>(row * 8 + k) - 60; };
   const auto b = [](std::size_t k, std::size_t column) { return static_cast<float>(column * 8 + k) - 30; };
@@ -105,7 +105,8 @@ void check_blocks(const HalfCase& c) {
   EXPECT_TRUE(fixture.check());
 }
 
-// Loads of four elements, of two and of one; whole rectangles and parts of them; steps that fill groups and do not.
+// Loads of four elements, of two and of one; whole rectangles and parts of them; steps that fill groups, and steps that
+// do not.
 template <class E, HalfBlocks blocks>
 void check_operands() {
   int turn = 0;
@@ -141,8 +142,8 @@ TEST(HalfBlock, LongRectangles) {
   check_operands<StoredAs<HalfType::hc>, HalfBlocks{16, 64, 16, 1, 1}>();
 }
 
-// Columns begin and end in the midst of words, and matrices where memory does: nothing beside them is used, and, as
-// AddressSanitizer sees, nothing behind them is read.
+// Columns begin and end in the middle of words, and matrices begin and end with their memory. No element beside them is
+// used, and none behind them is read, which AddressSanitizer checks.
 template <class E, HalfBlocks blocks>
 void check_odd_places() {
   int turn = 0;
@@ -190,7 +191,7 @@ TEST(HalfBlock, OddPlaces) {
   check_odd_places<StoredAs<HalfType::h>, HalfBlocks{32, 32, 32, 1, 1, true}>();
 }
 
-// What all operands, sizes and distances along what lies side by side have in common decides.
+// The choice depends on the sizes and strides of all operands along their contiguous dimensions.
 TEST(HalfBlock, ElementsOfALoad) {
   using E = StoredAs<HalfType::h>;
   using kernels::block::HalfProduct;
@@ -210,7 +211,7 @@ TEST(HalfBlock, ElementsOfALoad) {
     change(changed);
     return together_of(changed);
   };
-  EXPECT_EQ(with([](auto& p) { p.n = 11; }), 4);  // rows of B are not beside each other
+  EXPECT_EQ(with([](auto& p) { p.n = 11; }), 4);  // rows of B are not contiguous
   EXPECT_EQ(with([](auto& p) { p.m = 6; }), 2);
   EXPECT_EQ(with([](auto& p) { p.k = 5; }), 1);
   EXPECT_EQ(with([](auto& p) { p.ldc = 10; }), 2);
@@ -221,7 +222,7 @@ TEST(HalfBlock, ElementsOfALoad) {
   EXPECT_EQ(with([](auto& p) { p.k = 0, p.right.next_line = 21; }), 4);
 }
 
-// Whatever rectangle it is in, and however many steps are loaded together.
+// The bits do not depend on the rectangle, nor on the number of steps loaded together.
 TEST(HalfBlock, BitsDoNotDependOnTheShape) {
   dispatch(HalfType::hc, [&]<class E>(E) {
     const HalfCase c{.m = 37, .n = 41, .k = 50, .padding = 1};
@@ -265,7 +266,7 @@ void check_tiny_of_all_sizes() {
 TEST(TinyHalves, ByTensorCores) { check_tiny_of_all_sizes<kernels::block::TinyByTensorCores>(); }
 TEST(TinyHalves, ByLanes) { check_tiny_of_all_sizes<kernels::block::TinyByLanes>(); }
 
-// Nothing of one problem reaches another one of the same warp: not even what is not a number.
+// No value of one problem, not even a NaN, reaches another problem of the same warp.
 template <template <class, int, class> class Tiny>
 void check_neighbours() {
   using E = StoredAs<HalfType::h>;
@@ -315,7 +316,7 @@ TEST(HalfPlan, TablesAreConsistent) {
       EXPECT_EQ(blocks.columns % (16 * blocks.warps_across), 0);
       EXPECT_TRUE(blocks.problems == 1 || blocks.warps_down * blocks.warps_across == 1);
     }
-    // Unknown or larger than any place: not tiny.
+    // Unknown sizes, and sizes larger than any place, are not tiny.
     EXPECT_EQ(kernels::plan::choose_tiny(type, 0, 0).way, kernels::plan::TinyWay::blocks);
     EXPECT_EQ(kernels::plan::choose_tiny(type, 3, 0).way, kernels::plan::TinyWay::blocks);
     EXPECT_EQ(kernels::plan::choose_tiny(type, 17, 2).way, kernels::plan::TinyWay::blocks);
@@ -330,5 +331,5 @@ TEST(HalfPlan, TablesAreConsistent) {
   EXPECT_EQ(kernels::plan::class_of_half(100'000), kernels::plan::half_sizes.size() - 1);
 }
 
-}  // namespace
+}  // namespace half_block_test
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Which host devices can be opened.
+// The host devices that can be opened under a limit of address space.
 #include "kernels/host/host_backend.hpp"
 
 #include <gmock/gmock.h>
@@ -13,9 +13,9 @@
 #include "core/error.hpp"
 
 namespace tessera::kernels {
-namespace {
+namespace host_backend_test {
 
-/// The process can have so much more address space than it has, while this lives.
+/// Limits the process to so much more address space, for the lifetime of the object.
 class AddressLimit {
  public:
   explicit AddressLimit(std::size_t more_bytes) {
@@ -62,9 +62,10 @@ TEST(HostBackend, LeavesOutDevicesForWhichTheCpuBlasWouldHaveNoAddressSpace) {
     ASSERT_EQ(opened.refused.size(), 1u);
     EXPECT_EQ(opened.refused[0].ordinal, 2);
   }
-  const AddressLimit limit(std::size_t{1} << 30);  // without buffers nobody looks: each part fails by itself
+  // without buffers the limit is not checked in advance: each part fails by itself
+  const AddressLimit limit(std::size_t{1} << 30);
   EXPECT_EQ(make_host_backend(config, 3, nullptr)->open({0, 1, 2}, 0).accelerators.size(), 3u);
 }
 
-}  // namespace
+}  // namespace host_backend_test
 }  // namespace tessera::kernels

@@ -19,7 +19,7 @@ namespace tessera::test {
 template <Scalar T>
 using BatchBlock = kernels::block::GemmShape<kernels::block::PartOf<T>, kernels::block::parts_of<T>, 16, 32, 1, 2, 2>;
 
-/// Something of the block is updated.
+/// Whether something of the block is updated.
 template <class Shape, class E>
 bool is_updated(const kernels::block::BlockProduct<E>& product, index_t row, index_t column) {
   using kernels::block::Region;
@@ -29,7 +29,7 @@ bool is_updated(const kernels::block::BlockProduct<E>& product, index_t row, ind
          (product.updated == Region::lower ? last_row >= column : row <= last_column);
 }
 
-/// By the kernel that the form is for.
+/// Computes by the kernel for the form.
 template <class Shape>
 void run_gemm_block(const kernels::block::BlockProduct<typename Shape::E>& product, kernels::block::Operands operands,
                     index_t row, index_t column) {
@@ -45,7 +45,7 @@ void run_gemm_block(const kernels::block::BlockProduct<typename Shape::E>& produ
   });
 }
 
-/// A strip of a problem of any size.
+/// Computes a strip of a problem of any size.
 template <class Strip, bool is_solve>
 void run_sweep(const kernels::block::TriangularSystem<typename Strip::E>& system) {
   using Machine = HostWarps<Strip::warps, true>;
@@ -57,7 +57,7 @@ void run_sweep(const kernels::block::TriangularSystem<typename Strip::E>& system
   }
 }
 
-/// The problems that are good, which the others' entries of `info` say. @pre Batch has form, positions, problem()
+/// The good problems. `info` receives the results of the checks. @pre Batch has form, positions, problem()
 template <class Batch>
 std::vector<index_t> good_problems(const Batch& batch, void* info, bool is_wide) {
   std::vector<index_t> good;

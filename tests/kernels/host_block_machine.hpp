@@ -1,5 +1,5 @@
-// The machine of src/kernels/block made of host threads: one per thread of the block, which exchange values as a warp
-// does. And a leaf of a triangular call on it.
+// The Machine of src/kernels/block made of host threads: one per thread of the block. They exchange values as a warp
+// does. Also a leaf of a triangular call on it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/block/trmm_strip.hpp"
 #include "kernels/block/trsm_chain.hpp"
 #include "kernels/block/trsm_strip.hpp"
@@ -26,7 +26,7 @@
 
 namespace tessera::test {
 
-/// A barrier that is told anew each time how many threads it is for, as those of a thread block are.
+/// A barrier that receives its number of threads with each use, as those of a thread block do.
 class CountedBarrier {
  public:
   void arrive(int threads) {
@@ -53,12 +53,12 @@ class CountedBarrier {
   int arrived_ = 0, phase_ = 0;
 };
 
-/// One thread block: what its threads share.
+/// The shared data of the threads of one thread block.
 template <int warps>
 struct HostBlock {
   struct Warp {
     std::barrier<> all_lanes{32};
-    // A lane that writes into one of the two has passed a barrier that all lanes reach after they have read it.
+    // Two copies in turns: a lane that writes to one has passed a barrier after which all lanes have read it.
     std::array<std::array<std::array<double, 12>, 32>, 2> exchange{};
   };
   std::array<Warp, warps> of_warp;
@@ -76,7 +76,7 @@ class HostWarp : public Warps {
   void meet() { this->sync_warp(); }
 };
 
-/// @tparam meets warps wait for each other by meeting only, as those of batches do
+/// @tparam meets warps wait for each other only by meeting all, as those of batches do
 template <int warps, bool meets = false>
 class HostWarps {
  public:
@@ -194,7 +194,7 @@ class HostWarps {
 template <Scalar T, int columns>
 using SmallStrip = kernels::block::StripShape<decltype(std::abs(T{})), std::floating_point<T> ? 1 : 2, 4, columns>;
 
-/// run(machine) on all threads of a block.
+/// Calls run(machine) on all threads of a block.
 template <class Shape, class Machine = HostWarps<Shape::warps>, class Run>
 void run_block(Run run) {
   HostBlock<Shape::warps> block;
@@ -218,7 +218,8 @@ void run_strip(const kernels::block::TriangularSystem<typename Shape::E>& system
   });
 }
 
-/// A trsm, or a trmm in place, with at most 64 rows of the triangle, as the kernel does it, one block after the other.
+/// A trsm, or a trmm in place, with at most 64 rows of the triangle, as the kernel computes it, one block after the
+/// other.
 template <Scalar T, int columns>
 void run_by_strips(const Level3& call) {
   using Shape = SmallStrip<T, columns>;
@@ -247,7 +248,7 @@ void run_by_links(const Level3& call) {
   }
 }
 
-/// With links of 64 rows, and strips of 8 columns or of one.
+/// The same with links of 64 rows, and strips of 8 columns or of one.
 template <Scalar T, int columns>
 void run_by_chain(const Level3& call) {
   using R = decltype(std::abs(T{}));

@@ -1,6 +1,6 @@
-// The machine of the block code of 16-bit numbers (src/kernels/block/half_*.hpp) made of host threads, with the layouts
-// of mma.m16n8k16 and m16n8k8 as the PTX manual gives them (sections 9.7.14 and 9.7.15); and batches on it, one thread
-// block after the other.
+// The Machine of the block code for 16-bit numbers (src/kernels/block/half_*.hpp), made of host threads. The layouts of
+// mma.m16n8k16 and m16n8k8 follow the PTX manual (sections 9.7.14 and 9.7.15). Also batches on it, one thread block
+// after the other.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class HostHalfWarps : public HostWarps<warps, true> {
  public:
   using Base::Base;
 
-  /// By eight steps for each word of b.
+  /// Multiplies eight steps for each word of b.
   template <HalfReal R, std::size_t words>
   void multiply_halves(float (&sums)[4], const std::uint32_t (&a)[2 * words], const std::uint32_t (&b)[words]) {
     std::array<double, 12> passed{};
@@ -81,7 +81,7 @@ void run_half_block(const kernels::block::HalfProduct<E>& product, index_t row, 
   });
 }
 
-/// All problems in the order of the batch by rectangles of the shape's warps.
+/// Computes all problems in the order of the batch, by rectangles of the shape's warps.
 template <class Shape>
 void run_halves_by_blocks(const kernels::HalfBatch& given) {
   const auto batch = kernels::block::half_products<typename Shape::E>(given);
@@ -102,7 +102,7 @@ void run_halves_by_blocks(const kernels::HalfBatch& given) {
   }
 }
 
-/// The same by warps that have several problems each. @param Tiny<E, places, Machine>
+/// The same by warps with several problems each. @param Tiny<E, places, Machine>
 template <template <class, int, class> class Tiny, class E, int places>
 void run_tiny_halves(const kernels::HalfBatch& given) {
   using Machine = HostHalfWarps<1>;

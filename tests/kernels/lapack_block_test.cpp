@@ -1,5 +1,5 @@
-// Thread blocks that factor matrices (src/kernels/block), on host threads, beside the readable LAPACK: panels in
-// registers and in memory, sweeps of several leaves, strips beside a panel.
+// The thread blocks that factor matrices (src/kernels/block), on host threads, compared with the readable LAPACK:
+// panels in registers and in memory, sweeps of several leaves, strips beside a panel.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include "tests/kernels/host_block_machine.hpp"
 
 namespace tessera {
-namespace {
+namespace lapack_block_test {
 
 using kernels::LapackBatch;
 using kernels::block::ElementOf;
@@ -54,7 +54,7 @@ Matrix<T> random_matrix(index_t m, index_t n, unsigned seed) {
   return A;
 }
 
-/// Positive definite; what must not be read is not a number.
+/// Positive definite; elements that must not be read are NaN.
 template <Scalar T>
 Matrix<T> positive_matrix(index_t n, Uplo uplo, unsigned seed) {
   Matrix<T> A = random_matrix<T>(n, n, seed);
@@ -68,8 +68,7 @@ Matrix<T> positive_matrix(index_t n, Uplo uplo, unsigned seed) {
 }
 
 template <Scalar T>
-int by_reference(LapackRoutine routine, Matrix<T>& A, std::vector<int>& pivots, Uplo uplo = Uplo::lower,
-                 double tiny = 0) {
+int by_reference(Routine routine, Matrix<T>& A, std::vector<int>& pivots, Uplo uplo = Uplo::lower, double tiny = 0) {
   int info = -99;
   LapackBatch batch;
   batch.routine = routine;
@@ -121,7 +120,7 @@ void run_sweep(Matrix<T>& A, std::vector<int>& ipiv, index_t first, index_t widt
   });
 }
 
-/// One permutation does what interchanges one after the other do, for tops of all heights.
+/// One permutation has the effect of successive interchanges, for tops of all heights.
 template <int most>
 void check_interchanges() {
   using Block = kernels::block::GemmShape<double, 1, 16, 8, 1, 1, 2>;  // a warp
@@ -168,7 +167,7 @@ void check_lu(Matrix<T> A, const std::string& what) {
   Matrix<T> expected = A;
   std::vector<int> expected_pivots(static_cast<std::size_t>(std::min(A.rows, A.columns)) + 1, -7);
   std::vector<int> pivots = expected_pivots;
-  const int expected_info = by_reference(LapackRoutine::getrf, expected, expected_pivots);
+  const int expected_info = by_reference(Routine::getrf, expected, expected_pivots);
   int info = 0;
   run_sweep<T, true, 8, any_height, rows_of_thread>(A, pivots, 0, A.columns, info);
   EXPECT_EQ(info, expected_info) << what;
@@ -195,7 +194,7 @@ TYPED_TEST(LapackBlocks, HardMatrices) {
   const R nan = std::numeric_limits<R>::quiet_NaN();
   for (const index_t m : {index_t{12}, index_t{80}}) {
     const index_t n = 12;
-    Matrix<T> ties(m, n);  // sums of whole numbers are exact
+    Matrix<T> ties(m, n);  // sums of integers are exact
     for (index_t j = 0; j < n; ++j) {
       for (index_t i = 0; i < m; ++i) ties(i, j) = T(static_cast<R>((i * 7 + j * 3) % 5 < 2 ? 1 : -1));
     }
@@ -215,11 +214,11 @@ TYPED_TEST(LapackBlocks, HardMatrices) {
                                                       {"NaN", &other_is_nan},
                                                       {"subnormal", &tiny}};
     for (const auto& [name, A] : all) {
-      // What NaN, and fused sums of complex numbers, lead to is not the same in all orders.
+      // The results of NaN, and of fused sums of complex numbers, depend on the order.
       if (std::string(name).starts_with("NaN")) {
         Matrix<T> expected = *A;
         std::vector<int> expected_pivots(13, -7), pivots(13, -7);
-        by_reference(LapackRoutine::getrf, expected, expected_pivots);
+        by_reference(Routine::getrf, expected, expected_pivots);
         int info = 0;
         m == 12 ? run_sweep<T, true, 8, false>(*A, pivots, 0, n, info)
                 : run_sweep<T, true, 8, true>(*A, pivots, 0, n, info);
@@ -247,7 +246,7 @@ TYPED_TEST(LapackBlocks, SweepsFactorWithoutPivots) {
       }
       Matrix<T> expected = A;
       std::vector<int> none(21, -7);
-      const int expected_info = by_reference(LapackRoutine::getrf_nopiv, expected, none, Uplo::lower, tiny);
+      const int expected_info = by_reference(Routine::getrf_nopiv, expected, none, Uplo::lower, tiny);
       int info = 0;
       m > 64 ? run_sweep<T, false, 8, true>(A, none, 0, 20, info, tiny)
              : run_sweep<T, false, 8, false>(A, none, 0, 20, info, tiny);
@@ -258,7 +257,7 @@ TYPED_TEST(LapackBlocks, SweepsFactorWithoutPivots) {
   }
 }
 
-/// Panels, what they mean for the columns beside them, and the update, as launches do it.
+/// Panels, their effects on the columns beside them, and the update, as separate launches compute them.
 TYPED_TEST(LapackBlocks, PanelsAndStripsFactorLargerOnes) {
   using T = TypeParam;
   using R = PartOf<T>;
@@ -268,7 +267,7 @@ TYPED_TEST(LapackBlocks, PanelsAndStripsFactorLargerOnes) {
   for (const auto& [m, n] : {std::pair<index_t, index_t>{75, 75}, {40, 90}, {100, 50}}) {
     Matrix<T> A = random_matrix<T>(m, n, 12), expected = A;
     std::vector<int> pivots(static_cast<std::size_t>(std::min(m, n)), -7), expected_pivots = pivots;
-    EXPECT_EQ(by_reference(LapackRoutine::getrf, expected, expected_pivots), 0);
+    EXPECT_EQ(by_reference(Routine::getrf, expected, expected_pivots), 0);
     int info = 0;
     for (index_t first = 0; first < std::min(m, n); first += Strip::rows) {
       run_sweep<T, true, 8, true>(A, pivots, first, Strip::rows, info);
@@ -323,7 +322,7 @@ TYPED_TEST(LapackBlocks, SweepsFactorPositiveMatrices) {
     for (const index_t n : {1, 2, 15, 16, 17, 33, 50, 100}) {
       Matrix<T> A = positive_matrix<T>(n, uplo, 13), expected = A;
       std::vector<int> none;
-      EXPECT_EQ(by_reference(LapackRoutine::potrf, expected, none, uplo), 0);
+      EXPECT_EQ(by_reference(Routine::potrf, expected, none, uplo), 0);
       EXPECT_EQ(run_cholesky(A, uplo), 0);
       expect_near(A, expected, "n = " + std::to_string(n) + (uplo == Uplo::lower ? ", lower" : ", upper"));
     }
@@ -362,7 +361,7 @@ TYPED_TEST(LapackBlocks, RegistersHoldPositiveMatrices) {
           return uplo == Uplo::lower ? run_small_cholesky<32, false>(matrix) : run_small_cholesky<32, true>(matrix);
         return uplo == Uplo::lower ? run_small_cholesky<64, false>(matrix) : run_small_cholesky<64, true>(matrix);
       };
-      EXPECT_EQ(by_reference(LapackRoutine::potrf, expected, none, uplo), 0);
+      EXPECT_EQ(by_reference(Routine::potrf, expected, none, uplo), 0);
       EXPECT_EQ(run(A), 0);
       expect_near(A, expected, "n = " + std::to_string(n) + (uplo == Uplo::lower ? ", lower" : ", upper"));
       failing(n / 2, n / 2) = T(-2);
@@ -371,7 +370,7 @@ TYPED_TEST(LapackBlocks, RegistersHoldPositiveMatrices) {
   }
 }
 
-/// By warps whose threads have so many rows.
+/// Factors by warps whose threads have so many rows.
 template <Scalar T, int columns, int rows_of_thread, int warps, int columns_of_group>
 void expect_panels_in_registers() {
   using R = PartOf<T>;
@@ -384,7 +383,7 @@ void expect_panels_in_registers() {
     Matrix<T> A = random_matrix<T>(m, n, 16), expected = A;
     std::vector<int> pivots(64, -7), expected_pivots(64, -7);
     const auto steps = static_cast<int>(std::min(m, n));
-    EXPECT_EQ(by_reference(LapackRoutine::getrf, expected, expected_pivots), 0);
+    EXPECT_EQ(by_reference(Routine::getrf, expected, expected_pivots), 0);
     kernels::block::PanelMemory<Shape> memory;
     test::run_block<Block, Machine>([&, m = m, n = n](Machine machine) {
       kernels::block::LuPanel<Shape, Machine, true> panel(memory, machine);
@@ -408,7 +407,7 @@ TYPED_TEST(LapackBlocks, RegistersOfAWarpHoldTwoRowsOfEachThread) {
   expect_panels_in_registers<TypeParam, 64, 2, 1, 8>();
 }
 
-/// The solve with one right-hand side, all factors that potrs and getrs have.
+/// The solve with one right-hand side, for all kinds of factors of potrs and getrs.
 TYPED_TEST(LapackBlocks, AWarpSolvesWithOneRightHandSide) {
   using T = TypeParam;
   using R = PartOf<T>;
@@ -418,7 +417,7 @@ TYPED_TEST(LapackBlocks, AWarpSolvesWithOneRightHandSide) {
     Matrix<T> A = random_matrix<T>(n, n, 17);
     for (T& value : A.values) value /= static_cast<R>(n);  // so that the unit triangle is well conditioned, too
     for (index_t i = 0; i < n; ++i) A(i, i) += T(R(2));
-    A(0, 0) = T(std::numeric_limits<R>::min() / 8);  // whose reciprocal is not a number that there is
+    A(0, 0) = T(std::numeric_limits<R>::min() / 8);  // its reciprocal overflows
     for (index_t i = 1; i < n; ++i) A(i, 0) = A(0, i) = T(0);
     for (int variant = 0; variant < 8; ++variant) {
       const bool forward = (variant & 1) != 0, transposed = (variant & 2) != 0, unit = (variant & 4) != 0;
@@ -459,7 +458,7 @@ TYPED_TEST(LapackBlocks, AWarpSolvesWithOneRightHandSide) {
   }
 }
 
-/// L = (1 0; 1/2 1) and L^H with an infinite right-hand side: lanes without a row are not asked.
+/// L = (1 0; 1/2 1) and L^H with an infinite right-hand side: lanes without a row contribute nothing.
 TYPED_TEST(LapackBlocks, RowsThatAreNotThereChangeNoInfiniteSolution) {
   using T = TypeParam;
   using R = PartOf<T>;
@@ -519,5 +518,5 @@ TYPED_TEST(LapackBlocks, SweepsFindTheMinorThatIsNotPositive) {
   }
 }
 
-}  // namespace
+}  // namespace lapack_block_test
 }  // namespace tessera

@@ -1,6 +1,6 @@
 // Tile kernels of all ten routines on every kind of device: host devices with the CPU BLAS, host devices with the
-// reference, CUDA GPUs. All types, variants and factors. What must not be read (the opposite triangle, a unit diagonal,
-// C where beta == 0, the padding) holds NaN, and what must not be written is compared byte for byte.
+// reference, CUDA GPUs. All types, variants and factors. Elements that must not be read (the opposite triangle, a unit
+// diagonal, C with beta == 0, the padding) are NaN. Elements that must not be written are compared byte for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 #include <tuple>
 #include <vector>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace level3_conformance {
 
 using device::Device;
 using device::EventPtr;
@@ -33,13 +33,13 @@ using test::wait_for;
 
 constexpr index_t slab_bytes = index_t{24} << 20;
 
-/// Runs problems in a device's memory, and brings the result and the inputs back to where they came from.
+/// Runs problems in a device's memory, and copies the result and the inputs back.
 class DeviceRunner {
  public:
   DeviceRunner(Device& device, kernels::TileOps& ops, index_t bytes = slab_bytes)
       : device_(device), ops_(ops), slab_bytes_(bytes), slab_(device.reserve(static_cast<std::size_t>(bytes))) {}
 
-  /// The operands lie one after the other from `offset` on. The fixture may be looked at when the event has completed.
+  /// The operands lie one after the other from `offset` on. The fixture may be read when the event has completed.
   template <Scalar T>
   EventPtr submit(Level3Fixture<T>& fixture, int compute_stream, index_t& offset) {
     Level3 call = fixture.problem();
@@ -94,7 +94,7 @@ class TileConformance : public ::testing::TestWithParam<std::tuple<BackendParam,
  protected:
   Routine routine() const { return std::get<Routine>(GetParam()); }
 
-  /// Every variant and type, with the given factors; trmm with B apart from C, too.
+  /// Every variant and type, with the given factors; trmm with separate B and C, too.
   template <class Factors>
   void run_all(DeviceRunner& runner, const Level3Case& shape, const Factors& factors) {
     for (const ScalarType type : test::types_of(routine())) {
@@ -164,8 +164,9 @@ INSTANTIATE_TEST_SUITE_P(Cuda, TileConformance,
                                             ::testing::ValuesIn(test::all_routines)),
                          name_of_instance);
 
-// What the reference BLAS does where alpha is zero: beta == 1 changes nothing, beta == 0 reads nothing, any other real beta multiplies the
-// parts of each number, of which the diagonal has one. So an infinity stays where it is.
+// The behaviour of the reference BLAS if alpha is zero: beta == 1 changes nothing, and beta == 0 reads nothing. Any
+// other real beta multiplies the parts of each number; a number on the diagonal has one part. So an infinity stays in
+// its part.
 class TileScaling : public ::testing::TestWithParam<BackendParam> {};
 
 template <class T>
@@ -216,14 +217,14 @@ INSTANTIATE_TEST_SUITE_P(Cuda, TileScaling, ::testing::Values(test::cuda_param(1
 
 class TileTriangles : public ::testing::TestWithParam<BackendParam> {};
 
-/// Sizes at which a device may split the triangle or deal right-hand sides to thread blocks, and their neighbours. The oracle
-/// takes long for large ones, so of those not all variants are run.
+/// Sizes at which a device may split the triangle or distribute right-hand sides over thread blocks, and their
+/// neighbours. The oracle takes long for large sizes, so only some of their variants run.
 TEST_P(TileTriangles, SolvedAcrossTheirBlocks) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   DeviceRunner runner(opened.device(0), opened.ops(0));
   struct Size {
     index_t order, columns;
-    int step;  ///< of so many variants one is run in double, and a fifth of that in the other types
+    int step;  ///< one in so many variants runs in double, and a fifth of that in the other types
   };
   constexpr Size small_sizes[] = {{1, 300, 1},   {31, 17, 1},    {33, 7, 1},     {64, 16, 1},  {127, 5, 1},
                                   {40, 100, 1},  {129, 3, 1},    {255, 16, 3},   {256, 1, 1},  {257, 17, 3},
@@ -255,7 +256,7 @@ TEST_P(TileTriangles, SolvedWhateverTheirElements) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   DeviceRunner runner(opened.device(0), opened.ops(0));
   std::vector<test::Triangle> triangles(std::begin(test::harder_triangles), std::end(test::harder_triangles));
-  // A BLAS below may multiply by reciprocals that overflow.
+  // The CPU BLAS of a host device may multiply by reciprocals that overflow.
   if (GetParam().kind == BackendParam::Kind::cuda || !GetParam().cpu_blas)
     triangles.push_back(test::Triangle::subnormal);
   for (const test::Triangle triangle : triangles) {
@@ -276,7 +277,7 @@ TEST_P(TileTriangles, SolvedWhateverTheirElements) {
   }
 }
 
-// Threads of a device hand parts of a solve to each other: whatever they wait for too little shows in some round.
+// Threads of a device pass parts of a solve to each other. A missing wait shows in some round.
 TEST_P(TileTriangles, GiveTheSameBitsInEveryRoundOnFourStreams) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   Device& device = opened.device(0);
@@ -333,9 +334,11 @@ INSTANTIATE_TEST_SUITE_P(Host, TileTriangles, ::testing::Values(test::host_param
 INSTANTIATE_TEST_SUITE_P(Cuda, TileTriangles, ::testing::Values(test::cuda_param(1)),
                          [](const auto& info) { return info.param.name(); });
 
-/// Whether the result of gemm, gemmt or trsm from the left is right, by its product with a vector. That takes n^2 operations where inner
-/// products in wider precision take n^3, and any wrong element shows (Freivalds, Probabilistic machines can use less running time,
-/// 1977). @param call with the addresses after it has been computed @param before C as it was
+/// Whether the result of gemm, gemmt or trsm from the left is right, checked by its product with a vector. That takes
+/// n^2 operations; inner products in wider precision would take n^3. Any wrong element shows (Freivalds, Probabilistic
+/// machines can use less running time, 1977).
+/// @param call with the addresses after it has been computed
+/// @param before C before the call
 ::testing::AssertionResult is_right_by_vector(const Level3& call, const std::vector<double>& before) {
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> size(0.5, 1);
@@ -381,8 +384,8 @@ INSTANTIATE_TEST_SUITE_P(Cuda, TileTriangles, ::testing::Values(test::cuda_param
   }
   const double alpha = call.alpha.real(), beta = call.beta.real();
   const index_t terms = call.has_k() ? call.k : call.m;
-  // Operands are of order one: a sum of so many terms, of either sign, is one of its root, and has as many roundings of that
-  // size, which add up by their root. Those of a row's elements do so again.
+  // Operands are of order one. A sum of so many terms of either sign has the size of the root of that number. It has as
+  // many roundings of that size, which add up by their root. The errors of a row's elements add up likewise.
   const double tolerance = std::max(std::abs(alpha), 1.0) * static_cast<double>(terms) *
                            std::sqrt(static_cast<double>(call.n)) * std::numeric_limits<double>::epsilon() / 2;
   for (index_t i = 0; i < call.m; ++i) {
@@ -519,8 +522,8 @@ TEST_P(TileStreams, StepsOfOneStreamAccumulate) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   Device& device = opened.device(0);
   std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
-  // C = sum of X_l * Y_l over eight steps that follow each other on a stream, as a task does it: small integers, so
-  // exact.
+  // C = sum of X_l * Y_l over eight steps that follow each other on a stream, as in a task. The numbers are small
+  // integers, so the sum is exact.
   constexpr index_t n = 24;
   constexpr index_t steps = 8;
   constexpr index_t bytes = n * n * static_cast<index_t>(sizeof(double));
@@ -611,7 +614,7 @@ TEST(HostTileOps, OnlyOperandsThatAreUsedMustBeOnTheDevice) {
     p.B = slab;
     p.A = on_the_host;
     EXPECT_THROW(opened.ops(0).run(0, p), InternalError) << name_of(p);
-    // Without a product neither is read, and need not exist.
+    // Without a product neither is read, and neither need exist.
     p.alpha = 0;
     p.A = p.B = nullptr;
     EXPECT_NO_THROW(opened.ops(0).run(0, p)) << name_of(p);
@@ -642,8 +645,8 @@ TEST(HostTileOps, WithoutComputeKernelsTakeTimeAndWriteNothing) {
   device.copy_down({reinterpret_cast<std::byte*>(after.data()), 512}, {slab, 512}, {512, 1});
   ASSERT_EQ(test::finish(device, {StreamKind::down, 0}), EventStatus::complete);
   EXPECT_TRUE(after == values);
-  EXPECT_GE(computed->completed_at(), uploaded->completed_at() + flops_of({.m = 8, .n = 8, .k = 8}) / 1e6 - 1e-9);
+  EXPECT_GE(computed->completed_at(), uploaded->completed_at() + flops_of(Level3{.m = 8, .n = 8, .k = 8}) / 1e6 - 1e-9);
 }
 
-}  // namespace
+}  // namespace level3_conformance
 }  // namespace tessera

@@ -1,5 +1,6 @@
-// TileOps::factor_panel and apply_panel on every backend: all types, panels in one piece and, of QR, in parts. L, U and R
-// are what makes the original of them, and what is applied to a matrix is what has been applied to the panel.
+// TileOps::factor_panel and apply_panel on every backend: all types, panels in one piece and, for QR, in parts. L U and
+// Q R must be the original matrix. Applying the panel to a copy of the original must give what factoring gave in the
+// panel.
 #include <gtest/gtest.h>
 
 #include <complex>
@@ -16,14 +17,14 @@
 #include "tests/special_values.hpp"
 
 namespace tessera {
-namespace {
+namespace panel_conformance {
 
 using kernels::Panel;
 using kernels::PanelKind;
 
 class PanelConformance : public ::testing::TestWithParam<test::BackendParam> {};
 
-/// What a device makes of a panel, and of a copy of it that the panel is applied to.
+/// A panel that a device has factored, and a copy of the original to which the panel is applied.
 template <Scalar T>
 struct Factored {
   std::vector<T> panel, beside;
@@ -31,7 +32,8 @@ struct Factored {
   Panel here;  ///< with this tail
 };
 
-/// @param A m x n, with a padding of three rows @param columns that are factored at a time
+/// @param A m x n, with a padding of three rows
+/// @param columns columns factored at a time
 template <Scalar T>
 void factor_and_apply(test::OpenedDevices& opened, std::byte* slab, PanelKind kind, index_t m, index_t n,
                       index_t columns, const std::vector<T>& A, Factored<T>& result) {
@@ -67,7 +69,7 @@ std::vector<T> random_panel(index_t m, index_t n) {
   return test::random_matrix<T>(m, n, m + 3, random);
 }
 
-/// What is applied to the copy of the panel leaves U or R above zeros.
+/// Applying the panel to the copy of the original gives U or R above zeros.
 template <Scalar T>
 void expect_right(test::OpenedDevices& opened, std::byte* slab, PanelKind kind, index_t m, index_t n, index_t columns) {
   using Real = decltype(std::abs(T{}));
@@ -99,7 +101,7 @@ void expect_right(test::OpenedDevices& opened, std::byte* slab, PanelKind kind, 
   }
 }
 
-/// Pivots, info and which elements are finite are those of the loops of the textbook.
+/// Pivots, info and the places of finite elements are those of the loops of the textbook.
 template <Scalar T>
 void expect_lapack_pivots(test::OpenedDevices& opened, std::byte* slab, index_t m, index_t n, const std::vector<T>& A,
                           const char* what) {
@@ -216,5 +218,5 @@ TEST_P(PanelConformance, ReflectorsOfTinyColumnsAreFinite) {
 
 TESSERA_INSTANTIATE_BACKENDS(PanelConformance);
 
-}  // namespace
+}  // namespace panel_conformance
 }  // namespace tessera

@@ -13,7 +13,7 @@
 #include "tests/test_plugin.hpp"
 
 namespace tessera::kernels {
-namespace {
+namespace plugin_loader_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -22,10 +22,10 @@ using ::testing::Not;
 using test::library_folder;
 using test::test_plugin;
 
-/// Text of the NotAvailable that opening `path` throws; fails the test if it throws none.
+/// The text of the NotAvailable that opening `path` throws. The test fails if there is none.
 std::string refusal(const std::string& path) {
   try {
-    open_cuda_backend(path);
+    open_plugin(path);
   } catch (const NotAvailable& error) {
     return error.what();
   }
@@ -46,7 +46,7 @@ TEST(PluginLoader, FileThatIsNoLibrary) {
 }
 
 TEST(PluginLoader, LibraryWithoutTheEntry) {
-  EXPECT_THAT(refusal(test_plugin("no_entry")), AllOf(HasSubstr("no_entry.so"), HasSubstr(backend_entry_name)));
+  EXPECT_THAT(refusal(test_plugin("no_entry")), AllOf(HasSubstr("no_entry.so"), HasSubstr(plugin_backends[0].entry)));
 }
 
 TEST(PluginLoader, PluginOfAnotherBuild) {
@@ -54,7 +54,7 @@ TEST(PluginLoader, PluginOfAnotherBuild) {
 }
 
 TEST(PluginLoader, GoodPluginIsOpenedAndItsExceptionsAreCaughtByType) {
-  const auto backend = open_cuda_backend(test_plugin("two_devices"));
+  const auto backend = open_plugin(test_plugin("two_devices"));
   ASSERT_NE(backend, nullptr);
   EXPECT_EQ(backend->devices().size(), 2u);
   EXPECT_EQ(backend->devices()[1].ordinal, 1);
@@ -64,18 +64,19 @@ TEST(PluginLoader, GoodPluginIsOpenedAndItsExceptionsAreCaughtByType) {
   } catch (const OutOfDeviceMemory& error) {
     EXPECT_STREQ(error.what(), "no memory for 2 devices");
   }
-  // Opening once more is another backend of the same library.
-  EXPECT_NE(open_cuda_backend(test_plugin("two_devices")), nullptr);
+  // A second opening gives another backend of the same library.
+  EXPECT_NE(open_plugin(test_plugin("two_devices")), nullptr);
 }
 
-/// With a driver and a GPU the real plugin shows devices; without, it says what is missing. Both ways must end well.
+/// With a driver and a GPU the real plugin shows devices; otherwise it reports the missing part. Both ways must end
+/// well.
 TEST(PluginLoader, RealPluginShowsDevicesOrSaysWhatIsMissing) {
   const char* const named = std::getenv("TESSERA_CUDA_PLUGIN");
   const std::string path = named ? named : (library_folder() / "libtessera_cuda.so").string();
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "the CUDA plugin was not built (" << path << ")";
   std::unique_ptr<Backend> backend;
   try {
-    backend = open_cuda_backend(path);
+    backend = open_plugin(path);
   } catch (const NotAvailable& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("CUDA"), Not(HasSubstr("another build")), Not(HasSubstr("is no CUDA"))));
     return;
@@ -93,5 +94,5 @@ TEST(PluginLoader, RealPluginShowsDevicesOrSaysWhatIsMissing) {
   EXPECT_THROW(backend->open({0, 0}, 0), NotAvailable);
 }
 
-}  // namespace
+}  // namespace plugin_loader_test
 }  // namespace tessera::kernels

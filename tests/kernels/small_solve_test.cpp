@@ -13,7 +13,7 @@
 #include "kernels/reference/reference.hpp"
 
 namespace tessera::kernels {
-namespace {
+namespace small_solve_test {
 
 template <Scalar T>
 std::vector<T> random_numbers(index_t count, unsigned seed) {
@@ -43,7 +43,7 @@ TYPED_TEST(SmallSolve, AgreesWithTheReferenceInAllVariants) {
             for (T& value : A) value /= T(static_cast<float>(order));
             for (index_t i = 0; i < order; ++i) {
               A[static_cast<std::size_t>(i + i * lda)] += T(2);
-              // What belongs to the other triangle, and a diagonal of ones, must not be read.
+              // Elements of the other triangle, and a diagonal of ones, must not be read.
               for (index_t j = 0; j < order; ++j) {
                 const bool is_read = i == j ? diag == Diag::non_unit : (i > j) == (uplo == Uplo::lower);
                 if (!is_read) A[static_cast<std::size_t>(i + j * lda)] = T(std::numeric_limits<float>::quiet_NaN());
@@ -75,5 +75,5 @@ TYPED_TEST(SmallSolve, AgreesWithTheReferenceInAllVariants) {
   }
 }
 
-}  // namespace
+}  // namespace small_solve_test
 }  // namespace tessera::kernels

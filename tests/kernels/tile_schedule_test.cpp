@@ -1,4 +1,4 @@
-// Every block of every problem of a batch is computed once, whichever grid it is.
+// Every block of every problem of a batch is computed once, in either kind of grid.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "kernels/block/tile_schedule.hpp"
 
 namespace tessera::kernels::block {
-namespace {
+namespace tile_schedule_test {
 
 constexpr int rows = 32, columns = 16;
 using Product = BlockProduct<Element<double, 1>>;
@@ -41,7 +41,7 @@ bool is_updated(const Product& product, index_t i, index_t j) {
   return product.updated == Region::full || (product.updated == Region::lower ? i >= j : i <= j);
 }
 
-/// Those with an element that is updated.
+/// The blocks with an element that is updated.
 Blocks blocks_of(const Product& product) {
   Blocks blocks;
   if (product.does_nothing) return blocks;
@@ -79,7 +79,7 @@ TEST(TileSchedule, NumbersTheBlocksThatAreUpdated) {
   }
 }
 
-/// As the kernel does it that sums up costs.
+/// Sums costs as the kernel does.
 struct Sums {
   explicit Sums(const std::vector<Product>& all) {
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -113,7 +113,7 @@ TEST(TileSchedule, SharesHaveEveryBlockOnce) {
   }
 }
 
-// But for the last block, which may begin at its end.
+// Except for the last block, which may begin at a share's end.
 TEST(TileSchedule, SharesAreEven) {
   const std::vector<Product> all = problems(3, 300);
   const Sums sums(all);
@@ -132,7 +132,7 @@ TEST(TileSchedule, SharesAreEven) {
   }
 }
 
-// One share does not walk past all of them.
+// No single share walks past all of them.
 TEST(TileSchedule, ProblemsWithoutBlocksAreSharedOut) {
   const std::vector<Product> none(3000);
   const Sums costs(none);
@@ -154,5 +154,5 @@ TEST(TileSchedule, ABatchWithoutWorkHasNoBlocks) {
   }
 }
 
-}  // namespace
+}  // namespace tile_schedule_test
 }  // namespace tessera::kernels::block

@@ -1,5 +1,5 @@
-// Triangular solves and products in place, as far as they are plain C++: how a triangle is split, and what the threads
-// of a block compute. The latter runs on a machine made of host threads (host_block_machine.hpp).
+// The plain C++ parts of triangular solves and in-place products: the division of a triangle, and the work of a block's
+// threads. The latter runs on a Machine made of host threads (host_block_machine.hpp).
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -11,7 +11,7 @@
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
-namespace {
+namespace triangular_test {
 
 using kernels::plan::run_in_parts;
 using test::Level3Case;
@@ -42,7 +42,8 @@ INSTANTIATE_TEST_SUITE_P(Routines, TriangularStrip, ::testing::ValuesIn(triangul
                          [](const auto& routine) { return name_of(routine.param); });
 
 #if defined(__SANITIZE_THREAD__)
-constexpr bool is_watched = true;  // every access of a block's threads is: all of these tests would take eight minutes
+// the sanitizer watches every access of a block's threads: all of these tests would take eight minutes
+constexpr bool is_watched = true;
 #else
 constexpr bool is_watched = false;
 #endif
@@ -93,7 +94,7 @@ TEST(TrsmStrip, WhateverTheElements) {
   }
 }
 
-/// The second element is -(l / p) 2^1000, where l / p has 14 digits left.
+/// The second element is -(l / p) 2^1000, and l / p has 14 digits left.
 void check_scaled_element(void (*solve)(const Level3&)) {
   constexpr double l = 0x1.3c0ca428c59fbp-1000, p = 0x1.1999999999999p+60;
   const std::vector<double> A = {1, l, 0, p};
@@ -108,7 +109,7 @@ TEST(TrsmStrip, DividesWhereAScaledElementWouldLoseDigits) {
   check_scaled_element(run_by_strips<double, 32>);
 }
 
-// Links of 64 rows, the last one short, hand on their blocks.
+// Links of 64 rows, the last one short, pass on their blocks.
 template <int columns>
 struct ChainOf {
   static constexpr int strip = columns;
@@ -166,7 +167,7 @@ TYPED_TEST(TrsmChain, SurvivesQuotientsThatAreTooLarge) {
   EXPECT_EQ(B[1], 0);
 }
 
-// Who inverts the triangle and multiplies has a small residual where the triangle is well conditioned, and only there.
+// Inversion of the triangle and multiplication give a small residual only if the triangle is well conditioned.
 TEST(TrsmResidual, TellsSubstitutionFromInversion) {
   const auto passes = [](test::Triangle triangle) {
     constexpr index_t order = 70;
@@ -199,7 +200,7 @@ TEST(TrsmResidual, TellsSubstitutionFromInversion) {
     EXPECT_FALSE(passes(triangle)) << static_cast<int>(triangle);
 }
 
-// The second element is (b - l x) / p with b / p too large for the type, and zero all the same.
+// The second element is (b - l x) / p. b / p is too large for the type, but the element is zero.
 TEST(TrsmStrip, SurvivesQuotientsThatAreTooLarge) {
   const std::vector<double> A = {1, 1, 0, 0x1p-900};
   std::vector<double> B = {0x1p+900, 0x1p+900};
@@ -209,7 +210,7 @@ TEST(TrsmStrip, SurvivesQuotientsThatAreTooLarge) {
   EXPECT_EQ(B[1], 0);
 }
 
-// What stands beside the triangle enters no product: an Inf of X reaches only what depends on it.
+// Elements beside the triangle enter no product: an Inf of X reaches only the elements that depend on it.
 TEST(TrmmStrip, KeepsAnInfinityWhereItBelongs) {
   constexpr index_t order = 20, at = 9;
   const std::vector<double> A(order * order, 1.0);
@@ -263,7 +264,7 @@ TEST_P(TriangularStrip, PartsGiveTheWhole) {
   }
 }
 
-// Whichever triangle it is: what is left over is at its end.
+// For any triangle the incomplete leaf is at its end.
 TEST(TriangularRecursion, PartsBeginAtMultiplesOfTheLeaf) {
   constexpr index_t leaf = 8;
   for (const Routine routine : triangular_routines) {
@@ -283,5 +284,5 @@ TEST(TriangularRecursion, PartsBeginAtMultiplesOfTheLeaf) {
   }
 }
 
-}  // namespace
+}  // namespace triangular_test
 }  // namespace tessera

@@ -1,5 +1,5 @@
-/* ilaenv_ as programs in C call it: without the length of the name, or with any. usage: ilaenv_name LIBRARY
- * The name ends where readable memory does, so that reading further ends the program. */
+/* ilaenv_ as C programs call it: without the length of the name, or with any length. usage: ilaenv_name LIBRARY The
+ * name ends at the end of readable memory, so that a read beyond it ends the program. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ typedef int64_t (*ilaenv)(const int*, const char*, const char*, const int*, cons
 static char* end_of_memory;
 static ilaenv ask;
 
-/* The block size of a routine for matrices of order 8192; 1 where LAPACK, which is not there, would be asked. */
+/* The block size of a routine for matrices of order 8192; 1 if the missing LAPACK would be called. */
 static int64_t block_of(const char* name, size_t bytes, size_t length) {
   const int ispec = 1, n = 8192, none = -1;
   char* const place = end_of_memory - bytes;

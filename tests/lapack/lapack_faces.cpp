@@ -1,6 +1,6 @@
 // The symbols of libtessera_lapack.so, which is preloaded, as a program calls them: in every spelling. Behind them is a
-// LAPACK that computes nothing (spelt_lapack.cpp), or none; so what is right has been computed by devices or, where there
-// is none, by the library's own means. The environment says where, LAPACK_FACES what to expect:
+// LAPACK that computes nothing (spelt_lapack.cpp), or none. So right results come from devices or, without devices,
+// from the library's own code. The environment selects the place, LAPACK_FACES the expectation:
 //   devices, cpu   calls are computed there    alone   there is no LAPACK behind
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -17,12 +17,13 @@
 namespace tessera::test {
 namespace {
 
-using enum LapackCallRoutine;
-constexpr LapackCallRoutine routines[] = {potrf, potrs, posv, getrf, getrs, gesv, geqrf};
+using enum Routine;
+constexpr Routine routines[] = {potrf, potrs, posv, getrf, getrs, gesv, geqrf};
 
 bool expects(const char* what) { return std::string(std::getenv("LAPACK_FACES")) == what; }
 
-/// Those of the LAPACK behind, if there is one. It is preloaded, too, or opened locally, as modules of Python do.
+/// The functions of the LAPACK behind, if there is one. It is preloaded, too, or opened locally, as by modules of
+/// Python.
 struct Behind {
   static void* library() {
     static void* const opened = [] {
@@ -46,14 +47,13 @@ std::vector<Spelling> spellings() {
   return {{"", "_", plain}, {"", "", plain}, {"", "_64_", 64}, {"scipy_", "_", 32}, {"scipy_", "_64_", 64}};
 }
 
-/// Arguments as Fortran passes them. Integers are laid out in 64 bits, of which the upper ones are poison where the
-/// caller's have 32.
+/// Arguments as Fortran passes them. Integers are stored in 64 bits; if the caller's have 32, the upper half is poison.
 class FortranCall {
  public:
   FortranCall(const Spelling& spelling, const LapackCall& call) : call_(call), bits_(spelling.bits) {
     symbol_ = dlsym(RTLD_DEFAULT, spelling.of(name_of(call)).c_str());
     option_ = call.routine == getrs ? "NTC"[static_cast<std::size_t>(call.op)] : call.uplo == Uplo::lower ? 'L' : 'U';
-    m_ = integer(call.m), n_ = integer(call.n), nrhs_ = integer(call.nrhs);
+    m_ = integer(call.m), n_ = integer(call.n), nrhs_ = integer(call.k);
     lda_ = integer(call.lda), ldb_ = integer(call.ldb);
     work_.resize(static_cast<std::size_t>(call.n) * 64 + 64);
     lwork_ = integer(call.n * 64 + 1);
@@ -90,6 +90,8 @@ class FortranCall {
       case geqrf:
         pass(&m_, &n_, call_.A, &lda_, call_.tau, work_.data(), &lwork_, &info_);
         break;
+      default:
+        break;
     }
     const std::int64_t expected_above = info_ >> 32, poison = integer(0) >> 32;
     if (bits_ == 32) {
@@ -97,7 +99,7 @@ class FortranCall {
     }
     return bits_ == 64 ? info_ : static_cast<std::int32_t>(info_);
   }
-  /// Whether the LAPACK behind has seen just these.
+  /// Whether the LAPACK behind has received exactly these.
   bool is_what(const SpeltCall& seen) const {
     if (seen.name == nullptr || name_of(call_) != seen.name) return false;
     for (std::size_t i = 0; i < passed_.size() && passed_[i] != nullptr; ++i) {
@@ -135,7 +137,7 @@ class FortranCall {
 template <Scalar T, class Check>
 void for_each_call(Check check) {
   for (const Spelling& spelling : spellings()) {
-    for (const LapackCallRoutine routine : routines) {
+    for (const Routine routine : routines) {
       const LapackCase c{.routine = routine, .m = 53, .n = 50, .nrhs = 5, .ipiv_bits = spelling.bits};
       LapackCallProblem<T> problem(c, 1);
       FortranCall call(spelling, problem.call());
@@ -161,7 +163,7 @@ TYPED_TEST(LapackFaces, ComputeOrPassOn) {
       EXPECT_TRUE(call.is_what(*behind.last));
     } else {
       EXPECT_TRUE(problem.check(info));
-      // But for the question of what geqrf's workspace should be.
+      // Except for the query of geqrf's workspace size.
       EXPECT_LE(behind.count(), before + 1);
       if (behind.count() != before) {
         EXPECT_STREQ(behind.last->name + 1, "geqrf");
@@ -183,7 +185,7 @@ TYPED_TEST(LapackFaces, PassOnWhatIsWrongOrAsks) {
     call.set_lda(7);
     expect_passed_on("lda");
     call.set_lda(problem.call().lda);
-    const LapackCallRoutine routine = problem.call().routine;
+    const Routine routine = problem.call().routine;
     if (is_hermitian(routine) || routine == getrs) {
       call.set_option('X');
       expect_passed_on("option");
@@ -218,7 +220,7 @@ TEST(LapackFacesErrors, AreToldWhereThereIsNoLapack) {
   LapackCallProblem<double> problem({.routine = getrf, .m = 40, .n = 30, .ipiv_bits = spelling.bits}, 1);
   FortranCall call(spelling, problem.call());
   call.set_lda(7);
-  // By whatever xerbla_ the process has, that of a BLAS or the library's own message.
+  // By the process's xerbla_: that of a BLAS, or the library's own message.
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   EXPECT_EQ(call.run(), -4);

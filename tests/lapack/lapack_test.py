@@ -1,4 +1,4 @@
-"""Tests of LAPACK under Tessera: its block sizes (libtessera_lapack.so) and whose LAPACK `tessera run` brings in.
+"""Tests of LAPACK over Tessera: its block sizes (libtessera_lapack.so) and the LAPACK that `tessera run` selects.
 usage: lapack_test.py [CASE], with the build folder in TESSERA_TEST_BUILD."""
 import collections
 import json
@@ -18,7 +18,7 @@ REFERENCE_LAPACK64 = first_existing("/usr/lib/*/lapack64/liblapack64.so.3")
 OPENBLAS_LAPACK = first_existing("/usr/lib/*/openblas*/liblapack.so.3")
 DEVICES = {"TESSERA_DEVICES": "host:2", "TESSERA_OFFLOAD": "always", "TESSERA_TILE": "128", "TESSERA_VERBOSE": "1",
            "OPENBLAS_NUM_THREADS": "1"}
-# What LAPACK makes of Level 3 is seen where its factorizations are not themselves taken to devices.
+# LAPACK's calls of Level 3 show only if devices do not take its factorizations as a whole.
 CAUGHT = ("potrf", "potrs", "posv", "getrf", "getrs", "gesv", "geqrf")
 WHOLE = ("syevd", "syevr", "sygvd", "gesdd", "gesvd", "geev", "orgqr", "ormqr", "ormlq", "ormtr", "larfb", "gels", "gelsd", "trtrs", "trtri", "lauum",
          "getri", "potri")
@@ -48,7 +48,8 @@ class LapackCase(ToolCase):
 
 
 class Blocks(LapackCase):
-    # dgetri answers n times its block size when it is asked for its workspace. The library is opened locally, as by a module of Python.
+    # dgetri returns n times its block size to a workspace query. The library is opened locally, as by a module of
+    # Python.
     WORKSPACE = """
 import ctypes, sys
 lapack, integer = ctypes.CDLL(sys.argv[1]), ctypes.c_int64 if sys.argv[2] == "64" else ctypes.c_int32
@@ -78,7 +79,7 @@ print(int(wanted.value) // n.value, int(wanted.value) % n.value, info.value)
                 self.assertEqual(self.block_of_dgetri(lapack, bits, 3000, TESSERA_LAPACK_BLOCK="0"), (64, ""))
 
     def test_an_order_that_is_none(self):
-        # As dgetri asks when it is called with n = -1, before it looks at n.
+        # The query that dgetri makes when it is called with n = -1, before it checks n.
         self.need(REFERENCE_LAPACK)
         question = """
 import ctypes
@@ -111,7 +112,7 @@ for name in (b"DGETRF", b"DORMQR", b"DGEHRD", b"DHSEQR", b"NOSUCH"):
 """
         plain = run(sys.executable, "-c", question, REFERENCE_LAPACK, "RTLD_GLOBAL")
         self.assert_good(plain)
-        # Where LAPACK is opened locally, the library that asks here knows nothing of it.
+        # If LAPACK is opened locally, the querying library does not find it.
         for mode, preload in (("RTLD_GLOBAL", f"{BLOCKS}:{REFERENCE_LAPACK}"), ("RTLD_LOCAL", str(BLOCKS))):
             with self.subTest(mode=mode):
                 result = run(sys.executable, "-c", question, REFERENCE_LAPACK, mode, LD_PRELOAD=preload)
@@ -255,7 +256,7 @@ print("done")
                    caught=("dgesv", "dpotrf"))
 
     def test_error_exit_of_r(self):
-        # R turns a wrong argument into an error of R; a preloaded LAPACK would bring an xerbla_ that ends the process.
+        # R turns a wrong argument into an R error; a preloaded LAPACK would bring an xerbla_ that ends the process.
         self.need(shutil.which("Rscript"))
         code = ("dyn.load(file.path(R.home('modules'), 'lapack.so'));"
                 "e = try(.Fortran('dtrtri', 'L', 'N', -1L, 1.0, 1L, 0L), silent = TRUE); cat(if (inherits(e, 'try-error')) e else 'nothing', 'alive')")

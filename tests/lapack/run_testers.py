@@ -1,10 +1,11 @@
-"""Runs one of LAPACK's own test programs over the reference LAPACK with Tessera's faces preloaded and offload forced, under several tile
-sizes and numbers of devices, and reads its report: whatever passes over the reference alone has to pass.
+"""Runs one of LAPACK's own test programs over the reference LAPACK with Tessera's faces preloaded and offload forced,
+under several tile sizes and numbers of devices, and reads its report: all tests that pass over the reference alone must
+pass.
 usage: run_testers.py LIBRARIES FOLDER TESTER INPUT[,INPUT...] [DEVICES]
 
-LIBRARIES are preloaded, with colons between them; if it is a folder, its liblapack.so.3 and libblas.so.3 take the place of the reference's.
-FOLDER holds the reference's liblapack.so.3, the programs and their input (Debian: liblapack-test). DEVICES is a value of TESSERA_DEVICES,
-instead of host devices.
+LIBRARIES are preloaded, with colons between them; if it is a folder, its liblapack.so.3 and libblas.so.3 replace the
+reference's. FOLDER holds the reference's liblapack.so.3, the programs and their input (Debian: liblapack-test). DEVICES
+is a value of TESSERA_DEVICES, instead of host devices.
 """
 import os
 import re
@@ -12,18 +13,20 @@ import subprocess
 import sys
 import tempfile
 
-# Of the linear equation programs: general, positive definite and triangular matrices, QR, also with pivoting, least squares.
+# Paths of the linear equation programs: general, positive definite and triangular matrices, QR, also with pivoting,
+# least squares.
 PATHS = ("GE", "PO", "TR", "QR", "QP", "LS")
 # Tile size, host devices.
 RUNS = [(8, 2)]
-# By program and input: what has to have run on devices, without the letter of the type; @ stands for sy or he, ~ for or or un, where types are
-# real or complex. ormbr runs as ormqr and ormlq.
+# By program and input: routines that must have run on devices, without the letter of the type. @ stands for sy or he,
+# and ~ for or or un, in real or complex types. ormbr runs as ormqr and ormlq.
 WANTED = {"xlintst": {"getrf", "potrf", "geqrf", "getrs", "potrs", "gesv", "posv", "getri", "trtri", "trtrs", "potri", "gels", "gelsd"},
           "svd.in": {"gesdd", "gesvd", "~mqr", "~mlq"}, "sep.in": {"@ev"}, "sg.in": {"@gv"}}
-# By program: what alone of all that is caught may have run on the CPU. Of matrices whose norms want scaling singular values and least squares
-# are LAPACK's.
+# By program: the only intercepted routines that may have run on the CPU. LAPACK computes singular values and least
+# squares of matrices whose norms need scaling.
 MAY_STAY = {"xlintst": {"gesvd", "gels", "gelsd"}}
-# Where BLAS is ours, too, what LAPACK makes of it on the CPU stays there: all these little products would take long.
+# If BLAS is ours, too, LAPACK's calls of it from the CPU stay there: on devices these many small products would take
+# long.
 PRODUCTS = {"gemm", "gemmt", "symm", "hemm", "syrk", "herk", "syr2k", "her2k", "trmm"}
 
 
@@ -37,7 +40,7 @@ def input_of(folder, tester, name):
     with open(os.path.join(folder, name), encoding="ascii") as file:
         lines = file.read().splitlines(keepends=True)
     if not tester.startswith("xlintst"):
-        # Of block sizes, which make no difference on devices, the first.
+        # The first block size only: block sizes make no difference on devices.
         return re.sub(r"(?m)^\d+( +Number of (values of NB|parameter values))\b", r"1\1", "".join(lines))
     wanted = [line for line in lines if not re.match(r"[SDCZ][A-Z0-9]{2}\b", line) or line[1:3] in PATHS]
     return "".join(wanted)
@@ -65,7 +68,7 @@ def execute(libraries, folder, tester, text, settings):
 
 
 def verdicts(report):
-    """What the program says about its tests, in order."""
+    """The program's lines about its tests, in order."""
     lines = [re.sub(r"\s+", " ", line).strip() for line in report.splitlines()]
     return [line for line in lines if re.search(r"passed|failed|\*\*\*|illegal|did not", line, re.IGNORECASE)]
 

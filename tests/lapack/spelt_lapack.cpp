@@ -1,5 +1,4 @@
-// A LAPACK in all spellings that computes nothing: it remembers how it was called. Plain names have integers of
-// PLAIN_BITS.
+// A LAPACK in all spellings that computes nothing: it records its calls. Plain names have integers of PLAIN_BITS.
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +19,7 @@ void tell(void* info) {
   const std::int32_t told = spelt_info;
   std::memcpy(info, &told, sizeof(told));
 }
-/// geqrf's answer. What asks is read as 32 bits, the lower ones of either width.
+/// geqrf's answer to a query. LWORK is read as 32 bits, the lower ones of either width.
 template <class T>
 void answer(const void* lwork, void* work) {
   std::int32_t size = 0;
@@ -40,7 +39,7 @@ void answer(const void* lwork, void* work) {
 #define TESSERA_FORTRAN(name) scipy_##name##_64_
 #include "tests/lapack/spelt_lapack.inc"
 
-/// By which the width of plain integers is found.
+/// The library finds the width of plain integers by this function.
 VISIBLE std::int32_t isamax_(const void* n, const float* /*x*/, const void* /*incx*/) {
   std::int64_t wide = 0;
   std::memcpy(&wide, n, sizeof(wide));

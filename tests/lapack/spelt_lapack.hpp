@@ -1,7 +1,7 @@
-// What spelt_lapack.cpp has seen.
+// The calls that spelt_lapack.cpp has recorded.
 #pragma once
 
-/// The call that came last: its name without prefix and suffix, and its arguments but for hidden lengths.
+/// The last call: its name without prefix and suffix, and its arguments without hidden lengths.
 struct SpeltCall {
   const char* name = nullptr;
   const void* arguments[10] = {};

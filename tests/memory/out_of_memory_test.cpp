@@ -1,5 +1,5 @@
-// Memory that runs out at any moment of a call: the N-th allocation after a switch fails, for all N of the call. The result is right, or,
-// in the own API, the call fails and C is as it was.
+// Memory runs out at any moment of a call: the N-th allocation after a switch fails, for all N of the call. The result
+// is right or, in Tessera's API, the call fails and C is unchanged.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,17 +12,17 @@
 #include <tuple>
 #include <vector>
 
-#include "blas_api/bridge.hpp"
-#include "blas_api/face.hpp"
-#include "core/gemm_batch.hpp"
-#include "core/level3.hpp"
+#include "calls/gemm_batch.hpp"
+#include "calls/level3.hpp"
+#include "offload/bridge.hpp"
+#include "offload/face.hpp"
 #include "tessera/lapack_batch.h"
 #include "tessera/tessera.h"
 #include "tests/level3_problem.hpp"
 
-namespace {
+namespace failing_memory {
 
-/// Allocations until one fails; nothing fails once it is below zero.
+/// Allocations until one fails; below zero none fails.
 std::atomic<std::int64_t> until_failure = -1;
 
 bool fails_now() { return until_failure.load(std::memory_order_relaxed) >= 0 && until_failure.fetch_sub(1) == 0; }
@@ -41,18 +41,18 @@ void* allocated(std::size_t bytes, Alignment... alignment) {
   throw std::bad_alloc();
 }
 
-}  // namespace
+}  // namespace failing_memory
 
-// What new gets comes from malloc here. gcc does not see that where it puts only one of the two in line.
+// Here operator new uses malloc. gcc misses that if it inlines only one of new and delete, and warns.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
-void* operator new(std::size_t bytes) { return allocated(bytes); }
-void* operator new[](std::size_t bytes) { return allocated(bytes); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return allocated(bytes, alignment); }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) { return allocated(bytes, alignment); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return allocated_or_null(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return allocated_or_null(bytes); }
+void* operator new(std::size_t bytes) { return failing_memory::allocated(bytes); }
+void* operator new[](std::size_t bytes) { return failing_memory::allocated(bytes); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) { return failing_memory::allocated(bytes, alignment); }
+void* operator new[](std::size_t bytes, std::align_val_t alignment) { return failing_memory::allocated(bytes, alignment); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return failing_memory::allocated_or_null(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return failing_memory::allocated_or_null(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
@@ -63,15 +63,16 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace tessera {
-namespace {
+namespace out_of_memory_test {
 
+using failing_memory::until_failure;
 using test::Level3Case;
 using Fixture = test::Level3Fixture<double>;
 
 constexpr const char* settings =
     "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_TILE=16 TESSERA_CPU_WORKER=auto TESSERA_CALIBRATION=off";
 
-/// Everything in it that allocates may be the one that fails. @return whether something did
+/// Any allocation in it may be the one that fails. @return whether one failed
 template <class Body>
 bool with_failure(std::int64_t number, Body body) {
   until_failure = number;
@@ -97,7 +98,7 @@ const std::vector<Level3Case>& cases() {
 
 class OutOfMemory : public ::testing::Test {
  protected:
-  // What hangs is to be seen.
+  // A hang ends by a signal.
   void SetUp() override { alarm(300); }
   void TearDown() override { alarm(0); }
 };
@@ -114,7 +115,7 @@ tessera_status call(tessera_context context, const Level3& p) {
                        static_cast<double*>(p.C), p.ldc);
 }
 
-/// @param fresh the context is made in the failing part, too
+/// @param fresh whether the context is made in the failing part, too
 void every_allocation_fails_once(bool fresh) {
   for (const Level3Case& c : cases()) {
     tessera_context context = nullptr;
@@ -144,7 +145,7 @@ void every_allocation_fails_once(bool fresh) {
         context = nullptr;
       }
     }
-    EXPECT_GT(number, 200);  // it was not for nothing
+    EXPECT_GT(number, 200);  // the failures did occur
     EXPECT_GT(refused, 0);
     EXPECT_LT(refused, number / 2);
     if (!fresh) {
@@ -156,9 +157,9 @@ void every_allocation_fails_once(bool fresh) {
 TEST_F(OutOfMemory, AtAnyMomentOfACall) { every_allocation_fails_once(false); }
 TEST_F(OutOfMemory, AtAnyMomentOfTheFirstCall) { every_allocation_fails_once(true); }
 
-// The symbols of BLAS cannot refuse.
+// The BLAS symbols cannot report a failure.
 TEST_F(OutOfMemory, AtAnyMomentOfACallThroughASymbol) {
-  static api::Face face;
+  static offload::Face face;
   for (const Level3Case& c : cases()) {
     Fixture warm(c, 1);
     tessera_private_run(warm.problem(), face);
@@ -290,7 +291,7 @@ TEST_F(OutOfMemory, AtAnyMomentOfABatchWithALargeProduct) {
 }
 
 TEST_F(OutOfMemory, AtAnyMomentOfABatchThroughASymbol) {
-  static api::Face face;
+  static offload::Face face;
   Products expected;
   GemmBatch batch = expected.batch();
   tessera_private_run_batch(batch, face, 0);
@@ -304,8 +305,8 @@ TEST_F(OutOfMemory, AtAnyMomentOfABatchThroughASymbol) {
   EXPECT_GT(number, 30);
 }
 
-/// Small systems, in place: a matrix that has been factored cannot be factored again. Products of factors with few digits,
-/// so that the devices and the CPU compute the same bits.
+/// Small systems, in place: a matrix that has been factored cannot be factored again. Products of factors with few
+/// digits, so that the devices and the CPU compute the same bits.
 class SmallSystems {
  public:
   SmallSystems() {
@@ -358,7 +359,7 @@ TEST_F(OutOfMemory, AtAnyMomentOfABatchOfSystems) {
 }
 
 TEST_F(OutOfMemory, WhileSeveralThreadsCall) {
-  static api::Face face;
+  static offload::Face face;
   const Level3Case& c = cases().front();
   Fixture warm(c, 1);
   tessera_private_run(warm.problem(), face);
@@ -384,11 +385,11 @@ TEST_F(OutOfMemory, WhileSeveralThreadsCall) {
   EXPECT_GT(number, 500);
 }
 
-}  // namespace
+}  // namespace out_of_memory_test
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  // Of the context of the symbols, which is made at their first call.
+  // Settings of the symbols' context, which is made at their first call.
   setenv("TESSERA_DEVICES", "host:2", 1);
   setenv("TESSERA_OFFLOAD", "always", 1);
   setenv("TESSERA_TILE", "16", 1);

@@ -1,6 +1,8 @@
-"""Checks what the installed libraries need, import and export, and whether they stay loaded. usage: check_libraries.py READELF LIBDIR
+"""Checks the dependencies, imports and exports of the installed libraries, and that they stay loaded. usage:
+  check_libraries.py READELF LIBDIR
 
-A program may have any C++ runtime of its own, and any BLAS: no library that programs load may need one, and nothing of ours may be seen.
+A program may have any C++ runtime and any BLAS. So no library that programs load may need one, and our internal symbols
+must be hidden.
 """
 import pathlib
 import re
@@ -8,23 +10,24 @@ import subprocess
 import sys
 
 LIBC = r"lib[cm]\.so\.6|ld-linux[-\w]*\.so\.\d+"
-# The run-time library of a sanitizer brings the shared C++ runtime.
+# The run-time library of a sanitizer needs the shared C++ runtime.
 SANITIZED = LIBC + r"|lib(a|t|ub)san\.so\.\d+|lib(stdc\+\+|gcc_s)\.so\.\d+"
 OURS = r"libtessera\.so\.0"
-# Library -> what it may need besides libc, what it must need, what it may export (None: checked elsewhere).
+# Library -> libraries that it may need besides libc, those that it must need, allowed exports (None: checked
+# elsewhere).
 LIBRARIES = {
     "libtessera.so": (r"$^", None, r"tessera_\w+"),
     "libtessera_blas.so": (OURS, OURS, None),
     "libtessera_blas64.so": (OURS, OURS, None),
     "tessera/libblas.so.3": (OURS, OURS, None),
     "tessera/libblas64.so.3": (OURS, OURS, None),
-    # Whichever BLAS has been chosen for the system.
+    # The BLAS that has been chosen for the system.
     "tessera/lapack/liblapack.so.3": (OURS + r"|libblas\.so\.3", OURS, None),
     "tessera/lapack/liblapack64.so.3": (OURS + r"|libblas64\.so\.3", OURS, None),
     "libtessera_lapack.so": (OURS, OURS, None),
     "libtessera_device_host.so": (r"$^", None, r"tessera_device_\w+"),
     "libtessera_device.so": (r"$^", None, r"tessera_device_\w+"),
-    # Opened with the first GPU.
+    # Opened together with the first GPU.
     "libtessera_cuda.so": (r"libcublas(Lt)?\.so\.\d+|libhwloc\.so\.\d+", None, r"tessera_cuda_backend"),
 }
 OPTIONAL = {"libtessera_cuda.so", "libtessera_device.so", "libtessera_blas64.so", "tessera/libblas.so.3", "tessera/libblas64.so.3", "tessera/lapack/liblapack.so.3",

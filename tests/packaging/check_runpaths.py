@@ -1,6 +1,6 @@
-"""Checks where the loader looks for the libraries of every ELF file in some folders. usage: check_runpaths.py READELF FOLDER...
+"""Checks the run paths of every ELF file in some folders. usage: check_runpaths.py READELF FOLDER...
 
-An empty entry means the current folder, in which anybody may have put anything; so does any other that is relative.
+An empty or relative entry refers to the current folder, which may contain files of other users.
 """
 import pathlib
 import re

@@ -1,4 +1,5 @@
-"""Makes the Debian package, installs it into an empty root, uses it, and removes it. Nothing outside the root is changed.
+"""Makes the Debian package, installs it into an empty root, uses it, and removes it. Nothing outside the root is
+changed.
 usage: package_test.py BUILD_FOLDER CPACK ARCHITECTURE (as in /usr/lib/ARCHITECTURE)"""
 import os
 import pathlib
@@ -29,7 +30,7 @@ def system_alternatives():
 
 
 def tree(root):
-    """Every file but the package manager's own records."""
+    """Every file except the package manager's own records."""
     return sorted(str(path.relative_to(root)) for path in root.rglob("*")
                   if not path.is_dir() and not str(path.relative_to(root)).startswith(("var/lib/dpkg", "var/log")))
 
@@ -59,7 +60,7 @@ def check(folder):
         complaints = run("lintian", "--allow-root", "--fail-on", "error", package, check=False)
         expect(complaints.returncode == 0, complaints.stdout + complaints.stderr)
 
-    # A root as a minimal system has it, with another BLAS that is in use.
+    # The root of a minimal system, with another BLAS in use.
     root = folder / "root"
     for part in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/alternatives", "etc/alternatives", "var/log",
                  f"usr/lib/{architecture}/other"):

@@ -1,5 +1,5 @@
-// A plugin with four devices of a million bytes, of which 900000 are free, and that never give any: the refusal tells which device was
-// asked for how much.
+// A plugin with four devices of a million bytes, of which 900000 are free, that refuse every reservation. The refusal
+// names the device and the requested bytes.
 #include "core/build_identity.hpp"
 #include "core/error.hpp"
 #include "kernels/backend.hpp"
@@ -16,7 +16,7 @@ class FullDevice final : public device::Device {
   std::byte* reserve(std::size_t bytes) override {
     throw OutOfDeviceMemory("test:" + std::to_string(info_.ordinal) + " has no " + std::to_string(bytes) + " bytes");
   }
-  // Nobody gets further than reserve().
+  // No caller gets beyond reserve().
   void copy_up(device::Block, device::Block, device::Extent) override {}
   void copy_down(device::Block, device::Block, device::Extent) override {}
   void copy_peer(device::Block, Device&, device::Block, device::Extent) override {}

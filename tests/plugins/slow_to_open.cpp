@@ -1,4 +1,4 @@
-// A plugin that takes its time: it tells of its devices, and later fails to open them, when the test says so.
+// A slow plugin: it lists its devices, and later fails to open them, when the test allows each step.
 #include <atomic>
 #include <thread>
 
@@ -7,9 +7,9 @@
 #include "kernels/backend.hpp"
 
 extern "C" {
-/// 1: asked for devices, 2: asked to open them.
+/// 1: the devices were requested, 2: their opening was requested.
 __attribute__((visibility("default"))) std::atomic<int> tessera_test_reached = 0;
-/// What may be answered, likewise.
+/// The steps that may be answered, with the same numbers.
 __attribute__((visibility("default"))) std::atomic<int> tessera_test_allowed = 0;
 }
 

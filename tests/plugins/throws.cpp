@@ -1,4 +1,4 @@
-// A plugin that throws when its devices are asked for: what TESSERA_TEST_THROW names.
+// A plugin that throws when its devices are requested. TESSERA_TEST_THROW names the exception.
 #include <cstdlib>
 #include <new>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// A plugin that loads, tells of two devices, and throws across the library boundary when they are opened.
+// A plugin that loads, lists two devices, and throws across the library boundary when they are opened.
 #include "core/build_identity.hpp"
 #include "core/error.hpp"
 #include "kernels/backend.hpp"

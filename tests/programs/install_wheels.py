@@ -1,5 +1,6 @@
-"""Makes a Python environment of its own with wheels from PyPI, for the tests that run in it. usage: install_wheels.py FOLDER REQUIREMENT...
-Does nothing if FOLDER holds them already. Exit status 77: it cannot be done here."""
+"""Makes a Python environment with wheels from PyPI, for the tests that run in it. usage:
+  install_wheels.py FOLDER REQUIREMENT...
+Does nothing if FOLDER holds them already. Exit status 77: not possible on this machine."""
 import importlib.util
 import os
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import venv
 
 NOT_AVAILABLE = 77
-# What pip says when it gets no answer; anything else that goes wrong is a failure.
+# pip's messages without a network; every other error is a failure.
 UNREACHABLE = ("Failed to establish a new connection", "Temporary failure in name resolution", "Network is unreachable",
                "Connection refused", "timed out", "ProxyError", "SSLError")
 
@@ -22,7 +23,7 @@ def main():
         print("skipped: Python cannot make environments here (Debian: python3-venv)")
         return NOT_AVAILABLE
     venv.create(folder, with_pip=True, clear=True)
-    # Without its own settings: one of a surrounding environment would install elsewhere.
+    # Without pip's settings: those of a surrounding environment could install elsewhere.
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_USER")}
     result = subprocess.run([os.path.join(folder, "bin", "python3"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
                              "--only-binary=:all:", *requirements], env=environment, text=True, capture_output=True)

@@ -1,17 +1,18 @@
-"""Runs a program of the distribution as it is and with Tessera under it, and compares what both runs say. usage:
+"""Runs a program of the distribution with and without Tessera, and compares the outputs of both runs. usage:
   run_program.py results ARRANGEMENT OFFLOAD LIBRARIES ROUTINES [--over FOLDER[:FOLDER]] -- PROGRAM [ARGUMENT...]
   run_program.py suite   ARRANGEMENT OFFLOAD LIBRARIES ROUTINES [--over FOLDER[:FOLDER]] -- PYTHON PYTEST-ARGUMENT...
 
 results       the program prints lines `NAME NUMBER...`: the first number is the size of a result, the others depend linearly on it and are
-              no larger. Both runs must print the same names, and numbers that differ by rounding alone. `NAME.residual NUMBER` is an
-              error in units of rounding and must be small in both runs.
-suite         the tests of a Python package: whatever passes without Tessera passes with it, and nothing else is skipped
+              no larger. Both runs must print the same names, and numbers that differ by rounding alone. `NAME.residual
+              NUMBER` is an error in units of rounding and must be small in both runs.
+suite         the tests of a Python package: all tests that pass without Tessera pass with it, and no others are skipped
 
 ARRANGEMENT   preload: LD_PRELOAD=libtessera_blas.so; system: Tessera is the libblas.so.3 that the loader finds
-OFFLOAD       always: every call is cut into tiles on two host devices; auto: as it comes, without a setting
+OFFLOAD       always: every call is cut into tiles on two host devices; auto: the default, without a setting
 LIBRARIES     folder with libtessera_blas.so and tessera/libblas.so.3
-ROUTINES      sgemm,dtrsm,...: each of them must have run on the devices in several tiles (always), or must have been seen (auto)
---over        folders with the libblas.so.3 and liblapack.so.3 to use in both runs, in place of the machine's choice
+ROUTINES      sgemm,dtrsm,...: each of them must have run on the devices in several tiles (always), or must have been
+              called (auto)
+--over        folders with the libblas.so.3 and liblapack.so.3 for both runs, in place of the machine's choice
 """
 import argparse
 import json
@@ -23,12 +24,13 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-# Tiles so small that each is a fraction of what the programs multiply: the tests of the packages have matrices of three rows.
+# Tiles smaller than the programs' matrices: the tests of the packages have matrices of three rows.
 TILES = {"results": "16", "suite": "2"}
 SECONDS = 1500
 NOT_AVAILABLE = 77
 LARGEST_RESIDUAL = 3
-# Relative to the norm of a result. Factorisations amplify rounding by the condition of their matrices, at most about a thousand.
+# Relative to the norm of a result. Factorisations amplify rounding by the condition of their matrices, at most about a
+# thousand.
 ROUNDING = {"s": 2e-5, "c": 2e-5, "d": 1e-11, "z": 1e-11}
 
 
@@ -40,7 +42,7 @@ def fail(text, result=None):
 
 
 def environment(options, tessera, settings):
-    """That of this process without what would make a run depend on who starts it."""
+    """The environment of this process, without variables of the user that would affect a run."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TESSERA_") and k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
     clean["OPENBLAS_NUM_THREADS"] = "1"
     clean["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -50,7 +52,7 @@ def environment(options, tessera, settings):
     if folders:
         clean["LD_LIBRARY_PATH"] = ":".join(folders)
         if os.path.basename(options.command[0]).startswith("R"):
-            # R's start script puts folders of its own, that of the system's libblas.so.3 among them, in front of LD_LIBRARY_PATH.
+            # R's start script prepends its folders, including that of the system's libblas.so.3, to LD_LIBRARY_PATH.
             home = subprocess.run(["R", "RHOME"], capture_output=True, text=True, check=True).stdout.strip()
             clean["R_LD_LIBRARY_PATH"] = ":".join([*folders, os.path.join(home, "lib")])
     if tessera and options.arrangement == "preload":
@@ -67,7 +69,7 @@ def run(options, command, tessera=False, **settings):
 
 
 def check_devices(path, routines):
-    """Every routine ran in several tiles, and nothing ran elsewhere. Which device computed what is a matter of timing, and not asked."""
+    """Every routine ran in several tiles, and nothing ran elsewhere. The division among devices may vary."""
     cut, ran = set(), set()
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
@@ -84,7 +86,7 @@ def check_devices(path, routines):
 
 
 def check_seen(text, routines):
-    """Told verbosely, the library says of each call where it ran."""
+    """The lines of TESSERA_VERBOSE, which name the place of each call."""
     seen = set(re.findall(r"^tessera: ([sdcz][a-z0-9]+) .* on (?:the CPU BLAS|cuda:)", text, re.MULTILINE))
     if missing := [routine for routine in routines if routine not in seen]:
         fail(f"no call seen of {', '.join(missing)}, but of {', '.join(sorted(seen))}")
@@ -92,7 +94,7 @@ def check_seen(text, routines):
 
 
 def run_with_tessera(options, command):
-    """Runs the command as arranged; checks where its calls ran, and that the library said nothing that nobody asked for."""
+    """Runs the command in the arrangement. Checks where its calls ran, and that the library was silent."""
     if options.offload == "always":
         with tempfile.TemporaryDirectory() as folder:
             stats = os.path.join(folder, "stats.jsonl")
@@ -107,7 +109,7 @@ def run_with_tessera(options, command):
         result = run(options, command, True)
         if result.returncode != 0:
             fail("the program failed with Tessera", result)
-        # Wrappers of a test runner close or capture the standard error that the lines would go to.
+        # Wrappers of a test runner close or capture standard error, and the lines with it.
         if options.check == "results":
             check_seen(run(options, command, True, TESSERA_VERBOSE="1").stderr, options.routines)
     if "tessera: " in result.stderr:

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_lapack.hpp"
 #include "routines/lapack.hpp"
@@ -78,7 +78,7 @@ class CholeskyFixture {
     return ::testing::AssertionSuccess();
   }
 
-  /// What LAPACK tells.
+  /// The info that LAPACK returns.
   index_t expected_info() const {
     std::vector<T> copy = before_;
     return factor(copy);
@@ -112,7 +112,7 @@ class CholeskyFixture {
   index_t factor(std::vector<T>& matrix) const {
     int info = 0;
     kernels::LapackBatch one;
-    one.routine = LapackRoutine::potrf;
+    one.routine = Routine::potrf;
     one.type = scalar_type_of<T>();
     one.uplo = case_.uplo;
     one.count = 1;

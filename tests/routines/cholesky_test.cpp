@@ -18,7 +18,7 @@
 #include "tests/routines/tile_machine.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace cholesky_test {
 
 using test::CholeskyCase;
 using test::CholeskyFixture;
@@ -160,7 +160,7 @@ TEST(CholeskyFaultModel, ALossAtAnyMomentLeavesFactorAndInfoRight) {
   EXPECT_GT(restarts, 20);
 }
 
-// What has been written of a tile stays, and the CPU computes the rest, after what it depends on.
+// The written part of a tile stays. The CPU computes the other part, after the tiles that it depends on.
 TEST(CholeskyFaultModel, ALossInAnyCopyDownLeavesTheFactorRight) {
   constexpr index_t n = 4 * tile + 3;
   constexpr std::int64_t tiles = 15;
@@ -201,5 +201,5 @@ TEST(CholeskyScheduleModel, IsNearTheBound) {
   EXPECT_EQ(run_on(1, 4.3, 0.66).bytes_up, run_on(2, 4.3, 0.66).bytes_up) << "each tile once, too";
 }
 
-}  // namespace
+}  // namespace cholesky_test
 }  // namespace tessera::routines

@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/panel.hpp"
 #include "kernels/reference/reference.hpp"
 #include "kernels/reference/reference_lapack.hpp"
@@ -165,7 +165,7 @@ class ColumnsFixture {
     std::vector<int> pivots(static_cast<std::size_t>(least()));
     int expected = 0;
     kernels::LapackBatch one;
-    one.routine = LapackRoutine::getrf;
+    one.routine = Routine::getrf;
     one.type = scalar_type_of<T>();
     one.count = 1;
     one.m.of_all = one.max_m = case_.m;

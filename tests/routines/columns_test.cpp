@@ -17,7 +17,7 @@
 #include "tests/routines/tile_machine.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace columns_test {
 
 using kernels::PanelKind;
 using test::ColumnsCase;
@@ -116,12 +116,13 @@ TEST(ColumnsGraph, ColumnsGoHomeInOrder) {
   machine.heap_bytes = std::size_t{1} << 30;
   std::vector<double> A(400 * 300);
   std::vector<index_t> pivots(300);
-  const auto graph = make_lu({ScalarType::d, 400, 300, A.data(), 400, pivots.data()}, machine, 50);
-  ASSERT_EQ(graph->task_count(), 6);
+  const LuCall call{ScalarType::d, 400, 300, A.data(), 400, pivots.data()};
+  const auto graph = choose_plan(call, {&machine, 1}, 50).graph;
+  ASSERT_EQ(graph->task_count, 6);
   for (runtime::TaskId task = 0; task < 6; ++task) {
-    EXPECT_EQ(graph->write_after(task), task == 0 ? runtime::no_task : task - 1);
+    EXPECT_EQ(graph->of(task).write_after, task == 0 ? runtime::no_task : task - 1);
     EXPECT_EQ(graph->step_count(task), task + 1);
-    EXPECT_TRUE(graph->output(task).needs_old);
+    EXPECT_TRUE(graph->of(task).needs_old);
   }
 }
 
@@ -189,5 +190,5 @@ TEST(ColumnsScheduleModel, IsNearTheBound) {
   run_on(1, 4.3, 0.4);
 }
 
-}  // namespace
+}  // namespace columns_test
 }  // namespace tessera::routines

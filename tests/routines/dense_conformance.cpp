@@ -22,7 +22,7 @@
 #include "tests/device/backends.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace dense_conformance {
 
 constexpr index_t orders[] = {1, 2, 3, 31, 64, 101};
 constexpr Uplo both_triangles[] = {Uplo::lower, Uplo::upper};
@@ -34,7 +34,7 @@ class DenseConformance : public ::testing::TestWithParam<test::BackendParam> {
     return std::make_unique<runtime::Runtime>(std::move(opened.accelerators), Config{}, &kernels::reference_level3);
   }
 
-  /// What a host device computes wrong may be the fault of the CPU's LAPACK.
+  /// A wrong result of a host device may be the fault of the CPU's LAPACK.
   template <Scalar T>
   static testing::AssertionResult judge(const test::DenseFixture<T>& fixture, const testing::AssertionResult& result) {
     const bool by_library = GetParam().kind == test::BackendParam::Kind::host;
@@ -42,7 +42,7 @@ class DenseConformance : public ::testing::TestWithParam<test::BackendParam> {
   }
 
   /// In all types.
-  static void expect_right(runtime::Runtime& runtime, const DenseProblem& form,
+  static void expect_right(runtime::Runtime& runtime, const LapackCall& form,
                            std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt) {
     for (const ScalarType type : scalar_types) {
       dispatch(type, [&]<Scalar T>(T) {
@@ -72,7 +72,7 @@ TEST_P(DenseConformance, EigenvaluesOfHermitianMatrices) {
   for (const index_t n : orders) {
     for (const Uplo uplo : both_triangles) {
       for (const bool vectors : {false, true})
-        expect_right(*runtime, {.routine = DenseRoutine::heevd, .vectors = vectors, .uplo = uplo, .n = n});
+        expect_right(*runtime, {.routine = Routine::heevd, .vectors = vectors, .uplo = uplo, .n = n});
     }
   }
 }
@@ -83,7 +83,7 @@ TEST_P(DenseConformance, SomeEigenvalues) {
   for (const index_t n : orders) {
     for (const Uplo uplo : both_triangles) {
       for (const bool vectors : {false, true}) {
-        DenseProblem form{.routine = DenseRoutine::heevr, .vectors = vectors, .uplo = uplo, .n = n};
+        LapackCall form{.routine = Routine::heevr, .vectors = vectors, .uplo = uplo, .n = n};
         expect_right(*runtime, form);
         form.range = EigenRange::indices;
         form.il = (n + 2) / 3;
@@ -108,8 +108,7 @@ TEST_P(DenseConformance, GeneralizedEigenvalues) {
     for (const Uplo uplo : both_triangles) {
       for (const int itype : {1, 2, 3}) {
         for (const bool vectors : {false, true})
-          expect_right(*runtime,
-                       {.routine = DenseRoutine::hegvd, .vectors = vectors, .uplo = uplo, .itype = itype, .n = n});
+          expect_right(*runtime, {.routine = Routine::hegvd, .vectors = vectors, .uplo = uplo, .itype = itype, .n = n});
       }
     }
   }
@@ -124,8 +123,8 @@ TEST_P(DenseConformance, SingularValues) {
                                                       {thin, none}, {overwrite, none}, {none, overwrite}};
   for (const auto& [m, n] : shapes) {
     for (const auto& [u, vt] : jobs)
-      expect_right(*runtime, {.routine = DenseRoutine::gesvd, .u = u, .vt = vt, .m = m, .n = n});
-    expect_right(*runtime, {.routine = DenseRoutine::gesdd, .u = thin, .vt = thin, .m = m, .n = n});
+      expect_right(*runtime, {.routine = Routine::gesvd, .u = u, .vt = vt, .m = m, .n = n});
+    expect_right(*runtime, {.routine = Routine::gesdd, .u = thin, .vt = thin, .m = m, .n = n});
   }
 }
 
@@ -134,7 +133,7 @@ TEST_P(DenseConformance, SingularValuesByThePolarAlgorithm) {
   const auto runtime = runtime_over(opened);
   constexpr auto polar = kernels::SvdAlgorithm::polar;
   using enum VectorJob;
-  DenseProblem form{.routine = DenseRoutine::gesdd, .m = 40, .n = 40};
+  LapackCall form{.routine = Routine::gesdd, .m = 40, .n = 40};
   if (GetParam().kind == test::BackendParam::Kind::host) {
     test::DenseFixture<double> fixture(form, 5);
     EXPECT_THROW(solve_dense(*runtime, fixture.problem(), polar), NotAvailable);
@@ -158,7 +157,7 @@ TEST_P(DenseConformance, SingularValuesByThePolarAlgorithm) {
   // Of a singular matrix it tells that it has moved it.
   form.u = form.vt = thin;
   test::DenseFixture<double> fixture(form, 5);
-  for (index_t i = 0; i < form.m; ++i) fixture.at(DenseSlot::A, i, 7) = fixture.at(DenseSlot::A, i, 8) = 0;
+  for (index_t i = 0; i < form.m; ++i) fixture.at(LapackSlot::A, i, 7) = fixture.at(LapackSlot::A, i, 8) = 0;
   fixture.begin_anew();
   const runtime::JobStatistics job = solve_dense(*runtime, fixture.problem(), polar);
   EXPECT_TRUE(fixture.check(job.info));
@@ -169,12 +168,12 @@ TEST_P(DenseConformance, QOfQr) {
   const auto runtime = runtime_over(opened);
   for (const auto& [m, n, k] : std::vector<std::array<index_t, 3>>{
            {1, 1, 1}, {3, 2, 1}, {31, 31, 31}, {100, 40, 40}, {100, 90, 33}, {130, 130, 100}})
-    expect_right(*runtime, {.routine = DenseRoutine::ungqr, .m = m, .n = n, .k = k});
+    expect_right(*runtime, {.routine = Routine::ungqr, .m = m, .n = n, .k = k});
   for (const Side side : {Side::left, Side::right}) {
     for (const Op op : {Op::no_trans, Op::conj_trans}) {
       for (const auto& [m, n, k] : std::vector<std::array<index_t, 3>>{
                {1, 1, 1}, {3, 4, 2}, {31, 31, 31}, {100, 40, 40}, {40, 100, 40}, {100, 90, 33}})
-        expect_right(*runtime, {.routine = DenseRoutine::unmqr, .side = side, .op = op, .m = m, .n = n, .k = k});
+        expect_right(*runtime, {.routine = Routine::unmqr, .side = side, .op = op, .m = m, .n = n, .k = k});
     }
   }
 }
@@ -184,7 +183,7 @@ TEST_P(DenseConformance, EigenvaluesOfGeneralMatrices) {
   const auto runtime = runtime_over(opened);
   for (const index_t n : orders) {
     for (const bool vectors : {false, true})
-      expect_right(*runtime, {.routine = DenseRoutine::geev, .vectors = vectors, .n = n});
+      expect_right(*runtime, {.routine = Routine::geev, .vectors = vectors, .n = n});
   }
 }
 
@@ -194,8 +193,8 @@ TEST_P(DenseConformance, Inverses) {
   for (const index_t n : orders) {
     for (const Uplo uplo : both_triangles) {
       for (const Diag diag : {Diag::non_unit, Diag::unit})
-        expect_right(*runtime, {.routine = DenseRoutine::trtri, .uplo = uplo, .diag = diag, .n = n});
-      expect_right(*runtime, {.routine = DenseRoutine::potri, .uplo = uplo, .n = n});
+        expect_right(*runtime, {.routine = Routine::trtri, .uplo = uplo, .diag = diag, .n = n});
+      expect_right(*runtime, {.routine = Routine::potri, .uplo = uplo, .n = n});
     }
   }
 }
@@ -207,10 +206,10 @@ TEST_P(DenseConformance, ProductsWithReflectors) {
   for (const Side side : {Side::left, Side::right}) {
     for (const Op op : {Op::no_trans, Op::conj_trans}) {
       for (const auto& [m, n, k] : Sizes{{1, 1, 1}, {3, 4, 2}, {31, 31, 31}, {100, 40, 33}, {40, 100, 40}}) {
-        expect_right(*runtime, {.routine = DenseRoutine::unmlq, .side = side, .op = op, .m = m, .n = n, .k = k});
+        expect_right(*runtime, {.routine = Routine::unmlq, .side = side, .op = op, .m = m, .n = n, .k = k});
         for (const auto storage : {ReflectorStorage::columns, ReflectorStorage::rows}) {
           for (const auto order : {ReflectorOrder::forward, ReflectorOrder::backward}) {
-            expect_right(*runtime, {.routine = DenseRoutine::larfb,
+            expect_right(*runtime, {.routine = Routine::larfb,
                                     .side = side,
                                     .op = op,
                                     .storage = storage,
@@ -223,8 +222,7 @@ TEST_P(DenseConformance, ProductsWithReflectors) {
       }
       for (const Uplo uplo : both_triangles) {
         for (const auto& [m, n] : {std::pair<index_t, index_t>{2, 2}, {3, 5}, {31, 31}, {100, 40}, {40, 100}})
-          expect_right(*runtime,
-                       {.routine = DenseRoutine::unmtr, .uplo = uplo, .side = side, .op = op, .m = m, .n = n});
+          expect_right(*runtime, {.routine = Routine::unmtr, .uplo = uplo, .side = side, .op = op, .m = m, .n = n});
       }
     }
   }
@@ -236,10 +234,10 @@ TEST_P(DenseConformance, LeastSquares) {
   for (const auto& [m, n] : shapes) {
     for (const index_t k : {1, 2, 33}) {
       for (const Op op : {Op::no_trans, Op::conj_trans})
-        expect_right(*runtime, {.routine = DenseRoutine::gels, .op = op, .m = m, .n = n, .k = k});
+        expect_right(*runtime, {.routine = Routine::gels, .op = op, .m = m, .n = n, .k = k});
       // Of full rank to working precision, or not.
       for (const double rcond : {1e-4, -1.0})
-        expect_right(*runtime, {.routine = DenseRoutine::gelsd, .m = m, .n = n, .k = k, .rcond = rcond});
+        expect_right(*runtime, {.routine = Routine::gelsd, .m = m, .n = n, .k = k, .rcond = rcond});
     }
   }
 }
@@ -249,7 +247,7 @@ TEST_P(DenseConformance, LeastSquaresByThePolarAlgorithm) {
   if (GetParam().kind == test::BackendParam::Kind::host) GTEST_SKIP() << "LAPACK has no such algorithm";
   const auto runtime = runtime_over(opened);
   for (const auto& [m, n] : {std::pair<index_t, index_t>{64, 64}, {90, 40}, {40, 90}}) {
-    expect_right(*runtime, {.routine = DenseRoutine::gelsd, .m = m, .n = n, .k = 5, .rcond = 1e-4},
+    expect_right(*runtime, {.routine = Routine::gelsd, .m = m, .n = n, .k = 5, .rcond = 1e-4},
                  kernels::SvdAlgorithm::polar);
   }
 }
@@ -257,7 +255,7 @@ TEST_P(DenseConformance, LeastSquaresByThePolarAlgorithm) {
 TEST_P(DenseConformance, WhatLeastSquaresLeaveToLapack) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   const auto runtime = runtime_over(opened);
-  for (const DenseRoutine routine : {DenseRoutine::gels, DenseRoutine::gelsd}) {
+  for (const Routine routine : {Routine::gels, Routine::gelsd}) {
     for (const auto& [m, n] : {std::pair<index_t, index_t>{60, 40}, {40, 60}}) {
       const auto expect_left = [&, m = m, n = n](const char* what, auto spoil) {
         test::DenseFixture<std::complex<double>> fixture({.routine = routine, .m = m, .n = n, .k = 3, .rcond = 1e-4},
@@ -268,19 +266,19 @@ TEST_P(DenseConformance, WhatLeastSquaresLeaveToLapack) {
         EXPECT_TRUE(fixture.inputs_are_intact());
       };
       const double nan = std::numeric_limits<double>::quiet_NaN();
-      expect_left("NaN in A", [&](auto& fixture) { fixture.at(DenseSlot::A, 11, 23) = nan; });
-      expect_left("NaN in B", [&](auto& fixture) { fixture.at(DenseSlot::B, 11, 2) = nan; });
-      expect_left("large", [&](auto& fixture) { fixture.at(DenseSlot::A, 11, 23) = 1e300; });
+      expect_left("NaN in A", [&](auto& fixture) { fixture.at(LapackSlot::A, 11, 23) = nan; });
+      expect_left("NaN in B", [&](auto& fixture) { fixture.at(LapackSlot::B, 11, 2) = nan; });
+      expect_left("large", [&](auto& fixture) { fixture.at(LapackSlot::A, 11, 23) = 1e300; });
       const auto set_all = [m = m, n = n](auto& fixture, double number) {
         for (index_t j = 0; j < n; ++j) {
-          for (index_t i = 0; i < m; ++i) fixture.at(DenseSlot::A, i, j) = number;
+          for (index_t i = 0; i < m; ++i) fixture.at(LapackSlot::A, i, j) = number;
         }
       };
       expect_left("tiny", [&](auto& fixture) { set_all(fixture, 1e-300); });
       expect_left("zero", [&](auto& fixture) { set_all(fixture, 0); });
-      if (routine == DenseRoutine::gelsd) continue;
+      if (routine == Routine::gelsd) continue;
       expect_left("a zero in R or L", [&, m = m, n = n](auto& fixture) {
-        for (index_t i = 0; i < std::max(m, n); ++i) fixture.at(DenseSlot::A, m > n ? i : 7, m > n ? 7 : i) = 0;
+        for (index_t i = 0; i < std::max(m, n); ++i) fixture.at(LapackSlot::A, m > n ? i : 7, m > n ? 7 : i) = 0;
       });
     }
   }
@@ -290,14 +288,13 @@ TEST_P(DenseConformance, TrianglesAndLu) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   const auto runtime = runtime_over(opened);
   for (const index_t n : orders) {
-    expect_right(*runtime, {.routine = DenseRoutine::getri, .n = n});
+    expect_right(*runtime, {.routine = Routine::getri, .n = n});
     for (const Uplo uplo : both_triangles) {
-      expect_right(*runtime, {.routine = DenseRoutine::lauum, .uplo = uplo, .n = n});
+      expect_right(*runtime, {.routine = Routine::lauum, .uplo = uplo, .n = n});
       for (const Diag diag : {Diag::non_unit, Diag::unit}) {
         for (const Op op : {Op::no_trans, Op::trans, Op::conj_trans}) {
           for (const index_t k : {1, 40})
-            expect_right(*runtime,
-                         {.routine = DenseRoutine::trtrs, .uplo = uplo, .diag = diag, .op = op, .n = n, .k = k});
+            expect_right(*runtime, {.routine = Routine::trtrs, .uplo = uplo, .diag = diag, .op = op, .n = n, .k = k});
         }
       }
     }
@@ -307,14 +304,14 @@ TEST_P(DenseConformance, TrianglesAndLu) {
 TEST_P(DenseConformance, PivotsMayBeNarrowButAreRows) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   const auto runtime = runtime_over(opened);
-  test::DenseFixture<double> fixture({.routine = DenseRoutine::getri, .n = 40}, 3);
+  test::DenseFixture<double> fixture({.routine = Routine::getri, .n = 40}, 3);
   auto* const wide = static_cast<std::int64_t*>(fixture.problem().ipiv);
   std::vector<std::int32_t> narrow(wide, wide + 40);
-  DenseProblem problem = fixture.problem();
+  LapackCall problem = fixture.problem();
   problem.ipiv = narrow.data();
   problem.ipiv_bits = 32;
   EXPECT_TRUE(judge(fixture, fixture.check(solve_dense(*runtime, problem).info)));
-  test::DenseFixture<double> other({.routine = DenseRoutine::getri, .n = 40}, 3);
+  test::DenseFixture<double> other({.routine = Routine::getri, .n = 40}, 3);
   static_cast<std::int64_t*>(other.problem().ipiv)[7] = 41;
   other.begin_anew();
   EXPECT_THROW(solve_dense(*runtime, other.problem()), UnsuitableNumbers);
@@ -324,11 +321,10 @@ TEST_P(DenseConformance, PivotsMayBeNarrowButAreRows) {
 TEST_P(DenseConformance, ZerosOnDiagonalsAndIndefiniteMinorsAreTold) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   const auto runtime = runtime_over(opened);
-  for (const DenseRoutine routine :
-       {DenseRoutine::trtrs, DenseRoutine::trtri, DenseRoutine::potri, DenseRoutine::getri, DenseRoutine::hegvd}) {
+  for (const Routine routine : {Routine::trtrs, Routine::trtri, Routine::potri, Routine::getri, Routine::hegvd}) {
     test::DenseFixture<double> fixture({.routine = routine, .vectors = true, .n = 40, .k = 5}, 3);
-    const bool is_minor = routine == DenseRoutine::hegvd;
-    fixture.at(is_minor ? DenseSlot::B : DenseSlot::A, 16, 16) = is_minor ? -1 : 0;
+    const bool is_minor = routine == Routine::hegvd;
+    fixture.at(is_minor ? LapackSlot::B : LapackSlot::A, 16, 16) = is_minor ? -1 : 0;
     fixture.begin_anew();
     const runtime::JobStatistics job = solve_dense(*runtime, fixture.problem());
     EXPECT_EQ(job.info, is_minor ? 57 : 17);
@@ -337,25 +333,25 @@ TEST_P(DenseConformance, ZerosOnDiagonalsAndIndefiniteMinorsAreTold) {
   }
 }
 
-constexpr DenseProblem that_iterate[] = {
-    {.routine = DenseRoutine::heevd, .vectors = true, .n = 40},
-    {.routine = DenseRoutine::heevr, .vectors = true, .uplo = Uplo::upper, .n = 40},
-    {.routine = DenseRoutine::hegvd, .vectors = true, .n = 40},
-    {.routine = DenseRoutine::gesdd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 60, .n = 40},
-    {.routine = DenseRoutine::geev, .vectors = true, .n = 40}};
+constexpr LapackCall that_iterate[] = {
+    {.routine = Routine::heevd, .vectors = true, .n = 40},
+    {.routine = Routine::heevr, .vectors = true, .uplo = Uplo::upper, .n = 40},
+    {.routine = Routine::hegvd, .vectors = true, .n = 40},
+    {.routine = Routine::gesdd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 60, .n = 40},
+    {.routine = Routine::geev, .vectors = true, .n = 40}};
 
 TEST_P(DenseConformance, NumbersThatNeedCareAreLeftToLapack) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   const auto runtime = runtime_over(opened);
-  for (const DenseProblem& form : that_iterate) {
+  for (const LapackCall& form : that_iterate) {
     for (const ScalarType type : {ScalarType::s, ScalarType::z}) {
       dispatch(type, [&]<Scalar T>(T) {
         using Real = decltype(std::abs(T{}));
         for (const Real number : {std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::infinity(),
                                   std::numeric_limits<Real>::max() / 4}) {
           test::DenseFixture<T> fixture(form, 5);
-          const bool is_upper = form.routine == DenseRoutine::heevr;
-          fixture.at(DenseSlot::A, is_upper ? 11 : 23, is_upper ? 23 : 11) = T(number);
+          const bool is_upper = form.routine == Routine::heevr;
+          fixture.at(LapackSlot::A, is_upper ? 11 : 23, is_upper ? 23 : 11) = T(number);
           fixture.begin_anew();
           EXPECT_THROW(solve_dense(*runtime, fixture.problem()), UnsuitableNumbers) << fixture.problem() << number;
           EXPECT_TRUE(fixture.inputs_are_intact());
@@ -368,10 +364,10 @@ TEST_P(DenseConformance, NumbersThatNeedCareAreLeftToLapack) {
 TEST_P(DenseConformance, ZerosAreNumbers) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   const auto runtime = runtime_over(opened);
-  for (const DenseProblem& form : that_iterate) {
+  for (const LapackCall& form : that_iterate) {
     test::DenseFixture<double> fixture(form, 5);
     for (index_t j = 0; j < form.n; ++j) {
-      for (index_t i = 0; i < std::max(form.m, form.n); ++i) fixture.at(DenseSlot::A, i, j) = 0;
+      for (index_t i = 0; i < std::max(form.m, form.n); ++i) fixture.at(LapackSlot::A, i, j) = 0;
     }
     fixture.begin_anew();
     const runtime::JobStatistics job = solve_dense(*runtime, fixture.problem());
@@ -383,5 +379,5 @@ TEST_P(DenseConformance, ZerosAreNumbers) {
 
 TESSERA_INSTANTIATE_BACKENDS(DenseConformance);
 
-}  // namespace
+}  // namespace dense_conformance
 }  // namespace tessera::routines

@@ -16,24 +16,24 @@
 #include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace dense_fault_test {
 
-constexpr DenseProblem with_overwritten_inputs[] = {
-    {.routine = DenseRoutine::heevd, .vectors = true, .n = 50},
-    {.routine = DenseRoutine::hegvd, .vectors = true, .uplo = Uplo::upper, .n = 50},
-    {.routine = DenseRoutine::gesvd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 60, .n = 50},
-    {.routine = DenseRoutine::gesvd, .u = VectorJob::all, .vt = VectorJob::overwrite, .m = 50, .n = 60},
-    {.routine = DenseRoutine::ungqr, .m = 60, .n = 50, .k = 40},
-    {.routine = DenseRoutine::unmqr, .m = 60, .n = 50, .k = 40},
-    {.routine = DenseRoutine::potri, .n = 50},
-    {.routine = DenseRoutine::unmlq, .m = 60, .n = 50, .k = 40},
-    {.routine = DenseRoutine::unmtr, .m = 60, .n = 50},
-    {.routine = DenseRoutine::larfb, .m = 60, .n = 50, .k = 20},
-    {.routine = DenseRoutine::gels, .m = 60, .n = 50, .k = 5},
-    {.routine = DenseRoutine::gels, .m = 50, .n = 60, .k = 5},
-    {.routine = DenseRoutine::gelsd, .m = 60, .n = 50, .k = 5, .rcond = 1e-4},
-    {.routine = DenseRoutine::lauum, .n = 50},
-    {.routine = DenseRoutine::getri, .n = 50}};
+constexpr LapackCall with_overwritten_inputs[] = {
+    {.routine = Routine::heevd, .vectors = true, .n = 50},
+    {.routine = Routine::hegvd, .vectors = true, .uplo = Uplo::upper, .n = 50},
+    {.routine = Routine::gesvd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 60, .n = 50},
+    {.routine = Routine::gesvd, .u = VectorJob::all, .vt = VectorJob::overwrite, .m = 50, .n = 60},
+    {.routine = Routine::ungqr, .m = 60, .n = 50, .k = 40},
+    {.routine = Routine::unmqr, .m = 60, .n = 50, .k = 40},
+    {.routine = Routine::potri, .n = 50},
+    {.routine = Routine::unmlq, .m = 60, .n = 50, .k = 40},
+    {.routine = Routine::unmtr, .m = 60, .n = 50},
+    {.routine = Routine::larfb, .m = 60, .n = 50, .k = 20},
+    {.routine = Routine::gels, .m = 60, .n = 50, .k = 5},
+    {.routine = Routine::gels, .m = 50, .n = 60, .k = 5},
+    {.routine = Routine::gelsd, .m = 60, .n = 50, .k = 5, .rcond = 1e-4},
+    {.routine = Routine::lauum, .n = 50},
+    {.routine = Routine::getri, .n = 50}};
 
 std::vector<HostDeviceSettings> settings_of(int devices, std::int64_t failing, std::int64_t refused = -1) {
   std::vector<HostDeviceSettings> settings(static_cast<std::size_t>(devices));
@@ -45,7 +45,7 @@ std::vector<HostDeviceSettings> settings_of(int devices, std::int64_t failing, s
 using Fixture = test::DenseFixture<std::complex<double>>;
 
 /// @return whether the device has failed at all
-bool fails_well(const DenseProblem& form, const std::vector<HostDeviceSettings>& settings) {
+bool fails_well(const LapackCall& form, const std::vector<HostDeviceSettings>& settings) {
   test::HostRuntime host(settings);
   Fixture fixture(form, 9);
   try {
@@ -61,7 +61,7 @@ bool fails_well(const DenseProblem& form, const std::vector<HostDeviceSettings>&
 }
 
 TEST(DenseFaults, LostAtEachOperation) {
-  for (const DenseProblem& form : with_overwritten_inputs) {
+  for (const LapackCall& form : with_overwritten_inputs) {
     for (const int devices : {1, 2}) {
       std::int64_t number = 0;
       while (fails_well(form, settings_of(devices, number))) {
@@ -74,7 +74,7 @@ TEST(DenseFaults, LostAtEachOperation) {
 }
 
 TEST(DenseFaults, RefusedWork) {
-  for (const DenseProblem& form : with_overwritten_inputs) {
+  for (const LapackCall& form : with_overwritten_inputs) {
     for (const int devices : {1, 2}) {
       std::int64_t number = 0;
       while (fails_well(form, settings_of(devices, -1, number))) ++number;
@@ -89,7 +89,7 @@ TEST(DenseFaults, WithoutCopiesATornInputIsTold) {
   for (std::int64_t number = 0; number < 12; ++number) {
     settings.front().fail_after_ops = number;
     test::HostRuntime host(settings, Config::from_settings("TESSERA_KEEP_OLD_VALUES=off"));
-    Fixture fixture({.routine = DenseRoutine::heevd, .vectors = true, .n = 50}, 9);
+    Fixture fixture({.routine = Routine::heevd, .vectors = true, .n = 50}, 9);
     try {
       solve_dense(*host.runtime, fixture.problem());
     } catch (const NoDeviceLeft&) {
@@ -105,7 +105,7 @@ TEST(DenseFaults, NoRoomLeavesInputsIntact) {
   std::vector<HostDeviceSettings> settings(1);
   settings.front().memory_bytes = std::size_t{1} << 20;
   test::HostRuntime host(settings);
-  Fixture fixture({.routine = DenseRoutine::heevd, .vectors = true, .n = 300}, 9);
+  Fixture fixture({.routine = Routine::heevd, .vectors = true, .n = 300}, 9);
   EXPECT_THROW(solve_dense(*host.runtime, fixture.problem()), OutOfDeviceMemory);
   EXPECT_TRUE(fixture.inputs_are_intact());
   // The next device may have it.
@@ -123,7 +123,7 @@ TEST(DenseFaults, CallersTakeTurns) {
   std::atomic<int> solved = 0;
   const auto solve_some = [&](unsigned seed) {
     for (unsigned i = 0; i < 6; ++i) {
-      test::DenseFixture<double> fixture({.routine = DenseRoutine::heevd, .vectors = true, .n = 40}, 10 * seed + i);
+      test::DenseFixture<double> fixture({.routine = Routine::heevd, .vectors = true, .n = 40}, 10 * seed + i);
       const runtime::JobStatistics job = solve_dense(*host.runtime, fixture.problem());
       EXPECT_TRUE(fixture.unless_library_is_wrong(fixture.check(job.info)));
       ++solved;
@@ -147,10 +147,10 @@ TEST(DenseFaults, CallersTakeTurns) {
 TEST(DenseFaults, DevicesWithoutLapackTellSo) {
   test::OpenedDevices opened = test::open_host_devices(1);  // the readable reference computes
   runtime::Runtime runtime(std::move(opened.accelerators), Config{}, [](const Level3&) {});
-  Fixture fixture({.routine = DenseRoutine::heevd, .vectors = true, .n = 20}, 9);
+  Fixture fixture({.routine = Routine::heevd, .vectors = true, .n = 20}, 9);
   EXPECT_THROW(solve_dense(runtime, fixture.problem()), NotAvailable);
   EXPECT_TRUE(fixture.inputs_are_intact());
 }
 
-}  // namespace
+}  // namespace dense_fault_test
 }  // namespace tessera::routines

@@ -4,32 +4,32 @@
 
 #include <string>
 
-#include "core/dense_problem.hpp"
+#include "calls/lapack_call.hpp"
 #include "tests/dense_fixture.hpp"
 
 namespace tessera {
-namespace {
+namespace dense_fixture_test {
 
-constexpr DenseProblem called_directly[] = {
-    {.routine = DenseRoutine::heevd, .vectors = true, .n = 9},
-    {.routine = DenseRoutine::heevd, .uplo = Uplo::upper, .n = 9},
-    {.routine = DenseRoutine::heevr, .vectors = true, .range = EigenRange::indices, .n = 9, .il = 3, .iu = 6},
-    {.routine = DenseRoutine::heevr, .range = EigenRange::values, .uplo = Uplo::upper, .n = 9, .vl = -9, .vu = 1},
-    {.routine = DenseRoutine::hegvd, .vectors = true, .itype = 2, .n = 9},
-    {.routine = DenseRoutine::gesvd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 9, .n = 7},
-    {.routine = DenseRoutine::gesdd, .u = VectorJob::all, .vt = VectorJob::thin, .m = 7, .n = 9},
-    {.routine = DenseRoutine::geev, .vectors = true, .n = 9},
-    {.routine = DenseRoutine::gels, .m = 9, .n = 7, .k = 3},
-    {.routine = DenseRoutine::gels, .op = Op::conj_trans, .m = 9, .n = 7, .k = 3},
-    {.routine = DenseRoutine::gelsd, .m = 9, .n = 7, .k = 3, .rcond = 1e-4},
-    {.routine = DenseRoutine::gelsd, .m = 7, .n = 9, .k = 3, .rcond = -1}};
+constexpr LapackCall called_directly[] = {
+    {.routine = Routine::heevd, .vectors = true, .n = 9},
+    {.routine = Routine::heevd, .uplo = Uplo::upper, .n = 9},
+    {.routine = Routine::heevr, .vectors = true, .range = EigenRange::indices, .n = 9, .il = 3, .iu = 6},
+    {.routine = Routine::heevr, .range = EigenRange::values, .uplo = Uplo::upper, .n = 9, .vl = -9, .vu = 1},
+    {.routine = Routine::hegvd, .vectors = true, .itype = 2, .n = 9},
+    {.routine = Routine::gesvd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 9, .n = 7},
+    {.routine = Routine::gesdd, .u = VectorJob::all, .vt = VectorJob::thin, .m = 7, .n = 9},
+    {.routine = Routine::geev, .vectors = true, .n = 9},
+    {.routine = Routine::gels, .m = 9, .n = 7, .k = 3},
+    {.routine = Routine::gels, .op = Op::conj_trans, .m = 9, .n = 7, .k = 3},
+    {.routine = Routine::gelsd, .m = 9, .n = 7, .k = 3, .rcond = 1e-4},
+    {.routine = Routine::gelsd, .m = 7, .n = 9, .k = 3, .rcond = -1}};
 
 void* of_the_machine(const char* name) { return test::cpu_blas()->fortran(name); }
 
 /// Solves the problem without Tessera.
 template <Scalar T>
-index_t solve(DenseProblem problem) {
-  if (is_svd(problem.routine)) problem.routine = DenseRoutine::gesvd;
+index_t solve(LapackCall problem) {
+  if (is_svd(problem.routine)) problem.routine = Routine::gesvd;
   return test::call_lapack_directly<T>(of_the_machine(name_of(problem).c_str()), problem, *problem.found);
 }
 
@@ -41,7 +41,7 @@ class DenseFixtures : public testing::Test {
 };
 
 TEST_F(DenseFixtures, RightResultsPassAndWrongOnesDoNot) {
-  for (const DenseProblem& form : called_directly) {
+  for (const LapackCall& form : called_directly) {
     for (const ScalarType type : scalar_types) {
       dispatch(type, [&]<Scalar T>(T) {
         using Real = decltype(std::abs(T{}));
@@ -50,7 +50,7 @@ TEST_F(DenseFixtures, RightResultsPassAndWrongOnesDoNot) {
         if (destroys_a(fixture.problem())) fixture.take_a_back();
         EXPECT_TRUE(fixture.check(info));
         EXPECT_FALSE(fixture.check(info + 1));
-        for (const DenseOperand& operand : DenseOperands(fixture.problem())) {
+        for (const LapackOperand& operand : LapackOperands(fixture.problem())) {
           if (!operand.writes) continue;
           Real& number = *reinterpret_cast<Real*>(operand.address);
           const Real before = number;
@@ -65,7 +65,7 @@ TEST_F(DenseFixtures, RightResultsPassAndWrongOnesDoNot) {
 
 // A failure of ours over a good library stays one.
 TEST_F(DenseFixtures, AGoodLibraryIsNotBlamed) {
-  for (const DenseProblem& form : called_directly) {
+  for (const LapackCall& form : called_directly) {
     for (const ScalarType type : scalar_types) {
       dispatch(type, [&]<Scalar T>(T) {
         const test::DenseFixture<T> fixture(form, 5);
@@ -82,7 +82,7 @@ void wrong_ssyevd(const char*, const char*, const index_t*, void*, const index_t
 }
 
 TEST(DenseFixtureFaults, ALibraryThatIsWrongByItselfIsNamed) {
-  const test::DenseFixture<float> fixture({.routine = DenseRoutine::heevd, .vectors = true, .n = 31}, 5);
+  const test::DenseFixture<float> fixture({.routine = Routine::heevd, .vectors = true, .n = 31}, 5);
   const std::string fault = fixture.fault_of_library([](const char* name) {
     EXPECT_STREQ(name, "ssyevd");
     return reinterpret_cast<void*>(&wrong_ssyevd);
@@ -91,5 +91,5 @@ TEST(DenseFixtureFaults, ALibraryThatIsWrongByItselfIsNamed) {
   EXPECT_THAT(fault, testing::HasSubstr("info 30, not 0"));
 }
 
-}  // namespace
+}  // namespace dense_fixture_test
 }  // namespace tessera

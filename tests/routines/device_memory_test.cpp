@@ -16,7 +16,7 @@
 #include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace device_memory_test {
 
 constexpr index_t tile = 16;
 constexpr std::size_t tile_bytes = tile * tile * sizeof(double);
@@ -139,7 +139,7 @@ TEST(MemoryOfCalls, IsThereForWarmUpAndGivenBackAfterIt) {
   EXPECT_THROW(small.runtime->warm_up(), OutOfDeviceMemory);
 }
 
-// Whatever is refused, the call is right, the device is out for no more than this call, and nobody says that it is lost.
+// The call is right whichever operation is refused. The device is out for this call only, and not reported as lost.
 TEST(RefusedWork, CostsTheDeviceOneCall) {
   for (const std::int64_t refused : {0, 1, 2, 5, 11, 30, 60}) {
     HostDeviceSettings settings;
@@ -157,5 +157,5 @@ TEST(RefusedWork, CostsTheDeviceOneCall) {
   }
 }
 
-}  // namespace
+}  // namespace device_memory_test
 }  // namespace tessera::routines

@@ -13,13 +13,13 @@
 #include "kernels/host/cpu_blas.hpp"
 #include "routines/level3.hpp"
 #include "routines/tiling.hpp"
-#include "runtime/calibration.hpp"
+#include "runtime/devices/calibration.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/modelled_run.hpp"
 #include "tests/routines/square_call.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace device_profile_model_test {
 
 using device::DeviceProfile;
 using device::TileSizes;
@@ -62,7 +62,7 @@ TEST(RatesModel, WhatTakesLongestDependsOnTheTypeOfTheCall) {
     call.A = call.B = call.C = reinterpret_cast<void*>(std::uintptr_t{1} << 45);
     call.lda = call.ldb = call.ldc = call.m;
     const auto graph = make_accumulation(call, room, 0);
-    cache.begin_job(graph->slot_bytes(), element_bytes(type));
+    cache.begin_job(graph->slot_bytes, element_bytes(type));
     runtime::Signal signal;
     return runtime::Worker(0, device, device, cache, signal, true).should_advance_side_by_side(*graph);
   };
@@ -73,7 +73,7 @@ TEST(RatesModel, WhatTakesLongestDependsOnTheTypeOfTheCall) {
   }
 }
 
-// What devices say of their rates is all that differs: by them workers tell short kernels from long ones.
+// The runs differ only in the rates that devices report. Workers tell short kernels from long ones by these rates.
 TEST(RatesModel, KernelsAreExpectedToTakeWhatTheirTypeTakes) {
   const auto seconds = [](RatesByType said, ScalarType type) {
     ModelledMachine machine = modelled_h200(1);
@@ -188,5 +188,5 @@ TEST(DeviceProfileModel, MeasuringTakesMemoryForItsLargestTiles) {
   EXPECT_EQ(runtime::most_measured_bytes(profile), std::size_t{128} << 20);
 }
 
-}  // namespace
+}  // namespace device_profile_model_test
 }  // namespace tessera::routines

@@ -22,7 +22,7 @@
 #include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace fault_test {
 
 using device::StreamKind;
 
@@ -197,8 +197,8 @@ TEST_P(Loss, LeavesTheResultsOfFourCallersRight) {
   }
 }
 
-// A device computes and keeps old values for others at the same time: each of its operations is one moment of the lives
-// of the copies in its memory, before they are whole, before the new values are written, and while they are.
+// A device computes and keeps old values for others at the same time. Its operations meet the copies in its memory at
+// every stage: before they are whole, before the new values are written, and during these writes.
 TEST(FaultModel, ADeviceThatKeepsOldValuesIsLostAtEachMoment) {
   for (const Routine routine : {Routine::gemm, Routine::syrk, Routine::trmm, Routine::trsm}) {
     const bool beta = !Level3{.routine = routine}.is_triangular();
@@ -277,7 +277,7 @@ TEST(FaultModel, TheSlicesThatWereNotWrittenAreComputed) {
   }
 }
 
-// What the writer leaves torn comes back from the keeper.
+// A tile that its writer leaves torn comes back from the keeper.
 TEST(FaultModel, ATornTileComesBackFromTheKeeper) {
   for (const Routine routine : {Routine::gemm, Routine::trmm, Routine::trsm}) {
     const bool beta = !Level3{.routine = routine}.is_triangular();
@@ -289,7 +289,7 @@ TEST(FaultModel, ATornTileComesBackFromTheKeeper) {
       Machine machine(2, 4000, FailingOperation::down, round % 4);
       const runtime::JobStatistics statistics = compute<double>(machine, problem, "a torn tile");
       EXPECT_GT(statistics.bytes_kept(), 0);
-      // A device that lives brings its own result to the end; what is torn comes back from the other one.
+      // A device that lives completes its own result; a torn tile comes back from the other device.
       restored += statistics.restarts > 0 && machine.runtime->devices().size() == 1 ? 1 : 0;
     }
     EXPECT_GT(restored, 0) << problem;
@@ -310,5 +310,5 @@ INSTANTIATE_TEST_SUITE_P(FaultModel, Loss,
                                   (std::get<1>(info.param) ? "_beta" : "_no_beta");
                          });
 
-}  // namespace
+}  // namespace fault_test
 }  // namespace tessera::routines

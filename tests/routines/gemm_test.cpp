@@ -14,12 +14,12 @@
 #include "tests/routines/gemm_problem.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace gemm_test {
 
 using test::GemmCase;
 
-// What the devices of a suite look like. `slots` tiles of 8 x 8 complex doubles fit each; the smallest that the invariant allows
-// is an output and one step's inputs for each of four streams.
+// The devices of a suite. Each has room for `slots` tiles of 8 x 8 complex doubles. The smallest number that the
+// invariant allows is an output and one step's inputs for each of four streams.
 struct DeviceSet {
   const char* name;
   bool cuda;
@@ -190,5 +190,5 @@ INSTANTIATE_TEST_SUITE_P(MultiGpu, GemmConformance,
                                            DeviceSet{"cuda_2_fewest", true, 2, fewest, false}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace gemm_test
 }  // namespace tessera::routines

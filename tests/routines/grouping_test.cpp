@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace tessera::routines {
-namespace {
+namespace grouping_test {
 
 constexpr GroupForm all_forms[] = {GroupForm::rectangle, GroupForm::triangle, GroupForm::masked, GroupForm::sweep};
 
@@ -164,5 +164,5 @@ TEST(Grouping, KeepsColumnsSideBySideWhereTasksOfOneWait) {
   EXPECT_GE(kept_tiles(choose_grouping(product, 12, 1), 12), 0);  // a wish, not a condition
 }
 
-}  // namespace
+}  // namespace grouping_test
 }  // namespace tessera::routines

@@ -17,7 +17,7 @@
 #include "tests/level3_problem.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace level3_test {
 
 using test::Level3Case;
 using test::Level3Fixture;
@@ -503,5 +503,5 @@ TEST(Level3FailureModel, ALossLeavesTheResultRight) {
   EXPECT_GT(survived, 20);
 }
 
-}  // namespace
+}  // namespace level3_test
 }  // namespace tessera::routines

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@
 #include "tests/routines/square_call.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace plan_test {
 
 using test::square_call;
 
@@ -21,11 +22,23 @@ constexpr std::size_t gib = std::size_t{1} << 30;
 constexpr Routine routines_of_all_kinds[] = {Routine::gemm,  Routine::gemmt, Routine::symm, Routine::syrk,
                                              Routine::syr2k, Routine::trmm,  Routine::trsm};
 
-double seconds_on(const std::vector<std::size_t>& memories, const Level3& call) {
+test::ModelledMachine machine_with(const std::vector<std::size_t>& memories) {
   test::ModelledMachine machine = test::modelled_h200(static_cast<int>(memories.size()));
   machine.host_both = 160e9;  // one host, however many devices
   machine.memories = memories;
-  return test::modelled_run(machine, call).seconds;
+  return machine;
+}
+
+double seconds_on(const std::vector<std::size_t>& memories, const Level3& call) {
+  return test::modelled_run(machine_with(memories), call).seconds;
+}
+
+/// Of potrf, getrf and geqrf.
+std::array<double, 3> factorization_seconds_on(const std::vector<std::size_t>& memories, index_t n) {
+  const test::ModelledMachine machine = machine_with(memories);
+  return {test::modelled_run(machine, CholeskyCall{.n = n}).seconds,
+          test::modelled_columns(machine, LuCall{.m = n, .n = n}).seconds,
+          test::modelled_columns(machine, QrCall{.m = n, .n = n}).seconds};
 }
 
 TEST(PlanModel, ADeviceWithNextToNoMemoryCostsNothing) {
@@ -48,6 +61,20 @@ TEST(PlanModel, ADeviceWithLittleMemoryIsNeverInTheWay) {
   }
 }
 
+// They are compared by their own work and tiles.
+TEST(PlanModel, FactorizationsLeaveOutDevicesWithLittleMemory) {
+  for (const index_t n : {4096, 8192, 16384}) {
+    const auto alone = factorization_seconds_on({110 * gib}, n);
+    const auto two = factorization_seconds_on({110 * gib, 110 * gib}, n);
+    const auto beside_nothing = factorization_seconds_on({110 * gib, 110 * gib, 20 * mib}, n);
+    const auto beside_little = factorization_seconds_on({110 * gib, gib / 2}, n);
+    for (std::size_t routine = 0; routine < alone.size(); ++routine) {
+      EXPECT_LE(beside_nothing[routine], 1.001 * two[routine]) << routine << ", " << n;
+      EXPECT_LE(beside_little[routine], 1.001 * alone[routine]) << routine << ", " << n;
+    }
+  }
+}
+
 // Where the memory suffices for the call, or nearly so, each device counts.
 TEST(PlanModel, ADeviceWithEnoughMemoryTakesPart) {
   const Level3 call = square_call(Routine::gemm, 16384);
@@ -58,8 +85,8 @@ TEST(PlanModel, ADeviceWithEnoughMemoryTakesPart) {
 
 TEST(PlanModel, NoDeviceIsLeftOutWhereAllHaveLittle) {
   const device::DeviceInfo info;
-  const runtime::DeviceRoom rooms[] = {{64 * mib, &info}, {64 * mib, &info}, {60 * mib, &info}, {2048, &info}};
-  const Plan plan = choose_plan(square_call(Routine::gemm, 4096), runtime::machines_of(rooms, ScalarType::d), 0);
+  const runtime::DeviceCapacity capacities[] = {{64 * mib, &info}, {64 * mib, &info}, {60 * mib, &info}, {2048, &info}};
+  const Plan plan = choose_plan(square_call(Routine::gemm, 4096), runtime::machines_of(capacities, ScalarType::d), 0);
   EXPECT_EQ(plan.machine.devices, 3);
 }
 
@@ -74,10 +101,10 @@ TEST(PlanModel, ResultsAreWorthDevices) {
 
 TEST(Plan, OfACallThatFitsNoDeviceIsRefused) {
   const device::DeviceInfo info;
-  const runtime::DeviceRoom rooms[] = {{512, &info}, {2048, &info}};
-  EXPECT_THROW(choose_plan(square_call(Routine::gemm, 64), runtime::machines_of(rooms, ScalarType::d), 0),
+  const runtime::DeviceCapacity capacities[] = {{512, &info}, {2048, &info}};
+  EXPECT_THROW(choose_plan(square_call(Routine::gemm, 64), runtime::machines_of(capacities, ScalarType::d), 0),
                OutOfDeviceMemory);
 }
 
-}  // namespace
+}  // namespace plan_test
 }  // namespace tessera::routines

@@ -10,17 +10,15 @@
 
 #include "routines/level3.hpp"
 #include "routines/tiling.hpp"
-#include "runtime/attempt.hpp"
-#include "runtime/job_record.hpp"
+#include "runtime/tiles/tile_job.hpp"
 #include "tests/level3_problem.hpp"
 #include "tests/routines/drawn_machine.hpp"
 #include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace ranges_test {
 
 using runtime::no_task;
-using runtime::StepKind;
 using runtime::TaskId;
 
 constexpr index_t tile = 16;
@@ -86,36 +84,36 @@ TEST(Ranges, CoverTheSumOfEachTile) {
       const Level3 call = rank_update(routine, 2 * tile, k_tiles * tile);
       const auto graph = make_accumulation(call, {devices, much_memory, 0}, tile);
       constexpr index_t tiles = 3;
-      ASSERT_GT(graph->task_count(), tiles);
-      ASSERT_TRUE(graph->ordered());
-      const TaskId first_last = graph->task_count() - tiles;
+      ASSERT_GT(graph->task_count, tiles);
+      ASSERT_TRUE(graph->ordered);
+      const TaskId first_last = graph->task_count - tiles;
       std::map<std::byte*, std::multiset<std::byte*>> read;  // tiles of A, by tile of C
       std::map<std::byte*, std::set<index_t>> readers;       // homes, by tile of A
       std::set<std::byte*> places;
       std::set<index_t> homes;
-      for (TaskId task = 0; task < graph->task_count(); ++task) {
+      for (TaskId task = 0; task < graph->task_count; ++task) {
         const runtime::Output output = graph->output(task);
         const bool is_last = task >= first_last;
         EXPECT_TRUE(places.insert(output.tile.address).second);
         EXPECT_EQ(output.intermediate, !is_last);
-        EXPECT_EQ(output.publish, !is_last);
-        EXPECT_EQ(output.fetch, is_last);
-        const TaskId adder = is_last ? task : graph->write_after(task);
-        EXPECT_EQ(graph->write_after(task), is_last ? no_task : adder);
+        EXPECT_EQ(graph->of(task).published, !is_last);
+        EXPECT_EQ(output.reads_old, is_last);
+        const TaskId adder = is_last ? task : graph->of(task).write_after;
+        EXPECT_EQ(graph->of(task).write_after, is_last ? no_task : adder);
         ASSERT_GE(adder, first_last);
         std::byte* const C = graph->output(adder).tile.address;
         std::set<TaskId> added;
         for (index_t s = 0; s < graph->step_count(task); ++s) {
           const runtime::Step step = graph->step(task, s);
           EXPECT_GE(graph->wave(task, s), graph->wave(task, std::max<index_t>(s - 1, 0)));
-          if (step.kind == StepKind::addition) {
-            EXPECT_EQ(graph->write_after(step.a.after), task);
-            EXPECT_EQ(graph->output(step.a.after).tile, step.a.tile);
-            EXPECT_LT(step.a.after, task);
-            added.insert(step.a.after);
+          if (std::holds_alternative<kernels::Addition>(step.kernel)) {
+            EXPECT_EQ(graph->of(step.a.writer).write_after, task);
+            EXPECT_EQ(graph->output(step.a.writer).tile, step.a.tile);
+            EXPECT_LT(step.a.writer, task);
+            added.insert(step.a.writer);
             continue;
           }
-          EXPECT_EQ(step.call.beta, s > 0 ? AnyScalar(1) : is_last ? call.beta : AnyScalar(0));
+          EXPECT_EQ(step.call().beta, s > 0 ? AnyScalar(1) : is_last ? call.beta : AnyScalar(0));
           read[C].insert(step.a.tile.address);
           readers[step.a.tile.address].insert(graph->home(task, devices));
         }
@@ -157,18 +155,13 @@ TEST(Ranges, WhoseTileIsDoneAreNotComputedAgain) {
   const Level3 call = rank_update(Routine::syrk, 2 * tile, 40 * tile);
   const auto graph = make_accumulation(call, {2, much_memory, 0}, tile);
   constexpr index_t tiles = 3;
-  const index_t count = graph->task_count();
+  const index_t count = graph->task_count;
   ASSERT_GT(count, tiles);
-  HostDeviceSettings settings;
-  const test::OpenedDevices opened = test::open_host_devices(1, {settings}, test::cpu_blas());
   const auto pending_after = [&](const std::vector<TaskId>& done) {
-    runtime::JobRecord record(*graph, opened.accelerators);
-    runtime::Attempt attempt;
-    attempt.working = {true};
-    attempt.outcomes.resize(1);
-    attempt.outcomes[0].done = done;
-    record.add(attempt, [](std::size_t) { return cache::CacheCounters{}; });
-    return static_cast<index_t>(record.pending().size());
+    runtime::PendingTasks pending(*graph);
+    pending.note_done(done);
+    pending.settle();
+    return static_cast<index_t>(pending.tasks().size());
   };
   EXPECT_EQ(pending_after({}), count);
   EXPECT_EQ(pending_after({0}), count - 1);
@@ -252,5 +245,5 @@ TEST(RangesModel, EveryGraphEnds) {
   }
 }
 
-}  // namespace
+}  // namespace ranges_test
 }  // namespace tessera::routines

@@ -17,7 +17,7 @@
 #include "tests/routines/square_call.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace schedule_model_test {
 
 using test::draw_loss;
 using test::draw_unequal_devices;
@@ -124,7 +124,7 @@ TEST_P(ScheduleModel, OldValuesAreCopiedBeforeTheyAreOverwritten) {
   }
 }
 
-// What all devices need is fetched in equal shares.
+// Devices fetch equal shares of the tiles that all of them need.
 TEST_P(ScheduleModel, LinksFetchAboutTheSame) {
   const ModelledRun run = modelled_run(modelled_h200(GetParam().devices), square_call(GetParam().routine, 16384));
   index_t most = 0;
@@ -381,7 +381,7 @@ TEST(ScheduleModelSizes, ResultsDoNotWaitForSubmissions) {
   }
 }
 
-// Who waits for the job is told once, when the last results go down.
+// The thread that waits for the job is told once, when the last results go down.
 TEST_P(ScheduleModel, SaysThatItWillEndSoon) {
   const ModelledRun run = modelled_run(modelled_h200(GetParam().devices), square_call(GetParam().routine, 8192));
   ASSERT_EQ(run.announced_s.size(), 1U);
@@ -399,12 +399,12 @@ TEST_P(ScheduleModel, SaysThatItWillEndSoon) {
 
 // Every routine, type, side, triangle and transpose ends, whatever the machine: with little memory, slow links, no time for looks.
 TEST(ScheduleModelSizes, EveryGraphEnds) {
-  for (int number = 0; number < routine_count; ++number) {
+  for (const Routine routine : level3_routines) {
     for (const index_t n : {1, 300, 1500, 4000}) {
       for (const int devices : {1, 3}) {
         for (const std::size_t memory : {std::size_t{40} << 20, std::size_t{400} << 20, std::size_t{4} << 30}) {
           for (int variant = 0; variant < 8; ++variant) {
-            Level3 call = square_call(static_cast<Routine>(number), n);
+            Level3 call = square_call(routine, n);
             call.type = exists(call.routine, ScalarType::d) ? ScalarType::d : ScalarType::z;
             call.side = variant % 2 == 0 ? Side::left : Side::right;
             call.uplo = variant / 2 % 2 == 0 ? Uplo::lower : Uplo::upper;
@@ -430,7 +430,7 @@ TEST(LoadBalanceModel, UnequalDevicesEndTogether) {
   for (const unsigned seed : {0, 1, 2, 3, 4, 5, 6, 7}) {
     ModelledMachine machine = machine_for_small_tiles(3);
     machine.speeds = {1, 1, 0.4};
-    machine.flops = flops_of({.m = tile, .n = tile, .k = tile}) / 0.001;  // a step takes a millisecond on the fast ones
+    machine.flops = flops_of(Level3{.m = tile, .n = tile, .k = tile}) / 0.001;  // a millisecond a step on the fast ones
     machine.seed = seed;
     const ModelledRun run = modelled_run(machine, square_call(Routine::gemm, tiles * tile), tile);
     double sum = 0, speed_sum = 0, latest = 0;
@@ -471,7 +471,7 @@ TEST(LoadBalanceModel, AFastDeviceComputesWhatIsAtHomeOnASlowOne) {
       ModelledMachine machine = machine_for_small_tiles(2);
       machine.speeds = {1, 0.02};
       machine.connected = connected;
-      machine.flops = flops_of({.m = tile, .n = tile, .k = tile}) / 0.001;
+      machine.flops = flops_of(Level3{.m = tile, .n = tile, .k = tile}) / 0.001;
       machine.link_bytes = 1e5;  // so slow that each lane takes one task after the other
       const ModelledRun run = modelled_run(machine, square_call(Routine::gemm, tiles * tile), tile);
       std::array<std::int64_t, 2> tasks{};
@@ -621,5 +621,5 @@ TEST(ScheduleModelSizes, EveryGraphEndsWithASlowWorker) {
   }
 }
 
-}  // namespace
+}  // namespace schedule_model_test
 }  // namespace tessera::routines

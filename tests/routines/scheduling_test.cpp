@@ -1,4 +1,4 @@
-// What the runtime as a whole promises, measured by counters and modelled time: traffic, balance, and survival of failures.
+// Properties of the whole runtime, measured by counters and modelled time: traffic, balance, survival of failures.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,20 +8,20 @@
 #include <utility>
 #include <vector>
 
+#include "calls/level3.hpp"
 #include "core/error.hpp"
-#include "core/level3.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/reference/reference.hpp"
 #include "routines/level3.hpp"
 #include "routines/tiling.hpp"
-#include "runtime/job.hpp"
+#include "runtime/tiles/task_pool.hpp"
 #include "tests/device/backends.hpp"
 #include "tests/level3_problem.hpp"
 #include "tests/routines/gemm_problem.hpp"
 #include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace scheduling_test {
 
 using test::GemmCase;
 using test::HostRuntime;
@@ -138,8 +138,7 @@ TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
                         Case{Uplo::upper, 2, 40, 8}}) {
     const auto graph = graph_of(Routine::trmm, c.uplo, c.lines, c.devices, plenty);
     EXPECT_TRUE(graph->has_steps_apart());
-    EXPECT_FALSE(graph->begins_more_when_starved());
-    for (runtime::TaskId task = 0; task < graph->task_count(); ++task) {
+    for (runtime::TaskId task = 0; task < graph->task_count; ++task) {
       const index_t steps = graph->step_count(task);
       const runtime::Step last = graph->nth_step(task, steps - 1);
       const bool wide = task < rows * c.wide_lines;
@@ -152,7 +151,7 @@ TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
         EXPECT_EQ(graph->wave(task, steps - 1), rows - 2);
       }
       EXPECT_EQ(last.apart, turned);
-      EXPECT_EQ(last.call.routine, turned || steps == 1 ? Routine::trmm : Routine::gemm);
+      EXPECT_EQ(last.call().routine, turned || steps == 1 ? Routine::trmm : Routine::gemm);
       if (!turned) continue;
       // The tile of B that all rows need comes first, and nothing is added to what has not been set.
       constexpr std::ptrdiff_t line_bytes = rows * tile * tile * 8;
@@ -160,8 +159,8 @@ TEST(TriangularProducts, BeginWithSomeLinesAllAtOnceWhereThereAreMany) {
       const std::ptrdiff_t row = c.uplo == Uplo::lower ? 0 : rows - 1;
       EXPECT_EQ(graph->nth_step(task, 0).b.tile.address - memory, line * line_bytes + row * tile * 8);
       EXPECT_EQ(graph->wave(task, 0), 0);
-      EXPECT_EQ(graph->nth_step(task, 0).call.beta, AnyScalar(0));
-      for (index_t nth = 1; nth < steps - 1; ++nth) EXPECT_EQ(graph->nth_step(task, nth).call.beta, AnyScalar(1));
+      EXPECT_EQ(graph->nth_step(task, 0).call().beta, AnyScalar(0));
+      for (index_t nth = 1; nth < steps - 1; ++nth) EXPECT_EQ(graph->nth_step(task, nth).call().beta, AnyScalar(1));
     }
   }
 
@@ -193,7 +192,7 @@ TEST(TriangularProducts, BeginWithAllLinesWhereBIsNarrow) {
     return make_triangular(call, {devices, std::size_t{1} << 30, 0}, tile);
   };
   const auto graph = graph_of(Routine::trmm, Side::left, 16, 4, 1);
-  for (runtime::TaskId task = 0; task < graph->task_count(); ++task) {
+  for (runtime::TaskId task = 0; task < graph->task_count; ++task) {
     const index_t steps = graph->step_count(task);
     EXPECT_EQ(graph->nth_step(task, steps - 1).apart, steps > 1);
   }
@@ -217,7 +216,7 @@ TEST(Homes, AreEven) {
       const runtime::Machine machine{devices, std::size_t{1} << 30, 0};
       const auto graph = (call.is_triangular() ? make_triangular : make_accumulation)(call, machine, tile);
       std::vector<index_t> counts(static_cast<std::size_t>(devices), 0);
-      for (runtime::TaskId task = 0; task < graph->task_count(); ++task) {
+      for (runtime::TaskId task = 0; task < graph->task_count; ++task) {
         const index_t home = graph->home(task, devices);
         ASSERT_GE(home, 0);
         ASSERT_LT(home, devices);
@@ -244,9 +243,9 @@ TEST(Homes, FewLinesAreDealtByTheTile) {
                         .C = memory,
                         .ldc = along};
       const auto graph = make_triangular(call, {devices, std::size_t{1} << 30, 0}, tile);
-      ASSERT_EQ(graph->task_count(), lines * length);
+      ASSERT_EQ(graph->task_count, lines * length);
       std::vector<index_t> counts(static_cast<std::size_t>(devices));
-      for (runtime::TaskId task = 0; task < graph->task_count(); ++task)
+      for (runtime::TaskId task = 0; task < graph->task_count; ++task)
         ++counts[static_cast<std::size_t>(graph->home(task, devices))];
       const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
       EXPECT_LE(*most - *least, 1) << lines << " lines, " << devices << " devices";
@@ -269,7 +268,7 @@ TEST(Homes, OneRowOfTilesIsDealtToAll) {
                       .ldc = 8 * tile};
     const auto graph = make_accumulation(call, {4, std::size_t{1} << 30, 0}, tile);
     std::set<index_t> homes;
-    for (runtime::TaskId task = 0; task < graph->task_count(); ++task) homes.insert(graph->home(task, 4));
+    for (runtime::TaskId task = 0; task < graph->task_count; ++task) homes.insert(graph->home(task, 4));
     EXPECT_EQ(homes.size(), 4U);
   }
 }
@@ -288,7 +287,7 @@ std::set<std::pair<index_t, std::ptrdiff_t>> begins_of_gemm(index_t row_tiles, i
                     .ldc = row_tiles * tile};
   const auto graph = make_accumulation(call, {devices, std::size_t{1} << 30, 0}, tile);
   std::set<std::pair<index_t, std::ptrdiff_t>> begins;
-  for (runtime::TaskId task = 0; task < graph->task_count(); ++task) {
+  for (runtime::TaskId task = 0; task < graph->task_count; ++task) {
     const std::ptrdiff_t b = graph->step(task, 0).b.tile.address - memory;
     begins.insert({graph->home(task, devices), b % (call.ldb * 8)});
   }
@@ -360,13 +359,13 @@ TEST(Runtime, AddsOldValuesLastWhereTheLinkIsSlow) {
 }
 
 // Of three devices, one of which does not take part.
-TEST(Job, TellsWhenAllHaveArrivedAndWhenItEndsSoon) {
+TEST(TaskPool, TellsWhenAllHaveArrivedAndWhenItEndsSoon) {
   Level3 call{.routine = Routine::gemm, .m = 2 * tile, .n = 2 * tile, .k = tile};
   call.A = call.B = call.C = memory;
   call.lda = call.ldb = call.ldc = 2 * tile;
   const auto graph = make_accumulation(call, {.devices = 3, .heap_bytes = 100 * tile_bytes}, tile);
   int announced = 0;
-  runtime::Job job(
+  runtime::TaskPool job(
       *graph, {true, false, true}, {0, 1, 2, 3}, false, [] {}, [&] { ++announced; });
   EXPECT_EQ(job.device_count(), 3U);
   EXPECT_EQ(job.usable_count(), 2U);
@@ -389,16 +388,16 @@ TEST(Job, TellsWhenAllHaveArrivedAndWhenItEndsSoon) {
 }
 
 // The last groups are left to devices that can start them now: as many as take part, not as many as there are.
-TEST(Job, DealsGroupsAheadToThoseWhoTakePart) {
+TEST(TaskPool, DealsGroupsAheadToThoseWhoTakePart) {
   Level3 call{.routine = Routine::gemm, .m = 12 * tile, .n = 12 * tile, .k = 12 * tile};
   call.A = call.B = call.C = memory;
   call.lda = call.ldb = call.ldc = 12 * tile;
   const auto graph = make_accumulation(call, {.devices = 1, .heap_bytes = 30 * tile_bytes}, tile);
   ASSERT_TRUE(graph->grouped());
   std::vector<runtime::TaskId> pending;
-  for (runtime::TaskId task = 0; task < graph->task_count(); ++task) pending.push_back(task);
+  for (runtime::TaskId task = 0; task < graph->task_count; ++task) pending.push_back(task);
   const auto drawn_ahead = [&](const std::vector<bool>& usable) {
-    runtime::Job job(
+    runtime::TaskPool job(
         *graph, usable, pending, false, [] {}, [] {});
     std::size_t tasks = 0;
     for (auto group = job.draw_group(true); !group.empty(); group = job.draw_group(true)) tasks += group.size();
@@ -453,7 +452,7 @@ TEST(CpuWorker, LeavesTasksThatWaitForEachOtherToTheDevices) {
   }
 }
 
-// What it throws comes to the caller, and the devices are ready for the next call.
+// The caller gets the exception of the CPU's part, and the devices are ready for the next call.
 TEST(CpuWorker, AnErrorOfItsEndsTheJob) {
   auto settings = devices_with(1, 400 * tile_bytes);
   settings[0].delay_s = 2e-3;  // so that it does not end before the CPU has begun
@@ -824,7 +823,7 @@ TEST(Tiling, ThereAreTilesForAllStreamsWithAOnTheRight) {
   }
 }
 
-// What a task costs by itself is as long as two megabytes on the link.
+// A task by itself costs as much time as two megabytes on the link.
 TEST(Tiling, SmallCallsHaveFewTasks) {
   const auto tiling = [](Level3 call, index_t n) {
     call.m = call.n = n;
@@ -858,7 +857,7 @@ TEST(Tiling, TilesOfSolvesAreWide) {
     EXPECT_EQ(tiling(m, m, 1).m, m);
   }
   EXPECT_EQ(tiling(8192, 8192, 1).n, 1024);
-  EXPECT_EQ(tiling(8192, 8192, 2).n, 512);  // who has others beside it has less to submit
+  EXPECT_EQ(tiling(8192, 8192, 2).n, 512);  // each of several devices has less to submit
   EXPECT_EQ(tiling(64, 20000, 1).n, 4032);
   // With few right-hand sides, some for each stream rather than a triangle in pieces.
   EXPECT_EQ(tiling(4096, 1000, 1), (runtime::Tiling{4096, 256, 4096}));
@@ -902,5 +901,5 @@ TEST(Tiling, FitsTheMemoryOrRefuses) {
                OutOfDeviceMemory);
 }
 
-}  // namespace
+}  // namespace scheduling_test
 }  // namespace tessera::routines

@@ -17,7 +17,7 @@
 #include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace several_calls_test {
 
 using test::HostRuntime;
 
@@ -165,5 +165,5 @@ TEST(SeveralCalls, EndOnTheCpuWhereAllDevicesAreLost) {
   call_from(5, 4, 4 * tile, host);
 }
 
-}  // namespace
+}  // namespace several_calls_test
 }  // namespace tessera::routines

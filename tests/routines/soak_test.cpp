@@ -1,6 +1,6 @@
-// Random calls on random host devices that are lost at random operations, for as long as one likes: every result is right. Without
-// TESSERA_SOAK_SECONDS some calls only, always the same ones; with it, calls for so many seconds, from the seed of the clock or of
-// TESSERA_SOAK_SEED. What fails names the seed that repeats it.
+// Random calls on random host devices that are lost at random operations: every result is right. Without
+// TESSERA_SOAK_SECONDS, the test makes some calls, always the same ones. With it, the test makes calls for so many
+// seconds, from the seed of the clock or of TESSERA_SOAK_SEED. A failure names the seed that repeats it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@
 #include "tests/routines/host_runtime.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace soak_test {
 
 /// One machine and what is called on it, all of it drawn from a seed.
 class Scene {
@@ -196,5 +196,5 @@ TEST(SoakModel, WhateverIsLostTheResultIsRight) {
   std::printf("%d machines, up to seed %llu\n", scenes, static_cast<unsigned long long>(seed - 1));
 }
 
-}  // namespace
+}  // namespace soak_test
 }  // namespace tessera::routines

@@ -1,7 +1,7 @@
-// NaN, infinities, signed zeros, subnormal and huge numbers among the elements, on every backend: products, factorizations,
-// and problems that one device solves whole. What is not finite in the loops of the textbook is not finite here; where
-// LAPACK tells of a breakdown, so does Tessera. Nothing else is not finite, but for kernels that multiply by zeros which the
-// loops leave out: those of triangles, whose other half is zero, and of QR, whose T is a triangle.
+// NaN, infinities, signed zeros, subnormal and huge numbers as elements, on every backend: products, factorizations,
+// and problems that one device solves whole. An element that is not finite in the textbook's loops is not finite here;
+// all others are finite. Only kernels of triangles and of QR may differ: they multiply by zeros that the loops leave
+// out (the other half, also of T). Where LAPACK reports a breakdown, so does Tessera.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 #include "tests/special_values.hpp"
 
 namespace tessera::routines {
-namespace {
+namespace special_values_test {
 
 using kernels::PanelKind;
 using test::SpecialValue;
@@ -192,9 +192,9 @@ TEST_P(SpecialValuesConformance, Cholesky) {
 // --- problems that one device solves whole ---
 
 /// Those that do not iterate. The others' are answered before any device has them, or by LAPACK.
-const std::vector<DenseProblem>& direct_problems() {
-  using enum DenseRoutine;
-  static const std::vector<DenseProblem> problems = {
+const std::vector<LapackCall>& direct_problems() {
+  using enum Routine;
+  static const std::vector<LapackCall> problems = {
       {.routine = ungqr, .m = 60, .n = 40, .k = 40},
       {.routine = unmqr, .m = 60, .n = 40, .k = 40},
       {.routine = unmlq, .m = 60, .n = 40, .k = 40},
@@ -213,9 +213,9 @@ const std::vector<DenseProblem>& direct_problems() {
 }
 
 template <Scalar T>
-index_t not_finite_in_results(const DenseProblem& problem) {
+index_t not_finite_in_results(const LapackCall& problem) {
   index_t count = 0;
-  for (const DenseOperand& operand : DenseOperands(problem)) {
+  for (const LapackOperand& operand : LapackOperands(problem)) {
     if (!operand.writes || !operand.has_ld()) continue;
     for (index_t j = 0; j < operand.cols; ++j) {
       for (index_t i = 0; i < operand.rows; ++i) {
@@ -229,16 +229,15 @@ index_t not_finite_in_results(const DenseProblem& problem) {
 }
 
 TEST_P(SpecialValuesConformance, ProblemsOfOneDevice) {
-  for (const DenseProblem& form : direct_problems()) {
+  for (const LapackCall& form : direct_problems()) {
     for_each_type([&]<Scalar T>() {
       for (const auto& [i, j] : {std::pair<index_t, index_t>{25, 3}, {7, 3}, {29, 27}}) {
         for (const SpecialValue value : {SpecialValue::nan, SpecialValue::infinity}) {
-          if (value == SpecialValue::infinity && form.routine != DenseRoutine::lauum &&
-              form.routine != DenseRoutine::larfb)
+          if (value == SpecialValue::infinity && form.routine != Routine::lauum && form.routine != Routine::larfb)
             continue;  // a division by it leaves zero
           test::DenseFixture<T> fixture(form, 5);
-          const bool is_upper = fixture.problem().uplo == Uplo::upper, is_wide = form.routine == DenseRoutine::unmlq;
-          fixture.at(DenseSlot::A, is_upper || is_wide ? j : i, is_upper || is_wide ? i : j) = test::special<T>(value);
+          const bool is_upper = fixture.problem().uplo == Uplo::upper, is_wide = form.routine == Routine::unmlq;
+          fixture.at(LapackSlot::A, is_upper || is_wide ? j : i, is_upper || is_wide ? i : j) = test::special<T>(value);
           fixture.begin_anew();
           const runtime::JobStatistics job = solve_dense(*runtime_, fixture.problem(), {}, tile);
           EXPECT_EQ(job.info, 0);
@@ -252,5 +251,5 @@ TEST_P(SpecialValuesConformance, ProblemsOfOneDevice) {
 
 TESSERA_INSTANTIATE_BACKENDS(SpecialValuesConformance);
 
-}  // namespace
+}  // namespace special_values_test
 }  // namespace tessera::routines

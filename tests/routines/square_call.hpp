@@ -1,7 +1,7 @@
 // Calls of square operands without memory, for models.
 #pragma once
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 
 namespace tessera::test {
 

@@ -1,4 +1,4 @@
-#include "routines/tile_order.hpp"
+#include "routines/tiling.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace tessera::routines {
-namespace {
+namespace tile_order_test {
 
 void expect_permutation(const std::vector<TileIndex>& order, index_t mt, index_t nt) {
   ASSERT_EQ(static_cast<index_t>(order.size()), mt * nt);
@@ -54,5 +54,5 @@ TEST(TileOrder, ANewRowAndANewColumnTakeTurns) {
   EXPECT_EQ(square_order(3, 3, 8, 8), expected);
 }
 
-}  // namespace
+}  // namespace tile_order_test
 }  // namespace tessera::routines

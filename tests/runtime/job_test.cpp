@@ -1,211 +1,267 @@
-// What a job tells its workers: when to look again, and which device should take a task.
+// The loop over the attempts of a job, Runtime::run(), with jobs that compute nothing and say what became of devices.
 #include "runtime/job.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <numeric>
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/config.hpp"
+#include "core/error.hpp"
+#include "core/process.hpp"
+#include "device/host/host_device.hpp"
+#include "kernels/host/cpu_blas.hpp"
+#include "runtime/runtime.hpp"
+#include "tests/device/backends.hpp"
 
 namespace tessera::runtime {
-namespace {
+namespace job_test {
 
-constexpr index_t size = 10;  // of a tile
-constexpr double flops_of_task = 2.0 * size * size * size;
+using Fate = DeviceFate::Kind;
+using Needs = DeviceNeeds::Kind;
 
-/// Tasks of one product each, alternately at home on each device.
-class Products final : public TaskGraph {
+constexpr std::size_t memory_bytes = std::size_t{1} << 20;
+
+std::unique_ptr<Runtime> runtime_of(int devices) {
+  HostDeviceSettings settings;
+  settings.memory_bytes = memory_bytes;
+  test::OpenedDevices opened = test::open_host_devices(
+      devices, std::vector<HostDeviceSettings>(static_cast<std::size_t>(devices), settings), test::cpu_blas());
+  return std::make_unique<Runtime>(std::move(opened.accelerators), Config{}, [](const Level3&) {});
+}
+
+/// Each of its attempts is a function of the fates of the devices; it is over after the last one, or on the CPU.
+class ScriptedJob final : public Job {
  public:
-  explicit Products(index_t tasks, bool ordered = false) : tasks_(tasks), ordered_(ordered) {}
+  using Attempt = std::function<bool(std::span<DeviceFate> fates)>;
 
-  std::string routine() const override { return "dgemm"; }
-  ScalarType type() const override { return ScalarType::d; }
-  Tiling tiling() const override { return {size, size, size}; }
-  index_t m() const override { return size * tasks_; }
-  index_t n() const override { return size; }
-  index_t k() const override { return size; }
-  index_t task_count() const override { return tasks_; }
-  Output output(TaskId) const override { return {}; }
-  index_t step_count(TaskId) const override { return 1; }
-  Step step(TaskId, index_t) const override {
-    return {.call = {.routine = Routine::gemm, .m = size, .n = size, .k = size}, .a = {}, .b = {}};
+  ScriptedJob(int devices, std::vector<Attempt> attempts)
+      : Job({.routine = "script", .devices = {}}, names_of(devices)), script_(std::move(attempts)) {}
+
+  bool has_more() const override { return attempts.size() < script_.size() || leaves_more; }
+  DeviceNeeds needs(std::span<const DeviceCapacity> capacities) override {
+    usable.clear();
+    for (const DeviceCapacity& device : capacities) usable.push_back(device.bytes > 0);
+    if (std::find(usable.begin(), usable.end(), true) == usable.end()) return {};
+    DeviceNeeds needs{kind};
+    for (const bool may : usable) needs.request.shares.push_back({may ? part_bytes : 0, memory_bytes});
+    needs.request.devices = static_cast<index_t>(usable.size());
+    return needs;
   }
-  bool ordered() const override { return ordered_; }
-  TaskId write_after(TaskId task) const override { return ordered_ && task > 0 ? task - 1 : no_task; }
-  bool depends_on(TaskId task, TaskId factoring) const override { return task > factoring; }
-  index_t home(TaskId task, index_t devices) const override { return task % devices; }
-  index_t working_slots() const override { return 3; }
-  std::size_t slot_bytes() const override { return size * size * sizeof(double); }
-  double flops() const override { return flops_of_task * static_cast<double>(tasks_); }
-  index_t compulsory_up_bytes() const override { return 0; }
-  index_t compulsory_down_bytes() const override { return 0; }
-  std::vector<device::HostRange> host_ranges() const override { return {}; }
+  std::vector<std::size_t> slab_bytes(const Admission::Stay& stay) override {
+    if (kind == Needs::parts && wants.empty()) return Job::slab_bytes(stay);
+    std::vector<std::size_t> bytes;
+    for (std::size_t d = 0; d < usable.size(); ++d)
+      bytes.push_back(!usable[d] ? 0 : wants.empty() ? part_bytes : wants[d % wants.size()]);
+    return bytes;
+  }
+  bool attempt(const Admission::Stay& /*stay*/, std::span<DeviceFate> fates) override {
+    attempts.push_back(usable);
+    if (writes) note_writing();
+    return attempts.size() > script_.size() || script_[attempts.size() - 1](fates);
+  }
+  void finish_on_cpu() override {
+    ++finishes;
+    if (!cpu_can) throw NoDeviceLeft("the CPU cannot");
+  }
+
+  void script(std::vector<Attempt> attempts) { script_ = std::move(attempts); }
+
+  // The needs of the job.
+  Needs kind = Needs::alone;
+  std::vector<std::size_t> wants;  ///< of devices in turn; empty: part_bytes of each
+  std::size_t part_bytes = 4096;
+  bool writes = true, cpu_can = true, leaves_more = false;
+  // The record of the calls that it got.
+  std::vector<bool> usable;                 ///< by device, when it was asked last
+  std::vector<std::vector<bool>> attempts;  ///< on which devices
+  int finishes = 0;
 
  private:
-  index_t tasks_;
-  bool ordered_;
+  static std::vector<std::string> names_of(int devices) {
+    std::vector<std::string> names;
+    for (int d = 0; d < devices; ++d) names.push_back("host:" + std::to_string(d));
+    return names;
+  }
+
+  std::vector<Attempt> script_;
 };
 
-struct WatchedJob {
-  explicit WatchedJob(index_t tasks, bool ordered = false, std::vector<bool> usable = {true, true})
-      : graph(tasks, ordered),
-        job(
-            graph, usable, all_of(tasks), false, [this] { ++raised; }, [] {}) {}
-  static std::vector<TaskId> all_of(index_t tasks) {
-    std::vector<TaskId> all(static_cast<std::size_t>(tasks));
-    std::iota(all.begin(), all.end(), TaskId{0});
-    return all;
-  }
-  Products graph;
-  int raised = 0;
-  Job job;
-};
-
-// Whoever sleeps has nothing left that would wake it.
-TEST(Job, ItsLastTaskWakesAllWorkers) {
-  WatchedJob watched(3);
-  watched.job.finish_task(1);
-  watched.job.finish_task(0);
-  EXPECT_EQ(watched.raised, 0);  // nobody waits for these
-  EXPECT_FALSE(watched.job.ended());
-  watched.job.finish_task(2);
-  EXPECT_TRUE(watched.job.ended());
-  EXPECT_EQ(watched.raised, 1);
+ScriptedJob::Attempt becomes(std::size_t device, Fate fate) {
+  return [=](std::span<DeviceFate> fates) {
+    fates[device] = {fate, fate == Fate::well ? "" : "scripted"};
+    return true;
+  };
 }
 
-TEST(Job, EveryTaskWakesThoseWhoseResultsWaitForItsReads) {
-  WatchedJob watched(3, true);
-  EXPECT_FALSE(watched.job.may_overwrite(1));
-  watched.job.finish_task(0);
-  EXPECT_TRUE(watched.job.may_overwrite(1));
-  EXPECT_EQ(watched.raised, 1);
-}
+using Devices = std::vector<std::vector<bool>>;
 
-TEST(Job, APublishedResultWakesItsReaders) {
-  WatchedJob watched(3, true);
-  const Operand operand{.tile = {}, .after = 1};
-  EXPECT_FALSE(watched.job.readable(operand));
-  watched.job.publish(1);
-  EXPECT_TRUE(watched.job.readable(operand));
-  EXPECT_EQ(watched.raised, 1);
-}
-
-// After the loss of a device tiles may be factored beside each other. The one that breaks down first counts, and what
-// follows it is as good as done, even if it is done later.
-TEST(Job, WhatABreakdownLeavesOutCountsOnce) {
-  WatchedJob watched(5, true);
-  Job& job = watched.job;
-  job.break_down({2, 7});
-  job.break_down({1, 4});
-  job.break_down({3, 9});
-  EXPECT_EQ(job.breakdown().task, 2);
-  EXPECT_EQ(job.breakdown().info, 7);
-  for (const TaskId task : {3, 0, 1, 2}) {
-    EXPECT_FALSE(job.ended()) << task;
-    job.begin_write_back();
-    job.finish_task(task);
-  }
-  EXPECT_TRUE(job.ended());
-}
-
-TEST(Job, AFailureWakesAllWorkers) {
-  WatchedJob watched(3);
-  watched.job.fail();
-  EXPECT_TRUE(watched.job.ended());
-  EXPECT_EQ(watched.raised, 1);
-}
-
-// One at rate 1, one at a hundredth of it; what each has taken and not computed yet is given in tasks.
-TEST(Job, ASlowDeviceLeavesTheLastTasksToAFastOne) {
-  constexpr index_t tasks = 10;
-  WatchedJob watched(tasks);
-  Job& job = watched.job;
-  const double f = flops_of_task;
-  EXPECT_TRUE(job.should_take(0, f));
-  EXPECT_TRUE(job.should_take(1, f));  // nobody knows yet
-  job.take(0, f);
-  job.take(1, f);
-  job.complete(0, f, f);
-  EXPECT_TRUE(job.should_take(1, f));  // taken for as fast as the other
-  job.complete(1, f, f / 100);
-  // Alone it would need 100 for one of the 8 that are left, the other one 8 for all of them.
-  EXPECT_TRUE(job.should_take(0, f));
-  EXPECT_FALSE(job.should_take(1, f));
-  // The other one has much to do now.
-  job.take(0, 200 * f);
-  EXPECT_TRUE(job.should_take(1, f));
-}
-
-TEST(Job, ADeviceThatTakesNoPartIsNotWaitedFor) {
-  WatchedJob watched(10, false, {true, true, false});
-  Job& job = watched.job;
-  const double f = flops_of_task;
-  for (const std::size_t d : {0, 1}) {
-    job.take(d, f);
-    job.complete(d, f, d == 0 ? f : f / 100);
-  }
-  EXPECT_FALSE(job.should_take(1, f));
-  job.take(0, 200 * f);
-  EXPECT_TRUE(job.should_take(1, f));
-}
-
-// Two tasks are at home on each device, five of ten. Its lanes take four.
-TEST(Job, OthersTakeWhatADeviceIsNotAboutToTake) {
-  for (const index_t tasks : {4, 10}) {
-    WatchedJob watched(tasks);
-    Job& job = watched.job;
-    job.reserve(0, 4);
-    EXPECT_EQ(job.has_spare_tasks(0), tasks == 10);
-    EXPECT_TRUE(job.has_spare_tasks(1));  // which has not begun
-    job.take(0, flops_of_task);           // as reserved
-    EXPECT_EQ(job.has_spare_tasks(0), tasks == 10);
-    job.take(1, flops_of_task, true);
-    job.note_stolen(0);
-    EXPECT_FALSE(job.has_spare_tasks(0));
-    // It may leave the others to a faster device now, which may be asleep.
-    const int raised = watched.raised;
-    job.complete(1, flops_of_task, flops_of_task);
-    EXPECT_TRUE(job.has_spare_tasks(0));
-    EXPECT_EQ(watched.raised, raised + 1);
-    job.complete(1, flops_of_task, flops_of_task);
-    EXPECT_EQ(watched.raised, raised + 1);
+TEST(Job, GoesOnWithoutDevicesThatFailInTurnAndEndsOnTheCpu) {
+  for (const Needs kind : {Needs::alone, Needs::parts}) {
+    const auto runtime = runtime_of(3);
+    ScriptedJob job(3, {becomes(1, Fate::erred), becomes(0, Fate::lost), becomes(2, Fate::lost)});
+    job.kind = kind;
+    job.leaves_more = true;
+    EXPECT_TRUE(runtime->run(job));
+    EXPECT_EQ(job.attempts, (Devices{{true, true, true}, {true, false, true}, {false, false, true}}));
+    EXPECT_EQ(job.statistics().restarts, 3);
+    EXPECT_EQ(job.finishes, 1);
+    EXPECT_EQ(runtime->devices().size(), 1U) << "what has only erred works for others";
+    EXPECT_GT(job.statistics().device_s, 0);
+    ScriptedJob next(3, {becomes(1, Fate::well)});
+    EXPECT_TRUE(runtime->run(next));
+    EXPECT_EQ(next.attempts, (Devices{{false, true, false}}));
   }
 }
 
-// What the CPU or a device took before it began is not there any more.
-TEST(Job, WhatOthersHaveTakenIsNotSpare) {
-  WatchedJob watched(12);
-  Job& job = watched.job;
-  ASSERT_TRUE(job.pop(0));
-  job.note_stolen(0);
-  EXPECT_TRUE(job.has_spare_tasks(0));  // it has not begun
-  job.reserve(0, 4);
-  EXPECT_TRUE(job.has_spare_tasks(0));  // one of five
-  ASSERT_TRUE(job.take_for_cpu({.flops_per_s = 1, .devices_flops_per_s = 1, .always = true}));
-  EXPECT_FALSE(job.has_spare_tasks(0));
-  job.reserve(1, 4);
-  EXPECT_TRUE(job.has_spare_tasks(1));
+TEST(Job, IsOverAtOnceWhenDevicesHaveDoneAll) {
+  const auto runtime = runtime_of(2);
+  ScriptedJob job(2, {becomes(0, Fate::well)});
+  EXPECT_TRUE(runtime->run(job));
+  EXPECT_EQ(job.attempts.size(), 1U);
+  EXPECT_EQ(job.statistics().restarts, 0);
 }
 
-TEST(Job, MoreTasksThanReservedAreFewerForOthers) {
-  WatchedJob watched(12);
-  Job& job = watched.job;
-  job.reserve(0, 4);
-  for (int taken = 0; taken < 6; ++taken) {
-    EXPECT_EQ(job.has_spare_tasks(0), taken < 6) << taken;
-    job.take(0, flops_of_task);
+TEST(Job, IsTheCpusWhereDevicesAreWellButDoNoMore) {
+  const auto runtime = runtime_of(1);
+  for (const bool has_begun : {true, false}) {
+    ScriptedJob job(1, {[=](std::span<DeviceFate>) { return has_begun; }});
+    job.leaves_more = true;
+    EXPECT_TRUE(runtime->run(job));
+    EXPECT_EQ(job.attempts.size(), 1U);
+    EXPECT_EQ(job.statistics().restarts, 0);
+    EXPECT_EQ(job.finishes, 1);
   }
-  EXPECT_FALSE(job.has_spare_tasks(0));
 }
 
-// Whoever leaves a task to others might wait for it.
-TEST(Job, TasksThatWaitForEachOtherAreTakenByWhoeverAsks) {
-  WatchedJob watched(10, true);
-  Job& job = watched.job;
-  for (const std::size_t d : {0, 1}) {
-    job.take(d, flops_of_task);
-    job.complete(d, flops_of_task, d == 0 ? flops_of_task : flops_of_task / 100);
+TEST(Job, GoesOnWithoutDevicesThatRefuseMemoryOrIsPlannedAgain) {
+  const auto runtime = runtime_of(2);
+  ScriptedJob job(2, {becomes(1, Fate::well)});
+  job.wants = {2 * memory_bytes, 4096};
+  EXPECT_TRUE(runtime->run(job));
+  EXPECT_EQ(job.attempts, (Devices{{false, true}}));
+  EXPECT_EQ(job.statistics().restarts, 0) << "no attempt has failed";
+
+  ScriptedJob planned(2, {becomes(1, Fate::well)});
+  planned.wants = job.wants;
+  planned.kind = Needs::parts;
+  EXPECT_FALSE(runtime->run(planned));
+  EXPECT_TRUE(planned.attempts.empty());
+  EXPECT_EQ(planned.finishes, 0);
+
+  ScriptedJob outdated(2, {becomes(1, Fate::well)});
+  outdated.kind = Needs::replan;
+  EXPECT_FALSE(runtime->run(outdated));
+  EXPECT_EQ(outdated.finishes, 0);
+}
+
+// A job that has written cannot be planned again.
+TEST(Job, GoesOnWithFewerDevicesOnceItHasWritten) {
+  const auto runtime = runtime_of(3);
+  ScriptedJob job(3, {});
+  job.kind = Needs::parts;
+  job.leaves_more = true;
+  ScriptedJob::Attempt asks_for_more = [&](std::span<DeviceFate> fates) {
+    fates[0] = {Fate::erred, "scripted"};
+    job.wants = {4096, 2 * memory_bytes, 4096};
+    return true;
+  };
+  job.script({asks_for_more, becomes(2, Fate::well)});
+  EXPECT_TRUE(runtime->run(job));
+  EXPECT_EQ(job.attempts, (Devices{{true, true, true}, {false, false, true}}));
+  EXPECT_EQ(job.finishes, 1);
+}
+
+TEST(Job, IsTheCpusWhereNoDeviceGivesMemory) {
+  const auto runtime = runtime_of(2);
+  ScriptedJob job(2, {becomes(1, Fate::well)});
+  job.wants = {2 * memory_bytes};
+  EXPECT_TRUE(runtime->run(job));
+  EXPECT_TRUE(job.attempts.empty());
+  EXPECT_EQ(job.finishes, 1);
+  EXPECT_EQ(runtime->devices().size(), 2U);
+}
+
+TEST(Job, SaysSoWhereTheCpuCannotFinishIt) {
+  const auto runtime = runtime_of(1);
+  ScriptedJob job(1, {becomes(0, Fate::lost)});
+  job.cpu_can = false;
+  EXPECT_THROW(runtime->run(job), NoDeviceLeft);
+}
+
+TEST(Job, MemoryThatEndsIsALossOnceTheCallersMayHaveBeenWritten) {
+  const auto throws = [](std::span<DeviceFate> fates) -> bool {
+    fates[0] = {Fate::lost, "scripted"};
+    throw std::bad_alloc();
+  };
+  for (const bool writes : {true, false}) {
+    const auto runtime = runtime_of(2);
+    ScriptedJob job(2, {throws});
+    job.writes = writes;
+    if (writes) {
+      EXPECT_THROW(runtime->run(job), DeviceLost);
+    } else {
+      EXPECT_THROW(runtime->run(job), std::bad_alloc);
+    }
+    EXPECT_EQ(runtime->devices().size(), 1U) << "what a job throws hides no loss";
   }
-  EXPECT_TRUE(job.should_take(1, flops_of_task));
 }
 
-}  // namespace
+// The first error of a device may be due to another job's work.
+TEST(Job, ForgivesADeviceThatItShares) {
+  const auto runtime = runtime_of(1);
+  std::atomic<bool> other_is_there = false, other_leaves = false;
+  ScriptedJob other(1, {[&](std::span<DeviceFate>) {
+                      other_is_there = true;
+                      while (!other_leaves) std::this_thread::yield();
+                      return true;
+                    }});
+  other.kind = Needs::parts;
+  std::thread caller([&] { runtime->run(other); });
+  while (!other_is_there) std::this_thread::yield();
+  ScriptedJob job(1, {becomes(0, Fate::erred), becomes(0, Fate::erred)});
+  job.kind = Needs::parts;
+  job.leaves_more = true;
+  EXPECT_TRUE(runtime->run(job));
+  other_leaves = true;
+  caller.join();
+  EXPECT_EQ(job.attempts, (Devices{{true}, {true}})) << "forgiven once";
+  EXPECT_EQ(job.statistics().beside, 1);
+  EXPECT_EQ(job.finishes, 1);
+}
+
+TEST(JobAtTheEnd, IsTheCpus) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const auto runtime = runtime_of(1);
+        // While it is attempted, and before.
+        std::thread leaver;
+        ScriptedJob job(1, {[&](std::span<DeviceFate> fates) {
+                          leaver = std::thread([] { process::leave_devices(); });
+                          while (!process::ending()) std::this_thread::yield();
+                          fates[0] = {Fate::erred, "scripted"};
+                          return true;
+                        }});
+        job.leaves_more = true;
+        bool good = runtime->run(job) && job.attempts.size() == 1 && job.finishes == 1;
+        good = good && job.statistics().restarts == 0;
+        leaver.join();
+        ScriptedJob late(1, {becomes(0, Fate::well)});
+        good = good && runtime->run(late) && late.attempts.empty() && late.finishes == 1;
+        _exit(good ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+}  // namespace job_test
 }  // namespace tessera::runtime

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "runtime/calibration.hpp"
+#include "runtime/devices/calibration.hpp"
 #include "runtime/runtime.hpp"
 #include "tests/device/backends.hpp"
 
 namespace tessera::runtime {
-namespace {
+namespace performance_model_test {
 
 constexpr LinkRates links = {50e9, 40e9, 60e9};
 
@@ -110,5 +110,5 @@ TEST(Calibration, ADeviceThatFailsOrIsTooSmallIsReported) {
   EXPECT_THROW(static_cast<void>(runtime.calibrate()), OutOfDeviceMemory);
 }
 
-}  // namespace
+}  // namespace performance_model_test
 }  // namespace tessera::runtime

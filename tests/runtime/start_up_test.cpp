@@ -10,7 +10,7 @@
 #include "tests/meeting.hpp"
 
 namespace tessera::runtime {
-namespace {
+namespace start_up_test {
 
 /// Has memory to give only when all devices are asked, and then has none.
 class MeetingDevice final : public device::Device {
@@ -57,5 +57,5 @@ TEST(StartUp, ReservesTheMemoryOfAllDevicesAtOnce) {
   }
 }
 
-}  // namespace
+}  // namespace start_up_test
 }  // namespace tessera::runtime

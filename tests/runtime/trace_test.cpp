@@ -12,7 +12,7 @@
 #include "tests/temporary_folder.hpp"
 
 namespace tessera::runtime {
-namespace {
+namespace trace_test {
 
 class TraceFiles : public ::testing::Test {
  protected:
@@ -107,5 +107,5 @@ TEST_F(TraceFiles, SaysOnceThatItCannotBeWritten) {
   EXPECT_FALSE(std::filesystem::exists(path("elsewhere")));
 }
 
-}  // namespace
+}  // namespace trace_test
 }  // namespace tessera::runtime

@@ -1,4 +1,5 @@
-"""check_outcomes.py <ctest> <suites file of the binary> <scratch folder>: what ctest makes of the suites of outcomes.cpp."""
+"""check_outcomes.py <ctest> <suites file of the binary> <scratch folder>: checks ctest's results for the suites of
+outcomes.cpp."""
 import pathlib
 import subprocess
 import sys

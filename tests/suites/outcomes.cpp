@@ -1,4 +1,4 @@
-// Suites with every outcome that ctest has to tell apart (check_outcomes.py).
+// Suites with every outcome that ctest must distinguish (check_outcomes.py).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ TEST(SkipsAndPasses, Passes) {}
 TEST(SkipsAndFails, Skips) { GTEST_SKIP() << "on purpose"; }
 TEST(SkipsAndFails, Fails) { FAIL() << "on purpose"; }
 
-// What has CUDA in its name has an entry of its own.
+// A test with CUDA in its name has a ctest entry of its own.
 TEST(OfDevices, PassesOnHost) {}
 TEST(OfDevices, SkipsOnCuda) { GTEST_SKIP() << "on purpose"; }
 TEST(OfDevices, FailsOnCuda) { FAIL() << "on purpose"; }

@@ -1,5 +1,5 @@
-"""Tests of the scripts and programs in bench/ that measure: sweep.py, network_bench, first_call.sh, concurrent_calls.sh, lapack_gpu.sh, network_gpu.sh, all on host
-devices.
+"""Tests of the scripts and programs in bench/ that measure: sweep.py, network_bench, first_call.sh,
+concurrent_calls.sh, lapack_gpu.sh, network_gpu.sh, all on host devices.
 usage: measuring_test.py [CASE], with the build folder in TESSERA_TEST_BUILD."""
 import json
 import os
@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True  # beside the sources
 from tool_test import BUILD, REFERENCE_LAPACK, SOURCE, TESSERA, ToolCase, environment, run
 
 sys.path.insert(0, str(SOURCE / "bench"))
+import report
 import survey
 import sweep
 
@@ -49,8 +50,75 @@ class Scripts(unittest.TestCase):
         self.assertEqual([name for name in sorted(called) if not os.access(SOURCE / name, os.X_OK)], [])
 
 
+class Reports(ToolCase):
+    """What reports share, and the reports that have no class of their own."""
+
+    def file(self, name, document):
+        path = self.folder / name
+        path.write_text(json.dumps(document))
+        return path
+
+    def test_of_two_results_with_one_key_the_later_one_counts(self):
+        first = self.file("1.json", {"name": "first", "results": [{"n": 1, "seconds": {"tessera": 1}}, {"n": 2, "error": "differs"}, {"n": 3, "seconds": {}}]})
+        last = self.file("2.json", {"name": "last", "results": [{"n": 1, "error": "fails"}, {"n": 2, "seconds": {"tessera": 2}},
+                                                                {"n": 4, "seconds": {}, "wrong": {"cublas": "residual"}}]})
+        results, failed, of_last = report.read([first, last], lambda result: result["n"])
+        self.assertEqual(set(results), {2, 3, 4})
+        self.assertEqual(set(failed), {1, 4})
+        self.assertEqual(of_last["name"], "last")
+
+    def test_tables(self):
+        self.assertEqual(report.table(["", "n"], [["dgemm", 4], ["", 5]]), "| | n |\n|---|---|\n| dgemm | 4 |\n|  | 5 |\n")
+        self.assertEqual([report.quotient(3, 2), report.quotient(1, 2, "{:.0%}"), report.quotient(None, 2), report.quotient(1, None)], ["1.50", "50%", "", ""])
+
+    def test_lines_are_of_what_there_is(self):
+        series = [("a", "A", "red"), ("b", "B", "blue"), ("c", "C", "green")]
+        lines = report.lines_of({8: {"a": 1, "roof": 3}, 4: {"a": 2, "c": 5, "roof": 4}}, dict.get, series)
+        self.assertEqual([(points, words, mark) for points, words, _, mark in lines],
+                         [([(4, 4), (8, 3)], "roof", None), ([(4, 2), (8, 1)], "A", 0), ([(4, 5)], "C", 2)])
+        picture = report.rates_picture("T", [("panel", lines)], series, "bound")
+        self.assertIn(">bound<", picture)
+        self.assertNotIn(">B<", picture)
+        self.assertIsNone(report.rates_picture("T", [], series, "bound"))
+
+    def test_what_comes_after_the_dashes(self):
+        self.assertEqual(report.split_at_dashes(["a", "--", "b", "--", "c"]), (["a"], ["b", "--", "c"]))
+        self.assertEqual(report.split_at_dashes(["a"]), (["a"], []))
+
+    def test_batches(self):
+        def result(routine, shape, x, **seconds):
+            return {"routine": routine, "shape": shape, "x": x, "count": 100, "flops": 1e9, "roof_s": 5e-4, "host_seconds": {"tessera": 1e-5},
+                    "seconds": {"tessera": 1e-3, **seconds}}
+        file = self.file("batch.json", {"variable": [result("dgemm", "square", 32, grouped=4e-3, loop_16=9e-3, loop_32=8e-3), {**result("dtrsm", "square", 64), "error": "differs"}],
+                                        "fixed": [result("dgemm", "one size", 8, cublas=2e-3)]})
+        answer = run(sys.executable, SOURCE / "bench" / "batch_report.py", self.folder / "out", file)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("| dgemm | square | 32 | 1000.0 | 1000.0 | 4.00 | 8.00 |  | 50% |  |  |  | 10.0 |", answer.stdout)
+        self.assertIn("| dgemm | 8 | 100 | 1000.0 | 1000.0 | 2.00 | 50% |  | 10.0 |", answer.stdout)
+        self.assertIn("FAILED: dtrsm, square, 64: differs", answer.stdout)
+        self.assertEqual({path.name for path in (self.folder / "out").iterdir()}, {"fig12a.svg", "one_size_gemm.svg"})
+
+    def test_batches_of_lapack(self):
+        def result(n, batch, **seconds):
+            return {"routine": "dgetrf", "uplo": "", "n": n, "batch": batch, "flops": 1e9, "bytes": 1e6, "memory_roof_s": 2e-4, "roof_s": 5e-4, "seconds": seconds}
+        file = self.file("lapack.json", {"gpu": "X", "copy_bytes_per_s": 4e12, "magma": "none", "results": [
+            result(8, 1000, tessera=1e-3, cublas=3e-3), result(8, 100000, tessera=2e-3), {**result(16, 1000, cublas=1e-3), "wrong": {"tessera": "residual"}}]})
+        answer = run(sys.executable, SOURCE / "bench" / "lapack_batch_report.py", self.folder / "out", file, "--batch", "1000")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("| 8 | 1000 | 1000.0 | 1000.0 | 1 | 333.3 | 3.00 | 20% | 50% |", answer.stdout)
+        self.assertIn("| 16 | 1000 |  |  |  | 1000.0 |  |  |  |", answer.stdout)
+        self.assertIn("FAILED: dgetrf  n = 16, 1000 problems: tessera: residual", answer.stdout)
+        self.assertEqual({path.name for path in (self.folder / "out").iterdir()}, {"fig1.svg", "fig8.svg"})
+        self.assertTrue(any(word.startswith("LU: 1000 problems") for word in texts(self.folder / "out" / "fig8.svg")))
+
+    def test_without_files_a_report_tells_its_usage(self):
+        answer = run(sys.executable, SOURCE / "bench" / "device_report.py")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("usage: bench/device_report.py OUT FILE...", answer.stderr)
+
+
 class DeviceReport(ToolCase):
-    """What device_bench writes, in numbers that are easily told apart."""
+    """The output of device_bench, in numbers that are easy to distinguish."""
 
     def result(self, routine, order, columns, **seconds):
         return {"routine": routine, "side": "left", "uplo": "lower", "op": "n", "order": order, "columns": columns, "flops": 1e9,
@@ -67,7 +135,7 @@ class DeviceReport(ToolCase):
         answer = self.report([self.result("dtrsm", 256, 32), self.result("dtrsm", 1024, 32), self.result("dtrsm", 1024, 1024),
                               self.result("dtrmm", 256, 32, tessera_workspace=5e-4, cublas_apart=4e-4)])
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        # Half of gemm's rate, since that has twice the operations; four and three times as quick as the others.
+        # Half of gemm's rate, since gemm has twice the operations; four and three times as fast as the others.
         self.assertIn("| dtrsm | left | 256 | 32 | 1000.0 | 50 % | 4.00 | 3.00 |  |  |", answer.stdout)
         self.assertIn("| dtrmm | left | 256 | 32 | 1000.0 | 50 % | 4.00 | 3.00 | 500.0 | 0.80 |", answer.stdout)
         words = texts(self.folder / "out" / "trsm.svg")
@@ -83,7 +151,7 @@ class DeviceReport(ToolCase):
 
 
 class HalfBatches(ToolCase):
-    """What half_batch_bench writes, and the bounds of half-complex products."""
+    """What half_batch_bench writes."""
 
     def result(self, kind, shape, n, count, **seconds):
         return {"type": kind, "shape": shape, "n": n, "k": n, "count": count, "flops": 1e9, "bytes": 1e6, "roof_s": 5e-4,
@@ -101,7 +169,7 @@ class HalfBatches(ToolCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertIn("| hgemm | square | 100 | 1000 | 1000.0 | 1000.0 | 50% | 500.0 | 3.00 | 2.00 | 4.00 |  |  |", answer.stdout)
         self.assertIn("| hcgemm | rank 16 | 64 | 1000 | 1000.0 | 1000.0 | 50% | 500.0 | 2.00 |  |  | 6.00 | 5.00 |", answer.stdout)
-        # Where cublasLt has nothing, four products count.
+        # Without a result of cublasLt, four products count.
         self.assertIn("| hcgemm | square | 16 | 10000 | 1000.0 | 1000.0 | 50% | 500.0 | 7.00 |", answer.stdout)
         self.assertEqual({file.name for file in (self.folder / "out").iterdir()},
                          {f"half-fig{number}.svg" for number in (10, 11, 12, 13, 19)})
@@ -112,14 +180,6 @@ class HalfBatches(ToolCase):
         answer = self.report({**self.result("h", "square", 8, 10), "error": "differs"})
         self.assertEqual(answer.returncode, 1)
         self.assertIn("FAILED: hgemm, square, 8, 10 problems: differs", answer.stdout)
-
-    def test_roofline_of_the_paper(self):
-        answer = run(sys.executable, SOURCE / "bench" / "half_roofline.py", self.folder / "roof.svg", "847e9", "125e12")
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        # Section 6.2: interleaved numbers are bound by arithmetic at 300, planes above 550; twice as quick in updates of rank 16.
-        self.assertIn("interleaved: squares are bound by arithmetic from 296 on, updates of rank 16 reach 13.6 TFLOP/s", answer.stdout)
-        self.assertIn("planes: squares are bound by arithmetic from 591 on, updates of rank 16 reach 6.8 TFLOP/s", answer.stdout)
-        self.assertIn("rank 16, TFLOP/s", texts(self.folder / "roof.svg"))
 
 
 class Sweep(ToolCase):
@@ -172,7 +232,7 @@ class Sweep(ToolCase):
         self.assertTrue(all(any(word.startswith(routine + ",") for word in words) for routine in routines))
         self.assertTrue(any("n = 96, 2 devices" in word for word in texts(self.out / "fig10.svg")))
 
-        # What is there is not measured again; what is asked for in addition is.
+        # Existing results are not measured again; additional requested ones are.
         self.assert_good(self.sweep(*options))
         self.assertEqual(self.points(), points)
         options[1] += ",160"
@@ -181,13 +241,13 @@ class Sweep(ToolCase):
         self.assertEqual({key: more[key] for key in points}, points)
         self.assertEqual({key[2] for key in set(more) - set(points)}, {160})
 
-        # The same page from the file alone.
+        # The same page, made from the file alone.
         drawn = self.folder / "drawn"
         self.assert_good(run(sys.executable, self.SCRIPT, drawn, "--volume-n", "100", "--draw", self.out / "sweep.json"))
         self.assertEqual((drawn / "fig7.svg").read_text(), (self.out / "fig7.svg").read_text())
         self.assertEqual((drawn / "README.md").read_text(), self.page())
 
-    # A `tessera` that measures the first size only and then hangs, while there is a file "hang".
+    # A `tessera` that measures only the first size and then hangs, if a file "hang" exists.
     HANGING = """#!{python}
 import os, pathlib, subprocess, sys, time
 arguments, folder = sys.argv[1:], pathlib.Path(__file__).parent
@@ -265,7 +325,7 @@ os.execv("{tessera}", ["{tessera}", *arguments])
         self.assert_refused(self.sweep("--type", "q"), "--type")
 
     def options_with_gpus(self, *arguments):
-        """As they are where there are four GPUs."""
+        """The cases on a machine with four GPUs."""
         options = sweep.parse([str(self.out), *arguments])
         options.backend, options.counts, options.peers = "cuda", [1, 2, 4], ("cublasxt",)
         return options
@@ -275,15 +335,17 @@ os.execv("{tessera}", ["{tessera}", *arguments])
         runs = sweep.join(sweep.wanted_runs(options))
         small, large, xt = (2048, 4096), (4096,), ("cublasxt",)
         expected = [
-            # Coarse and small on all numbers of devices, the CPU beside the most of them; coarse and large, with one block size of cublasXt.
+            # Coarse and small on all numbers of devices, with the CPU beside the largest number; coarse and large, with
+            # one block size of cublasXt.
             (4, (1024, 2048), None, xt + ("cpu",), small), (4, (4096, 16384), None, xt, small),
             (2, (1024, 2048, 4096, 16384), None, xt, small), (1, (1024, 2048, 4096, 16384), None, xt, small),
             (4, (32768, 39936), None, xt, large), (2, (32768, 39936), None, xt, large), (1, (32768, 39936), None, xt, large),
-            # Tiles on the most devices, beside the own choice where that is not measured anyway; none larger than the matrices.
+            # Tile sizes on the largest number of devices, and Tessera's own choice unless it is measured anyway; none
+            # larger than the matrices.
             (4, (8192,), None, xt, small), (4, (8192, 16384), 1024, xt, (1024,)), (4, (16384,), 16384, xt, (16384,)),
             # The CPU beside one device, by TESSERA_CPU_WORKER.
             (1, (16384,), None, (), ()), (1, (16384,), None, (), ()), (1, (16384,), None, (), ()),
-            # What lies between.
+            # The sizes between.
             (4, (3072,), None, xt, small), (2, (3072,), None, xt, small), (1, (3072,), None, xt, small)]
         self.assertEqual([(run.devices, run.sizes, run.tile, run.peers, run.blocks) for run in runs], expected)
         self.assertEqual({run.routines for run in runs[7:10]}, {("gemm",)})
@@ -296,15 +358,15 @@ os.execv("{tessera}", ["{tessera}", *arguments])
     def test_machine(self):
         gpus = [{"name": "NVIDIA X", "memory_bytes": 80 << 30}] * 2
         info = {"cuda": {"devices": gpus, "peer_access": [[False, True], [True, False]]}}
-        machine = sweep.describe_machine(info, self.options_with_gpus("--machine", "rented"))
-        text = "\n".join(sweep.sweep_report.machine_lines(machine))
+        machine = sweep.machines.describe(info, self.options_with_gpus("--machine", "rented"))
+        text = "\n".join(sweep.machines.lines_of(machine))
         for words in ("rented", "2 x NVIDIA X, 80 GiB each", "which reach each other", "processors"):
             self.assertIn(words, text)
-        self.assertEqual(sweep.sweep_report.machine_name(machine), "2 x NVIDIA X")
+        self.assertEqual(sweep.machines.name_of(machine), "2 x NVIDIA X")
 
     @staticmethod
     def bench_file(seconds, devices, blocks=None):
-        """As `tessera bench` writes it. @param seconds by n, of Tessera; cublasXt takes twice as long on one device, as long on more"""
+        """As `tessera bench` writes it. @param seconds of Tessera by n; cublasXt takes twice as long on one device"""
         def result(n, s):
             flops = 2 * n**3
             job = {"devices": [{"device": name, "bytes_up": 3 << 20, "bytes_down": 1 << 20, "bytes_peer": (2 << 20) if len(devices) > 1 else 0,
@@ -331,7 +393,8 @@ os.execv("{tessera}", ["{tessera}", *arguments])
         two = self.bench_file({1024: 1.0, 4096: 4.0, 8192: 9.0}, ["cuda:0", "cuda:1"])
         self.assert_good(self.draw(one, two))
         page = self.page()
-        # Efficiencies of 1/2 and 1, and between them in steps of 1024 two thirds and five sixths: 3/4. cublasXt: 1 and 2, so 3/2.
+        # Efficiencies of 1/2 and 1, and between them in steps of 1024 two thirds and five sixths: 3/4. cublasXt: 1 and
+        # 2, so 3/2.
         self.assertIn("| dgemm | 75.0 % | 150.0 % | 1024 to 4096 (2) | 93.5 % | 89.8 % |", page)
         self.assertIn("n = 8192 (BLASX, Table V)", page)
         self.assertIn("| cuda:1 | 4.00 + 2.00 |", page)
@@ -397,7 +460,8 @@ class Network(ToolCase):
                         self.assertAlmostEqual(plain[name], preloaded[name], delta=10**-digits + 1e-8)
                     self.assertLess(preloaded["last_loss"], preloaded["first_loss"])
                     jobs = [json.loads(line) for line in stats.read_text().splitlines()]
-                    # Of three layers, in each of four passes: three products forward, two derivatives handed down, three updates.
+                    # Of three layers, in each of four passes: three products forward, two derivatives handed down,
+                    # three updates.
                     self.assertEqual([job["routine"] for job in jobs], [kind + "gemm"] * 4 * 8)
                     self.assertEqual(plain["parameters"], 40 * 70 + 70 * 50 + 50 * 10 + 130)
 
@@ -438,7 +502,7 @@ class FirstCalls(ToolCase):
         self.assertIn("32 processes, all right", result.stdout)
 
     def test_failures_are_told(self):
-        result, _ = self.first_calls(DEVICES="none")  # the CPU BLAS answers, which starts nothing
+        result, _ = self.first_calls(DEVICES="none")  # the CPU BLAS computes, which starts nothing
         self.assertEqual(result.returncode, 1)
         self.assertIn("NOT RIGHT", result.stdout)
 
@@ -459,7 +523,8 @@ class FirstCalls(ToolCase):
         runs = [json.loads(line) for line in result.stdout.splitlines()]
         self.assertEqual([one["threads"] for one in runs], [1, 3])
         for one in runs:
-            # Which holds on any machine: what is told lies within what is seen, and has the start of the devices in it. Six digits are printed.
+            # Holds on any machine: the reported time is at most the measured one, and includes the start of the
+            # devices. Six digits are printed.
             self.assertGreaterEqual(one["start_s"], 0.01)
             self.assertLessEqual(one["start_s"], one["told_s"])
             self.assertLessEqual(one["told_s"], one["seen_s"] + 2e-6)

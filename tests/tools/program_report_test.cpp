@@ -1,4 +1,4 @@
-// Which BLAS calls of a program can be caught: names taken apart, and the loader's rules on lists of symbols.
+// The BLAS calls of a program that can be caught: parsing of names, and the loader's rules on lists of symbols.
 #include "tools/program_report.hpp"
 
 #include <gmock/gmock.h>
@@ -7,14 +7,14 @@
 #include "tools/blas_names.hpp"
 
 namespace tessera::tools {
-namespace {
+namespace program_report_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr const char* level3_names[] = {
 #define TESSERA_ROUTINE(routine, letter, T) #letter #routine,
-#include "core/routines.def"
+#include "calls/routines.def"
 #undef TESSERA_ROUTINE
 };
 
@@ -55,7 +55,7 @@ const std::set<std::string> lapack_names = {"dgetrf_", "dpotrf_", "dgeqrf_", "dg
 
 ProgramObject openblas() {
   const auto blas = dressed("", "_") + dressed("cblas_", "");
-  // Only what it took from the reference LAPACK goes through symbols.
+  // Only the routines from the reference LAPACK call symbols.
   return library("/lib/libopenblas.so.0", blas + lapack_names + std::set<std::string>{"openblas_get_config", "xerbla_"},
                  {"dgemm_", "dtrmm_", "dgetrf_", "ilaenv_"});
 }
@@ -142,7 +142,7 @@ TEST(ProgramReport, blas_in_the_executable_is_not_caught) {
   main.inside = {"dgemm_"};
   EXPECT_TRUE(report_of({main}).blas_inside);
 
-  // Exported, it answers the libraries of the program too.
+  // If exported, it also serves the program's libraries.
   main = program({});
   main.defines = {"dgemm_"};
   const Report report = report_of({main, library("/lib/libsolver.so", {}, {"dgemm_", "dtrsm_"}), openblas()});
@@ -225,7 +225,7 @@ TEST(ProgramReport, lapack_of_openblas_under_its_own_name) {
 
   main.needed = {"libopenblas.so.0"};
   EXPECT_FALSE(report_of({main, lapack, openblas()}).openblas_by_soname);
-  // One name that OpenBLAS itself answers is enough to make the other way necessary.
+  // One name that OpenBLAS itself defines is enough to require another LAPACK.
   EXPECT_FALSE(report_of({main, openblas(), lapack}).lapack_by_soname);
 }
 
@@ -300,5 +300,5 @@ TEST(ProgramReport, nothing_is_preloaded_into_a_static_program) {
   EXPECT_TRUE(report.blas_inside);
 }
 
-}  // namespace
+}  // namespace program_report_test
 }  // namespace tessera::tools

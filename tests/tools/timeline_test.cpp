@@ -1,4 +1,4 @@
-// What is read from a trace, and where the time of a call went.
+// Reading of a trace, and the shares of a call's time.
 #include "tools/timeline.hpp"
 
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 namespace tessera::tools {
-namespace {
+namespace timeline_test {
 
 using nlohmann::json;
 using testing::HasSubstr;
@@ -63,7 +63,7 @@ TEST(Timeline, HasTheStreamsOfOneCall) {
   const Timeline first = read_timeline(trace(), 1);
   EXPECT_EQ(first.call, "dgemm 3 x 4 x 5");
   EXPECT_EQ(first.devices[0].streams[0].spans[0].name, "old");
-  // A device that had nothing to do is what one looks for.
+  // A report must show idle devices, too.
   ASSERT_EQ(first.devices.size(), 2u);
   EXPECT_EQ(first.devices[1].name, "cuda:1");
   EXPECT_TRUE(first.devices[1].streams.empty());
@@ -103,5 +103,5 @@ TEST(Timeline, IsDrawnWithARowForEachStream) {
   EXPECT_THAT(svg, HasSubstr("kernels: 40.0 %"));
 }
 
-}  // namespace
+}  // namespace timeline_test
 }  // namespace tessera::tools

@@ -21,7 +21,7 @@ TWO_HOST_DEVICES = ["--devices", "host:2", "--host-device", "memory=32MiB,speed=
 
 
 def environment(**extra):
-    """The environment without settings of the person who runs the tests."""
+    """The environment without the user's own settings."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("TESSERA_") and name != "LD_PRELOAD"}
     return {**clean, **extra}
 
@@ -44,7 +44,7 @@ class ToolCase(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def assert_refused(self, result, *parts):
-        """Wrong use: status 2, nothing on standard output, and a message that names what is wrong."""
+        """Wrong use: status 2, nothing on standard output, and a message that names the error."""
         self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
         self.assertEqual(result.stdout, "")
         for part in parts:
@@ -190,7 +190,7 @@ class Run(ToolCase):
         result = tessera("run", "--tile=64", "--verbose", "--devices", "host:2", "printf", "%s|", "--tile", "--help", "-n", "--", "-x")
         self.assert_good(result)
         self.assertEqual(result.stdout, "--tile|--help|-n|--|-x|")
-        # A value that an option need not have is not taken from the words that follow; one that it must have is.
+        # An optional value is not taken from the words that follow; a required one is.
         for options, expected in ((["--summary"], {"TESSERA_SUMMARY": "1"}), (["--stats", "env"], {"TESSERA_STATS": os.path.abspath("env")}),
                                   (["--tile", "32", "--summary=off"], {"TESSERA_TILE": "32", "TESSERA_SUMMARY": "off"})):
             result = tessera("run", *options, "env")
@@ -203,7 +203,7 @@ class Run(ToolCase):
         (prefix / "bin").mkdir(parents=True)
         shutil.copy(TESSERA, prefix / "bin")
         (prefix / "lib").symlink_to(BUILD / "lib")
-        # The shell's child inherits it; ours is found by its name, and a path of the user's stays in force.
+        # The shell's child inherits it; our library is found by its name, and the user's path stays in effect.
         result = run(prefix / "bin" / "tessera", "run", "--devices", "host:2", "--offload", "always", "--verbose",
                      "sh", "-c", f"'{BUILD / 'bin' / 'cblas_gemm'}' 100; echo $LD_PRELOAD; echo $LD_LIBRARY_PATH", LD_LIBRARY_PATH="/nonexistent")
         self.assert_good(result)
@@ -219,7 +219,7 @@ class Run(ToolCase):
 
     def test_the_program_is_looked_at_only_if_something_depends_on_it(self):
         starts = self.folder / "starts"
-        python = self.folder / "python3"  # which is asked where its modules are
+        python = self.folder / "python3"  # `info` asks it for the folders of its modules
         python.write_text(f'#!/bin/sh\necho "$1" >> {starts}\n')
         python.chmod(0o755)
         for options, expected in (([], ["-c", "script"]), (["--integers", "32"], ["script"]), (["--integers", "64", "--lapack", "own"], ["script"]),
@@ -288,7 +288,8 @@ LEVEL3 = [f"{t}{r}" for r in ("gemm", "gemmt", "gemmtr", "symm", "syrk", "syr2k"
 
 
 class Check(BuiltProgramCase):
-    # A BLAS and LAPACK that is right but for one product and one decomposition of one size each, as libraries are wrong.
+    # A BLAS and LAPACK that is right except for one product and one decomposition, of one size each: real libraries
+    # fail like this.
     WRONG = """
 #include <dlfcn.h>
 static void* right(const char* name) { return dlsym(dlopen(RIGHT, RTLD_NOW | RTLD_LOCAL), name); }
@@ -326,7 +327,7 @@ void ssyevd_(const char* jobz, const char* uplo, const int* n, float* a, const i
         self.assertTrue(pathlib.Path(cpu["library"]).exists())
         self.assertGreaterEqual(device["problems"], 56)
         self.assertEqual(device["problems"], cpu["problems"])
-        # A device whose kernels do nothing is found out, and the CPU beside it is not blamed.
+        # The check finds a device whose kernels do nothing, and reports no error for the CPU.
         status, (cpu, device) = self.check("--devices", "host:1", "--host-device", "compute=off")
         self.assertEqual(status, 1)
         self.assertEqual(cpu["wrong"], [])
@@ -415,7 +416,7 @@ class ProgramInfo(BuiltProgramCase):
         self.assertIn(f"Use: tessera run -- {program}\n", text.stdout)
 
     def test_blas_in_the_program(self):
-        # As a static libblas.a would leave it: defined, not exported; and the same stripped.
+        # As with a static libblas.a: defined, not exported; and the same stripped.
         code = "".join(f"void {name}_(void) {{}}\n" for name in LEVEL3) + 'const char* const volatile error[] = {"DGEMM ", "DTRSM "};\n'
         program = self.build("prog", code + "int main(void) { dgemm_(); return error[0] == error[1]; }\n")
         self.assertTrue(self.info(program)["blas_inside"])
@@ -486,7 +487,7 @@ class ProgramInfo(BuiltProgramCase):
         self.assertIn("script is a script of /usr/bin/env.", info["notes"])
 
     def test_python_is_asked_and_numpy_is_not_imported(self):
-        # A Python of our own, whose numpy is a folder with a module that calls BLAS and breaks when it is imported.
+        # A private Python whose numpy is a folder with a module that calls BLAS and fails when it is imported.
         self.need(REFERENCE_BLAS)
         package = self.folder / "site" / "numpy" / "linalg"
         package.mkdir(parents=True)
@@ -511,9 +512,9 @@ class ProgramInfo(BuiltProgramCase):
 
 
 class RunPlan(BuiltProgramCase):
-    """What `tessera run` puts in front of which program."""
+    """The libraries that `tessera run` preloads for each program."""
     def prefix(self):
-        """An installation with the 64-bit library, which stands for itself by a name only where the build has none."""
+        """An installation with the 64-bit library; if the build has none, an empty file with its name replaces it."""
         prefix = self.folder / "prefix"
         (prefix / "bin").mkdir(parents=True)
         (prefix / "bin" / "tessera").write_bytes(TESSERA.read_bytes())
@@ -526,7 +527,7 @@ class RunPlan(BuiltProgramCase):
         return prefix
 
     def variables(self, command, program, *options, **extra):
-        """What the program finds in its environment: it prints it."""
+        """The environment of the program, which prints it."""
         result = run(command, "run", *options, "--", program, **extra)
         self.assert_good(result)
         seen = dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
@@ -552,7 +553,7 @@ int main(int argc, char** argv) { if (argc > 99) { CALLS } for (char** e = envir
         self.assertEqual(preload, ["libtessera_blas64.so"])
         self.assertIn("64-bit integers here", told)
         self.assertEqual(self.variables(command, wide, "--integers", "32")[0], ["libtessera_blas.so"])
-        # Behind a launcher it is the program that counts.
+        # Behind a launcher the launched program counts.
         result = run(command, "run", "--", "env", "A=b", wide)
         self.assertRegex(result.stdout, "(?m)^LD_PRELOAD=.*libtessera_blas64.so$")
 
@@ -590,7 +591,7 @@ int main(int argc, char** argv) { if (argc > 99) { CALLS } for (char** e = envir
         for order in ((TESSERA, "run", "--tile", "77", "--", mpirun, "-n", "2"), (mpirun, "-n", "2", TESSERA, "run", "--tile", "77", "--")):
             for _ in range(5):
                 result = run(*order, "printenv", "LD_PRELOAD", "TESSERA_TILE")
-                # Hydra by itself: 13 of 14000 runs of mpiexec with nothing of ours, on a busy machine.
+                # A failure of Hydra itself: 13 of 14000 runs of mpiexec without Tessera, on a busy machine.
                 if result.returncode != -signal.SIGPIPE:
                     break
             self.assert_good(result)
@@ -622,7 +623,7 @@ class Bench(ToolCase):
     def bench(self, *arguments):
         result = tessera("bench", "gemm", *arguments, "--json", "-")
         self.assert_good(result)
-        return json.loads(result.stdout)  # and so nothing else is on standard output
+        return json.loads(result.stdout)  # nothing else may be on standard output
 
     def test_fields(self):
         document = self.bench("--n", "300,520", "--repeats", "3", "--peer", "cpu", "--check", *TWO_HOST_DEVICES)
@@ -752,7 +753,7 @@ class Routines(ToolCase):
     def assert_correct(self, result, *who):
         for name in ("tessera",) + who:
             self.assertTrue(result[name]["correct"])
-            self.assertGreater(result[name]["worst_error_over_bound"], 0)  # something was compared, and rounding leaves traces
+            self.assertGreater(result[name]["worst_error_over_bound"], 0)  # rounding: something was compared
 
     def test_sided(self):
         m, n = 70, 90
@@ -838,8 +839,8 @@ class Routines(ToolCase):
 
     def test_all(self):
         document = self.bench("all", "--type", "d,c", "--n", "64,100", "--peer", "cpu")
-        real = ["gemm", "symm", "syrk", "syr2k", "trmm", "trsm", "gemmt"]
-        ten = ["gemm", "symm", "hemm", "syrk", "herk", "syr2k", "her2k", "trmm", "trsm", "gemmt"]
+        real = ["gemm", "gemmt", "symm", "syrk", "syr2k", "trmm", "trsm"]
+        ten = ["gemm", "gemmt", "symm", "hemm", "syrk", "herk", "syr2k", "her2k", "trmm", "trsm"]
         self.assertEqual([run["routine"] for run in document["runs"]], ["d" + r for r in real] + ["c" + r for r in ten])
         for run in document["runs"]:
             self.assertEqual([result["n"] for result in run["results"]], [64, 100])
@@ -898,7 +899,7 @@ class Chart(ToolCase):
                              "cublasxt": {"tflops": peer_rate}}]}
 
     def bars(self, root):
-        """Heights of the bars by their title."""
+        """Heights of the bars by title."""
         return {bar.find(self.SVG + "title").text: float(bar.get("height"))
                 for bar in root.iter(self.SVG + "rect") if bar.find(self.SVG + "title") is not None}
 
@@ -954,7 +955,7 @@ class Chart(ToolCase):
 
 
 class Trace(ToolCase):
-    # In the last call of the file. It is up to the devices which of them work, and for so short a call one may do it all.
+    # In the last call of the file. The devices share the work by timing, and in so short a call one may do it all.
     def devices_that_fetched(self, file):
         events = json.loads(file.read_text())
         begin = max(event["ts"] for event in events if event["ph"] == "X" and event["pid"] == 0)

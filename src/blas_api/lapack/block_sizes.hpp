@@ -1,8 +1,8 @@
 // How large the blocks of LAPACK's routines should be where their Level-3 calls run on devices. Pure.
 //
-// A blocked factorisation of order n updates what is left of the matrix once per block column, with k = the block size: C crosses
-// the host link n / block times. LAPACK's 32 or 64 suit a cache; eight times that moves an eighth. The price is in
-// the panels, which stay on the CPU: how much they grow is what limits each routine below.
+// A blocked factorisation of order n updates the trailing matrix once per block column, with k = the block size: C
+// crosses the host link n / block times. LAPACK's 32 or 64 suit a cache; eight times that moves an eighth. The price
+// is in the panels, which stay on the CPU: their growth limits the block of each routine below.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 
 namespace tessera::lapack {
 
-/// What suits a routine, by the name that it gives ILAENV ("DGETRF").
+/// The blocks that suit a routine, by the name that it gives ILAENV ("DGETRF").
 struct BlockLimits {
   std::string_view stem;  ///< without the letter of the type
   std::int32_t part;      ///< the block is this part of the order, in powers of two
   std::int32_t wanted;    ///< and no more than that
-  std::int32_t most;      ///< whatever the setting says
+  std::int32_t most;      ///< the limit for any setting
 };
 
 /// @return nullptr for routines that are better left alone

@@ -1,11 +1,11 @@
 // The symbols of LAPACK that we do not compute, where we stand in for the system's LAPACK: each is a jump to the LAPACK behind
-// (drop_in/forwarding.hpp).
+// (blas_api/blas/forwarding.hpp).
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-#include "blas_api/drop_in/forwarding.hpp"
+#include "blas_api/blas/forwarding.hpp"
 #include "blas_api/lapack/system_lapack.hpp"
 #include "core/environment.hpp"
 

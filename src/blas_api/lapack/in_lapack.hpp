@@ -3,8 +3,8 @@
 
 #include <atomic>
 
-#include "blas_api/bridge.hpp"
 #include "core/unwinder.hpp"
+#include "offload/bridge.hpp"
 
 namespace tessera::lapack {
 
@@ -12,7 +12,7 @@ namespace tessera::lapack {
 /// handler of the program may throw through it.
 class InLapack {
  public:
-  explicit InLapack(api::Face& face) {
+  explicit InLapack(offload::Face& face) {
     // Relaxed: at worst it is done twice.
     static constinit std::atomic<bool> is_started = false;
     if (!is_started.load(std::memory_order_relaxed)) [[unlikely]] {

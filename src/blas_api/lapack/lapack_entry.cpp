@@ -1,150 +1,148 @@
 #include "blas_api/lapack/lapack_entry.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "blas_api/bridge.hpp"
-#include "blas_api/drop_in/error_exit.hpp"
+#include "blas_api/blas/error_exit.hpp"
 #include "blas_api/lapack/in_lapack.hpp"
-#include "blas_api/lapack/next_symbol.hpp"
-#include "core/arguments.hpp"
-#include "core/dense_results.hpp"
+#include "calls/lapack_fortran.hpp"
+#include "calls/nonfinite_problem.hpp"
 #include "core/environment.hpp"
+#include "core/log.hpp"
+#include "offload/bridge.hpp"
 
 namespace tessera::lapack {
 namespace {
 
-/// Calls the next definition with these arguments.
-void pass_on(LapackCallRoutine routine, void* next, const Arguments& a) {
-  const auto call = [next](auto... arguments) {
-    reinterpret_cast<void (*)(decltype(arguments)...)>(next)(arguments...);
-  };
-  switch (routine) {
-    case LapackCallRoutine::potrf:
-      return call(a.option, a.n, a.A, a.lda, a.info, a.length);
-    case LapackCallRoutine::potrs:
-    case LapackCallRoutine::posv:
-      return call(a.option, a.n, a.nrhs, a.A, a.lda, a.B, a.ldb, a.info, a.length);
-    case LapackCallRoutine::getrf:
-      return call(a.m, a.n, a.A, a.lda, a.ipiv, a.info);
-    case LapackCallRoutine::getrs:
-      return call(a.option, a.n, a.nrhs, a.A, a.lda, a.ipiv, a.B, a.ldb, a.info, a.length);
-    case LapackCallRoutine::gesv:
-      return call(a.n, a.nrhs, a.A, a.lda, a.ipiv, a.B, a.ldb, a.info);
-    case LapackCallRoutine::geqrf:
-      return call(a.m, a.n, a.A, a.lda, a.tau, a.work, a.lwork, a.info);
-  }
+void hand_out(const FortranCall& call, int bits, index_t info, index_t found) {
+  bits == 64 ? tessera::hand_out<std::int64_t>(call, info, found) : tessera::hand_out<std::int32_t>(call, info, found);
 }
 
-/// A call, or what LAPACK complains of.
-struct Parsed {
-  LapackCall call;
-  int bad_position = 0;
-  bool asks_for_workspace = false;
-};
-
-Parsed parse(const Symbol& symbol, const Arguments& a, int bits) {
-  Parsed parsed;
-  LapackCall& call = parsed.call;
-  call.routine = symbol.routine;
-  call.type = symbol.type;
-  call.n = read_integer(a.n, bits);
-  call.m = has_m(symbol.routine) ? read_integer(a.m, bits) : call.n;
-  call.nrhs = read_integer(a.nrhs, bits);
-  call.lda = read_integer(a.lda, bits);
-  call.ldb = read_integer(a.ldb, bits);
-  call.A = a.A;
-  call.B = a.B;
-  call.ipiv = a.ipiv;
-  call.ipiv_bits = bits;
-  call.tau = a.tau;
-  parsed.bad_position = first_bad_size(call);
-  if (a.option != nullptr) {
-    const std::optional<Uplo> uplo = uplo_from_letter(*a.option);
-    const std::optional<Op> op = op_from_letter(*a.option);
-    const bool has_uplo = is_hermitian(symbol.routine);
-    if (has_uplo ? !uplo : !op) parsed.bad_position = 1;
-    call.uplo = uplo.value_or(Uplo::lower);
-    call.op = op.value_or(Op::no_trans);
+/// @return info; nothing if LAPACK can compute the call
+std::optional<index_t> answer_nonfinite(const FortranCall& call, int bits) {
+  index_t found = 0;
+  const std::optional<index_t> info = tessera::answer_nonfinite(call.problem, found);
+  if (!info) return std::nullopt;
+  if (call.left != nullptr) {
+    LapackOperand left;
+    left.address = static_cast<std::byte*>(call.left);
+    left.rows = left.cols = call.problem.n;
+    left.ld = call.ldleft;
+    left.element_bytes = static_cast<index_t>(element_bytes(call.problem.type));
+    fill_with_nan(left, call.problem.type);
   }
-  if (symbol.routine == LapackCallRoutine::geqrf) {
-    constexpr int position_of_lwork = 7;
-    const index_t lwork = read_integer(a.lwork, bits);
-    parsed.asks_for_workspace = lwork == -1;
-    if (parsed.bad_position == 0 && lwork < std::max<index_t>(call.n, 1) && !parsed.asks_for_workspace)
-      parsed.bad_position = position_of_lwork;
-  }
-  return parsed;
+  hand_out(call, bits, *info, found);
+  return info;
 }
 
-/// The size of geqrf's workspace that suits it, in its first element, as the next definition tells it.
-void tell_workspace(const Symbol& symbol, const Arguments& a, void* next, const LapackCall& call) {
-  constexpr std::int64_t asks = -1;
-  std::int64_t info = 0;
-  if (next != nullptr) {
-    Arguments question = a;
-    question.lwork = &asks;
-    question.info = &info;
-    return pass_on(symbol.routine, next, question);
-  }
-  constexpr index_t block = 64;
-  dispatch(symbol.type,
-           [&]<Scalar T>(T) { *static_cast<T*>(a.work) = T(rounded_up<decltype(std::abs(T{}))>(call.n * block)); });
+/// To the LAPACK behind.
+void go_on_to(void* function, const Symbol& symbol, std::span<void* const> arguments,
+              std::span<const std::size_t> lengths) {
+  const InLapack inside(symbol.face.blas);
+  symbol.pass_on(function, arguments, lengths);
 }
 
-/// Without a LAPACK behind us: its error exit, its answer to a question, or nothing.
-void answer_alone(Symbol& symbol, const Arguments& a, const Parsed& parsed, int bits) {
-  write_integer(a.info, bits, -parsed.bad_position);
-  if (parsed.bad_position != 0) {
-    api::report_fortran(symbol.face.blas, {letter(symbol.type), name_of(symbol.routine)}, parsed.bad_position);
-  } else if (symbol.routine == LapackCallRoutine::geqrf) {
-    tell_workspace(symbol, a, nullptr, parsed.call);
-  }
-}
-
-struct Next : api::NextLapack {
-  Next(Symbol& symbol, void* function, const Arguments& arguments, int bits)
-      : NextLapack{[](const NextLapack& self, LapackCall& call) noexcept {
+/// The LAPACK behind, with the arguments of one call. It never gets numbers that it would iterate on without end.
+struct Next : offload::NextLapack {
+  Next(const Symbol& symbol, void* function, std::span<void* const> arguments, std::span<const std::size_t> lengths,
+       const FortranCall& call, int bits)
+      : NextLapack{[](const NextLapack& self) noexcept {
           const Next& next = static_cast<const Next&>(self);
-          const InLapack inside(next.symbol_.face.blas);
-          pass_on(next.symbol_.routine, next.function_, next.arguments_);
-          call.info = read_integer(next.arguments_.info, next.bits_);
+          if (const auto info = answer_nonfinite(next.call_, next.bits_)) return *info;
+          go_on_to(next.function_, next.symbol_, next.arguments_, next.lengths_);
+          return next.call_.info != nullptr ? read_integer(next.call_.info, next.bits_) : 0;
         }},
         symbol_(symbol),
         function_(function),
         arguments_(arguments),
+        lengths_(lengths),
+        call_(call),
         bits_(bits) {}
 
  private:
-  Symbol& symbol_;
+  const Symbol& symbol_;
   void* function_;
-  const Arguments& arguments_;
+  std::span<void* const> arguments_;
+  std::span<const std::size_t> lengths_;
+  const FortranCall& call_;
   int bits_;
 };
 
+/// There is no LAPACK behind us: the program has been linked with nothing but this library.
+void tell_of_none(const Symbol& symbol) {
+  const ErrnoKept stays;
+  try {
+    log_line(std::string("no LAPACK is loaded that has ") + symbol.name + ": nothing is computed");
+  } catch (const std::exception&) {  // no memory for the line
+  }
+}
+
+/// Pivots and info of devices have 32 bits.
+bool is_too_large(const FortranCall& call) {
+  return std::max(call.problem.m, call.problem.n) > std::numeric_limits<std::int32_t>::max();
+}
+
+/// Without a LAPACK behind us: its error exit, its answer to a question, or nothing.
+void answer_alone(const Symbol& symbol, FortranCall& call, int bits) {
+  if (call.bad_position == 0 && is_too_large(call)) call.bad_position = position_of(symbol.routine, Parameter::n);
+  if (call.asks_for_sizes) {
+    constexpr index_t block = 64;
+    call.lwork = std::max<index_t>(call.problem.n, 1) * block;
+  }
+  hand_out(call, bits, -call.bad_position, 0);
+  if (call.bad_position != 0)
+    blas::report_fortran(symbol.face.blas, {symbol.name[0], symbol.name + 1}, call.bad_position);
+}
+
+/// Sets the workspace's first element, after devices have computed a call, to the size that the LAPACK behind asks for.
+void tell_workspace(void* next, const Symbol& symbol, std::span<void* const> arguments,
+                    std::span<const std::size_t> lengths) {
+  std::int64_t asks = -1, info = 0;
+  std::vector<void*> question(arguments.begin(), arguments.end());
+  question[static_cast<std::size_t>(position_of(symbol.routine, Parameter::lwork) - 1)] = &asks;
+  question[static_cast<std::size_t>(position_of(symbol.routine, Parameter::info) - 1)] = &info;
+  go_on_to(next, symbol, question, lengths);
+}
+
+/// Routines that are computed even if there is no LAPACK behind us: by the CPU BLAS, and what comes with it.
+bool needs_no_lapack(Routine routine) { return row_of(routine).way == Way::factors; }
+
 }  // namespace
 
-void enter(Symbol& symbol, const Arguments& arguments, void* caller) {
+void enter(Symbol& symbol, std::span<void* const> arguments, std::span<const std::size_t> lengths, void* caller) {
   const double begin_s = entered_s(symbol.next);
   void* const next = next_of(symbol.face, symbol.name, symbol.next, caller);
   const int bits = bits_of(symbol.face, next);
-  Parsed parsed = parse(symbol, arguments, bits);
-  // Pivots and info of devices have 32 bits.
-  const bool is_too_large = std::max(parsed.call.m, parsed.call.n) > std::numeric_limits<std::int32_t>::max();
-  if (is_too_large && next == nullptr) parsed.bad_position = position_of(symbol.routine, LapackParameter::n);
-  if (parsed.bad_position != 0 || parsed.asks_for_workspace || does_nothing(parsed.call)) {
-    if (next != nullptr) return pass_on(symbol.routine, next, arguments);
-    return answer_alone(symbol, arguments, parsed, bits);
+  if (next == nullptr && !needs_no_lapack(symbol.routine)) {
+    tell_of_none(symbol);
+    // Where there is one, info stands last.
+    if (!has_info(symbol.routine)) return;
+    return write_integer(arguments.back(), bits, -static_cast<index_t>(arguments.size()));
   }
-  const Next on_cpu(symbol, next, arguments, bits);
-  if (is_too_large) return on_cpu.compute(on_cpu, parsed.call);
-  if (!tessera_private_run_lapack(parsed.call, symbol.face.blas, next != nullptr ? &on_cpu : nullptr, begin_s)) return;
-  write_integer(arguments.info, bits, parsed.call.info);
-  if (symbol.routine == LapackCallRoutine::geqrf) tell_workspace(symbol, arguments, next, parsed.call);
+  FortranCall call = bits == 64 ? fortran_call_of<std::int64_t>(symbol.routine, symbol.type, arguments)
+                                : fortran_call_of<std::int32_t>(symbol.routine, symbol.type, arguments);
+  if (call.bad_position != 0 || call.asks_for_sizes || call.does_nothing || is_too_large(call)) {
+    if (next == nullptr) return answer_alone(symbol, call, bits);
+    go_on_to(next, symbol, arguments, lengths);
+    if (call.asks_for_sizes && read_integer(call.info, bits) == 0) raise_sizes(call);
+    return;
+  }
+  const Next on_cpu(symbol, next, arguments, lengths, call, bits);
+  if (!call.is_for_devices) {
+    on_cpu.compute(on_cpu);
+    return;
+  }
+  index_t info = 0, found = 0;
+  if (!tessera_private_run_lapack(call.problem, info, found, symbol.face.blas, next != nullptr ? &on_cpu : nullptr,
+                                  begin_s))
+    return;
+  hand_out(call, bits, info, found);
+  if (next != nullptr && symbol.routine == Routine::geqrf) tell_workspace(next, symbol, arguments, lengths);
 }
 
 }  // namespace tessera::lapack

@@ -1,41 +1,49 @@
-// What every symbol of LAPACK in libtessera_lapack.so does: what may be for devices goes down to libtessera.so; argument
-// errors, questions for workspace and calls that do nothing go on to the next definition, with the caller's own
-// arguments, so that xerbla and info are its own.
+// The common code of all symbols of LAPACK in libtessera_lapack.so. Calls that may be for devices go
+// down to libtessera.so. Argument errors, workspace queries and calls that do nothing go on to the next
+// definition, with the caller's own arguments, so that xerbla and info are its own.
+//
+// All arguments are addresses, and behind them stand the lengths of those that are letters.
 #pragma once
 
-#include <atomic>
+#include <array>
 #include <cstddef>
+#include <span>
+#include <utility>
 
 #include "blas_api/lapack/next_symbol.hpp"
-#include "core/lapack_call.hpp"
+#include "calls/lapack_fortran.hpp"
 
 namespace tessera::lapack {
 
 /// One routine in one spelling.
 struct Symbol {
-  LapackCallRoutine routine;
+  Routine routine;
   ScalarType type;
   const char* name;  ///< without prefix and suffix
   LapackFace& face;
+  /// Calls `next` with the arguments of one call.
+  void (*pass_on)(void* next, std::span<void* const> arguments, std::span<const std::size_t> lengths);
   NextSymbol next = {};
 };
 
-/// The arguments as the caller gave them; integers are as wide as its. What a routine does not have stays null.
-struct Arguments {
-  const char* option = nullptr;  ///< uplo, or trans
-  const void *m = nullptr, *n = nullptr, *nrhs = nullptr;
-  void* A = nullptr;
-  const void* lda = nullptr;
-  void* ipiv = nullptr;
-  void* B = nullptr;
-  const void* ldb = nullptr;
-  void *tau = nullptr, *work = nullptr;
-  const void* lwork = nullptr;
-  void* info = nullptr;
-  std::size_t length = 1;  ///< of the option: hidden, and not always passed
-};
-
 /// @param caller an address in the code that calls @throws what an error handler of the program throws
-void enter(Symbol& symbol, const Arguments& arguments, void* caller);
+void enter(Symbol& symbol, std::span<void* const> arguments, std::span<const std::size_t> lengths, void* caller);
+
+/// Whether the interface has so many.
+constexpr bool fits(Routine routine, ScalarType type, std::size_t arguments, std::size_t letters) {
+  const Parameters parameters = parameters_of(routine, is_complex(type));
+  return letters_of(routine) == letters && (parameters[arguments - 1] == Parameter::info) == has_info(routine) &&
+         parameters[arguments - 1] != Parameter::none && parameters[arguments] == Parameter::none;
+}
+
+/// Of a function with so many arguments and letters.
+template <std::size_t arguments, std::size_t letters>
+void pass_on(void* next, std::span<void* const> values, std::span<const std::size_t> lengths) {
+  [&]<std::size_t... i, std::size_t... j>(std::index_sequence<i...>, std::index_sequence<j...>) {
+    reinterpret_cast<void (*)(decltype(static_cast<void>(i), static_cast<void*>(nullptr))...,
+                              decltype(static_cast<void>(j), std::size_t{})...)>(next)(values[i]..., lengths[j]...);
+  }
+  (std::make_index_sequence<arguments>(), std::make_index_sequence<letters>());
+}
 
 }  // namespace tessera::lapack

@@ -5,8 +5,7 @@
 #include <complex>
 #include <cstdint>
 
-#include "blas_api/drop_in/error_exit.hpp"
-#include "blas_api/lapack/dense_entry.hpp"
+#include "blas_api/blas/error_exit.hpp"
 #include "blas_api/lapack/lapack_entry.hpp"
 #include "blas_api/lapack/system_lapack.hpp"
 
@@ -20,20 +19,20 @@ constexpr tessera::kernels::CpuBlasSearch behind(const tessera::kernels::SymbolS
 #if TESSERA_STANDS_IN
 void* of_system_lapack(const char* symbol, void* /*caller*/) { return tessera::lapack::system_lapack_function(symbol); }
 constinit LapackFace face_plain = {.blas = {.search = behind(tessera::kernels::plain_symbols, TESSERA_INTEGER_BITS),
-                                            .next_definition = tessera::api::next_definition},
+                                            .next_definition = tessera::blas::next_definition},
                                    .integer_bits = TESSERA_INTEGER_BITS,
                                    .find = of_system_lapack};
 #else
 constinit LapackFace face_plain = {
-    .blas = {.search = behind(tessera::kernels::plain_symbols, 32), .next_definition = tessera::api::next_definition}};
+    .blas = {.search = behind(tessera::kernels::plain_symbols, 32), .next_definition = tessera::blas::next_definition}};
 constinit LapackFace face_64_ = {
-    .blas = {.search = behind(tessera::kernels::symbols_64_, 64), .next_definition = tessera::api::next_definition},
+    .blas = {.search = behind(tessera::kernels::symbols_64_, 64), .next_definition = tessera::blas::next_definition},
     .integer_bits = 64};
 constinit LapackFace face_scipy = {
-    .blas = {.search = behind(tessera::kernels::scipy_symbols, 32), .next_definition = tessera::api::next_definition},
+    .blas = {.search = behind(tessera::kernels::scipy_symbols, 32), .next_definition = tessera::blas::next_definition},
     .integer_bits = 32};
 constinit LapackFace face_scipy_64_ = {.blas = {.search = behind(tessera::kernels::scipy_symbols_64_, 64),
-                                                .next_definition = tessera::api::next_definition},
+                                                .next_definition = tessera::blas::next_definition},
                                        .integer_bits = 64};
 #endif
 
@@ -61,13 +60,10 @@ constinit LapackFace face_scipy_64_ = {.blas = {.search = behind(tessera::kernel
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wattribute-alias"
 #endif
-#define TESSERA_ROUTINE(routine, letter, T) \
-  extern "C" __attribute__((visibility("default"), alias(#letter #routine "_"))) void letter##routine();
-#define TESSERA_DENSE(entry, name, letter, T, arguments, letters) TESSERA_ROUTINE(name, letter, T)
-#include "core/dense_routines.def"
-#include "core/lapack_routines.def"
-#undef TESSERA_DENSE
-#undef TESSERA_ROUTINE
+#define TESSERA_CALL(routine, name, letter, T, arguments, letters) \
+  extern "C" __attribute__((visibility("default"), alias(#letter #name "_"))) void letter##name();
+#include "calls/lapack_routines.def"
+#undef TESSERA_CALL
 #endif
 
 /// Tells the search for a CPU BLAS that this library is none.

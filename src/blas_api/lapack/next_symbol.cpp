@@ -7,8 +7,8 @@
 #include <string>
 
 #include "core/environment.hpp"
+#include "core/integer_width.hpp"
 #include "core/loaded_objects.hpp"
-#include "kernels/host/integer_width.hpp"
 
 namespace tessera::lapack {
 
@@ -44,8 +44,8 @@ namespace {
 int bits_behind(const LapackFace& face, void* next) {
   const std::string isamax = face.blas.search.scheme.fortran("isamax");
   void* const library = keep_loaded(file_of_object(next));
-  const int bits = kernels::integer_bits_by(library != nullptr ? dlsym(library, isamax.c_str()) : nullptr);
-  return bits != 0 ? bits : kernels::integer_bits_by(dlsym(RTLD_DEFAULT, isamax.c_str()));
+  const int bits = integer_bits_by(library != nullptr ? dlsym(library, isamax.c_str()) : nullptr);
+  return bits != 0 ? bits : integer_bits_by(dlsym(RTLD_DEFAULT, isamax.c_str()));
 }
 
 /// A LAPACK that comes later must have the integers that the program has been calling with.

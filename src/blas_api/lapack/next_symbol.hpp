@@ -1,13 +1,13 @@
-// What is behind the symbols of libtessera_lapack.so: the program's own LAPACK.
+// The search for the definitions behind the symbols of libtessera_lapack.so: those of the program's own LAPACK.
 #pragma once
 
 #include <atomic>
 
-#include "blas_api/call_time.hpp"
-#include "blas_api/face.hpp"
 #include "core/environment.hpp"
 #include "core/loaded_objects.hpp"
 #include "core/scalar.hpp"
+#include "offload/call_time.hpp"
+#include "offload/face.hpp"
 
 namespace tessera::lapack {
 
@@ -21,20 +21,20 @@ void* others_symbol(void* handle, const char* symbol);
 
 /// The symbols of one spelling. A constant initialiser makes one.
 struct LapackFace {
-  api::Face blas;  ///< the BLAS that goes with it
+  offload::Face blas;  ///< the BLAS that goes with it
   /// Of the program's integers. 0: nobody has looked yet; only plain names may have either. Relaxed: everyone who looks
   /// finds the same.
   std::atomic<int> integer_bits = 0;
   void* (*find)(const char* symbol, void* caller) = next_symbol;  ///< the LAPACK behind
 };
 
-/// What has been found behind a symbol.
+/// The definition that has been found behind a symbol.
 struct NextSymbol {
   /// nullptr: nobody has looked yet, or there is none: a library may be loaded later. Relaxed: the pointer alone is
   /// passed on, and everyone who looks finds one that will do.
   std::atomic<void*> found = nullptr;
-  /// Of a search that has found none: loads_so_far(); while that stays, another one finds none. Relaxed: at worst somebody
-  /// searches once more.
+  /// loads_so_far() at the last search that found none; while that stays, another
+  /// search finds none. Relaxed: at worst somebody searches once more.
   std::atomic<unsigned long long> searched_at = 0;
 };
 
@@ -58,8 +58,8 @@ void* look_up(NextSymbol& next, const Find& find) {
 /// look_up() of a routine. @param name without prefix and suffix @param caller see next_symbol()
 void* next_of(const LapackFace& face, const char* name, NextSymbol& next, void* caller);
 
-/// When a symbol was entered whose next definition is to be looked for: the search is a part of the call. 0: it has been found, and
-/// the call begins where it is decided.
+/// The time at which a symbol was entered whose next definition must be looked for: the search is a
+/// part of the call. 0: it has been found, and the call begins where it is decided.
 inline double entered_s(const NextSymbol& next) {
   return next.found.load(std::memory_order_relaxed) == nullptr ? device::now_seconds() : 0;
 }

@@ -9,8 +9,8 @@
 namespace tessera::device::cuda {
 namespace {
 
-/// The few driver functions that the runtime API has no counterpart for. Looked up, not linked, so that the plugin can
-/// be loaded (and say what is missing) on a machine without a driver.
+/// The few driver functions without a counterpart in the runtime API. They are looked up, not linked. So the plugin can
+/// be loaded on a machine without a driver, and can report that it is missing.
 struct Driver {
   decltype(&cuDeviceGet) device_get = nullptr;
   decltype(&cuDevicePrimaryCtxRetain) primary_retain = nullptr;
@@ -23,13 +23,14 @@ struct Driver {
   decltype(&cuTensorMapEncodeTiled) describe_tensor = nullptr;
   decltype(&cuThreadExchangeStreamCaptureMode) exchange_capture_mode = nullptr;
   MemoryFunctions memory;
-  bool maps_memory = false;  ///< it has all of `memory`
+  bool maps_memory = false;  ///< the driver has all functions of `memory`
 };
 
-/// Captures do not concern this thread's calls. The driver has such a mode for each thread; this spares asking for it.
+/// Other threads' captures do not affect this thread's calls. The driver keeps such a mode per thread, and this copy
+/// saves the query.
 thread_local bool is_relaxed = false;
 
-/// @return whether there is such a function
+/// @return whether the function exists
 template <class Function>
 bool find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
@@ -42,7 +43,7 @@ void resolve(void* library, const char* name, Function& function) {
 }
 
 Driver open_driver() {
-  // The runtime has opened the driver before; this only finds it again. It stays open for ever.
+  // The runtime has already opened the driver; this call only finds it again. It is never closed.
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
@@ -147,7 +148,7 @@ bool describe_tensor(CUtensorMap& map, const void* address, unsigned dimensions,
 
 namespace {
 
-/// @return whether this thread's mode is `mode` now, and was what is there instead
+/// @return whether this thread's mode is `mode` now; `mode` then holds the earlier mode
 bool exchange_capture_mode(CUstreamCaptureMode& mode) noexcept {
   try {
     const auto exchange = driver().exchange_capture_mode;

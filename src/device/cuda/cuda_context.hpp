@@ -1,16 +1,16 @@
 // Driver contexts of the GPUs and errors of the runtime API.
 //
 // Tessera lives in other programs' processes, whose threads have a current CUDA device of their own. The plugin
-// therefore makes its context current for the length of a call and restores what was current before, including "none":
-// cudaSetDevice could not restore that without making a context on GPU 0. Only Device::attach_thread changes a thread
-// for good.
+// therefore makes its context current for the length of a call, and then restores the previous one, or none.
+// cudaSetDevice could not restore "none" without creating a context on GPU 0. Only Device::attach_thread changes a
+// thread permanently.
 //
-// While some thread of the program captures a stream into a graph in global mode, calls of all others that might wait
-// are refused, and spoil the capture: queries of events, allocations. A thread is exempt whose own capture mode is
-// relaxed. None of ours ever captures, so it is so for all that we call.
+// A thread of the program may capture a stream into a graph in global mode. Then calls of other threads that might wait
+// (queries of events, allocations) are refused, and invalidate the capture. A thread whose own capture mode is relaxed
+// is exempt. No thread of ours ever captures, so all of our calls run in relaxed mode.
 //
-// The plugin uses the primary contexts, which it shares with the application and with cuBLAS, and never releases them:
-// events may outlive their device, and CUDA must not be touched while the process exits.
+// The plugin uses the primary contexts, which it shares with the application and with cuBLAS. It never releases them:
+// events may outlive their device, and CUDA must not be called while the process exits.
 #pragma once
 
 #include <cuda.h>
@@ -24,15 +24,15 @@
 
 namespace tessera::device::cuda {
 
-/// Primary context of GPU `ordinal`, made if need be; the thread's current context stays. @throws NotAvailable
+/// Primary context of GPU `ordinal`, created if necessary. The thread's current context stays. @throws NotAvailable
 CUcontext primary_context(int ordinal);
 
-/// The context that is current on this thread. Where none is: that of GPU `ordinal` as above, which does not become current.
-/// @throws NotAvailable
+/// The context that is current on this thread. If there is none, the primary context of GPU `ordinal`, which does not
+/// become current. @throws NotAvailable
 CUcontext context_of_thread(int ordinal);
 
-/// This thread's calls have nothing to do with captures of other threads while it lives. Cheap where that is so
-/// already; does nothing where there is no driver.
+/// During its lifetime captures of other threads do not affect this thread's calls. Costs little if the mode is already
+/// relaxed. Does nothing without a driver.
 class RelaxedCapture {
  public:
   RelaxedCapture() noexcept;
@@ -40,7 +40,7 @@ class RelaxedCapture {
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
-  /// For a thread of our own, for good.
+  /// For a thread of our own, permanently.
   static void begin_for_thread() noexcept;
 
  private:
@@ -48,8 +48,8 @@ class RelaxedCapture {
   bool restore_ = false;
 };
 
-/// Makes `context` current on this thread while it lives, and captures relaxed. Cheap where it is current already.
-/// Where that fails, the CUDA calls that follow fail and report it.
+/// Makes `context` current on this thread for its lifetime, and captures relaxed. Costs little if the context is
+/// already current. If that fails, the following CUDA calls fail and report it.
 class CurrentContext {
  public:
   explicit CurrentContext(CUcontext context) noexcept;
@@ -68,7 +68,7 @@ struct AddressRange {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
 };
-/// The one that `address` lies in, as the driver knows it; empty where it cannot tell. @pre a context has been made
+/// The range that contains `address`, according to the driver; empty if the driver does not know. @pre a context exists
 AddressRange allocation_around(std::uintptr_t address) noexcept;
 
 /// Virtual memory management of the driver.
@@ -82,32 +82,33 @@ struct MemoryFunctions {
   decltype(&cuMemUnmap) unmap = nullptr;
   decltype(&cuMemSetAccess) set_access = nullptr;
 };
-/// nullptr if the driver has none. @pre a context has been made
+/// nullptr if the driver has none. @pre a context exists
 const MemoryFunctions* memory_functions() noexcept;
 
-/// The driver lets streams wait for and write numbers in page-locked memory.
+/// Whether the driver lets streams wait for numbers in page-locked memory, and write them.
 bool can_order_streams_by_memory() noexcept;
-/// What a stream does with a number in page-locked memory.
+/// An operation of a stream on a number in page-locked memory.
 struct NumberOperation {
   enum class Kind : std::uint8_t {
-    await,  ///< what follows in the stream waits until the number is at least `value`, as distances on a circle go
-    write   ///< when what precedes in the stream is done and visible to the host
+    await,  ///< later work in the stream waits until the number is at least `value`, with wrap-around
+    write   ///< happens when the earlier work in the stream is done and visible to the host
   };
   Kind kind = Kind::await;
   std::uint32_t* number = nullptr;
   std::uint32_t value = 0;
 };
-/// These, one after the other, which is quicker than one by one. @pre can_order_streams_by_memory()
+/// Submits the operations in order, which is faster than one by one. @pre can_order_streams_by_memory()
 /// @return false if the driver refused
 bool submit_numbers(cudaStream_t stream, std::span<const NumberOperation> operations);
 
-/// The driver can describe matrices to the copy engines of multiprocessors (GPUs from compute capability 9.0 on have
-/// them).
+/// Whether the driver can describe matrices to the copy engines of multiprocessors, which GPUs have from compute
+/// capability 9.0 on.
 bool can_describe_tensors();
-/// Describes a tensor of doubles in global memory, boxes of which are to be copied to shared memory, swizzled by 128
-/// bytes; zeros come from outside of it. The first dimension is contiguous.
+/// Describes a tensor of doubles in global memory, from which boxes are copied to shared memory, swizzled by 128 bytes.
+/// Elements outside the tensor are zeros. The first dimension is contiguous.
 /// @param strides in bytes, multiples of 16, of all dimensions but the first
-/// @return false if the driver refused @pre can_describe_tensors(); `address` is a multiple of 16
+/// @return false if the driver refused
+/// @pre can_describe_tensors(); `address` is a multiple of 16
 bool describe_tensor(CUtensorMap& map, const void* address, unsigned dimensions, const cuuint64_t* extents,
                      const cuuint64_t* strides, const cuuint32_t* box) noexcept;
 template <std::size_t dimensions>
@@ -117,10 +118,10 @@ bool describe_tensor(CUtensorMap& map, const void* address, const std::array<cuu
   return describe_tensor(map, address, static_cast<unsigned>(dimensions), extents.data(), strides.data(), box.data());
 }
 
-/// Forgets the runtime's last error of this thread, which would otherwise be found by an unrelated later check.
+/// Clears the runtime's last error of this thread, which an unrelated later check would otherwise report.
 inline void forget_error() noexcept { static_cast<void>(cudaGetLastError()); }
 
-/// An attribute of a GPU; 0 where it cannot be read.
+/// An attribute of a GPU; 0 if it cannot be read.
 inline int attribute(int ordinal, cudaDeviceAttr name) noexcept {
   int value = 0;
   if (cudaDeviceGetAttribute(&value, name, ordinal) == cudaSuccess) return value;
@@ -128,8 +129,8 @@ inline int attribute(int ordinal, cudaDeviceAttr name) noexcept {
   return 0;
 }
 
-/// Loads a kernel on the current GPU, where modules are loaded lazily, for launches with so many bytes of dynamic
-/// shared memory.
+/// Loads a kernel on the current GPU, in case modules are loaded lazily. The kernel may then be launched with so many
+/// bytes of dynamic shared memory.
 inline cudaError_t load_kernel(const void* kernel, std::size_t shared_bytes = 0) noexcept {
   cudaFuncAttributes attributes{};
   const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);

@@ -1,6 +1,6 @@
-// How a CudaDevice copies: rectangles by the copy engine, as whole as CUDA takes them; triangles by the engine and a
-// kernel side by side; pageable memory and scattered columns through the staging rings. What else the device does is
-// in cuda_device.cpp.
+// The copies of a CudaDevice. The copy engine copies rectangles, in as few pieces as CUDA accepts. The engine and a
+// kernel copy triangles side by side. Pageable memory and scattered columns go through the staging rings. The rest of
+// the device is in cuda_device.cpp.
 #include <algorithm>
 #include <cmath>
 #include <new>
@@ -20,18 +20,19 @@
 namespace tessera::device::cuda {
 namespace {
 
-/// From the first byte that a copy moves to the last one.
+/// The host memory from the first to the last byte that a copy moves.
 HostRange range_of(Block host, Extent extent) {
   const index_t last_column = extent.columns - 1;
   return {host.address + extent.first_byte(0),
           host.address + last_column * host.pitch_bytes + extent.last_byte(last_column)};
 }
 
-/// All of the host memory that a triangle lies in can be addressed by the GPU whose context is current.
+/// Whether the GPU of the current context can address all of the host memory that a triangle lies in.
 bool accessible(Block host, Extent extent) { return HostRegistry::instance().page_locked(range_of(host, extent)); }
 
-/// Memory that CUDA knows nothing of at one end of it, or that a context of ours has page-locked and may unlock at any
-/// time; and scattered columns, where processors read them as quickly as they do others.
+/// Whether the host memory must be staged. This holds if CUDA does not know the memory at one of its ends. It holds if
+/// a context of ours has page-locked the memory and may unlock it at any time. It holds for scattered columns, too, if
+/// processors read their memory as fast as other memory.
 bool is_to_be_staged(Block host, Extent extent, const ScatteredColumns& scattered) {
   const HostRange range = range_of(host, extent);
   return HostRegistry::is_pageable(range.begin) || HostRegistry::is_pageable(range.end - 1) ||
@@ -55,8 +56,8 @@ void CudaDevice::submit_copy(StreamId id, const char* what, Block to, Block from
   if (source != nullptr || accessible(kind == cudaMemcpyHostToDevice ? from : to, extent)) {
     return submit_triangle(transfer);
   }
-  // A triangle in pageable memory, which kernels cannot address. Not one rectangle: what else is in it may change
-  // meanwhile.
+  // A triangle in pageable memory, which kernels cannot address. It is not copied as one rectangle, because the other
+  // elements of that rectangle may change meanwhile.
   for (index_t j = 0; j < extent.columns; ++j) submit_rows(transfer, extent.first_byte(j), extent.last_byte(j), j, 1);
 }
 
@@ -79,7 +80,7 @@ void CudaDevice::submit_rows(const Transfer& t, index_t first, index_t last, ind
     }
     if (error == cudaSuccess) return true;
     forget_error();
-    // The pitch limit, or host memory of which only a part is page-locked: smaller pieces can be copied.
+    // The pitch exceeds the limit, or only a part of the host memory is page-locked: smaller pieces can be copied.
     if (error != cudaErrorInvalidValue && error != cudaErrorInvalidPitchValue) require(error, t.what);
     return false;
   };
@@ -100,8 +101,8 @@ void CudaDevice::submit_triangle(const Transfer& t) {
   };
   const bool has_rectangles = rectangle(0).last > 0 || rectangle(extent.columns - 1).last > 0;
   if (t.source != nullptr || !has_rectangles) return copy_by_kernel(TrianglePart::all, t.on);
-  // At once, because beside copies the other way a kernel reads host memory at half the rate of the link, and the
-  // engine leaves part of the link to the kernel where columns are short (docs/adr/0003-tall-tiles.md).
+  // Both run at once. Beside copies in the other direction a kernel reads host memory at half the rate of the link.
+  // With short columns the engine leaves part of the link to the kernel (docs/adr/0003-tall-tiles.md).
   SideStream& side = sides_[t.kind == cudaMemcpyHostToDevice ? 0 : 1];
   require(side.fork_from(t.on), t.what);
   copy_by_kernel(TrianglePart::beside_rectangles, side.stream());
@@ -134,7 +135,7 @@ void CudaDevice::copy_staged(CudaStaging& staging, StreamId id, Block device, Bl
   try {
     accepted = staging.submit(
         stream(id), host, extent, up && take_up_waits(), written, [&](const StagedPart& part, Block slot) {
-          // What the stream leaves out must not be taken for what is in the slot.
+          // If the stream skips its copy, the old contents of the slot must not be taken for the data.
           if (!accepts_work(id)) throw WorkRefused("the stream waits for a device that is lost");
           const Block on_device{device.address + part.column * device.pitch_bytes + part.first, device.pitch_bytes};
           submit_copy(id, what, up ? on_device : slot, up ? slot : on_device, part.extent,
@@ -180,7 +181,7 @@ void CudaDevice::copy_slices_down(Block host_to, Block device_from, Extent exten
 }
 
 void CudaDevice::refuse_staged(const std::string& reason) {
-  // The ring waits for what the stream did not get, or the other way round.
+  // The ring and the stream may have received different numbers of pieces, so that one waits for the other.
   must_recover_ = true;
   abandon_staging();
   fail(cudaSuccess, reason);
@@ -194,7 +195,7 @@ CudaStaging* CudaDevice::staging(StagingRing::Direction direction) {
     const int most = part_of_all(direction == StagingRing::Direction::down ? sizes.most_down : sizes.most_up);
     std::unique_ptr<CudaStaging> made;
     try {
-      // They run where the calling thread may run.
+      // The threads may run where the calling thread may run.
       if (!staging_threads_)
         staging_threads_ = std::make_unique<StagingThreads>(std::max(info_.copy_threads, StagingThreads::fewest),
                                                             part_of_all(sizes.most_alone));
@@ -217,7 +218,7 @@ void CudaDevice::abandon_staging() noexcept {
   const std::lock_guard lock(staging_mutex_);
   for (auto& ring : staging_) {
     if (!ring) continue;
-    pool_->distrust();  // first: the streams go on without what the threads have not copied
+    pool_->distrust();  // must come first: the streams continue without the data that the threads have not copied
     ring->ring().abandon();
   }
 }

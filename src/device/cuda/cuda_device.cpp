@@ -1,4 +1,4 @@
-// A CudaDevice from its context to its end: streams, memory, events, failure. How it copies is in cuda_copies.cpp.
+// A CudaDevice from its context to its end: streams, memory, events, failure. Its copies are in cuda_copies.cpp.
 #include "device/cuda/cuda_device.hpp"
 
 #include <unistd.h>
@@ -18,16 +18,17 @@
 namespace tessera::device::cuda {
 namespace {
 
-/// A base this old costs an event's time about a quarter of a microsecond of precision.
+/// The age at which a base is replaced. It costs an event's time about a quarter of a microsecond of precision.
 constexpr double base_lifetime_s = 3;
-/// How long record() may look at a new base. If it takes longer (the GPU shares its queues), the old base serves on.
+/// The time within which record() must get a new base. If it takes longer (the GPU shares its queues), the old base
+/// stays.
 constexpr double base_patience_s = 200e-6;
-/// A stream that is not idle after this long waits for something that will never come (an event of a lost GPU).
+/// A stream that is not idle after this time waits for an event that will never come (of a lost GPU).
 constexpr double recover_patience_s = 60;
-/// What a lost GPU's engines had under way may still reach host memory after its error is known, and nothing tells when
-/// it ends. The driver stops them within milliseconds; the largest copy takes a few.
+/// The engines of a lost GPU may still write to host memory after its error is known, and nothing reports when they
+/// end. The driver stops them within milliseconds; the largest copy takes a few.
 constexpr std::chrono::milliseconds engines_stop_within{20};
-/// Unfinished causes per stream above which CUDA is asked about them, instead of waiting until someone else does.
+/// Unfinished causes per stream above which CUDA is queried about them. Below, another caller's query is awaited.
 constexpr std::size_t causes_before_asking = 8;
 
 }  // namespace
@@ -45,7 +46,7 @@ CudaDevice::CudaDevice(int ordinal, int copy_threads)
   try {
     make_streams();
     check(ordinal, "loading the kernels of the plugin", load_triangle_copy());
-    // The first record on a new stream may take long; the second one, which counts, does not.
+    // The first record on a new stream may take long. The second one counts.
     const TimeBase first(pool_);
     check(ordinal, "recording an event", cudaEventRecord(first.event, base_stream_));
     check(ordinal, "waiting for an event", cudaEventSynchronize(first.event));
@@ -62,8 +63,7 @@ CudaDevice::CudaDevice(int ordinal, int copy_threads)
 }
 
 CudaDevice::~CudaDevice() {
-  // Nothing can be given back in a forked child, on a lost device, or once CUDA is shutting down (the first call
-  // tells).
+  // Nothing can be released in a forked child, on a lost device, or once CUDA shuts down (the first call reports that).
   const CurrentContext current(context_);
   const auto ends = [](cudaStream_t stream) { return cudaStreamSynchronize(stream) == cudaSuccess; };
   if (!owned_by_this_process() || lost() || !std::all_of(streams_.begin(), streams_.end(), ends) || !ends(down_end_)) {
@@ -88,8 +88,9 @@ void CudaDevice::make_streams() {
   int highest = 0;
   check(ordinal(), "reading its stream priorities", cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   // Non-blocking: the application's work on the default stream must not order ours. Copies of triangles have kernels,
-  // whose few blocks must not queue behind the thousands of a matrix product. Compute streams are ranked: tasks that
-  // share the GPU then end one after the other, and their write-backs do not all come at the end.
+  // whose few blocks must not queue behind the thousands of a matrix product. Compute streams have different
+  // priorities. Tasks that share the GPU then end one after the other, and their write-backs do not all come at the
+  // end.
   for (int number = 0; number < stream_count; ++number) {
     check(ordinal(), "creating a stream",
           cudaStreamCreateWithPriority(&streams_[static_cast<std::size_t>(number)], cudaStreamNonBlocking,
@@ -152,7 +153,7 @@ std::byte* CudaDevice::reserve_addresses(std::size_t bytes) {
 std::size_t CudaDevice::commit(std::size_t bytes) {
   const CurrentContext current(context_);
   const std::size_t usable = mapped_->grow(bytes);
-  // A broken context gives none, either, and never will.
+  // A broken context has no memory, and never will.
   if (const cudaError_t asked = usable < bytes ? ask() : cudaSuccess; !survives(cudaSuccess, asked))
     lose(describe_error(ordinal(), "committing device memory", asked));
   return usable;
@@ -160,7 +161,7 @@ std::size_t CudaDevice::commit(std::size_t bytes) {
 
 std::size_t CudaDevice::decommit(std::size_t keep_bytes) {
   const CurrentContext current(context_);
-  // Addresses that are still used must not vanish: that would be an error of the whole context.
+  // Addresses that are still in use must not be unmapped: that would be an error of the whole context.
   for (const cudaStream_t stream : streams_) {
     if (cudaStreamQuery(stream) == cudaSuccess) continue;
     forget_error();
@@ -220,7 +221,7 @@ std::shared_ptr<const TimeBase> CudaDevice::make_base(double patience_s) {
     const cudaError_t error = cudaEventQuery(base->event);
     const double after = now_seconds();
     if (error == cudaSuccess) {
-      // It completed between the last look and this one, which are a few microseconds apart.
+      // It completed between the previous query and this one, which are a few microseconds apart.
       base->seconds = 0.5 * (before + after);
       return base;
     }
@@ -265,8 +266,8 @@ void CudaDevice::wait(StreamId id, const EventPtr& event) {
   const bool foreign = cuda_event->pool() != pool_.get();
   const EventStatus status = foreign ? cuda_event->status() : cuda_event->known_status();
   if (status == EventStatus::complete) return;
-  // An event that has failed is its own cause; asked for after append_causes, so that causes which status() drops in
-  // between are not missed.
+  // An event that has failed is its own cause. Its status is read after append_causes, so that causes which status()
+  // drops in between are not missed.
   if (foreign || status == EventStatus::failed) added.push_back(cuda_event);
   CudaEvent::Causes& causes = causes_[static_cast<std::size_t>(stream_number(id))];
   for (auto& cause : added) {
@@ -326,7 +327,7 @@ std::unique_ptr<HostMemory> CudaDevice::host_memory(std::size_t bytes) {
 }
 
 bool CudaDevice::on_completion(std::function<void()> /*listener*/) {
-  // CUDA could call back by host functions in the streams, each of which costs more than a poll of all events.
+  // CUDA could call back through host functions in the streams, but each of those costs more than a poll of all events.
   return false;
 }
 
@@ -350,13 +351,13 @@ bool CudaDevice::recover() noexcept {
   };
   for (const cudaStream_t stream : streams_) await_idle(stream);
   await_idle(down_end_);
-  // A copy that failed between its two parts has not been joined.
+  // The two parts of a copy that failed between them have not been joined.
   for (const SideStream& side : sides_) await_idle(side.stream());
   if (lost()) {
     abandon_staging();
     std::this_thread::sleep_for(engines_stop_within);
   } else if (must_recover_) {
-    // Nothing waits for the rings any more, and nobody may use them again.
+    // No stream waits for the rings any more, and no later copy may use them.
     const std::lock_guard lock(staging_mutex_);
     for (auto& ring : staging_) ring.reset();
     must_recover_ = false;

@@ -1,14 +1,17 @@
-// One GPU as a Device: a slab that is mapped as it is needed, or comes from one cudaMalloc, four compute streams and
-// one each for up, down and peer copies, the former two with another one beside them.
+// One GPU as a Device. Its slab is mapped as needed, or comes from one cudaMalloc. It has four compute streams, and one
+// stream each for up, down and peer copies; the up and down streams have a side stream each.
 //
 // Threads: submissions come from one thread at a time (the device's worker); record() and wait() may come from others.
-// No call depends on the thread's current device (see cuda_context.hpp). Failure: a sticky error loses the device for
-// good, a submission that CUDA refuses otherwise does not (error_scope.hpp). Work submitted to a stream that had to
-// wait for a lost device is dropped, and its events fail, until recover(). After half of a staged copy all submissions
-// are refused until then. Pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp),
-// and so are scattered columns; without them CUDA does that, slower, and the submission may block until the copy is
-// done. Large triangles are copied by the copy engine and a kernel together, small ones and those of peers by a kernel,
-// and where CUDA stages them they go column by column.
+// No call depends on the thread's current device (see cuda_context.hpp).
+//
+// Failure: a sticky error loses the device permanently. A submission that CUDA refuses for another reason does not
+// (error_scope.hpp). If a stream had to wait for a lost device, its work is dropped and its events fail, until
+// recover(). After half of a staged copy all submissions are refused until then.
+//
+// Copies: pageable host memory is legal everywhere. With copy threads it is staged (staging.hpp), and so are scattered
+// columns. Without them CUDA stages it, more slowly, and the submission may block until the copy is done. The copy
+// engine and a kernel copy large triangles together. A kernel copies small ones and those of peers. Triangles that CUDA
+// stages go column by column.
 #pragma once
 
 #include <sys/types.h>
@@ -30,8 +33,8 @@ namespace tessera::device::cuda {
 
 class CudaDevice final : public Device {
  public:
-  /// Makes the context (which takes a few tenths of a second) and the streams; the thread's current device stays.
-  /// @param copy_threads see DeviceInfo; they start with the first copy that is staged
+  /// Creates the context (which takes a few tenths of a second) and the streams. The thread's current device stays.
+  /// @param copy_threads see DeviceInfo; they start with the first staged copy
   /// @throws NotAvailable, DeviceLost
   CudaDevice(int ordinal, int copy_threads);
   ~CudaDevice() override;
@@ -63,31 +66,33 @@ class CudaDevice final : public Device {
   CUcontext context() const { return context_; }
   cudaStream_t stream(StreamId id) const { return streams_[static_cast<std::size_t>(stream_number(id))]; }
 
-  /// Finds out which GPUs' memory this one can read directly, and which ones can read its own. Called by Backend::open.
+  /// Finds the GPUs whose memory this one can read directly, and those that can read its memory. Called by
+  /// Backend::open.
   void find_peers(std::span<CudaDevice* const> opened);
-  /// Whether memory can be mapped for this GPU and for all that can read it, which is tried.
+  /// Tries whether memory can be mapped for this GPU and for all GPUs that can read it.
   bool can_map_memory() const;
-  /// From now on reserve_addresses() does so. Devices that are opened together must agree: peers are given access in
-  /// different ways.
+  /// Makes later calls of reserve_addresses() map memory. Devices that are opened together must agree, because peers
+  /// get access in different ways.
   void map_memory() { maps_memory_ = true; }
 
-  /// To be asked before work is submitted. @return false if the work must be dropped, because the stream waited for a
-  /// device that is lost. @throws DeviceLost if this device is lost, WorkRefused if it must recover() first
+  /// Must be called before work is submitted.
+  /// @return false if the work must be dropped, because the stream waited for a device that is lost
+  /// @throws DeviceLost if this device is lost, WorkRefused if it must recover() first
   bool accepts_work(StreamId id);
   /// Declares the device lost. @throws DeviceLost always
   [[noreturn]] void lose(const std::string& reason);
-  /// A call of CUDA has returned `error`, for the reason in the text. @throws WorkRefused if the device can go on;
-  /// DeviceLost, and it is lost then
+  /// Handles `error`, which a call of CUDA has returned for the reason in the text.
+  /// @throws WorkRefused if the device can continue; else DeviceLost, and the device is lost
   [[noreturn]] void fail(cudaError_t error, const std::string& reason);
   bool lost() const { return lost_.load(std::memory_order_acquire); }
-  /// The device was opened by this very process, not by one that this process was forked from.
+  /// Whether this very process opened the device, not a process from which it was forked.
   bool owned_by_this_process() const;
 
  private:
   void make_streams();
   void destroy_streams() noexcept;
-  /// A new time base; the pool's stream for it is idle, so that this takes microseconds. @return nullptr if it did not
-  /// complete within `patience_s`.
+  /// A new time base. Its stream carries no other work, so this takes microseconds.
+  /// @return nullptr if it did not complete within `patience_s`
   std::shared_ptr<const TimeBase> make_base(double patience_s);
   struct Transfer {  // a copy that is being submitted
     const char* what;
@@ -95,39 +100,39 @@ class CudaDevice final : public Device {
     Block from;
     Extent extent;
     cudaMemcpyKind kind;
-    const CudaDevice* source;  ///< GPUs of a copy between two of them, else nullptr
+    const CudaDevice* source;  ///< the GPUs, if the copy is between two of them; else nullptr
     const CudaDevice* target;
     cudaStream_t on;
   };
   void submit_copy(StreamId id, const char* what, Block to, Block from, Extent extent, cudaMemcpyKind kind,
                    const CudaDevice* source = nullptr, const CudaDevice* target = nullptr);
-  /// Bytes [first, last) of so many columns.
+  /// Submits bytes [first, last) of so many columns.
   void submit_rows(const Transfer& transfer, index_t first, index_t last, index_t column, index_t columns);
   /// @pre both blocks are accessible to the GPU
   void submit_triangle(const Transfer& transfer);
   /// @throws as fail(), unless `submitted` is success
   void require(cudaError_t submitted, const char* what);
-  /// Lets this GPU read and write what its peers get from cudaMalloc.
+  /// Lets this GPU access the memory that its peers allocate by cudaMalloc.
   void enable_peers();
-  /// Copies between the GPU and host memory, which is staged where that is better.
+  /// Copies between the GPU and host memory, through staging if that is better.
   void copy_host(StreamId id, Block device, Block host, Extent extent);
-  /// @param written of a copy down in slices, else nullptr
+  /// @param written if the copy goes down in slices, else nullptr
   void copy_staged(CudaStaging& staging, StreamId id, Block device, Block host, Extent extent,
                    const WrittenSlicesPtr& written);
-  /// The ring of this direction, made at its first use; nullptr: CUDA is to stage. @pre the context is current
+  /// The ring of this direction, created at its first use; nullptr: CUDA must stage. @pre the context is current
   CudaStaging* staging(StagingRing::Direction direction);
-  /// What the device answers now: an error that is sticky comes again. @pre the context is current
+  /// The device's current state: a sticky error is returned again. @pre the context is current
   cudaError_t ask() const;
-  /// Ends all staged copies, for whose events nobody can vouch any more.
+  /// Ends all staged copies. The events recorded after them are not trusted any more.
   void abandon_staging() noexcept;
-  /// Of what could not be staged: half of it must not stay. @throws WorkRefused, DeviceLost as fail()
+  /// Refuses work after a failure to stage: half a copy must not remain. @throws WorkRefused, DeviceLost as fail()
   [[noreturn]] void refuse_staged(const std::string& reason);
   /// @throws DeviceLost, WorkRefused, see accepts_work()
   void check_usable();
   bool take_up_waits();
-  /// Where an event of the stream is recorded. @pre the mutex
+  /// The stream on which an event of `id` is recorded. @pre the mutex is held
   cudaStream_t end_of(StreamId id) const;
-  /// The down stream goes on when all staged copies have ended, as what is submitted next expects.
+  /// Makes the down stream wait for the ends of all staged copies, which later submissions expect.
   void join_down();
 
   DeviceInfo info_;
@@ -139,15 +144,15 @@ class CudaDevice final : public Device {
   std::vector<int> users_;  ///< ordinals of GPUs that use its memory, its own first
   bool maps_memory_ = false;
   std::array<cudaStream_t, stream_count> streams_{};
-  std::array<SideStream, 2> sides_;     ///< of the up stream and the down stream, for triangles
+  std::array<SideStream, 2> sides_;     ///< for triangles, beside the up stream and the down stream
   cudaStream_t base_stream_ = nullptr;  ///< carries nothing but time bases
-  /// Waits for the ends of staged copies down, so that the down stream need not: it fills the next slots meanwhile.
+  /// Waits for the ends of staged copies down. The down stream need not wait, and fills the next slots meanwhile.
   cudaStream_t down_end_ = nullptr;
   std::byte* slab_ = nullptr;  ///< from cudaMalloc
   std::unique_ptr<MappedMemory> mapped_;
   std::shared_ptr<EventPool> pool_;
 
-  /// Of both rings; made with the first one, by the submitting thread.
+  /// Shared by both rings; the submitting thread creates them with the first ring.
   std::unique_ptr<StagingThreads> staging_threads_;
   std::mutex staging_mutex_;                             // guards the pointers to the rings
   std::array<std::unique_ptr<CudaStaging>, 2> staging_;  ///< by direction
@@ -156,14 +161,14 @@ class CudaDevice final : public Device {
   /// behind them.
   std::atomic<bool> must_recover_{false};
 
-  // Release in lose() pairs with acquire in lost(): who is refused also sees what led to it.
+  // Release in lose() pairs with acquire in lost(): a thread that is refused also sees the writes before the loss.
   std::atomic<bool> lost_{false};
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::shared_ptr<const TimeBase> base_;
   double next_base_at_ = 0;
-  bool up_waits_ = false;         ///< the up stream waits for something since the last staged copy
-  bool down_ends_apart_ = false;  ///< the last copy down was staged: what has been submitted ends on `down_end_`
+  bool up_waits_ = false;         ///< the up stream has waited for an event since the last staged copy
+  bool down_ends_apart_ = false;  ///< the last copy down was staged: submitted work ends on `down_end_`
   std::array<CudaEvent::Causes, stream_count> causes_;  ///< unfinished events of other devices, by stream
 };
 

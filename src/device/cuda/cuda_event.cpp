@@ -25,8 +25,8 @@ cudaEvent_t EventPool::take() {
 void EventPool::give(cudaEvent_t event) noexcept {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
-  // A handle may come back while its last record is still pending: recording it anew is legal, and streams that wait
-  // for the old record are not affected (cudaStreamWaitEvent captures it).
+  // A handle may return to the pool while its last record is still pending. Recording it again is legal, and does not
+  // affect streams that wait for the old record (cudaStreamWaitEvent captures it).
   try {
     idle_.push_back(event);
   } catch (...) {
@@ -57,7 +57,7 @@ EventStatus CudaEvent::status() const noexcept {
   {
     const CurrentContext current(pool_->context());
     error = cudaEventQuery(handle_);
-    // "Not ready" is no error, but the runtime records it like one.
+    // "Not ready" is not a failure, but the runtime records it as an error.
     if (error != cudaSuccess) forget_error();
   }
   if (error == cudaErrorNotReady || is_of_a_capture(error)) return EventStatus::pending;
@@ -65,7 +65,7 @@ EventStatus CudaEvent::status() const noexcept {
   now = error == cudaSuccess && pool_->era() == era_ ? EventStatus::complete : EventStatus::failed;
   Causes dropped;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
-  // Another thread may have been faster and have dropped the causes that its verdict was made of.
+  // Another thread may have been faster, and may have dropped the causes of its verdict.
   if (const EventStatus known = known_status(); known != EventStatus::pending) return known;
   if (now == EventStatus::complete) {
     for (const auto& cause : causes_) {
@@ -83,7 +83,8 @@ double CudaEvent::completed_at() const {
   const CurrentContext current(pool_->context());
   float milliseconds = 0;
   if (cudaEventElapsedTime(&milliseconds, base_->event, handle_) != cudaSuccess) {
-    // The device was lost after the event completed. Times serve statistics only, which must not fail for it.
+    // The device was lost after the event completed. Times are for statistics only, which must not fail because of
+    // that.
     forget_error();
     milliseconds = 0;
   }

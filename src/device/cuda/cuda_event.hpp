@@ -1,15 +1,15 @@
-// Events of CUDA streams, the pool that they come from, and how GPU times are put on the host's steady clock.
+// Events of CUDA streams, their pool, and the conversion of GPU times to the host's steady clock.
 //
-// Time: the difference of two GPU events is a float in milliseconds, so its precision falls with the distance (60 ns at 1 s,
-// 60 us at 1000 s), and GPU and host clocks drift apart. A TimeBase is an event whose host time is known to a few
-// microseconds; the device replaces its base every few seconds, and each event remembers the base that was current when
-// it was recorded.
+// Time: the difference of two GPU events is a float in milliseconds. Its precision falls with the distance (60 ns at 1
+// s, 60 us at 1000 s), and GPU and host clocks drift apart. A TimeBase is an event whose host time is known to a few
+// microseconds. The device replaces its base every few seconds, and each event keeps the base that was current when it
+// was recorded.
 //
-// Failure: an event has failed if CUDA says so, or if an event of another device that its stream had to wait for has failed
-// (a "cause"): the work before it may have read what the lost device never wrote.
+// Failure: an event has failed if CUDA says so. It has also failed if its stream had to wait for a failed event of
+// another device (a "cause"). Its work may then have read data that the lost device never wrote.
 //
-// Lifetime: events keep the pool alive, not the device. A closed pool (its device is gone) destroys no more handles: the
-// last reference may fall while the process exits, when CUDA must not be called.
+// Lifetime: events keep the pool alive, not the device. A closed pool (its device is gone) destroys no more handles.
+// The last reference may be dropped while the process exits, when CUDA must not be called.
 #pragma once
 
 #include <atomic>
@@ -36,12 +36,12 @@ class EventPool {
   /// @throws DeviceLost
   cudaEvent_t take();
   void give(cudaEvent_t event) noexcept;
-  /// That a stream comes to one of the events that there are now says nothing about the copies before it: those not yet
-  /// known to be complete fail.
+  /// Ends the era: a completed event no longer implies that the copies before it are complete. Existing events that are
+  /// not yet known to be complete fail.
   void distrust() noexcept { ++era_; }
-  /// What events of one kind have in common: they are trusted until the next distrust().
+  /// The number of the current era. Events of one era are trusted until the next distrust().
   unsigned era() const noexcept { return era_; }
-  /// Destroys the handles in the pool; those that come back later are left to the process's end.
+  /// Destroys the handles in the pool. Handles that return later are left to the end of the process.
   void close() noexcept;
 
  private:
@@ -69,18 +69,19 @@ class CudaEvent final : public Event {
  public:
   using Causes = std::vector<std::shared_ptr<const CudaEvent>>;
 
-  /// Takes a handle from the pool; the caller records it. @param era of the pool, from before it was known that the
-  /// stream can be trusted @throws DeviceLost
+  /// Takes a handle from the pool; the caller records it.
+  /// @param era the pool's era, read before the stream was found to be trustworthy
+  /// @throws DeviceLost
   CudaEvent(std::shared_ptr<EventPool> pool, unsigned era, std::shared_ptr<const TimeBase> base, Causes causes);
   ~CudaEvent() override;
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
   EventStatus status() const noexcept override;
-  /// Never throws: if the device has been lost since, the time of the base.
+  /// Never throws: if the device has been lost since, returns the time of the base.
   double completed_at() const override;
 
-  /// What status() found last, without asking CUDA.
+  /// The last result of status(), without a query of CUDA.
   EventStatus known_status() const noexcept { return status_.load(std::memory_order_acquire); }
   cudaEvent_t handle() const { return handle_; }
   const EventPool* pool() const { return pool_.get(); }
@@ -92,8 +93,8 @@ class CudaEvent final : public Event {
   const unsigned era_;
   const std::shared_ptr<const TimeBase> base_;
   const cudaEvent_t handle_;
-  // Release in status() pairs with acquire in known_status(): who sees `complete` also sees what the stream wrote to
-  // host memory, because the store follows CUDA's own answer.
+  // Release in status() pairs with acquire in known_status(): a thread that sees `complete` also sees the stream's
+  // writes to host memory. The store follows CUDA's own answer.
   mutable std::atomic<EventStatus> status_{EventStatus::pending};
   mutable std::mutex mutex_;  // guards causes_
   mutable Causes causes_;     // events of other devices; dropped once status() is final, so that chains stay short

@@ -17,7 +17,7 @@ std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction,
   const auto slots = static_cast<std::size_t>(sizes.slots);
   const std::size_t bytes = slots * static_cast<std::size_t>(sizes.slot_bytes);
   void* memory = nullptr;
-  // The numbers of one more slot, to try.
+  // Numbers for one more slot, for the trial below.
   if (cudaHostAlloc(&memory, bytes + (slots + 1) * sizeof(StagingRing::Slot),
                     cudaHostAllocPortable | cudaHostAllocMapped) != cudaSuccess) {
     forget_error();
@@ -30,7 +30,7 @@ std::unique_ptr<CudaStaging> CudaStaging::make(StagingRing::Direction direction,
   StagingRing::Slot& trial = numbers[slots];
   const NumberOperation tried[] = {{Kind::write, &trial.filled, 1}, {Kind::await, &trial.filled, 1}};
   const bool works = submit_numbers(idle, tried);
-  // The memory may be given back below, or by whoever fails next.
+  // The memory may be freed below, or by a later failure.
   if (cudaStreamSynchronize(idle) != cudaSuccess) {
     forget_error();
     static_cast<void>(staging.release());
@@ -61,7 +61,7 @@ bool CudaStaging::submit(cudaStream_t stream, Block host, Extent extent, bool wa
     for (const StagedPart& part : parts_of(piece, extent)) {
       copy(part, {ring_->memory(use.slot) + (part.first - piece.first), piece.pitch_bytes()});
     }
-    due.assign(1, end_of(use));  // with the beginning of the next one
+    due.assign(1, end_of(use));  // submitted with the beginning of the next use
     if (direction_ == StagingRing::Direction::up) continue;
     last_uses_.push_back(use);
     if (last_uses_.size() > ring_->slot_count()) last_uses_.pop_front();
@@ -76,7 +76,8 @@ bool CudaStaging::await_ends(cudaStream_t stream) const {
   return submit_numbers(stream, ends);
 }
 
-// On the way down what lies beside a triangle may go into the slot, too, which saves a kernel: the threads leave it there.
+// On the way down the elements beside a triangle may go to the slot, too, which saves a kernel. The threads do not copy
+// them to the matrix.
 std::vector<StagedPart> CudaStaging::parts_of(const StagedPiece& piece, Extent extent) const {
   if (direction_ == StagingRing::Direction::up) return staged_parts(piece, extent);
   return {{{piece.pitch_bytes(), piece.columns}, piece.column, piece.first}};

@@ -1,4 +1,4 @@
-// What an error that CUDA returned means. An error that belongs to one call leaves the device as it was; one of a
+// The consequences of an error that CUDA returned. An error of a single call leaves the device as it was. An error of a
 // kernel or of the hardware stays with the context, and every later call returns it (it is "sticky"). Pure functions on
 // error codes. Source: CUDA Runtime API, cudaError_t.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace tessera::device::cuda {
 
-/// Errors after which the process cannot use the device any more.
+/// Whether the process cannot use the device any more after the error.
 constexpr bool is_sticky(cudaError_t error) {
   switch (error) {
     case cudaErrorCudartUnloading:
@@ -33,13 +33,13 @@ constexpr bool is_sticky(cudaError_t error) {
   }
 }
 
-/// Whether a call was refused because some thread captures a stream: it tells nothing about what was asked for.
+/// Whether a call was refused because a thread captures a stream. That says nothing about the call itself.
 constexpr bool is_of_a_capture(cudaError_t error) {
   return error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread;
 }
 
-/// Whether the device can go on after a call has returned `error`.
-/// @param asked what a query of a stream has returned since: a sticky error comes again there
+/// Whether the device can continue after a call has returned `error`.
+/// @param asked the result of a later query of a stream, which returns a sticky error again
 constexpr bool survives(cudaError_t error, cudaError_t asked) {
   return !is_sticky(error) && (asked == cudaSuccess || asked == cudaErrorNotReady || is_of_a_capture(asked));
 }

@@ -12,7 +12,7 @@
 namespace tessera::device::cuda {
 namespace {
 
-/// From what the kernel says of the PCIe device ("32.0 GT/s PCIe", "16"); 0: unknown.
+/// Transfers per second from the kernel's description of the PCIe device ("32.0 GT/s PCIe", "16"); 0: unknown.
 double signalling_rate(const std::string& pci_bus_id) {
   const std::string folder = "/sys/bus/pci/devices/" + pci_bus_id + "/";
   double transfers_per_s = 0;
@@ -23,7 +23,7 @@ double signalling_rate(const std::string& pci_bus_id) {
   return transfers_per_s * 1e9 / 8 * lanes;
 }
 
-/// Why there is no GPU to be had.
+/// Reports why no GPU is available.
 [[noreturn]] void throw_not_available(cudaError_t error) {
   forget_error();
   switch (error) {
@@ -72,7 +72,7 @@ DeviceInfo describe_device(int ordinal) {
   char bus_id[32] = {};
   if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, ordinal) == cudaSuccess) {
     info.pci_bus_id = bus_id;
-    // As the kernel and hwloc spell it.
+    // Lower case, as the kernel and hwloc spell it.
     for (char& c : info.pci_bus_id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   } else {
     forget_error();

@@ -1,4 +1,5 @@
-// What is known of a GPU without making a context: what its driver and the kernel say of it, and the profile of its architecture.
+// The description of a GPU without creating a context: data of its driver and of the kernel, and its architecture's
+// profile.
 #pragma once
 
 #include "device/device.hpp"
@@ -8,10 +9,10 @@ namespace tessera::device::cuda {
 /// Number of GPUs, at least 1. @throws NotAvailable
 int device_count();
 
-/// The GPU of the thread's current context, or the one that it would get one on. @throws NotAvailable
+/// The GPU of the thread's current context, or of the context that CUDA would create for it. @throws NotAvailable
 int current_device();
 
-/// Of GPU `ordinal`. @throws NotAvailable
+/// Describes GPU `ordinal`. @throws NotAvailable
 DeviceInfo describe_device(int ordinal);
 
 }  // namespace tessera::device::cuda

@@ -8,7 +8,7 @@
 namespace tessera::device::cuda {
 namespace {
 
-/// Registering costs some ten microseconds and a lock in the kernel, which a small operand never earns back.
+/// Registering costs some ten microseconds and a lock in the kernel. A small operand does not repay that.
 constexpr std::size_t smallest_worth_locking = std::size_t{1} << 20;
 
 void* pointer(std::uintptr_t address) {
@@ -17,18 +17,18 @@ void* pointer(std::uintptr_t address) {
 
 bool register_pages(const PageRange& pages, bool read_only_supported) {
   void* const begin = pointer(pages.begin);
-  // Portable: page-locked for all GPUs, whichever of them asked. Mapped: kernels copy triangles.
+  // Portable: page-locked for all GPUs, whichever one requested it. Mapped: kernels copy triangles.
   constexpr unsigned flags = cudaHostRegisterPortable | cudaHostRegisterMapped;
   if (cudaHostRegister(begin, pages.bytes(), flags) == cudaSuccess) return true;
   forget_error();
-  // An operand may lie in a read-only mapping, of which a plain registration asks for write access.
+  // An operand may lie in a read-only mapping. A plain registration would ask for write access to it.
   if (!read_only_supported) return false;
   if (cudaHostRegister(begin, pages.bytes(), flags | cudaHostRegisterReadOnly) == cudaSuccess) return true;
   forget_error();
   return false;
 }
 
-/// Page-locked, and under the same address for kernels of the current GPU.
+/// Whether the memory is page-locked, and kernels of the current GPU see it at the same address.
 bool is_addressable(std::uintptr_t address) {
   cudaPointerAttributes attributes{};
   const cudaError_t error = cudaPointerGetAttributes(&attributes, pointer(address));
@@ -74,7 +74,7 @@ std::vector<std::uintptr_t> HostRegistry::acquire(CUcontext context, bool read_o
       ++entry->second.pinnings;
       held = true;
     }
-    // What another pinning left over of this range stays pageable; copies are split at its edges.
+    // The rest of this range, beside another pinning's pages, stays pageable; copies are split at its edges.
     if (held || pages.bytes() < smallest_worth_locking) continue;
     if (!is_pageable(static_cast<const std::byte*>(pointer(pages.begin))) ||
         !is_pageable(static_cast<const std::byte*>(pointer(pages.end - 1)))) {
@@ -113,20 +113,20 @@ bool HostRegistry::lock_own(CUcontext context, HostRange range) {
 }
 
 bool HostRegistry::unlock_own(CUcontext context, HostRange range) noexcept {
-  const std::lock_guard lock(mutex_);  // contexts_
+  const std::lock_guard lock(mutex_);  // guards contexts_
   return unregister_by_any(reinterpret_cast<std::uintptr_t>(range.begin), context);
 }
 
 CudaHostMemory::CudaHostMemory(CUcontext context, std::size_t bytes)
     : HostMemory(bytes), context_(context), process_(getpid()) {
   locked_ = HostRegistry::instance().lock_own(context, range());
-  // It stays over forks: a parent that writes to pages it shares with a child gets others, where the GPU does not look.
-  // A child has no use for them.
+  // The memory stays locked over forks. If a parent writes to pages that it shares with a child, it gets new pages,
+  // which the GPU does not know. A child does not need these pages, so it does not get them.
   if (locked_) static_cast<void>(madvise(data(), this->bytes(), MADV_DONTFORK));
 }
 
 CudaHostMemory::~CudaHostMemory() {
-  // A child has nothing of CUDA, nor of this memory. Addresses that CUDA takes for locked must not be used again.
+  // A child has neither CUDA nor this memory. Addresses that CUDA takes for locked must not be used again.
   if (locked_ && (process_ != getpid() || !HostRegistry::instance().unlock_own(context_, range()))) abandon();
 }
 
@@ -146,7 +146,7 @@ bool HostRegistry::is_cached(const std::byte* address) {
     forget_error();
     return false;
   }
-  // Of memory that was registered CUDA may not tell them. It is as the program got it.
+  // CUDA may not return flags for registered memory. That memory is cached, as the program allocated it.
   if (cudaHostGetFlags(&flags, const_cast<std::byte*>(address)) != cudaSuccess) forget_error();
   return (flags & cudaHostAllocWriteCombined) == 0;
 }
@@ -163,7 +163,7 @@ bool HostRegistry::page_locked(HostRange range) {
   const auto begin = reinterpret_cast<std::uintptr_t>(range.begin);
   const auto end = reinterpret_cast<std::uintptr_t>(range.end);
   if (begin >= end || !is_addressable(begin) || !is_addressable(end - 1)) return false;
-  // Both ends are not enough: between two registrations there may be pages that nobody has locked.
+  // Checking both ends is not enough: between two registrations there may be unlocked pages.
   {
     const std::lock_guard lock(mutex_);
     const auto after = entries_.upper_bound(begin);

@@ -1,9 +1,9 @@
-// Host memory that the plugin has page-locked, for all of the process.
+// Host memory that the plugin has page-locked, for the whole process.
 //
-// Invariants: a page is registered by us at most once, and is unregistered when the last pinning that covers it is
-// gone, so that two contexts can compute on one matrix at a time; what the application (or another library) has
-// registered is never touched. A registration never outlives the job that asked for it, but of memory of our own
-// (CudaHostMemory), which is locked for as long as it is there.
+// Invariants: we register a page at most once. It is unregistered when the last pinning that covers it is gone, so that
+// two contexts can compute on one matrix at a time. Registrations of the application (or another library) are never
+// touched. A registration never outlives the job that requested it. Memory of our own (CudaHostMemory) is the
+// exception: it is locked as long as it exists.
 #pragma once
 
 #include <sys/types.h>
@@ -23,36 +23,37 @@ namespace tessera::device::cuda {
 
 class HostRegistry {
  public:
-  /// The only one; never destroyed.
+  /// The only instance; never destroyed.
   static HostRegistry& instance();
 
-  /// A context that can unregister what another one has registered, should that one break: for CUDA, memory stays where
-  /// it was until somebody has. Contexts are never released.
+  /// Adds a context that can unregister memory for another context if that one breaks. For CUDA, memory stays
+  /// registered until a context unregisters it. Contexts are never released.
   void add_context(CUcontext context);
 
-  /// Page-locks what is not locked yet, each merged range in one call: a copy cannot run over the edge between two
-  /// registrations. Memory that cannot be locked stays pageable.
-  /// @return keys for release(); empty if nothing of these ranges is held
+  /// Page-locks the parts that are not locked yet, each merged range in one call: a copy cannot cross the edge between
+  /// two registrations. Memory that cannot be locked stays pageable.
+  /// @return keys for release(); empty if no part of these ranges is held
   std::vector<std::uintptr_t> acquire(CUcontext context, bool read_only_supported, std::span<const HostRange> ranges);
   void release(std::span<const std::uintptr_t> keys) noexcept;
 
-  /// CUDA knows nothing of the memory there. Never throws.
+  /// Whether CUDA does not know the memory there. Never throws.
   static bool is_pageable(const std::byte* address);
 
-  /// The memory there is the host's, page-locked, and processors read it through their caches: neither managed nor write-combined.
-  /// Never throws.
+  /// Whether the memory there is page-locked host memory that processors read through their caches: neither managed nor
+  /// write-combined. Never throws.
   static bool is_cached(const std::byte* address);
 
-  /// Memory of our own, which is no entry: nobody else's operand lies in it. @return false: it stays pageable
+  /// Locks memory of our own. It is no entry, because no operand of a caller lies in it. @return false: it stays
+  /// pageable
   bool lock_own(CUcontext context, HostRange range);
-  /// @return false: CUDA did not let go of it
+  /// @return false: CUDA did not release it
   bool unlock_own(CUcontext context, HostRange range) noexcept;
 
-  /// Some of the range is page-locked by us, for whichever job. Thread-safe.
+  /// Whether we have page-locked some of the range, for any job. Thread-safe.
   bool overlaps(HostRange range);
 
-  /// All of the range is one page-locked allocation or registration, ours or the application's, which kernels of the
-  /// current GPU can address. Cannot be told for some memory: then false. Never throws.
+  /// Whether all of the range is one page-locked allocation or registration, ours or the application's, which kernels
+  /// of the current GPU can address. Returns false for memory about which CUDA gives no answer. Never throws.
   bool page_locked(HostRange range);
 
  private:
@@ -63,15 +64,15 @@ class HostRegistry {
   };
 
   bool unregister(std::uintptr_t begin, CUcontext by) const noexcept;
-  /// By whichever context can.
+  /// Tries the given context first, then all others.
   bool unregister_by_any(std::uintptr_t begin, CUcontext first) const noexcept;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::vector<CUcontext> contexts_;
   std::map<std::uintptr_t, Entry> entries_;  // by first address; they do not overlap
 };
 
-/// Page-locked, where that is possible, for as long as it lives.
+/// Host memory that is page-locked for its lifetime, where that is possible.
 class CudaHostMemory final : public HostMemory {
  public:
   /// @param context outlives this @throws std::bad_alloc

@@ -50,7 +50,7 @@ std::size_t MappedMemory::grow(std::size_t bytes) {
     if (result == CUDA_SUCCESS) continue;
     is_short_ = result == CUDA_ERROR_OUT_OF_MEMORY;
     if (!is_short_ || size / 2 < granularity_) break;
-    size /= 2;  // the device goes on with what there is
+    size /= 2;  // the device continues with the available memory
   }
   return mapped_bytes_;
 }

@@ -1,7 +1,7 @@
-// Memory of a GPU behind one range of addresses, mapped chunk by chunk from its beginning on. Peers are given access to
-// each chunk by itself: unlike cudaDeviceEnablePeerAccess that concerns nobody else in the process.
+// Memory of a GPU behind one range of addresses, mapped chunk by chunk from its beginning. Peers get access to each
+// chunk by itself. Unlike cudaDeviceEnablePeerAccess, that does not affect the rest of the process.
 //
-// Invariant: chunks [0, n) are mapped and accessible, and no others. All chunks have the same size, but for the last
+// Invariant: chunks [0, n) are mapped and accessible, and no others. All chunks have the same size, except the last
 // one. Not thread-safe. Source: CUDA Driver API, Virtual Memory Management.
 #pragma once
 
@@ -16,12 +16,13 @@ namespace tessera::device::cuda {
 
 class MappedMemory {
  public:
-  /// Reserves addresses for `bytes`, rounded up to what can be mapped. @param users GPUs with access, `ordinal` first
-  /// @param chunk_bytes that are mapped at once, see DeviceProfile::memory_chunk_bytes
+  /// Reserves addresses for `bytes`, rounded up to the mapping granularity.
+  /// @param users GPUs with access, `ordinal` first
+  /// @param chunk_bytes mapped at once, see DeviceProfile::memory_chunk_bytes
   /// @return nullptr if the driver cannot map memory, or not in such chunks
   static std::unique_ptr<MappedMemory> reserve(int ordinal, std::span<const int> users, std::size_t bytes,
                                                std::size_t chunk_bytes);
-  /// Gives everything back.
+  /// Unmaps and frees everything.
   ~MappedMemory();
   MappedMemory(const MappedMemory&) = delete;
   MappedMemory& operator=(const MappedMemory&) = delete;
@@ -29,12 +30,12 @@ class MappedMemory {
   CUdeviceptr address() const { return address_; }
   std::size_t mapped_bytes() const { return mapped_bytes_; }
 
-  /// Maps chunks until `bytes` are mapped, or all addresses, or the driver has no more. @return bytes that are mapped
+  /// Maps chunks until `bytes` or all addresses are mapped, or the driver has no more memory. @return mapped bytes
   std::size_t grow(std::size_t bytes);
-  /// The last grow() ended because there is no memory, not because mapping it is impossible.
+  /// Whether the last grow() ended for lack of memory, not because mapping is impossible.
   bool is_short() const { return is_short_; }
-  /// Gives back the chunks that begin at `keep_bytes` or later. @return bytes that are mapped
-  /// @pre nothing uses them any more
+  /// Frees the chunks that begin at `keep_bytes` or later. @return mapped bytes
+  /// @pre those chunks are not in use
   std::size_t shrink(std::size_t keep_bytes) noexcept;
 
  private:

@@ -1,12 +1,12 @@
-// A stream that for a while runs beside another one, so that two engines work at what is one step of that stream.
+// A stream that temporarily runs beside another one, so that two engines work on one step of that stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 namespace tessera::device::cuda {
 
-/// Used by one thread at a time, in the context that was current in open(). Not closed by its destructor: CUDA must not be called
-/// while the process exits.
+/// One thread at a time may use it, in the context that was current in open(). Its destructor does not close it: CUDA
+/// must not be called while the process exits.
 class SideStream {
  public:
   /// @throws DeviceLost
@@ -14,9 +14,9 @@ class SideStream {
   void close() noexcept;
 
   cudaStream_t stream() const { return stream_; }
-  /// What comes on this stream from now on follows what `main` has now.
+  /// Makes later work of this stream follow the present work of `main`.
   cudaError_t fork_from(cudaStream_t main);
-  /// What comes on `main` from now on follows what this stream has now.
+  /// Makes later work of `main` follow the present work of this stream.
   cudaError_t join(cudaStream_t main);
 
  private:

@@ -5,15 +5,15 @@
 namespace tessera::device::cuda {
 namespace {
 
-// Loading the topology takes ten milliseconds and more, so it is done once per process. It is never destroyed, so that
+// Loading the topology takes ten milliseconds or more, so it happens once per process. It is never destroyed, so that
 // exiting does not race with workers.
 hwloc_topology_t topology() noexcept {
   static const hwloc_topology_t loaded = [] {
     hwloc_topology_t made = nullptr;
     if (hwloc_topology_init(&made) != 0) return hwloc_topology_t{};
     hwloc_topology_set_io_types_filter(made, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-    // These would start drivers of other vendors and other programming models within the program; the PCI bus says
-    // enough. An hwloc that does not have a component refuses its name, which is as good.
+    // These components would start drivers of other vendors and other programming models in the program; the PCI bus
+    // suffices. An hwloc without such a component rejects its name, which has the same effect.
     for (const char* const driver : {"opencl", "cuda", "nvml", "rsmi", "levelzero", "gl"}) {
       hwloc_topology_set_components(made, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, driver);
     }
@@ -39,7 +39,7 @@ bool bind_near(const std::string& pci_bus_id) noexcept {
   const hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(machine, device);
   if (place == nullptr || place->cpuset == nullptr) return false;
 
-  // Stay within what the program was given (taskset, MPI binding).
+  // Stay within the processors that the program was given (taskset, MPI binding).
   hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
   if (allowed == nullptr) return false;
   bool bound = false;

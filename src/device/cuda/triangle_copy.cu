@@ -1,5 +1,5 @@
-// The kernel moves a column per warp. Few, large blocks: what bounds the rate is the number of bytes that are under way, and every
-// multiprocessor beyond that is taken from the matrix kernels.
+// The kernel copies one column per warp, in few, large blocks. The number of bytes in flight bounds the rate. Every
+// further multiprocessor is only taken from the matrix kernels.
 #include "device/cuda/triangle_copy.hpp"
 
 #include <cuda_runtime.h>
@@ -9,16 +9,16 @@
 namespace tessera::device::cuda {
 namespace {
 
-// Compiled into the kernel: its registers, and loops that are unrolled.
+// Constants of the kernel: they determine its registers and unrolled loops.
 constexpr int warp = 32;
 constexpr int threads_per_block = 512;
 constexpr int in_flight = 4;  ///< loads of a thread before its first store
 
-// What decided the numbers of the profile: one H200, beside products at 62 TFLOP/s, columns of 32 KiB. From
+// The measurements behind the profile's numbers: one H200, beside products at 62 TFLOP/s, columns of 32 KiB. From
 // page-locked memory 4, 6, 8, 16 blocks read 43, 47, 47, 48 GB/s, and leave 60, 58, 57, 54 TFLOP/s. To it 1, 2, 4, 16
-// blocks write 32, 51, 51, 52 GB/s and leave 61, 55, 46, 37: stores that wait for the link hold up everybody else's
-// way to memory. Beside the copy engine one is enough. (Where the two sides are aligned differently accesses are as
-// wide as an element or half of it, and reading is slower.)
+// blocks write 32, 51, 51, 52 GB/s and leave 61, 55, 46, 37: stores that wait for the link delay all other accesses to
+// memory. Beside the copy engine one block is enough. (If the two sides are aligned differently, accesses are as wide
+// as an element or half of it, and reading is slower.)
 int blocks_for(const TriangleBlocks& blocks, cudaMemcpyKind direction, TrianglePart part) {
   switch (direction) {
     case cudaMemcpyHostToDevice:
@@ -40,7 +40,8 @@ struct Triangle {
   TriangleCut cut;
 };
 
-/// A warp's part of a run: loads go ahead of stores, as the compiler must not move a load over a store by itself.
+/// Copies a warp's part of a run. All loads come before the stores, because the compiler must not move a load over a
+/// store.
 template <class Unit>
 __device__ void copy_units(std::byte* to, const std::byte* from, index_t bytes, int lane) {
   auto* const target = reinterpret_cast<Unit*>(to);
@@ -59,13 +60,13 @@ __device__ void copy_units(std::byte* to, const std::byte* from, index_t bytes, 
   }
 }
 
-/// Unit: what every address is a multiple of.
+/// @tparam Unit every address is a multiple of its size
 template <class Unit>
 __global__ void __launch_bounds__(threads_per_block) copy_columns(Triangle triangle) {
   const int lane = static_cast<int>(threadIdx.x) % warp;
   const int warps_per_block = threads_per_block / warp;
   const auto blocks = static_cast<index_t>(gridDim.x);
-  // Neighbouring columns, which are about equally long, go to different blocks.
+  // Neighbouring columns, whose lengths are similar, go to different blocks.
   const index_t first = static_cast<index_t>(blockIdx.x) + static_cast<index_t>(threadIdx.x) / warp * blocks;
   for (index_t j = first; j < triangle.columns; j += blocks * warps_per_block) {
     const ColumnRun run =
@@ -81,8 +82,8 @@ __global__ void __launch_bounds__(threads_per_block) copy_columns(Triangle trian
       copy_units<Unit>(to, from, bytes, lane);
       continue;
     }
-    // One half of the warp takes the head, the other the tail: either is less than 16 units. Stored last, so that their
-    // way is the body's way, too.
+    // One half of the warp copies the head, the other the tail; each has less than 16 units. They are stored last, so
+    // that their loads overlap with those of the body.
     constexpr auto unit = static_cast<index_t>(sizeof(Unit));
     const bool at_head = lane < warp / 2;
     const index_t edge = at_head ? lane * unit : wide.head + wide.body + (lane - warp / 2) * unit;

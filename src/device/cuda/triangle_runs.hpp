@@ -1,5 +1,5 @@
-// How a triangle is divided between copy engines and the kernel, and a column of it cut for wide memory accesses. Pure arithmetic,
-// compiled for the GPU and for tests.
+// The division of a triangle between copy engines and the kernel, and of its columns into wide memory accesses. Pure
+// arithmetic, compiled for the GPU and for tests.
 #pragma once
 
 #include "core/scalar.hpp"
@@ -13,9 +13,9 @@
 
 namespace tessera::device::cuda {
 
-inline constexpr index_t wide_bytes = 16;  ///< of the widest access that a thread has
+inline constexpr index_t wide_bytes = 16;  ///< size of a thread's widest access
 
-/// Bytes [first, last) of column j that belong to the triangle; empty where first >= last.
+/// Bytes [first, last) of column j that belong to the triangle; empty if first >= last.
 struct ColumnRun {
   index_t first = 0;
   index_t last = 0;
@@ -27,9 +27,9 @@ TESSERA_HOST_DEVICE constexpr ColumnRun triangle_column(bool lower, index_t colu
   return {0, end < column_bytes ? end : column_bytes};
 }
 
-/// A triangle is divided into strips of so many columns, from the first column on. The rows that all columns of a strip have are a
-/// rectangle, which copy engines can move, if its columns are long enough for them.
-/// Bytes [first, last) of column j that belong to the rectangle of its strip; empty where there is none.
+/// A triangle is divided into strips of so many columns, from the first column on. The rows that all columns of a strip
+/// share form a rectangle. Copy engines can copy it, if its columns are long enough for them. Bytes [first, last) of
+/// column j that belong to the rectangle of its strip; empty if there is none.
 TESSERA_HOST_DEVICE constexpr ColumnRun rectangle_column(const TriangleCut& cut, bool lower, index_t column_bytes,
                                                          index_t element_bytes, index_t j) {
   const index_t diagonal = (j & ~(cut.strip_columns - 1)) * element_bytes;
@@ -39,7 +39,7 @@ TESSERA_HOST_DEVICE constexpr ColumnRun rectangle_column(const TriangleCut& cut,
   return {first, last};
 }
 
-/// Bytes [first, last) of column j of the triangle that belong to no rectangle; empty where first >= last.
+/// Bytes [first, last) of column j of the triangle that belong to no rectangle; empty if first >= last.
 TESSERA_HOST_DEVICE constexpr ColumnRun column_beside_rectangle(const TriangleCut& cut, bool lower,
                                                                 index_t column_bytes, index_t element_bytes,
                                                                 index_t j) {
@@ -49,8 +49,9 @@ TESSERA_HOST_DEVICE constexpr ColumnRun column_beside_rectangle(const TriangleCu
   return lower ? ColumnRun{run.first, rectangle.first} : ColumnRun{rectangle.last, run.last};
 }
 
-/// A run of `bytes` as head + body + tail: the body's both ends are aligned to wide accesses on either side, head and tail are
-/// shorter than one each. Where the two sides are aligned differently there is no body, and the head is the whole run.
+/// A run of `bytes` as head + body + tail. Both ends of the body are aligned to wide accesses on both sides, and head
+/// and tail are shorter than one access each. If the two sides are aligned differently there is no body, and the head
+/// is the whole run.
 struct WideRun {
   index_t head = 0;
   index_t body = 0;
@@ -62,8 +63,8 @@ TESSERA_HOST_DEVICE constexpr WideRun wide_run(std::uintptr_t to, std::uintptr_t
   return {head, (bytes - head) / wide_bytes * wide_bytes};
 }
 
-/// The largest access of 8, 4 or 1 bytes that every address of a triangle can take. `bits`: all addresses, pitches and
-/// the element size, or-ed.
+/// The largest access of 8, 4 or 1 bytes that suits every address of a triangle. @param bits all addresses, pitches and
+/// the element size, combined by OR
 constexpr int narrow_bytes(std::uintptr_t bits) { return bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 1; }
 
 }  // namespace tessera::device::cuda

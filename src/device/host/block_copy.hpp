@@ -1,4 +1,4 @@
-// What a host device does with a copy: the columns of a block, and slices of it.
+// The parts of a copy on a host device: the columns of a block, and slices of it.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tessera::device {
 
-/// The first half of what a copy moves, rounded down: of its slices, if it moves slices, else of its columns.
+/// The first half of a copy, rounded down: of its slices if it has slices, else of its columns.
 inline Extent half_of(Extent extent, const WrittenSlicesPtr& written) {
   if (written && written->kind() == SliceKind::rows) {
     extent.column_bytes = extent.column_bytes / extent.element_bytes / 2 * extent.element_bytes;
@@ -18,7 +18,7 @@ inline Extent half_of(Extent extent, const WrittenSlicesPtr& written) {
   return extent;
 }
 
-/// They have all been written.
+/// Notes that all of them have been written.
 inline void note(const WrittenSlicesPtr& written, Extent extent) {
   if (written) written->note(written->kind() == SliceKind::rows ? extent.column_bytes : extent.columns);
 }

@@ -32,7 +32,7 @@ class HostEvent final : public Event {
   /// Called once, by the stream in which the event was recorded.
   void finish(EventStatus status, double time) {
     {
-      std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       completed_at_ = time;
       status_.store(status, std::memory_order_release);
     }
@@ -40,17 +40,17 @@ class HostEvent final : public Event {
   }
 
   EventStatus wait() {
-    std::unique_lock lock(mutex_);
-    finished_.wait(lock, [&] { return status() != EventStatus::pending; });
+    UniqueLock lock(mutex_);
+    finished_.wait(lock.native(), [&] { return status() != EventStatus::pending; });
     return status();
   }
 
  private:
-  /// The release in finish() pairs with the acquire in status(): who sees the end sees completed_at_ and all work
-  /// before it.
+  /// The release in finish() pairs with the acquire in status(): a thread that sees the end also sees completed_at_ and
+  /// all work before it.
   std::atomic<EventStatus> status_{EventStatus::pending};
   double completed_at_ = 0;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable finished_;
 };
 
@@ -83,14 +83,14 @@ struct HostDevice::Operation {
   StreamKind engine = StreamKind::compute;
   double submitted_at = 0;
   double seconds = 0;  ///< modelled duration
-  // copy
+  // copies:
   Block to, from;
   Extent extent;
-  const HostDevice* peer = nullptr;  ///< that is read or written, else nullptr
-  WrittenSlicesPtr written;          ///< nullptr: they are no slices
-  // kernel
+  const HostDevice* peer = nullptr;  ///< the peer that is read or written, or nullptr
+  WrittenSlicesPtr written;          ///< nullptr: the copy is not in slices
+  // kernels:
   std::function<void()> work;
-  // record, wait
+  // record and wait:
   std::shared_ptr<HostEvent> event;
 };
 
@@ -101,7 +101,7 @@ class HostDevice::Stream {
 
   void push(Operation operation) {
     {
-      std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       if (!thread_.joinable()) thread_ = start_thread([this] { run(); });
       queue_.push_back(std::move(operation));
     }
@@ -111,7 +111,7 @@ class HostDevice::Stream {
   /// The thread ends when the queue is empty.
   void stop() {
     {
-      std::lock_guard lock(mutex_);
+      const LockGuard lock(mutex_);
       stopping_ = true;
     }
     wake_.notify_one();
@@ -122,16 +122,16 @@ class HostDevice::Stream {
   }
 
   void drain() {
-    std::unique_lock lock(mutex_);
-    idle_.wait(lock, [&] { return queue_.empty() && !busy_; });
+    UniqueLock lock(mutex_);
+    idle_.wait(lock.native(), [&]() TESSERA_REQUIRES(mutex_) { return queue_.empty() && !busy_; });
   }
 
   void clear_poison() {
-    std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     poisoned = false;
   }
 
-  // Belong to the thread while it is busy; others may touch them only while it is idle, under the mutex.
+  // The thread owns these while it is busy. Others may access them only while it is idle, under the mutex.
   bool poisoned = false;
   double clock = 0;  ///< completion time of the latest operation
 
@@ -140,9 +140,9 @@ class HostDevice::Stream {
     char name[16];
     std::snprintf(name, sizeof name, "tsr%d-%s", device_.info_.ordinal, stream_name(number_));
     pthread_setname_np(pthread_self(), name);
-    std::unique_lock lock(mutex_);
+    UniqueLock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      wake_.wait(lock.native(), [&]() TESSERA_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
       if (queue_.empty()) return;
       {
         Operation operation = std::move(queue_.front());
@@ -159,12 +159,12 @@ class HostDevice::Stream {
 
   HostDevice& device_;
   const int number_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable idle_;
-  std::deque<Operation> queue_;
-  bool busy_ = false;
-  bool stopping_ = false;
+  std::deque<Operation> queue_ TESSERA_GUARDED_BY(mutex_);
+  bool busy_ TESSERA_GUARDED_BY(mutex_) = false;
+  bool stopping_ TESSERA_GUARDED_BY(mutex_) = false;
   Thread thread_;
 };
 
@@ -174,7 +174,7 @@ struct HostDevice::Listener {
 };
 
 double HostDevice::Engine::reserve(double ready, double seconds) {
-  std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   free_from_ = std::max(ready, free_from_) + seconds;
   return free_from_;
 }
@@ -200,7 +200,7 @@ HostDevice::HostDevice(int ordinal, const HostDeviceSettings& settings, const De
 }
 
 HostDevice::~HostDevice() {
-  // All are told before any is joined: a stream that drains may wait for an event of another one.
+  // All streams are told before any is joined: a stream that drains may wait for an event of another one.
   for (auto& stream : streams_) stream->stop();
   for (auto& stream : streams_) stream->join();
   if (arena_ != nullptr) munmap(arena_, arena_bytes_);
@@ -251,7 +251,7 @@ std::size_t HostDevice::decommit(std::size_t keep_bytes) {
   committed_bytes_.store(after, std::memory_order_release);
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t first_page = (after + page - 1) / page * page;
-  // Where the kernel keeps the pages, the process has them until it ends, and nothing else is different.
+  // If madvise fails the process keeps the pages until it ends. Nothing else depends on it.
   if (first_page < before) static_cast<void>(madvise(arena_ + first_page, before - first_page, MADV_DONTNEED));
   return after;
 }
@@ -426,13 +426,12 @@ void HostDevice::execute_work(Stream& stream, Operation& operation) {
     try {
       operation.work();
     } catch (...) {
-      // A kernel that failed left its output undefined, and a device has no way to say more than that.
+      // A kernel that failed left its output undefined, and a device cannot report more than that.
       lose();
       return;
     }
   }
-  // A kernel without work is nothing but its modelled time: that its thread ran late on a busy machine is no part of
-  // the model.
+  // A kernel without work is only its modelled time. A delay of its thread on a busy machine is not part of the model.
   const double now = now_seconds();
   if (reserved_end > now) sleep_until_seconds(reserved_end);
   const bool only_modelled = !is_copy && !operation.work && operation.seconds > 0;
@@ -447,28 +446,27 @@ bool HostDevice::on_completion(std::function<void()> listener) {
     next = std::make_shared<Listener>();
     next->call = std::move(listener);
   }
-  std::unique_lock lock(listener_mutex_);
+  UniqueLock lock(listener_mutex_);
   const std::shared_ptr<Listener> former = std::exchange(listener_, std::move(next));
-  if (former) listener_idle_.wait(lock, [&] { return former->in_flight == 0; });
+  if (former) listener_idle_.wait(lock.native(), [&] { return former->in_flight == 0; });
   return true;
 }
 
 void HostDevice::notify_listener() {
-  std::unique_lock lock(listener_mutex_);
+  UniqueLock lock(listener_mutex_);
   const std::shared_ptr<Listener> listener = listener_;
   if (!listener) return;
   ++listener->in_flight;
   lock.unlock();
   listener->call();
   lock.lock();
-  // Under the mutex, so that the waiting setter cannot leave (and the device be destroyed) before the notification is
-  // done.
+  // Notifies under the mutex, so that the waiting setter cannot leave (and the device be destroyed) before the
+  // notification is done.
   if (--listener->in_flight == 0) listener_idle_.notify_all();
 }
 
 bool HostDevice::recover() noexcept {
-  // A stream that waits for another one's event gets it, or its failure, whatever the order in which they are drained
-  // here.
+  // A stream that waits for an event of another stream gets it, or its failure, in any order of these drains.
   for (auto& stream : streams_) stream->drain();
   for (auto& stream : streams_) stream->clear_poison();
   return !lost();

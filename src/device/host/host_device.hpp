@@ -1,22 +1,23 @@
-// A device made of threads: a private arena as its memory, eight streams as threads that run their operations in order,
-// events, and modelled time. It runs the same runtime code as a GPU, so that scheduling, coherence, out-of-core work,
-// unequal speeds and faults are tested without one (DESIGN section 8).
+// A device made of threads. A private arena is its memory, and eight streams are threads that run their operations in
+// order. It has events and modelled time. It runs the same runtime code as a GPU, so that scheduling, coherence,
+// out-of-core work, unequal speeds and faults are tested without one.
 //
 // Modelled time: the device has five engines (compute, shared by the four compute streams; up; down; peer; to peer),
-// each with a time line. An operation that becomes ready at time r reserves [s, s + duration) with s = max(r, engine free from) and
-// duration = amount / rate + delay, does its real work, and is complete at the later of the reserved end and the end of
-// the real work. r is the completion time of what the operation waited for, not the moment at which its thread woke up,
-// so that the jitter of thread scheduling does not add up along a chain of operations. With rate 0 and delay 0 nothing
-// is reserved.
+// each with a time line. Let an operation become ready at time r. It reserves [s, s + duration) with s = max(r, engine
+// free from) and duration = amount / rate + delay. Then it does its real work. It is complete at the later of the
+// reserved end and the end of the real work. r is the completion time of the operation's dependencies, not the moment
+// at which its thread woke up. So the jitter of thread scheduling does not add up along a chain of operations. With
+// rate 0 and delay 0 nothing is reserved.
 //
-// Memory: committed memory is memory that the process has; what is given back the kernel takes. Tests say how much of
-// the device's memory others have taken.
+// Memory: committed memory is real memory of the process, and decommitted memory goes back to the kernel. Tests set how
+// much of the device's memory others hold.
 //
-// Failure: the submission with the number `refused_op` (copies and kernels are counted) throws WorkRefused, and nothing
-// else happens. The operation with the number `fail_after_ops` (copies and kernels are counted, over all streams, or
-// those of one kind) fails; a failing copy leaves half of its columns written, or of its slices. The device is then lost for
-// ever: submissions throw DeviceLost and everything submitted before ends with failed events. A stream that waits for a
-// failed event is poisoned: its later operations are skipped and its events fail, until recover().
+// Failure: the submission with the number `refused_op` (copies and kernels are counted) throws WorkRefused, without
+// other effects. The operation with the number `fail_after_ops` fails (copies and kernels are counted, over all
+// streams, or those of one kind). A failing copy leaves half of its columns, or of its slices, written. The device is
+// then lost permanently: submissions throw DeviceLost, and everything submitted before ends with failed events. A
+// stream that waits for a failed event is poisoned: its later operations are skipped and its events fail, until
+// recover().
 //
 // Invariant: every submitted operation is executed or skipped in finite time, so every recorded event ends.
 // Thread-safe, except that recover() and the destructor may not run beside submissions.
@@ -27,18 +28,18 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "core/config.hpp"
+#include "core/mutex.hpp"
 #include "device/device.hpp"
 
 namespace tessera::device {
 
 class HostDevice : public Device {
  public:
-  /// @param profile in which what the settings say (not 0) is replaced
+  /// @param profile the base, in which settings other than 0 replace values
   HostDevice(int ordinal, const HostDeviceSettings& settings, const DeviceProfile& profile = host_profile());
-  /// Completes what was submitted, then ends the threads. @pre nobody else copies from this device
+  /// Completes submitted work, then ends the threads. @pre no other device copies from this one
   ~HostDevice() override;
   HostDevice(const HostDevice&) = delete;
   HostDevice& operator=(const HostDevice&) = delete;
@@ -49,7 +50,7 @@ class HostDevice : public Device {
   std::byte* reserve_addresses(std::size_t bytes) override;
   std::size_t commit(std::size_t bytes) override;
   std::size_t decommit(std::size_t keep_bytes) override;
-  /// From now on others hold so much of the device's memory. What is committed stays.
+  /// From now on others hold so much of the device's memory. Committed memory stays.
   void set_memory_of_others(std::size_t bytes) { memory_of_others_.store(bytes, std::memory_order_relaxed); }
 
   void copy_up(Block device_to, Block host_from, Extent extent) override;
@@ -64,8 +65,8 @@ class HostDevice : public Device {
   void wait(StreamId stream, const EventPtr& event) override;
 
   std::unique_ptr<HostPinning> pin_host(std::span<const HostRange> ranges) override;
-  /// The listener is called by the stream threads after each event has completed or failed. When this returns, no call
-  /// of the former listener is in flight. @pre not called by a listener
+  /// The stream threads call the listener after each event has completed or failed. When this returns, no call of the
+  /// former listener is running. @pre not called by a listener
   bool on_completion(std::function<void()> listener) override;
   void attach_thread() override {}
   bool recover() noexcept override;
@@ -80,7 +81,7 @@ class HostDevice : public Device {
 
   const HostDeviceSettings& settings() const { return settings_; }
 
-  /// Copies of one direction, or kernels, that have begun.
+  /// The number of copies of one direction, or of kernels, that have begun.
   std::int64_t operations(StreamKind kind) const {
     return operations_of_[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
   }
@@ -97,8 +98,8 @@ class HostDevice : public Device {
     double reserve(double ready, double seconds);
 
    private:
-    std::mutex mutex_;
-    double free_from_ = 0;
+    Mutex mutex_;
+    double free_from_ TESSERA_GUARDED_BY(mutex_) = 0;
   };
 
   void enqueue(StreamId id, Operation operation);
@@ -115,19 +116,19 @@ class HostDevice : public Device {
   HostDeviceSettings settings_;
   DeviceInfo info_;
 
-  /// Takes addresses for the slab.
+  /// Maps the addresses of the slab.
   void map_arena(std::size_t bytes);
 
   std::byte* arena_ = nullptr;
-  std::size_t arena_bytes_ = 0;  ///< addresses
-  /// Usable bytes from the beginning; release pairs with the acquire in free_memory_bytes() and holds(), which
-  /// publishes arena_.
+  std::size_t arena_bytes_ = 0;  ///< bytes of reserved addresses
+  /// Usable bytes from the beginning. Release pairs with the acquire in free_memory_bytes() and holds(), and publishes
+  /// arena_.
   std::atomic<std::size_t> committed_bytes_{0};
-  std::atomic<std::size_t> memory_of_others_{0};  ///< a number by itself
+  std::atomic<std::size_t> memory_of_others_{0};  ///< independent of all other data
 
-  /// Set once, with release; the acquire loads in lost() order a loss before whatever a thread does because of it.
+  /// Set once, with release. The acquire loads in lost() order the loss before a thread's reaction to it.
   std::atomic<bool> lost_{false};
-  /// Number of the next operation, and of the next submission of one; only counters, order nothing.
+  /// Number of the next operation, and of the next submission. They are only counters, and order nothing.
   std::atomic<std::int64_t> operations_{0};
   std::atomic<std::int64_t> submissions_{0};
   std::array<std::atomic<std::int64_t>, 5> operations_of_{};  ///< by StreamKind
@@ -135,9 +136,9 @@ class HostDevice : public Device {
   std::array<Engine, 5> engines_;  ///< by StreamKind
   std::array<std::unique_ptr<Stream>, stream_count> streams_;
 
-  std::mutex listener_mutex_;
+  Mutex listener_mutex_;
   std::condition_variable listener_idle_;
-  std::shared_ptr<Listener> listener_;
+  std::shared_ptr<Listener> listener_ TESSERA_GUARDED_BY(listener_mutex_);
 };
 
 }  // namespace tessera::device

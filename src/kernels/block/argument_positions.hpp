@@ -1,8 +1,8 @@
-// How a problem of a batch says which of its arguments is bad: by its position in the Fortran interface.
+// The positions of arguments in the Fortran interface. A problem of a batch reports its bad argument by position.
 #pragma once
 
-#include "core/arguments.hpp"
-#include "core/level3.hpp"
+#include "calls/arguments.hpp"
+#include "calls/level3.hpp"
 #include "kernels/block/device_code.hpp"
 
 namespace tessera::kernels::block {

@@ -4,14 +4,14 @@
 
 #include <complex>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/block/argument_positions.hpp"
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
 
 namespace tessera::kernels::block {
 
-/// What is read or written of a square matrix.
+/// The part of a square matrix that is read or written.
 enum class Region : unsigned char { full, lower, upper };
 
 constexpr Region region_of(Uplo uplo) { return uplo == Uplo::lower ? Region::lower : Region::upper; }
@@ -20,7 +20,7 @@ TESSERA_HOST_DEVICE constexpr bool is_in(Region region, index_t i, index_t j) {
   return region == Region::full || (region == Region::lower ? i >= j : i <= j);
 }
 
-/// L (rows x k, by C's rows) or R (columns x k, by C's columns). Element (i, k) is at at[i * row + k * step].
+/// An operand: L (C's rows x k) or R (C's columns x k). Element (i, k) is at at[i * row + k * step].
 template <class Stored>
 struct ProductOperand {
   using E = Stored;
@@ -28,7 +28,7 @@ struct ProductOperand {
   index_t row = 0, step = 0;
   Region stored = Region::full;  ///< the rest is its mirror image, and is not read
   bool hermitian = false;        ///< the mirror image is conjugated, and the diagonal is real
-  bool conjugate = false;        ///< the operand is the conjugate of all this
+  bool conjugate = false;        ///< the operand is the conjugate of the above
 };
 
 template <class Stored>
@@ -41,10 +41,10 @@ struct BlockProduct {
   index_t m = 0, n = 0, k = 0;
   int terms = 0;  ///< none: C is only scaled
   Term term[2] = {};
-  bool has_factors = false;  ///< they stand for alpha
+  bool has_factors = false;  ///< the factors of the terms replace alpha
   E alpha{}, beta{};
-  /// Factors without an imaginary part that the routine takes as real: an infinite part of an element does not make
-  /// the other one a NaN.
+  /// The routine takes the factor as real, so its imaginary part counts as zero. An infinite part of an element then
+  /// does not make the other part a NaN.
   bool alpha_is_real = false, beta_is_real = false;
   bool reads_c = false;  ///< beta is not zero
   E* C = nullptr;
@@ -56,14 +56,14 @@ struct BlockProduct {
   bool does_nothing = false;
 };
 
-/// What the problems of a batch have in common: everything but sizes and places.
+/// The common part of the problems of a batch: everything but sizes and addresses.
 template <class Stored>
 struct ProductForm {
   using E = Stored;
   enum class Shape : unsigned char { two_operands, rank_k, rank_2k, symmetric };
   Shape shape = Shape::two_operands;
-  bool square = false;  ///< C is n x n, and has no m
-  bool on_left = true;  ///< the symmetric matrix
+  bool square = false;  ///< C is n x n, and m is not used
+  bool on_left = true;  ///< the symmetric matrix is the left operand
   bool hermitian = false;
   Region stored = Region::full;   ///< of the symmetric matrix
   Region updated = Region::full;  ///< of C
@@ -72,7 +72,7 @@ struct ProductForm {
   bool alpha_is_zero = false, beta_is_zero = false, beta_is_one = false;
 };
 
-/// One of them. Where C is square m is n; k has a meaning where the routine has one.
+/// One problem of the batch. Where C is square, m equals n. k has a meaning only where the routine has one.
 template <class Stored>
 struct ProductProblem {
   using E = Stored;
@@ -121,7 +121,7 @@ enum class Operands : unsigned char {
   any
 };
 
-/// How C lies: its rows side by side, or in some other way.
+/// The storage of C: rows side by side, or any other.
 enum class Result : unsigned char { by_columns, anyhow };
 
 template <class E>
@@ -130,7 +130,7 @@ TESSERA_HOST_DEVICE constexpr Operands operands_of(const ProductForm<E>& form) {
   return form.shape == Shape::two_operands || form.shape == Shape::rank_k ? Operands::plain : Operands::any;
 }
 
-/// The position of the first argument that is bad, as the reference BLAS finds it; 0: none.
+/// The position of the first bad argument, in the order in which the reference BLAS checks them; 0: none.
 template <class E>
 TESSERA_HOST_DEVICE int bad_argument(const ProductForm<E>& form, const ArgumentPositions& position,
                                      const ProductProblem<E>& problem) {
@@ -150,7 +150,7 @@ TESSERA_HOST_DEVICE int bad_argument(const ProductForm<E>& form, const ArgumentP
 }
 
 namespace detail {
-/// op(M), by rows of op(M) or by its columns.
+/// op(M) as an operand, by its rows or by its columns.
 template <class E>
 TESSERA_HOST_DEVICE ProductOperand<E> operand_of(const E* matrix, index_t ld, bool transposed, bool conjugate,
                                                  bool by_rows) {
@@ -164,7 +164,7 @@ TESSERA_HOST_DEVICE ProductOperand<E> operand_of(const E* matrix, index_t ld, bo
 }
 }  // namespace detail
 
-/// @tparam kinds that the form may be of: code for others is left out
+/// @tparam kinds the kinds that the form may have; code for others is left out
 /// @pre bad_argument() == 0
 template <Operands kinds = Operands::any, class E>
 TESSERA_HOST_DEVICE BlockProduct<E> product_of(const ProductForm<E>& form, const ProductProblem<E>& problem) {
@@ -196,7 +196,7 @@ TESSERA_HOST_DEVICE BlockProduct<E> product_of(const ProductForm<E>& form, const
     ProductOperand<E> symmetric = detail::operand_of(problem.A, problem.lda, false, false, true);
     symmetric.stored = form.stored;
     symmetric.hermitian = form.hermitian;
-    // By its columns a Hermitian matrix is its conjugate.
+    // The columns of a Hermitian matrix, read as rows, give its conjugate.
     symmetric.conjugate = form.hermitian && !form.on_left;
     const auto general = detail::operand_of(problem.B, problem.ldb, false, false, !form.on_left);
     first.left = form.on_left ? symmetric : general;

@@ -1,5 +1,5 @@
-// What becomes of the sums of a block of C (gemm_block.hpp): C = alpha sums + beta C, of the elements that the product
-// updates.
+// Turns the sums of a block of C (gemm_block.hpp) into elements: C = alpha sums + beta C. Only elements that the
+// product updates are stored.
 #pragma once
 
 #include "kernels/block/block_product.hpp"
@@ -7,9 +7,9 @@
 
 namespace tessera::kernels::block {
 
-/// The elements of C of a thread, a warp's rectangle as gemm_block.hpp gives it out. In registers: after each element
-/// that is stored the compiler would load a member of shared memory again.
-/// @tparam result_lies how C does
+/// One thread's elements of C, within the warp's rectangle that gemm_block.hpp defines. It lives in registers: the
+/// compiler would load a member in shared memory again after each store.
+/// @tparam result_lies the storage of C
 template <class Shape, class Machine, Result result_lies>
 class BlockUpdate {
   using R = typename Shape::R;
@@ -26,7 +26,8 @@ class BlockUpdate {
     E element[tiles][column_tiles][2] = {};
   };
 
-  /// @param row, column of the warp in the block @param rows, columns of the block, as far as the matrix has them
+  /// @param row, column the warp's place in the block
+  /// @param rows, columns of the block, as far as the matrix has them
   TESSERA_DEVICE BlockUpdate(const BlockProduct<E>& product, index_t first_row, index_t first_column, int row,
                              int column, int rows, int columns, Machine machine)
       : alpha_(product.alpha),
@@ -44,7 +45,7 @@ class BlockUpdate {
       alpha_ = E{};
       alpha_.part[E::re] = 1;
     }
-    // As far as it matters in the block.
+    // Clamped to the block's size: a diagonal farther away makes no difference.
     const index_t down = first_row - first_column;
     const index_t at_least = down < -Shape::rows ? -Shape::rows : down;
     below_ =
@@ -69,8 +70,8 @@ class BlockUpdate {
     store<tiles>(sums, first_tile, [&](int t, int u, int c) { return before.element[t][u][c]; });
   }
 
-  /// Results are computed whether they are stored or not: branches would put them one behind the other.
-  /// @param before (row tile, column tile, column) the element of C; anything where nothing is updated
+  /// Computes every result, also those that are not stored: branches would make the results wait for each other.
+  /// @param before (row tile, column tile, column): the element of C; any value where nothing is updated
   template <int tiles, class BeforeOf>
   TESSERA_DEVICE void store(Sums& sums, int first_tile, BeforeOf before) const {
     TESSERA_UNROLL
@@ -116,13 +117,14 @@ class BlockUpdate {
     return product(factor, value);
   }
 
-  /// On the diagonal of a Hermitian matrix.
+  /// Whether the element is on the diagonal of a Hermitian matrix.
   TESSERA_DEVICE bool is_real(int t, int u, int c) const {
     if constexpr (parts == 1) return false;
     return real_diagonal_ && below_ + 8 * t == 8 * u + c;
   }
 
-  /// f(row tile, column tile, column, element of C) for the thread's elements that are updated, of so many row tiles.
+  /// Calls f(row tile, column tile, column, element of C) for those of the thread's elements that are updated, in
+  /// `tiles` row tiles.
   template <int tiles, class F>
   TESSERA_DEVICE void for_each_updated(int first_tile, F f) const {
     if (updated_ == Region::full)
@@ -143,7 +145,7 @@ class BlockUpdate {
     E* of_tile = C_ + first_tile * next_tile;
     TESSERA_UNROLL
     for (int u = 0; u < column_tiles; ++u) {
-      // The same for all of a warp: what a small matrix does not have is passed over.
+      // The condition is the same in all of a warp. It skips the tiles that a small matrix does not have.
       if (8 * u >= columns_of_warp_) break;
       TESSERA_UNROLL
       for (int c = 0; c < 2; ++c) {
@@ -161,10 +163,10 @@ class BlockUpdate {
   E alpha_, beta_;
   bool alpha_is_real_, beta_is_real_, reads_c_, real_diagonal_;
   Region updated_;
-  int rows_of_warp_, columns_of_warp_;  ///< that the matrix has from the warp's first ones on
-  int group_, first_of_two_;            ///< of a thread in a tile: its row, and the first of its columns
-  int below_;                           ///< rows of its first element below the diagonal
-  E* C_;                                ///< that element
+  int rows_of_warp_, columns_of_warp_;  ///< of the matrix, from the warp's first ones on
+  int group_, first_of_two_;            ///< the thread's place in a tile: its row, and the first of its two columns
+  int below_;                           ///< rows from the diagonal down to the thread's first element
+  E* C_;                                ///< the thread's first element
   index_t row_ = 1, column_;
 };
 

@@ -1,10 +1,12 @@
-// The Cholesky factor of a small matrix, as a warp or a part of one computes it: each thread has a row of the lower
-// triangle, in registers. Each step tells all threads a column of L.
+// The Cholesky factor of a small matrix, computed by a warp or by a part of one. Each thread holds a row of the lower
+// triangle in registers. In each step all threads receive one column of L.
 //
-// An upper triangle of A is the lower one of its transpose, which is Hermitian, too; its factor is that of A, transposed.
-// In registers it comes through shared memory, so that threads read what lies side by side.
+// The transpose of an upper triangle of A is a lower triangle of A^T, which is Hermitian, too. Its factor is the
+// transpose of A's. An upper triangle reaches the registers through shared memory, so that threads read neighbouring
+// addresses.
 //
-// Arithmetic: LAPACK's ?potf2, with the reciprocal of a root in place of divisions by it, which is a normal number.
+// Arithmetic: LAPACK's ?potf2, with a product by the reciprocal of the root in place of each division. That reciprocal
+// is always a normal number.
 #pragma once
 
 #include "kernels/block/device_code.hpp"
@@ -14,7 +16,7 @@
 
 namespace tessera::kernels::block {
 
-/// @tparam team_threads of a team: a power of two up to 32, or several warps
+/// @tparam team_threads threads of a team: a power of two up to 32, or several warps
 template <class Real, int parts_of_element, int most_rows, int team_threads>
 struct CholeskyShape {
   using R = Real;
@@ -25,18 +27,19 @@ struct CholeskyShape {
   static_assert(rows <= threads);
 };
 
-/// Shared memory of a team, in turns: columns of L and their pivots.
+/// Shared memory of a team: columns of L and their pivots. Odd and even columns take turns with the two places.
 template <class Shape>
 struct CholeskyMemory {
-  /// Some are read behind the end, where they change nothing.
+  /// Reads beyond the last row are allowed: their results are not used.
   alignas(16) typename Shape::E line[2][Shape::rows + group_of_columns(Shape::rows)];
   typename Shape::R pivot[2];
 };
 
-/// Shared memory of a team for an upper triangle, by its columns.
+/// Shared memory of a team for an upper triangle, stored by columns.
 template <class Shape>
 struct UpperTriangle {
-  typename Shape::E column[Shape::rows][Shape::rows + 1];  ///< so that threads read a row from different banks
+  /// one row of padding: threads read a row from different banks
+  typename Shape::E column[Shape::rows][Shape::rows + 1];
 };
 
 template <class R, int parts>
@@ -45,7 +48,7 @@ TESSERA_DEVICE Element<R, parts> conjugate(Element<R, parts> a) {
   return a;
 }
 
-/// Machine: as in lu_panel.hpp; meet() and shuffle() are those of the team.
+/// @tparam Machine as in lu_panel.hpp; meet() and shuffle() are those of the team
 template <class Shape, class Machine>
 class CholeskyBlock {
   using R = typename Shape::R;
@@ -66,7 +69,7 @@ class CholeskyBlock {
       if (has(j)) a_[j] = mine[j * column];
     }
   }
-  /// The same with an upper triangle.
+  /// The same for an upper triangle.
   TESSERA_DEVICE void load_upper(UpperTriangle<Shape>& triangle, const E* A, index_t lda, int order) {
     const int i = machine_.thread();
     const E* at = machine_.in_global(A) + i;
@@ -84,7 +87,8 @@ class CholeskyBlock {
     }
   }
 
-  /// @return the order of the first leading minor that is not positive; 0: none. All of the team.
+  /// @return the order of the first leading minor that is not positive; 0: none
+  /// @pre all threads of the team call it
   TESSERA_DEVICE int factor() {
     int failed = 0;
     TESSERA_UNROLL
@@ -106,7 +110,7 @@ class CholeskyBlock {
   }
 
   TESSERA_DEVICE void store(E* H, index_t row, index_t column) const {
-    column = machine_.made_anew(column);  // else the addresses are kept from the loads
+    column = machine_.made_anew(column);  // else the compiler keeps the addresses of the loads in registers
     E* const mine = machine_.in_global(H) + machine_.thread() * row;
     TESSERA_UNROLL
     for (int j = 0; j < rows; ++j) {
@@ -126,7 +130,7 @@ class CholeskyBlock {
     }
   }
 
-  /// f(column, element) for the thread's row.
+  /// Calls f(column, element) for the thread's row.
   template <class F>
   TESSERA_DEVICE void for_each_element(F f) const {
     TESSERA_UNROLL
@@ -134,13 +138,13 @@ class CholeskyBlock {
   }
 
  private:
-  /// The triangle, in the thread's row.
+  /// Whether the thread's row of the triangle has this column.
   TESSERA_DEVICE bool has(int column) const {
     const int row = machine_.thread();
     return row < order_ && column <= row;
   }
 
-  /// Column first + turn, which is the first of its group now.
+  /// Eliminates column first + turn, which turning has brought to the first place of its group.
   TESSERA_DEVICE void eliminate(int first, int turn, const Root<R>& pivot) {
     const int k = first + turn;
     const R diagonal = pivot.root, inverse = pivot.inverse;
@@ -159,7 +163,7 @@ class CholeskyBlock {
     for (int j = first + of_group; j < rows; ++j) a_[j] = fused(minus, conjugate(line[j]), a_[j]);
   }
 
-  /// All of the team.
+  /// @pre all threads of the team call it
   TESSERA_DEVICE R pivot_of(int first, int turn) {
     const int k = first + turn;
     const R own = a_[first].part[E::re];

@@ -1,8 +1,11 @@
-// The Cholesky factor of some columns of a matrix as the threads of one block compute it, leaf by leaf, left-looking:
-// a leaf of 16 columns is updated by all columns of the sweep before it (gemm_block.hpp); a warp factors the triangle on
-// its diagonal (cholesky_block.hpp); then each thread solves rows below it.
+// The Cholesky factor of some columns of a matrix, computed by the threads of one block. It is left-looking, in leaves
+// of 16 columns:
+//   1. all columns of the sweep before a leaf update it (gemm_block.hpp);
+//   2. a warp factors the triangle on the leaf's diagonal (cholesky_block.hpp);
+//   3. each thread solves rows below the triangle.
 //
-// A small matrix is one sweep. Of larger ones a sweep is a panel, and other thread blocks update what is behind it.
+// A small matrix is one sweep. In a larger matrix a sweep is a panel, and other thread blocks update the columns behind
+// it.
 #pragma once
 
 #include "kernels/block/cholesky_block.hpp"
@@ -10,8 +13,8 @@
 
 namespace tessera::kernels::block {
 
-/// H -= L M^H in the lower triangle, L and M `k` columns of the factor, whose elements lie as those of H do. The number
-/// of rows, and of columns of H, is left to the caller.
+/// H -= L M^H in the lower triangle. L and M are `k` columns of the factor and are stored as H is. The caller sets the
+/// numbers of rows and columns of H.
 template <class E>
 TESSERA_DEVICE BlockProduct<E> product_of_factor(const E* L, const E* M, E* H, index_t row, index_t column, index_t k) {
   E one{};
@@ -36,7 +39,7 @@ TESSERA_DEVICE BlockProduct<E> product_of_factor(const E* L, const E* M, E* H, i
   return product;
 }
 
-/// @tparam Block GemmShape, as wide as a leaf
+/// @tparam Block a GemmShape as wide as a leaf
 template <class Block, class Machine>
 class CholeskySweep {
   using R = typename Block::R;
@@ -50,17 +53,18 @@ class CholeskySweep {
       CholeskyMemory<Diagonal> diagonal;
       GemmMemory<Block> stages;
     };
-    alignas(16) E factor[columns][columns];  ///< of the triangle on the diagonal, by columns, conjugated
-    R inverse[columns];                      ///< of its diagonal
+    alignas(16) E factor[columns][columns];  ///< the triangle on the diagonal, by columns, conjugated
+    R inverse[columns];                      ///< the reciprocals of its diagonal
     alignas(16) unsigned char product[sizeof(BlockProduct<E>)];
     int failed;
   };
 
   TESSERA_DEVICE CholeskySweep(Memory& memory, Machine machine) : memory_(memory), machine_(machine) {}
 
-  /// @param H the first element of the sweep's diagonal; of H as cholesky_block.hpp has it
-  /// @param height rows from there on @param width of the sweep, at most `height`
-  /// @return the first leading minor, from 1 and counted from H, that is not positive; 0: none. The same for all threads.
+  /// @param H the first element of the sweep's diagonal; row and column are strides as in cholesky_block.hpp
+  /// @param height rows from there on
+  /// @param width columns of the sweep, at most `height`
+  /// @return the same for all threads: the first leading minor, counted from 1 at H, that is not positive; 0: none
   TESSERA_DEVICE index_t run(E* H, index_t row, index_t column, index_t height, index_t width) {
     H_ = machine_.in_global(H);
     row_ = row;
@@ -95,12 +99,12 @@ class CholeskySweep {
     if (i == 0) memory_.failed = failed;
   }
 
-  /// X L^H = H in the rows below the triangle.
+  /// Solves X L^H = H for the rows below the triangle.
   TESSERA_DEVICE void solve_below(index_t k, index_t height, int of_leaf) {
     TESSERA_NO_UNROLL
     for (index_t i = k + of_leaf + machine_.thread(); i < height; i += Block::threads) {
       E* const row = at(i, k);
-      // Loaded for every row anew: as a whole it has no room in registers.
+      // Loaded again for every row: the whole triangle does not fit the registers.
       const auto* const factor = memory_.factor + machine_.made_anew(0);
       E x[columns];
       TESSERA_UNROLL
@@ -112,7 +116,8 @@ class CholeskySweep {
         TESSERA_UNROLL
         for (int l = j + 1; l < columns; ++l) x[l] = fused(minus, factor[j][l], x[l]);
       }
-      const index_t column = machine_.made_anew(column_);  // else the addresses are kept from the loads
+      // else the compiler keeps the addresses of the loads in registers
+      const index_t column = machine_.made_anew(column_);
       TESSERA_UNROLL
       for (int j = 0; j < columns; ++j) {
         if (j < of_leaf) row[j * column] = x[j];
@@ -120,7 +125,7 @@ class CholeskySweep {
     }
   }
 
-  /// By the columns before.
+  /// Updates the leaf by the columns before it.
   TESSERA_DEVICE void update(index_t k, index_t height, int of_leaf) {
     auto& product = *reinterpret_cast<BlockProduct<E>*>(memory_.product);
     if (machine_.thread() == 0) {

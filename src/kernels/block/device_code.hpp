@@ -1,4 +1,4 @@
-// Marks of code that is compiled for the GPU and, without them, for the host, whose unit tests run it.
+// Macros that mark GPU code. Without a CUDA compiler they are empty, and unit tests run the code on the host.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -8,7 +8,7 @@
 #define TESSERA_DEVICE
 #define TESSERA_HOST_DEVICE
 #endif
-// Without it arrays are indexed by variables and leave the registers. The host's compilers do not know it.
+// Without unrolling, variables index the arrays, which then leave the registers. Host compilers do not know the pragma.
 #if defined(__CUDA_ARCH__)
 #define TESSERA_UNROLL _Pragma("unroll")
 #define TESSERA_NO_UNROLL _Pragma("unroll 1")

@@ -1,14 +1,16 @@
-// Where dgemm.cu keeps the elements of a block of C = alpha op(A) op(B) + beta C, and which of them each thread takes.
+// Where dgemm.cu keeps the elements of a block of C = alpha op(A) op(B) + beta C, and which thread takes which of them.
 // Plain C++, so that it is tested without a GPU.
 //
-// Shared memory holds op(A) and op(B) of a block, 128 x 16 and 16 x 128, in chunks of 16 x 16 elements: 16 lines of 16
-// elements that lie side by side in global memory, too. The copy engine swizzles them (CU_TENSOR_MAP_SWIZZLE_128B): of
-// the eight places of 16 bytes of a line, it exchanges place p for p ^ (line % 8).
+// Shared memory holds a block's parts of op(A) and op(B), 128 x 16 and 16 x 128, in chunks of 16 x 16 elements. A chunk
+// is 16 lines of 16 elements; a line is contiguous in global memory, too. The copy engine swizzles lines
+// (CU_TENSOR_MAP_SWIZZLE_128B): a line has eight places of 16 bytes, and place p is exchanged for p ^ (line % 8).
 //
-// A warp multiplies by mma.m16n8k16, whose rows, columns and sums may be numbered at will, if only all operands agree.
-// They are numbered so that every load of a warp is without bank conflicts, that a load of 16 bytes gives two registers
-// that follow each other in the fragment (of A where A is not transposed, of B where neither is), and that a thread has
-// elements of C in pairs that are neighbours in memory.
+// A warp multiplies by mma.m16n8k16. Any numbering of its rows, columns and sums is correct if all operands use the
+// same. The numbering here has three properties:
+//   - no load of a warp has bank conflicts;
+//   - a load of 16 bytes fills two consecutive registers of a fragment: of A where A is not transposed, of B where
+//     neither operand is;
+//   - a thread's elements of C come in pairs that are neighbours in memory.
 #pragma once
 
 #include "kernels/block/device_code.hpp"
@@ -23,23 +25,23 @@ template <bool transposed_a, bool transposed_b>
 struct DgemmFragments {
   static constexpr int line_bytes = dgemm_chunk * 8;
 
-  /// A load of 16 bytes gives two registers of the fragment: of A two rows of one sum, of B two sums of one column.
+  /// A load of 16 bytes gives two registers of a fragment: two rows of one sum of A, or two sums of one column of B.
   static constexpr bool pairs_of_a = !transposed_a;
   static constexpr bool pairs_of_b = !transposed_a && !transposed_b;
 
-  /// Of a lane: its number in its group of four, and the group.
+  /// A lane's group of four lanes, and its number within the group.
   struct Lane {
     int t, g;
   };
   static TESSERA_HOST_DEVICE constexpr Lane lane_of(int lane) { return {lane % 4, lane / 4}; }
 
-  /// Which of the chunk's 16 sums is the fragments' t + 4 j.
+  /// The number, among the chunk's 16 sums, of the fragments' sum t + 4 j.
   static TESSERA_HOST_DEVICE constexpr int sum(Lane lane, int j) {
     return transposed_a ? lane.t + 4 * j : 2 * lane.t + (j & 1) + 8 * (j >> 1);
   }
-  /// Which of the chunk's 16 rows of op(A) and C is the fragment's g + 8 h.
+  /// The number, among the chunk's 16 rows of op(A) and C, of the fragment's row g + 8 h.
   static TESSERA_HOST_DEVICE constexpr int row(int g, int h) { return 2 * g + h; }
-  /// Which of the chunk's 16 columns of op(B) and C is column g of the h-th fragment of 8.
+  /// The number, among the chunk's 16 columns of op(B) and C, of column g in the h-th fragment of 8.
   static TESSERA_HOST_DEVICE constexpr int column(int g, int h) {
     if (pairs_of_b) return (g >> 1) + 4 * (g & 1) + 8 * h;
     if (!transposed_a) return g + 8 * h;
@@ -47,7 +49,7 @@ struct DgemmFragments {
     return (g & 1) + 8 * ((g >> 1) & 1) + 2 * (g >> 2) + 4 * h;
   }
 
-  /// Bytes from a chunk's begin to an element.
+  /// Bytes from the beginning of a chunk to an element.
   static TESSERA_HOST_DEVICE constexpr int offset(int line, int place) {
     return line * line_bytes + (((place >> 1) ^ (line & 7)) << 4) + (place & 1) * 8;
   }
@@ -58,9 +60,9 @@ struct DgemmFragments {
     return transposed_b ? offset(sum(lane, j), column(lane.g, h)) : offset(column(lane.g, h), sum(lane, j));
   }
 
-  /// The same offsets from two that the thread keeps: (start(lane, way.start) ^ way.flip) + way.shift, where the last
-  /// two are known when the kernel is compiled. A chunk begins at a multiple of 1024 bytes, so that this holds for
-  /// addresses, too.
+  /// The same offsets, computed from two values that the thread keeps: (start(lane, way.start) ^ way.flip) + way.shift.
+  /// `flip` and `shift` are constants of the kernel. A chunk begins at a multiple of 1024 bytes, so the formula holds
+  /// for addresses, too.
   struct Way {
     int start, flip, shift;
   };

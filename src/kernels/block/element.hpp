@@ -1,5 +1,5 @@
-// Elements of a real or complex matrix as kernels compute with them, in fused multiply-adds. Quotients of complex
-// numbers are scaled by the larger part (Smith), so that nothing overflows early.
+// Elements of real and complex matrices, with the arithmetic of the kernels in fused multiply-adds. Quotients of
+// complex numbers are scaled by the larger part (Smith), so that nothing overflows early.
 #pragma once
 
 #include <cmath>
@@ -13,14 +13,14 @@
 
 namespace tessera::kernels::block {
 
-/// An element as it is stored: one part for a real type, real and imaginary part for a complex one.
+/// A stored element: one part for a real type, a real and an imaginary part for a complex one.
 template <class R, int parts>
 struct alignas(parts * sizeof(R)) Element {
   using Part = R;
   static constexpr int part_count = parts;
   R part[parts];
   static constexpr int re = 0, im = parts - 1;
-  // Device code cannot call the functions.
+  // Constants, because device code cannot call the functions of std::numeric_limits.
   static constexpr R least_normal = std::numeric_limits<R>::min();
   static constexpr R most_normal = std::numeric_limits<R>::max();
 };
@@ -32,7 +32,7 @@ using PartOf = std::conditional_t<sizeof(T) / parts_of<T> == sizeof(float), floa
 template <Scalar T>
 using ElementOf = Element<PartOf<T>, parts_of<T>>;
 
-/// The same number. Host code.
+/// Converts a number without changing its value. Host code.
 template <Scalar T>
 ElementOf<T> element_from(const T& value) {
   static_assert(sizeof(ElementOf<T>) == sizeof(T));
@@ -52,7 +52,7 @@ TESSERA_DEVICE R fused(R a, R b, R c) {
   return fma(a, b, c);
 }
 
-/// a * b + c, or c: without the branch that the compiler would make of it.
+/// Returns a * b + c, or c. It is written without a branch, which the compiler would otherwise generate.
 template <class R>
 TESSERA_DEVICE R fused_if(bool condition, R a, R b, R c) {
 #if defined(__CUDA_ARCH__)
@@ -108,7 +108,7 @@ TESSERA_DEVICE Element<R, parts> fused_if(bool condition, const Element<R, parts
   return c;
 }
 
-/// By a real factor: an infinite part does not make the other one a NaN.
+/// The product with a real factor: an infinite part does not make the other one a NaN.
 template <class R, int parts>
 TESSERA_DEVICE Element<R, parts> product(Element<R, parts> a, R b) {
   TESSERA_UNROLL
@@ -123,7 +123,7 @@ TESSERA_DEVICE Element<R, parts> negative(Element<R, parts> a) {
   return a;
 }
 
-/// Without its imaginary part, were it a NaN.
+/// The element without its imaginary part, even if that is a NaN.
 template <class R, int parts>
 TESSERA_DEVICE Element<R, parts> real_part(Element<R, parts> a) {
   if constexpr (parts == 2) a.part[1] = 0;
@@ -153,10 +153,10 @@ TESSERA_DEVICE R magnitude(const Element<R, parts>& a) {
   using E = Element<R, parts>;
   const R x = a.part[E::re] < 0 ? -a.part[E::re] : a.part[E::re];
   const R y = a.part[E::im] < 0 ? -a.part[E::im] : a.part[E::im];
-  return x >= y ? x : y;  // and NaN where y is
+  return x >= y ? x : y;  // a NaN in y gives a NaN
 }
 
-/// Not zero, not subnormal, not infinite and not NaN.
+/// Whether the element is a normal number: not zero, subnormal, infinite or NaN.
 template <class R, int parts>
 TESSERA_DEVICE bool is_normal(const Element<R, parts>& a) {
   const R size = magnitude(a);
@@ -170,7 +170,8 @@ TESSERA_DEVICE Element<R, parts> quotient(Element<R, parts> a, Element<R, parts>
   if constexpr (parts == 1) {
     return E{{a.part[0] / b.part[0]}};
   } else {
-    // To where products with b round as usual. What of a is lost or too large then would be so in the quotient.
+    // Scales to where products with b round as usual. Digits of a that get lost or overflow here would do so in the
+    // quotient, too.
     const R scale = magnitude(b) < 1 ? R(0x1p64) : R(0x1p-64);
     TESSERA_UNROLL
     for (int p = 0; p < parts; ++p) {

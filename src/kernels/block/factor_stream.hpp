@@ -1,5 +1,5 @@
-// The blocks of 16 x 16 of a triangular factor L, on their way from global memory to the registers of a warp that has 16
-// rows of a strip (strip.hpp).
+// Streams of blocks of 16 x 16 elements of a triangular factor L, from global memory to the registers of a warp. The
+// warp has 16 rows of a strip (strip.hpp).
 #pragma once
 
 #include "kernels/block/device_code.hpp"
@@ -8,9 +8,9 @@
 
 namespace tessera::kernels::block {
 
-inline constexpr int rows_per_block = 16;  ///< of the tensor cores' instruction
+inline constexpr int rows_per_block = 16;  ///< rows of the tensor cores' instruction
 
-/// 16 x 16 elements of L. Thread 4 g + q of a warp has those of rows g and g + 8, columns q, q + 4, q + 8 and q + 12.
+/// 16 x 16 elements of L. Thread 4 g + q of a warp holds those of rows g and g + 8, columns q, q + 4, q + 8 and q + 12.
 template <class E>
 struct BlockOfFactor {
   typename E::Part part[E::part_count][2][4];  ///< [row tile][column tile]
@@ -21,11 +21,11 @@ struct BlockOfFactor {
   }
 };
 
-/// Where a thread's elements of a block's row of L lie. Rows below the end of L are zeros.
+/// The addresses of a thread's elements in a block row of L. Rows beyond the end of L read as zeros.
 template <class E>
 class BlockRowOfFactor {
  protected:
-  /// @param first block; negative ones are left of the system
+  /// @param first the first block; negative ones are left of the system
   TESSERA_DEVICE BlockRowOfFactor(const TriangularSystem<E>& system, int block, int first, int lane)
       : system_(system), first_(first), block_(block) {
     const index_t row = block * rows_per_block + lane / 4;
@@ -38,11 +38,11 @@ class BlockRowOfFactor {
   const TriangularSystem<E>& system_;
   const int first_, block_;
   bool has_row_[2];
-  const E* at_;  ///< of the next block
+  const E* at_;  ///< the thread's elements of the next block
 };
 
-/// The blocks of a block's row of L before the diagonal, each on its way while the one before it is used: nothing is
-/// done with what is loaded until then, since a thread waits where it first does something with it.
+/// The blocks of a block row of L, up to the diagonal. The next block is loaded while the current one is used. No
+/// instruction touches loaded values before their turn: a thread waits at the first use of a loaded value.
 template <class E>
 class FactorStream : BlockRowOfFactor<E> {
   using Base = BlockRowOfFactor<E>;
@@ -51,12 +51,12 @@ class FactorStream : BlockRowOfFactor<E> {
  public:
   struct Memory {};
 
-  /// Asks for the first one.
+  /// Starts loading the first block.
   TESSERA_DEVICE FactorStream(const TriangularSystem<E>& system, int block, int first, int lane)
       : Base(system, block, first, lane) {
     if (block > first) load_next();
   }
-  /// use(factor, k) for the blocks first <= k < block, in order.
+  /// Calls use(factor, k) for the blocks first <= k < block, in order.
   template <class Use>
   TESSERA_DEVICE void for_each(Use use) {
     TESSERA_NO_UNROLL
@@ -65,7 +65,7 @@ class FactorStream : BlockRowOfFactor<E> {
       use(factor, k);
     }
   }
-  /// Block k; those from first to k - 1 were asked for before.
+  /// Block k. @pre blocks first to k - 1 have been taken
   TESSERA_DEVICE BlockOfFactor<E> next(int k) {
     const BlockOfFactor<E> factor = coming_;
     if (k + 1 < block_) load_next();
@@ -89,12 +89,13 @@ class FactorStream : BlockRowOfFactor<E> {
   BlockOfFactor<E> coming_;
 };
 
-/// The same with several blocks on their way, through shared memory: a thread gets there what it has asked for.
+/// The same with several blocks in flight, in shared memory. A thread reads only elements there that it has itself
+/// copied.
 template <class E, class Machine, int depth>
 class FactorRing : BlockRowOfFactor<E> {
   using Base = BlockRowOfFactor<E>;
   using Base::at_, Base::block_, Base::first_, Base::has_row_, Base::system_;
-  static constexpr int elements = rows_per_block * rows_per_block / 32;  ///< of a thread
+  static constexpr int elements = rows_per_block * rows_per_block / 32;  ///< elements of a block per thread
 
  public:
   struct Memory {
@@ -105,7 +106,7 @@ class FactorRing : BlockRowOfFactor<E> {
       : Base(system, block, first, machine.lane()), memory_(memory), machine_(machine) {
     for (int ahead = 0; ahead < depth - 1; ++ahead) ask_for(first + ahead);
   }
-  /// As of FactorStream.
+  /// As FactorStream::for_each().
   template <class Use>
   TESSERA_DEVICE void for_each(Use use) {
     TESSERA_NO_UNROLL

@@ -1,11 +1,12 @@
-// A block of C of a product (block_product.hpp) as the threads of one block compute it.
+// A block of C of a product (block_product.hpp), computed by the threads of one block.
 //
-// Sixteen steps of k of both operands at a time lie in shared memory, some of them on their way while others are used.
+// Shared memory holds stages of sixteen steps of k of both operands. Some stages are being copied while others are
+// used.
 //
-// A warp has a rectangle of the block. Its thread 4 g + q has rows g + 8 t and columns 8 u + 2 q and 8 u + 2 q + 1, as
-// the accumulators of the tensor cores' instruction lie. Sums run there in double precision, and as fused multiply-adds
-// in single; complex products are four real ones. All steps of all terms are summed in order, so that a result depends
-// neither on the block that it is in nor on its neighbours.
+// A warp has a rectangle of the block. Its thread 4 g + q has rows g + 8 t and columns 8 u + 2 q and 8 u + 2 q + 1: the
+// layout of the accumulators of the tensor cores' instruction. Sums use tensor cores in double precision, and fused
+// multiply-adds in single precision. A complex product is four real ones. All steps of all terms are summed in order,
+// so a result depends neither on its block nor on its neighbours.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,7 @@ struct GemmMemory {
   } stages[Shape::stages];
 };
 
-/// Machine: as in strip.hpp.
+/// @tparam Machine as in strip.hpp
 template <class Shape, class Machine, Operands operands = Operands::any, Result result = Result::by_columns>
 class GemmBlock {
   using R = typename Shape::R;
@@ -65,9 +66,9 @@ class GemmBlock {
   static constexpr bool by_tensor_cores = sizeof(R) == sizeof(double);
   static constexpr bool is_plain = operands == Operands::plain;
   static constexpr int words_of_sums = row_tiles * column_tiles * 2 * static_cast<int>(sizeof(E) / 4);
-  /// Where there are registers for it, C comes while the sums are made.
+  /// Whether C is loaded while the sums are computed: there are registers for it.
   static constexpr bool loads_early = words_of_sums <= 32;
-  /// Else it goes to the stages that are free at the end, if there are enough of them: so many columns to each.
+  /// Otherwise C is copied to the stages that are free at the end, if there are enough: so many columns per stage.
   static constexpr int columns_of_stage = Shape::columns >= Shape::rows ? 2 * depth : depth;
   static constexpr bool has_free_stages =
       !loads_early && result == Result::by_columns && (Shape::stages - 1) * columns_of_stage >= Shape::columns;
@@ -115,7 +116,7 @@ class GemmBlock {
  private:
   using Term = typename BlockProduct<E>::Term;
   using Stage = typename GemmMemory<Shape>::Stage;
-  /// Of stages: operands that fit a device's memory have fewer.
+  /// Counts stages. 32 bits suffice for any operand that fits a device's memory.
   using Count = std::uint32_t;
   using LeftCopy = StageCopy<Shape, Machine, Shape::rows, is_plain>;
   using RightCopy = StageCopy<Shape, Machine, Shape::columns, is_plain>;
@@ -128,8 +129,8 @@ class GemmBlock {
     return Update(product_, first_row_, first_column_, row_of_warp_, column_of_warp_, rows_, columns_, machine_);
   }
 
-  /// Where there are not registers for all of C, some row tiles of it at a time. Loads that follow each other without a
-  /// store between are on their way together.
+  /// Where registers do not suffice for all of C, it is updated some row tiles at a time. Loads overlap only while no
+  /// store comes between them.
   TESSERA_DEVICE void store() {
     constexpr int tiles = words_of_sums <= 32 || row_tiles == 1 ? row_tiles : row_tiles / 2;
     const Update update = this->update();
@@ -141,7 +142,7 @@ class GemmBlock {
     }
   }
 
-  /// Of a triangle the rest must not be read.
+  /// A triangle cannot be copied by stages: the elements outside it must not be read.
   TESSERA_DEVICE bool c_comes_by_stages() const {
     return has_free_stages && product_.reads_c && product_.updated == Region::full;
   }
@@ -188,16 +189,16 @@ class GemmBlock {
   TESSERA_DEVICE void add_all(Before& before) {
     LeftCopy left(machine_, first_row_, rows_);
     RightCopy right(machine_, first_column_, columns_);
-    // A warp that has nothing of the matrix copies all the same.
+    // A warp without elements of the matrix still takes part in the copies.
     const bool has_part = row_of_warp_ < rows_ && column_of_warp_ < columns_;
     constexpr int ahead = Shape::stages - 1;
     int place = 0, place_ahead = 0;
-    // The first turns only ask for what comes: the code of the copies is long, and stands here once.
+    // The first iterations only start copies. The code of the copies is long, so the loop contains it once.
     TESSERA_NO_UNROLL
     for (Count turn = 0; turn < stages_ + ahead; ++turn) {
       if (turn >= ahead) {
         machine_.template await_batches<Shape::stages - 2>();
-        meet();  // what all have asked for has come, and nobody uses the stage before any more
+        meet();  // all copies of this stage have arrived, and the stage before is free
       }
       if (turn < stages_)
         ask_for(memory_.stages[place_ahead], turn, left, right);
@@ -211,7 +212,7 @@ class GemmBlock {
         if (at == 0) update().load(before, 0);
       }
       if (has_part) {
-        // The copies may be at another term, whose operands lie otherwise.
+        // The copies may have reached another term, whose operands have another layout.
         const Term& term = term_of(at);
         add_stage(memory_.stages[place], at, is_plain ? left.by_steps() : LeftLayout::is_by_steps(term.left),
                   is_plain ? right.by_steps() : RightLayout::is_by_steps(term.right));
@@ -237,7 +238,7 @@ class GemmBlock {
     right.copy(to.right, term.right, begins, step, steps);
   }
 
-  /// An element of an operand from what is stored of it.
+  /// An element of an operand, computed from the stored element.
   TESSERA_DEVICE static E seen(E value, const Operand& operand, index_t i, index_t k) {
     if constexpr (parts == 2) {
       bool conjugates = operand.conjugate;
@@ -250,7 +251,7 @@ class GemmBlock {
     return value;
   }
 
-  /// Rows of the left operand are those of C, rows of the right one its columns.
+  /// Rows of the left operand are rows of C; rows of the right operand are columns of C.
   TESSERA_DEVICE E left_element(const Term& term, E stored, index_t first_step, int step, int row) const {
     const E value = seen(stored, term.left, first_row_ + row, first_step + step);
     if constexpr (parts == 2 && !is_plain) {
@@ -284,7 +285,7 @@ class GemmBlock {
     if constexpr (by_tensor_cores) {
       const bool has_all =
           row_of_warp_ + Shape::rows_of_warp <= rows_ && column_of_warp_ + Shape::columns_of_warp <= columns_;
-      if (row_tiles * column_tiles > 8 && has_all)  // else the question costs as much as it saves
+      if (row_tiles * column_tiles > 8 && has_all)  // for few tiles the test costs as much as it saves
         add_by_tensor_cores<left_by_steps, right_by_steps, true>(left, right, at);
       else
         add_by_tensor_cores<left_by_steps, right_by_steps, false>(left, right, at);
@@ -295,7 +296,9 @@ class GemmBlock {
     }
   }
 
-  /// What a small matrix does not have of a warp's rectangle is passed over, by all of the warp. @pre it has some
+  /// Whether the matrix has this row tile or column tile of the warp's rectangle. The answer is the same in all of the
+  /// warp.
+  /// @pre the matrix has a part of the rectangle
   TESSERA_DEVICE bool has_rows(int t) const { return t == 0 || row_of_warp_ + 8 * t < rows_; }
   TESSERA_DEVICE bool has_columns(int u) const { return u == 0 || column_of_warp_ + 8 * u < columns_; }
 
@@ -364,7 +367,7 @@ class GemmBlock {
     const index_t first_step = step_of(at);
     const int row_distance = LeftLayout::next_row(left_by_steps), step_distance = LeftLayout::next_step(left_by_steps);
     const int right_row = RightLayout::next_row(right_by_steps), right_step = RightLayout::next_step(right_by_steps);
-    constexpr int together = 4;  // all of them would be more code than the cache of instructions holds
+    constexpr int together = 4;  // more would exceed the instruction cache
     TESSERA_NO_UNROLL
     for (int steps = 0; steps < depth; steps += together) {
       TESSERA_UNROLL
@@ -404,7 +407,7 @@ class GemmBlock {
     }
   }
 
-  /// Of real elements whose steps lie side by side: four of them come in one load.
+  /// For real elements whose steps are contiguous: one load reads four of them.
   struct alignas(4 * sizeof(E)) FourSteps {
     E element[4];
   };
@@ -445,12 +448,12 @@ class GemmBlock {
   GemmMemory<Shape>& memory_;
   Machine machine_;
   const index_t first_row_, first_column_;
-  const int group_;   ///< row of a thread in a tile of eight
-  const int member_;  ///< its place among the four threads of that row
+  const int group_;   ///< the thread's row in a tile of eight
+  const int member_;  ///< the thread's place among the four threads of that row
   const int row_of_warp_, column_of_warp_;
   int rows_ = 0, columns_ = 0;  ///< of the block, as far as the matrix has them
   Count stages_ = 0, stages_of_term_ = 0;
-  int last_steps_ = 0;  ///< of k, of a term's last stage
+  int last_steps_ = 0;  ///< steps of k in the last stage of a term
   typename Update::Sums sums_;
 };
 

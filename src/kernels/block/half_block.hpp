@@ -1,18 +1,19 @@
-// A rectangle of C of a product of 16-bit numbers (half_product.hpp) as a warp computes it by the tensor cores' m16n8k16
-// with sums in single. Warps of a thread block have rectangles beside each other and share nothing but what the cache keeps:
-// operands come from global memory to fragments (half_lines.hpp), and sums go to C from where they are.
+// A rectangle of C of a product of 16-bit numbers (half_product.hpp), computed by a warp with the tensor cores'
+// m16n8k16 and sums in single precision. The warps of a thread block have neighbouring rectangles. They share nothing
+// but the cache: operands are loaded from global memory straight into fragments (half_lines.hpp), and sums are stored
+// to C from registers.
 //
-// The instruction's rows are columns of C, so that lane 4 g + t has neighbouring rows: of `eights down` eights those from
-// 2 * eights * t on, in the columns from `eights across` * g on.
+// The instruction's rows are columns of C, so that a lane has neighbouring rows of C. With eights_down eights of rows,
+// lane 4 g + t has the rows from 2 * eights_down * t on, in the columns from eights_across * g on.
 //
-// A complex element is two numbers, one behind the other, along the steps. With (b, c) = (re, im) of a right element, the
-// real part of a product with a left one is the dot product of the left pair with (b, -c), its imaginary part that with
-// (c, b): two words made of one, and no planes.
+// A complex element is two consecutive numbers along the steps. Let (b, c) = (re, im) be a right element. The real part
+// of its product with a left element is the dot product of the left pair with (b, -c); the imaginary part is the one
+// with (c, b). So one word of the right operand is turned into two, and no separate planes of parts are needed.
 //
-// Steps are summed in groups of sixteen, in order, and within a group of complex ones always by the same two instructions,
-// so that a result depends neither on the block that it is in nor on its neighbours. Source: Abdelfattah, Tomov, Dongarra,
-// "Matrix multiplication on batches of small matrices in half and half-complex precisions", section 5 (double-sided
-// blocking over one instruction's shape).
+// Steps are summed in groups of sixteen, in order. Within a group of complex steps the same two instructions always add
+// in the same order. A result therefore depends neither on its block nor on its neighbours. Source: Abdelfattah, Tomov,
+// Dongarra, "Matrix multiplication on batches of small matrices in half and half-complex precisions", section 5
+// (double-sided blocking over one instruction's shape).
 #pragma once
 
 #include <cstdint>
@@ -36,12 +37,12 @@ struct HalfShape {
   static_assert(rows_of_warp % 16 == 0 && columns_of_warp % 16 == 0 && blocks.depth % steps_of_group == 0);
 };
 
-/// Machine: of a warp; as in strip.hpp, and
-///   multiply_halves<R>(sums, a, b)  m16n8k16 or, of half as many words, m16n8k8
-///   single(number)                  conversion
-///   rounded<R>(single)              and back
-///   prefetch(address)               of what will be loaded
-/// @tparam Index    of elements of a matrix, from one to any other
+/// @tparam Machine that of a warp; as in strip.hpp, and
+///   multiply_halves<R>(sums, a, b)  m16n8k16; m16n8k8 if the operands have half as many words
+///   single(number)                  converts to single precision
+///   rounded<R>(single)              converts back
+///   prefetch(address)               fetches the line into the L2 cache
+/// @tparam Index    the distance between any two elements of a matrix
 /// @tparam together elements_together(), or less
 template <class Shape, class Machine, class Index, bool left_by_lines, bool right_by_lines, int together>
 class HalfBlock {
@@ -49,13 +50,14 @@ class HalfBlock {
   using R = typename E::R;
   static constexpr int parts = E::parts, groups = Shape::groups;
   static constexpr int eights_down = Shape::rows_of_warp / 8, eights_across = Shape::columns_of_warp / 8;
-  /// Rows of the lane.
+  /// Rows of C per lane.
   static constexpr int rows = 2 * eights_down;
   using Left = HalfLines<E, Machine, Index, eights_down, left_by_lines, together>;
   using Right = HalfLines<E, Machine, Index, eights_across, right_by_lines, together>;
 
  public:
-  /// @param product, matrices  of which the product tells all but where they are
+  /// @param product all of the product but the addresses
+  /// @param matrices the addresses
   /// @pre C has the first row and column of the rectangle, and the product has something to do
   TESSERA_DEVICE HalfBlock(const HalfProduct<E>& product, const HalfMatrices<E>& matrices, Index first_row,
                            Index first_column, Machine machine)
@@ -66,13 +68,14 @@ class HalfBlock {
         first_column_(first_column),
         rows_there_(at_most(static_cast<Index>(product.m) - first_row, Shape::rows_of_warp)),
         columns_there_(at_most(static_cast<Index>(product.n) - first_column, Shape::columns_of_warp)),
-        // Made anew: what ways of other loads have in common with this one is not computed ahead of all of them.
+        // made_anew() keeps the compiler from computing subexpressions that several kinds of loads share ahead of all
+        // of them.
         lane_(machine.made_anew(machine.lane())),
         row_(lane_ % 4 * rows),
         column_(lane_ / 4 * eights_across) {}
 
   TESSERA_DEVICE void run() {
-    // Most rectangles are whole, and need not ask what there is of C.
+    // Most rectangles are whole and need no test for each element of C.
     const bool whole = is_whole();
     OfC before;
     if (product_.reads_c) {
@@ -98,20 +101,20 @@ class HalfBlock {
     const auto k = static_cast<Index>(product_.k);
     Left left(machine_, lane_, matrices_.left, product_.left, m, k, first_row_, rows_there_);
     Right right(machine_, lane_, matrices_.right, product_.right, n, k, first_column_, columns_there_);
-    // Complex products are slower that way: what they make of words takes as long as a load.
+    // Complex products are slower by single groups: rearranging their words takes as long as a load.
     if constexpr (groups == 1 && parts == 1)
       add_by_groups(left, right, k);
     else
       add_in_turns(left, right, k);
   }
 
-  /// Whether loads need not ask which of sixteen steps are there. @param steps from the first of them on
+  /// Whether all of the next sixteen steps exist, so that loads need no test. @param steps that are left
   static TESSERA_DEVICE bool are_whole(const Left& left, const Right& right, Index steps) {
     constexpr int least = steps_of_group + (Left::straddles || Right::straddles ? 1 : 0);
     return steps >= least && !left.is_short() && !right.is_short();
   }
 
-  /// One group of steps behind the other, those that are not whole apart.
+  /// Adds one group of steps after the other. Groups that are not whole are handled apart.
   TESSERA_DEVICE void add_by_groups(Left& left, Right& right, Index steps) {
     typename Left::Loaded of_left;
     typename Right::Loaded of_right;
@@ -133,8 +136,8 @@ class HalfBlock {
     }
   }
 
-  /// While a group of steps is multiplied, the others of `groups` are on their way.
-  /// @param steps that have not been multiplied when the first of `groups` groups is
+  /// Multiplies a group of steps while the other `groups` - 1 groups are loaded.
+  /// @param steps that remain to be multiplied, the first group of the round included
   TESSERA_DEVICE void add_in_turns(Left& left, Right& right, Index steps) {
     typename Left::Loaded of_left[groups];
     typename Right::Loaded of_right[groups];
@@ -144,7 +147,7 @@ class HalfBlock {
       if (are_whole(left, right, there)) {
         left.template load<true>(of_left[to], group, steps_of_group);
         right.template load<true>(of_right[to], group, steps_of_group);
-      } else if (groups == 1 || there > 0) {  // one group is loaded only where there is one
+      } else if (groups == 1 || there > 0) {  // with groups == 1 the caller asks for existing groups only
         left.template load<false>(of_left[to], group, at_most(there, steps_of_group));
         right.template load<false>(of_right[to], group, at_most(there, steps_of_group));
       }
@@ -198,14 +201,14 @@ class HalfBlock {
   // -- C --
 
   static constexpr int words_of_column = rows * parts / 2;
-  /// Of the lane, whose registers have no room for all of them behind the sums.
+  /// Columns of C that a lane loads at once: registers do not suffice for all of them beside the sums.
   static constexpr int columns_at_once = Shape::c_ahead ? eights_across : 2;
   using OfC = std::uint32_t[columns_at_once][words_of_column];
   enum class Beta : unsigned char { zero, one, any };
 
-  /// Real ones that are not aligned to words, as those of operands (half_lines.hpp).
+  /// Whether real elements of C are not aligned to words. Operands: half_lines.hpp.
   static constexpr bool c_straddles = parts == 1 && together == 1;
-  /// Of a load or store where the rectangle is whole: at most 16 bytes.
+  /// Elements of a load or store where the rectangle is whole: at most 16 bytes.
   static constexpr int most_together = parts == 1 && together == 4 && rows % 8 == 0 ? 8 : together;
   TESSERA_DEVICE bool is_whole() const {
     const auto place = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(matrices_.C)) / sizeof(E);
@@ -235,7 +238,7 @@ class HalfBlock {
     }
   }
 
-  /// @param first of the lane's columns
+  /// @param first the first of the lane's columns
   template <bool whole>
   TESSERA_DEVICE void load_c(OfC& to, int first) const {
     const E* at = c_at(first);
@@ -268,13 +271,13 @@ class HalfBlock {
     }
   }
 
-  /// Halves of words that the lane's rows reach to. @param bits behind which the first one begins
+  /// Halves of words that the lane's rows cover. @param bits the first one begins so many bits into its word
   template <bool whole>
   TESSERA_DEVICE int halves_there(unsigned bits) const {
     const int there = whole ? rows : at_most(rows_there_ - row_, rows);
     return there + static_cast<int>(bits / 16);
   }
-  // Other lanes have neighbouring rows: only a word that is the lane's is one load or store.
+  // Neighbouring rows belong to other lanes. Only a word that is the lane's alone is one load or store.
   template <bool whole>
   TESSERA_DEVICE void load_straddling(OfColumn& to, const E* from) const {
     const PlaceInWords at(machine_.in_global(from));
@@ -312,7 +315,7 @@ class HalfBlock {
     }
   }
 
-  /// Of sums and of C, by parts.
+  /// Factors of the sums and of C, by parts.
   struct Factors {
     float alpha[parts], beta[parts];
   };
@@ -335,7 +338,7 @@ class HalfBlock {
     Factors factors;
     TESSERA_UNROLL
     for (int p = 0; p < parts; ++p) {
-      // Without steps all sums are 0, and alpha may be anything.
+      // Without steps all sums are 0, and alpha may hold anything.
       factors.alpha[p] = product_.k > 0 ? product_.alpha.part[p] : 0.0F;
       factors.beta[p] = product_.beta.part[p];
     }
@@ -367,7 +370,7 @@ class HalfBlock {
            static_cast<std::uint32_t>(machine_.template rounded<R>(second).bits) << 16;
   }
 
-  /// Two real elements.
+  /// Updates two real elements.
   template <Beta kind>
   TESSERA_DEVICE std::uint32_t updated_two(const Factors& by, float first, float second, std::uint32_t before) const {
     first *= by.alpha[0];
@@ -378,7 +381,7 @@ class HalfBlock {
     }
     return both_rounded(first, second);
   }
-  /// A complex element.
+  /// Updates a complex element.
   template <Beta kind>
   TESSERA_DEVICE std::uint32_t updated_pair(const Factors& by, float real, float imaginary,
                                             std::uint32_t before) const {
@@ -404,9 +407,9 @@ class HalfBlock {
   const HalfMatrices<E> matrices_;
   Machine machine_;
   const Index first_row_, first_column_;
-  const int rows_there_, columns_there_;  ///< of the rectangle
+  const int rows_there_, columns_there_;  ///< rows and columns of the rectangle that C has
   const int lane_;
-  const int row_, column_;  ///< the lane's first ones, in the rectangle
+  const int row_, column_;  ///< the lane's first row and column in the rectangle
   float sums_[parts][eights_across / 2][eights_down][4] = {};
 };
 

@@ -1,15 +1,15 @@
-// Some eights of lines of an operand of a product of 16-bit numbers (half_product.hpp), as a warp loads them from global
-// memory straight into the fragments of its tensor cores.
+// Several eights of lines of an operand of a product of 16-bit numbers (half_product.hpp). A warp loads them from
+// global memory straight into the fragments of its tensor cores.
 //
-// Lane 4 g + t has `eights` lines that lie beside each other, from g * eights on: one of each eight that the instruction
-// knows, whose lines may be numbered as one likes. Of sixteen steps of k it has four, from 4 t on: real numbers fill the two
-// words of an m16n8k16; complex ones, in pairs of a real and an imaginary part, those of two such instructions. So no
-// number has to go through another lane, and addresses that are aligned to four elements make loads of four.
+// Lane 4 g + t has `eights` neighbouring lines, from g * eights on: one line of each of the instruction's eights. Any
+// numbering of the instruction's lines is correct. Of sixteen steps of k a lane has the four from 4 t on. Real numbers
+// fill the two words of one m16n8k16. Complex numbers, in pairs of a real and an imaginary part, fill those of two such
+// instructions. No number has to pass through another lane, and data aligned to four elements is read by loads of four.
 //
-// Where numbers are aligned to 16 bits only, so that every other line or step begins in the midst of a word, a lane loads
-// the aligned words that have its numbers, and shifts them. A neighbour's number in such a word is not used. But it must be
-// one: a word that reaches beyond the first or the last number of the matrix may be no part of what the caller has
-// allocated, and what is in it is loaded by itself.
+// Where numbers are aligned to 16 bits only, every other line or step begins in the middle of a word. A lane then loads
+// the aligned words that contain its numbers, and shifts them. A neighbour's number in such a word is not used, but it
+// must be part of the matrix. A word that reaches beyond the first or last number of the matrix may touch memory that
+// the caller has not allocated. The numbers of such a word are loaded one by one.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ namespace tessera::kernels::block {
 /// Steps of k that are loaded together.
 inline constexpr int steps_of_group = 16;
 
-/// @tparam Index     of elements of a matrix, from one to any other
-/// @tparam by_lines  neighbouring lines lie side by side, a run of them for each step; else neighbouring steps
-/// @tparam together  elements of one load: 4, 2 or 1. What lies side by side is aligned to them, and as long
+/// @tparam Index     the distance between any two elements of a matrix
+/// @tparam by_lines  lines are contiguous, in one run per step; else steps are contiguous, in one run per line
+/// @tparam together  elements of one load: 4, 2 or 1. Runs are aligned to them, and their lengths are multiples of them
 template <class E, class Machine, class Index, int eights, bool by_lines, int together>
 class HalfLines {
   static constexpr int parts = E::parts, lane_steps = steps_of_group / 4;
@@ -35,14 +35,15 @@ class HalfLines {
   static_assert(eights == 2 || eights == 4 || eights == 8);
 
  public:
-  /// As they come: real numbers in twos.
+  /// Words as they are loaded: real numbers in pairs.
   static constexpr int words = lane_steps * eights * parts / 2;
   using Loaded = std::uint32_t[words];
-  /// Runs are not aligned to words.
+  /// Whether runs are not aligned to words.
   static constexpr bool straddles = parts == 1 && together == 1;
 
-  /// @param matrix, from, lines, steps  of the operand @param lines_there of those from first_line on: 1 or more. The
-  /// others are not looked at, and may be like any line
+  /// @param matrix, from, lines, steps of the operand
+  /// @param lines_there how many of the lines from first_line on exist, at least 1. The results of other lines are not
+  /// used: they may repeat an existing line
   TESSERA_DEVICE HalfLines(Machine machine, int lane, const E* matrix, const HalfOperand<E>& from, Index lines,
                            Index steps, Index first_line, int lines_there)
       : machine_(machine),
@@ -68,11 +69,13 @@ class HalfLines {
     }
   }
 
-  /// Whether is_whole must not be said of any steps: words of a short run reach beyond the runs that are next.
+  /// Whether load() must never be called with is_whole: words of a short run reach beyond the runs next to it.
   TESSERA_DEVICE bool is_short() const { return straddles && is_short_; }
 
-  /// Sixteen steps of those that are next. @param group which @param steps that are there, counted from the first of them;
-  /// those behind are zeros @tparam is_whole all sixteen are, and where it straddles() another one behind them
+  /// Loads sixteen steps of one of the next groups.
+  /// @param group its number
+  /// @param steps that exist, counted from the first one of the group; the ones behind become zeros
+  /// @tparam is_whole all sixteen exist and, where `straddles`, one more behind them
   template <bool is_whole>
   TESSERA_DEVICE void load(Loaded& to, int group, int steps) const {
     if constexpr (!is_whole) {
@@ -99,7 +102,7 @@ class HalfLines {
     }
   }
 
-  /// The lane's steps 2 w and 2 w + 1 of its line `e`; of complex elements step w.
+  /// The lane's steps 2 w and 2 w + 1 of its line `e`; for complex elements its step w.
   static TESSERA_DEVICE std::uint32_t fragment(const Loaded& from, int e, int w) {
     if constexpr (parts == 2) {
       return from[by_lines ? w * eights + e : e * lane_steps + w];
@@ -160,7 +163,7 @@ class HalfLines {
     }
   }
 
-  /// Lines of the last step may end with the matrix: they are loaded one by one.
+  /// Lines of the last step may be at the end of the matrix: they are loaded one by one.
   template <bool is_whole>
   TESSERA_DEVICE void load_straddling_lines(Loaded& to, int group, int steps) const {
     const E* at = at_[0] + group * (steps_of_group * next_run_);
@@ -175,7 +178,7 @@ class HalfLines {
       at += next_run_;
     }
   }
-  /// The last line may end with the matrix. In others the words that have the last steps do not.
+  /// The last line may be at the end of the matrix. In other lines the words of the last steps stay within the matrix.
   template <bool is_whole>
   TESSERA_DEVICE void load_straddling_steps(Loaded& to, int group, int steps) const {
     TESSERA_UNROLL
@@ -197,7 +200,7 @@ class HalfLines {
     }
   }
 
-  /// @param bits how far `from` lies behind the beginning of a word
+  /// @param bits `from` lies so many bits behind the beginning of a word
   template <int length>
   TESSERA_DEVICE void load_run(Loaded& to, int place, const E* from, unsigned bits) const {
     const char* const at = reinterpret_cast<const char*>(machine_.in_global(from)) - bits / 8;
@@ -225,11 +228,11 @@ class HalfLines {
   int offset_[by_lines ? loads_of_lines : 1];
   const Index next_run_;
   const int first_step_;
-  // Of what straddles:
-  unsigned bits_[by_lines ? 2 : eights];  ///< PlaceInWords of steps, even and odd ones; or of each line
-  unsigned last_lines_ = 0;               ///< a bit for each of the lane's that is the operand's last
-  int lines_left_ = 0;                    ///< from the lane's first one on
-  bool begins_ = false;                   ///< the lane's first number is the operand's, and does not begin a word
+  // Where `straddles`:
+  unsigned bits_[by_lines ? 2 : eights];  ///< PlaceInWords::bits of even and odd steps, or of each line
+  unsigned last_lines_ = 0;               ///< a bit for each of the lane's lines that is the operand's last
+  int lines_left_ = 0;                    ///< lines from the lane's first one on
+  bool begins_ = false;                   ///< the lane's first number is the operand's first, in the middle of a word
   bool is_short_ = false;
 };
 

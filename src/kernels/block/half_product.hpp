@@ -1,5 +1,6 @@
-// A product of matrices of 16-bit numbers, C = alpha L R^T + beta C, as thread blocks see it: operands as lines, those of
-// L along C's rows, those of R along its columns. And many of one form, as product_batch.hpp has those of the BLAS types.
+// A product of matrices of 16-bit numbers, C = alpha L R^T + beta C, as thread blocks see it. Operands are sets of
+// lines: L's along C's rows, R's along its columns. Also batches of such products, as product_batch.hpp has for the
+// BLAS types.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +15,18 @@
 
 namespace tessera::kernels::block {
 
-/// A number in single, of as many parts as the elements have.
+/// A number in single precision, with as many parts as the elements have.
 template <int parts>
 struct SingleElement {
   float part[parts];
 };
 
-/// L or R. Element (line, step) is at at[line * next_line + step * next_step], one of which is 1.
+/// An operand, L or R. Element (line, step) is at at[line * next_line + step * next_step]; one of the two strides is 1.
 template <class E>
 struct HalfOperand {
   const E* at = nullptr;
   index_t next_line = 0, next_step = 0;
-  bool lines_are_adjacent = false;  ///< next_line is 1; else next_step
+  bool lines_are_adjacent = false;  ///< next_line is 1; else next_step is 1
   bool conjugate = false;
 };
 
@@ -33,17 +34,17 @@ template <class Stored>
 struct HalfProduct {
   using E = Stored;
   using Factor = SingleElement<E::parts>;
-  index_t m = 0, n = 0, k = 0;  ///< k = 0: C is at most scaled, and there may be no operands
+  index_t m = 0, n = 0, k = 0;  ///< k = 0: C is at most scaled, and the operands need not exist
   HalfOperand<E> left, right;
   Factor alpha{}, beta{};
   bool reads_c = false;      ///< beta is not 0
-  bool beta_is_one = false;  ///< an infinite part of C does not make the other one a NaN
+  bool beta_is_one = false;  ///< C is added as it is: an infinite part does not make the other one a NaN
   E* C = nullptr;
   index_t ldc = 0;
   bool does_nothing = false;  ///< C stays as it is
 };
 
-/// Where the matrices of a product begin.
+/// The addresses of a product's matrices.
 template <class E>
 struct HalfMatrices {
   const E* left = nullptr;
@@ -55,7 +56,8 @@ TESSERA_HOST_DEVICE HalfMatrices<E> matrices_of(const HalfProduct<E>& product) {
   return {product.left.at, product.right.at, product.C};
 }
 
-/// Bits that sizes and distances along what lies side by side have: a load of 2 or 4 elements wants multiples of it.
+/// The lengths and distances of all contiguous runs, combined by OR. A load of 2 or 4 elements needs multiples of 2 or
+/// 4.
 template <class E>
 TESSERA_HOST_DEVICE unsigned bits_of_runs(const HalfProduct<E>& product) {
   index_t bits = product.ldc | product.m;
@@ -67,7 +69,7 @@ TESSERA_HOST_DEVICE unsigned bits_of_runs(const HalfProduct<E>& product) {
   return static_cast<unsigned>(bits);
 }
 
-/// Elements of one load in all of a product: 4, 2 or 1. @param bits bits_of_runs()
+/// Elements per load that suit all of a product: 4, 2 or 1. @param bits bits_of_runs()
 template <class E>
 TESSERA_HOST_DEVICE int elements_together(const HalfProduct<E>& product, unsigned bits, const HalfMatrices<E>& at) {
   const auto place = [](const E* matrix) {
@@ -78,7 +80,7 @@ TESSERA_HOST_DEVICE int elements_together(const HalfProduct<E>& product, unsigne
   return bits % 4 == 0 ? 4 : bits % 2 == 0 ? 2 : 1;
 }
 
-/// What the problems of a batch have in common.
+/// The common part of the problems of a batch.
 template <int parts>
 struct HalfForm {
   bool transposed_a = false, conjugate_a = false, transposed_b = false, conjugate_b = false;
@@ -86,7 +88,7 @@ struct HalfForm {
   bool alpha_is_zero = false, beta_is_zero = false, beta_is_one = false;
 };
 
-/// One of them.
+/// One problem of the batch.
 template <class E>
 struct HalfProblem {
   index_t m = 0, n = 0, k = 0;
@@ -98,7 +100,7 @@ struct HalfProblem {
   index_t ldc = 0;
 };
 
-/// The position of the first argument that is bad, as the reference BLAS finds it; 0: none.
+/// The position of the first bad argument, in the order in which the reference BLAS checks them; 0: none.
 template <int parts, class E>
 TESSERA_HOST_DEVICE int bad_argument(const HalfForm<parts>& form, const ArgumentPositions& position,
                                      const HalfProblem<E>& problem) {
@@ -142,7 +144,7 @@ TESSERA_HOST_DEVICE HalfProduct<E> product_of(const HalfForm<E::parts>& form, co
   return product;
 }
 
-/// alpha sum + beta before, in single. @param before of C, if it is read
+/// alpha sum + beta before, in single precision. @param before the element of C, if it is read
 template <class E>
 TESSERA_DEVICE SingleElement<E::parts> updated(const HalfProduct<E>& product, const SingleElement<E::parts>& sum,
                                                const SingleElement<E::parts>& before) {
@@ -166,16 +168,17 @@ TESSERA_DEVICE SingleElement<E::parts> updated(const HalfProduct<E>& product, co
   return value;
 }
 
-/// Many products of one form: their sizes, leading dimensions and places, in device memory or the same for all.
+/// Many products of one form. Their sizes, leading dimensions and addresses are in device memory, or one value serves
+/// all.
 template <class Stored>
 struct HalfProducts {
   using E = Stored;
   using Problem = HalfProblem<E>;
-  static constexpr int words = 9;  ///< that a problem is told by
+  static constexpr int words = 9;  ///< words that describe a problem
   HalfForm<E::parts> form = {};
   ArgumentPositions positions = {};
   index_t count = 0;
-  bool is_of_one_size = false;  ///< only addresses differ
+  bool is_of_one_size = false;  ///< problems differ in their addresses only
   WordOfEach word[words] = {};
 
   static TESSERA_HOST_DEVICE Problem problem_of(const index_t (&w)[words]) {
@@ -185,14 +188,14 @@ struct HalfProducts {
             w[6], reinterpret_cast<E*>(w[7]),
             w[8]};
   }
-  /// Which of the words tell where the matrices are.
+  /// The words that hold the matrices' addresses.
   enum : int { A = 3, B = 5, C = 7 };
   TESSERA_HOST_DEVICE Problem problem(index_t i) const {
     index_t of_problem[words];
     for (int w = 0; w < words; ++w) of_problem[w] = word[w].of(i);
     return problem_of(of_problem);
   }
-  /// Of all problems, wherever they are. @pre is_of_one_size
+  /// The problem that all of the batch share, without addresses. @pre is_of_one_size
   Problem common_problem() const {
     index_t of_problem[words] = {};
     for (const int w : {0, 1, 2, A + 1, B + 1, C + 1}) of_problem[w] = word[w].first;
@@ -200,7 +203,7 @@ struct HalfProducts {
   }
 };
 
-/// Host code. @pre E is what the batch has stored
+/// Host code. @pre E is the batch's stored type
 template <class E>
 HalfProducts<E> half_products(const HalfBatch& batch) {
   const Level3Batch& given = batch.products;

@@ -1,17 +1,17 @@
-// Tiny products of 16-bit numbers, of at most 4, 8 or 16 rows and columns: a part of a warp has one of them whole, and
-// nothing goes through shared memory.
+// Tiny products of 16-bit numbers, with at most 4, 8 or 16 rows and columns. A part of a warp computes a whole product,
+// and nothing goes through shared memory.
 //
-// By tensor cores: sixteen lines of left operands and sixteen of right ones are multiplied by two instructions, m16n8k16,
-// or m16n8k8 for small problems. They are those of one problem, of two or of four, beside each other; what lines of
-// different problems give is not used. As all of a problem's lines are multiplied by lines only, a neighbour's infinities
-// do not reach it. The instruction's rows, columns and steps are numbered so that lane 4 g + t has lines 2 g and 2 g + 1 of
-// both operands in four steps from 4 t on, or two from 2 t on: with lines adjacent pairs of lines are one load, with steps
-// adjacent the lane's steps are.
+// By tensor cores: two instructions, m16n8k16 or for small problems m16n8k8, multiply sixteen left lines by sixteen
+// right ones. The lines belong to one problem, or to two or four problems beside each other. Products of lines of
+// different problems are not used. An element of C is a product of two lines of its own problem, so a neighbour's
+// infinities do not reach it. The instruction's rows, columns and steps are numbered to suit loads. Lane 4 g + t has
+// lines 2 g and 2 g + 1 of both operands, in four steps from 4 t on or two from 2 t on. If lines are contiguous a pair
+// of lines is one load; if steps are, the lane's steps are one load.
 //
-// By lanes: each has a column of C, and adds up by fused multiply-adds.
+// By lanes: each lane has a column of C, and adds up by fused multiply-adds.
 //
 // Source: Abdelfattah, Tomov, Dongarra, "Matrix multiplication on batches of small matrices in half and half-complex
-// precisions", section 8; how problems are packed there, and a thread per element.
+// precisions", section 8: the packing of problems. The paper uses a thread per element.
 #pragma once
 
 #include <cmath>
@@ -23,25 +23,25 @@
 
 namespace tessera::kernels::block {
 
-/// Machine: as in half_block.hpp, of one warp.
-/// @tparam places of lines for a problem: 4, 8 or 16
+/// @tparam Machine that of one warp, as in half_block.hpp
+/// @tparam places  lines that a problem has room for: 4, 8 or 16
 template <class Stored, int places, class Machine>
 class TinyByTensorCores {
   using E = Stored;
   using R = typename E::R;
   static constexpr int parts = E::parts, re = 0, im = parts - 1;
-  /// Of a lane, and of an instruction.
+  /// Steps of a lane, and of an instruction.
   static constexpr int lane_steps = places == 16 ? 4 : 2, steps = 4 * lane_steps;
-  /// Numbers of two lines in these steps: (line, first or second two steps).
+  /// Numbers of two lines in these steps: [part][line][first or second pair of steps].
   using Fragment = std::uint32_t[parts][2][lane_steps / 2];
 
  public:
   static constexpr int problems = 16 / places;
-  /// Of the lane, among those of its warp: whose lines it has.
+  /// The number, in the warp, of the problem whose lines the lane has.
   static TESSERA_DEVICE int problem_of(int lane) { return lane / 4 * 2 / places; }
   static TESSERA_DEVICE bool is_first_of_problem(int lane) { return lane % (2 * places) == 0; }
 
-  /// @param product of the lane's problem, none larger than its places; k = 0 and does_nothing: there is none
+  /// @param product the lane's problem, no larger than `places`. k = 0 and does_nothing: the lane has no problem
   TESSERA_DEVICE TinyByTensorCores(const HalfProduct<E>& product, Machine machine)
       : product_(product),
         machine_(machine),
@@ -50,7 +50,7 @@ class TinyByTensorCores {
         column_(machine.lane() % 4 * 4 % places),
         has_c_(machine.lane() % 4 * 4 / places == problem_of(machine.lane()) && !product.does_nothing) {}
 
-  /// All of the warp, together.
+  /// @pre all of the warp calls it
   TESSERA_DEVICE void run() {
     E before[4][2];
     if (has_c_ && product_.reads_c) load_c(before);
@@ -70,7 +70,7 @@ class TinyByTensorCores {
     const index_t first = step + first_step_;
     const index_t left = product_.k - first;
     const int there = left < 0 ? 0 : left < lane_steps ? static_cast<int>(left) : lane_steps;
-    // Where there is nothing to load there may be no matrix.
+    // Where nothing is to be loaded the matrix need not exist.
     const index_t offset = there > 0 ? line_ * operand.next_line + first * operand.next_step : 0;
     const E* const from = machine_.in_global(operand.at) + offset;
     E element[2][lane_steps] = {};
@@ -104,9 +104,9 @@ class TinyByTensorCores {
            0;
   }
 
-  // All of a warp takes the same way, so that its loads are not one behind the other.
+  // All of a warp takes the same branch, so that its loads overlap.
 
-  /// Two lines side by side, in each step. @param there of the steps
+  /// Loads two contiguous lines in each step. @param there steps that exist
   TESSERA_DEVICE void load_steps(E (&element)[2][lane_steps], const E* from, index_t next_step, int lines, int there) {
     const bool has_single = lines == 1 || (there > 0 && !are_aligned<2>(from, next_step));
     if (!machine_.any(has_single)) {
@@ -125,7 +125,7 @@ class TinyByTensorCores {
       }
     }
   }
-  /// The steps side by side, in each line.
+  /// Loads contiguous steps in each line.
   TESSERA_DEVICE void load_lines(E (&element)[2][lane_steps], const E* from, index_t next_line, int lines, int there) {
     const bool has_single = there > 0 && (there < lane_steps || !are_aligned<lane_steps>(from, next_line));
     const bool by_runs = !machine_.any(has_single);
@@ -145,7 +145,7 @@ class TinyByTensorCores {
     }
   }
 
-  /// Of a fragment.
+  /// One line of a fragment.
   using Line = std::uint32_t[lane_steps / 2];
 
   TESSERA_DEVICE void multiply(const Fragment& left, const Fragment& right) {
@@ -170,7 +170,7 @@ class TinyByTensorCores {
     machine_.template multiply_halves<R>(sums, a, right);
   }
 
-  /// f(column of four, row of two) where C has an element.
+  /// Calls f(column of four, row of two) where C has an element.
   template <class F>
   TESSERA_DEVICE void for_each_element(F f) const {
     TESSERA_UNROLL
@@ -205,7 +205,7 @@ class TinyByTensorCores {
     for (int j = 0; j < 4; ++j) {
       TESSERA_UNROLL
       for (int h = 0; h < 2; ++h) {
-        // Columns 2 (2 t + i) + q.
+        // The columns are 2 (2 t + i) + q.
         SingleElement<parts> sum, of_c;
         TESSERA_UNROLL
         for (int p = 0; p < parts; ++p) {
@@ -230,14 +230,14 @@ class TinyByTensorCores {
 
   const HalfProduct<E>& product_;
   Machine machine_;
-  const int line_;        ///< the first of the lane's two, in its problem
-  const int first_step_;  ///< of its four
-  const int column_;      ///< the first of its four of C
+  const int line_;        ///< the first of the lane's two lines, in its problem
+  const int first_step_;  ///< the first of its four steps
+  const int column_;      ///< the first of its four columns of C
   const bool has_c_;
   float sums_[parts][2][4] = {};
 };
 
-/// @tparam places of rows and columns for a problem: so many lanes have it
+/// @tparam places rows and columns that a problem has room for; as many lanes share it
 template <class Stored, int places, class Machine>
 class TinyByLanes {
   using E = Stored;
@@ -250,11 +250,11 @@ class TinyByLanes {
   static TESSERA_DEVICE int problem_of(int lane) { return lane / places; }
   static TESSERA_DEVICE bool is_first_of_problem(int lane) { return lane % places == 0; }
 
-  /// @param product of the lane's problem, none larger than its places; does_nothing: there is none
+  /// @param product the lane's problem, no larger than `places`. does_nothing: the lane has no problem
   TESSERA_DEVICE TinyByLanes(const HalfProduct<E>& product, Machine machine)
       : product_(product), machine_(machine), column_(machine.lane() % places) {}
 
-  /// Each lane for itself.
+  /// Lanes are independent of each other.
   TESSERA_DEVICE void run() {
     if (product_.does_nothing || column_ >= product_.n) return;
     const auto rows = static_cast<int>(product_.m);

@@ -1,4 +1,4 @@
-// Numbers of 16 bits in words of 32, as lanes load, combine and store them.
+// 16-bit numbers in 32-bit words: loads, combinations and stores.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace tessera::kernels::block {
 
 namespace detail {
-/// Integers of that size, of which the compiler does not lose the alignment.
+/// Integers of that size, whose alignment the compiler knows.
 template <std::size_t bytes>
 struct IntegerOf;
 template <>
@@ -34,7 +34,8 @@ struct IntegerOf<16> {
 #endif
 }  // namespace detail
 
-/// Values as few loads or stores have them, of 16 bytes at most. @pre aligned as their type is
+/// A value loaded or stored in as few instructions as possible, of at most 16 bytes each. @pre aligned as its type
+/// requires
 template <class Value>
 TESSERA_DEVICE Value loaded(const void* from) {
   Value value;
@@ -62,7 +63,7 @@ TESSERA_DEVICE void stored(void* to, const Value& value) {
 #endif
 }
 
-/// So many bytes: whole words, or the lower half of one.
+/// Loads or stores so many bytes: whole words, or the lower half of one.
 template <int bytes>
 struct alignas(bytes) SomeWords {
   static constexpr int count = bytes / 4;
@@ -86,10 +87,10 @@ TESSERA_DEVICE void store_words(void* to, const std::uint32_t (&from)[words], in
   stored(to, some);
 }
 
-/// The lower halves of two words, and their upper ones.
+/// The lower halves of two words, and their upper halves.
 TESSERA_DEVICE std::uint32_t lower_halves(std::uint32_t first, std::uint32_t second) {
 #if defined(__CUDA_ARCH__)
-  return __byte_perm(first, second, 0x5410);  // one instruction, which the compiler makes two of otherwise
+  return __byte_perm(first, second, 0x5410);  // one instruction; the compiler would generate two
 #else
   return (first & 0xffffU) | second << 16;
 #endif
@@ -103,7 +104,7 @@ TESSERA_DEVICE std::uint32_t upper_halves(std::uint32_t first, std::uint32_t sec
 }
 TESSERA_DEVICE std::uint32_t halves_exchanged(std::uint32_t word) { return word >> 16 | word << 16; }
 
-/// Of two words that follow each other, what begins so many bits behind the first one: 0 to 31.
+/// The word that begins `bits` bits, 0 to 31, behind the beginning of the first of two consecutive words.
 TESSERA_DEVICE std::uint32_t word_behind(std::uint32_t first, std::uint32_t second, unsigned bits) {
 #if defined(__CUDA_ARCH__)
   return __funnelshift_r(first, second, bits);
@@ -112,13 +113,13 @@ TESSERA_DEVICE std::uint32_t word_behind(std::uint32_t first, std::uint32_t seco
 #endif
 }
 
-/// Where a number of 16 bits lies: in the upper half of an aligned word, 16 bits behind its beginning, or at it.
+/// Where a 16-bit number lies: an aligned word, and 0 or 16, the bits from the word's beginning to the number.
 template <class Byte>
 struct PlaceInWords {
   Byte* word;
   unsigned bits;
 
-  /// @param at of a number
+  /// @param at the address of a number
   template <class E>
   explicit TESSERA_DEVICE PlaceInWords(E* at)
       : word(reinterpret_cast<Byte*>(at)), bits(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(at)) % 4 * 8) {

@@ -1,8 +1,8 @@
-// The interchanges of rows that a panel of an LU factorization ends with, as one permutation: of its top rows, and of
-// those that were taken from below. So that a column is read and written once, with all loads on their way together.
+// The row interchanges of a panel of an LU factorization, as one permutation. It moves the panel's top rows, and the
+// rows from below that reach the top. With it a column is read and written once, and all of its loads overlap.
 //
-// Row i of the top is interchanged with row pivots[i] >= i, in this order, as LAPACK's ?laswp does it. What goes below
-// the top are rows of the top, and there are no other moves below it.
+// Row i of the top is interchanged with row pivots[i] >= i, in this order, as LAPACK's ?laswp does it. Only rows of the
+// top move to places below it; nothing else moves there.
 #pragma once
 
 #include "kernels/block/device_code.hpp"
@@ -10,22 +10,24 @@
 
 namespace tessera::kernels::block {
 
-/// @tparam most of the top rows: up to 64
+/// @tparam most top rows, at most 64
 template <int most>
 struct Interchanges {
   static constexpr int rows = most;
-  int source[most];  ///< which row comes to a place of the top
-  int target[most];  ///< the place below the top that a row of it goes to; -1: none
+  int source[most];  ///< the row that moves to each place of the top
+  int target[most];  ///< the place below the top to which each of its rows moves; -1: none
 
-  /// By one warp. @param count of the top rows @param pivots (i) of each, counted from the first of them; pivots(i) >= i
+  /// @pre one warp calls it
+  /// @param count top rows
+  /// @param pivots pivots(i) is the pivot of top row i, counted from the first one; pivots(i) >= i
   template <class Machine, class Pivots>
   TESSERA_DEVICE void make(Machine machine, Pivots pivots, int count) {
     constexpr int parts = (most + 31) / 32;
-    int comes[parts], goes[parts];  // of rows lane, lane + 32: what stands there now, and where they stand
+    int comes[parts], goes[parts];  // for rows lane and lane + 32: the row in that place, and where that row has gone
     TESSERA_UNROLL
     for (int p = 0; p < parts; ++p) {
       comes[p] = machine.lane() + 32 * p;
-      goes[p] = comes[p] < count ? comes[p] : -1;  // others are not looked for
+      goes[p] = comes[p] < count ? comes[p] : -1;  // rows beyond `count` match no search
     }
     const auto of = [&](const int(&numbers)[parts], int row) {
       int number = machine.shuffle(numbers[0], row % 32);
@@ -51,7 +53,7 @@ struct Interchanges {
         coming = of(comes, to);
         set(comes, to, leaving);
       } else {
-        // A row of the top that has been put there comes back.
+        // A row of the top that has moved to that place comes back.
         TESSERA_UNROLL
         for (int p = 0; p < parts; ++p) {
           const int lane = machine.first_lane(goes[p] == to);
@@ -71,8 +73,11 @@ struct Interchanges {
     }
   }
 
-  /// Of one column, by one thread that has all of its top rows. @param top of the column @param step from row to row
-  /// @param count of the top rows @param rows what comes to them
+  /// Reads the rows of one column that move. One thread handles all top rows of a column.
+  /// @param top the column's first element
+  /// @param count top rows
+  /// @param rows receives the rows that move to the top
+  /// @param before receives the top rows that move below
   template <class E>
   TESSERA_DEVICE void take(const E* top, int count, E (&rows)[most], E (&before)[most]) const {
     TESSERA_UNROLL

@@ -1,11 +1,11 @@
-// Many problems of one of LAPACK's routines, in device memory: what a thread block needs of one of them, and where it
-// says what became of it.
+// Many problems of one of LAPACK's routines in device memory: the arguments of one of them for a thread block, and the
+// place for its info.
 #pragma once
 
 #include <algorithm>
 #include <iterator>
 
-#include "core/lapack.hpp"
+#include "calls/lapack.hpp"
 #include "kernels/block/argument_positions.hpp"
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
@@ -13,7 +13,7 @@
 
 namespace tessera::kernels::block {
 
-/// Numbers of 32 or 64 bits in global memory.
+/// Integers of 32 or 64 bits in global memory.
 struct Numbers {
   void* at = nullptr;
   bool is_wide = false;
@@ -29,7 +29,7 @@ struct Numbers {
   }
 };
 
-/// One problem, as far as its routine has these.
+/// One problem. Members that its routine does not have are unused.
 template <class Stored>
 struct LapackProblem {
   using E = Stored;
@@ -45,13 +45,13 @@ template <class Stored>
 struct LapackProblems {
   using E = Stored;
   using Problem = LapackProblem<E>;
-  static constexpr int words = 8;  ///< that a problem is told by
+  static constexpr int words = 8;  ///< words that describe a problem
   LapackPositions positions = {};
   bool is_square = true;
   bool is_wide = false;
   index_t count = 0;
   WordOfEach word[words] = {};
-  Numbers info;  ///< of each problem; null: nobody asks, and all are good
+  Numbers info;  ///< info of each problem; null: not wanted, and all problems are good
 
   TESSERA_HOST_DEVICE Problem problem_of(const index_t (&w)[words]) const {
     return {is_square ? w[1] : w[0],
@@ -69,11 +69,11 @@ struct LapackProblems {
     return problem_of(of_problem);
   }
 
-  /// Whether an earlier launch of the same call has left the problem to be computed.
+  /// Whether the problem is still to be computed: no earlier launch of the same call has ended it.
   TESSERA_HOST_DEVICE bool is_left(index_t i) const { return info.at == nullptr || info.get(i) == 0; }
 };
 
-/// The position of the first argument that is bad, as LAPACK finds it; 0: none.
+/// The position of the first bad argument, in LAPACK's order; 0: none.
 template <class E>
 TESSERA_HOST_DEVICE int bad_argument(const LapackProblems<E>& problems, const LapackProblem<E>& problem) {
   const LapackPositions& position = problems.positions;

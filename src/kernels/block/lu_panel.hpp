@@ -1,14 +1,14 @@
-// LU factors of a few columns, with partial pivoting, as a team of threads computes them: each thread has rows, all
-// columns of a row in registers. A matrix that is no wider is factored whole; larger ones panel by panel (lu_sweep.hpp).
+// LU factors of a few columns, with partial pivoting, computed by a team of threads. Each thread holds whole rows in
+// registers. A matrix with that few columns is factored at once; a wider one is factored panel by panel (lu_sweep.hpp).
 //
-// Rows stay where they are, and each knows its place. In each step the warps put up their best row, in shared memory,
-// where all of the team choose among them: one barrier per column. The interchanges are made once, as the panel goes
-// back.
+// Rows stay in their registers, and each row has a variable for its place. In each step every warp publishes its best
+// row in shared memory, and all of the team choose among them: one barrier per column. The interchanges happen once,
+// when the panel is stored.
 //
-// The pivot is LAPACK's: the largest |re| + |im|, the first in the current order where several are (i?amax compares
-// with >, so that a NaN is chosen where it comes first only).
+// The pivot is LAPACK's: the largest |re| + |im|, and the first in the current order among equals. (i?amax compares
+// with >, so a NaN is chosen only if it is the first element.)
 //
-// Source: implicit pivoting: Abdelfattah, Haidar, Tomov, Dongarra; LAPACK's ?getf2 for arithmetic and `info`.
+// Sources: Abdelfattah, Haidar, Tomov, Dongarra, for implicit pivoting; LAPACK's ?getf2, for arithmetic and `info`.
 #pragma once
 
 #include <cmath>
@@ -22,7 +22,7 @@
 
 namespace tessera::kernels::block {
 
-/// @tparam team_threads of a team: a power of two up to 32, or several warps
+/// @tparam team_threads threads of a team: a power of two up to 32, or several warps
 /// @tparam columns_of_group see turning_columns.hpp
 template <class Real, int parts_of_element, int most_columns, int rows_of_each, int team_threads,
           int columns_of_group = group_of_columns(most_columns)>
@@ -39,8 +39,8 @@ struct PanelShape {
   static_assert(columns % of_group == 0);
 };
 
-/// Bits of a magnitude, which compare as it does, a NaN above all; without its sign, since zero may have one. 0: no
-/// candidate.
+/// The bits of a magnitude plus one. They compare as the magnitude does, with a NaN above all. The sign is dropped,
+/// since a zero may have one. 0: no candidate.
 template <class R>
 using MagnitudeKey = std::conditional_t<sizeof(R) == sizeof(float), std::uint32_t, std::uint64_t>;
 template <class R>
@@ -63,7 +63,7 @@ TESSERA_DEVICE bool is_nan(R a) {
   return isnan(a);
 }
 
-/// For key_of(), which takes no notice of a sign.
+/// The argument for key_of(), which ignores a sign.
 template <class R, int parts>
 TESSERA_DEVICE R size_to_compare(const Element<R, parts>& a) {
   if constexpr (parts == 1) return a.part[0];
@@ -78,7 +78,7 @@ TESSERA_DEVICE bool is_zero(const Element<R, parts>& a) {
   return zero;
 }
 
-/// What stands for a pivot that is too small: so large, with its sign or direction.
+/// The replacement for a pivot that is too small: of magnitude `size`, with the pivot's sign or direction.
 template <class R, int parts>
 TESSERA_DEVICE Element<R, parts> replaced_pivot(const Element<R, parts>& pivot, R size) {
   Element<R, parts> value{};
@@ -97,18 +97,20 @@ TESSERA_DEVICE Element<R, parts> replaced_pivot(const Element<R, parts>& pivot, 
 template <class Shape>
 struct PanelMemory {
   using Key = MagnitudeKey<typename Shape::R>;
-  /// What warps put up, in turns: who is a column ahead does not write over what others still read.
+  /// The warps' best rows. Odd and even columns take turns, so that a warp one column ahead does not overwrite rows
+  /// that others still read.
   alignas(16) typename Shape::E row[2][Shape::warps][Shape::columns];
   Key key[2][Shape::warps];
   int place[2][Shape::warps];
-  int pivots[Shape::columns];  ///< the row, counted from the panel's first one, that each was interchanged with
+  /// for each top row: the row, counted from the panel's first one, that it was interchanged with
+  int pivots[Shape::columns];
 };
 
-/// Machine, besides what strip.hpp asks for:
-///   int thread()                             of the team
-///   int place_of_largest(Key key, int place) all of the warp; the place with the largest key, the lowest where several have it
-///   int first_lane(bool value)               all of the warp; the first lane that says so, or -1
-/// A team of fewer than 32 threads is a warp of its own.
+/// @tparam Machine besides the members of strip.hpp:
+///   int thread()                             its number in the team
+///   int place_of_largest(Key key, int place) all of the warp; place of the largest key, the lowest among equals
+///   int first_lane(bool value)               all of the warp; the first lane whose value is true, or -1
+/// A team of fewer than 32 threads has a Machine of its own, as a warp would.
 template <class Shape, class Machine, bool pivots = true>
 class LuPanel {
   using R = typename Shape::R;
@@ -136,7 +138,7 @@ class LuPanel {
     }
   }
 
-  /// @param tiny without pivoting: smaller pivots are replaced by it
+  /// @param tiny without pivoting: replaces smaller pivots
   /// @return the first column, from 1, whose pivot is zero; 0: none
   TESSERA_DEVICE int factor(R tiny = 0) {
     const int steps = height_ < width_ ? height_ : width_;
@@ -156,9 +158,9 @@ class LuPanel {
     return first_zero;
   }
 
-  /// With its rows in their places. All of the team must have met since the last load.
+  /// Stores the rows in their places. @pre all of the team have met since the last load
   TESSERA_DEVICE void store(E* A, index_t lda) const {
-    lda = machine_.made_anew(lda);  // else the distances are kept from the loads
+    lda = machine_.made_anew(lda);  // else the compiler keeps the distances from the loads in registers
     TESSERA_UNROLL
     for (int r = 0; r < rows_of_thread; ++r) {
       if (place_[r] >= height_) continue;
@@ -170,7 +172,7 @@ class LuPanel {
     }
   }
 
-  /// f(number that the row had, its place now, its elements) for each row of the thread.
+  /// Calls f(the row's number at the beginning, its place at the end, its elements) for each row of the thread.
   template <class F>
   TESSERA_DEVICE void for_each_row(F f) const {
     TESSERA_UNROLL
@@ -184,7 +186,8 @@ class LuPanel {
   static constexpr int nowhere = 0x7fffffff;
 
  private:
-  /// Column first + turn, which is the first of its group now. @return whether its pivot is zero
+  /// Eliminates column first + turn, which turning has brought to the first place of its group.
+  /// @return whether its pivot is zero
   TESSERA_DEVICE bool eliminate(int first, int turn, R tiny) {
     const int k = first + turn;
     const E* const u = choose(k, first);
@@ -196,7 +199,7 @@ class LuPanel {
       }
     }
     const bool is_singular = is_zero(pivot);
-    if (is_singular) pivot.part[0] = 1;  // LAPACK goes on with the column as it is
+    if (is_singular) pivot.part[0] = 1;  // LAPACK leaves the column as it is, and continues
     const ScaledReciprocal inverse(pivot);
     TESSERA_UNROLL
     for (int r = 0; r < rows_of_thread; ++r) {
@@ -214,8 +217,9 @@ class LuPanel {
     return is_singular;
   }
 
-  /// Makes the pivot of column k, and interchanges. @param first of its group
-  /// @return its row from there on, as registers have it, in shared memory until column k + 2
+  /// Chooses the pivot of column k, and interchanges.
+  /// @param first column of the group
+  /// @return the pivot's row from there on, in the order of the registers, in shared memory; valid until column k + 2
   TESSERA_DEVICE const E* choose(int k, int first) {
     const int turn = k % 2;
     if constexpr (!pivots) {
@@ -229,7 +233,7 @@ class LuPanel {
     for (int r = 0; r < rows_of_thread; ++r) {
       if (place_[r] < k || place_[r] >= height_) continue;
       const R size = size_to_compare(a_[r][first]);
-      const Key mine = !is_nan(size) || place_[r] == k ? key_of(size) : 0;  // not of a NaN that is not the first
+      const Key mine = !is_nan(size) || place_[r] == k ? key_of(size) : 0;  // a NaN counts only in the first place
       if (r == 0 || mine > key || (mine == key && place_[r] < place)) {
         key = mine;
         place = place_[r];

@@ -1,5 +1,6 @@
-// What a panel of an LU factorization means for a strip of other columns, as the threads of one block compute it: its
-// interchanges, and right of it the rows of U, by a solve with the panel's unit triangle (trsm_strip.hpp).
+// Applies a panel of an LU factorization to a strip of other columns, by the threads of one block. It makes the panel's
+// interchanges. Right of the panel it computes the rows of U by a solve with the panel's unit triangle
+// (trsm_strip.hpp).
 #pragma once
 
 #include "kernels/block/interchanges.hpp"
@@ -8,11 +9,11 @@
 
 namespace tessera::kernels::block {
 
-/// @tparam Shape of strips, with a leaf for all columns of a panel
+/// @tparam Shape that of strips, whose leaf has room for all columns of a panel
 template <class Shape, class Machine>
 class LuStrip {
   using E = typename Shape::E;
-  static constexpr int rows = Shape::rows;  ///< of the triangle: columns of a panel
+  static constexpr int rows = Shape::rows;  ///< rows of the triangle, which are the columns of a panel
   static constexpr int rows_of_lane = (rows + 31) / 32;
   static constexpr int columns_at_a_time = 2;
 
@@ -26,7 +27,7 @@ class LuStrip {
 
   TESSERA_DEVICE LuStrip(Memory& memory, Machine machine) : memory_(memory), machine_(machine) {}
 
-  /// For all strips of one panel. @param ipiv null: there are no interchanges
+  /// Prepares one panel for all of its strips. @param ipiv null: there are no interchanges
   TESSERA_DEVICE void begin(const LapackProblem<E>& problem, index_t first) {
     problem_ = &problem;
     first_ = first;
@@ -42,7 +43,7 @@ class LuStrip {
     machine_.meet();
   }
 
-  /// Columns from `column` on, up to `end`, and not more than Shape::columns. All of them are on one side of the panel.
+  /// Handles the columns from `column` up to `end`, at most Shape::columns. @pre all are on one side of the panel
   TESSERA_DEVICE void run(index_t column, index_t end) {
     if (end - column > Shape::columns) end = column + Shape::columns;
     if (problem_->ipiv.at != nullptr) {
@@ -72,7 +73,7 @@ class LuStrip {
   }
 
  private:
-  /// By one warp, in some columns from j on.
+  /// Interchanges rows of some columns from j on. One warp calls it.
   TESSERA_DEVICE void interchange(index_t j, index_t end) {
     E comes[columns_at_a_time][rows_of_lane], goes[columns_at_a_time][rows_of_lane];
     E* const top = machine_.in_global(problem_->A) + first_ + j * problem_->lda;

@@ -1,10 +1,11 @@
-// LU factors of some columns of a matrix, with or without pivoting, as the threads of one block compute them, leaf by
-// leaf: a leaf of few columns in registers (lu_panel.hpp), or in global memory where it is too high for them; then its
-// interchanges and the solve with its unit triangle in the other columns; then the product that they are updated by
-// (gemm_block.hpp). Right-looking: behind a leaf all columns of the sweep are up to date.
+// LU factors of some columns of a matrix, with or without pivoting, computed by the threads of one block. It is
+// right-looking, in leaves of few columns:
+//   1. the leaf is factored in registers (lu_panel.hpp), or in global memory if it is too high (tall_panel.hpp);
+//   2. its interchanges and the solve with its unit triangle are applied to the other columns;
+//   3. a product (gemm_block.hpp) updates the rest, so that all columns of the sweep are up to date.
 //
-// A matrix of the size of few leaves is one sweep. Of larger ones a sweep is a panel, behind which other thread blocks
-// go on.
+// A matrix of few leaves is one sweep. In a larger matrix a sweep is a panel, and other thread blocks update the
+// columns behind it.
 #pragma once
 
 #include "kernels/block/gemm_block.hpp"
@@ -15,8 +16,10 @@
 
 namespace tessera::kernels::block {
 
-/// What lies below and behind a panel of `k` columns, less the product of its parts L and U.
-/// @param A the panel's first row and column @param m, n from there on
+/// The update of the rows below and the columns behind a panel of `k` columns: the product of its parts L and U is
+/// subtracted.
+/// @param A the panel's first row and column
+/// @param m, n rows and columns from there on
 template <class E>
 TESSERA_DEVICE BlockProduct<E> product_behind_panel(E* A, index_t lda, index_t m, index_t n, index_t k) {
   E one{};
@@ -41,8 +44,9 @@ TESSERA_DEVICE BlockProduct<E> product_behind_panel(E* A, index_t lda, index_t m
   return product;
 }
 
-/// @tparam Leaf PanelShape @tparam Block GemmShape with as many threads
-/// @tparam any_height leaves may be higher than Leaf::rows
+/// @tparam Leaf PanelShape
+/// @tparam Block GemmShape with as many threads
+/// @tparam any_height whether leaves may be higher than Leaf::rows
 template <class Leaf, class Block, class Machine, bool pivots, bool any_height>
 class LuSweep {
   using R = typename Leaf::R;
@@ -52,7 +56,7 @@ class LuSweep {
   static_assert(Leaf::threads == Block::threads);
 
   struct Corner {
-    alignas(16) E factor[columns][columns];  ///< of the unit lower triangle, by columns
+    alignas(16) E factor[columns][columns];  ///< the unit lower triangle, by columns
     Interchanges<columns> interchanges;
   };
 
@@ -69,9 +73,11 @@ class LuSweep {
 
   TESSERA_DEVICE LuSweep(Memory& memory, Machine machine) : memory_(memory), machine_(machine) {}
 
-  /// @param A the first row and column of the sweep @param height rows from there on @param width of the sweep
-  /// @param ipiv of the matrix, of which A is row `first`
-  /// @return the first column, from 1 and counted from A, whose pivot is zero; 0: none. The same for all threads.
+  /// @param A the first row and column of the sweep
+  /// @param height rows from there on
+  /// @param width columns of the sweep
+  /// @param ipiv pivots of the whole matrix, in which A is row `first`
+  /// @return the same for all threads: the first column, counted from 1 at A, whose pivot is zero; 0: none
   TESSERA_DEVICE index_t run(E* A, index_t lda, index_t height, index_t width, Numbers ipiv, index_t first, R tiny) {
     A_ = machine_.in_global(A);
     lda_ = lda;
@@ -99,7 +105,8 @@ class LuSweep {
  private:
   TESSERA_DEVICE E* at(index_t row, index_t column) const { return A_ + row + column * lda_; }
 
-  /// @param top rows of its triangle. The last of its steps may be seen by some threads only, until all meet.
+  /// @param top rows of the leaf's triangle
+  /// @post some threads may see the last step's results only after all threads have met
   TESSERA_DEVICE int factor_leaf(index_t k, index_t height, int of_leaf, int top, R tiny) {
     if constexpr (any_height) {
       if (height > Leaf::rows) return factor_tall_leaf(k, height, of_leaf, tiny);
@@ -136,7 +143,8 @@ class LuSweep {
     return zero;
   }
 
-  /// Interchanges in all columns beside the leaf, and solves with its triangle in those behind it. A thread has columns.
+  /// Interchanges rows in all columns beside the leaf, and solves with its triangle in the columns behind it. Each
+  /// thread handles whole columns.
   TESSERA_DEVICE void finish_columns(index_t k, int of_leaf, int top) {
     const Corner& corner = memory_.corner;
     TESSERA_NO_UNROLL
@@ -153,7 +161,7 @@ class LuSweep {
         for (int i = 0; i < columns; ++i) rows[i] = i < top ? column[i] : E{};
       }
       if (!is_before) {
-        // Loaded for every column anew: as a whole it has no room in registers.
+        // Loaded again for every column: the whole triangle does not fit the registers.
         const auto* const factor = corner.factor + machine_.made_anew(0);
         TESSERA_UNROLL
         for (int i = 0; i < columns; ++i) {
@@ -169,7 +177,7 @@ class LuSweep {
     }
   }
 
-  /// What lies below and behind the leaf.
+  /// Updates the rows below and the columns behind the leaf.
   TESSERA_DEVICE void update(index_t k, index_t height, int of_leaf) {
     const index_t next = k + of_leaf;
     if (next >= height || next >= width_) return;

@@ -1,10 +1,10 @@
-// Many products of one form: their sizes, leading dimensions and places, in device memory or the same for all. What a
-// thread block needs of one of them.
+// Many products of one form. Their sizes, leading dimensions and addresses are in device memory, or one value serves
+// all. A thread block takes the arguments of one product from here.
 //
-// Every problem is clipped and checked by itself: sizes in the arrays count, not the bounds that a grid is cut by, and
-// a bad argument keeps only its own problem from running. Source: Abdelfattah, Haidar, Tomov, Dongarra, "Novel HPC
-// techniques to batch execution of many variable size BLAS computations on GPUs" (sections 4 and 5): here the grid is
-// truncated by each block for itself.
+// Every problem is clipped and checked by itself. The sizes in the arrays count, not the bounds that shape the grid,
+// and a bad argument stops only its own problem. Source: Abdelfattah, Haidar, Tomov, Dongarra, "Novel HPC techniques to
+// batch execution of many variable size BLAS computations on GPUs" (sections 4 and 5). Here each block truncates the
+// grid for itself.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ template <class Stored>
 struct ProductBatch {
   using E = Stored;
   using Problem = ProductProblem<E>;
-  static constexpr int words = 9;  ///< that a problem is told by
+  static constexpr int words = 9;  ///< words that describe a problem
   ProductForm<E> form = {};
   ArgumentPositions positions = {};
   index_t count = 0;

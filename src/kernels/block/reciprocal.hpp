@@ -1,5 +1,5 @@
-// Reciprocals that many elements are multiplied by. A GPU's own division is right to the last bit for any number, and takes
-// longer; what it needs for rare numbers makes unrolled loops too long for the instruction cache.
+// Reciprocals by which many elements are multiplied. A GPU's own division is correct to the last bit for every number,
+// and slower. Its code for rare numbers makes unrolled loops too long for the instruction cache.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace tessera::kernels::block {
 
-/// The exponent lies between -100 and 100.
+/// Whether the exponent lies between -100 and 100.
 template <class R>
 TESSERA_DEVICE bool is_moderate(R a) {
   using Bits = std::conditional_t<sizeof(R) == sizeof(float), std::uint32_t, std::uint64_t>;
@@ -24,7 +24,7 @@ TESSERA_DEVICE bool is_moderate(R a) {
   return exponent - (bias - 100) <= 200;
 }
 
-/// Where numbers are rare: code that is jumped over, rather than computed for all and left out.
+/// Keeps code for rare numbers behind a branch. Otherwise the compiler computes it for all numbers and discards it.
 template <class R>
 TESSERA_DEVICE void stay_apart(R& value) {
 #if defined(__CUDA_ARCH__)
@@ -37,7 +37,7 @@ TESSERA_DEVICE void stay_apart(R& value) {
 #endif
 }
 
-/// 1 / a to some 20 bits, and as it is for 0 and infinity.
+/// 1 / a with about 20 correct bits; exact for 0 and infinity.
 template <class R>
 TESSERA_DEVICE R rough_reciprocal(R a) {
 #if defined(__CUDA_ARCH__)
@@ -52,12 +52,12 @@ TESSERA_DEVICE R rough_reciprocal(R a) {
 #endif
 }
 
-/// 1 / a, to the last bit but one. @pre both are normal numbers
+/// 1 / a, correct but for the last bit. @pre both are normal numbers
 template <class R>
 TESSERA_DEVICE R normal_reciprocal(R a) {
   R y = rough_reciprocal(a);
 #if defined(__CUDA_ARCH__)
-  if constexpr (sizeof(R) == sizeof(double)) {  // to 60 bits
+  if constexpr (sizeof(R) == sizeof(double)) {  // 60 correct bits
     const R rest = fused(-a, y, R(1));
     y = fused(y, fused(rest, rest, rest), y);
   }
@@ -80,12 +80,12 @@ TESSERA_DEVICE Element<R, parts> normal_reciprocal(const Element<R, parts>& a) {
     return real_is_larger ? E{{scale, -other}} : E{{other, -scale}};
   }
 }
-/// Device code cannot call the function.
+/// A constant, because device code cannot call quiet_NaN().
 template <class R>
 struct Unknown {
   static constexpr R value = std::numeric_limits<R>::quiet_NaN();
 };
-/// What is 0, infinite or a NaN.
+/// The reciprocal of an element that is 0, infinite or a NaN.
 template <class R, int parts>
 TESSERA_DEVICE Element<R, parts> extreme_reciprocal(const Element<R, parts>& a) {
   using E = Element<R, parts>;
@@ -93,14 +93,14 @@ TESSERA_DEVICE Element<R, parts> extreme_reciprocal(const Element<R, parts>& a) 
   TESSERA_UNROLL
   for (int p = 0; p < parts; ++p) inverse.part[p] = rough_reciprocal(a.part[p]);
   if constexpr (parts == 2) {
-    // An infinite part alone makes it zero, as by Smith; else nothing is known.
+    // If exactly one part is infinite the reciprocal is zero, as in Smith's method; else the result is a NaN.
     const bool one_is_infinite = (inverse.part[0] == 0) != (inverse.part[1] == 0);
     inverse.part[0] = inverse.part[1] = one_is_infinite ? R(0) : Unknown<R>::value;
   }
   return inverse;
 }
 
-/// What divides by a number as a product, whatever its size: a power of two keeps its reciprocal a normal one.
+/// Divides by a number of any size as a product. A power of two scales the number so that its reciprocal is normal.
 template <class R, int parts>
 struct ScaledReciprocal {
   Element<R, parts> inverse;

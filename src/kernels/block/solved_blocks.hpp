@@ -1,5 +1,4 @@
-// What a thread block knows of the blocks of rows that others solve in the same launch (trsm_chain.hpp,
-// trsv_chain.hpp).
+// A warp's knowledge of the row blocks that other thread blocks of the launch solve (trsm_chain.hpp, trsv_chain.hpp).
 #pragma once
 
 #include "kernels/block/device_code.hpp"
@@ -7,26 +6,27 @@
 
 namespace tessera::kernels::block {
 
-/// What thread blocks tell each other through global memory: a number that is another one in each launch.
+/// A flag between thread blocks, in global memory. Each launch uses another number, so flags need no reset.
 using Mark = unsigned long long;
 
-/// Marks of one strip of right-hand sides, one per block of rows of the triangle, as one warp sees them.
+/// The marks of one strip of right-hand sides, one per row block of the triangle, as one warp sees them.
 class SolvedBlocks {
  public:
-  /// @param solved what a mark is set to once its block is in global memory
+  /// @param solved the value that a mark gets once its block is in global memory
   TESSERA_DEVICE SolvedBlocks(Mark* marks, Mark solved) : marks_(marks), solved_(solved) {}
 
-  /// What the warp has asked for already.
+  /// Whether the warp has already seen the block's mark.
   TESSERA_DEVICE bool knows(int block) const { return block < known_; }
 
-  /// All of the warp. @param end of the blocks that somebody else solves; block < end
+  /// Waits until the block is solved. @pre all of the warp calls it; block < end
+  /// @param end of the blocks that other thread blocks solve
   template <class Machine>
   TESSERA_DEVICE void await(Machine& machine, int block, int end) {
     const int most = end - block < 32 ? end - block : 32;
     while (!knows(block)) known_ = block + machine.marks_set(marks_ + block, most, solved_);
   }
 
-  /// All of the warp: what it has written is this block.
+  /// Marks the block as solved. @pre all of the warp calls it, after writing the block
   template <class Machine>
   TESSERA_DEVICE void tell(Machine& machine, int block) const {
     machine.set_mark(marks_ + block, solved_);
@@ -35,10 +35,10 @@ class SolvedBlocks {
  private:
   Mark* const marks_;
   const Mark solved_;
-  int known_ = 0;  ///< so many blocks from the first on
+  int known_ = 0;  ///< blocks from the first on whose marks the warp has seen
 };
 
-/// The rows of a system from those of a link of its chain on.
+/// The part of a system that one link of its chain solves.
 template <class Shape>
 TESSERA_DEVICE TriangularSystem<typename Shape::E> system_of_link(TriangularSystem<typename Shape::E> system,
                                                                   int link) {

@@ -1,9 +1,10 @@
-// How the threads of a block bring an operand of a product (block_product.hpp) to shared memory: so many of its rows,
+// Copies of an operand of a product (block_product.hpp) to shared memory, by the threads of a block: some of its rows,
 // sixteen steps of k at a time.
 //
-// Elements that lie side by side in global memory are a line, of steps or of rows; neighbouring threads copy
-// neighbouring places of it, 16 bytes at a time where addresses and layouts allow it, and else element by element.
-// Beyond the last step there are zeros; what lies beyond the last row reaches no result, and is anything.
+// A line is a run of elements that are contiguous in global memory: steps of one row, or rows of one step. Neighbouring
+// threads copy neighbouring places of a line. They copy 16 bytes at a time where addresses and layouts allow it, and
+// single elements otherwise. Beyond the last step the stage holds zeros. Beyond the last row it holds anything, since
+// those rows reach no result.
 #pragma once
 
 #include <bit>
@@ -18,14 +19,14 @@ namespace tessera::kernels::block {
 template <int power_of_two>
 inline constexpr int shift_of = std::countr_zero(static_cast<unsigned>(power_of_two));
 
-/// A variable, which device code may use.
+/// A constant that device code may use.
 template <class Place, int length>
 inline constexpr int line_distance = Place::distance(length);
 
-/// Where the elements of an operand with so many rows are in a stage.
+/// Where a stage holds the elements of an operand with so many rows.
 template <class Place, int rows, int depth>
 struct StageLayout {
-  /// Steps lie side by side, else rows. A triangle and its mirror image lie alike.
+  /// Whether steps are contiguous; else rows are. A triangle and its mirror image have the same layout.
   template <class E>
   static TESSERA_DEVICE bool is_by_steps(const ProductOperand<E>& operand) {
     if constexpr (Place::is_fixed) return Place::is_by_steps;
@@ -35,7 +36,8 @@ struct StageLayout {
   static TESSERA_DEVICE int next_step(bool by_steps) { return by_steps ? 1 : line_distance<Place, rows>; }
 };
 
-/// Shape: of the block (gemm_block.hpp). @tparam is_plain the operand is stored as a whole
+/// @tparam Shape that of the block (gemm_block.hpp)
+/// @tparam is_plain whether the operand is stored as a whole
 template <class Shape, class Machine, int rows, bool is_plain>
 class StageCopy {
   using E = typename Shape::E;
@@ -47,12 +49,13 @@ class StageCopy {
   static_assert(rows <= threads && depth <= threads, "a line is copied by the threads at once");
 
  public:
-  /// @param rows_there of the matrix, from the first one on
+  /// @param rows_there rows that the matrix has from the first one on
   TESSERA_DEVICE StageCopy(Machine machine, index_t first_row, int rows_there)
       : machine_(machine), first_row_(first_row), rows_there_(rows_there) {}
 
-  /// Asks for the next stage.
-  /// @param begins it is the first one of `from` @param first_step, steps_there of it
+  /// Starts the copy of the next stage.
+  /// @param begins whether it is the first stage of `from`
+  /// @param first_step, steps_there its first step, and how many steps exist from there on
   TESSERA_DEVICE void copy(E* to, const Operand& from, bool begins, index_t first_step, int steps_there) {
     if constexpr (!is_plain) {
       const Part part = part_of(from, first_step);
@@ -74,7 +77,7 @@ class StageCopy {
     }
   }
 
-  /// In the stages that were asked for last steps lie side by side, else rows.
+  /// Whether steps are contiguous in the stage whose copy was started last; else rows are.
   TESSERA_DEVICE bool by_steps() const { return by_steps_; }
 
  private:
@@ -85,7 +88,7 @@ class StageCopy {
 
   TESSERA_DEVICE static int at_most(int left, int most) { return left < most ? (left > 0 ? left : 0) : most; }
 
-  /// Prepares for the stage that begins with this step, and those that follow it.
+  /// Prepares for the stage that begins with this step, and for the following ones.
   TESSERA_DEVICE void begin(const Operand& from, index_t first_step) {
     const bool is_mirrored = !is_plain && part_ == Part::mirrored;
     const index_t row = is_mirrored ? from.step : from.row, step = is_mirrored ? from.row : from.step;
@@ -96,7 +99,7 @@ class StageCopy {
     at_ = from.at + first_row_ * row + first_step * step;
     const auto bits = reinterpret_cast<std::uintptr_t>(at_) | static_cast<std::uintptr_t>(next_line_) * sizeof(E);
     in_several_ = several > 1 && by_steps_ == lines_are_rows_ && !is_reversed_ && bits % 16 == 0;
-    // Lengths and numbers of threads are powers of two.
+    // Lengths of lines and numbers of threads are powers of two.
     const int of_line = lines_are_rows_ ? shift_of<depth> : shift_of<rows>;
     const int shift = in_several_ ? of_line - shift_of<several> : of_line;
     int place = thread() & ((1 << shift) - 1);
@@ -138,7 +141,7 @@ class StageCopy {
     }
   }
 
-  /// Lines are rows. Some of them follow each other without a question, since a block often has fewer.
+  /// Copies lines that are rows. The loop is unrolled for at most four lines, since a block often has few.
   template <int at_a_time, int at_once>
   TESSERA_DEVICE void copy_rows(E* to, int steps_there) {
     constexpr unsigned copies = depth / at_a_time;
@@ -159,7 +162,7 @@ class StageCopy {
     }
   }
 
-  /// Lines are steps.
+  /// Copies lines that are steps.
   template <int at_a_time, int at_once>
   TESSERA_DEVICE void copy_steps(E* to, int steps_there) {
     constexpr unsigned copies = rows / at_a_time;
@@ -178,7 +181,8 @@ class StageCopy {
     }
   }
 
-  /// Rows and steps that the diagonal does not cross are those of a matrix, or of its transpose.
+  /// The part of a triangular operand to which the stage belongs. A stage that the diagonal does not cross is a plain
+  /// part of the matrix, or of its transpose.
   TESSERA_DEVICE Part part_of(const Operand& from, index_t first_step) const {
     if (from.stored == Region::full) return Part::stored;
     const bool is_below = first_row_ >= first_step + depth - 1, is_above = first_step >= first_row_ + rows - 1;
@@ -206,7 +210,7 @@ class StageCopy {
   const int rows_there_;
   const E* at_ = nullptr;  ///< the thread's first element of the next stage
   index_t next_line_ = 0;  ///< elements to the next line
-  int to_ = 0;             ///< where it goes in a stage
+  int to_ = 0;             ///< its place in a stage
   bool by_steps_ = false, lines_are_rows_ = false, is_reversed_ = false, in_several_ = false;
   Part part_ = Part::stored;
 };

@@ -1,11 +1,11 @@
-// A strip of the right-hand sides of a triangular system (triangular_system.hpp), as the threads of one block hold it:
-// what solves and products of a leaf have in common. Each warp has a block of 16 rows; the rows of all are exchanged in
-// shared memory.
+// A strip of the right-hand sides of a triangular system (triangular_system.hpp), held by the threads of one block.
+// Solves and products of a leaf share this code. Each warp has a block of 16 rows; warps exchange rows through shared
+// memory.
 //
-// Sums of blocks run on FP64 tensor cores (fused multiply-adds) for double, and as fused multiply-adds else. What
-// happens to a column does not depend on the strip that it is in.
+// Sums of blocks run on FP64 tensor cores for double, and as fused multiply-adds for the other types. The result of a
+// column does not depend on its strip.
 //
-// The machine is a parameter: the kernel's is the GPU's warp, that of the tests is made of host threads.
+// The machine is a template parameter: the kernels pass the GPU's warp, and the tests pass one made of host threads.
 #pragma once
 
 #include <type_traits>
@@ -29,7 +29,7 @@ struct StripShape {
   static constexpr int rows = rows_of_warp * warps;
   static constexpr int columns = columns_of_strip;
   static constexpr int column_tiles = columns / 8;
-  /// Elements from row to row of a strip in shared memory: four rows of eight doubles, which a warp reads at once as
+  /// Elements from row to row of a strip in shared memory. The four rows of eight doubles that a warp reads at once, as
   /// the second operand of a product, then lie in different banks.
   static constexpr int stride = columns + 4;
 };
@@ -38,33 +38,36 @@ struct StripShape {
 template <class Shape>
 struct StripMemory {
   typename Shape::R X[Shape::parts][Shape::rows * Shape::stride];
-  /// Per warp its diagonal block, by columns.
+  /// For each warp its diagonal block, by columns.
   typename Shape::E diagonal[Shape::warps][rows_per_block * rows_per_block];
 };
 
-/// The threads of a block as one of them sees it. Members are per thread unless they say otherwise.
+/// The threads of a block, as one of them sees it. Members belong to the thread unless they say otherwise. "All of the
+/// warp" means that all of its lanes must call the function.
 ///
 /// Machine:  int lane(), int warp()
-///           void sync_warp()                      all of the warp; shared memory written before is seen after
-///           void arrive(int barrier, int warps)   all of the warp; counts it, and goes on; barriers are 0 and 1
+///           void sync_warp()                      all of the warp; earlier writes to shared memory become visible
+///           void arrive(int barrier, int warps)   all of the warp; counts the warp, and does not wait; barriers are 0
+///           and 1
 ///           void await(int barrier, int warps)    all of the warp; waits until so many warps have arrived or wait
-///           void meet()                           all of the block; memory written before is seen after
+///           void meet()                           all of the block; earlier writes become visible
 ///           R shuffle(R value, int lane)          all of the warp; the value of that lane
-///           E* in_global(E* pointer)              the same address, which is one of global memory
-///           made_anew(number)                     the same number; nothing that is computed from it is kept from before
+///           E* in_global(E* pointer)              the same address, known to the compiler as one of global memory
+///           made_anew(number)                     the same number; results computed from it before are not reused
 ///           bool any(bool value)                  all of the warp; whether it is true of some lane
 ///           int marks_set(const Mark* marks, int most, Mark value)
-///                                                 all of the warp; how many marks from the first on, at most 32, have the value;
-///                                                 what their threads wrote to global memory before is seen after
-///           void set_mark(Mark* mark, Mark value) all of the warp; after what it has written to global memory
+///                                                 all of the warp; how many marks from the first on, at most 32, have
+///                                                 the value. Global writes before their set_mark() become visible
+///           void set_mark(Mark* mark, Mark value) all of the warp; releases its earlier writes to global memory
 ///           void copy_async<most>(E* to, const E* from, int count)
-///                                                 so many elements to shared memory, and zeros up to the most; several
-///                                                 at once are 16 bytes, and aligned
-///           void end_of_batch()                   of copies that the thread has asked for
-///           void await_batches<n>()               all but the last n of them have arrived for this thread
+///                                                 copies `count` elements to shared memory, and zeros up to `most`.
+///                                                 Several at once are 16 bytes, and aligned
+///           void end_of_batch()                   ends a batch of the thread's copies
+///           void await_batches<n>()               waits for all of the thread's batches but the last n
 ///           void multiply(double (&upper)[2], double (&lower)[2], const double (&a)[2][4], const double (&b)[4])
 ///                                                 all of the warp; C += A B, A 16 x 16, B 16 x 8: thread 4 g + q has
-///                                                 C(g, 2 q), C(g, 2 q + 1), C(g + 8, ..), A(g + 8 t, q + 4 s), B(q + 4 s, g)
+///                                                 C(g, 2 q), C(g, 2 q + 1), C(g + 8, ..), A(g + 8 t, q + 4 s), B(q + 4
+///                                                 s, g)
 template <class Shape, class Machine>
 class Strip {
  protected:
@@ -88,7 +91,7 @@ class Strip {
     return static_cast<int>((system_.order + rows_per_block - 1) / rows_per_block);
   }
 
-  /// 16 rows of the strip. Thread 4 g + q of a warp has those of rows g and g + 8, columns 2 q and 2 q + 1 of every
+  /// 16 rows of the strip. Thread 4 g + q of a warp holds those of rows g and g + 8, columns 2 q and 2 q + 1 of every
   /// eight.
   struct Tile {
     R part[parts][2][column_tiles][2];  ///< [row tile][column tile][column]
@@ -115,9 +118,9 @@ class Strip {
     }
     return value;
   }
-  /// @pre in the triangle
+  /// @pre (i, j) is in the triangle
   TESSERA_DEVICE E element_of_l(index_t i, index_t j) const { return conjugate_if_asked(stored_element(i, j)); }
-  /// @pre the diagonal is not one
+  /// @pre the diagonal is not `unit`
   TESSERA_DEVICE E diagonal_element(index_t at) const { return element_of_l(at, at); }
 
   TESSERA_DEVICE R* row_of_strip(int part, int row) const { return memory_.X[part] + row * Shape::stride; }
@@ -133,7 +136,7 @@ class Strip {
     return rows;
   }
 
-  /// f(value, address) for the thread's elements of a block in global memory; nullptr outside.
+  /// Calls f(value, address) for the thread's elements of a block in global memory. The address is nullptr outside.
   template <class AnyTile, class F>
   TESSERA_DEVICE void for_each_stored(AnyTile& tile, int block, F f) const {
     const index_t row = block * rows_per_block + group_;
@@ -158,7 +161,7 @@ class Strip {
     }
   }
 
-  /// Rows and columns outside are zero. A row outside is behind all others, so it reaches none of them.
+  /// Rows and columns outside the strip become zeros. A row outside lies behind all others, so it reaches none of them.
   TESSERA_DEVICE void load_right_hand_sides(Tile& tile, int block) const {
     for_each_stored(tile, block, [](E& value, const E* from) { value = from != nullptr ? *from : E{}; });
   }
@@ -167,7 +170,7 @@ class Strip {
     for_each_element(tile, 0, [&](E& value, int, int) { value = product(system_.alpha, value); });
   }
 
-  /// A block from the registers of the warp to shared memory.
+  /// Copies a block from the warp's registers to shared memory.
   TESSERA_DEVICE void put_rows(const Tile& tile, const Rows& rows) const {
     for_each_element(tile, 0, [&](const E& value, int row, int column) {
       TESSERA_UNROLL
@@ -175,7 +178,7 @@ class Strip {
     });
   }
   TESSERA_DEVICE void put_rows(const Tile& tile, int block) const { put_rows(tile, rows_of_block(block)); }
-  /// And back.
+  /// Copies a block back to registers.
   TESSERA_DEVICE void get_rows(Tile& tile, int block) const {
     for_each_element(tile, block * rows_per_block, [&](E& value, int row, int column) {
       TESSERA_UNROLL
@@ -183,7 +186,7 @@ class Strip {
     });
   }
 
-  /// The block on the diagonal, with zeros on and above its diagonal and below the end of L.
+  /// Loads the block on the diagonal, with zeros on and above its diagonal and beyond the end of L.
   TESSERA_DEVICE void load_diagonal_factor(Factor& factor, int block) const {
     const int i = block * rows_per_block + group_;
     const int j = block * rows_per_block + member_;
@@ -225,9 +228,9 @@ class Strip {
         : block::FactorRing<E, Machine, depth>(strip.system_, block, first, memory, strip.machine_) {}
   };
 
-  /// Sums of products with blocks of X for the 16 rows of a warp. On tensor cores they have the layout of a tile; with
-  /// fused multiply-adds each of the four threads that share a row sums up a quarter of each product, for all columns,
-  /// and they are put together at the end: so no element of L goes from thread to thread.
+  /// The sums of products with blocks of X, for the 16 rows of a warp. Tensor cores produce them in the layout of a
+  /// tile. With fused multiply-adds each of the four threads that share a row sums a quarter of each product, for all
+  /// columns. The quarters are added at the end, so that no element of L goes from thread to thread.
   class Sums {
     static constexpr bool by_tensor_cores = sizeof(R) == sizeof(double);
 
@@ -243,7 +246,7 @@ class Strip {
       }
     }
 
-    /// += factor rows
+    /// this += factor * rows
     TESSERA_DEVICE void add(Strip& strip, Factor& factor, const Rows& rows) {
       strip.conjugate_if_asked(factor);
       if constexpr (by_tensor_cores) {
@@ -253,7 +256,7 @@ class Strip {
       }
     }
 
-    /// tile += these
+    /// tile += this
     TESSERA_DEVICE void add_to(Tile& tile, Strip& strip) const {
       TESSERA_UNROLL
       for (int t = 0; t < 2; ++t) {
@@ -331,13 +334,14 @@ class Strip {
       }
     }
 
-    R part_[parts][2][columns];  ///< [row tile]
+    R part_[parts][2][columns];  ///< [part][row tile][column]
   };
 
-  /// Sums over the four threads of a row; each gets those of its two of eight columns, in an order that depends on
-  /// nothing.
+  /// Adds up the sums of a row's four threads. Each thread receives those of its two columns of eight. The order of the
+  /// additions is fixed.
   TESSERA_DEVICE void sum_of_four(R (&two)[2], const R* of_eight) {
-    // First with the thread across, for half of the columns, then with the neighbour, for a quarter.
+    // First an exchange with the thread two places away, for half of the columns, then with the neighbour, for a
+    // quarter.
     const bool second_half = member_ >= 2, odd = member_ % 2 != 0;
     const int lane = machine_.lane();
     R four[4];
@@ -355,8 +359,8 @@ class Strip {
     }
   }
 
-  /// f(value, row, column of the strip) for the thread's elements of a tile, by reference, for 16 rows from `first_row`
-  /// on.
+  /// Calls f(value, row, column of the strip) for the thread's elements of a tile, for 16 rows from `first_row` on. The
+  /// value is a reference.
   template <class AnyTile, class F>
   TESSERA_DEVICE void for_each_element(AnyTile& tile, int first_row, F f) const {
     TESSERA_UNROLL
@@ -373,7 +377,7 @@ class Strip {
     }
   }
 
-  /// A block to global memory.
+  /// Stores a block to global memory.
   TESSERA_DEVICE void store(const Tile& tile, int block) const {
     for_each_stored(tile, block, [](const E& value, E* to) {
       if (to != nullptr) *to = value;
@@ -384,8 +388,8 @@ class Strip {
   StripMemory<Shape>& memory_;
   Machine machine_;
   const index_t first_column_;
-  const int group_;   ///< row of a thread in a tile of eight
-  const int member_;  ///< its place among the four threads of that row
+  const int group_;   ///< the thread's row in a tile of eight
+  const int member_;  ///< the thread's place among the four threads of that row
 };
 
 }  // namespace tessera::kernels::block

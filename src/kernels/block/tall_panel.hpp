@@ -1,5 +1,5 @@
-// LU factors of a few columns that are too high for the registers of a team (lu_panel.hpp): in global memory, column by
-// column. The elements that a multiprocessor works on come from its caches.
+// LU factors of a few columns that are too high for the registers of a team (lu_panel.hpp). They are computed in global
+// memory, column by column; a multiprocessor reads its elements from its caches.
 #pragma once
 
 #include "kernels/block/lu_panel.hpp"
@@ -16,7 +16,8 @@ class TallPanel {
  public:
   TESSERA_DEVICE TallPanel(PanelMemory<Shape>& memory, Machine machine) : memory_(memory), machine_(machine) {}
 
-  /// Rows are interchanged in these columns, and memory.pivots says which. All may read what is left when it returns.
+  /// Interchanges rows in these columns only; memory.pivots holds the interchanges. All threads may read the result
+  /// when it returns.
   /// @pre height > width; rows are counted in 31 bits
   /// @return the first column, from 1, whose pivot is zero; 0: none
   TESSERA_DEVICE int factor(E* A, index_t lda, index_t height, int width, R tiny) {
@@ -25,7 +26,7 @@ class TallPanel {
     for (int k = 0; k < width; ++k) {
       E pivot = make_pivot(A, lda, height, width, k, tiny);
       const bool is_singular = is_zero(pivot);
-      if (is_singular) {  // LAPACK goes on with the column as it is
+      if (is_singular) {  // LAPACK leaves the column as it is, and continues
         if (first_zero == 0) first_zero = k + 1;
         pivot.part[0] = 1;
       }
@@ -65,7 +66,7 @@ class TallPanel {
     E pivot = A[k + k * lda];
     if (sum_of_parts(pivot) < tiny) {
       pivot = replaced_pivot(pivot, tiny);
-      machine_.meet();  // nobody reads it any more
+      machine_.meet();  // all threads have read the old element
       if (machine_.thread() == 0) A[k + k * lda] = pivot;
     }
     return pivot;

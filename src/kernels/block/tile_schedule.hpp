@@ -1,10 +1,11 @@
-// Which blocks of which problems a thread block of a batch computes (gemm_block.hpp).
+// The assignment of the blocks of a batch's problems to thread blocks (gemm_block.hpp).
 //
-// Two grids. One is cut by the upper bounds of the sizes, with as many thread blocks for each problem as the largest
-// has: those that have nothing end at once, and where a problem is larger than the bounds, each has some of its blocks.
-// The other has as many thread blocks as the device runs at a time, each with the same share of the work of all
-// problems, whose costs are summed up on the device before. Source: Abdelfattah, Haidar, Tomov, Dongarra, "Novel HPC
-// techniques to batch execution of many variable size BLAS computations on GPUs", section 5 (adaptive truncation).
+// There are two kinds of grids. A cut grid is shaped by the upper bounds of the sizes: each problem has as many thread
+// blocks as the largest one. Thread blocks without work end at once. Where a problem is larger than the bounds, each
+// thread block computes several of its blocks. A persistent grid has as many thread blocks as the device runs at a
+// time. Each has the same share of the work of all problems, whose costs are summed on the device before. Source:
+// Abdelfattah, Haidar, Tomov, Dongarra, "Novel HPC techniques to batch execution of many variable size BLAS
+// computations on GPUs", section 5 (adaptive truncation).
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,9 @@ namespace tessera::kernels::block {
 
 constexpr TESSERA_HOST_DEVICE index_t pieces(index_t size, index_t of) { return (size + of - 1) / of; }
 
-/// The blocks of rows x columns that a problem has work for, numbered down its columns of blocks: neighbours share their
-/// columns of the right operand. Of an updated triangle only those that it crosses. Their number fits 32 bits if the
-/// matrix fits a device's memory.
+/// The blocks of rows x columns that a problem has work for. They are numbered down the columns of blocks, because
+/// neighbours then share columns of the right operand. An updated triangle has only the blocks that it crosses. Their
+/// number fits 32 bits if the matrix fits a device's memory.
 template <int rows, int columns>
 class BlocksOfProduct {
   using Count = std::uint32_t;
@@ -52,7 +53,7 @@ class BlocksOfProduct {
     auto left = static_cast<Count>(number);
     Count column = 0;
     if (region_ == Region::full) {
-      // Most have one column of blocks; division takes long.
+      // Most problems have one column of blocks, and a division is slow.
       if (left >= down_) column = left / down_;
       left -= column * down_;
     } else {
@@ -64,10 +65,10 @@ class BlocksOfProduct {
     return {static_cast<index_t>(begin_of(column) + left) * rows, static_cast<index_t>(column) * columns};
   }
 
-  /// The place of a block that a problem may have. @return whether it has it
+  /// Finds the place of block `number`. @return whether the problem has that block
   template <class E>
   static TESSERA_HOST_DEVICE bool find(const BlockProduct<E>& product, index_t number, Place& place) {
-    // Many have one block.
+    // Many problems have one block.
     if (product.m <= rows && product.n <= columns)
       return number == 0 && product.m > 0 && product.n > 0 && !product.does_nothing;
     const BlocksOfProduct blocks(product);
@@ -76,7 +77,7 @@ class BlocksOfProduct {
     return true;
   }
 
-  /// Of each: stages of k, and what a block costs without them.
+  /// The cost of each block: its stages of k, and a constant for the rest of its work.
   TESSERA_HOST_DEVICE index_t cost() const { return steps_ + 12; }
 
  private:
@@ -93,22 +94,24 @@ class BlocksOfProduct {
   index_t steps_ = 0;
 };
 
-/// What a share of the work passes with it: one even for a problem without blocks, so that a share has only so many.
+/// The cost of a problem in the division of the work. A problem without blocks costs one, which limits the number of
+/// problems in a share.
 constexpr TESSERA_HOST_DEVICE index_t cost_of_problem(index_t blocks, index_t cost) { return blocks * cost + 1; }
 
-/// Costs of all problems up to each, with it, within chunks of some of them; and those of whole chunks.
+/// Prefix sums of the problems' costs. `ends` sums within chunks of problems, each entry including its own problem;
+/// `chunks` holds the sums of whole chunks.
 struct SummedCosts {
   static constexpr index_t problems_of_chunk = 1024;
   index_t* ends = nullptr;
   index_t* chunks = nullptr;
 };
 
-/// Some blocks of one problem.
+/// A range of blocks of one problem.
 struct BlockRange {
   index_t first = 0, end = 0, step = 1;
 };
 
-/// Of the work of all problems, one of equal shares: the blocks that begin in it.
+/// One of equal shares of the work of all problems: the blocks whose costs begin in it.
 class ShareOfWork {
  public:
   ShareOfWork() = default;
@@ -137,7 +140,7 @@ class ShareOfWork {
   TESSERA_HOST_DEVICE bool is_done() const { return problem_ >= count_ || start_ >= to_; }
   TESSERA_HOST_DEVICE index_t problem() const { return problem_; }
 
-  /// The blocks of problem() that are in the share. The next problem follows.
+  /// Returns the blocks of problem() that are in the share, and moves on to the next problem.
   TESSERA_HOST_DEVICE BlockRange take(index_t blocks, index_t cost) {
     const index_t first = from_ > start_ ? pieces(from_ - start_, cost) : 0;
     const index_t end = to_ - start_ < blocks * cost ? pieces(to_ - start_, cost) : blocks;
@@ -147,7 +150,7 @@ class ShareOfWork {
   }
 
  private:
-  /// The first one that ends behind `place`. @pre there is one
+  /// The first problem whose cost ends behind `place`. @pre there is one
   static TESSERA_HOST_DEVICE index_t owner_of(const index_t* ends, index_t count, index_t place) {
     index_t first = 0, last = count - 1;
     while (first < last) {
@@ -162,7 +165,7 @@ class ShareOfWork {
 
   index_t count_ = 0;
   index_t from_ = 0, to_ = 0;
-  index_t start_ = 0;  ///< where problem_ begins
+  index_t start_ = 0;  ///< the place in the work where problem_ begins
   index_t problem_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// Many triangular solves or products in place of one form, in device memory: what a thread block needs of one of them.
+// Many triangular solves or in-place products of one form, in device memory. A thread block takes the arguments of one
+// of them from here.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@ template <class Stored>
 struct TriangularBatch {
   using E = Stored;
   using Problem = TriangularProblem<E>;
-  static constexpr int words = 6;  ///< that a problem is told by
+  static constexpr int words = 6;  ///< words that describe a problem
   TriangularForm<E> form = {};
   ArgumentPositions positions = {};
   index_t count = 0;

@@ -1,10 +1,10 @@
-// A triangular solve or product in place with any number of rows as the threads of one block compute it, for a strip of
-// columns (triangular_system.hpp): leaf by leaf (trsm_strip.hpp, trmm_strip.hpp), and before or after each leaf the
-// product with all rows before it (gemm_block.hpp). A solve goes down the triangle, a product goes up, so that the rows
-// before a leaf are solved ones, or not yet multiplied ones. Columns of X do not depend on each other: thread blocks
-// exchange nothing, and one launch computes problems of any size.
+// A triangular solve or in-place product with any number of rows, for a strip of columns, by the threads of one block
+// (triangular_system.hpp). It works leaf by leaf (trsm_strip.hpp, trmm_strip.hpp). Before a solve's leaf, or after a
+// product's leaf, it adds the product with all rows above the leaf (gemm_block.hpp). A solve goes down the triangle, so
+// the rows above are solved. A product goes up, so the rows above are not yet multiplied. Columns of X do not depend on
+// each other: thread blocks exchange nothing, and one launch computes problems of any size.
 //
-// Every strip reads all of the triangle; for the matrices of a batch it comes from the cache.
+// Every strip reads the whole triangle; for the matrices of a batch it comes from the cache.
 #pragma once
 
 #include <type_traits>
@@ -15,13 +15,13 @@
 
 namespace tessera::kernels::block {
 
-/// @tparam has_one_leaf the triangle has at most Shape::rows: no product, and half of the registers
+/// @tparam has_one_leaf the triangle has at most Shape::rows rows: no product, and half of the registers
 template <class Shape, class Machine, bool is_solve, bool has_one_leaf = false>
 class TriangularSweep {
   using E = typename Shape::E;
   using Leaf = std::conditional_t<is_solve, StripSolver<Shape, Machine>, StripMultiplier<Shape, Machine>>;
   static constexpr int stages = 3;
-  /// The rows of a leaf, a block of them per warp.
+  /// A block of C as high as a leaf, with a row block per warp.
   using Block = GemmShape<typename Shape::R, Shape::parts, Shape::rows, Shape::columns, Shape::warps, 1, stages>;
 
  public:
@@ -67,13 +67,13 @@ class TriangularSweep {
     leaf.L += row * (leaf.l_row + leaf.l_col);
     leaf.X += row * leaf.x_row;
     leaf.order = rows_from(row);
-    // In a solve alpha has entered with the product.
+    // In a solve the product has already applied alpha.
     if (is_solve && row > 0) leaf.scales = false;
     Leaf(leaf, memory_.leaf, first_column_, machine_).run();
     machine_.meet();
   }
 
-  /// To the rows of a leaf, with all rows before it.
+  /// Adds to the rows of a leaf the product with all rows above them.
   TESSERA_DEVICE void add_product(index_t row) {
     E one{};
     one.part[0] = 1;

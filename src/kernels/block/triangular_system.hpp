@@ -1,9 +1,9 @@
-// A triangular solve as L X = alpha B, or product as X = alpha L B, L lower triangular, whatever the variant: by
-// strides. A transposed triangle exchanges them, an upper one is a lower one in reversed order and has negative ones,
-// and A on the right exchanges those of B.
+// One form for all variants of triangular solves and products: L X = alpha B, or X = alpha L B, with L lower
+// triangular. Strides express the variants. A transposed triangle exchanges its two strides. An upper triangle is a
+// lower one in reversed order, with negative strides. A on the right exchanges the strides of B.
 #pragma once
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/block/argument_positions.hpp"
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
@@ -23,19 +23,19 @@ struct TriangularSystem {
   index_t order, columns;
   E alpha;
   bool scales;     ///< alpha is not one
-  bool conjugate;  ///< L stands for its conjugate
+  bool conjugate;  ///< L stands for its conjugate: products use conjugated elements
   bool unit;       ///< the diagonal is one
 };
 
-/// What triangular calls of one batch have in common: everything but sizes and places.
+/// The common part of the triangular calls of one batch: everything but sizes and addresses.
 template <class Stored>
 struct TriangularForm {
   using E = Stored;
   bool on_left = true;
   bool is_solve = true;
-  /// Of T in T X = alpha B, X = alpha T B (plan/triangular_recursion.hpp): T(i, j) is stored as A(j, i).
+  /// T in T X = alpha B, X = alpha T B (plan/triangular_recursion.hpp) is stored transposed: T(i, j) is A(j, i).
   bool transposed = false;
-  bool lower = true;  ///< T is
+  bool lower = true;  ///< T is lower triangular
   bool conjugate = false;
   bool unit = false;
   E alpha{};
@@ -43,7 +43,7 @@ struct TriangularForm {
   bool alpha_is_zero = false;
 };
 
-/// One of them, in place.
+/// One problem of the batch, in place.
 template <class Stored>
 struct TriangularProblem {
   using E = Stored;
@@ -71,7 +71,7 @@ TriangularForm<Element<R, parts>> triangular_form(const Level3& call) {
   return form;
 }
 
-/// The position of the first argument that is bad, as the reference BLAS finds it; 0: none.
+/// The position of the first bad argument, in the order in which the reference BLAS checks them; 0: none.
 template <class E>
 TESSERA_HOST_DEVICE int bad_argument(const TriangularForm<E>& form, const ArgumentPositions& position,
                                      const TriangularProblem<E>& problem) {
@@ -97,7 +97,7 @@ TESSERA_HOST_DEVICE TriangularSystem<E> system_of(const TriangularForm<E>& form,
   system.x_col = form.on_left ? problem.ldb : 1;
   system.order = order_of(form, problem);
   system.columns = form.on_left ? problem.n : problem.m;
-  if (!form.lower && system.order > 0 && system.columns > 0) {  // else there need not be any matrices
+  if (!form.lower && system.order > 0 && system.columns > 0) {  // otherwise the matrices need not exist
     system.L += (system.order - 1) * (system.l_row + system.l_col);
     system.X += (system.order - 1) * system.x_row;
     system.l_row = -system.l_row;
@@ -111,7 +111,7 @@ TESSERA_HOST_DEVICE TriangularSystem<E> system_of(const TriangularForm<E>& form,
   return system;
 }
 
-/// Of a single one. @pre R and parts are those of the call's type
+/// The system of a single call. @pre R and parts are those of the call's type
 template <class R, int parts>
 TriangularSystem<Element<R, parts>> system_of(const Level3& call) {
   using E = Element<R, parts>;

@@ -1,10 +1,11 @@
-// One leaf of a triangular product in place as the threads of one block compute it: X = alpha L X for a strip of
-// columns, L lower triangular. Every variant is brought to this form (triangular_system.hpp).
+// One leaf of an in-place triangular product, by the threads of one block: X = alpha L X for a strip of columns, L
+// lower triangular. Every variant is brought to this form (triangular_system.hpp).
 //
-// The strip as it was goes to shared memory; when all of it is there, nobody reads the one in global memory any more.
-// Each warp sums up its block of 16 rows over the blocks before it, in registers, and then its own block with the
-// triangle on the diagonal, element by element: what lies beside a triangle enters no product, so that an Inf of X
-// stays where it belongs. L is read from global memory straight into registers, every element once per strip.
+// The old strip is first copied to shared memory. When all of it is there, no thread reads the old values in global
+// memory any more. Each warp then sums its block of 16 rows over the blocks above it, in registers. Finally it adds its
+// own block's product with the triangle on the diagonal. That last product skips the elements outside the triangle, so
+// that an Inf of X reaches only the rows it should. L is read from global memory straight into registers, every element
+// once per strip.
 #pragma once
 
 #include "kernels/block/strip.hpp"
@@ -48,7 +49,7 @@ class StripMultiplier : private Strip<Shape, Machine> {
       this->scale_by_alpha(x);
       put_rows(x, block);
     }
-    machine_.await(0, blocks);  // all rows are there
+    machine_.await(0, blocks);  // all rows are in shared memory
     if (!takes_part) return;
     typename Base::Sums sums;
     factors.for_each([&](Factor& factor, int k) { sums.add(*this, factor, this->rows_of_block(k)); });

@@ -1,16 +1,16 @@
-// A triangular solve by thread blocks that hand on what they have solved: L X = alpha B, L lower triangular with any
-// number of rows, for a strip of right-hand sides. With few of them a solve is one chain from block of 16 rows to block
-// of 16 rows; products between leaves, each a launch, would stand in it, too.
+// A triangular solve by a chain of thread blocks that pass on solved rows: L X = alpha B for a strip of right-hand
+// sides, L lower triangular with any number of rows. With few right-hand sides a solve is one sequential chain over the
+// blocks of 16 rows. Separate launches for the products between leaves would lengthen it.
 //
-// Each link of the chain is a thread block that solves one leaf (trsm_strip.hpp). Before, its warps take off what the
-// links before it have solved, block by block as soon as these are there (left-looking): they wait for marks in global
-// memory. What a link adds to the chain is the way of the last block through global memory.
+// Each link of the chain is a thread block that solves one leaf (trsm_strip.hpp). Before that its warps subtract the
+// contributions of earlier links, block by block as soon as these are solved (left-looking). They wait for marks in
+// global memory. A link lengthens the chain by the time that its last block takes through global memory.
 //
-// A link waits only for links before it. Who draws their numbers in the order in which thread blocks begin, has no need
-// of all of them on the device at a time: the first one that has not ended always runs.
+// A link waits only for links before it. A kernel numbers its links in the order in which thread blocks begin. Then not
+// all of them need be on the device at a time: the first link that has not ended always runs.
 //
-// Arithmetic: sums of the products with all blocks before, in order, are taken off at once; else as in trsm_strip.hpp,
-// and so is the error bound.
+// Arithmetic: the products with all earlier blocks are summed in order, and the sum is subtracted at once. The rest is
+// as in trsm_strip.hpp, and so is the error bound.
 #pragma once
 
 #include <type_traits>
@@ -25,21 +25,22 @@ class StripLink : private StripSolver<Shape, Machine> {
   using Solver = StripSolver<Shape, Machine>;
   using typename Solver::Rows;
   using typename Solver::Tile;
-  /// The chain is not to wait for L: some of its blocks are on their way at a time. Not in double complex, where the
-  /// one that registers have room for is on its way for long enough.
+  /// Several blocks of L are loaded ahead, so that the chain does not wait for L. In double complex registers hold one
+  /// block ahead, which is early enough.
   using Factors = std::conditional_t<sizeof(typename Shape::E) < 16, typename Solver::template FactorRing<4>,
                                      typename Solver::FactorStream>;
 
  public:
-  /// Shared memory: that of a leaf, and per warp the block that it takes off, and blocks of L.
+  /// Shared memory: that of a leaf, and for each warp the block of X that it subtracts, and blocks of L.
   struct Memory {
     StripMemory<Shape> leaf;
     typename Shape::R taken[Shape::warps][Shape::parts][rows_per_block * Shape::stride];
     typename Factors::Memory factors[Shape::warps];
   };
 
-  /// @param of_link system_of_link() @param solved for the strip that begins with this column, with all blocks of the
-  /// triangle
+  /// @param of_link system_of_link()
+  /// @param first_column the strip's first column
+  /// @param solved the strip's marks, for all blocks of the triangle
   TESSERA_DEVICE StripLink(const TriangularSystem<typename Shape::E>& of_link, Memory& memory, int link,
                            index_t first_column, const SolvedBlocks& solved, Machine machine)
       : Solver(of_link, memory.leaf, first_column, machine),
@@ -63,7 +64,7 @@ class StripLink : private StripSolver<Shape, Machine> {
       return {solver, block, -count, link_.link_memory_.factors[block]};
     }
 
-    /// The block after it is on its way meanwhile if it is solved.
+    /// Also loads the block after k in advance, if it is already solved.
     TESSERA_DEVICE Rows rows(int k) {
       const int block = count + k;
       if (block >= coming_) ask_for(block);
@@ -86,7 +87,7 @@ class StripLink : private StripSolver<Shape, Machine> {
     StripLink& link_;
     Rows rows_;
     Tile next_;
-    int coming_ = 0;  ///< blocks of which the last is in next_
+    int coming_ = 0;  ///< next_ holds block coming_ - 1
   };
 
   Memory& link_memory_;

@@ -1,20 +1,20 @@
-// One leaf of a triangular solve as the threads of one block compute it: L X = alpha B for a strip of right-hand sides,
-// L lower triangular. Every variant is brought to this form (triangular_system.hpp).
+// One leaf of a triangular solve, by the threads of one block: L X = alpha B for a strip of right-hand sides, L lower
+// triangular. Every variant is brought to this form (triangular_system.hpp).
 //
 // Each warp has a block of 16 rows. It keeps its part of the strip in registers, in the layout of the accumulators of
-// mma.m16n8k16, until its block has been updated by all blocks before it; then it solves and publishes it in shared
-// memory, from where the warps behind it take it to update theirs (right-looking). L is read from global memory
+// mma.m16n8k16, until all blocks above have updated it. Then it solves its block and publishes the result in shared
+// memory, where the warps of later blocks read it for their updates (right-looking). L is read from global memory
 // straight into registers, every element once per strip, one step ahead of its use. The chain from block to block is
 // one product of a block and one substitution of 16 rows.
 //
-// Arithmetic: substitution. x_i = b_i / l_ii - sum_j<i (l_ij / l_ii) x_j within a block of 16 rows: the chain from row
-// to row is one fused multiply-add, and the reciprocals of single diagonal elements are the only ones taken. Every
-// element of L, and b_i, has one rounding more than in the order of the textbook. So the solution is that of a triangle
-// which differs from L by (i + 3) units of rounding in each element (Higham, Accuracy and Stability of Numerical
-// Algorithms, section 8.1). A block in which one of these numbers is not a normal one divides instead.
+// Arithmetic: substitution. Within a block of 16 rows x_i = b_i / l_ii - sum_j<i (l_ij / l_ii) x_j. The chain from row
+// to row is one fused multiply-add, and only reciprocals of single diagonal elements are taken. Every element of L, and
+// b_i, has one rounding more than in the order of the textbook. So the solution is that of a triangle which differs
+// from L by (i + 3) units of rounding in each element (Higham, Accuracy and Stability of Numerical Algorithms, section
+// 8.1). A block in which one of these numbers is not a normal one divides instead.
 //
-// Cost in double on an H200: the chain decides, 1200 to 1800 cycles for a block of 16 rows and 8 columns. What they go
-// to is on the page of the machine (docs/performance/h200-x1).
+// Cost in double precision on an H200: the chain dominates, with 1200 to 1800 cycles for a block of 16 rows and 8
+// columns. docs/adr/0009-trsm-kernel.md lists its parts.
 #pragma once
 
 #include <type_traits>
@@ -59,7 +59,7 @@ class StripSolver : protected Strip<Shape, Machine> {
  protected:
   using Rows = typename Base::Rows;
 
-  /// What the system of a leaf begins with.
+  /// The empty set of blocks before a system that is a single leaf.
   struct NoBlocksBefore {
     static constexpr int count = 0;
     TESSERA_DEVICE typename Base::FactorStream factors(StripSolver& solver, int block) const {
@@ -68,16 +68,18 @@ class StripSolver : protected Strip<Shape, Machine> {
     TESSERA_DEVICE void tell(int) const {}
   };
 
-  /// The blocks of the system, behind others of the same triangle that somebody else solves.
-  /// @tparam Before count: of the blocks before; factors(solver, block): the stream of a row of L from the first of
-  ///     them on; rows(k), all of the warp: the solution of block k < 0, valid until the next call; tell(k), all of the
-  ///     warp: block k >= 0 is in global memory
+  /// Solves the blocks of the system, which come after blocks of the same triangle that other thread blocks solve.
+  /// @tparam Before has
+  ///   count                   the number of these earlier blocks
+  ///   factors(solver, block)  the stream of a row of L, from the first earlier block on
+  ///   rows(k)                 all of the warp; the solution of block k < 0, valid until the next call
+  ///   tell(k)                 all of the warp; announces that block k >= 0 is in global memory
   template <class Before>
   TESSERA_DEVICE void solve_behind(Before before) {
     const int blocks = block_count();
     const int block = machine_.warp();
     if (block >= blocks) return;
-    // What the first block needs is asked for by all before what they need later.
+    // The loads for the first block are issued before the loads that are needed later.
     Tile x;
     load_right_hand_sides(x, block);
     RawDiagonal raw;
@@ -94,15 +96,15 @@ class StripSolver : protected Strip<Shape, Machine> {
   }
 
  private:
-  /// The system by warps that can only meet all together, each time at the same place: in round k block k is solved, and
-  /// then taken off all blocks behind it.
+  /// Solves the system if warps can only meet all together, each time at the same place. In round k block k is solved,
+  /// and then subtracted from all later blocks.
   TESSERA_DEVICE void solve_in_rounds() {
     const int blocks = block_count();
     const int block = machine_.warp();
     const bool takes_part = block < blocks;
     Tile x;
     Diagonal diagonal;
-    typename Base::FactorStream factors(*this, block, 0);  // of a warp without a block there is nothing to load
+    typename Base::FactorStream factors(*this, block, 0);  // loads nothing in a warp without a block
     if (takes_part) {
       load_right_hand_sides(x, block);
       RawDiagonal raw;
@@ -127,12 +129,13 @@ class StripSolver : protected Strip<Shape, Machine> {
     if (takes_part) store(x, block);
   }
 
-  /// tile += the products with all blocks before.
+  /// tile += the products with all earlier blocks.
   template <class Factors, class Before>
   TESSERA_DEVICE void add_products(Tile& tile, Factors& factors, Before& before, int blocks) {
     typename Base::Sums sums;
-    // In round k block k is solved, and then taken off all blocks behind it. Who has solved its block takes no part in
-    // later rounds. Round k + 1 uses the other of two barriers: nobody can be two rounds ahead of a warp that waits.
+    // In round k block k is solved, and then subtracted from all later blocks. A warp takes part in no round after it
+    // has solved its own block. Round k + 1 uses the other of two barriers: no warp can be two rounds ahead of a warp
+    // that waits.
     factors.for_each([&](Factor& factor, int k) {
       if constexpr (!std::is_same_v<Before, NoBlocksBefore>) {
         if (k < 0) {
@@ -146,14 +149,14 @@ class StripSolver : protected Strip<Shape, Machine> {
     sums.add_to(tile, *this);
   }
 
-  /// Of a diagonal block. The elements below the diagonal, negative and each times the reciprocal of its row, are in
-  /// shared memory.
+  /// Reciprocals of a diagonal block. Its elements below the diagonal are in shared memory, each negated and multiplied
+  /// by the reciprocal of its row.
   struct Diagonal {
     E inverse[2];  ///< minus the reciprocals of rows g and g + 8
-    bool divides;  ///< some of these numbers are not normal ones; the same in all of the warp
+    bool divides;  ///< some of these numbers are not normal ones; the same for all of the warp
   };
 
-  /// As it lies in memory.
+  /// The diagonal block as it is stored.
   struct RawDiagonal {
     Factor below;
     E pivots[2];
@@ -189,7 +192,7 @@ class StripSolver : protected Strip<Shape, Machine> {
         memory_.diagonal[machine_.warp()][(4 * s + this->member_) * rows_per_block + 8 * t + this->group_] = value;
       }
     }
-    machine_.sync_warp();  // the others read what this lane has written
+    machine_.sync_warp();  // other lanes read this lane's elements
     diagonal.divides = machine_.any(divides);
     return diagonal;
   }
@@ -198,8 +201,8 @@ class StripSolver : protected Strip<Shape, Machine> {
     this->for_each_element(tile, 0, [](E& value, int, int) { value = negative(value); });
   }
 
-  /// Substitution with diagonal block k.
-  /// @param tile minus the right-hand sides; the solution afterwards, which is in shared memory, too
+  /// Substitutes with diagonal block k.
+  /// @param tile minus the right-hand sides; afterwards the solution, which is then in shared memory, too
   TESSERA_DEVICE void solve(Tile& tile, int k, const Diagonal& diagonal) {
     Tile x;
     bool is_finite = true;
@@ -216,7 +219,7 @@ class StripSolver : protected Strip<Shape, Machine> {
         }
       }
     }
-    // A quotient that is too large may still lead to an element that is not.
+    // A quotient that overflows here may still lead to a finite element.
     if (machine_.any(diagonal.divides || (!is_finite && !system_.unit))) {
       negate(tile);
       divide(tile, k);
@@ -236,7 +239,7 @@ class StripSolver : protected Strip<Shape, Machine> {
     }
   }
 
-  /// In registers: who has solved a row tells the others.
+  /// Substitutes in registers: the thread that has solved a row broadcasts it.
   TESSERA_DEVICE void substitute_by_rows(Tile& x) {
     const E* const L = memory_.diagonal[machine_.warp()];
     TESSERA_UNROLL
@@ -256,7 +259,8 @@ class StripSolver : protected Strip<Shape, Machine> {
     }
   }
 
-  /// In shared memory, one column per thread: with as many columns as threads that takes less than telling.
+  /// Substitutes in shared memory, one column per thread. With as many columns as threads this is faster than
+  /// broadcasts.
   TESSERA_DEVICE void substitute_by_columns(int k) {
     const E* const L = memory_.diagonal[machine_.warp()];
     E x[rows_per_block];
@@ -278,7 +282,7 @@ class StripSolver : protected Strip<Shape, Machine> {
     machine_.sync_warp();
   }
 
-  /// From the thread that has it.
+  /// Broadcasts an element of a row from the thread that has it.
   TESSERA_DEVICE E of_row(const Tile& tile, int row, int u, int c) {
     E value;
     TESSERA_UNROLL
@@ -288,8 +292,8 @@ class StripSolver : protected Strip<Shape, Machine> {
     return value;
   }
 
-  /// The same with quotients, one column per thread. Rare: it stays in shared and global memory, and takes no registers
-  /// from the other way.
+  /// The same with quotients, one column per thread. It is rare, so it uses shared and global memory and leaves the
+  /// registers to the usual path.
   TESSERA_DEVICE void divide(Tile& tile, int k) {
     put_rows(tile, k);
     machine_.sync_warp();

@@ -1,14 +1,14 @@
-// A triangular solve with one right-hand side by thread blocks that hand on what they have solved, as in
-// trsm_chain.hpp: L x = alpha b, L lower triangular with any number of rows.
+// A triangular solve with one right-hand side, by a chain of thread blocks as in trsm_chain.hpp: L x = alpha b, L lower
+// triangular with any number of rows.
 //
-// Each warp has 32 rows, one per lane. It takes off the product with one block of 32 rows of x after the other, and
-// solves its own by telling each row to the lanes behind it. The chain from row to row is one shuffle and one fused
-// multiply-add. Blocks of L are on their way to shared memory while those before them are used: a link that waits for
-// one would hold up all behind it. Lanes read elements that lie side by side, whether L is stored by columns or by
+// Each warp has 32 rows, one per lane. It subtracts the products with the earlier blocks of 32 rows of x, one after the
+// other. Then it solves its own block; each lane broadcasts its row to the lanes behind it. The chain from row to row
+// is one shuffle and one fused multiply-add. Blocks of L are copied to shared memory ahead of their use: a link that
+// waits for one would delay all links behind it. Lanes read contiguous elements whether L is stored by columns or by
 // rows.
 //
-// Arithmetic: as in trsm_strip.hpp, with blocks of 32 rows; products are summed in four sums. The error bound is the
-// same.
+// Arithmetic: as in trsm_strip.hpp, with blocks of 32 rows; each row adds its products in four partial sums. The error
+// bound is the same.
 #pragma once
 
 #include "kernels/block/device_code.hpp"
@@ -18,7 +18,7 @@
 
 namespace tessera::kernels::block {
 
-/// A link has a warp for each 32 of its rows.
+/// A link has one warp for every 32 of its rows.
 template <class Real, int parts_of_element, int warps_of_link, int blocks_at_a_time>
 struct VectorShape {
   using R = Real;
@@ -32,18 +32,18 @@ struct VectorShape {
   static constexpr int columns = 1;
 };
 
-/// Machine: as in strip.hpp, without multiply().
+/// @tparam Machine as in strip.hpp, without multiply()
 template <class Shape, class Machine>
 class VectorLink {
   using R = typename Shape::R;
   using E = typename Shape::E;
   static constexpr int width = Shape::rows_of_warp;
-  /// Of blocks in shared memory: rows and columns both lie in different banks.
+  /// The distance between lines of a block in shared memory: elements of a row and of a column lie in different banks.
   static constexpr int stride = width + 1;
-  /// Blocks of L on their way or in use.
+  /// Blocks of L that are being copied or used.
   static constexpr int depth = Shape::depth;
 
-  /// 32 rows of x in shared memory, of which a thread reads 16 bytes at once.
+  /// 32 rows of x in shared memory, aligned so that a thread reads 16 bytes at once.
   struct RowsOfX {
     static constexpr int at_once = 16 / static_cast<int>(sizeof(E));
     struct alignas(16) Group {
@@ -56,13 +56,14 @@ class VectorLink {
   struct Memory {
     RowsOfX x[Shape::warps];
     struct OfWarp {
-      RowsOfX taken;                    ///< of an earlier link
-      E diagonal[width * stride];       ///< by columns
-      E blocks[depth][width * stride];  ///< of L, as they are stored
+      RowsOfX taken;                    ///< a block of x of an earlier link
+      E diagonal[width * stride];       ///< the diagonal block, by columns
+      E blocks[depth][width * stride];  ///< blocks of L, in their stored layout
     } of_warp[Shape::warps];
   };
 
-  /// @param of_link system_of_link() @param solved for this column, with all blocks of the triangle
+  /// @param of_link system_of_link()
+  /// @param solved the column's marks, for all blocks of the triangle
   TESSERA_DEVICE VectorLink(const TriangularSystem<E>& of_link, Memory& memory, int link, index_t column,
                             const SolvedBlocks& solved, Machine machine)
       : system_(of_link),
@@ -112,12 +113,12 @@ class VectorLink {
     return value;
   }
 
-  /// x minus the products with all blocks before.
+  /// x minus the products with all earlier blocks.
   TESSERA_DEVICE E minus_products(const E& x, int blocks) {
     E sums[4] = {};
     TESSERA_NO_UNROLL
     for (int k = -before_; k < block_; ++k) {
-      machine_.sync_warp();  // all lanes have used the block before
+      machine_.sync_warp();  // all lanes have used the former block
       ask_for_block(k + depth - 1);
       machine_.template await_batches<depth - 1>();
       machine_.sync_warp();
@@ -139,9 +140,9 @@ class VectorLink {
     return sum(sum(sums[0], sums[1]), sum(x, sum(sums[2], sums[3])));
   }
 
-  // Blocks of L: the lane's i-th element is that of its row and column i, or of row i and its column.
+  // Blocks of L: the lane's i-th element is that of its row and column i, or that of row i and its column.
 
-  /// @pre first_column is that of a block before the diagonal, or of the diagonal block
+  /// @pre first_column belongs to a block before the diagonal, or to the diagonal block
   TESSERA_DEVICE const E* first_element(index_t first_column) const {
     const index_t row = static_cast<index_t>(block_) * width;
     return by_columns_ ? system_.L + row_ * system_.l_row + first_column * system_.l_col
@@ -154,7 +155,7 @@ class VectorLink {
 
   TESSERA_DEVICE E* slot_of(int k) const { return mine_.blocks[(k + before_) % depth]; }
 
-  /// Block k, if it is before the diagonal.
+  /// Starts the copy of block k, if it is before the diagonal.
   TESSERA_DEVICE void ask_for_block(int k) {
     if (k < block_) {
       const E* const from = first_element(static_cast<index_t>(k) * width);
@@ -165,22 +166,23 @@ class VectorLink {
     machine_.end_of_batch();
   }
 
-  // Rows of x that others have solved.
+  // Rows of x that other warps have solved.
 
   TESSERA_DEVICE const RowsOfX& take(int k) {
     solved_.await(machine_, before_ + k, before_);
-    machine_.sync_warp();  // all lanes have used the former ones
+    machine_.sync_warp();  // all lanes have used the former rows
     mine_.taken.element(lane_) = x_[(static_cast<index_t>(k) * width + lane_) * system_.x_row];
     machine_.sync_warp();
     return mine_.taken;
   }
-  // Round k + 1 uses the other of two barriers: nobody can be two rounds ahead of a warp that waits.
+  // Round k + 1 uses the other of two barriers: no warp can be two rounds ahead of a warp that waits.
   TESSERA_DEVICE const RowsOfX& await(int k, int blocks) {
     machine_.await(k % 2, blocks - k);
     return memory_.x[k];
   }
 
-  /// Elements below the diagonal of the warp's block, negative and each times the reciprocal of its row's pivot.
+  /// Prepares the elements below the diagonal of the warp's block: negated, each times the reciprocal of its row's
+  /// pivot.
   TESSERA_DEVICE void make_diagonal() {
     const E* const from = first_element(static_cast<index_t>(block_) * width);
     TESSERA_UNROLL
@@ -209,13 +211,13 @@ class VectorLink {
   }
   TESSERA_DEVICE E pivot() const { return conjugate_if_asked(system_.L[row_ * (system_.l_row + system_.l_col)]); }
 
-  /// Substitution with the diagonal block.
+  /// Substitutes with the diagonal block.
   TESSERA_DEVICE E solve(const E& b) {
     E x = system_.unit ? b : negative(product(b, inverse_));
-    // A quotient that is too large may still lead to an element that is not.
+    // A quotient that overflows here may still lead to a finite element.
     const bool is_finite = magnitude(x) <= E::most_normal;
     if (machine_.any(divides_ || (!is_finite && !system_.unit))) return divide(b);
-    constexpr int at_a_time = 8;  // elements of L, so that none of them is waited for
+    constexpr int at_a_time = 8;  // elements of L loaded ahead, so that no step waits for one
     E next[at_a_time];
     TESSERA_UNROLL
     for (int j = 0; j < at_a_time; ++j) next[j] = mine_.diagonal[j * stride + lane_];
@@ -229,7 +231,7 @@ class VectorLink {
     }
     return x;
   }
-  /// The same with quotients. Rare.
+  /// The same with quotients. It is rarely needed.
   TESSERA_DEVICE E divide(E x) {
     TESSERA_NO_UNROLL
     for (int j = 0; j < width; ++j) {
@@ -247,14 +249,14 @@ class VectorLink {
   typename Memory::OfWarp& mine_;
   Machine machine_;
   const int before_;  ///< blocks before the link
-  const int block_;   ///< of the link
+  const int block_;   ///< the warp's block within the link
   const int lane_;
   const index_t row_;
   const bool by_columns_;
   E* const x_;
   SolvedBlocks solved_;
   E inverse_;     ///< minus the reciprocal of the row's pivot
-  bool divides_;  ///< it or some other number of the row is not a normal one
+  bool divides_;  ///< this or another number of the row is not a normal one
 };
 
 }  // namespace tessera::kernels::block

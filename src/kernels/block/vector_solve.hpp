@@ -1,8 +1,8 @@
-// The solution of two triangular systems, one behind the other, for one right-hand side, as a warp or a part of one
-// computes it: what potrs and getrs are for small matrices. Little but the loads of the factors decides how long it takes.
+// The solution of two triangular systems in sequence, for one right-hand side, by a warp or a part of one: potrs and
+// getrs of small matrices. The time is mostly that of loading the factors.
 //
-// A thread has rows of the right-hand side. A square block of the factors, as wide as the team, lies in shared memory,
-// where all threads read a row or a column of it: so the triangle T and its transpose are the same work. Matrices of one
+// A thread has rows of the right-hand side. A square block of the factors, as wide as the team, is held in shared
+// memory. All threads read a row or a column of it, so a triangle T and its transpose cost the same. Matrices of one
 // block are loaded once for both systems.
 #pragma once
 
@@ -16,11 +16,11 @@ namespace tessera::kernels::block {
 /// Shared memory of a team: a block of the factors, by columns.
 template <class E, int width>
 struct FactorTile {
-  E column[width][width + 1];  ///< so that threads read a row from different banks
+  E column[width][width + 1];  ///< one row of padding: threads read a row from different banks
 };
 
-/// Machine, besides what strip.hpp asks for: a team of `width` threads, at most a warp.
-/// @tparam blocks of `width` rows, at most
+/// @tparam Machine besides the members of strip.hpp, that of a team of `width` threads, at most a warp
+/// @tparam blocks most blocks of `width` rows
 template <class R, int parts, int blocks, int width, class Machine>
 class VectorSolve {
   using E = Element<R, parts>;
@@ -28,7 +28,7 @@ class VectorSolve {
  public:
   using Memory = FactorTile<E, width>;
 
-  /// @param region of what is stored that the systems have
+  /// @param region the part of the stored matrix that the systems use
   /// @param order at most width * blocks
   TESSERA_DEVICE VectorSolve(Memory& memory, const E* stored, index_t ld, int order, Region region, Machine machine)
       : memory_(memory),
@@ -38,7 +38,7 @@ class VectorSolve {
         region_(region),
         machine_(machine) {}
 
-  /// x(row, element) for the thread's rows.
+  /// Calls x(row, element) for the thread's rows.
   template <class F>
   TESSERA_DEVICE void for_each_row(F f) {
     TESSERA_UNROLL
@@ -48,8 +48,8 @@ class VectorSolve {
     }
   }
 
-  /// T x = b, x in the place of b. T is lower where it goes forward.
-  /// @param transposed T is the transpose of what is stored, or, if `conjugates`, the conjugate of it
+  /// Solves T x = b in place. T is lower triangular if `forward`.
+  /// @param transposed T is the transpose of the stored triangle or, if `conjugates`, its conjugate transpose
   template <bool forward>
   TESSERA_DEVICE void solve(bool transposed, bool is_unit, bool conjugates) {
     TESSERA_UNROLL
@@ -69,13 +69,13 @@ class VectorSolve {
   TESSERA_DEVICE int rows_of(int block) const {
     return order_ - width * block < width ? order_ - width * block : width;
   }
-  /// What others compute with may not be finite.
+  /// Whether the thread has a row of the block. Other threads compute with values that may not be finite.
   TESSERA_DEVICE bool has_row(int block) const { return machine_.lane() < rows_of(block); }
 
-  /// A block of what is stored, to shared memory.
+  /// Loads a block of the stored matrix to shared memory.
   TESSERA_DEVICE void hold(int row_block, int column_block) {
     if (row_block == held_row_ && column_block == held_column_) return;
-    if (held_row_ >= 0) machine_.meet();  // nobody reads the one before any more
+    if (held_row_ >= 0) machine_.meet();  // all threads have read the former block
     held_row_ = row_block;
     held_column_ = column_block;
     const int lane = machine_.lane();
@@ -93,7 +93,7 @@ class VectorSolve {
     machine_.meet();
   }
 
-  /// T's element in the thread's row and column j of the block that is held.
+  /// T's element in the thread's row and in column j of the block that is held.
   TESSERA_DEVICE E element(int j, bool transposed, bool conjugates) const {
     const int lane = machine_.lane();
     E value = transposed ? memory_.column[lane][j] : memory_.column[j][lane];
@@ -110,7 +110,7 @@ class VectorSolve {
     return there;
   }
 
-  /// x of a block less T times what is solved.
+  /// Subtracts T times a solved block from a block of x.
   TESSERA_DEVICE void subtract(int block, int solved, bool transposed, bool conjugates) {
     hold(transposed ? solved : block, transposed ? block : solved);
     const int steps = rows_of(solved);

@@ -1,4 +1,4 @@
-// What kernels of batches have in common: a grid of (thread blocks of a problem, problems), and checks of problems.
+// Shared by the kernels of batches: grids of (thread blocks of a problem, problems), and checks of problems.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,13 +12,14 @@
 
 namespace tessera::kernels::cuda::detail {
 
-/// What is found wrong with problems, if somebody wants to know.
+/// Where bad arguments of problems are reported, if the caller wants to know.
 struct Complaints {
   void* info = nullptr;
   bool is_wide = false;
-  NumberOfEach left_out = {};  ///< problems that an earlier step has ended
+  NumberOfEach left_out = {};  ///< nonzero for problems that an earlier step has ended
 
-  /// @return whether the problem is to be computed @param tells whether this thread writes what is wrong
+  /// @return whether the problem is to be computed
+  /// @param tells whether this thread writes the report
   template <class Batch>
   __device__ bool is_good(const Batch& batch, const typename Batch::Problem& problem, index_t number,
                           bool tells) const {
@@ -35,14 +36,14 @@ struct Complaints {
   }
 };
 
-/// The threads of a thread block that have a problem together: all of them, or one warp of several that have one each.
-/// A multiprocessor begins a thread block in some hundred cycles, whatever it has to do.
+/// The threads of a thread block that share a problem: all of them, or one of several warps with a problem each.
+/// Starting a thread block takes a multiprocessor some hundred cycles, however little work it has.
 template <int problems_of_block>
 struct Team {
   static constexpr bool is_warp = problems_of_block > 1;
   using Machine = std::conditional_t<is_warp, GpuWarp, MeetingWarps>;
 
-  /// In the thread block.
+  /// The team's number in the thread block.
   __device__ static int number() { return is_warp ? static_cast<int>(threadIdx.x) / 32 : 0; }
   __device__ static int thread() {
     return is_warp ? static_cast<int>(threadIdx.x) % 32 : static_cast<int>(threadIdx.x);
@@ -53,7 +54,7 @@ struct Team {
     else
       __syncthreads();
   }
-  /// The first problem of the team in a grid of grid_of(), and how far it is to the next one.
+  /// The team's first problem in a grid of grid_of(), and the distance to its next one.
   __device__ static index_t first_problem() {
     const index_t block = blockIdx.y + static_cast<index_t>(blockIdx.z) * gridDim.y;
     return block * problems_of_block + number();
@@ -61,8 +62,8 @@ struct Team {
   __device__ static index_t next_problem() { return static_cast<index_t>(gridDim.y) * gridDim.z * problems_of_block; }
 };
 
-/// Blocks of one problem follow each other along x, and share what they read; problems lie along y and z, which reach
-/// to 65535 each.
+/// Blocks of one problem follow each other along x, and share the operands that they read. Problems lie along y and z,
+/// which reach to 65535 each.
 inline dim3 grid_of(index_t blocks_of_problem, index_t problems, int problems_of_block) {
   problems = (problems + problems_of_block - 1) / problems_of_block;
   constexpr index_t most = 65535;
@@ -72,7 +73,7 @@ inline dim3 grid_of(index_t blocks_of_problem, index_t problems, int problems_of
           static_cast<unsigned>(along_z)};
 }
 
-/// What a problem is told by, each word loaded by another lane of a warp: all are on their way together.
+/// Loads the words that describe a problem, each by another lane of a warp, so that all loads overlap.
 /// @param to in shared memory; all of the warp must meet before it is read
 template <class Batch>
 __device__ void load_words(const Batch& batch, index_t problem, index_t (&to)[Batch::words]) {
@@ -81,7 +82,7 @@ __device__ void load_words(const Batch& batch, index_t problem, index_t (&to)[Ba
   const WordOfEach& word = batch.word[lane];
   const auto* const array = static_cast<const char*>(word.of_each);
   const bool loads = array != nullptr;
-  // One statement: a lane must not wait for a number before another one asks for an address.
+  // One asm statement: no lane waits for its number before another lane issues its load.
   int narrow = 0;
   index_t wide = word.first + problem * word.distance;
   asm volatile(

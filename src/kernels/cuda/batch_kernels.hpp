@@ -1,6 +1,6 @@
-// Batches of the Level-3 routines in the memory of one GPU: what each of them is as launches.
+// Batches of the Level-3 routines in the memory of one GPU, as sequences of launches.
 //
-// Bounds of the sizes choose blocks and grid.
+// Bounds of the sizes choose the blocks and the grid.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@ namespace tessera::kernels::cuda {
 
 class BatchKernels {
  public:
-  /// Loads the kernels for the GPU, which is current.
+  /// Loads the kernels for the current GPU. @param ordinal of that GPU
   cudaError_t load(int ordinal);
 
-  /// Submits the batch: any routine, count >= 1. Of `to` handle, stream and workspace are used. Never waits, and
-  /// allocates nothing. Thread-safe where submissions differ. @pre load(); the GPU is current
+  /// Submits the batch: any routine, count >= 1. Uses the handle, the stream and the workspace of `to`. Never waits,
+  /// and allocates nothing. Thread-safe for different submissions. @pre load(); the GPU is current
   Outcome submit(const Level3Batch& batch, const Submission& to) const;
 
-  /// What submit() can make use of in Submission::workspace for so many problems.
+  /// Bytes of Submission::workspace that submit() can use for so many problems.
   static std::size_t workspace_bytes(index_t count) { return ProductKernels::workspace_bytes(count); }
 
  private:

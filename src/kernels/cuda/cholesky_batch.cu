@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(detail::SmallTeams<Shape::threads>::threads,
     }
     if (machine.thread() == 0 && (first == 0 || failed > 0))
       problems.info.set(number, failed > 0 ? first + failed : -bad);
-    machine.meet();  // before the next problem takes the memory
+    machine.meet();  // the next problem reuses the memory
   }
 }
 
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
     if (threadIdx.x < 32) memory.found.find(problems, number, first == 0);
     __syncthreads();
     const index_t height = memory.found.problem.n - first;
-    // Behind a minor that is not positive there is nothing to do.
+    // After a minor that is not positive nothing remains to be done.
     if (memory.found.is_good && height > 0 && problems.is_left(number)) {
       const Triangle<typename Setup::E> triangle(memory.found.problem, stored, first);
       typename Setup::Sweep sweep(memory.sweep, {});
@@ -135,7 +135,7 @@ struct StripMemory {
   FoundLapackProblem<typename Shape::E> found;
 };
 
-/// X L^H = H in the rows below the triangle on the diagonal: a system with the conjugate of L for each row of H.
+/// Solves X L^H = H below the triangle on the diagonal: for each row of H, a system with the conjugate of L.
 template <class Shape>
 __global__ void __launch_bounds__(Shape::threads, 3)
     strips_below_triangle(const __grid_constant__ LapackProblems<typename Shape::E> problems, block::Region stored,

@@ -1,5 +1,5 @@
-// Batches of Cholesky factorizations on one GPU, as launches. Nothing is allocated, shared between streams, or waited
-// for.
+// Batches of Cholesky factorizations on one GPU, as launches. Nothing is allocated or shared between streams, and
+// nothing waits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,21 +8,24 @@
 
 namespace tessera::kernels::cuda {
 
-/// Whole matrices in registers, or the triangles that begin at (first, first), behind everything that columns before mean
-/// for them. @param size_class of plan::small_factorizations
-/// @pre potrf, of such sizes, or with triangles of this class; count >= 1; the stream's GPU is current
+/// Factors whole matrices in registers, or the triangles that begin at (first, first), to which all earlier columns
+/// have been applied.
+/// @param size_class of plan::small_factorizations
+/// @pre potrf, of such sizes or with triangles of this class; count >= 1; the stream's GPU is current
 cudaError_t submit_small_cholesky(const LapackBatch& batch, std::size_t size_class, index_t first, cudaStream_t stream);
 
-/// The rows below the triangles of plan::cholesky_triangle rows at (first, first). @param most of these rows @pre as above
+/// Solves for the rows below the triangles of plan::cholesky_triangle rows at (first, first).
+/// @param most the largest number of these rows
+/// @pre as above
 cudaError_t submit_cholesky_strips(const LapackBatch& batch, index_t first, index_t most, cudaStream_t stream);
 
-/// Columns [first, first + width) of every factor, by one thread block for each: from row `first` on, behind everything
-/// that columns before mean for them. @param size_class of plan::cholesky_sweep(), for the rows that are left
-/// @pre as above
+/// Factors columns [first, first + width) of every matrix, from row `first` on, by one thread block for each.
+/// @param size_class of plan::cholesky_sweep(), for the rows that are left
+/// @pre as above; earlier columns have been applied
 cudaError_t submit_cholesky_sweep(const LapackBatch& batch, std::size_t size_class, index_t first, index_t width,
                                   cudaStream_t stream);
 
-/// The product that the rest is updated by, behind the panel of so many columns. @param most of the rest's rows
+/// Updates the remaining triangle by the panel of so many columns. @param most the largest number of its rows
 cudaError_t submit_cholesky_update(const LapackBatch& batch, index_t first, index_t width, index_t most,
                                    cudaStream_t stream);
 

@@ -1,12 +1,12 @@
-// Problems that cuSOLVER has no routine for, made of those that it has, of products (TileOps) and of the kernels of
-// dense_kernels.hpp: members of CudaDenseSolver.
+// Problems that cuSOLVER has no routine for. They are composed of its other routines, of products (TileOps) and of the
+// kernels of dense_kernels.hpp. The functions are members of CudaDenseSolver.
 //
 //   unmlq   the Q of LQ is the adjoint of the Q of QR whose reflectors are the columns of A^H
 //   larfb   B -= V (op(T) (V^H B)), or B -= ((B V) op(T)) V^H, V with its ones and zeros
-//   lauum   A = W W^H or W^H W, of which one triangle; W is the factor with zeros beside it
+//   lauum   one triangle of A = W W^H or W^H W; W is the factor, with zeros in its other triangle
 //   getri   A X = I by the factors in A
-//   gels    S = A, or A^H where that is the tall one, S = Q R. Of S X = B: B = Q^H B, R X = B; of S^H X = B: R^H X = B, zeros
-//           below, X = Q X. Where R has a zero on its diagonal X is not finite, which is looked for at the end
+//   gels    S is the tall one of A and A^H, S = Q R. For S X = B: B = Q^H B, R X = B. For S^H X = B: R^H X = B, zeros
+//           below, X = Q X. If R has a zero on its diagonal X is not finite; the end of the computation checks for that
 //   gelsd   likewise, with the singular values of R in place of R
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr Op adjoint(Op op) { return op == Op::no_trans ? Op::conj_trans : Op::no_trans; }
 
-/// Parts of the workspace, one behind the other.
+/// Consecutive parts of the workspace.
 class Parts {
  public:
   explicit Parts(std::byte* workspace) : begin_(workspace), next_(workspace) {}
@@ -64,34 +64,34 @@ Level3 product(Op op_a, const DenseMatrix& A, Op op_b, const DenseMatrix& B, con
           .C = C.A,
           .ldc = C.lda};
 }
-/// C = 0, without a look at it.
+/// C = 0. C is not read.
 Level3 zero(const DenseMatrix& C) {
   return {.routine = Routine::gemm, .type = C.type, .m = C.m, .n = C.n, .k = 1, .alpha = 0, .C = C.A, .ldc = C.lda};
 }
 
-DenseMatrix matrix_of_a(const DenseProblem& p, index_t m, index_t n) { return {p.type, m, n, p.A, p.lda}; }
-DenseMatrix rows_of_b(const DenseProblem& p, index_t first, index_t rows, index_t cols) {
+DenseMatrix matrix_of_a(const LapackCall& p, index_t m, index_t n) { return {p.type, m, n, p.A, p.lda}; }
+DenseMatrix rows_of_b(const LapackCall& p, index_t first, index_t rows, index_t cols) {
   auto* const B = static_cast<std::byte*>(p.B) + first * static_cast<index_t>(element_bytes(p.type));
   return {p.type, rows, cols, B, p.ldb};
 }
 
-/// By the columns of A^H.
+/// An unmlq problem as an unmqr problem whose reflectors are the columns of A^H.
 struct LqPlan {
-  LqPlan(const DenseProblem& p, std::byte* workspace) : parts(workspace) {
+  LqPlan(const LapackCall& p, std::byte* workspace) : parts(workspace) {
     reflectors = parts.matrix(p.type, reflected_of(p), p.k);
     product = p;
-    product.routine = DenseRoutine::unmqr;
+    product.routine = Routine::unmqr;
     product.op = adjoint(p.op);
     product.A = reflectors.A;
     product.lda = reflectors.lda;
   }
   Parts parts;
   DenseMatrix reflectors;
-  DenseProblem product;
+  LapackCall product;
 };
 
 struct BlockPlan {
-  BlockPlan(const DenseProblem& p, std::byte* workspace) : parts(workspace) {
+  BlockPlan(const LapackCall& p, std::byte* workspace) : parts(workspace) {
     const index_t length = reflected_of(p);
     const bool in_columns = p.storage == ReflectorStorage::columns, is_forward = p.order == ReflectorOrder::forward;
     V = in_columns ? parts.matrix(p.type, length, p.k) : parts.matrix(p.type, p.k, length);
@@ -103,27 +103,27 @@ struct BlockPlan {
   }
   Parts parts;
   DenseMatrix V, W, TW;
-  Trapezoid ones;  ///< of V
+  Trapezoid ones;  ///< V as a trapezoid with ones on its diagonal
 };
 
 }  // namespace
 
-/// The tall one of A and A^H, and what the workspace holds.
+/// A least-squares problem: the tall one of A and A^H, and the parts of the workspace.
 struct CudaDenseSolver::LeastSquaresPlan {
-  LeastSquaresPlan(const DenseProblem& p, SvdAlgorithm algorithm, std::byte* workspace)
+  LeastSquaresPlan(const LapackCall& p, SvdAlgorithm algorithm, std::byte* workspace)
       : is_flipped(p.m < p.n), is_polar(algorithm == SvdAlgorithm::polar), parts(workspace) {
     op = is_flipped ? adjoint(p.op) : p.op;
     const index_t most = std::max(p.m, p.n), least = std::min(p.m, p.n);
     tall = is_flipped ? parts.matrix(p.type, most, least) : matrix_of_a(p, most, least);
     info = parts.take<int>(sizeof(int));
     product = p;
-    product.routine = DenseRoutine::unmqr;
+    product.routine = Routine::unmqr;
     product.side = Side::left;
     product.op = adjoint(op);
     product.m = most, product.n = p.k, product.k = least;
     product.A = tall.A, product.lda = tall.lda;
     product.tau = parts.take<void>(static_cast<std::size_t>(least) * element_bytes(p.type));
-    if (p.routine != DenseRoutine::gelsd) return;
+    if (p.routine != Routine::gelsd) return;
     rank = parts.take<std::int64_t>(sizeof(std::int64_t));
     R = parts.matrix(p.type, least, least);
     U = parts.matrix(p.type, least, least);
@@ -135,21 +135,21 @@ struct CudaDenseSolver::LeastSquaresPlan {
     svd.ldu = svd.ldv = least;
   }
   CusolverMatrix factored() const { return {tall.type, narrow(tall.m), narrow(tall.n), tall.A, narrow(tall.lda)}; }
-  /// Of the adjoint of U, or of V.
+  /// The operation that yields the adjoint of V from the stored matrix.
   Op adjoint_of_v() const { return is_polar ? Op::conj_trans : Op::no_trans; }
 
   bool is_flipped, is_polar;
-  Op op;  ///< of `tall`
+  Op op;  ///< the problem's operation, relative to `tall`
   Parts parts;
   DenseMatrix tall, R, U, V, W;  ///< V of QR iteration is its adjoint
   TallSvd svd;
-  DenseProblem product;  ///< with Q
-  int* info = nullptr;   ///< of parts that only tell of wrong arguments
+  LapackCall product;   ///< the product with Q
+  int* info = nullptr;  ///< info of the parts that report nothing but wrong arguments
   std::int64_t* rank = nullptr;
 };
 
-DenseSpace CudaDenseSolver::composed_space(const DenseProblem& p, SvdAlgorithm algorithm) {
-  // Nothing is read or written: any address serves.
+DenseSpace CudaDenseSolver::composed_space(const LapackCall& p, SvdAlgorithm algorithm) {
+  // The memory is neither read nor written, so any address serves.
   auto* const any = static_cast<std::byte*>(p.A);
   const char* const name = name_of(p.routine, p.type);
   DenseSpace space;
@@ -158,30 +158,30 @@ DenseSpace CudaDenseSolver::composed_space(const DenseProblem& p, SvdAlgorithm a
     require_taken(name, status);
     space = {std::max(space.device_bytes, part.device_bytes), std::max(space.host_bytes, part.host_bytes)};
   };
-  const auto add_problem = [&](const DenseProblem& problem) {
+  const auto add_problem = [&](const LapackCall& problem) {
     DenseSpace part;
     const cusolverStatus_t status = problem_space(dn_, problem, &part);
     add(status, part);
   };
   switch (p.routine) {
-    case DenseRoutine::unmlq: {
+    case Routine::unmlq: {
       const LqPlan plan(p, any);
       own_bytes = plan.parts.bytes();
       add_problem(plan.product);
       break;
     }
-    case DenseRoutine::larfb:
+    case Routine::larfb:
       own_bytes = BlockPlan(p, any).parts.bytes();
       break;
-    case DenseRoutine::gels:
-    case DenseRoutine::gelsd: {
+    case Routine::gels:
+    case Routine::gelsd: {
       const LeastSquaresPlan plan(p, algorithm, any);
       own_bytes = plan.parts.bytes();
       add_problem(plan.product);
       int elements = 0;
       const cusolverStatus_t status = geqrf_workspace(dn_.handle, plan.factored(), &elements);
       add(status, {.device_bytes = static_cast<std::size_t>(std::max(elements, 1)) * element_bytes(p.type)});
-      if (p.routine == DenseRoutine::gels) break;
+      if (p.routine == Routine::gels) break;
       DenseSpace part;
       const cusolverStatus_t of_svd = svd_space(dn_, plan.svd, algorithm, &part);
       add(of_svd, part);
@@ -198,27 +198,27 @@ DenseSpace CudaDenseSolver::composed_space(const DenseProblem& p, SvdAlgorithm a
   return space;
 }
 
-void CudaDenseSolver::run_composed(const DenseProblem& p, SvdAlgorithm algorithm, const DenseWorkspace& workspace,
+void CudaDenseSolver::run_composed(const LapackCall& p, SvdAlgorithm algorithm, const DenseWorkspace& workspace,
                                    DenseTelling* telling, DenseOutcome* outcome) {
   require("cudaMemsetAsync", cudaMemsetAsync(&telling->info, 0, sizeof(telling->info), stream_));
   switch (p.routine) {
-    case DenseRoutine::unmlq: {
+    case Routine::unmlq: {
       const LqPlan plan(p, workspace.on_device);
       require("transpose", transpose(matrix_of_a(p, p.k, reflected_of(p)), plan.reflectors, stream_));
       return require("unmlq", solve_problem(dn_, plan.product, plan.parts.behind(workspace), &telling->info, nullptr));
     }
-    case DenseRoutine::larfb:
+    case Routine::larfb:
       return reflect_block(p, workspace);
-    case DenseRoutine::lauum:
+    case Routine::lauum:
       return multiply_triangles(p, workspace);
-    case DenseRoutine::getri:
+    case Routine::getri:
       return invert_by_factors(p, workspace);
     default:
       return solve_least_squares(p, algorithm, workspace, telling, outcome);
   }
 }
 
-void CudaDenseSolver::reflect_block(const DenseProblem& p, const DenseWorkspace& workspace) {
+void CudaDenseSolver::reflect_block(const LapackCall& p, const DenseWorkspace& workspace) {
   const BlockPlan plan(p, workspace.on_device);
   const bool is_left = p.side == Side::left;
   const Op upright = p.storage == ReflectorStorage::columns ? Op::no_trans : Op::conj_trans;
@@ -243,7 +243,7 @@ void CudaDenseSolver::reflect_block(const DenseProblem& p, const DenseWorkspace&
                    : product(Op::no_trans, plan.TW, adjoint(upright), plan.V, B, -1, 1));
 }
 
-void CudaDenseSolver::multiply_triangles(const DenseProblem& p, const DenseWorkspace& workspace) {
+void CudaDenseSolver::multiply_triangles(const LapackCall& p, const DenseWorkspace& workspace) {
   Parts parts(workspace.on_device);
   const DenseMatrix W = parts.matrix(p.type, p.n, p.n);
   const bool complex = is_complex(p.type), upper = p.uplo == Uplo::upper;
@@ -263,7 +263,7 @@ void CudaDenseSolver::multiply_triangles(const DenseProblem& p, const DenseWorks
             .ldc = p.lda});
 }
 
-void CudaDenseSolver::invert_by_factors(const DenseProblem& p, const DenseWorkspace& workspace) {
+void CudaDenseSolver::invert_by_factors(const LapackCall& p, const DenseWorkspace& workspace) {
   Parts parts(workspace.on_device);
   const DenseMatrix X = parts.matrix(p.type, p.n, p.n);
   int* const info = parts.take<int>(sizeof(int));
@@ -275,9 +275,8 @@ void CudaDenseSolver::invert_by_factors(const DenseProblem& p, const DenseWorksp
                                                  static_cast<std::size_t>(p.n), cudaMemcpyDeviceToDevice, stream_));
 }
 
-void CudaDenseSolver::solve_least_squares(const DenseProblem& p, SvdAlgorithm algorithm,
-                                          const DenseWorkspace& workspace, DenseTelling* telling,
-                                          DenseOutcome* outcome) {
+void CudaDenseSolver::solve_least_squares(const LapackCall& p, SvdAlgorithm algorithm, const DenseWorkspace& workspace,
+                                          DenseTelling* telling, DenseOutcome* outcome) {
   const LeastSquaresPlan plan(p, algorithm, workspace.on_device);
   const char* const name = name_of(p.routine, p.type);
   const DenseWorkspace rest = plan.parts.behind(workspace);
@@ -290,7 +289,7 @@ void CudaDenseSolver::solve_least_squares(const DenseProblem& p, SvdAlgorithm al
   require(name, geqrf(dn_.handle, plan.factored(), plan.product.tau, rest.on_device,
                       static_cast<int>(std::min(elements, most_elements)), plan.info));
   if (plan.op == Op::no_trans) multiply_by_q();
-  if (p.routine == DenseRoutine::gelsd) {
+  if (p.routine == Routine::gelsd) {
     divide_by_triangle(p, algorithm, plan, rest, telling, outcome);
   } else {
     multiply({.routine = Routine::trsm,
@@ -308,12 +307,12 @@ void CudaDenseSolver::solve_least_squares(const DenseProblem& p, SvdAlgorithm al
     if (most > least) multiply(zero(rows_of_b(p, least, most - least, p.k)));
     multiply_by_q();
   }
-  if (plan.is_flipped && p.routine == DenseRoutine::gels) require("transpose", transpose(plan.tall, A, stream_));
+  if (plan.is_flipped && p.routine == Routine::gels) require("transpose", transpose(plan.tall, A, stream_));
   require("norms", find_largest(rows_of_b(p, 0, most, p.k), Part::full, telling->largest + 1, stream_));
 }
 
-// R = U S V^H: X = V (S^+ (U^H B)), or of R^H, whose U is V, X = U (S^+ (V^H B)).
-void CudaDenseSolver::divide_by_triangle(const DenseProblem& p, SvdAlgorithm algorithm, const LeastSquaresPlan& plan,
+// With R = U S V^H: X = V (S^+ (U^H B)). With R^H, whose U is V: X = U (S^+ (V^H B)).
+void CudaDenseSolver::divide_by_triangle(const LapackCall& p, SvdAlgorithm algorithm, const LeastSquaresPlan& plan,
                                          const DenseWorkspace& rest, DenseTelling* telling, DenseOutcome* outcome) {
   const index_t least = plan.R.n;
   const DenseMatrix X = rows_of_b(p, 0, least, p.k);

@@ -11,7 +11,7 @@ namespace {
 
 #define TESSERA_TEXT(name) #name
 #define TESSERA_EXPANDED_TEXT(name) TESSERA_TEXT(name)
-/// The library of the version that the headers are of, which are binary compatible within a major one.
+/// The library of the headers' major version. All releases of a major version are binary compatible.
 constexpr const char* file_name = "libcublas.so." TESSERA_EXPANDED_TEXT(CUBLAS_VER_MAJOR);
 
 template <class Function>
@@ -27,7 +27,7 @@ CublasLibrary open_library() {
     throw NotAvailable(std::string("cuBLAS cannot be loaded: ") + (reason != nullptr ? reason : file_name));
   }
   CublasLibrary functions;
-  // cublas_v2.h makes the names of its second API from those of the first.
+  // cublas_v2.h defines the names of the second API as macros over those of the first.
 #define TESSERA_RESOLVE_ROUTINE(name) \
   resolve(library, TESSERA_EXPANDED_TEXT(TESSERA_CUBLAS_ROUTINE(name)), functions.name);
 #define TESSERA_RESOLVE_SERVICE(name) resolve(library, TESSERA_EXPANDED_TEXT(cublas##name), functions.name);

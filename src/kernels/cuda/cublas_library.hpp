@@ -1,5 +1,5 @@
-// cuBLAS, opened at run time: loading it takes as long as half a context, and is done while contexts are made. So the
-// plugin is not linked with it. It stays open for ever.
+// cuBLAS, opened at run time. The plugin is not linked with it: loading it takes as long as half a context, and happens
+// while contexts are created. It is never closed.
 #pragma once
 
 #include <cublas_v2.h>
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 
 namespace tessera::kernels::cuda {
 
@@ -33,7 +33,7 @@ using cublas_index = int;
 #define TESSERA_CUBLAS_SERVICES(X) \
   X(Create) X(Destroy) X(SetStream) X(SetWorkspace) X(SetPointerMode) X(SetMathMode) X(GetStatusString)
 
-/// The functions that are used, by their names without "cublas".
+/// The functions in use, by their names without "cublas".
 struct CublasLibrary {
 #define TESSERA_ROUTINE_MEMBER(name) decltype(&TESSERA_CUBLAS_ROUTINE(name)) name = nullptr;
 #define TESSERA_SERVICE_MEMBER(name) decltype(&cublas##name) name = nullptr;
@@ -43,10 +43,11 @@ struct CublasLibrary {
 #undef TESSERA_SERVICE_MEMBER
 };
 
-/// Loads it at the first call, on the calling thread; workers come later. Thread-safe. @throws NotAvailable
+/// Loads the library at the first call, on the calling thread. Workers call it only afterwards. Thread-safe.
+/// @throws NotAvailable
 const CublasLibrary& cublas();
 
-/// For real types the conjugate transpose is the transpose, which not all functions of cuBLAS know.
+/// For real types the conjugate transpose is the transpose; some functions of cuBLAS accept only the latter.
 inline cublasOperation_t operation_of(Op op, ScalarType type) {
   if (op == Op::no_trans) return CUBLAS_OP_N;
   return op == Op::conj_trans && is_complex(type) ? CUBLAS_OP_C : CUBLAS_OP_T;

@@ -44,19 +44,19 @@ class CudaBackend final : public Backend {
         throw NotAvailable("cuda:" + std::to_string(*ordinal) + " is named twice");
       }
     }
-    // NVTX looks for a profiler on its first use; here, so that no worker has to load a library.
+    // NVTX looks for a profiler at its first use. This call makes that here, so that no worker has to load a library.
     nvtxInitialize(nullptr);
     return open_devices(ordinals, copy_threads);
   }
 
  private:
-  // A device on its way to being open.
+  // A device that is being opened.
   struct Opening {
     std::unique_ptr<CudaDevice> device;
     std::unique_ptr<TileOps> ops;
     std::string refusal;
 
-    /// What fails here concerns this device alone.
+    /// Runs a step. Its failure concerns this device alone.
     template <class Step>
     void go_on(Step step) {
       if (!refusal.empty()) return;
@@ -70,8 +70,9 @@ class CudaBackend final : public Backend {
 
   static Opened open_devices(const std::vector<int>& ordinals, int copy_threads) {
     std::vector<Opening> openings(ordinals.size());
-    // A context, its modules and its cuBLAS handles belong to one GPU, and what a thread's calls refer to is its own
-    // current context. Meanwhile cuBLAS is loaded, and the place of each GPU is looked up, which its worker needs.
+    // Each device is opened by a thread of its own. A context, its modules and its cuBLAS handles belong to one GPU,
+    // and CUDA calls refer to the calling thread's current context. Meanwhile one more thread loads cuBLAS and looks up
+    // the place of each GPU, which its worker needs.
     side_by_side(ordinals.size() + 1, [&](std::size_t piece) {
       if (piece == ordinals.size()) {
         static_cast<void>(cublas());

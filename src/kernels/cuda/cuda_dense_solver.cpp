@@ -22,24 +22,24 @@ bool is_refusal(cusolverStatus_t status) {
   return status == CUSOLVER_STATUS_NOT_SUPPORTED || status == CUSOLVER_STATUS_INVALID_VALUE;
 }
 
-/// LAPACK neither reads nor writes a diagonal of ones; cuSOLVER writes them.
-bool keeps_diagonal(const DenseProblem& problem) {
-  return problem.routine == DenseRoutine::trtri && problem.diag == Diag::unit;
+/// Whether the diagonal must be saved: LAPACK neither reads nor writes a diagonal of ones, but cuSOLVER writes it.
+bool keeps_diagonal(const LapackCall& problem) {
+  return problem.routine == Routine::trtri && problem.diag == Diag::unit;
 }
-bool is_composed(DenseRoutine routine) {
-  using enum DenseRoutine;
+bool is_composed(Routine routine) {
+  using enum Routine;
   return routine == unmlq || routine == larfb || routine == lauum || routine == getri || is_least_squares(routine);
 }
-std::size_t bytes_of_diagonal(const DenseProblem& problem) {
+std::size_t bytes_of_diagonal(const LapackCall& problem) {
   return aligned(static_cast<std::size_t>(problem.n) * element_bytes(problem.type));
 }
 
 }  // namespace
 
-/// What cuSOLVER is called with, and where what it does not write into the problem's matrices lies in the workspace, the
-/// matrices first.
+/// The arguments of cuSOLVER. Results that it does not write into the problem's matrices lie in the workspace, matrices
+/// first.
 struct CudaDenseSolver::SvdPlan {
-  SvdPlan(const DenseProblem& p, SvdAlgorithm algorithm, std::byte* workspace)
+  SvdPlan(const LapackCall& p, SvdAlgorithm algorithm, std::byte* workspace)
       : problem(p), is_flipped(p.m < p.n), is_polar(algorithm == SvdAlgorithm::polar), next_(workspace) {
     svd.type = p.type;
     svd.m = std::max(p.m, p.n);
@@ -52,7 +52,8 @@ struct CudaDenseSolver::SvdPlan {
     const index_t left_columns = svd.left == VectorJob::all ? svd.m : svd.n;
     if (svd.left != VectorJob::none && left_is_direct()) {
       svd.U = p.U, svd.ldu = p.ldu;
-    } else if (svd.left != VectorJob::none || is_polar) {  // which works there, whatever is wanted
+      // the polar algorithm uses it as workspace, with or without vectors
+    } else if (svd.left != VectorJob::none || is_polar) {
       svd.U = take(svd.m, left_columns), svd.ldu = svd.m;
     }
     if (svd.right != VectorJob::none && right_is_direct()) {
@@ -70,10 +71,10 @@ struct CudaDenseSolver::SvdPlan {
   DenseMatrix left() const { return {svd.type, svd.m, svd.left == VectorJob::all ? svd.m : svd.n, svd.U, svd.ldu}; }
   DenseMatrix right() const { return {svd.type, svd.n, svd.n, svd.V, svd.ldv}; }
 
-  const DenseProblem& problem;
+  const LapackCall& problem;
   const bool is_flipped, is_polar;
   TallSvd svd;
-  std::size_t bytes = 0;  ///< of the workspace, before cuSOLVER's own
+  std::size_t bytes = 0;  ///< bytes of the workspace, before cuSOLVER's own
 
  private:
   std::byte* take(index_t rows, index_t cols) {
@@ -85,7 +86,7 @@ struct CudaDenseSolver::SvdPlan {
 };
 
 CudaDenseSolver::~CudaDenseSolver() {
-  // As in ~CudaTileOps: where CUDA cannot be called any more, the handle is left to the process's end.
+  // As in ~CudaTileOps: if CUDA cannot be called any more, the handle is left to the end of the process.
   if (dn_.handle == nullptr || !device_.owned_by_this_process() || device_.lost()) return;
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
@@ -108,12 +109,12 @@ void CudaDenseSolver::load() {
   require("cusolverDnCreateParams", library.CreateParams(&dn_.params));
 }
 
-SvdAlgorithm CudaDenseSolver::choose_svd(const DenseProblem& problem) const {
+SvdAlgorithm CudaDenseSolver::choose_svd(const LapackCall& problem) const {
   if (cusolver().Xgesvdp == nullptr) return SvdAlgorithm::qr_iteration;
   return plan::choose_svd(problem);
 }
 
-DenseSpace CudaDenseSolver::space(const DenseProblem& problem, SvdAlgorithm algorithm) {
+DenseSpace CudaDenseSolver::space(const LapackCall& problem, SvdAlgorithm algorithm) {
   const CurrentContext current(device_.context());
   if (is_composed(problem.routine)) return composed_space(problem, algorithm);
   const char* const name = name_of(problem.routine, problem.type);
@@ -121,7 +122,7 @@ DenseSpace CudaDenseSolver::space(const DenseProblem& problem, SvdAlgorithm algo
   std::size_t own_bytes = 0;
   cusolverStatus_t status = CUSOLVER_STATUS_SUCCESS;
   if (is_svd(problem.routine)) {
-    // Nothing is read or written: any address serves.
+    // The memory is neither read nor written, so any address serves.
     const SvdPlan plan(problem, algorithm, static_cast<std::byte*>(problem.A));
     own_bytes = plan.bytes;
     status = svd_space(dn_, plan.svd, algorithm, &space);
@@ -144,18 +145,18 @@ bool CudaDenseSolver::begin(int compute_stream) {
   return true;
 }
 
-void CudaDenseSolver::measure(int compute_stream, const DenseProblem& problem, DenseTelling* telling) {
+void CudaDenseSolver::measure(int compute_stream, const LapackCall& problem, DenseTelling* telling) {
   if (!begin(compute_stream)) return;
   const CurrentContext current(device_.context());
-  for (const DenseOperand& operand : DenseOperands(problem)) {
-    if (!operand.reads || operand.slot > DenseSlot::B) continue;
+  for (const LapackOperand& operand : LapackOperands(problem)) {
+    if (!operand.reads || operand.slot > LapackSlot::B) continue;
     const DenseMatrix matrix{problem.type, operand.read_rows, operand.read_cols, operand.address, operand.ld};
     require("norms",
             find_largest(matrix, operand.read_part, telling->largest + static_cast<int>(operand.slot), stream_));
   }
 }
 
-void CudaDenseSolver::run(int compute_stream, const DenseProblem& problem, SvdAlgorithm algorithm,
+void CudaDenseSolver::run(int compute_stream, const LapackCall& problem, SvdAlgorithm algorithm,
                           const DenseWorkspace& workspace, DenseTelling* telling, DenseOutcome* outcome) {
   if (!begin(compute_stream)) return;
   const char* const name = name_of(problem.routine, problem.type);
@@ -165,7 +166,7 @@ void CudaDenseSolver::run(int compute_stream, const DenseProblem& problem, SvdAl
   int* const info = &telling->info;
   if (is_svd(problem.routine)) return run_svd(problem, algorithm, workspace, info, outcome);
   if (is_composed(problem.routine)) return run_composed(problem, algorithm, workspace, telling, outcome);
-  if (is_hermitian(problem.routine) && is_complex(problem.type)) make_diagonals_real(problem);
+  if (is_eigenproblem(problem.routine) && is_complex(problem.type)) make_diagonals_real(problem);
   DenseWorkspace rest = workspace;
   if (keeps_diagonal(problem)) {
     rest.on_device += bytes_of_diagonal(problem);
@@ -174,7 +175,7 @@ void CudaDenseSolver::run(int compute_stream, const DenseProblem& problem, SvdAl
   }
   require(name, solve_problem(dn_, problem, rest, info, &outcome->found));
   if (keeps_diagonal(problem)) copy_diagonal(problem, workspace.on_device, false);
-  if (problem.routine != DenseRoutine::heevr || !problem.vectors) return;
+  if (problem.routine != Routine::heevr || !problem.vectors) return;
   const auto element = static_cast<index_t>(element_bytes(problem.type));
   const auto bytes = [&](index_t elements) { return static_cast<std::size_t>(elements * element); };
   require("cudaMemcpy2DAsync",
@@ -182,7 +183,7 @@ void CudaDenseSolver::run(int compute_stream, const DenseProblem& problem, SvdAl
                             static_cast<std::size_t>(most_found(problem)), cudaMemcpyDeviceToDevice, stream_));
 }
 
-void CudaDenseSolver::run_svd(const DenseProblem& problem, SvdAlgorithm algorithm, const DenseWorkspace& workspace,
+void CudaDenseSolver::run_svd(const LapackCall& problem, SvdAlgorithm algorithm, const DenseWorkspace& workspace,
                               int* info, DenseOutcome* outcome) {
   const SvdPlan plan(problem, algorithm, workspace.on_device);
   if (plan.is_flipped)
@@ -193,7 +194,7 @@ void CudaDenseSolver::run_svd(const DenseProblem& problem, SvdAlgorithm algorith
   require(name_of(problem.routine, problem.type),
           solve_svd(dn_, plan.svd, algorithm, rest, info, &outcome->perturbation));
   const DenseMatrix left = plan.left(), right = plan.right();
-  // VT is the transpose of what became left vectors, or U of what became right ones, or VT of V.
+  // VT is the transpose of the computed left vectors or of V, and U that of the computed right vectors.
   if (plan.svd.left != VectorJob::none && !plan.left_is_direct())
     require("transpose", transpose(left, {problem.type, left.n, left.m, problem.VT, problem.ldvt}, stream_));
   if (plan.svd.right != VectorJob::none && !plan.right_is_direct()) {
@@ -203,7 +204,7 @@ void CudaDenseSolver::run_svd(const DenseProblem& problem, SvdAlgorithm algorith
   }
 }
 
-void CudaDenseSolver::copy_diagonal(const DenseProblem& problem, std::byte* aside, bool away) {
+void CudaDenseSolver::copy_diagonal(const LapackCall& problem, std::byte* aside, bool away) {
   const std::size_t element = element_bytes(problem.type), pitch = static_cast<std::size_t>(problem.lda + 1) * element;
   auto* const A = static_cast<std::byte*>(problem.A);
   require("cudaMemcpy2DAsync",
@@ -211,12 +212,12 @@ void CudaDenseSolver::copy_diagonal(const DenseProblem& problem, std::byte* asid
                             static_cast<std::size_t>(problem.n), cudaMemcpyDeviceToDevice, stream_));
 }
 
-// LAPACK does not look at imaginary parts there.
-void CudaDenseSolver::make_diagonals_real(const DenseProblem& problem) {
+// LAPACK ignores the imaginary parts of these diagonals.
+void CudaDenseSolver::make_diagonals_real(const LapackCall& problem) {
   Level3 diagonal{.routine = Routine::herk, .type = problem.type, .m = problem.n, .n = problem.n};
   diagonal.C = problem.A, diagonal.ldc = problem.lda;
   require("heevd", make_diagonal_real(diagonal, stream_));
-  if (problem.routine != DenseRoutine::hegvd) return;
+  if (problem.routine != Routine::hegvd) return;
   diagonal.C = problem.B, diagonal.ldc = problem.ldb;
   require("hegvd", make_diagonal_real(diagonal, stream_));
 }
@@ -232,7 +233,7 @@ void CudaDenseSolver::require_taken(const char* what, cusolverStatus_t status) {
 
 void CudaDenseSolver::require(const char* what, cusolverStatus_t status) {
   if (status == CUSOLVER_STATUS_SUCCESS) return;
-  const cudaError_t error = cudaGetLastError();  // success where cuSOLVER itself refuses
+  const cudaError_t error = cudaGetLastError();  // it is success if cuSOLVER itself refuses
   const std::string text = "cuda:" + std::to_string(device_.ordinal()) + ": " + what + ": cuSOLVER status " +
                            std::to_string(static_cast<int>(status));
   if (status == CUSOLVER_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);

@@ -1,12 +1,12 @@
-// Panels of LU and QR on a GPU: cuSOLVER factors them, Level 3 applies them, and kernels of our own do what is neither
-// (panel_kernels.hpp). A handle of cuSOLVER, and for each compute stream memory of its own for what steps need beside
-// the matrices; it grows with the widest panels, and earlier memory stays until the device is closed, because work that
-// uses it may be under way.
+// Panels of LU and QR on a GPU. cuSOLVER factors them, Level 3 applies them, and our own kernels do the rest
+// (panel_kernels.hpp). One object holds a handle of cuSOLVER, and for each compute stream memory for intermediate
+// results. That memory grows with the widest panels. Earlier memory stays until the device is closed, because submitted
+// work may still use it.
 //
-// An LU panel at which cuSOLVER fails (PanelCopy) is factored once more, from a copy, by the kernel of batches, which pivots
-// and divides as LAPACK does. The device finds out which panels are such, so that no host thread waits: of all others the
-// kernel is told that they have no size. The panels of a device take turns with the memory of the copy. Columns of a QR
-// panel in which cuSOLVER would pass over a NaN are filled with it.
+// cuSOLVER fails at some LU panels (PanelCopy). Those are factored once more, from a copy, by the kernel of batches,
+// which pivots and divides as LAPACK does. The device decides which panels these are, so no host thread waits. For all
+// other panels the kernel receives a size of zero. The panels of a device take turns with the memory of the copy.
+// cuSOLVER may pass over a NaN in a QR panel; the columns that it would spoil are filled with NaN.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -66,7 +66,7 @@ class CudaTileOps::Panels {
   }
 
  private:
-  static constexpr std::size_t info_bytes = 256;  // so that what follows is aligned
+  static constexpr std::size_t info_bytes = 256;  // keeps the following memory aligned
 
   /// See plan/panel_steps.hpp.
   struct Machine {
@@ -127,7 +127,7 @@ class CudaTileOps::Panels {
     release_state(stream);
   }
 
-  /// One panel has it at a time, with the memory of the copy.
+  /// Takes the state and the memory of the copy. One panel has both at a time.
   PanelCopy::State* take_state(cudaStream_t stream) {
     ops_.check("cudaStreamWaitEvent", cudaStreamWaitEvent(stream, state_is_free_.get()));
     return static_cast<PanelCopy::State*>(state_.get());
@@ -138,7 +138,7 @@ class CudaTileOps::Panels {
 
   static LapackBatch factorization_of(const Panel& panel, const PanelCopy& copy) {
     LapackBatch one;
-    one.routine = LapackRoutine::getrf;
+    one.routine = Routine::getrf;
     one.type = panel.type;
     one.count = 1;
     one.max_m = panel.m;
@@ -171,8 +171,8 @@ class CudaTileOps::Panels {
   using Memory = std::unique_ptr<void, Free>;
 
   struct Space {
-    std::vector<Memory> memories;  // the last one is used
-    std::size_t bytes = 0;         // of it
+    std::vector<Memory> memories;  // the last one is in use
+    std::size_t bytes = 0;         // of the last one
   };
 
   Memory allocate(std::size_t bytes) {
@@ -198,7 +198,7 @@ class CudaTileOps::Panels {
 
   void check(const char* what, cusolverStatus_t status) {
     if (status == CUSOLVER_STATUS_SUCCESS) return;
-    const cudaError_t error = cudaGetLastError();  // success where cuSOLVER itself refuses
+    const cudaError_t error = cudaGetLastError();  // it is success if cuSOLVER itself refuses
     const std::string text = "cuda:" + std::to_string(ops_.device_.ordinal()) + ": " + what + ": cuSOLVER status " +
                              std::to_string(static_cast<int>(status));
     if (status == CUSOLVER_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
@@ -208,7 +208,7 @@ class CudaTileOps::Panels {
   CudaTileOps& ops_;
   cusolverDnHandle_t handle_ = nullptr;
   std::array<Space, device::compute_streams> spaces_;
-  Space copy_;  // of a panel, as the state
+  Space copy_;  // the copy of a panel; state_ is its state
   Memory state_;
   std::unique_ptr<CUevent_st, Free> state_is_free_;
 };

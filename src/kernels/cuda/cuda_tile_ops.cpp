@@ -42,8 +42,8 @@ CudaTileOps::CudaTileOps(device::cuda::CudaDevice& device) : device_(device) {
 }
 
 CudaTileOps::~CudaTileOps() {
-  // As in ~CudaDevice: where CUDA cannot be called any more, the handles are left to the process's end. Once the
-  // runtime shuts down every call of it fails, and cuBLAS must not be called.
+  // As in ~CudaDevice: if CUDA cannot be called any more, the handles are left to the end of the process. Once the
+  // runtime shuts down all of its calls fail, and cuBLAS must not be called.
   if (!device_.owned_by_this_process() || device_.lost()) return;
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
@@ -66,7 +66,7 @@ void CudaTileOps::destroy() noexcept {
 
 void CudaTileOps::check(const char* what, cublasStatus_t status) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  const cudaError_t error = cudaGetLastError();  // success where cuBLAS itself refuses
+  const cudaError_t error = cudaGetLastError();  // it is success if cuBLAS itself refuses
   const std::string text = describe_status(device_.ordinal(), what, status);
   if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
   device_.fail(error, text);
@@ -123,9 +123,9 @@ void CudaTileOps::factor(int compute_stream, const TileFactorization& tile) {
     check("potrf", outcome.cublas);
     check("potrf", outcome.cuda);
   };
-  // To the kernels each block ends a problem of its own size, so that what columns before it have told stays.
+  // Each block is a problem of its own for the kernels. It ends at the block, so the info of earlier columns stays.
   LapackBatch blocks;
-  blocks.routine = LapackRoutine::potrf;
+  blocks.routine = Routine::potrf;
   blocks.type = tile.type;
   blocks.uplo = tile.uplo;
   blocks.count = 1;

@@ -1,16 +1,16 @@
-// Tile kernels of a GPU: the Level-3 routines of level3_kernels.hpp on the device's compute streams, one cuBLAS handle (with cuBLAS's own
-// workspace) per stream.
+// Tile kernels of a GPU: the Level-3 routines of level3_kernels.hpp on the device's compute streams, with one cuBLAS
+// handle (and cuBLAS's own workspace) per stream.
 //
-// The handles are all made with the device, on the thread that opens it, none at the first use of its stream. cublasCreate() allocates
-// device memory: that must not be counted as free when the slab is reserved, which may take what is left, and allocating it later
-// could wait for work that is under way. And workers never make cuBLAS load libraries, which would deadlock with a caller that holds
-// the loader's lock (Python multiplies matrices while it imports). What the further handles of a device cost is paid on all devices
-// at once.
+// All handles are created with the device, on the thread that opens it, and none at the first use of its stream.
+// cublasCreate() allocates device memory. That memory must be taken before the slab is reserved, which may take all
+// that is free. A later allocation could also wait for running work. And workers must never make cuBLAS load libraries:
+// they would deadlock with a caller that holds the loader's lock (Python multiplies matrices while it imports). Devices
+// are opened side by side, so the time for the further handles of a device does not add up.
 //
-// Kernels of batches, of gemm or of LAPACK, are loaded by the first batch: few programs have any, and no start is to
-// take longer for them. The loader's lock has no part in that, and beside a batch no tiles are computed that it could
-// wait for. Those that factor blocks of a tile are loaded by the first tile, for which all others of its job wait;
-// cuSOLVER, for panels, by the thread that brings the first job that has any.
+// The first batch loads the kernels of batches, of gemm or of LAPACK. Few programs have batches, and the others should
+// start as fast as without them. That loading does not take the loader's lock, and no tiles that it could wait for run
+// beside a batch. The first tile that is factored loads the kernels for it; all other tiles of its job wait for that
+// one anyway. cuSOLVER, for panels, is loaded on the calling thread of the first job that has panels.
 #pragma once
 
 #include <cublas_v2.h>
@@ -61,15 +61,15 @@ class CudaTileOps final : public TileOps {
   device::cuda::CudaDevice& device_;
   Level3Kernels kernels_;
   ProductKernels products_;
-  bool has_products_ = false;  ///< they are loaded
+  bool has_products_ = false;  ///< the kernels of products are loaded
   BatchKernels batches_;       ///< for the solves of LAPACK's routines
   LapackKernels lapack_{batches_};
   bool has_lapack_ = false;    ///< both are loaded
-  bool has_cholesky_ = false;  ///< what factor() takes of them is loaded
+  bool has_cholesky_ = false;  ///< the kernels that factor() uses are loaded
   std::array<cublasHandle_t, device::compute_streams> handles_{};
   std::mutex panels_mutex_;
-  std::unique_ptr<Panels, PanelsDeleter> panels_;  ///< once they are loaded
-  int* info_ = nullptr;                            ///< in the device's memory, of the tile that each stream factors
+  std::unique_ptr<Panels, PanelsDeleter> panels_;  ///< null until they are loaded
+  int* info_ = nullptr;  ///< in the device's memory: the info of the tile that each stream factors
 };
 
 }  // namespace tessera::kernels::cuda

@@ -12,7 +12,7 @@ namespace {
 
 #define TESSERA_TEXT(name) #name
 #define TESSERA_EXPANDED_TEXT(name) TESSERA_TEXT(name)
-/// The library of the version that the headers are of, which are binary compatible within a major one.
+/// The library of the headers' major version. All releases of a major version are binary compatible.
 constexpr const char* file_name = "libcusolver.so." TESSERA_EXPANDED_TEXT(CUSOLVER_VER_MAJOR);
 
 template <class Function>
@@ -38,7 +38,7 @@ CusolverLibrary open_library() {
   return functions;
 }
 
-/// Its routine for the type, with addresses of its own element type: the one that takes and returns.
+/// Calls call(routine of the type, null address of the routine's own element type).
 template <class S, class D, class C, class Z, class Call>
 cusolverStatus_t with(ScalarType type, S s, D d, C c, Z z, Call call) {
   switch (type) {

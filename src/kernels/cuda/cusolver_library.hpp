@@ -1,5 +1,5 @@
-// cuSOLVER's dense part, opened at run time as cuBLAS is: by the first factorization that needs it, on the thread of its
-// caller. It stays open for ever.
+// The dense part of cuSOLVER, opened at run time as cuBLAS is: by the first factorization that needs it, on its
+// caller's thread. It is never closed.
 #pragma once
 
 #include <cusolverDn.h>
@@ -21,7 +21,7 @@ namespace tessera::kernels::cuda {
   TESSERA_CUSOLVER_ROUTINES_OF(X, C)  \
   TESSERA_CUSOLVER_ROUTINES_OF(X, Z)
 
-/// Of whole problems (dense_calls.hpp), which older versions lack some of.
+/// Routines for whole problems (dense_calls.hpp). Older versions lack some of them.
 #define TESSERA_CUSOLVER_SIZED(X, name) X(name) X(name##_bufferSize)
 #define TESSERA_CUSOLVER_PROBLEMS_OF(X, letter, symmetric, orthogonal) \
   TESSERA_CUSOLVER_SIZED(X, letter##symmetric##gvd)                    \
@@ -44,7 +44,7 @@ namespace tessera::kernels::cuda {
   TESSERA_CUSOLVER_PROBLEMS_OF(X, C, he, un) \
   TESSERA_CUSOLVER_PROBLEMS_OF(X, Z, he, un)
 
-/// The functions that are used, by their names without "cusolverDn". Those of whole problems may be missing.
+/// The functions in use, by their names without "cusolverDn". Those for whole problems may be missing.
 struct CusolverLibrary {
 #define TESSERA_CUSOLVER_MEMBER(name) decltype(&cusolverDn##name) name = nullptr;
   TESSERA_CUSOLVER_FUNCTIONS(TESSERA_CUSOLVER_MEMBER)
@@ -52,10 +52,10 @@ struct CusolverLibrary {
 #undef TESSERA_CUSOLVER_MEMBER
 };
 
-/// Loads it at the first call, on the calling thread. Thread-safe. @throws NotAvailable
+/// Loads the library at the first call, on the calling thread. Thread-safe. @throws NotAvailable
 const CusolverLibrary& cusolver();
 
-/// getrf and geqrf of the four types in one form each; all pointers are of the GPU's memory.
+/// getrf and geqrf in one form for the four types. All pointers refer to the GPU's memory.
 struct CusolverMatrix {
   ScalarType type = ScalarType::d;
   int m = 0, n = 0;

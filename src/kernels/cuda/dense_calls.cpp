@@ -30,15 +30,15 @@ Function needed(Function function, const char* name) {
 
 // --- the 64-bit interface ---
 
-// One list of arguments serves the question for space and the call: `last` are those behind them.
+// One argument list serves both the query for space and the call. `last` are the arguments behind it.
 template <class Function, class... Last>
-cusolverStatus_t syevd(Function function, const DenseHandle& dn, const DenseProblem& p, Last... last) {
+cusolverStatus_t syevd(Function function, const DenseHandle& dn, const LapackCall& p, Last... last) {
   return function(dn.handle, dn.params, mode_of(p.vectors), fill_of(p.uplo), p.n, type_of(p.type), p.A, p.lda,
                   real_type_of(p.type), p.values, type_of(p.type), last...);
 }
 
 template <class Function, class... Last>
-cusolverStatus_t syevdx(Function function, const DenseHandle& dn, const DenseProblem& p, std::int64_t* found,
+cusolverStatus_t syevdx(Function function, const DenseHandle& dn, const LapackCall& p, std::int64_t* found,
                         Last... last) {
   constexpr cusolverEigRange_t ranges[] = {CUSOLVER_EIG_RANGE_ALL, CUSOLVER_EIG_RANGE_V, CUSOLVER_EIG_RANGE_I};
   float narrow_bounds[] = {static_cast<float>(p.vl), static_cast<float>(p.vu)};
@@ -70,9 +70,9 @@ cusolverStatus_t gesvdp(Function function, const DenseHandle& dn, const TallSvd&
                   last...);
 }
 
-// Real types, too, have eigenvalues of their own type here: real parts, and behind them the imaginary ones.
+// Real types, too, get a separate type of eigenvalues here: all real parts, and behind them the imaginary parts.
 template <class Function, class... Last>
-cusolverStatus_t geev(Function function, const DenseHandle& dn, const DenseProblem& p, Last... last) {
+cusolverStatus_t geev(Function function, const DenseHandle& dn, const LapackCall& p, Last... last) {
   const cudaDataType type = type_of(p.type);
   void* const none = nullptr;
   return function(dn.handle, dn.params, mode_of(false), mode_of(p.vectors), p.n, type, p.A, p.lda, type, p.values, type,
@@ -80,14 +80,14 @@ cusolverStatus_t geev(Function function, const DenseHandle& dn, const DenseProbl
 }
 
 template <class Function, class... Last>
-cusolverStatus_t trtri(Function function, const DenseHandle& dn, const DenseProblem& p, Last... last) {
+cusolverStatus_t trtri(Function function, const DenseHandle& dn, const LapackCall& p, Last... last) {
   return function(dn.handle, fill_of(p.uplo), p.diag == Diag::unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT, p.n,
                   type_of(p.type), p.A, p.lda, last...);
 }
 
 // --- the older one ---
 
-/// The four functions of a routine: by type.
+/// The four functions of a routine, one per type.
 template <class S, class D, class C, class Z>
 struct OfTypes {
   S s;
@@ -125,42 +125,42 @@ cusolverEigType_t type_of_itype(int itype) {
   return types[itype - 1];
 }
 cublasSideMode_t side_of(Side side) { return side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT; }
-cublasOperation_t operation_of(const DenseProblem& p) {
+cublasOperation_t operation_of(const LapackCall& p) {
   if (p.op == Op::no_trans) return CUBLAS_OP_N;
   return is_complex(p.type) ? CUBLAS_OP_C : CUBLAS_OP_T;
 }
 
-/// Workspace of the older interface: elements of the matrices' type.
+/// A workspace of the older interface, counted in elements of the matrices' type.
 struct OldSpace {
   void* memory = nullptr;
   int elements = 0;
 };
-OldSpace old_space(const DenseProblem& p, const DenseWorkspace& w) {
+OldSpace old_space(const LapackCall& p, const DenseWorkspace& w) {
   const std::size_t elements = w.space.device_bytes / element_bytes(p.type);
   return {w.on_device, static_cast<int>(std::min<std::size_t>(elements, std::numeric_limits<int>::max()))};
 }
 
-cusolverStatus_t old_problem_space(const DenseHandle& dn, const DenseProblem& p, int* elements) {
+cusolverStatus_t old_problem_space(const DenseHandle& dn, const LapackCall& p, int* elements) {
   const int m = narrow(p.m), n = narrow(p.n), k = narrow(p.k), lda = narrow(p.lda), ldb = narrow(p.ldb);
   switch (p.routine) {
-    case DenseRoutine::hegvd:
+    case Routine::hegvd:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(sygvd_bufferSize, hegvd_bufferSize),
                   [&](auto function, auto type, auto real) {
                     return function(dn.handle, type_of_itype(p.itype), mode_of(p.vectors), fill_of(p.uplo), n,
                                     as(p.A, type), lda, as(p.B, type), ldb, as(p.values, real), elements);
                   });
-    case DenseRoutine::ungqr:
+    case Routine::ungqr:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(orgqr_bufferSize, ungqr_bufferSize),
                   [&](auto function, auto type, auto) {
                     return function(dn.handle, m, n, k, as(p.A, type), lda, as(p.tau, type), elements);
                   });
-    case DenseRoutine::unmqr:
+    case Routine::unmqr:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(ormqr_bufferSize, unmqr_bufferSize),
                   [&](auto function, auto type, auto) {
                     return function(dn.handle, side_of(p.side), operation_of(p), m, n, k, as(p.A, type), lda,
                                     as(p.tau, type), as(p.B, type), ldb, elements);
                   });
-    case DenseRoutine::unmtr:
+    case Routine::unmtr:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(ormtr_bufferSize, unmtr_bufferSize),
                   [&](auto function, auto type, auto) {
                     return function(dn.handle, side_of(p.side), fill_of(p.uplo), operation_of(p), m, n, as(p.A, type),
@@ -174,25 +174,25 @@ cusolverStatus_t old_problem_space(const DenseHandle& dn, const DenseProblem& p,
   }
 }
 
-cusolverStatus_t solve_old_problem(const DenseHandle& dn, const DenseProblem& p, const OldSpace& space, int* info) {
+cusolverStatus_t solve_old_problem(const DenseHandle& dn, const LapackCall& p, const OldSpace& space, int* info) {
   const int m = narrow(p.m), n = narrow(p.n), k = narrow(p.k), lda = narrow(p.lda), ldb = narrow(p.ldb);
   switch (p.routine) {
-    case DenseRoutine::hegvd:
+    case Routine::hegvd:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(sygvd, hegvd), [&](auto function, auto type, auto real) {
         return function(dn.handle, type_of_itype(p.itype), mode_of(p.vectors), fill_of(p.uplo), n, as(p.A, type), lda,
                         as(p.B, type), ldb, as(p.values, real), as(space.memory, type), space.elements, info);
       });
-    case DenseRoutine::ungqr:
+    case Routine::ungqr:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(orgqr, ungqr), [&](auto function, auto type, auto) {
         return function(dn.handle, m, n, k, as(p.A, type), lda, as(p.tau, type), as(space.memory, type), space.elements,
                         info);
       });
-    case DenseRoutine::unmqr:
+    case Routine::unmqr:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(ormqr, unmqr), [&](auto function, auto type, auto) {
         return function(dn.handle, side_of(p.side), operation_of(p), m, n, k, as(p.A, type), lda, as(p.tau, type),
                         as(p.B, type), ldb, as(space.memory, type), space.elements, info);
       });
-    case DenseRoutine::unmtr:
+    case Routine::unmtr:
       return with(p.type, TESSERA_REAL_AND_COMPLEX(ormtr, unmtr), [&](auto function, auto type, auto) {
         return function(dn.handle, side_of(p.side), fill_of(p.uplo), operation_of(p), m, n, as(p.A, type), lda,
                         as(p.tau, type), as(p.B, type), ldb, as(space.memory, type), space.elements, info);
@@ -227,17 +227,17 @@ cusolverStatus_t solve_svd(const DenseHandle& dn, const TallSvd& svd, SvdAlgorit
   return gesvd(TESSERA_NEEDED(Xgesvd), dn, svd, on_device, w.space.device_bytes, on_host, w.space.host_bytes, info);
 }
 
-cusolverStatus_t problem_space(const DenseHandle& dn, const DenseProblem& p, DenseSpace* space) {
+cusolverStatus_t problem_space(const DenseHandle& dn, const LapackCall& p, DenseSpace* space) {
   std::size_t* const sizes[] = {&space->device_bytes, &space->host_bytes};
   std::int64_t found = 0;
   switch (p.routine) {
-    case DenseRoutine::heevd:
+    case Routine::heevd:
       return syevd(TESSERA_NEEDED(Xsyevd_bufferSize), dn, p, sizes[0], sizes[1]);
-    case DenseRoutine::heevr:
+    case Routine::heevr:
       return syevdx(TESSERA_NEEDED(Xsyevdx_bufferSize), dn, p, &found, sizes[0], sizes[1]);
-    case DenseRoutine::geev:
+    case Routine::geev:
       return geev(TESSERA_NEEDED(Xgeev_bufferSize), dn, p, sizes[0], sizes[1]);
-    case DenseRoutine::trtri:
+    case Routine::trtri:
       return trtri(TESSERA_NEEDED(Xtrtri_bufferSize), dn, p, sizes[0], sizes[1]);
     default:
       break;
@@ -248,25 +248,25 @@ cusolverStatus_t problem_space(const DenseHandle& dn, const DenseProblem& p, Den
   return status;
 }
 
-cusolverStatus_t solve_problem(const DenseHandle& dn, const DenseProblem& p, const DenseWorkspace& w, int* info,
+cusolverStatus_t solve_problem(const DenseHandle& dn, const LapackCall& p, const DenseWorkspace& w, int* info,
                                std::int64_t* found) {
   void *const on_device = w.on_device, *const on_host = w.on_host;
   const std::size_t device_bytes = w.space.device_bytes, host_bytes = w.space.host_bytes;
   switch (p.routine) {
-    case DenseRoutine::heevd:
+    case Routine::heevd:
       return syevd(TESSERA_NEEDED(Xsyevd), dn, p, on_device, device_bytes, on_host, host_bytes, info);
-    case DenseRoutine::heevr:
+    case Routine::heevr:
       return syevdx(TESSERA_NEEDED(Xsyevdx), dn, p, found, on_device, device_bytes, on_host, host_bytes, info);
-    case DenseRoutine::geev:
+    case Routine::geev:
       return geev(TESSERA_NEEDED(Xgeev), dn, p, on_device, device_bytes, on_host, host_bytes, info);
-    case DenseRoutine::trtri:
+    case Routine::trtri:
       return trtri(TESSERA_NEEDED(Xtrtri), dn, p, on_device, device_bytes, on_host, host_bytes, info);
     default:
       return solve_old_problem(dn, p, old_space(p, w), info);
   }
 }
 
-cusolverStatus_t solve_by_lu(const DenseHandle& dn, const DenseProblem& p, void* B, index_t ldb, index_t columns,
+cusolverStatus_t solve_by_lu(const DenseHandle& dn, const LapackCall& p, void* B, index_t ldb, index_t columns,
                              int* info) {
   const cudaDataType type = type_of(p.type);
   return TESSERA_NEEDED(Xgetrs)(dn.handle, dn.params, CUBLAS_OP_N, p.n, columns, type, p.A, p.lda,

@@ -14,12 +14,12 @@ constexpr int threads_per_block = 256;
 constexpr int warp = 32;
 constexpr int tile = 32, rows_at_once = 8;
 
-// The order of numbers that are not negative is that of their bits, and NaN is beyond infinity.
+// Nonnegative numbers are ordered as their bits are, and a NaN is larger than infinity.
 __device__ unsigned long long bits_of(double value) {
   return static_cast<unsigned long long>(__double_as_longlong(fabs(value)));
 }
 
-// Columns are dealt to the blocks.
+// Columns are distributed over the blocks.
 template <class T>
 __global__ void __launch_bounds__(threads_per_block)
     largest_of(const T* A, index_t lda, index_t m, index_t n, Part part, double* to) {
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(threads_per_block)
     for (index_t i = first + threadIdx.x; i < last; i += threads_per_block) {
       const T value = A[i + j * lda];
       for (int p = 0; p < T::part_count; ++p) {
-        // Imaginary parts of a Hermitian diagonal are not looked at.
+        // Imaginary parts on a Hermitian diagonal are ignored.
         if (p > 0 && part != Part::full && i == j) continue;
         const unsigned long long bits = bits_of(static_cast<double>(value.part[p]));
         largest = bits > largest ? bits : largest;
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(threads_per_block)
   if (threadIdx.x % warp == 0) atomicMax(reinterpret_cast<unsigned long long*>(to), largest);
 }
 
-// A tile at a time by way of shared memory, so that both matrices are touched along their columns.
+// Copies a tile at a time through shared memory, so that both matrices are accessed along their columns.
 template <class T>
 __global__ void __launch_bounds__(tile* rows_at_once)
     transpose_tiles(const T* A, index_t lda, index_t m, index_t n, T* B, index_t ldb) {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(tile* rows_at_once)
   }
 }
 
-// Columns are dealt to the blocks, here and below.
+// Columns are distributed over the blocks, here and below.
 template <class T>
 __global__ void __launch_bounds__(threads_per_block)
     copy_trapezoid_of(const T* A, index_t lda, index_t m, index_t n, Part part, index_t shift, bool is_unit, T* B,

@@ -1,7 +1,7 @@
 // The device routines on a GPU: level3_kernels.hpp on the caller's stream, with a cuBLAS handle of their own.
 //
-// cuBLAS's memory is taken here and handed to it after every change of its stream, which makes it forget: what it would
-// take by itself it could take during a call, and what it takes for captures it never gives back. Its size is what
+// The workspace of cuBLAS is allocated here, and set again after every change of its stream, which resets it. Otherwise
+// cuBLAS could allocate during a call, and it never frees what it allocates for captures. The size is the one that
 // cuBLAS recommends.
 #include "kernels/device_routines.hpp"
 
@@ -51,8 +51,8 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   }
 
   ~CudaDeviceRoutines() override {
-    // Where CUDA cannot be called any more, memory and handle are left to the process's end: in a child after fork,
-    // with a context that is broken, and once the runtime shuts down, when each of its calls fails.
+    // If CUDA cannot be called any more, memory and handle are left to the end of the process. This happens in a child
+    // after fork, with a broken context, and once the runtime shuts down, when each of its calls fails.
     if (process_ != getpid() || lost_) return;
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess) {
@@ -115,7 +115,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     if (created != CUBLAS_STATUS_SUCCESS) to_.handle = nullptr;
     check("cublasCreate", created);
     check("cublasSetPointerMode", cublas().SetPointerMode(to_.handle, CUBLAS_POINTER_MODE_HOST));
-    // Sums of 16-bit numbers stay in single where several thread blocks add them up, too.
+    // Sums of 16-bit numbers stay in single precision even where several thread blocks add them up.
     check("cublasSetMathMode",
           cublas().SetMathMode(
               to_.handle,
@@ -123,7 +123,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     set_cublas_stream(nullptr);
   }
 
-  // Set to zero on a stream of its own: the default one may be part of somebody's capture.
+  // Zeroes the memory on a stream of its own: the default stream may be part of another capture.
   void make_chain_memory() {
     check("memory for solves", cudaMalloc(&to_.chain_memory, chain_memory_bytes));
     check("stream", cudaStreamCreateWithFlags(&starting_, cudaStreamNonBlocking));
@@ -132,7 +132,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     destroy_starting_stream();
   }
 
-  // What cannot be destroyed is tried again with the handle.
+  // An object that cannot be destroyed here is tried again together with the handle.
   void destroy_starting_stream() noexcept {
     if (starting_ == nullptr) return;
     if (cudaStreamDestroy(starting_) == cudaSuccess)
@@ -172,8 +172,8 @@ class CudaDeviceRoutines final : public DeviceRoutines {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     const std::string text = describe_status(ordinal_, what, status);
     if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfDeviceMemory(text);
-    // cuBLAS does not tell whether the context is broken; any call of the runtime does, and this one may be made while
-    // the stream is captured.
+    // cuBLAS does not report a broken context. Any call of the runtime does, and this one is allowed while the stream
+    // is captured.
     cudaStreamCaptureStatus unused = cudaStreamCaptureStatusNone;
     const cudaError_t error = cudaStreamIsCapturing(to_.stream, &unused);
     device::cuda::forget_error();
@@ -182,7 +182,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
 
   [[noreturn]] void fail(cudaError_t error, const std::string& text) {
     if (error == cudaErrorMemoryAllocation) throw OutOfDeviceMemory(text);
-    // A GPU that the kernels have not been compiled for.
+    // The kernels have not been compiled for this GPU.
     if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) throw NotAvailable(text);
     if (!device::cuda::is_sticky(error)) throw InternalError(text);
     lost_ = true;
@@ -197,7 +197,7 @@ class CudaDeviceRoutines final : public DeviceRoutines {
   BatchKernels batch_kernels_;
   LapackKernels lapack_kernels_{batch_kernels_};
   HalfKernels half_kernels_;
-  cudaStream_t starting_ = nullptr;  ///< while the handle is made
+  cudaStream_t starting_ = nullptr;  ///< while the handle is created
   void* cublas_memory_ = nullptr;
   std::size_t cublas_bytes_ = 0;
   Submission to_;

@@ -11,13 +11,13 @@
 #include "kernels/plan/dgemm_choice.hpp"
 
 // Order within a thread block. A stage of the sum lies in one of three slots of shared memory, each with two barriers:
-//   full   one arrival, the fetching thread's, and all bytes of the stage. Its n-th phase is the slot's n-th stage: the multiplying warps await
-//          parity 0 first.
-//   empty  eight arrivals, one of each multiplying warp when it has the last operands of the stage in registers. The fetching thread awaits it from
-//          the slot's second stage on, parity 0 first.
-// The fetching thread may end while copies are on their way: every stage is awaited by the warps that multiply. What they load after the last
-// stage, from a slot to which no copy is on its way any more, is not used.
-// A load that has returned is before the copy that replaces what it read: the copy is submitted by a thread that has seen the arrival.
+//   full   one arrival, by the fetching thread, and all bytes of the stage. The barrier's n-th phase is the slot's n-th
+//          stage. The multiplying warps wait for parity 0 first.
+//   empty  eight arrivals: each multiplying warp arrives when the stage's last operands are in its registers. The
+//          fetching thread waits from the slot's second stage on, for parity 0 first.
+// The fetching thread may end while copies are in flight: the multiplying warps wait for every stage. Their loads after
+// the last stage come from a slot without copies in flight, and the values are not used. A load that has returned
+// precedes the copy that overwrites its source, because the thread that submits the copy has observed the arrival.
 namespace tessera::kernels::cuda {
 namespace {
 
@@ -30,29 +30,29 @@ using plan::dgemm_block_side;
 #error "for sm_90a only: code for other GPUs would be empty"
 #endif
 
-// All of these are compiled into the kernel, and it is of one architecture: they are its shape there, not a profile's.
+// The parameters of the kernel for its one architecture. They are compiled in, and so are no part of a device profile.
 constexpr int block_side = dgemm_block_side;
 constexpr int chunk = dgemm_chunk;
 constexpr int chunk_bytes = dgemm_chunk_bytes;
 constexpr int operand_bytes = block_side * chunk * 8;
 constexpr int step_bytes = 2 * operand_bytes;  // of a chunk of the sum: A's part, then B's
-constexpr int steps = 2;                       // of a stage. (With one the barriers cost 2 % of the time.)
+constexpr int steps = 2;  // of a stage. (With one step per stage the barriers cost 2 % of the time.)
 constexpr int stage_bytes = steps * step_bytes;
 constexpr int stages = 3;
 constexpr int multiplying_warps = 8;  // two columns of four: 64 rows and 32 columns each
-// The fetching warp comes with three idle ones, because registers are redistributed among groups of four.
+// The fetching warp comes with three idle ones, because registers are redistributed among groups of four warps.
 constexpr int threads = 32 * (multiplying_warps + 4);
 constexpr int alignment = 1024;  // of swizzled memory
 constexpr int barriers_offset = stages * stage_bytes;
 constexpr int barrier_bytes = 8;
 constexpr int shared_bytes = barriers_offset + stages * 2 * barrier_bytes + alignment;
-// Blocks that run at the same time are neighbours, so that L2 serves most of what they read.
+// Blocks that run at the same time are neighbours, so that the L2 cache serves most of their reads.
 constexpr int rows_of_neighbours = 8;
-// Stages before the end at which C is fetched into L2: 12 microseconds, several times what it takes.
+// Stages before the end at which C is fetched into L2: 12 microseconds, several times the duration of the fetch.
 constexpr int stages_for_c = 6;
 
-// How an operand lies, seen from the sum: along it (a line of 16 sums of one row), or across (16 rows of one sum), the latter with a multiple of
-// 16 rows or any other number.
+// The layout of an operand, relative to the sum. along: a line is 16 sums of one row. across: a line is 16 rows of one
+// sum, and the number of rows is a multiple of 16. across_ragged: as across, with any number of rows.
 enum class Lie : int { along, across, across_ragged };
 
 struct Product {
@@ -66,7 +66,7 @@ struct Product {
 
 #if defined(__CUDA_ARCH__)
 
-// Barriers of shared memory. They are addressed as the copy engine knows them.
+// Barriers in shared memory, by the addresses that the copy engine uses.
 __device__ __forceinline__ std::uint32_t shared_address(const void* memory) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(memory));
 }
@@ -105,7 +105,7 @@ __device__ __forceinline__ void fetch(std::uint32_t to, const CUtensorMap& map, 
       "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
-// Rows (of B: columns) from `first` of an operand, 16 of the sum from `sum` on. What lies outside of the operand becomes zero.
+// Fetches 16 rows (of B: columns) from `first` on, of 16 sums from `sum` on. Elements outside the operand become zero.
 __device__ __forceinline__ void fetch_operand(std::uint32_t to, const CUtensorMap& map, Lie lie, int first, int sum,
                                               std::uint32_t barrier) {
   if (lie == Lie::along) {
@@ -118,7 +118,8 @@ __device__ __forceinline__ void fetch_operand(std::uint32_t to, const CUtensorMa
   }
 }
 
-// Neither these loads nor the products are reordered by the compiler's first step; its second orders them by the registers.
+// `volatile` keeps the first stage of the compiler from reordering these loads and the products. Its second stage
+// orders them by their registers.
 __device__ __forceinline__ double load_one(std::uint32_t address) {
   double value;
   asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(address));
@@ -143,7 +144,7 @@ struct Slots {
   __device__ std::uint32_t empty(int s) const { return full(s) + barrier_bytes; }
 };
 
-// By one thread.
+// Called by one thread.
 __device__ __forceinline__ void fetch_stages(const CUtensorMap& map_a, const CUtensorMap& map_b, const Product& p,
                                              int m0, int n0, const Slots& slots, int count) {
   int s = 0, phase = 1;
@@ -164,10 +165,11 @@ __device__ __forceinline__ void fetch_stages(const CUtensorMap& map_a, const CUt
   }
 }
 
-// The columns of the block's part of C, by one element every 128 bytes. (The last line of a column that does not begin with one comes late.)
+// Fetches the columns of the block's part of C, one element every 128 bytes. (If a column does not begin with a cache
+// line, its last line is not fetched early.)
 __device__ __forceinline__ void fetch_c_into_l2(const Product& p, int m0, int n0) {
   constexpr int lines = block_side * 8 / 128;
-  // Once per block: not worth registers.
+  // Runs once per block, so unrolling is not worth its registers.
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < block_side * lines; i += 32 * multiplying_warps) {
     const int column = n0 + i / lines, row = m0 + i % lines * 16;
@@ -175,7 +177,7 @@ __device__ __forceinline__ void fetch_c_into_l2(const Product& p, int m0, int n0
   }
 }
 
-// What a warp has of C: four chunks of rows by four fragments of eight columns.
+// A warp's elements of C: four chunks of rows by four fragments of eight columns.
 using Accumulators = double[4][4][4];
 
 template <class F>
@@ -222,8 +224,9 @@ __device__ __forceinline__ void multiply_stages(Accumulators& c, const Product& 
     }
   };
 
-  // Operands are loaded as soon as the products that read their registers have been submitted, those of the next stage among the last of
-  // this one. a[3] comes one fragment later than the rest: it is read last.
+  // Operands are loaded as soon as the products that read their registers have been submitted. Those of the next stage
+  // are loaded among the last products of this one. a[3] is loaded one fragment later than the rest, because it is read
+  // last.
   wait(slots.full(0), 0);
 #pragma unroll
   for (int row = 0; row < 3; ++row) load_a(row, 0);
@@ -249,7 +252,7 @@ __device__ __forceinline__ void multiply_stages(Accumulators& c, const Product& 
             at_a[start] += advance;
             at_b[start] += advance;
           }
-          // After the last stage old elements are loaded, which nothing uses.
+          // After the last stage these loads read old elements, which are not used.
           if (i + 1 < count) wait(slots.full(s), phase);
         }
         const int next = fragment == 3 ? (step + 1) % steps : step;
@@ -259,7 +262,7 @@ __device__ __forceinline__ void multiply_stages(Accumulators& c, const Product& 
           if (row == 0) {
             load_b((fragment + 1) % 4, next);
             if (last) {
-              // This product was submitted with the last operands of the stage, which are in registers therefore.
+              // This product used the last operands of the stage, so they are in registers.
               __syncwarp();
               if (threadIdx.x % 32 == 0) arrive(empty);
             }
@@ -273,12 +276,12 @@ __device__ __forceinline__ void multiply_stages(Accumulators& c, const Product& 
   }
 }
 
-// `reads_c`: beta is not 0.
+// @tparam reads_c whether beta is not 0
 template <class F, bool reads_c>
 __device__ __forceinline__ void write_result(const Accumulators& c, const Product& p, int m0, int n0, int warp_row,
                                              int warp_column) {
   const typename F::Lane lane = F::lane_of(static_cast<int>(threadIdx.x) % 32);
-  const int first_row = m0 + 64 * warp_row + F::row(lane.g, 0);  // and the one behind it, of four chunks
+  const int first_row = m0 + 64 * warp_row + F::row(lane.g, 0);  // and the next row, in each of four chunks
   const auto column_of = [&](int fragment, int e) {
     return n0 + 32 * warp_column + chunk * (fragment / 2) + F::column(2 * lane.t + e, fragment % 2);
   };
@@ -327,7 +330,7 @@ __device__ __forceinline__ void write_result(const Accumulators& c, const Produc
 
 #endif
 
-// One block of C per thread block, in columns of blocks of `rows_of_neighbours`.
+// Computes one block of C per thread block, in columns of blocks of `rows_of_neighbours`.
 template <bool transposed_a, bool transposed_b>
 __global__ void __launch_bounds__(threads, 1) dgemm_blocks(const __grid_constant__ CUtensorMap map_a,
                                                            const __grid_constant__ CUtensorMap map_b, const Product p) {
@@ -347,7 +350,7 @@ __global__ void __launch_bounds__(threads, 1) dgemm_blocks(const __grid_constant
       make_barrier(slots.full(s), 1);
       make_barrier(slots.empty(s), multiplying_warps);
     }
-    // The copy engine is to see them, too.
+    // Makes the initialised barriers visible to the copy engine.
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
@@ -370,11 +373,11 @@ __global__ void __launch_bounds__(threads, 1) dgemm_blocks(const __grid_constant
 }
 
 using Kernel = void (*)(CUtensorMap, CUtensorMap, Product);
-// By 2 (A is transposed) + (B is).
+// The index is 2 * (A is transposed) + (B is transposed).
 constexpr std::array<Kernel, 4> kernels = {dgemm_blocks<false, false>, dgemm_blocks<false, true>,
                                            dgemm_blocks<true, false>, dgemm_blocks<true, true>};
 
-// `rows`: of op(A); of op(B) its columns.
+// @param rows rows of op(A), or columns of op(B)
 bool describe(CUtensorMap& map, Lie lie, const void* matrix, index_t rows, index_t sums, index_t ld) {
   const auto whole = [](index_t value) { return static_cast<cuuint64_t>(value); };
   const cuuint64_t ld_bytes = whole(ld) * sizeof(double);
@@ -383,7 +386,7 @@ bool describe(CUtensorMap& map, Lie lie, const void* matrix, index_t rows, index
     case Lie::along:
       return describe_tensor<2>(map, matrix, {whole(sums), whole(rows)}, {ld_bytes}, {chunk, block_side});
     case Lie::across:
-      // The third dimension's stride is shorter than the second's: a group of 16 rows is beside the one before.
+      // The third dimension has a shorter stride than the second: a group of 16 rows follows the group before it.
       return describe_tensor<3>(map, matrix, {chunk, whole(sums), whole(rows / chunk)},
                                 {ld_bytes, chunk * sizeof(double)}, {chunk, chunk, block_side / chunk});
     case Lie::across_ragged:
@@ -392,7 +395,7 @@ bool describe(CUtensorMap& map, Lie lie, const void* matrix, index_t rows, index
   return false;
 }
 
-// along: the sum runs down the stored columns
+// @param along whether the sum runs down the stored columns
 Lie lie_of(bool along, index_t rows) {
   if (along) return Lie::along;
   return rows % chunk == 0 ? Lie::across : Lie::across_ragged;

@@ -1,4 +1,5 @@
-// One thread per element of a column, one block row per column in a grid-stride loop. Rare, so not tuned.
+// One thread per element of a column, one block row per column in a grid-stride loop. These kernels are rare, so they
+// are not tuned.
 #include "kernels/cuda/elementwise.hpp"
 
 #include <cuda_runtime.h>
@@ -23,7 +24,7 @@ struct Matrix {
   T* elements;
   index_t ld, m, n;
   Part part;
-  bool real_diagonal;  ///< and a real factor
+  bool real_diagonal;  ///< the diagonal and the factor are real
 };
 
 template <class T>
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(threads_per_block) scale_elements(Matrix<T> ma
         continue;
       }
       T value = element;
-      // An imaginary part that counts as zero must not spoil the real one, were it a NaN.
+      // An imaginary part that counts as zero must not spoil the real one, even if it is a NaN.
       if (matrix.real_diagonal && i == j) value = real_part(value);
       value = matrix.real_diagonal ? product(value, factor.part[0]) : product(value, factor);
       if (matrix.real_diagonal && i == j) value = real_part(value);
@@ -48,8 +49,8 @@ __global__ void __launch_bounds__(threads_per_block) scale_elements(Matrix<T> ma
   }
 }
 
-// Columns are dealt to block rows, the elements of a column to the threads: coalesced, and enough blocks to fill the
-// GPU.
+// Columns are distributed over block rows, and the elements of a column over the threads. Accesses are coalesced, and
+// there are enough blocks to fill the GPU.
 template <class T>
 __global__ void __launch_bounds__(threads_per_block)
     add_elements(Matrix<T> matrix, const T* __restrict__ X, index_t ldx, T factor) {
@@ -66,8 +67,8 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
-// A block takes 32 x 32 elements of the stored triangle at a time and turns them in shared memory, so that both sides are
-// read and written along columns.
+// A block copies 32 x 32 elements of the stored triangle at a time and transposes them in shared memory, so that both
+// triangles are accessed along columns.
 constexpr int mirrored = 32;
 constexpr int mirrored_columns = threads_per_block / mirrored;
 
@@ -123,13 +124,13 @@ const void* kernel_for() {
   return reinterpret_cast<const void*>(scale_elements<block::ElementOf<T>>);
 }
 
-/// Of a matrix in units: elements, or 16 bytes of a column.
+/// Copies the columns of a matrix in units: elements, or 16 bytes of a column.
 template <class Unit>
 __global__ void __launch_bounds__(threads_per_block)
     copy_columns(Unit* __restrict__ to, const Unit* __restrict__ from, index_t ld, unsigned m, index_t count) {
   const index_t step = static_cast<index_t>(gridDim.x) * threads_per_block;
   for (index_t at = static_cast<index_t>(blockIdx.x) * threads_per_block + threadIdx.x; at < count; at += step) {
-    // The division of small numbers takes a tenth of the time.
+    // A division of 32-bit numbers takes a tenth of the time of a 64-bit one.
     const index_t j = at <= 0xffffffffU ? static_cast<unsigned>(at) / m : at / m;
     to[at] = from[at - j * m + j * ld];
   }
@@ -233,7 +234,7 @@ cudaError_t mirror(const Mirroring& tile, cudaStream_t stream) {
     bool lower = tile.stored == Part::lower;
     bool hermitian = tile.hermitian;
     void* arguments[] = {&A, &ld, &n, &lower, &hermitian};
-    constexpr index_t most_blocks = 512;  // each way
+    constexpr index_t most_blocks = 512;  // in each dimension
     const auto blocks = static_cast<unsigned>(std::clamp<index_t>((n + mirrored - 1) / mirrored, 1, most_blocks));
     return cudaLaunchKernel(mirror_kernel_for<T>(), dim3(blocks, blocks), dim3(threads_per_block), arguments, 0,
                             stream);

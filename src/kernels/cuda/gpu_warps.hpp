@@ -1,4 +1,4 @@
-// The machine of the block code (kernels/block) on a GPU.
+// The Machine of the block code (kernels/block) on a GPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,17 +20,18 @@ __device__ inline void multiply_8x4x8(double (&c)[2], double a, double b) {
 template <int width>
 struct GpuLanes;
 
-/// The threads of a block. Barriers 1 and 2 of the hardware; 0 is __syncthreads().
+/// The threads of a block. The hardware's barriers 1 and 2 are barriers 0 and 1 here; its barrier 0 is __syncthreads().
 struct GpuWarps {
-  /// Warps that wait for some of the others do so by meeting all of them: whoever has no part in it must come, too.
+  /// Whether a wait for some warps is a meeting of all warps, in which warps without a part must join, too.
   static constexpr bool all_meet = false;
   __device__ int thread() const { return static_cast<int>(threadIdx.x); }
   __device__ int lane() const { return static_cast<int>(threadIdx.x) % 32; }
   __device__ int warp() const { return static_cast<int>(threadIdx.x) / 32; }
   __device__ void sync_warp() const { __syncwarp(); }
-  // Numbers of barriers are constants, else the compiler reserves all 16 for every block.
+  // Barrier numbers must be constants. Otherwise the compiler reserves all 16 barriers for every block.
   __device__ void arrive(int barrier, int warps) const {
-    // What the warp has written is seen by who has waited; less than __threadfence_block(), which also orders all else.
+    // Makes the warp's writes visible to the warps that wait. It is cheaper than __threadfence_block(), which orders
+    // more.
     asm volatile("fence.acq_rel.cta;" ::: "memory");
     if (barrier == 0) {
       asm volatile("bar.arrive 1, %0;" ::"r"(32 * warps) : "memory");
@@ -52,13 +53,13 @@ struct GpuWarps {
   __device__ R shuffle(R value, int lane) const {
     return __shfl_sync(0xffffffffU, value, lane);
   }
-  /// Loads and stores need not find out where.
+  /// Lets the compiler generate global loads and stores rather than generic ones.
   template <class E>
   __device__ E* in_global(E* pointer) const {
     __builtin_assume(__isGlobal(pointer));
     return pointer;
   }
-  /// The same value, of which the compiler knows nothing: it does not compute with it ahead of time.
+  /// Returns the same value, about which the compiler knows nothing: it cannot compute with it in advance.
   __device__ int made_anew(int value) const {
     asm volatile("" : "+r"(value));
     return value;
@@ -84,7 +85,7 @@ struct GpuWarps {
     if (lane() < most)
       asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(mark) : "l"(marks + lane()) : "memory");
     const unsigned others = __ballot_sync(0xffffffffU, mark != value);
-    __syncwarp();  // what a lane has acquired is seen by all
+    __syncwarp();  // makes the writes that one lane has acquired visible to all lanes
     return others == 0 ? 32 : __ffs(static_cast<int>(others)) - 1;
   }
   __device__ void set_mark(block::Mark* mark, block::Mark value) const {
@@ -127,8 +128,8 @@ struct GpuWarps {
   }
 };
 
-/// The same with one barrier for all: behind one of fewer warps compute-sanitizer's racecheck loses sight of the others.
-/// Warps come to it from different places, which those of __syncthreads() must not do.
+/// The same with one barrier for all warps: compute-sanitizer's racecheck does not understand barriers of fewer warps.
+/// Warps reach this barrier from different places of the code, which __syncthreads() does not allow.
 struct MeetingWarps : GpuWarps {
   static constexpr bool all_meet = true;
   __device__ void arrive(int /*barrier*/, int /*warps*/) const { meet(); }
@@ -136,7 +137,7 @@ struct MeetingWarps : GpuWarps {
   __device__ void meet() const { asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x) : "memory"); }
 };
 
-/// A part of a warp that has a problem of its own, beside others: a block of so few threads.
+/// A part of a warp with a problem of its own, as if it were a block of that many threads.
 template <int width>
 struct GpuLanes {
   static constexpr bool all_meet = true;
@@ -197,7 +198,7 @@ struct GpuLanes {
   __device__ static unsigned mask() { return width == 32 ? 0xffffffffU : ((1U << width % 32) - 1U) << shift(); }
 };
 
-/// A warp that has a problem of its own, beside others in a thread block: a block of one warp.
+/// A warp with a problem of its own, as if it were a block of one warp.
 struct GpuWarp : GpuWarps {
   __device__ int warp() const { return 0; }
   __device__ void arrive(int /*barrier*/, int /*warps*/) const { __syncwarp(); }

@@ -1,5 +1,6 @@
-// The kernels of half_kernel.cuh that are chosen for a type. Each type is a file of its own (half_batch_h.cu and so on): in
-// one file with all of them the compiler gives kernels too few registers, and they keep some of their sums in memory.
+// The kernels of half_kernel.cuh that are chosen for a type. Each type has a file of its own (half_batch_h.cu and so
+// on). In one file with all types the compiler gives kernels too few registers, and spills some of their sums to
+// memory.
 #pragma once
 
 #include "kernels/cuda/half_batch.hpp"
@@ -11,7 +12,7 @@
 namespace tessera::kernels::cuda {
 namespace detail {
 
-/// f.operator()<index>() with the one that is asked for, of `count`.
+/// Calls f.operator()<index>() with `index` as a constant, below `count`.
 template <std::size_t count, class F>
 cudaError_t with_index(std::size_t index, F&& f) {
   return [&]<std::size_t... at>(std::index_sequence<at...>) {
@@ -22,7 +23,7 @@ cudaError_t with_index(std::size_t index, F&& f) {
   (std::make_index_sequence<count>());
 }
 
-/// f.operator()<Setup>() with the blocks of that class.
+/// Calls f.operator()<Setup>() with the blocks of that class.
 template <HalfType type, class F>
 cudaError_t with_half_blocks(std::size_t size_class, F&& f) {
   return with_index<plan::half_sizes.size()>(size_class, [&]<std::size_t at>() {
@@ -30,12 +31,12 @@ cudaError_t with_half_blocks(std::size_t size_class, F&& f) {
   });
 }
 
-/// f.operator()<Tiny>() with what takes tiny problems that way.
+/// Calls f.operator()<Tiny>() with the code for tiny problems of that kind.
 template <HalfType type, class F>
 cudaError_t with_tiny(const plan::TinyChoice& choice, F&& f) {
   return with_index<plan::tiny_sizes.size()>(choice.size_class, [&]<std::size_t at>() {
     constexpr int places = plan::tiny_sizes[at];
-    // Only what the table names is compiled.
+    // Only the ways in the table are compiled.
     constexpr plan::TinyWay way = plan::tiny_way(type, at);
     using E = StoredAs<type>;
     using Machine = HalfWarps<GpuWarp>;

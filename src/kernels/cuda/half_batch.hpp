@@ -1,5 +1,6 @@
-// Batches of products of 16-bit numbers: one launch, a block of C per thread block (block/half_block.hpp), or many tiny
-// problems (block/half_tiny.hpp). Nothing is allocated, shared between streams, or waited for.
+// Batches of products of 16-bit numbers: one launch with a block of C per thread block (block/half_block.hpp), or with
+// many tiny problems per thread block (block/half_tiny.hpp). Nothing is allocated or shared between streams, and
+// nothing waits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,8 +14,8 @@ namespace tessera::kernels::cuda {
 
 /// How a batch is launched.
 struct HalfLaunch {
-  plan::TinyChoice tiny;                            ///< unless its way is that of all others:
-  std::size_t size_class = plan::middle_half_size;  ///< of blocks
+  plan::TinyChoice tiny;                            ///< if its way is `blocks`, the other members count:
+  std::size_t size_class = plan::middle_half_size;  ///< of blocks of C
   index_t most_blocks = 1;                          ///< for each problem
 };
 
@@ -24,7 +25,7 @@ cudaError_t submit_halves(const HalfBatch& batch, const HalfLaunch& launch, cuda
 /// Loads the kernels for the current GPU.
 cudaError_t load_half_kernels();
 
-/// The same of one type. Each is compiled by itself (half_batch.cuh).
+/// The same for one type. Each type is compiled by itself (half_batch.cuh).
 template <HalfType type>
 cudaError_t submit_halves_of(const HalfBatch& batch, const HalfLaunch& launch, cudaStream_t stream);
 template <HalfType type>

@@ -1,5 +1,5 @@
-// The thread blocks of half_block.hpp and half_tiny.hpp on a GPU, for many problems: kernels and launches by their shape.
-// half_batch.cuh has those that are chosen, bench/half_blocks those that they are chosen from.
+// The thread blocks of half_block.hpp and half_tiny.hpp on a GPU, for many problems: kernels and launches by their
+// shape. half_batch.cuh has the chosen kernels, and bench/half_blocks the candidates.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,7 +22,7 @@ using block::HalfMatrices;
 using block::HalfProduct;
 using block::HalfProducts;
 
-/// @pre is_good() has been asked for it; `good` is the answer
+/// @param good the result of is_good() for this problem
 template <class E>
 __device__ HalfProduct<E> product_if(bool good, const HalfProducts<E>& batch,
                                      const typename HalfProducts<E>::Problem& problem) {
@@ -35,8 +35,8 @@ __device__ HalfProduct<E> product_if(bool good, const HalfProducts<E>& batch,
   return product;
 }
 
-/// How thread blocks compute products: blocks of C, by so many of them at a time on a multiprocessor, each with as many
-/// problems beside each other.
+/// The parameters of a kernel of products: the blocks of C, the thread blocks that a multiprocessor runs at a time, and
+/// the problems per thread block.
 template <class Stored, plan::HalfBlocks blocks>
 struct HalfSetup {
   using E = Stored;
@@ -47,14 +47,14 @@ struct HalfSetup {
   static_assert(problems == 1 || Shape::warps == 1, "a warp has a problem of its own, or the thread block has one");
 };
 
-/// What a warp computes: in registers it would take those of the sums.
+/// The product that a warp computes, in shared memory: its registers are needed for the sums.
 template <class E>
 struct ProductMemory {
   alignas(16) unsigned char bytes[sizeof(HalfProduct<E>)];
   __device__ HalfProduct<E>& product() { return *reinterpret_cast<HalfProduct<E>*>(bytes); }
 };
 
-/// @tparam is_of_one_size  numbers are the same for all: they need not be looked up
+/// @tparam is_of_one_size  sizes are the same for all problems: only addresses are read per problem
 template <bool is_of_one_size, class E>
 __device__ typename HalfProducts<E>::Problem problem_of(const HalfProducts<E>& batch, index_t number) {
   if constexpr (!is_of_one_size) return batch.problem(number);
@@ -69,8 +69,9 @@ __device__ typename HalfProducts<E>::Problem problem_of(const HalfProducts<E>& b
   return HalfProducts<E>::problem_of(of_problem);
 }
 
-/// The rectangles of a product that a warp has. Where it has more blocks than the grid, thread blocks take turns.
-/// @param down, blocks  of the product
+/// Computes a warp's rectangles of a product. If the product has more blocks than the grid, each thread block computes
+/// several.
+/// @param down, blocks  blocks in a column of blocks, and in all
 template <class Setup, class Index, bool left_by_lines, bool right_by_lines>
 __device__ __forceinline__ void multiply_rectangles(const HalfProduct<typename Setup::E>& product,
                                                     const HalfMatrices<typename Setup::E>& matrices, int together,
@@ -80,7 +81,7 @@ __device__ __forceinline__ void multiply_rectangles(const HalfProduct<typename S
   const int warp = Setup::Team::thread() / 32;
 #pragma unroll 1
   for (unsigned at = blockIdx.x; at < blocks; at += gridDim.x) {
-    // Most have one column of blocks; division takes long.
+    // Most products have one column of blocks, and a division is slow.
     const unsigned column = at >= down ? at / down : 0, row = at - column * down;
     const Index first_row = static_cast<Index>(row) * Shape::rows + warp / Shape::across * Shape::rows_of_warp;
     const Index first_column =
@@ -100,7 +101,7 @@ __device__ __forceinline__ void multiply_rectangles(const HalfProduct<typename S
   }
 }
 
-/// Blocks of C, down and in all.
+/// Numbers of blocks of C: per column of blocks, and in all.
 struct BlocksOfProduct {
   unsigned down = 0, all = 0;
 };
@@ -111,7 +112,7 @@ __host__ __device__ BlocksOfProduct blocks_of(const HalfProduct<typename Setup::
   return {down, down * static_cast<unsigned>((product.n + Shape::columns - 1) / Shape::columns)};
 }
 
-/// A grid that is cut by bounds: grid_of().
+/// Computes products with a grid that bounds have shaped: grid_of().
 /// @tparam left_by_lines, right_by_lines  how the operands lie
 template <class Setup, bool left_by_lines, bool right_by_lines>
 __global__ void __launch_bounds__(Setup::threads, Setup::residents)
@@ -124,7 +125,7 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
       const auto problem = batch.is_of_one_size ? problem_of<true>(batch, number) : problem_of<false>(batch, number);
-      // The first thread block of a problem tells what is bad.
+      // The first thread block of a problem reports a bad argument.
       const bool good = complaints.is_good(batch, problem, number, blockIdx.x == 0 && Team::thread() == 0);
       memory[threadIdx.x / 32].product() = product_if(good, batch, problem);
     }
@@ -137,12 +138,12 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
   }
 }
 
-/// Products that differ in where their matrices are only. What they have in common the host has worked out, and a kernel
-/// has it where its instructions reach it: to make it anew in each warp took two thirds of the instructions of a product.
+/// Products that differ only in their addresses. The host has worked out the rest, which kernels read as parameters.
+/// Deriving it in each warp took two thirds of the instructions of a product.
 template <class Stored>
 struct HalfProductsOfOneSize {
   using E = Stored;
-  HalfProduct<E> product = {};  ///< of all, wherever its matrices are
+  HalfProduct<E> product = {};  ///< for all problems, without addresses
   unsigned bits = 0;            ///< bits_of_runs()
   BlocksOfProduct blocks = {};
   index_t count = 0;
@@ -175,8 +176,8 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
 
 inline constexpr int tiny_warps = 8;
 
-/// Warps with as many problems each as they have room for, one behind the other.
-/// @tparam all_are_good  and of one size
+/// Computes tiny products, several per warp beside each other, and one such group after the other.
+/// @tparam all_are_good  and all have one size
 template <class Tiny, class E, bool all_are_good>
 __global__ void __launch_bounds__(32 * tiny_warps)
     multiply_tiny(const __grid_constant__ HalfProducts<E> batch, Complaints complaints) {
@@ -197,7 +198,7 @@ __global__ void __launch_bounds__(32 * tiny_warps)
   }
 }
 
-/// f.operator()<left_by_lines, right_by_lines>() with these.
+/// Calls f.operator()<left_by_lines, right_by_lines>() with the batch's values as constants.
 template <class F>
 auto with_orientations(bool left_by_lines, bool right_by_lines, F&& f) {
   if (left_by_lines) return right_by_lines ? f.template operator()<true, true>() : f.template operator()<true, false>();
@@ -238,12 +239,13 @@ inline Complaints complaints_of(const HalfBatch& batch) {
   return {batch.products.info, batch.products.n.is_wide, batch.products.left_out};
 }
 
-/// Whether the host knows all of the problems but where they are.
+/// Whether the host knows everything about the problems but their addresses.
 inline bool is_known(const HalfBatch& batch) {
   const Level3Batch& given = batch.products;
   return !given.has_sizes_of_each() && given.info == nullptr && given.left_out.of_each == nullptr;
 }
-/// Whether an int has every distance of two elements of a matrix, and some steps more, which are not loaded.
+/// Whether an int can hold every distance between two elements of a matrix, with some steps beyond it that are not
+/// loaded.
 /// @pre is_known()
 inline bool has_short_distances(const HalfBatch& batch) {
   const Level3Batch& given = batch.products;

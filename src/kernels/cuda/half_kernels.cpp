@@ -13,9 +13,9 @@ namespace {
 
 index_t pieces(index_t size, index_t of) { return (size + of - 1) / of; }
 
-/// Where every column of every problem is aligned to what cuBLAS's quickest kernels load. Its functions by pointers take
-/// for granted that matrices are, and end the program's context where they are not; pointers in device memory cannot be
-/// seen from here.
+/// Whether every column of every problem is aligned as the fastest kernels of cuBLAS need it. Its functions for pointer
+/// arrays assume this alignment, and break the program's context without it. The host cannot check pointers in device
+/// memory.
 bool is_aligned_for_vendor(const HalfBatch& batch) {
   constexpr std::uintptr_t vendor_load = 16;
   const Level3Batch& given = batch.products;
@@ -30,7 +30,7 @@ bool is_aligned_for_vendor(const HalfBatch& batch) {
   return true;
 }
 
-/// @pre vendor_has(batch.products), and matrices that are so far apart; the elements are real
+/// @pre vendor_has(batch.products); matrices have a common distance; the elements are real
 cublasStatus_t submit_to_vendor(const HalfBatch& batch, cublasHandle_t handle) {
   const Level3Batch& given = batch.products;
   const auto size = [](const NumberOfEach& number) { return static_cast<cublas_index>(number.of_all); };
@@ -62,7 +62,7 @@ HalfLaunch HalfKernels::launch_of(const HalfBatch& batch) const {
   const bool is_bounded = bounds.m > 0 && bounds.n > 0;
   how.size_class = plan::class_of_half(is_bounded ? std::max(bounds.m, bounds.n) : 0);
   const plan::HalfBlocks& blocks = plan::half_blocks(batch.stored, how.size_class);
-  // Some for every multiprocessor where bounds are unknown; larger problems take turns.
+  // Some thread blocks for every multiprocessor if bounds are unknown. In larger problems each computes several blocks.
   const index_t largest = is_bounded ? pieces(bounds.m, blocks.rows) * pieces(bounds.n, blocks.columns)
                                      : std::clamp<index_t>(8 * multiprocessors_ / count, 1, 1024);
   how.most_blocks = std::clamp<index_t>(most_thread_blocks / count, 1, largest);

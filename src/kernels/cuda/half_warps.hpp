@@ -1,4 +1,4 @@
-// What the block code of 16-bit numbers needs of a GPU's warps beside what gpu_warps.hpp has.
+// The Machine of the block code for 16-bit numbers: a GPU's warps with the additions to gpu_warps.hpp.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -12,7 +12,7 @@
 
 namespace tessera::kernels::cuda {
 
-/// @tparam Warps of a thread block, or a warp by itself
+/// @tparam Warps those of a thread block, or a warp by itself
 template <class Warps>
 struct HalfWarps : Warps {
   template <HalfReal R>
@@ -57,7 +57,7 @@ struct HalfWarps : Warps {
       return {__bfloat16_as_ushort(__float2bfloat16_rn(value))};
   }
 
-  /// What will be loaded comes nearer meanwhile.
+  /// Fetches the line of a later load into the L2 cache.
   __device__ void prefetch(const void* address) const { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
 };
 

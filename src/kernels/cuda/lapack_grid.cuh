@@ -1,4 +1,4 @@
-// What kernels of batches of LAPACK's routines have in common: the problem that a thread block has, in shared memory.
+// Shared by the kernels of LAPACK batches: a thread block's problem, in shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,8 +23,8 @@ struct FoundLapackProblem {
   block::LapackProblem<E> problem;
   bool is_good;
 
-  /// By the first warp; seen by all who meet it afterwards. What is wrong with the problem is told by who `checks`;
-  /// later launches find that it was.
+  /// Loads and checks the problem. The first warp calls it; other threads may read the result after a meeting with it.
+  /// A caller with `checks` reports a bad argument in info, where later launches find it.
   __device__ void find(const Problems& problems, index_t number, bool checks) {
     load_words(problems, number, words);
     __syncwarp();
@@ -41,7 +41,8 @@ struct FoundLapackProblem {
   }
 };
 
-/// Teams of so many threads with a problem each: parts of warps beside each other, or a thread block of several warps.
+/// Teams of so many threads with a problem each: parts of warps, several per thread block, or a thread block of several
+/// warps.
 template <int threads_of_team>
 struct SmallTeams {
   static constexpr int count = threads_of_team <= 32 ? 128 / threads_of_team : 1;
@@ -49,25 +50,25 @@ struct SmallTeams {
   static constexpr int lanes = threads_of_team <= 32 ? threads_of_team : 32;
   using Machine = std::conditional_t<threads_of_team <= 32, GpuLanes<lanes>, MeetingWarps>;
 
-  /// Thread blocks that a multiprocessor is to have registers for: those of a row, and some to compute with. The
-  /// compiler would rather load all that a column needs ahead.
+  /// Thread blocks for which a multiprocessor must have registers: those of a row, and some for the computation.
+  /// Without this bound the compiler loads all operands of a column in advance.
   static constexpr int residents(int bytes_of_row) {
     const int registers = bytes_of_row / 4 + 36;
     const int most = 65536 / (threads * registers);
     return most < 1 ? 1 : most > 12 ? 12 : most;
   }
 
-  /// Of a thread in its thread block.
+  /// The number of a thread's team in its thread block.
   static __device__ int number() { return count == 1 ? 0 : static_cast<int>(threadIdx.x) / threads_of_team; }
 };
 
-/// One thread block for a problem, as far as there are so many.
+/// One thread block per problem, as far as the grid's limit allows.
 inline dim3 grid_of_problems(index_t problems) {
   constexpr index_t most = 0x7fffffff;
   return dim3(static_cast<unsigned>(problems < most ? problems : most));
 }
 
-/// Blocks that whatever is behind a panel is updated by.
+/// The blocks of C for updates behind a panel.
 template <Scalar T>
 struct UpdateSetup {
   static constexpr plan::ProductBlocks blocks =
@@ -88,8 +89,8 @@ struct UpdateMemory {
   FoundLapackProblem<typename Shape::E> found;
 };
 
-/// All thread blocks of update kernels, problem after problem. @param make (problem, found to be good, number): the
-/// product, on one thread
+/// The loop of update kernels over all problems. All thread blocks call it.
+/// @param make (problem, whether it is good, number): returns the product; one thread calls it
 template <class Shape, block::Result result, class Make>
 __device__ void update_all(const block::LapackProblems<typename Shape::E>& problems, UpdateMemory<Shape>& memory,
                            Make make) {
@@ -113,13 +114,15 @@ __device__ void update_all(const block::LapackProblems<typename Shape::E>& probl
   }
 }
 
-/// Thread blocks of a problem: as many as it has work for, as far as a grid goes; they take turns. 0: not known.
+/// Thread blocks per problem: as many as it has work for, within the limit of a grid, where each computes several
+/// blocks.
+/// @param work 0: not known
 inline index_t blocks_for(index_t work, index_t of_block) {
   constexpr index_t most = index_t{1} << 20;
   return work <= 0 ? 1 : work > most * of_block ? most : block::pieces(work, of_block);
 }
 
-/// Blocks that cross the lower triangle of a matrix.
+/// The number of blocks that cross the lower triangle of a matrix.
 template <int rows, int columns>
 index_t blocks_of_triangle(index_t order) {
   block::BlockProduct<block::Element<float, 1>> product;
@@ -128,7 +131,7 @@ index_t blocks_of_triangle(index_t order) {
   return block::BlocksOfProduct<rows, columns>(product).count();
 }
 
-/// f.operator()<number>(), of a sequence of them.
+/// Calls f.operator()<number>() for each number of a sequence.
 template <class F, std::size_t... at>
 cudaError_t with_number(std::size_t number, std::index_sequence<at...>, F&& f) {
   cudaError_t error = cudaErrorInvalidValue;
@@ -136,7 +139,7 @@ cudaError_t with_number(std::size_t number, std::index_sequence<at...>, F&& f) {
   return error;
 }
 
-/// f.operator()<number>() with the class of plan::small_factorizations, and with each that the type has.
+/// Calls f.operator()<number>() with the class of plan::small_factorizations, or with each class that the type has.
 template <Scalar T, class F>
 cudaError_t with_small_class(std::size_t number, F&& f) {
   return with_number(number, std::make_index_sequence<plan::small_factorizations.size()>(), [&]<std::size_t at>() {

@@ -12,13 +12,13 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-/// As many columns as there are.
+/// A number that exceeds any matrix's columns.
 constexpr index_t all_columns = index_t{1} << 62;
 
-/// A bound that no matrix of a batch reaches tells nothing.
+/// Ignores a bound that no matrix of a batch reaches: 0 means not known.
 index_t useful(index_t bound) { return bound < index_t{1} << 20 ? bound : 0; }
 
-/// @param height most rows, from `first` on
+/// @param height the largest number of rows, from `first` on
 cudaError_t submit_lu_panel(const LapackBatch& batch, index_t first, index_t height, index_t width,
                             cudaStream_t stream) {
   const std::size_t small = plan::class_of_small(batch.type, std::max(height, width));
@@ -28,13 +28,13 @@ cudaError_t submit_lu_panel(const LapackBatch& batch, index_t first, index_t hei
   return submit_lu_sweep(batch, plan::class_of_lu(batch.type, height), first, plan::lu_panel_columns, stream);
 }
 
-/// @param rows of the highest; 0: not known
+/// @param rows of the highest matrix; 0: not known
 cudaError_t submit_lu_in_one_launch(const LapackBatch& batch, index_t rows, cudaStream_t stream) {
   return submit_lu_sweep(batch, plan::class_of_lu(batch.type, rows), 0, all_columns, stream);
 }
 
 cudaError_t submit_lu(const LapackBatch& batch, cudaStream_t stream) {
-  const bool is_square = lapack_positions(batch.routine).m == 0;
+  const bool is_square = !has_m(batch.routine);
   const index_t rows = useful(is_square ? batch.max_n : batch.max_m), columns = useful(batch.max_n);
   const bool is_known = rows > 0 && columns > 0;
   constexpr index_t width = plan::lu_panel_columns;
@@ -65,7 +65,7 @@ cudaError_t submit_cholesky_by_triangles(const LapackBatch& batch, index_t begin
   return error;
 }
 
-/// @param begin of the triangle that is left to factor; 0 where the order is not known
+/// @param begin where the triangle that is left to factor begins; 0 if the order is not known
 cudaError_t submit_cholesky(const LapackBatch& batch, index_t begin, cudaStream_t stream) {
   const index_t order = useful(batch.max_n), left = order - begin;
   const std::size_t small = plan::class_of_small(batch.type, left);
@@ -85,12 +85,12 @@ cudaError_t submit_cholesky(const LapackBatch& batch, index_t begin, cudaStream_
   return error;
 }
 
-/// In the workspace, for each problem of potri or getri.
+/// Bytes of workspace per problem of potri or getri.
 std::size_t inverse_bytes(const LapackBatch& batch) {
   return static_cast<std::size_t>(kernels::inverse_bytes(batch.type, batch.max_n));
 }
 
-/// Problems from `first` on, so many.
+/// `count` problems from `first` on.
 LapackBatch part_of(LapackBatch batch, index_t first, index_t count) {
   const auto skip_numbers = [&](NumberOfEach& number) {
     const index_t bytes = first * (number.is_wide ? 8 : 4);
@@ -123,7 +123,7 @@ cudaError_t LapackKernels::load() {
 }
 
 Outcome LapackKernels::submit(const LapackBatch& batch, const Submission& to) const {
-  using enum LapackRoutine;
+  using enum Routine;
   Outcome outcome;
   switch (batch.routine) {
     case potrf:
@@ -146,11 +146,13 @@ Outcome LapackKernels::submit(const LapackBatch& batch, const Submission& to) co
         return {.cuda = submit_vector_solves(batch, true, to.stream)};
       if (batch.info != nullptr) outcome.cuda = submit_checks(batch, to.stream);
       break;
+    default:
+      break;
   }
   return solves(batch.routine) && outcome.is_good() ? solve(batch, to) : outcome;
 }
 
-/// With the factors, where info is zero.
+/// Solves with the factors, for problems whose info is zero.
 Outcome LapackKernels::solve(const LapackBatch& batch, const Submission& to) const {
   using enum Op;
   if (plan::is_vector_solve(batch.max_n, batch.max_nrhs))

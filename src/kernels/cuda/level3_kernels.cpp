@@ -22,8 +22,8 @@ cublas_index narrow(index_t value) {
   return static_cast<cublas_index>(value);
 }
 
-/// cuBLAS's functions of one scalar type under one name for all: `Cublas<T>::gemm`. The letters sy or he choose what
-/// the Hermitian routines are: real matrices are Hermitian where they are symmetric, and the signatures agree then.
+/// cuBLAS's functions of one scalar type under one name for all: `Cublas<T>::gemm`. The letters sy or he select the
+/// function behind the Hermitian names. A real matrix is Hermitian if it is symmetric, and the signatures agree then.
 template <Scalar T>
 struct Cublas;
 
@@ -59,14 +59,14 @@ cublasSideMode_t side_of(Side side) { return side == Side::left ? CUBLAS_SIDE_LE
 cublasFillMode_t fill_of(Uplo uplo) { return uplo == Uplo::upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER; }
 cublasDiagType_t diag_of(Diag diag) { return diag == Diag::unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT; }
 
-/// By cuBLAS: every routine but trsm and gemmt, which are made of others.
+/// Calls cuBLAS: every routine but trsm and gemmt, which are composed of others.
 template <Scalar T>
 cublasStatus_t call_cublas(cublasHandle_t handle, const Level3& call) {
   using Functions = Cublas<T>;
   using Value = typename Functions::Value;
   using Real = typename Functions::Real;
-  // std::complex<Real> and the types of cuComplex.h both are a real and an imaginary part side by side, but the latter
-  // are aligned to both. cuBLAS reads the scalars before the call returns (pointer mode host).
+  // std::complex<Real> and the types of cuComplex.h both hold a real and an imaginary part, but the latter are aligned
+  // to both. cuBLAS reads the scalars before the call returns (pointer mode host).
   const auto alpha = std::bit_cast<Value>(scalar_cast<T>(call.alpha));
   const auto beta = std::bit_cast<Value>(scalar_cast<T>(call.beta));
   const auto real_alpha = static_cast<Real>(call.alpha.real());
@@ -98,11 +98,9 @@ cublasStatus_t call_cublas(cublasHandle_t handle, const Level3& call) {
       return Functions::her2k(handle, fill, op_a, n, k, &alpha, A, lda, B, ldb, &real_beta, C, ldc);
     case Routine::trmm:
       return Functions::trmm(handle, side, fill, op_a, diag, m, n, &alpha, A, lda, B, ldb, C, ldc);
-    case Routine::trsm:
-    case Routine::gemmt:
-      break;
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 plan::SolveChoice solve_choice(const Level3& call) {
@@ -140,7 +138,7 @@ Outcome Level3Kernels::submit(const Level3& call, const Submission& to) const {
   if (call.routine == Routine::trsm) return solve_triangle(call, solve_choice(call), to);
   if (call.routine == Routine::trmm) return multiply_triangle(call, product_choice(call), to);
   if (call.routine == Routine::gemmt) {
-    // The whole square by the kernel that is quickest.
+    // The whole square, by the fastest kernel for it.
     Level3 square = call;
     square.routine = Routine::gemm;
     return multiply(square, to);
@@ -153,7 +151,7 @@ Outcome Level3Kernels::multiply(const Level3& call, const Submission& to) const 
   return {.cublas = dispatch(call.type, [&]<Scalar T>(T) { return call_cublas<T>(to.handle, call); })};
 }
 
-// leaf(part) submits a part that is no gemm.
+// @param leaf leaf(part) submits a part that is not a gemm
 template <class Leaf>
 Outcome Level3Kernels::submit_in_parts(const Level3& call, index_t leaf_rows, const Submission& to, Leaf leaf) const {
   Outcome outcome;
@@ -177,7 +175,7 @@ Outcome Level3Kernels::solve_triangle(const Level3& call, const plan::SolveChoic
   });
 }
 
-// By leaves of our own: trsm, and trmm in place.
+// Computes by our own leaves: trsm, and trmm in place.
 Outcome Level3Kernels::submit_in_place(const Level3& call, const Submission& to) const {
   const index_t columns = plan::columns_of(call);
   const int widest = widest_strips_[static_cast<std::size_t>(call.type)];

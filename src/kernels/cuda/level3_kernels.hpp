@@ -1,11 +1,11 @@
-// The Level-3 routines on matrices in the memory of one GPU: what each of them is as launches. cuBLAS computes most
-// products, large ones in double precision are those of dgemm.hpp, solves and products in place are recursions into
-// products and leaves (plan/triangular_recursion.hpp, triangular_leaf.hpp), and calls with alpha == 0, of which cuBLAS
-// does not say that they leave A and B unread in all routines, go to a kernel of our own.
+// The Level-3 routines on matrices in the memory of one GPU, as sequences of launches. cuBLAS computes most products.
+// Large ones in double precision use dgemm.hpp. Solves and products in place are recursions into products and leaves
+// (plan/triangular_recursion.hpp, triangular_leaf.hpp). Calls with alpha == 0 go to our own kernel, because cuBLAS does
+// not promise for all routines that it leaves A and B unread then.
 //
 // Arithmetic: cuBLAS's default math mode, which neither rounds to TF32 nor emulates a type by a narrower one. Pedantic
-// mode would promise no more for the four BLAS types and forbids kernels. A user who turns emulation on for all of
-// cuBLAS by its environment variables has asked for it, and gets it, but for the products of dgemm.hpp.
+// mode would promise no more for the four BLAS types, and would exclude some kernels. A user may turn on emulation for
+// all of cuBLAS by its environment variables, and then gets it, except for the products of dgemm.hpp.
 #pragma once
 
 #include <cublas_v2.h>
@@ -13,7 +13,7 @@
 
 #include <cstddef>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "device/device_profile.hpp"
 #include "kernels/cuda/dgemm.hpp"
 #include "kernels/cuda/triangular_chain.hpp"
@@ -22,42 +22,42 @@
 
 namespace tessera::kernels::cuda {
 
-/// What became of a submission: cuBLAS and the runtime tell it differently.
+/// The result of a submission. cuBLAS and the runtime have different error codes.
 struct Outcome {
   cublasStatus_t cublas = CUBLAS_STATUS_SUCCESS;
   cudaError_t cuda = cudaSuccess;
   bool is_good() const { return cublas == CUBLAS_STATUS_SUCCESS && cuda == cudaSuccess; }
 };
 
-/// Where calls go to.
+/// The destination of calls.
 struct Submission {
   cublasHandle_t handle = nullptr;  ///< set to the stream; pointer mode host
   cudaStream_t stream = nullptr;
-  void* workspace = nullptr;  ///< of the caller, for operands that must be kept; not cuBLAS's own
+  void* workspace = nullptr;  ///< the caller's memory for operands that must be kept; not cuBLAS's own workspace
   std::size_t workspace_bytes = 0;
   bool has_neighbours = false;   ///< other streams keep the GPU busy meanwhile
-  void* chain_memory = nullptr;  ///< of this stream (triangular_chain.hpp); without it solves are leaves and products
+  void* chain_memory = nullptr;  ///< of this stream (triangular_chain.hpp); without it solves use leaves and products
 };
 
 class Level3Kernels {
  public:
-  /// Loads the kernels for the GPU, which is current. @param profile stays with this
+  /// Loads the kernels for the current GPU. @param profile is copied
   cudaError_t load(int ordinal, const device::DeviceProfile& profile);
-  /// And what Submission::chain_memory is for. @pre load()
+  /// Loads the kernels that use Submission::chain_memory. @pre load()
   cudaError_t load_chains() { return load_chain_kernels(chain_strips_); }
 
-  /// Submits the call: any routine, m, n >= 1. Operands lie in the GPU's memory, scalars are read before this returns.
-  /// trmm takes B apart from C, or C itself. gemmt may leave anything in the triangle of C that it does not update.
-  /// Never waits, and allocates nothing. Thread-safe where submissions differ. @pre load(); the GPU is current
+  /// Submits the call: any routine, m, n >= 1. Operands lie in the GPU's memory; scalars are read before this returns.
+  /// In trmm B and C are separate, or the same. gemmt may leave anything in the triangle of C that it does not update.
+  /// Never waits, and allocates nothing. Thread-safe for different submissions. @pre load(); the GPU is current
   Outcome submit(const Level3& call, const Submission& to) const;
 
-  /// A trsm that is done so, as far as `to` allows it.
+  /// Computes a trsm according to `choice`, as far as `to` allows it.
   Outcome solve_triangle(const Level3& call, const plan::SolveChoice& choice, const Submission& to) const;
 
-  /// A trmm that is done so.
+  /// Computes a trmm according to `choice`.
   Outcome multiply_triangle(const Level3& call, const plan::ProductChoice& choice, const Submission& to) const;
 
-  /// What submit() can make use of in Submission::workspace.
+  /// Bytes of Submission::workspace that submit() can use.
   static std::size_t workspace_bytes(const Level3& call);
 
  private:

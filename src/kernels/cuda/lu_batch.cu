@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(detail::SmallTeams<Shape::threads>::threads,
       else if (zero > 0 && problems.info.get(number) == 0)
         problems.info.set(number, first + zero);
     }
-    machine.meet();  // before the next problem takes the memory
+    machine.meet();  // the next problem reuses the memory
   }
 }
 
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(Shape::threads, residents)
 
 // --- launches ---
 
-bool pivots_in(const LapackBatch& batch) { return batch.routine != LapackRoutine::getrf_nopiv; }
+bool pivots_in(const LapackBatch& batch) { return batch.routine != Routine::getrf_nopiv; }
 
 using SweepClasses = std::make_index_sequence<plan::lu_sweep_count>;
 using RegisterPanels = std::make_index_sequence<plan::register_panels.size()>;

@@ -31,7 +31,7 @@ __device__ bool is_zero(const T& value) {
 template <class T>
 using RealOf = std::remove_cv_t<std::remove_reference_t<decltype(T{}.part[0])>>;
 
-// Zero, or of the middle half of the exponents: products and quotients of two such numbers are normal numbers.
+// Zero, or a number with an exponent in the middle half: products and quotients of two such numbers are normal numbers.
 template <class T>
 __device__ bool is_safe(const T& value) {
   constexpr bool is_double = sizeof(RealOf<T>) == sizeof(double);
@@ -39,7 +39,7 @@ __device__ bool is_safe(const T& value) {
   constexpr RealOf<T> limit = is_double ? RealOf<T>(0x1p512) : RealOf<T>(0x1p64F);
   bool is_below = true, is_above = false;
   for (const auto part : value.part) {
-    is_below = is_below && abs(part) < limit;  // a NaN is not
+    is_below = is_below && abs(part) < limit;  // false for a NaN
     is_above = is_above || abs(part) >= least;
   }
   return is_below && (is_above || is_zero(value));
@@ -47,7 +47,8 @@ __device__ bool is_safe(const T& value) {
 
 constexpr int rows_of_thread = 4, rows_of_piece = rows_of_thread * threads_per_block;
 
-// f(i, j, element) for all elements: those that it says no to become zero. Pieces of columns are dealt to the blocks.
+// Calls f(i, j, element) for all elements, and sets those to zero for which it returns false. Pieces of columns are
+// distributed over the blocks.
 template <class T, class F>
 __device__ void for_each_element(T* A, index_t lda, int m, int n, F&& f) {
   const int pieces = (m + rows_of_piece - 1) / rows_of_piece;
@@ -68,7 +69,7 @@ __device__ void for_each_element(T* A, index_t lda, int m, int n, F&& f) {
   }
 }
 
-// cuSOLVER, whose results are then of no use, had better not see what it does not expect.
+// Unsafe numbers are replaced, because cuSOLVER is not prepared for them. Its results are not used then.
 template <class T>
 __global__ void __launch_bounds__(threads_per_block)
     copy_and_look(T* A, index_t lda, int m, int n, T* copy, PanelCopy::State* state) {
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(threads_per_block)
     all_safe = all_safe && safe;
     return safe;
   });
-  if (!all_safe) state->is_unsafe = 1;  // all who write it write the same
+  if (!all_safe) state->is_unsafe = 1;  // all threads that write it write the same value
 }
 
 template <class T>
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(threads_per_block)
   if (first < n) atomicMax(&state->columns, n - first);
 }
 
-// One block, since it has work for such columns only.
+// One block, since only columns with such numbers cause work.
 template <class T>
 __global__ void __launch_bounds__(threads_per_block)
     fill_not_finite(T* A, index_t lda, int m, int n, T* tau, PanelCopy::State* state) {
@@ -120,8 +121,8 @@ __global__ void __launch_bounds__(most_columns)
   if (i == 0) *state = {is_exceptional ? m : 0, is_exceptional ? n : 0, 0, 0, 0};
 }
 
-// What moves to a row is found by going backwards through the interchanges, for all rows at once: one block, two rows a
-// thread.
+// Finds the row that moves to each place, by going backwards through the interchanges, for all rows at once: one block,
+// two rows per thread.
 template <class T>
 __global__ void __launch_bounds__(most_columns)
     complete(T* A, index_t lda, int m, int n, Pivots tail, const T* copy, const PanelCopy::State* state) {
@@ -151,7 +152,7 @@ __global__ void __launch_bounds__(most_columns)
   tail.sources[n + i] = displaced;
 }
 
-// Columns are dealt to the blocks. All rows that move are read before any is written.
+// Columns are distributed over the blocks. All rows that move are read before any is written.
 template <class T>
 __global__ void __launch_bounds__(threads_per_block)
     interchange(T* C, index_t ldc, index_t columns, int n, const std::int32_t* pivots, const std::int32_t* sources) {
@@ -163,7 +164,8 @@ __global__ void __launch_bounds__(threads_per_block)
     __syncthreads();
     for (int r = static_cast<int>(threadIdx.x); r < 2 * n; r += threads_per_block) {
       const std::int32_t row = r < n ? r : pivots[r - n] - 1;
-      // Rows of the top are told of once; of two pivots that are the same row both tell the same.
+      // A row of the top has one entry. A row below it may be the pivot of two rows; both entries then hold the same
+      // row.
       if (r < n || row >= n) column[row] = moving[r];
     }
     __syncthreads();
@@ -249,7 +251,7 @@ cudaError_t complete_pivots(const Panel& panel, const PanelCopy& copy, cudaStrea
     Pivots pivots{tail.info, tail.pivots, tail.sources};
     const PanelCopy::State* state = copy.state;
     void* arguments[] = {&A, &lda, &m, &n, &pivots, &from, &state};
-    const unsigned threads = std::max(512U, threads_for_columns(n));  // which copy, too
+    const unsigned threads = std::max(512U, threads_for_columns(n));  // threads that also copy
     return cudaLaunchKernel(KernelsOf<T>::complete_kernel(), dim3(1), dim3(threads), arguments, 0, stream);
   });
 }

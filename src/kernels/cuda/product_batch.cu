@@ -6,7 +6,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-/// f.operator()<Setup, grids>() with the blocks of that class.
+/// Calls f.operator()<Setup, grids>() with the blocks of that class.
 template <class F>
 cudaError_t with_blocks(ScalarType type, std::size_t size_class, F&& f) {
   return with_size_class(type, size_class, [&]<Scalar T, std::size_t at>() {

@@ -1,6 +1,6 @@
-// Batches of products, of all routines that update a matrix: one launch, a block of C per thread block
-// (block/gemm_block.hpp), and before it one that sums up costs if the grid is to be persistent. Nothing is allocated,
-// shared between streams, or waited for.
+// Batches of products, for all routines that update a matrix: one launch with a block of C per thread block
+// (block/gemm_block.hpp). For a persistent grid another launch sums the costs before. Nothing is allocated or shared
+// between streams, and nothing waits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,12 +16,12 @@ namespace tessera::kernels::cuda {
 /// How a batch is launched.
 struct ProductLaunch {
   std::size_t size_class = plan::middle_block_size;  ///< of its blocks (plan/product_blocks.hpp)
-  index_t most_blocks = 1;                           ///< for each problem, in a grid that is cut
-  void* summed = nullptr;                            ///< memory of summed_bytes(): the grid is persistent
+  index_t most_blocks = 1;                           ///< for each problem, in a cut grid
+  void* summed = nullptr;                            ///< memory of summed_bytes(); non-null: the grid is persistent
   index_t multiprocessors = 1;
 };
 
-/// What a persistent grid needs for so many problems: their costs, and those of chunks of them.
+/// Bytes that a persistent grid needs for so many problems: their costs, and those of chunks of them.
 constexpr std::size_t summed_bytes(index_t count) {
   return static_cast<std::size_t>(count + (count + block::SummedCosts::problems_of_chunk - 1) /
                                               block::SummedCosts::problems_of_chunk) *

@@ -1,5 +1,5 @@
 // The thread blocks of gemm_block.hpp on a GPU, for many problems: kernels and launches by the shape of the blocks.
-// product_batch.cu has those that are chosen, bench/batch_blocks those that they are chosen from.
+// product_batch.cu has the chosen ones, and bench/batch_blocks the candidates.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,16 +25,16 @@ using block::Operands;
 using block::ProductBatch;
 using block::SummedCosts;
 
-/// In which a kernel is launched: cut by bounds, or that and a persistent one.
+/// The grids for which a kernel is compiled: cut by bounds, or that and a persistent one.
 enum class Grids : unsigned char { cut, both };
 
-/// The problem that a thread block computes a part of, in shared memory: in registers it would take those of the sums.
+/// The problem of a thread block, in shared memory: its registers are needed for the sums.
 template <class E, Operands operands>
 class FoundProblem {
   using Batch = ProductBatch<E>;
 
  public:
-  /// By the first warp. @param tells whether this thread block writes what is wrong
+  /// Loads the problem. The first warp calls it. @param tells whether this thread block reports a bad argument
   __device__ void find(const Batch& batch, const Complaints& complaints, index_t number, bool tells) {
     load_words(batch, number, words_);
     __syncwarp();
@@ -56,7 +56,7 @@ struct alignas(16) ProductMemory {
   using Problem = FoundProblem<typename Shape::E, operands>;
   GemmMemory<Shape> stages;
   alignas(16) unsigned char bytes_of_problem[sizeof(Problem)];
-  BlockRange range;  ///< of a persistent grid
+  BlockRange range;  ///< in a persistent grid
   bool is_done;
 
   __device__ Problem& problem() { return *reinterpret_cast<Problem*>(bytes_of_problem); }
@@ -69,8 +69,8 @@ struct alignas(16) ProductMemory {
   }
 };
 
-/// How thread blocks compute products: blocks of C of that shape, by so many of them at a time on a multiprocessor, each
-/// with as many problems beside each other.
+/// The parameters of a kernel of products: the shape of the blocks of C, the thread blocks that a multiprocessor runs
+/// at a time, and the problems per thread block.
 template <class ShapeOfBlock, int residents_of_multiprocessor, int problems_of_block>
 struct ProductSetup {
   using Shape = ShapeOfBlock;
@@ -84,7 +84,7 @@ struct ProductSetup {
 template <class R, int parts, plan::ProductBlocks blocks>
 using SetupOfBlocks = ProductSetup<block::ShapeOfBlocks<R, parts, blocks>, blocks.residents, blocks.problems>;
 
-/// A grid that is cut by bounds: grid_of().
+/// Computes products with a grid that bounds have cut: grid_of().
 template <class Setup, Operands operands>
 __global__ void __launch_bounds__(Setup::threads, Setup::residents)
     multiply(const __grid_constant__ ProductBatch<typename Setup::E> batch, Complaints complaints) {
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
   auto& memory = reinterpret_cast<ProductMemory<typename Setup::Shape, operands>*>(bytes)[Team::number()];
 #pragma unroll 1
   for (index_t number = Team::first_problem(); number < batch.count; number += Team::next_problem()) {
-    // The first thread block of a problem tells what is bad.
+    // The first thread block of a problem reports a bad argument.
     if (Team::thread() < 32) memory.problem().find(batch, complaints, number, blockIdx.x == 0);
     Team::meet();
 #pragma unroll 1
@@ -101,13 +101,13 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
       typename Setup::Blocks::Place place;
       if (!Setup::Blocks::find(memory.problem().product(), at, place)) break;
       memory.compute(place, typename Team::Machine());
-      Team::meet();  // before the next block takes its place
+      Team::meet();  // the next block reuses the memory
     }
     Team::meet();
   }
 }
 
-/// As many thread blocks as run at a time, each with its share of the work.
+/// Computes products with as many thread blocks as run at a time, each with its share of the work.
 template <class Setup, Operands operands>
 __global__ void __launch_bounds__(Setup::threads, Setup::residents)
     multiply_shares(const __grid_constant__ ProductBatch<typename Setup::E> batch, Complaints complaints,
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
   for (;;) {
     if (threadIdx.x < 32) {
       const index_t number = __shfl_sync(0xffffffffU, share.is_done() ? index_t{-1} : share.problem(), 0);
-      // What is bad has been told by the kernel before.
+      // The kernel before has reported bad arguments.
       if (number >= 0) problem.find(batch, complaints, number, false);
       __syncwarp();
       if (threadIdx.x == 0) {
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
 #pragma unroll 1
     for (index_t at = memory.range.first; at < memory.range.end; at += memory.range.step) {
       memory.compute(Blocks(problem.product()).at(at), GpuWarps());
-      __syncthreads();  // before the next block takes its place
+      __syncthreads();  // the next block reuses the memory
     }
     __syncthreads();
   }
@@ -183,7 +183,7 @@ ProductKernel kernel_of(bool is_persistent) {
   }
   return {reinterpret_cast<const void*>(multiply<Setup, operands>), bytes};
 }
-/// @tparam most plain: there are no kernels for others
+/// @tparam most plain: there are no kernels for other operands
 template <class Setup, Grids grids, Operands most>
 ProductKernel kernel_of(Operands operands, bool is_persistent) {
   if (operands == Operands::plain) return kernel_of<Setup, Operands::plain, grids>(is_persistent);
@@ -206,7 +206,7 @@ cudaError_t load() {
   return error;
 }
 
-/// @pre how.summed == nullptr unless there are both grids; the form's operands are at most `most`
+/// @pre how.summed == nullptr unless both grids are compiled; the form's operands are at most `most`
 template <class Setup, Grids grids, Operands most = Operands::any>
 cudaError_t launch(const Level3Batch& batch, const ProductLaunch& how, cudaStream_t stream) {
   using Shape = typename Setup::Shape;

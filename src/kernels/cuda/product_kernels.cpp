@@ -9,8 +9,8 @@ namespace {
 
 using block::pieces;
 
-/// Of the largest problem. Above it may be an outlier, for which a grid that is cut by bounds has too many thread
-/// blocks; below, the hardware gives out blocks better than shares of the work do.
+/// Blocks of the largest problem. With more, the largest may be an outlier, for which a cut grid has too many thread
+/// blocks. With fewer, the hardware distributes blocks better than shares of the work do.
 constexpr index_t most_even_blocks = 256;
 
 }  // namespace
@@ -31,7 +31,7 @@ ProductLaunch ProductKernels::launch_of(const Level3Batch& batch, const Submissi
   how.size_class = plan::class_of_blocks(is_bounded ? std::max(rows, columns) : 0);
   const plan::ProductBlocks& blocks = plan::product_blocks(bounds.type, how.size_class);
   const index_t down = pieces(rows, blocks.rows), across = pieces(columns, blocks.columns);
-  // Of a triangle about half; where it is more, blocks take turns.
+  // A triangle has about half of the blocks. If it has more, each thread block computes several.
   const index_t crossed = bounds.updates_triangle() ? (down * across + std::max(down, across)) / 2 : down * across;
   const index_t largest = is_bounded ? crossed : unbounded(batch.count);
   how.most_blocks = std::clamp<index_t>(most_thread_blocks / batch.count, 1, largest);

@@ -1,4 +1,4 @@
-// Kernels by the classes of sizes that their tables have (plan/product_blocks.hpp, plan/sweep_strips.hpp).
+// Selects kernels by the size classes of their tables (plan/product_blocks.hpp, plan/sweep_strips.hpp).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 
 namespace tessera::kernels::cuda {
 
-/// f.operator()<T, size_class>() with those that are asked for.
+/// Calls f.operator()<T, size_class>() with the type and the class as constants.
 template <class F>
 cudaError_t with_size_class(ScalarType type, std::size_t size_class, F&& f) {
   return dispatch(type, [&]<Scalar T>(T) {
@@ -24,7 +24,7 @@ cudaError_t with_size_class(ScalarType type, std::size_t size_class, F&& f) {
   });
 }
 
-/// load(type, size_class) for all of them, until one fails.
+/// Calls load(type, size_class) for all of them, until one fails.
 template <class Load>
 cudaError_t load_size_classes(Load&& load) {
   cudaError_t error = cudaSuccess;

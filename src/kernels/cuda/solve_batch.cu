@@ -28,15 +28,15 @@ __global__ void __launch_bounds__(threads) check(const __grid_constant__ LapackP
     problems.info.set(i, -bad_argument(problems, problems.problem(i)));
 }
 
-/// How rows are interchanged, for all problems.
+/// The order of row interchanges, for all problems.
 struct RowOrder {
-  bool in_b = false;       ///< n rows of B, else rows k1 to k2 of A
-  bool backwards = false;  ///< from the last one on
+  bool in_b = false;       ///< n rows of B; else rows k1 to k2 of A
+  bool backwards = false;  ///< from the last pivot on
   WordOfEach k1, k2;
   index_t distance = 1;  ///< from pivot to pivot
 };
 
-/// Each thread has a column. @tparam E as wide as an element
+/// Interchanges rows; each thread has a column. @tparam E a type as wide as an element
 template <class E>
 __global__ void __launch_bounds__(threads)
     interchange(const __grid_constant__ LapackProblems<E> problems, const __grid_constant__ RowOrder order) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// What two triangular solves are made with.
+/// The variant of two triangular solves.
 struct FactorsOfSolve {
   bool hermitian = false;
   bool lower = true;  ///< of Hermitian factors
@@ -71,7 +71,7 @@ struct FactorsOfSolve {
   bool tells_info = false;
 };
 
-/// Teams of as many threads as a block of the factors has rows.
+/// Solves by teams of as many threads as a block of the factors has rows.
 template <Scalar T, std::size_t at>
 struct VectorSolveSetup {
   using R = PartOf<T>;
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(Setup::Teams::threads)
       const bool is_plain = how.op == Op::no_trans;
       vector.for_each_row([&](int row, E& x) { x = column[place(is_plain, row)]; });
       machine.meet();
-      // L and L^H, U^H and U, L and U, or U and L transposed.
+      // The two systems are L and L^H, U^H and U, L and U, or U and L transposed.
       const bool first_is_transposed = how.hermitian ? !how.lower : !is_plain;
       const bool second_is_transposed = how.hermitian ? how.lower : !is_plain;
       const bool conjugates = how.hermitian || how.op == Op::conj_trans;
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(Setup::Teams::threads)
       vector.for_each_row([&](int row, const E& x) { column[place(!is_plain, row)] = x; });
       machine.meet();
     }
-    machine.meet();  // before the next problem takes the memory
+    machine.meet();  // the next problem reuses the memory
   }
 }
 
@@ -154,12 +154,12 @@ __global__ void __launch_bounds__(threads) make_identity(const __grid_constant__
     if (threadIdx.x < 32) found.find(problems, number, true);
     __syncthreads();
     const LapackProblem<E>& problem = found.problem;
-    // One above its bound has no room.
+    // A problem above its bound does not fit the memory of its inverse.
     const bool is_good = found.is_good && problem.n <= problem.ldb;
     if (found.is_good && !is_good && threadIdx.x == 0) problems.info.set(number, -problems.positions.n);
     int zero = 0;
     if (is_good && threadIdx.x < 32) {
-      // The first one: each lane has every 32nd.
+      // Finds the first zero; each lane checks every 32nd element.
       index_t first = problem.n;
       for (index_t i = threadIdx.x; i < first; i += 32) {
         if (block::is_zero(problem.A[i * (problem.lda + 1)])) first = i;
@@ -219,7 +219,7 @@ cudaError_t submit_checks(const LapackBatch& batch, cudaStream_t stream) {
 
 cudaError_t submit_interchanges(const LapackBatch& batch, cudaStream_t stream) {
   RowOrder order;
-  const bool is_laswp = batch.routine == LapackRoutine::laswp;
+  const bool is_laswp = batch.routine == Routine::laswp;
   order.in_b = !is_laswp;
   order.backwards = is_laswp ? batch.incx < 0 : batch.op != Op::no_trans;
   order.k1 = WordOfEach(batch.k1);

@@ -1,5 +1,5 @@
-// What stands around solves and factorizations of a batch on one GPU, as launches: checks, interchanges of rows, and how
-// inverses begin and end. Nothing is allocated, shared between streams, or waited for.
+// The launches around the solves and factorizations of a batch on one GPU: checks, interchanges of rows, and the first
+// and last steps of inverses. Nothing is allocated or shared between streams, and nothing waits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,21 +8,22 @@
 
 namespace tessera::kernels::cuda {
 
-/// Says of each problem what is wrong with it. @pre batch.info; count >= 1; the stream's GPU is current
+/// Reports the bad argument of each problem in info. @pre batch.info; count >= 1; the stream's GPU is current
 cudaError_t submit_checks(const LapackBatch& batch, cudaStream_t stream);
 
-/// Interchanges rows by the pivots: laswp in A; in the solves n of them in B, backwards where `op` transposes.
-/// Problems whose info is not zero are left out. @pre as above, but for info
+/// Interchanges rows by the pivots: for laswp in A; for the solves n rows of B, backwards if `op` transposes. Skips
+/// problems whose info is not zero. @pre as above, but for info
 cudaError_t submit_interchanges(const LapackBatch& batch, cudaStream_t stream);
 
-/// Solves with the factors, right-hand sides one after the other, a warp for each problem. Problems whose info is not
-/// zero are left out, unless info is this launch's to tell.
+/// Solves with the factors, one right-hand side after the other, with a warp per problem. Skips problems whose info is
+/// not zero, unless this launch sets info itself.
 /// @pre potrs, posv, getrs or gesv, with at most plan::most_rows_of_vector_solve rows
 cudaError_t submit_vector_solves(const LapackBatch& batch, bool tells_info, cudaStream_t stream);
 
-/// Checks, tells a zero on the factor's diagonal, and makes B the identity. @pre potri or getri; info and B
+/// Checks arguments, reports a zero on the factor's diagonal, and sets B to the identity. @pre potri or getri; info and
+/// B
 cudaError_t submit_identities(const LapackBatch& batch, cudaStream_t stream);
-/// B, or its triangle, to A, where info is zero. @pre as above
+/// Copies B, or its triangle, to A where info is zero. @pre as above
 cudaError_t submit_results(const LapackBatch& batch, cudaStream_t stream);
 
 /// Loads the kernels for the current GPU.

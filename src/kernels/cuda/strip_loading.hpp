@@ -7,8 +7,8 @@
 
 namespace tessera::kernels::cuda {
 
-/// @param load_one (type, columns of the strips, shared memory that a thread block may have): loads the kernels that
-/// fit
+/// @param load_one load_one(type, columns of the strips, shared memory that a thread block may have) loads the kernels
+/// that fit
 template <class Widths, class LoadOne>
 cudaError_t load_strips(const Widths& widths, LoadOne load_one) {
   int device = 0, shared_bytes = 0;

@@ -13,7 +13,7 @@
 
 namespace tessera::kernels::cuda::detail {
 
-/// What alpha == 0 leaves of a strip.
+/// Sets a strip to zero, which is the result for alpha == 0.
 template <class Shape>
 __device__ void clear(const block::TriangularSystem<typename Shape::E>& system, index_t first_column, int thread) {
   const index_t left = system.columns - first_column;
@@ -24,8 +24,8 @@ __device__ void clear(const block::TriangularSystem<typename Shape::E>& system, 
   }
 }
 
-/// How thread blocks sweep: strips of that shape, by so many of them at a time on a multiprocessor, each with as many
-/// problems beside each other.
+/// The parameters of a kernel of sweeps: the shape of the strips, the thread blocks that a multiprocessor runs at a
+/// time, and the problems per thread block.
 template <class ShapeOfStrip, int residents_of_multiprocessor, int problems_of_block, bool triangles_are_one_leaf>
 struct SweepSetup {
   using Shape = ShapeOfStrip;
@@ -38,13 +38,13 @@ struct SweepSetup {
   using Sweep = block::TriangularSweep<Shape, typename Team::Machine, is_solve, has_one_leaf>;
 };
 
-/// @tparam at the class of sizes that they are for
+/// @tparam at the class of sizes of the strips
 template <Scalar T, plan::SweepStrips strips, std::size_t at>
 using SetupOfStrips =
     SweepSetup<block::StripShape<block::PartOf<T>, block::parts_of<T>, strips.warps, strips.columns>, strips.residents,
                strips.problems, at != plan::any_sweep && block::rows_per_block * strips.warps >= plan::block_sizes[at]>;
 
-/// What one thread finds out, and all see: in shared memory it takes no registers from the sums.
+/// Results that one thread computes for all. In shared memory they take no registers from the sums.
 template <class Setup>
 struct alignas(16) SweepMemory {
   using E = typename Setup::Shape::E;
@@ -52,7 +52,7 @@ struct alignas(16) SweepMemory {
   block::TriangularSystem<E> system;
   index_t words[block::TriangularBatch<E>::words];
 
-  /// By the first warp.
+  /// Loads the problem. The first warp calls it.
   __device__ void find(const block::TriangularBatch<E>& batch, const Complaints& complaints, index_t number,
                        bool tells) {
     load_words(batch, number, words);
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(Setup::threads, Setup::residents)
         OfStrip(system, *reinterpret_cast<typename OfStrip::Memory*>(memory.sweep), column, {}).run();
       }
     }
-    Team::meet();  // before the next problem takes its place
+    Team::meet();  // the next problem reuses the memory
   }
 }
 

@@ -6,7 +6,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-/// f.operator()<Setup>() with the strips of that class.
+/// Calls f.operator()<Setup>() with the strips of that class.
 template <bool is_solve, class F>
 cudaError_t with_strips(ScalarType type, std::size_t size_class, F&& f) {
   return with_size_class(type, size_class, [&]<Scalar T, std::size_t at>() {

@@ -1,5 +1,5 @@
-// Batches of triangular solves, and of triangular products in place: one launch, a strip of columns of one problem per
-// thread block (block/triangular_sweep.hpp). Nothing is allocated, shared between streams, or waited for.
+// Batches of triangular solves, and of triangular products in place: one launch, with a strip of columns of one problem
+// per thread block (block/triangular_sweep.hpp). Nothing is allocated or shared between streams, and nothing waits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@ namespace tessera::kernels::cuda {
 /// How a batch is launched.
 struct SweepLaunch {
   std::size_t size_class = plan::any_sweep;  ///< of its strips (plan/sweep_strips.hpp)
-  index_t strips = 1;                        ///< thread blocks for each problem
+  index_t strips = 1;                        ///< thread blocks per problem
 };
 
 /// @pre trsm or trmm; count >= 1; the stream's GPU is current

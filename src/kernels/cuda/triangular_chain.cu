@@ -14,17 +14,17 @@ namespace {
 
 using block::Mark;
 
-/// What lies in the memory of a chain.
+/// The contents of a chain's memory.
 struct Chain {
-  Mark launches;   ///< so far
-  unsigned begun;  ///< thread blocks of this one
+  Mark launches;   ///< the number of launches so far
+  unsigned begun;  ///< thread blocks of the current launch that have begun
   unsigned ended;
   Mark unused[6];
   Mark marks[plan::most_chain_marks];  ///< by strip
 };
 static_assert(sizeof(Chain) == chain_memory_bytes);
 
-/// @tparam Link what a block does: StripLink or VectorLink
+/// @tparam Link the work of a block: StripLink or VectorLink
 template <template <class, class> class Link, class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1)
     solve_link(block::TriangularSystem<typename Shape::E> system, unsigned strips, Chain* chain) {
@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   LinkOfShape(of_link, memory, link, static_cast<index_t>(strip) * Shape::columns,
               block::SolvedBlocks(chain->marks + strip * blocks, solved), {})
       .run();
-  // Who ends last leaves the memory to the next launch. All others have read `launches` before they counted themselves.
+  // The last thread block to end prepares the memory for the next launch. All others have read `launches` before they
+  // counted themselves.
   __syncthreads();
   if (threadIdx.x != 0) return;
   __threadfence();
@@ -60,7 +61,7 @@ constexpr int rows_of_link = 128;
 
 template <Scalar T, int columns>
 using StripOf = block::StripShape<block::PartOf<T>, block::parts_of<T>, rows_of_link / block::rows_per_block, columns>;
-/// As many blocks of L at a time as there is shared memory for.
+/// The number of blocks of L in shared memory at a time: as many as fit.
 template <Scalar T>
 using VectorOf = block::VectorShape<block::PartOf<T>, block::parts_of<T>, rows_of_link / 32,
                                     sizeof(T) < 8    ? 4

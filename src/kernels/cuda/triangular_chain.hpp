@@ -1,6 +1,6 @@
-// Triangular solves with few right-hand sides: one launch for many rows of the triangle, whose thread blocks hand on
-// what they have solved (block/trsm_chain.hpp). Solves are backward stable like substitution; no block is inverted.
-// Nothing is allocated or waited for by the host.
+// Triangular solves with few right-hand sides: one launch for many rows of the triangle. Its thread blocks pass on
+// solved rows to each other (block/trsm_chain.hpp). Solves are backward stable like substitution; no block is inverted.
+// Nothing is allocated, and the host does not wait.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,22 +10,22 @@
 #include <iterator>
 #include <vector>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/plan/solve_choice.hpp"
 
 namespace tessera::kernels::cuda {
 
-/// Device memory through which the thread blocks of a launch talk to each other. One launch at a time may use it, so it
-/// belongs to a stream. Zeros at the beginning; each launch leaves it ready for the next one.
+/// Device memory for the communication of a launch's thread blocks. One launch at a time may use it, so it belongs to a
+/// stream. It must hold zeros at first; each launch leaves it ready for the next one.
 inline constexpr std::size_t chain_memory_bytes =
     sizeof(unsigned long long) * (8 + static_cast<std::size_t>(plan::most_chain_marks));
 
-/// Columns of the strips, of plan::chain_strips, that the thread blocks of a GPU have shared memory for, by type.
+/// Columns of strips, from plan::chain_strips, for which the GPU's thread blocks have enough shared memory, by type.
 using ChainStrips = std::array<std::vector<int>, std::size(scalar_types)>;
 
 /// Submits a trsm to the stream.
 /// @pre m, n >= 1; plan::fits_chain(); the stream's GPU is current
-/// @param strip_columns one of those that the GPU has memory for
+/// @param strip_columns of plan::chain_strips, among those that the GPU has memory for
 /// @param memory of chain_memory_bytes, for this stream
 cudaError_t submit_chain(const Level3& call, cudaStream_t stream, int strip_columns, void* memory);
 

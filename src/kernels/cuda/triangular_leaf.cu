@@ -15,7 +15,7 @@ namespace {
 
 using block::StripMemory;
 
-/// @tparam Work what a block does with its strip: StripSolver or StripMultiplier
+/// @tparam Work the work of a block on its strip: StripSolver or StripMultiplier
 template <template <class, class> class Work, class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1) take_strips(block::TriangularSystem<typename Shape::E> system) {
   extern __shared__ __align__(16) unsigned char bytes[];
@@ -30,8 +30,8 @@ using ShapeOf =
                       static_cast<int>(triangular_leaf_rows(scalar_type_of<T>(), columns) / block::rows_per_block),
                       columns>;
 
-/// Calls f.operator()<Shape>() for strips of so many columns. Those of 32 columns have too few registers in complex
-/// single precision.
+/// Calls f.operator()<Shape>() for strips of so many columns. In complex single precision a strip of 32 columns would
+/// need too many registers.
 template <Scalar T, class F>
 cudaError_t with_shape(int columns, F&& f) {
   if (columns == 8) return f.template operator()<ShapeOf<T, 8>>();
@@ -62,7 +62,7 @@ cudaError_t launch(const Level3& call, cudaStream_t stream) {
   auto system = block::system_of<typename Shape::R, Shape::parts>(call);
   if (system.order < 1 || system.columns < 1) return cudaSuccess;
   if (system.order > Shape::rows) return cudaErrorInvalidValue;
-  // Strips are counted along x, the one dimension of a grid that reaches 2^31 - 1.
+  // Strips lie along x, the only dimension of a grid that reaches 2^31 - 1.
   const index_t strips = (system.columns + Shape::columns - 1) / Shape::columns;
   if (strips > 0x7fffffff) return cudaErrorInvalidValue;
   void* arguments[] = {&system};

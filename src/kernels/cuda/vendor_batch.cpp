@@ -8,7 +8,8 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-/// cuBLAS's functions of one type for matrices anywhere, and for those that are so far apart.
+/// cuBLAS's batched functions of one type: `anywhere` takes arrays of pointers, `apart` takes a distance between
+/// matrices.
 template <Scalar T>
 struct Batched;
 #define TESSERA_BATCHED(Type, CudaType, letter)                 \
@@ -50,7 +51,7 @@ cublasStatus_t submit(const Level3Batch& batch, cublasHandle_t handle) {
                           size(batch.ldc), C.distance, count);
 }
 
-/// Grids of more have layers, and versions of cuBLAS have computed them wrongly.
+/// Larger grids have layers, and some versions of cuBLAS compute those wrongly.
 constexpr index_t most_problems = 65535;
 
 }  // namespace
@@ -59,7 +60,7 @@ bool vendor_has(const Level3Batch& batch) {
   constexpr index_t most = std::numeric_limits<cublas_index>::max();
   if (batch.common.routine != Routine::gemm || batch.has_sizes_of_each() || batch.info != nullptr) return false;
   if (batch.common.alpha == AnyScalar(0) || batch.count > most_problems) return false;
-  // Matrices that follow each other backwards: cuBLAS does not say that it takes them.
+  // Matrices at negative distances: cuBLAS does not promise to support them.
   for (const UntypedMatrixOfEach* const matrix : {&batch.A, &batch.B, &batch.C}) {
     if (matrix->distance < 0) return false;
   }

@@ -1,4 +1,4 @@
-// Batches of products of one size by cuBLAS, where that is sooner (plan/vendor_batches.hpp).
+// Batches of products of one size by cuBLAS, where it is faster (plan/vendor_batches.hpp).
 #pragma once
 
 #include "kernels/cuda/level3_kernels.hpp"
@@ -6,10 +6,11 @@
 
 namespace tessera::kernels::cuda {
 
-/// Whether cuBLAS has the batch, and computes it as the BLAS does: sizes that are known here, and a product to compute.
+/// Whether cuBLAS supports the batch with the semantics of the BLAS: the sizes are known to the host, and there is a
+/// product.
 bool vendor_has(const Level3Batch& batch);
 
-/// Submits it. Never waits, and allocates nothing. @pre vendor_has(batch); handle and stream of `to` are set
+/// Submits the batch. Never waits, and allocates nothing. @pre vendor_has(batch); handle and stream of `to` are set
 cublasStatus_t submit_vendor_products(const Level3Batch& batch, const Submission& to);
 
 }  // namespace tessera::kernels::cuda

@@ -1,6 +1,6 @@
-// Finds, opens and calls the CPU BLAS of the machine. Everything is resolved here, on the thread that calls open();
-// run() calls through plain pointers. The number of threads of that BLAS is the program's business and is never
-// changed.
+// Finds, opens and calls the CPU BLAS of the machine. All symbols are resolved here, on the thread that calls open();
+// run() calls through plain pointers. The program decides on the number of threads of that BLAS, which is never changed
+// here.
 #include "kernels/host/cpu_blas.hpp"
 
 #include <dlfcn.h>
@@ -17,29 +17,29 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/integer_width.hpp"
 #include "core/loaded_objects.hpp"
 #include "core/process.hpp"
 #include "core/thread.hpp"
 #include "kernels/host/gemm_pieces.hpp"
 #include "kernels/host/gemmt_pieces.hpp"
-#include "kernels/host/integer_width.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace tessera::kernels {
 
 namespace {
 
-/// Integers are passed by address. We pass 64-bit variables whose values fit in 32 bits: on a little-endian machine a
-/// BLAS reads the same value from them whether its integers have 32 or 64 bits.
+/// Integers are passed by address, as 64-bit variables whose values fit in 32 bits. On a little-endian machine a BLAS
+/// reads the same value from them whether its integers have 32 or 64 bits.
 using BlasInt = std::int64_t;
 static_assert(std::endian::native == std::endian::little);
 constexpr index_t blas_int_max = std::numeric_limits<std::int32_t>::max();
-/// What OpenBLAS packs operands into, on x86-64 and arm64; its other builds take less.
+/// The size of OpenBLAS's buffer for packed operands, on x86-64 and arm64; its other builds use less.
 constexpr std::size_t openblas_buffer_bytes = std::size_t{128} << 20;
 
-/// The Fortran interface, by the shape of the calls; character lengths come last, by value, where the callee looks for
-/// them at all. alpha and beta are passed by address, so one signature does for all types: where the interface takes a
-/// real factor with complex matrices (herk; beta of her2k), the address of a complex number is that of its real part.
+/// The Fortran interface, by the shape of the calls. Character lengths come last, by value; some callees ignore them.
+/// alpha and beta are passed by address, so one signature serves all types. Some factors are real although the matrices
+/// are complex (herk; beta of her2k). The address of a complex number is also that of its real part.
 using GemmFunction = void (*)(const char* op_a, const char* op_b, const BlasInt* m, const BlasInt* n, const BlasInt* k,
                               const void* alpha, const void* A, const BlasInt* lda, const void* B, const BlasInt* ldb,
                               const void* beta, void* C, const BlasInt* ldc, std::size_t, std::size_t);
@@ -58,24 +58,24 @@ using Rank2kFunction = void (*)(const char* uplo, const char* op_a, const BlasIn
 using GemmtFunction = void (*)(const char* uplo, const char* op_a, const char* op_b, const BlasInt* n, const BlasInt* k,
                                const void* alpha, const void* A, const BlasInt* lda, const void* B, const BlasInt* ldb,
                                const void* beta, void* C, const BlasInt* ldc, std::size_t, std::size_t, std::size_t);
-/// trmm, trsm; the matrix that they overwrite is B in BLAS and C here.
+/// trmm, trsm; the matrix that they overwrite is B in the BLAS and C here.
 using TriangularFunction = void (*)(const char* side, const char* uplo, const char* op_a, const char* diag,
                                     const BlasInt* m, const BlasInt* n, const void* alpha, const void* A,
                                     const BlasInt* lda, void* C, const BlasInt* ldc, std::size_t, std::size_t,
                                     std::size_t, std::size_t);
 
-/// Exported by the drop-in libraries, so that none of them is ever taken for a CPU BLAS (libblas.so.3 may be a link to
-/// one).
+/// The drop-in libraries export this symbol, so that none of them is ever taken for a CPU BLAS (libblas.so.3 may be a
+/// link to one of them).
 constexpr const char* own_marker = "tessera_blas_marker";
 
-/// In order, by the width of their integers. libblas.so.3 is whatever the system administrator chose; MKL's width
-/// depends on its settings.
+/// The candidates in order, by the width of their integers. The system administrator chooses libblas.so.3. The width of
+/// MKL depends on its settings.
 constexpr const char* candidates_32[] = {"libopenblas.so.0", "libblas.so.3",   "libmkl_rt.so.2",
                                          "libblis.so.4",     "libopenblas.so", "libflexiblas.so.3"};
 constexpr const char* candidates_64[] = {"libopenblas64.so.0", "libopenblas64_.so.0", "libblas64.so.3",
                                          "libmkl_rt.so.2", "libflexiblas64.so.3"};
 
-/// Where distributions keep the alternatives for libblas.so.3, one of which we may be ourselves.
+/// Folders of distributions with the alternatives for libblas.so.3. Tessera itself may be one of them.
 constexpr const char* alternative_folders[] = {"/usr/lib/*/*/", "/usr/lib64/*/", "/usr/lib/*/"};
 
 constexpr char letter_of(Op op) { return "NTC"[static_cast<std::size_t>(op)]; }
@@ -104,9 +104,10 @@ std::string file_of(void* address) {
 
 using Number = int (*)();
 
-/// How many threads an OpenBLAS has. nullptr: it is none, or one that is built without threads, and then perhaps for
-/// callers without threads, too. Others say it as well, but may give a team to each small product.
-/// OpenBLAS with threads of its own ends them before a fork, and waits for ever for those that work then (0.3.21).
+/// The function that returns an OpenBLAS's number of threads. nullptr: the library is not OpenBLAS, or it is built
+/// without threads and is perhaps not safe for threaded callers. Other libraries return a number, too, but may give
+/// each small product to a team of threads. An OpenBLAS with threads of its own ends them before a fork, and waits for
+/// ever if they are busy then (0.3.21).
 Number number_of_threads(void* handle, const SymbolScheme& scheme) {
   constexpr int none = 0, own_threads = 1;  // 2: those of OpenMP
   const auto parallel = reinterpret_cast<Number>(dlsym(handle, scheme.extension("openblas_get_parallel").c_str()));
@@ -116,7 +117,7 @@ Number number_of_threads(void* handle, const SymbolScheme& scheme) {
   return threads;
 }
 
-/// The OpenMP that the program, or its BLAS, has loaded.
+/// The functions of the OpenMP runtime that the program, or its BLAS, has loaded.
 struct OpenMp {
   Number max_threads = nullptr;
   Number in_parallel = nullptr;
@@ -126,7 +127,7 @@ struct OpenMp {
       const auto max_threads = reinterpret_cast<Number>(dlsym(where, "omp_get_max_threads"));
       const auto in_parallel = reinterpret_cast<Number>(dlsym(where, "omp_in_parallel"));
       if (max_threads == nullptr || in_parallel == nullptr) continue;
-      // It must stay, whatever the program closes.
+      // The runtime must stay loaded, even if the program closes it.
       static_cast<void>(keep_loaded(file_of_object(reinterpret_cast<void*>(max_threads))));
       return {max_threads, in_parallel};
     }
@@ -136,16 +137,17 @@ struct OpenMp {
 
 class LoadedBlas final : public CpuBlas {
  public:
-  /// Takes what it needs from an open library. The library stays open for ever: a BLAS has threads of its own, under
-  /// which its code must not be unmapped.
-  /// @return nullptr, with the reason in `why`, if the library is not a complete BLAS with these names or is ourselves
+  /// Takes the functions from an open library. The library is never closed: a BLAS has threads of its own, and their
+  /// code must stay mapped.
+  /// @return nullptr, with the reason in `why`, if the library is not a complete BLAS with these names or is one of
+  /// ours
   static std::shared_ptr<const LoadedBlas> from_handle(void* handle, const SymbolScheme& scheme, int bits,
                                                        std::string& why) {
     auto blas = std::make_shared<LoadedBlas>();
-    for (int routine = 0; routine < routine_count; ++routine) {
+    for (const Routine routine : level3_routines) {
       for (const ScalarType type : {ScalarType::s, ScalarType::d, ScalarType::c, ScalarType::z}) {
-        const Level3 call{.routine = static_cast<Routine>(routine), .type = type};
-        if (call.is_hermitian() && !is_complex(type)) continue;
+        const Level3 call{.routine = routine, .type = type};
+        if (!exists(routine, type)) continue;
         const std::string symbol = scheme.fortran(name_of(call));
         void* const address = dlsym(handle, symbol.c_str());
         if (address == nullptr && call.routine != Routine::gemmt) {
@@ -159,7 +161,7 @@ class LoadedBlas final : public CpuBlas {
     blas->handle_ = handle;
     blas->scheme_ = scheme;
     const int own_bits = integer_bits_by(dlsym(handle, scheme.fortran("isamax").c_str()));
-    blas->integer_bits_ = own_bits != 0 ? own_bits : bits;  // else what its name stands for
+    blas->integer_bits_ = own_bits != 0 ? own_bits : bits;  // otherwise the width that its name stands for
     blas->path_ = file_of(blas->address_of({.routine = Routine::gemm, .type = ScalarType::d}));
     blas->lapack_ = LapackFunctions::find(handle, scheme, blas->integer_bits_);
     blas->own_threads_ = number_of_threads(handle, scheme);
@@ -188,8 +190,8 @@ class LoadedBlas final : public CpuBlas {
 
   void run(const Level3& call) const override {
     if (call.m == 0 || call.n == 0) return;
-    // Where C is only scaled, A and B must not be read; OpenBLAS's kernels for small matrices read them nevertheless
-    // (seen in 0.3.21: gemm with alpha == 0 and a NaN in A gives NaN), so that case is ours.
+    // If C is only scaled, A and B must not be read. OpenBLAS's kernels for small matrices read them nevertheless (seen
+    // in 0.3.21: gemm with alpha == 0 and a NaN in A gives NaN), so our code handles that case.
     const index_t largest = integer_bits_ == 64 ? std::numeric_limits<BlasInt>::max() : blas_int_max;
     const bool is_large = std::max({call.m, call.n, call.has_k() ? call.k : 0}) > largest;
     if (call.only_scales() || std::max({call.lda, call.ldb, call.ldc}) > largest || (is_large && !call.has_op_b())) {
@@ -212,8 +214,8 @@ class LoadedBlas final : public CpuBlas {
     compute_gemmt_by_gemm(gemmt, [&](const Level3& gemm) { multiply(gemm, largest); });
   }
 
-  /// gemmt of all types, by either of its names, or of none; without it there is triangle_by_gemm(). Nothing of ours is
-  /// found: a library that leads to one of our own has the marker, and was not opened.
+  /// Looks up gemmt of all types, by one of its two names. Without it triangle_by_gemm() is used. The search cannot
+  /// find a function of ours: a library that leads to one of ours has the marker, and was not opened.
   void choose_gemmt(void* handle, const SymbolScheme& scheme) {
     auto& gemmt = functions_[static_cast<std::size_t>(Routine::gemmt)];
     for (const char* name : {"gemmt", "gemmtr"}) {
@@ -224,8 +226,8 @@ class LoadedBlas final : public CpuBlas {
     std::fill(std::begin(gemmt), std::end(gemmt), nullptr);
   }
 
-  /// OpenBLAS before 0.3.30 does not: it takes B as it is (seen in 0.3.26), or conjugates the caller's B in place
-  /// (0.3.27, 0.3.29). Its gemmt multiplies column by column besides, at a tenth of gemm's rate.
+  /// OpenBLAS before 0.3.30 does not. It takes B as it is (seen in 0.3.26), or conjugates the caller's B in place
+  /// (0.3.27, 0.3.29). Its gemmt also multiplies column by column, at a tenth of gemm's rate.
   bool conjugates_in_gemmt() const {
     using Complex = std::complex<float>;
     const Complex A = 1, alpha = 1, beta = 0;
@@ -254,7 +256,7 @@ class LoadedBlas final : public CpuBlas {
     return reinterpret_cast<Function>(address_of(call));
   }
 
-  /// @pre every size fits
+  /// @pre every size fits the integers of the BLAS
   void run_in_blas(const Level3& c) const {
     if (c.routine == Routine::trmm && c.B != c.C) copy_block(c.B, c.ldb, c.C, c.ldc, c.m, c.n, c.type);
     dispatch(c.type, [&]<Scalar T>(T) {
@@ -289,6 +291,8 @@ class LoadedBlas final : public CpuBlas {
       case Routine::trsm:
         return function_of<TriangularFunction>(c)(&side, &uplo, &op_a, &diag, &m, &n, alpha, c.A, &lda, c.C, &ldc, 1, 1,
                                                   1, 1);
+      default:
+        return;
     }
   }
 
@@ -303,7 +307,7 @@ class LoadedBlas final : public CpuBlas {
   std::string path_;
 };
 
-/// Files of that name in the distribution's folders of alternatives; the reference, which is slow, last.
+/// Files of that name in the distribution's folders of alternatives. The reference comes last, because it is slow.
 std::vector<std::string> alternatives(const std::string& name) {
   std::vector<std::string> files;
   for (const char* folder : alternative_folders) {
@@ -319,7 +323,7 @@ std::vector<std::string> alternatives(const std::string& name) {
   return files;
 }
 
-/// One search: what it tries, and why that was not taken.
+/// One search: the files that it tries, and the reasons why they were not taken.
 class Attempts {
  public:
   explicit Attempts(const CpuBlasSearch& search) : search_(search) {}
@@ -344,7 +348,7 @@ class Attempts {
         const auto blas = LoadedBlas::from_handle(handle, scheme, search_.integer_bits, reason);
         if (blas && (bits == 0 || blas->integer_bits() == bits)) return blas;
         if (blas) reason = "its integers have " + std::to_string(blas->integer_bits()) + " bits";
-        // Of the spellings that it does not use at all, only the first is worth a word.
+        // If the library does not use a spelling at all, only the first such spelling is reported.
         if (why.empty() || dlsym(handle, scheme.fortran("sgemm").c_str()) != nullptr) why = reason;
       }
     }
@@ -379,9 +383,9 @@ std::shared_ptr<const CpuBlas> CpuBlas::open(const std::string& path, const CpuB
     throw NotAvailable("cannot use the CPU BLAS that was asked for: " + attempts.tried());
   }
 
-  // What is open already is not opened once more under another name: NOLOAD, because a name that does not lead back to
-  // the object (a program that has BLAS linked in statically) must not load anything. All functions are taken from
-  // it, never a mixture.
+  // An open library is not opened once more under another name. NOLOAD: a name that does not lead back to the object (a
+  // program with a statically linked BLAS) must not load anything. All functions come from one library, never from
+  // several.
   if (search.next_gemm != nullptr) {
     const std::string file = file_of(search.next_gemm);
     if (!file.empty()) {

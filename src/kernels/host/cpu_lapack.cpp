@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "core/arguments.hpp"
+#include "calls/arguments.hpp"
 #include "core/process.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/gemm_pieces.hpp"
@@ -37,7 +37,7 @@ using GetrfFunction = void (*)(const BlasInt* m, const BlasInt* n, void* A, cons
 using GetriFunction = void (*)(const BlasInt* n, void* A, const BlasInt* lda, const void* ipiv, void* work,
                                const BlasInt* lwork, BlasInt* info);
 
-// What OpenBLAS (0.3.21) leaves to the calling thread, beside small products.
+// The sizes up to which OpenBLAS (0.3.21) uses only the calling thread, beside those of products.
 constexpr index_t most_product = 64;
 constexpr index_t most_of_solve = 7;  ///< rows or right-hand sides
 constexpr index_t most_of_cholesky = 63;
@@ -45,14 +45,14 @@ constexpr index_t most_columns_of_panel = 32;
 constexpr index_t most_elements_of_panel = 8192;
 constexpr index_t most_of_getri = 64;
 
-/// Of getri's workspace: columns that it takes together.
+/// Columns that getri handles together, in its workspace.
 constexpr index_t columns_of_getri = 32;
 
 constexpr index_t space_alignment = 64;
 constexpr index_t aligned(index_t bytes) { return (bytes + space_alignment - 1) / space_alignment * space_alignment; }
 
-/// Bytes of the part of the space that is a matrix, or getri's workspace.
-index_t matrix_bytes(LapackRoutine routine, ScalarType type, index_t n) {
+/// Bytes of the matrix, or of getri's workspace, within the space.
+index_t matrix_bytes(Routine routine, ScalarType type, index_t n) {
   if (!inverts(routine)) return 0;
   const index_t columns = n <= most_order_of_shared_inverse ? std::max(n, columns_of_getri) : columns_of_getri;
   return aligned(n * columns * static_cast<index_t>(element_bytes(type)));
@@ -83,37 +83,36 @@ class OneProblem {
   int run() const {
     const View A = view(problem_.A, problem_.lda);
     switch (routine_) {
-      case LapackRoutine::potrf:
+      case Routine::potrf:
         return factor_cholesky(problem_.n, A);
-      case LapackRoutine::posv: {
+      case Routine::posv: {
         const int info = factor_cholesky(problem_.n, A);
         if (info == 0) solve_cholesky(view(problem_.B, problem_.ldb), problem_.nrhs);
         return info;
       }
-      case LapackRoutine::potrs:
+      case Routine::potrs:
         solve_cholesky(view(problem_.B, problem_.ldb), problem_.nrhs);
         return 0;
-      case LapackRoutine::getrf:
-      case LapackRoutine::getrf_nopiv:
+      case Routine::getrf:
+      case Routine::getrf_nopiv:
         return factor_lu(problem_.m, problem_.n, A, problem_.ipiv);
-      case LapackRoutine::gesv: {
+      case Routine::gesv: {
         const int info = factor_lu(problem_.n, problem_.n, A, problem_.ipiv);
         if (info == 0) solve_lu(view(problem_.B, problem_.ldb), problem_.nrhs);
         return info;
       }
-      case LapackRoutine::getrs:
+      case Routine::getrs:
         solve_lu(view(problem_.B, problem_.ldb), problem_.nrhs);
         return 0;
-      case LapackRoutine::potri:
-      case LapackRoutine::getri:
+      case Routine::potri:
+      case Routine::getri:
         return invert(A);
-      case LapackRoutine::laswp:
-        break;
+      default:
+        return 0;
     }
-    return 0;
   }
 
-  /// The readable one.
+  /// Computes the problem by the readable reference.
   static int by_reference(const LapackProblems& batch, const LapackProblem& problem) {
     int info = 0;
     LapackBatch one = reference_batch(batch.routine, batch.type, batch.form_of(problem), problem.m, problem.n, info);
@@ -128,8 +127,8 @@ class OneProblem {
   }
 
  private:
-  static LapackBatch reference_batch(LapackRoutine routine, ScalarType type, const LapackForm& form, index_t m,
-                                     index_t n, int& info) {
+  static LapackBatch reference_batch(Routine routine, ScalarType type, const LapackForm& form, index_t m, index_t n,
+                                     int& info) {
     LapackBatch one;
     one.routine = routine;
     one.type = type;
@@ -181,7 +180,7 @@ class OneProblem {
     View A;
   };
 
-  /// op(A) X = C, or X op(A) = C; C m x n.
+  /// Solves op(A) X = C, or X op(A) = C; C is m x n.
   void solve(Side side, const Triangle& triangle, index_t m, index_t n, View C) const {
     if (m == 0 || n == 0) return;
     const Level3 trsm{.routine = Routine::trsm,
@@ -206,7 +205,7 @@ class OneProblem {
     const View C2 = is_left ? C.block(half, 0) : C.block(0, half);
     Triangle last = triangle;
     last.A = triangle.A.block(half, half);
-    // op(A) is a lower triangle where it stands on the left, or an upper one on the right: the first half goes first.
+    // If op(A) is lower triangular on the left, or upper triangular on the right, the first half is solved first.
     const bool first_first = is_left == (is_lower == (triangle.op == Op::no_trans));
     const auto solve_half = [&](bool is_first) {
       const index_t own = is_first ? half : rest;
@@ -247,7 +246,7 @@ class OneProblem {
     const auto potrf = reinterpret_cast<CholeskyFunction>(function(lapack_.potrf));
     if (potrf == nullptr || !fits(n, A)) {
       int info = 0;
-      LapackBatch one = reference_batch(LapackRoutine::potrf, type_, form_, n, n, info);
+      LapackBatch one = reference_batch(Routine::potrf, type_, form_, n, n, info);
       one.lda.of_all = A.ld;
       one.A.first = A.at;
       reference_lapack_batch(one);
@@ -257,7 +256,7 @@ class OneProblem {
     BlasInt told = 0;
     potrf(letter_of_uplo(), &order, A.at, &lda, &told, 1);
     const int info = static_cast<std::int32_t>(told);
-    // OpenBLAS goes on with a NaN: every later diagonal element is one then.
+    // OpenBLAS continues after a NaN: every later diagonal element is a NaN then.
     const index_t looked_at = info > 0 ? info - 1 : n;
     return dispatch(type_, [&]<Scalar T>(T) {
       for (index_t j = 0; j < looked_at; ++j) {
@@ -304,7 +303,7 @@ class OneProblem {
     const auto getrf = reinterpret_cast<GetrfFunction>(function(lapack_.getrf));
     if (ipiv == nullptr || getrf == nullptr || !fits(std::max(m, n), A)) {
       int info = 0;
-      const LapackRoutine routine = ipiv != nullptr ? LapackRoutine::getrf : LapackRoutine::getrf_nopiv;
+      const Routine routine = ipiv != nullptr ? Routine::getrf : Routine::getrf_nopiv;
       LapackBatch one = reference_batch(routine, type_, form_, m, n, info);
       one.lda.of_all = A.ld;
       one.A.first = A.at;
@@ -320,7 +319,7 @@ class OneProblem {
     return static_cast<std::int32_t>(told);
   }
 
-  /// Rows of so many columns by so many pivots, first or last pivot first.
+  /// Interchanges rows of so many columns by so many pivots, starting with the first or with the last pivot.
   void interchange(View matrix, index_t columns, const int* ipiv, index_t pivots, bool first_first) const {
     dispatch(type_, [&]<Scalar T>(T) {
       for (index_t j = 0; j < columns; ++j) {
@@ -350,7 +349,7 @@ class OneProblem {
 
   int invert(View A) const {
     const index_t n = problem_.n;
-    const bool is_cholesky = routine_ == LapackRoutine::potri;
+    const bool is_cholesky = routine_ == Routine::potri;
     if (const int zero = first_zero_on_diagonal(A); zero != 0) return zero;
     const bool by_blas = fits(n, A) && (!on_one_thread_ || (!is_cholesky && n <= most_of_getri));
     if (by_blas && is_cholesky && function(lapack_.potri) != nullptr) return invert_cholesky_by_blas(A);
@@ -413,7 +412,7 @@ class OneProblem {
     });
   }
 
-  /// The part of X that the routine writes.
+  /// Copies the part of X that the routine writes.
   void copy_inverse(View A, View X) const {
     const index_t n = problem_.n;
     const Part part = part_of_factors(routine_, form_.uplo);
@@ -437,7 +436,7 @@ class OneProblem {
 
   const CpuBlas& blas_;
   const LapackFunctions& lapack_;
-  const LapackRoutine routine_;
+  const Routine routine_;
   const ScalarType type_;
   const LapackForm& form_;
   const LapackProblem& problem_;
@@ -461,7 +460,7 @@ LapackFunctions LapackFunctions::find(void* handle, const SymbolScheme& scheme, 
   return found;
 }
 
-std::size_t lapack_space_bytes(LapackRoutine routine, ScalarType type, index_t n) {
+std::size_t lapack_space_bytes(Routine routine, ScalarType type, index_t n) {
   const index_t pivots = aligned(n * index_t{sizeof(BlasInt)});
   return static_cast<std::size_t>(matrix_bytes(routine, type, n) + (is_hermitian(routine) ? 0 : pivots));
 }
@@ -474,12 +473,12 @@ int run_lapack(const CpuBlas* blas, const LapackProblems& batch, const LapackPro
 }
 
 int factor_tile(const TileFactorization& tile, const std::function<void(const Level3&)>& compute) {
-  constexpr index_t block_order = 64;  // next to nothing of the work of a tile, whatever its rate
+  constexpr index_t block_order = 64;  // a block's work is a negligible part of a tile's, at any rate
   int info = 0;
   const auto factor = [&](index_t first, index_t size) {
     int failed = 0;
     LapackBatch block;
-    block.routine = LapackRoutine::potrf;
+    block.routine = Routine::potrf;
     block.type = tile.type;
     block.uplo = tile.uplo;
     block.count = 1;

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "core/lapack_problems.hpp"
-#include "core/nonfinite_problem.hpp"
+#include "calls/lapack_problems.hpp"
+#include "calls/nonfinite_problem.hpp"
 #include "core/process.hpp"
 #include "kernels/host/cpu_blas.hpp"
 #include "kernels/host/cpu_lapack.hpp"
@@ -24,15 +25,16 @@ using BlasInt = std::int64_t;
 using GeqrfFunction = void (*)(const BlasInt* m, const BlasInt* n, void* A, const BlasInt* lda, void* tau, void* work,
                                const BlasInt* lwork, BlasInt* info);
 
-/// By what computes problems of batches. @throws std::bad_alloc
-void compute_as_problem(const CpuBlas* blas, LapackRoutine routine, LapackCall& call) {
+/// Computes the call as a problem of a batch. @throws std::bad_alloc
+index_t compute_as_problem(const CpuBlas* blas, const LapackCall& call) {
+  const Routine routine = call.routine;
   LapackProblems batch;
   batch.routine = routine;
   batch.type = call.type;
   const bool has_pivots = !is_hermitian(routine);
-  const Op op = routine == LapackRoutine::getrs ? call.op : Op::no_trans;
+  const Op op = routine == Routine::getrs ? call.op : Op::no_trans;
   batch.forms.push_back({.uplo = call.uplo, .op = op, .has_pivots = has_pivots});
-  const index_t m = has_m(call.routine) ? call.m : call.n;
+  const index_t m = rows_of(call);
   std::vector<int> pivots(has_pivots ? static_cast<std::size_t>(std::min(m, call.n)) : 0);
   if (has_pivots && !factors(routine)) {
     dispatch_pivots(call, [&](const auto* ipiv) {
@@ -41,7 +43,7 @@ void compute_as_problem(const CpuBlas* blas, LapackRoutine routine, LapackCall& 
   }
   const LapackProblem problem{.m = m,
                               .n = call.n,
-                              .nrhs = call.nrhs,
+                              .nrhs = call.k,
                               .A = call.A,
                               .lda = call.lda,
                               .B = call.B,
@@ -49,35 +51,36 @@ void compute_as_problem(const CpuBlas* blas, LapackRoutine routine, LapackCall& 
                               .ipiv = has_pivots ? pivots.data() : nullptr};
   SpaceOfThreads space;
   space.reserve(lapack_space_bytes(routine, call.type, std::max(m, call.n)), 1);
-  call.info = run_lapack(blas, batch, problem, false, space.of(0));
+  const index_t info = run_lapack(blas, batch, problem, false, space.of(0));
   if (has_pivots && factors(routine)) {
     dispatch_pivots(call, [&]<class Integer>(Integer* ipiv) {
       std::transform(pivots.begin(), pivots.end(), ipiv, [](int row) { return static_cast<Integer>(row); });
     });
   }
+  return info;
 }
 
-/// @return false: the library has none, or its integers are too narrow
-bool factor_qr_in_lapack(const CpuBlas& blas, LapackCall& call) {
+/// @return info; nothing: the library has no geqrf, or its integers are too narrow
+std::optional<index_t> factor_qr_in_lapack(const CpuBlas& blas, const LapackCall& call) {
   const auto geqrf = reinterpret_cast<GeqrfFunction>(blas.fortran((letter(call.type) + std::string("geqrf")).c_str()));
   constexpr index_t most = INT32_MAX;
-  if (geqrf == nullptr || (blas.integer_bits() == 32 && std::max({call.m, call.n, call.lda}) > most)) return false;
+  if (geqrf == nullptr || (blas.integer_bits() == 32 && std::max({call.m, call.n, call.lda}) > most))
+    return std::nullopt;
   const BlasInt m = call.m, n = call.n, lda = call.lda, asks = -1;
   BlasInt info = 0;
   AnyScalar wanted[1] = {};
   geqrf(&m, &n, call.A, &lda, call.tau, wanted, &asks, &info);
   const double size =
       dispatch(call.type, [&]<Scalar T>(T) { return static_cast<double>(std::real(*reinterpret_cast<T*>(wanted))); });
-  // A float tells large sizes not exactly; a smaller workspace makes smaller blocks.
+  // A float does not hold large sizes exactly. A workspace that is too small only makes smaller blocks.
   const BlasInt least = std::max<BlasInt>(n, 1), lwork = std::max(least, static_cast<BlasInt>(size));
   std::vector<AnyScalar> work(static_cast<std::size_t>(lwork));
   geqrf(&m, &n, call.A, &lda, call.tau, work.data(), &lwork, &info);
-  call.info = static_cast<std::int32_t>(info);
-  return true;
+  return static_cast<std::int32_t>(info);
 }
 
 /// Panel by panel. @throws std::bad_alloc
-void factor_qr_by_panels(const std::function<void(const Level3&)>& compute, LapackCall& call) {
+void factor_qr_by_panels(const std::function<void(const Level3&)>& compute, const LapackCall& call) {
   constexpr index_t most_columns = 64;
   const auto element = static_cast<index_t>(element_bytes(call.type));
   const index_t least = std::min(call.m, call.n);
@@ -99,23 +102,29 @@ void factor_qr_by_panels(const std::function<void(const Level3&)>& compute, Lapa
                   compute);
     }
   }
-  call.info = 0;
+}
+
+index_t factor_qr(const CpuBlas* blas, const LapackCall& call) {
+  const process::Pass pass(process::Work::computing);
+  if (blas != nullptr) {
+    if (const auto info = factor_qr_in_lapack(*blas, call)) return *info;
+    factor_qr_by_panels([blas](const Level3& part) { blas->run(part); }, call);
+  } else {
+    factor_qr_by_panels(reference_level3, call);
+  }
+  return 0;
 }
 
 }  // namespace
 
-void compute_on_cpu(const CpuBlas* blas, LapackCall& call) {
-  if (const auto same = batched(call.routine)) return compute_as_problem(blas, *same, call);
-  const process::Pass pass(process::Work::computing);
-  if (blas != nullptr && factor_qr_in_lapack(*blas, call)) return;
-  if (blas != nullptr) return factor_qr_by_panels([blas](const Level3& part) { blas->run(part); }, call);
-  factor_qr_by_panels(reference_level3, call);
-}
-
-index_t compute_on_cpu(const CpuBlas* blas, const DenseProblem& problem, index_t& found) {
+index_t compute_on_cpu(const CpuBlas* blas, const LapackCall& problem, index_t& found) {
+  if (row_of(problem.routine).way == Way::factors) {
+    if (does_nothing(problem)) return 0;
+    return problem.routine == Routine::geqrf ? factor_qr(blas, problem) : compute_as_problem(blas, problem);
+  }
   if (const auto info = answer_nonfinite(problem, found)) return *info;
   if (blas == nullptr) throw NotAvailable("there is no CPU BLAS with a LAPACK");
-  for (const DenseOperand& operand : DenseOperands(problem)) {
+  for (const LapackOperand& operand : LapackOperands(problem)) {
     if (operand.has_ld() && operand.ld > INT32_MAX && blas->integer_bits() == 32)
       throw NotAvailable("the integers of the CPU's LAPACK are too small for a leading dimension");
   }

@@ -19,7 +19,7 @@ namespace {
 using BlasInt = std::int64_t;
 static_assert(std::endian::native == std::endian::little);
 
-/// What a routine gets beside its arguments; sizes of -1 ask for them.
+/// A routine's workspaces. Sizes of -1 query the needed sizes.
 struct Spaces {
   void* work = nullptr;
   BlasInt lwork = -1;
@@ -46,7 +46,7 @@ const char* letter_of(EigenRange range) {
 
 class OneDenseProblem {
  public:
-  OneDenseProblem(const DenseProblem& problem, void* function, int integer_bits)
+  OneDenseProblem(const LapackCall& problem, void* function, int integer_bits)
       : p_(problem), function_(function), integer_bits_(integer_bits) {
     Spaces query;
     AnyScalar work = 0;
@@ -59,19 +59,19 @@ class OneDenseProblem {
     if (has_workspace()) run(query, ignored);
     const double first = real_at(&work), first_real = real_at(&rwork);
     const index_t least = is_svd(p_.routine) ? 5 * std::min(p_.m, p_.n) : 2 * p_.n;
-    lwork_ = p_.routine == DenseRoutine::larfb ? unreflected() * p_.k : rounded(first);
+    lwork_ = p_.routine == Routine::larfb ? unreflected() * p_.k : rounded(first);
     lrwork_ = std::max<BlasInt>(rounded(first_real), least);
     liwork_ = std::max<BlasInt>(iwork, 1);
     work_.resize(static_cast<std::size_t>(lwork_));
     rwork_.resize(static_cast<std::size_t>(lrwork_));
     iwork_.resize(static_cast<std::size_t>(liwork_));
     support_.resize(static_cast<std::size_t>(2 * p_.n));
-    if (p_.routine == DenseRoutine::getri) pivots_.resize(static_cast<std::size_t>(p_.n));
+    if (p_.routine == Routine::getri) pivots_.resize(static_cast<std::size_t>(p_.n));
   }
 
-  /// Looks at the problem's memory only now.
+  /// Accesses the problem's memory here for the first time.
   int operator()(DenseOutcome& outcome) {
-    if (p_.routine == DenseRoutine::getri) take_pivots();
+    if (p_.routine == Routine::getri) take_pivots();
     return run({work_.data(), lwork_, rwork_.data(), lrwork_, iwork_.data(), liwork_}, outcome);
   }
 
@@ -86,14 +86,14 @@ class OneDenseProblem {
     return is_double() ? wide : static_cast<double>(narrow);
   }
   bool is_double() const { return real_bytes(p_.type) == sizeof(double); }
-  /// And tells how large it should be.
+  /// Whether the routine takes a workspace, and reports the size that it needs.
   bool has_workspace() const {
     switch (p_.routine) {
-      case DenseRoutine::larfb:
-      case DenseRoutine::trtrs:
-      case DenseRoutine::trtri:
-      case DenseRoutine::lauum:
-      case DenseRoutine::potri:
+      case Routine::larfb:
+      case Routine::trtrs:
+      case Routine::trtri:
+      case Routine::lauum:
+      case Routine::potri:
         return false;
       default:
         return true;
@@ -110,66 +110,68 @@ class OneDenseProblem {
         reinterpret_cast<std::int32_t*>(pivots_.data())[i] = static_cast<std::int32_t>(pivot);
     }
   }
-  // Single precision does not tell large sizes exactly.
+  // Single precision does not hold large sizes exactly.
   static BlasInt rounded(double size) { return static_cast<BlasInt>(std::ceil(size * (1 + 1e-6))) + 1; }
 
   int run(const Spaces& spaces, DenseOutcome& outcome) {
     BlasInt info = 0;
     switch (p_.routine) {
-      case DenseRoutine::heevd:
-      case DenseRoutine::hegvd:
+      case Routine::heevd:
+      case Routine::hegvd:
         run_eigen(spaces, &info);
         break;
-      case DenseRoutine::heevr:
+      case Routine::heevr:
         run_some(spaces, &info, outcome);
         break;
-      case DenseRoutine::gesdd:
-      case DenseRoutine::gesvd:
+      case Routine::gesdd:
+      case Routine::gesvd:
         run_svd(spaces, &info);
         break;
-      case DenseRoutine::ungqr:
+      case Routine::ungqr:
         call(function_, &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.tau, spaces.work, &spaces.lwork, &info);
         break;
-      case DenseRoutine::unmqr:
-      case DenseRoutine::unmlq:
+      case Routine::unmqr:
+      case Routine::unmlq:
         call(function_, side(), op(), &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.tau, p_.B, &p_.ldb, spaces.work,
              &spaces.lwork, &info, std::size_t{1}, std::size_t{1});
         break;
-      case DenseRoutine::unmtr:
+      case Routine::unmtr:
         call(function_, side(), uplo(), op(), &p_.m, &p_.n, p_.A, &p_.lda, p_.tau, p_.B, &p_.ldb, spaces.work,
              &spaces.lwork, &info, std::size_t{1}, std::size_t{1}, std::size_t{1});
         break;
-      case DenseRoutine::larfb: {
+      case Routine::larfb: {
         const BlasInt ldwork = unreflected();
         call(function_, side(), op(), p_.order == ReflectorOrder::forward ? "F" : "B",
              p_.storage == ReflectorStorage::columns ? "C" : "R", &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.T, &p_.ldt,
              p_.B, &p_.ldb, spaces.work, &ldwork, std::size_t{1}, std::size_t{1}, std::size_t{1}, std::size_t{1});
         break;
       }
-      case DenseRoutine::gels:
+      case Routine::gels:
         call(function_, op(), &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.B, &p_.ldb, spaces.work, &spaces.lwork, &info,
              std::size_t{1});
         break;
-      case DenseRoutine::gelsd:
+      case Routine::gelsd:
         run_gelsd(spaces, &info, outcome);
         break;
-      case DenseRoutine::trtrs:
+      case Routine::trtrs:
         call(function_, uplo(), op(), diag(), &p_.n, &p_.k, p_.A, &p_.lda, p_.B, &p_.ldb, &info, std::size_t{1},
              std::size_t{1}, std::size_t{1});
         break;
-      case DenseRoutine::geev:
+      case Routine::geev:
         run_geev(spaces, &info);
         break;
-      case DenseRoutine::trtri:
+      case Routine::trtri:
         call(function_, uplo(), diag(), &p_.n, p_.A, &p_.lda, &info, std::size_t{1}, std::size_t{1});
         break;
-      case DenseRoutine::getri:
+      case Routine::getri:
         call(function_, &p_.n, p_.A, &p_.lda, static_cast<void*>(pivots_.data()), spaces.work, &spaces.lwork, &info);
         break;
-      case DenseRoutine::lauum:
-      case DenseRoutine::potri:
+      case Routine::lauum:
+      case Routine::potri:
         call(function_, uplo(), &p_.n, p_.A, &p_.lda, &info, std::size_t{1});
         break;
+      default:
+        throw InternalError(name_of(p_) + " is not solved whole");
     }
     return static_cast<std::int32_t>(info);
   }
@@ -184,7 +186,7 @@ class OneDenseProblem {
              std::size_t{1});
     };
     const BlasInt itype = p_.itype;
-    if (p_.routine == DenseRoutine::hegvd)
+    if (p_.routine == Routine::hegvd)
       with(&itype, vectors(), uplo(), &p_.n, p_.A, &p_.lda, p_.B, &p_.ldb);
     else
       with(vectors(), uplo(), &p_.n, p_.A, &p_.lda);
@@ -254,7 +256,8 @@ class OneDenseProblem {
 
   const char* side() const { return p_.side == Side::left ? "L" : "R"; }
   const char* diag() const { return p_.diag == Diag::unit ? "U" : "N"; }
-  /// As the conjugate transpose of a real matrix is called, too; only trtrs knows the plain one of a complex one.
+  /// The conjugate transpose of a real matrix is called T, too. Of a complex matrix only trtrs knows the plain
+  /// transpose.
   const char* op() const {
     if (p_.op == Op::no_trans) return "N";
     return is_complex(p_.type) && p_.op == Op::conj_trans ? "C" : "T";
@@ -262,18 +265,18 @@ class OneDenseProblem {
   const char* uplo() const { return p_.uplo == Uplo::lower ? "L" : "U"; }
   const char* vectors() const { return p_.vectors ? "V" : "N"; }
 
-  DenseProblem p_;
+  LapackCall p_;
   void* function_;
   int integer_bits_;
   BlasInt lwork_ = 1, lrwork_ = 1, liwork_ = 1;
-  std::vector<AnyScalar> work_;  // the largest element, so that it is aligned for all
+  std::vector<AnyScalar> work_;  // of the largest element type, so that it is aligned for all types
   std::vector<double> rwork_;
   std::vector<BlasInt> iwork_, support_, pivots_;
 };
 
-void* function_of(const DenseLapack::Find& find, DenseRoutine routine, ScalarType type) {
-  // The jobs of gesvd say more.
-  const DenseRoutine called = routine == DenseRoutine::gesdd ? DenseRoutine::gesvd : routine;
+void* function_of(const DenseLapack::Find& find, Routine routine, ScalarType type) {
+  // gesvd replaces gesdd, because its jobs are more general.
+  const Routine called = routine == Routine::gesdd ? Routine::gesvd : routine;
   const std::string name = letter(type) + std::string(name_of(called, type));
   void* const function = find(name.c_str());
   if (function == nullptr) throw NotAvailable("the CPU BLAS has no " + name);
@@ -283,24 +286,23 @@ void* function_of(const DenseLapack::Find& find, DenseRoutine routine, ScalarTyp
 }  // namespace
 
 DenseLapack::DenseLapack(const Find& find, int integer_bits) : integer_bits_(integer_bits) {
-  for (int r = 0; r < dense_routine_count; ++r) {
-    const auto routine = static_cast<DenseRoutine>(r);
+  for (const Routine routine : routines_of<Way::whole>) {
     for (const ScalarType type : scalar_types) {
-      functions_[static_cast<std::size_t>(r)][static_cast<std::size_t>(type)] = function_of(find, routine, type);
+      functions_[number_of(routine)][static_cast<std::size_t>(type)] = function_of(find, routine, type);
     }
   }
 }
 
-std::function<int(DenseOutcome&)> DenseLapack::prepare(const DenseProblem& problem) const {
+std::function<int(DenseOutcome&)> DenseLapack::prepare(const LapackCall& problem) const {
   const auto one = std::make_shared<OneDenseProblem>(problem, function(problem), integer_bits_);
   return [one](DenseOutcome& outcome) { return (*one)(outcome); };
 }
 
-int DenseLapack::compute(const Find& find, int integer_bits, const DenseProblem& problem, DenseOutcome& outcome) {
+int DenseLapack::compute(const Find& find, int integer_bits, const LapackCall& problem, DenseOutcome& outcome) {
   return OneDenseProblem(problem, function_of(find, problem.routine, problem.type), integer_bits)(outcome);
 }
 
-double largest_element(ScalarType type, const DenseOperand& operand) {
+double largest_element(ScalarType type, const LapackOperand& operand) {
   return dispatch(type, [&]<Scalar T>(T) {
     double largest = 0;
     const auto look_at = [&](double value) {
@@ -313,7 +315,7 @@ double largest_element(ScalarType type, const DenseOperand& operand) {
       for (index_t i = first; i < last && !std::isnan(largest); ++i) {
         const AnyScalar value = A[i + j * operand.ld];
         look_at(value.real());
-        // Those of a Hermitian diagonal are not looked at.
+        // Imaginary parts on a Hermitian diagonal are ignored.
         if (!std::isnan(largest) && (operand.read_part == Part::full || i != j)) look_at(value.imag());
       }
     }
@@ -321,9 +323,9 @@ double largest_element(ScalarType type, const DenseOperand& operand) {
   });
 }
 
-void measure_here(const DenseProblem& problem, DenseTelling& telling) {
-  for (const DenseOperand& operand : DenseOperands(problem)) {
-    if (operand.reads && operand.slot <= DenseSlot::B)
+void measure_here(const LapackCall& problem, DenseTelling& telling) {
+  for (const LapackOperand& operand : LapackOperands(problem)) {
+    if (operand.reads && operand.slot <= LapackSlot::B)
       telling.largest[static_cast<int>(operand.slot)] = largest_element(problem.type, operand);
   }
 }

@@ -1,5 +1,5 @@
-// Cuts a product whose dimensions do not fit a BLAS with narrow integers into products that do. Pure arithmetic on
-// addresses.
+// Divides a product whose dimensions do not fit a BLAS with narrow integers into products that do. It only computes
+// addresses and sizes.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 namespace tessera::kernels {
 
-/// Calls `call(piece)` for pieces with m, n, k <= limit whose sum is the product: m and n are divided, and along k the
-/// first piece takes beta and the others add to it. m, n, k may be 0 (k == 0 still scales C). Leading dimensions stay
-/// as they are. Pieces along k of one block of C come in order.
+/// Calls `call(piece)` for pieces with m, n, k <= limit whose sum is the product. m and n are divided. Along k the
+/// first piece has beta, and the others add to it. m, n, k may be 0 (k == 0 still scales C). Leading dimensions stay as
+/// they are. Pieces along k of one block of C come in order.
 template <class Call>
 void for_each_gemm_piece(const Level3& product, index_t limit, Call&& call) {
   const auto bytes = static_cast<index_t>(element_bytes(product.type));

@@ -1,5 +1,5 @@
-// Cuts a gemmt, whose result is a triangle, into rectangular products and small blocks on the diagonal. Pure arithmetic
-// on addresses.
+// Divides a gemmt, whose result is a triangle, into rectangular products and small blocks on the diagonal. It only
+// computes addresses and sizes.
 #pragma once
 
 #include <complex>
@@ -10,8 +10,7 @@
 
 namespace tessera::kernels {
 
-/// Rows of a block on the diagonal: large enough for a product, small enough that the half computed in vain costs
-/// little.
+/// Rows of a block on the diagonal: many enough for an efficient product, few enough that the wasted half costs little.
 inline constexpr index_t gemmt_diagonal = 64;
 
 /// Rows [row, row + rows) and columns [col, col + cols) of a gemmt as a call of its own. @pre k >= 1
@@ -29,9 +28,9 @@ inline Level3 gemmt_block(const Level3& gemmt, Routine routine, index_t row, ind
   return block;
 }
 
-/// Calls `call(piece)` for a gemm of each rectangle and a gemmt of at most gemmt_diagonal rows of each block on the
-/// diagonal, which together cover the triangle once. A triangle is two of half its size and a square between them, so
-/// most products are large.
+/// Calls `call(piece)` with a gemm for each rectangle, and with a gemmt of at most gemmt_diagonal rows for each block
+/// on the diagonal. Together they cover the triangle once. A triangle is two triangles of half its size and a square
+/// between them, so most products are large.
 template <class Call>
 void for_each_gemmt_piece(const Level3& gemmt, const Call& call) {
   if (gemmt.n <= gemmt_diagonal) return call(gemmt);
@@ -47,7 +46,8 @@ void for_each_gemmt_piece(const Level3& gemmt, const Call& call) {
   for_each_gemmt_piece(gemmt_block(gemmt, Routine::gemmt, half, rest, half, rest), call);
 }
 
-/// The gemmt by products. A block on the diagonal is computed as a square beside C, of which the triangle is added.
+/// Computes the gemmt by products. A block on the diagonal is computed as a square beside C, and its triangle is added
+/// to C.
 /// @param multiply computes a gemm
 template <class Multiply>
 void compute_gemmt_by_gemm(const Level3& gemmt, const Multiply& multiply) {

@@ -1,5 +1,5 @@
 // Opens host devices and runs their tile kernels: the CPU BLAS (or the readable reference) on the device's compute
-// streams, for as long as the device's modelled speed says.
+// streams. A kernel takes as long as the device's modelled speed demands.
 #include "kernels/host/host_backend.hpp"
 
 #include <sys/mman.h>
@@ -12,8 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include "calls/level3.hpp"
 #include "core/error.hpp"
-#include "core/level3.hpp"
 #include "core/side_by_side.hpp"
 #include "core/thread.hpp"
 #include "device/host/host_device.hpp"
@@ -53,7 +53,7 @@ class HostTileOps final : public TileOps {
     check(addition.C, addition.ldc, {addition.m, addition.n}, addition.type);
     std::function<void()> work;
     if (device_.settings().compute) work = [addition] { reference_add(addition); };
-    // Bound by memory, next to nothing beside a product: the model gives it no time.
+    // An addition is bound by memory, and negligible beside a product: the model gives it no time.
     device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), 0);
   }
 
@@ -175,14 +175,14 @@ class HostTileOps final : public TileOps {
   }
 
   void check_problem(const LapackBatch& batch, index_t i) const {
-    const index_t n = batch.n.of(i), m = lapack_positions(batch.routine).m != 0 ? batch.m.of(i) : n;
+    const index_t n = batch.n.of(i), m = has_m(batch.routine) ? batch.m.of(i) : n;
     check(batch.A.as<std::byte>().of(i), batch.lda.of(i), {m, n}, batch.type);
     if (batch.B.of_each != nullptr)
       check(batch.B.as<std::byte>().of(i), batch.ldb.of(i), {n, batch.nrhs.of(i)}, batch.type);
     if (batch.ipiv.of_each != nullptr) check_array(batch.ipiv.as<int>().of(i), std::min(m, n), sizeof(int));
   }
 
-  /// A tile that is not on the device is an error of the caller that a GPU would punish, too.
+  /// Rejects an address that is not on the device. It is the caller's error, and a GPU would fail at it, too.
   void check(const void* address, index_t ld, StoredShape shape, ScalarType type) const {
     const auto bytes = static_cast<index_t>(element_bytes(type));
     const device::Block block{static_cast<std::byte*>(const_cast<void*>(address)), ld * bytes};
@@ -194,7 +194,7 @@ class HostTileOps final : public TileOps {
   std::shared_ptr<const CpuBlas> blas_;
 };
 
-/// Addresses that nobody else gets while this lives.
+/// A reservation of address space for the lifetime of the object.
 class AddressSpace {
  public:
   explicit AddressSpace(std::size_t bytes)
@@ -205,7 +205,7 @@ class AddressSpace {
   AddressSpace(AddressSpace&& other) noexcept : bytes_(other.bytes_), begin_(std::exchange(other.begin_, MAP_FAILED)) {}
   AddressSpace& operator=(AddressSpace&&) = delete;
 
-  /// Whether there were as many.
+  /// Whether the reservation succeeded.
   explicit operator bool() const { return begin_ != MAP_FAILED; }
 
  private:
@@ -221,7 +221,7 @@ class HostBackend final : public Backend {
 
   std::vector<device::DeviceInfo> devices() const override {
     std::vector<device::DeviceInfo> infos;
-    // A host device that nobody uses costs nothing, neither threads nor memory.
+    // An unused host device costs nothing, neither threads nor memory.
     for (int i = 0; i < count_; ++i)
       infos.push_back(device::HostDevice(i, config_.host_device_settings(i), profile_).info());
     return infos;
@@ -230,9 +230,9 @@ class HostBackend final : public Backend {
   Opened open(const std::vector<int>& ordinals, int /*copy_threads*/) override {
     Opened opened;
     std::vector<int> willing;
-    std::vector<AddressSpace> spaces;  // of all that are willing, until it is known how many these are
+    std::vector<AddressSpace> spaces;  // kept for all willing devices until their number is known
     const std::size_t callers_bytes = blas_ ? blas_->bytes_per_caller() : 0;
-    if (callers_bytes > 0) spaces.emplace_back(callers_bytes);  // of the thread that calls
+    if (callers_bytes > 0) spaces.emplace_back(callers_bytes);  // for the calling thread
     for (const int ordinal : ordinals) {
       if (ordinal < 0 || ordinal >= count_) throw NotAvailable("there is no host device " + std::to_string(ordinal));
       const std::size_t bytes = address_bytes(ordinal, callers_bytes);
@@ -261,8 +261,8 @@ class HostBackend final : public Backend {
   }
 
  private:
-  // What an open device takes: its memory, a stack and a heap for each stream and the worker, and a buffer of the CPU BLAS
-  // for each compute stream. Heaps count because they may take what is left before the CPU BLAS does.
+  // Address space of an open device: its memory, a stack and a heap for each stream and the worker, and a buffer of the
+  // CPU BLAS for each compute stream. Heaps count because they may use up the rest before the CPU BLAS allocates.
   std::size_t address_bytes(int ordinal, std::size_t callers_bytes) const {
     constexpr std::size_t heap_bytes = std::size_t{64} << 20;  // glibc's HEAP_MAX_SIZE
     constexpr std::size_t threads = device::stream_count + 1;
@@ -270,7 +270,7 @@ class HostBackend final : public Backend {
            threads * (Thread::stack_bytes() + heap_bytes) + device::compute_streams * callers_bytes;
   }
 
-  // Attempts are counted for the process: a failed one begins anew with another backend.
+  // Attempts are counted for the whole process, because a retry after a failure uses another backend object.
   bool refuses(int ordinal) const {
     const std::int64_t refused = config_.host_device_settings(ordinal).refused_opens;
     if (refused == 0) return false;

@@ -9,8 +9,9 @@
 
 namespace tessera::kernels {
 
-/// `count` host devices with the settings in `config`; their tiles are computed by `blas` (nullptr: by the readable reference).
-/// @param profile of all of them, in which what the settings say is replaced
+/// Creates `count` host devices with the settings in `config`. `blas` computes their tiles (nullptr: the readable
+/// reference).
+/// @param profile the common profile, in which the settings replace some values
 std::unique_ptr<Backend> make_host_backend(const Config& config, int count, std::shared_ptr<const CpuBlas> blas,
                                            const device::DeviceProfile& profile = device::host_profile());
 

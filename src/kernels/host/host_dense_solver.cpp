@@ -17,21 +17,22 @@ void HostDenseSolver::load() {
                                                 blas_->integer_bits());
 }
 
-DenseSpace HostDenseSolver::space(const DenseProblem& /*problem*/, SvdAlgorithm algorithm) {
+DenseSpace HostDenseSolver::space(const LapackCall& /*problem*/, SvdAlgorithm algorithm) {
   if (algorithm == SvdAlgorithm::polar) throw NotAvailable("LAPACK has no singular values by polar decomposition");
-  // run() takes it of the host's memory. But some kernels of OpenBLAS (cgemv of Prescott, 0.3.21) read beyond a matrix.
+  // run() allocates in the host's memory. The slack is for some kernels of OpenBLAS (cgemv of Prescott, 0.3.21), which
+  // read beyond a matrix.
   constexpr std::size_t slack = 65536;
   return {.device_bytes = slack};
 }
 
-void HostDenseSolver::measure(int compute_stream, const DenseProblem& problem, DenseTelling* telling) {
+void HostDenseSolver::measure(int compute_stream, const LapackCall& problem, DenseTelling* telling) {
   check(problem, telling);
   std::function<void()> work;
   if (device_.settings().compute) work = [problem, telling] { measure_here(problem, *telling); };
   device_.submit({device::StreamKind::compute, compute_stream}, std::move(work), 0);
 }
 
-void HostDenseSolver::run(int compute_stream, const DenseProblem& problem, SvdAlgorithm /*algorithm*/,
+void HostDenseSolver::run(int compute_stream, const LapackCall& problem, SvdAlgorithm /*algorithm*/,
                           const DenseWorkspace& /*workspace*/, DenseTelling* telling, DenseOutcome* outcome) {
   if (!lapack_) throw InternalError("a solver that was not loaded");
   check(problem, telling);
@@ -43,16 +44,16 @@ void HostDenseSolver::run(int compute_stream, const DenseProblem& problem, SvdAl
     };
   const double rate = device_.settings().flops_per_s[problem.type];
   device_.submit({device::StreamKind::compute, compute_stream}, std::move(work),
-                 rate > 0 ? dense_flops(problem) / rate : 0);
+                 rate > 0 ? flops_of(problem) / rate : 0);
 }
 
-void HostDenseSolver::check(const DenseProblem& problem, const DenseTelling* telling) const {
-  for (const DenseOperand& operand : DenseOperands(problem))
+void HostDenseSolver::check(const LapackCall& problem, const DenseTelling* telling) const {
+  for (const LapackOperand& operand : LapackOperands(problem))
     check(operand.address, operand.ld * operand.element_bytes, {operand.rows * operand.element_bytes, operand.cols});
   check(telling, sizeof(DenseTelling), {sizeof(DenseTelling), 1});
 }
 
-/// What is not on the device is an error of the caller that a GPU would punish, too.
+/// Rejects an address that is not on the device. It is the caller's error, and a GPU would fail at it, too.
 void HostDenseSolver::check(const void* address, index_t pitch_bytes, device::Extent extent) const {
   if (!device_.holds({static_cast<std::byte*>(const_cast<void*>(address)), pitch_bytes}, extent))
     throw InternalError("a matrix is not in the memory of " + device_.info().name);

@@ -12,24 +12,24 @@ namespace tessera::kernels {
 
 class HostDenseSolver final : public DenseSolver {
  public:
-  /// @param blas nullptr: it solves nothing
+  /// @param blas nullptr: the solver solves nothing
   HostDenseSolver(device::HostDevice& device, std::shared_ptr<const CpuBlas> blas)
       : device_(device), blas_(std::move(blas)) {}
 
   void load() override;
-  SvdAlgorithm choose_svd(const DenseProblem& /*problem*/) const override { return SvdAlgorithm::qr_iteration; }
-  DenseSpace space(const DenseProblem& problem, SvdAlgorithm algorithm) override;
-  void measure(int compute_stream, const DenseProblem& problem, DenseTelling* telling) override;
-  void run(int compute_stream, const DenseProblem& problem, SvdAlgorithm algorithm, const DenseWorkspace& workspace,
+  SvdAlgorithm choose_svd(const LapackCall& /*problem*/) const override { return SvdAlgorithm::qr_iteration; }
+  DenseSpace space(const LapackCall& problem, SvdAlgorithm algorithm) override;
+  void measure(int compute_stream, const LapackCall& problem, DenseTelling* telling) override;
+  void run(int compute_stream, const LapackCall& problem, SvdAlgorithm algorithm, const DenseWorkspace& workspace,
            DenseTelling* telling, DenseOutcome* outcome) override;
 
  private:
-  void check(const DenseProblem& problem, const DenseTelling* telling) const;
+  void check(const LapackCall& problem, const DenseTelling* telling) const;
   void check(const void* address, index_t pitch_bytes, device::Extent extent) const;
 
   device::HostDevice& device_;
   std::shared_ptr<const CpuBlas> blas_;
-  std::mutex mutex_;  // guards the next while it is loaded
+  std::mutex mutex_;  // guards lapack_ while it is loaded
   std::unique_ptr<const DenseLapack> lapack_;
 };
 

@@ -15,7 +15,7 @@
 namespace tessera::kernels {
 namespace {
 
-constexpr index_t block_columns = 32;  // next to nothing of the work of a panel and of what it is applied to
+constexpr index_t block_columns = 32;  // a block's work is a negligible part of that of the panel and its updates
 
 /// See plan/panel_steps.hpp.
 class HostPanelMachine {
@@ -56,14 +56,14 @@ class HostPanelMachine {
 
  private:
   const std::function<void(const Level3&)>& compute_;
-  std::vector<AnyScalar> workspace_;  // the largest element, so that it is aligned for all
+  std::vector<AnyScalar> workspace_;  // of the largest element type, so that it is aligned for all types
 };
 
-/// @return its info
+/// @return the block's info
 int factor_block(const Panel& block) {
   int info = 0;
   LapackBatch one;
-  one.routine = LapackRoutine::getrf;
+  one.routine = Routine::getrf;
   one.type = block.type;
   one.count = 1;
   one.m.of_all = one.max_m = block.m;
@@ -76,7 +76,7 @@ int factor_block(const Panel& block) {
   return info;
 }
 
-/// Columns [first, first + columns), which are few.
+/// Factors columns [first, first + columns), which are few.
 void factor_lu(HostPanelMachine& machine, const Panel& panel, index_t first, index_t columns) {
   std::array<std::int32_t, tail_bytes(PanelKind::lu, ScalarType::d, block_columns) / sizeof(std::int32_t)> tail{};
   Panel block = panel;

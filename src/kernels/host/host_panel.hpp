@@ -1,23 +1,23 @@
-// Panels of LU and QR in host memory: on host devices, and where the CPU finishes what devices have left.
+// Panels of LU and QR in host memory, for host devices and for the CPU when it finishes a job that devices have left.
 #pragma once
 
 #include <functional>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/panel.hpp"
 
 namespace tessera::kernels {
 
-/// Factors columns [first, first + columns) of the panel now, and applies them to all others; with the last ones the
-/// tail is complete. Blocks of columns by readable loops, the rest by compute(call), whoever that is.
+/// Factors columns [first, first + columns) of the panel at once, and applies them to all others. With the last columns
+/// the tail is complete. Readable loops factor blocks of columns, and compute(call) does the rest.
 /// @pre the columns before them have been factored. @throws std::bad_alloc. Thread-safe
 void factor_panel(const Panel& panel, index_t first, index_t columns,
                   const std::function<void(const Level3&)>& compute);
 
-/// Applies the panel to the matrix beside it now. @throws std::bad_alloc. Thread-safe
+/// Applies the panel at once to the matrix beside it. @throws std::bad_alloc. Thread-safe
 void apply_panel(const PanelUpdate& update, const std::function<void(const Level3&)>& compute);
 
-/// Rows of a matrix with so many columns, by that many pivots of the panel's kind (PivotTail), the first one first.
+/// Interchanges rows of a matrix by as many pivots of the panel's kind (PivotTail), starting with the first one.
 void interchange_rows(ScalarType type, void* A, index_t lda, index_t columns, const std::int32_t* pivots,
                       index_t count);
 

@@ -8,7 +8,7 @@
 namespace tessera::kernels {
 namespace {
 
-// In parts: operator* of complex numbers looks for NaNs.
+// Written in parts, because operator* of complex numbers checks for NaNs.
 template <Scalar T>
 void subtract_product(T& c, const T& a, const T& b) {
   if constexpr (std::floating_point<T>)
@@ -17,7 +17,7 @@ void subtract_product(T& c, const T& a, const T& b) {
     c -= T(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
 }
 
-/// op(A), by columns.
+/// Accesses op(A) by columns.
 template <Scalar T>
 class Triangle {
  public:
@@ -41,7 +41,7 @@ class Triangle {
   bool is_unit() const { return is_unit_; }
   const T* column(index_t j) const { return elements_ + j * most_order_of_small_solve; }
 
-  /// Of the triangle's columns, the unit diagonal left out.
+  /// The first stored row of the triangle's column, without a unit diagonal.
   index_t first_row(index_t j) const { return is_lower_ ? j + (is_unit_ ? 1 : 0) : 0; }
   index_t end_row(index_t j) const { return is_lower_ ? order_ : j + (is_unit_ ? 0 : 1); }
 
@@ -51,7 +51,7 @@ class Triangle {
   T elements_[most_order_of_small_solve * most_order_of_small_solve];
 };
 
-/// Columns of X = op(A)^-1 C, so many at a time: each element of A then serves all of them.
+/// Solves X = op(A)^-1 C for several columns at a time, so that each element of A serves all of them.
 template <int columns, Scalar T>
 void solve_columns(const Triangle<T>& triangle, T* C, index_t ldc) {
   const index_t order = triangle.order();
@@ -79,7 +79,7 @@ void solve_left(const Triangle<T>& triangle, index_t n, T* C, index_t ldc) {
   for (; j < n; ++j) solve_columns<1>(triangle, C + j * ldc, ldc);
 }
 
-/// X op(A) = C.
+/// Solves X op(A) = C.
 template <Scalar T>
 void solve_right(const Triangle<T>& triangle, index_t m, T* C, index_t ldc) {
   const index_t order = triangle.order();

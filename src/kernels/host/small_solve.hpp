@@ -1,8 +1,8 @@
-// Solves with small triangles, by one thread and without a BLAS: OpenBLAS takes a buffer under a lock in every call, so
-// that threads with a small problem each wait for each other where a problem needs many calls.
+// Solves with small triangles, by one thread and without a BLAS. OpenBLAS takes a buffer under a lock in every call. If
+// each small problem needs many calls, threads with such problems would wait for each other.
 #pragma once
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 
 namespace tessera::kernels {
 

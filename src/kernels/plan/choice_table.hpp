@@ -1,4 +1,4 @@
-// Tables of what has been measured: by type, rows of the triangle and columns of X.
+// Tables of measured choices: by type, rows of the triangle and columns of X.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace tessera::kernels::plan {
 
-/// Each size stands for those up to it that are larger than the one before; the last for all larger ones, too.
+/// Each size stands for sizes up to it and above the one before. The last stands for all larger ones, too.
 inline constexpr std::array<index_t, 7> chosen_orders = {256, 512, 1024, 2048, 4096, 8192, 16384};
 inline constexpr std::array<index_t, 6> chosen_columns = {1, 32, 128, 512, 2048, 8192};
 

@@ -1,19 +1,19 @@
-// How a Cholesky factorization of one tile is cut: blocks on the diagonal, which are small, and Level 3 for the rest,
-// which is most of it. Right-looking: factor a block, solve for the panel beside it, update the triangle behind both
-// (LAPACK Users' Guide, section 5).
+// The division of a Cholesky factorization of one tile: small blocks on the diagonal, and Level 3 for the rest, which
+// is most of it. Right-looking: factor a block, solve for the panel beside it, update the triangle behind both (LAPACK
+// Users' Guide, section 5).
 #pragma once
 
 #include <algorithm>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/tile_ops.hpp"
 
 namespace tessera::kernels::plan {
 
-/// Order of a block: updates of this depth run at a good rate, and a block is still quick where it is alone.
+/// Order of a block: updates of this depth run at a good rate, and the factorization of one block alone is short.
 inline constexpr index_t cholesky_block = 256;
 
-/// Level 3 behind the block of so many rows and columns at (first, first): the panel's solve, and the update.
+/// The Level-3 calls behind the block of so many rows and columns at (first, first): the panel's solve, and the update.
 struct BehindBlock {
   Level3 solve, update;
 };
@@ -50,7 +50,7 @@ inline BehindBlock behind_block(const TileFactorization& tile, index_t first, in
                      .ldc = tile.lda}};
 }
 
-/// Calls factor(first, size) for the blocks, and compute(call) between them, as long as factor() returns true.
+/// Calls factor(first, size) for the blocks, and compute(call) between them, while factor() returns true.
 template <class Factor, class Compute>
 void factor_in_blocks(const TileFactorization& tile, index_t block, Factor factor, Compute compute) {
   for (index_t first = 0; first < tile.n; first += block) {

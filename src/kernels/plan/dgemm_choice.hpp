@@ -1,9 +1,9 @@
-// Which products dgemm.cu does better than cuBLAS. Plain C++, so that it is tested without a GPU.
+// The products for which dgemm.cu is faster than cuBLAS. Plain C++, so that it is tested without a GPU.
 #pragma once
 
 #include <cstdint>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "device/device_profile.hpp"
 
 namespace tessera::kernels::plan {
@@ -11,20 +11,20 @@ namespace tessera::kernels::plan {
 inline constexpr int dgemm_block_side =
     128;  ///< rows and columns of C that a thread block computes: compiled into the kernel
 
-/// The part of the multiprocessors' time that goes into elements of an m x n result if each computes one block of
-/// `side` x `side` of them at a time. @pre m, n, side, multiprocessors >= 1
+/// The part of the multiprocessors' time that is spent on elements of an m x n result, if each computes one block of
+/// `side` x `side` elements at a time. @pre m, n, side, multiprocessors >= 1
 constexpr double wave_fill(index_t m, index_t n, index_t side, index_t multiprocessors) {
   const index_t blocks = ((m + side - 1) / side) * ((n + side - 1) / side);
   const index_t waves = (blocks + multiprocessors - 1) / multiprocessors;
   return static_cast<double>(m) * static_cast<double>(n) / static_cast<double>(side * side * waves * multiprocessors);
 }
 
-/// Whether a call is a product for dgemm.cu: in double precision, of a fitting size, and with A and B where the copy
-/// engine can read them (columns at multiples of 16 bytes). A block takes a whole multiprocessor, which short products
-/// had better share: they are where others wait for them (triangular solves).
+/// Whether a call is a product for dgemm.cu: in double precision, of a suitable size, and with A and B readable for the
+/// copy engine (columns at multiples of 16 bytes). A block takes a whole multiprocessor. Short products should share
+/// one, because other work waits for them (triangular solves).
 inline bool is_for_dgemm_kernel(const Level3& call, index_t multiprocessors,
                                 const device::ProductCrossover& crossover) {
-  // The kernel counts elements and blocks in int, and the copy engine takes columns that lie less than 2^40 bytes apart.
+  // The kernel counts elements and blocks in int. The copy engine takes columns that lie less than 2^40 bytes apart.
   constexpr index_t most_elements = index_t{1} << 30;
   constexpr index_t most_blocks = (index_t{1} << 31) - 1;
   constexpr index_t largest_ld = index_t{1} << 36;

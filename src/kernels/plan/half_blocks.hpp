@@ -1,6 +1,6 @@
-// How batches of products of 16-bit numbers are computed: which blocks of C thread blocks take (block/half_block.hpp),
-// and where warps take tiny problems whole (block/half_tiny.hpp). By type and size of the matrices, measured on one GPU
-// (bench/half_blocks).
+// How batches of products of 16-bit numbers are computed: the blocks of C of thread blocks (block/half_block.hpp), and
+// the tiny problems that parts of warps compute whole (block/half_tiny.hpp). The choice depends on the type and size of
+// the matrices, and was measured on one GPU (bench/half_blocks).
 #pragma once
 
 #include <array>
@@ -11,20 +11,21 @@
 
 namespace tessera::kernels::plan {
 
-/// The eight parameters of a block: rows x columns of C, so many steps of k loaded at a time, by warps_down x warps_across warps.
+/// The eight parameters of a block: rows x columns of C, steps of k that are loaded at a time (depth), warps_down x
+/// warps_across warps, and the members below.
 struct HalfBlocks {
   int rows = 0, columns = 0, depth = 0;
   int warps_down = 0, warps_across = 0;
   bool c_ahead = false;  ///< C is loaded before the operands, and waits in registers
-  int residents = 1;     ///< thread blocks that a multiprocessor is to have registers for
-  int problems = 1;      ///< of a thread block: one, or one for each of several warps
+  int residents = 1;     ///< thread blocks for which a multiprocessor must have registers
+  int problems = 1;      ///< per thread block: one, or one for each of several warps
 
   constexpr bool operator==(const HalfBlocks&) const = default;
 };
 
-/// Each stands for matrices up to it that are larger than the one before; the last for all larger ones, too.
+/// Each size stands for matrices up to it and above the one before. The last stands for all larger ones, too.
 inline constexpr std::array<index_t, 6> half_sizes = {16, 32, 48, 64, 128, 256};
-/// Where the size is not known.
+/// The class for unknown sizes.
 inline constexpr std::size_t middle_half_size = 3;
 
 namespace detail {
@@ -33,7 +34,7 @@ inline constexpr std::array<std::array<HalfBlocks, half_sizes.size()>, 4> half_b
 }};
 }  // namespace detail
 
-/// @param larger of m and n; 0: not known
+/// @param larger the larger of m and n; 0: not known
 constexpr std::size_t class_of_half(index_t larger) {
   if (larger <= 0) return middle_half_size;
   std::size_t i = 0;
@@ -45,14 +46,14 @@ constexpr const HalfBlocks& half_blocks(HalfType type, std::size_t size_class) {
   return detail::half_blocks[static_cast<std::size_t>(type)][size_class];
 }
 
-/// How tiny problems are computed, all of whose rows and columns a part of a warp has.
+/// How tiny problems are computed, if all of their rows and columns fit a part of a warp.
 enum class TinyWay : unsigned char {
-  blocks,        ///< not so: as all others
-  tensor_cores,  ///< as many to a multiplication of tensor cores as fit beside each other
-  lanes          ///< by fused multiply-adds of single precision, a lane a column
+  blocks,        ///< with blocks, as all other problems
+  tensor_cores,  ///< by tensor cores; one instruction serves as many problems as fit
+  lanes          ///< by fused multiply-adds in single precision, with a lane per column
 };
 
-/// Places for rows and for columns of a problem.
+/// Rows, and columns, for which a problem has room.
 inline constexpr std::array<int, 3> tiny_sizes = {4, 8, 16};
 
 namespace detail {
@@ -67,7 +68,7 @@ constexpr TinyWay tiny_way(HalfType type, std::size_t size_class) {
 
 struct TinyChoice {
   TinyWay way = TinyWay::blocks;
-  std::size_t size_class = 0;  ///< of tiny_sizes
+  std::size_t size_class = 0;  ///< index of tiny_sizes
 };
 
 /// @param m, n bounds of the sizes; 0: not known

@@ -1,5 +1,5 @@
-// How batches of LAPACK's factorizations are cut: which sizes are factored in registers, which by one thread block in
-// one launch, and how wide panels are where several thread blocks work on a matrix.
+// The division of batches of LAPACK's factorizations: which sizes are factored in registers, and which by one thread
+// block in one launch. If several thread blocks work on a matrix, also the width of its panels.
 #pragma once
 
 #include <array>
@@ -10,45 +10,44 @@
 
 namespace tessera::kernels::plan {
 
-/// Matrices that a part of a warp has in registers, or two of them: of at most so many rows and columns. And by how many
-/// threads, a row each.
+/// Matrices of at most `order` rows and columns, which `threads` threads factor in registers, with a row each.
 struct SmallFactorization {
   int order, threads;
 };
 inline constexpr std::array<SmallFactorization, 7> small_factorizations = {
     {{4, 4}, {8, 8}, {16, 16}, {24, 32}, {32, 32}, {48, 64}, {64, 64}}};
 
-/// How many of its rows each thread of an LU factorization has, which then are as many fewer: a warp instead of two
-/// need not meet at barriers, where registers hold two rows.
+/// Rows per thread in an LU factorization; the team has fewer threads accordingly. If the registers of a thread hold
+/// two rows, one warp suffices where two warps would have to meet at barriers.
 constexpr int rows_of_small_lu(ScalarType type, std::size_t at) {
   const int order = small_factorizations[at].order;
   return order == 48 || (order == 64 && type == ScalarType::s) ? 2 : 1;
 }
 
-/// A row has to find room in the registers of a thread.
+/// Whether a row fits the registers of a thread.
 constexpr bool is_small_factorization(ScalarType type, std::size_t at) {
   return at < small_factorizations.size() && (type != ScalarType::z || small_factorizations[at].order <= 32);
 }
 
-/// @param larger of m and n; 0: not known @return small_factorizations.size(): none
+/// @param larger the larger of m and n; 0: not known
+/// @return small_factorizations.size(): none
 constexpr std::size_t class_of_small(ScalarType type, index_t larger) {
   std::size_t i = larger > 0 ? 0 : small_factorizations.size();
   while (i < small_factorizations.size() && small_factorizations[i].order < larger) ++i;
   return is_small_factorization(type, i) ? i : small_factorizations.size();
 }
 
-/// Thread blocks that factor a matrix or a panel: so many warps, with rows in registers, and the blocks of C that its
-/// columns are updated by.
+/// Thread blocks that factor a matrix or a panel: their rows in registers, and the blocks of C for updates of columns.
 struct FactorizationSweep {
   int rows_of_thread;
   ProductBlocks blocks;
-  bool any_height;  ///< else at most as many rows as there are in registers
+  bool any_height;  ///< else at most as many rows as the registers hold
 };
 
 /// Columns of a leaf.
 constexpr int leaf_columns(ScalarType type) { return type == ScalarType::z ? 8 : 16; }
 
-/// Solves with one right-hand side, by teams of so many threads, which have so many rows each.
+/// Solves with one right-hand side, by teams of `width` threads with `blocks` rows each.
 struct VectorSolveSize {
   int width, blocks;
 };
@@ -69,7 +68,7 @@ inline constexpr std::size_t lu_sweep_count = 3;
 constexpr FactorizationSweep lu_sweep(ScalarType type, std::size_t at) {
   const bool is_z = type == ScalarType::z;
   const int columns = is_z ? 32 : 64, stages = type == ScalarType::d ? 3 : 2;
-  // Few columns, so that four of them find room on a multiprocessor: what a column waits for is longer than what it takes.
+  // Few columns, so that four thread blocks fit a multiprocessor: a column spends more time waiting than computing.
   if (at == 0 && !is_complex(type)) return {1, {64, 32, 2, 2, 2, 4}, false};
   if (at == 0) return {1, {64, columns, 2, 2, stages, is_z ? 2 : 3}, false};
   if (at == 1) return {1, {64, columns, 4, 2, stages, 2}, false};
@@ -89,8 +88,8 @@ constexpr std::size_t class_of_lu(ScalarType type, index_t rows) {
 }
 /// Columns of a panel: those of a leaf of solves by four warps (block/strip.hpp).
 inline constexpr int lu_panel_columns = 64;
-/// Panels in registers, up to so many rows, one of each thread. Of which types, and up to which columns a matrix is one
-/// sweep: measured on one H200 (docs/performance/h200-x1).
+/// Panels in registers have up to so many rows, one per thread. One H200 was measured for the types with such panels,
+/// and for the columns up to which a matrix is one sweep (docs/adr/0019-batches-of-lapack.md).
 inline constexpr std::array<int, 2> register_panels = {128, 256};
 constexpr bool is_register_panel(ScalarType type, std::size_t at) {
   return type == ScalarType::d ? at == 0 : type != ScalarType::z;
@@ -108,8 +107,8 @@ constexpr FactorizationSweep cholesky_sweep(ScalarType type, std::size_t at) {
   return {1, {128, leaf_columns(type), at == 0 ? 4 : 8, 1, 3, at == 0 ? 4 : 2}, true};
 }
 constexpr std::size_t class_of_cholesky(index_t rows) { return rows > 0 && rows <= 256 ? 0 : 1; }
-/// Up to so many columns a matrix is one sweep, and columns of a panel above: measured on one H200 in double precision
-/// (docs/performance/h200-x1).
+/// A matrix with up to so many columns is one sweep; larger ones have panels of this width. Measured on one H200 in
+/// double precision (docs/adr/0019-batches-of-lapack.md).
 constexpr index_t most_columns_of_cholesky_sweep = 112;
 constexpr index_t cholesky_panel_columns(index_t order) { return order <= 256 ? 64 : order < 1024 ? 128 : 256; }
 

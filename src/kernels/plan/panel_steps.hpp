@@ -1,16 +1,17 @@
-// Panels of LU and QR as steps: calls of Level 3, and what is none, which a Machine does (of host memory, of a GPU).
+// Panels of LU and QR as steps: calls of Level 3, and other operations by a Machine (for host memory, or for a GPU).
 //
 // A Machine has
 //   compute(const Level3&), add(const Addition&)
-//   workspace(bytes): memory for what is asked for at once, aligned; the next call may return the same
-//   interchange(const PanelUpdate&): rows of C by the panel's pivots
-//   copy_unit_lower(const Panel&, void* V): V, n x n, is the panel's first rows with ones on the diagonal, zeros above
-//   prepare_t(type, n, G, tau, T, ldt): row i of G above the diagonal, times tau[i]; T = diag(tau); both are n x n
+//   workspace(bytes)                    memory for one step, aligned; the next call may return the same memory
+//   interchange(const PanelUpdate&)     interchanges rows of C by the panel's pivots
+//   copy_unit_lower(const Panel&, void* V)
+//                                       V, n x n, becomes the panel's first rows with ones on the diagonal, zeros above
+//   prepare_t(type, n, G, tau, T, ldt)  scales row i of G above the diagonal by tau[i]; T = diag(tau); both are n x n
 #pragma once
 
 #include <algorithm>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "kernels/panel.hpp"
 #include "kernels/tile_ops.hpp"
 
@@ -22,7 +23,7 @@ inline std::byte* element_at(void* matrix, index_t ld, ScalarType type, index_t 
 
 inline Op adjoint_of(ScalarType type) { return is_complex(type) ? Op::conj_trans : Op::trans; }
 
-/// C = L^-1 P C, and below C - L C.
+/// Computes C = L^-1 P C, and C - L C below.
 template <class Machine>
 void apply_lu(Machine& machine, const PanelUpdate& update) {
   const Panel& panel = update.panel;
@@ -51,7 +52,7 @@ void apply_lu(Machine& machine, const PanelUpdate& update) {
                          .ldc = update.ldc});
 }
 
-/// C -= V T^H V^H C, which is Q^H C, in three products with V: W = V^H C, W = T^H W, C -= V W.
+/// Computes C -= V T^H V^H C, which is Q^H C, in three products with V: W = V^H C, W = T^H W, C -= V W.
 template <class Machine>
 void apply_qr(Machine& machine, const PanelUpdate& update) {
   const Panel& panel = update.panel;
@@ -117,8 +118,8 @@ void apply_panel(Machine& machine, const PanelUpdate& update) {
   update.panel.kind == PanelKind::lu ? apply_lu(machine, update) : apply_qr(machine, update);
 }
 
-/// T of the factored panel, from tau: T^-1 = triu(V^H V) with 1 / tau on the diagonal, without the division, which tau
-/// == 0 forbids: (I + diag(tau) striu(V^H V)) T = diag(tau).
+/// Computes T of the factored panel from tau. T^-1 = triu(V^H V) with 1 / tau on the diagonal. The division is not
+/// possible if tau == 0, so the solved equation is (I + diag(tau) striu(V^H V)) T = diag(tau).
 /// @param tau of its columns
 template <class Machine>
 void form_t(Machine& machine, const Panel& panel, const void* tau, void* T) {
@@ -156,9 +157,8 @@ void form_t(Machine& machine, const Panel& panel, const void* tau, void* T) {
                          .ldc = n});
 }
 
-/// Columns [first, first + columns) of a QR panel: `factor(block, tau)` factors them where they lie, they are applied to
-/// the columns behind them, and with the last ones T becomes that of the whole panel, in whose place those of parts are
-/// meanwhile.
+/// Factors columns [first, first + columns) of a QR panel by factor(block, tau), where they lie, and applies them to
+/// the columns behind them. Until the last columns, the place of the panel's T holds the T of parts.
 template <class Machine, class Factor>
 void factor_qr(Machine& machine, const Panel& panel, index_t first, index_t columns, Factor factor) {
   const auto element = static_cast<index_t>(element_bytes(panel.type));

@@ -1,5 +1,5 @@
-// How a product with a triangle is best computed: measured on one GPU (bench/device_choices), by type, rows of the
-// triangle and columns of X.
+// The fastest way to compute a product with a triangle: measured on one GPU (bench/device_choices), by type, rows of
+// the triangle and columns of X.
 #pragma once
 
 #include "core/scalar.hpp"
@@ -8,14 +8,14 @@
 namespace tessera::kernels::plan {
 
 struct ProductChoice {
-  /// From one matrix to another: the vendor's kernel up to so many rows of the triangle, products between; 0: the
-  /// vendor's alone.
+  /// If X and C are different matrices: the vendor's kernel serves up to so many rows of the triangle, and products
+  /// combine them; 0: the vendor's kernel alone.
   index_t leaf_rows = 0;
-  /// In place: without a copy of X, even if there is memory for one.
+  /// If in place: no copy of X is made, even if there is memory for one.
   bool without_copy = false;
 };
 
-/// What is compared.
+/// The values that are compared.
 inline constexpr std::array<index_t, 4> chosen_leaves = {0, 1024, 2048, 4096};
 
 namespace detail {

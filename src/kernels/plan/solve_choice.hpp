@@ -1,5 +1,5 @@
-// How a triangular solve is best computed: measured on one GPU (bench/device_choices), by type, rows of the triangle
-// and right-hand sides.
+// The fastest way to compute a triangular solve: measured on one GPU (bench/device_choices), by type, rows of the
+// triangle and right-hand sides.
 #pragma once
 
 #include <array>
@@ -9,16 +9,16 @@
 
 namespace tessera::kernels::plan {
 
-/// A launch whose thread blocks hand on what they have solved (block/trsm_chain.hpp), or leaves and products.
+/// A launch whose thread blocks pass on solved rows (block/trsm_chain.hpp), or leaves and products.
 struct SolveChoice {
-  /// Rows of the triangle that one launch takes, products between; 0: leaves.
+  /// Rows of the triangle per launch, with products between launches; 0: leaves.
   index_t chain_rows = 0;
   int chain_strip = 8;
 };
 
-/// Columns of the strips of right-hand sides that thread blocks may take.
+/// Columns of the strips of right-hand sides that thread blocks may have.
 inline constexpr std::array<int, 2> chain_strips = {1, 8};
-/// What is compared.
+/// The values that are compared.
 inline constexpr std::array<index_t, 7> chosen_chain_rows = {256, 512, 1024, 2048, 4096, 8192, 16384};
 
 /// Blocks of rows, of all strips, that one launch may have.

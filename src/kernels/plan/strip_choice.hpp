@@ -1,5 +1,5 @@
-// How wide the strips of right-hand sides are that thread blocks take (block/strip.hpp). Narrow ones end sooner, on
-// more multiprocessors; wide ones take less of their time in all.
+// The width of the strips of right-hand sides for thread blocks (block/strip.hpp). Narrow strips end sooner, on more
+// multiprocessors. Wide strips use less of the multiprocessors' time in all.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@ namespace tessera::kernels::plan {
 
 inline constexpr std::array<int, 3> strip_widths = {8, 16, 32};
 
-/// That a thread block has registers for.
+/// The widest strip for which a thread block has registers.
 constexpr int widest_strip(ScalarType type) { return type == ScalarType::c ? 16 : 32; }
 
-/// Where nothing else runs on the device: the narrowest with which every strip has a multiprocessor.
-/// @param widest that the device has shared memory for
+/// If nothing else runs on the device: the narrowest strips for which every strip has a multiprocessor.
+/// @param widest the widest strips for which the device has shared memory
 constexpr int quickest_strip(index_t columns, index_t multiprocessors, int widest) {
   for (const int width : strip_widths) {
     if (width >= widest || columns <= width * multiprocessors) return width;
@@ -23,7 +23,8 @@ constexpr int quickest_strip(index_t columns, index_t multiprocessors, int wides
   return widest;
 }
 
-/// Where other kernels run beside it. @param most_narrow columns up to which time counts for more (device profile)
+/// If other kernels run at the same time.
+/// @param most_narrow columns up to which latency counts more than total time (device profile)
 constexpr int thriftiest_strip(index_t columns, index_t most_narrow, int widest) {
   return std::min(columns <= most_narrow ? strip_widths[1] : strip_widths[2], widest);
 }

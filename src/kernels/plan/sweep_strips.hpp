@@ -1,5 +1,5 @@
-// Strips that the thread blocks of a batch of triangular solves and products take (block/triangular_sweep.hpp), by the
-// size of the triangles.
+// The strips for thread blocks of a batch of triangular solves and products (block/triangular_sweep.hpp), by the size
+// of the triangles.
 #pragma once
 
 #include <array>
@@ -10,23 +10,23 @@
 
 namespace tessera::kernels::plan {
 
-/// Leaves of 16 rows per warp, and so many columns of X.
+/// Leaves with 16 rows per warp, and so many columns of X.
 struct SweepStrips {
   int warps = 0, columns = 0;
-  int residents = 1;  ///< thread blocks that a multiprocessor is to have registers for
-  int problems = 1;   ///< of a thread block: one, or one for each of several warps
+  int residents = 1;  ///< thread blocks for which a multiprocessor must have registers
+  int problems = 1;   ///< per thread block: one, or one for each of several warps
 
   constexpr bool operator==(const SweepStrips&) const = default;
 };
 
 namespace detail {
-/// Of products, of solves.
+/// Strips for products, and for solves.
 inline constexpr std::array<std::array<std::array<SweepStrips, block_sizes.size()>, 4>, 2> sweep_strips = {{
 #include "kernels/plan/sweep_strips.inc"
 }};
 }  // namespace detail
 
-/// The class of triangles of any size, known or not. Those of the others may be one leaf.
+/// The class of triangles of any size, known or not. A triangle of another class may be one leaf.
 inline constexpr std::size_t any_sweep = block_sizes.size() - 1;
 
 /// @param rows of the largest triangle; 0: not known

@@ -1,24 +1,24 @@
 // Splits a triangular solve or product into leaves, of at most `leaf_rows` rows of the triangle, and matrix products
-// between them. Halving makes the products as square as they can be, and most of the arithmetic goes to the largest
-// (KBLAS, section 3.1). Nothing is copied, and only the stored triangle is named. Error bounds are those of
+// between them. Halving makes the products as square as possible, and gives most of the arithmetic to the largest
+// (KBLAS, section 3.1). Nothing is copied, and only the stored triangle is accessed. Error bounds are those of
 // substitution, and of the product, in another order (Higham, Accuracy and Stability of Numerical Algorithms, section
 // 8.1 and 13.2).
 //
-// Parts are coordinates. Whatever the triangle is, it is cut from its
-// top at multiples of the leaf: all parts begin where loads are aligned.
+// Parts are coordinates. Every triangle is cut from its top at multiples of the leaf, so that all parts begin where
+// loads are aligned.
 #pragma once
 
 #include <cstddef>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 
 namespace tessera::kernels::plan {
 
-/// The triangle in the form T X = alpha B (trsm), X = alpha T B (trmm): T is op_a(A) on the left, and its transpose
-/// where A is on the right, since X op_a(A) = alpha B is op_a(A)^T X^T = alpha B^T.
+/// The triangle in the form T X = alpha B (trsm), X = alpha T B (trmm). T is op_a(A) on the left, and its transpose if
+/// A is on the right, since X op_a(A) = alpha B is op_a(A)^T X^T = alpha B^T.
 struct TriangleForm {
   bool transposed;  ///< T(i, j) is stored as A(j, i)
-  bool lower;  ///< T is lower triangular: its first row is solved first and multiplied last, else the other way round
+  bool lower;       ///< T is lower triangular: its first row is solved first and multiplied last; otherwise the reverse
 };
 constexpr TriangleForm triangle_form(const Level3& call) {
   const bool transposed = (call.op_a != Op::no_trans) != (call.side == Side::right);
@@ -29,16 +29,18 @@ constexpr TriangleForm triangle_form(const Level3& call) {
 constexpr index_t order_of(const Level3& call) { return call.side == Side::left ? call.m : call.n; }
 constexpr index_t columns_of(const Level3& call) { return call.side == Side::left ? call.n : call.m; }
 
-/// A part of a call on a triangle of any number of rows.
+/// A part of a call, for a triangle with any number of rows.
 struct TriangularPart {
   bool is_leaf = true;
-  index_t row = 0, rows = 0;       ///< of X: those that the part changes
-  index_t from_row = 0, from = 0;  ///< of X: those that it reads. Of a leaf the same
-  bool takes_alpha = true;         ///< alpha has not entered these rows of X before (trsm)
+  index_t row = 0, rows = 0;       ///< of X: the rows that the part changes
+  index_t from_row = 0, from = 0;  ///< of X: the rows that the part reads; in a leaf the same rows
+  bool takes_alpha = true;         ///< alpha has not yet been applied to these rows of X (trsm)
 };
 
 /// Calls visit(part) in the order in which the parts must be computed.
-/// @param lower triangle_form() of the call; `takes_alpha` whether alpha still has to enter @pre order >= 1
+/// @param lower triangle_form() of the call
+/// @param takes_alpha whether alpha still has to be applied
+/// @pre order >= 1
 template <class Visit>
 void for_each_part(Routine routine, bool lower, index_t order, index_t leaf_rows, Visit&& visit, index_t row = 0,
                    bool takes_alpha = true) {
@@ -52,7 +54,7 @@ void for_each_part(Routine routine, bool lower, index_t order, index_t leaf_rows
     index_t row, rows;
   };
   const Half top{row, top_rows}, bottom{row + top_rows, order - top_rows};
-  // The half that depends on nothing, and the one that depends on it.
+  // The half that does not depend on the other one, and the half that depends on it.
   const Half free = lower ? top : bottom, bound = lower ? bottom : top;
   const auto cut = [&](const Half& half, bool alpha) {
     for_each_part(routine, lower, half.rows, leaf_rows, visit, half.row, alpha);
@@ -80,7 +82,7 @@ inline void* block_of(void* matrix, ScalarType type, index_t ld, index_t row, in
 }  // namespace detail
 
 /// A part of a trsm or trmm as a call on the blocks of its matrices: the routine itself for a leaf, else gemm. trmm
-/// reads X in B, which may be C, and writes it in C.
+/// reads X in B, which may be C, and writes it to C.
 inline Level3 call_of(const Level3& call, const TriangularPart& part) {
   const bool left = call.side == Side::left;
   const auto block_of_x = [&](index_t row) {

@@ -1,5 +1,6 @@
-// Which batches of products of one size cuBLAS computes sooner than the blocks of product_blocks.hpp and half_blocks.hpp:
-// measured on one GPU with square ones (bench/batch_blocks, bench/half_blocks), by type and size.
+// The batches of products of one size that cuBLAS computes faster than the blocks of product_blocks.hpp and
+// half_blocks.hpp. They were measured on one GPU with square matrices (bench/batch_blocks, bench/half_blocks), by type
+// and size.
 #pragma once
 
 #include <array>
@@ -10,20 +11,20 @@
 
 namespace tessera::kernels::plan {
 
-/// Each stands for products that take no more operations than a cube of it, and more than one of the size before; the
-/// last for all larger ones, too.
+/// Each size stands for products with at most as many operations as a cube of it, and more than a cube of the size
+/// before. The last stands for all larger ones, too.
 inline constexpr std::array<index_t, 14> batch_sizes = {4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512};
 
 namespace detail {
 inline constexpr std::array<std::array<bool, batch_sizes.size()>, 4> vendor_batches = {{
 #include "kernels/plan/vendor_batches.inc"
 }};
-/// Of real 16-bit numbers; complex ones cuBLAS does not have.
+/// For real 16-bit numbers; cuBLAS does not support complex ones.
 inline constexpr std::array<std::array<bool, batch_sizes.size()>, 2> half_vendor_batches = {{
 #include "kernels/plan/half_vendor_batches.inc"
 }};
 
-/// In batch_sizes.
+/// The index in batch_sizes.
 constexpr std::size_t class_of_product(index_t m, index_t n, index_t k) {
   const double volume = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   std::size_t i = 0;

@@ -9,7 +9,7 @@
 
 namespace tessera::kernels {
 
-/// Column-major without padding.
+/// A column-major matrix without padding.
 template <Scalar T>
 struct Dense {
   index_t rows = 0, cols = 0;
@@ -42,7 +42,7 @@ Dense<T> operator*(const Dense<T>& A, const Dense<T>& B) {
   }
   return C;
 }
-/// The largest of |A - B|; NaN if there is one.
+/// The largest element of |A - B|; NaN if there is one.
 template <Scalar T>
 double distance(const Dense<T>& A, const Dense<T>& B) {
   double largest = 0;

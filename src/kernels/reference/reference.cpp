@@ -1,5 +1,5 @@
-// All ten routines as two loop nests: products that accumulate, and triangular matrices applied to one vector after the
-// other.
+// All ten routines as two loop nests: products that accumulate, and triangular matrices that are applied to one vector
+// after the other.
 #include "kernels/reference/reference.hpp"
 
 #include <utility>
@@ -26,7 +26,7 @@ Number conjugate(Number value) {
 
 constexpr bool in_triangle(Uplo uplo, index_t i, index_t j) { return uplo == Uplo::lower ? i >= j : i <= j; }
 
-/// A matrix by its elements, widened to Accumulator. Only what the routine may read of the storage is read.
+/// A matrix by its elements, converted to Accumulator. It reads only the stored elements that the routine may read.
 template <class Accumulator, Scalar T>
 struct Matrix {
   const T* elements = nullptr;
@@ -34,7 +34,7 @@ struct Matrix {
   bool transposed = false;
   bool conjugated = false;
   Structure structure = Structure::general;
-  Uplo uplo = Uplo::lower;  ///< of the storage; of no meaning for a general matrix
+  Uplo uplo = Uplo::lower;  ///< of the storage; unused for a general matrix
 
   Accumulator operator()(index_t i, index_t j) const {
     if (transposed) std::swap(i, j);
@@ -52,7 +52,7 @@ struct Matrix {
     result.conjugated = !conjugated;
     return result;
   }
-  /// Whether a triangular matrix is lower triangular as seen from outside.
+  /// Whether the triangular matrix, after a transposition, is lower triangular.
   bool is_lower() const { return (uplo == Uplo::lower) != transposed; }
 
  private:
@@ -79,7 +79,7 @@ class Reference {
  public:
   explicit Reference(const Level3& call)
       : call_(call), alpha_(scalar_cast<T>(call.alpha)), beta_(scalar_cast<T>(call.beta)) {
-    // What the interface takes as real.
+    // The interface takes these factors as real.
     if (call.routine == Routine::herk) alpha_ = real_part(alpha_);
     if (is_hermitian_update()) beta_ = real_part(beta_);
   }
@@ -142,9 +142,8 @@ class Reference {
         return update([&, first = sum(a, other_side(b), call_.k), second = sum(b, other_side(a), call_.k)](
                           index_t i, index_t j) { return alpha_ * first(i, j) + second_alpha * second(i, j); });
       }
-      case Routine::trmm:
-      case Routine::trsm:
-        break;
+      default:
+        return;
     }
   }
 
@@ -164,7 +163,7 @@ class Reference {
     return [alpha = alpha_, elements = sum(X, Y, length)](index_t i, index_t j) { return alpha * elements(i, j); };
   }
 
-  /// C = added + beta C, or its triangle alone.
+  /// C = added + beta C, in all of C or in its triangle.
   template <class Added>
   void update(const Added& added) const {
     for (index_t j = 0; j < call_.n; ++j) {
@@ -182,7 +181,8 @@ class Reference {
     }
   }
 
-  /// Times beta. A real factor leaves parts of a number apart, so that one that is infinite does not make the other a NaN.
+  /// The value times beta. A real factor multiplies the parts of a number separately, so that an infinite part does not
+  /// make the other one a NaN.
   Accumulator scaled(Accumulator value) const {
     return is_hermitian_update() ? value * std::real(beta_) : beta_ * value;
   }
@@ -218,14 +218,14 @@ class Reference {
     }
   }
 
-  /// x = alpha M x. Starts at the end that no later element needs.
+  /// x = alpha M x. It starts at the end whose element no later step reads.
   void multiply(const Operand& M, std::vector<Accumulator>& x) const {
     for_each_row(M, !M.is_lower(), x, [&](Accumulator& element, Accumulator off_diagonal, Accumulator diagonal) {
       element = alpha_ * (off_diagonal + diagonal * element);
     });
   }
 
-  /// Solves M y = alpha x, y overwrites x. Starts at the end whose element stands alone.
+  /// Solves M y = alpha x; y overwrites x. It starts at the end whose equation has one unknown.
   void substitute(const Operand& M, std::vector<Accumulator>& x) const {
     for (Accumulator& element : x) element *= alpha_;
     for_each_row(M, M.is_lower(), x, [](Accumulator& element, Accumulator off_diagonal, Accumulator diagonal) {
@@ -233,7 +233,8 @@ class Reference {
     });
   }
 
-  /// Calls step(x_i, sum of M_il x_l over l != i in the triangle, M_ii) for each row, first or last row first.
+  /// Calls step(x_i, sum of M_il x_l over l != i in the triangle, M_ii) for each row, starting with the first or the
+  /// last.
   template <class Step>
   static void for_each_row(const Operand& M, bool first_row_first, std::vector<Accumulator>& x, const Step& step) {
     const auto length = static_cast<index_t>(x.size());

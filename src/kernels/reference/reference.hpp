@@ -1,11 +1,11 @@
-// The readable Level-3 BLAS: what every other one is compared with, and what computes where no CPU BLAS can. Follows
-// the reference BLAS (netlib) in what is read and written: see Level3. Where alpha and k ask for no product and beta is
-// 1, nothing at all is done; a diagonal that is taken as real then keeps its imaginary parts.
+// The readable Level-3 BLAS. All others are compared with it, and it computes if no CPU BLAS can. It follows the
+// reference BLAS (netlib) in which elements are read and written: see Level3. If alpha and k ask for no product and
+// beta is 1, nothing at all is done. A diagonal that is taken as real then keeps its imaginary parts.
 #pragma once
 
 #include <complex>
 
-#include "core/level3.hpp"
+#include "calls/level3.hpp"
 #include "core/scalar.hpp"
 #include "kernels/tile_ops.hpp"
 
@@ -22,17 +22,17 @@ struct WideOf<std::complex<Real>> {
 };
 }  // namespace detail
 
-/// The type in which an oracle accumulates.
+/// The accumulator type of an oracle.
 template <Scalar T>
 using Wide = typename detail::WideOf<T>::type;
 
-/// Any of the routines, in the precision of its type. m, n, k may be 0.
+/// Computes any of the routines, in the precision of its type. m, n, k may be 0.
 void reference_level3(const Level3& call);
 
-/// The same, accumulated in long double and rounded once.
+/// Computes the same, accumulated in long double and rounded once.
 void oracle_level3(const Level3& call);
 
-/// gemm on typed operands, computed in Accumulator: T, or Wide<T> for an oracle.
+/// gemm on typed operands. Accumulator is T, or Wide<T> for an oracle.
 template <Scalar T, class Accumulator = T>
 void reference_gemm(Op op_a, Op op_b, index_t m, index_t n, index_t k, T alpha, const T* A, index_t lda, const T* B,
                     index_t ldb, T beta, T* C, index_t ldc) {

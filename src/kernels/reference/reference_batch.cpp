@@ -2,13 +2,13 @@
 
 #include <cstddef>
 
-#include "core/arguments.hpp"
+#include "calls/arguments.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace tessera::kernels {
 namespace {
 
-/// The bad argument that the reference BLAS finds first, by its position; 0: none.
+/// The position of the first bad argument, in the order in which the reference BLAS checks them; 0: none.
 template <Routine routine>
 int bad_argument(const Level3& problem) {
   Arguments given{.layout = Layout::col_major,
@@ -28,13 +28,7 @@ int bad_argument(const Level3& problem) {
 }
 
 int bad_argument(const Level3& problem) {
-  using Check = int (*)(const Level3&);
-  constexpr Check of_routine[routine_count] = {bad_argument<Routine::gemm>,  bad_argument<Routine::symm>,
-                                               bad_argument<Routine::hemm>,  bad_argument<Routine::syrk>,
-                                               bad_argument<Routine::herk>,  bad_argument<Routine::syr2k>,
-                                               bad_argument<Routine::her2k>, bad_argument<Routine::trmm>,
-                                               bad_argument<Routine::trsm>,  bad_argument<Routine::gemmt>};
-  return of_routine[static_cast<std::size_t>(problem.routine)](problem);
+  return dispatch_level3(problem.routine, [&]<Routine routine>() { return bad_argument<routine>(problem); });
 }
 
 void set(void* numbers, bool is_wide, index_t at, int value) {

@@ -1,4 +1,4 @@
-// One loop nest: the textbook's product, whose elements become single when they are read.
+// One loop nest: the textbook's product, whose elements are converted to single precision when they are read.
 #include "kernels/reference/reference_half.hpp"
 
 #include <complex>
@@ -9,7 +9,7 @@
 namespace tessera::kernels {
 namespace {
 
-/// What elements become.
+/// The type to which elements are converted.
 template <class E>
 using Single = std::conditional_t<E::parts == 1, float, std::complex<float>>;
 
@@ -30,7 +30,7 @@ E rounded(Single<E> value) {
     return {{rounded_to<R>(value.real()), rounded_to<R>(value.imag())}};
 }
 
-// The operator of std::complex makes infinities of what has NaNs in both parts.
+// Written in parts: the operator of std::complex replaces NaNs in both parts by infinities.
 float product(float a, float b) { return a * b; }
 std::complex<float> product(std::complex<float> a, std::complex<float> b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};

@@ -1,12 +1,12 @@
-// The readable product of 16-bit numbers, and batches of it. What every other one is compared with.
+// The readable product of 16-bit numbers, and batches of it. All others are compared with it.
 #pragma once
 
 #include "kernels/half_batch.hpp"
 
 namespace tessera::kernels {
 
-/// Checks what is said of each problem, and computes those that are good: sums in single precision, one product after the
-/// other, and one rounding of alpha times the sum plus beta times C. Complex products are four real ones.
+/// Checks the arguments of each problem, and computes the good ones. Sums have single precision, and add one product
+/// after the other. alpha times the sum plus beta times C is rounded once. Complex products are four real ones.
 void reference_half_batch(const HalfBatch& batch);
 
 }  // namespace tessera::kernels

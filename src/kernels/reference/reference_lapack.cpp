@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/arguments.hpp"
+#include "calls/arguments.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -23,13 +23,13 @@ T conjugate(T value) {
     return std::conj(value);
 }
 
-/// By which pivots are compared, as BLAS's iamax does.
+/// The size by which pivots are compared, as in BLAS's iamax.
 template <Scalar T>
 Real<T> magnitude(T value) {
   return std::abs(std::real(value)) + std::abs(std::imag(value));
 }
 
-/// Numbers from 1, of 32 or 64 bits; they count rows and pivots from 0 here.
+/// The caller's pivots, numbers from 1 with 32 or 64 bits. Rows and pivots count from 0 here.
 struct Pivots {
   void* numbers = nullptr;
   bool is_wide = false;
@@ -55,7 +55,7 @@ struct Columns {
   T& operator()(index_t i, index_t j) const { return elements[i + j * ld]; }
 };
 
-/// The lower triangular L of A = L L^H, of which its conjugate transpose may be stored: U = L^H in the upper triangle.
+/// The lower triangular L of A = L L^H. The upper triangle may store its conjugate transpose instead: U = L^H.
 template <Scalar T>
 class Lower {
  public:
@@ -70,7 +70,7 @@ class Lower {
   bool is_upper_;
 };
 
-/// One problem. Each routine returns LAPACK's info, without complaints of arguments.
+/// One problem. Each routine returns LAPACK's info, but does not check arguments.
 template <Scalar T>
 struct Problem {
   index_t m = 0, n = 0, nrhs = 0;
@@ -88,7 +88,7 @@ struct Problem {
     for (index_t j = 0; j < n; ++j) {
       Real<T> square = std::real(L(j, j));
       for (index_t l = 0; l < j; ++l) square -= std::real(L(j, l) * conjugate(L(j, l)));
-      if (!(square > 0)) {  // nor is NaN
+      if (!(square > 0)) {  // also true for a NaN
         L.set(j, j, T(square));
         return j + 1;
       }
@@ -103,7 +103,7 @@ struct Problem {
     return 0;
   }
 
-  /// L Y = B, then L^H X = Y.
+  /// Solves L Y = B, then L^H X = Y.
   index_t potrs() const {
     const Lower<T> L = this->L();
     for (index_t v = 0; v < nrhs; ++v) {
@@ -127,14 +127,14 @@ struct Problem {
     return 0;
   }
 
-  /// L becomes its inverse M, last column first, and M becomes M^H M, first row first.
+  /// Computes the inverse M of L in place, last column first, and then M^H M, first row first.
   index_t potri() const {
     if (const index_t zero = zero_on_diagonal(); zero != 0) return zero;
     const Lower<T> L = this->L();
     for (index_t j = n - 1; j >= 0; --j) {
       const T inverse = T(1) / L(j, j);
       L.set(j, j, inverse);
-      for (index_t i = n - 1; i > j; --i) {  // row i of M times the column that is still L's
+      for (index_t i = n - 1; i > j; --i) {  // row i of M times the column that still holds L
         T sum(0);
         for (index_t l = j + 1; l <= i; ++l) sum += L(i, l) * L(l, j);
         L.set(i, j, -sum * inverse);
@@ -155,8 +155,8 @@ struct Problem {
     for (index_t j = 0; j < columns; ++j) std::swap(matrix(one, j), matrix(other, j));
   }
 
-  /// The first of the largest elements of column j on and below the diagonal. A NaN is no larger than anything, and
-  /// nothing is larger than a NaN.
+  /// The first of the largest elements of column j, on and below the diagonal. No comparison with a NaN is true: it is
+  /// chosen only as the first element.
   index_t pivot_row(index_t j) const {
     index_t row = j;
     for (index_t i = j + 1; i < m; ++i) {
@@ -165,7 +165,8 @@ struct Problem {
     return row;
   }
 
-  /// What becomes of column j and of what is right of it once the pivot stands on the diagonal. @return whether it is not 0
+  /// Updates column j and the columns right of it, once the pivot is on the diagonal. @return whether the pivot is not
+  /// 0
   bool eliminate(index_t j) const {
     const T pivot = A(j, j);
     if (pivot != T(0)) {
@@ -188,7 +189,7 @@ struct Problem {
     return info;
   }
 
-  /// `tiny` in the direction of the pivot, by parts so that nothing overflows.
+  /// A number of magnitude `tiny` in the direction of the pivot. It is computed by parts, so that nothing overflows.
   T in_direction_of(T pivot) const {
     const Real<T> size = magnitude(pivot);
     if (size == 0) return T(tiny);
@@ -207,7 +208,7 @@ struct Problem {
     return info;
   }
 
-  /// Rows of `matrix` by the pivots, first or last pivot first.
+  /// Interchanges rows of `matrix` by the pivots, starting with the first or with the last one.
   void interchange(const Columns<T>& matrix, index_t columns, bool first_first) const {
     if (!ipiv.are_there()) return;
     for (index_t t = 0; t < n; ++t) {
@@ -216,7 +217,7 @@ struct Problem {
     }
   }
 
-  /// L U X = P B, or op(U) Y = B, op(L) Z = Y, X = P^T Z.
+  /// Solves L U X = P B; or op(U) Y = B, op(L) Z = Y, X = P^T Z.
   index_t getrs() const {
     if (op == Op::no_trans) {
       interchange(B, nrhs, true);
@@ -245,13 +246,14 @@ struct Problem {
     return 0;
   }
 
-  /// U becomes its inverse V, first column first; then X L = V, last column first; then the columns of X as P has rows.
+  /// Computes the inverse V of U in place, first column first, then X L = V, last column first. Last it permutes the
+  /// columns of X as P permutes rows.
   index_t getri() const {
     if (const index_t zero = zero_on_diagonal(); zero != 0) return zero;
     for (index_t j = 0; j < n; ++j) {
       const T inverse = T(1) / A(j, j);
       A(j, j) = inverse;
-      for (index_t i = 0; i < j; ++i) {  // row i of V times the column that is still U's
+      for (index_t i = 0; i < j; ++i) {  // row i of V times the column that still holds U
         T sum(0);
         for (index_t l = i; l < j; ++l) sum += A(i, l) * A(l, j);
         A(i, j) = -sum * inverse;
@@ -272,7 +274,7 @@ struct Problem {
     return 0;
   }
 
-  /// Rows k1 to k2, from 1. Row i has the pivot k1 + (i - k1) |incx|, from 1.
+  /// Interchanges rows k1 to k2, from 1. Row i has the pivot k1 + (i - k1) |incx|, from 1.
   void laswp(index_t k1, index_t k2, index_t incx) const {
     if (incx == 0) return;
     for (index_t t = k1; t <= k2; ++t) {
@@ -307,35 +309,34 @@ struct Problem {
     }
   }
 
-  index_t factor(LapackRoutine routine) const {
+  index_t factor(Routine routine) const {
     if (is_hermitian(routine)) return potrf();
-    return routine == LapackRoutine::getrf_nopiv ? getrf_nopiv() : getrf();
+    return routine == Routine::getrf_nopiv ? getrf_nopiv() : getrf();
   }
 
-  index_t run(LapackRoutine routine) const {
+  index_t run(Routine routine) const {
     switch (routine) {
-      case LapackRoutine::potrf:
+      case Routine::potrf:
         return potrf();
-      case LapackRoutine::potrs:
+      case Routine::potrs:
         return potrs();
-      case LapackRoutine::posv:
+      case Routine::posv:
         return posv();
-      case LapackRoutine::potri:
+      case Routine::potri:
         return potri();
-      case LapackRoutine::getrf:
+      case Routine::getrf:
         return getrf();
-      case LapackRoutine::getrf_nopiv:
+      case Routine::getrf_nopiv:
         return getrf_nopiv();
-      case LapackRoutine::getrs:
+      case Routine::getrs:
         return getrs();
-      case LapackRoutine::gesv:
+      case Routine::gesv:
         return gesv();
-      case LapackRoutine::getri:
+      case Routine::getri:
         return getri();
-      case LapackRoutine::laswp:
-        break;
+      default:
+        return 0;
     }
-    return 0;
   }
 };
 
@@ -364,7 +365,7 @@ template <Scalar T>
 Problem<T> problem_of(const LapackBatch& batch, index_t i) {
   Problem<T> problem;
   problem.n = batch.n.of(i);
-  problem.m = lapack_positions(batch.routine).m != 0 ? batch.m.of(i) : problem.n;
+  problem.m = has_m(batch.routine) ? batch.m.of(i) : problem.n;
   problem.nrhs = batch.nrhs.of(i);
   problem.A = {batch.A.as<T>().of(i), batch.lda.of(i)};
   if (batch.B.of_each != nullptr || batch.B.first != nullptr) problem.B = {batch.B.as<T>().of(i), batch.ldb.of(i)};
@@ -421,7 +422,7 @@ void run(const LapackBatch& batch) {
     index_t info = batch.info != nullptr ? complaint(batch, i) : 0;
     if (info == 0) {
       const Problem<T> problem = problem_of<T>(batch, i);
-      if (batch.routine == LapackRoutine::laswp)
+      if (batch.routine == Routine::laswp)
         problem.laswp(batch.k1.of(i), batch.k2.of(i), batch.incx);
       else
         info = problem.run(batch.routine);

@@ -1,23 +1,24 @@
-// The readable batch of LAPACK's routines: one problem after the other, by unblocked loops in the precision of its type.
-// What every other one is compared with. Follows LAPACK 3.12 in what is read and written, in pivots and in info.
+// The readable batch of LAPACK's routines: one problem after the other, by unblocked loops in the precision of its
+// type. All others are compared with it. It follows LAPACK 3.12 in which elements are read and written, in pivots and
+// in info.
 #pragma once
 
 #include "kernels/lapack_batch.hpp"
 
 namespace tessera::kernels {
 
-/// Checks what is said of each, and computes those that are good. @pre all of it is in memory of the host
+/// Checks the arguments of each problem, and computes the good ones. @pre all data is in host memory
 void reference_lapack_batch(const LapackBatch& batch);
 
-/// What kernels make of it one after the other, where another one has solved between. Problems that an earlier step has
-/// ended, which info says, are left out.
+/// The steps that kernels compute one after the other, with triangular solves of other kernels between. A step leaves
+/// out the problems that an earlier one has ended, according to info.
 enum class LapackStep : std::uint8_t {
-  check,          ///< arguments alone
-  factor,         ///< arguments, and the factors of those that are good
-  solve,          ///< with the factors
-  interchange,    ///< rows of B as they were of A; backwards where op transposes
-  begin_inverse,  ///< arguments, a zero on the diagonal of the factor, and the identity in B
-  end_inverse     ///< B, or the triangle of it, to A
+  check,          ///< checks arguments only
+  factor,         ///< checks arguments, and factors the good matrices
+  solve,          ///< solves with the factors
+  interchange,    ///< interchanges rows of B as those of A; backwards if op transposes
+  begin_inverse,  ///< checks arguments, finds a zero on the factor's diagonal, and sets B to the identity
+  end_inverse     ///< copies B, or its triangle, to A
 };
 void reference_lapack_step(const LapackBatch& batch, LapackStep step);
 

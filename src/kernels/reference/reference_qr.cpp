@@ -21,7 +21,7 @@ T conjugate(T x) {
   }
 }
 
-/// Euclidean; sums of squares neither overflow nor vanish in the wider type.
+/// The Euclidean norm. Sums of squares neither overflow nor underflow in the wider type.
 template <Scalar T>
 RealOf<T> norm_of(const T* x, index_t n) {
   long double sum = 0;
@@ -29,7 +29,8 @@ RealOf<T> norm_of(const T* x, index_t n) {
   return static_cast<RealOf<T>>(std::sqrt(sum));
 }
 
-/// H^H (alpha, x) = (beta, 0) with H = I - tau (1, v) (1, v)^H and real beta; v takes the place of x, beta that of alpha.
+/// Finds H with H^H (alpha, x) = (beta, 0), H = I - tau (1, v) (1, v)^H and real beta. v replaces x, and beta replaces
+/// alpha.
 /// @return tau
 template <Scalar T>
 T reflect(T& alpha, T* x, index_t n) {
@@ -41,7 +42,8 @@ T reflect(T& alpha, T* x, index_t n) {
   const auto scale = [&](T factor) {
     for (index_t i = 0; i < n; ++i) x[i] *= factor;
   };
-  // beta that is too small is inaccurate, and what is divided by it overflows: larger numbers, and back in the end.
+  // If beta is too small it is inaccurate, and quotients by it overflow. The numbers are scaled up, and beta is scaled
+  // back at the end.
   constexpr Real least = std::numeric_limits<Real>::min() / std::numeric_limits<Real>::epsilon();
   constexpr int most_times = 20;
   Real beta = signed_length();

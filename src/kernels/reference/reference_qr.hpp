@@ -1,12 +1,12 @@
-// The readable QR factorization of a block column, by unblocked loops in the precision of its type. Follows LAPACK 3.12
-// (geqr2, larfg) in what R, V and tau are.
+// The readable QR factorization of a block column, by unblocked loops in the precision of its type. R, V and tau are
+// those of LAPACK 3.12 (geqr2, larfg).
 #pragma once
 
 #include "kernels/panel.hpp"
 
 namespace tessera::kernels {
 
-/// Factors the panel where it lies. @param tau its n coefficients
+/// Factors the panel where it lies. @param tau receives its n coefficients
 void reference_qr(const Panel& panel, void* tau);
 
 }  // namespace tessera::kernels

@@ -14,7 +14,7 @@
 #include "tests/temporary_folder.hpp"
 
 namespace tessera {
-namespace {
+namespace broken_context_test {
 
 struct Ended {
   int status = -1;
@@ -60,5 +60,5 @@ TEST(CudaBrokenContext, ProductsAreRightAfterAKernelOfTheProgramHasTrapped) {
   EXPECT_EQ(ended.errors.find(told, at + 1), std::string::npos) << "told more than once: " << ended.errors;
 }
 
-}  // namespace
+}  // namespace broken_context_test
 }  // namespace tessera

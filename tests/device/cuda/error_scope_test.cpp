@@ -1,10 +1,10 @@
-// Which errors of CUDA lose a device.
+// The errors of CUDA that lose a device.
 #include "device/cuda/error_scope.hpp"
 
 #include <gtest/gtest.h>
 
 namespace tessera::device::cuda {
-namespace {
+namespace error_scope_test {
 
 TEST(ErrorScope, ErrorsOfKernelsAndHardwareStay) {
   for (const cudaError_t error :
@@ -43,5 +43,5 @@ TEST(ErrorScope, AnswersThatBelongToACapture) {
   EXPECT_FALSE(is_of_a_capture(cudaSuccess));
 }
 
-}  // namespace
+}  // namespace error_scope_test
 }  // namespace tessera::device::cuda

@@ -8,7 +8,8 @@
 namespace tessera::test {
 namespace {
 
-/// What tests need of the runtime: the one that the test is linked with, or the stand-in's. The library under test has its own.
+/// The runtime functions that tests need, of the runtime that the test is linked with or of the stand-in. The library
+/// under test has its own runtime.
 struct Runtime {
   decltype(&::cudaGetDeviceCount) device_count = ::cudaGetDeviceCount;
   decltype(&::cudaSetDevice) set_device = ::cudaSetDevice;
@@ -53,7 +54,7 @@ class CudaLibrary final : public LibraryImplementation {
   }
   ~CudaLibrary() override {
     expect(runtime_.synchronize(stream_));
-    expect(runtime_.synchronize(nullptr));  // where tests have handles of their own
+    expect(runtime_.synchronize(nullptr));  // for tests with handles of their own
     EXPECT_EQ(api_.tessera_device_destroy(handle_), TESSERA_SUCCESS) << api_.tessera_device_last_error();
     for (void* const memory : allocated_) expect(runtime_.release(memory));
     expect(runtime_.destroy_stream(stream_));

@@ -1,4 +1,4 @@
-// Device routines on GPUs, and on those of the stand-in for CUDA. No CUDA types.
+// Device routines on GPUs, and on the stand-in's GPUs. No CUDA types.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace tessera::test {
 
-/// On GPU 0, in a stream of its own. @return nullptr, and why, where there is none
+/// Opens the library on GPU 0, with a stream of its own. @return nullptr, with the reason, if there is no GPU
 std::unique_ptr<LibraryImplementation> open_cuda(const std::string& library, std::string& missing);
 
-/// @param folder of the stand-in's libraries
+/// @param folder folder of the stand-in's libraries
 std::unique_ptr<LibraryImplementation> open_cuda_standin(const std::string& folder, std::string& missing);
 
 }  // namespace tessera::test

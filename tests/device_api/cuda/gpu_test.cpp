@@ -1,5 +1,5 @@
-// What only a GPU shows of the device routines: calls and batches captured into a graph, handles of one thread beside
-// those of another, the thread's device.
+// Properties of the device routines that only a GPU shows: calls and batches captured into a graph, handles of one
+// thread beside those of another, the thread's device.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 #include "tests/test_plugin.hpp"
 
 namespace tessera {
-namespace {
+namespace gpu_test {
 
 using test::DeviceApi;
 using test::Level3Fixture;
@@ -47,7 +47,7 @@ class CudaDeviceApi : public ::testing::Test {
 
 class MultiGpuCudaDeviceApi : public CudaDeviceApi {};
 
-/// A stream with a handle, and operands that are put there anew as often as a test wants.
+/// A stream with a handle, and operands that a test can upload repeatedly.
 template <Scalar T>
 class Solve {
  public:
@@ -106,7 +106,7 @@ class Solve {
   void *A_ = nullptr, *C_ = nullptr, *workspace_ = nullptr;
 };
 
-// The first call of the process is captured where a case is the first one: nothing has been used before.
+// If a case runs first in the process, it captures the process's first call: nothing has been used before.
 TEST_F(CudaDeviceApi, CallsAreCapturedAndReplayed) {
   const DeviceApi api(library());
   for (const test::DeviceRoutine& routine : test::all_device_routines()) {
@@ -141,7 +141,7 @@ TEST_F(CudaDeviceApi, CallsAreCapturedAndReplayed) {
   }
 }
 
-/// Captures its first batch, and launches that graph for every one: the arrays lie where they lay.
+/// Captures its first batch, and launches that graph for every batch: the arrays keep their addresses.
 class ReplayedBatch final : public test::Implementation {
  public:
   explicit ReplayedBatch(const DeviceApi& api) : api_(api) {
@@ -243,7 +243,7 @@ class ReplayedBatch final : public test::Implementation {
   std::vector<void*> allocated_;
 };
 
-// Sizes, leading dimensions and addresses are those in the arrays when the graph is launched.
+// Sizes, leading dimensions and addresses are read from the arrays when the graph is launched.
 TEST_F(CudaDeviceApi, BatchesAreCapturedOnceForAllSizes) {
   const DeviceApi api(library());
   for (const test::DeviceRoutine& routine : test::all_batch_routines()) {
@@ -277,10 +277,10 @@ TEST_F(CudaDeviceApi, BatchesAreCapturedOnceForAllSizes) {
   }
 }
 
-// Of LAPACK's routines, too.
+// The same for LAPACK's routines.
 TEST_F(CudaDeviceApi, FactorizationsAreCapturedOnceForAllSizes) {
   const DeviceApi api(library());
-  for (const LapackRoutine routine : test::all_lapack_routines()) {
+  for (const Routine routine : test::all_lapack_routines()) {
     for (const bool with_bounds : {false, true}) {
       SCOPED_TRACE(testing::Message() << name_of(routine) << " bounds " << with_bounds);
       ReplayedBatch implementation(api);
@@ -292,14 +292,14 @@ TEST_F(CudaDeviceApi, FactorizationsAreCapturedOnceForAllSizes) {
         std::vector<test::LapackProblem<double>> problems;
         for (index_t i = 0; i < 10; ++i) {
           const index_t n = (29 * i + 7 * launch) % (most + 1);
-          // Wide ones may be singular without interchanges.
+          // Without interchanges wide matrices may be singular.
           const index_t m = launch == 2 ? 0 : std::max(n, (17 * i + 31 * launch) % (most + 1));
           problems.push_back(made.make(m, n, (11 * i + 41 * launch) % (most + 1), (i + launch) % 3));
         }
         test::LapackPlacement placement{.with_bounds = with_bounds};
         if (with_bounds || inverts(routine))
           placement.bounds = test::LapackPlacement::Bounds{.m = most, .n = most, .nrhs = most};
-        // What was captured has room for any of them.
+        // The captured workspace has room for any of them.
         placement.workspace_order = most;
         auto after = problems;
         runner.run(variant, after, placement);
@@ -310,7 +310,7 @@ TEST_F(CudaDeviceApi, FactorizationsAreCapturedOnceForAllSizes) {
   }
 }
 
-// Some of them are cuBLAS's.
+// cuBLAS computes some of them.
 TEST_F(CudaDeviceApi, ProductsOfOneSizeAreCaptured) {
   const DeviceApi api(library());
   for (const ScalarType type : test::all_types) {
@@ -335,7 +335,7 @@ TEST_F(CudaDeviceApi, ProductsOfOneSizeAreCaptured) {
   }
 }
 
-// Of 16-bit numbers, too: tiny ones, blocks, and sizes that nothing is known of.
+// The same for 16-bit numbers: tiny problems, blocks, and unknown sizes.
 TEST_F(CudaDeviceApi, ProductsOf16BitNumbersAreCapturedOnceForAllSizes) {
   const DeviceApi api(library());
   for (const HalfType type : half_types) {
@@ -366,7 +366,7 @@ TEST_F(CudaDeviceApi, ProductsOf16BitNumbersAreCapturedOnceForAllSizes) {
   }
 }
 
-/// Of the device's own pool, which cudaMallocAsync draws from: in bytes, for this process alone.
+/// An attribute of the device's own pool, from which cudaMallocAsync allocates: in bytes, for this process alone.
 std::uint64_t pool_attribute(cudaMemPoolAttr attribute) {
   cudaMemPool_t pool = nullptr;
   std::uint64_t value = 0;
@@ -381,7 +381,7 @@ void forget_highest_use_of_pool() {
   EXPECT_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &zero));
 }
 
-/// Nodes of a graph that allocate memory or free it.
+/// The number of nodes of a graph that allocate or free memory.
 std::size_t allocations_in(cudaGraph_t graph) {
   std::size_t count = 0;
   EXPECT_CUDA(cudaGraphGetNodes(graph, nullptr, &count));
@@ -395,15 +395,16 @@ std::size_t allocations_in(cudaGraph_t graph) {
   }));
 }
 
-// Free memory would tell of other processes, too. While a stream is captured, CUDA refuses cudaMalloc and what is like it, and
-// keeps count of asynchronous allocations. Over the stand-in for CUDA, DeviceApiFaults and LapackFaults count calls of the allocator.
+// Free memory would depend on other processes, too. While a stream is captured, CUDA refuses cudaMalloc and similar
+// calls, and counts asynchronous allocations. Over the stand-in for CUDA, DeviceApiFaults and LapackFaults count calls
+// of the allocator.
 TEST_F(CudaDeviceApi, NothingIsAllocatedByCalls) {
   const DeviceApi api(library());
   for (const test::DeviceRoutine& routine : test::all_device_routines()) {
     dispatch(routine.type, [&]<Scalar T>(T) {
       Solve<T> solve(api, routine.routine, 1500, 300, true);
       solve.put();
-      solve.submit();  // cuBLAS's kernels are loaded
+      solve.submit();  // loads cuBLAS's kernels
       EXPECT_TRUE(!solve.result().empty());
       forget_highest_use_of_pool();
       const std::uint64_t before = pool_attribute(cudaMemPoolAttrUsedMemCurrent);
@@ -422,7 +423,7 @@ TEST_F(CudaDeviceApi, NothingIsAllocatedByCalls) {
   }
 }
 
-// What the test above relies on.
+// The test above relies on these properties.
 TEST_F(CudaDeviceApi, AllocationsShowInPoolsAndCaptures) {
   cudaStream_t stream = nullptr;
   EXPECT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -469,7 +470,7 @@ TEST_F(CudaDeviceApi, HandlesOfSeveralThreadsAreIndependent) {
   EXPECT_EQ(wrong, 0);
 }
 
-// On another device than the handle's, the call goes where the handle is.
+// If another device is current, the call runs on the handle's device.
 TEST_F(MultiGpuCudaDeviceApi, TheThreadsDeviceStays) {
   int count = 0;
   EXPECT_CUDA(cudaGetDeviceCount(&count));
@@ -490,7 +491,7 @@ TEST_F(MultiGpuCudaDeviceApi, TheThreadsDeviceStays) {
   EXPECT_CUDA(cudaSetDevice(0));
 }
 
-// A thread that has no context gets none.
+// A thread without a context does not get one.
 TEST_F(CudaDeviceApi, AThreadWithoutContextKeepsNone) {
   const DeviceApi api(library());
   void* entry = nullptr;
@@ -512,7 +513,7 @@ TEST_F(CudaDeviceApi, AThreadWithoutContextKeepsNone) {
   }).join();
 }
 
-// What is wrong with the stream is told, and the handle goes on.
+// The stream's error is reported, and the handle stays usable.
 TEST_F(CudaDeviceApi, AStreamWhoseCaptureIsBrokenIsRefused) {
   const DeviceApi api(library());
   Solve<double> solve(api, Routine::trsm, 60, 20, false);
@@ -521,7 +522,8 @@ TEST_F(CudaDeviceApi, AStreamWhoseCaptureIsBrokenIsRefused) {
   EXPECT_TRUE(solve.check());
   cudaGraph_t graph = nullptr;
   EXPECT_CUDA(cudaStreamBeginCapture(solve.stream(), cudaStreamCaptureModeRelaxed));
-  EXPECT_NE(cudaStreamSynchronize(solve.stream()), cudaSuccess);  // not allowed meanwhile: the capture is spoilt
+  // not allowed during a capture: it invalidates the capture
+  EXPECT_NE(cudaStreamSynchronize(solve.stream()), cudaSuccess);
   static_cast<void>(cudaGetLastError());
   EXPECT_EQ(solve.run(), TESSERA_INTERNAL_ERROR);
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
@@ -532,5 +534,5 @@ TEST_F(CudaDeviceApi, AStreamWhoseCaptureIsBrokenIsRefused) {
   EXPECT_TRUE(solve.check());
 }
 
-}  // namespace
+}  // namespace gpu_test
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// The product kernel of GPUs of compute capability 9.0 by itself, at sizes at which is_for_dgemm_kernel() leaves products to cuBLAS.
+// The product kernel of GPUs of compute capability 9.0 by itself, at sizes at which is_for_dgemm_kernel() prefers
+// cuBLAS.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@
 #include "tests/device/backends.hpp"
 
 namespace tessera {
-namespace {
+namespace dgemm_kernel_test {
 
 using kernels::cuda::HopperDgemm;
 
@@ -44,8 +45,10 @@ class CudaDgemmKernel : public ::testing::Test {
     return DeviceArray(static_cast<double*>(memory));
   }
 
-  // Rows and columns around the matrices are NaN; those of C stay. The numbers are small integers, so that every sum is exact.
-  // c_offset: elements from an aligned address to C. infinite: A and B have a row and a column of infinity.
+  // Rows and columns around the matrices are NaN, and those of C must stay so. The numbers are small integers, so that
+  // every sum is exact.
+  // @param c_offset elements from an aligned address to C
+  // @param infinite whether A and B have a row and a column of infinity
   void check_product(Level3 call, index_t c_offset = 0, bool infinite = false) {
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -76,7 +79,8 @@ class CudaDgemmKernel : public ::testing::Test {
         b_at(l, call.n / 2) = std::abs(b_at(l, call.n / 2)) + 1;
       }
     }
-    if (call.beta == AnyScalar(0)) std::fill(C.begin() + c_offset, C.begin() + c_offset + call.m, nan);  // is not read
+    // C is not read
+    if (call.beta == AnyScalar(0)) std::fill(C.begin() + c_offset, C.begin() + c_offset + call.m, nan);
     std::vector<double> expected = C;
     for (index_t j = 0; j < call.n; ++j) {
       for (index_t i = 0; i < call.m; ++i) {
@@ -120,7 +124,7 @@ TEST_F(CudaDgemmKernel, IsTakenForLargeProducts) {
   EXPECT_FALSE(dgemm_.takes(call));
 }
 
-// Fewer stages than slots, just as many, and more; ends within a step and between two.
+// Fewer stages than slots, as many, and more; sums that end within a step and between two.
 TEST_F(CudaDgemmKernel, SumsOfAnyLength) {
   for_all_transposes([&](Op op_a, Op op_b) {
     for (const index_t k : {1, 15, 16, 17, 31, 32, 33, 64, 65, 95, 96, 97, 129, 191, 192, 193, 1000})
@@ -150,12 +154,12 @@ TEST_F(CudaDgemmKernel, ResultsAtAddressesThatAreNotAligned) {
   });
 }
 
-// Zeros that fill up the last step do not meet infinity.
+// The zeros that fill up the last step do not meet an infinity.
 TEST_F(CudaDgemmKernel, InfinityStaysInItsRow) {
   for_all_transposes([&](Op op_a, Op op_b) {
     check_product({.op_a = op_a, .op_b = op_b, .m = 131, .n = 140, .k = 35, .alpha = 1, .beta = 1}, 0, true);
   });
 }
 
-}  // namespace
+}  // namespace dgemm_kernel_test
 }  // namespace tessera

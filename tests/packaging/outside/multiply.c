@@ -1,5 +1,6 @@
-/* An outside program: knows only the installed header and library. Multiplies integer-valued matrices, so that the answer is exact
- * and can be written down: A(i,l) = i + 1 and B(l,j) = j + 1 give C(i,j) = 2 * k * (i+1) * (j+1) + 3 * C0 with alpha 2, beta 3. */
+/* An outside program: uses only the installed header and library. Multiplies integer-valued matrices, so that the
+ * result is exact and has a formula: A(i,l) = i + 1 and B(l,j) = j + 1 give C(i,j) = 2 * k * (i+1) * (j+1) + 3 * C0
+ * with alpha 2, beta 3. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* An outside program over the routines on device memory, in host memory. L has ones below a diagonal of twos; its row i times ones is
- * i + 2, so the solution is all ones, exactly. */
+/* An outside program over the routines on device memory, in host memory. L has ones below a diagonal of twos; its row i
+ * times ones is i + 2, so the solution is all ones, exactly. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tessera/device_blas.h>

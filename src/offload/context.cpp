@@ -1,0 +1,425 @@
+// Decides whether a call runs on the CPU BLAS or on devices, has it computed, learns from it and reports it.
+#include "offload/context.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "calls/level3.hpp"
+#include "core/environment.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "core/process.hpp"
+#include "core/thread.hpp"
+#include "kernels/reference/reference.hpp"
+#include "offload/quietly.hpp"
+#include "routines/level3.hpp"
+#include "runtime/call_begin.hpp"
+
+namespace tessera::offload {
+namespace {
+
+/// Opening devices takes seconds. A caller that waits longer than this waits for a thread that waits for the caller.
+constexpr double longest_start_s = 60;
+/// A call of up to this volume (a cube of 512) measures the CPU if nothing is known of it yet. Looking for GPUs
+/// takes as long as a tuned BLAS needs for it; even the reference needs less than a start takes.
+constexpr index_t blind_volume = index_t{1} << 27;
+
+/// The reference's early outs. Where they do not hold, a call without a product still scales C.
+bool does_nothing(const Level3& call) {
+  if (call.m == 0 || call.n == 0) return true;
+  return !call.is_triangular() && call.only_scales() && call.beta == AnyScalar(1);
+}
+
+/// The facts on which the speed of a CPU BLAS depends.
+std::string describe(const kernels::CpuBlas& blas, int processors) {
+  std::string text = fmt::format("{}, {} processors", blas.path(), processors);
+  for (const char* name : {"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS"}) {
+    if (const char* const value = environment_variable(name)) text += fmt::format(", {}={}", name, value);
+  }
+  return text;
+}
+
+}  // namespace
+
+Context::Context(Config config)
+    : config_(std::move(config)),
+      rules_(config_.offload),
+      report_(config_),
+      learns_(config_.devices != DeviceChoice::none && config_.offload.weighs()),
+      history_(CpuSpeed::available_processors(config_.local_ranks())),
+      start_(config_) {}
+
+runtime::Runtime* Context::opened(Fallback fallback, Decision& decision) const {
+  if (runtime::Runtime* const runtime = start_.runtime()) return runtime;
+  if (start_.stage() == DeviceStart::Stage::failed && fallback == Fallback::report &&
+      config_.devices != DeviceChoice::automatic)
+    start_.rethrow_failure();
+  decision = {false, Reason::unavailable};  // or all of them have failed since
+  return nullptr;
+}
+
+runtime::Runtime* Context::runtime(Face* face) {
+  if (config_.devices == DeviceChoice::none || start_.why_forbidden()) return nullptr;
+  if (start_.stage() == DeviceStart::Stage::closed)
+    start_.open(start_context(face != nullptr ? *face : own_face_), longest_start_s);
+  // The process ends, or another thread takes too long.
+  if (start_.stage() == DeviceStart::Stage::closed) return nullptr;
+  Decision decision;
+  return opened(Fallback::report, decision);
+}
+
+DeviceStart::Context Context::start_context(Face& face) {
+  return {.cpu_blas = [this, &face] { return cpu_blas(&face); },
+          .compute = [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); },
+          .is_quiet = [this] { return history_.is_quiet(); },
+          .uses_cpu = [this] { return history_.cpu_calls() > 0; },
+          .add_cpu =
+              [this, &face](MachineRecord& record) {
+                const CpuOutcome* const outcome = face.cpu.load(std::memory_order_acquire);
+                if (outcome == nullptr || !outcome->blas) return;
+                record.cpu_blas = describe(*outcome->blas, CpuSpeed::available_processors(config_.local_ranks()));
+                record.cpu = history_.cpu_speed().rates();
+              }};
+}
+
+void Context::recall_cpu_speed(Face& face) {
+  if (recalled_.load(std::memory_order_relaxed) || recalled_.exchange(true)) return;
+  const MachineRecord& record = start_.known_devices().record;
+  if (record.cpu_blas.empty()) return;
+  try {
+    if (describe(*cpu_blas(&face), CpuSpeed::available_processors(config_.local_ranks())) == record.cpu_blas)
+      history_.cpu_speed().adopt(record.cpu);
+  } catch (const NotAvailable&) {  // the first call that needs it says so
+  }
+}
+
+Conditions Context::conditions_of_devices() {
+  Conditions now;
+  now.opened_in_background = start_.is_opened_in_background();
+  now.until_open_s = start_.until_open_s();
+  now.rates = start_.known_devices().rates;
+  return now;
+}
+
+class Context::WeighedCall final : public Weighed {
+ public:
+  WeighedCall(Context& context, const Level3& call, Face& face) : context_(context), call_(call), face_(face) {}
+
+  const OffloadRule& rule() const override { return context_.rules_.of(call_.routine, call_.type); }
+  bool is_worth_no_look() const override {
+    return context_.may_do_without_look(volume_of(call_)) && !context_.history_.cpu_speed().knows(call_.type);
+  }
+  Decision decide_now() override {
+    Conditions now = context_.conditions_of_devices();
+    context_.history_.describe(call_, context_.learns_, now);
+    return decide(rule(), call_, now);
+  }
+  bool measures_cpu(const Decision& decision) override {
+    const auto probe = context_.history_.wanted_probe(call_, decision.device_s);
+    if (!probe) return false;
+    context_.history_.time_on_cpu(
+        *probe, [&](const Level3& product) { context_.compute_on_cpu(product, Fallback::report, face_); });
+    return true;
+  }
+
+ private:
+  Context& context_;
+  const Level3& call_;
+  Face& face_;
+};
+
+runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& face, Decision& decision,
+                                       CallTime& time) {
+  using Stage = DeviceStart::Stage;
+  if (config_.devices == DeviceChoice::none) {
+    decision = {false, Reason::no_devices};
+    return nullptr;
+  }
+  const bool weighed = what.rule().when == Offload::automatic;
+  for (;;) {
+    if (const auto reason = start_.why_forbidden()) {
+      decision = {false, *reason};
+      return nullptr;
+    }
+    const Stage stage = start_.stage();
+    if (stage == Stage::failed) {
+      start_.try_again([&] { return start_context(face); });
+      return opened(fallback, decision);
+    }
+    if (weighed && what.is_worth_no_look()) {
+      decision = {false, Reason::trial};
+      return nullptr;
+    }
+    if (weighed && !start_.known_devices().possible) {
+      decision = {false, Reason::no_gpu};
+      return nullptr;
+    }
+    if (weighed) recall_cpu_speed(face);
+    decision = what.decide_now();
+    if (weighed && what.measures_cpu(decision)) continue;
+    if (decision.start_in_background) start_.serve_in_background(start_context(face), DeviceStart::Urgency::if_free);
+    if (!decision.offload) return nullptr;
+    if (stage == Stage::open) return opened(fallback, decision);
+    // The thread that opens them may wait for the loader's lock, which the caller may hold. So nobody waits for ever.
+    const double begin_s = device::now_seconds();
+    start_.open(start_context(face), weighed ? std::max(decision.cpu_s, decision.wait_s) : longest_start_s);
+    time.add_start(device::now_seconds() - begin_s);
+    if (start_.stage() == Stage::closed && !start_.why_forbidden()) {
+      decision.offload = false;
+      decision.reason = Reason::start_up;
+      decision.start_up_s = decision.wait_s;
+      return nullptr;
+    }
+  }
+}
+
+std::optional<runtime::JobStatistics> Context::try_devices(Weighed& what, Fallback fallback, Face& face,
+                                                           Decision& decision, CallTime& time, const RunJob& run_job) {
+  const WithoutCancellation stays;
+  const runtime::CallBegin begin(time.entered_s());
+  const auto tell = [&](const std::exception& error) {
+    if (config_.verbose) quietly([&] { log_line(error.what()); });
+  };
+  runtime::Runtime* runtime = nullptr;
+  try {
+    runtime = devices_for(what, fallback, face, decision, time);
+  } catch (const std::exception& error) {
+    if (fallback == Fallback::report) throw;
+    tell(error);
+    decision = {false, Reason::unavailable};
+  }
+  if (runtime == nullptr) return std::nullopt;
+  try {
+    runtime::JobStatistics job = run_job(*runtime);
+    serve_after_job(face);
+    return job;
+  } catch (const NotAvailable& error) {  // another thread has lost the last device, or one has no LAPACK
+    tell(error);
+    const bool has_devices = dynamic_cast<const NoDeviceLeft*>(&error) == nullptr;
+    decision = {false, has_devices ? Reason::unsuitable : Reason::unavailable};
+  } catch (const OutOfDeviceMemory& error) {
+    if (fallback == Fallback::report) throw;
+    tell(error);
+    decision = {false, Reason::out_of_memory};
+  } catch (const std::bad_alloc&) {  // the program's memory ran out before the job began
+    if (fallback == Fallback::report) throw;
+    decision = {false, Reason::unavailable};
+  }
+  return std::nullopt;
+}
+
+bool Context::may_do_without_look(index_t volume) const {
+  return volume <= blind_volume && start_.stage() == DeviceStart::Stage::closed &&
+         config_.devices != DeviceChoice::host;
+}
+
+std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {
+  if (process::cpu_blas_is_cut())
+    throw NotAvailable("another thread was using the CPU BLAS while this process was being forked");
+  Face& face = which != nullptr ? *which : own_face_;
+  const CpuOutcome* outcome = face.cpu.load(std::memory_order_acquire);
+  if (outcome == nullptr) {
+    auto mine = std::make_unique<CpuOutcome>();
+    try {
+      mine->blas = open_cpu_blas(face);
+    } catch (const std::bad_alloc&) {  // the next call may find memory
+      throw;
+    } catch (...) {
+      mine->failure = std::current_exception();
+    }
+    if (face.cpu.compare_exchange_strong(outcome, mine.get(), std::memory_order_acq_rel)) outcome = mine.release();
+  }
+  if (outcome->failure) std::rethrow_exception(outcome->failure);
+  return outcome->blas;
+}
+
+std::shared_ptr<const kernels::CpuBlas> Context::open_cpu_blas(const Face& face) {
+  kernels::CpuBlasSearch search = face.search;
+  if (!config_.cpu_blas.empty()) {
+    try {
+      return kernels::CpuBlas::open(config_.cpu_blas, search);
+    } catch (const NotAvailable& error) {
+      if (!told_of_setting_.exchange(true)) {
+        log_line(fmt::format("TESSERA_CPU_BLAS=\"{}\" is not valid: {}; the default is used", config_.cpu_blas,
+                             error.what()));
+      }
+    }
+  }
+  if (face.next_definition != nullptr) {
+    search.next_gemm = face.next_definition(search.scheme.fortran("dgemm").c_str());
+  }
+  return kernels::CpuBlas::open("", search);
+}
+
+void Context::compute_on_cpu(const Level3& call, Fallback fallback, Face& face) {
+  const CpuOutcome* const outcome = face.cpu.load(std::memory_order_acquire);
+  if (outcome != nullptr && outcome->blas && !process::cpu_blas_is_cut()) return outcome->blas->run(call);
+  const std::shared_ptr<const kernels::CpuBlas> blas = cpu_blas_or_reference(fallback, face);
+  blas ? blas->run(call) : kernels::reference_level3(call);
+}
+
+std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas_or_reference(Fallback fallback, Face& face) {
+  try {
+    return cpu_blas(&face);
+  } catch (const std::exception& error) {
+    if (fallback == Fallback::report) throw;
+    // A caller without an error channel gets the right result, slowly, and is told.
+    if (!told_of_reference_.exchange(true))
+      quietly([&] { log_line(fmt::format("{}; the slow built-in BLAS is used", error.what())); });
+    return nullptr;
+  }
+}
+
+// Estimates the help from the speed of the CPU BLAS and from earlier calls with it. The copy threads of this call and
+// of others on the devices need processors. A call that the CPU BLAS is computing may hold it for long.
+runtime::CpuHelp Context::cpu_help(const Level3& call, index_t volume, const Decision& decision) {
+  if (config_.cpu_worker == CpuWorkerUse::always) return {.always = true};
+  const CpuSpeed& speed = history_.cpu_speed();
+  const double seconds = decision.device_s - decision.wait_s;
+  if (config_.cpu_worker == CpuWorkerUse::never || seconds <= 0 || !speed.knows(call.type)) return {};
+  if (history_.cpu_calls() > 0 || history_.device_calls() > 1 || !history_.should_help(volume)) return {};
+  const CpuEstimate cpu = speed.estimate(call);
+  if (!cpu.bounded) return {};
+  double idle = 1;
+  if (const KnownDevices& devices = start_.known_devices(); devices.copy_threads > 0)
+    idle -= std::min(1.0, runtime::move_seconds(runtime::demand_of(call), devices.rates.links) / seconds);
+  return {.flops_per_s = idle * flops_of(call) / cpu.most_s, .devices_flops_per_s = flops_of(call) / seconds};
+}
+
+std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which,
+                                                   CallTime* given_time) {
+  Face& face = which != nullptr ? *which : own_face_;
+  if (config_.warm_up) [[unlikely]]
+    quietly([&] { warm_up_in_background(face); });
+  if (does_nothing(call)) return std::nullopt;
+
+  const index_t volume = volume_of(call);
+  const Decision decision = decide_early(rules_.of(call.routine, call.type), call, volume);
+  if (!decision.offload && volume < CpuSpeed::least_volume && !report_.is_wanted()) [[likely]] {
+    compute_on_cpu(call, fallback, face);
+    return std::nullopt;
+  }
+  CallTime own_time;
+  CallTime& time = given_time != nullptr ? *given_time : own_time;
+  time.begin();
+  return run_weighed(call, volume, fallback, face, decision, time);
+}
+
+std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, index_t volume, Fallback fallback,
+                                                           Face& face, Decision decision, CallTime& time,
+                                                           CallReport::Is is) {
+  if (decision.offload) {
+    WeighedCall weighed(*this, call, face);
+    const auto run_job = [&](runtime::Runtime& runtime) {
+      return run_on_devices(runtime, call, volume, decision, time, is);
+    };
+    if (auto job = try_devices(weighed, fallback, face, decision, time, std::cref(run_job))) return job;
+  }
+  run_on_cpu(call, volume, fallback, face, decision, time, is);
+  return std::nullopt;
+}
+
+runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const Level3& call, index_t volume,
+                                               const Decision& decision, const CallTime& time, CallReport::Is is) {
+  CallHistory::OnDevices pending(history_, decision.device_s - decision.wait_s);
+  runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0), cpu_help(call, volume, decision));
+  complete_start_up(job, time);
+  // C has its result by now, whatever becomes of this.
+  quietly([&] {
+    tell_time(job, time);
+    if (learns_) {
+      pending.record(
+          call, volume, decision,
+          {.seconds = job.device_s, .helped = job.has_cpu_part(), .beside = job.beside, .with_waiting_s = job.seconds});
+    }
+    report_.on_devices(call, volume, decision, job, is);
+  });
+  return job;
+}
+
+void Context::complete_start_up(runtime::JobStatistics& job, const CallTime& time) const {
+  if (!job.start_up) return;
+  job.start_up->load_s = start_.load_s();
+  job.start_up->open_s = start_.open_s();
+  if (job.first_kernel_at > 0) job.start_up->first_kernel_s = job.first_kernel_at - time.entered_s();
+}
+
+void Context::tell_time(runtime::JobStatistics& job, const CallTime& time) {
+  job.seconds = time.seconds();
+  job.start_s = time.start_s();
+}
+
+void Context::serve_after_job(Face& face) {
+  quietly([&] {
+    if (learns_ && start_.known_devices().file)
+      start_.serve_in_background(start_context(face), DeviceStart::Urgency::if_used_ever);
+  });
+}
+
+void Context::run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Decision& decision,
+                         const CallTime& time, CallReport::Is is) {
+  const double begin_s = device::now_seconds();
+  double seconds = 0;
+  {
+    std::optional<CallHistory::OnCpu> computing;
+    if (volume >= CpuSpeed::least_volume) computing.emplace(history_);
+    compute_on_cpu(call, fallback, face);
+    seconds = device::now_seconds() - begin_s;
+    if (learns_ && computing)
+      quietly([&] { computing->record(call, volume, decision, seconds, start_.stage() == DeviceStart::Stage::open); });
+  }
+  quietly([&] { report_.on_cpu(call, volume, decision, time, is); });
+}
+
+void Context::warm_up(Face* face) {
+  try {
+    static_cast<void>(cpu_blas(face));
+  } catch (const NotAvailable&) {  // the first call that needs it says so
+  }
+  if (config_.offload.never() || !start_.known_devices().possible) return;
+  runtime::Runtime* const runtime = this->runtime(face);
+  if (runtime == nullptr) return;
+  const WithoutCancellation stays;
+  start_.measure();
+  runtime->warm_up();
+}
+
+void Context::warm_up_in_background(Face& face) {
+  if (config_.offload.never() || config_.devices == DeviceChoice::none || !start_.known_devices().possible) return;
+  start_.serve_in_background(start_context(face), DeviceStart::Urgency::at_once);
+}
+
+std::pair<std::string, runtime::Calibration> Context::calibrate() {
+  runtime::Runtime* const runtime = this->runtime();
+  if (runtime == nullptr) throw NotAvailable("there are no devices to measure");
+  return start_.calibrate();
+}
+
+std::string Context::describe_devices() {
+  std::string text;
+  std::string why = to_text({false, Reason::no_devices});
+  if (config_.offload.never()) {
+    why = to_text({false, Reason::never});
+  } else if (const runtime::Runtime* const runtime = this->runtime()) {
+    for (const device::Device* const device : runtime->devices()) {
+      const device::DeviceInfo& info = device->info();
+      text += fmt::format("{}:{} {}, {} MiB{}{}\n", info.backend, info.ordinal, info.name, info.memory_bytes >> 20,
+                          info.pci_bus_id.empty() ? "" : ", ", info.pci_bus_id);
+    }
+    why = "no device works any more";
+  } else if (const auto reason = start_.why_forbidden()) {
+    why = to_text({false, *reason});
+  } else if (start_.stage() == DeviceStart::Stage::failed) {
+    why = start_.failure_text();
+  }
+  if (text.empty()) text = fmt::format("cpu {} ({})\n", cpu_blas()->path(), why);
+  return text;
+}
+
+}  // namespace tessera::offload

@@ -1,0 +1,241 @@
+// One context: configuration, CPU BLAS, and the runtime, opened when calls are worth it. It asks the policy
+// (policy.hpp) about each call and has it computed where that says. The C API makes contexts; the BLAS symbols share
+// one that is never destroyed.
+//
+// Four other files do the rest: device_start (opens devices), policy (decides),
+// call_history (records what calls have shown), call_report (reports).
+//
+// Invariants: the constructor touches no device and loads nothing. A call that stays
+// on the CPU takes no lock, and does not wait for devices to be opened.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "calls/gemm_batch.hpp"
+#include "calls/lapack_call.hpp"
+#include "calls/lapack_problems.hpp"
+#include "calls/level3.hpp"
+#include "core/config.hpp"
+#include "kernels/host/cpu_blas.hpp"
+#include "offload/call_history.hpp"
+#include "offload/call_report.hpp"
+#include "offload/call_time.hpp"
+#include "offload/device_start.hpp"
+#include "offload/face.hpp"
+#include "offload/policy.hpp"
+#include "offload/rule_table.hpp"
+#include "runtime/runtime.hpp"
+#include "runtime/statistics.hpp"
+
+namespace tessera::offload {
+
+/// The answer to a call whose devices cannot be opened or cannot hold it. The C API reports that to
+/// its caller. The BLAS symbols have no way to report it, and let the CPU BLAS answer.
+enum class Fallback : std::uint8_t { report, cpu_blas };
+
+/// A problem of LAPACK, and what LAPACK tells of it.
+struct LapackRun {
+  LapackCall problem;
+  index_t info = 0;
+  index_t found = 0;  ///< eigenvalues, or the rank
+};
+
+/// The LAPACK that computes what devices do not: for the BLAS symbols the program's own, with the program's arguments.
+class CpuLapack {
+ public:
+  /// Computes the call and sets its info. Throws nothing once it has begun to write.
+  virtual void compute(LapackRun& run) = 0;
+
+ protected:
+  ~CpuLapack() = default;
+};
+
+class Context {
+ public:
+  /// Touches no device.
+  explicit Context(Config config);
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Config& config() const { return config_; }
+
+  /// The runtime, opened if need be; nullptr if the configuration resolves to no devices, or in a child after fork.
+  /// Thread-safe.
+  /// @throws NotAvailable, OutOfDeviceMemory if devices that were asked for by name cannot be opened
+  /// @param face behind which a CPU BLAS finishes what devices have failed to do; null: the own API
+  runtime::Runtime* runtime(Face* face = nullptr);
+
+  /// The one behind `face` (null: the own API), opened at the first call. A wrong TESSERA_CPU_BLAS is reported on
+  /// standard error, and the default used. Thread-safe. @throws NotAvailable
+  std::shared_ptr<const kernels::CpuBlas> cpu_blas(Face* face = nullptr);
+
+  /// Takes the early outs, decides, runs. Thread-safe. @pre arguments are checked
+  /// @param face through which the call came; null: the own API
+  /// @param time of the call, which has begun when its caller entered the symbol or the function; null: it begins here
+  /// @return statistics if it ran on devices
+  /// @throws what routines::run throws; with Fallback::cpu_blas only DeviceLost and InternalError
+  std::optional<runtime::JobStatistics> run(const Level3& call, Fallback fallback = Fallback::report,
+                                            Face* face = nullptr, CallTime* time = nullptr);
+
+  /// The same for a call of LAPACK. Sets info and found. A factorization runs on devices as a whole. A solve by its
+  /// factors is interchanges and Level-3 calls, decided one by one. One device computes any other call. Thread-safe.
+  /// @pre arguments are good, and it does something @param cpu nullptr: the LAPACK of the CPU BLAS behind `face`
+  /// @throws as above; after DeviceLost what the call writes is lost
+  std::optional<runtime::JobStatistics> run(LapackRun& run, Fallback fallback = Fallback::report, Face* face = nullptr,
+                                            CpuLapack* cpu = nullptr, CallTime* time = nullptr);
+
+  /// Has the LAPACK of the CPU BLAS behind `face` compute it. Factorizations that it lacks are made of products, or are
+  /// the readable reference's. Sizes may be 0. @throws NotAvailable if no CPU BLAS has it; std::bad_alloc
+  void compute_on_cpu(LapackRun& run, Fallback fallback = Fallback::report, Face* face = nullptr);
+
+  /// The same for a batch. Products that are worth it by themselves run one after the other as calls of their own. The
+  /// batch policy decides about all others (batch_policy.hpp). The CPU BLAS answers after any failure. Thread-safe.
+  /// @param batch is used up @param flops to which those of the batch are added; may be null
+  /// @return statistics if the batch ran on devices
+  /// @throws the first of what run() throws for large products, when all else has been computed; std::bad_alloc, and
+  /// nothing has been touched, not even `batch`
+  std::optional<runtime::JobStatistics> run_batch(GemmBatch& batch, Face* face = nullptr, double* flops = nullptr,
+                                                  CallTime* time = nullptr);
+  /// Of LAPACK's problems, through the own API; all are decided together, but large ones apart from small ones.
+  /// Thread-safe. @param batch and @param flops as above
+  /// @return likewise @throws DeviceLost if memory of the host ran out; std::bad_alloc, and nothing has been touched
+  std::optional<runtime::JobStatistics> run_batch(LapackProblems& batch, double* flops = nullptr,
+                                                  CallTime* time = nullptr);
+
+  /// Estimated seconds of the calls that are on the devices or wait for them.
+  double backlog_s() const { return history_.backlog_s(); }
+
+  /// Opens the CPU BLAS and the devices, if there are any, and has each of these run each
+  /// kernel once, so that the first large call finds everything loaded. A part that cannot
+  /// be opened is left as it is. Thread-safe; blocks for as long as it takes.
+  /// @throws as runtime(), and as runtime::Runtime::warm_up()
+  void warm_up(Face* face = nullptr);
+
+  /// Measures the devices and keeps their rates for later contexts and processes. @return the file they are in, and the
+  /// rates
+  /// @throws NotAvailable if there are no devices, or no place for the file; as runtime()
+  std::pair<std::string, runtime::Calibration> calibrate();
+
+  /// One line per device, or one that says that the CPU BLAS is used and why. Opens the devices. @throws as runtime()
+  std::string describe_devices();
+
+ private:
+  /// A call or a batch that is to be decided about.
+  class Weighed {
+   public:
+    virtual ~Weighed() = default;
+    virtual const OffloadRule& rule() const = 0;
+    /// The CPU is to answer before anybody has looked for devices.
+    virtual bool is_worth_no_look() const = 0;
+    virtual Decision decide_now() = 0;
+    /// Measures the CPU where that may change the decision. @return whether it has: there is to be another one
+    virtual bool measures_cpu(const Decision& decision) = 0;
+  };
+  class WeighedCall;
+  class WeighedLapack;
+  template <class Batch>
+  class WeighedBatch;
+
+  /// The opened runtime if it is to run on it, else nullptr. @param decision receives the decision
+  runtime::Runtime* devices_for(Weighed& what, Fallback fallback, Face& face, Decision& decision, CallTime& time);
+  /// Runs a job, of which nothing is written if it throws NotAvailable, OutOfDeviceMemory or std::bad_alloc.
+  using RunJob = std::function<runtime::JobStatistics(runtime::Runtime&)>;
+  /// The job, if it has run on devices; else the CPU is to answer. @param decision receives the decision, and why not
+  /// @throws with Fallback::report what devices_for() throws, OutOfDeviceMemory and std::bad_alloc; what `run_job` throws
+  /// besides
+  std::optional<runtime::JobStatistics> try_devices(Weighed& what, Fallback fallback, Face& face, Decision& decision,
+                                                    CallTime& time, const RunJob& run_job);
+  /// The runtime of devices that are open or have failed to open.
+  runtime::Runtime* opened(Fallback fallback, Decision& decision) const;
+  /// The conditions that depend on the devices: their rates, and how far their start is.
+  Conditions conditions_of_devices();
+  /// A call of such a volume may be answered before anybody has looked for devices.
+  bool may_do_without_look(index_t volume) const;
+  /// How calls through `face` have devices opened.
+  DeviceStart::Context start_context(Face& face);
+  /// Once: takes over what was kept of this CPU BLAS.
+  void recall_cpu_speed(Face& face);
+
+  /// Does the work of run() for calls that are not small, or where a report is wanted.
+  std::optional<runtime::JobStatistics> run_weighed(const Level3& call, index_t volume, Fallback fallback, Face& face,
+                                                    Decision decision, CallTime& time,
+                                                    CallReport::Is is = CallReport::Is::call);
+  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, index_t volume,
+                                        const Decision& decision, const CallTime& time, CallReport::Is is);
+  void run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Decision& decision,
+                  const CallTime& time, CallReport::Is is);
+  /// The CPU BLAS behind `face`; nullptr, after a line on standard error, where the reference must do.
+  /// @throws with Fallback::report what cpu_blas() throws
+  std::shared_ptr<const kernels::CpuBlas> cpu_blas_or_reference(Fallback fallback, Face& face);
+
+  /// @param on_cpu has the CPU compute it
+  template <class OnCpu>
+  void run_on_cpu(LapackRun& run, const LapackDemand& demand, const Decision& decision, const CallTime& time,
+                  const OnCpu& on_cpu);
+  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, LapackRun& run, const LapackDemand& demand,
+                                        Face& face, const Decision& decision, const CallTime& time);
+  /// Factors, and what is solved by them. @param pending ends where a solve begins
+  runtime::JobStatistics run_by_factors(runtime::Runtime& runtime, LapackRun& run, const LapackDemand& demand,
+                                        Face& face, CallHistory::OnDevices& pending);
+  /// @throws as routines::lu; DeviceLost if A is lost
+  runtime::JobStatistics factor(runtime::Runtime& runtime, const LapackCall& problem);
+  /// Solves for B, by the factors in A. Adds the work of devices to `job`. @throws DeviceLost
+  void solve(const LapackCall& problem, Face& face, runtime::JobStatistics& job);
+  /// Adds the times of the runtime's start that the context knows.
+  void complete_start_up(runtime::JobStatistics& job, const CallTime& time) const;
+  /// The times of a job become those of its call.
+  static void tell_time(runtime::JobStatistics& job, const CallTime& time);
+  /// Starts the background work that follows a job.
+  void serve_after_job(Face& face);
+
+  /// Does the work of run_batch() for problems that are decided together. @tparam Batch GemmBatch or LapackProblems
+  template <class Batch>
+  std::optional<runtime::JobStatistics> run_together(Batch& batch, Face& face, double* flops, CallTime& time);
+  template <class Batch>
+  runtime::JobStatistics run_batch_on_devices(runtime::Runtime& runtime, Batch& batch, const BatchDemand& demand,
+                                              Face& face, const Decision& decision, const CallTime& time);
+  template <class Batch>
+  void run_batch_on_cpu(Batch& batch, const BatchDemand& demand, Face& face, const Decision& decision,
+                        const CallTime& time);
+  /// The problems [first, last), on as many threads as they may have.
+  void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) noexcept;
+  void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, Face& face) noexcept;
+  /// @param volume that is divided among them
+  int threads_for_batch(index_t volume, Face& face) noexcept;
+  int processors() const { return CpuSpeed::available_processors(config_.local_ranks()); }
+  /// Threads that batches may have on the CPU, all together. Where the CPU BLAS is not open yet, as many as it could.
+  int threads_of_batches(const Face& face) const;
+  /// The rate at which all threads together pack batches.
+  double packing_bytes_per_s();
+  runtime::CpuHelp cpu_help(const Level3& call, index_t volume, const Decision& decision);
+  void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
+  /// Has another thread do warm_up(), once. Calls meanwhile stay on the CPU if that is sooner.
+  void warm_up_in_background(Face& face);
+  std::shared_ptr<const kernels::CpuBlas> open_cpu_blas(const Face& face);
+
+  const Config config_;
+  const RuleTable rules_;
+  CallReport report_;
+  bool learns_;  ///< some call may be weighed: the speed of the CPU matters
+  CallHistory history_;
+  struct OwnFace : Face {
+    ~OwnFace() { delete cpu.load(std::memory_order_relaxed); }
+  };
+  OwnFace own_face_;  ///< of calls through the own API
+  /// Set when somebody has been told or has done it, since once is enough. They order nothing.
+  std::atomic<bool> told_of_setting_ = false;
+  std::atomic<bool> told_of_reference_ = false;
+  std::atomic<bool> recalled_ = false;
+  DeviceStart start_;  ///< last: its thread uses the others
+};
+
+/// The context of all BLAS symbols: made from the environment at the first call, never destroyed.
+/// @param time of the call that asks for it, which begins if the context must be made; may be null
+Context& shared_context(CallTime* time = nullptr);
+
+}  // namespace tessera::offload

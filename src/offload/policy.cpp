@@ -1,0 +1,206 @@
+// The cost model of the offload decision; policy.hpp has its formulas.
+#include "offload/policy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "calls/level3.hpp"
+#include "core/plugin_backends.hpp"
+#include "kernels/tile_ops.hpp"
+#include "offload/rule_table.hpp"
+
+namespace tessera::offload {
+namespace {
+
+/// A trial on the CPU may be expected to take at most so many times what the devices would need. A cell of CpuSpeed is
+/// tried at most once in CpuSpeed::lifetime calls, so in the long run trials cost a twentieth.
+constexpr double trial_factor = 4;
+
+/// A call whose time on the CPU is in doubt waits for the start of devices only if it is expected to take so many times
+/// longer without.
+constexpr double start_doubt = 2;
+/// How often calls must have forgone the price of the start before one waits for it: few calls, or several, after which
+/// more are likely to come. And before the background may begin.
+constexpr double prices_of_few = 1.5, prices_of_several = 0.5, background_prices = 0.25;
+constexpr int several_calls = 3;
+
+double needed_prices(const Conditions& now) {
+  return now.forgone_calls < several_calls ? prices_of_few : prices_of_several;
+}
+
+std::string text_of(const OffloadRule& rule) {
+  switch (rule.when) {
+    case Offload::automatic:
+      return "auto (devices where the call is estimated to end sooner there)";
+    case Offload::always:
+      return "always devices";
+    case Offload::never:
+      return "never devices";
+    case Offload::by_size:
+      break;
+  }
+  return fmt::format("devices from m*n*k = {:.0f}^3 on", std::cbrt(static_cast<double>(rule.least_volume)));
+}
+
+}  // namespace
+
+Rates rates_of(std::span<const device::DeviceInfo> devices) {
+  const auto sum = [&](const auto& rate_of) {
+    double total = 0;
+    for (const device::DeviceInfo& device : devices) {
+      if (rate_of(device) <= 0) return 0.0;
+      total += rate_of(device);
+    }
+    return total;
+  };
+  RatesByType flops;
+  for (const ScalarType type : scalar_types)
+    flops[type] = sum([type](const device::DeviceInfo& device) { return device.flops_per_s[type]; });
+  Rates rates = rough_rates(static_cast<int>(devices.size()), flops,
+                            sum([](const device::DeviceInfo& device) { return device.link_bytes_per_s; }));
+  double further_s = 0;
+  if (!devices.empty()) rates.call_overhead_s = 0;
+  for (const device::DeviceInfo& device : devices) {
+    const device::DeviceProfile& profile = device.profile;
+    const double lock = profile.page_lock_bytes_per_s;
+    if (lock > 0 && (rates.page_lock_bytes_per_s == 0 || lock < rates.page_lock_bytes_per_s))
+      rates.page_lock_bytes_per_s = lock;
+    rates.start_up_s = std::max(rates.start_up_s, profile.start_up_s);
+    further_s = std::max(further_s, profile.further_start_up_s);
+    rates.call_overhead_s = std::max(rates.call_overhead_s, profile.call_overhead_s);
+  }
+  rates.start_up_s += further_s * std::max(rates.devices - 1, 0);
+  return rates;
+}
+
+device::DeviceInfo likely_gpu() {
+  device::DeviceInfo info;
+  info.backend = plugin_backends[0].name;
+  info.profile = device::gpu_profile(9, 0);
+  info.flops_per_s = device::matrix_rates(info.profile, 132, 1.98e9);
+  info.link_bytes_per_s = 48e9;
+  info.profile.page_lock_bytes_per_s = 0;  // rather too early
+  return info;
+}
+
+Decision decide(const OffloadRule& rule, const Level3& call, const Conditions& now) {
+  const Decision early = decide_early(rule, call, volume_of(call));
+  if (!early.offload) return early;
+  if (now.rates.devices == 0) return {false, Reason::no_devices};
+  const double model_s =
+      now.rates.call_overhead_s + runtime::seconds_at(runtime::touched_bytes(call), now.rates.page_lock_bytes_per_s) +
+      runtime::expected_seconds(runtime::demand_of(call), now.rates.flops_per_s[call.type], now.rates.links);
+  return weigh(rule, early, model_s, now);
+}
+
+Decision weigh(const OffloadRule& rule, const Decision& early, double model_s, const Conditions& now) {
+  Decision decision = early;
+  decision.wait_s = now.backlog_s + now.until_open_s;
+  decision.model_s = model_s;
+  decision.device_s = decision.wait_s + now.bias * decision.model_s;
+  if (rule.when != Offload::automatic) return decision;
+
+  const double load = 1 + now.cpu_calls + now.device_calls;
+  decision.cpu_s = load * now.cpu.expected_s;
+  decision.open_s = decision.device_s - now.until_open_s;
+  const double forgoes_s = std::max(decision.cpu_s - decision.open_s, 0.0);
+  const auto stay = [&](Reason reason) {
+    decision.offload = false;
+    decision.reason = reason;
+    return decision;
+  };
+  if (decision.cpu_s <= decision.device_s) {
+    if (now.until_open_s <= 0 || forgoes_s <= 0) return stay(Reason::cpu_wins);
+    const double price_s = now.rates.start_up_s;
+    if (now.opened_in_background || now.forgone_s < needed_prices(now) * price_s) {
+      decision.start_up_s = price_s;
+      decision.forgone_s = now.forgone_s;
+      decision.start_in_background = now.forgone_s + forgoes_s >= background_prices * price_s;
+      return stay(Reason::start_up);
+    }
+  } else if (load * now.cpu.least_s < decision.device_s) {
+    // In doubt. Once devices are started the CPU is not asked any more, so then the doubt counts for it.
+    const bool is_cheap = load * now.cpu.most_s <= trial_factor * decision.device_s;
+    if (is_cheap || (now.until_open_s > 0 && decision.cpu_s <= start_doubt * decision.device_s))
+      return stay(Reason::trial);
+  }
+  decision.reason = Reason::device_wins;
+  return decision;
+}
+
+const char* words_of(Reason reason) {
+  switch (reason) {
+    case Reason::never:
+      return "TESSERA_OFFLOAD=never";
+    case Reason::no_devices:
+      return "no devices";
+    case Reason::no_gpu:
+      return "there is no sign of a GPU";
+    case Reason::only_scales:
+      return "C is only scaled";
+    case Reason::tiny:
+      return "too small for devices";
+    case Reason::always:
+      return "TESSERA_OFFLOAD=always";
+    case Reason::small_by_rule:
+      return "below the size in TESSERA_OFFLOAD";
+    case Reason::large_by_rule:
+      return "from the size in TESSERA_OFFLOAD on";
+    case Reason::device_wins:
+      return "sooner on devices";
+    case Reason::cpu_wins:
+      return "sooner on the CPU";
+    case Reason::start_up:
+      return "starting the devices is not worth it yet";
+    case Reason::trial:
+      return "to measure the CPU";
+    case Reason::forked:
+      return "the devices belong to the parent process";
+    case Reason::ending:
+      return "the process is ending";
+    case Reason::unavailable:
+      return "the devices could not be opened";
+    case Reason::unsuitable:
+      return "the devices leave such a problem to LAPACK";
+    case Reason::out_of_memory:
+      return "it does not fit in the devices' memory";
+  }
+  return "";
+}
+
+std::string to_text(const Decision& decision) {
+  std::string text = words_of(decision.reason);
+  if (decision.cpu_s > 0) {
+    text += fmt::format(": estimated {:.2g} s on devices", decision.device_s);
+    if (decision.wait_s > 0) text += fmt::format(" ({:.2g} s of it waiting)", decision.wait_s);
+    text += fmt::format(", {:.2g} s on the CPU", decision.cpu_s);
+  }
+  if (decision.reason == Reason::start_up) {
+    text +=
+        fmt::format("; starting takes {:.2g} s, {:.2g} s were forgone before", decision.start_up_s, decision.forgone_s);
+  }
+  return text;
+}
+
+std::string to_text(const OffloadRules& rules) {
+  const RuleTable table(rules);
+  std::string text = text_of(rules.general);
+  for (const RoutineRow& row : routine_rows) {
+    const Routine routine = row.routine;
+    const OffloadRule& last = table.of(routine, ScalarType::z);  // every routine exists in this type
+    const bool same = std::all_of(std::begin(scalar_types), std::end(scalar_types), [&](ScalarType type) {
+      return !exists(routine, type) || table.of(routine, type) == last;
+    });
+    for (const ScalarType type : scalar_types) {
+      if (!exists(routine, type) || table.of(routine, type) == rules.general) continue;
+      if (same && type != ScalarType::z) continue;
+      const std::string name = same ? row.real : letter(type) + std::string(name_of(routine, type));
+      text += fmt::format("; {}: {}", name, text_of(table.of(routine, type)));
+    }
+  }
+  return text;
+}
+
+}  // namespace tessera::offload

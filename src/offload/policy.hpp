@@ -1,0 +1,165 @@
+// Devices or CPU BLAS: the decision for one call. Pure functions, so that they can be tested without either; Context
+// gathers what they need to know.
+//
+// Where the setting leaves it to the model, a call goes to the devices if it is estimated to end sooner there:
+//   device_s = backlog + (overhead + touched / page-locking rate + expected time of the performance model) * bias
+//   cpu_s    = as the CPU BLAS has shown so far (cpu_speed.hpp) * (1 + other calls on the CPU + calls on the devices)
+// Here backlog is the sum of the estimates of all calls that are on the devices or wait for them. touched is the
+// operands' bytes; of symmetric and triangular matrices one triangle counts. bias is the time that calls of this size
+// took so far over the expected one (device_bias.hpp). The model (runtime/performance_model.hpp) knows what the
+// routine reads and writes. Its rates are those measured on this machine for the call's type, or else those that
+// devices report. A rate that a device does not report (0) then counts as unlimited, as in an unmodelled host device.
+// Memory is taken to be pageable; without CUDA nobody can know whether it is page-locked.
+//
+// A call on the CPU shares the processors with others there, and takes them from the threads that carry the operands of
+// those on the devices. Each of these is delayed by about as much, which counts as the call's own time: otherwise
+// threads that all look for their own gain get half of the calls per second that the devices alone would give.
+//
+// Starting devices takes start_up_s once, and nobody knows how many calls will follow. A call that waits for the start
+// only if it still ends sooner than on the CPU costs nothing. Otherwise calls stay on the CPU until the time lost by it
+// is one and a half times the price. So skis are rented until the rent has reached their price. From half of the price
+// on the background may start the devices. In whatever order calls come, the time lost (gains forgone plus start-up) is
+// at most three and a half times the loss of the best choice in hindsight. A process that makes three calls loses next
+// to nothing: its third may begin the start only if it takes most of that time on the CPU, too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+
+#include "calls/level3.hpp"
+#include "core/offload_rules.hpp"
+#include "core/rates_by_type.hpp"
+#include "core/scalar.hpp"
+#include "kernels/backend.hpp"
+#include "offload/cpu_speed.hpp"
+#include "runtime/performance_model.hpp"
+
+namespace tessera::offload {
+
+/// Calls of a smaller volume (a cube of about 400) are not weighed, whatever the devices can do: the
+/// CPU needs less time than a device needs to begin. This test is all that a small call pays for.
+inline constexpr index_t tiny_volume = index_t{1} << 26;
+
+/// m * n * k, or the largest index_t if that is less. @pre m, n, k >= 0
+constexpr index_t volume_of(index_t m, index_t n, index_t k) {
+  index_t product = 0;
+  if (!__builtin_mul_overflow(m, n, &product) && !__builtin_mul_overflow(product, k, &product)) return product;
+  return k == 0 ? 0 : std::numeric_limits<index_t>::max();
+}
+
+/// Length of the sums that make an element of the result: m times n times this is the volume of a call, a rough measure
+/// of its work.
+constexpr index_t inner_size(const Level3& call) {
+  if (call.has_k()) return call.k;
+  return call.side == Side::left ? call.m : call.n;
+}
+constexpr index_t volume_of(const Level3& call) { return volume_of(call.m, call.n, inner_size(call)); }
+
+/// The rates of all devices together; 0: unknown.
+struct Rates {
+  int devices = 0;
+  RatesByType flops_per_s;
+  runtime::LinkRates links;          ///< as calls on pageable memory see them
+  double page_lock_bytes_per_s = 0;  ///< of the slowest: one device locks for all
+  double start_up_s = 0;             ///< opening them all, side by side
+  double call_overhead_s = device::DeviceProfile().call_overhead_s;
+};
+
+/// From rough figures: the arithmetic, and one direction of the links.
+constexpr Rates rough_rates(int devices, RatesByType flops_per_s, double link_bytes_per_s) {
+  return {.devices = devices, .flops_per_s = flops_per_s, .links = {link_bytes_per_s, link_bytes_per_s, 0}};
+}
+
+/// From what devices say of themselves.
+Rates rates_of(std::span<const device::DeviceInfo> devices);
+
+/// The GPU that is assumed before anybody has looked: an H200 (docs/performance). Most GPUs
+/// are slower, so that devices are started rather too early than too late.
+device::DeviceInfo likely_gpu();
+
+enum class Reason : std::uint8_t {
+  never,          ///< TESSERA_OFFLOAD says never
+  no_devices,     ///< the configuration resolves to none
+  no_gpu,         ///< no sign of one
+  only_scales,    ///< alpha == 0 or k == 0
+  tiny,           ///< below tiny_volume
+  always,         ///< TESSERA_OFFLOAD says always
+  small_by_rule,  ///< below the size in TESSERA_OFFLOAD
+  large_by_rule,  ///< at least of that size
+  device_wins,    ///< by the model
+  cpu_wins,       ///< by the model
+  start_up,       ///< devices would win, but have not earned their start yet
+  trial,          ///< devices may win, but the CPU was hardly ever measured at this size, and trying it costs little
+  forked,         ///< a child of the process that opened the devices
+  ending,         ///< exit() has begun
+  unavailable,    ///< the devices could not be opened
+  out_of_memory,  ///< the job does not fit on the devices
+  unsuitable      ///< numbers that devices leave to LAPACK, or a problem that their libraries do not solve
+};
+inline constexpr int reason_count = 17;
+
+/// Where a call runs and why.
+struct Decision {
+  bool offload = false;
+  Reason reason = Reason::never;
+  // Estimates, where the devices were considered.
+  double device_s = 0;  ///< with wait_s and bias
+  double model_s = 0;   ///< of it, what the model gives for the call itself
+  double wait_s = 0;    ///< for calls that are there already
+  double cpu_s = 0;     ///< 0: not estimated
+  double open_s = 0;    ///< device_s without what is left of the start
+  // For Reason::start_up:
+  double start_up_s = 0;             ///< seconds that starting the devices takes
+  double forgone_s = 0;              ///< seconds that other calls have lost so far because devices were closed
+  bool start_in_background = false;  ///< the loss is enough for the background
+};
+
+/// The decision that needs no devices: offload == false is final, true means that they must be looked at.
+/// @param volume volume_of(call)
+/// @pre m, n, k >= 0
+constexpr Decision decide_early(const OffloadRule& rule, const Level3& call, index_t volume) {
+  if (rule.when == Offload::never) return {false, Reason::never};
+  if (call.only_scales()) return {false, Reason::only_scales};
+  if (rule.when == Offload::always) return {true, Reason::always};
+  if (rule.when == Offload::by_size) {
+    const bool large = volume >= rule.least_volume;
+    return {large, large ? Reason::large_by_rule : Reason::small_by_rule};
+  }
+  if (volume < tiny_volume) return {false, Reason::tiny};
+  return {true, Reason::device_wins};
+}
+
+/// The facts by which a call is decided, as they are when it comes.
+struct Conditions {
+  Rates rates;                        ///< with what starting the devices takes
+  double until_open_s = 0;            ///< the rest of that time; 0: they are open
+  bool opened_in_background = false;  ///< the background is starting them
+  double forgone_s = 0;               ///< gains forgone so far
+  int forgone_calls = 0;              ///< by so many calls
+  double backlog_s = 0;
+  double bias = 1;  ///< see device_bias.hpp
+  CpuEstimate cpu;
+  int cpu_calls = 0;     ///< that the CPU BLAS is computing for others
+  int device_calls = 0;  ///< that are on the devices or wait for them
+};
+
+/// Completes a decision when the model's seconds on devices are known.
+/// @param early with Decision::offload, as decide_early() has it
+Decision weigh(const OffloadRule& rule, const Decision& early, double model_s, const Conditions& now);
+
+/// The whole decision. @pre m, n, k >= 0
+Decision decide(const OffloadRule& rule, const Level3& call, const Conditions& now);
+
+/// A few words, the same for all calls of that reason.
+const char* words_of(Reason reason);
+
+/// For the verbose line: the words, and the estimates if there are any.
+std::string to_text(const Decision& decision);
+
+/// For people: "auto: where ...; trsm: never".
+std::string to_text(const OffloadRules& rules);
+
+}  // namespace tessera::offload

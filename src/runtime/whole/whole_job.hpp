@@ -1,0 +1,55 @@
+// The job of a problem of LAPACK that one device solves whole (whole_attempt.hpp). An attempt is one device, the quickest
+// of those that have not tried; all devices are the job's meanwhile, since the calling thread drives the one.
+//
+// Invariant: what the problem reads is what it was, unless DeviceLost is thrown. So the CPU may solve the problem after
+// any other exception, which is for the caller: the job itself never does.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/devices/device_set.hpp"
+#include "runtime/devices/host_copies.hpp"
+#include "runtime/job.hpp"
+#include "runtime/whole/whole_attempt.hpp"
+
+namespace tessera::runtime {
+
+/// One task, one step.
+class WholeJob final : public Job {
+ public:
+  /// @param devices outlives it @param copies see WholeAttempt @param algorithm nullopt: what the device chooses
+  WholeJob(DeviceSet& devices, HostCopies* copies, const LapackCall& problem,
+           std::optional<kernels::SvdAlgorithm> algorithm);
+
+  /// @throws NotAvailable if no device solves problems whole, NoDeviceLeft if none works
+  void load() override;
+  bool has_more() const override { return !is_solved_; }
+  DeviceNeeds needs(std::span<const DeviceCapacity> capacities) override;
+  /// @throws NotAvailable if devices do not solve such problems
+  std::vector<std::size_t> slab_bytes(const Admission::Stay& stay) override;
+  /// @throws UnsuitableNumbers, NotAvailable, std::bad_alloc; DeviceLost if an input is torn
+  bool attempt(const Admission::Stay& stay, std::span<DeviceFate> fates) override;
+  /// @throws NoDeviceLeft, OutOfDeviceMemory unless a device has solved it
+  void finish_on_cpu() override;
+
+ private:
+  std::optional<std::size_t> next_device(std::span<const DeviceCapacity> capacities) const;
+  bool prepare(std::size_t d);
+  void add(bool is_done);
+
+  DeviceSet& devices_;
+  HostCopies* const copies_;
+  const LapackCall& problem_;
+  const std::optional<kernels::SvdAlgorithm> algorithm_;
+  std::vector<bool> may_try_;  ///< by device
+  std::size_t device_ = 0;     ///< of the attempt
+  std::optional<WholeAttempt> attempt_;
+  bool is_solved_ = false;
+  std::string lack_;                   ///< of memory, of the device of the attempt; empty once that has begun
+  std::string out_of_memory_, error_;  ///< why devices have not solved it, so far
+};
+
+}  // namespace tessera::runtime
