@@ -344,22 +344,22 @@ tessera_status DeviceApi::run_half(tessera_device_handle handle, BatchForm form,
 }
 
 tessera_status DeviceApi::run_lapack(tessera_device_handle handle, BatchForm form, const LapackBatch& batch) const {
-#define TESSERA_LAPACK(routine_, letter, T)                                            \
-  if (batch.routine == Routine::routine_ && batch.type == scalar_type_of<T>()) { \
-    switch (form) {                                                                    \
-      case BatchForm::pointers:                                                        \
-        return run_lapack_form<Routine::routine_, T, BatchForm::pointers>(       \
-            tessera_device_##letter##routine_##_batched, handle, batch);               \
-      case BatchForm::strides:                                                         \
-        return run_lapack_form<Routine::routine_, T, BatchForm::strides>(        \
-            tessera_device_##letter##routine_##_strided_batched, handle, batch);       \
-      case BatchForm::sizes:                                                           \
-        return run_lapack_form<Routine::routine_, T, BatchForm::sizes>(          \
-            tessera_device_##letter##routine_##_vbatched, handle, batch);              \
-      case BatchForm::wide_sizes:                                                      \
-        return run_lapack_form<Routine::routine_, T, BatchForm::wide_sizes>(     \
-            tessera_device_##letter##routine_##_vbatched_64, handle, batch);           \
-    }                                                                                  \
+#define TESSERA_LAPACK(routine_, letter, T)                                                                            \
+  if (batch.routine == Routine::routine_ && batch.type == scalar_type_of<T>()) {                                       \
+    switch (form) {                                                                                                    \
+      case BatchForm::pointers:                                                                                        \
+        return run_lapack_form<Routine::routine_, T, BatchForm::pointers>(tessera_device_##letter##routine_##_batched, \
+                                                                          handle, batch);                              \
+      case BatchForm::strides:                                                                                         \
+        return run_lapack_form<Routine::routine_, T, BatchForm::strides>(                                              \
+            tessera_device_##letter##routine_##_strided_batched, handle, batch);                                       \
+      case BatchForm::sizes:                                                                                           \
+        return run_lapack_form<Routine::routine_, T, BatchForm::sizes>(tessera_device_##letter##routine_##_vbatched,   \
+                                                                       handle, batch);                                 \
+      case BatchForm::wide_sizes:                                                                                      \
+        return run_lapack_form<Routine::routine_, T, BatchForm::wide_sizes>(                                           \
+            tessera_device_##letter##routine_##_vbatched_64, handle, batch);                                           \
+    }                                                                                                                  \
   }
 #include "device_api/routines.def"
   throw std::logic_error("no such batch");
@@ -367,7 +367,7 @@ tessera_status DeviceApi::run_lapack(tessera_device_handle handle, BatchForm for
 
 tessera_status DeviceApi::lapack_workspace(tessera_device_handle handle, const LapackBatch& batch,
                                            std::size_t* bytes) const {
-#define TESSERA_LAPACK_WORKSPACE(routine_, letter, T)                                \
+#define TESSERA_LAPACK_WORKSPACE(routine_, letter, T)                          \
   if (batch.routine == Routine::routine_ && batch.type == scalar_type_of<T>()) \
     return tessera_device_##letter##routine_##_batched_workspace(handle, batch.max_n, batch.count, bytes);
 #include "device_api/routines.def"

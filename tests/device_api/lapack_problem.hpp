@@ -471,7 +471,7 @@ class ExactProblems {
     bool ties = false;  ///< elements as large as the pivot follow it
     bool interchanges = true;
     std::optional<index_t> zero_pivot = {};  ///< among the columns up to it only this one becomes zero
-    std::optional<index_t> rank = {};  ///< after so many columns all remaining elements are zero
+    std::optional<index_t> rank = {};        ///< after so many columns all remaining elements are zero
   };
 
   /// Builds P L U backwards: the remaining matrix after column j from the one after column j + 1.

@@ -49,10 +49,18 @@ void* allocated(std::size_t bytes, Alignment... alignment) {
 #endif
 void* operator new(std::size_t bytes) { return failing_memory::allocated(bytes); }
 void* operator new[](std::size_t bytes) { return failing_memory::allocated(bytes); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return failing_memory::allocated(bytes, alignment); }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) { return failing_memory::allocated(bytes, alignment); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return failing_memory::allocated_or_null(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return failing_memory::allocated_or_null(bytes); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return failing_memory::allocated(bytes, alignment);
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return failing_memory::allocated(bytes, alignment);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return failing_memory::allocated_or_null(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return failing_memory::allocated_or_null(bytes);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
