@@ -331,44 +331,6 @@ class Level3UnevenTiles : public ::testing::Test {
   unsigned seed_ = 1;
 };
 
-// Streams without work cost nothing where the link takes longest, copies of short columns that lie far from each other do.
-TEST(Tiling, LeavesColumnsWholeEnoughWhereTheLinkTakesLongest) {
-  const auto tiling_of = [](Routine routine, ScalarType type, index_t m, index_t n, bool knows_rates) {
-    Level3 call{.routine = routine, .type = type, .side = Side::right, .m = m, .n = n};
-    const runtime::Machine machine{.devices = 1,
-                                   .heap_bytes = std::size_t{1} << 36,
-                                   .segment_bytes = 32768,
-                                   .flops_per_s = knows_rates ? 60e12 : 0,
-                                   .link_bytes_per_s = knows_rates ? 50e9 : 0};
-    return choose_tiling(shape_of(call), machine, 0);
-  };
-  for (const Routine routine : {Routine::symm, Routine::trmm, Routine::trsm}) {
-    EXPECT_LT(tiling_of(routine, ScalarType::c, 146, 8630, false).n, 1100);
-    EXPECT_GT(tiling_of(routine, ScalarType::c, 146, 8630, true).n, 2000);
-    // Much to compute, or columns that are near each other.
-    EXPECT_EQ(tiling_of(routine, ScalarType::d, 8192, 8192, true),
-              tiling_of(routine, ScalarType::d, 8192, 8192, false));
-    EXPECT_EQ(tiling_of(routine, ScalarType::d, 2048, 2048, true),
-              tiling_of(routine, ScalarType::d, 2048, 2048, false));
-  }
-}
-
-// Rows of A that are all of its columns come at the rate of the link, halves of them do not.
-TEST(Tiling, CutsNoColumnsWhereThereIsNextToNothingToCompute) {
-  const auto rows_of_tiles = [](index_t m, int devices) {
-    const Level3 call{.routine = Routine::gemm, .m = m, .n = 512, .k = 200000};
-    const runtime::Machine machine{.devices = devices,
-                                   .heap_bytes = std::size_t{1} << 36,
-                                   .segment_bytes = 32768,
-                                   .flops_per_s = 60e12,
-                                   .link_bytes_per_s = 50e9};
-    return choose_tiling(shape_of(call), machine, 0).m;
-  };
-  EXPECT_EQ(rows_of_tiles(512, 1), 512);
-  EXPECT_EQ(rows_of_tiles(512, 2), 512);    // which have ranges of k each
-  EXPECT_LT(rows_of_tiles(1200, 2), 1200);  // each of them must have some
-}
-
 TEST_F(Level3UnevenTiles, EveryVariantOfProductsAndSolves) {
   constexpr index_t n = 64;
   constexpr index_t segment_bytes = n / segments * sizeof(double);

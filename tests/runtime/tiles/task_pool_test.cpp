@@ -15,12 +15,14 @@ constexpr double flops_of_task = 2.0 * size * size * size;
 /// it as it was.
 class Products final : public TaskGraph {
  public:
-  explicit Products(index_t tasks, bool in_order = false) : in_order_(in_order) {
+  /// @param tasks_in_a_group 0: each task goes its own way
+  explicit Products(index_t tasks, bool in_order = false, index_t tasks_in_a_group = 0) : in_order_(in_order) {
     routine = "dgemm";
     task_count = tasks;
     working_slots = 3;
     slot_bytes = size * size * sizeof(double);
     work.flops = flops_of_task * static_cast<double>(tasks);
+    for (TaskId end = tasks_in_a_group; end > 0 && end <= tasks; end += tasks_in_a_group) group_ends.push_back(end);
     derive();
   }
 
@@ -42,7 +44,7 @@ struct WatchedJob {
   explicit WatchedJob(index_t tasks, bool ordered = false, std::vector<bool> usable = {true, true})
       : graph(tasks, ordered),
         job(
-            graph, usable, all_of(tasks), false, [this] { ++raised; }, [] {}) {}
+            graph, usable, all_of(tasks), false, [this] { ++raised; }, [this] { ++announced; }) {}
   static std::vector<TaskId> all_of(index_t tasks) {
     std::vector<TaskId> all(static_cast<std::size_t>(tasks));
     std::iota(all.begin(), all.end(), TaskId{0});
@@ -50,6 +52,7 @@ struct WatchedJob {
   }
   Products graph;
   int raised = 0;
+  int announced = 0;
   TaskPool job;
 };
 
@@ -200,6 +203,55 @@ TEST(TaskPool, TasksThatWaitForEachOtherAreTakenByWhoeverAsks) {
     job.complete(d, flops_of_task, d == 0 ? flops_of_task : flops_of_task / 100);
   }
   EXPECT_TRUE(job.should_take(1, flops_of_task));
+}
+
+// Of three devices, one of which does not take part.
+TEST(TaskPool, TellsWhenAllHaveArrivedAndWhenItEndsSoon) {
+  WatchedJob watched(4, false, {true, false, true});
+  TaskPool& job = watched.job;
+  EXPECT_EQ(job.device_count(), 3U);
+  EXPECT_EQ(job.usable_count(), 2U);
+  job.arrive();
+  EXPECT_FALSE(job.all_arrived());
+  job.arrive();
+  EXPECT_TRUE(job.all_arrived());
+  for (int task = 0; task < 4; ++task) {
+    EXPECT_FALSE(job.ends_soon());
+    EXPECT_EQ(watched.announced, 0);
+    job.begin_write_back();
+  }
+  EXPECT_TRUE(job.ends_soon());
+  EXPECT_EQ(watched.announced, 1);
+  for (TaskId task = 0; task < 4; ++task) {
+    EXPECT_FALSE(job.ended());
+    job.finish_task(task);
+  }
+  EXPECT_TRUE(job.ended());
+}
+
+// The last groups are left to devices that can start them now: as many as take part, not as many as there are.
+TEST(TaskPool, DealsGroupsAheadToThoseWhoTakePart) {
+  const Products graph(12, false, 3);
+  const auto groups_drawn_ahead = [&](const std::vector<bool>& usable) {
+    TaskPool job(
+        graph, usable, WatchedJob::all_of(12), false, [] {}, [] {});
+    std::size_t groups = 0;
+    while (!job.draw_group(true).empty()) ++groups;
+    return groups;
+  };
+  EXPECT_EQ(groups_drawn_ahead({true}), 4U);
+  EXPECT_EQ(groups_drawn_ahead({true, false, false, false}), 4U);
+  EXPECT_EQ(groups_drawn_ahead({true, true, true, true}), 1U);
+}
+
+// Of a group that an attempt before has worked on, what is left.
+TEST(TaskPool, DrawsOfAGroupWhatIsToDo) {
+  const Products graph(9, false, 3);
+  TaskPool job(
+      graph, {true}, {1, 2, 6, 8}, false, [] {}, [] {});
+  EXPECT_EQ(job.draw_group(false), (std::vector<TaskId>{1, 2}));
+  EXPECT_EQ(job.draw_group(false), (std::vector<TaskId>{6, 8}));
+  EXPECT_TRUE(job.draw_group(false).empty());
 }
 
 }  // namespace task_pool_test
