@@ -1,15 +1,14 @@
-// The order where memory suffices: how many tasks a lane takes, when steps are asked for and launched, and in which
-// stream. Prefetches are in lane_prefetch_test.cpp.
+// The order where memory suffices: how many tasks a lane takes, and when their steps are asked for. Launches are in
+// lane_launch_test.cpp, prefetches in lane_prefetch_test.cpp.
 #include "runtime/tiles/lane_order.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/runtime/tiles/lane_job.hpp"
+#include "tests/runtime/tiles/order_job.hpp"
 
 namespace tessera::runtime {
 namespace lane_order_test {
@@ -19,13 +18,11 @@ using test::DeclaredGraph;
 using test::DeclaredTask;
 using test::LaneJob;
 using test::long_s;
-using test::medium_s;
 using test::numbered_tile;
 using test::output_of;
 using test::product;
 using test::product_by_output;
 using test::separate_tasks;
-using test::short_s;
 using test::tiles_of;
 
 constexpr device::StreamId up{StreamKind::up};
@@ -81,33 +78,54 @@ TEST(LaneOrder, ALaneThatHasEnoughKernelsTakesNoTask) {
   EXPECT_EQ(job.taken(), 2);
 }
 
-/// The first step of the first task has been computed, and the link has no time for the second one.
+/// Two steps of the first task have been launched, and the link has no time for the third one.
 struct StarvingJob : LaneJob {
   StarvingJob(const TaskGraph& graph, std::vector<index_t> slots)
       : LaneJob(graph, 1, {.slots = std::move(slots), .side_by_side = true, .product_s = long_s}) {
-    submit();
+    for (int step = 0; step < 2; ++step) {
+      submit();  // asks
+      device().finish_all(StreamKind::up);
+      submit();  // launches
+    }
+    EXPECT_EQ(device().kernels().size(), 2U);
     fill_link();
-    device().finish_all();
-    submit();
-    EXPECT_EQ(device().kernels().size(), 1U);
   }
 };
 
+struct Starving {
+  std::size_t left = LaneOrder::left_per_lane;  ///< tasks in the station
+  int computed = 2;                             ///< steps
+  std::vector<index_t> slots = {100};
+  TaskId first_steps_last = 0;
+};
+
+bool takes_early(const Starving& starving) {
+  std::vector<index_t> steps(starving.left, 1);
+  steps.insert(steps.begin(), 3);
+  DeclaredGraph graph(separate_tasks(steps));
+  graph.first_steps_last = starving.first_steps_last;
+  StarvingJob job(graph, starving.slots);
+  for (int step = 0; step < starving.computed; ++step) job.device().finish_kernel(0);
+  job.retire();
+  job.submit();
+  return job.taken() == 2;
+}
+
 TEST(LaneOrder, AStarvedDeviceTakesTasksEarlyWhereManyAreLeft) {
-  const auto takes = [](std::size_t left, bool has_computed, std::vector<index_t> slots = {100}) {
-    std::vector<index_t> steps(left, 1);
-    steps.insert(steps.begin(), 2);
-    const DeclaredGraph graph(separate_tasks(steps));
-    StarvingJob job(graph, std::move(slots));
-    if (has_computed) job.device().finish_all();
-    job.retire();
-    job.submit();
-    return job.taken() == 2;
-  };
-  EXPECT_TRUE(takes(LaneOrder::left_per_lane, true));
-  EXPECT_FALSE(takes(LaneOrder::left_per_lane - 1, true));
-  EXPECT_FALSE(takes(LaneOrder::left_per_lane, false));             // a product is under way
-  EXPECT_FALSE(takes(LaneOrder::left_per_lane, true, {100, 100}));  // others may be about to fetch the tiles
+  EXPECT_TRUE(takes_early({}));
+  EXPECT_FALSE(takes_early({.left = LaneOrder::left_per_lane - 1}));
+  EXPECT_FALSE(takes_early({.computed = 1}));        // a product is under way
+  EXPECT_FALSE(takes_early({.slots = {100, 100}}));  // others may be about to fetch the tiles
+  EXPECT_FALSE(takes_early({.first_steps_last = 1}));
+}
+
+TEST(LaneOrder, ADeviceThatHasComputedNothingIsNotStarved) {
+  const DeclaredGraph graph(separate_tasks({1, 1, 1}));
+  LaneJob job(graph, 1, {.side_by_side = true});
+  job.fill_link();
+  job.submit_all();
+  job.submit_all();
+  EXPECT_EQ(job.taken(), 1);
 }
 
 // Task 1 waits for task 0, which is computed elsewhere.
@@ -148,21 +166,45 @@ TEST(LaneOrder, TasksSideBySideAdvanceWaveByWave) {
   EXPECT_EQ(job.fetched(), tiles_of({{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 2}}));
 }
 
+// A peer has the tiles, so that the link plays no part.
+TEST(LaneOrder, TasksSideBySideAdvanceWaveByWaveWithTilesOfPeers) {
+  const DeclaredGraph graph(separate_tasks({3, 1}));
+  LaneJob job(graph, 1, {.slots = {100, 100}, .side_by_side = true, .product_s = long_s});
+  for (TaskId task = 0; task < 2; ++task) {
+    for (index_t l = 0; l < graph.step_count(task); ++l) {
+      const Step step = graph.step(task, l);
+      for (const Read* read : {&step.a, &step.b}) job.cache->release(job.cache->pin(1, read->tile));
+    }
+  }
+  job.devices[1].finish_all();
+  job.submit();
+  job.submit();
+  const auto is_asked_for = [&](TaskId task, index_t l) {
+    return job.cache->locate(0, graph.step(task, l).a.tile) == cache::Level::l1;
+  };
+  EXPECT_TRUE(is_asked_for(1, 0));
+  EXPECT_FALSE(is_asked_for(0, 1));
+  job.submit();
+  EXPECT_TRUE(is_asked_for(0, 1));
+}
+
 // The second step of task 0 waits for nothing, so its result goes down early.
 TEST(LaneOrder, TheOldestTaskWhoseTilesAreHereGoesFirst) {
   std::vector<DeclaredTask> tasks = separate_tasks({2, 1});
   tasks[0].steps[1] = product(900, 901);
   const DeclaredGraph graph(tasks);
-  LaneJob job(graph, 1, {.side_by_side = true, .product_s = long_s});
-  job.bring(numbered_tile(900));
-  job.bring(numbered_tile(901));
-  const std::size_t before = job.fetched().size();
-  job.submit();
-  job.submit();
-  EXPECT_EQ(job.taken(), 2);
-  EXPECT_EQ(job.fetched().size() - before, 2U);
-  job.submit();
-  EXPECT_EQ(job.fetched().size() - before, 4U);
+  for (const bool both : {true, false}) {
+    LaneJob job(graph, 1, {.side_by_side = true, .product_s = long_s});
+    job.bring(numbered_tile(900));
+    if (both) job.bring(numbered_tile(901));
+    const std::size_t before = job.fetched().size();
+    job.submit();
+    job.submit();
+    EXPECT_EQ(job.taken(), 2);
+    EXPECT_EQ(job.fetched().size() - before, both ? 2U : 4U);
+    job.submit();
+    EXPECT_EQ(job.fetched().back(), both ? tiles_of({{1, 0}}).back() : numbered_tile(901).address);
+  }
 }
 
 // Task 1 is far ahead.
@@ -226,149 +268,6 @@ TEST(LaneOrder, BlockColumnsComeInTheirOrder) {
   EXPECT_EQ(job.fetched(), (std::vector<const void*>{output_of(1).address, output_of(2).address}));
 }
 
-// -- steps that are launched --
-
-TEST(LaneOrder, AStepIsLaunchedWhenItsTilesHaveComeUnlessItIsShort) {
-  const DeclaredGraph graph(separate_tasks({1}));
-  for (const double product_s : {medium_s, short_s}) {
-    LaneJob job(graph, 1, {.product_s = product_s});
-    job.submit();
-    const bool is_short = product_s == short_s;
-    EXPECT_EQ(job.submit(), is_short);
-    job.device().finish(up);
-    EXPECT_FALSE(job.submit());
-    job.device().finish(up);
-    EXPECT_EQ(job.submit(), !is_short);
-    EXPECT_EQ(job.device().kernels().size(), 1U);
-  }
-}
-
-TEST(LaneOrder, AStepWaitsForTheOldValueThatItReads) {
-  const DeclaredGraph graph({{.steps = {product(1, 2)}, .reads_old = true}});
-  LaneJob job(graph, 1, {.slots = {100, 100}, .product_s = long_s});
-  job.bring(numbered_tile(1));
-  job.bring(numbered_tile(2));
-  job.submit();
-  EXPECT_FALSE(job.submit());
-  job.device().finish(up);
-  EXPECT_TRUE(job.submit());
-}
-
-// The kernel's event then tells of the failure.
-TEST(LaneOrder, AStepWhoseTileNeverComesIsLaunched) {
-  const DeclaredGraph graph(separate_tasks({1}));
-  LaneJob job(graph, 1, {.product_s = long_s});
-  job.submit();
-  job.device().finish(up, device::EventStatus::failed);
-  job.device().finish_all(StreamKind::up);
-  job.submit();
-  EXPECT_EQ(job.device().kernels().size(), 1U);
-}
-
-TEST(LaneOrder, LaunchesOneStepAfterTheOtherOldestFirstAndOnlyEnough) {
-  const DeclaredGraph graph(separate_tasks({1, 1, 1, 1}));
-  LaneJob job(graph, 4, {.product_s = long_s});
-  job.submit();
-  job.device().finish_all(StreamKind::up);
-  for (std::size_t kernels = 1; kernels <= 2; ++kernels) {
-    job.submit();
-    EXPECT_EQ(job.device().kernels().size(), kernels);
-  }
-  job.submit_all();
-  EXPECT_EQ(job.launched(), (std::vector<TaskId>{0, 1}));
-  job.device().finish_kernel(0);
-  job.retire();
-  job.submit_all();
-  EXPECT_EQ(job.launched(), (std::vector<TaskId>{0, 1, 2}));
-}
-
-// Task 2 in lane 0 is younger than task 1 in lane 1, and the tiles of both have come.
-TEST(LaneOrder, TheOldestTaskIsLaunchedFirstWhateverItsLane) {
-  const DeclaredGraph graph(separate_tasks({1, 2, 1}));
-  LaneJob job(graph, 2, {.product_s = long_s});
-  for (int step = 0; step < 2; ++step) {
-    job.submit();  // asks
-    job.device().finish_all();
-    job.submit();  // launches
-    job.device().finish_all();
-    job.submit();  // launches
-    job.device().finish_all();
-    job.retire();
-  }
-  EXPECT_EQ(job.launched(), (std::vector<TaskId>{0, 1, 1, 2}));
-}
-
-// A task of steps that leave gaps fills the device with no more than four of them.
-TEST(LaneOrder, TasksThatLeaveGapsLeaveRoomForOthers) {
-  const DeclaredGraph graph({{.steps = {product(1, 2)}},
-                             {.steps = std::vector<Step>(LaneOrder::run_ahead + 2, test::panel_update(0))},
-                             {.steps = std::vector<Step>(LaneOrder::run_ahead + 2, product(3, 4))}});
-  LaneJob job(graph, 2, {}, 1);
-  job.pool->publish(0);
-  job.submit_all();
-  const auto updates = [&] {
-    const auto kernels = job.device().kernels();
-    return static_cast<std::size_t>(
-        std::count_if(kernels.begin(), kernels.end(), [](const auto& kernel) { return kernel.name == "apply"; }));
-  };
-  EXPECT_EQ(updates(), LaneOrder::run_ahead);
-  EXPECT_EQ(job.device().kernels().size(), 2 * LaneOrder::run_ahead + 2);
-  job.device().finish_all(StreamKind::up);
-  job.device().finish_kernel(0);
-  job.retire();
-  job.submit_all();
-  EXPECT_EQ(updates(), LaneOrder::run_ahead + 1);
-}
-
-// -- their streams --
-
-/// The streams of three tasks of one step, of which the first has completed.
-std::vector<int> streams(double product_s, std::vector<index_t> slots, bool side_by_side = false) {
-  const DeclaredGraph graph(separate_tasks({1, 1, 1}));
-  LaneJob job(graph, 3, {.slots = std::move(slots), .side_by_side = side_by_side, .product_s = product_s});
-  job.submit();
-  job.device().finish_all(StreamKind::up);
-  job.submit();
-  job.device().finish_all();
-  job.retire();
-  for (int kernel = 0; kernel < 2; ++kernel) job.submit();
-  return job.streams();
-}
-
-// The third task has a stream of lower rank than the second one, whose kernel is still there.
-TEST(LaneOrder, OlderTasksHaveStreamsOfHigherRank) {
-  EXPECT_EQ(streams(long_s, {100}), (std::vector<int>{0, 0, 1}));
-  EXPECT_EQ(streams(long_s, {100}, true), (std::vector<int>{0, 0, 1}));
-}
-
-TEST(LaneOrder, ShortKernelsAndSeveralDevicesUseTheStreamOfTheLane) {
-  EXPECT_EQ(streams(medium_s, {100}), (std::vector<int>{0, 1, 2}));
-  EXPECT_EQ(streams(long_s, {100, 100}), (std::vector<int>{0, 1, 2}));
-  EXPECT_EQ(streams(long_s, {100, 100}, true), (std::vector<int>{0, 1, 2}));
-}
-
-TEST(LaneOrder, TheLastStreamTakesAllThatIsYounger) {
-  const DeclaredGraph graph(separate_tasks({2, 1}));
-  LaneJob job(graph, 2, {.product_s = long_s});
-  job.device().said().profile.backlog_s = 1;
-  job.submit();
-  job.device().finish_all(StreamKind::up);
-  job.submit();
-  job.submit();
-  EXPECT_EQ(job.streams(), (std::vector<int>{0, 1}));
-}
-
-TEST(LaneOrder, FactorizationsHaveTheHighestRank) {
-  DeclaredGraph graph({{.steps = {product(1, 2)}}, {.steps = {test::factorization(0)}, .reads_old = true}});
-  LaneJob job(graph, 2, {.slots = {100, 100}, .product_s = medium_s});
-  job.submit();
-  job.device().finish_all(StreamKind::up);
-  job.submit();
-  job.submit();
-  EXPECT_EQ(job.names(), (std::vector<std::string>{"gemm", "factor"}));
-  EXPECT_EQ(job.streams(), (std::vector<int>{0, 0}));
-}
-
 // -- old values --
 
 const std::vector<DeclaredTask> one_product = {{.steps = {product(1, 2)}, .reads_old = true}};
@@ -394,27 +293,6 @@ TEST(LaneOrder, OldValuesComeFirstWhereNotAllTilesHaveRoom) {
     LaneJob job(graph, 1, {.product_s = long_s});
     job.submit();
     EXPECT_EQ(job.fetched().front() == output_of(0).address, tiles > 100);
-  }
-}
-
-// The products are launched, and the old value is still on its way.
-TEST(LaneOrder, AnAdditionFollowsItsProductAndWaitsForItsTileOnlySideBySide) {
-  const DeclaredGraph graph({{.steps = {product(900, 901)}}, {.steps = {product(1, 2)}, .reads_old = true}});
-  for (const bool side_by_side : {false, true}) {
-    LaneJob job(graph, 2, {.side_by_side = side_by_side, .product_s = long_s});
-    job.submit();
-    job.device().finish_all(StreamKind::up);
-    job.submit();  // the product of task 0
-    job.device().finish_all();
-    job.retire();
-    job.submit();  // the product of task 1 in lane 1, which is the oldest now
-    EXPECT_EQ(job.streams(), (std::vector<int>{0, 0}));
-    job.submit_all();
-    EXPECT_EQ(job.names().back(), side_by_side ? "gemm" : "add");
-    job.device().finish_all(StreamKind::up);
-    job.submit_all();
-    EXPECT_EQ(job.names().back(), "add");
-    EXPECT_EQ(job.streams(), (std::vector<int>{0, 0, 0}));
   }
 }
 

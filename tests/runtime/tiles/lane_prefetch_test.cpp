@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tests/runtime/tiles/lane_job.hpp"
+#include "tests/runtime/tiles/order_job.hpp"
 
 namespace tessera::runtime {
 namespace lane_prefetch_test {
@@ -65,6 +65,10 @@ TEST(LanePrefetch, LeavesRoomForLanesAndWriteBacks) {
   ASSERT_EQ(job.worker().results.writing(), 1U);
   job.prefetch();
   EXPECT_EQ(job.fetched().size(), 7U - 1 - 1 - LaneSlots::slots);  // its slot, and one more
+  job.device().finish_all(StreamKind::down);
+  job.worker().results.retire(*job.pool);
+  job.prefetch();
+  EXPECT_EQ(job.fetched(), tiles_of({{0, 0}, {0, 1}}));
 }
 
 // Task 0 has an output, and its product has been asked for.
@@ -81,6 +85,14 @@ TEST(LanePrefetch, BringsOldValuesThatAreAddedLastBeforeTilesOfOtherTasks) {
   expected.push_back(output_of(0).address);
   expected.insert(expected.end(), others.begin(), others.end());
   EXPECT_EQ(job.fetched(), expected);
+}
+
+TEST(LanePrefetch, BringsNoOldValueThatNobodyReads) {
+  const DeclaredGraph graph(separate_tasks({1, 1}));
+  LaneJob job(graph, 1, {.product_s = long_s});
+  job.submit();
+  job.prefetch();
+  EXPECT_EQ(job.fetched(), tiles_of({{0, 0}, {1, 0}}));
 }
 
 TEST(LanePrefetch, BringsNothingElseWhileAnOldValueWaitsForTheLink) {

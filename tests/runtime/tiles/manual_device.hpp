@@ -32,7 +32,7 @@ class ManualEvent final : public device::Event {
   double at_ = 0;
 };
 
-class ManualDevice final : public device::Device, public kernels::TileOps {
+class ManualDevice : public device::Device, public kernels::TileOps {
  public:
   /// A copy or a kernel.
   struct Work {
@@ -162,6 +162,10 @@ class ManualDevice final : public device::Device, public kernels::TileOps {
   void run_lapack_batch(int stream, const kernels::LapackBatch&, const kernels::Workspace&, double) override {
     compute(stream, "batch");
   }
+
+ protected:
+  /// All that is recorded in the stream from now on has failed.
+  void fail(device::StreamId stream) { at(stream).has_failed = true; }
 
  private:
   struct Entry {  // work, a point to record, or an event to wait for

@@ -1,4 +1,4 @@
-// A job whose first worker goes by the order where memory suffices, with as many lanes as a test says.
+// A job with a worker that goes by one of the orders, with as many lanes as a test says.
 #pragma once
 
 #include <cstddef>
@@ -35,28 +35,38 @@ inline std::vector<const void*> tiles_of(const std::vector<std::pair<runtime::Ta
   return tiles;
 }
 
-struct LaneJob : ManualJob {
-  /// Other devices have so much to do that they get no tasks. @param elsewhere so many tasks, the first ones, are theirs
-  LaneJob(const runtime::TaskGraph& graph, std::size_t lanes, const Options& options = {}, index_t elsewhere = 0)
-      : ManualJob(graph, options) {
+/// The job with a worker that goes by one of its orders.
+template <auto order_of_worker>
+struct OrderJob : ManualJob {
+  /// Devices after it have so much to do that they get no tasks. @param elsewhere so many tasks, the first ones, are theirs
+  /// @param d the worker's device
+  OrderJob(const runtime::TaskGraph& graph, std::size_t lanes, const Options& options = {}, index_t elsewhere = 0,
+           std::size_t d = 0)
+      : ManualJob(graph, options), worker_(workers[d]) {
     for (index_t task = 0; task < elsewhere; ++task) pool->pop(0);
-    for (std::size_t d = 1; d < devices.size(); ++d) pool->take(d, 1e9 * flops_of_product);
-    worker().results.begin(graph);
-    worker().intake.begin(*pool, lanes);
+    for (std::size_t other = d + 1; other < devices.size(); ++other) pool->take(other, 1e9 * flops_of_product);
+    worker_.results.begin(graph);
+    worker_.intake.begin(*pool, lanes);
     order().begin(*pool, lanes);
-    worker().pipeline.begin(*pool);
-    order().refill(*pool);
+    worker_.pipeline.begin(*pool);
   }
 
-  runtime::LaneOrder& order() { return worker().lanes; }
-  bool submit() { return order().submit(*pool); }
+  auto& order() { return worker_.*order_of_worker; }
+  bool refill() { return order().refill(*pool); }
+  bool submit() {
+    refill();
+    return order().submit(*pool);
+  }
   void submit_all() {
     while (submit()) {
     }
   }
-  bool prefetch() { return order().prefetch(*pool); }
+  bool prefetch() {
+    refill();
+    return order().prefetch(*pool);
+  }
   /// Tasks that the worker has.
-  index_t taken() { return worker().intake.outputs(); }
+  index_t taken() { return worker_.intake.outputs(); }
   std::vector<const void*> fetched() { return device().fetched(); }
   void fill_link() { device().said().profile.link_queue_bytes = 0; }
   void bring(const cache::HostTile& tile) {
@@ -81,6 +91,11 @@ struct LaneJob : ManualJob {
     for (const auto& kernel : device().kernels()) all.push_back(kernel.name);
     return all;
   }
+
+ private:
+  ManualWorker& worker_;
 };
+using LaneJob = OrderJob<&ManualWorker::lanes>;
+using GroupJob = OrderJob<&ManualWorker::groups>;
 
 }  // namespace tessera::test
