@@ -113,7 +113,7 @@ TEST(GroupOrder, LetsGoOfTasksThatABreakdownLeavesOut) {
 // -- groups --
 
 TEST(GroupOrder, DrawsAGroupWhereThereIsNothingToDo) {
-  const DeclaredGraph graph(separate_tasks({1, 1, 1, 1}), {2, 4});
+  const DeclaredGraph graph(separate_tasks({1, 1, 1, 1, 1, 1}), {2, 4, 6});
   GroupJob job(graph, 1);
   EXPECT_TRUE(job.refill());
   EXPECT_EQ(job.pool->station(0).size(), 2U);
@@ -128,10 +128,18 @@ TEST(GroupOrder, DrawsAGroupWhereThereIsNothingToDo) {
 }
 
 TEST(GroupOrder, OneGroupComesAfterTheOther) {
-  const DeclaredGraph graph(separate_tasks({2, 2, 1, 1}), {2, 4});
-  GroupJob job(graph, 2);
-  job.submit_all();
-  EXPECT_EQ(job.launched(), (Tasks{0, 1, 0, 1, 2, 3}));
+  const DeclaredGraph graph(separate_tasks({2, 2, 2, 2, 1, 1}), {2, 4, 6});
+  GroupJob job(graph, 4);
+  std::vector<index_t> taken;
+  while (job.submit()) {
+    taken.push_back(job.taken());
+    job.device().finish_all(StreamKind::up);
+    job.device().finish_all(StreamKind::compute);
+    job.retire();
+  }
+  EXPECT_EQ(job.launched(), (Tasks{0, 1, 0, 1, 2, 3, 2, 3, 4, 5}));
+  // The second one is taken early, the third one when the first has been submitted.
+  EXPECT_EQ(taken, (std::vector<index_t>{2, 4, 4, 4, 6, 6, 6, 6, 6, 6}));
 }
 
 // Two tasks of 20 steps: 40 positions, of which it looks 32 ahead.
@@ -182,6 +190,19 @@ TEST(GroupOrder, StealsItsShareAndTakesItInOrder) {
     job.submit();
     EXPECT_EQ(job.taken(), graph->ordered ? 2 : 3);
     EXPECT_EQ(job.pool->station(0).ordered(), graph->ordered ? (Tasks{0, 1, 2, 3}) : (Tasks{0, 1, 2}));
+    job.submit();
+    EXPECT_EQ(job.launched(), graph->ordered ? (Tasks{4, 5}) : (Tasks{3, 4}));
+  }
+}
+
+TEST(GroupOrder, StealsNothingBesideAGroupOfItsOwn) {
+  const DeclaredGraph graph(separate_tasks(std::vector<index_t>(6, 1)), {2, 6});
+  GroupJob job(graph, 2, {.slots = {100, 100}}, 0, 1);
+  job.refill();
+  job.workers[0].intake.draw_group(*job.pool, false);
+  for (int submissions = 0; submissions < 2; ++submissions) {
+    ASSERT_TRUE(job.submit());
+    EXPECT_EQ(job.taken(), 2);
   }
 }
 
@@ -239,6 +260,7 @@ TEST(GroupOrder, EvictsTilesThatAreReadSoonWhereNoRoomWillCome) {
   for (const index_t number : {1, 2, 3}) job.bring(numbered_tile(number));
   EXPECT_TRUE(job.submit());
   EXPECT_EQ(job.cache->locate(0, numbered_tile(3)), cache::Level::host);
+  EXPECT_EQ(job.fetched().size(), 3U);  // and the tiles of the step itself stay
 }
 
 // -- prefetches --

@@ -51,6 +51,7 @@ struct OrderJob : ManualJob {
     worker_.pipeline.begin(*pool);
   }
 
+  ManualDevice& device() { return worker_.place.index == 0 ? devices.front() : devices.back(); }
   auto& order() { return worker_.*order_of_worker; }
   bool refill() { return order().refill(*pool); }
   bool submit() {
