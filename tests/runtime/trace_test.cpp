@@ -9,10 +9,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/runtime/some_job.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace tessera::runtime {
 namespace trace_test {
+
+using test::some_job;
 
 class TraceFiles : public ::testing::Test {
  protected:
@@ -105,6 +108,41 @@ TEST_F(TraceFiles, SaysOnceThatItCannotBeWritten) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "tessera: cannot write the trace file " + path("link") + ": it is a symbolic link\n");
   EXPECT_FALSE(std::filesystem::exists(path("elsewhere")));
+}
+
+TEST_F(TraceFiles, AreValidJsonAfterEveryJob) {
+  TraceFile trace(path("trace.json"));
+  const device::Operation kernel{.stream = {device::StreamKind::compute, 2},
+                                 .begin_s = 11,
+                                 .end_s = 11.5,
+                                 .flops = 9,
+                                 .task = 4,
+                                 .step = 1,
+                                 .kernel = "trsm"};
+  const device::Operation up{.stream = {device::StreamKind::up}, .begin_s = 10, .end_s = 11, .bytes = 64};
+  const auto read = [&] { return nlohmann::json::parse(std::ifstream(path("trace.json"))); };
+  trace.append(some_job(), 10, {"host:0", "host:1"}, {{kernel, up}, {}});
+  const auto first = read();
+  trace.append(some_job(), 20, {"host:0", "host:1"}, {{}, {up}});
+  const auto second = read();
+  EXPECT_EQ(second.size(), first.size() + 2);  // the call and one copy
+  bool found = false;
+  for (const auto& event : first) {
+    if (event["name"] != "trsm task 4 step 1") continue;
+    found = true;
+    EXPECT_EQ(event["pid"], 1);
+    EXPECT_EQ(event["tid"], 2);
+    EXPECT_DOUBLE_EQ(event["ts"].get<double>(), 1e6);
+    EXPECT_DOUBLE_EQ(event["dur"].get<double>(), 0.5e6);
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(TraceFiles, AnUnwritableFileDoesNoHarm) {
+  TraceFile trace("/nonexistent_folder/trace.json");
+  trace.append(some_job(), 0, {"host:0", "host:1"}, {{}, {}});
+  TraceFile none("");
+  none.append(some_job(), 0, {"host:0", "host:1"}, {{}, {}});
 }
 
 }  // namespace trace_test
