@@ -69,7 +69,8 @@ struct DeclaredTask {
 /// Products are multiplied by the number of their task, from 1 on, so that kernels can be told from each other.
 class DeclaredGraph final : public runtime::TaskGraph {
  public:
-  explicit DeclaredGraph(std::vector<DeclaredTask> tasks, std::vector<runtime::TaskId> ends_of_groups = {})
+  explicit DeclaredGraph(std::vector<DeclaredTask> tasks, std::vector<runtime::TaskId> ends_of_groups = {},
+                         bool can_be_repeated = true)
       : declared_(std::move(tasks)) {
     routine = "dgemm";
     m = n = k = manual_tile;
@@ -78,6 +79,7 @@ class DeclaredGraph final : public runtime::TaskGraph {
     slot_bytes = manual_tile * manual_tile * sizeof(double);
     working_slots = 1;
     group_ends = std::move(ends_of_groups);
+    repeatable = can_be_repeated;
     derive();
     for (runtime::TaskId task = 0; task < task_count; ++task) work.flops += of(task).flops;
   }
