@@ -238,20 +238,22 @@ TEST(GroupOrder, TellsTheCacheOfTilesThatAreHere) {
   EXPECT_EQ(next_use(job, numbered_tile(901)), cache::never);
 }
 
-// Both tasks read the same two tiles, which fill the memory with the first output.
+// Three tiles, all of which task 1 reads, and the output of task 0 fill the memory.
 TEST(GroupOrder, WaitsForAResultToLeaveRatherThanEvictTilesThatAreReadSoon) {
-  const DeclaredGraph graph({{.steps = {product(1, 2)}}, {.steps = {product(1, 2)}}}, {2});
-  GroupJob job(graph, 1, {.slots = {3}});
+  const DeclaredGraph graph({{.steps = {product(1, 2)}}, {.steps = {product(1, 2), product(1, 3)}}}, {2});
+  GroupJob job(graph, 1, {.slots = {4}});
+  job.bring(numbered_tile(3));
   ASSERT_TRUE(job.submit());
-  EXPECT_FALSE(job.submit());  // the kernel is under way
+  EXPECT_EQ(job.taken(), 2);
   job.device().finish_all(StreamKind::up);
+  EXPECT_FALSE(job.submit());  // the kernel is under way
   job.device().finish_kernel(0);
   job.retire();
   ASSERT_EQ(job.worker().results.writing(), 1U);
   EXPECT_FALSE(job.submit());
   end_all(job);
   EXPECT_TRUE(job.submit());
-  EXPECT_EQ(job.fetched().size(), 2U);
+  EXPECT_EQ(job.fetched().size(), 3U);
 }
 
 TEST(GroupOrder, EvictsTilesThatAreReadSoonWhereNoRoomWillCome) {
