@@ -1,5 +1,5 @@
-// The C API and its C++ veneer: results in every combination, errors and their text, settings, statistics, contexts that
-// have no devices.
+// The C API and its C++ veneer: results in every combination, errors and their text, settings, contexts that have no
+// devices. Statistics are in c_api_statistics_test.cpp.
 #include "tessera/tessera.h"
 
 #include <gmock/gmock.h>
@@ -10,89 +10,26 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <complex>
 #include <cstddef>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "kernels/reference/reference.hpp"
 #include "tessera/tessera.hpp"
+#include "tests/blas_api/compared_product.hpp"
 #include "tests/test_plugin.hpp"
 
 namespace tessera {
 namespace c_api_test {
 
+using test::compare_with_oracle;
 using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr const char* on_devices = "TESSERA_DEVICES=host:2 TESSERA_OFFLOAD=always TESSERA_TILE=16 ";
-
-template <Scalar T>
-T random_value(std::mt19937& random) {
-  std::uniform_real_distribution<double> value(-0.5, 0.5);
-  const double real = value(random);
-  return scalar_cast<T>(AnyScalar(real, value(random)));
-}
-
-template <Scalar T>
-std::vector<T> random_matrix(index_t elements, std::mt19937& random) {
-  std::vector<T> matrix(static_cast<std::size_t>(elements));
-  for (T& element : matrix) element = random_value<T>(random);
-  return matrix;
-}
-
-Op op_of(tessera_transpose transpose) { return static_cast<Op>(static_cast<int>(transpose) - TESSERA_NO_TRANS); }
-
-/// One product against the oracle, everything of C compared, padding included.
-template <Scalar T>
-void compare_with_oracle(const Context& context, tessera_layout layout, tessera_transpose ta, tessera_transpose tb,
-                         index_t m, index_t n, index_t k, T alpha, T beta, unsigned seed) {
-  std::mt19937 random(seed);
-  const bool row_major = layout == TESSERA_ROW_MAJOR;
-  const index_t a_rows = ta == TESSERA_NO_TRANS ? m : k, a_cols = ta == TESSERA_NO_TRANS ? k : m;
-  const index_t b_rows = tb == TESSERA_NO_TRANS ? k : n, b_cols = tb == TESSERA_NO_TRANS ? n : k;
-  const index_t lda = (row_major ? a_cols : a_rows) + 1, ldb = (row_major ? b_cols : b_rows) + 2;
-  const index_t ldc = (row_major ? n : m) + 3;
-  const std::vector<T> A = random_matrix<T>(lda * (row_major ? a_rows : a_cols), random);
-  const std::vector<T> B = random_matrix<T>(ldb * (row_major ? b_rows : b_cols), random);
-  std::vector<T> C = random_matrix<T>(ldc * (row_major ? m : n), random);
-  if (beta == T(0)) {
-    for (index_t j = 0; j < (row_major ? m : n); ++j) {
-      for (index_t i = 0; i < (row_major ? n : m); ++i) {
-        C[static_cast<std::size_t>(i + j * ldc)] = scalar_cast<T>(AnyScalar(std::nan(""), std::nan("")));
-      }
-    }
-  }
-  std::vector<T> expected = C;
-  if (row_major) {
-    kernels::reference_gemm<T, kernels::Wide<T>>(op_of(tb), op_of(ta), n, m, k, alpha, B.data(), ldb, A.data(), lda,
-                                                 beta, expected.data(), ldc);
-  } else {
-    kernels::reference_gemm<T, kernels::Wide<T>>(op_of(ta), op_of(tb), m, n, k, alpha, A.data(), lda, B.data(), ldb,
-                                                 beta, expected.data(), ldc);
-  }
-  gemm(context, layout, ta, tb, m, n, k, alpha, A.data(), lda, B.data(), ldb, beta, C.data(), ldc);
-
-  const bool single = std::same_as<T, float> || std::same_as<T, std::complex<float>>;
-  const double bound = (single ? 6e-8 : 1.2e-16) * 8 * static_cast<double>(k + 4);
-  const index_t run = row_major ? n : m;
-  for (std::size_t i = 0; i < C.size(); ++i) {
-    const bool padding = static_cast<index_t>(i) % ldc >= run;
-    if (padding) {
-      ASSERT_EQ(std::memcmp(&C[i], &expected[i], sizeof(T)), 0) << "padding at " << i;
-    } else {
-      ASSERT_LE(std::abs(C[i] - expected[i]), bound) << "element " << i;
-    }
-  }
-}
 
 template <class T>
 class CApiGemm : public testing::Test {};
@@ -383,66 +320,6 @@ TEST(CApiDevices, AChildAfterForkComputesOnTheCpu) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(CApiStatistics, OfTheLastCall) {
-  const Context context(on_devices);
-  tessera_job_stats stats = {};
-  stats.struct_size = sizeof(stats);
-  EXPECT_EQ(tessera_last_job_stats(context.handle(), &stats), TESSERA_INVALID_ARGUMENT) << "no call yet";
-  compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 64, 48, 32, 1, 1, 1);
-  stats = context.last_job_stats();
-  EXPECT_EQ(stats.devices, 2);
-  EXPECT_EQ(stats.tile_m, 16);
-  EXPECT_EQ(stats.tasks, 4 * 3);
-  EXPECT_DOUBLE_EQ(stats.flops, 2.0 * 64 * 48 * 32);
-  EXPECT_EQ(stats.compulsory_up, (64 * 32 + 32 * 48 + 64 * 48) * 8);
-  EXPECT_EQ(stats.compulsory_down, 64 * 48 * 8);
-  EXPECT_EQ(stats.bytes_down, stats.compulsory_down);
-  EXPECT_GE(stats.bytes_up, stats.compulsory_up);
-  EXPECT_GT(stats.seconds, 0);
-
-  stats.struct_size = 8;
-  EXPECT_EQ(tessera_last_job_stats(context.handle(), &stats), TESSERA_INVALID_ARGUMENT);
-  EXPECT_EQ(tessera_last_job_stats(context.handle(), nullptr), TESSERA_INVALID_ARGUMENT);
-  EXPECT_EQ(tessera_last_error_position(), 2);
-
-  const nlohmann::json json = nlohmann::json::parse(context.last_job_json());
-  EXPECT_EQ(json["routine"], "dgemm");
-  EXPECT_EQ(json["devices"].size(), 2u);
-}
-
-/// Programs compiled with other versions of the header, whose structure ends earlier or later.
-TEST(CApiStatistics, FillAsMuchAsTheProgramHas) {
-  const Context context(on_devices);
-  compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 64, 48, 32, 1, 1, 1);
-  const tessera_job_stats expected = context.last_job_stats();
-  constexpr std::size_t ours = sizeof(tessera_job_stats);
-  constexpr std::size_t least = offsetof(tessera_job_stats, tile_m);
-  for (const std::size_t size : {least, offsetof(tessera_job_stats, bytes_up), offsetof(tessera_job_stats, kernel_s),
-                                 ours, ours + 8, ours + 1000}) {
-    const std::size_t filled = std::min(size, ours);
-    std::vector<std::byte> room(size + 64, std::byte{0x5a});
-    std::memcpy(room.data(), &size, sizeof(size));
-    ASSERT_EQ(tessera_last_job_stats(context.handle(), reinterpret_cast<tessera_job_stats*>(room.data())),
-              TESSERA_SUCCESS)
-        << size;
-    std::size_t told = 0;
-    std::memcpy(&told, room.data(), sizeof(told));
-    EXPECT_EQ(told, filled);
-    EXPECT_EQ(std::memcmp(room.data() + sizeof(told), reinterpret_cast<const std::byte*>(&expected) + sizeof(told),
-                          filled - sizeof(told)),
-              0)
-        << size;
-    EXPECT_TRUE(std::all_of(room.begin() + static_cast<std::ptrdiff_t>(filled), room.end(), [](std::byte byte) {
-      return byte == std::byte{0x5a};
-    })) << size;
-  }
-  for (const std::size_t size : {std::size_t{0}, least - 1}) {
-    tessera_job_stats stats = {};
-    stats.struct_size = size;
-    EXPECT_EQ(tessera_last_job_stats(context.handle(), &stats), TESSERA_INVALID_ARGUMENT) << size;
-  }
-}
-
 TEST(CApiWarmUp, HasEachDeviceCompute) {
   const Context context("TESSERA_DEVICES=host:3");
   context.warm_up();
@@ -458,64 +335,6 @@ TEST(CApiWarmUp, HasEachDeviceCompute) {
   // Nothing to open is no mistake.
   Context("TESSERA_DEVICES=none").warm_up();
   Context("TESSERA_DEVICES=auto TESSERA_CUDA_PLUGIN=/nowhere").warm_up();
-}
-
-TEST(CApiStatistics, TextsAreCutToTheBuffer) {
-  const Context context("TESSERA_DEVICES=none");
-  std::size_t needed = 0;
-  ASSERT_EQ(tessera_devices(context.handle(), nullptr, 0, &needed), TESSERA_SUCCESS);
-  std::string whole(needed, '#');
-  ASSERT_EQ(tessera_devices(context.handle(), whole.data(), needed, nullptr), TESSERA_SUCCESS);
-  EXPECT_EQ(std::strlen(whole.c_str()) + 1, needed);
-  std::string part(6, '#');
-  ASSERT_EQ(tessera_devices(context.handle(), part.data(), 5, &needed), TESSERA_SUCCESS);
-  EXPECT_EQ(part, whole.substr(0, 4) + '\0' + '#');
-  EXPECT_EQ(tessera_devices(context.handle(), nullptr, 5, nullptr), TESSERA_INVALID_ARGUMENT);
-  EXPECT_EQ(tessera_last_error_position(), 2);
-}
-
-TEST(CApiStatistics, OneLineOfJsonPerJob) {
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / ("tessera_stats_" + std::to_string(getpid()) + ".json");
-  std::filesystem::remove(file);
-  {
-    const Context context(std::string(on_devices) + "TESSERA_STATS=" + file.string());
-    for (int repeat = 0; repeat < 3; ++repeat) {
-      compare_with_oracle<float>(context, TESSERA_ROW_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 20, 33, 17, 1, 0, 1);
-    }
-  }
-  std::ifstream stream(file);
-  int lines = 0;
-  for (std::string line; std::getline(stream, line); ++lines) {
-    const nlohmann::json job = nlohmann::json::parse(line);
-    EXPECT_EQ(job["routine"], "sgemm");
-    EXPECT_EQ(job["devices"].size(), 2u);
-    EXPECT_EQ(job.contains("start_up"), lines == 0);
-  }
-  EXPECT_EQ(lines, 3);
-  std::filesystem::remove(file);
-}
-
-TEST(CApiStatistics, AFileThatCannotBeWrittenIsToldOnce) {
-  testing::internal::CaptureStderr();
-  for (int repeat = 0; repeat < 2; ++repeat) {
-    const Context context(std::string(on_devices) + "TESSERA_STATS=/nonexistent/stats.json");
-    for (int call = 0; call < 3; ++call)
-      compare_with_oracle<float>(context, TESSERA_ROW_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 20, 33, 17, 1, 0, 1);
-  }
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "tessera: cannot write TESSERA_STATS=/nonexistent/stats.json: No such file or directory\n");
-}
-
-TEST(CApiStatistics, TheFirstJobTellsOfDevicesThatWereOpenedBefore) {
-  const Context context(std::string(on_devices) + "TESSERA_HOST_DEVICE=start=5ms");  // they are named: this opens them
-  const auto begin = std::chrono::steady_clock::now();
-  compare_with_oracle<double>(context, TESSERA_COL_MAJOR, TESSERA_NO_TRANS, TESSERA_NO_TRANS, 20, 33, 17, 1, 0, 1);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  const nlohmann::json start_up = nlohmann::json::parse(context.last_job_json())["start_up"];
-  EXPECT_GE(start_up["open_s"], 0.005);
-  EXPECT_GT(start_up["first_kernel_s"], 0);
-  EXPECT_LT(start_up["first_kernel_s"], took.count());
 }
 
 TEST(CApiThreads, CallsOfSeveralThreadsOnOneContext) {

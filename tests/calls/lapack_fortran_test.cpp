@@ -6,119 +6,19 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "tests/calls/fortran_call.hpp"
 
 namespace tessera {
 namespace lapack_fortran_test {
 
 using enum Parameter;
-
-constexpr Routine all_entries[] = {Routine::heev,  Routine::heevd, Routine::heevr, Routine::heevx, Routine::hegv,
-                                   Routine::hegvd, Routine::gesdd, Routine::gesvd, Routine::geev,  Routine::gels,
-                                   Routine::gelsd, Routine::ungqr, Routine::unmqr, Routine::unmlq, Routine::unmtr,
-                                   Routine::unmbr, Routine::larfb, Routine::trtrs, Routine::trtri, Routine::lauum,
-                                   Routine::getri, Routine::potri};
-
-/// A call of everything good, for a test to spoil.
+using test::for_each_interface;
 template <class Int>
-class Call {
- public:
-  Call(Routine entry, ScalarType type) : entry_(entry), type_(type) {
-    const Int most = 1000000;
-    for (const auto& [parameter, value] : std::map<Parameter, Int>{{itype, 1},
-                                                                   {m, 20},
-                                                                   {n, 10},
-                                                                   {k, 5},
-                                                                   {nrhs, 5},
-                                                                   {lda, 20},
-                                                                   {ldb, 20},
-                                                                   {ldt, 5},
-                                                                   {ldwork, 20},
-                                                                   {ldu, 20},
-                                                                   {ldvt, 20},
-                                                                   {ldleft, 20},
-                                                                   {il, 1},
-                                                                   {iu, 3},
-                                                                   {lwork, most},
-                                                                   {lrwork, most},
-                                                                   {liwork, most}})
-      integers_[parameter] = value;
-    if (entry == Routine::geev) {
-      for (const Parameter size : {n, lda, ldu, ldleft}) integers_[size] *= 20;
-    }
-    for (const auto& [parameter, value] : std::map<Parameter, char>{{jobz, 'N'},
-                                                                    {jobu, 'A'},
-                                                                    {jobvt, 's'},
-                                                                    {jobvl, 'N'},
-                                                                    {jobvr, 'v'},
-                                                                    {range, 'A'},
-                                                                    {uplo, 'l'},
-                                                                    {side, 'L'},
-                                                                    {trans, 'N'},
-                                                                    {diag, 'U'},
-                                                                    {vect, 'q'},
-                                                                    {direct, 'f'},
-                                                                    {storev, 'C'}})
-      letters_[parameter] = value;
-  }
-
-  Call& set(Parameter parameter, Int value) {
-    integers_[parameter] = value;
-    return *this;
-  }
-  Call& letter(Parameter parameter, char value) {
-    letters_[parameter] = value;
-    return *this;
-  }
-  bool has(Parameter parameter) const {
-    const Parameters parameters = parameters_of(entry_, is_complex(type_));
-    return std::find(parameters.begin(), parameters.end(), parameter) != parameters.end();
-  }
-  std::optional<FortranCall> read() {
-    std::vector<void*> arguments;
-    for (const Parameter parameter : parameters_of(entry_, is_complex(type_))) {
-      if (parameter == none) break;
-      arguments.push_back(address(parameter));
-    }
-    const FortranCall call = fortran_call_of<Int>(entry_, type_, arguments);
-    if (call.bad_position != 0 || call.does_nothing) return std::nullopt;
-    return call;
-  }
-  void* address(Parameter parameter) {
-    if (integers_.contains(parameter)) return &integers_[parameter];
-    if (letters_.contains(parameter)) return &letters_[parameter];
-    if (parameter == vl) return real_bytes(type_) == 4 ? static_cast<void*>(&low_s_) : &low_;
-    if (parameter == vu) return real_bytes(type_) == 4 ? static_cast<void*>(&high_s_) : &high_;
-    if (parameter == none) return nullptr;
-    return &memory_[static_cast<std::size_t>(parameter) * 64];
-  }
-
-  double low_ = -1, high_ = 2;
-  float low_s_ = -1, high_s_ = 2;
-
- private:
-  Routine entry_;
-  ScalarType type_;
-  std::map<Parameter, Int> integers_;
-  std::map<Parameter, char> letters_;
-  std::vector<double> memory_ = std::vector<double>(64 * 64);
-};
-
-template <class F>
-void for_each_interface(F&& f) {
-  for (const Routine entry : all_entries) {
-    for (const ScalarType type : scalar_types) {
-      SCOPED_TRACE("entry " + std::to_string(static_cast<int>(entry)) + " of type " + letter(type));
-      f(entry, type, std::int32_t{});
-      f(entry, type, std::int64_t{});
-    }
-  }
-}
+using Call = test::LapackCallToSpoil<Int>;
 
 TEST(LapackFortran, GoodCallsBecomeProblems) {
   for_each_interface([]<class Int>(Routine entry, ScalarType type, Int) {
@@ -237,27 +137,6 @@ TEST(LapackFortran, ReflectorsAreNoMoreThanRows) {
   EXPECT_EQ(read->problem.op, Op::conj_trans);
 }
 
-// Tessera asks for no more workspace than a query of LAPACK 3.11 returns (dgesdd of 4000, JOBZ = 'A': 48,028,000).
-TEST(LapackFortran, WhatGesddAsksForIsEnough) {
-  Call<std::int64_t> square(Routine::gesdd, ScalarType::d);
-  square.set(m, 4000).set(n, 4000).set(lda, 4000).set(ldu, 4000).set(ldvt, 4000).letter(jobz, 'A');
-  EXPECT_TRUE(square.set(lwork, 48028000).read());
-  EXPECT_FALSE(square.set(lwork, 48027999).read());
-  EXPECT_TRUE(square.letter(jobz, 'N').set(lwork, 40000).read());
-  EXPECT_FALSE(square.set(lwork, 39999).read());
-  Call<std::int64_t> tall(Routine::gesdd, ScalarType::d);
-  tall.set(m, 220).set(n, 120).set(lda, 220).set(ldu, 220).set(ldvt, 120).letter(jobz, 'S');
-  const std::int64_t bidiagonal = 3 * 120 * 120 + 4 * 120;
-  EXPECT_TRUE(tall.set(lwork, bidiagonal + 120 * 120 + 3 * 120).read());
-  EXPECT_FALSE(tall.set(lwork, bidiagonal + 120 * 120 + 3 * 120 - 1).read());
-  EXPECT_TRUE(tall.set(m, 219).set(lwork, bidiagonal + 3 * 120).read());
-  // INT(100 * 11 / 6) is 183: dgesdd of LAPACK 3.11 asks for 40700 there, and for 30700 at 182.
-  tall.set(m, 183).set(n, 100);
-  EXPECT_FALSE(tall.set(lwork, 40699).read());
-  EXPECT_TRUE(tall.set(lwork, 40700).read());
-  EXPECT_TRUE(tall.set(m, 182).set(lwork, 30700).read());
-}
-
 TEST(LapackFortran, LeftEigenvectorsAreLeftToLapack) {
   Call<std::int32_t> call(Routine::geev, ScalarType::d);
   const auto without = call.read();
@@ -284,69 +163,6 @@ TEST(LapackFortran, SmallGeneralEigenvalueProblemsAreLeftToLapack) {
   const auto large = small.set(n, lapack_fortran::least_order_of_geev).read();
   ASSERT_TRUE(large);
   EXPECT_TRUE(large->is_for_devices);
-}
-
-// LAPACK 3.11: whoever brings less is told of it, and whoever brings so much is not.
-TEST(LapackFortran, WorkspaceOfGesvdDependsOnItsPath) {
-  const auto least = [](ScalarType type, char u, char vt, std::int32_t rows, std::int32_t cols) {
-    Call<std::int32_t> call(Routine::gesvd, type);
-    call.letter(jobu, u).letter(jobvt, vt).set(m, rows).set(n, cols).set(lda, rows).set(ldu, rows).set(ldvt, cols);
-    std::int32_t size = 1;
-    while (!call.set(lwork, size).read()) ++size;
-    return size;
-  };
-  EXPECT_EQ(least(ScalarType::d, 'N', 'A', 100, 10), 5 * 10) << "QR, whose Q is not needed";
-  EXPECT_EQ(least(ScalarType::d, 'S', 'N', 100, 10), 3 * 10 + 100);
-  EXPECT_EQ(least(ScalarType::d, 'A', 'N', 10, 100), 5 * 10);
-  EXPECT_EQ(least(ScalarType::d, 'N', 'N', 16, 10), 5 * 10);
-  EXPECT_EQ(least(ScalarType::d, 'N', 'N', 15, 10), 5 * 10);
-  EXPECT_EQ(least(ScalarType::z, 'N', 'N', 16, 10), 3 * 10);
-  EXPECT_EQ(least(ScalarType::z, 'N', 'N', 15, 10), 2 * 10 + 15);
-}
-
-TEST(LapackFortran, QuestionsForSizesAreToldWhatIsInsistedOn) {
-  for_each_interface([]<class Int>(Routine entry, ScalarType type, Int) {
-    for (const Parameter parameter : {lwork, lrwork, liwork}) {
-      Call<Int> call(entry, type);
-      if (!call.has(parameter)) continue;
-      EXPECT_FALSE(call.read()->asks_for_sizes);
-      const auto read = call.set(parameter, -1).read();
-      ASSERT_TRUE(read);
-      EXPECT_TRUE(read->asks_for_sizes);
-      const auto least = lapack_fortran::least_workspace(entry, read->problem);
-      if (entry == Routine::unmbr) continue;  // asked of all of it
-      EXPECT_EQ(read->lwork, least.work);
-    }
-  });
-}
-
-// LAPACK 3.11 answers 16837400 to ssyevd, and complains of it then.
-TEST(LapackFortran, SizesInSinglePrecisionAreEnough) {
-  Call<std::int64_t> real(Routine::heevd, ScalarType::s);
-  const auto asks = real.set(n, 2900).set(lda, 2900).letter(jobz, 'V').set(lwork, -1).read();
-  ASSERT_TRUE(asks);
-  float& told = *static_cast<float*>(real.address(work));
-  told = 16837400;
-  raise_sizes(*asks);
-  EXPECT_EQ(told, 16837402.0F) << "the smallest number that is not below 16837401";
-  EXPECT_TRUE(real.set(lwork, static_cast<std::int64_t>(told)).read());
-  told = 20000000;
-  raise_sizes(*asks);
-  EXPECT_EQ(told, 20000000) << "more than enough";
-
-  Call<std::int64_t> complex(Routine::hegvd, ScalarType::c);
-  const auto asks_complex = complex.set(n, 2900).set(lda, 2900).set(ldb, 2900).letter(jobz, 'V').set(lrwork, -1).read();
-  ASSERT_TRUE(asks_complex);
-  float& told_real = *static_cast<float*>(complex.address(rwork));
-  told_real = 16834500;
-  raise_sizes(*asks_complex);
-  EXPECT_EQ(told_real, 16834502.0F);
-
-  Call<std::int64_t> wide(Routine::heevd, ScalarType::d);
-  const auto asks_wide = wide.set(lwork, -1).read();
-  ASSERT_TRUE(asks_wide);
-  raise_sizes(*asks_wide);
-  EXPECT_EQ(*static_cast<double*>(wide.address(work)), 0) << "what double precision tells is exact";
 }
 
 TEST(LapackFortran, VectorsThatDoNotConvergeAreNumbered) {
@@ -406,12 +222,6 @@ TEST(LapackFortran, DestroyedMatricesShowIt) {
   });
 }
 
-TEST(LapackFortran, SizesAreNeverToldAsLess) {
-  EXPECT_GE(static_cast<double>(rounded_up<float>((index_t{1} << 24) + 1)), (1 << 24) + 1);
-  EXPECT_EQ(rounded_up<float>(index_t{1} << 24), 1 << 24);
-  EXPECT_EQ(rounded_up<double>((index_t{1} << 24) + 1), (1 << 24) + 1);
-}
-
 TEST(LapackFortran, OrmbrIsAPartOfOrmqrOrOrmlq) {
   const auto read = [](char of, char which_side, std::int32_t count) {
     Call<std::int32_t> call(Routine::unmbr, ScalarType::d);
@@ -464,19 +274,6 @@ TEST(LapackFortran, SolutionsOfLeastSquaresHaveRoom) {
     EXPECT_FALSE(wide.set(n, 30).read());
     EXPECT_TRUE(wide.set(ldb, 30).read());
   }
-}
-
-// LAPACK 3.11 accepts LWORK from 5536 on for dgelsd of 100 x 60 with 3 right-hand sides.
-TEST(LapackFortran, WorkspaceOfGelsdIsTold) {
-  Call<std::int32_t> call(Routine::gelsd, ScalarType::d);
-  call.set(m, 100).set(n, 60).set(nrhs, 3).set(lda, 100).set(ldb, 100);
-  constexpr std::int32_t solve = 9 * 60 + 2 * 60 * 25 + 8 * 60 * 2 + 60 * 3 + 26 * 26;
-  EXPECT_FALSE(call.set(lwork, 3 * 60 + solve - 1).read());
-  const auto read = call.set(lwork, 3 * 60 + solve).read();
-  ASSERT_TRUE(read);
-  hand_out<std::int32_t>(*read, 0, 60);
-  EXPECT_EQ(*static_cast<std::int32_t*>(call.address(found)), 60);
-  EXPECT_EQ(*static_cast<std::int32_t*>(call.address(iwork)), 3 * 60 * 2 + 11 * 60);
 }
 
 TEST(LapackFortran, BlockReflectorsHaveNoInfo) {

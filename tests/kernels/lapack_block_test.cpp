@@ -9,99 +9,25 @@
 #include <random>
 #include <vector>
 
-#include "kernels/block/cholesky_sweep.hpp"
 #include "kernels/block/lu_strip.hpp"
 #include "kernels/block/lu_sweep.hpp"
 #include "kernels/block/vector_solve.hpp"
 #include "kernels/reference/reference_lapack.hpp"
 #include "tests/kernels/host_block_machine.hpp"
+#include "tests/kernels/lapack_block_problem.hpp"
 
 namespace tessera {
 namespace lapack_block_test {
 
-using kernels::LapackBatch;
 using kernels::block::ElementOf;
 using kernels::block::Numbers;
 using kernels::block::PartOf;
 using kernels::block::parts_of;
-
-template <Scalar T>
-struct Matrix {
-  index_t rows, columns, ld;
-  std::vector<T> values;
-
-  Matrix(index_t m, index_t n, index_t padding = 3)
-      : rows(m), columns(n), ld(std::max<index_t>(m, 1) + padding), values(static_cast<std::size_t>(ld * n)) {}
-  T& operator()(index_t i, index_t j) { return values[static_cast<std::size_t>(i + j * ld)]; }
-  const T& operator()(index_t i, index_t j) const { return values[static_cast<std::size_t>(i + j * ld)]; }
-  ElementOf<T>* elements() { return reinterpret_cast<ElementOf<T>*>(values.data()); }
-};
-
-template <Scalar T>
-T random_value(std::mt19937& random) {
-  std::uniform_real_distribution<double> value(-1, 1);
-  if constexpr (std::floating_point<T>)
-    return static_cast<T>(value(random));
-  else
-    return T(static_cast<typename T::value_type>(value(random)), static_cast<typename T::value_type>(value(random)));
-}
-
-template <Scalar T>
-Matrix<T> random_matrix(index_t m, index_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  Matrix<T> A(m, n);
-  for (T& value : A.values) value = random_value<T>(random);
-  return A;
-}
-
-/// Positive definite; elements that must not be read are NaN.
-template <Scalar T>
-Matrix<T> positive_matrix(index_t n, Uplo uplo, unsigned seed) {
-  Matrix<T> A = random_matrix<T>(n, n, seed);
-  for (index_t j = 0; j < n; ++j) {
-    A(j, j) = T(static_cast<PartOf<T>>(n + 1));
-    for (index_t i = 0; i < n; ++i) {
-      if (uplo == Uplo::lower ? i < j : i > j) A(i, j) = T(std::numeric_limits<PartOf<T>>::quiet_NaN());
-    }
-  }
-  return A;
-}
-
-template <Scalar T>
-int by_reference(Routine routine, Matrix<T>& A, std::vector<int>& pivots, Uplo uplo = Uplo::lower, double tiny = 0) {
-  int info = -99;
-  LapackBatch batch;
-  batch.routine = routine;
-  batch.type = scalar_type_of<T>();
-  batch.uplo = uplo;
-  batch.count = 1;
-  batch.m.of_all = A.rows;
-  batch.n.of_all = A.columns;
-  batch.lda.of_all = A.ld;
-  batch.A.first = A.values.data();
-  batch.ipiv.first = pivots.data();
-  batch.tiny = tiny;
-  batch.info = &info;
-  kernels::reference_lapack_batch(batch);
-  return info;
-}
-
-template <Scalar T>
-void expect_near(const Matrix<T>& got, const Matrix<T>& expected, const std::string& what) {
-  using R = PartOf<T>;
-  double largest = 0, difference = 0;
-  for (index_t j = 0; j < got.columns; ++j) {
-    for (index_t i = 0; i < got.ld; ++i) {
-      const T g = got(i, j), e = expected(i, j);
-      if (g == e || (g != g && e != e)) continue;
-      largest = std::max<double>(largest, std::abs(e));
-      difference = std::max<double>(difference, std::isnan(std::abs(g - e)) ? 1e300 : std::abs(g - e));
-    }
-  }
-  EXPECT_LE(difference,
-            300 * static_cast<double>(got.rows + 4) * std::numeric_limits<R>::epsilon() * std::max(largest, 1.0))
-      << what;
-}
+using test::lapack_blocks::by_reference;
+using test::lapack_blocks::expect_near;
+using test::lapack_blocks::Matrix;
+using test::lapack_blocks::random_matrix;
+using test::lapack_blocks::random_value;
 
 template <Scalar T, bool pivots, int columns, bool any_height, int rows_of_thread = 1>
 void run_sweep(Matrix<T>& A, std::vector<int>& ipiv, index_t first, index_t width, int& info, double tiny = 0) {
@@ -300,76 +226,6 @@ TYPED_TEST(LapackBlocks, PanelsAndStripsFactorLargerOnes) {
   }
 }
 
-template <Scalar T>
-int run_cholesky(Matrix<T>& A, Uplo uplo) {
-  using Block = kernels::block::GemmShape<PartOf<T>, parts_of<T>, 32, 16, 2, 1, 2>;
-  using Machine = test::HostWarps<2, true>;
-  using Sweep = kernels::block::CholeskySweep<Block, Machine>;
-  const auto memory = std::make_unique<typename Sweep::Memory>();
-  index_t info = 0;
-  test::run_block<Block, Machine>([&](const Machine& machine) {
-    Sweep sweep(*memory, machine);
-    const bool lower = uplo == Uplo::lower;
-    const index_t failed = sweep.run(A.elements(), lower ? 1 : A.ld, lower ? A.ld : 1, A.rows, A.columns);
-    if (machine.thread() == 0) info = failed;
-  });
-  return static_cast<int>(info);
-}
-
-TYPED_TEST(LapackBlocks, SweepsFactorPositiveMatrices) {
-  using T = TypeParam;
-  for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
-    for (const index_t n : {1, 2, 15, 16, 17, 33, 50, 100}) {
-      Matrix<T> A = positive_matrix<T>(n, uplo, 13), expected = A;
-      std::vector<int> none;
-      EXPECT_EQ(by_reference(Routine::potrf, expected, none, uplo), 0);
-      EXPECT_EQ(run_cholesky(A, uplo), 0);
-      expect_near(A, expected, "n = " + std::to_string(n) + (uplo == Uplo::lower ? ", lower" : ", upper"));
-    }
-  }
-}
-
-/// A matrix in registers, by a warp and by two.
-template <int threads, bool is_upper, Scalar T>
-int run_small_cholesky(Matrix<T>& A) {
-  using Shape = kernels::block::CholeskyShape<PartOf<T>, parts_of<T>, threads, threads>;
-  using Block =
-      kernels::block::GemmShape<PartOf<T>, parts_of<T>, 16 * threads / 32, 8, threads / 32, 1, 2>;  // its threads
-  using Machine = test::HostWarps<threads / 32, true>;
-  kernels::block::CholeskyMemory<Shape> memory;
-  kernels::block::UpperTriangle<Shape> triangle;
-  std::vector<int> info(threads);
-  test::run_block<Block, Machine>([&](const Machine& machine) {
-    kernels::block::CholeskyBlock<Shape, Machine> block(memory, machine);
-    const int order = static_cast<int>(A.rows);
-    is_upper ? block.load_upper(triangle, A.elements(), A.ld, order) : block.load(A.elements(), 1, A.ld, order);
-    info[static_cast<std::size_t>(machine.thread())] = block.factor();
-    is_upper ? block.store_upper(triangle, A.elements(), A.ld) : block.store(A.elements(), 1, A.ld);
-  });
-  for (const int of_thread : info) EXPECT_EQ(of_thread, info[0]);
-  return info[0];
-}
-
-TYPED_TEST(LapackBlocks, RegistersHoldPositiveMatrices) {
-  using T = TypeParam;
-  for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
-    for (const index_t n : {1, 5, 31, 32, 33, 64}) {
-      Matrix<T> A = positive_matrix<T>(n, uplo, 15), expected = A, failing = A;
-      std::vector<int> none;
-      const auto run = [&](Matrix<T>& matrix) {
-        if (n <= 32)
-          return uplo == Uplo::lower ? run_small_cholesky<32, false>(matrix) : run_small_cholesky<32, true>(matrix);
-        return uplo == Uplo::lower ? run_small_cholesky<64, false>(matrix) : run_small_cholesky<64, true>(matrix);
-      };
-      EXPECT_EQ(by_reference(Routine::potrf, expected, none, uplo), 0);
-      EXPECT_EQ(run(A), 0);
-      expect_near(A, expected, "n = " + std::to_string(n) + (uplo == Uplo::lower ? ", lower" : ", upper"));
-      failing(n / 2, n / 2) = T(-2);
-      EXPECT_EQ(run(failing), n / 2 + 1);
-    }
-  }
-}
-
 /// Factors by warps whose threads have so many rows.
 template <Scalar T, int columns, int rows_of_thread, int warps, int columns_of_group>
 void expect_panels_in_registers() {
@@ -501,20 +357,6 @@ TYPED_TEST(LapackBlocks, ColumnsOfZeroPivotsAreNotScaled) {
     m > 64 ? run_sweep<T, false, 8, true>(A, none, 0, 3, info) : run_sweep<T, false, 8, false>(A, none, 0, 3, info);
     EXPECT_EQ(info, 1);
     for (index_t i = 1; i < m; ++i) EXPECT_EQ(A(i, 0), before(i, 0)) << i;
-  }
-}
-
-TYPED_TEST(LapackBlocks, SweepsFindTheMinorThatIsNotPositive) {
-  using T = TypeParam;
-  using R = PartOf<T>;
-  for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
-    for (const index_t at : {0, 1, 14, 15, 16, 30, 39}) {
-      for (const R wrong : {R(-1), R(0), std::numeric_limits<R>::quiet_NaN()}) {
-        Matrix<T> A = positive_matrix<T>(40, uplo, 14);
-        A(at, at) = T(wrong);
-        EXPECT_EQ(run_cholesky(A, uplo), at + 1) << wrong;
-      }
-    }
   }
 }
 
