@@ -20,6 +20,7 @@
 
 #include "tessera/lapack_batch.hpp"
 #include "tests/blas_api/host_lapack_runner.hpp"
+#include "tests/device_api/lapack_exact_problem.hpp"
 #include "tests/device_api/lapack_problem.hpp"
 
 namespace tessera {
