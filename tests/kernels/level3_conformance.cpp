@@ -3,92 +3,31 @@
 // diagonal, C with beta == 0, the padding) are NaN. Elements that must not be written are compared byte for byte.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <complex>
-#include <deque>
 #include <limits>
 #include <random>
-#include <span>
 #include <tuple>
 #include <vector>
 
 #include "calls/level3.hpp"
 #include "tests/device/backends.hpp"
+#include "tests/kernels/device_runner.hpp"
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
 namespace level3_conformance {
 
 using device::Device;
-using device::EventPtr;
 using device::EventStatus;
-using device::StreamId;
 using device::StreamKind;
 using test::BackendParam;
+using test::DeviceRunner;
 using test::Level3Case;
 using test::Level3Fixture;
 using test::wait_for;
-
-constexpr index_t slab_bytes = index_t{24} << 20;
-
-/// Runs problems in a device's memory, and copies the result and the inputs back.
-class DeviceRunner {
- public:
-  DeviceRunner(Device& device, kernels::TileOps& ops, index_t bytes = slab_bytes)
-      : device_(device), ops_(ops), slab_bytes_(bytes), slab_(device.reserve(static_cast<std::size_t>(bytes))) {}
-
-  /// The operands lie one after the other from `offset` on. The fixture may be read when the event has completed.
-  template <Scalar T>
-  EventPtr submit(Level3Fixture<T>& fixture, int compute_stream, index_t& offset) {
-    Level3 call = fixture.problem();
-    const bool in_place = call.B == call.C;
-    std::byte* const A = put(fixture.A(), offset);
-    std::byte* const B = put(fixture.B(), offset);
-    std::byte* const C = put(fixture.C(), offset);
-    call.A = A;
-    if (call.B != nullptr) call.B = in_place ? C : B;
-    call.C = C;
-    const StreamId compute{StreamKind::compute, compute_stream};
-    device_.wait(compute, device_.record({StreamKind::up, 0}));
-    ops_.run(compute_stream, call);
-    device_.wait({StreamKind::down, 0}, device_.record(compute));
-    get(fixture.A(), A);
-    get(fixture.B(), B);
-    get(fixture.C(), C);
-    return device_.record({StreamKind::down, 0});
-  }
-
-  template <Scalar T>
-  void run_and_check(const Level3Case& c, unsigned seed = 1) {
-    Level3Fixture<T> fixture(c, seed);
-    index_t offset = 0;
-    ASSERT_EQ(wait_for(submit(fixture, 0, offset)), EventStatus::complete);
-    ASSERT_TRUE(fixture.check());
-  }
-
- private:
-  template <class T>
-  std::byte* put(std::vector<T>& values, index_t& offset) {
-    const auto bytes = static_cast<index_t>(values.size() * sizeof(T));
-    std::byte* const address = slab_ + offset;
-    offset = (offset + bytes + 255) / 256 * 256;
-    EXPECT_LE(offset, slab_bytes_);
-    device_.copy_up({address, bytes}, {reinterpret_cast<std::byte*>(values.data()), bytes}, {bytes, 1});
-    return address;
-  }
-  template <class T>
-  void get(std::vector<T>& values, std::byte* address) {
-    const auto bytes = static_cast<index_t>(values.size() * sizeof(T));
-    device_.copy_down({reinterpret_cast<std::byte*>(values.data()), bytes}, {address, bytes}, {bytes, 1});
-  }
-
-  Device& device_;
-  kernels::TileOps& ops_;
-  index_t slab_bytes_;
-  std::byte* slab_;
-};
+using test::with_reference;
 
 class TileConformance : public ::testing::TestWithParam<std::tuple<BackendParam, Routine>> {
  protected:
@@ -153,7 +92,6 @@ TEST_P(TileConformance, AllVariantsOnLargerTiles) {
 std::string name_of_instance(const ::testing::TestParamInfo<TileConformance::ParamType>& info) {
   return std::get<BackendParam>(info.param).name() + "_" + name_of(std::get<Routine>(info.param));
 }
-constexpr BackendParam with_reference{BackendParam::Kind::host, 1, false};
 
 INSTANTIATE_TEST_SUITE_P(Host, TileConformance,
                          ::testing::Combine(::testing::Values(test::host_param(1), with_reference),
@@ -333,320 +271,6 @@ INSTANTIATE_TEST_SUITE_P(Host, TileTriangles, ::testing::Values(test::host_param
                          [](const auto& info) { return info.param.name(); });
 INSTANTIATE_TEST_SUITE_P(Cuda, TileTriangles, ::testing::Values(test::cuda_param(1)),
                          [](const auto& info) { return info.param.name(); });
-
-/// Whether the result of gemm, gemmt or trsm from the left is right, checked by its product with a vector. That takes
-/// n^2 operations; inner products in wider precision would take n^3. Any wrong element shows (Freivalds, Probabilistic
-/// machines can use less running time, 1977).
-/// @param call with the addresses after it has been computed
-/// @param before C before the call
-::testing::AssertionResult is_right_by_vector(const Level3& call, const std::vector<double>& before) {
-  std::mt19937_64 random(7);
-  std::uniform_real_distribution<double> size(0.5, 1);
-  std::vector<double> x(static_cast<std::size_t>(call.n));
-  for (double& element : x) element = random() % 2 == 0 ? size(random) : -size(random);
-  const auto element = [](const void* matrix, index_t ld, Op op, index_t i, index_t j) {
-    return static_cast<const double*>(matrix)[op == Op::no_trans ? i + j * ld : j + i * ld];
-  };
-  const bool is_triangle = call.routine == Routine::gemmt, is_upper = is_triangle && call.uplo == Uplo::upper;
-  /// Row i of C times x, as far as the row is computed.
-  const auto row_times_x = [&](const void* C, index_t i) {
-    long double sum = 0;
-    for (index_t j = is_upper ? i : 0; j < (is_triangle && !is_upper ? i + 1 : call.n); ++j)
-      sum += element(C, call.ldc, Op::no_trans, i, j) * x[static_cast<std::size_t>(j)];
-    return sum;
-  };
-  std::vector<double> product(static_cast<std::size_t>(call.m));  // A times (B x), or A times (X x)
-  if (call.routine == Routine::trsm) {
-    for (index_t i = 0; i < call.m; ++i)
-      product[static_cast<std::size_t>(i)] = static_cast<double>(row_times_x(call.C, i));
-    Level3 trmm = call;
-    trmm.routine = Routine::trmm;
-    trmm.n = 1;
-    trmm.alpha = 1;
-    trmm.B = trmm.C = product.data();
-    trmm.ldb = trmm.ldc = call.m;
-    kernels::oracle_level3(trmm);
-  } else {
-    std::vector<long double> Bx(static_cast<std::size_t>(call.k));
-    const auto add_column = [&](index_t j) {
-      for (index_t l = 0; l < call.k; ++l)
-        Bx[static_cast<std::size_t>(l)] += element(call.B, call.ldb, call.op_b, l, j) * x[static_cast<std::size_t>(j)];
-    };
-    for (index_t j = 0; !is_triangle && j < call.n; ++j) add_column(j);
-    for (index_t row = 0; row < call.m; ++row) {
-      const index_t i = is_upper ? call.m - 1 - row : row;
-      if (is_triangle) add_column(i);
-      long double sum = 0;
-      for (index_t l = 0; l < call.k; ++l)
-        sum += element(call.A, call.lda, call.op_a, i, l) * Bx[static_cast<std::size_t>(l)];
-      product[static_cast<std::size_t>(i)] = static_cast<double>(sum);
-    }
-  }
-  const double alpha = call.alpha.real(), beta = call.beta.real();
-  const index_t terms = call.has_k() ? call.k : call.m;
-  // Operands are of order one. A sum of so many terms of either sign has the size of the root of that number. It has as
-  // many roundings of that size, which add up by their root. The errors of a row's elements add up likewise.
-  const double tolerance = std::max(std::abs(alpha), 1.0) * static_cast<double>(terms) *
-                           std::sqrt(static_cast<double>(call.n)) * std::numeric_limits<double>::epsilon() / 2;
-  for (index_t i = 0; i < call.m; ++i) {
-    const double now = product[static_cast<std::size_t>(i)];
-    const bool solves = call.routine == Routine::trsm;
-    const long double old = solves || beta != 0 ? row_times_x(before.data(), i) : 0;
-    const long double error = solves ? now - alpha * old : row_times_x(call.C, i) - alpha * now - beta * old;
-    if (!(std::abs(error) <= tolerance)) return ::testing::AssertionFailure() << "row " << i << " is off by " << error;
-  }
-  return ::testing::AssertionSuccess();
-}
-
-TEST(ProductsWithVectors, ShowASingleWrongElement) {
-  for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
-    for (const Op op : {Op::no_trans, Op::trans}) {
-      for (const Routine routine : {Routine::gemm, Routine::gemmt, Routine::trsm}) {
-        for (const double beta : {0.0, 0.5}) {
-          Level3Fixture<double> fixture({.routine = routine,
-                                         .uplo = uplo,
-                                         .op_a = op,
-                                         .op_b = op,
-                                         .m = 20,
-                                         .n = 20,
-                                         .k = 30,
-                                         .alpha = 2,
-                                         .beta = beta},
-                                        1);
-          const std::vector<double> before = fixture.C();
-          kernels::reference_level3(fixture.problem());
-          EXPECT_TRUE(is_right_by_vector(fixture.problem(), before)) << fixture.parameters();
-          for (const index_t i : {0, 11, 19}) {
-            double& element = fixture.C()[static_cast<std::size_t>(i + i * fixture.problem().ldc)];
-            const double right = element;
-            element += 1e-11;
-            EXPECT_FALSE(is_right_by_vector(fixture.problem(), before)) << fixture.parameters();
-            element = std::numeric_limits<double>::quiet_NaN();
-            EXPECT_FALSE(is_right_by_vector(fixture.problem(), before)) << fixture.parameters();
-            element = right;
-          }
-        }
-      }
-    }
-  }
-}
-
-// Products that fill a GPU.
-class LargeTiles : public ::testing::TestWithParam<BackendParam> {};
-
-TEST_P(LargeTiles, ProductsAgreeWithAProductByAVector) {
-  TESSERA_OPEN_DEVICES(opened, GetParam());
-  DeviceRunner runner(opened.device(0), opened.ops(0), index_t{80} << 20);
-  const auto compare = [&](const Level3Case& c) {
-    Level3Fixture<double> fixture(c, 1);
-    const std::vector<double> A = fixture.A(), B = fixture.B(), C = fixture.C();
-    index_t offset = 0;
-    ASSERT_EQ(wait_for(runner.submit(fixture, 0, offset)), EventStatus::complete);
-    EXPECT_TRUE(is_right_by_vector(fixture.problem(), C)) << c;
-    for (std::size_t at = 0; at < C.size(); ++at) {
-      const bool is_padding = static_cast<index_t>(at) % fixture.problem().ldc >= c.m;
-      ASSERT_TRUE(!is_padding || std::isnan(fixture.C()[at])) << "padding was written";
-    }
-    const auto bytes_of = [](const auto& matrix) { return std::as_bytes(std::span(matrix)); };
-    EXPECT_TRUE(std::ranges::equal(bytes_of(fixture.A()), bytes_of(A))) << "A was written";
-    EXPECT_TRUE(std::ranges::equal(bytes_of(fixture.B()), bytes_of(B))) << "B was written";
-  };
-  for (const Op op_a : {Op::no_trans, Op::trans}) {
-    for (const Op op_b : {Op::no_trans, Op::conj_trans}) {
-      compare({.op_a = op_a, .op_b = op_b, .m = 1400, .n = 1298, .k = 2062, .alpha = 2, .beta = 0, .padding = 2});
-      compare({.op_a = op_a, .op_b = op_b, .m = 1399, .n = 1301, .k = 2055, .alpha = 1, .beta = 0.5, .padding = 1});
-      for (const double beta : {0.0, -1.0})
-        compare(
-            {.op_a = op_a, .op_b = op_b, .m = 1408, .n = 1536, .k = 1040, .alpha = -0.5, .beta = beta, .padding = 16});
-    }
-  }
-  // Columns that are not aligned for wide loads: of all matrices, and of C alone.
-  compare({.m = 1400, .n = 1298, .k = 2062, .alpha = 1, .beta = 1, .padding = 1});
-  compare({.op_a = Op::trans, .m = 1408, .n = 1536, .k = 2055, .alpha = 1, .beta = 1, .padding = 1});
-  // Triangles, which are computed as squares.
-  for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
-    for (const double beta : {0.0, 0.5})
-      compare({.routine = Routine::gemmt,
-               .uplo = uplo,
-               .m = 1408,
-               .n = 1408,
-               .k = 2064,
-               .alpha = 2,
-               .beta = beta,
-               .padding = 16});
-  }
-  // Products whose B and C are parts of one matrix.
-  for (const Op op_a : {Op::no_trans, Op::trans})
-    compare({.routine = Routine::trsm, .op_a = op_a, .m = 2048, .n = 2048, .alpha = 0.5, .padding = 2});
-}
-
-INSTANTIATE_TEST_SUITE_P(Cuda, LargeTiles, ::testing::Values(test::cuda_param(1)),
-                         [](const auto& info) { return info.param.name(); });
-
-class TileStreams : public ::testing::TestWithParam<BackendParam> {};
-
-TEST_P(TileStreams, FourStreamsOnEveryDeviceAtOnce) {
-  TESSERA_OPEN_DEVICES(opened, GetParam());
-  struct Job {
-    Level3Fixture<double> fixture;
-    EventPtr done;
-  };
-  constexpr Routine real_routines[] = {Routine::gemm,  Routine::symm, Routine::syrk,
-                                       Routine::syr2k, Routine::trmm, Routine::trsm};
-  constexpr index_t per_device = 28;
-  std::deque<DeviceRunner> runners;
-  std::deque<Job> jobs;
-  for (std::size_t d = 0; d < opened.size(); ++d) {
-    runners.emplace_back(opened.device(d), opened.ops(d));
-    index_t offset = 0;
-    for (index_t i = 0; i < per_device; ++i) {
-      const Level3Case c{.routine = real_routines[jobs.size() % std::size(real_routines)],
-                         .op_b = Op::trans,
-                         .m = 40 + i,
-                         .n = 30 + i,
-                         .k = 50,
-                         .alpha = 2,
-                         .beta = 0.5};
-      jobs.push_back({Level3Fixture<double>(c, static_cast<unsigned>(jobs.size())), nullptr});
-      jobs.back().done =
-          runners.back().submit(jobs.back().fixture, static_cast<int>(i) % device::compute_streams, offset);
-    }
-  }
-  for (const Job& job : jobs) {
-    ASSERT_EQ(wait_for(job.done), EventStatus::complete);
-    EXPECT_TRUE(job.fixture.check());
-  }
-}
-
-TEST_P(TileStreams, StepsOfOneStreamAccumulate) {
-  TESSERA_OPEN_DEVICES(opened, GetParam());
-  Device& device = opened.device(0);
-  std::byte* const slab = device.reserve(static_cast<std::size_t>(slab_bytes));
-  // C = sum of X_l * Y_l over eight steps that follow each other on a stream, as in a task. The numbers are small
-  // integers, so the sum is exact.
-  constexpr index_t n = 24;
-  constexpr index_t steps = 8;
-  constexpr index_t bytes = n * n * static_cast<index_t>(sizeof(double));
-  std::vector<double> factors_of_steps;
-  std::vector<double> C(n * n, std::numeric_limits<double>::quiet_NaN());
-  std::vector<double> expected(n * n, 0.0);
-  for (index_t l = 0; l < 2 * steps; ++l) {
-    for (index_t e = 0; e < n * n; ++e) factors_of_steps.push_back(static_cast<double>((e * 7 + l * 5) % 11 - 5));
-  }
-  device.copy_up({slab, bytes}, {reinterpret_cast<std::byte*>(C.data()), bytes}, {bytes, 1});
-  device.copy_up({slab + bytes, bytes}, {reinterpret_cast<std::byte*>(factors_of_steps.data()), bytes},
-                 {bytes, 2 * steps});
-  device.wait({StreamKind::compute, 2}, device.record({StreamKind::up, 0}));
-  for (index_t l = 0; l < steps; ++l) {
-    Level3 p;
-    p.m = p.n = p.k = p.lda = p.ldb = p.ldc = n;
-    p.A = slab + (1 + 2 * l) * bytes;
-    p.B = slab + (2 + 2 * l) * bytes;
-    p.C = slab;
-    p.beta = l == 0 ? 0 : 1;
-    opened.ops(0).run(2, p);
-    const double* const x = factors_of_steps.data() + 2 * l * n * n;
-    kernels::reference_gemm<double>(Op::no_trans, Op::no_trans, n, n, n, 1, x, n, x + n * n, n, 1, expected.data(), n);
-  }
-  device.wait({StreamKind::down, 0}, device.record({StreamKind::compute, 2}));
-  device.copy_down({reinterpret_cast<std::byte*>(C.data()), bytes}, {slab, bytes}, {bytes, 1});
-  ASSERT_EQ(test::finish(device, {StreamKind::down, 0}), EventStatus::complete);
-  EXPECT_TRUE(C == expected);
-}
-
-INSTANTIATE_TEST_SUITE_P(Host, TileStreams,
-                         ::testing::Values(test::host_param(1), test::host_param(3),
-                                           BackendParam{BackendParam::Kind::host, 2, false}),
-                         [](const auto& info) { return info.param.name(); });
-INSTANTIATE_TEST_SUITE_P(Cuda, TileStreams, ::testing::Values(test::cuda_param(1)),
-                         [](const auto& info) { return info.param.name(); });
-INSTANTIATE_TEST_SUITE_P(MultiGpu, TileStreams, ::testing::Values(test::cuda_param(2)),
-                         [](const auto& info) { return info.param.name(); });
-
-TEST(HostTileOps, TilesOutsideTheDeviceAreRefused) {
-  test::OpenedDevices opened = test::open_host_devices(1);
-  std::byte* const slab = opened.device(0).reserve(3 * 64 * 8);
-  Level3 p;
-  p.m = p.n = p.k = p.lda = p.ldb = p.ldc = 8;
-  p.A = slab;
-  p.B = slab + 64 * 8;
-  p.C = slab + 2 * 64 * 8;
-  EXPECT_NO_THROW(opened.ops(0).run(0, p));
-  EXPECT_THROW(opened.ops(0).run(device::compute_streams, p), InternalError);
-  EXPECT_THROW(opened.ops(0).run(-1, p), InternalError);
-  p.ldc = 9;
-  EXPECT_THROW(opened.ops(0).run(0, p), InternalError);
-  p.ldc = 8;
-  double on_the_host[64] = {};
-  p.B = reinterpret_cast<const std::byte*>(on_the_host);
-  EXPECT_THROW(opened.ops(0).run(0, p), InternalError);
-}
-
-TEST(HostTileOps, OnlyOperandsThatAreUsedMustBeOnTheDevice) {
-  test::OpenedDevices opened = test::open_host_devices(1);
-  constexpr index_t n = 8;
-  std::byte* const slab = opened.device(0).reserve(2 * n * n * 8);
-  double on_the_host[n * n] = {};
-  std::fill(std::begin(on_the_host), std::end(on_the_host), 1.0);
-  for (const Routine routine : test::all_routines) {
-    const ScalarType type = test::types_of(routine)[0];
-    Level3 p{.routine = routine,
-             .type = type,
-             .m = n,
-             .n = n,
-             .k = n,
-             .alpha = 1,
-             .A = slab,
-             .lda = n,
-             .B = slab,
-             .ldb = n,
-             .C = slab + n * n * 8,
-             .ldc = n};
-    const bool has_b = shape_of_b(p).rows > 0;
-    if (has_b) {
-      EXPECT_NO_THROW(opened.ops(0).run(0, p)) << name_of(p);
-      p.B = on_the_host;
-      EXPECT_THROW(opened.ops(0).run(0, p), InternalError) << name_of(p);
-    } else {
-      p.B = nullptr;
-      EXPECT_NO_THROW(opened.ops(0).run(0, p)) << name_of(p);
-    }
-    p.B = slab;
-    p.A = on_the_host;
-    EXPECT_THROW(opened.ops(0).run(0, p), InternalError) << name_of(p);
-    // Without a product neither is read, and neither need exist.
-    p.alpha = 0;
-    p.A = p.B = nullptr;
-    EXPECT_NO_THROW(opened.ops(0).run(0, p)) << name_of(p);
-    p.C = on_the_host;
-    EXPECT_THROW(opened.ops(0).run(0, p), InternalError) << name_of(p);
-  }
-  EXPECT_TRUE(opened.device(0).recover());
-}
-
-TEST(HostTileOps, WithoutComputeKernelsTakeTimeAndWriteNothing) {
-  HostDeviceSettings settings;
-  settings.compute = false;
-  settings.flops_per_s = 1e6;
-  test::OpenedDevices opened = test::open_host_devices(1, {settings});
-  Device& device = opened.device(0);
-  std::byte* const slab = device.reserve(64 * 8);
-  Level3 p;
-  p.m = p.n = p.k = p.lda = p.ldb = p.ldc = 8;
-  p.A = p.B = p.C = slab;
-  std::vector<double> values(64, 3.0);
-  device.copy_up({slab, 512}, {reinterpret_cast<std::byte*>(values.data()), 512}, {512, 1});
-  const EventPtr uploaded = device.record({StreamKind::up, 0});
-  device.wait({StreamKind::compute, 0}, uploaded);
-  opened.ops(0).run(0, p);
-  const EventPtr computed = device.record({StreamKind::compute, 0});
-  device.wait({StreamKind::down, 0}, computed);
-  std::vector<double> after(64);
-  device.copy_down({reinterpret_cast<std::byte*>(after.data()), 512}, {slab, 512}, {512, 1});
-  ASSERT_EQ(test::finish(device, {StreamKind::down, 0}), EventStatus::complete);
-  EXPECT_TRUE(after == values);
-  EXPECT_GE(computed->completed_at(), uploaded->completed_at() + flops_of(Level3{.m = 8, .n = 8, .k = 8}) / 1e6 - 1e-9);
-}
 
 }  // namespace level3_conformance
 }  // namespace tessera
