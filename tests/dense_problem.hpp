@@ -1,5 +1,5 @@
-// Random problems of LAPACK that a device solves whole, in memory that shows what has been written. All memory that must
-// be neither read nor written is poisoned.
+// Random problems of LAPACK that a device solves whole, in memory that shows what has been written. Memory that must be
+// neither read nor written is poisoned.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The properties that only host devices have: modelled time and memory limits. Failures are in
-// host_device_failure_test.cpp. Durations are compared with the model only in the direction that a slow machine cannot break: an operation
-// never ends before its reserved interval.
+// host_device_failure_test.cpp. Durations are compared with the model only in the direction that a slow machine cannot
+// break: an operation never ends before its reserved interval.
 #include "device/host/host_device.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Batches of LAPACK's routines (device_lapack.h) in every type, variant and form, on every implementation. Residuals
-// are those of LAPACK's own tests. Elements that must not be read are NaN. Elements that must not be written are compared
-// byte for byte. Hard matrices are in lapack_hard_matrices_test.cpp.
+// are those of LAPACK's own tests. Elements that must not be read are NaN. Elements that must not be written are
+// compared byte for byte. Hard matrices are in lapack_hard_matrices_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -65,7 +65,7 @@ TEST(Tiling, SegmentsOfAnySizeAreTaken) {
   }
 }
 
-// With A on the right a line of tiles is as tall as columns should be, so that tiles are cut the other way where there are few.
+// With A on the right a line of tiles is as tall as columns should be. Tiles are cut the other way where there are few.
 TEST(Tiling, ThereAreTilesForAllStreamsWithAOnTheRight) {
   for (const Routine routine : {Routine::symm, Routine::trmm, Routine::trsm}) {
     for (const int devices : {1, 2, 4}) {

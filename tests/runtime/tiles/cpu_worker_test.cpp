@@ -1,4 +1,4 @@
-// The CPU as a worker: which tasks it takes, what a breakdown leaves out, and how it ends a tile that is partly written.
+// The CPU as a worker: the tasks that it takes, those that a breakdown leaves out, and tiles that are partly written.
 #include "runtime/tiles/cpu_worker.hpp"
 
 #include <gtest/gtest.h>

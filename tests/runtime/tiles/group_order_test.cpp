@@ -326,8 +326,8 @@ TEST(GroupOrder, PrefetchesNothingWhileTheLinkHasEnough) {
   }
 }
 
-// There is room for two more tiles. The tiles of the first step are read again in the last one, after tiles 5 and 6. With
-// one task, two positions ahead is near.
+// There is room for two more tiles. The tiles of the first step are read again in the last one, after tiles 5 and 6.
+// With one task, two positions ahead is near.
 TEST(GroupOrder, OnlyATileThatIsReadAtOnceReplacesOneThatIsReadAgain) {
   const auto replaces = [](bool near) {
     DeclaredTask task{.steps = {product(1, 2), product(3, 4), product(5, 6), product(1, 2)}};

@@ -38,7 +38,8 @@ inline std::vector<const void*> tiles_of(const std::vector<std::pair<runtime::Ta
 /// The job with a worker that goes by one of its orders.
 template <auto order_of_worker>
 struct OrderJob : ManualJob {
-  /// Devices after it have so much to do that they get no tasks. @param elsewhere so many tasks, the first ones, are theirs
+  /// Devices after it have so much to do that they get no tasks.
+  /// @param elsewhere so many tasks, the first ones, are theirs
   /// @param d the worker's device
   OrderJob(const runtime::TaskGraph& graph, std::size_t lanes, const Options& options = {}, index_t elsewhere = 0,
            std::size_t d = 0)
