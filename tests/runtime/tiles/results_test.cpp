@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -256,9 +257,9 @@ TEST(Results, ForgetACopyThatHasFailed) {
 
 TEST(Results, WaitForMemoryForACopyOfTheOldValue) {
   const RealOutput graph, other;
-  HostCopies copies(1, 1);  // one at a time
-  ComputedJob job(graph, {.old_values = OldValuesPlace::host, .host_copies = &copies});
-  auto others = copies.copy(nullptr, other.output(0).tile, sizeof(double), HostCopies::When::due, job.signal);
+  std::optional<HostCopies> copies(std::in_place, 1, 1);  // one at a time
+  ComputedJob job(graph, {.old_values = OldValuesPlace::host, .host_copies = &*copies});
+  auto others = copies->copy(nullptr, other.output(0).tile, sizeof(double), HostCopies::When::due, job.signal);
   cache::Replica* const output = job.cache->acquire_output(0, graph.output(0).tile, false);
   job.results().add(*job.pool, {output, 0});
   EXPECT_FALSE(job.retire());
@@ -266,7 +267,8 @@ TEST(Results, WaitForMemoryForACopyOfTheOldValue) {
   for (std::uint64_t seen = job.signal.version(); !job.retire(); seen = job.signal.version())
     job.signal.wait(seen, std::chrono::milliseconds(1));
   EXPECT_EQ(job.write_backs(), 1U);
-  EXPECT_GT(copies.held_bytes(), 0U);
+  EXPECT_GT(copies->held_bytes(), 0U);
+  copies.reset();  // its thread may still raise the job's signal
 }
 
 TEST(Results, GoWithoutACopyWhereThereIsNoMemoryForOne) {
