@@ -23,7 +23,7 @@ T random_value(std::mt19937& random) {
 }
 
 template <Scalar T>
-std::vector<T> random_matrix(index_t elements, std::mt19937& random) {
+std::vector<T> random_elements(index_t elements, std::mt19937& random) {
   std::vector<T> matrix(static_cast<std::size_t>(elements));
   for (T& element : matrix) element = random_value<T>(random);
   return matrix;
@@ -41,9 +41,9 @@ void compare_with_oracle(const Context& context, tessera_layout layout, tessera_
   const index_t b_rows = tb == TESSERA_NO_TRANS ? k : n, b_cols = tb == TESSERA_NO_TRANS ? n : k;
   const index_t lda = (row_major ? a_cols : a_rows) + 1, ldb = (row_major ? b_cols : b_rows) + 2;
   const index_t ldc = (row_major ? n : m) + 3;
-  const std::vector<T> A = random_matrix<T>(lda * (row_major ? a_rows : a_cols), random);
-  const std::vector<T> B = random_matrix<T>(ldb * (row_major ? b_rows : b_cols), random);
-  std::vector<T> C = random_matrix<T>(ldc * (row_major ? m : n), random);
+  const std::vector<T> A = random_elements<T>(lda * (row_major ? a_rows : a_cols), random);
+  const std::vector<T> B = random_elements<T>(ldb * (row_major ? b_rows : b_cols), random);
+  std::vector<T> C = random_elements<T>(ldc * (row_major ? m : n), random);
   if (beta == T(0)) {
     for (index_t j = 0; j < (row_major ? m : n); ++j) {
       for (index_t i = 0; i < (row_major ? n : m); ++i) {
