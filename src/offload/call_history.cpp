@@ -1,6 +1,7 @@
 #include "offload/call_history.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -24,6 +25,13 @@ constexpr double most_calls_at_once = 4;
 /// The time of LAPACK over that of products of as much arithmetic: as a rule, and at worst.
 constexpr double usual_over_products = 1.5, slowest_over_products = 4;
 
+/// The call itself, or a cube of its volume.
+Level3 as_product(const Work& work) {
+  if (work.of == Work::Of::product) return work.product;
+  const auto side = std::max<index_t>(static_cast<index_t>(std::cbrt(static_cast<double>(work.volume))), 1);
+  return {.type = work.type, .m = side, .n = side, .k = side};
+}
+
 }  // namespace
 
 void CallHistory::begin_anew_in_child() {
@@ -35,62 +43,38 @@ void CallHistory::begin_anew_in_child() {
   has_used_devices_.store(false, std::memory_order_relaxed);
 }
 
-void CallHistory::describe(const Level3& call, bool weighed, Conditions& now) const {
+void CallHistory::describe(const Work& work, bool weighed, int threads, Conditions& now) const {
   now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
   now.forgone_calls = forgone_calls_.load(std::memory_order_relaxed);
   now.backlog_s = backlog_s();
-  const index_t volume = volume_of(call);
-  now.bias =
-      should_help(volume) ? helped_bias_.known(volume).value_or(device_bias_.of(volume)) : device_bias_.of(volume);
   now.cpu_calls = cpu_calls();
   now.device_calls = device_calls();
-  if (weighed) now.cpu = cpu_speed_.estimate(call);
-}
-
-void CallHistory::describe(const BatchDemand& batch, int threads, Conditions& now) const {
-  now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
-  now.forgone_calls = forgone_calls_.load(std::memory_order_relaxed);
-  now.backlog_s = backlog_s();
-  now.bias = batch_bias_[number_of(batch.routine)].of(batch.mean_volume());
-  now.cpu_calls = cpu_calls();
-  now.device_calls = device_calls();
-  now.cpu = batch_speed_.estimate(batch, threads);
-}
-
-void CallHistory::describe(const LapackDemand& call, bool weighed, Conditions& now) const {
-  describe(product_like(call), weighed, now);
-  now.bias = lapack_bias_[number_of(call.routine)].of(call.volume);
-  if (const auto seen = lapack_speed_.estimate(call)) {
-    now.cpu = *seen;
-    return;
+  const index_t volume = work.mean_volume();
+  now.bias = bias_of(work).of(volume);
+  if (work.of == Work::Of::product && should_help(volume)) now.bias = helped_bias_.known(volume).value_or(now.bias);
+  if (!weighed) return;
+  if (work.of != Work::Of::product) {
+    if (const auto seen = routine_speed_.estimate(work, threads)) {
+      now.cpu = *seen;
+      return;
+    }
   }
-  // This LAPACK has not been measured yet: products bound it.
-  now.cpu.expected_s *= usual_over_products;
-  now.cpu.most_s *= slowest_over_products;
+  now.cpu = cpu_speed_.estimate(as_product(work));
+  if (work.of == Work::Of::lapack) {  // this LAPACK has not been measured yet: products bound it
+    now.cpu.expected_s *= usual_over_products;
+    now.cpu.most_s *= slowest_over_products;
+  }
 }
 
-std::optional<Level3> CallHistory::wanted_probe(const LapackDemand& call, double devices_s) const {
-  if (lapack_speed_.estimate(call)) return std::nullopt;
-  return wanted_probe(product_like(call), devices_s);
-}
-
-void CallHistory::note_on_cpu(const LapackDemand& call, const Decision& decision, double seconds,
-                              bool devices_are_open) {
-  begin_anew_in_child();
-  last_end_s_.store(device::now_seconds(), std::memory_order_relaxed);
-  lapack_speed_.record(call, seconds);
-  if (decision.reason == Reason::cpu_wins)
-    lapack_bias_[number_of(call.routine)].passed_over(call.volume, decision.cpu_s / decision.device_s);
-  note_forgone(decision, seconds, devices_are_open);
-}
-
-std::optional<Level3> CallHistory::wanted_probe(const Level3& call, double devices_s) const {
-  if (cpu_speed_.knows(call.type)) return next_probe(cpu_speed_, call, devices_s);
+std::optional<Level3> CallHistory::wanted_probe(const Work& work, double devices_s) const {
+  if (work.of == Work::Of::lapack && routine_speed_.estimate(work, 1)) return std::nullopt;
+  const Level3 product = as_product(work);
+  if (cpu_speed_.knows(work.type)) return next_probe(cpu_speed_, product, devices_s);
   // The CPU BLAS alone tells how fast it is, but even the slowest would do such a call before devices are open.
-  if (flops_of(call) / slowest_flops_per_s <= std::max(devices_s, short_s)) return std::nullopt;
+  if (flops_of(product) / slowest_flops_per_s <= std::max(devices_s, short_s)) return std::nullopt;
   constexpr index_t order = 104;  // CpuSpeed does not look at less
   static_assert(order * order * order >= CpuSpeed::least_volume);
-  return Level3{.type = call.type, .m = order, .n = order, .k = order};
+  return Level3{.type = work.type, .m = order, .n = order, .k = order};
 }
 
 void CallHistory::time_on_cpu(const Level3& probe, const std::function<void(const Level3&)>& compute) {
@@ -120,7 +104,7 @@ void CallHistory::time_on_cpu(const Level3& probe, const std::function<void(cons
 }
 
 bool CallHistory::should_help(index_t volume) const {
-  const std::optional<double> without = device_bias_.known(volume), with = helped_bias_.known(volume);
+  const std::optional<double> without = bias_of_products().known(volume), with = helped_bias_.known(volume);
   return without && (!with || *with < worth_of_help * *without);
 }
 
@@ -129,33 +113,31 @@ bool CallHistory::is_quiet() const {
          device::now_seconds() - last_end_s_.load(std::memory_order_relaxed) >= quiet_s;
 }
 
-CallHistory::OnCpu::OnCpu(CallHistory& history) : history_(history) {
+CallHistory::OnCpu::OnCpu(CallHistory& history, Work::Of of) : history_(history), counts_(of != Work::Of::lapack) {
   history_.begin_anew_in_child();
+  if (!counts_) return;
   others_at_begin_ = history_.cpu_calls_.fetch_add(1, std::memory_order_relaxed);
   began_beside_devices_ = history_.device_calls() > 0;
 }
 
 CallHistory::OnCpu::~OnCpu() {
   history_.last_end_s_.store(device::now_seconds(), std::memory_order_relaxed);
-  history_.cpu_calls_.fetch_sub(1, std::memory_order_relaxed);
+  if (counts_) history_.cpu_calls_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void CallHistory::OnCpu::record(const Level3& call, index_t volume, const Decision& decision, double seconds,
-                                bool devices_are_open) {
-  history_.cpu_speed_.record(call, alone_s(seconds), was_alone());
-  if (decision.reason == Reason::trial && !was_alone())
-    history_.cpu_speed_.tried_in_vain(call, decision.cpu_s / decision.device_s - 1);
+void CallHistory::OnCpu::record(const Work& work, const Decision& decision, double seconds, bool devices_are_open,
+                                int threads) {
+  if (work.of == Work::Of::product) {
+    history_.cpu_speed_.record(work.product, alone_s(seconds), was_alone());
+    if (decision.reason == Reason::trial && !was_alone())
+      history_.cpu_speed_.tried_in_vain(work.product, decision.cpu_s / decision.device_s - 1);
+  } else if (!counts_) {
+    history_.routine_speed_.record(work, seconds, 1);
+  } else if (was_alone() || !history_.routine_speed_.knows(work)) {
+    history_.routine_speed_.record(work, alone_s(seconds), threads);
+  }
   if (decision.reason == Reason::cpu_wins)
-    history_.device_bias_.passed_over(volume, decision.cpu_s / decision.device_s);
-  history_.note_forgone(decision, seconds, devices_are_open);
-}
-
-void CallHistory::OnCpu::record(const BatchDemand& batch, int threads, const Decision& decision, double seconds,
-                                bool devices_are_open) {
-  if (was_alone() || !history_.batch_speed_.knows(batch))
-    history_.batch_speed_.record(batch, alone_s(seconds), threads);
-  if (decision.reason == Reason::cpu_wins)
-    history_.batch_bias_[number_of(batch.routine)].passed_over(batch.mean_volume(), decision.cpu_s / decision.device_s);
+    history_.bias_of(work).passed_over(work.mean_volume(), decision.cpu_s / decision.device_s);
   history_.note_forgone(decision, seconds, devices_are_open);
 }
 
@@ -193,17 +175,19 @@ void CallHistory::OnDevices::leave() {
   history_.device_calls_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void CallHistory::OnDevices::record(const Level3& call, index_t volume, const Decision& decision, const Took& took) {
+void CallHistory::OnDevices::record(const Work& work, const Decision& decision, const Took& took) {
   note_calls_at_once(took);
-  if (decision.reason == Reason::device_wins) history_.cpu_speed_.passed_over(call);
+  const bool is_product = work.of == Work::Of::product;
+  if (decision.reason == Reason::device_wins)
+    is_product ? history_.cpu_speed_.passed_over(work.product) : history_.routine_speed_.passed_over(work);
   if (decision.model_s <= 0) return;
   const double bias = took.seconds / decision.model_s;
-  DeviceBias& mine = took.helped ? history_.helped_bias_ : history_.device_bias_;
-  DeviceBias& other = took.helped ? history_.device_bias_ : history_.helped_bias_;
+  const index_t volume = work.mean_volume();
+  DeviceBias& mine = took.helped && is_product ? history_.helped_bias_ : history_.bias_of(work);
   // Calls that share devices slow each other down.
   if (took.beside == 0 || bias < mine.known(volume).value_or(std::numeric_limits<double>::infinity()))
     mine.record(volume, bias, was_without_cpu());
-  other.passed_over(volume, part_of_trial);
+  if (is_product) (took.helped ? history_.bias_of(work) : history_.helped_bias_).passed_over(volume, part_of_trial);
 }
 
 void CallHistory::OnDevices::note_calls_at_once(const Took& took) {
@@ -211,24 +195,6 @@ void CallHistory::OnDevices::note_calls_at_once(const Took& took) {
   const double calls = 1 + 0.5 * (others_at_begin_ + history_.device_calls() - 1);
   if (calls > 1 && took.with_waiting_s > 0)
     history_.note_calls_at_once(calls * 1e-9 * static_cast<double>(ns_) / took.with_waiting_s);
-}
-
-void CallHistory::OnDevices::record(const LapackDemand& call, const Decision& decision, const Took& took) {
-  note_calls_at_once(took);
-  if (decision.reason == Reason::device_wins) history_.lapack_speed_.passed_over(call);
-  if (decision.model_s <= 0) return;
-  const double bias = took.seconds / decision.model_s;
-  DeviceBias& known = history_.lapack_bias_[number_of(call.routine)];
-  if (took.beside == 0 || bias < known.known(call.volume).value_or(std::numeric_limits<double>::infinity()))
-    known.record(call.volume, bias, was_without_cpu());
-}
-
-void CallHistory::OnDevices::record(const BatchDemand& batch, const Decision& decision, double seconds) {
-  history_.has_used_devices_.store(true, std::memory_order_relaxed);
-  if (decision.reason == Reason::device_wins) history_.batch_speed_.passed_over(batch);
-  if (decision.model_s > 0)
-    history_.batch_bias_[number_of(batch.routine)].record(batch.mean_volume(), seconds / decision.model_s,
-                                                          was_without_cpu());
 }
 
 bool CallHistory::OnDevices::was_without_cpu() const { return !began_beside_cpu_ && history_.cpu_calls() == 0; }

@@ -10,13 +10,12 @@
 #include <atomic>
 #include <functional>
 
-#include "calls/level3.hpp"
+#include "calls/work.hpp"
 #include "core/process.hpp"
-#include "offload/batch_policy.hpp"
 #include "offload/cpu_speed.hpp"
 #include "offload/device_bias.hpp"
-#include "offload/lapack_policy.hpp"
 #include "offload/policy.hpp"
+#include "offload/routine_speed.hpp"
 
 namespace tessera::offload {
 
@@ -24,31 +23,27 @@ class CallHistory {
  public:
   explicit CallHistory(int processors) : cpu_speed_(processors) {}
 
-  /// Adds to `now` what is known here. @param weighed the speed of the CPU matters
-  void describe(const Level3& call, bool weighed, Conditions& now) const;
+  /// Adds to `now` the facts that are known here. @param weighed the speed of the CPU matters
   /// @param threads that batches may have on the CPU
-  void describe(const BatchDemand& batch, int threads, Conditions& now) const;
-  void describe(const LapackDemand& call, bool weighed, Conditions& now) const;
+  void describe(const Work& work, bool weighed, int threads, Conditions& now) const;
 
-  /// The product that should be timed on the CPU before the call is decided; nothing if what is known will do.
-  /// @param devices_s that the call is expected to take on devices, their start included
-  std::optional<Level3> wanted_probe(const Level3& call, double devices_s) const;
-  /// Likewise, until such a call has been seen on the CPU.
-  std::optional<Level3> wanted_probe(const LapackDemand& call, double devices_s) const;
+  /// The product that should be timed on the CPU before the call is decided; nothing if the known speeds will do.
+  /// @param devices_s that the call is expected to take on devices, their start included @pre no batch
+  std::optional<Level3> wanted_probe(const Work& work, double devices_s) const;
   /// Times a product of these sizes. @param compute on the CPU BLAS; throws NotAvailable if there is none
   void time_on_cpu(const Level3& probe, const std::function<void(const Level3&)>& compute);
 
   /// A call that the CPU BLAS is computing, while it lives.
   class OnCpu {
    public:
-    explicit OnCpu(CallHistory& history);
+    /// @param of LAPACK's are not counted: they may make calls on the CPU or on devices themselves, which are
+    explicit OnCpu(CallHistory& history, Work::Of of = Work::Of::product);
     ~OnCpu();
     OnCpu(const OnCpu&) = delete;
     OnCpu& operator=(const OnCpu&) = delete;
     /// It has taken so long. The time beside calls on devices counts only where nothing is known of such calls.
-    /// @param decision by which it is there
-    void record(const Level3& call, index_t volume, const Decision& decision, double seconds, bool devices_are_open);
-    void record(const BatchDemand& batch, int threads, const Decision& decision, double seconds, bool devices_are_open);
+    /// @param decision by which it is there @param threads that batches may have
+    void record(const Work& work, const Decision& decision, double seconds, bool devices_are_open, int threads = 1);
 
    private:
     bool was_alone() const;
@@ -56,6 +51,7 @@ class CallHistory {
     double alone_s(double seconds) const;
 
     CallHistory& history_;
+    bool counts_;
     int others_at_begin_ = 0;
     bool began_beside_devices_ = false;
   };
@@ -75,9 +71,7 @@ class CallHistory {
       double with_waiting_s = 0;  ///< since it came; 0: not known
     };
     /// It has ended. A time beside a call on the CPU, or on its devices, says little of the time of the call alone.
-    void record(const Level3& call, index_t volume, const Decision& decision, const Took& took);
-    void record(const BatchDemand& batch, const Decision& decision, double seconds);
-    void record(const LapackDemand& call, const Decision& decision, const Took& took);
+    void record(const Work& work, const Decision& decision, const Took& took);
     /// Ends it early: separate calls do its remaining work, and do not wait for it. @pre not called before
     void leave();
 
@@ -91,10 +85,6 @@ class CallHistory {
     bool began_beside_cpu_ = false;
     bool has_left_ = false;
   };
-
-  /// The CPU's LAPACK has taken so long. It is no call on the CPU (OnCpu): it may make such calls itself, or calls on
-  /// devices, which are counted there.
-  void note_on_cpu(const LapackDemand& call, const Decision& decision, double seconds, bool devices_are_open);
 
   /// Estimated seconds until the calls that are on the devices or wait for them have ended: the sum of
   /// their times, divided by the number of calls that devices have computed at once so far.
@@ -113,25 +103,31 @@ class CallHistory {
 
   const CpuSpeed& cpu_speed() const { return cpu_speed_; }
   CpuSpeed& cpu_speed() { return cpu_speed_; }
-  const BatchSpeed& batch_speed() const { return batch_speed_; }
-  /// Such a batch would take so long on the CPU, where batches may have so many threads.
-  void note_batch_on_cpu(const BatchDemand& batch, double seconds, int threads) {
-    batch_speed_.record(batch, seconds, threads);
+  const RoutineSpeed& routine_speed() const { return routine_speed_; }
+  RoutineSpeed& routine_speed() { return routine_speed_; }
+  /// Something is known of how fast the CPU computes such calls.
+  bool knows_cpu(const Work& work) const {
+    return work.of == Work::Of::batch ? routine_speed_.knows_any(work) : cpu_speed_.knows(work.type);
   }
 
  private:
   void note_forgone(const Decision& decision, double seconds, bool devices_are_open);
   void note_calls_at_once(double calls);
+  /// Products share one bias. That of a batch is one of its problems' mean volume.
+  const DeviceBias& bias_of(const Work& work) const {
+    return biases_[static_cast<std::size_t>(work.of)][work.of == Work::Of::product ? 0 : number_of(work.routine)];
+  }
+  DeviceBias& bias_of(const Work& work) {
+    return biases_[static_cast<std::size_t>(work.of)][work.of == Work::Of::product ? 0 : number_of(work.routine)];
+  }
+  const DeviceBias& bias_of_products() const { return biases_[0][0]; }
   /// The calls of a parent's other threads are not under way in its child.
   void begin_anew_in_child();
 
   CpuSpeed cpu_speed_;
-  DeviceBias device_bias_;
-  DeviceBias helped_bias_;                            ///< of calls with which the CPU has helped
-  BatchSpeed batch_speed_;                            ///< of the CPU
-  std::array<DeviceBias, routine_count> batch_bias_;  ///< by the mean volume of the problems
-  LapackSpeed lapack_speed_;                          ///< of the CPU
-  std::array<DeviceBias, routine_count> lapack_bias_;
+  RoutineSpeed routine_speed_;
+  std::array<std::array<DeviceBias, routine_count>, 3> biases_;
+  DeviceBias helped_bias_;             ///< of products with which the CPU has helped
   std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker
   std::atomic<int> forgone_calls_ = 0;        ///< so many
   std::atomic<std::int64_t> backlog_ns_ = 0;  ///< whole numbers, so that it comes back to 0

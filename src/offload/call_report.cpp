@@ -13,8 +13,47 @@
 namespace tessera::offload {
 namespace {
 
-/// The letters of the Fortran call, in its order, and the sizes: "dtrsm LUNN m=20 n=30".
-std::string describe(const Level3& call) {
+void log_call(const std::string& what, double flops, const std::string& where, const Decision& decision,
+              const CallSummary::Took& took) {
+  const std::string start =
+      took.start_s > 0 ? fmt::format(", {:.6f} s of it waiting for devices to start", took.start_s) : "";
+  log_line(fmt::format("{} on {} ({}): {:.6f} s{}, {:.3f} TFLOP/s", what, where, to_text(decision), took.seconds, start,
+                       took.seconds > 0 ? flops / took.seconds * 1e-12 : 0.0));
+}
+
+/// A program of many small calls seems to hang where all of them must go to devices.
+void count_sent_in_vain(index_t volume, const Decision& decision) {
+  constexpr std::uint64_t many = 1000;
+  static std::atomic<std::uint64_t> calls = 0;  // of the process; orders nothing
+  if (decision.reason != Reason::always || volume >= tiny_volume) return;
+  if (calls.fetch_add(1, std::memory_order_relaxed) + 1 != many) return;
+  log_line(
+      fmt::format("{} calls that are too small for devices went there by TESSERA_OFFLOAD=always, where each takes "
+                  "longer than on the "
+                  "CPU: a number N in place of \"always\" leaves calls of m*n*k < N^3 to the CPU",
+                  many));
+}
+
+void log_start_up(const runtime::StartUp& start_up) {
+  log_line(fmt::format(
+      "devices were found in {:.3f} s, opened in {:.3f} s, their memory reserved in {:.3f} s; first kernel {:.3f} s "
+      "after the call",
+      start_up.load_s, start_up.open_s, start_up.reserve_s, start_up.first_kernel_s));
+}
+
+/// One line appended in one write, so that the lines of several processes do not mix.
+void append_line(const std::string& file, std::string line) {
+  line += '\n';
+  OutputFile output(file, OutputFile::Use::append);
+  if (!output || !output.write(line)) log_line_once(fmt::format("cannot write TESSERA_STATS={}:", file), output.why());
+}
+
+}  // namespace
+
+CallReport::CallReport(const Config& config)
+    : config_(config), summary_(config.summary ? &CallSummary::of_process(*config.summary) : nullptr) {}
+
+std::string text_of(const Level3& call) {
   std::string text = name_of(call) + ' ';
   const auto op = [](Op o) { return "NTC"[static_cast<std::size_t>(o)]; };
   if (call.routine == Routine::gemm) {
@@ -32,8 +71,7 @@ std::string describe(const Level3& call) {
   return text;
 }
 
-/// Likewise, with what is asked for: "dsyevd VL n=20", "dgesdd SS m=20 n=30", "dormqr LT m=20 n=30 k=20", "dgels N m=30 n=20 nrhs=2".
-std::string describe(const LapackCall& p) {
+std::string text_of(const LapackCall& p) {
   std::string letters;
   const auto add = [&](Parameter parameter, const char* values, auto value) {
     if (has(p.routine, parameter)) letters += values[static_cast<std::size_t>(value)];
@@ -56,8 +94,7 @@ std::string describe(const LapackCall& p) {
   return text;
 }
 
-/// "dgemm_batch of 100000 products, 2 forms, mean of m*n*k 32^3", "dgesv_batch of 1000 problems, 1 form, mean of n 24"
-std::string describe(const BatchDemand& batch) {
+std::string text_of_batch(const Work& batch) {
   const bool solves_systems = is_lapack(batch.routine);
   const auto plural = [](index_t count) { return count == 1 ? "" : "s"; };
   const std::string mean = solves_systems
@@ -68,95 +105,23 @@ std::string describe(const BatchDemand& batch) {
                      plural(batch.forms), mean);
 }
 
-void log_call(const std::string& what, double flops, const std::string& where, const Decision& decision,
-              const CallSummary::Took& took) {
-  const std::string start =
-      took.start_s > 0 ? fmt::format(", {:.6f} s of it waiting for devices to start", took.start_s) : "";
-  log_line(fmt::format("{} on {} ({}): {:.6f} s{}, {:.3f} TFLOP/s", what, where, to_text(decision), took.seconds, start,
-                       took.seconds > 0 ? flops / took.seconds * 1e-12 : 0.0));
-}
-
-/// A program of many small calls seems to hang where all of them must go to devices.
-void count_sent_in_vain(index_t volume, const Decision& decision) {
-  constexpr std::uint64_t many = 1000;
-  static std::atomic<std::uint64_t> calls = 0;  // of the process; orders nothing
-  if (decision.reason != Reason::always || volume >= tiny_volume) return;
-  if (calls.fetch_add(1, std::memory_order_relaxed) + 1 != many) return;
-  log_line(
-      fmt::format("{} calls that are too small for devices went there by TESSERA_OFFLOAD=always, where each takes "
-                  "longer than on the "
-                  "CPU: a number N in place of \"always\" leaves calls of m*n*k < N^3 to the CPU",
-                  many));
-}
-
-CallSummary::Took took(const CallTime& time) { return {time.seconds(), time.start_s()}; }
-CallSummary::Took took(const runtime::JobStatistics& job) { return {job.seconds, job.start_s}; }
-
-void log_start_up(const runtime::StartUp& start_up) {
-  log_line(fmt::format(
-      "devices were found in {:.3f} s, opened in {:.3f} s, their memory reserved in {:.3f} s; first kernel {:.3f} s "
-      "after the call",
-      start_up.load_s, start_up.open_s, start_up.reserve_s, start_up.first_kernel_s));
-}
-
-/// One line appended in one write, so that the lines of several processes do not mix.
-void append_line(const std::string& file, std::string line) {
-  line += '\n';
-  OutputFile output(file, OutputFile::Use::append);
-  if (!output || !output.write(line)) log_line_once(fmt::format("cannot write TESSERA_STATS={}:", file), output.why());
-}
-
-}  // namespace
-
-CallReport::CallReport(const Config& config)
-    : config_(config), summary_(config.summary ? &CallSummary::of_process(*config.summary) : nullptr) {}
-
-void CallReport::on_cpu(const Level3& call, index_t volume, const Decision& decision, const CallTime& time,
-                        Is is) const {
-  if (config_.verbose) log_call(describe(call), flops_of(call), "the CPU BLAS", decision, took(time));
-  if (summary_ != nullptr && is == Is::call) summary_->record(call, volume, decision, took(time));
-}
-
-void CallReport::on_cpu(const LapackCall& call, const LapackDemand& demand, const Decision& decision,
-                        const CallTime& time) const {
-  if (config_.verbose) log_call(describe(call), demand.work.flops, "the CPU's LAPACK", decision, took(time));
-  if (summary_ != nullptr) summary_->record(demand, decision, took(time));
-}
-
-void CallReport::on_devices(const LapackCall& call, const LapackDemand& demand, const Decision& decision,
-                            const runtime::JobStatistics& job) const {
-  tell_of_devices(config_.verbose ? describe(call) : "", demand.work.flops, decision, job);
-  if (config_.verbose) count_sent_in_vain(demand.volume, decision);
-  if (summary_ != nullptr) summary_->record(demand, decision, took(job));
-}
-
-void CallReport::on_cpu(const BatchDemand& batch, const Decision& decision, const CallTime& time) const {
-  if (config_.verbose) log_call(describe(batch), batch.flops, "the CPU BLAS", decision, took(time));
-  if (summary_ != nullptr) summary_->record(batch, decision, took(time));
-}
-
-void CallReport::on_devices(const BatchDemand& batch, const Decision& decision,
-                            const runtime::JobStatistics& job) const {
-  tell_of_devices(config_.verbose ? describe(batch) : "", batch.flops, decision, job);
-  if (summary_ != nullptr) summary_->record(batch, decision, took(job));
-}
-
-void CallReport::on_devices(const Level3& call, index_t volume, const Decision& decision,
-                            const runtime::JobStatistics& job, Is is) const {
-  tell_of_devices(config_.verbose ? describe(call) : "", flops_of(call), decision, job);
-  if (config_.verbose) count_sent_in_vain(volume, decision);
-  if (summary_ != nullptr && is == Is::call) summary_->record(call, volume, decision, took(job));
-}
-
-void CallReport::tell_of_devices(const std::string& what, double flops, const Decision& decision,
-                                 const runtime::JobStatistics& job) const {
-  if (config_.verbose) {
-    std::string where;
-    for (const runtime::DeviceStatistics& device : job.devices) where += (where.empty() ? "" : ",") + device.device;
-    log_call(what, flops, where, decision, took(job));
-    if (job.start_up) log_start_up(*job.start_up);
+void CallReport::tell_user(const CallRecord& record, const std::string& text) const {
+  std::string where = record.work.of == Work::Of::lapack ? "the CPU's LAPACK" : "the CPU BLAS";
+  if (record.job != nullptr) {
+    where.clear();
+    for (const runtime::DeviceStatistics& device : record.job->devices)
+      where += (where.empty() ? "" : ",") + device.device;
   }
-  if (!config_.stats_file.empty()) append_line(config_.stats_file, runtime::to_json(job));
+  log_call(text, record.work.flops, where, record.decision, record.took);
+  if (record.job == nullptr) return;
+  if (record.job->start_up) log_start_up(*record.job->start_up);
+  count_sent_in_vain(record.work.volume, record.decision);
+}
+
+void CallReport::keep(const CallRecord& record) const {
+  if (record.job != nullptr && !config_.stats_file.empty())
+    append_line(config_.stats_file, runtime::to_json(*record.job));
+  if (summary_ != nullptr && !record.is_part) summary_->record(record.work, record.decision, record.took);
 }
 
 }  // namespace tessera::offload

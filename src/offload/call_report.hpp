@@ -4,16 +4,24 @@
 
 #include <string>
 
-#include "calls/level3.hpp"
+#include "calls/lapack_call.hpp"
+#include "calls/work.hpp"
 #include "core/config.hpp"
-#include "offload/batch_policy.hpp"
 #include "offload/call_summary.hpp"
 #include "offload/call_time.hpp"
-#include "offload/lapack_policy.hpp"
 #include "offload/policy.hpp"
 #include "runtime/statistics.hpp"
 
 namespace tessera::offload {
+
+/// A call that has returned. All reports are made of it.
+struct CallRecord {
+  const Work& work;
+  const Decision& decision;
+  CallSummary::Took took;                       ///< as its caller sees it
+  const runtime::JobStatistics* job = nullptr;  ///< nullptr: the CPU has computed it
+  bool is_part = false;                         ///< of a call that the summary counts as a whole
+};
 
 class CallReport {
  public:
@@ -22,26 +30,26 @@ class CallReport {
 
   /// Somebody wants to know of calls of any size.
   bool is_wanted() const { return config_.verbose || summary_ != nullptr; }
-
-  /// Whether a call is one of the program's, or a part of one, which the summary counts as a whole.
-  enum class Is : std::uint8_t { call, part };
-  /// A call has returned. @param time of it; job.seconds and job.start_s hold that of a call on devices
-  void on_cpu(const Level3& call, index_t volume, const Decision& decision, const CallTime& time, Is is) const;
-  void on_devices(const Level3& call, index_t volume, const Decision& decision, const runtime::JobStatistics& job,
-                  Is is) const;
-  void on_cpu(const LapackCall& call, const LapackDemand& demand, const Decision& decision, const CallTime& time) const;
-  void on_devices(const LapackCall& call, const LapackDemand& demand, const Decision& decision,
-                  const runtime::JobStatistics& job) const;
-  void on_cpu(const BatchDemand& batch, const Decision& decision, const CallTime& time) const;
-  void on_devices(const BatchDemand& batch, const Decision& decision, const runtime::JobStatistics& job) const;
+  /// @param text () gives the call in words, see text_of()
+  template <class Text>
+  void tell(const CallRecord& record, const Text& text) const {
+    if (config_.verbose) tell_user(record, text());
+    keep(record);
+  }
 
  private:
-  /// A call or a batch ran there. @param what it is, in words
-  void tell_of_devices(const std::string& what, double flops, const Decision& decision,
-                       const runtime::JobStatistics& job) const;
+  void tell_user(const CallRecord& record, const std::string& text) const;
+  void keep(const CallRecord& record) const;
 
   const Config& config_;
   CallSummary* summary_;  ///< nullptr: nobody wants one
 };
+
+/// The letters of the Fortran call, in its order, and the sizes: "dtrsm LUNN m=20 n=30".
+std::string text_of(const Level3& call);
+/// Likewise, with the letters of the jobs: "dsyevd VL n=20", "dgesdd SS m=20 n=30", "dgels N m=30 n=20 nrhs=2".
+std::string text_of(const LapackCall& call);
+/// "dgemm_batch of 100000 products, 2 forms, mean of m*n*k 32^3", "dgesv_batch of 1000 problems, 1 form, mean of n 24"
+std::string text_of_batch(const Work& batch);
 
 }  // namespace tessera::offload

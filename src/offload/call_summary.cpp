@@ -80,31 +80,15 @@ int CallSummary::size_class_of(index_t volume) {
   return volume <= 1 ? 0 : (static_cast<int>(std::bit_width(static_cast<std::uint64_t>(volume))) - 1) / 3;
 }
 
-void CallSummary::record(const Level3& call, index_t volume, const Decision& decision, const Took& took) noexcept {
-  count({call.routine, call.type, volume, 1, flops_of(call)}, decision, took);
-}
-
-void CallSummary::record(const BatchDemand& batch, const Decision& decision, const Took& took) noexcept {
-  count({batch.routine, batch.type, batch.mean_volume(), batch.problems, batch.flops}, decision, took);
-}
-
-void CallSummary::record(const LapackDemand& call, const Decision& decision, const Took& took) noexcept {
-  count({call.routine, call.type, call.volume, 1, call.work.flops}, decision, took);
-}
-
-void CallSummary::count(const Counted& counted, const Decision& decision, const Took& took) noexcept {
-  Counter& counter = counter_of(counted.routine, counted.type, counted.volume, decision);
-  counter.calls.fetch_add(static_cast<std::uint64_t>(counted.calls), std::memory_order_relaxed);
+void CallSummary::record(const Work& work, const Decision& decision, const Took& took) noexcept {
+  const int size = size_class_of(work.mean_volume());
+  Counter& counter = counters_[number_of(work.routine)][static_cast<std::size_t>(work.type)]
+                              [static_cast<std::size_t>(size)][decision.offload ? on_devices : on_cpu];
+  counter.calls.fetch_add(static_cast<std::uint64_t>(work.problems), std::memory_order_relaxed);
   counter.nanoseconds.fetch_add(static_cast<std::uint64_t>(took.seconds * 1e9), std::memory_order_relaxed);
-  counter.flops.fetch_add(counted.flops, std::memory_order_relaxed);
+  counter.flops.fetch_add(work.flops, std::memory_order_relaxed);
   reasons_[static_cast<std::size_t>(decision.reason)].fetch_add(1, std::memory_order_relaxed);
   if (took.start_s > 0) start_ns_.fetch_add(static_cast<std::uint64_t>(took.start_s * 1e9), std::memory_order_relaxed);
-}
-
-CallSummary::Counter& CallSummary::counter_of(Routine routine, ScalarType type, index_t volume,
-                                              const Decision& decision) {
-  return counters_[number_of(routine)][static_cast<std::size_t>(type)][static_cast<std::size_t>(size_class_of(volume))]
-                  [decision.offload ? on_devices : on_cpu];
 }
 
 void CallSummary::Sum::add(const Counter& counter) {

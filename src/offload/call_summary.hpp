@@ -12,9 +12,7 @@
 #include <cstdint>
 #include <string>
 
-#include "calls/level3.hpp"
-#include "offload/batch_policy.hpp"
-#include "offload/lapack_policy.hpp"
+#include "calls/work.hpp"
 #include "offload/policy.hpp"
 
 namespace tessera::offload {
@@ -33,11 +31,8 @@ class CallSummary {
     double seconds = 0;
     double start_s = 0;  ///< of these: waiting for devices to start
   };
-  /// A call has returned. @param volume volume_of(call)
-  void record(const Level3& call, index_t volume, const Decision& decision, const Took& took) noexcept;
-  /// A batch has: so many calls of its routine of its mean volume, and one reason.
-  void record(const BatchDemand& batch, const Decision& decision, const Took& took) noexcept;
-  void record(const LapackDemand& call, const Decision& decision, const Took& took) noexcept;
+  /// A call has returned. A batch counts as so many calls of its mean volume, with one reason.
+  void record(const Work& work, const Decision& decision, const Took& took) noexcept;
 
   /// Everything back to zero, and the clock starts anew. Async-signal-safe.
   void clear() noexcept;
@@ -59,15 +54,6 @@ class CallSummary {
     std::atomic<double> flops;
   };
   enum Place : std::uint8_t { on_devices, on_cpu, places };
-  struct Counted {
-    Routine routine;
-    ScalarType type;
-    index_t volume;  ///< of each
-    index_t calls;
-    double flops;  ///< of all
-  };
-  void count(const Counted& counted, const Decision& decision, const Took& took) noexcept;
-  Counter& counter_of(Routine routine, ScalarType type, index_t volume, const Decision& decision);
   struct Sum {
     std::uint64_t calls = 0;
     double seconds = 0;

@@ -18,6 +18,7 @@
 #include "core/thread.hpp"
 #include "kernels/reference/reference.hpp"
 #include "offload/quietly.hpp"
+#include "offload/work.hpp"
 #include "routines/level3.hpp"
 #include "runtime/call_begin.hpp"
 
@@ -99,49 +100,33 @@ void Context::recall_cpu_speed(Face& face) {
   }
 }
 
-Conditions Context::conditions_of_devices() {
+Conditions Context::conditions_for(const Call& call) {
   Conditions now;
   now.opened_in_background = start_.is_opened_in_background();
   now.until_open_s = start_.until_open_s();
   now.rates = start_.known_devices().rates;
+  const bool is_batch = call.work.of == Work::Of::batch;
+  if (is_batch) now.rates.packing_bytes_per_s = packing_bytes_per_s();
+  history_.describe(call.work, learns_, is_batch ? threads_of_batches(call.face) : 1, now);
   return now;
 }
 
-class Context::WeighedCall final : public Weighed {
- public:
-  WeighedCall(Context& context, const Level3& call, Face& face) : context_(context), call_(call), face_(face) {}
+bool Context::Call::measures_cpu() {
+  const auto probe = context.history_.wanted_probe(work, decision.device_s);
+  if (!probe) return false;
+  context.history_.time_on_cpu(*probe,
+                               [&](const Level3& product) { context.compute_on_cpu(product, Fallback::report, face); });
+  return true;
+}
 
-  const OffloadRule& rule() const override { return context_.rules_.of(call_.routine, call_.type); }
-  bool is_worth_no_look() const override {
-    return context_.may_do_without_look(volume_of(call_)) && !context_.history_.cpu_speed().knows(call_.type);
-  }
-  Decision decide_now() override {
-    Conditions now = context_.conditions_of_devices();
-    context_.history_.describe(call_, context_.learns_, now);
-    return decide(rule(), call_, now);
-  }
-  bool measures_cpu(const Decision& decision) override {
-    const auto probe = context_.history_.wanted_probe(call_, decision.device_s);
-    if (!probe) return false;
-    context_.history_.time_on_cpu(
-        *probe, [&](const Level3& product) { context_.compute_on_cpu(product, Fallback::report, face_); });
-    return true;
-  }
-
- private:
-  Context& context_;
-  const Level3& call_;
-  Face& face_;
-};
-
-runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& face, Decision& decision,
-                                       CallTime& time) {
+runtime::Runtime* Context::devices_for(Call& call) {
   using Stage = DeviceStart::Stage;
+  Decision& decision = call.decision;
   if (config_.devices == DeviceChoice::none) {
     decision = {false, Reason::no_devices};
     return nullptr;
   }
-  const bool weighed = what.rule().when == Offload::automatic;
+  const bool weighed = call.rule().when == Offload::automatic;
   for (;;) {
     if (const auto reason = start_.why_forbidden()) {
       decision = {false, *reason};
@@ -149,10 +134,10 @@ runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& f
     }
     const Stage stage = start_.stage();
     if (stage == Stage::failed) {
-      start_.try_again([&] { return start_context(face); });
-      return opened(fallback, decision);
+      start_.try_again([&] { return start_context(call.face); });
+      return opened(call.fallback, decision);
     }
-    if (weighed && what.is_worth_no_look()) {
+    if (weighed && may_do_without_look(call.work)) {
       decision = {false, Reason::trial};
       return nullptr;
     }
@@ -160,16 +145,17 @@ runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& f
       decision = {false, Reason::no_gpu};
       return nullptr;
     }
-    if (weighed) recall_cpu_speed(face);
-    decision = what.decide_now();
-    if (weighed && what.measures_cpu(decision)) continue;
-    if (decision.start_in_background) start_.serve_in_background(start_context(face), DeviceStart::Urgency::if_free);
+    if (weighed) recall_cpu_speed(call.face);
+    decision = decide(call.rule(), call.work, conditions_for(call));
+    if (weighed && call.measures_cpu()) continue;
+    if (decision.start_in_background)
+      start_.serve_in_background(start_context(call.face), DeviceStart::Urgency::if_free);
     if (!decision.offload) return nullptr;
-    if (stage == Stage::open) return opened(fallback, decision);
+    if (stage == Stage::open) return opened(call.fallback, decision);
     // The thread that opens them may wait for the loader's lock, which the caller may hold. So nobody waits for ever.
     const double begin_s = device::now_seconds();
-    start_.open(start_context(face), weighed ? std::max(decision.cpu_s, decision.wait_s) : longest_start_s);
-    time.add_start(device::now_seconds() - begin_s);
+    start_.open(start_context(call.face), weighed ? std::max(decision.cpu_s, decision.wait_s) : longest_start_s);
+    call.time.add_start(device::now_seconds() - begin_s);
     if (start_.stage() == Stage::closed && !start_.why_forbidden()) {
       decision.offload = false;
       decision.reason = Reason::start_up;
@@ -179,44 +165,52 @@ runtime::Runtime* Context::devices_for(Weighed& what, Fallback fallback, Face& f
   }
 }
 
-std::optional<runtime::JobStatistics> Context::try_devices(Weighed& what, Fallback fallback, Face& face,
-                                                           Decision& decision, CallTime& time, const RunJob& run_job) {
+std::optional<runtime::JobStatistics> Context::run(Call& call) {
+  if (call.decision.offload) {
+    if (auto job = try_devices(call)) return job;
+  }
+  run_on_cpu(call);
+  return std::nullopt;
+}
+
+std::optional<runtime::JobStatistics> Context::try_devices(Call& call) {
+  Decision& decision = call.decision;
   const WithoutCancellation stays;
-  const runtime::CallBegin begin(time.entered_s());
+  const runtime::CallBegin begin(call.time.entered_s());
   const auto tell = [&](const std::exception& error) {
     if (config_.verbose) quietly([&] { log_line(error.what()); });
   };
   runtime::Runtime* runtime = nullptr;
   try {
-    runtime = devices_for(what, fallback, face, decision, time);
+    runtime = devices_for(call);
   } catch (const std::exception& error) {
-    if (fallback == Fallback::report) throw;
+    if (call.fallback == Fallback::report) throw;
     tell(error);
     decision = {false, Reason::unavailable};
   }
   if (runtime == nullptr) return std::nullopt;
   try {
-    runtime::JobStatistics job = run_job(*runtime);
-    serve_after_job(face);
+    runtime::JobStatistics job = run_on_devices(*runtime, call);
+    serve_after_job(call.face);
     return job;
   } catch (const NotAvailable& error) {  // another thread has lost the last device, or one has no LAPACK
     tell(error);
     const bool has_devices = dynamic_cast<const NoDeviceLeft*>(&error) == nullptr;
     decision = {false, has_devices ? Reason::unsuitable : Reason::unavailable};
   } catch (const OutOfDeviceMemory& error) {
-    if (fallback == Fallback::report) throw;
+    if (call.fallback == Fallback::report) throw;
     tell(error);
     decision = {false, Reason::out_of_memory};
   } catch (const std::bad_alloc&) {  // the program's memory ran out before the job began
-    if (fallback == Fallback::report) throw;
+    if (call.fallback == Fallback::report) throw;
     decision = {false, Reason::unavailable};
   }
   return std::nullopt;
 }
 
-bool Context::may_do_without_look(index_t volume) const {
-  return volume <= blind_volume && start_.stage() == DeviceStart::Stage::closed &&
-         config_.devices != DeviceChoice::host;
+bool Context::may_do_without_look(const Work& work) const {
+  return work.volume <= blind_volume && start_.stage() == DeviceStart::Stage::closed &&
+         config_.devices != DeviceChoice::host && !history_.knows_cpu(work);
 }
 
 std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {
@@ -278,19 +272,28 @@ std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas_or_reference(Fallback 
 
 // Estimates the help from the speed of the CPU BLAS and from earlier calls with it. The copy threads of this call and
 // of others on the devices need processors. A call that the CPU BLAS is computing may hold it for long.
-runtime::CpuHelp Context::cpu_help(const Level3& call, index_t volume, const Decision& decision) {
+runtime::CpuHelp Context::cpu_help(const Work& work, const Decision& decision) {
   if (config_.cpu_worker == CpuWorkerUse::always) return {.always = true};
   const CpuSpeed& speed = history_.cpu_speed();
   const double seconds = decision.device_s - decision.wait_s;
-  if (config_.cpu_worker == CpuWorkerUse::never || seconds <= 0 || !speed.knows(call.type)) return {};
-  if (history_.cpu_calls() > 0 || history_.device_calls() > 1 || !history_.should_help(volume)) return {};
-  const CpuEstimate cpu = speed.estimate(call);
+  if (config_.cpu_worker == CpuWorkerUse::never || seconds <= 0 || !speed.knows(work.type)) return {};
+  if (history_.cpu_calls() > 0 || history_.device_calls() > 1 || !history_.should_help(work.volume)) return {};
+  const CpuEstimate cpu = speed.estimate(work.product);
   if (!cpu.bounded) return {};
   double idle = 1;
   if (const KnownDevices& devices = start_.known_devices(); devices.copy_threads > 0)
-    idle -= std::min(1.0, runtime::move_seconds(runtime::demand_of(call), devices.rates.links) / seconds);
-  return {.flops_per_s = idle * flops_of(call) / cpu.most_s, .devices_flops_per_s = flops_of(call) / seconds};
+    idle -= std::min(1.0, runtime::move_seconds(work, devices.rates.links) / seconds);
+  return {.flops_per_s = idle * work.flops / cpu.most_s, .devices_flops_per_s = work.flops / seconds};
 }
+
+struct Context::ProductCall final : Call {
+  using Call::Call;
+  std::string text() const override { return text_of(work.product); }
+  runtime::JobStatistics compute_on(runtime::Runtime& runtime, CallHistory::OnDevices& /*pending*/) override {
+    return routines::run(runtime, work.product, context.config_.tile.value_or(0), context.cpu_help(work, decision));
+  }
+  void compute_on_cpu() override { context.compute_on_cpu(work.product, fallback, face); }
+};
 
 std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which,
                                                    CallTime* given_time) {
@@ -300,7 +303,7 @@ std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback 
   if (does_nothing(call)) return std::nullopt;
 
   const index_t volume = volume_of(call);
-  const Decision decision = decide_early(rules_.of(call.routine, call.type), call, volume);
+  const Decision decision = decide_early(rules_.of(call.routine, call.type), call.only_scales(), volume);
   if (!decision.offload && volume < CpuSpeed::least_volume && !report_.is_wanted()) [[likely]] {
     compute_on_cpu(call, fallback, face);
     return std::nullopt;
@@ -308,39 +311,39 @@ std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback 
   CallTime own_time;
   CallTime& time = given_time != nullptr ? *given_time : own_time;
   time.begin();
-  return run_weighed(call, volume, fallback, face, decision, time);
+  return run_product(call, fallback, face, decision, time, false);
 }
 
-std::optional<runtime::JobStatistics> Context::run_weighed(const Level3& call, index_t volume, Fallback fallback,
-                                                           Face& face, Decision decision, CallTime& time,
-                                                           CallReport::Is is) {
-  if (decision.offload) {
-    WeighedCall weighed(*this, call, face);
-    const auto run_job = [&](runtime::Runtime& runtime) {
-      return run_on_devices(runtime, call, volume, decision, time, is);
-    };
-    if (auto job = try_devices(weighed, fallback, face, decision, time, std::cref(run_job))) return job;
-  }
-  run_on_cpu(call, volume, fallback, face, decision, time, is);
-  return std::nullopt;
+std::optional<runtime::JobStatistics> Context::run_product(const Level3& call, Fallback fallback, Face& face,
+                                                           const Decision& early, CallTime& time, bool is_part) {
+  ProductCall product(*this, work_of(call), fallback, face, time);
+  product.decision = early;
+  product.is_part = is_part;
+  return run(product);
 }
 
-runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, const Level3& call, index_t volume,
-                                               const Decision& decision, const CallTime& time, CallReport::Is is) {
-  CallHistory::OnDevices pending(history_, decision.device_s - decision.wait_s);
-  runtime::JobStatistics job = routines::run(runtime, call, config_.tile.value_or(0), cpu_help(call, volume, decision));
-  complete_start_up(job, time);
-  // C has its result by now, whatever becomes of this.
+runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, Call& call) {
+  CallHistory::OnDevices pending(history_, call.decision.device_s - call.decision.wait_s);
+  runtime::JobStatistics job = call.compute_on(runtime, pending);
+  complete_start_up(job, call.time);
+  // The results are there by now, whatever becomes of this.
   quietly([&] {
-    tell_time(job, time);
-    if (learns_) {
+    job.seconds = call.time.seconds();
+    job.start_s = call.time.start_s();
+    if (learns_ && call.is_typical(&job)) {
       pending.record(
-          call, volume, decision,
+          call.work, call.decision,
           {.seconds = job.device_s, .helped = job.has_cpu_part(), .beside = job.beside, .with_waiting_s = job.seconds});
     }
-    report_.on_devices(call, volume, decision, job, is);
+    report(call, &job);
   });
   return job;
+}
+
+void Context::report(const Call& call, const runtime::JobStatistics* job) const {
+  const CallSummary::Took took = job != nullptr ? CallSummary::Took{job->seconds, job->start_s}
+                                                : CallSummary::Took{call.time.seconds(), call.time.start_s()};
+  report_.tell({call.work, call.decision, took, job, call.is_part}, [&] { return call.text(); });
 }
 
 void Context::complete_start_up(runtime::JobStatistics& job, const CallTime& time) const {
@@ -350,11 +353,6 @@ void Context::complete_start_up(runtime::JobStatistics& job, const CallTime& tim
   if (job.first_kernel_at > 0) job.start_up->first_kernel_s = job.first_kernel_at - time.entered_s();
 }
 
-void Context::tell_time(runtime::JobStatistics& job, const CallTime& time) {
-  job.seconds = time.seconds();
-  job.start_s = time.start_s();
-}
-
 void Context::serve_after_job(Face& face) {
   quietly([&] {
     if (learns_ && start_.known_devices().file)
@@ -362,19 +360,21 @@ void Context::serve_after_job(Face& face) {
   });
 }
 
-void Context::run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Decision& decision,
-                         const CallTime& time, CallReport::Is is) {
+void Context::run_on_cpu(Call& call) {
   const double begin_s = device::now_seconds();
-  double seconds = 0;
   {
     std::optional<CallHistory::OnCpu> computing;
-    if (volume >= CpuSpeed::least_volume) computing.emplace(history_);
-    compute_on_cpu(call, fallback, face);
-    seconds = device::now_seconds() - begin_s;
-    if (learns_ && computing)
-      quietly([&] { computing->record(call, volume, decision, seconds, start_.stage() == DeviceStart::Stage::open); });
+    if (call.work.volume >= CpuSpeed::least_volume) computing.emplace(history_, call.work.of);
+    call.compute_on_cpu();
+    const double seconds = device::now_seconds() - begin_s;
+    if (learns_ && computing && call.is_typical(nullptr)) {
+      quietly([&] {
+        computing->record(call.work, call.decision, seconds, start_.stage() == DeviceStart::Stage::open,
+                          call.work.of == Work::Of::batch ? threads_of_batches(call.face) : 1);
+      });
+    }
   }
-  quietly([&] { report_.on_cpu(call, volume, decision, time, is); });
+  quietly([&] { report(call, nullptr); });
 }
 
 void Context::warm_up(Face* face) {

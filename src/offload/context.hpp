@@ -94,7 +94,7 @@ class Context {
   void compute_on_cpu(LapackRun& run, Fallback fallback = Fallback::report, Face* face = nullptr);
 
   /// The same for a batch. Products that are worth it by themselves run one after the other as calls of their own. The
-  /// batch policy decides about all others (batch_policy.hpp). The CPU BLAS answers after any failure. Thread-safe.
+  /// policy decides about all others together. The CPU BLAS answers after any failure. Thread-safe.
   /// @param batch is used up @param flops to which those of the batch are added; may be null
   /// @return statistics if the batch ran on devices
   /// @throws the first of what run() throws for large products, when all else has been computed; std::bad_alloc, and
@@ -125,83 +125,73 @@ class Context {
   std::string describe_devices();
 
  private:
-  /// A call or a batch that is to be decided about.
-  class Weighed {
-   public:
-    virtual ~Weighed() = default;
-    virtual const OffloadRule& rule() const = 0;
-    /// The CPU is to answer before anybody has looked for devices.
-    virtual bool is_worth_no_look() const = 0;
-    virtual Decision decide_now() = 0;
+  /// A call under way: its work, how either side computes it, and where it is decided to run.
+  struct Call {
+    Call(Context& of, const Work& its_work, Fallback answer, Face& its_face, CallTime& its_time)
+        : context(of), work(its_work), fallback(answer), face(its_face), time(its_time) {}
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    virtual ~Call() = default;
+    virtual std::string text() const = 0;
+    /// Nothing is written if it throws NotAvailable, OutOfDeviceMemory or std::bad_alloc.
+    virtual runtime::JobStatistics compute_on(runtime::Runtime& runtime, CallHistory::OnDevices& pending) = 0;
+    virtual void compute_on_cpu() = 0;
     /// Measures the CPU where that may change the decision. @return whether it has: there is to be another one
-    virtual bool measures_cpu(const Decision& decision) = 0;
-  };
-  class WeighedCall;
-  class WeighedLapack;
-  template <class Batch>
-  class WeighedBatch;
+    virtual bool measures_cpu();
+    /// Its time tells of other calls like it. @param job that ran on devices; nullptr: the CPU computed it
+    virtual bool is_typical(const runtime::JobStatistics* /*job*/) const { return true; }
+    const OffloadRule& rule() const { return context.rules_.of(work.routine, work.type); }
 
-  /// The opened runtime if it is to run on it, else nullptr. @param decision receives the decision
-  runtime::Runtime* devices_for(Weighed& what, Fallback fallback, Face& face, Decision& decision, CallTime& time);
-  /// Runs a job, of which nothing is written if it throws NotAvailable, OutOfDeviceMemory or std::bad_alloc.
-  using RunJob = std::function<runtime::JobStatistics(runtime::Runtime&)>;
-  /// The job, if it has run on devices; else the CPU is to answer. @param decision receives the decision, and why not
-  /// @throws with Fallback::report what devices_for() throws, OutOfDeviceMemory and std::bad_alloc; what `run_job` throws
-  /// besides
-  std::optional<runtime::JobStatistics> try_devices(Weighed& what, Fallback fallback, Face& face, Decision& decision,
-                                                    CallTime& time, const RunJob& run_job);
+    Context& context;
+    Work work;
+    Fallback fallback;
+    Face& face;
+    CallTime& time;
+    Decision decision = {};
+    bool is_part = false;  ///< of another call
+  };
+  struct ProductCall;
+  struct LapackRunCall;
+  template <class Batch>
+  struct BatchCall;
+
+  /// Runs a call that is not small, or of which a report is wanted. @pre its early decision is made
+  /// @return statistics if it ran on devices
+  /// @throws with Fallback::report what devices_for() throws, OutOfDeviceMemory and std::bad_alloc; what compute_on()
+  /// throws besides
+  std::optional<runtime::JobStatistics> run(Call& call);
+  std::optional<runtime::JobStatistics> run_product(const Level3& call, Fallback fallback, Face& face,
+                                                    const Decision& early, CallTime& time, bool is_part);
+  /// The same, unless the CPU is to answer; the decision then says why.
+  std::optional<runtime::JobStatistics> try_devices(Call& call);
+  /// The opened runtime if it is to run on it, else nullptr. Completes the decision.
+  runtime::Runtime* devices_for(Call& call);
+  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, Call& call);
+  void run_on_cpu(Call& call);
   /// The runtime of devices that are open or have failed to open.
   runtime::Runtime* opened(Fallback fallback, Decision& decision) const;
-  /// The conditions that depend on the devices: their rates, and how far their start is.
-  Conditions conditions_of_devices();
-  /// A call of such a volume may be answered before anybody has looked for devices.
-  bool may_do_without_look(index_t volume) const;
+  /// The conditions under which the call is decided now.
+  Conditions conditions_for(const Call& call);
+  /// Such a call may be answered before anybody has looked for devices.
+  bool may_do_without_look(const Work& work) const;
   /// How calls through `face` have devices opened.
   DeviceStart::Context start_context(Face& face);
   /// Once: takes over what was kept of this CPU BLAS.
   void recall_cpu_speed(Face& face);
 
-  /// Does the work of run() for calls that are not small, or where a report is wanted.
-  std::optional<runtime::JobStatistics> run_weighed(const Level3& call, index_t volume, Fallback fallback, Face& face,
-                                                    Decision decision, CallTime& time,
-                                                    CallReport::Is is = CallReport::Is::call);
-  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, const Level3& call, index_t volume,
-                                        const Decision& decision, const CallTime& time, CallReport::Is is);
-  void run_on_cpu(const Level3& call, index_t volume, Fallback fallback, Face& face, const Decision& decision,
-                  const CallTime& time, CallReport::Is is);
   /// The CPU BLAS behind `face`; nullptr, after a line on standard error, where the reference must do.
   /// @throws with Fallback::report what cpu_blas() throws
   std::shared_ptr<const kernels::CpuBlas> cpu_blas_or_reference(Fallback fallback, Face& face);
 
-  /// @param on_cpu has the CPU compute it
-  template <class OnCpu>
-  void run_on_cpu(LapackRun& run, const LapackDemand& demand, const Decision& decision, const CallTime& time,
-                  const OnCpu& on_cpu);
-  runtime::JobStatistics run_on_devices(runtime::Runtime& runtime, LapackRun& run, const LapackDemand& demand,
-                                        Face& face, const Decision& decision, const CallTime& time);
-  /// Factors, and what is solved by them. @param pending ends where a solve begins
-  runtime::JobStatistics run_by_factors(runtime::Runtime& runtime, LapackRun& run, const LapackDemand& demand,
-                                        Face& face, CallHistory::OnDevices& pending);
-  /// @throws as routines::lu; DeviceLost if A is lost
-  runtime::JobStatistics factor(runtime::Runtime& runtime, const LapackCall& problem);
-  /// Solves for B, by the factors in A. Adds the work of devices to `job`. @throws DeviceLost
-  void solve(const LapackCall& problem, Face& face, runtime::JobStatistics& job);
   /// Adds the times of the runtime's start that the context knows.
   void complete_start_up(runtime::JobStatistics& job, const CallTime& time) const;
-  /// The times of a job become those of its call.
-  static void tell_time(runtime::JobStatistics& job, const CallTime& time);
+  void report(const Call& call, const runtime::JobStatistics* job) const;
   /// Starts the background work that follows a job.
   void serve_after_job(Face& face);
 
   /// Does the work of run_batch() for problems that are decided together. @tparam Batch GemmBatch or LapackProblems
   template <class Batch>
   std::optional<runtime::JobStatistics> run_together(Batch& batch, Face& face, double* flops, CallTime& time);
-  template <class Batch>
-  runtime::JobStatistics run_batch_on_devices(runtime::Runtime& runtime, Batch& batch, const BatchDemand& demand,
-                                              Face& face, const Decision& decision, const CallTime& time);
-  template <class Batch>
-  void run_batch_on_cpu(Batch& batch, const BatchDemand& demand, Face& face, const Decision& decision,
-                        const CallTime& time);
   /// The problems [first, last), on as many threads as they may have.
   void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) noexcept;
   void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, Face& face) noexcept;
@@ -212,7 +202,7 @@ class Context {
   int threads_of_batches(const Face& face) const;
   /// The rate at which all threads together pack batches.
   double packing_bytes_per_s();
-  runtime::CpuHelp cpu_help(const Level3& call, index_t volume, const Decision& decision);
+  runtime::CpuHelp cpu_help(const Work& work, const Decision& decision);
   void compute_on_cpu(const Level3& call, Fallback fallback, Face& face);
   /// Has another thread do warm_up(), once. Calls meanwhile stay on the CPU if that is sooner.
   void warm_up_in_background(Face& face);

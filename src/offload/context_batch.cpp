@@ -11,10 +11,11 @@
 
 #include "core/environment.hpp"
 #include "core/error.hpp"
-#include "offload/batch_policy.hpp"
+#include "offload/batch_parts.hpp"
 #include "offload/context.hpp"
 #include "offload/cpu_batch.hpp"
 #include "offload/quietly.hpp"
+#include "offload/work.hpp"
 #include "runtime/batches/gemm_chunks.hpp"
 #include "runtime/batches/lapack_chunks.hpp"
 
@@ -36,8 +37,8 @@ constexpr index_t part_of_sample = 8;
 /// Takes every so many-th problem out, about `volume` in all. @return them @throws std::bad_alloc, and nothing has
 /// changed
 template <class Problem>
-std::vector<Problem> take_sample(std::vector<Problem>& problems, const BatchDemand& demand, index_t volume) {
-  const index_t wanted = std::max<index_t>(1, volume / std::max<index_t>(demand.mean_volume(), 1));
+std::vector<Problem> take_sample(std::vector<Problem>& problems, const Work& work, index_t volume) {
+  const index_t wanted = std::max<index_t>(1, volume / std::max<index_t>(work.mean_volume(), 1));
   const auto step = std::max<std::size_t>(part_of_sample, problems.size() / static_cast<std::size_t>(wanted));
   std::vector<Problem> sample;
   sample.reserve(problems.size() / step + 1);
@@ -100,82 +101,77 @@ class PartTimes {
   CallTime next_;
 };
 
-Routine routine_of(const GemmBatch& /*batch*/) { return Routine::gemm; }
-Routine routine_of(const LapackProblems& batch) { return batch.routine; }
-
 }  // namespace
 
 template <class Batch>
-class Context::WeighedBatch final : public Weighed {
- public:
-  WeighedBatch(Context& context, Batch& batch, BatchDemand& demand, Face& face)
-      : context_(context), batch_(batch), demand_(demand), face_(face) {}
+struct Context::BatchCall final : Call {
+  BatchCall(Context& of, const Work& its_work, Face& its_face, CallTime& its_time, Batch& its_batch)
+      : Call(of, its_work, Fallback::cpu_blas, its_face, its_time), batch(its_batch) {}
 
-  const OffloadRule& rule() const override { return context_.rules_.of(demand_.routine, demand_.type); }
-  bool is_worth_no_look() const override {
-    return context_.may_do_without_look(demand_.volume) && !speed().knows(demand_.routine, demand_.type);
+  std::string text() const override { return text_of_batch(work); }
+  runtime::JobStatistics compute_on(runtime::Runtime& runtime, CallHistory::OnDevices& /*pending*/) override {
+    const auto packable = runtime::packable(batch);
+    return runtime.run_batch(*packable,
+                             [&](index_t first, index_t last) { context.compute_on_cpu(batch, first, last, face); });
   }
-  Decision decide_now() override {
-    Conditions now = context_.conditions_of_devices();
-    context_.history_.describe(demand_, context_.threads_of_batches(face_), now);
-    return decide(rule(), demand_, now, context_.packing_bytes_per_s());
+  void compute_on_cpu() override { context.compute_on_cpu(batch, 0, batch.size(), face); }
+  /// One that the CPU finished tells nothing of devices.
+  bool is_typical(const runtime::JobStatistics* job) const override {
+    return job == nullptr || job->devices.empty() || job->devices.back().device != runtime::cpu_device;
   }
   // Computes samples of the batch itself, which nobody computes again.
-  bool measures_cpu(const Decision& decision) override {
+  bool measures_cpu() override {
+    RoutineSpeed& speed = context.history_.routine_speed();
     // No measurement is needed of work that even the slowest BLAS does sooner, nor where there is no device.
     const bool is_open = decision.reason == Reason::device_wins || decision.reason == Reason::start_up ||
                          decision.reason == Reason::trial;
-    if (has_measured_ || !is_open || speed().knows(demand_)) return false;
+    if (has_measured_ || !is_open || speed.knows(work)) return false;
     has_measured_ = true;
-    quietly([&] { static_cast<void>(context_.cpu_blas(&face_)); });  // which takes its time
+    quietly([&] { static_cast<void>(context.cpu_blas(&face)); });  // which takes its time
     double best = 0;
     try {
       index_t volume = first_sample_volume;
-      for (int sample = 1; sample <= most_samples && batch_.size() > part_of_sample;
-           ++sample, volume *= sample_growth) {
+      for (int sample = 1; sample <= most_samples && batch.size() > part_of_sample; ++sample, volume *= sample_growth) {
         const Sample taken = compute_sample(volume);
         best = std::max(best, taken.flops_per_s);
         if (taken.seconds >= (sample < least_samples ? lengthy_s : telling_s)) break;
       }
     } catch (const std::bad_alloc&) {  // then without
     }
-    if (best > 0)
-      context_.history_.note_batch_on_cpu(demand_, demand_.flops / best, context_.threads_of_batches(face_));
+    if (best > 0) speed.record(work, work.flops / best, context.threads_of_batches(face));
     return true;
   }
 
  private:
-  const BatchSpeed& speed() const { return context_.history_.batch_speed(); }
-
   struct Sample {
     double seconds = 0;
     double flops_per_s = 0;
   };
 
   /// @throws std::bad_alloc, and the batch has all of its problems
-  Sample compute_sample(index_t volume) { return computed(take_sample(batch_.problems, demand_, volume)); }
+  Sample compute_sample(index_t volume) { return computed(take_sample(batch.problems, work, volume)); }
 
   /// From here on these problems are nobody else's.
   Sample computed(decltype(Batch::problems) sample) noexcept {
-    std::swap(sample, batch_.problems);
-    const BatchDemand taken = demand_of(batch_, 0, batch_.size());
-    const CallTime time = CallTime::from_now();
+    std::swap(sample, batch.problems);
+    const Work taken = work_of(batch, 0, batch.size());
+    const CallTime time_of_sample = CallTime::from_now();
     double seconds = 0;
     {
-      const CallHistory::OnCpu computing(context_.history_);
-      context_.compute_on_cpu(batch_, 0, batch_.size(), face_);
-      seconds = time.seconds();
+      const CallHistory::OnCpu computing(context.history_);
+      compute_on_cpu();
+      seconds = time_of_sample.seconds();
     }
-    std::swap(sample, batch_.problems);
-    demand_ = demand_of(batch_, 0, batch_.size());
-    quietly([&] { context_.report_.on_cpu(taken, {false, Reason::trial}, time); });
+    std::swap(sample, batch.problems);
+    work = work_of(batch, 0, batch.size());
+    quietly([&] {
+      const Decision trial{false, Reason::trial};
+      context.report_.tell({taken, trial, {time_of_sample.seconds(), 0}}, [&] { return text_of_batch(taken); });
+    });
     return {seconds, seconds > 0 ? taken.flops / seconds : 0};
   }
 
-  Context& context_;
-  Batch& batch_;
-  BatchDemand& demand_;
-  Face& face_;
+  Batch& batch;
   bool has_measured_ = false;
 };
 
@@ -235,9 +231,10 @@ std::optional<runtime::JobStatistics> Context::run_batch(LapackProblems& batch, 
     times.take([&](CallTime& time) {
       parts.attempt([&]() -> std::optional<runtime::JobStatistics> {
         time.begin();
-        const BatchDemand demand = demand_of(sizes.too_large, 0, sizes.too_large.size());
-        if (flops != nullptr) *flops += demand.flops;
-        run_batch_on_cpu(sizes.too_large, demand, face, {false, Reason::out_of_memory}, time);
+        BatchCall call(*this, work_of(sizes.too_large, 0, sizes.too_large.size()), face, time, sizes.too_large);
+        if (flops != nullptr) *flops += call.work.flops;
+        call.decision = {false, Reason::out_of_memory};
+        run_on_cpu(call);
         return std::nullopt;
       });
     });
@@ -247,55 +244,15 @@ std::optional<runtime::JobStatistics> Context::run_batch(LapackProblems& batch, 
 
 template <class Batch>
 std::optional<runtime::JobStatistics> Context::run_together(Batch& batch, Face& face, double* flops, CallTime& time) {
-  BatchDemand demand = demand_of(batch, 0, batch.size());
-  if (flops != nullptr) *flops += demand.flops;
-  Decision decision = decide_early(rules_.of(routine_of(batch), batch.type), demand);
-  if (!decision.offload && demand.volume < CpuSpeed::least_volume && !report_.is_wanted()) {
-    compute_on_cpu(batch, 0, batch.size(), face);
+  BatchCall<Batch> call(*this, work_of(batch, 0, batch.size()), face, time, batch);
+  if (flops != nullptr) *flops += call.work.flops;
+  call.decision = decide_early(call.rule(), call.work);
+  if (!call.decision.offload && call.work.volume < CpuSpeed::least_volume && !report_.is_wanted()) {
+    call.compute_on_cpu();
     return std::nullopt;
   }
   time.begin();
-  if (decision.offload) {
-    WeighedBatch<Batch> weighed(*this, batch, demand, face);
-    const auto run_job = [&](runtime::Runtime& runtime) {
-      return run_batch_on_devices(runtime, batch, demand, face, decision, time);
-    };
-    if (auto job = try_devices(weighed, Fallback::cpu_blas, face, decision, time, std::cref(run_job))) return job;
-  }
-  run_batch_on_cpu(batch, demand, face, decision, time);
-  return std::nullopt;
-}
-
-template <class Batch>
-runtime::JobStatistics Context::run_batch_on_devices(runtime::Runtime& runtime, Batch& batch, const BatchDemand& demand,
-                                                     Face& face, const Decision& decision, const CallTime& time) {
-  CallHistory::OnDevices pending(history_, decision.device_s - decision.wait_s);
-  const auto packable = runtime::packable(batch);
-  runtime::JobStatistics job =
-      runtime.run_batch(*packable, [&](index_t first, index_t last) { compute_on_cpu(batch, first, last, face); });
-  complete_start_up(job, time);
-  quietly([&] {
-    tell_time(job, time);
-    if (learns_ && job.devices.back().device != runtime::cpu_device) pending.record(demand, decision, job.device_s);
-    report_.on_devices(demand, decision, job);
-  });
-  return job;
-}
-
-template <class Batch>
-void Context::run_batch_on_cpu(Batch& batch, const BatchDemand& demand, Face& face, const Decision& decision,
-                               const CallTime& time) {
-  const double begin_s = device::now_seconds();
-  double seconds = 0;
-  {
-    CallHistory::OnCpu computing(history_);
-    compute_on_cpu(batch, 0, batch.size(), face);
-    seconds = device::now_seconds() - begin_s;
-    if (learns_) {
-      computing.record(demand, threads_of_batches(face), decision, seconds, start_.stage() == DeviceStart::Stage::open);
-    }
-  }
-  quietly([&] { report_.on_cpu(demand, decision, time); });
+  return this->run(call);
 }
 
 int Context::threads_for_batch(index_t volume, Face& face) noexcept {

@@ -1,6 +1,5 @@
 // Decides whether a call of LAPACK runs on the CPU or on devices, has it computed, learns from it and reports it.
 #include <algorithm>
-#include <functional>
 #include <new>
 #include <utility>
 #include <vector>
@@ -8,9 +7,9 @@
 #include "core/error.hpp"
 #include "kernels/host/cpu_lapack_call.hpp"
 #include "offload/context.hpp"
-#include "offload/lapack_policy.hpp"
 #include "offload/quietly.hpp"
 #include "offload/row_interchanges.hpp"
+#include "offload/work.hpp"
 #include "routines/dense_solvers.hpp"
 #include "routines/lapack.hpp"
 
@@ -71,92 +70,62 @@ std::vector<Triangle> triangles_of_lu(Op op) {
 
 }  // namespace
 
-class Context::WeighedLapack final : public Weighed {
- public:
-  WeighedLapack(Context& context, const LapackDemand& demand, Face& face)
-      : context_(context), demand_(demand), face_(face) {}
+struct Context::LapackRunCall final : Call {
+  LapackRunCall(Context& of, const Work& its_work, Fallback answer, Face& its_face, CallTime& its_time,
+                LapackRun& its_run, CpuLapack* its_cpu)
+      : Call(of, its_work, answer, its_face, its_time), run(its_run), cpu(its_cpu) {}
 
-  const OffloadRule& rule() const override { return context_.rules_.of(demand_.routine, demand_.type); }
-  bool is_worth_no_look() const override {
-    return context_.may_do_without_look(demand_.volume) && !context_.history_.cpu_speed().knows(demand_.type);
-  }
-  Decision decide_now() override {
-    Conditions now = context_.conditions_of_devices();
-    context_.history_.describe(demand_, context_.learns_, now);
-    return decide(rule(), demand_, now);
-  }
-  bool measures_cpu(const Decision& decision) override {
-    const auto probe = context_.history_.wanted_probe(demand_, decision.device_s);
-    if (!probe) return false;
-    context_.history_.time_on_cpu(
-        *probe, [&](const Level3& product) { context_.compute_on_cpu(product, Fallback::report, face_); });
-    return true;
+  std::string text() const override { return text_of(run.problem); }
+  /// One that ended early tells nothing of others.
+  bool is_typical(const runtime::JobStatistics* /*job*/) const override { return run.info == 0; }
+  void compute_on_cpu() override { cpu != nullptr ? cpu->compute(run) : context.compute_on_cpu(run, fallback, &face); }
+  runtime::JobStatistics compute_on(runtime::Runtime& runtime, CallHistory::OnDevices& pending) override {
+    if (row_of(run.problem.routine).way == Way::factors) return run_by_factors(runtime, pending);
+    run.problem.found = &run.found;
+    runtime::JobStatistics job =
+        routines::solve_dense(runtime, run.problem, std::nullopt, context.config_.tile.value_or(0), cpu_help());
+    run.info = job.info;
+    return job;
   }
 
  private:
-  Context& context_;
-  const LapackDemand& demand_;
-  Face& face_;
+  runtime::CpuHelp cpu_help() const { return {.always = context.config_.cpu_worker == CpuWorkerUse::always}; }
+  /// Factors, and solves by the factors. @param pending ends where a solve begins
+  runtime::JobStatistics run_by_factors(runtime::Runtime& runtime, CallHistory::OnDevices& pending);
+  /// @throws as routines::lu; DeviceLost if A is lost
+  runtime::JobStatistics factor(runtime::Runtime& runtime);
+  /// Solves for B, by the factors in A. Adds the work of devices to `job`. @throws DeviceLost
+  void solve(runtime::JobStatistics& job);
+
+  LapackRun& run;
+  CpuLapack* cpu;  ///< nullptr: the CPU BLAS behind the face
 };
 
 std::optional<runtime::JobStatistics> Context::run(LapackRun& run, Fallback fallback, Face* which, CpuLapack* cpu,
                                                    CallTime* given_time) {
   Face& face = which != nullptr ? *which : own_face_;
-  const auto on_cpu = [&] { cpu != nullptr ? cpu->compute(run) : compute_on_cpu(run, fallback, which); };
   if (config_.warm_up) [[unlikely]]
     quietly([&] { warm_up_in_background(face); });
-  const LapackDemand demand = demand_of(run.problem);
-  Decision decision = decide_early(rules_.of(demand.routine, demand.type), demand);
-  if (!decision.offload && demand.volume < CpuSpeed::least_volume && !report_.is_wanted()) [[likely]] {
-    on_cpu();
-    return std::nullopt;
-  }
   CallTime own_time;
   CallTime& time = given_time != nullptr ? *given_time : own_time;
+  LapackRunCall call(*this, work_of(run.problem), fallback, face, time, run, cpu);
+  call.decision = decide_early(call.rule(), call.work);
+  if (!call.decision.offload && call.work.volume < CpuSpeed::least_volume && !report_.is_wanted()) [[likely]] {
+    call.compute_on_cpu();
+    return std::nullopt;
+  }
   time.begin();
-  if (decision.offload) {
-    WeighedLapack weighed(*this, demand, face);
-    const auto run_job = [&](runtime::Runtime& runtime) {
-      return run_on_devices(runtime, run, demand, face, decision, time);
-    };
-    if (auto job = try_devices(weighed, fallback, face, decision, time, std::cref(run_job))) return job;
-  }
-  run_on_cpu(run, demand, decision, time, on_cpu);
-  return std::nullopt;
+  return this->run(call);
 }
 
-runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, LapackRun& run, const LapackDemand& demand,
-                                               Face& face, const Decision& decision, const CallTime& time) {
-  CallHistory::OnDevices pending(history_, decision.device_s - decision.wait_s);
-  runtime::JobStatistics job;
-  if (row_of(run.problem.routine).way == Way::factors) {
-    job = run_by_factors(runtime, run, demand, face, pending);
-  } else {
-    run.problem.found = &run.found;
-    job = routines::solve_dense(runtime, run.problem, std::nullopt, config_.tile.value_or(0),
-                                runtime::CpuHelp{.always = config_.cpu_worker == CpuWorkerUse::always});
-    run.info = job.info;
-  }
-  complete_start_up(job, time);
-  quietly([&] {
-    tell_time(job, time);
-    // One that ended early says nothing of others.
-    if (learns_ && run.info == 0) {
-      pending.record(demand, decision, {.seconds = job.device_s, .beside = job.beside, .with_waiting_s = job.seconds});
-    }
-    report_.on_devices(run.problem, demand, decision, job);
-  });
-  return job;
-}
-
-runtime::JobStatistics Context::run_by_factors(runtime::Runtime& runtime, LapackRun& run, const LapackDemand& demand,
-                                               Face& face, CallHistory::OnDevices& pending) {
+runtime::JobStatistics Context::LapackRunCall::run_by_factors(runtime::Runtime& runtime,
+                                                              CallHistory::OnDevices& pending) {
   const double begin_s = device::now_seconds();
   const LapackCall& p = run.problem;
   runtime::JobStatistics job;
   run.info = 0;
   if (factors(p.routine)) {
-    job = factor(runtime, p);
+    job = factor(runtime);
     run.info = job.info;
   }
   pending.leave();           // a solve is calls of its own
@@ -166,7 +135,7 @@ runtime::JobStatistics Context::run_by_factors(runtime::Runtime& runtime, Lapack
   job.k = solves(p.routine) ? p.k : std::min(job.m, job.n);
   if (solves(p.routine) && run.info == 0 && p.k > 0) {
     try {
-      solve(p, face, job);
+      solve(job);
     } catch (const std::bad_alloc&) {
       throw DeviceLost("memory ran out while results were written");
     } catch (const NotAvailable& error) {  // nobody may take A and B for untouched
@@ -175,14 +144,15 @@ runtime::JobStatistics Context::run_by_factors(runtime::Runtime& runtime, Lapack
       throw DeviceLost(error.what());
     }
     job.device_s = device::now_seconds() - begin_s;
-    job.flops = demand.work.flops;
+    job.flops = work.flops;
   }
   return job;
 }
 
-runtime::JobStatistics Context::factor(runtime::Runtime& runtime, const LapackCall& call) {
-  const index_t tile = config_.tile.value_or(0);
-  const runtime::CpuHelp help{.always = config_.cpu_worker == CpuWorkerUse::always};
+runtime::JobStatistics Context::LapackRunCall::factor(runtime::Runtime& runtime) {
+  const LapackCall& call = run.problem;
+  const index_t tile = context.config_.tile.value_or(0);
+  const runtime::CpuHelp help = cpu_help();
   if (is_hermitian(call.routine))
     return routines::cholesky(runtime, {call.type, call.uplo, call.n, call.A, call.lda}, tile, help);
   const index_t m = rows_of(call);
@@ -203,31 +173,21 @@ runtime::JobStatistics Context::factor(runtime::Runtime& runtime, const LapackCa
   return job;
 }
 
-void Context::solve(const LapackCall& call, Face& face, runtime::JobStatistics& job) {
+void Context::LapackRunCall::solve(runtime::JobStatistics& job) {
+  const LapackCall& call = run.problem;
   const bool has_pivots = !is_hermitian(call.routine);
   const Op op = call.routine == Routine::getrs ? call.op : Op::no_trans;
-  if (has_pivots && op == Op::no_trans) interchange_rows(call, PivotOrder::first_to_last, processors());
+  if (has_pivots && op == Op::no_trans) interchange_rows(call, PivotOrder::first_to_last, context.processors());
   for (const Triangle& triangle : has_pivots ? triangles_of_lu(op) : triangles_of_cholesky(call.uplo)) {
     const Level3 trsm = solve_with(call, triangle);
-    const index_t volume = volume_of(trsm);
-    const Decision decision = decide_early(rules_.of(trsm.routine, trsm.type), trsm, volume);
+    const Decision early =
+        decide_early(context.rules_.of(trsm.routine, trsm.type), trsm.only_scales(), volume_of(trsm));
     // A has its factors by now, so that what devices refuse is the CPU's.
-    CallTime time = CallTime::from_now();
-    if (const auto part = run_weighed(trsm, volume, Fallback::cpu_blas, face, decision, time, CallReport::Is::part))
+    CallTime time_of_part = CallTime::from_now();
+    if (const auto part = context.run_product(trsm, Fallback::cpu_blas, face, early, time_of_part, true))
       add_part(job, *part);
   }
-  if (has_pivots && op != Op::no_trans) interchange_rows(call, PivotOrder::last_to_first, processors());
-}
-
-template <class OnCpu>
-void Context::run_on_cpu(LapackRun& run, const LapackDemand& demand, const Decision& decision, const CallTime& time,
-                         const OnCpu& on_cpu) {
-  const double begin_s = device::now_seconds();
-  on_cpu();
-  const double seconds = device::now_seconds() - begin_s;
-  if (learns_ && demand.volume >= CpuSpeed::least_volume && run.info == 0)
-    history_.note_on_cpu(demand, decision, seconds, start_.stage() == DeviceStart::Stage::open);
-  quietly([&] { report_.on_cpu(run.problem, demand, decision, time); });
+  if (has_pivots && op != Op::no_trans) interchange_rows(call, PivotOrder::last_to_first, context.processors());
 }
 
 void Context::compute_on_cpu(LapackRun& run, Fallback fallback, Face* which) {

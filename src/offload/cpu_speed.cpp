@@ -106,8 +106,8 @@ CpuEstimate CpuSpeed::estimate(const Level3& call) const {
     const bool single = call.type == ScalarType::s || call.type == ScalarType::c;
     const double arithmetic = processors_ * core_flops_per_s * (single ? 2 : 1);
     const double memory = std::min(processors_ * core_bytes_per_s, memory_bytes_per_s);
-    const runtime::Demand demand = runtime::demand_of(call);
-    upper = std::min(arithmetic, flops / (demand.up + demand.down) * memory);
+    const Work work = work_of(call);
+    upper = std::min(arithmetic, flops / (work.up + work.down) * memory);
   }
   upper = std::max({upper, lower, own});
   if (own > 0) return {flops / own, flops / upper, flops / own};

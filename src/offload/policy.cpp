@@ -18,6 +18,10 @@ namespace {
 /// tried at most once in CpuSpeed::lifetime calls, so in the long run trials cost a twentieth.
 constexpr double trial_factor = 4;
 
+/// Seconds of submitting a chunk of a batch; a form has at least one chunk.
+constexpr double chunk_s = 30e-6;
+constexpr double not_overlapped = 0.25;
+
 /// A call whose time on the CPU is in doubt waits for the start of devices only if it is expected to take so many times
 /// longer without.
 constexpr double start_doubt = 2;
@@ -85,20 +89,26 @@ device::DeviceInfo likely_gpu() {
   return info;
 }
 
-Decision decide(const OffloadRule& rule, const Level3& call, const Conditions& now) {
-  const Decision early = decide_early(rule, call, volume_of(call));
-  if (!early.offload) return early;
-  if (now.rates.devices == 0) return {false, Reason::no_devices};
-  const double model_s =
-      now.rates.call_overhead_s + runtime::seconds_at(runtime::touched_bytes(call), now.rates.page_lock_bytes_per_s) +
-      runtime::expected_seconds(runtime::demand_of(call), now.rates.flops_per_s[call.type], now.rates.links);
-  return weigh(rule, early, model_s, now);
+double seconds_on_devices(const Work& work, const Rates& rates) {
+  using runtime::seconds_at;
+  const double flops_per_s = rates.flops_per_s[work.type];
+  const double pack_s = work.of == Work::Of::batch ? seconds_at(work.up + work.down, rates.packing_bytes_per_s) : 0;
+  const double move_s = runtime::move_seconds(work, rates.links);
+  const double compute_s = seconds_at(work.flops, work.part_of_rate * flops_per_s) +
+                           chunk_s * static_cast<double>(work.forms) / std::max(rates.devices, 1);
+  const double longest_s = std::max({pack_s, move_s, compute_s});
+  // Devices whose rates nobody knows have no known panels either.
+  const double beside_s = flops_per_s > 0 ? work.beside_s : 0;
+  return rates.call_overhead_s + beside_s + seconds_at(work.page_locked, rates.page_lock_bytes_per_s) + longest_s +
+         not_overlapped * (pack_s + move_s + compute_s - longest_s);
 }
 
-Decision weigh(const OffloadRule& rule, const Decision& early, double model_s, const Conditions& now) {
-  Decision decision = early;
+Decision decide(const OffloadRule& rule, const Work& work, const Conditions& now) {
+  Decision decision = decide_early(rule, work);
+  if (!decision.offload) return decision;
+  if (now.rates.devices == 0) return {false, Reason::no_devices};
   decision.wait_s = now.backlog_s + now.until_open_s;
-  decision.model_s = model_s;
+  decision.model_s = seconds_on_devices(work, now.rates);
   decision.device_s = decision.wait_s + now.bias * decision.model_s;
   if (rule.when != Offload::automatic) return decision;
 

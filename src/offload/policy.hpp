@@ -2,12 +2,14 @@
 // gathers what they need to know.
 //
 // Where the setting leaves it to the model, a call goes to the devices if it is estimated to end sooner there:
-//   device_s = backlog + (overhead + touched / page-locking rate + expected time of the performance model) * bias
-//   cpu_s    = as the CPU BLAS has shown so far (cpu_speed.hpp) * (1 + other calls on the CPU + calls on the devices)
-// Here backlog is the sum of the estimates of all calls that are on the devices or wait for them. touched is the
-// operands' bytes; of symmetric and triangular matrices one triangle counts. bias is the time that calls of this size
-// took so far over the expected one (device_bias.hpp). The model (runtime/performance_model.hpp) knows what the
-// routine reads and writes. Its rates are those measured on this machine for the call's type, or else those that
+//   device_s = backlog + (overhead + panels + page-locking + the longest of packing, moving and computing
+//                         + a quarter of the rest) * bias
+//   cpu_s    = as the CPU has shown so far (cpu_speed.hpp, routine_speed.hpp) * (1 + other calls on the CPU + calls on
+//              the devices)
+// Here backlog is the sum of the estimates of all calls that are on the devices or wait for them. Panels are those of
+// factorizations, which go from column to column, whatever the rate of products. The host's threads pack batches, both
+// ways. Small products reach a part of the devices' rate. bias is the time that calls of this size took so far over the
+// expected one (device_bias.hpp). A call's Work (calls/work.hpp) has what it reads and writes. Rates are those measured on this machine for the call's type, or else those that
 // devices report. A rate that a device does not report (0) then counts as unlimited, as in an unmodelled host device.
 // Memory is taken to be pageable; without CUDA nobody can know whether it is page-locked.
 //
@@ -25,11 +27,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 
-#include "calls/level3.hpp"
+#include "calls/work.hpp"
 #include "core/offload_rules.hpp"
 #include "core/rates_by_type.hpp"
 #include "core/scalar.hpp"
@@ -43,27 +44,13 @@ namespace tessera::offload {
 /// CPU needs less time than a device needs to begin. This test is all that a small call pays for.
 inline constexpr index_t tiny_volume = index_t{1} << 26;
 
-/// m * n * k, or the largest index_t if that is less. @pre m, n, k >= 0
-constexpr index_t volume_of(index_t m, index_t n, index_t k) {
-  index_t product = 0;
-  if (!__builtin_mul_overflow(m, n, &product) && !__builtin_mul_overflow(product, k, &product)) return product;
-  return k == 0 ? 0 : std::numeric_limits<index_t>::max();
-}
-
-/// Length of the sums that make an element of the result: m times n times this is the volume of a call, a rough measure
-/// of its work.
-constexpr index_t inner_size(const Level3& call) {
-  if (call.has_k()) return call.k;
-  return call.side == Side::left ? call.m : call.n;
-}
-constexpr index_t volume_of(const Level3& call) { return volume_of(call.m, call.n, inner_size(call)); }
-
 /// The rates of all devices together; 0: unknown.
 struct Rates {
   int devices = 0;
   RatesByType flops_per_s;
   runtime::LinkRates links;          ///< as calls on pageable memory see them
   double page_lock_bytes_per_s = 0;  ///< of the slowest: one device locks for all
+  double packing_bytes_per_s = 0;    ///< of all threads of the host that pack batches
   double start_up_s = 0;             ///< opening them all, side by side
   double call_overhead_s = device::DeviceProfile().call_overhead_s;
 };
@@ -118,11 +105,10 @@ struct Decision {
 };
 
 /// The decision that needs no devices: offload == false is final, true means that they must be looked at.
-/// @param volume volume_of(call)
-/// @pre m, n, k >= 0
-constexpr Decision decide_early(const OffloadRule& rule, const Level3& call, index_t volume) {
+/// @param only_scales there is no product @param volume see Work
+constexpr Decision decide_early(const OffloadRule& rule, bool only_scales, index_t volume) {
   if (rule.when == Offload::never) return {false, Reason::never};
-  if (call.only_scales()) return {false, Reason::only_scales};
+  if (only_scales) return {false, Reason::only_scales};
   if (rule.when == Offload::always) return {true, Reason::always};
   if (rule.when == Offload::by_size) {
     const bool large = volume >= rule.least_volume;
@@ -130,6 +116,9 @@ constexpr Decision decide_early(const OffloadRule& rule, const Level3& call, ind
   }
   if (volume < tiny_volume) return {false, Reason::tiny};
   return {true, Reason::device_wins};
+}
+inline Decision decide_early(const OffloadRule& rule, const Work& work) {
+  return decide_early(rule, work.of == Work::Of::product && work.product.only_scales(), work.volume);
 }
 
 /// The facts by which a call is decided, as they are when it comes.
@@ -146,12 +135,11 @@ struct Conditions {
   int device_calls = 0;  ///< that are on the devices or wait for them
 };
 
-/// Completes a decision when the model's seconds on devices are known.
-/// @param early with Decision::offload, as decide_early() has it
-Decision weigh(const OffloadRule& rule, const Decision& early, double model_s, const Conditions& now);
+/// Seconds that the model expects of the call on devices.
+double seconds_on_devices(const Work& work, const Rates& rates);
 
-/// The whole decision. @pre m, n, k >= 0
-Decision decide(const OffloadRule& rule, const Level3& call, const Conditions& now);
+/// The whole decision.
+Decision decide(const OffloadRule& rule, const Work& work, const Conditions& now);
 
 /// A few words, the same for all calls of that reason.
 const char* words_of(Reason reason);

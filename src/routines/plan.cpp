@@ -46,7 +46,7 @@ double or_likely(double rate, double likely) { return rate > 0 ? rate : likely; 
 /// How many of the machine's devices a job should have. Where there is little to bring to each, their coordination
 /// takes longer than what they save.
 /// @param work what the job must bring to all of them together, and take home; the larger one counts
-index_t worthwhile_devices(const runtime::Demand& work, const Machine& machine) {
+index_t worthwhile_devices(const Work& work, const Machine& machine) {
   if (machine.share_bytes <= 0) return machine.devices;
   const auto bytes = static_cast<index_t>(std::max(work.up, work.down));
   return std::clamp<index_t>(bytes / machine.share_bytes, 1, std::max(machine.devices, 1));
@@ -60,7 +60,7 @@ double expected_seconds(const Outline& call, const Machine& machine) {
   const auto tile_bytes = static_cast<double>(slot);
   const Level3 step{.routine = Routine::gemm, .type = call.type, .m = tiling.m, .n = tiling.n, .k = tiling.k};
   const double steps = call.work.flops / flops_of(step);
-  runtime::Demand work = call.work;
+  Work work = call.work;
   // Groups as squares that fill the memory (routines/grouping.hpp), and the old values of C.
   if (!call.holds_inputs) {
     const double inputs = 2 * steps * tile_bytes / std::sqrt(machine.slots(slot));

@@ -27,7 +27,7 @@ struct Outline {
   ScalarType type = ScalarType::d;
   index_t m = 0;
   runtime::Tiling tiling = {};
-  runtime::Demand work = {};
+  Work work = {};
   bool holds_inputs = true;  ///< a device has room for all inputs, so that each comes once
 };
 /// How a call of any kind is planned. Both @throw OutOfDeviceMemory if it does not fit.

@@ -15,7 +15,7 @@ namespace tessera::routines {
 /// The outline of a Level 3 call. @param tile see choose_tiling()
 inline Outline outline_of(const ProductShape& shape, const runtime::Machine& machine, index_t tile) {
   const runtime::Tiling tiling = choose_tiling(shape, machine, tile);
-  return {shape.type, shape.m, tiling, shape.demand, holds_operands(shape, tiling, machine)};
+  return {shape.type, shape.m, tiling, shape.work, holds_operands(shape, tiling, machine)};
 }
 
 class TiledGraph : public runtime::TaskGraph {

@@ -89,9 +89,9 @@ Widths widths_of_solves(const device::TileSizes& tiles, index_t rows, index_t de
 }
 
 // How many times as long the link takes as the products, by rough rates; 0: unknown.
-double link_to_products(const runtime::Demand& demand, const Machine& machine) {
-  if (machine.flops_per_s <= 0 || machine.link_bytes_per_s <= 0 || demand.flops <= 0) return 0;
-  return (demand.up + demand.down) / machine.link_bytes_per_s / (demand.flops / machine.flops_per_s);
+double link_to_products(const Work& work, const Machine& machine) {
+  if (machine.flops_per_s <= 0 || machine.link_bytes_per_s <= 0 || work.flops <= 0) return 0;
+  return (work.up + work.down) / machine.link_bytes_per_s / (work.flops / machine.flops_per_s);
 }
 
 // Tiles of C that its rows and columns of tiles have.
@@ -118,10 +118,10 @@ index_t ranges_wanted(const ProductShape& shape, const Tiling& tiling, index_t d
                       const Machine& machine) {
   const index_t streams = index_t{device::compute_streams} * machine.devices;
   const index_t tasks = tasks_of(shape, tiling);
-  if (!shape.adds_products || tasks >= streams || shape.demand.down <= 0) return 1;
+  if (!shape.adds_products || tasks >= streams || shape.work.down <= 0) return 1;
   if (!prefers_ranges(shape, tiling, machine)) return 1;
-  const auto of_cost = static_cast<index_t>(shape.demand.up / (partial_result_cost * shape.demand.down)) + 1;
-  const auto of_size = static_cast<index_t>(shape.demand.up / static_cast<double>(element_bytes(shape.type))) / least;
+  const auto of_cost = static_cast<index_t>(shape.work.up / (partial_result_cost * shape.work.down)) + 1;
+  const auto of_size = static_cast<index_t>(shape.work.up / static_cast<double>(element_bytes(shape.type))) / least;
   const index_t most = std::min({ceil_div(streams, tasks), of_cost, of_size, ceil_div(shape.k, depth) / 2});
   return std::max<index_t>(most - most % std::max(machine.devices, 1), 1);
 }
@@ -169,7 +169,7 @@ Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole,
   // Streams without work cost nothing where the link takes longest, but copies of short columns are slow. They are if
   // the columns lie far from each other (ScatteredColumns); others count only if there is next to nothing to compute.
   // But several devices must all have work, and lines with A on the right are better off with more tiles.
-  const double link_bound = link_to_products(shape.demand, machine);
+  const double link_bound = link_to_products(shape.work, machine);
   const auto shortens = [&](const Cut& halved, bool strided) {
     return strided && halved.part() / 2 < elements(machine.scattered.column_bytes);
   };
@@ -255,7 +255,7 @@ index_t half_of(index_t size, const Machine& machine) {
 ProductShape shape_of(const Level3& c) {
   const bool a_plain = c.op_a == Op::no_trans;
   const bool left = c.side == Side::left;
-  ProductShape shape{.type = c.type, .m = c.m, .n = c.n, .k = c.k, .demand = runtime::demand_of(c)};
+  ProductShape shape{.type = c.type, .m = c.m, .n = c.n, .k = c.k, .work = work_of(c)};
   if (c.updates_triangle()) {
     // B's rows run as A's do in a rank update; in gemmt op(B) says how the columns of its n x k transpose do.
     const bool b_plain = c.has_op_b() ? c.op_b != Op::no_trans : a_plain;

@@ -32,7 +32,7 @@ struct ProductShape {
   bool masked = false;          ///< gemmt: the rows and columns of a triangle of C are made of different operands
   bool adds_products = false;   ///< all that is done along k, so that parts of the sum may be added up apart
   Tie tie = Tie::none;
-  runtime::Demand demand = {};  ///< of the call
+  Work work = {};  ///< of the call
 };
 
 ProductShape shape_of(const Level3& call);

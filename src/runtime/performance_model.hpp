@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "calls/level3.hpp"
+#include "calls/work.hpp"
 #include "core/rates_by_type.hpp"
 
 namespace tessera::runtime {
@@ -26,32 +26,20 @@ struct LinkRates {
   bool operator==(const LinkRates&) const = default;
 };
 
-/// The demand of a job on the machine: flops, and the bytes that must cross the host links.
-struct Demand {
-  double flops = 0;
-  double up = 0;
-  double down = 0;
-};
-
-/// Flops, and the bytes that the call reads (up) and writes (down). beta == 0 does not read C.
-Demand demand_of(const Level3& call);
-/// Bytes of the operands, each counted once.
-double touched_bytes(const Level3& call);
-
 constexpr double seconds_at(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
-constexpr double move_seconds(const Demand& job, const LinkRates& links) {
+constexpr double move_seconds(const Work& job, const LinkRates& links) {
   return std::max(
       {seconds_at(job.up, links.up), seconds_at(job.down, links.down), seconds_at(job.up + job.down, links.both)});
 }
 
 /// @param flops_per_s of all devices together, in the type of the job
-constexpr double bound_seconds(const Demand& job, double flops_per_s, const LinkRates& links) {
+constexpr double bound_seconds(const Work& job, double flops_per_s, const LinkRates& links) {
   return std::max(seconds_at(job.flops, flops_per_s), move_seconds(job, links));
 }
 
 /// Without what it takes to begin and to end a job of any size.
-constexpr double expected_seconds(const Demand& job, double flops_per_s, const LinkRates& links) {
+constexpr double expected_seconds(const Work& job, double flops_per_s, const LinkRates& links) {
   constexpr double not_overlapped = 0.25;
   const double compute = seconds_at(job.flops, flops_per_s);
   const double move = move_seconds(job, links);

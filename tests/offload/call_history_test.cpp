@@ -20,7 +20,7 @@ Level3 square(index_t n) { return {.m = n, .n = n, .k = n}; }
 
 Conditions situation(const CallHistory& history, const Level3& call) {
   Conditions now;
-  history.describe(call, true, now);
+  history.describe(work_of(call), true, 1, now);
   return now;
 }
 
@@ -36,19 +36,19 @@ TEST(CallHistory, CountsWhatClosedDevicesCost) {
   CallHistory history(4);
   const Level3 call = square(1000);
   const auto compute = [&](double seconds, bool open) {
-    CallHistory::OnCpu(history).record(call, volume_of(call), forgoing(1), seconds, open);
+    CallHistory::OnCpu(history).record(work_of(call), forgoing(1), seconds, open);
   };
   compute(2, false);
   EXPECT_NEAR(situation(history, call).forgone_s, 1.9, 1e-12);
   compute(2, true);
   compute(0.05, false);  // the CPU was quicker than devices would have been
   EXPECT_NEAR(situation(history, call).forgone_s, 1.9, 1e-12);
-  CallHistory::OnCpu(history).record(call, volume_of(call), {false, Reason::never}, 5, false);
+  CallHistory::OnCpu(history).record(work_of(call), {false, Reason::never}, 5, false);
   Decision slow_devices{false,
                         Reason::cpu_wins};  // a call that takes longer than expected, and on devices longer still
   slow_devices.cpu_s = 1;
   slow_devices.open_s = 10;
-  CallHistory::OnCpu(history).record(call, volume_of(call), slow_devices, 1.5, false);
+  CallHistory::OnCpu(history).record(work_of(call), slow_devices, 1.5, false);
   EXPECT_NEAR(situation(history, call).forgone_s, 1.9, 1e-12);
   EXPECT_EQ(situation(history, call).forgone_calls, 1);
 }
@@ -88,10 +88,10 @@ TEST(CallHistory, CallsOfAParentAreNotUnderWayInItsChild) {
 TEST(CallHistory, TheSpeedOfTheCpuIsThatOfACallByItself) {
   CallHistory alone(4), shared(4);
   const Level3 call = square(1000);
-  CallHistory::OnCpu(alone).record(call, volume_of(call), forgoing(1), 1, false);
+  CallHistory::OnCpu(alone).record(work_of(call), forgoing(1), 1, false);
   {
     const CallHistory::OnCpu one(shared), other(shared);
-    CallHistory::OnCpu(shared).record(call, volume_of(call), forgoing(1), 3, false);
+    CallHistory::OnCpu(shared).record(work_of(call), forgoing(1), 3, false);
   }
   EXPECT_FLOAT_EQ(static_cast<float>(situation(shared, call).cpu.expected_s),
                   static_cast<float>(situation(alone, call).cpu.expected_s));
@@ -104,7 +104,7 @@ TEST(CallHistory, WhatACallTakesBesideOthersOnItsDevicesDoesNotCount) {
   Decision decision{true, Reason::device_wins};
   decision.model_s = 1;
   const auto compute = [&](double seconds, int beside) {
-    CallHistory::OnDevices(history, 1).record(call, volume_of(call), decision, {.seconds = seconds, .beside = beside});
+    CallHistory::OnDevices(history, 1).record(work_of(call), decision, {.seconds = seconds, .beside = beside});
     return static_cast<float>(situation(history, call).bias);
   };
   compute(4, 2);
@@ -127,7 +127,7 @@ TEST(CallHistory, CallsThatShareDevicesMakeTheBacklogShorter) {
       CallHistory::OnDevices first(history, 1), second(history, 1), third(history, 1);
       backlog_s = history.backlog_s();
       for (CallHistory::OnDevices* each : {&first, &second, &third})
-        each->record(call, volume_of(call), decision, {.seconds = seconds, .beside = 2, .with_waiting_s = seconds});
+        each->record(work_of(call), decision, {.seconds = seconds, .beside = 2, .with_waiting_s = seconds});
     }
     return backlog_s;
   };
@@ -145,7 +145,7 @@ TEST(CallHistory, WhatDevicesTakeBesideACallOnTheCpuDoesNotCount) {
   Decision decision{true, Reason::device_wins};
   decision.model_s = 1;
   const auto compute = [&](double seconds) {
-    CallHistory::OnDevices(history, 1).record(call, volume_of(call), decision, {.seconds = seconds});
+    CallHistory::OnDevices(history, 1).record(work_of(call), decision, {.seconds = seconds});
   };
   for (int i = 0; i < 4; ++i) compute(2);
   EXPECT_FLOAT_EQ(static_cast<float>(situation(history, call).bias), 2);
@@ -156,13 +156,13 @@ TEST(CallHistory, WhatDevicesTakeBesideACallOnTheCpuDoesNotCount) {
   {
     CallHistory::OnDevices until_later(history, 1);
     const CallHistory::OnCpu other(history);
-    until_later.record(call, volume_of(call), decision, {.seconds = 8});
+    until_later.record(work_of(call), decision, {.seconds = 8});
   }
   {
     std::optional<CallHistory::OnCpu> earlier(history);
     CallHistory::OnDevices after_it(history, 1);
     earlier.reset();
-    after_it.record(call, volume_of(call), decision, {.seconds = 8});
+    after_it.record(work_of(call), decision, {.seconds = 8});
   }
   EXPECT_FLOAT_EQ(static_cast<float>(situation(history, call).bias), 2);
   compute(8);
@@ -174,7 +174,7 @@ TEST(CallHistory, WhatTheCpuTakesBesideDevicesCountsIfNothingElseIsKnown) {
   CallHistory history(4);
   const Level3 call = square(1000);
   const auto compute = [&](double seconds) {
-    CallHistory::OnCpu(history).record(call, volume_of(call), forgoing(1), seconds, true);
+    CallHistory::OnCpu(history).record(work_of(call), forgoing(1), seconds, true);
   };
   {
     const CallHistory::OnDevices other(history, 1);
@@ -186,7 +186,7 @@ TEST(CallHistory, WhatTheCpuTakesBesideDevicesCountsIfNothingElseIsKnown) {
   {
     CallHistory::OnCpu until_later(history);
     const CallHistory::OnDevices other(history, 1);
-    until_later.record(call, volume_of(call), forgoing(1), 8, true);
+    until_later.record(work_of(call), forgoing(1), 8, true);
   }
   EXPECT_NEAR(situation(history, call).cpu.expected_s, 4, 1e-6);
   compute(2);
@@ -203,7 +203,7 @@ TEST(CallHistory, IsQuietAMomentAfterDevicesWereUsed) {
   };
   {
     CallHistory::OnDevices job(history, 0.1);
-    job.record(call, volume_of(call), {true, Reason::always}, {.seconds = 0.1});
+    job.record(work_of(call), {true, Reason::always}, {.seconds = 0.1});
     EXPECT_FALSE(history.is_quiet());
   }
   EXPECT_FALSE(history.is_quiet());  // this very moment
@@ -217,12 +217,12 @@ TEST(CallHistory, IsQuietAMomentAfterDevicesWereUsed) {
 
 TEST(CallHistory, OnlyWhatMayTakeLongIsProbed) {
   CallHistory history(16);
-  EXPECT_FALSE(history.wanted_probe(square(512), 0.3));  // done before devices are open, by whatever BLAS
-  const auto first = history.wanted_probe(square(1024), 0.3);
+  EXPECT_FALSE(history.wanted_probe(work_of(square(512)), 0.3));  // done before devices are open, by whatever BLAS
+  const auto first = history.wanted_probe(work_of(square(1024)), 0.3);
   ASSERT_TRUE(first);
   EXPECT_EQ(first->m, 104);
-  EXPECT_TRUE(history.wanted_probe(square(512), 0));
-  EXPECT_FALSE(history.wanted_probe(square(256), 0));
+  EXPECT_TRUE(history.wanted_probe(work_of(square(512)), 0));
+  EXPECT_FALSE(history.wanted_probe(work_of(square(256)), 0));
   std::vector<Level3> timed;
   history.time_on_cpu(*first, [&](const Level3& call) { timed.push_back(call); });
   EXPECT_EQ(timed.size(), 2u);

@@ -32,7 +32,7 @@ constexpr Decision on_devices = {true, Reason::device_wins};
 constexpr Decision on_cpu = {false, Reason::tiny};
 
 void record(CallSummary& summary, const Level3& call, const Decision& decision, double seconds) {
-  summary.record(call, volume_of(call), decision, {.seconds = seconds});
+  summary.record(work_of(call), decision, {.seconds = seconds});
 }
 
 TEST(CallSummary, NothingIsNothing) { EXPECT_EQ(CallSummary("").text(), ""); }
@@ -63,7 +63,7 @@ TEST(CallSummary, ByRoutineSizeAndPlace) {
 TEST(CallSummary, WaitingForTheStartOfDevicesIsToldApart) {
   CallSummary summary("");
   const auto record_with = [&](double seconds, double start_s) {
-    summary.record(square(1000), volume_of(square(1000)), on_devices, {.seconds = seconds, .start_s = start_s});
+    summary.record(work_of(square(1000)), on_devices, {.seconds = seconds, .start_s = start_s});
   };
   record_with(1, 0);
   EXPECT_THAT(summary.text(), Not(HasSubstr("start")));

@@ -72,8 +72,8 @@ class Callers {
     now.rates = rough_rates(machine_.devices, 50e12 * machine_.devices, 50e9 * machine_.devices);
     now.rates.start_up_s = machine_.start_s;
     if (start_left_s_ > 0) now.until_open_s = std::max(start_left_s_, 0.1 * machine_.start_s);
-    history_.describe(call_, true, now);
-    caller.decision = decide(rule_, call_, now);
+    history_.describe(work_of(call_), true, 1, now);
+    caller.decision = decide(rule_, work_of(call_), now);
     caller.begun_s = caller.arrived_s = now_s_;
     if (caller.decision.offload && start_left_s_ > 0 && !caller.awaits_start) {
       caller.awaits_start = true;
@@ -100,11 +100,11 @@ class Callers {
       // decided once more
     } else if (caller.on_devices) {
       caller.on_devices->record(
-          call_, volume_of(call_), caller.decision,
+          work_of(call_), caller.decision,
           {.seconds = took_s, .helped = caller.helped, .with_waiting_s = now_s_ - caller.arrived_s});
       caller.on_devices.reset();
     } else {
-      caller.on_cpu->record(call_, volume_of(call_), caller.decision, took_s, start_left_s_ <= 0);
+      caller.on_cpu->record(work_of(call_), caller.decision, took_s, start_left_s_ <= 0);
       caller.on_cpu.reset();
     }
   }
@@ -222,7 +222,7 @@ TEST(CallHistory, HelpIsTriedOnceDevicesAreKnownAndAgainNowAndThen) {
   const Decision decision{.offload = true, .reason = Reason::device_wins, .device_s = 4e-3, .model_s = 4e-3};
   const auto calls = [&](int count, double seconds, bool helped) {
     for (int i = 0; i < count; ++i)
-      CallHistory::OnDevices(history, 4e-3).record(call, volume, decision, {.seconds = seconds, .helped = helped});
+      CallHistory::OnDevices(history, 4e-3).record(work_of(call), decision, {.seconds = seconds, .helped = helped});
   };
   EXPECT_FALSE(history.should_help(volume));
   calls(2, 4e-3, false);
@@ -230,7 +230,7 @@ TEST(CallHistory, HelpIsTriedOnceDevicesAreKnownAndAgainNowAndThen) {
   calls(2, 6e-3, true);
   EXPECT_FALSE(history.should_help(volume));
   Conditions now;
-  history.describe(call, false, now);
+  history.describe(work_of(call), false, 1, now);
   EXPECT_NEAR(now.bias, 1, 1e-6);
   // First tried again soon, then ever more seldom.
   for (const int pause : {8, 16, 32, 64, 128, 128}) {
@@ -244,7 +244,7 @@ TEST(CallHistory, HelpIsTriedOnceDevicesAreKnownAndAgainNowAndThen) {
   calls(128, 4e-3, false);  // perhaps it is another program by now
   calls(2, 2e-3, true);
   EXPECT_TRUE(history.should_help(volume));
-  history.describe(call, false, now);
+  history.describe(work_of(call), false, 1, now);
   EXPECT_NEAR(now.bias, 0.5, 1e-6);
 }
 

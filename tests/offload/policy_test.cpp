@@ -26,7 +26,10 @@ Level3 square(index_t n, ScalarType type = ScalarType::d) {
 }
 
 Decision decide_early(const OffloadRule& rule, const Level3& call) {
-  return offload::decide_early(rule, call, volume_of(call));
+  return offload::decide_early(rule, work_of(call));
+}
+Decision decide(const OffloadRule& rule, const Level3& call, const Conditions& now) {
+  return offload::decide(rule, work_of(call), now);
 }
 
 constexpr Rates gpu = rough_rates(1, {100e12, 50e12}, 50e9);
@@ -126,9 +129,9 @@ TEST(Policy, TrafficOfEachRoutine) {
   const auto bytes = [](Level3 call, AnyScalar beta) {
     call.type = ScalarType::z;
     call.beta = beta;
-    const runtime::Demand demand = runtime::demand_of(call);
-    EXPECT_EQ(demand.flops, flops_of(call));
-    return (demand.up + demand.down) / 16;
+    const Work work = work_of(call);
+    EXPECT_EQ(work.flops, flops_of(call));
+    return (work.up + work.down) / 16;
   };
   // m x n = 10 x 20, k = 30; triangles of order 10 and 20 have 55 and 210 elements.
   EXPECT_EQ(bytes({.routine = Routine::gemm, .m = 10, .n = 20, .k = 30}, 0), 300 + 600 + 200);
@@ -147,9 +150,9 @@ TEST(Policy, TrafficOfEachRoutine) {
     EXPECT_EQ(bytes({.routine = routine, .side = Side::left, .m = 10, .n = 20}, 0), 55 + 400);
     EXPECT_EQ(bytes({.routine = routine, .side = Side::right, .m = 10, .n = 20}, 0), 210 + 400);
   }
-  EXPECT_EQ(runtime::touched_bytes({.routine = Routine::gemm, .m = 10, .n = 20, .k = 30, .beta = 1}),
+  EXPECT_EQ(work_of(Level3{.routine = Routine::gemm, .m = 10, .n = 20, .k = 30, .beta = 1}).page_locked,
             (300 + 600 + 200) * 8);
-  EXPECT_EQ(runtime::touched_bytes({.routine = Routine::trsm, .m = 10, .n = 20}), (55 + 200) * 8);
+  EXPECT_EQ(work_of(Level3{.routine = Routine::trsm, .m = 10, .n = 20}).page_locked, (55 + 200) * 8);
 }
 
 TEST(Policy, TheModelWeighsLinksAgainstArithmetic) {

@@ -105,7 +105,7 @@ tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumer
       job->routine = name_of(call);  // short enough to need no memory
       job->m = call.m;
       job->n = call.n;
-      job->k = tessera::offload::inner_size(call);
+      job->k = tessera::inner_size(call);
       job->flops = flops_of(call);
     }
     ctx->set_last(std::move(job), time);

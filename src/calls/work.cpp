@@ -1,6 +1,6 @@
-#include "runtime/performance_model.hpp"
+#include "calls/work.hpp"
 
-namespace tessera::runtime {
+namespace tessera {
 namespace {
 
 /// Elements that a call reads of its inputs, and those of its result.
@@ -35,16 +35,18 @@ Elements elements_of(const Level3& call) {
 
 }  // namespace
 
-Demand demand_of(const Level3& call) {
+Work work_of(const Level3& call) {
   const Elements elements = elements_of(call);
   const bool reads_result = call.is_triangular() || call.beta != AnyScalar(0);
   const auto bytes = static_cast<double>(element_bytes(call.type));
-  return {flops_of(call), (elements.read + (reads_result ? elements.result : 0)) * bytes, elements.result * bytes};
+  return {.flops = flops_of(call),
+          .up = (elements.read + (reads_result ? elements.result : 0)) * bytes,
+          .down = elements.result * bytes,
+          .routine = call.routine,
+          .type = call.type,
+          .volume = volume_of(call),
+          .product = call,
+          .page_locked = (elements.read + elements.result) * bytes};
 }
 
-double touched_bytes(const Level3& call) {
-  const Elements elements = elements_of(call);
-  return (elements.read + elements.result) * static_cast<double>(element_bytes(call.type));
-}
-
-}  // namespace tessera::runtime
+}  // namespace tessera
