@@ -139,11 +139,6 @@ std::optional<MachineRecord> CalibrationFile::read() const {
       record.rates = rates_from(json->at("rates"));
       if (!is_plausible(*record.rates) || record.rates->devices != devices_) return std::nullopt;
     }
-    if (json->contains("cpu")) {
-      record.cpu_blas = json->at("cpu").at("blas").get<std::string>();
-      record.cpu = json->at("cpu").at("flops_per_s").get<CpuSpeed::Rates>();
-      if (!CpuSpeed::are_plausible(record.cpu)) return std::nullopt;
-    }
     return record;
   } catch (const std::exception&) {  // of another format
     return std::nullopt;
@@ -181,7 +176,6 @@ void CalibrationFile::write(const MachineRecord& record) const {
                        {"written", utc_now()},
                        {"start_up_s", record.start_up_s}};
   if (record.rates) json["rates"] = json_of(*record.rates);
-  if (!record.cpu_blas.empty()) json["cpu"] = {{"blas", record.cpu_blas}, {"flops_per_s", record.cpu}};
 
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);

@@ -1,6 +1,5 @@
-// The record of a machine that is kept between processes: the rates of its devices, the time
-// that they take to start, and the speed of the CPU BLAS. One JSON file per set of devices,
-// in the user's cache directory unless TESSERA_CALIBRATION names another one.
+// The record of a machine that is kept between processes: the rates of its devices, and the time that they take to
+// start. One JSON file per set of devices, in the user's cache directory unless TESSERA_CALIBRATION names another one.
 //
 // A file belongs to the devices by their models and PCI addresses, the driver and the copy threads, all of which are
 // known without CUDA. In the cache a file that is of no use is replaced. A file that was named is only replaced if it
@@ -12,7 +11,6 @@
 #include <string>
 
 #include "kernels/backend.hpp"
-#include "offload/cpu_speed.hpp"
 #include "runtime/performance_model.hpp"
 
 namespace tessera::offload {
@@ -20,8 +18,6 @@ namespace tessera::offload {
 struct MachineRecord {
   std::optional<runtime::Calibration> rates;  ///< nothing: not measured yet
   double start_up_s = 0;                      ///< seconds of the last start of the devices; 0: unknown
-  std::string cpu_blas;                       ///< the CPU BLAS whose rates are `cpu`, in words; empty: nothing is known
-  CpuSpeed::Rates cpu = {};
   bool operator==(const MachineRecord&) const = default;
 };
 

@@ -13,8 +13,6 @@ namespace {
 
 /// The slowest BLAS that there is: the reference on an old processor.
 constexpr double slowest_flops_per_s = 1e9;
-/// A call that takes no longer than this on any BLAS is not worth a probe.
-constexpr double short_s = 0.05;
 constexpr double quiet_s = 0.2;
 /// Help has to make calls so much quicker.
 constexpr double worth_of_help = 0.95;
@@ -22,16 +20,6 @@ constexpr double worth_of_help = 0.95;
 constexpr double part_of_trial = 1.0 / 8;
 /// The limit, whatever the estimates give. Two H200 do at once the work of three sequential calls of 512.
 constexpr double most_calls_at_once = 4;
-/// The time of LAPACK over that of products of as much arithmetic: as a rule, and at worst.
-constexpr double usual_over_products = 1.5, slowest_over_products = 4;
-
-/// The call itself, or a cube of its volume.
-Level3 as_product(const Work& work) {
-  if (work.of == Work::Of::product) return work.product;
-  const auto side = std::max<index_t>(static_cast<index_t>(std::cbrt(static_cast<double>(work.volume))), 1);
-  return {.type = work.type, .m = side, .n = side, .k = side};
-}
-
 }  // namespace
 
 void CallHistory::begin_anew_in_child() {
@@ -45,36 +33,14 @@ void CallHistory::begin_anew_in_child() {
 
 void CallHistory::describe(const Work& work, bool weighed, int threads, Conditions& now) const {
   now.forgone_s = forgone_s_.load(std::memory_order_relaxed);
-  now.forgone_calls = forgone_calls_.load(std::memory_order_relaxed);
   now.backlog_s = backlog_s();
   now.cpu_calls = cpu_calls();
   now.device_calls = device_calls();
   const index_t volume = work.mean_volume();
   now.bias = bias_of(work).of(volume);
-  if (work.of == Work::Of::product && should_help(volume)) now.bias = helped_bias_.known(volume).value_or(now.bias);
-  if (!weighed) return;
-  if (work.of != Work::Of::product) {
-    if (const auto seen = routine_speed_.estimate(work, threads)) {
-      now.cpu = *seen;
-      return;
-    }
-  }
-  now.cpu = cpu_speed_.estimate(as_product(work));
-  if (work.of == Work::Of::lapack) {  // this LAPACK has not been measured yet: products bound it
-    now.cpu.expected_s *= usual_over_products;
-    now.cpu.most_s *= slowest_over_products;
-  }
-}
-
-std::optional<Level3> CallHistory::wanted_probe(const Work& work, double devices_s) const {
-  if (work.of == Work::Of::lapack && routine_speed_.estimate(work, 1)) return std::nullopt;
-  const Level3 product = as_product(work);
-  if (cpu_speed_.knows(work.type)) return next_probe(cpu_speed_, product, devices_s);
-  // The CPU BLAS alone tells how fast it is, but even the slowest would do such a call before devices are open.
-  if (flops_of(product) / slowest_flops_per_s <= std::max(devices_s, short_s)) return std::nullopt;
-  constexpr index_t order = 104;  // CpuSpeed does not look at less
-  static_assert(order * order * order >= CpuSpeed::least_volume);
-  return Level3{.type = work.type, .m = order, .n = order, .k = order};
+  if (work.of == Work::Of::product && should_help(volume) && helped_bias_.knows(volume))
+    now.bias = helped_bias_.of(volume);
+  if (weighed) now.cpu = cpu_speed_.estimate(work, threads);
 }
 
 void CallHistory::time_on_cpu(const Level3& probe, const std::function<void(const Level3&)>& compute) {
@@ -99,13 +65,14 @@ void CallHistory::time_on_cpu(const Level3& probe, const std::function<void(cons
       }
     } catch (const NotAvailable&) {  // reference_level3 answers then, slowly
     }
-    cpu_speed_.record(call, least_s, true);
+    cpu_speed_.record(work_of(call), least_s, true);
   });
 }
 
 bool CallHistory::should_help(index_t volume) const {
-  const std::optional<double> without = bias_of_products().known(volume), with = helped_bias_.known(volume);
-  return without && (!with || *with < worth_of_help * *without);
+  const DeviceBias& without = biases_[0][0];
+  return without.knows(volume) &&
+         (!helped_bias_.knows(volume) || helped_bias_.of(volume) < worth_of_help * without.of(volume));
 }
 
 bool CallHistory::is_quiet() const {
@@ -127,15 +94,7 @@ CallHistory::OnCpu::~OnCpu() {
 
 void CallHistory::OnCpu::record(const Work& work, const Decision& decision, double seconds, bool devices_are_open,
                                 int threads) {
-  if (work.of == Work::Of::product) {
-    history_.cpu_speed_.record(work.product, alone_s(seconds), was_alone());
-    if (decision.reason == Reason::trial && !was_alone())
-      history_.cpu_speed_.tried_in_vain(work.product, decision.cpu_s / decision.device_s - 1);
-  } else if (!counts_) {
-    history_.routine_speed_.record(work, seconds, 1);
-  } else if (was_alone() || !history_.routine_speed_.knows(work)) {
-    history_.routine_speed_.record(work, alone_s(seconds), threads);
-  }
+  history_.cpu_speed_.record(work, counts_ ? alone_s(seconds) : seconds, !counts_ || was_alone(), threads);
   if (decision.reason == Reason::cpu_wins)
     history_.bias_of(work).passed_over(work.mean_volume(), decision.cpu_s / decision.device_s);
   history_.note_forgone(decision, seconds, devices_are_open);
@@ -153,7 +112,6 @@ double CallHistory::OnCpu::alone_s(double seconds) const {
 void CallHistory::note_forgone(const Decision& decision, double seconds, bool devices_are_open) {
   if (devices_are_open || decision.cpu_s <= 0 || seconds <= decision.open_s) return;
   forgone_s_.fetch_add(seconds - decision.open_s, std::memory_order_relaxed);
-  forgone_calls_.fetch_add(1, std::memory_order_relaxed);
 }
 
 CallHistory::OnDevices::OnDevices(CallHistory& history, double seconds)
@@ -178,14 +136,13 @@ void CallHistory::OnDevices::leave() {
 void CallHistory::OnDevices::record(const Work& work, const Decision& decision, const Took& took) {
   note_calls_at_once(took);
   const bool is_product = work.of == Work::Of::product;
-  if (decision.reason == Reason::device_wins)
-    is_product ? history_.cpu_speed_.passed_over(work.product) : history_.routine_speed_.passed_over(work);
+  if (decision.reason == Reason::device_wins) history_.cpu_speed_.passed_over(work, decision.device_s / decision.cpu_s);
   if (decision.model_s <= 0) return;
   const double bias = took.seconds / decision.model_s;
   const index_t volume = work.mean_volume();
   DeviceBias& mine = took.helped && is_product ? history_.helped_bias_ : history_.bias_of(work);
   // Calls that share devices slow each other down.
-  if (took.beside == 0 || bias < mine.known(volume).value_or(std::numeric_limits<double>::infinity()))
+  if (took.beside == 0 || bias < (mine.knows(volume) ? mine.of(volume) : std::numeric_limits<double>::infinity()))
     mine.record(volume, bias, was_without_cpu());
   if (is_product) (took.helped ? history_.bias_of(work) : history_.helped_bias_).passed_over(volume, part_of_trial);
 }

@@ -13,9 +13,8 @@
 #include "calls/work.hpp"
 #include "core/process.hpp"
 #include "offload/cpu_speed.hpp"
-#include "offload/device_bias.hpp"
+#include "offload/learnt_speed.hpp"
 #include "offload/policy.hpp"
-#include "offload/routine_speed.hpp"
 
 namespace tessera::offload {
 
@@ -27,9 +26,6 @@ class CallHistory {
   /// @param threads that batches may have on the CPU
   void describe(const Work& work, bool weighed, int threads, Conditions& now) const;
 
-  /// The product that should be timed on the CPU before the call is decided; nothing if the known speeds will do.
-  /// @param devices_s that the call is expected to take on devices, their start included @pre no batch
-  std::optional<Level3> wanted_probe(const Work& work, double devices_s) const;
   /// Times a product of these sizes. @param compute on the CPU BLAS; throws NotAvailable if there is none
   void time_on_cpu(const Level3& probe, const std::function<void(const Level3&)>& compute);
 
@@ -103,33 +99,22 @@ class CallHistory {
 
   const CpuSpeed& cpu_speed() const { return cpu_speed_; }
   CpuSpeed& cpu_speed() { return cpu_speed_; }
-  const RoutineSpeed& routine_speed() const { return routine_speed_; }
-  RoutineSpeed& routine_speed() { return routine_speed_; }
-  /// Something is known of how fast the CPU computes such calls.
-  bool knows_cpu(const Work& work) const {
-    return work.of == Work::Of::batch ? routine_speed_.knows_any(work) : cpu_speed_.knows(work.type);
-  }
 
  private:
   void note_forgone(const Decision& decision, double seconds, bool devices_are_open);
   void note_calls_at_once(double calls);
   /// Products share one bias. That of a batch is one of its problems' mean volume.
-  const DeviceBias& bias_of(const Work& work) const {
-    return biases_[static_cast<std::size_t>(work.of)][work.of == Work::Of::product ? 0 : number_of(work.routine)];
-  }
   DeviceBias& bias_of(const Work& work) {
     return biases_[static_cast<std::size_t>(work.of)][work.of == Work::Of::product ? 0 : number_of(work.routine)];
   }
-  const DeviceBias& bias_of_products() const { return biases_[0][0]; }
+  const DeviceBias& bias_of(const Work& work) const { return const_cast<CallHistory*>(this)->bias_of(work); }
   /// The calls of a parent's other threads are not under way in its child.
   void begin_anew_in_child();
 
   CpuSpeed cpu_speed_;
-  RoutineSpeed routine_speed_;
   std::array<std::array<DeviceBias, routine_count>, 3> biases_;
   DeviceBias helped_bias_;             ///< of products with which the CPU has helped
   std::atomic<double> forgone_s_ = 0;  ///< by calls that the CPU answered although open devices would have been quicker
-  std::atomic<int> forgone_calls_ = 0;        ///< so many
   std::atomic<std::int64_t> backlog_ns_ = 0;  ///< whole numbers, so that it comes back to 0
   std::atomic<double> calls_at_once_ = 1;     ///< a mean of the last ones that were not alone
   std::atomic<int> device_calls_ = 0;

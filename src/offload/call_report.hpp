@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "calls/lapack_call.hpp"
+#include "calls/call_text.hpp"
 #include "calls/work.hpp"
 #include "core/config.hpp"
 #include "offload/call_summary.hpp"
@@ -44,12 +44,5 @@ class CallReport {
   const Config& config_;
   CallSummary* summary_;  ///< nullptr: nobody wants one
 };
-
-/// The letters of the Fortran call, in its order, and the sizes: "dtrsm LUNN m=20 n=30".
-std::string text_of(const Level3& call);
-/// Likewise, with the letters of the jobs: "dsyevd VL n=20", "dgesdd SS m=20 n=30", "dgels N m=30 n=20 nrhs=2".
-std::string text_of(const LapackCall& call);
-/// "dgemm_batch of 100000 products, 2 forms, mean of m*n*k 32^3", "dgesv_batch of 1000 problems, 1 form, mean of n 24"
-std::string text_of_batch(const Work& batch);
 
 }  // namespace tessera::offload

@@ -27,23 +27,10 @@ namespace {
 
 /// Opening devices takes seconds. A caller that waits longer than this waits for a thread that waits for the caller.
 constexpr double longest_start_s = 60;
-/// A call of up to this volume (a cube of 512) measures the CPU if nothing is known of it yet. Looking for GPUs
-/// takes as long as a tuned BLAS needs for it; even the reference needs less than a start takes.
-constexpr index_t blind_volume = index_t{1} << 27;
-
 /// The reference's early outs. Where they do not hold, a call without a product still scales C.
 bool does_nothing(const Level3& call) {
   if (call.m == 0 || call.n == 0) return true;
   return !call.is_triangular() && call.only_scales() && call.beta == AnyScalar(1);
-}
-
-/// The facts on which the speed of a CPU BLAS depends.
-std::string describe(const kernels::CpuBlas& blas, int processors) {
-  std::string text = fmt::format("{}, {} processors", blas.path(), processors);
-  for (const char* name : {"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS"}) {
-    if (const char* const value = environment_variable(name)) text += fmt::format(", {}={}", name, value);
-  }
-  return text;
 }
 
 }  // namespace
@@ -78,31 +65,11 @@ runtime::Runtime* Context::runtime(Face* face) {
 DeviceStart::Context Context::start_context(Face& face) {
   return {.cpu_blas = [this, &face] { return cpu_blas(&face); },
           .compute = [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); },
-          .is_quiet = [this] { return history_.is_quiet(); },
-          .uses_cpu = [this] { return history_.cpu_calls() > 0; },
-          .add_cpu =
-              [this, &face](MachineRecord& record) {
-                const CpuOutcome* const outcome = face.cpu.load(std::memory_order_acquire);
-                if (outcome == nullptr || !outcome->blas) return;
-                record.cpu_blas = describe(*outcome->blas, CpuSpeed::available_processors(config_.local_ranks()));
-                record.cpu = history_.cpu_speed().rates();
-              }};
-}
-
-void Context::recall_cpu_speed(Face& face) {
-  if (recalled_.load(std::memory_order_relaxed) || recalled_.exchange(true)) return;
-  const MachineRecord& record = start_.known_devices().record;
-  if (record.cpu_blas.empty()) return;
-  try {
-    if (describe(*cpu_blas(&face), CpuSpeed::available_processors(config_.local_ranks())) == record.cpu_blas)
-      history_.cpu_speed().adopt(record.cpu);
-  } catch (const NotAvailable&) {  // the first call that needs it says so
-  }
+          .is_quiet = [this] { return history_.is_quiet(); }};
 }
 
 Conditions Context::conditions_for(const Call& call) {
   Conditions now;
-  now.opened_in_background = start_.is_opened_in_background();
   now.until_open_s = start_.until_open_s();
   now.rates = start_.known_devices().rates;
   const bool is_batch = call.work.of == Work::Of::batch;
@@ -112,7 +79,7 @@ Conditions Context::conditions_for(const Call& call) {
 }
 
 bool Context::Call::measures_cpu() {
-  const auto probe = context.history_.wanted_probe(work, decision.device_s);
+  const auto probe = context.history_.cpu_speed().next_probe(work, decision.device_s);
   if (!probe) return false;
   context.history_.time_on_cpu(*probe,
                                [&](const Level3& product) { context.compute_on_cpu(product, Fallback::report, face); });
@@ -137,19 +104,12 @@ runtime::Runtime* Context::devices_for(Call& call) {
       start_.try_again([&] { return start_context(call.face); });
       return opened(call.fallback, decision);
     }
-    if (weighed && may_do_without_look(call.work)) {
-      decision = {false, Reason::trial};
-      return nullptr;
-    }
     if (weighed && !start_.known_devices().possible) {
       decision = {false, Reason::no_gpu};
       return nullptr;
     }
-    if (weighed) recall_cpu_speed(call.face);
     decision = decide(call.rule(), call.work, conditions_for(call));
     if (weighed && call.measures_cpu()) continue;
-    if (decision.start_in_background)
-      start_.serve_in_background(start_context(call.face), DeviceStart::Urgency::if_free);
     if (!decision.offload) return nullptr;
     if (stage == Stage::open) return opened(call.fallback, decision);
     // The thread that opens them may wait for the loader's lock, which the caller may hold. So nobody waits for ever.
@@ -163,6 +123,16 @@ runtime::Runtime* Context::devices_for(Call& call) {
       return nullptr;
     }
   }
+}
+
+std::optional<runtime::JobStatistics> Context::decide_and_run(Call& call) {
+  call.decision = decide_early(call.rule(), call.work);
+  if (!call.decision.offload && call.work.volume < CpuSpeed::least_volume && !report_.is_wanted()) [[likely]] {
+    call.compute_on_cpu();
+    return std::nullopt;
+  }
+  call.time.begin();
+  return run(call);
 }
 
 std::optional<runtime::JobStatistics> Context::run(Call& call) {
@@ -206,11 +176,6 @@ std::optional<runtime::JobStatistics> Context::try_devices(Call& call) {
     decision = {false, Reason::unavailable};
   }
   return std::nullopt;
-}
-
-bool Context::may_do_without_look(const Work& work) const {
-  return work.volume <= blind_volume && start_.stage() == DeviceStart::Stage::closed &&
-         config_.devices != DeviceChoice::host && !history_.knows_cpu(work);
 }
 
 std::shared_ptr<const kernels::CpuBlas> Context::cpu_blas(Face* which) {
@@ -278,7 +243,7 @@ runtime::CpuHelp Context::cpu_help(const Work& work, const Decision& decision) {
   const double seconds = decision.device_s - decision.wait_s;
   if (config_.cpu_worker == CpuWorkerUse::never || seconds <= 0 || !speed.knows(work.type)) return {};
   if (history_.cpu_calls() > 0 || history_.device_calls() > 1 || !history_.should_help(work.volume)) return {};
-  const CpuEstimate cpu = speed.estimate(work.product);
+  const CpuEstimate cpu = speed.estimate(work);
   if (!cpu.bounded) return {};
   double idle = 1;
   if (const KnownDevices& devices = start_.known_devices(); devices.copy_threads > 0)
@@ -297,9 +262,7 @@ struct Context::ProductCall final : Call {
 
 std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback fallback, Face* which,
                                                    CallTime* given_time) {
-  Face& face = which != nullptr ? *which : own_face_;
-  if (config_.warm_up) [[unlikely]]
-    quietly([&] { warm_up_in_background(face); });
+  Face& face = face_of_call(which);
   if (does_nothing(call)) return std::nullopt;
 
   const index_t volume = volume_of(call);
@@ -355,8 +318,7 @@ void Context::complete_start_up(runtime::JobStatistics& job, const CallTime& tim
 
 void Context::serve_after_job(Face& face) {
   quietly([&] {
-    if (learns_ && start_.known_devices().file)
-      start_.serve_in_background(start_context(face), DeviceStart::Urgency::if_used_ever);
+    if (learns_ && start_.known_devices().file) start_.serve_in_background(start_context(face), false);
   });
 }
 
@@ -392,7 +354,7 @@ void Context::warm_up(Face* face) {
 
 void Context::warm_up_in_background(Face& face) {
   if (config_.offload.never() || config_.devices == DeviceChoice::none || !start_.known_devices().possible) return;
-  start_.serve_in_background(start_context(face), DeviceStart::Urgency::at_once);
+  start_.serve_in_background(start_context(face), true);
 }
 
 std::pair<std::string, runtime::Calibration> Context::calibrate() {

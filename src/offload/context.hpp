@@ -28,6 +28,7 @@
 #include "offload/device_start.hpp"
 #include "offload/face.hpp"
 #include "offload/policy.hpp"
+#include "offload/quietly.hpp"
 #include "offload/rule_table.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/statistics.hpp"
@@ -155,6 +156,15 @@ class Context {
   template <class Batch>
   struct BatchCall;
 
+  /// The face of a call that begins; null: the own API.
+  Face& face_of_call(Face* which) {
+    Face& face = which != nullptr ? *which : own_face_;
+    if (config_.warm_up) [[unlikely]]
+      quietly([&] { warm_up_in_background(face); });
+    return face;
+  }
+  /// Makes the early decision, and runs the call.
+  std::optional<runtime::JobStatistics> decide_and_run(Call& call);
   /// Runs a call that is not small, or of which a report is wanted. @pre its early decision is made
   /// @return statistics if it ran on devices
   /// @throws with Fallback::report what devices_for() throws, OutOfDeviceMemory and std::bad_alloc; what compute_on()
@@ -172,12 +182,8 @@ class Context {
   runtime::Runtime* opened(Fallback fallback, Decision& decision) const;
   /// The conditions under which the call is decided now.
   Conditions conditions_for(const Call& call);
-  /// Such a call may be answered before anybody has looked for devices.
-  bool may_do_without_look(const Work& work) const;
   /// How calls through `face` have devices opened.
   DeviceStart::Context start_context(Face& face);
-  /// Once: takes over what was kept of this CPU BLAS.
-  void recall_cpu_speed(Face& face);
 
   /// The CPU BLAS behind `face`; nullptr, after a line on standard error, where the reference must do.
   /// @throws with Fallback::report what cpu_blas() throws
@@ -220,7 +226,6 @@ class Context {
   /// Set when somebody has been told or has done it, since once is enough. They order nothing.
   std::atomic<bool> told_of_setting_ = false;
   std::atomic<bool> told_of_reference_ = false;
-  std::atomic<bool> recalled_ = false;
   DeviceStart start_;  ///< last: its thread uses the others
 };
 

@@ -11,9 +11,9 @@
 
 #include "core/environment.hpp"
 #include "core/error.hpp"
+#include "kernels/host/cpu_batch.hpp"
 #include "offload/batch_parts.hpp"
 #include "offload/context.hpp"
-#include "offload/cpu_batch.hpp"
 #include "offload/quietly.hpp"
 #include "offload/work.hpp"
 #include "runtime/batches/gemm_chunks.hpp"
@@ -121,38 +121,26 @@ struct Context::BatchCall final : Call {
   }
   // Computes samples of the batch itself, which nobody computes again.
   bool measures_cpu() override {
-    RoutineSpeed& speed = context.history_.routine_speed();
     // No measurement is needed of work that even the slowest BLAS does sooner, nor where there is no device.
     const bool is_open = decision.reason == Reason::device_wins || decision.reason == Reason::start_up ||
                          decision.reason == Reason::trial;
-    if (has_measured_ || !is_open || speed.knows(work)) return false;
+    if (has_measured_ || !is_open || context.history_.cpu_speed().has_seen(work)) return false;
     has_measured_ = true;
     quietly([&] { static_cast<void>(context.cpu_blas(&face)); });  // which takes its time
-    double best = 0;
     try {
       index_t volume = first_sample_volume;
       for (int sample = 1; sample <= most_samples && batch.size() > part_of_sample; ++sample, volume *= sample_growth) {
-        const Sample taken = compute_sample(volume);
-        best = std::max(best, taken.flops_per_s);
-        if (taken.seconds >= (sample < least_samples ? lengthy_s : telling_s)) break;
+        const double seconds = computed(take_sample(batch.problems, work, volume));
+        if (seconds >= (sample < least_samples ? lengthy_s : telling_s)) break;
       }
     } catch (const std::bad_alloc&) {  // then without
     }
-    if (best > 0) speed.record(work, work.flops / best, context.threads_of_batches(face));
     return true;
   }
 
  private:
-  struct Sample {
-    double seconds = 0;
-    double flops_per_s = 0;
-  };
-
-  /// @throws std::bad_alloc, and the batch has all of its problems
-  Sample compute_sample(index_t volume) { return computed(take_sample(batch.problems, work, volume)); }
-
-  /// From here on these problems are nobody else's.
-  Sample computed(decltype(Batch::problems) sample) noexcept {
+  /// From here on these problems are nobody else's. @return the seconds that they took
+  double computed(decltype(Batch::problems) sample) noexcept {
     std::swap(sample, batch.problems);
     const Work taken = work_of(batch, 0, batch.size());
     const CallTime time_of_sample = CallTime::from_now();
@@ -161,6 +149,9 @@ struct Context::BatchCall final : Call {
       const CallHistory::OnCpu computing(context.history_);
       compute_on_cpu();
       seconds = time_of_sample.seconds();
+      // Each tells of the whole batch.
+      context.history_.cpu_speed().record(work, work.flops / taken.flops * seconds, true,
+                                          context.threads_of_batches(face));
     }
     std::swap(sample, batch.problems);
     work = work_of(batch, 0, batch.size());
@@ -168,7 +159,7 @@ struct Context::BatchCall final : Call {
       const Decision trial{false, Reason::trial};
       context.report_.tell({taken, trial, {time_of_sample.seconds(), 0}}, [&] { return text_of_batch(taken); });
     });
-    return {seconds, seconds > 0 ? taken.flops / seconds : 0};
+    return seconds;
   }
 
   Batch& batch;
@@ -187,17 +178,15 @@ double Context::packing_bytes_per_s() {
 int Context::threads_of_batches(const Face& face) const {
   const CpuOutcome* const cpu = face.cpu.load(std::memory_order_acquire);
   if (cpu == nullptr) return processors();
-  if (cpu->blas) return most_threads(processors(), cpu->blas->threads());
+  if (cpu->blas) return kernels::most_threads(processors(), cpu->blas->threads());
   // No BLAS library tells the number of threads of the built-in one: the environment does.
-  return std::min({processors(), threads_in(environment_variable("OMP_NUM_THREADS")),
-                   threads_in(environment_variable("OPENBLAS_NUM_THREADS"))});
+  return std::min({processors(), kernels::threads_in(environment_variable("OMP_NUM_THREADS")),
+                   kernels::threads_in(environment_variable("OPENBLAS_NUM_THREADS"))});
 }
 
 std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face* which, double* flops,
                                                          CallTime* given_time) {
-  Face& face = which != nullptr ? *which : own_face_;
-  if (config_.warm_up) [[unlikely]]
-    quietly([&] { warm_up_in_background(face); });
+  Face& face = face_of_call(which);
   CallTime own_time;
   PartTimes times(given_time != nullptr ? *given_time : own_time);
   Parts parts;
@@ -213,15 +202,13 @@ std::optional<runtime::JobStatistics> Context::run_batch(GemmBatch& batch, Face*
 }
 
 std::optional<runtime::JobStatistics> Context::run_batch(LapackProblems& batch, double* flops, CallTime* given_time) {
-  Face& face = own_face_;
-  if (config_.warm_up) [[unlikely]]
-    quietly([&] { warm_up_in_background(face); });
+  Face& face = face_of_call(nullptr);
   CallTime own_time;
   PartTimes times(given_time != nullptr ? *given_time : own_time);
   Parts parts;
   BySize sizes = by_size(std::move(batch));
   for (LapackProblems* const part : {&sizes.small, &sizes.large, &sizes.too_large}) {
-    if (part->size() > 0) reserve_space(*part, processors());
+    if (part->size() > 0) kernels::reserve_space(*part, processors());
   }
   for (LapackProblems* const part : {&sizes.small, &sizes.large}) {
     if (part->size() == 0) continue;
@@ -246,13 +233,7 @@ template <class Batch>
 std::optional<runtime::JobStatistics> Context::run_together(Batch& batch, Face& face, double* flops, CallTime& time) {
   BatchCall<Batch> call(*this, work_of(batch, 0, batch.size()), face, time, batch);
   if (flops != nullptr) *flops += call.work.flops;
-  call.decision = decide_early(call.rule(), call.work);
-  if (!call.decision.offload && call.work.volume < CpuSpeed::least_volume && !report_.is_wanted()) {
-    call.compute_on_cpu();
-    return std::nullopt;
-  }
-  time.begin();
-  return this->run(call);
+  return decide_and_run(call);
 }
 
 int Context::threads_for_batch(index_t volume, Face& face) noexcept {
@@ -261,25 +242,25 @@ int Context::threads_for_batch(index_t volume, Face& face) noexcept {
   } catch (const std::exception&) {      // each problem finds out, and the built-in one answers
   }
   // Work of a single thread needs no look at the limits of threads, nor memory.
-  const int threads = threads_for(volume, std::numeric_limits<int>::max());
+  const int threads = kernels::threads_for(volume, std::numeric_limits<int>::max());
   if (threads == 1 || face.cpu.load(std::memory_order_acquire) == nullptr) return 1;  // to be opened by this thread
-  return std::min(threads, most_threads_of_call(threads_of_batches(face), history_.cpu_calls()));
+  return std::min(threads, kernels::most_threads_of_call(threads_of_batches(face), history_.cpu_calls()));
 }
 
 void Context::compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, Face& face) noexcept {
-  const int threads = threads_for_batch(shared_volume(batch, first, last), face);
+  const int threads = threads_for_batch(kernels::shared_volume(batch, first, last), face);
   const auto compute = [&](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); };
-  offload::compute_on_cpu(batch, first, last, threads, std::ref(compute));
+  kernels::compute_on_cpu(batch, first, last, threads, std::ref(compute));
 }
 
 void Context::compute_on_cpu(LapackProblems& batch, index_t first, index_t last, Face& face) noexcept {
-  const int threads = threads_for_batch(shared_volume(batch, first, last), face);
+  const int threads = threads_for_batch(kernels::shared_volume(batch, first, last), face);
   std::shared_ptr<const kernels::CpuBlas> blas;
   try {
     blas = cpu_blas(&face);
   } catch (const std::exception&) {  // then the reference
   }
-  offload::compute_on_cpu(batch, first, last, threads, blas.get());
+  kernels::compute_on_cpu(batch, first, last, threads, blas.get());
 }
 
 }  // namespace tessera::offload

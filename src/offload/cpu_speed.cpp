@@ -1,14 +1,10 @@
 #include "offload/cpu_speed.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
-#include <utility>
 
 #include "core/host_share.hpp"
-#include "offload/policy.hpp"
 
 namespace tessera::offload {
 namespace {
@@ -18,165 +14,119 @@ constexpr double core_flops_per_s = 64e9;
 /// The memory bandwidth of one core, and that of all cores of a machine of the last decade.
 constexpr double core_bytes_per_s = 10e9;
 constexpr double memory_bytes_per_s = 100e9;
+/// The slowest BLAS that there is: the reference on an old processor.
+constexpr double slowest_flops_per_s = 1e9;
+/// The time of LAPACK over that of products of as much arithmetic, at worst.
+constexpr double most_over_products = 4;
+
+/// The call itself, or a cube of its volume.
+Work as_product(const Work& work) {
+  if (work.of == Work::Of::product) return work;
+  const auto side = std::max<index_t>(static_cast<index_t>(std::cbrt(static_cast<double>(work.volume))), 1);
+  return work_of(Level3{.type = work.type, .m = side, .n = side, .k = side});
+}
+
+int digits(index_t number) { return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(number))); }
+
+index_t smallest_size(const Level3& call) { return std::min({call.m, call.n, inner_size(call)}); }
 
 }  // namespace
 
 int CpuSpeed::available_processors(int local_ranks) { return tessera::available_processors(local_ranks); }
 
-CpuSpeed::Place CpuSpeed::place_of(const Level3& call) {
-  const auto digits = [](index_t number) {
-    return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(number)));
+CpuSpeed::Place CpuSpeed::place_of(const Work& work) {
+  const auto place = [](int volume, int thickness) {
+    return Place{static_cast<std::size_t>(std::clamp<int>(volume, 0, volume_classes - 1)),
+                 static_cast<std::size_t>(std::clamp<int>(thickness, 0, thickness_classes - 1))};
   };
-  const int volume = (digits(volume_of(call)) - digits(least_volume)) / 3;
-  const index_t smallest = std::min({call.m, call.n, inner_size(call)});
-  const int size = smallest < 32 ? 0 : smallest < 128 ? 1 : smallest < 512 ? 2 : 3;
-  return {std::clamp(volume, 0, volume_classes - 1), size};
-}
-
-const std::atomic<CpuSpeed::Seen>& CpuSpeed::cell_of(const Level3& call) const {
-  const Place place = place_of(call);
-  return cells_of(call.type)[static_cast<std::size_t>(place.volume)][static_cast<std::size_t>(place.size)];
-}
-std::atomic<CpuSpeed::Seen>& CpuSpeed::cell_of(const Level3& call) {
-  return const_cast<std::atomic<Seen>&>(std::as_const(*this).cell_of(call));
-}
-
-void CpuSpeed::record(const Level3& call, double seconds, bool alone) {
-  if (!(seconds > 0)) return;
-  const auto rate = static_cast<float>(flops_of(call) / seconds);
-  std::atomic<Seen>& cell = cell_of(call);
-  Seen seen = cell.load(std::memory_order_relaxed);
-  const float difference = rate - seen.flops_per_s;
-  if (!alone && seen.count > 0 && difference <= 0) return;
-  seen.flops_per_s = seen.count == 0 ? rate : seen.flops_per_s + difference / (difference > 0 ? 2.0F : 8.0F);
-  seen.count = static_cast<std::uint8_t>(std::min(seen.count + 1, trusted_count));
-  seen.vain = 0;
-  seen.passed_over = 0;
-  cell.store(seen, std::memory_order_relaxed);
-}
-
-void CpuSpeed::tried_in_vain(const Level3& call, double price) {
-  // Where both take about as long, trials cost nothing, and in the end all calls are on the CPU and count.
-  constexpr double free = 0.25;
-  constexpr double parts_of_call = 16, most = 2 * parts_of_call;
-  std::atomic<Seen>& cell = cell_of(call);
-  Seen seen = cell.load(std::memory_order_relaxed);
-  const double vain = seen.vain + std::clamp((price - free) * parts_of_call, 0.0, most);
-  if (vain < most) {
-    seen.vain = static_cast<std::uint8_t>(vain);
-  } else {
-    seen = {.flops_per_s = seen.flops_per_s, .count = trusted_count};
+  const int volume = digits(work.mean_volume());
+  switch (work.of) {
+    case Work::Of::product:
+      return place((volume - digits(least_volume)) / 3, (digits(smallest_size(work.product)) - 4) / 2);
+    case Work::Of::lapack:
+      return place((volume - digits(least_volume)) / 3, 0);
+    case Work::Of::batch:
+      break;
   }
-  cell.store(seen, std::memory_order_relaxed);
+  return place(volume / 3, digits(static_cast<index_t>(8 * work.flops / std::max(work.up + work.down, 1.0))) / 2);
 }
 
-void CpuSpeed::passed_over(const Level3& call) {
-  std::atomic<Seen>& cell = cell_of(call);
-  Seen seen = cell.load(std::memory_order_relaxed);
-  if (++seen.passed_over >= lifetime) {
-    seen.passed_over = 0;
-    seen.count = std::min<std::uint8_t>(seen.count, trusted_count - 1);
+// The bounds that hold where no cell of the family was seen.
+CpuEstimate CpuSpeed::bounds_of(const Work& work, int threads) const {
+  if (work.of == Work::Of::lapack) {
+    const CpuEstimate products = estimate(as_product(work));
+    return {0, products.least_s, most_over_products * products.most_s, products.bounded};
   }
-  cell.store(seen, std::memory_order_relaxed);
+  const bool single = work.type == ScalarType::s || work.type == ScalarType::c;
+  const int processors = work.of == Work::Of::batch ? threads : processors_;
+  const double arithmetic = processors * core_flops_per_s * (single ? 2 : 1);
+  const double memory = std::min(processors * core_bytes_per_s, memory_bytes_per_s);
+  const double least_s = std::max(work.flops / arithmetic, (work.up + work.down) / memory);
+  if (work.of == Work::Of::batch) return {0, least_s, std::max(work.flops / slowest_flops_per_s, least_s)};
+  return {0, least_s, least_s, false};
 }
 
-CpuEstimate CpuSpeed::estimate(const Level3& call) const {
-  const Place place = place_of(call);
-  const double flops = flops_of(call);
-  double lower = 0;
-  double upper = std::numeric_limits<double>::infinity();
-  double own = 0;
-  for (int v = 0; v < volume_classes; ++v) {
-    for (int s = 0; s < size_classes; ++s) {
-      const Seen seen =
-          cells_of(call.type)[static_cast<std::size_t>(v)][static_cast<std::size_t>(s)].load(std::memory_order_relaxed);
-      if (seen.count == 0) continue;
-      const auto rate = static_cast<double>(seen.flops_per_s);
-      if (v == place.volume && s == place.size) {
-        own = rate;
-        if (seen.count >= trusted_count) return {flops / own, flops / own, flops / own};
-      } else if (v <= place.volume && s <= place.size) {
-        lower = std::max(lower, rate);
-      } else if (v >= place.volume && s >= place.size) {
-        upper = std::min(upper, rate);
-      }
+CpuEstimate CpuSpeed::estimate(const Work& work, int threads) const {
+  const Place place = place_of(work);
+  const Cells& cells = cells_of(work);
+  const auto at = [&](float rate) { return work.flops / (static_cast<double>(rate) * threads); };
+  const LearntSpeed::Seen own = cells[place.volume][place.thickness].seen();
+  if (own.is_believed()) return {at(own.speed), at(own.speed), at(own.speed)};
+  float slowest_larger = 0, fastest_smaller = own.speed;
+  for (std::size_t v = 0; v < volume_classes; ++v) {
+    for (std::size_t t = 0; t < thickness_classes; ++t) {
+      const LearntSpeed::Seen seen = cells[v][t].seen();
+      if (seen.count == 0 || (v == place.volume && t == place.thickness)) continue;
+      if (v <= place.volume && t <= place.thickness) fastest_smaller = std::max(fastest_smaller, seen.speed);
+      if (v >= place.volume && t >= place.thickness && (slowest_larger == 0 || seen.speed < slowest_larger))
+        slowest_larger = seen.speed;
     }
   }
-  if (std::isinf(upper)) {
-    const bool single = call.type == ScalarType::s || call.type == ScalarType::c;
-    const double arithmetic = processors_ * core_flops_per_s * (single ? 2 : 1);
-    const double memory = std::min(processors_ * core_bytes_per_s, memory_bytes_per_s);
-    const Work work = work_of(call);
-    upper = std::min(arithmetic, flops / (work.up + work.down) * memory);
+  CpuEstimate bounds = bounds_of(work, threads);
+  if (slowest_larger > 0) bounds.least_s = at(slowest_larger);
+  if (fastest_smaller > 0) {
+    bounds.least_s = std::min(bounds.least_s, at(fastest_smaller));
+    bounds.most_s = at(own.count > 0 ? own.speed : fastest_smaller);
+    bounds.bounded = true;
   }
-  upper = std::max({upper, lower, own});
-  if (own > 0) return {flops / own, flops / upper, flops / own};
-  if (lower == 0) return {flops / upper, flops / upper, flops / upper, false};
-  return {flops / std::sqrt(lower * upper), flops / upper, flops / lower};
+  bounds.most_s = bounds.bounded ? std::max(bounds.most_s, bounds.least_s) : bounds.least_s;
+  const bool expects_most = own.count > 0 || work.of == Work::Of::batch;
+  bounds.expected_s = expects_most ? bounds.most_s : std::sqrt(bounds.least_s * bounds.most_s);
+  return bounds;
 }
-
-CpuSpeed::Rates CpuSpeed::rates() const {
-  Rates rates = {};
-  for (std::size_t type = 0; type < cells_.size(); ++type) {
-    for (std::size_t v = 0; v < volume_classes; ++v) {
-      for (std::size_t s = 0; s < size_classes; ++s) {
-        const Seen seen = cells_[type][v][s].load(std::memory_order_relaxed);
-        if (seen.count > 0) rates[type][v][s] = seen.flops_per_s;
-      }
-    }
-  }
-  return rates;
-}
-
-void CpuSpeed::adopt(const Rates& rates) {
-  for (std::size_t type = 0; type < cells_.size(); ++type) {
-    for (std::size_t v = 0; v < volume_classes; ++v) {
-      for (std::size_t s = 0; s < size_classes; ++s) {
-        Seen none;
-        const Seen seen{.flops_per_s = rates[type][v][s], .count = trusted_count};
-        if (seen.flops_per_s > 0) cells_[type][v][s].compare_exchange_strong(none, seen, std::memory_order_relaxed);
-      }
-    }
-  }
-}
-
-bool CpuSpeed::are_plausible(const Rates& rates) {
-  for (const auto& of_type : rates) {
-    for (const auto& of_volume : of_type) {
-      if (!std::all_of(of_volume.begin(), of_volume.end(), [](float rate) { return std::isfinite(rate) && rate >= 0; }))
-        return false;
-    }
-  }
-  return true;
-}
-
-bool CpuSpeed::has_seen(const Level3& call) const { return cell_of(call).load(std::memory_order_relaxed).count > 0; }
 
 bool CpuSpeed::knows(ScalarType type) const {
-  for (const auto& of_volume : cells_of(type)) {
-    for (const std::atomic<Seen>& cell : of_volume) {
-      if (cell.load(std::memory_order_relaxed).count > 0) return true;
-    }
-  }
-  return false;
+  const Cells& cells = cells_of({.type = type});
+  return std::any_of(cells.begin(), cells.end(), [](const auto& of_volume) {
+    return std::any_of(of_volume.begin(), of_volume.end(),
+                       [](const LearntSpeed& cell) { return cell.seen().count > 0; });
+  });
 }
 
-std::optional<Level3> next_probe(const CpuSpeed& speed, const Level3& call, double devices_s) {
-  constexpr std::array<index_t, 5> sides = {1664, 832, 416, 208, 104};  // a class of volumes each
+std::optional<Level3> CpuSpeed::next_probe(const Work& work, double devices_s) const {
+  constexpr index_t sides[] = {1664, 832, 416, 208, 104};  // a class of volumes each
   constexpr double largest_part = 1.0 / 64;
-  const CpuEstimate whole = speed.estimate(call);
-  if (whole.least_s >= devices_s || whole.most_s <= devices_s) return std::nullopt;
+  constexpr double short_s = 0.05;  ///< a call that takes no longer on any BLAS is not worth a probe
+  if (work.of != Work::Of::product && has_seen(work)) return std::nullopt;
+  const Work whole = as_product(work);
+  const auto probe_of = [&](index_t side) {
+    return Level3{.type = work.type,
+                  .m = std::min(whole.product.m, side),
+                  .n = std::min(whole.product.n, side),
+                  .k = std::min(inner_size(whole.product), side)};
+  };
+  if (!knows(work.type)) {
+    if (whole.flops / slowest_flops_per_s <= std::max(devices_s, short_s)) return std::nullopt;
+    return Level3{.type = work.type, .m = 104, .n = 104, .k = 104};
+  }
+  const CpuEstimate expected = estimate(whole);
+  if (expected.least_s >= devices_s || expected.most_s <= devices_s) return std::nullopt;
   for (const index_t side : sides) {
-    Level3 probe;
-    probe.type = call.type;
-    probe.m = std::min(call.m, side);
-    probe.n = std::min(call.n, side);
-    probe.k = std::min(inner_size(call), side);
-    const index_t volume = volume_of(probe);
-    if (volume < CpuSpeed::least_volume || volume >= volume_of(call) || speed.has_seen(probe)) continue;
-    const CpuEstimate estimate = speed.estimate(probe);
-    if (!estimate.bounded) continue;
-    if (estimate.most_s <= largest_part * std::min(devices_s, whole.expected_s)) return probe;
+    const Level3 probe = probe_of(side);
+    const Work of_probe = work_of(probe);
+    if (of_probe.volume < least_volume || of_probe.volume >= whole.volume || has_seen(of_probe)) continue;
+    const CpuEstimate estimated = estimate(of_probe);
+    if (estimated.bounded && estimated.most_s <= largest_part * std::min(devices_s, expected.expected_s)) return probe;
   }
   return std::nullopt;
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -27,10 +26,6 @@
 namespace tessera::offload {
 namespace {
 
-/// The kernel counts what threads compute at its ticks, 4 ms apart. A short look therefore finds idle processors where
-/// there are none. With this one a BLAS on all of 16 processors is seen on 15.3 to 16.6.
-constexpr std::chrono::milliseconds look_for_processor{50};
-constexpr double doubtful_part = 1.0 / 32;
 constexpr std::chrono::milliseconds look_for_quiet{50};
 /// Calls may come again and again while devices are measured.
 constexpr int most_attempts = 3;
@@ -89,13 +84,6 @@ std::string to_text(const LocalRank& place, const std::string& backend, const Kn
 /// How pageable memory goes to and from these devices.
 device::Staging staging_of(const std::vector<device::DeviceInfo>& devices) {
   return devices.empty() ? device::Staging() : devices.front().profile.staging;
-}
-
-/// Seconds that all threads of this process have computed.
-double computed_s() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace
@@ -219,11 +207,6 @@ std::string DeviceStart::version_of_driver() const {
   return config_.devices == DeviceChoice::host ? "" : driver_version();
 }
 
-bool DeviceStart::is_opened_in_background() const {
-  return stage() == Stage::closed && begun_at_s_.load(std::memory_order_relaxed) > 0 &&
-         in_background_.load(std::memory_order_relaxed);
-}
-
 double DeviceStart::until_open_s() {
   if (stage() != Stage::closed) return 0;
   const double all_s = known_devices().rates.start_up_s;
@@ -241,25 +224,22 @@ std::optional<Reason> DeviceStart::why_forbidden() const {
   return std::nullopt;
 }
 
-void DeviceStart::open(const Context& context, double patience_s, bool in_background) {
+void DeviceStart::open(const Context& context, double patience_s) {
   std::uint64_t nobody = 0;
   owner_.compare_exchange_strong(nobody, process::identity(), std::memory_order_relaxed);
   if (why_forbidden()) return;
   const std::unique_lock lock(open_mutex_, std::chrono::duration<double>(patience_s));
-  if (lock && stage_.load(std::memory_order_relaxed) == Stage::closed) open_here(context, in_background);
+  if (lock && stage_.load(std::memory_order_relaxed) == Stage::closed) open_here(context);
 }
 
 // @pre the caller holds open_mutex_, and no devices are open
-void DeviceStart::open_here(const Context& context, bool in_background) {
+void DeviceStart::open_here(const Context& context) {
   const process::Pass driving(process::Work::driving);
   if (!driving || why_forbidden()) return;
   runtime_.reset();  // of an attempt that failed
-  in_background_.store(in_background, std::memory_order_relaxed);
   begun_at_s_.store(device::now_seconds(), std::memory_order_relaxed);
-  beside_cpu_ = context.uses_cpu();
   try {
     find_and_open(context);
-    beside_cpu_ = beside_cpu_ || context.uses_cpu();
     stage_.store(Stage::open, std::memory_order_release);
   } catch (const std::bad_alloc&) {  // the next call may find memory
     begun_at_s_.store(0, std::memory_order_relaxed);
@@ -381,7 +361,7 @@ std::pair<std::string, runtime::Calibration> DeviceStart::calibrate() {
   return {file.path(), *record.rates};
 }
 
-void DeviceStart::serve_in_background(Context context, Urgency urgency) {
+void DeviceStart::serve_in_background(Context context, bool opens) {
   const std::uint64_t self = process::identity();
   std::uint64_t before = background_in_.load(std::memory_order_relaxed);
   if (before == self) return;
@@ -390,15 +370,15 @@ void DeviceStart::serve_in_background(Context context, Urgency urgency) {
   background_ = std::move(made);
   background_seen_.store(background_.get(), std::memory_order_release);
   try {
-    start_thread([this, background = background_, context = std::move(context), urgency] {
-      if (urgency != Urgency::if_used_ever) pass_loader();  // opening loads libraries
+    start_thread([this, background = background_, context = std::move(context), opens] {
+      if (opens) pass_loader();  // opening loads libraries
       {
         const std::lock_guard lock(background->mutex);
         if (background->stopping) return;
         background->begun = true;
       }
       try {
-        serve(context, urgency);
+        serve(context, opens);
       } catch (const std::exception&) {  // no memory, or the process is ending: calls do what is needed by themselves
       }
       const std::lock_guard lock(background->mutex);
@@ -411,7 +391,7 @@ void DeviceStart::serve_in_background(Context context, Urgency urgency) {
 
 void DeviceStart::try_again(const std::function<Context()>& context) {
   if (device::now_seconds() < last_failure().until_s || wanted_again_.exchange(true)) return;
-  serve_in_background(context(), Urgency::if_used_ever);  // if nobody has
+  serve_in_background(context(), false);  // if nobody has
   // A thread that does not wait yet will see what is wanted when it does.
   if (BackgroundThread* const background = background_seen_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(background->mutex);
@@ -426,56 +406,30 @@ bool DeviceStart::await_next_attempt() {
   return !background_->stopping && !process::ending();
 }
 
-void DeviceStart::serve(const Context& context, Urgency urgency) {
-  if (urgency == Urgency::if_free && !await_free_processor()) return;
-  if (urgency != Urgency::if_used_ever) open(context, 0, true);
+void DeviceStart::serve(const Context& context, bool opens) {
+  if (opens) open(context, 0);
   while (stage() == Stage::failed) {
     if (!await_next_attempt()) return;
     {
       const std::lock_guard lock(open_mutex_);
-      open_here(context, true);
+      open_here(context);
     }
     wanted_again_ = false;
   }
   runtime::Runtime* const devices = runtime();
   if (devices == nullptr) return;
-  if (urgency == Urgency::at_once) devices->warm_up();
+  if (opens) devices->warm_up();
   if (!known_devices().file) return;
-  keep_costs(context);
+  keep_start_up();
   if (!known_devices().record.rates) measure_in_pauses(context);
 }
 
-/// Waits until this process leaves one of its processors idle, or somebody else has opened the devices. Two looks in a
-/// row must agree: one may fall into the beginning of a call, which is not yet on all processors.
-/// @return false if there is nothing to wait for any more
-bool DeviceStart::await_free_processor() {
-  const int processors = CpuSpeed::available_processors(config_.local_ranks());
-  for (int free_looks = 0; free_looks < 2 && stage() == Stage::closed;) {
-    const double begin_s = device::now_seconds();
-    const double computed_before_s = computed_s();
-    if (!pause(look_for_processor)) return false;
-    const double busy = (computed_s() - computed_before_s) / (device::now_seconds() - begin_s);
-    free_looks = busy < (1 - doubtful_part) * processors - 0.5 ? free_looks + 1 : 0;
-  }
-  return true;
-}
-
-/// Keeps the costs of the start and of calls on the CPU, unless the file says nearly the same.
-void DeviceStart::keep_costs(const Context& context) {
-  const MachineRecord& known = known_devices().record;
-  MachineRecord now = known;
-  context.add_cpu(now);
+/// Keeps the time of the start, unless the file says nearly the same.
+void DeviceStart::keep_start_up() {
   constexpr double near = 1.5;
-  double start_up_s = load_s_ + open_s_;
-  // Beside a CPU BLAS on all processors a start takes twice as long, which says little of the next one.
-  if (beside_cpu_)
-    start_up_s = std::min(start_up_s, (known.start_up_s > 0 ? 1 : near) * known_devices().rates.start_up_s);
-  const bool same_start = known.start_up_s < near * start_up_s && start_up_s < near * known.start_up_s;
-  if (same_start && now.cpu_blas == known.cpu_blas) return;
-  keep([&](MachineRecord& record) {
-    record.start_up_s = start_up_s;
-    context.add_cpu(record);
-  });
+  const double known_s = known_devices().record.start_up_s, now_s = load_s_ + open_s_;
+  if (known_s < near * now_s && now_s < near * known_s) return;
+  keep([&](MachineRecord& record) { record.start_up_s = now_s; });
 }
 
 void DeviceStart::measure_in_pauses(const Context& context) {
@@ -484,12 +438,8 @@ void DeviceStart::measure_in_pauses(const Context& context) {
       if (!pause(look_for_quiet)) return;
     }
     if (measured_.exchange(true, std::memory_order_relaxed)) return;
-    if (const auto rates = runtime_->calibrate_unless_called()) {
-      return keep([&](MachineRecord& record) {
-        record.rates = rates;
-        context.add_cpu(record);
-      });
-    }
+    if (const auto rates = runtime_->calibrate_unless_called())
+      return keep([&](MachineRecord& record) { record.rates = rates; });
     measured_.store(false, std::memory_order_relaxed);
   }
 }

@@ -6,9 +6,6 @@
 // GPU), calls ask again later, each time twice as much later. The background tries then, while the CPU computes the
 // calls. The process that begins to open them becomes their owner: its children never touch them, not even to close
 // them, and neither does a process that has begun to end. Calls are decided without a lock.
-//
-// Beside calls of a BLAS that uses all processors, opening takes twice as long, and delays these calls by half of what
-// waiting for it costs (docs/offload.md). So the background waits for a free processor.
 #pragma once
 
 #include <array>
@@ -53,9 +50,7 @@ class DeviceStart {
   struct Context {
     std::function<std::shared_ptr<const kernels::CpuBlas>()> cpu_blas;  ///< for host devices; may throw NotAvailable
     runtime::HostCompute compute;                                       ///< computes the CPU's part of a job
-    std::function<bool()> is_quiet;               ///< a job has run, and for a moment nobody has called
-    std::function<bool()> uses_cpu;               ///< the CPU BLAS is computing a call of some size
-    std::function<void(MachineRecord&)> add_cpu;  ///< adds the learnt speed of the CPU BLAS
+    std::function<bool()> is_quiet;  ///< a job has run, and for a moment nobody has called
   };
 
   /// Touches nothing. @param config outlives this
@@ -70,8 +65,6 @@ class DeviceStart {
   Stage stage() const { return stage_.load(std::memory_order_acquire); }
   /// Looks if nobody has.
   const KnownDevices& known_devices();
-  /// The background is opening the devices.
-  bool is_opened_in_background() const;
   /// Seconds that opening is still expected to take; 0 once it is over.
   double until_open_s();
   /// Why devices must not be touched: by a child of their owner, or while the process ends.
@@ -79,16 +72,12 @@ class DeviceStart {
 
   /// Opens the devices, or waits for the thread that does, at most `patience_s`. Afterwards
   /// they are open, have failed or are forbidden, or the time is over.
-  void open(const Context& context, double patience_s) { open(context, patience_s, false); }
+  void open(const Context& context, double patience_s);
 
-  enum class Urgency : std::uint8_t {
-    at_once,      ///< and their kernels are loaded
-    if_free,      ///< as soon as a processor is free
-    if_used_ever  ///< only the work that follows the opening
-  };
-  /// Starts the thread that opens the devices. When they are open it keeps what is learnt of the machine, and in a
-  /// pause between calls it measures what nobody has measured yet. Only the first call counts.
-  void serve_in_background(Context context, Urgency urgency);
+  /// Starts the thread that keeps what is learnt of the machine when devices are open. In a pause between calls it
+  /// measures what nobody has measured yet. Only the first call counts.
+  /// @param opens it also opens the devices and loads their kernels
+  void serve_in_background(Context context, bool opens);
 
   /// After a failure: has the background try again when the time has come. @pre stage() is failed
   void try_again(const std::function<Context()>& context);
@@ -120,7 +109,6 @@ class DeviceStart {
   static constexpr double first_patience_s = 1;
   static constexpr double longest_patience_s = 300;
 
-  void open(const Context& context, double patience_s, bool in_background);
   KnownDevices look() const;
   std::string version_of_driver() const;
   DeviceShare choose_devices(std::vector<device::DeviceInfo>& devices) const;
@@ -128,16 +116,15 @@ class DeviceStart {
   KnownDevices known_of(const std::vector<device::DeviceInfo>& devices, int sharers, int copy_threads) const;
   KnownDevices known_of(std::vector<device::DeviceInfo> devices) const;
   const KnownDevices& publish(KnownDevices known, std::size_t place);
-  void open_here(const Context& context, bool in_background);
+  void open_here(const Context& context);
   void find_and_open(const Context& context);
   void open_backend(const Context& context);
   void remember_failure();
   const Failure& last_failure() const { return *failure_.load(std::memory_order_acquire); }
   bool await_next_attempt();
-  void serve(const Context& context, Urgency urgency);
-  bool await_free_processor();
+  void serve(const Context& context, bool opens);
   void keep(const std::function<void(MachineRecord&)>& change);
-  void keep_costs(const Context& context);
+  void keep_start_up();
   void measure_in_pauses(const Context& context);
   bool pause(std::chrono::milliseconds time);
 
@@ -150,7 +137,6 @@ class DeviceStart {
   std::timed_mutex open_mutex_;  ///< held to open
   /// When somebody began to open them; 0: nobody has. Relaxed, for estimates only.
   std::atomic<double> begun_at_s_ = 0;
-  std::atomic<bool> in_background_ = false;  ///< the background began it
   /// Stored with release when the data of the stage are written. These are never written again, so
   /// that an acquire load is enough to read them. The stage leaves failed only for open.
   std::atomic<Stage> stage_ = Stage::closed;
@@ -161,7 +147,6 @@ class DeviceStart {
   std::unique_ptr<runtime::Runtime> runtime_;
   double load_s_ = 0;
   double open_s_ = 0;
-  bool beside_cpu_ = false;                               ///< the CPU BLAS was at work meanwhile
   std::atomic<const Failure*> failure_ = nullptr;         ///< the last one
   std::vector<std::unique_ptr<const Failure>> failures_;  ///< all: somebody may still read one; of the opening thread
   std::atomic<bool> wanted_again_ = false;                ///< a call would use the devices

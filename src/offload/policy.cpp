@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "calls/level3.hpp"
 #include "core/plugin_backends.hpp"
@@ -22,17 +24,26 @@ constexpr double trial_factor = 4;
 constexpr double chunk_s = 30e-6;
 constexpr double not_overlapped = 0.25;
 
-/// A call whose time on the CPU is in doubt waits for the start of devices only if it is expected to take so many times
-/// longer without.
-constexpr double start_doubt = 2;
-/// How often calls must have forgone the price of the start before one waits for it: few calls, or several, after which
-/// more are likely to come. And before the background may begin.
-constexpr double prices_of_few = 1.5, prices_of_several = 0.5, background_prices = 0.25;
-constexpr int several_calls = 3;
-
-double needed_prices(const Conditions& now) {
-  return now.forgone_calls < several_calls ? prices_of_few : prices_of_several;
-}
+constexpr std::pair<Reason, const char*> reason_words[] = {
+    {Reason::never, "TESSERA_OFFLOAD=never"},
+    {Reason::no_devices, "no devices"},
+    {Reason::no_gpu, "there is no sign of a GPU"},
+    {Reason::only_scales, "C is only scaled"},
+    {Reason::tiny, "too small for devices"},
+    {Reason::always, "TESSERA_OFFLOAD=always"},
+    {Reason::small_by_rule, "below the size in TESSERA_OFFLOAD"},
+    {Reason::large_by_rule, "from the size in TESSERA_OFFLOAD on"},
+    {Reason::device_wins, "sooner on devices"},
+    {Reason::cpu_wins, "sooner on the CPU"},
+    {Reason::start_up, "starting the devices is not worth it yet"},
+    {Reason::trial, "to measure the CPU"},
+    {Reason::forked, "the devices belong to the parent process"},
+    {Reason::ending, "the process is ending"},
+    {Reason::unavailable, "the devices could not be opened"},
+    {Reason::unsuitable, "the devices leave such a problem to LAPACK"},
+    {Reason::out_of_memory, "it does not fit in the devices' memory"},
+};
+static_assert(std::size(reason_words) == reason_count);
 
 std::string text_of(const OffloadRule& rule) {
   switch (rule.when) {
@@ -115,69 +126,27 @@ Decision decide(const OffloadRule& rule, const Work& work, const Conditions& now
   const double load = 1 + now.cpu_calls + now.device_calls;
   decision.cpu_s = load * now.cpu.expected_s;
   decision.open_s = decision.device_s - now.until_open_s;
-  const double forgoes_s = std::max(decision.cpu_s - decision.open_s, 0.0);
   const auto stay = [&](Reason reason) {
     decision.offload = false;
     decision.reason = reason;
     return decision;
   };
   if (decision.cpu_s <= decision.device_s) {
-    if (now.until_open_s <= 0 || forgoes_s <= 0) return stay(Reason::cpu_wins);
-    const double price_s = now.rates.start_up_s;
-    if (now.opened_in_background || now.forgone_s < needed_prices(now) * price_s) {
-      decision.start_up_s = price_s;
-      decision.forgone_s = now.forgone_s;
-      decision.start_in_background = now.forgone_s + forgoes_s >= background_prices * price_s;
-      return stay(Reason::start_up);
-    }
-  } else if (load * now.cpu.least_s < decision.device_s) {
-    // In doubt. Once devices are started the CPU is not asked any more, so then the doubt counts for it.
-    const bool is_cheap = load * now.cpu.most_s <= trial_factor * decision.device_s;
-    if (is_cheap || (now.until_open_s > 0 && decision.cpu_s <= start_doubt * decision.device_s))
-      return stay(Reason::trial);
+    if (now.until_open_s <= 0 || decision.cpu_s <= decision.open_s) return stay(Reason::cpu_wins);
+    decision.start_up_s = now.rates.start_up_s;
+    decision.forgone_s = now.forgone_s;
+    if (now.forgone_s < now.rates.start_up_s) return stay(Reason::start_up);
+  } else if (load * now.cpu.least_s < decision.device_s && load * now.cpu.most_s <= trial_factor * decision.device_s) {
+    return stay(Reason::trial);
   }
   decision.reason = Reason::device_wins;
   return decision;
 }
 
 const char* words_of(Reason reason) {
-  switch (reason) {
-    case Reason::never:
-      return "TESSERA_OFFLOAD=never";
-    case Reason::no_devices:
-      return "no devices";
-    case Reason::no_gpu:
-      return "there is no sign of a GPU";
-    case Reason::only_scales:
-      return "C is only scaled";
-    case Reason::tiny:
-      return "too small for devices";
-    case Reason::always:
-      return "TESSERA_OFFLOAD=always";
-    case Reason::small_by_rule:
-      return "below the size in TESSERA_OFFLOAD";
-    case Reason::large_by_rule:
-      return "from the size in TESSERA_OFFLOAD on";
-    case Reason::device_wins:
-      return "sooner on devices";
-    case Reason::cpu_wins:
-      return "sooner on the CPU";
-    case Reason::start_up:
-      return "starting the devices is not worth it yet";
-    case Reason::trial:
-      return "to measure the CPU";
-    case Reason::forked:
-      return "the devices belong to the parent process";
-    case Reason::ending:
-      return "the process is ending";
-    case Reason::unavailable:
-      return "the devices could not be opened";
-    case Reason::unsuitable:
-      return "the devices leave such a problem to LAPACK";
-    case Reason::out_of_memory:
-      return "it does not fit in the devices' memory";
-  }
-  return "";
+  return std::find_if(std::begin(reason_words), std::end(reason_words),
+                      [reason](const auto& entry) { return entry.first == reason; })
+      ->second;
 }
 
 std::string to_text(const Decision& decision) {

@@ -4,12 +4,12 @@
 // Where the setting leaves it to the model, a call goes to the devices if it is estimated to end sooner there:
 //   device_s = backlog + (overhead + panels + page-locking + the longest of packing, moving and computing
 //                         + a quarter of the rest) * bias
-//   cpu_s    = as the CPU has shown so far (cpu_speed.hpp, routine_speed.hpp) * (1 + other calls on the CPU + calls on
+//   cpu_s    = as the CPU has shown so far (cpu_speed.hpp) * (1 + other calls on the CPU + calls on
 //              the devices)
 // Here backlog is the sum of the estimates of all calls that are on the devices or wait for them. Panels are those of
 // factorizations, which go from column to column, whatever the rate of products. The host's threads pack batches, both
 // ways. Small products reach a part of the devices' rate. bias is the time that calls of this size took so far over the
-// expected one (device_bias.hpp). A call's Work (calls/work.hpp) has what it reads and writes. Rates are those measured on this machine for the call's type, or else those that
+// expected one (learnt_speed.hpp). A call's Work (calls/work.hpp) has what it reads and writes. Rates are those measured on this machine for the call's type, or else those that
 // devices report. A rate that a device does not report (0) then counts as unlimited, as in an unmodelled host device.
 // Memory is taken to be pageable; without CUDA nobody can know whether it is page-locked.
 //
@@ -18,11 +18,9 @@
 // threads that all look for their own gain get half of the calls per second that the devices alone would give.
 //
 // Starting devices takes start_up_s once, and nobody knows how many calls will follow. A call that waits for the start
-// only if it still ends sooner than on the CPU costs nothing. Otherwise calls stay on the CPU until the time lost by it
-// is one and a half times the price. So skis are rented until the rent has reached their price. From half of the price
-// on the background may start the devices. In whatever order calls come, the time lost (gains forgone plus start-up) is
-// at most three and a half times the loss of the best choice in hindsight. A process that makes three calls loses next
-// to nothing: its third may begin the start only if it takes most of that time on the CPU, too.
+// only if it still ends sooner than on the CPU costs nothing. Otherwise calls stay on the CPU until they have lost as
+// much by it as the start takes. So skis are rented until the rent has reached their price. In whatever order calls
+// come, the time lost (gains forgone plus start-up) is at most three times the loss of the best choice in hindsight.
 #pragma once
 
 #include <cstddef>
@@ -99,9 +97,8 @@ struct Decision {
   double cpu_s = 0;     ///< 0: not estimated
   double open_s = 0;    ///< device_s without what is left of the start
   // For Reason::start_up:
-  double start_up_s = 0;             ///< seconds that starting the devices takes
-  double forgone_s = 0;              ///< seconds that other calls have lost so far because devices were closed
-  bool start_in_background = false;  ///< the loss is enough for the background
+  double start_up_s = 0;  ///< seconds that starting the devices takes
+  double forgone_s = 0;   ///< seconds that other calls have lost so far because devices were closed
 };
 
 /// The decision that needs no devices: offload == false is final, true means that they must be looked at.
@@ -123,13 +120,11 @@ inline Decision decide_early(const OffloadRule& rule, const Work& work) {
 
 /// The facts by which a call is decided, as they are when it comes.
 struct Conditions {
-  Rates rates;                        ///< with what starting the devices takes
-  double until_open_s = 0;            ///< the rest of that time; 0: they are open
-  bool opened_in_background = false;  ///< the background is starting them
-  double forgone_s = 0;               ///< gains forgone so far
-  int forgone_calls = 0;              ///< by so many calls
+  Rates rates;              ///< with what starting the devices takes
+  double until_open_s = 0;  ///< the rest of that time; 0: they are open
+  double forgone_s = 0;     ///< gains forgone so far
   double backlog_s = 0;
-  double bias = 1;  ///< see device_bias.hpp
+  double bias = 1;  ///< see learnt_speed.hpp
   CpuEstimate cpu;
   int cpu_calls = 0;     ///< that the CPU BLAS is computing for others
   int device_calls = 0;  ///< that are on the devices or wait for them

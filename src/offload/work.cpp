@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "offload/cpu_batch.hpp"
+#include "kernels/host/cpu_batch.hpp"
 #include "routines/dense_solvers.hpp"
 
 namespace tessera::offload {
@@ -79,7 +79,7 @@ Work work_of(const LapackProblems& batch, index_t first, index_t last) {
     const LapackProblem& p = batch.problem(i);
     const LapackProblem* const former = i > first ? &batch.problem(i - 1) : nullptr;
     if (former == nullptr || former->form != p.form) ++work.forms;
-    work.volume += volume_of(batch, p);
+    work.volume += kernels::volume_of(batch, p);
     work.flops += batch.flops_of(p);
     work.orders += static_cast<double>(p.n);
     const double a = element * static_cast<double>(p.m * p.n), b = element * static_cast<double>(p.n * p.nrhs);

@@ -20,6 +20,20 @@ void DeviceStatistics::add(const DeviceStatistics& part) {
   for_each_number([&](const char*, auto member) { this->*member += part.*member; });
 }
 
+void JobStatistics::add(const JobStatistics& part) {
+  compulsory_up += part.compulsory_up;
+  compulsory_down += part.compulsory_down;
+  restarts += part.restarts;
+  beside = std::max(beside, part.beside);
+  if (first_kernel_at <= 0) first_kernel_at = part.first_kernel_at;
+  if (!start_up) start_up = part.start_up;
+  for (const DeviceStatistics& device : part.devices) {
+    const auto same = std::find_if(devices.begin(), devices.end(),
+                                   [&](const DeviceStatistics& known) { return known.device == device.device; });
+    same == devices.end() ? devices.push_back(device) : same->add(device);
+  }
+}
+
 DeviceStatistics JobStatistics::total() const {
   DeviceStatistics sum{.device = "all"};
   for (const DeviceStatistics& device : devices) sum.add(device);

@@ -82,6 +82,8 @@ struct JobStatistics {
     visit("beside", &Self::beside);
   }
 
+  /// Adds what a part of a call has done.
+  void add(const JobStatistics& part);
   /// All devices together.
   DeviceStatistics total() const;
   std::int64_t bytes_up() const { return total().bytes_up; }

@@ -15,7 +15,6 @@
 
 #include "core/error.hpp"
 #include "offload/context.hpp"
-#include "offload/device_bias.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace tessera::offload {
@@ -36,8 +35,6 @@ MachineRecord some_record() {
   MachineRecord record;
   record.rates = runtime::Calibration{2, {1e12, 2e12, 3e12, 4e12}, {5e10, 6e10, 7e10}, {8e9, 9e9, 1e10}, 1.1e11};
   record.start_up_s = 0.25;
-  record.cpu_blas = "a BLAS";
-  record.cpu[1][2][3] = 5e11F;
   return record;
 }
 
@@ -131,7 +128,6 @@ TEST_F(CalibrationFileTest, RatesThatCannotBeAreNotBelieved) {
   }
   EXPECT_FALSE(is_believed([](MachineRecord& r) { r.rates->devices = 3; }));
   EXPECT_FALSE(is_believed([](MachineRecord& r) { r.start_up_s = -1; }));
-  EXPECT_FALSE(is_believed([](MachineRecord& r) { r.cpu[0][0][0] = -1; }));
   EXPECT_TRUE(is_believed([](MachineRecord& r) {  // not measured
     r.rates->page_locked = {};
     r.rates->peer_bytes_per_s = 0;
@@ -296,95 +292,6 @@ TEST_F(CalibrationFileTest, IsWrittenByAWarmUp) {
   Context context(Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_CALIBRATION=" + file("a/rates")));
   context.warm_up();
   EXPECT_TRUE(is_measured(file("a/rates")));
-}
-
-// A process keeps the measured speed of its CPU BLAS for the next process.
-TEST_F(CalibrationFileTest, RemembersTheSpeedOfTheCpu) {
-  const std::string settings = "TESSERA_DEVICES=host:1 TESSERA_CALIBRATION=" + file("rates") + " ";
-  Product product;
-  CalibrationFile kept = file_of("off");
-  {
-    Context context(Config::from_settings(settings + "TESSERA_OFFLOAD=auto,sgemm=always,dgemm=never"));
-    std::vector<double> matrix(Product::order * Product::order, 1), result = matrix;
-    Level3 on_cpu = product.call;
-    on_cpu.type = ScalarType::d;
-    on_cpu.A = on_cpu.B = matrix.data();
-    on_cpu.C = result.data();
-    EXPECT_FALSE(context.run(on_cpu).has_value());
-    EXPECT_TRUE(context.run(product.call).has_value());
-    std::vector<device::DeviceInfo> devices;
-    for (const device::Device* device : context.runtime()->devices()) devices.push_back(device->info());
-    const int threads = context.config().copy_threads_of(1, CpuSpeed::available_processors(1), 12, 4);
-    kept = file_of(file("rates"), devices, threads, "");
-    EXPECT_TRUE(comes_true([&] { return kept.read().has_value(); }));
-  }
-  MachineRecord record = kept.read().value();
-  EXPECT_NE(record.cpu_blas, "");
-  EXPECT_NE(record.cpu, CpuSpeed::Rates());
-  const auto runs_on_devices_with = [&](float flops_per_s) {
-    for (auto& of_type : record.cpu) {
-      for (auto& of_volume : of_type) of_volume.fill(flops_per_s);
-    }
-    kept.write(record);
-    Context context(Config::from_settings(settings));
-    return context.run(product.call).has_value();
-  };
-  EXPECT_TRUE(runs_on_devices_with(1e3F));
-  EXPECT_FALSE(runs_on_devices_with(1e18F));
-}
-
-TEST(DeviceBias, IsBelievedFromTheSecondCallOn) {
-  DeviceBias bias;
-  constexpr index_t volume = 1 << 27;
-  EXPECT_EQ(bias.of(volume), 1);
-  bias.record(volume, 50, true);  // loads kernels
-  EXPECT_EQ(bias.of(volume), 1);
-  bias.record(volume, 6, true);
-  EXPECT_EQ(bias.of(volume), 6);
-  EXPECT_EQ(bias.of(volume * 64), 1);  // another class
-  bias.record(volume, 14, true);
-  EXPECT_EQ(bias.of(volume), 7);
-  bias.record(volume, 3, true);
-  EXPECT_EQ(bias.of(volume), 5);
-}
-
-TEST(DeviceBias, IsForgottenWhenCallsStayAway) {
-  DeviceBias bias;
-  constexpr index_t volume = 1 << 27;
-  // Soon at first, since the first calls may be slow ones, then ever later.
-  for (const int patience : {1, 2, 4, 8, DeviceBias::lifetime, DeviceBias::lifetime}) {
-    for (int i = 0; i < 2; ++i) bias.record(volume, 6, true);
-    for (int i = 1; i < patience; ++i) bias.passed_over(volume, 1);
-    EXPECT_EQ(bias.of(volume), 6) << patience;
-    bias.passed_over(volume, 1);
-    EXPECT_EQ(bias.of(volume), 1) << patience;
-  }
-  bias.passed_over(volume, 1);  // nothing is known, nothing to forget
-  for (int i = 0; i < 2; ++i) bias.record(volume, 4, true);
-  EXPECT_EQ(bias.of(volume), 4);
-}
-
-TEST(DeviceBias, HopesForMoreWithoutCallsOnTheCpu) {
-  DeviceBias bias;
-  constexpr index_t volume = 1 << 27;
-  for (int i = 0; i < 2; ++i) bias.record(volume, 8, false);
-  EXPECT_EQ(bias.of(volume), 2);
-  bias.record(volume, 9, false);
-  EXPECT_EQ(bias.of(volume), 2);
-  bias.record(volume, 6, true);  // no better by themselves
-  EXPECT_EQ(bias.of(volume), 6);
-  bias.record(volume, 24, false);
-  EXPECT_EQ(bias.of(volume), 6);
-}
-
-TEST(DeviceBias, HasAClassForEveryVolume) {
-  DeviceBias bias;
-  for (index_t volume = 0; volume >= 0; volume = volume < 2 ? volume + 1 : volume * 2) {
-    for (int i = 0; i < 2; ++i) bias.record(volume, 2, true);
-    EXPECT_EQ(bias.of(volume), 2);
-    if (volume > (index_t{1} << 62) - 1) break;
-  }
-  bias.record(std::numeric_limits<index_t>::max(), 2, true);
 }
 
 }  // namespace calibration_file_test

@@ -233,7 +233,7 @@ TEST(CallHistory, HelpIsTriedOnceDevicesAreKnownAndAgainNowAndThen) {
   history.describe(work_of(call), false, 1, now);
   EXPECT_NEAR(now.bias, 1, 1e-6);
   // First tried again soon, then ever more seldom.
-  for (const int pause : {8, 16, 32, 64, 128, 128}) {
+  for (const int pause : {8, 16, 32, 64, 64}) {
     calls(pause - 1, 4e-3, false);
     EXPECT_FALSE(history.should_help(volume)) << pause;
     calls(1, 4e-3, false);
@@ -241,7 +241,7 @@ TEST(CallHistory, HelpIsTriedOnceDevicesAreKnownAndAgainNowAndThen) {
     calls(2, 6e-3, true);
     EXPECT_FALSE(history.should_help(volume)) << pause;
   }
-  calls(128, 4e-3, false);  // perhaps it is another program by now
+  calls(64, 4e-3, false);  // perhaps it is another program by now
   calls(2, 2e-3, true);
   EXPECT_TRUE(history.should_help(volume));
   history.describe(work_of(call), false, 1, now);

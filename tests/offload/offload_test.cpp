@@ -175,23 +175,6 @@ TEST(Offload, WithoutASignOfAGpuNothingIsLoaded) {
               AllOf(HasSubstr("on the CPU BLAS (there is no sign of a GPU)"), Not(HasSubstr("plugin"))));
 }
 
-// Looking for GPUs takes as long as the call.
-TEST(Offload, AFirstSmallCallLooksForNothing) {
-  const HiddenGpus hidden;
-  testing::internal::CaptureStderr();
-  Context context(Config::from_settings("TESSERA_VERBOSE=1 TESSERA_DEVICES=auto"));
-  const auto line = [] {
-    std::string text = testing::internal::GetCapturedStderr();
-    testing::internal::CaptureStderr();
-    return text;
-  };
-  Ones(500).run(context);
-  EXPECT_THAT(line(), HasSubstr("on the CPU BLAS (to measure the CPU)"));
-  Ones(500).run(context);
-  EXPECT_THAT(line(), HasSubstr("there is no sign of a GPU"));
-  testing::internal::GetCapturedStderr();
-}
-
 TEST(Offload, CallsOnDevicesAreBacklog) {
   Context context(
       Config::from_settings("TESSERA_DEVICES=host:1 TESSERA_OFFLOAD=always "

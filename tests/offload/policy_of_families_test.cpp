@@ -69,16 +69,16 @@ TEST(PolicyOfLapack, HistoryTakesTheCpuAsProductsUntilItHasSeenIt) {
   const index_t side = 1386;  // a cube of the volume
   const Level3 product{.m = side, .n = side, .k = side};
   ASSERT_NEAR(static_cast<double>(volume_of(product)), static_cast<double>(lu.volume), 0.01 * 2.7e9);
-  history.cpu_speed().record(product, 1.0, true);
-  history.cpu_speed().record(product, 1.0, true);
+  history.cpu_speed().record(work_of(product), 1.0, true);
+  history.cpu_speed().record(work_of(product), 1.0, true);
   Conditions now;
   history.describe(lu, true, 1, now);
   EXPECT_GT(now.cpu.expected_s, 1.1);
-  EXPECT_LT(now.cpu.expected_s, 2);
+  EXPECT_LT(now.cpu.expected_s, 2.1);
   CallHistory::OnCpu(history, lu.of).record(lu, {}, 5.0, true);
   history.describe(lu, true, 1, now);
   EXPECT_NEAR(now.cpu.expected_s, 5.0, 1e-6);
-  EXPECT_FALSE(history.wanted_probe(lu, 100.0));
+  EXPECT_FALSE(history.cpu_speed().next_probe(lu, 100.0));
   EXPECT_EQ(history.cpu_calls(), 0);
 }
 
@@ -141,18 +141,18 @@ TEST(PolicyOfBatches, TheSoonerOneTakesIt) {
   Conditions now = idle_gpu();
   now.rates.packing_bytes_per_s = 50e9;
   const OffloadRule rule;
-  RoutineSpeed speed;
-  EXPECT_FALSE(speed.knows(work));
-  now.cpu = speed.estimate(work, 16).value();
+  CpuSpeed speed(16);
+  EXPECT_FALSE(speed.has_seen(work));
+  now.cpu = speed.estimate(work, 16);
   EXPECT_EQ(now.cpu.expected_s, now.cpu.most_s) << "unknown: the slowest";
-  speed.record(work, 0.002, 16);
-  EXPECT_TRUE(speed.knows(work));
-  now.cpu = speed.estimate(work, 16).value();
+  for (int sample = 0; sample < 2; ++sample) speed.record(work, 0.002, true, 16);
+  EXPECT_TRUE(speed.has_seen(work));
+  now.cpu = speed.estimate(work, 16);
   EXPECT_NEAR(now.cpu.expected_s, 0.002, 1e-6);
   EXPECT_EQ(decide(rule, work, now).reason, Reason::cpu_wins);
-  RoutineSpeed slow;
-  slow.record(work, 2, 16);
-  now.cpu = slow.estimate(work, 16).value();
+  CpuSpeed slow(16);
+  for (int sample = 0; sample < 2; ++sample) slow.record(work, 2, true, 16);
+  now.cpu = slow.estimate(work, 16);
   const Decision decision = decide(rule, work, now);
   EXPECT_TRUE(decision.offload);
   EXPECT_EQ(decision.reason, Reason::device_wins);

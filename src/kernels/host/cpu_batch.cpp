@@ -1,4 +1,4 @@
-#include "offload/cpu_batch.hpp"
+#include "kernels/host/cpu_batch.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,7 @@
 #include "kernels/host/cpu_lapack.hpp"
 #include "kernels/host/gemm_pieces.hpp"
 
-namespace tessera::offload {
+namespace tessera::kernels {
 namespace {
 
 /// The least work of a thread: some 100 us.
@@ -27,8 +27,8 @@ index_t volume_of(const Product& p) { return p.m * p.n * p.k; }
 bool is_shared(index_t volume, index_t count) { return volume <= one_thread_volume || count >= many_products; }
 bool is_shared(const LapackProblems& batch, index_t i, index_t count) {
   const LapackProblem& problem = batch.problem(i);
-  if (inverts(batch.routine) && problem.n > kernels::most_order_of_shared_inverse) return false;
-  return is_shared(offload::volume_of(batch, problem), count);
+  if (inverts(batch.routine) && problem.n > most_order_of_shared_inverse) return false;
+  return is_shared(kernels::volume_of(batch, problem), count);
 }
 
 /// compute(i, thread, false) for those that are shared, on so many threads, the caller's included; then, one after the
@@ -60,7 +60,7 @@ void share_out(index_t first, index_t last, int threads, const IsShared& is_shar
 
 }  // namespace
 
-int most_threads(int processors, const kernels::BlasThreads& now) {
+int most_threads(int processors, const BlasThreads& now) {
   if (now.in_team) return 1;
   const int most = std::min(processors, now.own);
   return std::max(1, now.openmp > 0 ? std::min(most, now.openmp) : most);
@@ -105,19 +105,18 @@ void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int thr
       first, last, threads, [&](index_t i) { return is_shared(volume(i), last - first); },
       [&](index_t i, std::size_t /*thread*/, bool is_alone) {
         if (!is_alone && threads > 1 && volume(i) > one_thread_volume)
-          kernels::for_each_gemm_piece(batch.call(i), one_thread_size, compute);
+          for_each_gemm_piece(batch.call(i), one_thread_size, compute);
         else
           compute(batch.call(i));
       });
 }
 
-void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, int threads,
-                    const kernels::CpuBlas* blas) noexcept {
+void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, int threads, const CpuBlas* blas) noexcept {
   share_out(
       first, last, threads, [&](index_t i) { return is_shared(batch, i, last - first); },
       [&](index_t i, std::size_t thread, bool is_alone) {
         const LapackProblem& problem = batch.problem(i);
-        const int info = kernels::run_lapack(blas, batch, problem, !is_alone && threads > 1, batch.space.of(thread));
+        const int info = run_lapack(blas, batch, problem, !is_alone && threads > 1, batch.space.of(thread));
         if (problem.info != nullptr) *problem.info = info;
       });
 }
@@ -125,8 +124,8 @@ void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, int thre
 void reserve_space(LapackProblems& batch, int threads) {
   std::size_t most = 0;
   for (const LapackProblem& problem : batch.problems)
-    most = std::max(most, kernels::lapack_space_bytes(batch.routine, batch.type, problem.n));
+    most = std::max(most, lapack_space_bytes(batch.routine, batch.type, problem.n));
   batch.space.reserve(most, threads);
 }
 
-}  // namespace tessera::offload
+}  // namespace tessera::kernels

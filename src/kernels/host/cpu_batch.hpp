@@ -11,7 +11,7 @@
 #include "calls/lapack_problems.hpp"
 #include "kernels/host/cpu_blas.hpp"
 
-namespace tessera::offload {
+namespace tessera::kernels {
 
 /// Up to this volume a product is left to one thread.
 inline constexpr index_t one_thread_size = 64;
@@ -30,7 +30,7 @@ index_t volume_of(const LapackProblems& batch, const LapackProblem& problem);
 
 /// Threads that the products of a batch may have. The program's own limits hold for them as for the BLAS's threads: a
 /// program that has a thread on each processor, or asks for one thread, gets no more. @param now of the BLAS
-int most_threads(int processors, const kernels::BlasThreads& now);
+int most_threads(int processors, const BlasThreads& now);
 /// Threads that one call may have when the CPU computes so many calls at the same time.
 int most_threads_of_call(int most, int calls);
 /// The number at the beginning of a list as in OMP_NUM_THREADS. nullptr, or no such number: as many as an int holds.
@@ -46,10 +46,9 @@ void compute_on_cpu(const GemmBatch& batch, index_t first, index_t last, int thr
                     const std::function<void(const Level3&)>& compute) noexcept;
 /// The same for problems of LAPACK, and tells their info. @param blas nullptr: by the reference
 /// @pre reserve_space() for as many threads
-void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, int threads,
-                    const kernels::CpuBlas* blas) noexcept;
+void compute_on_cpu(LapackProblems& batch, index_t first, index_t last, int threads, const CpuBlas* blas) noexcept;
 
 /// Of the batch, which keeps it. @throws std::bad_alloc
 void reserve_space(LapackProblems& batch, int threads);
 
-}  // namespace tessera::offload
+}  // namespace tessera::kernels

@@ -1,5 +1,5 @@
 // Batches on the CPU: threads, and the share of each.
-#include "offload/cpu_batch.hpp"
+#include "kernels/host/cpu_batch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "tests/offload/batches.hpp"
 
-namespace tessera::offload {
+namespace tessera::kernels {
 namespace cpu_batch_test {
 
 using test::cubes;
@@ -68,4 +68,4 @@ TEST(CpuBatch, CutsLargerProductsWhereThereAreMany) {
 }
 
 }  // namespace cpu_batch_test
-}  // namespace tessera::offload
+}  // namespace tessera::kernels

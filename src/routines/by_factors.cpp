@@ -1,0 +1,118 @@
+// LU, Cholesky and QR by the name of their routine, and solves by the factors.
+#include "routines/by_factors.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/side_by_side.hpp"
+#include "routines/lapack.hpp"
+
+namespace tessera::routines {
+namespace {
+
+/// Steps of a solve, B in place of X.
+struct Triangle {
+  Uplo uplo = Uplo::lower;
+  Op op = Op::no_trans;
+  Diag diag = Diag::non_unit;
+};
+Level3 solve_with(const LapackCall& call, const Triangle& triangle) {
+  return {.routine = Routine::trsm,
+          .type = call.type,
+          .side = Side::left,
+          .uplo = triangle.uplo,
+          .op_a = triangle.op,
+          .diag = triangle.diag,
+          .m = call.n,
+          .n = call.k,
+          .A = call.A,
+          .lda = call.lda,
+          .C = call.B,
+          .ldc = call.ldb};
+}
+
+/// Cholesky: L L^H X = B, or U^H U X = B.
+std::vector<Triangle> triangles_of_cholesky(Uplo uplo) {
+  if (uplo == Uplo::lower) return {{uplo, Op::no_trans}, {uplo, Op::conj_trans}};
+  return {{uplo, Op::conj_trans}, {uplo, Op::no_trans}};
+}
+/// P^T L U X = B, or its transpose.
+std::vector<Triangle> triangles_of_lu(Op op) {
+  const Triangle L{Uplo::lower, op, Diag::unit}, U{Uplo::upper, op, Diag::non_unit};
+  if (op == Op::no_trans) return {L, U};
+  return {U, L};
+}
+
+enum class PivotOrder : std::uint8_t { first_to_last, last_to_first };
+
+/// Columns are taken one by one, so that what is random stays within one; these are taken at once by a thread.
+constexpr index_t columns_of_piece = 16;
+/// A thread takes some ten microseconds to start; as many interchanges are not worth it.
+constexpr index_t interchanges_of_thread = index_t{1} << 18;
+
+template <Scalar T, class Integer>
+void interchange_column(T* column, const Integer* ipiv, index_t n, PivotOrder order) {
+  for (index_t i = 0; i < n; ++i) {
+    const index_t row = order == PivotOrder::first_to_last ? i : n - 1 - i;
+    const auto other = static_cast<index_t>(ipiv[row]) - 1;
+    if (other != row) std::swap(column[row], column[other]);
+  }
+}
+
+/// Of all n rows of B by call.ipiv. Columns are dealt to so many threads, the caller's included, where they are worth it.
+void interchange_rows(const LapackCall& call, PivotOrder order, int processors) {
+  std::atomic<index_t> next = 0;
+  const auto interchange = [&](std::size_t) {
+    for (index_t first = next.fetch_add(columns_of_piece); first < call.k; first = next.fetch_add(columns_of_piece)) {
+      const index_t end = std::min(first + columns_of_piece, call.k);
+      dispatch(call.type, [&]<Scalar T>(T) {
+        dispatch_pivots(call, [&](const auto* ipiv) {
+          for (index_t j = first; j < end; ++j)
+            interchange_column(static_cast<T*>(call.B) + j * call.ldb, ipiv, call.n, order);
+        });
+      });
+    }
+  };
+  const index_t pieces = (call.k + columns_of_piece - 1) / columns_of_piece;
+  const index_t worth_it = call.n * call.k / interchanges_of_thread + 1;
+  const index_t threads = std::clamp<index_t>(std::min(pieces, worth_it), 1, std::max(processors, 1));
+  side_by_side(static_cast<std::size_t>(threads), interchange);
+}
+
+}  // namespace
+
+runtime::JobStatistics factor(runtime::Runtime& runtime, const LapackCall& call, index_t tile,
+                              const runtime::CpuHelp& cpu) {
+  if (is_hermitian(call.routine)) return cholesky(runtime, {call.type, call.uplo, call.n, call.A, call.lda}, tile, cpu);
+  const index_t m = rows_of(call);
+  if (call.routine == Routine::geqrf) return qr(runtime, {call.type, m, call.n, call.A, call.lda, call.tau}, tile, cpu);
+  std::vector<index_t> pivots(static_cast<std::size_t>(std::min(m, call.n)), 0);
+  runtime::JobStatistics job;
+  try {
+    job = lu(runtime, {call.type, m, call.n, call.A, call.lda, pivots.data()}, tile, cpu);
+  } catch (const std::bad_alloc&) {
+    // Pivots are told when A has its factors, but for interchanges that need memory.
+    if (pivots.front() == 0) throw;
+    throw DeviceLost("memory ran out while results were written");
+  }
+  dispatch_pivots(call, [&]<class Integer>(Integer* ipiv) {
+    std::transform(pivots.begin(), pivots.end(), ipiv, [](index_t row) { return static_cast<Integer>(row); });
+  });
+  return job;
+}
+
+void solve_by_factors(const LapackCall& call, int processors, const std::function<void(const Level3&)>& solve) {
+  const bool has_pivots = !is_hermitian(call.routine);
+  const Op op = call.routine == Routine::getrs ? call.op : Op::no_trans;
+  if (has_pivots && op == Op::no_trans) interchange_rows(call, PivotOrder::first_to_last, processors);
+  for (const Triangle& triangle : has_pivots ? triangles_of_lu(op) : triangles_of_cholesky(call.uplo))
+    solve(solve_with(call, triangle));
+  if (has_pivots && op != Op::no_trans) interchange_rows(call, PivotOrder::last_to_first, processors);
+}
+
+}  // namespace tessera::routines
