@@ -1,6 +1,7 @@
 # tessera_options: language level, warnings, visibility and sanitizers of every target of this project.
 add_library(tessera_options INTERFACE)
-target_include_directories(tessera_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(tessera_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+  ${PROJECT_BINARY_DIR}/generated)
 target_compile_options(tessera_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wconversion;-Werror>
   # Code that nvcc generates fails with -Wconversion, so device sources get the other warnings.

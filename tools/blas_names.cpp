@@ -24,7 +24,7 @@ constexpr std::array batched = {
 /// The routines that libtessera_lapack.so defines.
 constexpr std::array taken_whole = {
 #define TESSERA_CALL(routine, name, letter, T, arguments, letters) std::string_view(#letter #name),
-#include "calls/lapack_routines.def"
+#include "calls/lapack_symbols.def"
 #undef TESSERA_CALL
 };
 

@@ -407,6 +407,12 @@ constexpr double flops_of(const LapackCall& p) {
   return (is_complex(p.type) ? 4 : 1) * real;
 }
 
+/// Part of a device's matrix rate that a problem of flops_of() reaches.
+constexpr double part_of_matrix_rate(const LapackCall& p) {
+  const double part = row_of(p.routine).part_of_rate;
+  return is_eigenproblem(p.routine) && !p.vectors ? part / 2 : part;  // half of a reduction is bound by memory
+}
+
 /// The bytes that cross the link.
 struct LapackTraffic {
   double up = 0, down = 0;  ///< bytes

@@ -1,7 +1,7 @@
 // Every routine that Tessera computes, once: the names that it has, and what distinguishes it from others. All that is said of
 // routines by number (rules, rates, counters, tables of functions) is indexed by Routine, whose order means nothing.
 //
-// parameters.hpp has the interfaces of the routines; level3.hpp and lapack_call.hpp have their operands.
+// parameters.hpp says what follows from the interfaces of the routines; level3.hpp and lapack_call.hpp have their operands.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "calls/parameter.hpp"
 #include "core/scalar.hpp"
 
 namespace tessera {
@@ -27,39 +28,15 @@ enum class Routine : std::uint8_t {
   trmm,
   trsm,
   gemmt,
-  potrf,
-  potrs,
-  posv,
-  potri,
-  getrf,
-  getrf_nopiv,
-  getrs,
-  gesv,
-  getri,
-  laswp,
-  geqrf,
-  heev,
-  heevd,
-  heevr,
-  heevx,
-  hegv,
-  hegvd,
-  gesdd,
-  gesvd,
-  geev,
-  gels,
-  gelsd,
-  ungqr,
-  unmqr,
-  unmlq,
-  unmtr,
-  unmbr,
-  larfb,
-  trtrs,
-  trtri,
-  lauum
+#define TESSERA_LAPACK_ROUTINE(routine, ...) routine,
+#include "calls/lapack_routines.def"
+#undef TESSERA_LAPACK_ROUTINE
 };
-inline constexpr int routine_count = 41;
+inline constexpr int routine_count = 10
+#define TESSERA_LAPACK_ROUTINE(...) +1
+#include "calls/lapack_routines.def"
+#undef TESSERA_LAPACK_ROUTINE
+    ;
 
 /// How devices compute a call.
 enum class Way : std::uint8_t {
@@ -91,66 +68,62 @@ enum Trait : std::uint32_t {
   scaling = 1 << 16,           ///< LAPACK scales A, or B, by its norm
   batched = 1 << 17,           ///< of LAPACK's there are batches
   rectangular = 1 << 18,       ///< m and n differ
-  counted = 1 << 19            ///< right-hand sides or reflectors are, by k
+  counted = 1 << 19,           ///< right-hand sides or reflectors are, by k
+  cpu_only = 1 << 20           ///< no library of a GPU solves it
 };
 
+/// A routine. getrf_nopiv, which Fortran does not have, is getrf with `tiny` in place of pivots.
 struct RoutineRow {
   Routine routine;
   Way way;
   const char* real;     ///< the name in real types, without the letter of the type
   const char* complex;  ///< likewise
-  std::uint32_t traits = 0;
-  Routine computed_as = routine;
+  std::uint32_t traits;
+  Parameters parameters;  ///< of Fortran; only complex types have rwork and lrwork, only real ones imaginary
+  /// Part of a device's matrix rate at which its library works on large problems, if it solves them whole. One H200, orders
+  /// of 1000 to 4000 (docs/adr/0025-dense-problems.md); smaller problems are slower. Of gelsd, trtrs, larfb, lauum, unmlq and
+  /// unmtr, which were not measured there, what their parts have. Without vectors, an eigenproblem reaches half of it.
+  double part_of_rate;
+  /// Seconds of each column beside its products, of what goes from column to column. Tiles: one H200 (docs/performance/h200-x1),
+  /// dgetrf and dgeqrf of 8192 and 30000. The columns of a Cholesky factor are those of small blocks. Whole problems:
+  /// docs/adr/0025-dense-problems.md.
+  double column_s;
+  Routine computed_as;
 };
 
-inline constexpr RoutineRow routine_rows[routine_count] = {
-    {Routine::gemm, Way::level3, "gemm", "gemm", two_operations},
-    {Routine::gemmt, Way::level3, "gemmt", "gemmt", two_operations | one_triangle},
-    {Routine::symm, Way::level3, "symm", "symm"},
-    {Routine::hemm, Way::level3, "hemm", "hemm", complex_only | hermitian},
-    {Routine::syrk, Way::level3, "syrk", "syrk", rank_update | one_triangle},
-    {Routine::herk, Way::level3, "herk", "herk", rank_update | one_triangle | complex_only | hermitian},
-    {Routine::syr2k, Way::level3, "syr2k", "syr2k", rank_update | one_triangle},
-    {Routine::her2k, Way::level3, "her2k", "her2k", rank_update | one_triangle | complex_only | hermitian},
-    {Routine::trmm, Way::level3, "trmm", "trmm", in_place_of_b},
-    {Routine::trsm, Way::level3, "trsm", "trsm", in_place_of_b},
-
-    {Routine::potrf, Way::factors, "potrf", "potrf", hermitian | factoring | batched},
-    {Routine::potrs, Way::factors, "potrs", "potrs", hermitian | solving | batched | counted},
-    {Routine::posv, Way::factors, "posv", "posv", hermitian | factoring | solving | batched | counted},
-    {Routine::getrf, Way::factors, "getrf", "getrf", factoring | batched | rectangular},
-    {Routine::getrs, Way::factors, "getrs", "getrs", solving | batched | counted},
-    {Routine::gesv, Way::factors, "gesv", "gesv", factoring | solving | batched | counted},
-    {Routine::geqrf, Way::factors, "geqrf", "geqrf", factoring | rectangular},
-    {Routine::getrf_nopiv, Way::batches, "getrf_nopiv", "getrf_nopiv", factoring | batched | rectangular},
-    {Routine::laswp, Way::batches, "laswp", "laswp", batched},
-
-    {Routine::potri, Way::whole, "potri", "potri", hermitian | inverting | inverse | batched},
-    {Routine::getri, Way::whole, "getri", "getri", inverting | inverse | batched},
-    {Routine::trtri, Way::whole, "trtri", "trtri", inverse},
-    {Routine::lauum, Way::whole, "lauum", "lauum"},
-    {Routine::trtrs, Way::whole, "trtrs", "trtrs", counted},
-    {Routine::ungqr, Way::whole, "orgqr", "ungqr", rectangular | counted},
-    {Routine::unmqr, Way::whole, "ormqr", "unmqr", reflecting | rectangular | counted},
-    {Routine::unmlq, Way::whole, "ormlq", "unmlq", reflecting | rectangular | counted},
-    {Routine::unmtr, Way::whole, "ormtr", "unmtr", reflecting | rectangular},
-    {Routine::unmbr, Way::as_other, "ormbr", "unmbr", reflecting | rectangular | counted, Routine::unmqr},  // or unmlq
-    {Routine::larfb, Way::whole, "larfb", "larfb", reflecting | rectangular | counted},
-    {Routine::gels, Way::whole, "gels", "gels", least_squares | scaling | rectangular | counted},
-    {Routine::gelsd, Way::whole, "gelsd", "gelsd",
-     least_squares | singular_values | iterating | scaling | rectangular | counted},
-    {Routine::gesdd, Way::whole, "gesdd", "gesdd",
-     singular_vectors | singular_values | iterating | scaling | rectangular},
-    {Routine::gesvd, Way::whole, "gesvd", "gesvd",
-     singular_vectors | singular_values | iterating | scaling | rectangular},
-    {Routine::geev, Way::whole, "geev", "geev", iterating | scaling},
-    {Routine::heevd, Way::whole, "syevd", "heevd", hermitian | eigenproblem | iterating | scaling},
-    {Routine::heevr, Way::whole, "syevr", "heevr", hermitian | eigenproblem | iterating | scaling},
-    {Routine::hegvd, Way::whole, "sygvd", "hegvd", hermitian | eigenproblem | iterating | scaling},
-    {Routine::heev, Way::as_other, "syev", "heev", hermitian | eigenproblem, Routine::heevd},
-    {Routine::heevx, Way::as_other, "syevx", "heevx", hermitian | eigenproblem, Routine::heevr},
-    {Routine::hegv, Way::as_other, "sygv", "hegv", hermitian | eigenproblem, Routine::hegvd},
-};
+inline constexpr std::array<RoutineRow, routine_count> routine_rows = [] {
+  using enum Parameter;
+  constexpr auto row = [](Routine routine, Way way, const char* real, const char* complex, std::uint32_t traits,
+                          Parameters parameters) {
+    return RoutineRow{routine, way, real, complex, traits, parameters, 1, 0, routine};
+  };
+  return std::array<RoutineRow, routine_count>{
+      row(Routine::gemm, Way::level3, "gemm", "gemm", two_operations,
+          {transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc}),
+      row(Routine::gemmt, Way::level3, "gemmt", "gemmt", two_operations | one_triangle,
+          {uplo, transa, transb, n, k, alpha, A, lda, B, ldb, beta, C, ldc}),
+      row(Routine::symm, Way::level3, "symm", "symm", 0, {side, uplo, m, n, alpha, A, lda, B, ldb, beta, C, ldc}),
+      row(Routine::hemm, Way::level3, "hemm", "hemm", complex_only | hermitian,
+          {side, uplo, m, n, alpha, A, lda, B, ldb, beta, C, ldc}),
+      row(Routine::syrk, Way::level3, "syrk", "syrk", rank_update | one_triangle,
+          {uplo, transa, n, k, alpha, A, lda, beta, C, ldc}),
+      row(Routine::herk, Way::level3, "herk", "herk", rank_update | one_triangle | complex_only | hermitian,
+          {uplo, transa, n, k, alpha, A, lda, beta, C, ldc}),
+      row(Routine::syr2k, Way::level3, "syr2k", "syr2k", rank_update | one_triangle,
+          {uplo, transa, n, k, alpha, A, lda, B, ldb, beta, C, ldc}),
+      row(Routine::her2k, Way::level3, "her2k", "her2k", rank_update | one_triangle | complex_only | hermitian,
+          {uplo, transa, n, k, alpha, A, lda, B, ldb, beta, C, ldc}),
+      row(Routine::trmm, Way::level3, "trmm", "trmm", in_place_of_b,
+          {side, uplo, transa, diag, m, n, alpha, A, lda, B, ldb}),
+      row(Routine::trsm, Way::level3, "trsm", "trsm", in_place_of_b,
+          {side, uplo, transa, diag, m, n, alpha, A, lda, B, ldb}),
+#define TESSERA_LAPACK_ROUTINE(routine, way, real, complex, traits, part_of_rate, column_s, computed_as, ...) \
+  RoutineRow{Routine::routine,    Way::way, #real, #complex, traits, {__VA_ARGS__}, part_of_rate, column_s,   \
+             Routine::computed_as},
+#include "calls/lapack_routines.def"
+#undef TESSERA_LAPACK_ROUTINE
+  };
+}();
 
 constexpr std::size_t number_of(Routine routine) { return static_cast<std::size_t>(routine); }
 
@@ -173,6 +146,19 @@ inline constexpr auto traits_by_routine = [] {
   std::array<std::uint32_t, routine_count> traits{};
   for (const RoutineRow& row : routine_rows) traits[number_of(row.routine)] = row.traits;
   return traits;
+}();
+/// By routine, of real types and of complex ones.
+inline constexpr auto parameters_by_routine = [] {
+  std::array<std::array<Parameters, 2>, routine_count> lists{};
+  for (const RoutineRow& row : routine_rows) {
+    std::size_t reals = 0, complexes = 0;
+    for (const Parameter parameter : row.parameters) {
+      if (parameter != Parameter::rwork && parameter != Parameter::lrwork)
+        lists[number_of(row.routine)][0][reals++] = parameter;
+      if (parameter != Parameter::imaginary) lists[number_of(row.routine)][1][complexes++] = parameter;
+    }
+  }
+  return lists;
 }();
 constexpr std::size_t count_of(Way way) {
   std::size_t count = 0;

@@ -10,14 +10,6 @@
 namespace tessera::offload {
 namespace {
 
-/// Seconds of a column of a panel beside its products (one H200, docs/performance/h200-x1: dgetrf and
-/// dgeqrf of 8192 and 30000). The columns of a Cholesky factor are those of small blocks.
-constexpr double column_s(Routine routine) {
-  if (!factors(routine)) return 0;
-  if (routine == Routine::geqrf) return 9e-6;
-  return is_hermitian(routine) ? 1e-6 : 5e-6;
-}
-
 index_t as_volume(double volume) {
   constexpr auto most = static_cast<double>(std::numeric_limits<index_t>::max());
   return volume < most ? static_cast<index_t>(volume) : std::numeric_limits<index_t>::max();
@@ -32,7 +24,7 @@ constexpr double part_of_small = 1.0 / 16, part_of_small_factorizations = 1.0 / 
 Work work_of(const LapackCall& call) {
   const LapackTraffic traffic = traffic_of(call);
   const double flops = flops_of(call);
-  const bool is_by_factors = row_of(call.routine).way == Way::factors;
+  const RoutineRow& row = row_of(call.routine);
   const auto columns = static_cast<double>(std::min(rows_of(call), call.n));
   return {.flops = flops,
           .up = traffic.up,
@@ -42,8 +34,8 @@ Work work_of(const LapackCall& call) {
           .type = call.type,
           .volume = as_volume(flops / (is_complex(call.type) ? 8 : 2)),
           .page_locked = traffic.up,
-          .beside_s = is_by_factors ? column_s(call.routine) * columns : routines::least_dense_s,
-          .part_of_rate = is_by_factors ? 1 : routines::part_of_matrix_rate(call)};
+          .beside_s = row.column_s * columns + (row.way == Way::whole ? routines::least_dense_s : 0),
+          .part_of_rate = part_of_matrix_rate(call)};
 }
 
 Work work_of(const GemmBatch& batch, index_t first, index_t last) {

@@ -77,31 +77,4 @@ runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const LapackCall& 
   return runtime.run_dense(wide, algorithm);
 }
 
-double part_of_matrix_rate(const LapackCall& problem) {
-  switch (problem.routine) {
-    case Routine::heevd:
-    case Routine::heevr:
-    case Routine::hegvd:
-      return problem.vectors ? 0.04 : 0.02;  // half of the reduction is bound by memory
-    case Routine::gesdd:
-    case Routine::gesvd:
-      return 0.04;
-    case Routine::geev:
-      return 0.015;
-    case Routine::gelsd:
-      return 0.01;
-    case Routine::trtri:
-    case Routine::potri:
-      return 0.05;
-    case Routine::gels:
-    case Routine::getri:
-      return 0.03;
-    case Routine::trtrs:
-    case Routine::larfb:
-      return 0.5;
-    default:
-      return 0.3;
-  }
-}
-
 }  // namespace tessera::routines

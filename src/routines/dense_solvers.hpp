@@ -23,9 +23,4 @@ runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const LapackCall& 
 /// A problem of no size takes as long: launches, and the way to the host and back between its parts.
 inline constexpr double least_dense_s = 1e-3;
 
-/// Part of the device's matrix rate at which cuSOLVER works on large problems (flops_of()): one H200, orders of 1000
-/// to 4000 (docs/adr/0025-dense-problems.md); smaller problems are slower. Of what was not measured there (gelsd, trtrs,
-/// larfb, lauum, unmlq, unmtr) what their parts have.
-double part_of_matrix_rate(const LapackCall& problem);
-
 }  // namespace tessera::routines

@@ -42,8 +42,8 @@ struct Symbol {
 };
 constexpr Symbol symbols[] = {
 #define TESSERA_CALL(routine, name, letter, T, arguments, letters) \
-  {Routine::routine, scalar_type_of<T>(), #letter #name "_", lapack::pass_on<arguments, letters>},
-#include "calls/lapack_routines.def"
+  {Routine::routine, scalar_type_of<T>(), #letter #name "_", pass_on<arguments, letters>},
+#include "calls/lapack_symbols.def"
 #undef TESSERA_CALL
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 #define TESSERA_FORWARD_FORTRAN(name) #name "_",
 constexpr const char* forwarded[] = {
-#include "blas_api/lapack/forwarded.def"
+#include "blas_api/lapack/handed_on.def"
 };
 #undef TESSERA_FORWARD_FORTRAN
 
@@ -37,5 +37,5 @@ extern "C" void* tessera_address_of_forwarded(std::size_t number) noexcept {
 #define TESSERA_FORWARD_FORTRAN(name) TESSERA_FORWARD(#name "_")
 // NOLINTNEXTLINE(hicpp-no-assembler)
 asm(TESSERA_BINDER
-#include "blas_api/lapack/forwarded.def"
+#include "blas_api/lapack/handed_on.def"
 );

@@ -8,9 +8,9 @@
 #include <array>
 #include <cstddef>
 #include <span>
-#include <utility>
 
 #include "blas_api/lapack/next_symbol.hpp"
+#include "calls/fortran_function.hpp"
 #include "calls/lapack_fortran.hpp"
 
 namespace tessera::lapack {
@@ -34,16 +34,6 @@ constexpr bool fits(Routine routine, ScalarType type, std::size_t arguments, std
   const Parameters parameters = parameters_of(routine, is_complex(type));
   return letters_of(routine) == letters && (parameters[arguments - 1] == Parameter::info) == has_info(routine) &&
          parameters[arguments - 1] != Parameter::none && parameters[arguments] == Parameter::none;
-}
-
-/// Of a function with so many arguments and letters.
-template <std::size_t arguments, std::size_t letters>
-void pass_on(void* next, std::span<void* const> values, std::span<const std::size_t> lengths) {
-  [&]<std::size_t... i, std::size_t... j>(std::index_sequence<i...>, std::index_sequence<j...>) {
-    reinterpret_cast<void (*)(decltype(static_cast<void>(i), static_cast<void*>(nullptr))...,
-                              decltype(static_cast<void>(j), std::size_t{})...)>(next)(values[i]..., lengths[j]...);
-  }
-  (std::make_index_sequence<arguments>(), std::make_index_sequence<letters>());
 }
 
 }  // namespace tessera::lapack

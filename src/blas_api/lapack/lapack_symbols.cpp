@@ -62,7 +62,7 @@ constinit LapackFace face_scipy_64_ = {.blas = {.search = behind(tessera::kernel
 #endif
 #define TESSERA_CALL(routine, name, letter, T, arguments, letters) \
   extern "C" __attribute__((visibility("default"), alias(#letter #name "_"))) void letter##name();
-#include "calls/lapack_routines.def"
+#include "calls/lapack_symbols.def"
 #undef TESSERA_CALL
 #endif
 

@@ -1,6 +1,7 @@
 #include "kernels/host/dense_lapack.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <complex>
@@ -8,9 +9,15 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "calls/fortran_function.hpp"
+#include "calls/lapack_arguments.hpp"
+#include "calls/parameters.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -19,21 +26,19 @@ namespace {
 using BlasInt = std::int64_t;
 static_assert(std::endian::native == std::endian::little);
 
-/// A routine's workspaces. Sizes of -1 query the needed sizes.
-struct Spaces {
-  void* work = nullptr;
-  BlasInt lwork = -1;
-  void* rwork = nullptr;
-  BlasInt lrwork = -1;
-  void* iwork = nullptr;
-  BlasInt liwork = -1;
-};
+/// gesvd takes the place of gesdd, because its jobs are more general.
+constexpr Routine called_for(Routine routine) { return routine == Routine::gesdd ? Routine::gesvd : routine; }
 
-/// All arguments of Fortran are addresses, and the lengths of strings come last.
-template <class... Arguments>
-void call(void* function, Arguments... arguments) {
-  reinterpret_cast<void (*)(Arguments...)>(function)(arguments...);
-}
+/// How the interface of each routine that is solved whole is called, in real types and in complex ones.
+constexpr auto pass_on_by_routine = [] {
+  std::array<std::array<PassOn, 2>, routine_count> by_routine{};
+  constexpr const auto& routines = routines_of<Way::whole>;
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    ((by_routine[number_of(routines[i])] = {pass_on_of<routines[i], false>, pass_on_of<routines[i], true>}), ...);
+  }
+  (std::make_index_sequence<routines.size()>());
+  return by_routine;
+}();
 
 const char* letter_of(VectorJob job) {
   constexpr const char* letters[] = {"N", "S", "A", "O"};
@@ -44,38 +49,44 @@ const char* letter_of(EigenRange range) {
   return letters[static_cast<int>(range)];
 }
 
+/// A real number in the precision of a type.
+struct RealArgument {
+  explicit RealArgument(double value) : wide(value), narrow(static_cast<float>(value)) {}
+  double wide;
+  float narrow;
+};
+
+/// A problem as a call of its routine's interface: an address for each parameter.
 class OneDenseProblem {
  public:
   OneDenseProblem(const LapackCall& problem, void* function, int integer_bits)
-      : p_(problem), function_(function), integer_bits_(integer_bits) {
-    Spaces query;
-    AnyScalar work = 0;
-    double rwork = 0;
-    BlasInt iwork = 0;
-    query.work = &work;
-    query.rwork = &rwork;
-    query.iwork = &iwork;
-    DenseOutcome ignored;
-    if (has_workspace()) run(query, ignored);
-    const double first = real_at(&work), first_real = real_at(&rwork);
-    const index_t least = is_svd(p_.routine) ? 5 * std::min(p_.m, p_.n) : 2 * p_.n;
-    lwork_ = p_.routine == Routine::larfb ? unreflected() * p_.k : rounded(first);
-    lrwork_ = std::max<BlasInt>(rounded(first_real), least);
-    liwork_ = std::max<BlasInt>(iwork, 1);
+      : p_(problem),
+        called_(called_for(problem.routine)),
+        function_(function),
+        integer_bits_(integer_bits),
+        vl_(problem.vl),
+        vu_(problem.vu),
+        rcond_(problem.rcond) {
+    if (has(called_, Parameter::lwork)) ask_for_sizes();
+    if (called_ == Routine::larfb) lwork_ = ldwork_ * p_.k;
     work_.resize(static_cast<std::size_t>(lwork_));
     rwork_.resize(static_cast<std::size_t>(lrwork_));
     iwork_.resize(static_cast<std::size_t>(liwork_));
     support_.resize(static_cast<std::size_t>(2 * p_.n));
-    if (p_.routine == Routine::getri) pivots_.resize(static_cast<std::size_t>(p_.n));
+    if (has_own_pivots()) pivots_.resize(static_cast<std::size_t>(p_.n));
   }
 
   /// Accesses the problem's memory here for the first time.
   int operator()(DenseOutcome& outcome) {
-    if (p_.routine == Routine::getri) take_pivots();
-    return run({work_.data(), lwork_, rwork_.data(), lrwork_, iwork_.data(), liwork_}, outcome);
+    if (has_own_pivots()) take_pivots();
+    call(work_.data(), rwork_.data(), iwork_.data());
+    if (has_own_pivots()) give_pivots();
+    outcome.found = static_cast<std::int32_t>(found_);
+    return static_cast<std::int32_t>(info_);
   }
 
  private:
+  bool is_double() const { return real_bytes(p_.type) == sizeof(double); }
   double real_at(const void* number) const {
     float narrow = 0;
     double wide = 0;
@@ -85,199 +96,191 @@ class OneDenseProblem {
       std::memcpy(&narrow, number, sizeof(narrow));
     return is_double() ? wide : static_cast<double>(narrow);
   }
-  bool is_double() const { return real_bytes(p_.type) == sizeof(double); }
-  /// Whether the routine takes a workspace, and reports the size that it needs.
-  bool has_workspace() const {
-    switch (p_.routine) {
-      case Routine::larfb:
-      case Routine::trtrs:
-      case Routine::trtri:
-      case Routine::lauum:
-      case Routine::potri:
-        return false;
-      default:
-        return true;
-    }
-  }
-  BlasInt unreflected() const { return p_.side == Side::left ? p_.n : p_.m; }
-  void take_pivots() {
-    for (index_t i = 0; i < p_.n; ++i) {
-      const BlasInt pivot = p_.ipiv_bits == 64 ? static_cast<const std::int64_t*>(p_.ipiv)[i]
-                                               : static_cast<const std::int32_t*>(p_.ipiv)[i];
-      if (integer_bits_ == 64)
-        pivots_[static_cast<std::size_t>(i)] = pivot;
-      else
-        reinterpret_cast<std::int32_t*>(pivots_.data())[i] = static_cast<std::int32_t>(pivot);
-    }
-  }
   // Single precision does not hold large sizes exactly.
   static BlasInt rounded(double size) { return static_cast<BlasInt>(std::ceil(size * (1 + 1e-6))) + 1; }
 
-  int run(const Spaces& spaces, DenseOutcome& outcome) {
-    BlasInt info = 0;
-    switch (p_.routine) {
-      case Routine::heevd:
-      case Routine::hegvd:
-        run_eigen(spaces, &info);
-        break;
-      case Routine::heevr:
-        run_some(spaces, &info, outcome);
-        break;
-      case Routine::gesdd:
-      case Routine::gesvd:
-        run_svd(spaces, &info);
-        break;
-      case Routine::ungqr:
-        call(function_, &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.tau, spaces.work, &spaces.lwork, &info);
-        break;
-      case Routine::unmqr:
-      case Routine::unmlq:
-        call(function_, side(), op(), &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.tau, p_.B, &p_.ldb, spaces.work,
-             &spaces.lwork, &info, std::size_t{1}, std::size_t{1});
-        break;
-      case Routine::unmtr:
-        call(function_, side(), uplo(), op(), &p_.m, &p_.n, p_.A, &p_.lda, p_.tau, p_.B, &p_.ldb, spaces.work,
-             &spaces.lwork, &info, std::size_t{1}, std::size_t{1}, std::size_t{1});
-        break;
-      case Routine::larfb: {
-        const BlasInt ldwork = unreflected();
-        call(function_, side(), op(), p_.order == ReflectorOrder::forward ? "F" : "B",
-             p_.storage == ReflectorStorage::columns ? "C" : "R", &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.T, &p_.ldt,
-             p_.B, &p_.ldb, spaces.work, &ldwork, std::size_t{1}, std::size_t{1}, std::size_t{1}, std::size_t{1});
-        break;
-      }
-      case Routine::gels:
-        call(function_, op(), &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.B, &p_.ldb, spaces.work, &spaces.lwork, &info,
-             std::size_t{1});
-        break;
-      case Routine::gelsd:
-        run_gelsd(spaces, &info, outcome);
-        break;
-      case Routine::trtrs:
-        call(function_, uplo(), op(), diag(), &p_.n, &p_.k, p_.A, &p_.lda, p_.B, &p_.ldb, &info, std::size_t{1},
-             std::size_t{1}, std::size_t{1});
-        break;
-      case Routine::geev:
-        run_geev(spaces, &info);
-        break;
-      case Routine::trtri:
-        call(function_, uplo(), diag(), &p_.n, p_.A, &p_.lda, &info, std::size_t{1}, std::size_t{1});
-        break;
-      case Routine::getri:
-        call(function_, &p_.n, p_.A, &p_.lda, static_cast<void*>(pivots_.data()), spaces.work, &spaces.lwork, &info);
-        break;
-      case Routine::lauum:
-      case Routine::potri:
-        call(function_, uplo(), &p_.n, p_.A, &p_.lda, &info, std::size_t{1});
-        break;
-      default:
-        throw InternalError(name_of(p_) + " is not solved whole");
+  void ask_for_sizes() {
+    AnyScalar work = 0;
+    double rwork = 0;
+    BlasInt iwork = 0;
+    lwork_ = lrwork_ = liwork_ = -1;
+    call(&work, &rwork, &iwork);
+    const index_t least = is_svd(p_.routine) ? 5 * std::min(p_.m, p_.n) : 2 * p_.n;
+    lwork_ = rounded(real_at(&work));
+    lrwork_ = std::max<BlasInt>(rounded(real_at(&rwork)), least);
+    liwork_ = std::max<BlasInt>(iwork, 1);
+  }
+
+  /// The library's integers differ from the problem's.
+  bool has_own_pivots() const { return has(called_, Parameter::ipiv) && integer_bits_ != p_.ipiv_bits; }
+  template <class F>
+  void with_own_pivots(F f) {
+    integer_bits_ == 64 ? f(pivots_.data()) : f(reinterpret_cast<std::int32_t*>(pivots_.data()));
+  }
+  void take_pivots() {
+    for (const LapackOperand& operand : LapackOperands(p_)) {
+      if (operand.slot == LapackSlot::ipiv && operand.reads) copy_pivots(true);
     }
-    return static_cast<std::int32_t>(info);
+  }
+  void give_pivots() {
+    for (const LapackOperand& operand : LapackOperands(p_)) {
+      if (operand.slot == LapackSlot::ipiv && operand.writes) copy_pivots(false);
+    }
+  }
+  /// @param to_own else from there
+  void copy_pivots(bool to_own) {
+    dispatch_pivots(p_, [&]<class Theirs>(Theirs* theirs) {
+      with_own_pivots([&]<class Own>(Own* own) {
+        for (index_t i = 0; i < p_.n; ++i) {
+          if (to_own)
+            own[i] = static_cast<Own>(theirs[i]);
+          else
+            theirs[i] = static_cast<Theirs>(own[i]);
+        }
+      });
+    });
   }
 
-  void run_eigen(const Spaces& s, BlasInt* info) {
-    const auto with = [&](auto... first) {
-      if (is_complex(p_.type))
-        call(function_, first..., p_.values, s.work, &s.lwork, s.rwork, &s.lrwork, s.iwork, &s.liwork, info,
-             std::size_t{1}, std::size_t{1});
-      else
-        call(function_, first..., p_.values, s.work, &s.lwork, s.iwork, &s.liwork, info, std::size_t{1},
-             std::size_t{1});
-    };
-    const BlasInt itype = p_.itype;
-    if (p_.routine == Routine::hegvd)
-      with(&itype, vectors(), uplo(), &p_.n, p_.A, &p_.lda, p_.B, &p_.ldb);
-    else
-      with(vectors(), uplo(), &p_.n, p_.A, &p_.lda);
+  void call(void* work, void* rwork, void* iwork) {
+    space_ = {work, rwork, iwork};
+    const bool complex = is_complex(p_.type);
+    std::array<void*, most_parameters> arguments{};
+    std::size_t count = 0;
+    for (const Parameter parameter : parameters_of(called_, complex)) {
+      if (parameter != Parameter::none) arguments[count++] = const_cast<void*>(address_of(parameter));
+    }
+    constexpr std::array<std::size_t, 4> lengths = {1, 1, 1, 1};
+    const PassOn pass_on = pass_on_by_routine[number_of(called_)][complex ? 1 : 0];
+    if (pass_on == nullptr) throw InternalError(name_of(p_) + " is not solved whole");
+    pass_on(function_, std::span(arguments.data(), count), std::span(lengths.data(), letters_of(called_)));
   }
 
-  void run_some(const Spaces& s, BlasInt* info, DenseOutcome& outcome) {
-    const float narrow[] = {static_cast<float>(p_.vl), static_cast<float>(p_.vu), 0.0F};
-    const double wide[] = {p_.vl, p_.vu, 0.0};
-    const auto bound = [&](int i) {
-      return is_double() ? static_cast<const void*>(wide + i) : static_cast<const void*>(narrow + i);
-    };
-    BlasInt found = 0;
-    const BlasInt one = 1;
-    const BlasInt* const ldz = p_.vectors ? &p_.ldu : &one;
-    const auto with = [&](auto... last) {
-      call(function_, vectors(), letter_of(p_.range), uplo(), &p_.n, p_.A, &p_.lda, bound(0), bound(1), &p_.il, &p_.iu,
-           bound(2), &found, p_.values, p_.U, ldz, static_cast<void*>(support_.data()), s.work, &s.lwork, last...,
-           s.iwork, &s.liwork, info, std::size_t{1}, std::size_t{1}, std::size_t{1});
-    };
-    if (is_complex(p_.type))
-      with(s.rwork, &s.lrwork);
-    else
-      with();
-    outcome.found = found;
+  const void* address_of(Parameter parameter) {
+    if (is_letter(parameter)) return letter_of(parameter);
+    if (const std::optional<LapackSlot> slot = slot_of(parameter))
+      return is_leading_dimension(parameter) ? ld_of(*slot) : address_of(*slot);
+    switch (parameter) {
+      case Parameter::itype:
+        return &itype_;
+      case Parameter::m:
+        return &p_.m;
+      case Parameter::n:
+        return &p_.n;
+      case Parameter::k:
+      case Parameter::nrhs:
+        return &p_.k;
+      case Parameter::vl:
+        return real(vl_);
+      case Parameter::vu:
+        return real(vu_);
+      case Parameter::abstol:
+        return real(zero_);
+      case Parameter::rcond:
+        return real(rcond_);
+      case Parameter::il:
+        return &p_.il;
+      case Parameter::iu:
+        return &p_.iu;
+      case Parameter::found:
+        return &found_;
+      case Parameter::left:  // which no problem has
+        return nullptr;
+      case Parameter::ldleft:
+        return &one_;
+      case Parameter::support:
+        return support_.data();
+      case Parameter::ldwork:
+        return &ldwork_;
+      case Parameter::info:
+        return &info_;
+      default:
+        return workspace(parameter);
+    }
+  }
+  const void* workspace(Parameter parameter) const {
+    switch (parameter) {
+      case Parameter::work:
+        return space_.work;
+      case Parameter::lwork:
+        return &lwork_;
+      case Parameter::rwork:
+        return space_.rwork;
+      case Parameter::lrwork:
+        return &lrwork_;
+      case Parameter::iwork:
+        return space_.iwork;
+      case Parameter::liwork:
+        return &liwork_;
+      default:
+        throw InternalError(name_of(p_) + std::string(" is called without ") + name_of(parameter));
+    }
+  }
+  void* address_of(LapackSlot slot) {
+    if (slot == LapackSlot::ipiv && has_own_pivots()) return pivots_.data();
+    return tessera::address_of(p_, slot);
+  }
+  /// LAPACK wants a leading dimension even of what is not asked for.
+  const BlasInt* ld_of(LapackSlot slot) {
+    const BlasInt& ld = tessera::ld_of(p_, slot);
+    return ld > 0 ? &ld : &one_;
+  }
+  const void* real(const RealArgument& number) const {
+    return is_double() ? static_cast<const void*>(&number.wide) : &number.narrow;
   }
 
-  void run_svd(const Spaces& s, BlasInt* info) {
-    const BlasInt one = 1;
-    const BlasInt* const ldu = p_.u == VectorJob::none ? &one : &p_.ldu;
-    const BlasInt* const ldvt = p_.vt == VectorJob::none ? &one : &p_.ldvt;
-    const auto with = [&](auto... last) {
-      call(function_, letter_of(p_.u), letter_of(p_.vt), &p_.m, &p_.n, p_.A, &p_.lda, p_.values, p_.U, ldu, p_.VT, ldvt,
-           s.work, &s.lwork, last..., info, std::size_t{1}, std::size_t{1});
-    };
-    if (is_complex(p_.type))
-      with(s.rwork);
-    else
-      with();
+  const char* letter_of(Parameter parameter) const {
+    using kernels::letter_of;
+    switch (parameter) {
+      case Parameter::jobu:
+        return letter_of(p_.u);
+      case Parameter::jobvt:
+        return letter_of(p_.vt);
+      case Parameter::range:
+        return letter_of(p_.range);
+      case Parameter::uplo:
+        return p_.uplo == Uplo::lower ? "L" : "U";
+      case Parameter::side:
+        return p_.side == Side::left ? "L" : "R";
+      case Parameter::trans:
+        return op();
+      case Parameter::diag:
+        return p_.diag == Diag::unit ? "U" : "N";
+      case Parameter::direct:
+        return p_.order == ReflectorOrder::forward ? "F" : "B";
+      case Parameter::storev:
+        return p_.storage == ReflectorStorage::columns ? "C" : "R";
+      case Parameter::jobz:
+      case Parameter::jobvr:
+        return p_.vectors ? "V" : "N";
+      default:
+        return "N";  // jobvl
+    }
   }
-
-  void run_geev(const Spaces& s, BlasInt* info) {
-    const BlasInt one = 1;
-    const BlasInt* const ldu = p_.vectors ? &p_.ldu : &one;
-    void* const none = nullptr;
-    if (is_complex(p_.type))
-      call(function_, "N", vectors(), &p_.n, p_.A, &p_.lda, p_.values, none, &one, p_.U, ldu, s.work, &s.lwork, s.rwork,
-           info, std::size_t{1}, std::size_t{1});
-    else
-      call(function_, "N", vectors(), &p_.n, p_.A, &p_.lda, p_.values, p_.imaginary, none, &one, p_.U, ldu, s.work,
-           &s.lwork, info, std::size_t{1}, std::size_t{1});
-  }
-
-  void run_gelsd(const Spaces& s, BlasInt* info, DenseOutcome& outcome) {
-    const auto narrow = static_cast<float>(p_.rcond);
-    const void* const rcond = is_double() ? static_cast<const void*>(&p_.rcond) : &narrow;
-    BlasInt rank = 0;
-    const auto with = [&](auto... real) {
-      call(function_, &p_.m, &p_.n, &p_.k, p_.A, &p_.lda, p_.B, &p_.ldb, p_.values, rcond, &rank, s.work, &s.lwork,
-           real..., s.iwork, info);
-    };
-    if (is_complex(p_.type))
-      with(s.rwork);
-    else
-      with();
-    outcome.found = static_cast<std::int32_t>(rank);
-  }
-
-  const char* side() const { return p_.side == Side::left ? "L" : "R"; }
-  const char* diag() const { return p_.diag == Diag::unit ? "U" : "N"; }
   /// The conjugate transpose of a real matrix is called T, too. Of a complex matrix only trtrs knows the plain
   /// transpose.
   const char* op() const {
     if (p_.op == Op::no_trans) return "N";
     return is_complex(p_.type) && p_.op == Op::conj_trans ? "C" : "T";
   }
-  const char* uplo() const { return p_.uplo == Uplo::lower ? "L" : "U"; }
-  const char* vectors() const { return p_.vectors ? "V" : "N"; }
 
   LapackCall p_;
+  Routine called_;
   void* function_;
   int integer_bits_;
+  RealArgument vl_, vu_, rcond_, zero_{0};
+  BlasInt itype_ = p_.itype, ldwork_ = p_.side == Side::left ? p_.n : p_.m, one_ = 1, found_ = 0, info_ = 0;
   BlasInt lwork_ = 1, lrwork_ = 1, liwork_ = 1;
+  /// Of the current call.
+  struct Space {
+    void *work = nullptr, *rwork = nullptr, *iwork = nullptr;
+  } space_;
   std::vector<AnyScalar> work_;  // of the largest element type, so that it is aligned for all types
   std::vector<double> rwork_;
   std::vector<BlasInt> iwork_, support_, pivots_;
 };
 
 void* function_of(const DenseLapack::Find& find, Routine routine, ScalarType type) {
-  // gesvd replaces gesdd, because its jobs are more general.
-  const Routine called = routine == Routine::gesdd ? Routine::gesvd : routine;
-  const std::string name = letter(type) + std::string(name_of(called, type));
+  const std::string name = letter(type) + std::string(name_of(called_for(routine), type));
   void* const function = find(name.c_str());
   if (function == nullptr) throw NotAvailable("the CPU BLAS has no " + name);
   return function;
@@ -288,7 +291,8 @@ void* function_of(const DenseLapack::Find& find, Routine routine, ScalarType typ
 DenseLapack::DenseLapack(const Find& find, int integer_bits) : integer_bits_(integer_bits) {
   for (const Routine routine : routines_of<Way::whole>) {
     for (const ScalarType type : scalar_types) {
-      functions_[number_of(routine)][static_cast<std::size_t>(type)] = function_of(find, routine, type);
+      if (exists(routine, type))
+        functions_[number_of(routine)][static_cast<std::size_t>(type)] = function_of(find, routine, type);
     }
   }
 }
