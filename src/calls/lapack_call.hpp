@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 
 #include "calls/lapack.hpp"
@@ -129,6 +132,7 @@ struct LapackOperand {
   bool reads = false, writes = false;
   index_t read_rows = 0, read_cols = 0;
   Part read_part = Part::full, written_part = Part::full;
+  bool real_diagonal = false;  ///< imaginary parts there are ignored: it is a Hermitian matrix's
 
   bool has_ld() const { return slot <= LapackSlot::T; }
   index_t bytes() const { return rows * cols * element_bytes; }
@@ -175,6 +179,37 @@ decltype(auto) dispatch_pivots(const LapackCall& p, F&& f) {
 /// Eigenvalues that heevr may find at most.
 constexpr index_t most_found(const LapackCall& p) { return p.range == EigenRange::indices ? p.iu - p.il + 1 : p.n; }
 
+/// Bounds of the largest element of each matrix.
+struct Norms {
+  double least = 0, most = 0;
+};
+/// The bounds within which devices solve a problem, if its matrices are looked at; zero is within them, too. LAPACK does not
+/// scale there. Outside, a device's library may overflow or lose what is small.
+/// Sources: dsyevd, dgels and dgelsd, dgesdd and dgeev of LAPACK 3.12.
+inline std::optional<Norms> norms_for_devices(const LapackCall& p) {
+  if (!is(p.routine, scaling)) return std::nullopt;
+  const bool is_single = real_bytes(p.type) == sizeof(float);
+  const double smallest =
+      is_single ? static_cast<double>(std::numeric_limits<float>::min()) : std::numeric_limits<double>::min();
+  const double eps =
+      is_single ? static_cast<double>(std::numeric_limits<float>::epsilon()) : std::numeric_limits<double>::epsilon();
+  const double least = is_eigenproblem(p.routine)    ? std::sqrt(smallest / eps)
+                       : is_least_squares(p.routine) ? smallest / eps
+                                                     : std::sqrt(smallest) / eps;
+  return Norms{least, 1 / least};
+}
+
+/// The place of the first pivot among those that a problem reads, from 1, that is not a row's number; 0: there is none.
+inline index_t first_bad_pivot(const LapackCall& p) {
+  return dispatch_pivots(p, [&](const auto* ipiv) {
+    for (index_t i = 0; i < p.n; ++i) {
+      const auto pivot = static_cast<index_t>(ipiv[i]);
+      if (pivot < 1 || pivot > p.n) return i + 1;
+    }
+    return index_t{0};
+  });
+}
+
 /// The operands of a problem, at most one for each slot.
 class LapackOperands {
  public:
@@ -201,21 +236,14 @@ class LapackOperands {
     LapackOperand& operand = add(slot, problem_.n, problem_.n);
     operand.reads = true;
     operand.read_part = operand.written_part = part_of(problem_.uplo);
+    operand.real_diagonal = is_hermitian(problem_.routine);
     return operand;
   }
 
   void collect() {
     const LapackCall& p = problem_;
+    if (factors(p.routine) || solves(p.routine)) return collect_factors();
     switch (p.routine) {
-      case Routine::potrf:
-      case Routine::potrs:
-      case Routine::posv:
-      case Routine::getrf:
-      case Routine::getrf_nopiv:
-      case Routine::getrs:
-      case Routine::gesv:
-      case Routine::geqrf:
-        return collect_factors();
       case Routine::heevd:
       case Routine::heevr:
       case Routine::hegvd:
@@ -263,13 +291,12 @@ class LapackOperands {
   void collect_factors() {
     const LapackCall& p = problem_;
     const bool makes_factors = factors(p.routine);
-    LapackOperand& A = is_hermitian(p.routine) ? add_triangle(LapackSlot::A) : add(LapackSlot::A, rows_of(p), p.n);
+    const bool in_triangle = has(p.routine, Parameter::uplo);
+    LapackOperand& A = in_triangle ? add_triangle(LapackSlot::A) : add(LapackSlot::A, rows_of(p), p.n);
     A.reads = true;
     A.writes = makes_factors;
-    if (p.routine == Routine::geqrf)
-      add(LapackSlot::tau, std::min(p.m, p.n), 1).writes = true;
-    else if (!is_hermitian(p.routine) && p.routine != Routine::getrf_nopiv)
-      (makes_factors ? add_pivots().writes : add_pivots().reads) = true;
+    if (has(p.routine, Parameter::tau)) add(LapackSlot::tau, std::min(p.m, p.n), 1).writes = true;
+    if (has(p.routine, Parameter::ipiv)) (makes_factors ? add_pivots().writes : add_pivots().reads) = true;
     if (solves(p.routine)) add_rewritten(LapackSlot::B, p.n, p.k);
   }
   LapackOperand& add_pivots() {

@@ -226,7 +226,6 @@ constexpr bool finds_singular_values(Routine routine) { return is(routine, singu
 constexpr bool multiplies_by_reflectors(Routine routine) { return is(routine, reflecting); }
 constexpr bool is_inverse(Routine routine) { return is(routine, inverse); }
 constexpr bool iterates(Routine routine) { return is(routine, iterating); }
-constexpr bool looks_at_norms(Routine routine) { return is(routine, scaling); }
 
 /// Whether a setting that names a routine means this one in this type: "trsm" in all its types, "dtrsm" in one; "syevd" or "heevd".
 constexpr bool is_called(Routine routine, ScalarType type, std::string_view spelt) {

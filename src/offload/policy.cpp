@@ -40,6 +40,7 @@ constexpr std::pair<Reason, const char*> reason_words[] = {
     {Reason::forked, "the devices belong to the parent process"},
     {Reason::ending, "the process is ending"},
     {Reason::unavailable, "the devices could not be opened"},
+    {Reason::no_solver, "no GPU's library solves it"},
     {Reason::unsuitable, "the devices leave such a problem to LAPACK"},
     {Reason::out_of_memory, "it does not fit in the devices' memory"},
 };

@@ -82,9 +82,10 @@ enum class Reason : std::uint8_t {
   ending,         ///< exit() has begun
   unavailable,    ///< the devices could not be opened
   out_of_memory,  ///< the job does not fit on the devices
-  unsuitable      ///< numbers that devices leave to LAPACK, or a problem that their libraries do not solve
+  no_solver,      ///< no library of a GPU solves such problems
+  unsuitable      ///< numbers that devices leave to LAPACK, or a problem that this version of a library does not solve
 };
-inline constexpr int reason_count = 17;
+inline constexpr int reason_count = 18;
 
 /// Where a call runs and why.
 struct Decision {
@@ -115,6 +116,8 @@ constexpr Decision decide_early(const OffloadRule& rule, bool only_scales, index
   return {true, Reason::device_wins};
 }
 inline Decision decide_early(const OffloadRule& rule, const Work& work) {
+  if (work.of == Work::Of::lapack && is(work.routine, cpu_only) && rule.when != Offload::never)
+    return {false, Reason::no_solver};
   return decide_early(rule, work.of == Work::Of::product && work.product.only_scales(), work.volume);
 }
 

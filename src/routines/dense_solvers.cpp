@@ -1,8 +1,6 @@
 #include "routines/dense_solvers.hpp"
 
 #include <complex>
-#include <cstdint>
-#include <vector>
 
 #include "routines/level3.hpp"
 
@@ -27,15 +25,12 @@ bool needs_nonzero_diagonal(const LapackCall& problem) {
   return may_be_unit ? problem.diag == Diag::non_unit : is_inverse(problem.routine);
 }
 
-/// In 64 bits. @throws UnsuitableNumbers if one of them is no row's
-std::vector<std::int64_t> wide_pivots(const LapackCall& problem) {
-  std::vector<std::int64_t> pivots(static_cast<std::size_t>(problem.n));
-  for (std::size_t i = 0; i < pivots.size(); ++i) {
-    pivots[i] = problem.ipiv_bits == 64 ? static_cast<const std::int64_t*>(problem.ipiv)[i]
-                                        : static_cast<const std::int32_t*>(problem.ipiv)[i];
-    if (pivots[i] < 1 || pivots[i] > problem.n) throw UnsuitableNumbers(name_of(problem) + ": a pivot is no row");
+/// @throws UnsuitableNumbers if a pivot that is read is no row's
+void require_good_pivots(const LapackCall& problem) {
+  for (const LapackOperand& operand : LapackOperands(problem)) {
+    if (operand.slot == LapackSlot::ipiv && operand.reads && first_bad_pivot(problem) != 0)
+      throw UnsuitableNumbers(name_of(problem) + ": a pivot is no row");
   }
-  return pivots;
 }
 
 runtime::JobStatistics solve_triangle(runtime::Runtime& runtime, const LapackCall& problem, index_t tile,
@@ -69,12 +64,8 @@ runtime::JobStatistics solve_dense(runtime::Runtime& runtime, const LapackCall& 
       return {.routine = name_of(problem), .n = problem.n, .info = zero, .devices = {}};
   }
   if (problem.routine == Routine::trtrs) return solve_triangle(runtime, problem, tile, cpu);
-  if (problem.routine != Routine::getri) return runtime.run_dense(problem, algorithm);
-  std::vector<std::int64_t> pivots = wide_pivots(problem);
-  LapackCall wide = problem;
-  wide.ipiv = pivots.data();
-  wide.ipiv_bits = 64;
-  return runtime.run_dense(wide, algorithm);
+  require_good_pivots(problem);
+  return runtime.run_dense(problem, algorithm);
 }
 
 }  // namespace tessera::routines

@@ -253,7 +253,8 @@ cudaError_t load_lu_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 cudaError_t load_cholesky_kernels() { return device::cuda::load_kernel(nullptr, 1); }
 cudaError_t load_solve_kernels() { return device::cuda::load_kernel(nullptr); }
 
-cudaError_t find_largest(const DenseMatrix& matrix, Part part, double* largest, cudaStream_t stream) {
+cudaError_t find_largest(const DenseMatrix& matrix, Part part, bool real_diagonal, double* largest,
+                         cudaStream_t stream) {
   return cuda_standin::launch(stream, [=] {
     const auto larger = [&](double value) {
       if (std::isnan(value) || std::abs(value) > *largest) *largest = std::abs(value);
@@ -264,7 +265,7 @@ cudaError_t find_largest(const DenseMatrix& matrix, Part part, double* largest, 
           const AnyScalar value = static_cast<const T*>(matrix.A)[i + j * matrix.lda];
           if (std::isnan(*largest)) return;
           larger(value.real());
-          if (part == Part::full || i != j) larger(value.imag());
+          if (!real_diagonal || i != j) larger(value.imag());
         }
       }
     });
@@ -311,6 +312,17 @@ cudaError_t divide_by_values(const DenseMatrix& B, const void* values, double rc
           T& element = static_cast<T*>(B.A)[i + j * B.lda];
           element = counts ? element / divisors[i] : T(0);
         }
+      }
+    });
+  });
+}
+cudaError_t read_pivots(const DenseMatrix& A, const void* ipiv, int bits, std::int64_t* wide, int* info,
+                        cudaStream_t stream) {
+  return cuda_standin::launch(stream, [=] {
+    dispatch(A.type, [&]<Scalar T>(T) {
+      for (index_t i = 0; i < A.n; ++i) {
+        wide[i] = bits == 64 ? static_cast<const std::int64_t*>(ipiv)[i] : static_cast<const std::int32_t*>(ipiv)[i];
+        if (wide[i] > 0 && static_cast<const T*>(A.A)[i + i * A.lda] == T(0)) *info = static_cast<int>(i + 1);
       }
     });
   });

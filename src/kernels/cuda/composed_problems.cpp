@@ -187,9 +187,10 @@ DenseSpace CudaDenseSolver::composed_space(const LapackCall& p, SvdAlgorithm alg
       add(of_svd, part);
       break;
     }
-    default: {  // lauum, getri: a copy, and getri's info
+    default: {  // lauum, getri: a copy, and getri's pivots and info
       Parts parts(any);
       parts.matrix(p.type, p.n, p.n);
+      parts.take(static_cast<std::size_t>(p.n) * sizeof(std::int64_t));
       parts.take(sizeof(int));
       own_bytes = parts.bytes();
     }
@@ -266,10 +267,11 @@ void CudaDenseSolver::multiply_triangles(const LapackCall& p, const DenseWorkspa
 void CudaDenseSolver::invert_by_factors(const LapackCall& p, const DenseWorkspace& workspace) {
   Parts parts(workspace.on_device);
   const DenseMatrix X = parts.matrix(p.type, p.n, p.n);
+  auto* const pivots = parts.take<std::int64_t>(static_cast<std::size_t>(p.n) * sizeof(std::int64_t));
   int* const info = parts.take<int>(sizeof(int));
   multiply(zero(X));
   require("getri", copy_trapezoid(X, {.diag = Diag::unit}, X, stream_));
-  require("getri", solve_by_lu(dn_, p, X.A, X.lda, p.n, info));
+  require("getri", solve_by_lu(dn_, p, X.A, X.lda, p.n, pivots, info));
   const auto bytes = [&](index_t elements) { return static_cast<std::size_t>(elements) * element_bytes(p.type); };
   require("cudaMemcpy2DAsync", cudaMemcpy2DAsync(p.A, bytes(p.lda), X.A, bytes(X.lda), bytes(p.n),
                                                  static_cast<std::size_t>(p.n), cudaMemcpyDeviceToDevice, stream_));
@@ -308,7 +310,7 @@ void CudaDenseSolver::solve_least_squares(const LapackCall& p, SvdAlgorithm algo
     multiply_by_q();
   }
   if (plan.is_flipped && p.routine == Routine::gels) require("transpose", transpose(plan.tall, A, stream_));
-  require("norms", find_largest(rows_of_b(p, 0, most, p.k), Part::full, telling->largest + 1, stream_));
+  require("norms", find_largest(rows_of_b(p, 0, most, p.k), Part::full, false, telling->largest + 1, stream_));
 }
 
 // With R = U S V^H: X = V (S^+ (U^H B)). With R^H, whose U is V: X = U (S^+ (V^H B)).

@@ -94,7 +94,7 @@ CudaDenseSolver::~CudaDenseSolver() {
     return;
   }
   const CurrentContext current(device_.context());
-  if (dn_.params != nullptr) static_cast<void>(cusolver().DestroyParams(dn_.params));
+  if (dn_.params != nullptr) static_cast<void>(TESSERA_CUSOLVER_PROBLEM(DestroyParams)(dn_.params));
   static_cast<void>(cusolver().Destroy(dn_.handle));
 }
 
@@ -102,22 +102,24 @@ void CudaDenseSolver::load() {
   const std::lock_guard lock(mutex_);
   if (dn_.params != nullptr) return;
   const CusolverLibrary& library = cusolver();
-  if (library.CreateParams == nullptr) throw NotAvailable("this version of cuSOLVER has no 64-bit interface");
+  const auto create_params = TESSERA_CUSOLVER_PROBLEM(CreateParams);
+  if (create_params == nullptr) throw NotAvailable("this version of cuSOLVER has no 64-bit interface");
   const CurrentContext current(device_.context());
   require("loading the kernels of problems", load_dense_kernels());
   if (dn_.handle == nullptr) require("cusolverDnCreate", library.Create(&dn_.handle));
-  require("cusolverDnCreateParams", library.CreateParams(&dn_.params));
+  require("cusolverDnCreateParams", create_params(&dn_.params));
 }
 
 SvdAlgorithm CudaDenseSolver::choose_svd(const LapackCall& problem) const {
-  if (cusolver().Xgesvdp == nullptr) return SvdAlgorithm::qr_iteration;
+  if (TESSERA_CUSOLVER_PROBLEM(Xgesvdp) == nullptr) return SvdAlgorithm::qr_iteration;
   return plan::choose_svd(problem);
 }
 
 DenseSpace CudaDenseSolver::space(const LapackCall& problem, SvdAlgorithm algorithm) {
+  const char* const name = name_of(problem.routine, problem.type);
+  if (is(problem.routine, cpu_only)) throw NotAvailable(std::string("cuSOLVER has no ") + name);
   const CurrentContext current(device_.context());
   if (is_composed(problem.routine)) return composed_space(problem, algorithm);
-  const char* const name = name_of(problem.routine, problem.type);
   DenseSpace space;
   std::size_t own_bytes = 0;
   cusolverStatus_t status = CUSOLVER_STATUS_SUCCESS;
@@ -141,7 +143,7 @@ bool CudaDenseSolver::begin(int compute_stream) {
   if (dn_.params == nullptr) throw InternalError("a solver that was not loaded");
   if (!device_.accepts_work(stream)) return false;
   compute_stream_ = compute_stream;
-  stream_ = device_.stream(stream);
+  stream_ = dn_.stream = device_.stream(stream);
   return true;
 }
 
@@ -151,8 +153,8 @@ void CudaDenseSolver::measure(int compute_stream, const LapackCall& problem, Den
   for (const LapackOperand& operand : LapackOperands(problem)) {
     if (!operand.reads || operand.slot > LapackSlot::B) continue;
     const DenseMatrix matrix{problem.type, operand.read_rows, operand.read_cols, operand.address, operand.ld};
-    require("norms",
-            find_largest(matrix, operand.read_part, telling->largest + static_cast<int>(operand.slot), stream_));
+    require("norms", find_largest(matrix, operand.read_part, operand.real_diagonal,
+                                  telling->largest + static_cast<int>(operand.slot), stream_));
   }
 }
 

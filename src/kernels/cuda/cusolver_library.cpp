@@ -31,10 +31,8 @@ CusolverLibrary open_library() {
 #define TESSERA_RESOLVE(name) resolve(library, "cusolverDn" #name, functions.name);
   TESSERA_CUSOLVER_FUNCTIONS(TESSERA_RESOLVE)
 #undef TESSERA_RESOLVE
-#define TESSERA_LOOK_UP(name) \
-  functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, "cusolverDn" #name));
-  TESSERA_CUSOLVER_PROBLEMS(TESSERA_LOOK_UP)
-#undef TESSERA_LOOK_UP
+  for (CusolverProblem* problem = CusolverProblem::first; problem != nullptr; problem = problem->next)
+    problem->address = dlsym(library, problem->name);
   return functions;
 }
 

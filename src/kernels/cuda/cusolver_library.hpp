@@ -4,6 +4,8 @@
 
 #include <cusolverDn.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include "core/scalar.hpp"
@@ -21,36 +23,34 @@ namespace tessera::kernels::cuda {
   TESSERA_CUSOLVER_ROUTINES_OF(X, C)  \
   TESSERA_CUSOLVER_ROUTINES_OF(X, Z)
 
-/// Routines for whole problems (dense_calls.hpp). Older versions lack some of them.
-#define TESSERA_CUSOLVER_SIZED(X, name) X(name) X(name##_bufferSize)
-#define TESSERA_CUSOLVER_PROBLEMS_OF(X, letter, symmetric, orthogonal) \
-  TESSERA_CUSOLVER_SIZED(X, letter##symmetric##gvd)                    \
-  TESSERA_CUSOLVER_SIZED(X, letter##orthogonal##gqr)                   \
-  TESSERA_CUSOLVER_SIZED(X, letter##orthogonal##mqr)                   \
-  TESSERA_CUSOLVER_SIZED(X, letter##orthogonal##mtr)                   \
-  TESSERA_CUSOLVER_SIZED(X, letter##potri)
-#define TESSERA_CUSOLVER_PROBLEMS(X)         \
-  X(CreateParams)                            \
-  X(DestroyParams)                           \
-  TESSERA_CUSOLVER_SIZED(X, Xsyevd)          \
-  TESSERA_CUSOLVER_SIZED(X, Xsyevdx)         \
-  TESSERA_CUSOLVER_SIZED(X, Xgesvd)          \
-  TESSERA_CUSOLVER_SIZED(X, Xgesvdp)         \
-  TESSERA_CUSOLVER_SIZED(X, Xgeev)           \
-  TESSERA_CUSOLVER_SIZED(X, Xtrtri)          \
-  X(Xgetrs)                                  \
-  TESSERA_CUSOLVER_PROBLEMS_OF(X, S, sy, or) \
-  TESSERA_CUSOLVER_PROBLEMS_OF(X, D, sy, or) \
-  TESSERA_CUSOLVER_PROBLEMS_OF(X, C, he, un) \
-  TESSERA_CUSOLVER_PROBLEMS_OF(X, Z, he, un)
-
-/// The functions in use, by their names without "cusolverDn". Those for whole problems may be missing.
+/// The functions that every version has, by their names without "cusolverDn".
 struct CusolverLibrary {
 #define TESSERA_CUSOLVER_MEMBER(name) decltype(&cusolverDn##name) name = nullptr;
   TESSERA_CUSOLVER_FUNCTIONS(TESSERA_CUSOLVER_MEMBER)
-  TESSERA_CUSOLVER_PROBLEMS(TESSERA_CUSOLVER_MEMBER)
 #undef TESSERA_CUSOLVER_MEMBER
 };
+
+/// A function for whole problems, which older versions may lack. It is looked up when the library is opened, since workers
+/// must not call dlsym. Constructors of static objects put all that are named anywhere into one list, and do nothing else.
+struct CusolverProblem {
+  explicit CusolverProblem(const char* its_name) noexcept : name(its_name), next(first) { first = this; }
+  const char* name;
+  void* address = nullptr;  ///< nullptr: this version lacks it
+  CusolverProblem* next;
+  static inline CusolverProblem* first = nullptr;
+};
+template <std::size_t size>
+struct CusolverName {
+  constexpr CusolverName(const char (&name)[size]) {
+    std::copy_n(name, size, text);
+  }  // NOLINT(google-explicit-constructor)
+  char text[size];
+};
+template <CusolverName name>
+inline CusolverProblem cusolver_problem{name.text};
+/// The address of a function for whole problems, or nullptr. @pre cusolver() has returned
+#define TESSERA_CUSOLVER_PROBLEM(name) \
+  reinterpret_cast<decltype(&cusolverDn##name)>(cusolver_problem<"cusolverDn" #name>.address)
 
 /// Loads the library at the first call, on the calling thread. Thread-safe. @throws NotAvailable
 const CusolverLibrary& cusolver();

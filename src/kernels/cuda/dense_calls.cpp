@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "kernels/cuda/dense_kernels.hpp"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -26,7 +27,18 @@ Function needed(Function function, const char* name) {
   if (function == nullptr) throw NotAvailable(std::string("this version of cuSOLVER has no ") + name);
   return function;
 }
-#define TESSERA_NEEDED(name) needed(cusolver().name, "cusolverDn" #name)
+#define TESSERA_NEEDED(name) needed(TESSERA_CUSOLVER_PROBLEM(name), "cusolverDn" #name)
+
+/// A launch that failed has left its error to cudaGetLastError().
+cusolverStatus_t status_of(cudaError_t launch) {
+  return launch == cudaSuccess ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_EXECUTION_FAILED;
+}
+
+/// read_pivots() of the problem's factors.
+cusolverStatus_t read(const DenseHandle& dn, const LapackCall& p, const void* ipiv, int bits, std::int64_t* wide,
+                      int* info) {
+  return status_of(read_pivots({p.type, p.n, p.n, p.A, p.lda}, ipiv, bits, wide, info, dn.stream));
+}
 
 // --- the 64-bit interface ---
 
@@ -267,10 +279,12 @@ cusolverStatus_t solve_problem(const DenseHandle& dn, const LapackCall& p, const
 }
 
 cusolverStatus_t solve_by_lu(const DenseHandle& dn, const LapackCall& p, void* B, index_t ldb, index_t columns,
-                             int* info) {
+                             std::int64_t* pivots, int* info) {
+  const cusolverStatus_t status = read(dn, p, p.ipiv, p.ipiv_bits, pivots, info);
+  if (status != CUSOLVER_STATUS_SUCCESS) return status;
   const cudaDataType type = type_of(p.type);
-  return TESSERA_NEEDED(Xgetrs)(dn.handle, dn.params, CUBLAS_OP_N, p.n, columns, type, p.A, p.lda,
-                                static_cast<const std::int64_t*>(p.ipiv), type, B, ldb, info);
+  return TESSERA_NEEDED(Xgetrs)(dn.handle, dn.params, CUBLAS_OP_N, p.n, columns, type, p.A, p.lda, pivots, type, B, ldb,
+                                info);
 }
 
 }  // namespace tessera::kernels::cuda

@@ -1,6 +1,6 @@
 // cuSOLVER's routines for whole problems, each in one form for all types, with workspaces in bytes. They use its 64-bit
 // interface where there is one, and otherwise the older one, whose integers have 32 bits. All matrices lie in the GPU's
-// memory. Nothing here depends on streams or devices, and NotAvailable is the only exception.
+// memory. NotAvailable is the only exception.
 #pragma once
 
 #include "calls/lapack_call.hpp"
@@ -13,6 +13,7 @@ namespace tessera::kernels::cuda {
 struct DenseHandle {
   cusolverDnHandle_t handle = nullptr;
   cusolverDnParams_t params = nullptr;
+  cudaStream_t stream = nullptr;  ///< the handle's
 };
 
 /// A singular value problem for cuSOLVER: the matrix has at least as many rows as columns. A side without an address
@@ -43,8 +44,9 @@ cusolverStatus_t problem_space(const DenseHandle& dn, const LapackCall& problem,
 cusolverStatus_t solve_problem(const DenseHandle& dn, const LapackCall& problem, const DenseWorkspace& workspace,
                                int* info, std::int64_t* found);
 
-/// Solves A X = B by the factors in A and 64-bit pivots. X replaces B and has as many columns.
+/// Solves A X = B by the factors in A and the problem's pivots. X replaces B and has as many columns.
+/// @param pivots become the problem's, in 64 bits
 cusolverStatus_t solve_by_lu(const DenseHandle& dn, const LapackCall& problem, void* B, index_t ldb, index_t columns,
-                             int* info);
+                             std::int64_t* pivots, int* info);
 
 }  // namespace tessera::kernels::cuda

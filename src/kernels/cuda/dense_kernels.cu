@@ -22,15 +22,14 @@ __device__ unsigned long long bits_of(double value) {
 // Columns are distributed over the blocks.
 template <class T>
 __global__ void __launch_bounds__(threads_per_block)
-    largest_of(const T* A, index_t lda, index_t m, index_t n, Part part, double* to) {
+    largest_of(const T* A, index_t lda, index_t m, index_t n, Part part, bool real_diagonal, double* to) {
   unsigned long long largest = 0;
   for (index_t j = blockIdx.x; j < n; j += gridDim.x) {
     const index_t first = part == Part::lower ? j : 0, last = part == Part::upper ? j + 1 : m;
     for (index_t i = first + threadIdx.x; i < last; i += threads_per_block) {
       const T value = A[i + j * lda];
       for (int p = 0; p < T::part_count; ++p) {
-        // Imaginary parts on a Hermitian diagonal are ignored.
-        if (p > 0 && part != Part::full && i == j) continue;
+        if (p > 0 && real_diagonal && i == j) continue;
         const unsigned long long bits = bits_of(static_cast<double>(value.part[p]));
         largest = bits > largest ? bits : largest;
       }
@@ -96,6 +95,19 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
+template <class T>
+__global__ void __launch_bounds__(threads_per_block)
+    read_pivots_of(const T* A, index_t lda, index_t n, const void* ipiv, int bits, std::int64_t* wide, int* info) {
+  const index_t i = static_cast<index_t>(blockIdx.x) * threads_per_block + threadIdx.x;
+  if (i >= n) return;
+  const std::int64_t pivot =
+      bits == 64 ? static_cast<const std::int64_t*>(ipiv)[i] : static_cast<const std::int32_t*>(ipiv)[i];
+  wide[i] = pivot;
+  bool is_zero = true;
+  for (int p = 0; p < T::part_count; ++p) is_zero = is_zero && A[i + i * lda].part[p] == 0;
+  if (is_zero && pivot > 0) *info = static_cast<int>(i + 1);
+}
+
 template <Scalar T>
 struct KernelsOf {
   using Value = block::ElementOf<T>;
@@ -103,18 +115,20 @@ struct KernelsOf {
   static const void* transpose_kernel() { return reinterpret_cast<const void*>(transpose_tiles<Value>); }
   static const void* trapezoid_kernel() { return reinterpret_cast<const void*>(copy_trapezoid_of<Value>); }
   static const void* quotient_kernel() { return reinterpret_cast<const void*>(divide_rows<Value>); }
+  static const void* pivot_kernel() { return reinterpret_cast<const void*>(read_pivots_of<Value>); }
 };
 
 dim3 blocks_for(index_t columns) { return dim3(static_cast<unsigned>(std::min<index_t>(columns, 2048))); }
 
 }  // namespace
 
-cudaError_t find_largest(const DenseMatrix& matrix, Part part, double* largest, cudaStream_t stream) {
+cudaError_t find_largest(const DenseMatrix& matrix, Part part, bool real_diagonal, double* largest,
+                         cudaStream_t stream) {
   if (matrix.m == 0 || matrix.n == 0) return cudaSuccess;
   return dispatch(matrix.type, [&]<Scalar T>(T) {
     const auto* A = static_cast<const block::ElementOf<T>*>(matrix.A);
     index_t lda = matrix.lda, m = matrix.m, n = matrix.n;
-    void* arguments[] = {&A, &lda, &m, &n, &part, &largest};
+    void* arguments[] = {&A, &lda, &m, &n, &part, &real_diagonal, &largest};
     return cudaLaunchKernel(KernelsOf<T>::largest_kernel(), blocks_for(n), dim3(threads_per_block), arguments, 0,
                             stream);
   });
@@ -164,12 +178,24 @@ cudaError_t transpose(const DenseMatrix& from, const DenseMatrix& to, cudaStream
   });
 }
 
+cudaError_t read_pivots(const DenseMatrix& A, const void* ipiv, int bits, std::int64_t* wide, int* info,
+                        cudaStream_t stream) {
+  return dispatch(A.type, [&]<Scalar T>(T) {
+    const auto* elements = static_cast<const block::ElementOf<T>*>(A.A);
+    index_t lda = A.lda, n = A.n;
+    void* arguments[] = {&elements, &lda, &n, &ipiv, &bits, &wide, &info};
+    const dim3 blocks(static_cast<unsigned>((n + threads_per_block - 1) / threads_per_block));
+    return cudaLaunchKernel(KernelsOf<T>::pivot_kernel(), blocks, dim3(threads_per_block), arguments, 0, stream);
+  });
+}
+
 cudaError_t load_dense_kernels() {
   for (const ScalarType type : scalar_types) {
     const cudaError_t error = dispatch(type, []<Scalar T>(T) {
       cudaError_t loaded = cudaSuccess;
-      for (const void* const kernel : {KernelsOf<T>::largest_kernel(), KernelsOf<T>::transpose_kernel(),
-                                       KernelsOf<T>::trapezoid_kernel(), KernelsOf<T>::quotient_kernel()}) {
+      for (const void* const kernel :
+           {KernelsOf<T>::largest_kernel(), KernelsOf<T>::transpose_kernel(), KernelsOf<T>::trapezoid_kernel(),
+            KernelsOf<T>::quotient_kernel(), KernelsOf<T>::pivot_kernel()}) {
         if (loaded == cudaSuccess) loaded = device::cuda::load_kernel(kernel);
       }
       return loaded;

@@ -1,5 +1,5 @@
 // The kernels that a GPU needs for whole problems beside calls of cuSOLVER: largest elements, conjugate transposes,
-// matrices with zeros beside a triangle, quotients by singular values.
+// matrices with zeros beside a triangle, quotients by singular values, pivots.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,8 +21,10 @@ struct DenseMatrix {
 
 /// Raises *largest to the largest absolute value of a real or imaginary part in the matrix, or in the triangle of a
 /// square matrix. The result is NaN if the matrix has one.
+/// @param real_diagonal imaginary parts on the diagonal do not count
 /// @pre *largest is not negative; the stream's GPU is current, here and below
-cudaError_t find_largest(const DenseMatrix& matrix, Part part, double* largest, cudaStream_t stream);
+cudaError_t find_largest(const DenseMatrix& matrix, Part part, bool real_diagonal, double* largest,
+                         cudaStream_t stream);
 
 /// Writes the conjugate transpose to `to`, which is n x m. @pre the matrices do not overlap
 cudaError_t transpose(const DenseMatrix& from, const DenseMatrix& to, cudaStream_t stream);
@@ -49,6 +51,11 @@ Real effective_rcond(double rcond) {
   const auto given = static_cast<Real>(rcond);
   return given <= 0 || given >= 1 ? std::numeric_limits<Real>::epsilon() / 2 : given;
 }
+
+/// Copies the pivots of A's factors, which are integers of `bits`, in 64 bits. A positive pivot belongs to one element of the
+/// diagonal. If such an element is zero, *info becomes the place of one of them, from 1.
+cudaError_t read_pivots(const DenseMatrix& A, const void* ipiv, int bits, std::int64_t* wide, int* info,
+                        cudaStream_t stream);
 
 /// Loads the kernels for the current GPU. @return an error if there are none for it
 cudaError_t load_dense_kernels();

@@ -319,8 +319,7 @@ double largest_element(ScalarType type, const LapackOperand& operand) {
       for (index_t i = first; i < last && !std::isnan(largest); ++i) {
         const AnyScalar value = A[i + j * operand.ld];
         look_at(value.real());
-        // Imaginary parts on a Hermitian diagonal are ignored.
-        if (!std::isnan(largest) && (operand.read_part == Part::full || i != j)) look_at(value.imag());
+        if (!std::isnan(largest) && !(operand.real_diagonal && i == j)) look_at(value.imag());
       }
     }
     return largest;

@@ -33,24 +33,7 @@ void await(const EventPtr& event) {
   if (event->status() == EventStatus::failed) throw DeviceLost("a device failed while it solved a problem");
 }
 
-/// LAPACK does not scale if norms are within these. Outside, a device's library may overflow or lose what is small.
-struct Norms {
-  double least = 0, most = 0;
-};
-Norms unscaled_norms(const LapackCall& problem) {
-  const auto of = [&]<class Real>(Real) {
-    const double smallest = std::numeric_limits<Real>::min(), eps = std::numeric_limits<Real>::epsilon();
-    // dsyevd, dgels and dgelsd, dgesdd and dgeev
-    const double least = is_eigenproblem(problem.routine)    ? std::sqrt(smallest / eps)
-                         : is_least_squares(problem.routine) ? smallest / eps
-                                                             : std::sqrt(smallest) / eps;
-    return Norms{least, 1 / least};
-  };
-  return real_bytes(problem.type) == sizeof(float) ? of(0.0F) : of(0.0);
-}
-
-void check_norms(const LapackCall& problem, const kernels::DenseTelling& telling) {
-  const Norms norms = unscaled_norms(problem);
+void check_norms(const LapackCall& problem, const Norms& norms, const kernels::DenseTelling& telling) {
   for (const double largest : telling.largest) {
     if (largest == 0 || (largest >= norms.least && largest <= norms.most)) continue;
     throw UnsuitableNumbers(name_of(problem) + ": the largest element is " + std::to_string(largest));
@@ -134,7 +117,7 @@ index_t WholeAttempt::solve() {
     host_workspace_ = std::make_unique<device::HostMemory>(layout_.space().host_bytes);
   upload();
   keep_inputs();
-  if (looks_at_norms(problem_.routine)) measure();
+  if (const auto norms = norms_for_devices(problem_)) measure(*norms);
   const kernels::DenseTelling measured = telling_;
   compute(layout_.algorithm());
   if (layout_.algorithm() == kernels::SvdAlgorithm::polar &&
@@ -198,14 +181,14 @@ void WholeAttempt::keep_inputs() {
   }
 }
 
-void WholeAttempt::measure() {
+void WholeAttempt::measure(const Norms& norms) {
   const EventPtr end = timed(compute_stream, "norms", [&] {
     solver_.measure(compute_stream.index, layout_.on_device(), layout_.telling());
     return 0;
   });
   device_.wait(down, end);
   read_telling();
-  check_norms(problem_, telling_);
+  check_norms(problem_, norms, telling_);
 }
 
 void WholeAttempt::compute(kernels::SvdAlgorithm algorithm) {

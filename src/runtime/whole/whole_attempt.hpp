@@ -93,7 +93,7 @@ class WholeAttempt {
   index_t solve();
   void upload();
   void keep_inputs();
-  void measure();
+  void measure(const Norms& norms);
   void compute(kernels::SvdAlgorithm algorithm);
   void read_telling();
   void download(bool overwriting);
