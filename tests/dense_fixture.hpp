@@ -47,6 +47,7 @@ class DenseFixture : public DenseProblem<T> {
     if (is_svd(p_.routine)) return check_svd();
     if (p_.routine == Routine::geev) return check_geev();
     if (is_least_squares(p_.routine)) return check_least_squares();
+    if (pivots_diagonally(p_.routine)) return check_indefinite();
     return check_elements();
   }
 
@@ -86,28 +87,25 @@ class DenseFixture : public DenseProblem<T> {
   using Base::before_;
   using Base::found_;
   using Base::has_null_vector_;
+  using Base::indefinite_factors;
   using Base::is_in;
   using Base::is_unwritten;
+  using Base::matrix;
   using Base::memory_;
   using Base::p_;
 
   static constexpr double eps = std::numeric_limits<Real>::epsilon();
 
-  Dense<T> matrix(const std::map<LapackSlot, std::vector<T>>& memory, LapackSlot slot, index_t ld, index_t rows,
-                  index_t cols) const {
-    Dense<T> result{rows, cols};
-    for (index_t j = 0; j < cols; ++j) {
-      for (index_t i = 0; i < rows; ++i) result(i, j) = memory.at(slot)[static_cast<std::size_t>(i + j * ld)];
-    }
-    return result;
-  }
-  Dense<T> hermitian(LapackSlot slot, index_t ld) const {
+  Dense<T> mirrored(LapackSlot slot, index_t ld) const {
     Dense<T> A = matrix(before_, slot, ld, p_.n, p_.n);
     const Part part = part_of(p_.uplo);
     for (index_t j = 0; j < p_.n; ++j) {
       for (index_t i = 0; i < p_.n; ++i) {
-        if (i == j) A(i, j) = T(std::real(A(i, j)));
-        if (!is_in(part, i, j)) A(i, j) = scalar_cast<T>(std::conj(AnyScalar(A(j, i))));
+        if (i == j && is_hermitian(p_.routine)) A(i, j) = T(std::real(A(i, j)));
+        if (!is_in(part, i, j)) {
+          const AnyScalar value = A(j, i);
+          A(i, j) = scalar_cast<T>(is_hermitian(p_.routine) ? std::conj(value) : value);
+        }
       }
     }
     return A;
@@ -138,7 +136,7 @@ class DenseFixture : public DenseProblem<T> {
     };
     if (p_.routine == hegvd) {
       index_t minor = 0;
-      static_cast<void>(cholesky(widened(hermitian(LapackSlot::B, p_.ldb)), minor));
+      static_cast<void>(cholesky(widened(mirrored(LapackSlot::B, p_.ldb)), minor));
       return minor == 0 ? 0 : p_.n + minor;
     }
     if (p_.routine == trtrs || is_inverse(p_.routine)) {
@@ -195,11 +193,31 @@ class DenseFixture : public DenseProblem<T> {
     return {up_to(p_.vl), up_to(p_.vu) - up_to(p_.vl)};
   }
 
+  /// ||A - L D L'|| / (n ||A|| eps), and ||B - A X|| / (n ||A|| ||X|| eps) of the solution.
+  ::testing::AssertionResult check_indefinite() const {
+    const IndefiniteFactors left = indefinite_factors(factors(p_.routine) ? memory_ : before_);
+    if (left.blocks().empty()) return ::testing::AssertionFailure() << p_ << ": these are no pivots";
+    const Wide A = factors(p_.routine) ? widened(mirrored(LapackSlot::A, p_.lda)) : left.matrix();
+    const auto is_rounding = [&](const char* what, const Wide& residual, double scale) {
+      const double ratio = one_norm(residual) / (static_cast<double>(p_.n) * scale * eps);
+      if (ratio < 30) return ::testing::AssertionSuccess();
+      return ::testing::AssertionFailure() << p_ << ": " << what << ' ' << ratio << " n eps";
+    };
+    if (factors(p_.routine)) {
+      const auto result = is_rounding("factors", difference(left.matrix(), A), one_norm(A));
+      if (!result) return result;
+    }
+    if (!solves(p_.routine) || p_.k == 0) return ::testing::AssertionSuccess();
+    const Wide X = widened(matrix(memory_, LapackSlot::B, p_.ldb, p_.n, p_.k));
+    const Wide B = widened(matrix(before_, LapackSlot::B, p_.ldb, p_.n, p_.k));
+    return is_rounding("solution", difference(A * X, B), one_norm(A) * one_norm(X));
+  }
+
   ::testing::AssertionResult check_eigen() const {
     const bool has_b = p_.routine == Routine::hegvd;
     const bool finds_some = p_.routine == Routine::heevr;
-    const Dense<T> A = hermitian(LapackSlot::A, p_.lda);
-    const Dense<T> B = has_b ? hermitian(LapackSlot::B, p_.ldb) : identity<T>(p_.n);
+    const Dense<T> A = mirrored(LapackSlot::A, p_.lda);
+    const Dense<T> B = has_b ? mirrored(LapackSlot::B, p_.ldb) : identity<T>(p_.n);
     const double scale = norm(A) * (has_b ? norm(B) : 1);
     index_t minor = 0;
     const Wide L = has_b ? cholesky(widened(B), minor) : Wide{};

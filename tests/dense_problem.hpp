@@ -17,7 +17,10 @@
 
 #include "calls/lapack_call.hpp"
 #include "calls/lapack_results.hpp"
+#include "kernels/reference/dense_matrix.hpp"
 #include "kernels/reference/reference_qr.hpp"
+#include "tests/bunch_kaufman.hpp"
+#include "tests/dense_reference.hpp"
 #include "tests/level3_problem.hpp"
 
 namespace tessera {
@@ -154,9 +157,51 @@ class DenseProblem {
         for (index_t i = 0; i < p_.n; ++i)
           static_cast<std::int64_t*>(p_.ipiv)[i] = std::uniform_int_distribution<index_t>(i + 1, p_.n)(random_);
         break;
+      case Routine::sytrs:
+      case Routine::hetrs:
+        return make_indefinite_factors();
       default:
         break;
     }
+  }
+
+  Dense<T> matrix(const std::map<LapackSlot, std::vector<T>>& memory, LapackSlot slot, index_t ld, index_t rows,
+                  index_t cols) const {
+    Dense<T> result{rows, cols};
+    for (index_t j = 0; j < cols; ++j) {
+      for (index_t i = 0; i < rows; ++i) result(i, j) = memory.at(slot)[static_cast<std::size_t>(i + j * ld)];
+    }
+    return result;
+  }
+
+  /// Factors of a matrix that is far from singular.
+  void make_indefinite_factors() {
+    const std::vector<std::int64_t> pivots = random_pivots(p_.n, p_.uplo, random_);
+    dispatch_pivots(p_, [&]<class Integer>(Integer* ipiv) {
+      std::transform(pivots.begin(), pivots.end(), ipiv, [](std::int64_t row) { return static_cast<Integer>(row); });
+    });
+    for (index_t j = 0; j < p_.n; ++j) {
+      for (index_t i = 0; i < p_.n; ++i) {
+        if (is_in(part_of(p_.uplo), i, j)) at(LapackSlot::A, i, j) /= Real(p_.n);
+      }
+    }
+    for (const auto& [k, size] : indefinite_factors(memory_).blocks()) {
+      const bool is_lower = p_.uplo == Uplo::lower;
+      T& pivot =
+          size == 1 ? at(LapackSlot::A, k, k) : at(LapackSlot::A, k + (is_lower ? 1 : 0), k + (is_lower ? 0 : 1));
+      pivot = T(random_() % 2 == 0 ? 1 : -1);
+      for (index_t i = k; i < k + size && is_hermitian(p_.routine); ++i)
+        at(LapackSlot::A, i, i) = T(std::real(at(LapackSlot::A, i, i)));
+    }
+  }
+  IndefiniteFactors indefinite_factors(const std::map<LapackSlot, std::vector<T>>& memory) const {
+    IndefiniteFactors factors{.elements = widened(matrix(memory, LapackSlot::A, p_.lda, p_.n, p_.n)),
+                              .uplo = p_.uplo,
+                              .is_hermitian = is_hermitian(p_.routine)};
+    LapackCall with_pivots = p_;
+    with_pivots.ipiv = const_cast<T*>(memory.at(LapackSlot::ipiv).data());
+    dispatch_pivots(with_pivots, [&](const auto* ipiv) { factors.pivots.assign(ipiv, ipiv + p_.n); });
+    return factors;
   }
 
   /// Makes the reflectors unitary.
@@ -204,7 +249,9 @@ class DenseProblem {
     const bool is_triangle = p_.routine == trtrs || p_.routine == trtri || p_.routine == lauum;
     const bool is_inverted = operand.slot == LapackSlot::A && (is_triangle || p_.routine == potri);
     const bool is_definite = p_.routine == hegvd && operand.slot == LapackSlot::B;
-    if (!is_solved && !is_inverted && !is_eigenproblem(p_.routine)) return;
+    const bool is_indefinite = is_hermitian(p_.routine) && operand.slot == LapackSlot::A &&
+                               pivots_diagonally(p_.routine) && factors(p_.routine);
+    if (!is_solved && !is_inverted && !is_indefinite && !is_eigenproblem(p_.routine)) return;
     const auto order = static_cast<double>(std::max(operand.rows, operand.cols));
     for (index_t j = 0; j < std::min(operand.rows, operand.cols); ++j) {
       T& diagonal = at(operand.slot, j, j);

@@ -15,6 +15,9 @@
  *   tessera_dgesv (ctx, n, nrhs, A, lda, ipiv, B, ldb, info)
  *   tessera_dgeqrf(ctx, m, n, A, lda, tau, info)
  *   tessera_dtrtrs(ctx, uplo, trans, diag, n, nrhs, A, lda, B, ldb, info)
+ *   tessera_dsytrf(ctx, uplo, n, A, lda, ipiv, info)                             in c, z also: hetrf
+ *   tessera_dsytrs(ctx, uplo, n, nrhs, A, lda, ipiv, B, ldb, info)               hetrs
+ *   tessera_dsysv (ctx, uplo, n, nrhs, A, lda, ipiv, B, ldb, info)               hesv
  *
  *   tessera_dsyevd(ctx, vectors, uplo, n, A, lda, w, info)                       in c, z: heevd
  *   tessera_dsygvd(ctx, itype, vectors, uplo, n, A, lda, B, ldb, w, info)        hegvd
@@ -30,7 +33,7 @@
  *
  * Matrices are column-major, leading dimensions in elements, at least max(1, rows). Sizes are below 2^31. All arrays
  * are in host memory, page-locked or not, and belong to the caller. Only the rows and columns of a matrix are read or
- * written; in the Cholesky routines, only the triangle of A that `uplo` names. Complex types have void in place of
+ * written; in the routines of Cholesky, Bunch and Kaufman, only the triangle of A that `uplo` names. Complex types have void in place of
  * double.
  *
  * *info becomes
@@ -39,15 +42,19 @@
  *        unchanged
  *        potrf, posv: the leading minor of order p is the first that is not positive, or has a NaN. A's triangle is
  *        undefined, and B is unchanged
+ *        sytrf, sysv, hetrf, hesv: the pivot D(p,p) is exactly zero. A has all of its factors nonetheless, and B is
+ *        unchanged
  *        trtrs, trtri, potri, getri: the diagonal has its first zero at p, and nothing is written
  *        gels: R or L has its first zero there, and there is no solution
  *        syevd, sygvd, gesdd, gelsd, geev: an iteration has not converged, with LAPACK's value of info. Or the matrix
  *        has a NaN or an infinity: then nothing is computed, and all results are NaN
  *        sygvd, as n + p: B's leading minor of order p is not positive, or the first with a NaN or an infinity
  *   -4   gesdd, geev: the matrix has a NaN
- * info must not be NULL, except for potrs, getrs and geqrf, where it is always 0. A matrix that is singular or not
+ * info must not be NULL, except for potrs, getrs, sytrs, hetrs and geqrf, where it is always 0. A matrix that is singular or not
  * definite is no error of the call. Other NaN, infinities and very large or small numbers are handled as in the CPU's
- * LAPACK. Pivots count from 1; row i was interchanged with row ipiv[i], for min(m, n) rows, in this order.
+ * LAPACK. Pivots count from 1; row i was interchanged with row ipiv[i], for min(m, n) rows, in this order. Those of sytrf
+ * are LAPACK's: negative ones stand in two neighbours, for a 2 x 2 block of D. No GPU's library has hetrf, hetrs and hesv,
+ * which the CPU's LAPACK computes.
  *
  * Errors. An invalid argument gives TESSERA_INVALID_ARGUMENT with its position in the call, and nothing is touched.
  * Matrices, pivots and tau may be NULL if a size leaves nothing to do in them. TESSERA_OUT_OF_DEVICE_MEMORY: nothing
@@ -162,6 +169,28 @@ TESSERA_PROBLEM_FUNCTIONS_OF(d, double, double, sy, or);
 TESSERA_PROBLEM_FUNCTIONS_OF(c, void, float, he, un);
 TESSERA_PROBLEM_FUNCTIONS_OF(z, void, double, he, un);
 #undef TESSERA_PROBLEM_FUNCTIONS_OF
+
+/* One type, and one kind of matrix: symmetric, or Hermitian (hetrf, hetrs, hesv). */
+#define TESSERA_INDEFINITE_FUNCTIONS_OF(letter, element, symmetric)                                                      \
+  /* A = L D L^T (TESSERA_LOWER) or U D U^T (TESSERA_UPPER), n x n, with interchanges and D of blocks of 1 or 2 (Bunch \
+   * and Kaufman). The factors replace A's triangle. Hermitian: ^H, and imaginary parts on A's diagonal are 0. */ \
+  TESSERA_API tessera_status tessera_##letter##symmetric##trf(tessera_context ctx, tessera_uplo uplo, int64_t n,         \
+                                                              element* A, int64_t lda, int64_t* ipiv, int64_t* info);    \
+  /* Solves A X = B by these factors; X replaces B, n x nrhs. */                                                         \
+  TESSERA_API tessera_status tessera_##letter##symmetric##trs(                                                           \
+      tessera_context ctx, tessera_uplo uplo, int64_t n, int64_t nrhs, const element* A, int64_t lda,                    \
+      const int64_t* ipiv, element* B, int64_t ldb, int64_t* info);                                                      \
+  /* Both. */                                                                                                            \
+  TESSERA_API tessera_status tessera_##letter##symmetric##sv(tessera_context ctx, tessera_uplo uplo, int64_t n,          \
+                                                             int64_t nrhs, element* A, int64_t lda, int64_t* ipiv,       \
+                                                             element* B, int64_t ldb, int64_t* info)
+TESSERA_INDEFINITE_FUNCTIONS_OF(s, float, sy);
+TESSERA_INDEFINITE_FUNCTIONS_OF(d, double, sy);
+TESSERA_INDEFINITE_FUNCTIONS_OF(c, void, sy);
+TESSERA_INDEFINITE_FUNCTIONS_OF(z, void, sy);
+TESSERA_INDEFINITE_FUNCTIONS_OF(c, void, he);
+TESSERA_INDEFINITE_FUNCTIONS_OF(z, void, he);
+#undef TESSERA_INDEFINITE_FUNCTIONS_OF
 
 /* Eigenvalues of a general matrix, n x n, and their right vectors, of norm 1. A is destroyed. Real types: wr are the
  * real parts, wi the imaginary ones. Of a conjugate pair the value with positive wi comes first. VR then has its

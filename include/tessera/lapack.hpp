@@ -26,6 +26,12 @@ struct SolverFunctions;
     static constexpr auto gesv = tessera_##letter##gesv;             \
     static constexpr auto geqrf = tessera_##letter##geqrf;           \
     static constexpr auto trtrs = tessera_##letter##trtrs;           \
+    static constexpr auto sytrf = tessera_##letter##sytrf;           \
+    static constexpr auto sytrs = tessera_##letter##sytrs;           \
+    static constexpr auto sysv = tessera_##letter##sysv;             \
+    static constexpr auto hetrf = tessera_##letter##symmetric##trf;  \
+    static constexpr auto hetrs = tessera_##letter##symmetric##trs;  \
+    static constexpr auto hesv = tessera_##letter##symmetric##sv;    \
     static constexpr auto heevd = tessera_##letter##symmetric##evd;  \
     static constexpr auto hegvd = tessera_##letter##symmetric##gvd;  \
     static constexpr auto gesdd = tessera_##letter##gesdd;           \
@@ -113,7 +119,45 @@ std::int64_t trtrs(const Context& context, tessera_uplo uplo, tessera_transpose 
   return detail::with_info(detail::SolverFunctions<T>::trtrs, context, uplo, trans, diag, n, nrhs, A, lda, B, ldb);
 }
 
+/// The factors of a symmetric matrix by Bunch and Kaufman replace A's triangle.
+template <class T>
+std::int64_t sytrf(const Context& context, tessera_uplo uplo, std::int64_t n, T* A, std::int64_t lda,
+                   std::int64_t* ipiv) {
+  return detail::with_info(detail::SolverFunctions<T>::sytrf, context, uplo, n, A, lda, ipiv);
+}
+/// Solves by sytrf's factors.
+template <class T>
+std::int64_t sytrs(const Context& context, tessera_uplo uplo, std::int64_t n, std::int64_t nrhs, const T* A,
+                   std::int64_t lda, const std::int64_t* ipiv, T* B, std::int64_t ldb) {
+  return detail::with_info(detail::SolverFunctions<T>::sytrs, context, uplo, n, nrhs, A, lda, ipiv, B, ldb);
+}
+/// sytrf, and sytrs.
+template <class T>
+std::int64_t sysv(const Context& context, tessera_uplo uplo, std::int64_t n, std::int64_t nrhs, T* A, std::int64_t lda,
+                  std::int64_t* ipiv, T* B, std::int64_t ldb) {
+  return detail::with_info(detail::SolverFunctions<T>::sysv, context, uplo, n, nrhs, A, lda, ipiv, B, ldb);
+}
+
 // The names of the complex types' routines, which serve real types as well.
+
+/// The factors of a Hermitian matrix by Bunch and Kaufman replace A's triangle.
+template <class T>
+std::int64_t hetrf(const Context& context, tessera_uplo uplo, std::int64_t n, T* A, std::int64_t lda,
+                   std::int64_t* ipiv) {
+  return detail::with_info(detail::SolverFunctions<T>::hetrf, context, uplo, n, A, lda, ipiv);
+}
+/// Solves by hetrf's factors.
+template <class T>
+std::int64_t hetrs(const Context& context, tessera_uplo uplo, std::int64_t n, std::int64_t nrhs, const T* A,
+                   std::int64_t lda, const std::int64_t* ipiv, T* B, std::int64_t ldb) {
+  return detail::with_info(detail::SolverFunctions<T>::hetrs, context, uplo, n, nrhs, A, lda, ipiv, B, ldb);
+}
+/// hetrf, and hetrs.
+template <class T>
+std::int64_t hesv(const Context& context, tessera_uplo uplo, std::int64_t n, std::int64_t nrhs, T* A, std::int64_t lda,
+                  std::int64_t* ipiv, T* B, std::int64_t ldb) {
+  return detail::with_info(detail::SolverFunctions<T>::hesv, context, uplo, n, nrhs, A, lda, ipiv, B, ldb);
+}
 
 /// Eigenvalues of a Hermitian matrix; vectors replace A.
 template <class T>

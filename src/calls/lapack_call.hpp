@@ -37,6 +37,9 @@ enum class ReflectorOrder : std::uint8_t { forward, backward };
 ///   getrs   B n x k becomes X of op(A) X = B, by the factors in A and ipiv
 ///   gesv    getrf of A, n x n, and if that has succeeded, getrs
 ///   geqrf   A m x n becomes R and min(m, n) reflectors, with tau
+///   sytrf, hetrf   the `uplo` triangle of A, n x n symmetric or Hermitian, becomes its factors by Bunch and Kaufman. A negative
+///           pivot, which stands in ipiv twice, belongs to a 2 x 2 block of the diagonal
+///   sytrs, hetrs, sysv, hesv   as potrs and posv, by these factors
 ///   heevd   A n x n Hermitian, its `uplo` triangle is read; values: n reals, ascending; vectors take the place of A, all of it
 ///   heevr   A likewise, stays as it is; values: as many reals as are found; vectors in U, n x found
 ///   hegvd   A x = lambda B x (itype 1), A B x = lambda x (2), B A x = lambda x (3); B's triangle gets the Cholesky factor
@@ -179,16 +182,25 @@ decltype(auto) dispatch_pivots(const LapackCall& p, F&& f) {
 /// Eigenvalues that heevr may find at most.
 constexpr index_t most_found(const LapackCall& p) { return p.range == EigenRange::indices ? p.iu - p.il + 1 : p.n; }
 
+/// One of sytrf's, hetrf's and those that solve by them.
+constexpr bool pivots_diagonally(Routine routine) {
+  return row_of(routine).way == Way::whole && (factors(routine) || solves(routine));
+}
+
 /// Bounds of the largest element of each matrix.
 struct Norms {
   double least = 0, most = 0;
 };
 /// The bounds within which devices solve a problem, if its matrices are looked at; zero is within them, too. LAPACK does not
-/// scale there. Outside, a device's library may overflow or lose what is small.
+/// scale there. Outside, a device's library may overflow or lose what is small. Diagonal pivoting asks for finite numbers alone.
 /// Sources: dsyevd, dgels and dgelsd, dgesdd and dgeev of LAPACK 3.12.
 inline std::optional<Norms> norms_for_devices(const LapackCall& p) {
-  if (!is(p.routine, scaling)) return std::nullopt;
   const bool is_single = real_bytes(p.type) == sizeof(float);
+  if (pivots_diagonally(p.routine)) {
+    return Norms{
+        0, is_single ? static_cast<double>(std::numeric_limits<float>::max()) : std::numeric_limits<double>::max()};
+  }
+  if (!is(p.routine, scaling)) return std::nullopt;
   const double smallest =
       is_single ? static_cast<double>(std::numeric_limits<float>::min()) : std::numeric_limits<double>::min();
   const double eps =
@@ -199,12 +211,16 @@ inline std::optional<Norms> norms_for_devices(const LapackCall& p) {
   return Norms{least, 1 / least};
 }
 
-/// The place of the first pivot among those that a problem reads, from 1, that is not a row's number; 0: there is none.
+/// The place of the first pivot among those that a problem reads, from 1, that is not a row's number; 0: there is none. The
+/// negative of one may stand in two neighbours, where there are 2 x 2 blocks.
 inline index_t first_bad_pivot(const LapackCall& p) {
   return dispatch_pivots(p, [&](const auto* ipiv) {
     for (index_t i = 0; i < p.n; ++i) {
       const auto pivot = static_cast<index_t>(ipiv[i]);
-      if (pivot < 1 || pivot > p.n) return i + 1;
+      if (pivot >= 1 && pivot <= p.n) continue;
+      const bool is_pair = pivots_diagonally(p.routine) && i + 1 < p.n && ipiv[i + 1] == ipiv[i];
+      if (!is_pair || pivot > -1 || pivot < -p.n) return i + 1;
+      ++i;
     }
     return index_t{0};
   });
@@ -430,6 +446,8 @@ constexpr double flops_of(const LapackCall& p) {
       break;
     default:
       real = real_flops_of(p.routine, m, n, k);
+      if (pivots_diagonally(p.routine))
+        real = (factors(p.routine) ? n3 / 3 : 0) + (solves(p.routine) ? 2 * n * n * k : 0);
   }
   return (is_complex(p.type) ? 4 : 1) * real;
 }

@@ -34,6 +34,18 @@ std::int64_t run(const Context& c, const LapackCall& p) {
   const tessera_diag diag = p.diag == Diag::unit ? TESSERA_UNIT : TESSERA_NON_UNIT;
   const auto trans = static_cast<tessera_transpose>(static_cast<int>(p.op) + TESSERA_NO_TRANS);
   switch (p.routine) {
+    case Routine::sytrf:
+      return sytrf(c, uplo, p.n, A, p.lda, static_cast<std::int64_t*>(p.ipiv));
+    case Routine::sytrs:
+      return sytrs<T>(c, uplo, p.n, p.k, A, p.lda, static_cast<const std::int64_t*>(p.ipiv), B, p.ldb);
+    case Routine::sysv:
+      return sysv(c, uplo, p.n, p.k, A, p.lda, static_cast<std::int64_t*>(p.ipiv), B, p.ldb);
+    case Routine::hetrf:
+      return hetrf(c, uplo, p.n, A, p.lda, static_cast<std::int64_t*>(p.ipiv));
+    case Routine::hetrs:
+      return hetrs<T>(c, uplo, p.n, p.k, A, p.lda, static_cast<const std::int64_t*>(p.ipiv), B, p.ldb);
+    case Routine::hesv:
+      return hesv(c, uplo, p.n, p.k, A, p.lda, static_cast<std::int64_t*>(p.ipiv), B, p.ldb);
     case Routine::heevd:
       return heevd(c, vectors, uplo, p.n, A, p.lda, values);
     case Routine::hegvd:
@@ -85,7 +97,13 @@ constexpr LapackCall forms[] = {
     {.routine = Routine::trtrs, .uplo = Uplo::upper, .diag = Diag::unit, .op = Op::trans, .n = 40, .k = 20},
     {.routine = Routine::trtri, .uplo = Uplo::upper, .diag = Diag::unit, .n = 40},
     {.routine = Routine::potri, .n = 40},
-    {.routine = Routine::getri, .n = 40}};
+    {.routine = Routine::getri, .n = 40},
+    {.routine = Routine::sytrf, .n = 40},
+    {.routine = Routine::sytrs, .uplo = Uplo::upper, .n = 40, .k = 3},
+    {.routine = Routine::sysv, .uplo = Uplo::upper, .n = 40, .k = 3},
+    {.routine = Routine::hetrf, .uplo = Uplo::upper, .n = 40},
+    {.routine = Routine::hetrs, .n = 40, .k = 3},
+    {.routine = Routine::hesv, .n = 40, .k = 3}};
 
 template <class T>
 class DenseApi : public testing::Test {};
@@ -96,11 +114,13 @@ TYPED_TEST(DenseApi, SolvesOnDevicesAndOnTheCpu) {
   for (const char* settings : {on_devices, on_cpu}) {
     const Context context(settings);
     for (const LapackCall& form : forms) {
+      if (!exists(form.routine, scalar_type_of<TypeParam>())) continue;
       test::DenseFixture<TypeParam> fixture(form, 5);
       const std::int64_t info = run<TypeParam>(context, fixture.problem());
       if (destroys_a(fixture.problem())) fixture.take_a_back();
       EXPECT_TRUE(fixture.unless_library_is_wrong(fixture.check(info))) << settings;
-      EXPECT_EQ(context.last_job_stats().devices > 0, settings == std::string(on_devices)) << fixture.problem();
+      const bool may_go = settings == std::string(on_devices) && !is(form.routine, cpu_only);
+      EXPECT_EQ(context.last_job_stats().devices > 0, may_go) << fixture.problem();
     }
   }
 }
@@ -114,6 +134,40 @@ TYPED_TEST(DenseApi, TellsZerosAndLeavesInputs) {
       fixture.begin_anew();
       EXPECT_EQ(run<TypeParam>(context, fixture.problem()), 17);
       EXPECT_TRUE(fixture.inputs_are_intact());
+    }
+  }
+}
+
+// As LAPACK does.
+TYPED_TEST(DenseApi, TellsPivotsOfZeroAndKeepsNan) {
+  using Real = decltype(std::abs(TypeParam{}));
+  for (const char* settings : {on_devices, on_cpu}) {
+    const Context context(settings);
+    for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
+      const LapackCall form{.routine = Routine::sysv, .uplo = uplo, .n = 40, .k = 3};
+      test::DenseFixture<TypeParam> singular(form, 5);
+      for (index_t j = 0; j < form.n; ++j) {
+        for (index_t i = 0; i < form.n; ++i) {
+          if (i != j && (i > j) == (uplo == Uplo::lower)) singular.at(LapackSlot::A, i, j) = 0;
+        }
+        singular.at(LapackSlot::A, j, j) = TypeParam(j == 16 || j == 30 ? 0 : 1);
+      }
+      const TypeParam b = singular.at(LapackSlot::B, 7, 2);
+      EXPECT_EQ(run<TypeParam>(context, singular.problem()), uplo == Uplo::lower ? 17 : 31) << settings;
+      EXPECT_EQ(singular.at(LapackSlot::B, 7, 2), b) << "no solution";
+      EXPECT_EQ(singular.at(LapackSlot::A, 16, 16), TypeParam(0));
+
+      test::DenseFixture<TypeParam> odd(form, 5);
+      odd.at(LapackSlot::A, 20, 20) = TypeParam(std::numeric_limits<Real>::quiet_NaN());
+      const std::int64_t info = run<TypeParam>(context, odd.problem());
+      const auto is_nan = [&](LapackSlot slot, index_t j) { return std::isnan(std::abs(odd.at(slot, 0, j))); };
+      EXPECT_TRUE(info > 0 || (is_nan(LapackSlot::B, 0) && is_nan(LapackSlot::B, 2))) << settings;
+
+      test::DenseFixture<TypeParam> right(form, 5);
+      right.at(LapackSlot::B, 20, 1) = TypeParam(std::numeric_limits<Real>::quiet_NaN());
+      EXPECT_EQ(run<TypeParam>(context, right.problem()), 0);
+      EXPECT_TRUE(std::isnan(std::abs(right.at(LapackSlot::B, 0, 1))));
+      EXPECT_FALSE(std::isnan(std::abs(right.at(LapackSlot::B, 0, 2))));
     }
   }
 }
@@ -205,9 +259,12 @@ TEST(DenseApiTelling, SaysWhatWasAskedFor) {
   {
     const Context context(std::string(on_devices) + " TESSERA_VERBOSE=1");
     for (const LapackCall& form : forms) {
+      if (!exists(form.routine, ScalarType::d)) continue;
       test::DenseFixture<double> fixture(form, 5);
       run<double>(context, fixture.problem());
     }
+    test::DenseFixture<std::complex<double>> hermitian({.routine = Routine::hesv, .n = 9, .k = 2}, 5);
+    run<std::complex<double>>(context, hermitian.problem());
     test::DenseFixture<std::complex<float>> fixture({.routine = Routine::trtrs, .op = Op::conj_trans, .n = 9, .k = 2},
                                                     5);
     run<std::complex<float>>(context, fixture.problem());
@@ -217,7 +274,8 @@ TEST(DenseApiTelling, SaysWhatWasAskedFor) {
        {"dsyevd VL n=40 on ", "dsygvd VU n=40 on ", "dgesdd SS m=40 n=50 on ", "dgeev V n=130 on ",
         "dgels N m=50 n=40 nrhs=3 on ", "dgels T m=50 n=40 nrhs=3 on ", "dgelsd m=40 n=50 nrhs=3 on ",
         "dorgqr m=50 n=40 k=30 on ", "dormqr RT m=50 n=40 k=30 on ", "dtrtrs UTU n=40 nrhs=20 on ",
-        "dtrtri UU n=40 on ", "dpotri L n=40 on ", "dgetri n=40 on ", "ctrtrs LCN n=9 nrhs=2 on "})
+        "dtrtri UU n=40 on ", "dpotri L n=40 on ", "dgetri n=40 on ", "ctrtrs LCN n=9 nrhs=2 on ", "dsytrf L n=40 on ",
+        "dsysv U n=40 nrhs=3 on ", "zhesv L n=9 nrhs=2 on the CPU's LAPACK (no GPU's library solves it"})
     EXPECT_THAT(told, testing::HasSubstr(call));
 }
 
@@ -258,6 +316,15 @@ TEST(DenseApiArguments, AreCheckedInTheirOrder) {
       {10, [&] { return tessera_dtrtrs(ctx, TESSERA_LOWER, TESSERA_TRANS, TESSERA_UNIT, 2, 2, A, 2, B, 1, &info); }},
       {5, [&] { return tessera_dgetri(ctx, 2, A, 2, nullptr, &info); }},
       {4, [&] { return tessera_dgetri(ctx, 2, A, most, nullptr, &info); }},
+      {2, [&] { return tessera_dsytrf(ctx, wrong_uplo, -1, A, 2, ipiv, &info); }},
+      {3, [&] { return tessera_dsytrf(ctx, TESSERA_LOWER, huge, A, huge, ipiv, &info); }},
+      {5, [&] { return tessera_zhetrf(ctx, TESSERA_LOWER, 2, A, 1, nullptr, &info); }},
+      {6, [&] { return tessera_dsytrf(ctx, TESSERA_LOWER, 2, A, 2, nullptr, &info); }},
+      {7, [&] { return tessera_dsytrf(ctx, TESSERA_LOWER, 2, A, 2, ipiv, nullptr); }},
+      {4, [&] { return tessera_dsytrs(ctx, TESSERA_LOWER, 2, -1, A, 2, ipiv, B, 2, &info); }},
+      {7, [&] { return tessera_zhetrs(ctx, TESSERA_LOWER, 2, 1, A, 2, nullptr, B, 1, nullptr); }},
+      {9, [&] { return tessera_dsysv(ctx, TESSERA_UPPER, 2, 1, A, 2, ipiv, B, 1, &info); }},
+      {10, [&] { return tessera_zhesv(ctx, TESSERA_UPPER, 2, 1, A, 2, ipiv, B, 2, nullptr); }},
   };
   for (const Wrong& wrong : all) {
     EXPECT_EQ(wrong.call(), TESSERA_INVALID_ARGUMENT) << wrong.position;

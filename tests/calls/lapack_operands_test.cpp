@@ -105,11 +105,45 @@ TEST(LapackCall, ReflectorsInRowsAndTrianglesOfBlocks) {
   EXPECT_EQ(operand_of(LapackOperands(reduced), LapackSlot::tau)->rows, 8);
 }
 
+TEST(LapackCall, IndefiniteMatricesAreTriangles) {
+  for (const bool is_hermitian : {false, true}) {
+    LapackCall problem{.routine = is_hermitian ? Routine::hesv : Routine::sysv, .type = ScalarType::z, .n = 10, .k = 3};
+    const LapackOperands operands(problem);
+    const LapackOperand A = *operand_of(operands, LapackSlot::A);
+    EXPECT_EQ(A.read_part, Part::lower);
+    EXPECT_EQ(A.written_bytes(), 55 * 16);
+    EXPECT_EQ(A.real_diagonal, is_hermitian);
+    EXPECT_TRUE(operand_of(operands, LapackSlot::ipiv)->writes);
+    EXPECT_FALSE(operand_of(operands, LapackSlot::ipiv)->reads);
+    problem.routine = is_hermitian ? Routine::hetrs : Routine::sytrs;
+    const LapackOperands of_solve(problem);
+    EXPECT_FALSE(operand_of(of_solve, LapackSlot::A)->writes);
+    EXPECT_TRUE(operand_of(of_solve, LapackSlot::ipiv)->reads);
+    EXPECT_TRUE(operand_of(of_solve, LapackSlot::B)->writes);
+  }
+}
+
+TEST(LapackCall, PivotsAreRowsOrPairs) {
+  std::vector<std::int64_t> pivots = {2, -3, -3, 4};
+  LapackCall problem{.routine = Routine::sytrs, .n = 4, .k = 1, .ipiv = pivots.data()};
+  EXPECT_EQ(first_bad_pivot(problem), 0);
+  problem.routine = Routine::getri;
+  EXPECT_EQ(first_bad_pivot(problem), 2);
+  problem.routine = Routine::hetrs;
+  problem.n = 2;
+  EXPECT_EQ(first_bad_pivot(problem), 2) << "half of a pair";
+  problem.n = 4;
+  pivots[3] = 5;
+  EXPECT_EQ(first_bad_pivot(problem), 4);
+}
+
 TEST(LapackCall, FlopsAreThoseThatEverybodyCounts) {
   LapackCall problem{.routine = Routine::ungqr, .m = 300, .n = 300, .k = 300};
   EXPECT_NEAR(flops_of(problem), 4.0 / 3 * 300 * 300 * 300, 1);
   problem.type = ScalarType::c;
   EXPECT_NEAR(flops_of(problem), 4 * 4.0 / 3 * 300 * 300 * 300, 1);
+  EXPECT_EQ(flops_of(LapackCall{.routine = Routine::sytrf, .n = 300}), 9e6);
+  EXPECT_EQ(flops_of(LapackCall{.routine = Routine::hesv, .type = ScalarType::z, .n = 300, .k = 10}), 4 * (9e6 + 18e5));
   // A wide matrix takes what its transpose takes.
   const LapackCall tall{.routine = Routine::gesdd, .u = VectorJob::all, .vt = VectorJob::all, .m = 300, .n = 20};
   LapackCall wide = tall;

@@ -37,7 +37,10 @@ constexpr LapackCall problems[] = {
     {.routine = Routine::gels, .m = 20, .n = 30, .k = 4},
     {.routine = Routine::gelsd, .m = 30, .n = 20, .k = 4, .rcond = 1e-4},
     {.routine = Routine::lauum, .n = 30},
-    {.routine = Routine::getri, .n = 30}};
+    {.routine = Routine::getri, .n = 30},
+    {.routine = Routine::sytrf, .n = 30},
+    {.routine = Routine::sytrs, .n = 30, .k = 4},
+    {.routine = Routine::sysv, .uplo = Uplo::upper, .n = 30, .k = 4}};
 
 std::unique_ptr<runtime::Runtime> solvers_on(int gpus) {
   cuda_standin::start({.gpus = gpus});
@@ -73,7 +76,7 @@ TEST(StandinProblems, EverythingIsGivenBack) {
 
 TEST(StandinProblems, FaultsLeaveResultsRightOrInputsIntact) {
   int solved = 0, faults = 0;
-  for (const std::size_t number : {0, 2, 3, 5, 12, 13, 15}) {  // results replace inputs, in each way
+  for (const std::size_t number : {0, 2, 3, 5, 12, 13, 15, 18}) {  // results replace inputs, in each way
     const LapackCall& problem = problems[number];
     auto runtime = solvers_on(1);
     cuda_standin::count_calls();

@@ -372,6 +372,31 @@ cusolverStatus_t cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t,
   });
 }
 
+cusolverStatus_t cusolverDnXsytrs_bufferSize(cusolverDnHandle_t, cublasFillMode_t, int64_t, int64_t, cudaDataType,
+                                             const void*, int64_t, const int64_t* ipiv, cudaDataType, void*, int64_t,
+                                             size_t* on_device, size_t* on_host) {
+  return ipiv == nullptr ? CUSOLVER_STATUS_INVALID_VALUE : tell_sizes(on_device, on_host);
+}
+cusolverStatus_t cusolverDnXsytrs(cusolverDnHandle_t handle, cublasFillMode_t fill, int64_t n, int64_t columns,
+                                  cudaDataType type, const void* A, int64_t lda, const int64_t* ipiv,
+                                  cudaDataType type_of_b, void* B, int64_t ldb, void* on_device, size_t bytes,
+                                  void* on_host, size_t bytes_on_host, int* info) {
+  if (type != type_of_b) return CUSOLVER_STATUS_INVALID_VALUE;
+  return solve(__func__, handle,
+               {.routine = Routine::sytrs,
+                .type = type_of(type),
+                .uplo = uplo_of(fill),
+                .n = n,
+                .k = columns,
+                .A = const_cast<void*>(A),
+                .lda = lda,
+                .B = B,
+                .ldb = ldb,
+                .ipiv = const_cast<int64_t*>(ipiv),
+                .ipiv_bits = 64},
+               {on_device, bytes, on_host, bytes_on_host}, info);
+}
+
 #define TESSERA_OLD_PROBLEMS(letter, T, Real, of_type, symmetric, orthogonal)                                         \
   cusolverStatus_t cusolverDn##letter##symmetric##gvd_bufferSize(cusolverDnHandle_t, cusolverEigType_t,               \
                                                                  cusolverEigMode_t, cublasFillMode_t, int, const T*,  \
@@ -461,6 +486,25 @@ cusolverStatus_t cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t,
                   .ldb = ldc,                                                                                         \
                   .tau = tau},                                                                                        \
                  old_workspace(work, elements), info);                                                                \
+  }                                                                                                                   \
+  cusolverStatus_t cusolverDn##letter##sytrf_bufferSize(cusolverDnHandle_t, int, T*, int, int* elements) {            \
+    return tell_elements(elements);                                                                                   \
+  }                                                                                                                   \
+  /* Tells of no pivot that is zero, as cuSOLVER of some. */                                                          \
+  cusolverStatus_t cusolverDn##letter##sytrf(cusolverDnHandle_t handle, cublasFillMode_t fill, int n, T* A, int lda,  \
+                                             int* ipiv, T* work, int elements, int* info) {                           \
+    return compute_in(old_workspace(work, elements), __func__, handle, [=] {                                          \
+      solve_now({.routine = Routine::sytrf,                                                                           \
+                 .type = of_type,                                                                                     \
+                 .uplo = uplo_of(fill),                                                                               \
+                 .n = n,                                                                                              \
+                 .A = A,                                                                                              \
+                 .lda = lda,                                                                                          \
+                 .ipiv = ipiv,                                                                                        \
+                 .ipiv_bits = 32},                                                                                    \
+                info);                                                                                                \
+      *info = 0;                                                                                                      \
+    });                                                                                                               \
   }                                                                                                                   \
   cusolverStatus_t cusolverDn##letter##potri_bufferSize(cusolverDnHandle_t, cublasFillMode_t, int, T*, int,           \
                                                         int* elements) {                                              \

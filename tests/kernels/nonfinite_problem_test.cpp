@@ -124,7 +124,7 @@ TYPED_TEST(NonfiniteProblems, RightHandSidesAreNotIteratedOn) {
 
 TEST(NonfiniteProblem, OthersDoNotIterate) {
   for (const Routine routine :
-       {Routine::gels, Routine::trtri, Routine::potri, Routine::getri, Routine::ungqr, Routine::trtrs}) {
+       {Routine::gels, Routine::trtri, Routine::potri, Routine::getri, Routine::ungqr, Routine::trtrs, Routine::sysv}) {
     test::DenseFixture<double> fixture({.routine = routine, .m = 5, .n = 5, .k = 5}, 5);
     fixture.at(LapackSlot::A, 2, 2) = nan_of<double>;
     EXPECT_FALSE(info_of_nonfinite(fixture.problem())) << fixture.problem();

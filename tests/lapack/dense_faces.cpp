@@ -1,4 +1,4 @@
-// The iterative routines' symbols of libtessera_lapack.so, which is preloaded before a LAPACK. Inputs on which LAPACK
+// The symbols of iterative routines and of indefinite systems of libtessera_lapack.so, which is preloaded before a LAPACK. Inputs on which LAPACK
 // would iterate without end return, huge and tiny numbers are scaled, and the workspace sizes that it returns are
 // enough. The environment selects where problems are computed.
 #include <dlfcn.h>
@@ -107,6 +107,7 @@ class FortranCall {
       narrow_[parameter] = static_cast<float>(value);
     }
   }
+  void set_letter(Parameter parameter, char value) { letters_[parameter] = value; }
   void set(Parameter parameter, index_t value) { integers_[parameter] = static_cast<std::int32_t>(value); }
   void ask_for_sizes() {
     for (const Parameter size : {Parameter::lwork, Parameter::lrwork, Parameter::liwork}) set(size, -1);
@@ -169,6 +170,8 @@ class FortranCall {
         return p_.values;
       case imaginary:
         return p_.imaginary;
+      case ipiv:
+        return p_.ipiv;
       case Parameter::left:
         return left_.data();
       case support:
@@ -349,6 +352,46 @@ TEST_F(DenseFaces, ScaleHugeAndTinyNumbers) {
             << p;
     }
   });
+}
+
+TEST_F(DenseFaces, SolveIndefiniteSystems) {
+  for (const Symbol& symbol : symbols) {
+    if (!pivots_diagonally(symbol.entry)) continue;
+    for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
+      for (const index_t n : {1, 3, 40, 130}) {
+        const Form form{symbol.entry, {.routine = symbol.entry, .uplo = uplo, .n = n, .k = 3, .ipiv_bits = 32}};
+        dispatch(symbol.type, [&]<Scalar T>(T) {
+          DenseFixture<T> fixture(form.problem, 5);
+          EXPECT_TRUE(fixture.check(FortranCall(symbol, form, fixture.problem()).run()));
+        });
+      }
+    }
+  }
+}
+
+// In the order of the interface, by LAPACK's own error exit.
+TEST_F(DenseFaces, ComplainOfArgumentsOfIndefiniteSystems) {
+  using enum Parameter;
+  for (const Symbol& symbol : symbols) {
+    if (!pivots_diagonally(symbol.entry)) continue;
+    const Form form{symbol.entry, {.routine = symbol.entry, .n = 20, .k = 3, .ipiv_bits = 32}};
+    dispatch(symbol.type, [&]<Scalar T>(T) {
+      DenseFixture<T> fixture(form.problem, 5);
+      const auto expect_complaint = [&](Parameter parameter, index_t value) {
+        FortranCall call(symbol, form, fixture.problem());
+        if (!call.has(parameter)) return;
+        parameter == uplo ? call.set_letter(parameter, 'X') : call.set(parameter, value);
+        complained_position.reset();
+        EXPECT_EQ(call.run(), -call.position_of(parameter)) << symbol.name;
+        EXPECT_EQ(complained_position, call.position_of(parameter)) << symbol.name;
+        EXPECT_TRUE(fixture.inputs_are_intact());
+      };
+      expect_complaint(uplo, 0);
+      for (const Parameter size : {n, nrhs}) expect_complaint(size, -1);
+      for (const Parameter ld : {lda, ldb}) expect_complaint(ld, 19);
+      expect_complaint(lwork, 0);
+    });
+  }
 }
 
 // For ssyevd LAPACK 3.11 returns 16837400, but requires 16837401. Nothing is computed here.

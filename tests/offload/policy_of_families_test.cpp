@@ -52,6 +52,16 @@ TEST(PolicyOfLapack, SmallCallsAndRulesNeedNoLook) {
   EXPECT_TRUE(decide_early(by_size, square(potrf, 182)).offload);
 }
 
+TEST(PolicyOfLapack, WhatNoGpuSolvesStaysOnTheCpu) {
+  for (const Routine routine : {hetrf, hetrs, hesv}) {
+    const Work work = square(routine, 8000, 8000, ScalarType::z);
+    EXPECT_EQ(decide_early({Offload::always}, work).reason, Reason::no_solver);
+    EXPECT_EQ(decide({}, work, with_devices(50e12, 50e9, 100)).reason, Reason::no_solver);
+    EXPECT_EQ(decide_early({Offload::never}, work).reason, Reason::never);
+  }
+  EXPECT_TRUE(decide_early({Offload::always}, square(sysv, 8, 8, ScalarType::z)).offload);
+}
+
 TEST(PolicyOfLapack, PanelsBoundWhatFastDevicesGain) {
   // 8192 columns of 5 us are 41 ms, for which these devices have 2 ms of arithmetic.
   const Work lu = square(getrf, 8192);

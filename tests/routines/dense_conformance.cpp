@@ -45,8 +45,14 @@ class DenseConformance : public ::testing::TestWithParam<test::BackendParam> {
   static void expect_right(runtime::Runtime& runtime, const LapackCall& form,
                            std::optional<kernels::SvdAlgorithm> algorithm = std::nullopt) {
     for (const ScalarType type : scalar_types) {
+      if (!exists(form.routine, type)) continue;
       dispatch(type, [&]<Scalar T>(T) {
         test::DenseFixture<T> fixture(form, static_cast<unsigned>(form.m + form.n + 7));
+        if (is(form.routine, cpu_only) && GetParam().kind != test::BackendParam::Kind::host) {
+          EXPECT_THROW(solve_dense(runtime, fixture.problem()), NotAvailable);
+          EXPECT_TRUE(fixture.inputs_are_intact());
+          return;
+        }
         try {
           const runtime::JobStatistics job = solve_dense(runtime, fixture.problem(), algorithm);
           EXPECT_TRUE(judge(fixture, fixture.check(job.info)));
@@ -329,6 +335,78 @@ TEST_P(DenseConformance, ZerosOnDiagonalsAndIndefiniteMinorsAreTold) {
     const runtime::JobStatistics job = solve_dense(*runtime, fixture.problem());
     EXPECT_EQ(job.info, is_minor ? 57 : 17);
     EXPECT_TRUE(judge(fixture, fixture.check(job.info)));
+    EXPECT_TRUE(fixture.inputs_are_intact());
+  }
+}
+
+constexpr Routine that_pivot_diagonally[] = {Routine::sytrf, Routine::sytrs, Routine::sysv,
+                                             Routine::hetrf, Routine::hetrs, Routine::hesv};
+
+TEST_P(DenseConformance, IndefiniteMatrices) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const index_t n : orders) {
+    for (const Uplo uplo : both_triangles) {
+      for (const Routine routine : that_pivot_diagonally) {
+        for (const int bits : {32, 64}) {
+          for (const index_t k : {1, 40}) {
+            if (k == 1 || solves(routine))
+              expect_right(*runtime, {.routine = routine, .uplo = uplo, .n = n, .k = k, .ipiv_bits = bits});
+          }
+        }
+      }
+    }
+  }
+  expect_right(*runtime, {.routine = Routine::sysv, .n = 40, .k = 0});  // factors alone
+}
+
+// A diagonal of zeros asks for blocks of two. LAPACK alone tells of a pivot that is zero, and of numbers that are not finite.
+TEST_P(DenseConformance, IndefiniteMatricesThatAreSpecial) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  using T = std::complex<double>;
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  for (const Uplo uplo : both_triangles) {
+    for (const Routine routine : {Routine::sytrf, Routine::sysv}) {
+      const LapackCall form{.routine = routine, .uplo = uplo, .n = 40, .k = 5};
+      test::DenseFixture<T> hollow(form, 5);
+      for (index_t i = 0; i < form.n; ++i) hollow.at(LapackSlot::A, i, i) = 0;
+      hollow.begin_anew();
+      EXPECT_TRUE(hollow.check(solve_dense(*runtime, hollow.problem()).info));
+
+      const auto expect_left = [&](const char* what, auto spoil) {
+        test::DenseFixture<T> fixture(form, 5);
+        spoil(fixture);
+        fixture.begin_anew();
+        EXPECT_THROW(solve_dense(*runtime, fixture.problem()), UnsuitableNumbers) << fixture.problem() << ' ' << what;
+        EXPECT_TRUE(fixture.inputs_are_intact());
+      };
+      const auto clear = [&](auto& fixture, index_t line) {  // so that its pivot is zero
+        for (index_t i = 0; i < form.n; ++i) {
+          const bool in_row = (i < line) == (uplo == Uplo::lower);
+          fixture.at(LapackSlot::A, in_row ? line : i, in_row ? i : line) = 0;
+        }
+      };
+      for (const index_t line : {0, 17, 39}) expect_left("zero pivot", [&](auto& fixture) { clear(fixture, line); });
+      expect_left("NaN", [&](auto& fixture) {
+        fixture.at(LapackSlot::A, uplo == Uplo::lower ? 23 : 11, uplo == Uplo::lower ? 11 : 23) = nan;
+      });
+      expect_left("NaN on the diagonal", [&](auto& fixture) { fixture.at(LapackSlot::A, 7, 7) = T(1, nan); });
+      expect_left("infinity", [&](auto& fixture) { fixture.at(LapackSlot::A, 7, 7) = infinity; });
+      if (solves(routine)) expect_left("NaN in B", [&](auto& fixture) { fixture.at(LapackSlot::B, 7, 3) = nan; });
+    }
+  }
+}
+
+TEST_P(DenseConformance, PivotsOfBlocksAreRowsTwice) {
+  TESSERA_OPEN_DEVICES(opened, GetParam());
+  const auto runtime = runtime_over(opened);
+  for (const std::pair<index_t, std::int64_t>& wrong :
+       {std::pair<index_t, std::int64_t>{7, 0}, {7, 41}, {7, -39}, {39, -40}, {0, -41}}) {
+    test::DenseFixture<double> fixture({.routine = Routine::sytrs, .n = 40, .k = 3}, 3);
+    static_cast<std::int64_t*>(fixture.problem().ipiv)[wrong.first] = wrong.second;
+    fixture.begin_anew();
+    EXPECT_THROW(solve_dense(*runtime, fixture.problem()), UnsuitableNumbers) << wrong.second;
     EXPECT_TRUE(fixture.inputs_are_intact());
   }
 }

@@ -33,7 +33,9 @@ constexpr LapackCall with_overwritten_inputs[] = {
     {.routine = Routine::gels, .m = 50, .n = 60, .k = 5},
     {.routine = Routine::gelsd, .m = 60, .n = 50, .k = 5, .rcond = 1e-4},
     {.routine = Routine::lauum, .n = 50},
-    {.routine = Routine::getri, .n = 50}};
+    {.routine = Routine::getri, .n = 50},
+    {.routine = Routine::sysv, .n = 50, .k = 5},
+    {.routine = Routine::hesv, .uplo = Uplo::upper, .n = 50, .k = 5}};
 
 std::vector<HostDeviceSettings> settings_of(int devices, std::int64_t failing, std::int64_t refused = -1) {
   std::vector<HostDeviceSettings> settings(static_cast<std::size_t>(devices));

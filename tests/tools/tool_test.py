@@ -454,7 +454,7 @@ class ProgramInfo(BuiltProgramCase):
 
     def test_lapack_that_is_taken_as_a_whole(self):
         self.need(OPENBLAS)
-        program = self.caller("prog", ["dgetrf_", "cgels_", "dsytrf_"], OPENBLAS)
+        program = self.caller("prog", ["dgetrf_", "cgels_", "dgehrd_"], OPENBLAS)
         self.assertEqual(self.info(program)["caught_whole"], ["cgels_", "dgetrf_"])
         text = tessera("info", "--program", program)
         self.assertIn("caught as a whole, whosever LAPACK it is:\n  cgels_ dgetrf_\n", text.stdout)

@@ -285,4 +285,28 @@ TESSERA_REAL_GEEV(d, double)
 TESSERA_COMPLEX_GEEV(c, std::complex<float>)
 TESSERA_COMPLEX_GEEV(z, std::complex<double>)
 
+#define TESSERA_INDEFINITE_FUNCTIONS(letter, T, symmetric)                                                            \
+  tessera_status tessera_##letter##symmetric##trf(tessera_context ctx, tessera_uplo uplo, int64_t n, CArray<T>* A,    \
+                                                  int64_t lda, int64_t* ipiv, int64_t* info) {                        \
+    TESSERA_RUN(symmetric##trf, T, .uplo = uplo, .n = n, .A = A, .lda = lda, .ipiv = ipiv, .info = info);             \
+  }                                                                                                                   \
+  tessera_status tessera_##letter##symmetric##trs(tessera_context ctx, tessera_uplo uplo, int64_t n, int64_t nrhs,    \
+                                                  const CArray<T>* A, int64_t lda, const int64_t* ipiv, CArray<T>* B, \
+                                                  int64_t ldb, int64_t* info) {                                       \
+    TESSERA_RUN(symmetric##trs, T, .uplo = uplo, .n = n, .k = nrhs, .A = A, .lda = lda, .ipiv = ipiv, .B = B,         \
+                .ldb = ldb, .info = info);                                                                            \
+  }                                                                                                                   \
+  tessera_status tessera_##letter##symmetric##sv(tessera_context ctx, tessera_uplo uplo, int64_t n, int64_t nrhs,     \
+                                                 CArray<T>* A, int64_t lda, int64_t* ipiv, CArray<T>* B, int64_t ldb, \
+                                                 int64_t* info) {                                                     \
+    TESSERA_RUN(symmetric##sv, T, .uplo = uplo, .n = n, .k = nrhs, .A = A, .lda = lda, .ipiv = ipiv, .B = B,          \
+                .ldb = ldb, .info = info);                                                                            \
+  }
+TESSERA_INDEFINITE_FUNCTIONS(s, float, sy)
+TESSERA_INDEFINITE_FUNCTIONS(d, double, sy)
+TESSERA_INDEFINITE_FUNCTIONS(c, std::complex<float>, sy)
+TESSERA_INDEFINITE_FUNCTIONS(z, std::complex<double>, sy)
+TESSERA_INDEFINITE_FUNCTIONS(c, std::complex<float>, he)
+TESSERA_INDEFINITE_FUNCTIONS(z, std::complex<double>, he)
+
 }  // extern "C"

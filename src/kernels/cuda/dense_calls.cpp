@@ -217,6 +217,66 @@ cusolverStatus_t solve_old_problem(const DenseHandle& dn, const LapackCall& p, c
   }
 }
 
+// --- symmetric indefinite matrices: the older interface factors them, the 64-bit one solves ---
+
+/// In front of cuSOLVER's own workspace: pivots of the width that the problem's have not, and the info of the solve.
+std::size_t bytes_in_front(const LapackCall& p) {
+  constexpr std::size_t alignment = 256;
+  return (static_cast<std::size_t>(p.n) * sizeof(std::int64_t) / alignment + 2) * alignment;
+}
+
+template <class Function, class... Last>
+cusolverStatus_t sytrs(Function function, const DenseHandle& dn, const LapackCall& p, const void* pivots,
+                       Last... last) {
+  const cudaDataType type = type_of(p.type);
+  return function(dn.handle, fill_of(p.uplo), p.n, p.k, type, p.A, p.lda, static_cast<const std::int64_t*>(pivots),
+                  type, p.B, p.ldb, last...);
+}
+
+cusolverStatus_t indefinite_space(const DenseHandle& dn, const LapackCall& p, DenseSpace* space) {
+  int elements = 1;
+  cusolverStatus_t status = CUSOLVER_STATUS_SUCCESS;
+  if (solves(p.routine) && p.k > 0) {
+    status = sytrs(TESSERA_NEEDED(Xsytrs_bufferSize), dn, p, p.ipiv, &space->device_bytes, &space->host_bytes);
+  }
+  if (factors(p.routine) && status == CUSOLVER_STATUS_SUCCESS) {
+    status =
+        with(p.type, TESSERA_REAL_AND_COMPLEX(sytrf_bufferSize, sytrf_bufferSize), [&](auto function, auto type, auto) {
+          return function(dn.handle, narrow(p.n), as(p.A, type), narrow(p.lda), &elements);
+        });
+  }
+  const std::size_t of_factors = static_cast<std::size_t>(std::max(elements, 1)) * element_bytes(p.type);
+  space->device_bytes = bytes_in_front(p) + std::max(space->device_bytes, of_factors);
+  return status;
+}
+
+/// cuSOLVER does not tell of every pivot that is zero. read() finds them all, and LAPACK solves such a problem.
+cusolverStatus_t solve_indefinite(const DenseHandle& dn, const LapackCall& p, const DenseWorkspace& w, int* info) {
+  auto* const wide = static_cast<std::int64_t*>(p.ipiv_bits == 64 ? p.ipiv : w.on_device);
+  auto* const narrow_pivots = static_cast<int*>(p.ipiv_bits == 64 ? static_cast<void*>(w.on_device) : p.ipiv);
+  std::byte* const own = w.on_device + bytes_in_front(p);
+  DenseWorkspace rest = w;
+  rest.on_device = own;
+  rest.space.device_bytes -= bytes_in_front(p);
+  cusolverStatus_t status = CUSOLVER_STATUS_SUCCESS;
+  if (factors(p.routine)) {
+    const OldSpace space = old_space(p, rest);
+    status = with(p.type, TESSERA_REAL_AND_COMPLEX(sytrf, sytrf), [&](auto function, auto type, auto) {
+      return function(dn.handle, fill_of(p.uplo), narrow(p.n), as(p.A, type), narrow(p.lda), narrow_pivots,
+                      as(space.memory, type), space.elements, info);
+    });
+    if (status == CUSOLVER_STATUS_SUCCESS) status = read(dn, p, narrow_pivots, 32, wide, info);
+  } else {
+    status = status_of(cudaMemsetAsync(info, 0, sizeof(*info), dn.stream));
+    if (status == CUSOLVER_STATUS_SUCCESS) status = read(dn, p, p.ipiv, p.ipiv_bits, wide, info);
+  }
+  if (!solves(p.routine) || p.k == 0 || status != CUSOLVER_STATUS_SUCCESS) return status;
+  int* const info_of_solve = reinterpret_cast<int*>(own) - 1;
+  void* const on_host = w.on_host;
+  return sytrs(TESSERA_NEEDED(Xsytrs), dn, p, wide, static_cast<void*>(own), rest.space.device_bytes, on_host,
+               w.space.host_bytes, info_of_solve);
+}
+
 }  // namespace
 
 int narrow(index_t number) {
@@ -251,6 +311,10 @@ cusolverStatus_t problem_space(const DenseHandle& dn, const LapackCall& p, Dense
       return geev(TESSERA_NEEDED(Xgeev_bufferSize), dn, p, sizes[0], sizes[1]);
     case Routine::trtri:
       return trtri(TESSERA_NEEDED(Xtrtri_bufferSize), dn, p, sizes[0], sizes[1]);
+    case Routine::sytrf:
+    case Routine::sytrs:
+    case Routine::sysv:
+      return indefinite_space(dn, p, space);
     default:
       break;
   }
@@ -273,6 +337,10 @@ cusolverStatus_t solve_problem(const DenseHandle& dn, const LapackCall& p, const
       return geev(TESSERA_NEEDED(Xgeev), dn, p, on_device, device_bytes, on_host, host_bytes, info);
     case Routine::trtri:
       return trtri(TESSERA_NEEDED(Xtrtri), dn, p, on_device, device_bytes, on_host, host_bytes, info);
+    case Routine::sytrf:
+    case Routine::sytrs:
+    case Routine::sysv:
+      return solve_indefinite(dn, p, w, info);
     default:
       return solve_old_problem(dn, p, old_space(p, w), info);
   }
