@@ -31,10 +31,8 @@ constexpr double real_flops_of(Routine routine, double m, double n, double nrhs)
     case Routine::potrs:
     case Routine::getrs:
       return solve;
-    case Routine::geqrf:
-      return 2 * most * least * least - 2.0 / 3 * least * least * least;
     default:
-      return 0;
+      return makes_reflectors(routine) ? 2 * most * least * least - 2.0 / 3 * least * least * least : 0;
   }
 }
 

@@ -77,8 +77,13 @@ constexpr std::optional<LapackSlot> slot_of(Parameter parameter) {
 
 namespace detail {
 
+/// The rows of Q are as many as wanted, up to those that the reflectors are as long as, or its columns are.
+constexpr bool is_good_n(Routine called, const LapackCall& p) {
+  return !forms_q(called) || (is(called, in_rows) ? p.m <= p.n : p.n <= p.m);
+}
+
 constexpr bool is_good_count(Routine called, const LapackCall& p) {
-  if (called == Routine::ungqr) return p.k <= p.n;
+  if (forms_q(called)) return p.k <= std::min(p.m, p.n);
   const bool counts_reflectors =
       multiplies_by_reflectors(called) && called != Routine::unmbr && called != Routine::unmtr;
   return !counts_reflectors || p.k <= reflected_of(p);
@@ -116,7 +121,7 @@ inline bool is_good(Parameter parameter, const LapackArguments& arguments, const
     case m:
       return p.m >= 0 && p.m <= limits.most_order;
     case n:
-      return p.n >= 0 && p.n <= limits.most_order && (arguments.called != Routine::ungqr || p.n <= p.m);
+      return p.n >= 0 && p.n <= limits.most_order && detail::is_good_n(arguments.called, p);
     case k:
     case nrhs:
       return p.k >= 0 && p.k <= limits.most_columns && detail::is_good_count(arguments.called, p);

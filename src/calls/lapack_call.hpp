@@ -259,6 +259,7 @@ class LapackOperands {
   void collect() {
     const LapackCall& p = problem_;
     if (factors(p.routine) || solves(p.routine)) return collect_factors();
+    if (forms_q(p.routine)) return collect_q();
     switch (p.routine) {
       case Routine::heevd:
       case Routine::heevr:
@@ -267,10 +268,6 @@ class LapackOperands {
       case Routine::gesdd:
       case Routine::gesvd:
         return collect_svd();
-      case Routine::ungqr:
-        add_rewritten(LapackSlot::A, p.m, p.n).read_cols = p.k;
-        add(LapackSlot::tau, p.k, 1).reads = true;
-        return;
       case Routine::unmqr:
       case Routine::unmlq:
       case Routine::unmtr:
@@ -325,17 +322,24 @@ class LapackOperands {
     return operand;
   }
 
+  void collect_q() {
+    const LapackCall& p = problem_;
+    LapackOperand& A = add_rewritten(LapackSlot::A, p.m, p.n);
+    (is(p.routine, in_rows) ? A.read_rows : A.read_cols) = p.k;
+    add(LapackSlot::tau, p.k, 1).reads = true;
+  }
+
   void collect_product() {
     const LapackCall& p = problem_;
     const index_t reflected = reflected_of(p);
-    const bool in_rows =
-        p.routine == Routine::unmlq || (p.routine == Routine::larfb && p.storage == ReflectorStorage::rows);
+    const bool are_rows =
+        is(p.routine, in_rows) || (p.routine == Routine::larfb && p.storage == ReflectorStorage::rows);
     if (p.routine == Routine::unmtr) {
       LapackOperand& A = add(LapackSlot::A, reflected, reflected);
       A.reads = true;
       A.read_part = part_of(p.uplo);
     } else {
-      add(LapackSlot::A, in_rows ? p.k : reflected, in_rows ? reflected : p.k).reads = true;
+      add(LapackSlot::A, are_rows ? p.k : reflected, are_rows ? reflected : p.k).reads = true;
     }
     if (p.routine == Routine::larfb) {
       LapackOperand& T = add(LapackSlot::T, p.k, p.k);
@@ -413,9 +417,6 @@ constexpr double flops_of(const LapackCall& p) {
       if (has_vectors && has_all) real = 4 * most * most * least + 8 * most * least * least + 9 * least * least * least;
       break;
     }
-    case Routine::ungqr:
-      real = 4 * m * n * k - 2 * (m + n) * k * k + 4.0 / 3 * k * k * k;
-      break;
     case Routine::unmqr:
     case Routine::unmlq:
       real = 4 * m * n * k - 2 * (p.side == Side::left ? n : m) * k * k;
@@ -445,7 +446,8 @@ constexpr double flops_of(const LapackCall& p) {
       real = n3 / 3;
       break;
     default:
-      real = real_flops_of(p.routine, m, n, k);
+      real = forms_q(p.routine) ? 4 * m * n * k - 2 * (m + n) * k * k + 4.0 / 3 * k * k * k
+                                : real_flops_of(p.routine, m, n, k);
       if (pivots_diagonally(p.routine))
         real = (factors(p.routine) ? n3 / 3 : 0) + (solves(p.routine) ? 2 * n * n * k : 0);
   }

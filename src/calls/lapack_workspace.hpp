@@ -89,14 +89,11 @@ constexpr Workspace least_workspace(Routine routine, const LapackCall& p, bool h
       return {complex ? least_of_complex_gesdd(p) : least_of_real_gesdd(p)};
     case Routine::geev:
       return {complex ? 2 * n : (p.vectors || has_left ? 4 : 3) * n};
-    case Routine::ungqr:
-      return {n};
     case Routine::gels:
       return {least + std::max(least, p.k)};
     case Routine::gelsd:
       return least_of_gelsd(p);
     case Routine::getri:
-    case Routine::geqrf:
       return {n};
     case Routine::unmqr:
     case Routine::unmlq:
@@ -104,7 +101,7 @@ constexpr Workspace least_workspace(Routine routine, const LapackCall& p, bool h
     case Routine::unmbr:
       return {p.side == Side::left ? n : p.m};
     default:
-      break;
+      if (makes_reflectors(routine) || forms_q(routine)) return {is(routine, in_rows) ? p.m : n};
   }
   return {};
 }

@@ -53,6 +53,13 @@ constexpr int own_position_of(Routine routine, Parameter parameter, bool is_comp
 }
 constexpr bool has(Routine routine, Parameter parameter) { return position_of(routine, parameter) != 0; }
 
+/// A becomes a triangle and reflectors.
+constexpr bool makes_reflectors(Routine routine) { return factors(routine) && has(routine, Parameter::tau); }
+/// A, which has reflectors, becomes the matrix that they make.
+constexpr bool forms_q(Routine routine) {
+  return !factors(routine) && !multiplies_by_reflectors(routine) && has(routine, Parameter::tau);
+}
+
 /// LAPACK tells how it went.
 constexpr bool has_info(Routine routine) { return has(routine, Parameter::info); }
 

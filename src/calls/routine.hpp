@@ -69,7 +69,8 @@ enum Trait : std::uint32_t {
   batched = 1 << 17,           ///< of LAPACK's there are batches
   rectangular = 1 << 18,       ///< m and n differ
   counted = 1 << 19,           ///< right-hand sides or reflectors are, by k
-  cpu_only = 1 << 20           ///< no library of a GPU solves it
+  cpu_only = 1 << 20,          ///< no library of a GPU solves it
+  in_rows = 1 << 21            ///< reflectors are rows of A, as those of LQ are; else they are columns
 };
 
 /// A routine. getrf_nopiv, which Fortran does not have, is getrf with `tiny` in place of pivots.

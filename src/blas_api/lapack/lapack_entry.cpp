@@ -142,7 +142,7 @@ void enter(Symbol& symbol, std::span<void* const> arguments, std::span<const std
                                   begin_s))
     return;
   hand_out(call, bits, info, found);
-  if (next != nullptr && symbol.routine == Routine::geqrf) tell_workspace(next, symbol, arguments, lengths);
+  if (next != nullptr && makes_reflectors(symbol.routine)) tell_workspace(next, symbol, arguments, lengths);
 }
 
 }  // namespace tessera::lapack

@@ -28,7 +28,7 @@ bool keeps_diagonal(const LapackCall& problem) {
 }
 bool is_composed(Routine routine) {
   using enum Routine;
-  return routine == unmlq || routine == larfb || routine == lauum || routine == getri || is_least_squares(routine);
+  return is(routine, in_rows) || routine == larfb || routine == lauum || routine == getri || is_least_squares(routine);
 }
 std::size_t bytes_of_diagonal(const LapackCall& problem) {
   return aligned(static_cast<std::size_t>(problem.n) * element_bytes(problem.type));
