@@ -1,10 +1,13 @@
-// Block columns of LU and QR factorizations, as a device holds them. The panel is the part of a block column on and
-// below the diagonal. It is factored in place. Its tail, in separate memory, holds the rest of the results that readers
-// need.
+// Block columns of LU and QR factorizations and block rows of LQ, as a device holds them. The panel is the part of a
+// block column on and below the diagonal. It is factored in place. Its tail, in separate memory, holds the rest of the
+// results that readers need.
 //   LU: P A = L U with partial pivoting. The tail holds the interchanges (PivotTail).
 //   QR: A = Q R, Q = I - V T V^H. R lies on and above the diagonal, V below it; the ones on V's diagonal are not
 //   stored. The
 //       tail holds T, n x n, upper triangular, and behind it tau, the n coefficients of LAPACK's geqrf.
+//   LQ: QR of the adjoint. The panel is a part of a block row, and all matrices but T are stored as the adjoints of
+//   QR's:
+//       L = R^H lies on and left of the diagonal, V^H right of it. The coefficients are those of LAPACK's gelqf.
 // Sources: LAPACK Users' Guide, sections 2.4.1 and 5; Joffrain, Low, Quintana-Orti, van de Geijn, Van Zee, Accumulating
 // Householder transformations, revisited, 2006, for T.
 #pragma once
@@ -16,9 +19,13 @@
 
 namespace tessera::kernels {
 
-enum class PanelKind : std::uint8_t { lu, qr };
+enum class PanelKind : std::uint8_t { lu, qr, lq };
 
-constexpr const char* name_of(PanelKind kind) { return kind == PanelKind::lu ? "getrf" : "geqrf"; }
+constexpr const char* name_of(PanelKind kind) {
+  constexpr const char* names[] = {"getrf", "geqrf", "gelqf"};
+  return names[static_cast<int>(kind)];
+}
+constexpr bool is_in_rows(PanelKind kind) { return kind == PanelKind::lq; }
 
 /// Columns of a panel. A GPU's thread block has room for that many threads.
 inline constexpr index_t most_panel_columns = 1024;
@@ -26,18 +33,18 @@ inline constexpr index_t most_panel_columns = 1024;
 struct Panel {
   PanelKind kind = PanelKind::lu;
   ScalarType type = ScalarType::d;
-  index_t m = 0, n = 0;  ///< m >= n >= 1, n <= most_panel_columns
+  index_t m = 0, n = 0;  ///< m >= n >= 1, n <= most_panel_columns; LQ's A has n rows and m columns
   void* A = nullptr;
   index_t lda = 0;
   void* tail = nullptr;  ///< tail_bytes(), aligned to an element
 };
 
 /// A matrix beside a panel, from the panel's first row on. LU: C = L^-1 P C in the panel's first n rows, and C - L C
-/// below. QR: C = Q^H C.
+/// below. QR: C = Q^H C. LQ: C = C Q of the adjoint.
 struct PanelUpdate {
   Panel panel;  ///< factored
   index_t n = 0;
-  void* C = nullptr;  ///< panel.m x n
+  void* C = nullptr;  ///< panel.m x n; LQ's has n rows and panel.m columns
   index_t ldc = 0;
 };
 

@@ -1,4 +1,4 @@
-// LU and QR by block columns, left-looking:
+// LU and QR by block columns, and LQ by block rows, left-looking:
 //
 //   for block columns j of A                            task: A_j
 //     for panels l < j                                    reads the result A_l
@@ -14,6 +14,8 @@
 // left, which are at home by then, are interchanged when all is done. If a device is lost, the columns at home are
 // final, and the others are as they were. No column at home depends on a panel that is computed once more, whose pivots
 // may then be others (GraphProperties::repeatable).
+//
+// LQ: the graph is that of QR of A^H, whose block columns are block rows of A.
 //
 // Source: Golub and Van Loan, Matrix Computations, sections 3.2.9 and 5.2.3; D'Azevedo and Dongarra, The design and
 // implementation of the parallel out-of-core ScaLAPACK LU, QR and Cholesky factorization routines, 2000, for columns
@@ -42,18 +44,18 @@ using runtime::Output;
 using runtime::Step;
 using runtime::TaskId;
 
-/// A call of either kind: it factors the m x n matrix A by block columns.
+/// A call of any kind: it factors the m x n matrix A, or A^H for LQ, by block columns.
 struct Columns {
   PanelKind kind = PanelKind::lu;
   ScalarType type = ScalarType::d;
-  index_t m = 0, n = 0;
+  index_t m = 0, n = 0;  ///< of A^H for LQ
   void* A = nullptr;
   index_t lda = 0;
 
   index_t least() const { return std::min(m, n); }
 };
 
-/// One step of a QR panel factors so many columns. A long launch of many small kernels would hold up products.
+/// One step of a QR or LQ panel factors so many columns. A long launch of many small kernels would hold up products.
 constexpr index_t columns_at_once = 64;
 
 std::size_t bytes_of_column(const Columns& call, index_t columns) {
@@ -90,7 +92,7 @@ class BlockColumns final : public TiledGraph {
   BlockColumns(const Columns& call, const Outline& outline, const runtime::Machine& machine)
       : TiledGraph(name_of(call.kind), outline, call.n, call.least()),
         kind_(call.kind),
-        A_(call.A, m, n, call.lda, Op::no_trans, type),
+        A_(call.A, m, n, call.lda, is_in_rows(kind_) ? Op::conj_trans : Op::no_trans, type),
         panels_(ceil_div(k, width())),
         tail_bytes_(cache::tail_offset(kernels::tail_bytes(kind_, type, width()))) {
     repeatable = false;
@@ -177,7 +179,10 @@ class BlockColumns final : public TiledGraph {
 };
 
 Columns columns_of(const LuCall& call) { return {PanelKind::lu, call.type, call.m, call.n, call.A, call.lda}; }
-Columns columns_of(const QrCall& call) { return {PanelKind::qr, call.type, call.m, call.n, call.A, call.lda}; }
+Columns columns_of(const QrCall& call) {
+  if (call.storage == ReflectorStorage::columns) return {PanelKind::qr, call.type, call.m, call.n, call.A, call.lda};
+  return {PanelKind::lq, call.type, call.n, call.m, call.A, call.lda};
+}
 
 Plan choose_plan(const Columns& call, std::span<const runtime::Machine> machines, index_t columns) {
   const auto outline = [&](const runtime::Machine& machine) { return outline_of(call, machine, columns); };

@@ -90,7 +90,10 @@ runtime::JobStatistics factor(runtime::Runtime& runtime, const LapackCall& call,
                               const runtime::CpuHelp& cpu) {
   if (is_hermitian(call.routine)) return cholesky(runtime, {call.type, call.uplo, call.n, call.A, call.lda}, tile, cpu);
   const index_t m = rows_of(call);
-  if (call.routine == Routine::geqrf) return qr(runtime, {call.type, m, call.n, call.A, call.lda, call.tau}, tile, cpu);
+  if (makes_reflectors(call.routine)) {
+    const ReflectorStorage storage = is(call.routine, in_rows) ? ReflectorStorage::rows : ReflectorStorage::columns;
+    return qr(runtime, {call.type, m, call.n, call.A, call.lda, call.tau, storage}, tile, cpu);
+  }
   std::vector<index_t> pivots(static_cast<std::size_t>(std::min(m, call.n)), 0);
   runtime::JobStatistics job;
   try {

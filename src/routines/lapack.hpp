@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "calls/lapack_call.hpp"
 #include "core/scalar.hpp"
 #include "routines/plan.hpp"
 #include "runtime/devices/machine.hpp"
@@ -40,13 +41,15 @@ struct LuCall {
   index_t* ipiv = nullptr;  ///< min(m, n): row i was interchanged with row ipiv[i], from 1
 };
 
-/// geqrf: A = Q R in place of A, m x n, with the min(m, n) coefficients of the reflectors. Column-major.
+/// geqrf: A = Q R in place of A, m x n, with the min(m, n) coefficients of the reflectors. Column-major. If reflectors are
+/// stored in rows, gelqf: A = L Q.
 struct QrCall {
   ScalarType type = ScalarType::d;
   index_t m = 0, n = 0;
   void* A = nullptr;
   index_t lda = 0;
   void* tau = nullptr;
+  ReflectorStorage storage = ReflectorStorage::columns;
 };
 
 /// As for Level 3. @pre machines is not empty
@@ -54,7 +57,7 @@ Plan choose_plan(const LuCall& call, std::span<const runtime::Machine> machines,
 Plan choose_plan(const QrCall& call, std::span<const runtime::Machine> machines, index_t columns);
 
 /// Run a checked call on the runtime's devices. @pre m, n >= 1
-/// @param columns of a block column; 0: chosen
+/// @param columns of a block column, or rows of a block row; 0: chosen
 /// @return with info as LAPACK's
 /// @throws as cholesky(), NotAvailable if a device has no LAPACK; A is as it was unless DeviceLost says otherwise
 runtime::JobStatistics lu(runtime::Runtime& runtime, const LuCall& call, index_t columns = 0,

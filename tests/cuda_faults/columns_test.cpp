@@ -1,4 +1,4 @@
-// LU and QR on GPUs of the stand-in: the calls that factor and apply panels, and the job's result when one of them
+// LU, QR and LQ on GPUs of the stand-in: the calls that factor and apply panels, and the job's result when one of them
 // fails.
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace columns_test {
 
 using kernels::PanelKind;
 
-constexpr PanelKind both_panels[] = {PanelKind::lu, PanelKind::qr};
+constexpr PanelKind all_panels[] = {PanelKind::lu, PanelKind::qr, PanelKind::lq};
 
 std::unique_ptr<runtime::Runtime> columns_on(int gpus) {
   cuda_standin::start({.gpus = gpus});
@@ -44,7 +44,7 @@ std::int64_t factor(runtime::Runtime& runtime, const test::ColumnsCase& c, index
 
 TEST(StandinColumns, PanelsAreFactoredAndApplied) {
   auto runtime = columns_on(1);
-  for (const PanelKind kind : both_panels) {
+  for (const PanelKind kind : all_panels) {
     const test::ColumnsCase c{.kind = kind, .m = 185, .n = 170};
     factor<double>(*runtime, c, 80);
     factor<float>(*runtime, c, 170);
@@ -62,7 +62,7 @@ TEST(StandinColumns, FaultsLeaveFactorsRight) {
   for (const int gpus : {1, 2}) {
     for (const char* const call : {"kernel", "copy down", "copy up", "cusolverDnDgeqrf", "cusolverDnDgetrf"}) {
       for (const std::int64_t number : {0, 1, 2, 5, 9, 14, 20}) {
-        for (const PanelKind kind : both_panels) {
+        for (const PanelKind kind : all_panels) {
           const auto runtime = columns_on(gpus);
           std::ostringstream what;
           what << call << ' ' << number << ", " << gpus << " GPUs, " << kernels::name_of(kind);

@@ -328,6 +328,7 @@ cudaError_t read_pivots(const DenseMatrix& A, const void* ipiv, int bits, std::i
   });
 }
 cudaError_t load_dense_kernels() { return device::cuda::load_kernel(nullptr); }
+cudaError_t load_copy_kernels() { return device::cuda::load_kernel(nullptr); }
 
 namespace {
 template <Scalar T>
@@ -409,18 +410,6 @@ cudaError_t interchange_rows(const PanelUpdate& update, cudaStream_t stream) {
         T* const column = static_cast<T*>(update.C) + j * update.ldc;
         for (index_t i = 0; i < update.panel.n; ++i)
           std::swap(column[i], column[pivot_tail(update.panel).pivots[i] - 1]);
-      }
-    });
-  });
-}
-cudaError_t copy_unit_lower(const Panel& panel, void* V, cudaStream_t stream) {
-  return cuda_standin::launch(stream, [panel, V] {
-    dispatch(panel.type, [&]<Scalar T>(T) {
-      for (index_t j = 0; j < panel.n; ++j) {
-        for (index_t i = 0; i < panel.n; ++i) {
-          static_cast<T*>(V)[i + j * panel.n] =
-              i > j ? static_cast<const T*>(panel.A)[i + j * panel.lda] : T(i == j ? 1 : 0);
-        }
       }
     });
   });

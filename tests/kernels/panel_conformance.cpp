@@ -1,5 +1,5 @@
-// TileOps::factor_panel and apply_panel on every backend: all types, panels in one piece and, for QR, in parts. L U and
-// Q R must be the original matrix. Applying the panel to a copy of the original must give what factoring gave in the
+// TileOps::factor_panel and apply_panel on every backend: all types, panels in one piece and, for QR and LQ, in parts.
+// L U, Q R and L Q must be the original matrix. Applying the panel to a copy of the original must give what factoring gave in the
 // panel.
 #include <gtest/gtest.h>
 
@@ -32,7 +32,11 @@ struct Factored {
   Panel here;  ///< with this tail
 };
 
-/// @param A m x n, with a padding of three rows
+/// The rows or columns of a panel as it is stored.
+index_t rows_of(PanelKind kind, index_t m, index_t n) { return is_in_rows(kind) ? n : m; }
+index_t columns_of(PanelKind kind, index_t m, index_t n) { return is_in_rows(kind) ? m : n; }
+
+/// @param A m x n, or of LQ n x m, with a padding of three rows
 /// @param columns columns factored at a time
 template <Scalar T>
 void factor_and_apply(test::OpenedDevices& opened, std::byte* slab, PanelKind kind, index_t m, index_t n,
@@ -40,23 +44,23 @@ void factor_and_apply(test::OpenedDevices& opened, std::byte* slab, PanelKind ki
   device::Device& device = opened.device(0);
   kernels::TileOps& ops = opened.ops(0);
   constexpr index_t size = sizeof(T);
-  const index_t ld = m + 3;
+  const index_t ld = rows_of(kind, m, n) + 3, cols = columns_of(kind, m, n);
   result.panel = result.beside = A;
   result.tail.resize(static_cast<std::size_t>(kernels::tail_bytes(kind, scalar_type_of<T>(), n)));
-  const auto on_device = [&](index_t number) { return slab + number * (ld * n * size + 256) / 256 * 256; };
+  const auto on_device = [&](index_t number) { return slab + number * (ld * cols * size + 256) / 256 * 256; };
   const auto block = [](void* address, index_t pitch) {
     return device::Block{static_cast<std::byte*>(address), pitch};
   };
   for (const index_t number : {0, 1})
-    device.copy_up(block(on_device(number), ld * size), block(result.panel.data(), ld * size), {ld * size, n});
+    device.copy_up(block(on_device(number), ld * size), block(result.panel.data(), ld * size), {ld * size, cols});
   device.wait({device::StreamKind::compute, 2}, device.record({device::StreamKind::up}));
   const Panel on{kind, scalar_type_of<T>(), m, n, on_device(0), ld, on_device(2)};
   for (index_t first = 0; first < n; first += columns) ops.factor_panel(2, on, first, std::min(columns, n - first));
   ops.apply_panel(2, {on, n, on_device(1), ld});
   device.wait({device::StreamKind::down}, device.record({device::StreamKind::compute, 2}));
   const auto tail_size = static_cast<index_t>(result.tail.size());
-  device.copy_down(block(result.panel.data(), ld * size), block(on_device(0), ld * size), {ld * size, n});
-  device.copy_down(block(result.beside.data(), ld * size), block(on_device(1), ld * size), {ld * size, n});
+  device.copy_down(block(result.panel.data(), ld * size), block(on_device(0), ld * size), {ld * size, cols});
+  device.copy_down(block(result.beside.data(), ld * size), block(on_device(1), ld * size), {ld * size, cols});
   device.copy_down(block(result.tail.data(), tail_size), block(on_device(2), tail_size), {tail_size, 1});
   ASSERT_EQ(test::finish(device, {device::StreamKind::down}), device::EventStatus::complete);
   result.here = on;
@@ -69,12 +73,12 @@ std::vector<T> random_panel(index_t m, index_t n) {
   return test::random_matrix<T>(m, n, m + 3, random);
 }
 
-/// Applying the panel to the copy of the original gives U or R above zeros.
+/// Applying the panel to the copy of the original gives U or R above zeros, or L beside zeros.
 template <Scalar T>
 void expect_right(test::OpenedDevices& opened, std::byte* slab, PanelKind kind, index_t m, index_t n, index_t columns) {
   using Real = decltype(std::abs(T{}));
-  const index_t ld = m + 3;
-  const std::vector<T> A = random_panel<T>(m, n);
+  const index_t rows = rows_of(kind, m, n), ld = rows + 3;
+  const std::vector<T> A = random_panel<T>(rows, columns_of(kind, m, n));
   Factored<T> result;
   ASSERT_NO_FATAL_FAILURE(factor_and_apply(opened, slab, kind, m, n, columns, A, result));
   const std::vector<T>&panel = result.panel, &C = result.beside;
@@ -87,13 +91,13 @@ void expect_right(test::OpenedDevices& opened, std::byte* slab, PanelKind kind, 
     }
   }
   const double tolerance = 300 * static_cast<double>(std::numeric_limits<Real>::epsilon());
-  for (index_t j = 0; j < n; ++j) {
+  for (index_t j = 0; j < columns_of(kind, m, n); ++j) {
     for (index_t i = 0; i < ld; ++i) {
       const auto at = static_cast<std::size_t>(i + j * ld);
-      if (i >= m) {
+      if (i >= rows) {
         ASSERT_EQ(std::memcmp(&panel[at], &A[at], sizeof(T)) | std::memcmp(&C[at], &A[at], sizeof(T)), 0) << "padding";
       } else {
-        const T expected = i <= j ? panel[at] : T(0);
+        const T expected = (is_in_rows(kind) ? i >= j : i <= j) ? panel[at] : T(0);
         ASSERT_LE(static_cast<double>(std::abs(C[at] - expected)), tolerance * std::sqrt(static_cast<double>(m)) * 4)
             << kernels::name_of(kind) << ' ' << m << " x " << n << " in " << columns << " at " << i << ", " << j;
       }
@@ -141,14 +145,16 @@ TEST_P(PanelConformance, WhatIsAppliedIsWhatHasBeenFactored) {
   opened.ops(0).load_panels();
   for (const ScalarType type : test::all_types) {
     dispatch(type, [&]<Scalar T>(T) {
-      for (const PanelKind kind : {PanelKind::lu, PanelKind::qr}) {
+      for (const PanelKind kind : {PanelKind::lu, PanelKind::qr, PanelKind::lq}) {
         expect_right<T>(opened, slab, kind, 1, 1, 1);
         expect_right<T>(opened, slab, kind, 7, 7, 7);
         expect_right<T>(opened, slab, kind, 300, 33, 33);
         expect_right<T>(opened, slab, kind, 201, 200, 200);
       }
-      expect_right<T>(opened, slab, PanelKind::qr, 300, 130, 64);
-      expect_right<T>(opened, slab, PanelKind::qr, 90, 90, 17);
+      for (const PanelKind kind : {PanelKind::qr, PanelKind::lq}) {
+        expect_right<T>(opened, slab, kind, 300, 130, 64);
+        expect_right<T>(opened, slab, kind, 90, 90, 17);
+      }
     });
   }
 }

@@ -223,11 +223,14 @@ TEST(Accesses, OfFactorizations) {
         const LuCall call{.m = m, .n = n, .A = operand_at(1), .lda = m};
         return choose_plan(call, {&machine, 1}, edge).graph;
       });
-      expect_derived_everywhere("geqrf", seen, [&](runtime::Machine machine) {
-        machine.heap_bytes *= 10;
-        const QrCall call{.m = m, .n = n, .A = operand_at(1), .lda = m};
-        return choose_plan(call, {&machine, 1}, edge).graph;
-      });
+      for (const auto& [name, storage] :
+           {std::pair{"geqrf", ReflectorStorage::columns}, {"gelqf", ReflectorStorage::rows}}) {
+        expect_derived_everywhere(name, seen, [&, storage = storage](runtime::Machine machine) {
+          machine.heap_bytes *= 10;
+          const QrCall call{.m = m, .n = n, .A = operand_at(1), .lda = m, .storage = storage};
+          return choose_plan(call, {&machine, 1}, edge).graph;
+        });
+      }
     }
   }
   EXPECT_GT(seen.grouped, 10);

@@ -1,4 +1,4 @@
-// Matrices for LU and QR with everything poisoned that must neither be read nor written, and the check of their factors.
+// Matrices for LU, QR and LQ with everything poisoned that must neither be read nor written, and the check of their factors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct ColumnsCase {
   kernels::PanelKind kind = kernels::PanelKind::lu;
   index_t m = 1, n = 1;
   index_t padding = 3;
-  index_t zero_column = -1;    ///< of zeros, so that a pivot is zero; -1: none
+  index_t zero_column = -1;    ///< of zeros, so that a pivot is zero; -1: none. LQ: a row, here and below
   bool equal_columns = false;  ///< the last one is the first one again: reflectors that do nothing
 };
 
@@ -47,8 +47,9 @@ class ColumnsFixture {
     for (index_t j = 0; j < c.n; ++j) {
       for (index_t i = 0; i < c.m; ++i) {
         const T value = random_scalar<T>(random);
-        at(A_, i, j) = j == c.zero_column ? T(0) : value;
-        if (c.equal_columns && j == c.n - 1) at(A_, i, j) = at(A_, i, 0);
+        const index_t line = in_rows() ? i : j, last = (in_rows() ? c.m : c.n) - 1;
+        at(A_, i, j) = line == c.zero_column ? T(0) : value;
+        if (c.equal_columns && line == last) at(A_, i, j) = in_rows() ? at(A_, 0, j) : at(A_, i, 0);
       }
     }
     before_ = A_;
@@ -57,7 +58,9 @@ class ColumnsFixture {
   runtime::JobStatistics run(runtime::Runtime& runtime, index_t columns, const runtime::CpuHelp& cpu = {}) {
     if (case_.kind == kernels::PanelKind::lu)
       return routines::lu(runtime, {scalar_type_of<T>(), case_.m, case_.n, A_.data(), ld_, ipiv_.data()}, columns, cpu);
-    return routines::qr(runtime, {scalar_type_of<T>(), case_.m, case_.n, A_.data(), ld_, tau_.data()}, columns, cpu);
+    const ReflectorStorage storage = in_rows() ? ReflectorStorage::rows : ReflectorStorage::columns;
+    return routines::qr(runtime, {scalar_type_of<T>(), case_.m, case_.n, A_.data(), ld_, tau_.data(), storage}, columns,
+                        cpu);
   }
 
   T& element(index_t i, index_t j) { return at(A_, i, j); }
@@ -69,8 +72,8 @@ class ColumnsFixture {
     return case_.kind == kernels::PanelKind::lu ? check_lu(info) : check_qr(info);
   }
 
-  /// info, pivots, and which elements are finite, are the reference's. QR may have fewer that are, since a product with T
-  /// is one with its zeros, too.
+  /// info, pivots, and which elements are finite, are the reference's. QR and LQ may have fewer that are, since a product
+  /// with T is one with its zeros, too.
   ::testing::AssertionResult check_what_is_finite(index_t info) const {
     if (auto padding = padding_is_unwritten(); !padding) return padding;
     std::vector<T> expected = before_, tau(tau_.size());
@@ -78,13 +81,13 @@ class ColumnsFixture {
       if (auto same = is_as_told_by_reference(info, expected); !same) return same;
     } else {
       if (info != 0) return ::testing::AssertionFailure() << case_ << ": info " << info;
-      kernels::reference_qr(
-          {kernels::PanelKind::qr, scalar_type_of<T>(), case_.m, case_.n, expected.data(), ld_, nullptr}, tau.data());
+      kernels::reference_qr({case_.kind, scalar_type_of<T>(), m_of_qr(), n_of_qr(), expected.data(), ld_, nullptr},
+                            tau.data());
     }
     for (index_t j = 0; j < case_.n; ++j) {
       for (index_t i = 0; i < case_.m; ++i) {
         const bool should_be = is_finite(at(expected, i, j));
-        if (should_be && case_.kind == kernels::PanelKind::qr) continue;
+        if (should_be && case_.kind != kernels::PanelKind::lu) continue;
         if (is_finite(at(A_, i, j)) != should_be)
           return ::testing::AssertionFailure() << case_ << ": (" << i << ", " << j << ") is " << at(A_, i, j)
                                                << ", and with the reference " << at(expected, i, j);
@@ -107,6 +110,23 @@ class ColumnsFixture {
   }
 
   index_t least() const { return std::min(case_.m, case_.n); }
+  bool in_rows() const { return is_in_rows(case_.kind); }
+  /// Of A, or of A^H for LQ.
+  index_t m_of_qr() const { return in_rows() ? case_.n : case_.m; }
+  index_t n_of_qr() const { return in_rows() ? case_.m : case_.n; }
+  /// Where `keep` says no, zero. Without padding.
+  template <class Keep>
+  std::vector<T> part_of_qr(const std::vector<T>& matrix, Keep keep) const {
+    const index_t m = m_of_qr(), n = n_of_qr();
+    if (!in_rows()) return part(matrix, m, n, keep);
+    std::vector<T> adjoint(static_cast<std::size_t>(m * n));
+    for (index_t j = 0; j < n; ++j) {
+      for (index_t i = 0; i < m; ++i) {
+        if (keep(i, j)) adjoint[static_cast<std::size_t>(i + j * m)] = conjugate(at(matrix, j, i));
+      }
+    }
+    return adjoint;
+  }
   T& at(std::vector<T>& matrix, index_t i, index_t j) const { return matrix[static_cast<std::size_t>(i + j * ld_)]; }
   const T& at(const std::vector<T>& matrix, index_t i, index_t j) const {
     return matrix[static_cast<std::size_t>(i + j * ld_)];
@@ -206,14 +226,16 @@ class ColumnsFixture {
     return is_small("residual", norm_of(rest, m), norm);
   }
 
-  /// ||A - Q R||_1 / (m ||A||_1 eps), and ||I - Q^H Q||_1 / (m eps), with Q made of V and tau.
+  /// ||A - Q R||_1 / (m ||A||_1 eps), and ||I - Q^H Q||_1 / (m eps), with Q made of V and tau. LQ: the same of A^H.
   ::testing::AssertionResult check_qr(index_t info) const {
     if (info != 0) return ::testing::AssertionFailure() << case_ << ": info " << info;
-    const index_t m = case_.m, n = case_.n, k = least();
+    const index_t m = m_of_qr(), n = n_of_qr(), k = least();
+    const auto all = [](index_t, index_t) { return true; };
+    const std::vector<T> factors = part_of_qr(A_, all);
     std::vector<T> Q(static_cast<std::size_t>(m * m));
     for (index_t i = 0; i < m; ++i) Q[static_cast<std::size_t>(i + i * m)] = 1;
     for (index_t r = k - 1; r >= 0; --r) {
-      const auto v = [&](index_t i) { return i == r ? T(1) : at(A_, i, r); };
+      const auto v = [&](index_t i) { return i == r ? T(1) : factors[static_cast<std::size_t>(i + r * m)]; };
       for (index_t j = 0; j < m; ++j) {
         Wide<T> sum = 0;
         for (index_t i = r; i < m; ++i)
@@ -222,9 +244,9 @@ class ColumnsFixture {
         for (index_t i = r; i < m; ++i) Q[static_cast<std::size_t>(i + j * m)] -= T(Wide<T>(v(i)) * sum);
       }
     }
-    std::vector<T> rest = part(before_, m, n, [](index_t, index_t) { return true; });
+    std::vector<T> rest = part_of_qr(before_, all);
     const double norm = norm_of(rest, m);
-    std::vector<T> R = part(A_, m, n, [](index_t i, index_t j) { return i <= j; });
+    const std::vector<T> R = part_of_qr(A_, [](index_t i, index_t j) { return i <= j; });
     subtract_product(Q, R, rest, m, n, m);
     if (const auto right = is_small("residual", norm_of(rest, m), norm); !right) return right;
     std::vector<T> identity(Q.size());

@@ -1,5 +1,6 @@
-// LU and QR by block columns through the tile runtime: all types and shapes, on several devices, with plenty of memory and
-// with as little as allowed; pivots that are zero, reflectors that do nothing; devices that are lost.
+// LU and QR by block columns, and LQ by block rows, through the tile runtime. All types and shapes, on several devices,
+// with plenty of memory and with as little as allowed; pivots that are zero, reflectors that do nothing; devices that
+// are lost.
 #include <gtest/gtest.h>
 
 #include <complex>
@@ -7,6 +8,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/error.hpp"
@@ -25,7 +27,7 @@ using test::ColumnsFixture;
 using test::TileMachine;
 
 constexpr index_t width = TileMachine::tile;
-constexpr PanelKind both_kinds[] = {PanelKind::lu, PanelKind::qr};
+constexpr PanelKind all_kinds[] = {PanelKind::lu, PanelKind::qr, PanelKind::lq};
 
 class ColumnsConformance : public test::OnTileMachine {
  protected:
@@ -46,7 +48,7 @@ TEST_P(ColumnsConformance, EveryShape) {
   if (GetParam().tiles < 20) GTEST_SKIP() << "has no memory for one column per stream";
   unsigned seed = 1;
   constexpr index_t sizes[] = {1, 2, width - 1, width, width + 1, 3 * width + 5, 7 * width + 1};
-  for (const PanelKind kind : both_kinds) {
+  for (const PanelKind kind : all_kinds) {
     for (const ScalarType type : test::all_types) {
       for (const index_t m : sizes) {
         for (const index_t n : sizes)
@@ -60,7 +62,7 @@ TEST_P(ColumnsConformance, PanelsThatAreFactoredInParts) {
   if (GetParam().devices > 2 || GetParam().tiles < 4096)
     GTEST_SKIP() << "takes too long, or has no memory for wide columns";
   unsigned seed = 500;
-  for (const PanelKind kind : both_kinds) {
+  for (const PanelKind kind : all_kinds) {
     for (const ScalarType type : test::all_types) {
       for (const auto& [m, n, columns] : std::vector<std::tuple<index_t, index_t, index_t>>{
                {180, 170, 150}, {150, 40, 40}, {100, 230, 100}, {200, 130, 65}})
@@ -85,8 +87,11 @@ TEST_P(ColumnsConformance, ReflectorsMayDoNothing) {
   unsigned seed = 2000;
   for (const ScalarType type : test::all_types) {
     for (const index_t column : {index_t{0}, width - 1, width, 2 * width + 3}) {
-      expect_right(type, {.kind = PanelKind::qr, .m = 4 * width, .n = 3 * width + 2, .zero_column = column}, seed++);
-      expect_right(type, {.kind = PanelKind::qr, .m = 3 * width, .n = 3 * width, .equal_columns = true}, seed++);
+      for (const PanelKind kind : {PanelKind::qr, PanelKind::lq}) {
+        const index_t m = (kind == PanelKind::qr ? 4 : 3) * width + 2, n = 7 * width + 4 - m;
+        expect_right(type, {.kind = kind, .m = m, .n = n, .zero_column = column}, seed++);
+        expect_right(type, {.kind = kind, .m = 3 * width, .n = 3 * width, .equal_columns = true}, seed++);
+      }
     }
   }
 }
@@ -94,7 +99,7 @@ TEST_P(ColumnsConformance, ReflectorsMayDoNothing) {
 TEST_P(ColumnsConformance, MovesEachColumnOnceWhereThereIsMemory) {
   if (GetParam().tiles < 4096 || GetParam().unequal || !GetParam().peers)
     GTEST_SKIP() << "moves more, or takes too long";
-  for (const PanelKind kind : both_kinds) {
+  for (const PanelKind kind : all_kinds) {
     constexpr index_t n = 9 * width + 3;
     const auto statistics = expect_right<double>({.kind = kind, .m = n, .n = n}, 3);
     EXPECT_EQ(statistics.bytes_up(), statistics.compulsory_up);
@@ -124,6 +129,30 @@ TEST(ColumnsGraph, ColumnsGoHomeInOrder) {
     EXPECT_EQ(graph->step_count(task), task + 1);
     EXPECT_TRUE(graph->of(task).needs_old);
   }
+}
+
+// The graph of LQ is that of QR of the adjoint.
+TEST(ColumnsGraph, BlockRowsAreColumnsOfTheAdjoint) {
+  runtime::Machine machine;
+  machine.heap_bytes = std::size_t{1} << 30;
+  std::vector<double> A(300 * 400), tau(300);
+  const QrCall call{ScalarType::d, 300, 400, A.data(), 300, tau.data(), ReflectorStorage::rows};
+  const auto graph = choose_plan(call, {&machine, 1}, 50).graph;
+  ASSERT_EQ(graph->task_count, 6);
+  const runtime::HostTile tile = graph->output(2).tile;
+  EXPECT_EQ(tile.address, reinterpret_cast<std::byte*>(A.data() + 100));
+  EXPECT_EQ(tile.rows, 50);
+  EXPECT_EQ(tile.cols, 400);
+  // Panel 1 begins on the diagonal, in column 50.
+  std::vector<double> C(50 * 400), panel(50 * 400);
+  const runtime::Kernel kernel =
+      graph->step(2, 1).placed({reinterpret_cast<std::byte*>(C.data()), 50, nullptr},
+                               {reinterpret_cast<std::byte*>(panel.data()), 50, nullptr}, {});
+  const auto& update = std::get<kernels::PanelUpdate>(kernel);
+  EXPECT_EQ(update.panel.A, panel.data() + 50 * 50);
+  EXPECT_EQ(update.C, C.data() + 50 * 50);
+  EXPECT_EQ(update.panel.m, 350);
+  EXPECT_EQ(update.n, 50);
 }
 
 // --- losses ---
@@ -161,7 +190,7 @@ TEST(ColumnsFaultModel, ALossAtAnyMomentLeavesFactorsAndPivotsRight) {
           std::ostringstream what;
           what << "operation " << number << " of kind " << static_cast<int>(operation) << ", " << devices
                << " devices, room for " << columns << " columns";
-          const PanelKind kind = both_kinds[number % 2];
+          const PanelKind kind = all_kinds[(number + devices) % 3];
           restarts += compute(machine, {.kind = kind, .m = n, .n = n}, what.str());
           compute(machine, {.kind = kind, .m = n, .n = n - 5}, what.str() + ", the call after it");
         }

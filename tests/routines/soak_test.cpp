@@ -97,9 +97,8 @@ class Scene {
         continue;
       }
       if (draw(8) == 0) {
-        const test::ColumnsCase matrix{.kind = draw(2) == 0 ? kernels::PanelKind::lu : kernels::PanelKind::qr,
-                                       .m = 1 + draw(120),
-                                       .n = 1 + draw(120)};
+        const test::ColumnsCase matrix{
+            .kind = static_cast<kernels::PanelKind>(draw(3)), .m = 1 + draw(120), .n = 1 + draw(120)};
         const index_t columns = draw(3) == 0 ? 0 : 4 + draw(24);
         draw(2) == 0 ? factor_columns<double>(matrix, columns, seed)
                      : factor_columns<std::complex<double>>(matrix, columns, seed);

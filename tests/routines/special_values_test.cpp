@@ -109,10 +109,11 @@ TEST_P(SpecialValuesConformance, ProductsAndSolves) {
 
 // --- factorizations ---
 
-TEST_P(SpecialValuesConformance, LuAndQr) {
-  for (const PanelKind kind : {PanelKind::lu, PanelKind::qr}) {
+TEST_P(SpecialValuesConformance, LuQrAndLq) {
+  for (const PanelKind kind : {PanelKind::lu, PanelKind::qr, PanelKind::lq}) {
     for (const auto& [m, n, columns] : {std::array<index_t, 3>{75, 75, tile}, {90, 40, 40}, {40, 60, tile}}) {
-      if (kind == PanelKind::qr && m < n) continue;  // the reference is one of panels
+      // The reference is one of panels.
+      if (kind == PanelKind::qr ? m < n : kind == PanelKind::lq && m > n) continue;
       const test::ColumnsCase c{.kind = kind, .m = m, .n = n};
       for_each_type([&, width = columns]<Scalar T>() {
         unsigned seed = 1;
@@ -236,7 +237,7 @@ TEST_P(SpecialValuesConformance, ProblemsOfOneDevice) {
           if (value == SpecialValue::infinity && form.routine != Routine::lauum && form.routine != Routine::larfb)
             continue;  // a division by it leaves zero
           test::DenseFixture<T> fixture(form, 5);
-          const bool is_upper = fixture.problem().uplo == Uplo::upper, is_wide = form.routine == Routine::unmlq;
+          const bool is_upper = fixture.problem().uplo == Uplo::upper, is_wide = is(form.routine, in_rows);
           fixture.at(LapackSlot::A, is_upper || is_wide ? j : i, is_upper || is_wide ? i : j) = test::special<T>(value);
           fixture.begin_anew();
           const runtime::JobStatistics job = solve_dense(*runtime_, fixture.problem(), {}, tile);

@@ -1,5 +1,5 @@
-// Panels of LU and QR on a GPU. cuSOLVER factors them, Level 3 applies them, and our own kernels do the rest
-// (panel_kernels.hpp). One object holds a handle of cuSOLVER, and for each compute stream memory for intermediate
+// Panels of LU, QR and LQ on a GPU. cuSOLVER factors them, Level 3 applies them, and our own kernels do the rest
+// (panel_kernels.hpp). cuSOLVER has no LQ: it factors the adjoint of such a panel. One object holds a handle of cuSOLVER, and for each compute stream memory for intermediate
 // results. That memory grows with the widest panels. Earlier memory stays until the device is closed, because submitted
 // work may still use it.
 //
@@ -20,6 +20,7 @@
 #include "device/cuda/nvtx_range.hpp"
 #include "kernels/cuda/cuda_tile_ops.hpp"
 #include "kernels/cuda/cusolver_library.hpp"
+#include "kernels/cuda/dense_kernels.hpp"
 #include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/panel_kernels.hpp"
 #include "kernels/plan/panel_steps.hpp"
@@ -33,6 +34,7 @@ class CudaTileOps::Panels {
   /// @pre the GPU is current
   explicit Panels(CudaTileOps& ops) : ops_(ops) {
     ops_.check("loading the kernels of panels", load_panel_kernels());
+    ops_.check("loading the kernels of panels", load_copy_kernels());
     ops_.check("loading the kernels of LU", LapackKernels::load_lu());
     cudaEvent_t event = nullptr;
     ops_.check("cudaEventCreate", cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -85,8 +87,11 @@ class CudaTileOps::Panels {
     void interchange(const PanelUpdate& update) const {
       panels.ops_.check("laswp", interchange_rows(update, to.stream));
     }
-    void copy_unit_lower(const Panel& panel, void* V) const {
-      panels.ops_.check("larft", cuda::copy_unit_lower(panel, V, to.stream));
+    void copy_unit_triangle(const Panel& panel, void* V) const {
+      const Part part = is_in_rows(panel.kind) ? Part::upper : Part::lower;
+      panels.ops_.check("larft", copy_trapezoid({panel.type, panel.n, panel.n, panel.A, panel.lda},
+                                                {.part = part, .diag = Diag::unit},
+                                                {panel.type, panel.n, panel.n, V, panel.n}, to.stream));
     }
     void prepare_t(ScalarType type, index_t n, void* G, const void* tau, void* T) const {
       panels.ops_.check("larft", cuda::prepare_t(type, n, G, tau, T, to.stream));
@@ -114,16 +119,26 @@ class CudaTileOps::Panels {
     release_state(stream);
   }
 
-  void factor_qr(Machine& machine, const Panel& columns, void* tau) {
+  void factor_qr(Machine& machine, const Panel& panel, void* tau) {
+    const bool by_rows = is_in_rows(panel.kind);
+    Panel columns = panel;
+    if (by_rows) {
+      columns.A = provide(copy_, static_cast<std::size_t>(panel.m * panel.n) * element_bytes(panel.type));
+      columns.lda = panel.m;
+    }
     int elements = 0;
     const CusolverMatrix matrix = matrix_of(columns);
     check("geqrf", geqrf_workspace(handle_, matrix, &elements));
     std::byte* const info = machine.workspace(bytes_of(elements, columns.type) + info_bytes);
     const cudaStream_t stream = machine.to.stream;
+    const DenseMatrix stored{panel.type, panel.n, panel.m, panel.A, panel.lda};
+    const DenseMatrix adjoint{panel.type, panel.m, panel.n, columns.A, columns.lda};
     PanelCopy::State* const state = take_state(stream);
+    if (by_rows) ops_.check("gelqf", transpose(stored, adjoint, stream));
     ops_.check("geqrf", find_not_finite(columns, state, stream));
     check("geqrf", geqrf(handle_, matrix, tau, info + info_bytes, elements, reinterpret_cast<int*>(info)));
     ops_.check("geqrf", spread_not_finite(columns, tau, state, stream));
+    if (by_rows) ops_.check("gelqf", transpose(adjoint, stored, stream));
     release_state(stream);
   }
 

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 
 #include "device/cuda/cuda_context.hpp"
 #include "kernels/block/element.hpp"
@@ -118,6 +119,17 @@ struct KernelsOf {
   static const void* pivot_kernel() { return reinterpret_cast<const void*>(read_pivots_of<Value>); }
 };
 
+/// @param kernels_of(T{}) of a type
+template <class F>
+cudaError_t load(F kernels_of) {
+  for (const ScalarType type : scalar_types) {
+    for (const void* const kernel : dispatch(type, kernels_of)) {
+      if (const cudaError_t error = device::cuda::load_kernel(kernel); error != cudaSuccess) return error;
+    }
+  }
+  return cudaSuccess;
+}
+
 dim3 blocks_for(index_t columns) { return dim3(static_cast<unsigned>(std::min<index_t>(columns, 2048))); }
 
 }  // namespace
@@ -189,20 +201,17 @@ cudaError_t read_pivots(const DenseMatrix& A, const void* ipiv, int bits, std::i
   });
 }
 
+cudaError_t load_copy_kernels() {
+  return load(
+      []<Scalar T>(T) { return std::array{KernelsOf<T>::transpose_kernel(), KernelsOf<T>::trapezoid_kernel()}; });
+}
+
 cudaError_t load_dense_kernels() {
-  for (const ScalarType type : scalar_types) {
-    const cudaError_t error = dispatch(type, []<Scalar T>(T) {
-      cudaError_t loaded = cudaSuccess;
-      for (const void* const kernel :
-           {KernelsOf<T>::largest_kernel(), KernelsOf<T>::transpose_kernel(), KernelsOf<T>::trapezoid_kernel(),
-            KernelsOf<T>::quotient_kernel(), KernelsOf<T>::pivot_kernel()}) {
-        if (loaded == cudaSuccess) loaded = device::cuda::load_kernel(kernel);
-      }
-      return loaded;
-    });
-    if (error != cudaSuccess) return error;
-  }
-  return cudaSuccess;
+  const cudaError_t error = load_copy_kernels();
+  if (error != cudaSuccess) return error;
+  return load([]<Scalar T>(T) {
+    return std::array{KernelsOf<T>::largest_kernel(), KernelsOf<T>::quotient_kernel(), KernelsOf<T>::pivot_kernel()};
+  });
 }
 
 }  // namespace tessera::kernels::cuda

@@ -59,5 +59,7 @@ cudaError_t read_pivots(const DenseMatrix& A, const void* ipiv, int bits, std::i
 
 /// Loads the kernels for the current GPU. @return an error if there are none for it
 cudaError_t load_dense_kernels();
+/// Loads transpose() and copy_trapezoid() alone, which panels need, too.
+cudaError_t load_copy_kernels();
 
 }  // namespace tessera::kernels::cuda

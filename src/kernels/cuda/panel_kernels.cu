@@ -173,18 +173,6 @@ __global__ void __launch_bounds__(threads_per_block)
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads_per_block) unit_lower(T* V, const T* A, index_t lda, int n) {
-  for (int j = static_cast<int>(blockIdx.x); j < n; j += static_cast<int>(gridDim.x)) {
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += threads_per_block) {
-      T value{};
-      if (i == j) value.part[0] = 1;
-      if (i > j) value = A[i + j * lda];
-      V[i + static_cast<index_t>(j) * n] = value;
-    }
-  }
-}
-
-template <class T>
 __global__ void __launch_bounds__(threads_per_block) scaled_rows(T* G, T* to, const T* tau, int n) {
   for (int j = static_cast<int>(blockIdx.x); j < n; j += static_cast<int>(gridDim.x)) {
     for (int i = static_cast<int>(threadIdx.x); i < n; i += threads_per_block) {
@@ -204,7 +192,6 @@ struct KernelsOf {
   static const void* fill_kernel() { return reinterpret_cast<const void*>(fill_not_finite<Value>); }
   static const void* complete_kernel() { return reinterpret_cast<const void*>(complete<Value>); }
   static const void* interchange_kernel() { return reinterpret_cast<const void*>(interchange<Value>); }
-  static const void* unit_lower_kernel() { return reinterpret_cast<const void*>(unit_lower<Value>); }
   static const void* scaled_rows_kernel() { return reinterpret_cast<const void*>(scaled_rows<Value>); }
 };
 
@@ -294,18 +281,6 @@ cudaError_t interchange_rows(const PanelUpdate& update, cudaStream_t stream) {
   });
 }
 
-cudaError_t copy_unit_lower(const Panel& panel, void* V, cudaStream_t stream) {
-  return dispatch(panel.type, [&]<Scalar T>(T) {
-    auto* to = static_cast<block::ElementOf<T>*>(V);
-    const auto* A = static_cast<const block::ElementOf<T>*>(panel.A);
-    index_t lda = panel.lda;
-    int n = static_cast<int>(panel.n);
-    void* arguments[] = {&to, &A, &lda, &n};
-    return cudaLaunchKernel(KernelsOf<T>::unit_lower_kernel(), one_each(n), dim3(threads_per_block), arguments, 0,
-                            stream);
-  });
-}
-
 cudaError_t prepare_t(ScalarType type, index_t order, void* G, const void* factors, void* T_of, cudaStream_t stream) {
   return dispatch(type, [&]<Scalar T>(T) {
     using Value = block::ElementOf<T>;
@@ -323,9 +298,9 @@ cudaError_t load_panel_kernels() {
     const cudaError_t error = dispatch(type, []<Scalar T>(T) {
       using Kernels = KernelsOf<T>;
       cudaError_t loaded = cudaSuccess;
-      for (const void* kernel : {Kernels::copy_kernel(), Kernels::pivots_kernel(), Kernels::look_kernel(),
-                                 Kernels::fill_kernel(), Kernels::complete_kernel(), Kernels::interchange_kernel(),
-                                 Kernels::unit_lower_kernel(), Kernels::scaled_rows_kernel()}) {
+      for (const void* kernel :
+           {Kernels::copy_kernel(), Kernels::pivots_kernel(), Kernels::look_kernel(), Kernels::fill_kernel(),
+            Kernels::complete_kernel(), Kernels::interchange_kernel(), Kernels::scaled_rows_kernel()}) {
         if (loaded == cudaSuccess) loaded = device::cuda::load_kernel(kernel);
       }
       return loaded;

@@ -44,9 +44,6 @@ cudaError_t spread_not_finite(const Panel& columns, void* tau, PanelCopy::State*
 /// Interchanges rows of C by the panel's pivots. @pre complete_pivots()
 cudaError_t interchange_rows(const PanelUpdate& update, cudaStream_t stream);
 
-/// V, n x n, is the panel's first rows with ones on the diagonal and zeros above.
-cudaError_t copy_unit_lower(const Panel& panel, void* V, cudaStream_t stream);
-
 /// Row i of G above the diagonal, times tau[i]; T = diag(tau); both are n x n.
 cudaError_t prepare_t(ScalarType type, index_t n, void* G, const void* tau, void* T, cudaStream_t stream);
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calls/lapack_problems.hpp"
@@ -22,6 +23,7 @@ namespace {
 
 /// As in cpu_blas.cpp: a library reads the same value whether its integers have 32 or 64 bits.
 using BlasInt = std::int64_t;
+/// geqrf, and gelqf, which has the same interface.
 using GeqrfFunction = void (*)(const BlasInt* m, const BlasInt* n, void* A, const BlasInt* lda, void* tau, void* work,
                                const BlasInt* lwork, BlasInt* info);
 
@@ -60,9 +62,9 @@ index_t compute_as_problem(const CpuBlas* blas, const LapackCall& call) {
   return info;
 }
 
-/// @return info; nothing: the library has no geqrf, or its integers are too narrow
+/// @return info; nothing: the library has no such routine, or its integers are too narrow
 std::optional<index_t> factor_qr_in_lapack(const CpuBlas& blas, const LapackCall& call) {
-  const auto geqrf = reinterpret_cast<GeqrfFunction>(blas.fortran((letter(call.type) + std::string("geqrf")).c_str()));
+  const auto geqrf = reinterpret_cast<GeqrfFunction>(blas.fortran(name_of(call).c_str()));
   constexpr index_t most = INT32_MAX;
   if (geqrf == nullptr || (blas.integer_bits() == 32 && std::max({call.m, call.n, call.lda}) > most))
     return std::nullopt;
@@ -73,7 +75,8 @@ std::optional<index_t> factor_qr_in_lapack(const CpuBlas& blas, const LapackCall
   const double size =
       dispatch(call.type, [&]<Scalar T>(T) { return static_cast<double>(std::real(*reinterpret_cast<T*>(wanted))); });
   // A float does not hold large sizes exactly. A workspace that is too small only makes smaller blocks.
-  const BlasInt least = std::max<BlasInt>(n, 1), lwork = std::max(least, static_cast<BlasInt>(size));
+  const BlasInt least = std::max<BlasInt>(is(call.routine, in_rows) ? m : n, 1),
+                lwork = std::max(least, static_cast<BlasInt>(size));
   std::vector<AnyScalar> work(static_cast<std::size_t>(lwork));
   geqrf(&m, &n, call.A, &lda, call.tau, work.data(), &lwork, &info);
   return static_cast<std::int32_t>(info);
@@ -83,24 +86,24 @@ std::optional<index_t> factor_qr_in_lapack(const CpuBlas& blas, const LapackCall
 void factor_qr_by_panels(const std::function<void(const Level3&)>& compute, const LapackCall& call) {
   constexpr index_t most_columns = 64;
   const auto element = static_cast<index_t>(element_bytes(call.type));
+  const PanelKind kind = is(call.routine, in_rows) ? PanelKind::lq : PanelKind::qr;
   const index_t least = std::min(call.m, call.n);
-  std::vector<AnyScalar> tail(
-      static_cast<std::size_t>(tail_bytes(PanelKind::qr, call.type, most_columns)) / sizeof(AnyScalar) + 1);
+  const auto [m, n] = is_in_rows(kind) ? std::pair{call.n, call.m} : std::pair{call.m, call.n};  // of A^H for LQ
+  std::vector<AnyScalar> tail(static_cast<std::size_t>(tail_bytes(kind, call.type, most_columns)) / sizeof(AnyScalar) +
+                              1);
   for (index_t first = 0; first < least; first += most_columns) {
     const index_t columns = std::min(most_columns, least - first);
-    const Panel panel{.kind = PanelKind::qr,
+    const Panel panel{.kind = kind,
                       .type = call.type,
-                      .m = call.m - first,
+                      .m = m - first,
                       .n = columns,
                       .A = plan::element_at(call.A, call.lda, call.type, first, first),
                       .lda = call.lda,
                       .tail = tail.data()};
     factor_panel(panel, 0, columns, compute);
     std::copy_n(tau_of(panel), columns * element, static_cast<std::byte*>(call.tau) + first * element);
-    if (const index_t behind = first + columns; behind < call.n) {
-      apply_panel({panel, call.n - behind, plan::element_at(call.A, call.lda, call.type, first, behind), call.lda},
-                  compute);
-    }
+    if (const index_t behind = first + columns; behind < n)
+      apply_panel({panel, n - behind, plan::element_of(panel, call.A, call.lda, first, behind), call.lda}, compute);
   }
 }
 
@@ -120,7 +123,7 @@ index_t factor_qr(const CpuBlas* blas, const LapackCall& call) {
 index_t compute_on_cpu(const CpuBlas* blas, const LapackCall& problem, index_t& found) {
   if (row_of(problem.routine).way == Way::factors) {
     if (does_nothing(problem)) return 0;
-    return problem.routine == Routine::geqrf ? factor_qr(blas, problem) : compute_as_problem(blas, problem);
+    return makes_reflectors(problem.routine) ? factor_qr(blas, problem) : compute_as_problem(blas, problem);
   }
   if (const auto info = answer_nonfinite(problem, found)) return *info;
   if (blas == nullptr) throw NotAvailable("there is no CPU BLAS with a LAPACK");

@@ -16,7 +16,7 @@ class CpuBlas;
 /// @return LAPACK's info
 /// @pre arguments are good, no VectorJob is overwrite, and pivots and sizes fit in 32 bits if there is no LAPACK of 64
 /// @throws NotAvailable if no LAPACK has the routine, std::bad_alloc; nothing has been written then, except by geqrf
-/// without a LAPACK
+/// and gelqf without a LAPACK
 index_t compute_on_cpu(const CpuBlas* blas, const LapackCall& problem, index_t& found);
 
 }  // namespace tessera::kernels

@@ -94,7 +94,7 @@ class HostTileOps final : public TileOps {
   void apply_panel(int compute_stream, const PanelUpdate& update) override {
     if (compute_stream < 0 || compute_stream >= device::compute_streams) throw InternalError("no such compute stream");
     check(update.panel);
-    check(update.C, update.ldc, {update.panel.m, update.n}, update.panel.type);
+    check(update.C, update.ldc, stored_shape(update.panel, update.n), update.panel.type);
     std::function<void()> work;
     if (device_.settings().compute) {
       work = [blas = blas_, update] {
@@ -169,8 +169,11 @@ class HostTileOps final : public TileOps {
       throw InternalError("an array of a batch is not in the memory of " + device_.info().name);
   }
 
+  static StoredShape stored_shape(const Panel& panel, index_t columns) {
+    return is_in_rows(panel.kind) ? StoredShape{columns, panel.m} : StoredShape{panel.m, columns};
+  }
   void check(const Panel& panel) const {
-    check(panel.A, panel.lda, {panel.m, panel.n}, panel.type);
+    check(panel.A, panel.lda, stored_shape(panel, panel.n), panel.type);
     check_array(panel.tail, 1, static_cast<std::size_t>(tail_bytes(panel.kind, panel.type, panel.n)));
   }
 

@@ -32,12 +32,15 @@ class HostPanelMachine {
     interchange_rows(update.panel.type, update.C, update.ldc, update.n, pivot_tail(update.panel).pivots,
                      update.panel.n);
   }
-  static void copy_unit_lower(const Panel& panel, void* V) {
+  static void copy_unit_triangle(const Panel& panel, void* V) {
     dispatch(panel.type, [&]<Scalar T>(T) {
       const T* const A = static_cast<const T*>(panel.A);
       T* to = static_cast<T*>(V);
       for (index_t j = 0; j < panel.n; ++j) {
-        for (index_t i = 0; i < panel.n; ++i) *to++ = i > j ? A[i + j * panel.lda] : T(i == j ? 1 : 0);
+        for (index_t i = 0; i < panel.n; ++i, ++to) {
+          const bool is_stored = is_in_rows(panel.kind) ? i < j : i > j;
+          *to = is_stored ? A[i + j * panel.lda] : T(i == j ? 1 : 0);
+        }
       }
     });
   }

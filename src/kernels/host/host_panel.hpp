@@ -1,4 +1,4 @@
-// Panels of LU and QR in host memory, for host devices and for the CPU when it finishes a job that devices have left.
+// Panels of LU, QR and LQ in host memory, for host devices and for the CPU when it finishes a job that devices have left.
 #pragma once
 
 #include <functional>

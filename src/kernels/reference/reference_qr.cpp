@@ -3,6 +3,7 @@
 #include <cmath>
 #include <complex>
 #include <limits>
+#include <vector>
 
 #include "kernels/reference/reference.hpp"
 
@@ -62,7 +63,7 @@ T reflect(T& alpha, T* x, index_t n) {
 }
 
 template <Scalar T>
-void factor(const Panel& panel, T* tau) {
+void factor_columns(const Panel& panel, T* tau) {
   T* const A = static_cast<T*>(panel.A);
   for (index_t k = 0; k < panel.n; ++k) {
     const index_t rest = panel.m - k - 1;
@@ -80,10 +81,31 @@ void factor(const Panel& panel, T* tau) {
   }
 }
 
+/// Factors the adjoint, whose columns are the panel's rows.
+template <Scalar T>
+void factor_rows(const Panel& panel, T* tau) {
+  T* const A = static_cast<T*>(panel.A);
+  std::vector<T> columns(static_cast<std::size_t>(panel.m * panel.n));
+  const auto for_each_pair = [&](auto f) {
+    for (index_t j = 0; j < panel.m; ++j) {
+      for (index_t i = 0; i < panel.n; ++i) f(A[i + j * panel.lda], columns[static_cast<std::size_t>(j + i * panel.m)]);
+    }
+  };
+  for_each_pair([](const T& stored, T& adjoint) { adjoint = conjugate(stored); });
+  Panel adjoint = panel;
+  adjoint.A = columns.data();
+  adjoint.lda = panel.m;
+  factor_columns(adjoint, tau);
+  for_each_pair([](T& stored, const T& adjoint) { stored = conjugate(adjoint); });
+}
+
 }  // namespace
 
 void reference_qr(const Panel& panel, void* tau) {
-  dispatch(panel.type, [&]<Scalar T>(T) { factor<T>(panel, static_cast<T*>(tau)); });
+  dispatch(panel.type, [&]<Scalar T>(T) {
+    is_in_rows(panel.kind) ? factor_rows<T>(panel, static_cast<T*>(tau))
+                           : factor_columns<T>(panel, static_cast<T*>(tau));
+  });
 }
 
 }  // namespace tessera::kernels

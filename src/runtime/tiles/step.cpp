@@ -11,7 +11,8 @@ const char* kernel_name(const kernels::Addition& /*addition*/) { return "add"; }
 const char* kernel_name(const kernels::TileFactorization& tile) { return name_of(Routine::potrf, tile.type); }
 const char* kernel_name(const PanelFactorization& step) { return name_of(step.panel.kind); }
 const char* kernel_name(const kernels::PanelUpdate& update) {
-  return update.panel.kind == kernels::PanelKind::lu ? "apply LU" : "apply QR";
+  constexpr const char* names[] = {"apply LU", "apply QR", "apply LQ"};
+  return names[static_cast<int>(update.panel.kind)];
 }
 
 }  // namespace
@@ -20,10 +21,13 @@ Kernel Step::placed(const PlacedTile& C, const PlacedTile& A, const PlacedTile& 
   const auto row = [](const PlacedTile& tile, index_t first, ScalarType type) {
     return tile.address + first * static_cast<index_t>(element_bytes(type));
   };
-  const auto place = [&](kernels::Panel& panel, const PlacedTile& column, index_t first) {
-    panel.A = row(column, first, panel.type);
-    panel.lda = column.ld;
-    panel.tail = column.tail;
+  const auto line = [&](const PlacedTile& tile, index_t first, const kernels::Panel& panel) {
+    return row(tile, is_in_rows(panel.kind) ? first * tile.ld : first, panel.type);
+  };
+  const auto place = [&](kernels::Panel& panel, const PlacedTile& tile, index_t first) {
+    panel.A = line(tile, first, panel);
+    panel.lda = tile.ld;
+    panel.tail = tile.tail;
   };
   Kernel placed = kernel;
   std::visit(ByKind{[&](Level3& call) {
@@ -48,7 +52,7 @@ Kernel Step::placed(const PlacedTile& C, const PlacedTile& A, const PlacedTile& 
                     [&](PanelFactorization& step) { place(step.panel, C, first_row); },
                     [&](kernels::PanelUpdate& update) {
                       place(update.panel, A, a.first_row);
-                      update.C = row(C, first_row, update.panel.type);
+                      update.C = line(C, first_row, update.panel);
                       update.ldc = C.ld;
                     }},
              placed);

@@ -21,7 +21,7 @@ inline constexpr TaskId no_task = -1;
 struct Read {
   HostTile tile;            ///< address == nullptr: nothing is read
   TaskId writer = no_task;  ///< the task whose output it is; no_task: no task writes it
-  index_t first_row = 0;    ///< of the stored tile; the step reads as many rows as its sizes say
+  index_t first_row = 0;    ///< of the stored tile; the step reads as many rows as its sizes say. LQ: the first column
 
   bool exists() const { return tile.address != nullptr; }
   /// The values are those of tasks that run one after the other, by number: `reader` gets what a task of a lower number
@@ -59,7 +59,7 @@ struct Step {
   Kernel kernel = {};  ///< sizes, ops and factors; addresses and leading dimensions are those of placed tiles
   Read a = {};
   Read b = {};
-  index_t first_row = 0;    ///< of the output, on which the kernel works
+  index_t first_row = 0;    ///< of the output, on which the kernel works. LQ: the first column
   index_t rows_before = 0;  ///< the output, in the matrix whose minors count: what a breakdown is told from
   bool apart = false;       ///< the kernel cannot add to C: its result is added afterwards
 
