@@ -1,4 +1,4 @@
-// Cholesky, LU or QR of one large matrix in host memory, through the runtime: seconds of each run, and whether the factors are some.
+// Cholesky, LU, QR or LQ of one large matrix in host memory, through the runtime: seconds of each run, and whether the factors are some.
 // Devices, memory and tracing are set by TESSERA_* as ever. One JSON object on standard output.
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ struct Options : HostMatrixOptions {
 
   void add_to(CLI::App& app) {
     HostMatrixOptions::add_to(app);
-    add_name(app, "--routine", routine, {"potrf", "getrf", "geqrf"}, "");
+    add_name(app, "--routine", routine, {"potrf", "getrf", "geqrf", "gelqf"}, "");
     app.add_flag("--pageable", pageable, "memory as programs have it");
     add_name(app, "--uplo", uplo, {"L", "U"}, "");
     app.add_option("--tile", tile, "columns of a tile, 0: chosen");
@@ -54,7 +54,8 @@ class Problem {
   runtime::JobStatistics run(runtime::Runtime& runtime, index_t tile) {
     constexpr ScalarType type = scalar_type_of<T>();
     if (routine_ == "getrf") return routines::lu(runtime, {type, n_, n_, columns(), n_, ipiv_.data()}, tile);
-    if (routine_ == "geqrf") return routines::qr(runtime, {type, n_, n_, columns(), n_, tau_.data()}, tile);
+    const ReflectorStorage storage = routine_ == "gelqf" ? ReflectorStorage::rows : ReflectorStorage::columns;
+    if (!is_cholesky()) return routines::qr(runtime, {type, n_, n_, columns(), n_, tau_.data(), storage}, tile);
     return routines::cholesky(runtime, {.type = type, .uplo = uplo_, .n = n_, .A = columns(), .lda = n_}, tile);
   }
 
@@ -93,6 +94,7 @@ class Problem {
       const bool lower = uplo_ == Uplo::lower;
       return product(triangle_of(uplo_), factors, product(triangle_of(uplo_), factors, x, lower), !lower);
     }
+    if (routine_ == "gelqf") return product(Part::lower, factors, times_q_of_rows(x));
     Vector y = product(Part::upper, factors, x);
     return routine_ == "getrf" ? product(Part::unit_lower, factors, y) : times_q(std::move(y));
   }
@@ -104,6 +106,19 @@ class Problem {
       sum *= AnyScalar(tau_[at(c)]);
       y[at(c)] -= sum;
       for (index_t r = c + 1; r < n_; ++r) y[at(r)] -= AnyScalar(v[r]) * sum;
+    }
+    return y;
+  }
+
+  /// By the adjoints of the reflectors, the first one first. Their conjugates lie in rows.
+  Vector times_q_of_rows(Vector y) const {
+    for (index_t r = 0; r < n_; ++r) {
+      const auto conjugate = [&](index_t c) { return AnyScalar(columns()[r + c * n_]); };
+      AnyScalar sum = y[at(r)];
+      for (index_t c = r + 1; c < n_; ++c) sum += conjugate(c) * y[at(c)];
+      sum *= std::conj(AnyScalar(tau_[at(r)]));
+      y[at(r)] -= sum;
+      for (index_t c = r + 1; c < n_; ++c) y[at(c)] -= std::conj(conjugate(c)) * sum;
     }
     return y;
   }

@@ -414,13 +414,13 @@ class DenseFixture : public DenseProblem<T> {
   /// Reflector r of A, of `length` elements, including those that are not stored; conjugated if LAPACK stores it so.
   Wide reflector(index_t r, index_t length) const {
     using enum Routine;
-    const bool in_rows = p_.routine == unmlq;
+    const bool are_rows = is(p_.routine, in_rows);
     const bool is_upper = p_.routine == unmtr && p_.uplo == Uplo::upper;
     const index_t one = p_.routine == unmtr && !is_upper ? r + 1 : r;
     const index_t column = is_upper ? r + 1 : r;
     Wide v{length, 1};
     for (index_t i = is_upper ? 0 : one + 1; i < (is_upper ? one : length); ++i)
-      v(i, 0) = in_rows ? std::conj(AnyScalar(before_at(r, i))) : AnyScalar(before_at(i, column));
+      v(i, 0) = are_rows ? std::conj(AnyScalar(before_at(r, i))) : AnyScalar(before_at(i, column));
     v(one, 0) = 1;
     return v;
   }
@@ -428,19 +428,19 @@ class DenseFixture : public DenseProblem<T> {
     return before_.at(LapackSlot::A)[static_cast<std::size_t>(i + j * p_.lda)];
   }
 
-  /// Q of ungqr and of the products with reflectors: that of geqrf, gelqf and hetrd; of larfb, H.
+  /// Q of ungqr, unglq and of the products with reflectors: that of geqrf, gelqf and hetrd; of larfb, H.
   Wide right_q() const {
     using enum Routine;
     if (p_.routine == larfb) return block_reflector();
-    const index_t length = p_.routine == ungqr ? p_.m : reflected_of(p_);
+    const index_t length = forms_q(p_.routine) ? std::max(p_.m, p_.n) : reflected_of(p_);
     const index_t count = p_.routine == unmtr ? length - 1 : p_.k;
     // H(1) H(2) ...; the products of the others begin with the last one, and gelqf's has adjoint factors.
-    const bool is_forward = p_.routine != unmlq && !(p_.routine == unmtr && p_.uplo == Uplo::upper);
+    const bool is_forward = !is(p_.routine, in_rows) && !(p_.routine == unmtr && p_.uplo == Uplo::upper);
     Wide Q = identity<AnyScalar>(length);
     for (index_t step = 0; step < count; ++step) {
       const index_t r = is_forward ? count - 1 - step : step;
       const AnyScalar tau = before_.at(LapackSlot::tau)[static_cast<std::size_t>(r)];
-      reflect(reflector(r, length), p_.routine == unmlq ? std::conj(tau) : tau, Q);
+      reflect(reflector(r, length), is(p_.routine, in_rows) ? std::conj(tau) : tau, Q);
     }
     return Q;
   }
@@ -486,6 +486,14 @@ class DenseFixture : public DenseProblem<T> {
         Wide Q = right_q();
         Q.cols = p_.n;
         return check_part(Q, LapackSlot::A, Part::full, 1);
+      }
+      case unglq: {
+        const Wide Q = right_q();
+        Wide first_rows{p_.m, p_.n};
+        for (index_t j = 0; j < p_.n; ++j) {
+          for (index_t i = 0; i < p_.m; ++i) first_rows(i, j) = Q(i, j);
+        }
+        return check_part(first_rows, LapackSlot::A, Part::full, 1);
       }
       case getri:
         return check_part(inverse(product_of_lu()), LapackSlot::A, Part::full, 1);

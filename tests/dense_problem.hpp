@@ -135,6 +135,9 @@ class DenseProblem {
       shape(operand);
     }
     switch (p_.routine) {
+      case Routine::unglq:
+        kernels::reference_qr({kernels::PanelKind::lq, p_.type, p_.n, p_.k, p_.A, p_.lda, nullptr}, p_.tau);
+        break;
       case Routine::ungqr:
       case Routine::unmqr: {
         const index_t rows = p_.routine == Routine::unmqr ? reflected_of(p_) : p_.m;

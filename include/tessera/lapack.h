@@ -14,6 +14,7 @@
  *   tessera_dgetrs(ctx, trans, n, nrhs, A, lda, ipiv, B, ldb, info)
  *   tessera_dgesv (ctx, n, nrhs, A, lda, ipiv, B, ldb, info)
  *   tessera_dgeqrf(ctx, m, n, A, lda, tau, info)
+ *   tessera_dgelqf(ctx, m, n, A, lda, tau, info)
  *   tessera_dtrtrs(ctx, uplo, trans, diag, n, nrhs, A, lda, B, ldb, info)
  *   tessera_dsytrf(ctx, uplo, n, A, lda, ipiv, info)                             in c, z also: hetrf
  *   tessera_dsytrs(ctx, uplo, n, nrhs, A, lda, ipiv, B, ldb, info)               hetrs
@@ -26,6 +27,7 @@
  *   tessera_dgels (ctx, trans, m, n, nrhs, A, lda, B, ldb, info)
  *   tessera_dgelsd(ctx, m, n, nrhs, A, lda, B, ldb, s, rcond, rank, info)
  *   tessera_dorgqr(ctx, m, n, k, A, lda, tau, info)                              ungqr
+ *   tessera_dorglq(ctx, m, n, k, A, lda, tau, info)                              unglq
  *   tessera_dormqr(ctx, side, trans, m, n, k, A, lda, tau, C, ldc, info)         unmqr
  *   tessera_dtrtri(ctx, uplo, diag, n, A, lda, info)
  *   tessera_dpotri(ctx, uplo, n, A, lda, info)
@@ -50,7 +52,7 @@
  *        has a NaN or an infinity: then nothing is computed, and all results are NaN
  *        sygvd, as n + p: B's leading minor of order p is not positive, or the first with a NaN or an infinity
  *   -4   gesdd, geev: the matrix has a NaN
- * info must not be NULL, except for potrs, getrs, sytrs, hetrs and geqrf, where it is always 0. A matrix that is singular or not
+ * info must not be NULL, except for potrs, getrs, sytrs, hetrs, geqrf and gelqf, where it is always 0. A matrix that is singular or not
  * definite is no error of the call. Other NaN, infinities and very large or small numbers are handled as in the CPU's
  * LAPACK. Pivots count from 1; row i was interchanged with row ipiv[i], for min(m, n) rows, in this order. Those of sytrf
  * are LAPACK's: negative ones stand in two neighbours, for a 2 x 2 block of D. No GPU's library has hetrf, hetrs and hesv,
@@ -109,6 +111,10 @@ typedef enum {
   /* A = Q R, m x n. R replaces A on and above the diagonal. Q is the product of min(m, n) reflectors \
    * I - tau[i] v v^H. Their v lie below the diagonal, with ones on it that are not stored. */                \
   TESSERA_API tessera_status tessera_##letter##geqrf(tessera_context ctx, int64_t m, int64_t n, element* A,            \
+                                                     int64_t lda, element* tau, int64_t* info);                        \
+  /* A = L Q, m x n. L replaces A on and below the diagonal. Q^H is the product of min(m, n) reflectors \
+   * I - tau[i] v v^H. The conjugates of their v lie in rows, right of the diagonal, with ones on it. */              \
+  TESSERA_API tessera_status tessera_##letter##gelqf(tessera_context ctx, int64_t m, int64_t n, element* A,            \
                                                      int64_t lda, element* tau, int64_t* info)
 TESSERA_LAPACK_FUNCTIONS_OF(s, float);
 TESSERA_LAPACK_FUNCTIONS_OF(d, double);
@@ -145,6 +151,10 @@ TESSERA_LAPACK_FUNCTIONS_OF(z, void);
                                                      real rcond, int64_t* rank, int64_t* info);                        \
   /* The first n columns of Q, m x n, replace the k reflectors of geqrf in A's first columns. n <= m, k <= n. */       \
   TESSERA_API tessera_status tessera_##letter##orthogonal##gqr(tessera_context ctx, int64_t m, int64_t n, int64_t k,   \
+                                                               element* A, int64_t lda, const element* tau,            \
+                                                               int64_t* info);                                         \
+  /* The first m rows of Q, m x n, replace the k reflectors of gelqf in A's first rows. m <= n, k <= m. */             \
+  TESSERA_API tessera_status tessera_##letter##orthogonal##glq(tessera_context ctx, int64_t m, int64_t n, int64_t k,   \
                                                                element* A, int64_t lda, const element* tau,            \
                                                                int64_t* info);                                         \
   /* op(Q) C (TESSERA_LEFT) or C op(Q) replaces C, m x n, with the k reflectors of geqrf in A. trans as in gels. */    \

@@ -25,6 +25,7 @@ struct SolverFunctions;
     static constexpr auto getrs = tessera_##letter##getrs;           \
     static constexpr auto gesv = tessera_##letter##gesv;             \
     static constexpr auto geqrf = tessera_##letter##geqrf;           \
+    static constexpr auto gelqf = tessera_##letter##gelqf;           \
     static constexpr auto trtrs = tessera_##letter##trtrs;           \
     static constexpr auto sytrf = tessera_##letter##sytrf;           \
     static constexpr auto sytrs = tessera_##letter##sytrs;           \
@@ -39,6 +40,7 @@ struct SolverFunctions;
     static constexpr auto gels = tessera_##letter##gels;             \
     static constexpr auto gelsd = tessera_##letter##gelsd;           \
     static constexpr auto ungqr = tessera_##letter##orthogonal##gqr; \
+    static constexpr auto unglq = tessera_##letter##orthogonal##glq; \
     static constexpr auto unmqr = tessera_##letter##orthogonal##mqr; \
     static constexpr auto trtri = tessera_##letter##trtri;           \
     static constexpr auto potri = tessera_##letter##potri;           \
@@ -110,6 +112,11 @@ std::int64_t gesv(const Context& context, std::int64_t n, std::int64_t nrhs, T* 
 template <class T>
 std::int64_t geqrf(const Context& context, std::int64_t m, std::int64_t n, T* A, std::int64_t lda, T* tau) {
   return detail::with_info(detail::SolverFunctions<T>::geqrf, context, m, n, A, lda, tau);
+}
+/// L and the reflectors of Q, in rows, replace A.
+template <class T>
+std::int64_t gelqf(const Context& context, std::int64_t m, std::int64_t n, T* A, std::int64_t lda, T* tau) {
+  return detail::with_info(detail::SolverFunctions<T>::gelqf, context, m, n, A, lda, tau);
 }
 
 /// Solves by a triangle.
@@ -206,6 +213,12 @@ template <class T>
 std::int64_t ungqr(const Context& context, std::int64_t m, std::int64_t n, std::int64_t k, T* A, std::int64_t lda,
                    const T* tau) {
   return detail::with_info(detail::SolverFunctions<T>::ungqr, context, m, n, k, A, lda, tau);
+}
+/// The same for reflectors in rows.
+template <class T>
+std::int64_t unglq(const Context& context, std::int64_t m, std::int64_t n, std::int64_t k, T* A, std::int64_t lda,
+                   const T* tau) {
+  return detail::with_info(detail::SolverFunctions<T>::unglq, context, m, n, k, A, lda, tau);
 }
 /// A product with Q replaces C.
 template <class T>

@@ -37,6 +37,7 @@ enum class ReflectorOrder : std::uint8_t { forward, backward };
 ///   getrs   B n x k becomes X of op(A) X = B, by the factors in A and ipiv
 ///   gesv    getrf of A, n x n, and if that has succeeded, getrs
 ///   geqrf   A m x n becomes R and min(m, n) reflectors, with tau
+///   gelqf   likewise L and reflectors in rows
 ///   sytrf, hetrf   the `uplo` triangle of A, n x n symmetric or Hermitian, becomes its factors by Bunch and Kaufman. A negative
 ///           pivot, which stands in ipiv twice, belongs to a 2 x 2 block of the diagonal
 ///   sytrs, hetrs, sysv, hesv   as potrs and posv, by these factors
@@ -46,6 +47,7 @@ enum class ReflectorOrder : std::uint8_t { forward, backward };
 ///   gesdd, gesvd   A m x n = U diag(values) VT; jobs `u` and `vt`, of which one may be overwrite. gesdd's O overwrites U and
 ///           wants all of VT where m >= n, else overwrites VT and wants all of U
 ///   ungqr   A m x n becomes the first n columns of the Q of the k reflectors in its first columns and tau
+///   unglq   A m x n becomes the first m rows of the Q of LQ, of the k reflectors in its first rows and tau
 ///   unmqr   B m x n becomes op(Q) B or B op(Q); A has the k reflectors, of m or n rows
 ///   unmlq   likewise with the Q of LQ: A has the k reflectors in its rows, of m or n columns
 ///   unmtr   likewise with the Q that reduces a Hermitian matrix: m - 1 or n - 1 reflectors in the `uplo` triangle of A

@@ -67,6 +67,8 @@ std::int64_t run(const Context& c, const LapackCall& p) {
       return gelsd(c, p.m, p.n, p.k, A, p.lda, B, p.ldb, values, static_cast<Real>(p.rcond), p.found);
     case Routine::ungqr:
       return ungqr(c, p.m, p.n, p.k, A, p.lda, tau);
+    case Routine::unglq:
+      return unglq(c, p.m, p.n, p.k, A, p.lda, tau);
     case Routine::unmqr:
       return unmqr<T>(c, side, trans, p.m, p.n, p.k, A, p.lda, tau, B, p.ldb);
     case Routine::trtrs:
@@ -93,6 +95,7 @@ constexpr LapackCall forms[] = {
     {.routine = Routine::gels, .op = Op::conj_trans, .m = 50, .n = 40, .k = 3},
     {.routine = Routine::gelsd, .m = 40, .n = 50, .k = 3, .rcond = 1e-4},
     {.routine = Routine::ungqr, .m = 50, .n = 40, .k = 30},
+    {.routine = Routine::unglq, .m = 40, .n = 50, .k = 30},
     {.routine = Routine::unmqr, .side = Side::right, .op = Op::conj_trans, .m = 50, .n = 40, .k = 30},
     {.routine = Routine::trtrs, .uplo = Uplo::upper, .diag = Diag::unit, .op = Op::trans, .n = 40, .k = 20},
     {.routine = Routine::trtri, .uplo = Uplo::upper, .diag = Diag::unit, .n = 40},
@@ -273,9 +276,10 @@ TEST(DenseApiTelling, SaysWhatWasAskedFor) {
   for (const char* const call :
        {"dsyevd VL n=40 on ", "dsygvd VU n=40 on ", "dgesdd SS m=40 n=50 on ", "dgeev V n=130 on ",
         "dgels N m=50 n=40 nrhs=3 on ", "dgels T m=50 n=40 nrhs=3 on ", "dgelsd m=40 n=50 nrhs=3 on ",
-        "dorgqr m=50 n=40 k=30 on ", "dormqr RT m=50 n=40 k=30 on ", "dtrtrs UTU n=40 nrhs=20 on ",
-        "dtrtri UU n=40 on ", "dpotri L n=40 on ", "dgetri n=40 on ", "ctrtrs LCN n=9 nrhs=2 on ", "dsytrf L n=40 on ",
-        "dsysv U n=40 nrhs=3 on ", "zhesv L n=9 nrhs=2 on the CPU's LAPACK (no GPU's library solves it"})
+        "dorgqr m=50 n=40 k=30 on ", "dorglq m=40 n=50 k=30 on ", "dormqr RT m=50 n=40 k=30 on ",
+        "dtrtrs UTU n=40 nrhs=20 on ", "dtrtri UU n=40 on ", "dpotri L n=40 on ", "dgetri n=40 on ",
+        "ctrtrs LCN n=9 nrhs=2 on ", "dsytrf L n=40 on ", "dsysv U n=40 nrhs=3 on ",
+        "zhesv L n=9 nrhs=2 on the CPU's LAPACK (no GPU's library solves it"})
     EXPECT_THAT(told, testing::HasSubstr(call));
 }
 
@@ -311,6 +315,9 @@ TEST(DenseApiArguments, AreCheckedInTheirOrder) {
       {11, [&] { return tessera_dgelsd(ctx, 2, 2, 1, A, 2, B, 2, w, -1, nullptr, nullptr); }},
       {3, [&] { return tessera_dorgqr(ctx, 1, 2, 1, A, 2, tau, &info); }},
       {4, [&] { return tessera_dorgqr(ctx, 2, 2, 3, A, 2, tau, &info); }},
+      {3, [&] { return tessera_dorglq(ctx, 2, 1, 1, A, 2, tau, &info); }},
+      {4, [&] { return tessera_dorglq(ctx, 1, 2, 2, A, 1, tau, &info); }},
+      {6, [&] { return tessera_dorglq(ctx, 2, 2, 1, A, 1, tau, &info); }},
       {6, [&] { return tessera_dormqr(ctx, TESSERA_RIGHT, TESSERA_TRANS, 3, 2, 3, A, 3, tau, B, 3, &info); }},
       {9, [&] { return tessera_dormqr(ctx, TESSERA_LEFT, TESSERA_TRANS, 2, 2, 2, A, 2, nullptr, B, 2, &info); }},
       {10, [&] { return tessera_dtrtrs(ctx, TESSERA_LOWER, TESSERA_TRANS, TESSERA_UNIT, 2, 2, A, 2, B, 1, &info); }},

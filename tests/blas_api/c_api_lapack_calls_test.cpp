@@ -42,6 +42,8 @@ std::int64_t run(const Context& c, const LapackCall& call) {
       return getrs<T>(c, trans, call.n, call.k, A, call.lda, ipiv, B, call.ldb);
     case Routine::gesv:
       return gesv(c, call.n, call.k, A, call.lda, ipiv, B, call.ldb);
+    case Routine::gelqf:
+      return gelqf(c, call.m, call.n, A, call.lda, static_cast<T*>(call.tau));
     default:
       break;
   }
@@ -111,6 +113,9 @@ TEST(LapackApiArguments, AreCheckedInTheirOrder) {
       {8, [&] { return tessera_dgesv(ctx, 2, 2, A, 2, ipiv, B, most, &info); }},
       {5, [&] { return tessera_dgeqrf(ctx, 2, 2, A, 1, nullptr, &info); }},
       {6, [&] { return tessera_dgeqrf(ctx, 2, 2, A, 2, nullptr, &info); }},
+      {2, [&] { return tessera_dgelqf(ctx, -1, -1, A, 0, nullptr, &info); }},
+      {5, [&] { return tessera_dgelqf(ctx, 2, 2, A, 1, nullptr, &info); }},
+      {6, [&] { return tessera_dgelqf(ctx, 2, 2, A, 2, nullptr, &info); }},
   };
   for (const Wrong& wrong : all) {
     EXPECT_EQ(wrong.call(), TESSERA_INVALID_ARGUMENT) << wrong.position;
@@ -119,6 +124,7 @@ TEST(LapackApiArguments, AreCheckedInTheirOrder) {
   EXPECT_THAT(A, testing::ElementsAre(4, 1, 1, 3));
   EXPECT_EQ(info, 99);
   EXPECT_EQ(tessera_dgeqrf(ctx, 2, 2, A, 2, tau, nullptr), TESSERA_SUCCESS);
+  EXPECT_EQ(tessera_dgelqf(ctx, 2, 2, A, 2, tau, nullptr), TESSERA_SUCCESS);
 }
 
 TEST(LapackApiArguments, MayBeNullWhereThereIsNothingToDo) {

@@ -52,6 +52,7 @@ TYPED_TEST(LapackCalls, FactorLikeLapackOnOneToThreeDevices) {
       for (const index_t m : {index_t{1}, tile, 2 * tile + 3, 4 * tile}) {
         EXPECT_TRUE(run_on_devices<TypeParam>(context, {.routine = getrf, .m = m, .n = n, .ipiv_bits = 64}));
         EXPECT_TRUE(run_on_devices<TypeParam>(context, {.routine = geqrf, .m = m, .n = n}));
+        EXPECT_TRUE(run_on_devices<TypeParam>(context, {.routine = gelqf, .m = m, .n = n}));
       }
       EXPECT_TRUE(run_on_devices<TypeParam>(context, {.routine = gesv, .n = n, .nrhs = tile + 2}));
     }
@@ -148,7 +149,7 @@ TEST(LapackCall, GoesToTheCpuWhereDevicesAreTooSmall) {
 }
 
 TEST(LapackCall, IsRightWhicheverOperationOfADeviceFails) {
-  for (const Routine routine : {posv, gesv, geqrf}) {
+  for (const Routine routine : {posv, gesv, geqrf, gelqf}) {
     for (int op = 0; op < 60; ++op) {
       Context context(Config::from_settings(settings_of(2, "TESSERA_HOST_DEVICE=fail=" + std::to_string(op) + ";")));
       EXPECT_TRUE(run_on_devices<double>(context, {.routine = routine, .m = 50, .n = 50, .nrhs = 20})) << op;
@@ -157,7 +158,7 @@ TEST(LapackCall, IsRightWhicheverOperationOfADeviceFails) {
 }
 
 TEST(LapackCall, IsRightWhereAllDevicesFail) {
-  for (const Routine routine : {posv, gesv, geqrf}) {
+  for (const Routine routine : {posv, gesv, geqrf, gelqf}) {
     for (const int op : {0, 1, 5, 20}) {
       Context context(Config::from_settings(settings_of(2, "TESSERA_HOST_DEVICE=fail=" + std::to_string(op))));
       LapackCallProblem<double> problem({.routine = routine, .m = 50, .n = 50, .nrhs = 20}, 1);

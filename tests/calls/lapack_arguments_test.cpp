@@ -34,6 +34,14 @@ TEST(LapackArguments, BadSizesAreFoundInLapacksOrder) {
   EXPECT_EQ(bad(gesv, 0, 5, -1, 0, 0), 2);
   EXPECT_EQ(bad(gesv, 0, 5, 0, 5, 4), 7);
   EXPECT_EQ(bad(geqrf, 5, 3, 0, 4, 0), 4);
+  EXPECT_EQ(bad(gelqf, -1, -1, 0, 0, 0), 1);
+  EXPECT_EQ(bad(gelqf, 5, -1, 0, 0, 0), 2);
+  EXPECT_EQ(bad(gelqf, 5, 3, 0, 4, 0), 4);
+  EXPECT_EQ(bad(gelqf, 3, 5, 0, 3, 0), 0);
+  EXPECT_EQ(bad(unglq, 5, 4, 0, 0, 0), 2);
+  EXPECT_EQ(bad(unglq, 3, 5, 4, 0, 0), 3);
+  EXPECT_EQ(bad(unglq, 3, 5, 3, 2, 0), 5);
+  EXPECT_EQ(bad(unglq, 3, 5, 3, 3, 0), 0);
   EXPECT_EQ(position_of(geqrf, Parameter::info), 8);
   EXPECT_EQ(position_of(geqrf, Parameter::ipiv), 0);
 }
@@ -51,6 +59,7 @@ TEST(LapackArguments, NothingIsToBeDoneWithoutAMatrix) {
 TEST(LapackArguments, OperationsAreThoseOfTheWorkingNote) {
   EXPECT_DOUBLE_EQ(flops_of(LapackCall{.routine = geqrf, .m = 30, .n = 10}), 2.0 * 30 * 100 - 2000.0 / 3);
   EXPECT_DOUBLE_EQ(flops_of(LapackCall{.routine = geqrf, .m = 10, .n = 30}), 2.0 * 30 * 100 - 2000.0 / 3);
+  EXPECT_DOUBLE_EQ(flops_of(LapackCall{.routine = gelqf, .m = 10, .n = 30}), 2.0 * 30 * 100 - 2000.0 / 3);
   EXPECT_DOUBLE_EQ(flops_of(LapackCall{.routine = potrf, .type = ScalarType::z, .m = 30, .n = 30}), 4 * 9000.0);
   EXPECT_DOUBLE_EQ(flops_of(LapackCall{.routine = gesv, .m = 30, .n = 30, .k = 2}), 18000 + 3600);
 }

@@ -126,6 +126,11 @@ TEST(LapackFortran, ReflectorsAreNoMoreThanRows) {
   Call<std::int32_t> q(Routine::ungqr, ScalarType::d);
   EXPECT_FALSE(q.set(k, 11).read());
   EXPECT_FALSE(q.set(k, 5).set(n, 21).read());
+  Call<std::int32_t> wide(Routine::unglq, ScalarType::d);
+  EXPECT_FALSE(wide.read()) << "more rows than columns";
+  EXPECT_TRUE(wide.set(n, 20).set(lwork, 20).read());
+  EXPECT_FALSE(wide.set(lwork, 19).read());
+  EXPECT_FALSE(wide.set(lwork, 20).set(k, 21).read());
   Call<std::int32_t> product(Routine::unmqr, ScalarType::d);
   EXPECT_TRUE(product.set(k, 20).read());
   EXPECT_FALSE(product.letter(side, 'R').read());

@@ -66,11 +66,16 @@ TEST(LapackCall, VectorsMayTakeThePlaceOfA) {
   EXPECT_FALSE(operand_of(operands, LapackSlot::A)->writes);
 }
 
-TEST(LapackCall, ReflectorsAreTheFirstColumns) {
+TEST(LapackCall, ReflectorsAreTheFirstColumnsOrRows) {
   const LapackCall problem{.routine = Routine::ungqr, .m = 9, .n = 7, .k = 4};
   const LapackOperands operands(problem);
   EXPECT_EQ(operand_of(operands, LapackSlot::A)->read_bytes(), 9 * 4 * 8);
   EXPECT_EQ(operand_of(operands, LapackSlot::A)->written_bytes(), 9 * 7 * 8);
+  const LapackCall wide{.routine = Routine::unglq, .m = 7, .n = 9, .k = 4};
+  const LapackOperands of_wide(wide);
+  EXPECT_EQ(operand_of(of_wide, LapackSlot::A)->read_rows, 4);
+  EXPECT_EQ(operand_of(of_wide, LapackSlot::A)->read_bytes(), 4 * 9 * 8);
+  EXPECT_EQ(operand_of(of_wide, LapackSlot::A)->written_bytes(), 9 * 7 * 8);
   const LapackCall right{.routine = Routine::unmqr, .side = Side::right, .m = 9, .n = 7, .k = 4};
   const LapackOperands of_right(right);
   EXPECT_EQ(operand_of(of_right, LapackSlot::A)->rows, 7);
@@ -140,6 +145,11 @@ TEST(LapackCall, PivotsAreRowsOrPairs) {
 TEST(LapackCall, FlopsAreThoseThatEverybodyCounts) {
   LapackCall problem{.routine = Routine::ungqr, .m = 300, .n = 300, .k = 300};
   EXPECT_NEAR(flops_of(problem), 4.0 / 3 * 300 * 300 * 300, 1);
+  LapackCall wide_q{.routine = Routine::unglq, .m = 200, .n = 300, .k = 100};
+  const double of_wide_q = flops_of(wide_q);
+  wide_q.routine = Routine::ungqr;
+  std::swap(wide_q.m, wide_q.n);
+  EXPECT_EQ(of_wide_q, flops_of(wide_q));
   problem.type = ScalarType::c;
   EXPECT_NEAR(flops_of(problem), 4 * 4.0 / 3 * 300 * 300 * 300, 1);
   EXPECT_EQ(flops_of(LapackCall{.routine = Routine::sytrf, .n = 300}), 9e6);

@@ -27,6 +27,7 @@ constexpr LapackCall problems[] = {
     {.routine = Routine::hegvd, .vectors = true, .n = 30},
     {.routine = Routine::gesvd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 20, .n = 30},
     {.routine = Routine::ungqr, .m = 30, .n = 20, .k = 20},
+    {.routine = Routine::unglq, .m = 20, .n = 30, .k = 15},
     {.routine = Routine::unmqr, .m = 30, .n = 20, .k = 20},
     {.routine = Routine::geev, .vectors = true, .n = 30},
     {.routine = Routine::trtri, .n = 30},

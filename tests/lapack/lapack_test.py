@@ -19,8 +19,8 @@ OPENBLAS_LAPACK = first_existing("/usr/lib/*/openblas*/liblapack.so.3")
 DEVICES = {"TESSERA_DEVICES": "host:2", "TESSERA_OFFLOAD": "always", "TESSERA_TILE": "128", "TESSERA_VERBOSE": "1",
            "OPENBLAS_NUM_THREADS": "1"}
 # LAPACK's calls of Level 3 show only if devices do not take its factorizations as a whole.
-CAUGHT = ("potrf", "potrs", "posv", "getrf", "getrs", "gesv", "geqrf")
-WHOLE = ("syevd", "syevr", "sygvd", "gesdd", "gesvd", "geev", "orgqr", "ormqr", "ormlq", "ormtr", "larfb", "gels", "gelsd", "trtrs", "trtri", "lauum",
+CAUGHT = ("potrf", "potrs", "posv", "getrf", "getrs", "gesv", "geqrf", "gelqf")
+WHOLE = ("syevd", "syevr", "sygvd", "gesdd", "gesvd", "geev", "orgqr", "orglq", "ormqr", "ormlq", "ormtr", "larfb", "gels", "gelsd", "trtrs", "trtri", "lauum",
          "getri", "potri")
 BY_LEVEL3 = {**DEVICES, "TESSERA_OFFLOAD": ",".join(["always", *(f"{routine}=never" for routine in CAUGHT + WHOLE)])}
 ROUTINES = ("dpotrf", "dgetrf", "dgesv", "dgetri", "dpotri", "dtrtri", "dgeqrf", "dsyev", "dsygv", "dgesvd")

@@ -13,14 +13,14 @@ import subprocess
 import sys
 import tempfile
 
-# Paths of the linear equation programs: general, positive definite, indefinite and triangular matrices, QR, also with pivoting,
-# least squares.
-PATHS = ("GE", "PO", "SY", "HE", "TR", "QR", "QP", "LS")
+# Paths of the linear equation programs: general, positive definite, indefinite and triangular matrices, QR, LQ, QR with
+# pivoting, least squares.
+PATHS = ("GE", "PO", "SY", "HE", "TR", "QR", "LQ", "QP", "LS")
 # Tile size, host devices.
 RUNS = [(8, 2)]
 # By program and input: routines that must have run on devices, without the letter of the type. @ stands for sy or he,
 # and ~ for or or un, in real or complex types. ormbr runs as ormqr and ormlq.
-WANTED = {"xlintst": {"getrf", "potrf", "geqrf", "getrs", "potrs", "gesv", "posv", "getri", "trtri", "trtrs", "potri", "gels", "gelsd", "sytrf", "sytrs", "sysv"},
+WANTED = {"xlintst": {"getrf", "potrf", "geqrf", "gelqf", "~gqr", "~glq", "getrs", "potrs", "gesv", "posv", "getri", "trtri", "trtrs", "potri", "gels", "gelsd", "sytrf", "sytrs", "sysv"},
           "svd.in": {"gesdd", "gesvd", "~mqr", "~mlq"}, "sep.in": {"@ev"}, "sg.in": {"@gv"}}
 # By program: the only intercepted routines that may have run on the CPU. LAPACK computes singular values and least
 # squares of matrices whose norms need scaling, and singular indefinite matrices.

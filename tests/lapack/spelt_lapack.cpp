@@ -19,7 +19,7 @@ void tell(void* info) {
   const std::int32_t told = spelt_info;
   std::memcpy(info, &told, sizeof(told));
 }
-/// geqrf's answer to a query. LWORK is read as 32 bits, the lower ones of either width.
+/// The answer of geqrf and gelqf to a query. LWORK is read as 32 bits, the lower ones of either width.
 template <class T>
 void answer(const void* lwork, void* work) {
   std::int32_t size = 0;

@@ -27,6 +27,7 @@ TEST(WorkOf, ACallOfLapack) {
   EXPECT_DOUBLE_EQ(square(getrs, 1000, 10).down, 8 * 10 * n);
   EXPECT_EQ(square(getrs, 1000, 10).beside_s, 0);
   EXPECT_DOUBLE_EQ(work_of(LapackCall{.routine = geqrf, .m = 70, .n = 1000}).beside_s, 70 * 9e-6);
+  EXPECT_DOUBLE_EQ(work_of(LapackCall{.routine = gelqf, .m = 70, .n = 1000}).beside_s, 70 * 9e-6);
   // A product of as much arithmetic: half of a real call's operations, whatever the type.
   EXPECT_EQ(square(potrf, 600).volume, 600 * 600 * 100);
   EXPECT_EQ(square(potrf, 600, 0, ScalarType::c).volume, 600 * 600 * 100);

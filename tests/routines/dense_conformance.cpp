@@ -169,12 +169,14 @@ TEST_P(DenseConformance, SingularValuesByThePolarAlgorithm) {
   EXPECT_TRUE(fixture.check(job.info));
 }
 
-TEST_P(DenseConformance, QOfQr) {
+TEST_P(DenseConformance, QOfQrAndLq) {
   TESSERA_OPEN_DEVICES(opened, GetParam());
   const auto runtime = runtime_over(opened);
   for (const auto& [m, n, k] : std::vector<std::array<index_t, 3>>{
-           {1, 1, 1}, {3, 2, 1}, {31, 31, 31}, {100, 40, 40}, {100, 90, 33}, {130, 130, 100}})
+           {1, 1, 1}, {3, 2, 1}, {31, 31, 31}, {100, 40, 40}, {100, 90, 33}, {130, 130, 100}}) {
     expect_right(*runtime, {.routine = Routine::ungqr, .m = m, .n = n, .k = k});
+    expect_right(*runtime, {.routine = Routine::unglq, .m = n, .n = m, .k = k});
+  }
   for (const Side side : {Side::left, Side::right}) {
     for (const Op op : {Op::no_trans, Op::conj_trans}) {
       for (const auto& [m, n, k] : std::vector<std::array<index_t, 3>>{

@@ -24,6 +24,7 @@ constexpr LapackCall with_overwritten_inputs[] = {
     {.routine = Routine::gesvd, .u = VectorJob::overwrite, .vt = VectorJob::all, .m = 60, .n = 50},
     {.routine = Routine::gesvd, .u = VectorJob::all, .vt = VectorJob::overwrite, .m = 50, .n = 60},
     {.routine = Routine::ungqr, .m = 60, .n = 50, .k = 40},
+    {.routine = Routine::unglq, .m = 50, .n = 60, .k = 40},
     {.routine = Routine::unmqr, .m = 60, .n = 50, .k = 40},
     {.routine = Routine::potri, .n = 50},
     {.routine = Routine::unmlq, .m = 60, .n = 50, .k = 40},

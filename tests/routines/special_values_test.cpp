@@ -197,6 +197,7 @@ const std::vector<LapackCall>& direct_problems() {
   using enum Routine;
   static const std::vector<LapackCall> problems = {
       {.routine = ungqr, .m = 60, .n = 40, .k = 40},
+      {.routine = unglq, .m = 40, .n = 60, .k = 40},
       {.routine = unmqr, .m = 60, .n = 40, .k = 40},
       {.routine = unmlq, .m = 60, .n = 40, .k = 40},
       {.routine = unmtr, .m = 40, .n = 60},

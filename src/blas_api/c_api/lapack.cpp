@@ -198,9 +198,15 @@ extern "C" {
                                          CArray<T>* tau, int64_t* info) {                                      \
     TESSERA_RUN(geqrf, T, .m = m, .n = n, .A = A, .lda = lda, .tau = tau, .info = info);                       \
   }
-#define TESSERA_FACTOR_FUNCTIONS(letter, T)                                                                            \
-  TESSERA_LAPACK_potrf(letter, T) TESSERA_LAPACK_potrs(letter, T) TESSERA_LAPACK_posv(letter, T) TESSERA_LAPACK_getrf( \
-      letter, T) TESSERA_LAPACK_getrs(letter, T) TESSERA_LAPACK_gesv(letter, T) TESSERA_LAPACK_geqrf(letter, T)
+#define TESSERA_LAPACK_gelqf(letter, T)                                                                        \
+  tessera_status tessera_##letter##gelqf(tessera_context ctx, int64_t m, int64_t n, CArray<T>* A, int64_t lda, \
+                                         CArray<T>* tau, int64_t* info) {                                      \
+    TESSERA_RUN(gelqf, T, .m = m, .n = n, .A = A, .lda = lda, .tau = tau, .info = info);                       \
+  }
+#define TESSERA_FACTOR_FUNCTIONS(letter, T)                                                          \
+  TESSERA_LAPACK_potrf(letter, T) TESSERA_LAPACK_potrs(letter, T) TESSERA_LAPACK_posv(letter, T)     \
+      TESSERA_LAPACK_getrf(letter, T) TESSERA_LAPACK_getrs(letter, T) TESSERA_LAPACK_gesv(letter, T) \
+          TESSERA_LAPACK_geqrf(letter, T) TESSERA_LAPACK_gelqf(letter, T)
 TESSERA_FACTOR_FUNCTIONS(s, float)
 TESSERA_FACTOR_FUNCTIONS(d, double)
 TESSERA_FACTOR_FUNCTIONS(c, std::complex<float>)
@@ -238,6 +244,10 @@ TESSERA_FACTOR_FUNCTIONS(z, std::complex<double>)
   tessera_status tessera_##letter##orthogonal##gqr(tessera_context ctx, int64_t m, int64_t n, int64_t k, CArray<T>* A, \
                                                    int64_t lda, const CArray<T>* tau, int64_t* info) {                 \
     TESSERA_RUN(ungqr, T, .m = m, .n = n, .k = k, .A = A, .lda = lda, .tau = tau, .info = info);                       \
+  }                                                                                                                    \
+  tessera_status tessera_##letter##orthogonal##glq(tessera_context ctx, int64_t m, int64_t n, int64_t k, CArray<T>* A, \
+                                                   int64_t lda, const CArray<T>* tau, int64_t* info) {                 \
+    TESSERA_RUN(unglq, T, .m = m, .n = n, .k = k, .A = A, .lda = lda, .tau = tau, .info = info);                       \
   }                                                                                                                    \
   tessera_status tessera_##letter##orthogonal##mqr(tessera_context ctx, tessera_side side, tessera_transpose trans,    \
                                                    int64_t m, int64_t n, int64_t k, const CArray<T>* A, int64_t lda,   \

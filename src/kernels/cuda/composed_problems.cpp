@@ -1,7 +1,7 @@
 // Problems that cuSOLVER has no routine for. They are composed of its other routines, of products (TileOps) and of the
 // kernels of dense_kernels.hpp. The functions are members of CudaDenseSolver.
 //
-//   unmlq   the Q of LQ is the adjoint of the Q of QR whose reflectors are the columns of A^H
+//   unglq, unmlq   the Q of LQ is the adjoint of the Q of QR whose reflectors are the columns of A^H
 //   larfb   B -= V (op(T) (V^H B)), or B -= ((B V) op(T)) V^H, V with its ones and zeros
 //   lauum   one triangle of A = W W^H or W^H W; W is the factor, with zeros in its other triangle
 //   getri   A X = I by the factors in A
@@ -10,6 +10,7 @@
 //   gelsd   likewise, with the singular values of R in place of R
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/cuda/cuda_dense_solver.hpp"
 #include "kernels/cuda/dense_kernels.hpp"
@@ -75,19 +76,20 @@ DenseMatrix rows_of_b(const LapackCall& p, index_t first, index_t rows, index_t 
   return {p.type, rows, cols, B, p.ldb};
 }
 
-/// An unmlq problem as an unmqr problem whose reflectors are the columns of A^H.
+/// An unglq or unmlq problem as an ungqr or unmqr problem whose reflectors are the columns of A^H.
 struct LqPlan {
-  LqPlan(const LapackCall& p, std::byte* workspace) : parts(workspace) {
-    reflectors = parts.matrix(p.type, reflected_of(p), p.k);
-    product = p;
-    product.routine = Routine::unmqr;
-    product.op = adjoint(p.op);
-    product.A = reflectors.A;
-    product.lda = reflectors.lda;
+  LqPlan(const LapackCall& p, std::byte* workspace) : is_result(forms_q(p.routine)), parts(workspace), of_qr(p) {
+    reflectors = is_result ? parts.matrix(p.type, p.n, p.m) : parts.matrix(p.type, reflected_of(p), p.k);
+    of_qr.routine = is_result ? Routine::ungqr : Routine::unmqr;
+    of_qr.op = adjoint(p.op);
+    if (is_result) std::swap(of_qr.m, of_qr.n);
+    of_qr.A = reflectors.A;
+    of_qr.lda = reflectors.lda;
   }
+  bool is_result;  ///< the adjoint of Q takes the place of the reflectors
   Parts parts;
   DenseMatrix reflectors;
-  LapackCall product;
+  LapackCall of_qr;
 };
 
 struct BlockPlan {
@@ -164,10 +166,11 @@ DenseSpace CudaDenseSolver::composed_space(const LapackCall& p, SvdAlgorithm alg
     add(status, part);
   };
   switch (p.routine) {
+    case Routine::unglq:
     case Routine::unmlq: {
       const LqPlan plan(p, any);
       own_bytes = plan.parts.bytes();
-      add_problem(plan.product);
+      add_problem(plan.of_qr);
       break;
     }
     case Routine::larfb:
@@ -203,10 +206,14 @@ void CudaDenseSolver::run_composed(const LapackCall& p, SvdAlgorithm algorithm, 
                                    DenseTelling* telling, DenseOutcome* outcome) {
   require("cudaMemsetAsync", cudaMemsetAsync(&telling->info, 0, sizeof(telling->info), stream_));
   switch (p.routine) {
+    case Routine::unglq:
     case Routine::unmlq: {
       const LqPlan plan(p, workspace.on_device);
-      require("transpose", transpose(matrix_of_a(p, p.k, reflected_of(p)), plan.reflectors, stream_));
-      return require("unmlq", solve_problem(dn_, plan.product, plan.parts.behind(workspace), &telling->info, nullptr));
+      const char* const name = name_of(p.routine, p.type);
+      require("transpose", transpose(matrix_of_a(p, p.k, plan.reflectors.m), plan.reflectors, stream_));
+      require(name, solve_problem(dn_, plan.of_qr, plan.parts.behind(workspace), &telling->info, nullptr));
+      if (plan.is_result) require("transpose", transpose(plan.reflectors, matrix_of_a(p, p.m, p.n), stream_));
+      return;
     }
     case Routine::larfb:
       return reflect_block(p, workspace);
