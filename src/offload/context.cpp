@@ -272,17 +272,17 @@ std::optional<runtime::JobStatistics> Context::run(const Level3& call, Fallback 
     return std::nullopt;
   }
   CallTime own_time;
-  CallTime& time = given_time != nullptr ? *given_time : own_time;
-  time.begin();
-  return run_product(call, fallback, face, decision, time, false);
+  ProductCall product(*this, work_of(call), fallback, face, given_time != nullptr ? *given_time : own_time);
+  product.time.begin();
+  product.decision = decision;
+  return run(product);
 }
 
-std::optional<runtime::JobStatistics> Context::run_product(const Level3& call, Fallback fallback, Face& face,
-                                                           const Decision& early, CallTime& time, bool is_part) {
-  ProductCall product(*this, work_of(call), fallback, face, time);
-  product.decision = early;
-  product.is_part = is_part;
-  return run(product);
+std::optional<runtime::JobStatistics> Context::run_part(const Level3& call, Face& face) {
+  CallTime time;
+  ProductCall part(*this, work_of(call), Fallback::cpu_blas, face, time);
+  part.is_part = true;
+  return decide_and_run(part);
 }
 
 runtime::JobStatistics Context::run_on_devices(runtime::Runtime& runtime, Call& call) {

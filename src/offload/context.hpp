@@ -165,13 +165,13 @@ class Context {
   }
   /// Makes the early decision, and runs the call.
   std::optional<runtime::JobStatistics> decide_and_run(Call& call);
+  /// Runs a product that is a part of another call, which the summary counts as a whole.
+  std::optional<runtime::JobStatistics> run_part(const Level3& call, Face& face);
   /// Runs a call that is not small, or of which a report is wanted. @pre its early decision is made
   /// @return statistics if it ran on devices
   /// @throws with Fallback::report what devices_for() throws, OutOfDeviceMemory and std::bad_alloc; what compute_on()
   /// throws besides
   std::optional<runtime::JobStatistics> run(Call& call);
-  std::optional<runtime::JobStatistics> run_product(const Level3& call, Fallback fallback, Face& face,
-                                                    const Decision& early, CallTime& time, bool is_part);
   /// The same, unless the CPU is to answer; the decision then says why.
   std::optional<runtime::JobStatistics> try_devices(Call& call);
   /// The opened runtime if it is to run on it, else nullptr. Completes the decision.

@@ -84,12 +84,8 @@ runtime::JobStatistics Context::LapackRunCall::run_by_factors(runtime::Runtime& 
 
 void Context::LapackRunCall::solve(runtime::JobStatistics& job) {
   routines::solve_by_factors(run.problem, context.processors(), [&](const Level3& trsm) {
-    const Decision early =
-        decide_early(context.rules_.of(trsm.routine, trsm.type), trsm.only_scales(), volume_of(trsm));
     // A has its factors by now, so that what devices refuse is the CPU's.
-    CallTime time_of_part = CallTime::from_now();
-    if (const auto part = context.run_product(trsm, Fallback::cpu_blas, face, early, time_of_part, true))
-      job.add(*part);
+    if (const auto part = context.run_part(trsm, face)) job.add(*part);
   });
 }
 

@@ -202,8 +202,9 @@ cudaError_t read_pivots(const DenseMatrix& A, const void* ipiv, int bits, std::i
 }
 
 cudaError_t load_copy_kernels() {
-  return load(
-      []<Scalar T>(T) { return std::array{KernelsOf<T>::transpose_kernel(), KernelsOf<T>::trapezoid_kernel()}; });
+  return load([]<Scalar T>(T) {
+    return std::array{KernelsOf<T>::transpose_kernel(), KernelsOf<T>::trapezoid_kernel()};
+  });
 }
 
 cudaError_t load_dense_kernels() {

@@ -52,7 +52,7 @@ struct GraphProperties {
   ScalarType type = ScalarType::d;
   index_t m = 0, n = 0, k = 0;
   Tiling tiling = {};
-  Work work = {};        ///< flops, and compulsory bytes
+  Work work = {};          ///< flops, and compulsory bytes
   bool hermitian = false;  ///< C is: its diagonal is real
   /// Host memory that the job touches (for page-locking), at most one range per operand.
   std::vector<device::HostRange> host_ranges = {};
