@@ -106,15 +106,15 @@ class PartTimes {
 template <class Batch>
 struct Context::BatchCall final : Call {
   BatchCall(Context& of, const Work& its_work, Face& its_face, CallTime& its_time, Batch& its_batch)
-      : Call(of, its_work, Fallback::cpu_blas, its_face, its_time), batch(its_batch) {}
+      : Call(of, its_work, Fallback::cpu_blas, its_face, its_time), batch_(its_batch) {}
 
   std::string text() const override { return text_of_batch(work); }
   runtime::JobStatistics compute_on(runtime::Runtime& runtime, CallHistory::OnDevices& /*pending*/) override {
-    const auto packable = runtime::packable(batch);
+    const auto packable = runtime::packable(batch_);
     return runtime.run_batch(*packable,
-                             [&](index_t first, index_t last) { context.compute_on_cpu(batch, first, last, face); });
+                             [&](index_t first, index_t last) { context.compute_on_cpu(batch_, first, last, face); });
   }
-  void compute_on_cpu() override { context.compute_on_cpu(batch, 0, batch.size(), face); }
+  void compute_on_cpu() override { context.compute_on_cpu(batch_, 0, batch_.size(), face); }
   /// One that the CPU finished tells nothing of devices.
   bool is_typical(const runtime::JobStatistics* job) const override {
     return job == nullptr || job->devices.empty() || job->devices.back().device != runtime::cpu_device;
@@ -129,8 +129,9 @@ struct Context::BatchCall final : Call {
     quietly([&] { static_cast<void>(context.cpu_blas(&face)); });  // which takes its time
     try {
       index_t volume = first_sample_volume;
-      for (int sample = 1; sample <= most_samples && batch.size() > part_of_sample; ++sample, volume *= sample_growth) {
-        const double seconds = computed(take_sample(batch.problems, work, volume));
+      for (int sample = 1; sample <= most_samples && batch_.size() > part_of_sample;
+           ++sample, volume *= sample_growth) {
+        const double seconds = computed(take_sample(batch_.problems, work, volume));
         if (seconds >= (sample < least_samples ? lengthy_s : telling_s)) break;
       }
     } catch (const std::bad_alloc&) {  // then without
@@ -141,8 +142,8 @@ struct Context::BatchCall final : Call {
  private:
   /// From here on these problems are nobody else's. @return the seconds that they took
   double computed(decltype(Batch::problems) sample) noexcept {
-    std::swap(sample, batch.problems);
-    const Work taken = work_of(batch, 0, batch.size());
+    std::swap(sample, batch_.problems);
+    const Work taken = work_of(batch_, 0, batch_.size());
     const CallTime time_of_sample = CallTime::from_now();
     double seconds = 0;
     {
@@ -153,8 +154,8 @@ struct Context::BatchCall final : Call {
       context.history_.cpu_speed().record(work, work.flops / taken.flops * seconds, true,
                                           context.threads_of_batches(face));
     }
-    std::swap(sample, batch.problems);
-    work = work_of(batch, 0, batch.size());
+    std::swap(sample, batch_.problems);
+    work = work_of(batch_, 0, batch_.size());
     quietly([&] {
       const Decision trial{false, Reason::trial};
       context.report_.tell({taken, trial, {time_of_sample.seconds(), 0}}, [&] { return text_of_batch(taken); });
@@ -162,7 +163,7 @@ struct Context::BatchCall final : Call {
     return seconds;
   }
 
-  Batch& batch;
+  Batch& batch_;
   bool has_measured_ = false;
 };
 

@@ -16,18 +16,20 @@ namespace tessera::offload {
 struct Context::LapackRunCall final : Call {
   LapackRunCall(Context& of, const Work& its_work, Fallback answer, Face& its_face, CallTime& its_time,
                 LapackRun& its_run, CpuLapack* its_cpu)
-      : Call(of, its_work, answer, its_face, its_time), run(its_run), cpu(its_cpu) {}
+      : Call(of, its_work, answer, its_face, its_time), run_(its_run), cpu_(its_cpu) {}
 
-  std::string text() const override { return text_of(run.problem); }
+  std::string text() const override { return text_of(run_.problem); }
   /// One that ended early tells nothing of others.
-  bool is_typical(const runtime::JobStatistics* /*job*/) const override { return run.info == 0; }
-  void compute_on_cpu() override { cpu != nullptr ? cpu->compute(run) : context.compute_on_cpu(run, fallback, &face); }
+  bool is_typical(const runtime::JobStatistics* /*job*/) const override { return run_.info == 0; }
+  void compute_on_cpu() override {
+    cpu_ != nullptr ? cpu_->compute(run_) : context.compute_on_cpu(run_, fallback, &face);
+  }
   runtime::JobStatistics compute_on(runtime::Runtime& runtime, CallHistory::OnDevices& pending) override {
-    if (row_of(run.problem.routine).way == Way::factors) return run_by_factors(runtime, pending);
-    run.problem.found = &run.found;
+    if (row_of(run_.problem.routine).way == Way::factors) return run_by_factors(runtime, pending);
+    run_.problem.found = &run_.found;
     runtime::JobStatistics job =
-        routines::solve_dense(runtime, run.problem, std::nullopt, context.config_.tile.value_or(0), cpu_help());
-    run.info = job.info;
+        routines::solve_dense(runtime, run_.problem, std::nullopt, context.config_.tile.value_or(0), cpu_help());
+    run_.info = job.info;
     return job;
   }
 
@@ -38,8 +40,8 @@ struct Context::LapackRunCall final : Call {
   /// Solves for B, by the factors in A. Adds the work of devices to `job`. @throws DeviceLost
   void solve(runtime::JobStatistics& job);
 
-  LapackRun& run;
-  CpuLapack* cpu;  ///< nullptr: the CPU BLAS behind the face
+  LapackRun& run_;
+  CpuLapack* cpu_;  ///< nullptr: the CPU BLAS behind the face
 };
 
 std::optional<runtime::JobStatistics> Context::run(LapackRun& run, Fallback fallback, Face* which, CpuLapack* cpu,
@@ -54,19 +56,19 @@ std::optional<runtime::JobStatistics> Context::run(LapackRun& run, Fallback fall
 runtime::JobStatistics Context::LapackRunCall::run_by_factors(runtime::Runtime& runtime,
                                                               CallHistory::OnDevices& pending) {
   const double begin_s = device::now_seconds();
-  const LapackCall& p = run.problem;
+  const LapackCall& p = run_.problem;
   runtime::JobStatistics job;
-  run.info = 0;
+  run_.info = 0;
   if (factors(p.routine)) {
     job = routines::factor(runtime, p, context.config_.tile.value_or(0), cpu_help());
-    run.info = job.info;
+    run_.info = job.info;
   }
   pending.leave();           // a solve is calls of its own
   job.routine = name_of(p);  // short enough to need no memory
   job.n = p.n;
   job.m = rows_of(p);
   job.k = solves(p.routine) ? p.k : std::min(job.m, job.n);
-  if (solves(p.routine) && run.info == 0 && p.k > 0) {
+  if (solves(p.routine) && run_.info == 0 && p.k > 0) {
     try {
       solve(job);
     } catch (const std::bad_alloc&) {
@@ -83,7 +85,7 @@ runtime::JobStatistics Context::LapackRunCall::run_by_factors(runtime::Runtime& 
 }
 
 void Context::LapackRunCall::solve(runtime::JobStatistics& job) {
-  routines::solve_by_factors(run.problem, context.processors(), [&](const Level3& trsm) {
+  routines::solve_by_factors(run_.problem, context.processors(), [&](const Level3& trsm) {
     // A has its factors by now, so that what devices refuse is the CPU's.
     if (const auto part = context.run_part(trsm, face)) job.add(*part);
   });

@@ -41,9 +41,8 @@ struct CusolverProblem {
 };
 template <std::size_t size>
 struct CusolverName {
-  constexpr CusolverName(const char (&name)[size]) {
-    std::copy_n(name, size, text);
-  }  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): a literal is a name
+  constexpr CusolverName(const char (&name)[size]) { std::copy_n(name, size, text); }
   char text[size];
 };
 template <CusolverName name>
