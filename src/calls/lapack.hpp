@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// B is n x nrhs; A is m x n in getrf, getrf_nopiv and geqrf, n x n in all others. Floating-point operations as everybody
+/// B is n x nrhs; A is m x n in getrf, getrf_nopiv, geqrf, gelqf, n x n in all others. Floating-point operations as everybody
 /// reports them, of a real type; complex operations count four times real ones. Of routines that factor, solve by factors or
 /// invert; 0 for others.
 /// Source: LAPACK Working Note 41, leading terms.

@@ -16,7 +16,7 @@ constexpr double slowest_flops_per_s = 1e9;
 constexpr double quiet_s = 0.2;
 /// Help has to make calls so much quicker.
 constexpr double worth_of_help = 0.95;
-/// The part by which a call without help counts towards a trial with it, and vice versa: one in a hundred is a trial.
+/// The part by which a call without help counts towards a trial with it, and vice versa: two in some sixty are trials.
 constexpr double part_of_trial = 1.0 / 8;
 /// The limit, whatever the estimates give. Two H200 do at once the work of three sequential calls of 512.
 constexpr double most_calls_at_once = 4;
@@ -149,7 +149,7 @@ void CallHistory::OnDevices::record(const Work& work, const Decision& decision, 
 
 void CallHistory::OnDevices::note_calls_at_once(const Took& took) {
   history_.has_used_devices_.store(true, std::memory_order_relaxed);
-  const double calls = 1 + 0.5 * (others_at_begin_ + history_.device_calls() - 1);
+  const double calls = 1 + 0.5 * (others_at_begin_ + history_.device_calls() - (has_left_ ? 0 : 1));
   if (calls > 1 && took.with_waiting_s > 0)
     history_.note_calls_at_once(calls * 1e-9 * static_cast<double>(ns_) / took.with_waiting_s);
 }

@@ -127,21 +127,30 @@ struct Context::BatchCall final : Call {
     if (has_measured_ || !is_open || context.history_.cpu_speed().has_seen(work)) return false;
     has_measured_ = true;
     quietly([&] { static_cast<void>(context.cpu_blas(&face)); });  // which takes its time
+    double best = 0;
     try {
       index_t volume = first_sample_volume;
       for (int sample = 1; sample <= most_samples && batch_.size() > part_of_sample;
            ++sample, volume *= sample_growth) {
-        const double seconds = computed(take_sample(batch_.problems, work, volume));
-        if (seconds >= (sample < least_samples ? lengthy_s : telling_s)) break;
+        const Sample taken = computed(take_sample(batch_.problems, work, volume));
+        best = std::max(best, taken.flops_per_s);
+        if (taken.seconds >= (sample < least_samples ? lengthy_s : telling_s)) break;
       }
     } catch (const std::bad_alloc&) {  // then without
     }
+    for (int sample = 0; best > 0 && sample < least_samples; ++sample)  // enough to be believed
+      context.history_.cpu_speed().record(work, work.flops / best, true, context.threads_of_batches(face));
     return true;
   }
 
  private:
-  /// From here on these problems are nobody else's. @return the seconds that they took
-  double computed(decltype(Batch::problems) sample) noexcept {
+  struct Sample {
+    double seconds = 0;
+    double flops_per_s = 0;
+  };
+
+  /// From here on these problems are nobody else's.
+  Sample computed(decltype(Batch::problems) sample) noexcept {
     std::swap(sample, batch_.problems);
     const Work taken = work_of(batch_, 0, batch_.size());
     const CallTime time_of_sample = CallTime::from_now();
@@ -150,9 +159,6 @@ struct Context::BatchCall final : Call {
       const CallHistory::OnCpu computing(context.history_);
       compute_on_cpu();
       seconds = time_of_sample.seconds();
-      // Each tells of the whole batch.
-      context.history_.cpu_speed().record(work, work.flops / taken.flops * seconds, true,
-                                          context.threads_of_batches(face));
     }
     std::swap(sample, batch_.problems);
     work = work_of(batch_, 0, batch_.size());
@@ -160,7 +166,7 @@ struct Context::BatchCall final : Call {
       const Decision trial{false, Reason::trial};
       context.report_.tell({taken, trial, {time_of_sample.seconds(), 0}}, [&] { return text_of_batch(taken); });
     });
-    return seconds;
+    return {seconds, seconds > 0 ? taken.flops / seconds : 0};
   }
 
   Batch& batch_;

@@ -19,8 +19,10 @@ struct Context::LapackRunCall final : Call {
       : Call(of, its_work, answer, its_face, its_time), run_(its_run), cpu_(its_cpu) {}
 
   std::string text() const override { return text_of(run_.problem); }
-  /// One that ended early tells nothing of others.
-  bool is_typical(const runtime::JobStatistics* /*job*/) const override { return run_.info == 0; }
+  /// One that ended early tells nothing of others, and one whose products stayed on the CPU nothing of devices.
+  bool is_typical(const runtime::JobStatistics* job) const override {
+    return run_.info == 0 && (job == nullptr || !job->devices.empty());
+  }
   void compute_on_cpu() override {
     cpu_ != nullptr ? cpu_->compute(run_) : context.compute_on_cpu(run_, fallback, &face);
   }

@@ -65,7 +65,7 @@ class CpuSpeed {
   std::optional<Level3> next_probe(const Work& work, double devices_s) const;
 
  private:
-  static constexpr std::size_t volume_classes = 8, thickness_classes = 4;
+  static constexpr std::size_t volume_classes = 12, thickness_classes = 4;
   using Cells = std::array<std::array<LearntSpeed, thickness_classes>, volume_classes>;
   struct Place {
     std::size_t volume = 0;

@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "core/scalar.hpp"
@@ -36,7 +37,7 @@ class LearntSpeed {
 
   /// @param alone no call on the other side was at work meanwhile
   void record(double speed, bool alone) {
-    if (!(speed > 0)) return;
+    if (!(speed > 0) || !std::isfinite(speed)) return;
     Seen seen = this->seen();
     const auto now = static_cast<float>(speed);
     if (!seen.is_believed() || (alone && !seen.was_alone)) {
@@ -58,7 +59,7 @@ class LearntSpeed {
   /// @param part the time expected of that way, over that of this one
   void passed_over(double part) {
     Seen seen = this->seen();
-    if (seen.count == 0) return;
+    if (seen.count == 0 || !(part > 0)) return;
     seen.passed_over = static_cast<std::uint16_t>(seen.passed_over + std::clamp(part, 0.0, 1.0) * parts_of_call);
     const int patience = 1 << seen.times_forgotten;
     if (seen.passed_over >= patience * parts_of_call) {

@@ -17,7 +17,7 @@ namespace tessera::offload {
 namespace {
 
 /// A trial on the CPU may be expected to take at most so many times what the devices would need. A cell of CpuSpeed is
-/// tried at most once in CpuSpeed::lifetime calls, so in the long run trials cost a twentieth.
+/// tried twice for calls on devices worth eight of it (LearntSpeed), so in the long run trials cost a fifth at most.
 constexpr double trial_factor = 4;
 
 /// Seconds of submitting a chunk of a batch; a form has at least one chunk.

@@ -218,6 +218,15 @@ TYPED_TEST(LapackFaces, TellTheWorkspaceOfQrAndLq) {
   }
 }
 
+TYPED_TEST(LapackFaces, TellEnoughWorkspaceForThinMatrices) {
+  if (!expects("alone")) GTEST_SKIP() << "the LAPACK behind tells it";
+  const Spelling spelling = spellings().front();
+  LapackCallProblem<TypeParam> problem({.routine = gelqf, .m = 200, .n = 2, .ipiv_bits = spelling.bits}, 1);
+  FortranCall call(spelling, problem.call());
+  call.run();
+  EXPECT_GE(std::abs(call.first_work<TypeParam>()), 200);
+}
+
 TEST(LapackFacesErrors, AreToldWhereThereIsNoLapack) {
   if (!expects("alone")) GTEST_SKIP() << "the LAPACK behind tells them";
   const Spelling spelling = spellings().front();

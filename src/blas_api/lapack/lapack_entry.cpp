@@ -92,7 +92,7 @@ void answer_alone(const Symbol& symbol, FortranCall& call, int bits) {
   if (call.bad_position == 0 && is_too_large(call)) call.bad_position = position_of(symbol.routine, Parameter::n);
   if (call.asks_for_sizes) {
     constexpr index_t block = 64;
-    call.lwork = std::max<index_t>(call.problem.n, 1) * block;
+    call.lwork = std::max<index_t>(call.lwork, 1) * block;  // the least has been taken from the results
   }
   hand_out(call, bits, -call.bad_position, 0);
   if (call.bad_position != 0)

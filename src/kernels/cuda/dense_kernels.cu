@@ -103,10 +103,12 @@ __global__ void __launch_bounds__(threads_per_block)
   if (i >= n) return;
   const std::int64_t pivot =
       bits == 64 ? static_cast<const std::int64_t*>(ipiv)[i] : static_cast<const std::int32_t*>(ipiv)[i];
-  wide[i] = pivot;
+  // A search among NaN may have found none.
+  const bool is_row = pivot != 0 && -n <= pivot && pivot <= n;
+  wide[i] = is_row ? pivot : i + 1;
   bool is_zero = true;
   for (int p = 0; p < T::part_count; ++p) is_zero = is_zero && A[i + i * lda].part[p] == 0;
-  if (is_zero && pivot > 0) *info = static_cast<int>(i + 1);
+  if (!is_row || (is_zero && pivot > 0)) *info = static_cast<int>(i + 1);
 }
 
 template <Scalar T>
