@@ -11,8 +11,6 @@
 namespace tessera::offload {
 namespace {
 
-/// The slowest BLAS that there is: the reference on an old processor.
-constexpr double slowest_flops_per_s = 1e9;
 constexpr double quiet_s = 0.2;
 /// Help has to make calls so much quicker.
 constexpr double worth_of_help = 0.95;
@@ -55,7 +53,7 @@ void CallHistory::time_on_cpu(const Level3& probe, const std::function<void(cons
     call.ldb = probe.k;
     call.C = product.data();
     call.ldc = probe.m;
-    double least_s = flops_of(call) / slowest_flops_per_s;
+    double least_s = flops_of(call) / CpuSpeed::slowest_flops_per_s;
     try {
       // Twice: the first may have to start the threads of the BLAS.
       for (int repeat = 0; repeat < 2; ++repeat) {

@@ -14,8 +14,6 @@ constexpr double core_flops_per_s = 64e9;
 /// The memory bandwidth of one core, and that of all cores of a machine of the last decade.
 constexpr double core_bytes_per_s = 10e9;
 constexpr double memory_bytes_per_s = 100e9;
-/// The slowest BLAS that there is: the reference on an old processor.
-constexpr double slowest_flops_per_s = 1e9;
 /// The time of LAPACK over that of products of as much arithmetic, at worst.
 constexpr double most_over_products = 4;
 

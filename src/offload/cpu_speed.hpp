@@ -39,6 +39,9 @@ class CpuSpeed {
   /// tell much, and must not pay for a look at the clock.
   static constexpr index_t least_volume = index_t{1} << 20;
 
+  /// The slowest BLAS that there is: the reference on an old processor.
+  static constexpr double slowest_flops_per_s = 1e9;
+
   /// Processors that this process may run on.
   static int available_processors(int local_ranks);
 

@@ -15,27 +15,6 @@
 namespace tessera::routines {
 namespace {
 
-/// Steps of a solve, B in place of X.
-struct Triangle {
-  Uplo uplo = Uplo::lower;
-  Op op = Op::no_trans;
-  Diag diag = Diag::non_unit;
-};
-Level3 solve_with(const LapackCall& call, const Triangle& triangle) {
-  return {.routine = Routine::trsm,
-          .type = call.type,
-          .side = Side::left,
-          .uplo = triangle.uplo,
-          .op_a = triangle.op,
-          .diag = triangle.diag,
-          .m = call.n,
-          .n = call.k,
-          .A = call.A,
-          .lda = call.lda,
-          .C = call.B,
-          .ldc = call.ldb};
-}
-
 /// Cholesky: L L^H X = B, or U^H U X = B.
 std::vector<Triangle> triangles_of_cholesky(Uplo uplo) {
   if (uplo == Uplo::lower) return {{uplo, Op::no_trans}, {uplo, Op::conj_trans}};
@@ -86,6 +65,21 @@ void interchange_rows(const LapackCall& call, PivotOrder order, int processors) 
 
 }  // namespace
 
+Level3 triangular_solve(const LapackCall& call, const Triangle& triangle) {
+  return {.routine = Routine::trsm,
+          .type = call.type,
+          .side = Side::left,
+          .uplo = triangle.uplo,
+          .op_a = triangle.op,
+          .diag = triangle.diag,
+          .m = call.n,
+          .n = call.k,
+          .A = call.A,
+          .lda = call.lda,
+          .C = call.B,
+          .ldc = call.ldb};
+}
+
 runtime::JobStatistics factor(runtime::Runtime& runtime, const LapackCall& call, index_t tile,
                               const runtime::CpuHelp& cpu) {
   if (is_hermitian(call.routine)) return cholesky(runtime, {call.type, call.uplo, call.n, call.A, call.lda}, tile, cpu);
@@ -114,7 +108,7 @@ void solve_by_factors(const LapackCall& call, int processors, const std::functio
   const Op op = call.routine == Routine::getrs ? call.op : Op::no_trans;
   if (has_pivots && op == Op::no_trans) interchange_rows(call, PivotOrder::first_to_last, processors);
   for (const Triangle& triangle : has_pivots ? triangles_of_lu(op) : triangles_of_cholesky(call.uplo))
-    solve(solve_with(call, triangle));
+    solve(triangular_solve(call, triangle));
   if (has_pivots && op != Op::no_trans) interchange_rows(call, PivotOrder::last_to_first, processors);
 }
 

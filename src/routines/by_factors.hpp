@@ -4,9 +4,19 @@
 #include <functional>
 
 #include "calls/lapack_call.hpp"
+#include "calls/level3.hpp"
 #include "runtime/runtime.hpp"
 
 namespace tessera::routines {
+
+/// The triangle of A by which a system is solved.
+struct Triangle {
+  Uplo uplo = Uplo::lower;
+  Op op = Op::no_trans;
+  Diag diag = Diag::non_unit;
+};
+/// The trsm of a call of LAPACK: op(A) X = B, in place of B.
+Level3 triangular_solve(const LapackCall& call, const Triangle& triangle);
 
 /// Factors A of the call, and tells its pivots or coefficients. @pre factors(call.routine), way Way::factors
 /// @throws as lu(), qr() and cholesky(); DeviceLost if A is lost

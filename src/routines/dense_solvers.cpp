@@ -2,6 +2,7 @@
 
 #include <complex>
 
+#include "routines/by_factors.hpp"
 #include "routines/level3.hpp"
 
 namespace tessera::routines {
@@ -35,18 +36,7 @@ void require_good_pivots(const LapackCall& problem) {
 
 runtime::JobStatistics solve_triangle(runtime::Runtime& runtime, const LapackCall& problem, index_t tile,
                                       const runtime::CpuHelp& cpu) {
-  const Level3 call{.routine = Routine::trsm,
-                    .type = problem.type,
-                    .side = Side::left,
-                    .uplo = problem.uplo,
-                    .op_a = problem.op,
-                    .diag = problem.diag,
-                    .m = problem.n,
-                    .n = problem.k,
-                    .A = problem.A,
-                    .lda = problem.lda,
-                    .C = problem.B,
-                    .ldc = problem.ldb};
+  const Level3 call = triangular_solve(problem, {problem.uplo, problem.op, problem.diag});
   runtime::JobStatistics job = run(runtime, call, tile, cpu);
   job.routine = name_of(problem);
   job.m = job.n = problem.n;

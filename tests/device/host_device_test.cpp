@@ -23,15 +23,10 @@ using device::EventStatus;
 using device::HostDevice;
 using device::StreamId;
 using device::StreamKind;
+using namespace test::streams;  // NOLINT(google-build-using-namespace)
 using test::finish;
 using Fixture = test::HostDeviceWithMemory;
 using test::wait_for;
-
-constexpr StreamId up{StreamKind::up, 0};
-constexpr StreamId down{StreamKind::down, 0};
-constexpr StreamId peer{StreamKind::peer, 0};
-constexpr StreamId to_peer{StreamKind::to_peer, 0};
-constexpr StreamId compute(int index) { return {StreamKind::compute, index}; }
 
 TEST(HostDevice, MemoryIsWhatTheSettingsSay) {
   HostDeviceSettings settings;

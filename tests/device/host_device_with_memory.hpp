@@ -8,6 +8,15 @@
 
 namespace tessera::test {
 
+/// The streams of a device, by short names.
+namespace streams {
+inline constexpr device::StreamId up{device::StreamKind::up, 0};
+inline constexpr device::StreamId down{device::StreamKind::down, 0};
+inline constexpr device::StreamId peer{device::StreamKind::peer, 0};
+inline constexpr device::StreamId to_peer{device::StreamKind::to_peer, 0};
+constexpr device::StreamId compute(int index) { return {device::StreamKind::compute, index}; }
+}  // namespace streams
+
 /// A device with a small reserved slab and host memory of the same size.
 struct HostDeviceWithMemory {
   static constexpr index_t bytes = 64 << 10;

@@ -239,23 +239,22 @@ tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* st
     out.tile_m = job.tile_m;
     out.tile_n = job.tile_n;
     out.tile_k = job.tile_k;
-    out.bytes_up = job.bytes_up();
-    out.bytes_down = job.bytes_down();
-    out.bytes_peer = job.bytes_peer();
     out.compulsory_up = job.compulsory_up;
     out.compulsory_down = job.compulsory_down;
     out.start_s = job.start_s;
     out.device_s = job.device_s;
-    for (const tessera::runtime::DeviceStatistics& device : job.devices) {
-      out.l1_hits += device.l1_hits;
-      out.l2_hits += device.l2_hits;
-      out.misses += device.misses;
-      out.tasks += device.tasks;
-      out.stolen += device.stolen;
-      out.kernel_s += device.kernel_s;
-      out.transfer_s += device.transfer_s;
-      out.other_s += device.other_s;
-    }
+    const tessera::runtime::DeviceStatistics all = job.total();
+    out.bytes_up = all.bytes_up;
+    out.bytes_down = all.bytes_down;
+    out.bytes_peer = all.bytes_peer;
+    out.l1_hits = all.l1_hits;
+    out.l2_hits = all.l2_hits;
+    out.misses = all.misses;
+    out.tasks = all.tasks;
+    out.stolen = all.stolen;
+    out.kernel_s = all.kernel_s;
+    out.transfer_s = all.transfer_s;
+    out.other_s = all.other_s;
     std::memcpy(stats, &out, filled);
   });
 }
