@@ -26,7 +26,7 @@ namespace tessera::bench {
 /// Tessera's functions of one type: for problems of one size, and of different sizes.
 template <Routine routine, class T>
 constexpr auto own_batch = nullptr;
-#define TESSERA_BATCH(routine, letter, T)                \
+#define TESSERA_BATCH(routine, list, letter, T)          \
   template <>                                            \
   inline constexpr auto own_batch<Routine::routine, T> = \
       std::pair(&tessera_device_##letter##routine##_batched, &tessera_device_##letter##routine##_vbatched);

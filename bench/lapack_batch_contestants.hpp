@@ -47,8 +47,8 @@ template <Routine routine, class T>
 constexpr auto own_lapack = nullptr;
 template <Routine routine, class T>
 constexpr auto own_lapack_workspace = nullptr;
-#define TESSERA_LAPACK(routine, letter, T) \
-  template <>                              \
+#define TESSERA_LAPACK(routine, list, letter, T) \
+  template <>                                    \
   inline constexpr auto own_lapack<Routine::routine, T> = &tessera_device_##letter##routine##_batched;
 #define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                \
   template <>                                                       \

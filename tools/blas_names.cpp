@@ -7,18 +7,15 @@ namespace tessera::tools {
 namespace {
 
 constexpr std::array level3 = {
-#define TESSERA_ROUTINE(routine, letter, T) std::string_view(#letter #routine),
-#define TESSERA_SYNONYM(spelling, routine, letter, T) TESSERA_ROUTINE(spelling, letter, T)
+#define TESSERA_ROUTINE(routine, list, letter, T) std::string_view(#letter #routine),
+#define TESSERA_SYNONYM(spelling, routine, letter, T) std::string_view(#letter #spelling),
 #include "calls/routines.def"
-#undef TESSERA_ROUTINE
 };
 
 /// The routines that also have batches.
 constexpr std::array batched = {
-#define TESSERA_ROUTINE(routine, letter, T)
 #define TESSERA_BATCH(routine, letter, T) std::string_view(#letter #routine),
 #include "calls/routines.def"
-#undef TESSERA_ROUTINE
 };
 
 /// The routines that libtessera_lapack.so defines.

@@ -302,18 +302,7 @@ float tessera_device_bfloat16_to_float(uint16_t bits) { return tessera::to_singl
   TESSERA_DEFINE_VBATCHED_HALF(routine, letters##routine##_vbatched, int, T, Stored)                             \
   TESSERA_DEFINE_VBATCHED_HALF(routine, letters##routine##_vbatched_64, int64_t, T, Stored)
 
-#define TESSERA_SHAPE_gemm GEMM
-#define TESSERA_SHAPE_gemmt GEMMT
-#define TESSERA_SHAPE_symm SIDED
-#define TESSERA_SHAPE_hemm SIDED
-#define TESSERA_SHAPE_syrk RANK_K
-#define TESSERA_SHAPE_herk RANK_K
-#define TESSERA_SHAPE_syr2k RANK_2K
-#define TESSERA_SHAPE_her2k RANK_2K
-#define TESSERA_SHAPE_trmm TRIANGULAR
-#define TESSERA_SHAPE_trsm TRIANGULAR
-#define TESSERA_DEFINE_SHAPED(shape, routine, letter, T) TESSERA_DEFINE(shape, routine, letter, T)
-#define TESSERA_BATCH(routine, letter, T) TESSERA_DEFINE_SHAPED(TESSERA_SHAPE_##routine, routine, letter, T)
+#define TESSERA_BATCH(routine, list, letter, T) TESSERA_DEFINE(list, routine, letter, T)
 #include "device_api/routines.def"
 
 }  // extern "C"

@@ -348,18 +348,7 @@ extern "C" {
   TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched, int, T)                                        \
   TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched_64, int64_t, T)
 
-#define TESSERA_SHAPE_potrf CHOLESKY
-#define TESSERA_SHAPE_potri CHOLESKY
-#define TESSERA_SHAPE_potrs CHOLESKY_SOLVE
-#define TESSERA_SHAPE_posv CHOLESKY_SOLVE
-#define TESSERA_SHAPE_getrf LU
-#define TESSERA_SHAPE_getrf_nopiv LU_NOPIV
-#define TESSERA_SHAPE_getrs LU_SOLVE
-#define TESSERA_SHAPE_gesv LU_FACTOR_SOLVE
-#define TESSERA_SHAPE_getri LU_INVERSE
-#define TESSERA_SHAPE_laswp INTERCHANGES
-#define TESSERA_DEFINE_SHAPED(shape, routine, letter, T) TESSERA_DEFINE(shape, routine, letter, T)
-#define TESSERA_LAPACK(routine, letter, T) TESSERA_DEFINE_SHAPED(TESSERA_SHAPE_##routine, routine, letter, T)
+#define TESSERA_LAPACK(routine, list, letter, T) TESSERA_DEFINE(list, routine, letter, T)
 #define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                              \
   TESSERA_INVERSE_WORKSPACE(letter##routine) {                                    \
     return ask_workspace<Routine::routine, T>(handle, max_n, batch_count, bytes); \

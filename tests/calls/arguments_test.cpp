@@ -81,9 +81,8 @@ int reference_info(const std::string& name, const Case& c) {
 /// Calls f.operator()<routine, T>() for each of the 34 routines.
 template <class F>
 void for_each_routine(F&& f) {
-#define TESSERA_ROUTINE(routine, letter, T) f.template operator()<Routine::routine, T>();
+#define TESSERA_ROUTINE(routine, list, letter, T) f.template operator()<Routine::routine, T>();
 #include "calls/routines.def"
-#undef TESSERA_ROUTINE
 }
 
 template <Routine routine, Scalar T>

@@ -253,39 +253,20 @@ static int own_failures;
   OWN(routine, letter, (tessera_side)p->side, (tessera_uplo)p->uplo, (tessera_transpose)p->transa, \
       (tessera_diag)p->diag, p->m, p->n, VALUE_##letter(p->alpha), p->A, p->lda, p->B, p->ldb)
 
-#define SHAPE_gemm OWN_GEMM
-#define SHAPE_gemmt OWN_GEMMT
+#define LIST(list, routine, letter) OWN_##list(routine, letter)
 #define SYNONYM(spelling, routine, letter) /* the API has one name for each */
-#define SHAPE_symm OWN_SIDED
-#define SHAPE_hemm OWN_SIDED
-#define SHAPE_syrk OWN_RANK_K
-#define SHAPE_herk OWN_RANK_K
-#define SHAPE_syr2k OWN_RANK_2K
-#define SHAPE_her2k OWN_RANK_2K
-#define SHAPE_trmm OWN_TRIANGULAR
-#define SHAPE_trsm OWN_TRIANGULAR
 #define FORTRAN_CALL(letter, routine, spelling) own_column_call_##letter##routine
 #define CBLAS_CALL(letter, routine, spelling) own_call_##letter##routine
 #else
 #define FORTRAN_CALL(letter, routine, spelling) fortran_call_##letter##spelling
 #define CBLAS_CALL(letter, routine, spelling) cblas_call_##letter##spelling
-#define SHAPE_gemm GEMM
-#define SHAPE_gemmt GEMMT
-#define SYNONYM(spelling, routine, letter) SHAPE_##routine(spelling, letter)
-#define SHAPE_symm SIDED
-#define SHAPE_hemm SIDED
-#define SHAPE_syrk RANK_K
-#define SHAPE_herk RANK_K
-#define SHAPE_syr2k RANK_2K
-#define SHAPE_her2k RANK_2K
-#define SHAPE_trmm TRIANGULAR
-#define SHAPE_trsm TRIANGULAR
+#define LIST(list, routine, letter) list(routine, letter)
+#define SYNONYM(spelling, routine, letter) GEMMT(spelling, letter)
 #endif
 
-#define TESSERA_ROUTINE(routine, letter, T) SHAPE_##routine(routine, letter)
+#define TESSERA_ROUTINE(routine, list, letter, T) LIST(list, routine, letter)
 #define TESSERA_SYNONYM(spelling, routine, letter, T) SYNONYM(spelling, routine, letter)
 #include "calls/routines.def"
-#undef TESSERA_ROUTINE
 
 struct symbol {
   const char* routine;
@@ -296,10 +277,9 @@ struct symbol {
 static const struct symbol symbols[] = {
 #define TESSERA_SYNONYM(spelling, routine, letter, T) \
   {#routine, #letter, FORTRAN_CALL(letter, routine, spelling), CBLAS_CALL(letter, routine, spelling)},
-#define TESSERA_ROUTINE(routine, letter, T) \
+#define TESSERA_ROUTINE(routine, list, letter, T) \
   {#routine, #letter, FORTRAN_CALL(letter, routine, routine), CBLAS_CALL(letter, routine, routine)},
 #include "calls/routines.def"
-#undef TESSERA_ROUTINE
 };
 enum { symbol_count = sizeof(symbols) / sizeof(symbols[0]) };
 

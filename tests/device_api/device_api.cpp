@@ -267,8 +267,8 @@ DeviceApi::DeviceApi(const std::string& path) {
           tessera_device_##letter##routine##_strided_batched);                                                   \
   resolve(library, "tessera_device_" #letter #routine "_vbatched", tessera_device_##letter##routine##_vbatched); \
   resolve(library, "tessera_device_" #letter #routine "_vbatched_64", tessera_device_##letter##routine##_vbatched_64);
-#define TESSERA_BATCH(routine, letter, T) TESSERA_RESOLVE_BATCH(routine, letter)
-#define TESSERA_LAPACK(routine, letter, T) TESSERA_RESOLVE_BATCH(routine, letter)
+#define TESSERA_BATCH(routine, list, letter, T) TESSERA_RESOLVE_BATCH(routine, letter)
+#define TESSERA_LAPACK(routine, list, letter, T) TESSERA_RESOLVE_BATCH(routine, letter)
 #define TESSERA_HALF(routine, letters, T, Stored) TESSERA_RESOLVE_BATCH(routine, letters)
 #define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                        \
   resolve(library, "tessera_device_" #letter #routine "_batched_workspace", \
@@ -298,7 +298,7 @@ tessera_status DeviceApi::workspace(tessera_device_handle handle, const Level3& 
 }
 
 tessera_status DeviceApi::run_batch(tessera_device_handle handle, BatchForm form, const Level3Batch& batch) const {
-#define TESSERA_BATCH(routine_, letter, T)                                                                             \
+#define TESSERA_BATCH(routine_, list, letter, T)                                                                       \
   if (batch.common.routine == Routine::routine_ && batch.common.type == scalar_type_of<T>()) {                         \
     switch (form) {                                                                                                    \
       case BatchForm::pointers:                                                                                        \
@@ -344,7 +344,7 @@ tessera_status DeviceApi::run_half(tessera_device_handle handle, BatchForm form,
 }
 
 tessera_status DeviceApi::run_lapack(tessera_device_handle handle, BatchForm form, const LapackBatch& batch) const {
-#define TESSERA_LAPACK(routine_, letter, T)                                                                            \
+#define TESSERA_LAPACK(routine_, list, letter, T)                                                                      \
   if (batch.routine == Routine::routine_ && batch.type == scalar_type_of<T>()) {                                       \
     switch (form) {                                                                                                    \
       case BatchForm::pointers:                                                                                        \
@@ -383,14 +383,14 @@ std::vector<DeviceRoutine> all_device_routines() {
 
 std::vector<DeviceRoutine> all_batch_routines() {
   std::vector<DeviceRoutine> all;
-#define TESSERA_BATCH(routine, letter, T) all.push_back({Routine::routine, scalar_type_of<T>()});
+#define TESSERA_BATCH(routine, list, letter, T) all.push_back({Routine::routine, scalar_type_of<T>()});
 #include "device_api/routines.def"
   return all;
 }
 
 std::vector<Routine> all_lapack_routines() {
   std::vector<Routine> all;
-#define TESSERA_LAPACK(routine, letter, T) \
+#define TESSERA_LAPACK(routine, list, letter, T) \
   if (scalar_type_of<T>() == ScalarType::d) all.push_back(Routine::routine);
 #include "device_api/routines.def"
   return all;

@@ -42,8 +42,8 @@ struct DeviceApi {
       nullptr;                                                                                                         \
   decltype(&::tessera_device_##letter##routine##_vbatched) tessera_device_##letter##routine##_vbatched = nullptr;      \
   decltype(&::tessera_device_##letter##routine##_vbatched_64) tessera_device_##letter##routine##_vbatched_64 = nullptr;
-#define TESSERA_BATCH(routine, letter, T) TESSERA_FUNCTIONS_OF_BATCH(routine, letter)
-#define TESSERA_LAPACK(routine, letter, T) TESSERA_FUNCTIONS_OF_BATCH(routine, letter)
+#define TESSERA_BATCH(routine, list, letter, T) TESSERA_FUNCTIONS_OF_BATCH(routine, letter)
+#define TESSERA_LAPACK(routine, list, letter, T) TESSERA_FUNCTIONS_OF_BATCH(routine, letter)
 #define TESSERA_HALF(routine, letters, T, Stored) TESSERA_FUNCTIONS_OF_BATCH(routine, letters)
 #define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                \
   decltype(&::tessera_device_##letter##routine##_batched_workspace) \

@@ -13,9 +13,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr const char* level3_names[] = {
-#define TESSERA_ROUTINE(routine, letter, T) #letter #routine,
+#define TESSERA_ROUTINE(routine, list, letter, T) #letter #routine,
 #include "calls/routines.def"
-#undef TESSERA_ROUTINE
 };
 
 std::set<std::string> dressed(const std::string& prefix, const std::string& suffix) {

@@ -31,14 +31,13 @@ constinit Face plain_face = {.search = {.integer_bits = TESSERA_INTEGER_BITS,
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wattribute-alias"
 #endif
-#define TESSERA_ROUTINE(routine, letter, T) \
+#define TESSERA_ALIAS(routine, letter) \
   extern "C" __attribute__((visibility("default"), alias(#letter #routine "_"))) void letter##routine();
-#define TESSERA_SYNONYM(spelling, routine, letter, T) TESSERA_ROUTINE(spelling, letter, T)
-#define TESSERA_BATCH(routine, letter, T)     \
-  TESSERA_ROUTINE(routine##_batch, letter, T) \
-  TESSERA_ROUTINE(routine##_batch_strided, letter, T)
+#define TESSERA_ROUTINE(routine, list, letter, T) TESSERA_ALIAS(routine, letter)
+#define TESSERA_SYNONYM(spelling, routine, letter, T) TESSERA_ALIAS(spelling, letter)
+#define TESSERA_BATCH(routine, letter, T) \
+  TESSERA_ALIAS(routine##_batch, letter) TESSERA_ALIAS(routine##_batch_strided, letter)
 #include "calls/routines.def"
-#undef TESSERA_ROUTINE
 
 /// Tells the search for a CPU BLAS that this library is none.
 extern "C" {

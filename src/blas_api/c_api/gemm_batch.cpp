@@ -248,8 +248,6 @@ extern "C" {
                           {.m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc},                                \
                           {address_of(alpha), A, B, address_of(beta), C}, {stridea, strideb, stridec, batch_size});    \
   }
-#define TESSERA_ROUTINE(routine, letter, T)
 #include "calls/routines.def"
-#undef TESSERA_ROUTINE
 
 }  // extern "C"

@@ -210,19 +210,8 @@ const char* tessera_version(void) {
         {.m = m, .n = n, .lda = lda, .ldb = ldb}, {address_of(alpha), A, nullptr, nullptr, B});                        \
   }
 
-#define TESSERA_SHAPE_gemm TESSERA_GEMM
-#define TESSERA_SHAPE_gemmt TESSERA_GEMMT
-#define TESSERA_SHAPE_symm TESSERA_SIDED
-#define TESSERA_SHAPE_hemm TESSERA_SIDED
-#define TESSERA_SHAPE_syrk TESSERA_RANK_K
-#define TESSERA_SHAPE_herk TESSERA_RANK_K
-#define TESSERA_SHAPE_syr2k TESSERA_RANK_2K
-#define TESSERA_SHAPE_her2k TESSERA_RANK_2K
-#define TESSERA_SHAPE_trmm TESSERA_TRIANGULAR
-#define TESSERA_SHAPE_trsm TESSERA_TRIANGULAR
-#define TESSERA_ROUTINE(routine, letter, T) TESSERA_SHAPE_##routine(routine, letter, T)
+#define TESSERA_ROUTINE(routine, list, letter, T) TESSERA_##list(routine, letter, T)
 #include "calls/routines.def"
-#undef TESSERA_ROUTINE
 
 tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* stats) {
   return guarded([&] {
