@@ -7,8 +7,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "core/environment.hpp"
@@ -20,8 +23,6 @@ namespace tessera {
 namespace {
 
 constexpr int most_devices = 64;
-constexpr int most_copy_threads = 256;
-constexpr index_t largest_tile = index_t{1} << 20;
 /// The largest number whose cube fits into 64 bits.
 constexpr index_t largest_offload_order = (index_t{1} << 21) - 1;
 
@@ -107,40 +108,34 @@ bool split(std::string_view text, char separator, Take take) {
   }
 }
 
-void choose_devices(Config& config, DeviceChoice devices, std::vector<int> ordinals = {}, int host_devices = 0) {
-  config.devices = devices;
-  config.ordinals = std::move(ordinals);
-  config.host_devices = host_devices;
+/// The ordinals are told apart.
+bool read_ordinals(std::string_view text, std::vector<int>& ordinals) {
+  return split(text, ',', [&](std::string_view part) {
+    int ordinal = 0;
+    if (!parse_integer(part, 0, most_devices - 1, ordinal)) return false;
+    if (std::find(ordinals.begin(), ordinals.end(), ordinal) != ordinals.end()) return false;
+    ordinals.push_back(ordinal);
+    return true;
+  });
 }
 
 bool set_devices(Config& config, std::string_view text) {
-  std::int64_t number = 0;
+  config.ordinals.clear();
+  config.host_devices = 0;
   if (text == "auto" || text == "none") {
-    choose_devices(config, text == "auto" ? DeviceChoice::automatic : DeviceChoice::none);
+    config.devices = text == "auto" ? DeviceChoice::automatic : DeviceChoice::none;
     return true;
   }
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
   const std::string_view rest = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   if (name == "host") {
-    if (!parse_integer(rest, 1, most_devices, number)) return false;
-    choose_devices(config, DeviceChoice::host, {}, static_cast<int>(number));
-    return true;
+    config.devices = DeviceChoice::host;
+    return parse_integer(rest, 1, most_devices, config.host_devices);
   }
-  const PluginBackend* const backend = plugin_backend(name);
-  if (backend == nullptr) return false;
-  std::vector<int> ordinals;
-  const bool good = colon == std::string_view::npos || split(rest, ',', [&](std::string_view part) {
-                      if (!parse_integer(part, 0, most_devices - 1, number)) return false;
-                      const int ordinal = static_cast<int>(number);
-                      if (std::find(ordinals.begin(), ordinals.end(), ordinal) != ordinals.end()) return false;
-                      ordinals.push_back(ordinal);
-                      return true;
-                    });
-  if (!good) return false;
-  choose_devices(config, DeviceChoice::plugin, std::move(ordinals));
-  config.backend = backend;
-  return true;
+  config.devices = DeviceChoice::plugin;
+  config.backend = plugin_backend(name);
+  return config.backend != nullptr && (colon == std::string_view::npos || read_ordinals(rest, config.ordinals));
 }
 
 /// RATE, or s:RATE, d:RATE, c:RATE, z:RATE, which leave the rates of the other types as they are.
@@ -171,103 +166,105 @@ bool set_failure(HostDeviceSettings& settings, std::string_view text) {
   return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), settings.fail_after_ops);
 }
 
+/// A whole number from `least` to `most`.
+template <std::int64_t least, std::int64_t most>
+constexpr auto read_whole = [](std::string_view text, auto& value) { return parse_integer(text, least, most, value); };
+constexpr auto read_count = read_whole<0, std::numeric_limits<std::int64_t>::max()>;
+
+constexpr auto read_size = [](std::string_view text, std::size_t& value) {
+  return read_bytes(text, value) && value > 0;
+};
+
+constexpr auto read_time = [](std::string_view text, double& value) {
+  return parse_scaled(text, time_suffixes, value);
+};
+
+constexpr auto read_path = [](std::string_view text, std::string& value) {
+  value = text;
+  return true;
+};
+
+/// One of a few names.
+template <class T>
+bool read_name(std::string_view text, std::initializer_list<std::pair<std::string_view, std::type_identity_t<T>>> names,
+               T& value) {
+  const auto* const named =
+      std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.first == text; });
+  if (named == names.end()) return false;
+  value = named->second;
+  return true;
+}
+
+template <class T>
+T& value_of(T& member) {
+  return member;
+}
+template <class T>
+T& value_of(std::optional<T>& member) {
+  return member.emplace();
+}
+/// Reads a member of settings. They may have changed where it returns false.
+template <auto member, auto read, class Settings>
+bool set(Settings& settings, std::string_view text) {
+  return read(text, value_of(settings.*member));
+}
+
 struct HostDeviceKey {
   std::string_view name;
   bool (*set)(HostDeviceSettings&, std::string_view);
 };
 
 constexpr HostDeviceKey host_device_keys[] = {
-    {"memory", [](HostDeviceSettings& s,
-                  std::string_view text) { return read_bytes(text, s.memory_bytes) && s.memory_bytes > 0; }},
-    {"link", [](HostDeviceSettings& s, std::string_view text) { return read_rate(text, s.link_bytes_per_s); }},
-    {"peer", [](HostDeviceSettings& s, std::string_view text) { return read_rate(text, s.peer_bytes_per_s); }},
+    {"memory", set<&HostDeviceSettings::memory_bytes, read_size>},
+    {"link", set<&HostDeviceSettings::link_bytes_per_s, read_rate>},
+    {"peer", set<&HostDeviceSettings::peer_bytes_per_s, read_rate>},
     {"speed", set_speed},
-    {"delay",
-     [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, time_suffixes, s.delay_s); }},
-    {"start",
-     [](HostDeviceSettings& s, std::string_view text) { return parse_scaled(text, time_suffixes, s.start_s); }},
-    {"segment", [](HostDeviceSettings& s, std::string_view text) { return read_bytes(text, s.segment_bytes); }},
-    {"share", [](HostDeviceSettings& s, std::string_view text) { return read_bytes(text, s.share_bytes); }},
-    {"peers", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.peers); }},
-    {"compute", [](HostDeviceSettings& s, std::string_view text) { return read_switch(text, s.compute); }},
+    {"delay", set<&HostDeviceSettings::delay_s, read_time>},
+    {"start", set<&HostDeviceSettings::start_s, read_time>},
+    {"segment", set<&HostDeviceSettings::segment_bytes, read_bytes>},
+    {"share", set<&HostDeviceSettings::share_bytes, read_bytes>},
+    {"peers", set<&HostDeviceSettings::peers, read_switch>},
+    {"compute", set<&HostDeviceSettings::compute, read_switch>},
     {"fail", set_failure},
-    {"open_fails",
-     [](HostDeviceSettings& s, std::string_view text) {
-       return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), s.refused_opens);
-     }},
-    {"refuse",
-     [](HostDeviceSettings& s, std::string_view text) {
-       return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max(), s.refused_op);
-     }},
+    {"open_fails", set<&HostDeviceSettings::refused_opens, read_count>},
+    {"refuse", set<&HostDeviceSettings::refused_op, read_count>},
 };
 
-bool set_host_device(Config& config, std::string_view text) {
-  std::vector<HostDeviceSettings> all;
-  const bool good = split(text, ';', [&](std::string_view device) {
-    HostDeviceSettings settings;
+bool read_host_devices(std::string_view text, std::vector<HostDeviceSettings>& devices) {
+  devices.clear();
+  return split(text, ';', [&](std::string_view device) {
+    HostDeviceSettings& settings = devices.emplace_back();
     // An empty entry is a device with the defaults: ";speed=1GFLOP/s" slows only the second one down.
-    const bool entry_good = device.empty() || split(device, ',', [&](std::string_view pair) {
-                              const std::size_t equals = pair.find('=');
-                              if (equals == std::string_view::npos) return false;
-                              for (const HostDeviceKey& key : host_device_keys) {
-                                if (key.name == pair.substr(0, equals))
-                                  return key.set(settings, pair.substr(equals + 1));
-                              }
-                              return false;
-                            });
-    if (entry_good) all.push_back(settings);
-    return entry_good && all.size() <= most_devices;
+    const bool is_good = device.empty() || split(device, ',', [&](std::string_view pair) {
+                           const std::size_t equals = pair.find('=');
+                           if (equals == std::string_view::npos) return false;
+                           for (const HostDeviceKey& key : host_device_keys) {
+                             if (key.name == pair.substr(0, equals)) return key.set(settings, pair.substr(equals + 1));
+                           }
+                           return false;
+                         });
+    return is_good && devices.size() <= most_devices;
   });
-  if (!good) return false;
-  config.host_device = std::move(all);
-  return true;
 }
 
-bool set_device_memory(Config& config, std::string_view text) {
-  std::size_t bytes = 0;
-  if (!read_bytes(text, bytes) || bytes == 0) return false;
-  config.device_memory_bytes = bytes;
-  return true;
-}
-
-bool set_memory_mode(Config& config, std::string_view text) {
-  if (text != "grow" && text != "whole") return false;
-  config.memory_mode = text == "grow" ? MemoryMode::grow : MemoryMode::whole;
-  return true;
-}
-
-bool set_copy_threads(Config& config, std::string_view text) {
-  std::int64_t threads = 0;
-  if (!parse_integer(text, 0, most_copy_threads, threads)) return false;
-  config.copy_threads = static_cast<int>(threads);
-  return true;
-}
-
-bool set_tile(Config& config, std::string_view text) {
-  index_t tile = 0;
-  if (!parse_integer(text, 1, largest_tile, tile)) return false;
-  config.tile = tile;
-  return true;
+bool read_memory_mode(std::string_view text, MemoryMode& mode) {
+  return read_name(text, {{"grow", MemoryMode::grow}, {"whole", MemoryMode::whole}}, mode);
 }
 
 bool read_offload_rule(std::string_view text, OffloadRule& rule) {
-  if (text == "auto") {
-    rule = {Offload::automatic};
-  } else if (text == "always") {
-    rule = {Offload::always};
-  } else if (text == "never") {
-    rule = {Offload::never};
-  } else {
-    index_t order = 0;
-    if (!parse_integer(text, 1, largest_offload_order, order)) return false;
-    rule = {Offload::by_size, order * order * order};
-  }
+  rule = {};
+  if (read_name(text, {{"auto", Offload::automatic}, {"always", Offload::always}, {"never", Offload::never}},
+                rule.when))
+    return true;
+  index_t order = 0;
+  if (!parse_integer(text, 1, largest_offload_order, order)) return false;
+  rule = {Offload::by_size, order * order * order};
   return true;
 }
 
-bool set_offload(Config& config, std::string_view text) {
-  OffloadRules rules;
-  const bool good = split(text, ',', [&](std::string_view entry) {
+bool read_offload(std::string_view text, OffloadRules& rules) {
+  rules = {};
+  return split(text, ',', [&](std::string_view entry) {
     const std::size_t equals = entry.find('=');
     const bool named = equals != std::string_view::npos;
     OffloadRule rule;
@@ -276,8 +273,6 @@ bool set_offload(Config& config, std::string_view text) {
     if (named) rules.named.emplace_back(entry.substr(0, equals), rule);
     return true;
   });
-  if (good) config.offload = std::move(rules);
-  return good;
 }
 
 /// A switch or a file name.
@@ -293,29 +288,18 @@ bool set_summary(Config& config, std::string_view text) {
   return true;
 }
 
-bool set_keep_old_values(Config& config, std::string_view text) {
+bool read_old_values_place(std::string_view text, OldValuesPlace& place) {
   bool on = false;
-  if (text == "peers") {
-    config.keep_old_values = OldValuesPlace::peers;
-  } else if (text == "copies") {
-    config.keep_old_values = OldValuesPlace::host;
-  } else if (read_switch(text, on)) {
-    config.keep_old_values = on ? OldValuesPlace::in_place : OldValuesPlace::nowhere;
-  } else {
-    return false;
-  }
+  if (!read_switch(text, on))
+    return read_name(text, {{"peers", OldValuesPlace::peers}, {"copies", OldValuesPlace::host}}, place);
+  place = on ? OldValuesPlace::in_place : OldValuesPlace::nowhere;
   return true;
 }
 
-bool set_cpu_worker(Config& config, std::string_view text) {
+bool read_cpu_worker_use(std::string_view text, CpuWorkerUse& use) {
   bool on = false;
-  if (text == "auto") {
-    config.cpu_worker = CpuWorkerUse::automatic;
-  } else if (read_switch(text, on)) {
-    config.cpu_worker = on ? CpuWorkerUse::always : CpuWorkerUse::never;
-  } else {
-    return false;
-  }
+  if (!read_switch(text, on)) return read_name(text, {{"auto", CpuWorkerUse::automatic}}, use);
+  use = on ? CpuWorkerUse::always : CpuWorkerUse::never;
   return true;
 }
 
@@ -342,69 +326,53 @@ bool set_share(Config& config, std::string_view text) {
   return true;
 }
 
-template <std::string Config::*path>
-bool set_path(Config& config, std::string_view text) {
-  config.*path = std::string(text);
-  return true;
-}
-
 struct Setting {
   const char* name;
   const char* expected;
-  bool (*set)(Config&, std::string_view);  ///< leaves the configuration alone where it returns false
+  bool (*set)(Config&, std::string_view);  ///< where it returns false, its changes are dropped
   void (*reset)(Config&, const Config& defaults);
 };
 
+template <auto... members>
+void reset(Config& config, const Config& defaults) {
+  ((config.*members = defaults.*members), ...);
+}
+/// A setting that is one member.
+template <auto member, auto read>
+constexpr Setting setting_of(const char* name, const char* expected) {
+  return {name, expected, set<member, read>, reset<member>};
+}
+
 constexpr Setting settings_table[] = {
     {"TESSERA_DEVICES", "auto, none, cuda, cuda:LIST (as cuda:0,2) or host:N (N from 1 to 64)", set_devices,
-     [](Config& c, const Config& d) {
-       c.devices = d.devices;
-       c.backend = d.backend;
-       c.ordinals = d.ordinals;
-       c.host_devices = d.host_devices;
-     }},
-    {"TESSERA_HOST_DEVICE",
-     "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS or TYPE:FLOPS (of s, d, c, z), delay=TIME, start=TIME, "
-     "segment=SIZE, share=SIZE, peers=on|off, "
-     "compute=on|off, "
-     "fail=COUNT or KIND:COUNT (of up, down, peer, to_peer, kernel), refuse=COUNT, open_fails=COUNT, joined "
-     "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)",
-     set_host_device, [](Config& c, const Config& d) { c.host_device = d.host_device; }},
-    {"TESSERA_DEVICE_MEMORY", "a size above 0 (as 64MiB, 1.5GiB or 4096)", set_device_memory,
-     [](Config& c, const Config& d) { c.device_memory_bytes = d.device_memory_bytes; }},
-    {"TESSERA_DEVICE_MEMORY_MODE", "grow or whole", set_memory_mode,
-     [](Config& c, const Config& d) { c.memory_mode = d.memory_mode; }},
-    {"TESSERA_KEEP_OLD_VALUES", "on, copies, peers or off", set_keep_old_values,
-     [](Config& c, const Config& d) { c.keep_old_values = d.keep_old_values; }},
-    {"TESSERA_COPY_THREADS", "a whole number from 0 to 256", set_copy_threads,
-     [](Config& c, const Config& d) { c.copy_threads = d.copy_threads; }},
-    {"TESSERA_TILE", "a whole number from 1 to 1048576", set_tile, [](Config& c, const Config& d) { c.tile = d.tile; }},
-    {"TESSERA_OFFLOAD",
-     "auto, always or never, or a whole number N from 1 to 2097151 (devices from m*n*k = N^3 on), for all routines or, "
-     "as NAME=..., for one (trsm, or dtrsm), joined by commas (as auto,trsm=never,zherk=2000)",
-     set_offload, [](Config& c, const Config& d) { c.offload = d.offload; }},
-    {"TESSERA_CPU_WORKER", "auto, on or off", set_cpu_worker,
-     [](Config& c, const Config& d) { c.cpu_worker = d.cpu_worker; }},
+     reset<&Config::devices, &Config::backend, &Config::ordinals, &Config::host_devices>},
+    setting_of<&Config::host_device, read_host_devices>(
+        "TESSERA_HOST_DEVICE",
+        "memory=SIZE, link=RATE, peer=RATE, speed=FLOPS or TYPE:FLOPS (of s, d, c, z), delay=TIME, start=TIME, "
+        "segment=SIZE, share=SIZE, peers=on|off, compute=on|off, "
+        "fail=COUNT or KIND:COUNT (of up, down, peer, to_peer, kernel), refuse=COUNT, open_fails=COUNT, joined "
+        "by commas, devices by semicolons (as memory=64MiB,link=2GB/s,speed=100GFLOP/s,delay=5us)"),
+    setting_of<&Config::device_memory_bytes, read_size>("TESSERA_DEVICE_MEMORY",
+                                                        "a size above 0 (as 64MiB, 1.5GiB or 4096)"),
+    setting_of<&Config::memory_mode, read_memory_mode>("TESSERA_DEVICE_MEMORY_MODE", "grow or whole"),
+    setting_of<&Config::keep_old_values, read_old_values_place>("TESSERA_KEEP_OLD_VALUES", "on, copies, peers or off"),
+    setting_of<&Config::copy_threads, read_whole<0, 256>>("TESSERA_COPY_THREADS", "a whole number from 0 to 256"),
+    setting_of<&Config::tile, read_whole<1, 1048576>>("TESSERA_TILE", "a whole number from 1 to 1048576"),
+    setting_of<&Config::offload, read_offload>(
+        "TESSERA_OFFLOAD",
+        "auto, always or never, or a whole number N from 1 to 2097151 (devices from m*n*k = N^3 on), for all routines "
+        "or, as NAME=..., for one (trsm, or dtrsm), joined by commas (as auto,trsm=never,zherk=2000)"),
+    setting_of<&Config::cpu_worker, read_cpu_worker_use>("TESSERA_CPU_WORKER", "auto, on or off"),
     {"TESSERA_SHARE", "auto, off, or RANK/RANKS counted from 0 (as 1/4)", set_share,
      [](Config& c, const Config&) { set_share(c, "auto"); }},
-    {"TESSERA_CPU_BLAS", "a path", set_path<&Config::cpu_blas>,
-     [](Config& c, const Config& d) { c.cpu_blas = d.cpu_blas; }},
-    {"TESSERA_CUDA_PLUGIN", "a path", set_path<&Config::plugin_file>,
-     [](Config& c, const Config& d) { c.plugin_file = d.plugin_file; }},
-    {"TESSERA_CALIBRATION", "off or a path", set_path<&Config::calibration>,
-     [](Config& c, const Config& d) { c.calibration = d.calibration; }},
-    {"TESSERA_WARM_UP", "0, 1, on or off",
-     [](Config& c, std::string_view text) { return read_switch(text, c.warm_up); },
-     [](Config& c, const Config& d) { c.warm_up = d.warm_up; }},
-    {"TESSERA_VERBOSE", "0, 1, on or off",
-     [](Config& c, std::string_view text) { return read_switch(text, c.verbose); },
-     [](Config& c, const Config& d) { c.verbose = d.verbose; }},
-    {"TESSERA_STATS", "a path", set_path<&Config::stats_file>,
-     [](Config& c, const Config& d) { c.stats_file = d.stats_file; }},
-    {"TESSERA_TRACE", "a path", set_path<&Config::trace_file>,
-     [](Config& c, const Config& d) { c.trace_file = d.trace_file; }},
-    {"TESSERA_SUMMARY", "0, 1, on, off or a path", set_summary,
-     [](Config& c, const Config& d) { c.summary = d.summary; }},
+    setting_of<&Config::cpu_blas, read_path>("TESSERA_CPU_BLAS", "a path"),
+    setting_of<&Config::plugin_file, read_path>("TESSERA_CUDA_PLUGIN", "a path"),
+    setting_of<&Config::calibration, read_path>("TESSERA_CALIBRATION", "off or a path"),
+    setting_of<&Config::warm_up, read_switch>("TESSERA_WARM_UP", "0, 1, on or off"),
+    setting_of<&Config::verbose, read_switch>("TESSERA_VERBOSE", "0, 1, on or off"),
+    setting_of<&Config::stats_file, read_path>("TESSERA_STATS", "a path"),
+    setting_of<&Config::trace_file, read_path>("TESSERA_TRACE", "a path"),
+    {"TESSERA_SUMMARY", "0, 1, on, off or a path", set_summary, reset<&Config::summary>},
 };
 
 std::string valid_names() {
