@@ -1,14 +1,14 @@
-// Shared by the C entry points of tessera/device_blas.h: the handle, and checks of arguments.
+// Shared by the C entry points of tessera/device_blas.h: the handle, and the prologue of the functions that have one.
 #pragma once
 
 #include <algorithm>
+#include <complex>
+#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <utility>
 
 #include "calls/argument_complaints.hpp"
-#include "calls/level3.hpp"
 #include "core/addressable.hpp"
 #include "core/guarded_call.hpp"
 #include "kernels/device_routines.hpp"
@@ -27,30 +27,28 @@ tessera_status guarded(Body&& body) noexcept {
   return static_cast<tessera_status>(guarded_call(std::forward<Body>(body)));
 }
 
+/// Calls body(routines) of the handle. An exception becomes a status.
+template <class Body>
+tessera_status with_routines(tessera_device_handle handle, Body&& body) noexcept {
+  return guarded([&] {
+    require_argument(handle != nullptr, 1, "handle is null");
+    body(*handle->routines);
+  });
+}
+
 inline bool is_aligned(const void* address, std::uintptr_t alignment) {
   return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
 }
 
-inline kernels::DeviceRoutines& routines_of(tessera_device_handle handle) {
-  require_argument(handle != nullptr, 1, "handle is null");
-  return *handle->routines;
+/// Whether whole columns of a matrix fit the address space, those behind its rows included. @pre no size is negative
+constexpr bool has_possible_columns(index_t rows, index_t cols, index_t ld, std::size_t element_bytes) {
+  return cols == 0 || std::max(rows, ld) <= most_addressable(element_bytes) / cols;
 }
 
-/// The largest number of elements that fit the address space.
-template <class T>
-constexpr index_t most_elements = most_addressable(sizeof(T));
-
-/// Checks that the matrices that are read or written, with elements T, fit the address space. @pre no size is negative
-template <class T>
-void require_possible_sizes(const Level3& call, int place) {
-  if (call.m == 0 || call.n == 0) return;
-  const auto is_possible = [](const StoredShape& shape, index_t ld) {
-    return shape.cols == 0 || std::max(shape.rows, ld) <= most_elements<T> / shape.cols;
-  };
-  bool possible = is_possible({call.m, call.n}, call.ldc);
-  if (!call.only_scales()) possible = possible && is_possible(shape_of_a(call), call.lda);
-  if (!call.only_scales()) possible = possible && is_possible(shape_of_b(call), call.ldb);
-  require_argument(possible, place, beyond_memory::matrix);
+/// Checks that arrays for so many problems fit the address space.
+inline void require_possible_count(index_t count, int place) {
+  require_argument(count >= 0, place, "batch_count is negative");
+  require_argument(count <= most_addressable(sizeof(std::complex<double>)), place, beyond_memory::count);
 }
 
 }  // namespace tessera::device_api

@@ -1,244 +1,113 @@
 // The C entry points of tessera/device_lapack.h: they check the values that the host knows, and make a LapackBatch of
 // the rest. routines.def lists the routines. The argument lists are those of the header.
 #include <algorithm>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <type_traits>
 
+#include "calls/argument_complaints.hpp"
 #include "calls/arguments.hpp"
-#include "calls/lapack.hpp"
-#include "core/guarded_call.hpp"
-#include "device_api/batch_arguments.hpp"
+#include "calls/lapack_arguments.hpp"
+#include "calls/lapack_call.hpp"
+#include "core/addressable.hpp"
+#include "device_api/batch_functions.hpp"
 #include "device_api/entry_points.hpp"
+#include "device_api/given.hpp"
 #include "kernels/lapack_batch.hpp"
 #include "tessera/device_lapack.h"
 
-using tessera::CArray;
-using tessera::index_t;
-using tessera::Parameter;
-using tessera::require_argument;
-using tessera::Routine;
-using tessera::Scalar;
-using tessera::device_api::Enumerator;
-using tessera::device_api::Form;
-using tessera::device_api::guarded;
-using tessera::device_api::is_before_stride;
-using tessera::device_api::matrix_of_each;
-using tessera::device_api::most_elements;
-using tessera::device_api::place_in;
-using tessera::device_api::require_aligned;
-using tessera::device_api::require_array;
-using tessera::device_api::require_numbers;
-using tessera::device_api::require_possible_count;
-using tessera::device_api::require_possible_stride;
-using tessera::device_api::routines_of;
-using tessera::kernels::LapackBatch;
-
+namespace tessera::device_api {
 namespace {
 
-using Given = tessera::device_api::Given;
-
-template <Scalar T>
-using Real = typename tessera::RealOf<T>::type;
-
-using tessera::has;
-
-constexpr int place_of(Form form, Routine routine, Parameter parameter) {
-  return place_in(tessera::own_parameters_of(routine), form, parameter);
-}
-static_assert(place_of(Form::pointers, Routine::getrf, Parameter::none) == 8);
-static_assert(place_of(Form::strides, Routine::gesv, Parameter::none) == 13);
-static_assert(place_of(Form::sizes, Routine::getrs, Parameter::info) == 12);
-
-constexpr int place_of_bound(Routine routine, Parameter size) {
-  return place_of(Form::sizes, routine, size) - tessera::device_api::count_sizes(tessera::own_parameters_of(routine));
-}
-
-template <Routine routine, class... Values>
-Given given(const Values&... values) {
-  return tessera::device_api::given_in_order<tessera::own_parameters_of(routine)>(values...);
-}
-
-/// The arguments besides those of the Fortran interface.
-struct Rest {
-  index_t max_m = 0, max_n = 0, max_nrhs = 0;           ///< Form::sizes
-  index_t stride_a = 0, stride_ipiv = 0, stride_b = 0;  ///< Form::strides
-  index_t count = 0;
-  bool is_wide = false;  ///< numbers, pivots and info have 64 bits
-
-  index_t bound(Parameter size) const {
-    if (size == Parameter::m) return max_m;
-    return size == Parameter::n ? max_n : max_nrhs;
-  }
-  index_t stride_behind(Parameter parameter) const {
-    if (parameter == Parameter::lda) return stride_a;
-    return parameter == Parameter::ldb ? stride_b : stride_ipiv;
-  }
-  std::size_t integer_bytes() const { return is_wide ? sizeof(std::int64_t) : sizeof(int); }
-};
-
-/// The checks of one function, each of which throws InvalidArgument.
-template <Form form, Routine routine, Scalar T>
-class Checks {
- public:
-  Checks(const Given& given, const Rest& rest) : given_(given), rest_(rest) {}
-
-  /// Checks enumerators, sizes, leading dimensions and the other values that the host knows, in the order of the
-  /// arguments.
-  void require_good_values() const {
-    for_each([&]<Parameter parameter>() { require_good<parameter>(); });
-    require_possible_sizes();
-    require_possible_count(rest_.count, place_of(form, routine, Parameter::none));
-    if constexpr (form == Form::strides) {
-      for_each([&]<Parameter parameter>() {
-        if constexpr (is_before_stride(parameter))
-          require_possible_stride(rest_.stride_behind(parameter),
-                                  parameter == Parameter::ipiv ? rest_.integer_bytes() : sizeof(T), rest_.count,
-                                  place_of(form, routine, parameter) + 1);
-      });
-    }
-  }
-
-  /// Whether it is known that no matrix is read or written. @pre require_good_values()
-  bool has_nothing_to_compute() const {
-    if (routine == Routine::laswp && given_.numbers[Parameter::incx].of_all == 0) return true;
-    if constexpr (form == Form::sizes) return false;
-    if (value(Parameter::n) == 0) return true;
-    if (has(routine, Parameter::m) && value(Parameter::m) == 0) return true;
-    if (routine == Routine::laswp) return value(Parameter::k2) < value(Parameter::k1);
-    return solves(routine) && !factors(routine) && value(Parameter::nrhs) == 0;
-  }
-  /// The same for B.
-  bool has_no_right_hand_sides() const { return form != Form::sizes && value(Parameter::nrhs) == 0; }
-
-  void require_arrays() const {
-    const bool is_empty = has_nothing_to_compute();
-    for_each([&]<Parameter parameter>() {
-      const int place = place_of(form, routine, parameter);
-      const std::string name = name_of(parameter);
-      const void* const address = given_.addresses[parameter];
-      constexpr std::size_t of_pointers = form == Form::strides ? 0 : sizeof(void*);
-      if constexpr (parameter == Parameter::info) {
-        if (address != nullptr || needs_info(routine)) require_array(address, rest_.integer_bytes(), place, name);
-      } else if constexpr (form == Form::sizes && tessera::is_number(parameter)) {
-        require_numbers(given_.numbers[parameter], place, name);
-      } else if constexpr (parameter == Parameter::A || parameter == Parameter::B) {
-        if (is_empty || (parameter == Parameter::B && has_no_right_hand_sides())) return;
-        require_array(address, of_pointers != 0 ? of_pointers : sizeof(T), place, name);
-      } else if constexpr (parameter == Parameter::ipiv) {
-        constexpr bool may_be_left_out = routine == Routine::getrs || routine == Routine::getri;
-        if (is_empty || (may_be_left_out && address == nullptr)) return;
-        require_array(address, of_pointers != 0 ? of_pointers : rest_.integer_bytes(), place, name);
-      }
-    });
-  }
-
- private:
-  template <class F>
-  static void for_each(F&& f) {
-    constexpr tessera::Parameters parameters = tessera::own_parameters_of(routine);
-    [&]<std::size_t... i>(std::index_sequence<i...>) { (f.template operator()<parameters[i]>(), ...); }
-    (std::make_index_sequence<count_of(parameters)>());
-  }
-
-  index_t value(Parameter parameter) const { return given_.numbers[parameter].of_all; }
-
-  template <Parameter parameter>
-  void require_good() const {
-    using enum Parameter;
-    constexpr int place = place_of(form, routine, parameter);
-    if constexpr (parameter == uplo) {
-      require_argument(tessera::uplo_from_cblas(given_.enumerators[uplo]).has_value(), place,
-                       "uplo is neither TESSERA_UPPER nor TESSERA_LOWER");
-    } else if constexpr (parameter == trans) {
-      require_argument(tessera::op_from_cblas(given_.enumerators[trans]).has_value(), place,
-                       "trans is none of TESSERA_NO_TRANS, TESSERA_TRANS, TESSERA_CONJ_TRANS");
-    } else if constexpr (parameter == tiny) {
-      require_argument(*static_cast<const Real<T>*>(given_.addresses[tiny]) >= 0, place,
-                       "tiny is negative or not a number");
-    } else if constexpr (parameter == incx) {
-      const bool is_one_size = form != Form::sizes && value(k2) > value(k1);
-      const index_t most = most_elements<double> / (is_one_size ? value(k2) - value(k1) : 1);
-      require_argument(value(incx) <= most && value(incx) >= -most, place, "incx leads beyond any memory");
-    } else if constexpr (tessera::is_size(parameter)) {
-      require_good_size<parameter>();
-    } else if constexpr (form != Form::sizes) {
-      require_good_number<parameter>(place);
-    }
-  }
-
-  template <Parameter size>
-  void require_good_size() const {
-    const std::string name = name_of(size);
-    if constexpr (form == Form::sizes) {
-      constexpr int place = place_of_bound(routine, size);
-      require_argument(rest_.bound(size) >= 0, place, ("max_" + name + " is negative").c_str());
-      if constexpr (inverts(routine))
-        require_argument(rest_.bound(size) > 0 || rest_.count <= 0, place,
-                         "max_n must be known, since the workspace depends on it");
-    } else {
-      constexpr int place = place_of(form, routine, size);
-      require_argument(value(size) >= 0, place, (name + " is negative").c_str());
-      if constexpr (size != Parameter::nrhs)
-        require_argument(value(size) <= std::numeric_limits<int>::max(), place,
-                         (name + " is larger than pivots and info can tell").c_str());
-    }
-  }
-
-  template <Parameter parameter>
-  void require_good_number(int place) const {
-    using enum Parameter;
-    if constexpr (parameter == lda) {
-      const index_t rows = routine == Routine::laswp ? value(k2) : value(has(routine, m) ? m : n);
-      require_argument(value(lda) >= std::max<index_t>(rows, 1), place,
-                       "lda is smaller than the stored extent of A (or 1)");
-    } else if constexpr (parameter == ldb) {
-      require_argument(value(ldb) >= std::max<index_t>(value(n), 1), place,
-                       "ldb is smaller than the stored extent of B (or 1)");
-    } else if constexpr (parameter == k1) {
-      require_argument(value(k1) >= 1, place, "k1 is not positive");
-    }
-  }
-
-  /// Checks that A with n columns and B with nrhs columns fit the address space.
-  void require_possible_sizes() const {
-    using enum Parameter;
-    const auto size = [&](Parameter parameter) {
-      return form == Form::sizes ? rest_.bound(parameter) : value(parameter);
-    };
-    const auto is_possible = [](index_t rows, index_t cols) { return cols == 0 || rows <= most_elements<T> / cols; };
-    const index_t rows = routine == Routine::laswp ? 0 : size(has(routine, m) ? m : n);
-    bool possible = is_possible(std::max(rows, value(lda)), size(n));
-    if (solves(routine)) possible = possible && is_possible(std::max(size(n), value(ldb)), size(nrhs));
-    require_argument(possible, form == Form::sizes ? place_of_bound(routine, n) : place_of(form, routine, n),
-                     "a matrix is larger than any memory");
-  }
-
-  const Given& given_;
-  const Rest& rest_;
-};
-
-template <Form form, Routine routine, Scalar T>
-LapackBatch batch_of(const Given& given, const Rest& rest, bool with_matrices, bool with_right_hand_sides) {
+/// Whether rows k1 to k2 and the steps between their pivots are good, and the numbers that no other interface has.
+bool is_good_too(const Given& given, Parameter parameter) {
   using enum Parameter;
-  const auto largest = [&](Parameter size) {
-    return form == Form::sizes ? rest.bound(size) : given.numbers[size].of_all;
-  };
-  const auto matrix = [&](Parameter parameter, index_t stride) {
-    return matrix_of_each(form, given.addresses[parameter], stride);
-  };
-  LapackBatch batch;
-  batch.routine = routine;
-  batch.type = tessera::scalar_type_of<T>();
-  if constexpr (has(routine, uplo)) batch.uplo = *tessera::uplo_from_cblas(given.enumerators[uplo]);
-  if constexpr (has(routine, trans)) batch.op = *tessera::op_from_cblas(given.enumerators[trans]);
-  batch.count = rest.count;
-  batch.max_m = largest(m);
-  batch.max_n = largest(n);
-  batch.max_nrhs = largest(nrhs);
+  const bool knows_sizes = given.form != Form::sizes;
+  switch (parameter) {
+    case n:  // the workspace of inverses depends on it
+      return knows_sizes || !inverts(given.routine) || given.value(n) > 0 || given.count <= 0;
+    case tiny:
+      return given.tiny >= 0;
+    case k1:
+      return !knows_sizes || given.value(k1) >= 1;
+    case incx: {
+      const bool has_steps = knows_sizes && given.value(k2) > given.value(k1);
+      const index_t most = most_addressable(sizeof(double)) / (has_steps ? given.value(k2) - given.value(k1) : 1);
+      return given.value(incx) <= most && given.value(incx) >= -most;
+    }
+    default:
+      return true;
+  }
+}
+
+/// @param parameter a bad one
+std::string complaint_of(Parameter parameter, const LapackArguments& arguments, const ArgumentLimits& limits) {
+  if (parameter == Parameter::k1) return "k1 is not positive";
+  if (parameter == Parameter::incx) return "incx leads beyond any memory";
+  if (parameter == Parameter::n && arguments.problem.n == 0)
+    return "n must be known, since the workspace depends on it";
+  return lapack_complaint(parameter, arguments, limits);
+}
+
+/// Checks the values that the host knows.
+/// @return the sizes and letters of all problems. The routine of laswp is getrf, of k2 rows
+LapackCall require_good(const Given& given) {
+  using enum Parameter;
+  const bool knows_sizes = given.form != Form::sizes, swaps = given.routine == Routine::laswp;
+  constexpr index_t any = std::numeric_limits<index_t>::max();
+  LapackArguments arguments;
+  arguments.called = given.routine;
+  LapackCall& problem = arguments.problem;
+  problem.routine = swaps ? Routine::getrf : given.routine;
+  problem.type = given.type;
+  problem.m = given.value(swaps ? k2 : m);
+  problem.n = given.value(n);
+  problem.k = given.value(nrhs);
+  problem.lda = knows_sizes ? given.value(lda) : any;
+  problem.ldb = knows_sizes ? given.value(ldb) : any;
+  arguments.take(uplo, uplo_from_cblas(given.enumerators[uplo]), problem.uplo);
+  arguments.take(trans, op_from_cblas(given.enumerators[trans]), problem.op);
+  const ArgumentLimits limits = {.most_order = knows_sizes ? std::numeric_limits<int>::max() : any};
+  const Parameters parameters = own_parameters_of(given.routine);
+  const int bad =
+      first_bad(parameters, arguments, limits, [&](Parameter parameter) { return is_good_too(given, parameter); });
+  if (bad != 0) {
+    const Parameter parameter = parameters[static_cast<std::size_t>(bad - 1)];
+    given.complain(parameter, complaint_of(parameter, arguments, limits));
+  }
+  problem.m = std::max<index_t>(problem.m, 0);
+  for (const LapackOperand& operand : LapackOperands(problem)) {
+    const index_t ld = knows_sizes ? operand.ld : 0;
+    require_argument(
+        has_possible_columns(operand.rows, operand.cols, ld, static_cast<std::size_t>(operand.element_bytes)),
+        place_of_value(given.form, given.routine, n), beyond_memory::matrix);
+  }
+  return problem;
+}
+
+/// Whether it is known that no matrix is read or written.
+bool has_nothing_to_compute(const Given& given, const LapackCall& problem) {
+  using enum Parameter;
+  const bool swaps = given.routine == Routine::laswp;
+  if (swaps && given.value(incx) == 0) return true;
+  if (given.form == Form::sizes) return false;
+  return does_nothing(problem) || (swaps && given.value(k2) < given.value(k1));
+}
+
+kernels::LapackBatch batch_of(const Given& given, const LapackCall& problem, bool with_matrices,
+                              bool with_right_hand_sides) {
+  using enum Parameter;
+  kernels::LapackBatch batch;
+  batch.routine = given.routine;
+  batch.type = given.type;
+  batch.uplo = problem.uplo;
+  batch.op = problem.op;
+  batch.count = given.count;
+  batch.max_m = given.value(m);
+  batch.max_n = problem.n;
+  batch.max_nrhs = problem.k;
   batch.m = given.numbers[m];
   batch.n = given.numbers[n];
   batch.nrhs = given.numbers[nrhs];
@@ -246,112 +115,89 @@ LapackBatch batch_of(const Given& given, const Rest& rest, bool with_matrices, b
   batch.ldb = given.numbers[ldb];
   batch.k1 = given.numbers[k1];
   batch.k2 = given.numbers[k2];
-  batch.incx = given.numbers[incx].of_all;
-  if (with_matrices) batch.A = matrix(A, rest.stride_a);
-  if (with_matrices) batch.ipiv = matrix(ipiv, rest.stride_ipiv);
-  if (with_right_hand_sides) batch.B = matrix(B, rest.stride_b);
-  if constexpr (has(routine, tiny)) batch.tiny = *static_cast<const Real<T>*>(given.addresses[tiny]);
+  batch.incx = given.value(incx);
+  if (with_matrices) batch.A = given.matrix(A);
+  if (with_matrices) batch.ipiv = given.matrix(ipiv);
+  if (with_right_hand_sides) batch.B = given.matrix(B);
+  batch.tiny = given.tiny;
   batch.info = const_cast<void*>(given.addresses[info]);
-  batch.is_wide = rest.is_wide;
+  batch.is_wide = given.is_wide();
   return batch;
 }
 
-template <Form form, Routine routine, Scalar T>
-tessera_status run(tessera_device_handle handle, const Given& given, const Rest& rest) noexcept {
-  return guarded([&] {
-    tessera::kernels::DeviceRoutines& routines = routines_of(handle);
-    const Checks<form, routine, T> checks(given, rest);
-    checks.require_good_values();
-    if (rest.count == 0) return;
-    checks.require_arrays();
-    const bool is_empty = checks.has_nothing_to_compute();
+template <Routine, Scalar, class>
+tessera_status run(tessera_device_handle handle, const Given& given) noexcept {
+  return with_routines(handle, [&](kernels::DeviceRoutines& routines) {
+    const LapackCall problem = require_good(given);
+    require_possible_batch(given);
+    if (given.count == 0) return;
+    const bool is_empty = has_nothing_to_compute(given, problem);
+    const bool has_right_hand_sides = !is_empty && (given.form == Form::sizes || problem.k > 0);
+    require_arrays(given, [&](Parameter parameter) {
+      if (parameter == Parameter::info) return needs_info(given.routine) ? Need::required : Need::optional;
+      if (is_empty || (parameter == Parameter::B && !has_right_hand_sides)) return Need::none;
+      const bool may_be_left_out = given.routine == Routine::getrs || given.routine == Routine::getri;
+      return parameter == Parameter::ipiv && may_be_left_out ? Need::optional : Need::required;
+    });
     if (is_empty && given.addresses[Parameter::info] == nullptr) return;
-    routines.run_lapack_batch(
-        batch_of<form, routine, T>(given, rest, !is_empty, !is_empty && !checks.has_no_right_hand_sides()));
+    routines.run_lapack_batch(batch_of(given, problem, !is_empty, has_right_hand_sides));
   });
 }
 
-template <Routine routine, Scalar T>
-tessera_status ask_workspace(tessera_device_handle handle, index_t max_n, index_t count, std::size_t* bytes) noexcept {
-  return guarded([&] {
-    const tessera::kernels::DeviceRoutines& routines = routines_of(handle);
+tessera_status ask_workspace(tessera_device_handle handle, Routine routine, ScalarType type, index_t max_n,
+                             index_t count, std::size_t* bytes) noexcept {
+  return with_routines(handle, [&](const kernels::DeviceRoutines& routines) {
     require_argument(max_n >= 0, 2, "max_n is negative");
-    require_argument(max_n == 0 || max_n <= most_elements<T> / max_n, 2, "a matrix is larger than any memory");
+    require_argument(has_possible_columns(max_n, max_n, max_n, element_bytes(type)), 2, beyond_memory::matrix);
     require_possible_count(count, 3);
     // Each matrix is rounded up by less than 256 bytes.
-    const index_t most = most_elements<T> / (max_n * max_n + 256);
-    require_argument(count <= most, 3, "the workspace is larger than any memory");
+    require_argument(count <= most_addressable(element_bytes(type)) / (max_n * max_n + 256), 3,
+                     "the workspace is larger than any memory");
     require_argument(bytes != nullptr, 4, "bytes is null");
-    LapackBatch batch;
+    kernels::LapackBatch batch;
     batch.routine = routine;
-    batch.type = tessera::scalar_type_of<T>();
+    batch.type = type;
     batch.max_n = max_n;
     batch.count = count;
     *bytes = max_n == 0 || count == 0 ? 0 : routines.lapack_workspace_bytes(batch);
   });
 }
 
-/// The type of A's elements in C: potrs and getrs only read them. It has no commas, because these separate the
-/// arguments of a macro.
+/// Types in C. They have no commas, because these separate the arguments of a macro. potrs and getrs only read A.
 template <Routine routine>
 struct InC {
   template <Scalar T>
-  using Factor = std::conditional_t<routine == Routine::potrs || routine == Routine::getrs, const CArray<T>, CArray<T>>;
+  using First = typename RealOf<T>::type;
+  template <Scalar T>
+  using Second = std::conditional_t<solves(routine) && !factors(routine), const CElement<T>, CElement<T>>;
 };
 
 }  // namespace
+}  // namespace tessera::device_api
 
 extern "C" {
 
-// The argument lists by shape, with the header's names: the arguments of the Fortran interface, the bounds of the
-// sizes, and the strides.
-#define TESSERA_GIVEN_CHOLESKY Enumerator{uplo}, n, A, lda, info
-#define TESSERA_BOUNDS_CHOLESKY .max_n = max_n
-#define TESSERA_STRIDES_CHOLESKY .stride_a = stride_a
-#define TESSERA_GIVEN_CHOLESKY_SOLVE Enumerator{uplo}, n, nrhs, A, lda, B, ldb, info
-#define TESSERA_BOUNDS_CHOLESKY_SOLVE .max_n = max_n, .max_nrhs = max_nrhs
-#define TESSERA_STRIDES_CHOLESKY_SOLVE .stride_a = stride_a, .stride_b = stride_b
-#define TESSERA_GIVEN_LU m, n, A, lda, ipiv, info
-#define TESSERA_BOUNDS_LU .max_m = max_m, .max_n = max_n
-#define TESSERA_STRIDES_LU .stride_a = stride_a, .stride_ipiv = stride_ipiv
-#define TESSERA_GIVEN_LU_NOPIV m, n, A, lda, &tiny, info
-#define TESSERA_BOUNDS_LU_NOPIV .max_m = max_m, .max_n = max_n
-#define TESSERA_STRIDES_LU_NOPIV .stride_a = stride_a
-#define TESSERA_GIVEN_LU_SOLVE Enumerator{trans}, n, nrhs, A, lda, ipiv, B, ldb, info
-#define TESSERA_BOUNDS_LU_SOLVE .max_n = max_n, .max_nrhs = max_nrhs
-#define TESSERA_STRIDES_LU_SOLVE .stride_a = stride_a, .stride_ipiv = stride_ipiv, .stride_b = stride_b
-#define TESSERA_GIVEN_LU_FACTOR_SOLVE n, nrhs, A, lda, ipiv, B, ldb, info
-#define TESSERA_BOUNDS_LU_FACTOR_SOLVE .max_n = max_n, .max_nrhs = max_nrhs
-#define TESSERA_STRIDES_LU_FACTOR_SOLVE .stride_a = stride_a, .stride_ipiv = stride_ipiv, .stride_b = stride_b
-#define TESSERA_GIVEN_LU_INVERSE n, A, lda, ipiv, info
-#define TESSERA_BOUNDS_LU_INVERSE .max_n = max_n
-#define TESSERA_STRIDES_LU_INVERSE .stride_a = stride_a, .stride_ipiv = stride_ipiv
-#define TESSERA_GIVEN_INTERCHANGES n, A, lda, k1, k2, ipiv, incx
-#define TESSERA_BOUNDS_INTERCHANGES .max_n = max_n
-#define TESSERA_STRIDES_INTERCHANGES .stride_a = stride_a, .stride_ipiv = stride_ipiv
+using tessera::Routine;
+using namespace tessera::device_api;
 
-#define TESSERA_DEFINE_VBATCHED(shape, routine, name, integer, T)                                            \
-  TESSERA_VBATCHED_##shape(name, integer, Real<T>, InC<Routine::routine>::Factor<T>, CArray<T>) {            \
-    return run<Form::sizes, Routine::routine, T>(                                                            \
-        handle, given<Routine::routine>(TESSERA_GIVEN_##shape),                                              \
-        {TESSERA_BOUNDS_##shape, .count = batch_count, .is_wide = sizeof(integer) == sizeof(std::int64_t)}); \
-  }
-#define TESSERA_DEFINE(shape, routine, letter, T)                                                                    \
-  TESSERA_BATCHED_##shape(letter##routine##_batched, Real<T>, InC<Routine::routine>::Factor<T>, CArray<T>) {         \
-    return run<Form::pointers, Routine::routine, T>(handle, given<Routine::routine>(TESSERA_GIVEN_##shape),          \
-                                                    {.count = batch_count});                                         \
-  }                                                                                                                  \
-  TESSERA_STRIDED_##shape(letter##routine##_strided_batched, Real<T>, InC<Routine::routine>::Factor<T>, CArray<T>) { \
-    return run<Form::strides, Routine::routine, T>(handle, given<Routine::routine>(TESSERA_GIVEN_##shape),           \
-                                                   {TESSERA_STRIDES_##shape, .count = batch_count});                 \
-  }                                                                                                                  \
-  TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched, int, T)                                        \
-  TESSERA_DEFINE_VBATCHED(shape, routine, letter##routine##_vbatched_64, int64_t, T)
+// The arguments of the header's lists.
+#define TESSERA_ARGUMENTS_CHOLESKY(part) part((Enumerator{uplo}, n, A, lda, info), (max_n), (stride_a))
+#define TESSERA_ARGUMENTS_CHOLESKY_SOLVE(part) \
+  part((Enumerator{uplo}, n, nrhs, A, lda, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_b))
+#define TESSERA_ARGUMENTS_LU(part) part((m, n, A, lda, ipiv, info), (max_m, max_n), (stride_a, stride_ipiv))
+#define TESSERA_ARGUMENTS_LU_NOPIV(part) part((m, n, A, lda, tiny, info), (max_m, max_n), (stride_a))
+#define TESSERA_ARGUMENTS_LU_SOLVE(part) \
+  part((Enumerator{trans}, n, nrhs, A, lda, ipiv, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_ipiv, stride_b))
+#define TESSERA_ARGUMENTS_LU_FACTOR_SOLVE(part) \
+  part((n, nrhs, A, lda, ipiv, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_ipiv, stride_b))
+#define TESSERA_ARGUMENTS_LU_INVERSE(part) part((n, A, lda, ipiv, info), (max_n), (stride_a, stride_ipiv))
+#define TESSERA_ARGUMENTS_INTERCHANGES(part) part((n, A, lda, k1, k2, ipiv, incx), (max_n), (stride_a, stride_ipiv))
+#define TESSERA_INFO nullptr
 
-#define TESSERA_LAPACK(routine, list, letter, T) TESSERA_DEFINE(list, routine, letter, T)
-#define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                              \
-  TESSERA_INVERSE_WORKSPACE(letter##routine) {                                    \
-    return ask_workspace<Routine::routine, T>(handle, max_n, batch_count, bytes); \
+#define TESSERA_LAPACK(routine, list, letter, T) TESSERA_DEFINE_BATCHES(list, routine, letter##routine, T, T)
+#define TESSERA_LAPACK_WORKSPACE(routine, letter, T)                                                         \
+  TESSERA_INVERSE_WORKSPACE(letter##routine) {                                                               \
+    return ask_workspace(handle, Routine::routine, tessera::scalar_type_of<T>(), max_n, batch_count, bytes); \
   }
 #include "device_api/routines.def"
 
