@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "calls/argument_complaints.hpp"
+#include "calls/arguments.hpp"
 #include "calls/parameters.hpp"
 #include "core/addressable.hpp"
 #include "device_api/entry_points.hpp"
@@ -75,11 +76,6 @@ struct ByParameter {
   const T& operator[](Parameter parameter) const { return values[static_cast<std::size_t>(parameter)]; }
 };
 
-/// An enumerator from C, which may have any value. It must not be read from memory as a C++ enumeration.
-struct Enumerator {
-  int value;
-};
-
 /// The arguments of a call.
 struct Given {
   Form form = Form::single;
@@ -97,8 +93,8 @@ struct Given {
 
   template <Parameter parameter, class T>
   void take(const T& value) {
-    if constexpr (std::is_same_v<T, Enumerator>) {
-      enumerators[parameter] = value.value;
+    if constexpr (is_letter(parameter)) {
+      enumerators[parameter] = static_cast<int>(value);
     } else if constexpr (parameter == Parameter::tiny) {
       tiny = value;
     } else if constexpr (std::is_integral_v<T>) {
@@ -106,7 +102,7 @@ struct Given {
     } else if constexpr (is_number(parameter)) {
       numbers[parameter] = {.of_each = value, .is_wide = sizeof(*value) == sizeof(std::int64_t)};
     } else {
-      addresses[parameter] = value;
+      addresses[parameter] = address_of(value);
     }
   }
 

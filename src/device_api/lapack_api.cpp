@@ -181,13 +181,13 @@ using tessera::Routine;
 using namespace tessera::device_api;
 
 // The arguments of the header's lists.
-#define TESSERA_ARGUMENTS_CHOLESKY(part) part((Enumerator{uplo}, n, A, lda, info), (max_n), (stride_a))
+#define TESSERA_ARGUMENTS_CHOLESKY(part) part((+uplo, n, A, lda, info), (max_n), (stride_a))
 #define TESSERA_ARGUMENTS_CHOLESKY_SOLVE(part) \
-  part((Enumerator{uplo}, n, nrhs, A, lda, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_b))
+  part((+uplo, n, nrhs, A, lda, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_b))
 #define TESSERA_ARGUMENTS_LU(part) part((m, n, A, lda, ipiv, info), (max_m, max_n), (stride_a, stride_ipiv))
 #define TESSERA_ARGUMENTS_LU_NOPIV(part) part((m, n, A, lda, tiny, info), (max_m, max_n), (stride_a))
 #define TESSERA_ARGUMENTS_LU_SOLVE(part) \
-  part((Enumerator{trans}, n, nrhs, A, lda, ipiv, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_ipiv, stride_b))
+  part((+trans, n, nrhs, A, lda, ipiv, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_ipiv, stride_b))
 #define TESSERA_ARGUMENTS_LU_FACTOR_SOLVE(part) \
   part((n, nrhs, A, lda, ipiv, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_ipiv, stride_b))
 #define TESSERA_ARGUMENTS_LU_INVERSE(part) part((n, A, lda, ipiv, info), (max_n), (stride_a, stride_ipiv))

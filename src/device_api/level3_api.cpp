@@ -11,6 +11,7 @@
 #include "calls/argument_complaints.hpp"
 #include "calls/arguments.hpp"
 #include "calls/level3.hpp"
+#include "calls/level3_lists.hpp"
 #include "core/half.hpp"
 #include "device_api/batch_functions.hpp"
 #include "device_api/entry_points.hpp"
@@ -140,40 +141,24 @@ struct InC {
 
 extern "C" {
 
-using tessera::address_of;
 using tessera::Routine;
 using namespace tessera::device_api;
 
-// The arguments of the headers' lists.
-#define TESSERA_ARGUMENTS_GEMM(part)                                                                                   \
-  part((Enumerator{transa}, Enumerator{transb}, m, n, k, address_of(alpha), A, lda, B, ldb, address_of(beta), C, ldc), \
-       (max_m, max_n, max_k), (stride_a, stride_b, stride_c))
-#define TESSERA_ARGUMENTS_GEMMT(part)                                                                      \
-  part((Enumerator{uplo}, Enumerator{transa}, Enumerator{transb}, n, k, address_of(alpha), A, lda, B, ldb, \
-        address_of(beta), C, ldc),                                                                         \
-       (max_n, max_k), (stride_a, stride_b, stride_c))
-#define TESSERA_ARGUMENTS_SIDED(part)                                                                           \
-  part((Enumerator{side}, Enumerator{uplo}, m, n, address_of(alpha), A, lda, B, ldb, address_of(beta), C, ldc), \
-       (max_m, max_n), (stride_a, stride_b, stride_c))
-#define TESSERA_ARGUMENTS_RANK_K(part)                                                                   \
-  part((Enumerator{uplo}, Enumerator{trans}, n, k, address_of(alpha), A, lda, address_of(beta), C, ldc), \
-       (max_n, max_k), (stride_a, stride_c))
-#define TESSERA_ARGUMENTS_RANK_2K(part)                                                                          \
-  part((Enumerator{uplo}, Enumerator{trans}, n, k, address_of(alpha), A, lda, B, ldb, address_of(beta), C, ldc), \
-       (max_n, max_k), (stride_a, stride_b, stride_c))
-#define TESSERA_ARGUMENTS_TRIANGULAR(part)                                                                            \
-  part((Enumerator{side}, Enumerator{uplo}, Enumerator{transa}, Enumerator{diag}, m, n, address_of(alpha), A, lda, B, \
-        ldb),                                                                                                         \
-       (max_m, max_n), (stride_a, stride_b))
+#define TESSERA_ARGUMENTS_GEMM(part) part((TESSERA_PASSED_GEMM), (max_m, max_n, max_k), (stride_a, stride_b, stride_c))
+#define TESSERA_ARGUMENTS_GEMMT(part) part((TESSERA_PASSED_GEMMT), (max_n, max_k), (stride_a, stride_b, stride_c))
+#define TESSERA_ARGUMENTS_SIDED(part) part((TESSERA_PASSED_SIDED), (max_m, max_n), (stride_a, stride_b, stride_c))
+#define TESSERA_ARGUMENTS_RANK_K(part) part((TESSERA_PASSED_RANK_K), (max_n, max_k), (stride_a, stride_c))
+#define TESSERA_ARGUMENTS_RANK_2K(part) part((TESSERA_PASSED_RANK_2K), (max_n, max_k), (stride_a, stride_b, stride_c))
+#define TESSERA_ARGUMENTS_TRIANGULAR(part) part((TESSERA_PASSED_TRIANGULAR), (max_m, max_n), (stride_a, stride_b))
 #define TESSERA_INFO info
 
 #define TESSERA_ROUTINE(routine, letter, T)                                                                            \
-  tessera_status tessera_device_##letter##routine(tessera_device_handle handle, tessera_side side, tessera_uplo uplo,  \
-                                                  tessera_transpose transa, tessera_diag diag, int64_t m, int64_t n,   \
-                                                  tessera::CScalar<T> alpha, const CElement<T>* A, int64_t lda,        \
-                                                  CElement<T>* B, int64_t ldb) {                                       \
-    return run<Routine::routine, T, T>(                                                                                \
-        handle, given<Form::single, Routine::routine, T, T>({}, TESSERA_ARGUMENTS_TRIANGULAR(TESSERA_VALUES)));        \
+  tessera_status tessera_device_##letter##routine(                                                                     \
+      tessera_device_handle handle,                                                                                    \
+      TESSERA_PARAMETERS_TRIANGULAR(tessera_side, tessera_uplo, tessera_transpose, tessera_diag, int64_t,              \
+                                    tessera::CScalar<T>, const CElement<T>*, , CElement<T>*)) {                        \
+    return run<Routine::routine, T, T>(handle,                                                                         \
+                                       given<Form::single, Routine::routine, T, T>({}, TESSERA_PASSED_TRIANGULAR));    \
   }                                                                                                                    \
   tessera_status tessera_device_##letter##routine##_workspace(                                                         \
       tessera_device_handle handle, tessera_side side, tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, \
@@ -181,7 +166,7 @@ using namespace tessera::device_api;
     const void *const alpha = nullptr, *const A = nullptr, *const B = nullptr;                                         \
     const int64_t lda = 0, ldb = 0;                                                                                    \
     return ask_workspace<Routine::routine, T>(                                                                         \
-        handle, given<Form::single, Routine::routine, T, T>({}, TESSERA_ARGUMENTS_TRIANGULAR(TESSERA_VALUES)), bytes); \
+        handle, given<Form::single, Routine::routine, T, T>({}, TESSERA_PASSED_TRIANGULAR), bytes);                    \
   }
 #define TESSERA_BATCH(routine, list, letter, T) TESSERA_DEFINE_BATCHES(list, routine, letter##routine, T, T)
 #define TESSERA_HALF(routine, letters, T, Stored) TESSERA_DEFINE_BATCHES(GEMM, routine, letters##routine, T, Stored)

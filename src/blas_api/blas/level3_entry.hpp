@@ -15,8 +15,7 @@ namespace tessera::blas {
 
 /// @param name under which it was called, without the letter of the type
 template <Routine routine, Scalar T>
-void from_fortran(Face& face, const Arguments& arguments, const Operands& operands,
-                  const char* name = name_of(routine)) {
+void from_fortran(Face& face, const char* name, const Arguments& arguments, const Operands& operands) {
   if (const int bad = first_bad_argument<routine, !std::floating_point<T>>(arguments); bad != 0) {
     return report_fortran(face, {letter(scalar_type_of<T>()), name}, bad);
   }
@@ -63,8 +62,8 @@ template <Routine routine, Parameter parameter>
 
 /// @param spelling as from_fortran()'s name
 template <Routine routine, Scalar T>
-void from_cblas(Face& face, int layout, const CblasEnumerators& raw, const Arguments& sizes, const Operands& operands,
-                const char* spelling = name_of(routine)) {
+void from_cblas(Face& face, const char* spelling, int layout, const CblasEnumerators& raw, const Arguments& sizes,
+                const Operands& operands) {
   const RoutineName name = {letter(scalar_type_of<T>()), spelling};
   const std::optional<Layout> order = layout_from_cblas(layout);
   if (!order) return report_cblas_enum(face, name, false, 1, 0, "layout", layout);

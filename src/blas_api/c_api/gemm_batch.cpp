@@ -10,10 +10,10 @@
 #include "calls/argument_complaints.hpp"
 #include "calls/arguments.hpp"
 #include "calls/gemm_batch.hpp"
+#include "calls/level3_lists.hpp"
 #include "core/error.hpp"
 #include "tessera/tessera.h"
 
-using tessera::address_of;
 using tessera::Arguments;
 using tessera::CArray;
 using tessera::CScalar;
@@ -244,9 +244,9 @@ extern "C" {
       tessera_context ctx, tessera_layout layout, tessera_transpose transa, tessera_transpose transb, int64_t m,       \
       int64_t n, int64_t k, CScalar<T> alpha, const CArray<T>* A, int64_t lda, int64_t stridea, const CArray<T>* B,    \
       int64_t ldb, int64_t strideb, CScalar<T> beta, CArray<T>* C, int64_t ldc, int64_t stridec, int64_t batch_size) { \
-    return run_strided<T>(ctx, layout, {.transa = transa, .transb = transb},                                           \
-                          {.m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc},                                \
-                          {address_of(alpha), A, B, address_of(beta), C}, {stridea, strideb, stridec, batch_size});    \
+    const auto passed = tessera::passed<Routine::routine>(TESSERA_PASSED_GEMM);                                        \
+    return run_strided<T>(ctx, layout, passed.enumerators(), passed.sizes(), passed.operands(),                        \
+                          {stridea, strideb, stridec, batch_size});                                                    \
   }
 #include "calls/routines.def"
 

@@ -1,6 +1,6 @@
 // The own C API (tessera/tessera.h): checks, conversion to column-major form, and exceptions into status codes. Nothing
 // is thrown through it. Arguments are checked as the caller gave them, so that positions are the caller's. The 34 BLAS
-// functions come from calls/routines.def; how their parameters are declared depends on the call shape only.
+// functions come from calls/routines.def, and their parameters from calls/level3_lists.hpp.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -16,6 +16,7 @@
 #include "calls/argument_complaints.hpp"
 #include "calls/arguments.hpp"
 #include "calls/level3.hpp"
+#include "calls/level3_lists.hpp"
 #include "calls/routine.hpp"
 #include "core/error.hpp"
 #include "core/guarded_call.hpp"
@@ -23,15 +24,10 @@
 #include "offload/policy.hpp"
 #include "tessera/tessera.h"
 
-using tessera::address_of;
-using tessera::Alpha;
 using tessera::Arguments;
-using tessera::Beta;
 using tessera::CArray;
-using tessera::CblasEnumerators;
-using tessera::CScalar;
+using tessera::FactorsOf;
 using tessera::Layout;
-using tessera::Operands;
 using tessera::Parameter;
 using tessera::require_argument;
 using tessera::Routine;
@@ -67,8 +63,8 @@ void make_context(tessera_context* ctx, const char* settings) {
 /// One BLAS call. @param sizes the arguments that are no enumerators
 /// @param operands addresses, null where the caller passed null; the result of the triangular routines is C
 template <Routine routine, Scalar T>
-tessera_status run(tessera_context ctx, tessera_layout layout, const CblasEnumerators& enumerators,
-                   const Arguments& sizes, const Operands& operands) noexcept {
+tessera_status run(tessera_context ctx, tessera_layout layout, const tessera::CblasEnumerators& enumerators,
+                   const Arguments& sizes, const tessera::Operands& operands) noexcept {
   return guarded([&] {
     tessera::offload::CallTime time = tessera::offload::CallTime::from_now();
     constexpr bool is_complex = !std::floating_point<T>;
@@ -150,67 +146,15 @@ const char* tessera_version(void) {
   return TESSERA_VERSION_TEXT(TESSERA_VERSION_MAJOR, TESSERA_VERSION_MINOR, TESSERA_VERSION_PATCH);
 }
 
-#define TESSERA_GEMM(routine, letter, T)                                                                          \
-  tessera_status tessera_##letter##routine(tessera_context ctx, tessera_layout layout, tessera_transpose transa,  \
-                                           tessera_transpose transb, int64_t m, int64_t n, int64_t k,             \
-                                           CScalar<T> alpha, const CArray<T>* A, int64_t lda, const CArray<T>* B, \
-                                           int64_t ldb, CScalar<T> beta, CArray<T>* C, int64_t ldc) {             \
-    return run<tessera::Routine::routine, T>(ctx, layout, {.transa = transa, .transb = transb},                   \
-                                             {.m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc},        \
-                                             {address_of(alpha), A, B, address_of(beta), C});                     \
+#define TESSERA_ROUTINE(routine, list, letter, T)                                                          \
+  tessera_status tessera_##letter##routine(                                                                \
+      tessera_context ctx, tessera_layout layout,                                                          \
+      TESSERA_PARAMETERS_##list(tessera_side, tessera_uplo, tessera_transpose, tessera_diag, int64_t,      \
+                                FactorsOf<Routine::routine>::AlphaInC<T>, const CArray<T>*,                \
+                                FactorsOf<Routine::routine>::BetaInC<T>, CArray<T>*)) {                    \
+    const auto passed = tessera::passed<Routine::routine>(TESSERA_PASSED_##list);                          \
+    return run<Routine::routine, T>(ctx, layout, passed.enumerators(), passed.sizes(), passed.operands()); \
   }
-
-#define TESSERA_GEMMT(routine, letter, T)                                                                            \
-  tessera_status tessera_##letter##routine(tessera_context ctx, tessera_layout layout, tessera_uplo uplo,            \
-                                           tessera_transpose transa, tessera_transpose transb, int64_t n, int64_t k, \
-                                           CScalar<T> alpha, const CArray<T>* A, int64_t lda, const CArray<T>* B,    \
-                                           int64_t ldb, CScalar<T> beta, CArray<T>* C, int64_t ldc) {                \
-    return run<tessera::Routine::routine, T>(ctx, layout, {.uplo = uplo, .transa = transa, .transb = transb},        \
-                                             {.n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc},                   \
-                                             {address_of(alpha), A, B, address_of(beta), C});                        \
-  }
-
-#define TESSERA_SIDED(routine, letter, T)                                                                    \
-  tessera_status tessera_##letter##routine(tessera_context ctx, tessera_layout layout, tessera_side side,    \
-                                           tessera_uplo uplo, int64_t m, int64_t n, CScalar<T> alpha,        \
-                                           const CArray<T>* A, int64_t lda, const CArray<T>* B, int64_t ldb, \
-                                           CScalar<T> beta, CArray<T>* C, int64_t ldc) {                     \
-    return run<tessera::Routine::routine, T>(ctx, layout, {.side = side, .uplo = uplo},                      \
-                                             {.m = m, .n = n, .lda = lda, .ldb = ldb, .ldc = ldc},           \
-                                             {address_of(alpha), A, B, address_of(beta), C});                \
-  }
-
-#define TESSERA_RANK_K(routine, letter, T)                                                                          \
-  tessera_status tessera_##letter##routine(                                                                         \
-      tessera_context ctx, tessera_layout layout, tessera_uplo uplo, tessera_transpose trans, int64_t n, int64_t k, \
-      CScalar<Alpha<tessera::Routine::routine, T>> alpha, const CArray<T>* A, int64_t lda,                          \
-      CScalar<Beta<tessera::Routine::routine, T>> beta, CArray<T>* C, int64_t ldc) {                                \
-    return run<tessera::Routine::routine, T>(ctx, layout, {.uplo = uplo, .transa = trans},                          \
-                                             {.n = n, .k = k, .lda = lda, .ldc = ldc},                              \
-                                             {address_of(alpha), A, nullptr, address_of(beta), C});                 \
-  }
-
-#define TESSERA_RANK_2K(routine, letter, T)                                                                         \
-  tessera_status tessera_##letter##routine(                                                                         \
-      tessera_context ctx, tessera_layout layout, tessera_uplo uplo, tessera_transpose trans, int64_t n, int64_t k, \
-      CScalar<T> alpha, const CArray<T>* A, int64_t lda, const CArray<T>* B, int64_t ldb,                           \
-      CScalar<Beta<tessera::Routine::routine, T>> beta, CArray<T>* C, int64_t ldc) {                                \
-    return run<tessera::Routine::routine, T>(ctx, layout, {.uplo = uplo, .transa = trans},                          \
-                                             {.n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc},                  \
-                                             {address_of(alpha), A, B, address_of(beta), C});                       \
-  }
-
-#define TESSERA_TRIANGULAR(routine, letter, T)                                                                         \
-  tessera_status tessera_##letter##routine(tessera_context ctx, tessera_layout layout, tessera_side side,              \
-                                           tessera_uplo uplo, tessera_transpose transa, tessera_diag diag, int64_t m,  \
-                                           int64_t n, CScalar<T> alpha, const CArray<T>* A, int64_t lda, CArray<T>* B, \
-                                           int64_t ldb) {                                                              \
-    return run<tessera::Routine::routine, T>(                                                                          \
-        ctx, layout, {.side = side, .uplo = uplo, .transa = transa, .diag = diag},                                     \
-        {.m = m, .n = n, .lda = lda, .ldb = ldb}, {address_of(alpha), A, nullptr, nullptr, B});                        \
-  }
-
-#define TESSERA_ROUTINE(routine, list, letter, T) TESSERA_##list(routine, letter, T)
 #include "calls/routines.def"
 
 tessera_status tessera_last_job_stats(tessera_context ctx, tessera_job_stats* stats) {
