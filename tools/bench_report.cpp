@@ -14,6 +14,113 @@ namespace tessera::tools {
 
 using json = nlohmann::ordered_json;
 
+namespace {
+
+/// One result, as a JSON object and as cells of the table.
+struct ResultDescription {
+  ResultDescription(const BenchOptions& of, const Level3& the_call, const Measured& its, std::vector<std::string>& to)
+      : options(of), call(the_call), measured(its), cells(to), job(own.middle_job()) {}
+
+  void add_own() {
+    for (const auto& [name, value] : dimensions(call)) result[name] = value;
+    result["lda"] = call.lda;
+    if (kept_b(call).rows > 0) result["ldb"] = call.ldb;
+    result["ldc"] = call.ldc;
+    result["flops"] = flops;
+    result["tessera"] = describe_series(own);
+    for (const Outcome& run : own.runs) result["tessera"]["jobs"].push_back(run.job);
+    if (options.several) cells.push_back(name_of(call) + ' ' + variant(call));
+    cells.push_back(size_text(call));
+    cells.push_back(three_digits(flops / own_s * 1e-12));
+  }
+
+  /// The quickest block size of cublasXt counts.
+  void add_contestants(const std::vector<std::unique_ptr<Contestant>>& contestants) {
+    double best_block_s = 0;
+    for (std::size_t c = 1; c < contestants.size(); ++c) {
+      const std::string& name = contestants[c]->name();
+      const Series& series = measured.series[c];
+      if (!name.starts_with("cublasXt ")) {
+        result["cpu"] = describe_series(series);
+        continue;
+      }
+      const std::string block = name.substr(name.find(' ') + 1);
+      result["cublasxt"]["block_sizes"][block] = describe_series(series);
+      if (best_block_s > 0 && series.median_s() >= best_block_s) continue;
+      best_block_s = series.median_s();
+      result["cublasxt"]["best_block_size"] = std::stoi(block);
+    }
+    if (best_block_s > 0) {
+      result["cublasxt"]["median_s"] = best_block_s;
+      result["cublasxt"]["tflops"] = flops / best_block_s * 1e-12;
+      add_ratio("cublasxt", best_block_s);
+    }
+    if (result.contains("cpu")) add_ratio("cpu", result["cpu"]["median_s"].get<double>());
+  }
+
+  void add_bounds(const BenchMachine::Rates& machine) {
+    if (machine.known && !job.devices.empty()) {
+      const double bound_s = runtime::bound_seconds({flops, up, down}, machine.flops_per_s, machine.links);
+      result["bound_s"] = bound_s;
+      result["fraction_of_bound"] = bound_s / own_s;
+      cells.push_back(percent_text(bound_s, own_s));
+    } else {
+      cells.push_back("-");
+    }
+    if (!options.in_core) return;
+    const double kernels_s = median(measured.in_core_s);
+    const double bound_s = std::max(kernels_s, runtime::bound_seconds({0, up, down}, 0, machine.links));
+    result["in_core"] = {{"median_s", kernels_s},
+                         {"tflops", flops / kernels_s * 1e-12},
+                         {"bound_s", bound_s},
+                         {"fraction_of_bound", bound_s / own_s}};
+    cells.push_back(three_digits(flops / kernels_s * 1e-12));
+    cells.push_back(percent_text(bound_s, own_s));
+  }
+
+  void add_traffic() {
+    const DeviceStatistics total = job.total();
+    result["bytes"] = {{"up", total.bytes_up},
+                       {"down", total.bytes_down},
+                       {"peer", total.bytes_peer},
+                       {"compulsory_up", job.compulsory_up},
+                       {"compulsory_down", job.compulsory_down}};
+    cells.push_back(ratio_text(static_cast<double>(total.bytes_up), up));
+    cells.push_back(ratio_text(static_cast<double>(total.bytes_down), down));
+    cells.push_back(ratio_text(static_cast<double>(total.bytes_peer), up));
+    cells.push_back(job.devices.empty() ? "-" : fmt::to_string(job.tile_m));
+  }
+
+  json describe_series(const Series& one) const {
+    json entry;
+    entry["median_s"] = one.median_s();
+    entry["tflops"] = flops / one.median_s() * 1e-12;
+    for (const Outcome& run : one.runs) entry["seconds"].push_back(run.seconds);
+    if (options.check) {
+      entry["correct"] = one.worst_error <= 1;
+      entry["worst_error_over_bound"] = std::isfinite(one.worst_error) ? json(one.worst_error) : json("not finite");
+    }
+    return entry;
+  }
+  void add_ratio(const char* contestant, double seconds) {
+    result[contestant]["ratio"] = seconds / own_s;
+    cells.push_back(three_digits(flops / seconds * 1e-12));
+    cells.push_back(ratio_text(seconds, own_s));
+  }
+
+  const BenchOptions& options;
+  const Level3& call;
+  const Measured& measured;
+  std::vector<std::string>& cells;
+  const Series& own = measured.series[0];
+  const JobStatistics job;
+  const double flops = flops_of(call), own_s = own.median_s();
+  const double up = static_cast<double>(job.compulsory_up), down = static_cast<double>(job.compulsory_down);
+  json result;
+};
+
+}  // namespace
+
 BenchReport::BenchReport(const BenchOptions& options, const std::vector<Level3>& cases, const Measurement& measurement)
     : options_(options),
       cases_(cases),
@@ -69,95 +176,12 @@ json BenchReport::describe_case(const Level3& one) const {
 }
 
 json BenchReport::describe(const Level3& call, const Measured& measured, std::vector<std::string>& cells) const {
-  const std::vector<Series>& series = measured.series;
-  const double flops = flops_of(call);
-  const auto describe_series = [&](const Series& one) {
-    json entry;
-    entry["median_s"] = one.median_s();
-    entry["tflops"] = flops / one.median_s() * 1e-12;
-    for (const Outcome& run : one.runs) entry["seconds"].push_back(run.seconds);
-    if (options_.check) {
-      entry["correct"] = one.worst_error <= 1;
-      entry["worst_error_over_bound"] = std::isfinite(one.worst_error) ? json(one.worst_error) : json("not finite");
-    }
-    return entry;
-  };
-
-  const Series& own = series[0];
-  const JobStatistics job = own.middle_job();
-  const DeviceStatistics total = job.total();
-  json result;
-  for (const auto& [name, value] : dimensions(call)) result[name] = value;
-  result["lda"] = call.lda;
-  if (kept_b(call).rows > 0) result["ldb"] = call.ldb;
-  result["ldc"] = call.ldc;
-  result["flops"] = flops;
-  result["tessera"] = describe_series(own);
-  for (const Outcome& run : own.runs) result["tessera"]["jobs"].push_back(run.job);
-  if (options_.several) cells.push_back(name_of(call) + ' ' + variant(call));
-  cells.push_back(size_text(call));
-  cells.push_back(three_digits(flops / own.median_s() * 1e-12));
-
-  double best_block_s = 0;
-  for (std::size_t c = 1; c < measurement_.contestants().size(); ++c) {
-    const std::string& name = measurement_.contestants()[c]->name();
-    const double seconds = series[c].median_s();
-    if (name.starts_with("cublasXt ")) {
-      const std::string block = name.substr(name.find(' ') + 1);
-      result["cublasxt"]["block_sizes"][block] = describe_series(series[c]);
-      if (best_block_s == 0 || seconds < best_block_s) {
-        best_block_s = seconds;
-        result["cublasxt"]["best_block_size"] = std::stoi(block);
-      }
-    } else {
-      result["cpu"] = describe_series(series[c]);
-    }
-  }
-  if (best_block_s > 0) {
-    result["cublasxt"]["median_s"] = best_block_s;
-    result["cublasxt"]["tflops"] = flops / best_block_s * 1e-12;
-    result["cublasxt"]["ratio"] = best_block_s / own.median_s();
-    cells.push_back(three_digits(flops / best_block_s * 1e-12));
-    cells.push_back(ratio_text(best_block_s, own.median_s()));
-  }
-  if (result.contains("cpu")) {
-    const double cpu_s = result["cpu"]["median_s"].get<double>();
-    result["cpu"]["ratio"] = cpu_s / own.median_s();
-    cells.push_back(three_digits(flops / cpu_s * 1e-12));
-    cells.push_back(ratio_text(cpu_s, own.median_s()));
-  }
-
-  const auto up = static_cast<double>(job.compulsory_up), down = static_cast<double>(job.compulsory_down);
-  const BenchMachine::Rates& machine = machine_.rates.at(call.type);
-  const bool on_devices = !job.devices.empty();
-  if (machine.known && on_devices) {
-    const double bound_s = runtime::bound_seconds({flops, up, down}, machine.flops_per_s, machine.links);
-    result["bound_s"] = bound_s;
-    result["fraction_of_bound"] = bound_s / own.median_s();
-    cells.push_back(percent_text(bound_s, own.median_s()));
-  } else {
-    cells.push_back("-");
-  }
-  if (options_.in_core) {
-    const double kernels_s = median(measured.in_core_s);
-    const double bound_s = std::max(kernels_s, runtime::bound_seconds({0, up, down}, 0, machine.links));
-    result["in_core"] = {{"median_s", kernels_s},
-                         {"tflops", flops / kernels_s * 1e-12},
-                         {"bound_s", bound_s},
-                         {"fraction_of_bound", bound_s / own.median_s()}};
-    cells.push_back(three_digits(flops / kernels_s * 1e-12));
-    cells.push_back(percent_text(bound_s, own.median_s()));
-  }
-  result["bytes"] = {{"up", total.bytes_up},
-                     {"down", total.bytes_down},
-                     {"peer", total.bytes_peer},
-                     {"compulsory_up", job.compulsory_up},
-                     {"compulsory_down", job.compulsory_down}};
-  cells.push_back(ratio_text(static_cast<double>(total.bytes_up), up));
-  cells.push_back(ratio_text(static_cast<double>(total.bytes_down), down));
-  cells.push_back(ratio_text(static_cast<double>(total.bytes_peer), up));
-  cells.push_back(on_devices ? fmt::to_string(job.tile_m) : "-");
-  return result;
+  ResultDescription described(options_, call, measured, cells);
+  described.add_own();
+  described.add_contestants(measurement_.contestants());
+  described.add_bounds(machine_.rates.at(call.type));
+  described.add_traffic();
+  return described.result;
 }
 
 // The text to write: one case's document, or one document with all cases.

@@ -109,12 +109,86 @@ void describe_devices(kernels::Backend& backend, const std::vector<int>& wanted,
   to["peer_access"] = std::move(peer_access);
 }
 
+/// The path of the plugin, or "", and the places where it may lie. The library looks for it beside itself. This program lies
+/// elsewhere, so it passes the plugin's path.
+std::string find_plugin(const Config& config, ordered_json& looked_for) {
+  looked_for = ordered_json::array();
+  if (!config.plugin_file.empty()) {
+    looked_for.push_back(config.plugin_file);
+    return config.plugin_file;
+  }
+  for (const auto& folder : library_folders()) looked_for.push_back((folder / plugin_name).string());
+  looked_for.push_back(std::string(plugin_name) + " (wherever the loader finds it)");
+  const auto found = find_library(plugin_name);
+  return found ? found->string() : "";
+}
+
+/// The plugin and all of its devices. @return nullptr if it cannot be loaded
+std::unique_ptr<kernels::Backend> describe_plugin(const Config& config, ordered_json& info) {
+  ordered_json plugin = {{"looked_for", {}}, {"loaded", false}};
+  ordered_json cuda_info = {{"devices", ordered_json::array()}};
+  const std::string file = find_plugin(config, plugin["looked_for"]);
+  if (!file.empty()) plugin["file"] = file;
+  std::unique_ptr<kernels::Backend> cuda;
+  try {
+    cuda = kernels::open_plugin(file);
+    plugin["loaded"] = true;
+    describe_devices(*cuda, {}, cuda_info);
+  } catch (const Error& error) {
+    plugin["error"] = error.what();
+  }
+  info["cuda_plugin"] = plugin;
+  info["cuda"] = cuda_info;
+  return cuda;
+}
+
+/// The ordinals of this process's share of the visible devices.
+std::vector<int> share_of(const Config& config, int visible, ordered_json& used) {
+  const DeviceShare share = config.device_share(visible);
+  if (config.local_rank && visible > 0) {
+    const LocalRank& place = *config.local_rank;
+    used["share"] = {{"rank", place.rank},
+                     {"ranks", place.ranks},
+                     {"launcher", place.launcher},
+                     {"of", visible},
+                     {"sharers", share.sharers}};
+  }
+  return share.ordinals();
+}
+
+/// The devices that calls run on. @param cuda of describe_plugin() @param info has what that one says
+ordered_json devices_in_use(const Config& config, kernels::Backend* cuda, const ordered_json& info,
+                            const std::shared_ptr<const kernels::CpuBlas>& cpu_blas) {
+  const std::size_t gpus = info["cuda"]["devices"].size();
+  const char* const choices[] = {"auto", "cuda", "host", "none"};
+  ordered_json used = {{"choice", choices[static_cast<int>(config.devices)]}, {"devices", ordered_json::array()}};
+  try {
+    if (config.devices == DeviceChoice::none) return used;
+    if (config.devices == DeviceChoice::host) {
+      describe_devices(*kernels::make_host_backend(config, config.host_devices, cpu_blas),
+                       share_of(config, config.host_devices, used), used);
+      return used;
+    }
+    const bool is_chosen = config.devices == DeviceChoice::plugin;
+    if (is_chosen && gpus == 0) throw NotAvailable(info["cuda_plugin"].value("error", "no CUDA device"));
+    const std::vector<int> wanted =
+        is_chosen && !config.ordinals.empty() ? config.ordinals : share_of(config, static_cast<int>(gpus), used);
+    if (wanted.size() == gpus && config.ordinals.empty()) {
+      used.update(info["cuda"]);  // all are open already
+    } else {
+      describe_devices(*cuda, wanted, used);
+    }
+  } catch (const Error& error) {
+    used["error"] = error.what();
+  }
+  return used;
+}
+
 ordered_json collect(const InfoOptions& options) {
   const Config config = options.settings.config();
   ordered_json info;
   info["version"] = tessera_version();
   info["settings"] = settings_in_force(options.settings);
-
   info["offload"] = offload::to_text(config.offload);
 
   offload::Context context(config);
@@ -125,87 +199,12 @@ ordered_json collect(const InfoOptions& options) {
   } catch (const NotAvailable& error) {
     info["cpu_blas"] = {{"error", error.what()}};
   }
-
-  // The library looks for the plugin beside itself. This program lies elsewhere, so it passes the plugin's path.
-  std::string file = config.plugin_file;
-  ordered_json looked_for = ordered_json::array();
-  if (!file.empty()) {
-    looked_for.push_back(file);
-  } else {
-    for (const auto& folder : library_folders()) looked_for.push_back((folder / plugin_name).string());
-    looked_for.push_back(std::string(plugin_name) + " (wherever the loader finds it)");
-    if (const auto found = find_library(plugin_name)) file = found->string();
-  }
-  ordered_json plugin = {{"looked_for", looked_for}, {"loaded", false}};
-  ordered_json cuda_info = {{"devices", ordered_json::array()}};
-  std::unique_ptr<kernels::Backend> cuda;
-  if (!file.empty()) plugin["file"] = file;
-  try {
-    cuda = kernels::open_plugin(file);
-    plugin["loaded"] = true;
-    describe_devices(*cuda, {}, cuda_info);
-  } catch (const Error& error) {
-    plugin["error"] = error.what();
-  }
-  const std::size_t gpus = cuda_info["devices"].size();
-
-  info["cuda_plugin"] = plugin;
-  info["cuda"] = cuda_info;
-
-  ordered_json automatic = {{"devices", gpus > 0 ? "cuda" : "none"}};
-  automatic["why"] = gpus > 0 ? fmt::format("{} CUDA device(s) found", gpus)
-                              : std::string("no CUDA devices, so the CPU BLAS answers every call");
-  info["auto"] = automatic;
-
-  ordered_json used = {{"choice", ""}, {"devices", ordered_json::array()}};
-  const auto share_of = [&](int visible) {
-    const DeviceShare share = config.device_share(visible);
-    if (config.local_rank && visible > 0) {
-      const LocalRank& place = *config.local_rank;
-      used["share"] = {{"rank", place.rank},
-                       {"ranks", place.ranks},
-                       {"launcher", place.launcher},
-                       {"of", visible},
-                       {"sharers", share.sharers}};
-    }
-    return share.ordinals();
-  };
-  const auto describe_gpus = [&] {
-    const std::vector<int> wanted = share_of(static_cast<int>(gpus));
-    if (wanted.size() == gpus) {
-      used.update(cuda_info);  // all are open already
-    } else {
-      describe_devices(*cuda, wanted, used);
-    }
-  };
-  try {
-    switch (config.devices) {
-      case DeviceChoice::none:
-        used["choice"] = "none";
-        break;
-      case DeviceChoice::host:
-        used["choice"] = "host";
-        describe_devices(*kernels::make_host_backend(config, config.host_devices, cpu_blas),
-                         share_of(config.host_devices), used);
-        break;
-      case DeviceChoice::plugin:
-        used["choice"] = "cuda";
-        if (gpus == 0) throw NotAvailable(plugin.value("error", "no CUDA device"));
-        if (config.ordinals.empty()) {
-          describe_gpus();
-        } else {
-          describe_devices(*cuda, config.ordinals, used);
-        }
-        break;
-      case DeviceChoice::automatic:
-        used["choice"] = "auto";
-        describe_gpus();
-        break;
-    }
-  } catch (const Error& error) {
-    used["error"] = error.what();
-  }
-  info["used"] = used;
+  const std::unique_ptr<kernels::Backend> cuda = describe_plugin(config, info);
+  const std::size_t gpus = info["cuda"]["devices"].size();
+  info["auto"] = {{"devices", gpus > 0 ? "cuda" : "none"},
+                  {"why", gpus > 0 ? fmt::format("{} CUDA device(s) found", gpus)
+                                   : std::string("no CUDA devices, so the CPU BLAS answers every call")}};
+  info["used"] = devices_in_use(config, cuda.get(), info, cpu_blas);
   return info;
 }
 

@@ -96,6 +96,107 @@ double tick_us(double length_us) {
   return step;
 }
 
+/// A picture of a call in SVG, drawn from the top to the bottom.
+class Drawing {
+ public:
+  explicit Drawing(const Timeline& timeline) : timeline_(timeline), length_us_(std::max(timeline.length_us, 1e-3)) {}
+
+  std::string svg() {
+    text(left, 20, fmt::format("{}: {} ms", timeline_.call, three_digits(1e-3 * timeline_.length_us)), "start");
+    draw_streams();
+    draw_axis();
+    draw_shares();
+    draw_key();
+    return fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+        "{1:.0f}\" "
+        "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" "
+        "fill=\"white\"/>\n{2}</svg>\n",
+        left + width + 30, y_ + 24, body_);
+  }
+
+ private:
+  static constexpr double left = 150, width = 1000, row = 18, top = 34;
+
+  double x(double us) const { return left + std::clamp(us / length_us_, 0.0, 1.0) * width; }
+  void text(double at_x, double at_y, const std::string& words, const char* anchor) {
+    body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", at_x, at_y, anchor,
+                         escaped(words));
+  }
+  void bar(double from_us, double to_us, const char* colour, const std::string& title) {
+    body_ += fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"><title>{}</title></rect>\n",
+        x(from_us), y_, std::max(x(to_us) - x(from_us), 0.3), row - 4, colour, escaped(title));
+  }
+
+  /// A row for each stream of each device.
+  void draw_streams() {
+    for (const DeviceRows& device : timeline_.devices) {
+      for (const StreamRow& stream : device.streams) {
+        text(left - 8, y_ + row - 7, device.name + " " + stream.name, "end");
+        for (const Span& span : stream.spans) {
+          bar(span.begin_us, span.end_us, colour_of(stream),
+              fmt::format("{}: {} to {} ms", span.name, three_digits(1e-3 * span.begin_us),
+                          three_digits(1e-3 * span.end_us)));
+        }
+        y_ += row;
+      }
+      y_ += 6;
+    }
+  }
+
+  /// Lines through the rows above.
+  void draw_axis() {
+    for (int i = 0; i * tick_us(length_us_) <= length_us_; ++i) {
+      const double at_us = i * tick_us(length_us_);
+      body_ += fmt::format("<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"#BBBBBB\"/>\n",
+                           x(at_us), top, y_);
+      text(x(at_us), y_ + 12, three_digits(1e-3 * at_us), "middle");
+    }
+    text(left - 8, y_ + 12, "ms", "end");
+    y_ += 30;
+  }
+
+  /// A row for each device: the shares of the call's time.
+  void draw_shares() {
+    for (const DeviceRows& device : timeline_.devices) {
+      const SharesOfTime shares = device.shares(timeline_.length_us);
+      text(left - 8, y_ + row - 7, device.name, "end");
+      double at_us = 0;
+      const auto share = [&](double us, const char* what, const char* colour) {
+        bar(at_us, at_us + us, colour, fmt::format("{}: {}", what, percent_text(us, length_us_)));
+        at_us += us;
+      };
+      share(shares.compute_us, "kernels", compute_colour);
+      share(shares.transfer_us, "copies alone", up_colour);
+      share(shares.other_us, "neither", other_colour);
+      y_ += row;
+    }
+    y_ += 14;
+  }
+
+  /// The meanings of the colours.
+  void draw_key() {
+    double at = left;
+    for (const auto& [name, colour] : {std::pair{"kernels", compute_colour},
+                                       {"up, or copies alone", up_colour},
+                                       {"down", down_colour},
+                                       {"from a peer", peer_colour},
+                                       {"to a peer", to_peer_colour},
+                                       {"neither", other_colour}}) {
+      body_ +=
+          fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n", at, y_, colour);
+      text(at + 16, y_ + 10, name, "start");
+      at += 160;
+    }
+  }
+
+  const Timeline& timeline_;
+  double length_us_;
+  std::string body_;
+  double y_ = top;  ///< of the next row
+};
+
 }  // namespace
 
 LostTime DeviceRows::lost_time(double call_us) const {
@@ -159,76 +260,6 @@ Timeline read_timeline(const nlohmann::json& events, std::size_t number) {
   return timeline;
 }
 
-std::string draw_svg(const Timeline& timeline) {
-  constexpr double left = 150;
-  constexpr double width = 1000;
-  constexpr double row = 18;
-  const double length_us = std::max(timeline.length_us, 1e-3);
-  const auto x = [&](double us) { return left + std::clamp(us / length_us, 0.0, 1.0) * width; };
-  std::string body;
-  const auto text = [&](double at_x, double at_y, const std::string& words, const char* anchor) {
-    body += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", at_x, at_y, anchor,
-                        escaped(words));
-  };
-  const auto bar = [&](double from_us, double to_us, double y, const char* colour, const std::string& title) {
-    body += fmt::format(
-        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"><title>{}</title></rect>\n",
-        x(from_us), y, std::max(x(to_us) - x(from_us), 0.3), row - 4, colour, escaped(title));
-  };
-
-  text(left, 20, fmt::format("{}: {} ms", timeline.call, three_digits(1e-3 * timeline.length_us)), "start");
-  double y = 34;
-  const double top = y;
-  for (const DeviceRows& device : timeline.devices) {
-    for (const StreamRow& stream : device.streams) {
-      text(left - 8, y + row - 7, device.name + " " + stream.name, "end");
-      for (const Span& span : stream.spans) {
-        bar(span.begin_us, span.end_us, y, colour_of(stream),
-            fmt::format("{}: {} to {} ms", span.name, three_digits(1e-3 * span.begin_us),
-                        three_digits(1e-3 * span.end_us)));
-      }
-      y += row;
-    }
-    y += 6;
-  }
-  for (int i = 0; i * tick_us(length_us) <= length_us; ++i) {
-    const double at_us = i * tick_us(length_us);
-    body += fmt::format("<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"#BBBBBB\"/>\n",
-                        x(at_us), top, y);
-    text(x(at_us), y + 12, three_digits(1e-3 * at_us), "middle");
-  }
-  text(left - 8, y + 12, "ms", "end");
-  y += 30;
-  for (const DeviceRows& device : timeline.devices) {
-    const SharesOfTime shares = device.shares(timeline.length_us);
-    text(left - 8, y + row - 7, device.name, "end");
-    double at_us = 0;
-    const auto share = [&](double us, const char* what, const char* colour) {
-      bar(at_us, at_us + us, y, colour, fmt::format("{}: {}", what, percent_text(us, length_us)));
-      at_us += us;
-    };
-    share(shares.compute_us, "kernels", compute_colour);
-    share(shares.transfer_us, "copies alone", up_colour);
-    share(shares.other_us, "neither", other_colour);
-    y += row;
-  }
-  y += 14;
-  double at = left;
-  for (const auto& [name, colour] : {std::pair{"kernels", compute_colour},
-                                     {"up, or copies alone", up_colour},
-                                     {"down", down_colour},
-                                     {"from a peer", peer_colour},
-                                     {"to a peer", to_peer_colour},
-                                     {"neither", other_colour}}) {
-    body += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n", at, y, colour);
-    text(at + 16, y + 10, name, "start");
-    at += 160;
-  }
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-      "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" "
-      "fill=\"white\"/>\n{2}</svg>\n",
-      left + width + 30, y + 24, body);
-}
+std::string draw_svg(const Timeline& timeline) { return Drawing(timeline).svg(); }
 
 }  // namespace tessera::tools
