@@ -126,111 +126,159 @@ index_t ranges_wanted(const ProductShape& shape, const Tiling& tiling, index_t d
   return std::max<index_t>(most - most % std::max(machine.devices, 1), 1);
 }
 
-// `whole`: columns are not cut for their length. `deep`: in long jobs, steps of dgemm are as deep as A's and B's tiles
-// are tall. A kernel that adds up twice as many products accesses C half as often, which saves 2 % of an H200's limited
-// power. `roomy`: tiles of two sizes replace halves of pages, and tiles of A on the right may be halved.
-Tiling tall_tiles(const ProductShape& shape, const Machine& machine, bool whole, bool deep, bool roomy) {
-  // Several devices wait for each other's tiles, and did better with tiles of one size.
-  const bool pairs = roomy && machine.devices == 1;
-  const auto elements = [&](index_t bytes) {
-    return std::max<index_t>(bytes / static_cast<index_t>(element_bytes(shape.type)), 2);
-  };
-  const index_t longest = elements(machine.segment_bytes);
-  const index_t page = elements(machine.page_bytes);
-  // A triangle of tiles has half as many tasks, but slightly shorter tiles make enough of them. Where there are few
-  // even so, the link takes longest.
-  const bool is_small = pairs && shape.m <= 4 * longest && is_in_pages(shape, shape.m, page);
-  const index_t segment = shape.tie == Tie::mn && !is_small ? longest * 3 / 4 : longest;
-  // Rounded, so that a part is never much shorter than the segment.
-  const auto segments = [&](index_t size) {
-    return Cut{size, whole ? 1 : std::max<index_t>(1, (size + segment / 2) / segment)};
-  };
-  Cut m = segments(shape.m);
-  const device::TileSizes& sizes = machine.tiles;
-  const Widths widths = shape.solves_columns ? widths_of_solves(sizes, m.part(), machine.devices)
-                                             : widths_of_products(sizes, m.part(), shape.k, machine.devices);
-  const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, std::max(sizes.largest, widths.wanted))}; };
-  Cut n = shape.n_is_strided ? segments(shape.n) : tiles(shape.n);
-  Cut k = shape.k_is_strided ? segments(shape.k) : tiles(shape.k);
+// Tiles whose columns are long segments of memory. `whole`: columns are not cut for their length. `roomy`: tiles of two sizes replace
+// halves of pages, and tiles of A on the right may be halved.
+class TallTiles {
+ public:
+  TallTiles(const ProductShape& shape, const Machine& machine, bool whole, bool roomy)
+      : shape_(shape), machine_(machine), whole_(whole), roomy_(roomy) {
+    m_ = segments(shape.m);
+    const device::TileSizes& sizes = machine.tiles;
+    widths_ = shape.solves_columns ? widths_of_solves(sizes, m_.part(), machine.devices)
+                                   : widths_of_products(sizes, m_.part(), shape.k, machine.devices);
+    const auto tiles = [&](index_t size) { return Cut{size, ceil_div(size, std::max(sizes.largest, widths_.wanted))}; };
+    n_ = shape.n_is_strided ? segments(shape.n) : tiles(shape.n);
+    k_ = shape.k_is_strided ? segments(shape.k) : tiles(shape.k);
+  }
 
-  const auto tasks = [&] { return tasks_of(shape, m.parts, n.parts); };
-  const index_t streams = index_t{device::compute_streams} * machine.devices;
-  while (!shape.n_is_strided && tasks() < tasks_per_lane * streams && n.part() >= 2 * widths.wanted) n.parts *= 2;
-  // The tiles of a line of solves wait for each other, so that it is work for one stream, however many they are.
-  const auto has_few = [&] { return shape.solves_columns ? n.parts < streams : tasks() < fewest_per_lane * streams; };
-  while (!shape.n_is_strided && has_few() && n.part() >= 2 * widths.fewest) n.parts *= 2;
-  // Where k is cut into ranges, lanes have work without that.
-  const auto ranges = [&] {
-    return ranges_wanted(shape, {m.part(), n.part(), k.part()}, k.part(), sizes.task, machine);
-  };
-  const auto lacks_tasks = [&] {
-    return ranges() > 1 ? ranges() * tasks() < streams : tasks() < fewest_per_lane * streams;
-  };
+  // `deep`: in long jobs, steps of dgemm are as deep as A's and B's tiles are tall. A kernel that adds up twice as many products
+  // accesses C half as often, which saves 2 % of an H200's limited power.
+  Tiling choose(bool deep) {
+    if (!shape_.n_is_strided) narrow_columns();
+    if (roomy_ && shape_.tie == Tie::nk) halve_columns_of_a();
+    if (!shape_.solves_columns) {
+      halve_work();
+      deal_evenly();
+    }
+    cut_depth(deep);
+    return with_pairs();
+  }
+
+ private:
+  index_t elements(index_t bytes) const {
+    return std::max<index_t>(bytes / static_cast<index_t>(element_bytes(shape_.type)), 2);
+  }
+  // Rounded, so that a part is never much shorter than the segment.
+  Cut segments(index_t size) const {
+    return {size, whole_ ? 1 : std::max<index_t>(1, (size + segment_ / 2) / segment_)};
+  }
+  index_t tasks() const { return tasks_of(shape_, m_.parts, n_.parts); }
+  // Where k is cut into ranges, lanes have work without more tiles.
+  index_t ranges() const {
+    return ranges_wanted(shape_, {m_.part(), n_.part(), k_.part()}, k_.part(), machine_.tiles.task, machine_);
+  }
+
+  // Columns of C that nothing but their tasks' cost keeps wide.
+  void narrow_columns() {
+    while (tasks() < tasks_per_lane * streams_ && n_.part() >= 2 * widths_.wanted) n_.parts *= 2;
+    // The tiles of a line of solves wait for each other, so that it is work for one stream, however many they are.
+    const auto has_few = [&] {
+      return shape_.solves_columns ? n_.parts < streams_ : tasks() < fewest_per_lane * streams_;
+    };
+    while (has_few() && n_.part() >= 2 * widths_.fewest) n_.parts *= 2;
+  }
+
+  // With A on the right, this shortens only the columns of A's tiles, not those of B and C.
+  void halve_columns_of_a() {
+    while (tasks() < fewest_per_lane * streams_ && n_.part() >= 2 * machine_.tiles.smallest_halved &&
+           !scatters(n_, true))
+      n_.parts *= 2;
+  }
+
   // Streams without work cost nothing where the link takes longest, but copies of short columns are slow. They are if
   // the columns lie far from each other (ScatteredColumns); others count only if there is next to nothing to compute.
   // But several devices must all have work, and lines with A on the right are better off with more tiles.
-  const double link_bound = link_to_products(shape.work, machine);
-  const auto shortens = [&](const Cut& halved, bool strided) {
-    return strided && halved.part() / 2 < elements(machine.scattered.column_bytes);
-  };
-  const auto scatters = [&](const Cut& halved, bool strided) {
-    return link_bound > 2 && shortens(halved, strided) && 2 * halved.parts >= machine.scattered.pitches;
-  };
-  const bool wants_whole = link_bound > 10 && machine.devices == 1 && shape.tie != Tie::nk;
-  // With A on the right, this shortens only the columns of A's tiles, not those of B and C.
-  while (roomy && shape.tie == Tie::nk && tasks() < fewest_per_lane * streams &&
-         n.part() >= 2 * sizes.smallest_halved && !scatters(n, true))
-    n.parts *= 2;
+  bool shortens(const Cut& halved, bool strided) const {
+    return strided && halved.part() / 2 < elements(machine_.scattered.column_bytes);
+  }
+  bool scatters(const Cut& halved, bool strided) const {
+    return link_bound_ > 2 && shortens(halved, strided) && 2 * halved.parts >= machine_.scattered.pitches;
+  }
+
+  bool lacks_tasks() const {
+    return ranges() > 1 ? ranges() * tasks() < streams_ : tasks() < fewest_per_lane * streams_;
+  }
+  bool halves_are_worth_it() const {
+    if (shape_.tie == Tie::mn) return m_.part() >= 2 * machine_.tiles.smallest_tied;
+    const auto [shorter, longer] = std::minmax({m_.part(), n_.part()});
+    return longer >= 2 * machine_.tiles.smallest &&
+           longer / 2 * (shape_.k + shorter) * machine_.devices >= machine_.tiles.lone_task;
+  }
   // Short segments cost less than streams without work, if there is work enough. But more tiles in a line of solves
   // give no work to another stream.
-  const auto halves_work = [&] {
-    if (shape.tie == Tie::mn) return m.part() >= 2 * sizes.smallest_tied;
-    const auto [shorter, longer] = std::minmax({m.part(), n.part()});
-    return longer >= 2 * sizes.smallest && longer / 2 * (shape.k + shorter) * machine.devices >= sizes.lone_task;
-  };
-  while (!shape.solves_columns && lacks_tasks() && halves_work()) {
-    if (shape.tie == Tie::mn) {
-      n.parts = ++m.parts;
-    } else {
-      const bool cuts_m = m.part() >= n.part();
-      Cut& halved = cuts_m ? m : n;
-      const bool strided = cuts_m || shape.n_is_strided;
+  void halve_work() {
+    const bool wants_whole = link_bound_ > 10 && machine_.devices == 1 && shape_.tie != Tie::nk;
+    while (lacks_tasks() && halves_are_worth_it()) {
+      if (shape_.tie == Tie::mn) {
+        n_.parts = ++m_.parts;
+        continue;
+      }
+      const bool cuts_m = m_.part() >= n_.part();
+      Cut& halved = cuts_m ? m_ : n_;
+      const bool strided = cuts_m || shape_.n_is_strided;
       if (scatters(halved, strided) || (wants_whole && shortens(halved, strided))) break;
       halved.parts *= 2;
     }
   }
+
   // Few tasks are dealt evenly: two of three on one device take as long as two of four.
-  while (ranges() == 1 && !shape.solves_columns && tasks() > machine.devices &&
-         tasks() < index_t{2} * machine.devices) {
-    Cut& cut = m.part() >= n.part() || shape.tie == Tie::mn ? m : n;
-    ++cut.parts;
-    if (shape.tie == Tie::mn) n.parts = m.parts;
+  void deal_evenly() {
+    while (ranges() == 1 && tasks() > machine_.devices && tasks() < index_t{2} * machine_.devices) {
+      Cut& cut = m_.part() >= n_.part() || shape_.tie == Tie::mn ? m_ : n_;
+      ++cut.parts;
+      if (shape_.tie == Tie::mn) n_.parts = m_.parts;
+    }
   }
-  const bool is_deep = deep && !whole && shape.type == ScalarType::d && tasks() >= deep_per_lane * streams;
-  if (shape.k_runs_down_b && !is_deep) {  // see choose_panels
-    k.parts *= 2;
-    // Blocks of A are as large as where columns are cut.
-    const index_t block = segment * sizes.largest;
-    if (whole) k.parts = std::max(k.parts, (m.part() * shape.k + block / 2) / block);
+
+  void cut_depth(bool deep) {
+    const bool is_deep = deep && !whole_ && shape_.type == ScalarType::d && tasks() >= deep_per_lane * streams_;
+    if (shape_.k_runs_down_b && !is_deep) {  // see choose_panels
+      k_.parts *= 2;
+      // Blocks of A are as large as where columns are cut.
+      const index_t block = segment_ * machine_.tiles.largest;
+      if (whole_) k_.parts = std::max(k_.parts, (m_.part() * shape_.k + block / 2) / block);
+    }
+    if (shape_.tie == Tie::mk) k_.parts = m_.parts;
+    if (shape_.tie == Tie::nk) k_.parts = n_.parts;
   }
-  if (shape.tie == Tie::mk) k.parts = m.parts;
-  if (shape.tie == Tie::nk) k.parts = n.parts;
-  const auto skew_of = [&](const Cut& cut) {
-    return pairs && cut.part() == longest && is_in_pages(shape, cut.size, page) ? longest / 4 : 0;
-  };
-  // A sweep begins with the longer tile of a pair.
-  const index_t direction = shape.sweeps_forward ? -1 : 1;
-  // Steps of gemm read parts of B's tiles; with A on the right n is cut as k is.
-  const bool k_has_pairs = shape.k_is_strided && !shape.k_runs_down_b && shape.tie != Tie::nk;
+
   // Tiles of C have two sizes in one dimension only, except in rank updates. Two sizes in both leave more
   // multiprocessors without work at the tiles' ends, of an H200's one in eight, not one in thirty.
-  return {.m = m.part(),
-          .n = n.part(),
-          .k = k.part(),
-          .skew_m = direction * skew_of(m),
-          .skew_n = shape.tie == Tie::mn ? skew_of(n) : 0,
-          .skew_k = k_has_pairs ? direction * skew_of(k) : 0};
-}
+  Tiling with_pairs() const {
+    const auto skew_of = [&](const Cut& cut) {
+      return pairs_ && cut.part() == longest_ && is_in_pages(shape_, cut.size, page_) ? longest_ / 4 : 0;
+    };
+    // A sweep begins with the longer tile of a pair.
+    const index_t direction = shape_.sweeps_forward ? -1 : 1;
+    // Steps of gemm read parts of B's tiles; with A on the right n is cut as k is.
+    const bool k_has_pairs = shape_.k_is_strided && !shape_.k_runs_down_b && shape_.tie != Tie::nk;
+    return {.m = m_.part(),
+            .n = n_.part(),
+            .k = k_.part(),
+            .skew_m = direction * skew_of(m_),
+            .skew_n = shape_.tie == Tie::mn ? skew_of(n_) : 0,
+            .skew_k = k_has_pairs ? direction * skew_of(k_) : 0};
+  }
+
+  // A triangle of tiles has half as many tasks, but slightly shorter tiles make enough of them. Where there are few
+  // even so, the link takes longest.
+  index_t segment_of_tiles() const {
+    const bool is_small = pairs_ && shape_.m <= 4 * longest_ && is_in_pages(shape_, shape_.m, page_);
+    return shape_.tie == Tie::mn && !is_small ? longest_ * 3 / 4 : longest_;
+  }
+
+  const ProductShape& shape_;
+  const Machine& machine_;
+  const bool whole_, roomy_;
+  // Several devices wait for each other's tiles, and did better with tiles of one size.
+  const bool pairs_ = roomy_ && machine_.devices == 1;
+  const index_t longest_ = elements(machine_.segment_bytes), page_ = elements(machine_.page_bytes);
+  const index_t segment_ = segment_of_tiles();
+  const index_t streams_ = index_t{device::compute_streams} * machine_.devices;
+  const double link_bound_ = link_to_products(shape_.work, machine_);
+  Widths widths_{};
+  Cut m_{}, n_{}, k_{};
+};
 
 // Tied dimensions have the same size, so the smaller of the two tiles serves both.
 void apply(Tie tie, Tiling& tiling) {
@@ -304,8 +352,9 @@ Tiling choose_tiling(const ProductShape& shape, const Machine& machine, index_t 
     if (machine.segment_bytes > 0) {
       const auto tall = [&](bool whole, bool deep) {
         // The longer tile of each pair makes all slots larger, and halves of A's leave more of them to small tiles.
-        const Tiling t = tall_tiles(shape, machine, whole, deep, true);
-        return all_fits(shape, t, slots_of(shape, t, machine)) ? t : tall_tiles(shape, machine, whole, deep, false);
+        const Tiling t = TallTiles(shape, machine, whole, true).choose(deep);
+        return all_fits(shape, t, slots_of(shape, t, machine)) ? t
+                                                               : TallTiles(shape, machine, whole, false).choose(deep);
       };
       tiling = tall(has_short_columns(shape, machine), true);
       // Whole columns make more and narrower tiles of B, and deep steps larger tiles of A: each tile is in a slot for
