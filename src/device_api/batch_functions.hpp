@@ -7,12 +7,8 @@
 //   TESSERA_INFO                              info, where it is no argument of the routine's interface, or nullptr
 #pragma once
 
+#include "calls/lapack_lists.hpp"
 #include "device_api/given.hpp"
-
-#define TESSERA_LIST(...) __VA_ARGS__
-#define TESSERA_VALUES(values, bounds, strides) TESSERA_LIST values
-#define TESSERA_BOUNDS(values, bounds, strides) TESSERA_LIST bounds
-#define TESSERA_STRIDES(values, bounds, strides) TESSERA_LIST strides
 
 #define TESSERA_DEFINE_VBATCHED(list, routine, name, integer, T, Stored)                                        \
   TESSERA_VBATCHED_##list(name, integer, InC<Routine::routine>::First<T>, InC<Routine::routine>::Second<T>,     \

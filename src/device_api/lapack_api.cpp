@@ -11,6 +11,7 @@
 #include "calls/arguments.hpp"
 #include "calls/lapack_arguments.hpp"
 #include "calls/lapack_call.hpp"
+#include "calls/lapack_lists.hpp"
 #include "core/addressable.hpp"
 #include "device_api/batch_functions.hpp"
 #include "device_api/entry_points.hpp"
@@ -177,21 +178,10 @@ struct InC {
 
 extern "C" {
 
+using tessera::Form;
 using tessera::Routine;
 using namespace tessera::device_api;
 
-// The arguments of the header's lists.
-#define TESSERA_ARGUMENTS_CHOLESKY(part) part((+uplo, n, A, lda, info), (max_n), (stride_a))
-#define TESSERA_ARGUMENTS_CHOLESKY_SOLVE(part) \
-  part((+uplo, n, nrhs, A, lda, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_b))
-#define TESSERA_ARGUMENTS_LU(part) part((m, n, A, lda, ipiv, info), (max_m, max_n), (stride_a, stride_ipiv))
-#define TESSERA_ARGUMENTS_LU_NOPIV(part) part((m, n, A, lda, tiny, info), (max_m, max_n), (stride_a))
-#define TESSERA_ARGUMENTS_LU_SOLVE(part) \
-  part((+trans, n, nrhs, A, lda, ipiv, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_ipiv, stride_b))
-#define TESSERA_ARGUMENTS_LU_FACTOR_SOLVE(part) \
-  part((n, nrhs, A, lda, ipiv, B, ldb, info), (max_n, max_nrhs), (stride_a, stride_ipiv, stride_b))
-#define TESSERA_ARGUMENTS_LU_INVERSE(part) part((n, A, lda, ipiv, info), (max_n), (stride_a, stride_ipiv))
-#define TESSERA_ARGUMENTS_INTERCHANGES(part) part((n, A, lda, k1, k2, ipiv, incx), (max_n), (stride_a, stride_ipiv))
 #define TESSERA_INFO nullptr
 
 #define TESSERA_LAPACK(routine, list, letter, T) TESSERA_DEFINE_BATCHES(list, routine, letter##routine, T, T)

@@ -141,6 +141,7 @@ struct InC {
 
 extern "C" {
 
+using tessera::Form;
 using tessera::Routine;
 using namespace tessera::device_api;
 

@@ -1,22 +1,29 @@
 // Batches of LAPACK's routines of the own C API (tessera/lapack_batch.h): checks, and exceptions into status codes. All
 // arguments of all groups are checked, in the caller's order, before anything is computed.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "blas_api/c_api/context.hpp"
 #include "calls/argument_complaints.hpp"
+#include "calls/argument_places.hpp"
 #include "calls/arguments.hpp"
+#include "calls/in_types.hpp"
 #include "calls/lapack.hpp"
 #include "calls/lapack_arguments.hpp"
+#include "calls/lapack_lists.hpp"
 #include "calls/lapack_problems.hpp"
 #include "core/addressable.hpp"
 #include "core/error.hpp"
 #include "tessera/lapack_batch.h"
 
+using tessera::ByParameter;
 using tessera::CArray;
+using tessera::Form;
 using tessera::index_t;
 using tessera::LapackGroup;
 using tessera::LapackProblems;
@@ -31,62 +38,58 @@ using tessera::offload::CallTime;
 
 namespace {
 
-enum class Form : std::uint8_t { groups, strides };
-
 template <Scalar T>
 using Real = typename tessera::RealOf<T>::type;
 
-/// The arguments of a call with groups, in the order of the interfaces: an entry for each group or, of matrices,
-/// pivots and info, for each problem. An argument that a routine does not have stays null.
-struct Groups {
-  const tessera_uplo* uplo = nullptr;
-  const tessera_transpose* trans = nullptr;
-  const int64_t *m = nullptr, *n = nullptr, *nrhs = nullptr;
-  const void* const* A = nullptr;
-  const int64_t* lda = nullptr;
-  const void* tiny = nullptr;
-  const void* const* ipiv = nullptr;
-  const void* const* B = nullptr;
-  const int64_t* ldb = nullptr;
-  int* info = nullptr;
-};
-
-/// Those of a strided one.
-struct Strided {
-  tessera_uplo uplo = TESSERA_LOWER;
-  tessera_transpose trans = TESSERA_NO_TRANS;
-  int64_t m = 0, n = 0, nrhs = 0;
-  const void* A = nullptr;
-  int64_t lda = 0;
+/// The arguments of a call. With groups they are arrays: an entry for each group or, of matrices, pivots and info, for each problem.
+struct Given {
+  Form form = Form::pointers;
+  std::array<int64_t, 3> strides{};  ///< in the order of what they belong to
+  ByParameter<const void*> addresses{};
+  ByParameter<int64_t> numbers{};
+  ByParameter<int> letters{};
   double tiny = 0;
-  const void* ipiv = nullptr;
-  const void* B = nullptr;
-  int64_t ldb = 0;
-  int* info = nullptr;
-};
-struct Strides {
-  int64_t a = 0, ipiv = 0, b = 0;
-};
 
-template <class E>
-const void* const* addresses(E* const* matrices) {
-  return reinterpret_cast<const void* const*>(matrices);
-}
-
-using tessera::has;
-
-/// Behind the context; strides stand behind what they are of. `none` is what comes after the last.
-constexpr int place_of(Form form, Routine routine, Parameter parameter) {
-  int place = 2;
-  for (const Parameter each : tessera::own_parameters_of(routine)) {
-    if (each == parameter) break;
-    const bool has_stride = tessera::is_leading_dimension(each) || each == Parameter::ipiv;
-    place += form == Form::strides && has_stride ? 2 : 1;
+  template <Parameter parameter, class T>
+  void take(const T& value) {
+    if constexpr (std::is_pointer_v<T>)
+      addresses[parameter] = value;
+    else if constexpr (is_letter(parameter))
+      letters[parameter] = static_cast<int>(value);
+    else if constexpr (parameter == Parameter::tiny)
+      tiny = value;
+    else
+      numbers[parameter] = value;
   }
-  return place;
+  /// Of a group.
+  template <class T, class Value>
+  Value entry(Parameter parameter, index_t group, Value otherwise) const {
+    const auto* const array = static_cast<const T*>(addresses[parameter]);
+    return array != nullptr ? static_cast<Value>(array[group]) : otherwise;
+  }
+  int64_t number(Parameter parameter, index_t group) const {
+    return entry<int64_t>(parameter, group, numbers[parameter]);
+  }
+  /// @param first problem of a group
+  MatricesOfGroup matrices(Routine routine, Parameter parameter, index_t first, std::size_t element_bytes) const {
+    const void* const address = addresses[parameter];
+    if (form == Form::pointers)
+      return {.each = address != nullptr ? static_cast<const void* const*>(address) + first : nullptr};
+    return {.first = address, .distance_bytes = tessera::distance_in_bytes(stride(routine, parameter), element_bytes)};
+  }
+  int64_t stride(Routine routine, Parameter parameter) const {
+    return strides[tessera::count_before(routine, parameter, tessera::has_stride)];
+  }
+};
+/// @param all the form, and the strides @param values in the order of the routine's interface
+template <Routine routine, class... Values>
+Given given(Given all, const Values&... values) {
+  constexpr tessera::Parameters parameters = own_parameters_of(routine);
+  static_assert(sizeof...(values) == count_of(parameters));
+  [&]<std::size_t... i>(std::index_sequence<i...>) { (all.template take<parameters[i]>(values), ...); }
+  (std::index_sequence_for<Values...>{});
+  return all;
 }
-static_assert(place_of(Form::groups, Routine::getrf, Parameter::none) == 8);
-static_assert(place_of(Form::strides, Routine::gesv, Parameter::ldb) == 10);
 
 /// A group as the caller describes it, to be checked. Enumerators are as given.
 struct Described {
@@ -171,49 +174,54 @@ void run(tessera_context ctx, LapackProblems batch, const std::vector<std::pair<
   for (const auto& [info, count] : idle) std::fill_n(info, count, 0);
 }
 
+/// @param first problem of the group
 template <Routine routine, Scalar T>
-Described described_group(const Groups& given, index_t g, index_t first) {
-  const auto at = [g](const int64_t* array) { return array != nullptr ? array[g] : 0; };
-  const auto from = [first](const void* const* matrices) {
-    return MatricesOfGroup{.each = matrices != nullptr ? matrices + first : nullptr};
-  };
+Described described_group(const Given& given, index_t g, index_t first, index_t count) {
+  using enum Parameter;
   Described described;
-  if (given.uplo != nullptr) described.uplo = static_cast<int>(given.uplo[g]);
-  if (given.trans != nullptr) described.trans = static_cast<int>(given.trans[g]);
-  if (given.tiny != nullptr) described.tiny = static_cast<const Real<T>*>(given.tiny)[g];
+  if (has(routine, uplo)) described.uplo = given.entry<tessera_uplo>(uplo, g, given.letters[uplo]);
+  if (has(routine, trans)) described.trans = given.entry<tessera_transpose>(trans, g, given.letters[trans]);
+  described.tiny = given.entry<Real<T>>(tiny, g, given.tiny);
   LapackGroup& group = described.group;
-  group.common.n = at(given.n);
-  group.common.m = has(routine, Parameter::m) ? at(given.m) : group.common.n;
-  group.common.nrhs = at(given.nrhs);
-  group.common.lda = at(given.lda);
-  group.common.ldb = at(given.ldb);
-  group.A = from(given.A);
-  group.B = from(given.B);
-  group.ipiv = from(given.ipiv);
-  if (given.info != nullptr) group.info = given.info + first;
+  group.common.n = given.number(n, g);
+  group.common.m = has(routine, m) ? given.number(m, g) : group.common.n;
+  group.common.nrhs = given.number(nrhs, g);
+  group.common.lda = given.number(lda, g);
+  group.common.ldb = given.number(ldb, g);
+  group.A = given.matrices(routine, A, first, sizeof(T));
+  group.B = given.matrices(routine, B, first, sizeof(T));
+  group.ipiv = given.matrices(routine, ipiv, first, sizeof(int));
+  group.count = count;
+  auto* const infos = static_cast<int*>(const_cast<void*>(given.addresses[info]));
+  if (infos != nullptr) group.info = infos + first;
   return described;
 }
 
 /// Those of the arrays that have an entry for each group.
 template <Routine routine>
-void require_arrays(const Groups& given, const int64_t* group_size) {
-  using enum Parameter;
-  const std::pair<Parameter, const void*> arrays[] = {{uplo, given.uplo}, {trans, given.trans}, {m, given.m},
-                                                      {n, given.n},       {nrhs, given.nrhs},   {lda, given.lda},
-                                                      {tiny, given.tiny}, {ldb, given.ldb}};
-  for (const auto& [parameter, array] : arrays) {
-    if (has(routine, parameter))
-      require_argument(array != nullptr, place_of(Form::groups, routine, parameter), "the array is null");
+void require_arrays(const Given& given, const int64_t* group_size) {
+  for (const Parameter each : tessera::own_parameters_of(routine)) {
+    if (each == Parameter::none || tessera::has_stride(each) || each == Parameter::info) continue;
+    require_argument(given.addresses[each] != nullptr, place_of(Form::pointers, routine, each), "the array is null");
   }
-  require_argument(group_size != nullptr, place_of(Form::groups, routine, none) + 1, "the array is null");
+  require_argument(group_size != nullptr, place_of(Form::pointers, routine, Parameter::none) + 1, "the array is null");
+}
+
+/// Hands a group on, or notes its info if there is nothing to do.
+void add(const LapackGroup& group, LapackProblemsBuilder& builder, Routine routine,
+         std::vector<std::pair<int*, index_t>>& idle) {
+  if (group.has_effect(routine))
+    builder.add(group);
+  else if (group.info != nullptr && group.count > 0)
+    idle.emplace_back(group.info, group.count);
 }
 
 template <Routine routine, Scalar T>
-tessera_status run_groups(tessera_context ctx, const Groups& given, int64_t group_count,
+tessera_status run_groups(tessera_context ctx, const Given& given, int64_t group_count,
                           const int64_t* group_size) noexcept {
   return guarded([&] {
     CallTime time = CallTime::from_now();
-    constexpr int place_of_count = place_of(Form::groups, routine, Parameter::none);
+    constexpr int place_of_count = place_of(Form::pointers, routine, Parameter::none);
     require_argument(ctx != nullptr, 1, "ctx is null");
     require_argument(group_count >= 0, place_of_count, "group_count is negative");
     require_argument(group_count <= tessera::most_problems, place_of_count, tessera::beyond_memory::count);
@@ -222,9 +230,8 @@ tessera_status run_groups(tessera_context ctx, const Groups& given, int64_t grou
     if (group_count > 0) require_arrays<routine>(given, group_size);
     index_t first = 0;
     for (index_t g = 0; g < group_count; ++g) {
-      Described described = described_group<routine, T>(given, g, first);
-      LapackGroup& group = described.group;
-      group.count = group_size[g];
+      Described described = described_group<routine, T>(given, g, first, group_size[g]);
+      const LapackGroup& group = described.group;
       Complaint complaint = bad_value(routine, tessera::scalar_type_of<T>(), described);
       const bool is_possible_count = group.count >= 0 && tessera::may_have_more(first, group.count);
       if (complaint.parameter == Parameter::none && is_possible_count) {
@@ -232,52 +239,38 @@ tessera_status run_groups(tessera_context ctx, const Groups& given, int64_t grou
         complaint = missing_address(routine, group);
       }
       if (complaint.parameter != Parameter::none)
-        complain(place_of(Form::groups, routine, complaint.parameter), complaint.text, g);
+        complain(place_of(Form::pointers, routine, complaint.parameter), complaint.text, g);
       if (!is_possible_count)
         complain(place_of_count + 1, group.count < 0 ? "group_size is negative" : tessera::beyond_memory::count, g);
       first += group.count;
-      if (group.has_effect(routine))
-        builder.add(group);
-      else if (group.info != nullptr && group.count > 0)
-        idle.emplace_back(group.info, group.count);
+      add(group, builder, routine, idle);
     }
     run(ctx, builder.take(), idle, time);
   });
 }
 
-/// The first parameter whose stride is not as `is_good(stride, bytes of an element)` wants it.
+/// The parameter in front of the first stride that is not as `is_good(stride, bytes of an entry)` wants it.
 template <class IsGood>
-Parameter first_bad_stride(Routine routine, const Strides& strides, std::size_t element_bytes, const IsGood& is_good) {
-  using enum Parameter;
-  for (const Parameter parameter : tessera::own_parameters_of(routine)) {
-    const bool is_bad = (parameter == lda && !is_good(strides.a, element_bytes)) ||
-                        (parameter == ipiv && !is_good(strides.ipiv, sizeof(int))) ||
-                        (parameter == ldb && !is_good(strides.b, element_bytes));
-    if (is_bad) return parameter;
+Parameter first_bad_stride(Routine routine, const Given& given, std::size_t element_bytes, const IsGood& is_good) {
+  for (const Parameter each : tessera::own_parameters_of(routine)) {
+    if (tessera::has_stride(each) &&
+        !is_good(given.stride(routine, each), tessera::is_matrix(each) ? element_bytes : sizeof(int)))
+      return tessera::before_stride(each);
   }
-  return none;
+  return Parameter::none;
 }
 
 template <Routine routine, Scalar T>
-tessera_status run_strided(tessera_context ctx, const Strided& given, const Strides& strides,
-                           int64_t batch_size) noexcept {
+tessera_status run_strided(tessera_context ctx, const Given& given, int64_t batch_size) noexcept {
   return guarded([&] {
     CallTime time = CallTime::from_now();
     require_argument(ctx != nullptr, 1, "ctx is null");
     const auto place = [](Parameter parameter) { return place_of(Form::strides, routine, parameter); };
-    Described described{
-        .uplo = static_cast<int>(given.uplo), .trans = static_cast<int>(given.trans), .tiny = given.tiny, .group = {}};
-    LapackGroup& group = described.group;
-    group.common.n = given.n;
-    group.common.m = has(routine, Parameter::m) ? given.m : given.n;
-    group.common.nrhs = given.nrhs;
-    group.common.lda = given.lda;
-    group.common.ldb = given.ldb;
-    group.info = given.info;
-    group.count = batch_size;
+    Described described = described_group<routine, T>(given, 0, 0, batch_size);
+    const LapackGroup& group = described.group;
     const auto is_not_negative = [](int64_t stride, std::size_t) { return stride >= 0; };
     const Complaint value = bad_value(routine, tessera::scalar_type_of<T>(), described);
-    const Complaint stride{first_bad_stride(routine, strides, sizeof(T), is_not_negative), "the stride is negative"};
+    const Complaint stride{first_bad_stride(routine, given, sizeof(T), is_not_negative), "the stride is negative"};
     const Complaint first = first_of(routine, value, stride);
     const bool is_stride =
         first.parameter != Parameter::none && first.parameter == stride.parameter && first.parameter != value.parameter;
@@ -285,24 +278,17 @@ tessera_status run_strided(tessera_context ctx, const Strided& given, const Stri
                      first.text.c_str());
     require_argument(batch_size >= 0, place(Parameter::none), "batch_size is negative");
     require_argument(batch_size <= tessera::most_problems, place(Parameter::none), tessera::beyond_memory::count);
-    const Parameter far = first_bad_stride(routine, strides, sizeof(T), [&](int64_t stride, std::size_t each) {
+    const Parameter far = first_bad_stride(routine, given, sizeof(T), [&](int64_t stride, std::size_t each) {
       return tessera::is_addressable_stride(stride, batch_size, each);
     });
     require_argument(far == Parameter::none, place(far) + 1, tessera::beyond_memory::stride);
-    group.A = {.first = given.A, .distance_bytes = tessera::distance_in_bytes(strides.a, sizeof(T))};
-    group.B = {.first = given.B, .distance_bytes = tessera::distance_in_bytes(strides.b, sizeof(T))};
-    group.ipiv = {.first = given.ipiv, .distance_bytes = tessera::distance_in_bytes(strides.ipiv, sizeof(int))};
     complete(routine, described);
     const Complaint missing = missing_address(routine, group);
     require_argument(missing.parameter == Parameter::none, place(missing.parameter), missing.text.c_str());
     LapackProblemsBuilder builder(routine, tessera::scalar_type_of<T>());
     std::vector<std::pair<int*, index_t>> idle;
-    if (group.has_effect(routine)) {
-      builder.reserve(batch_size);
-      builder.add(group);
-    } else if (group.info != nullptr) {
-      idle.emplace_back(group.info, batch_size);
-    }
+    if (group.has_effect(routine)) builder.reserve(batch_size);
+    add(group, builder, routine, idle);
     run(ctx, builder.take(), idle, time);
   });
 }
@@ -318,48 +304,27 @@ struct InC {
 
 extern "C" {
 
-// By shape of the list of arguments, as the header names it; `of` makes addresses of matrices of what the caller gives.
-#define TESSERA_GIVEN_CHOLESKY(of) .uplo = uplo, .n = n, .A = of(A), .lda = lda, .info = info
-#define TESSERA_APART_CHOLESKY .a = stride_a
-#define TESSERA_GIVEN_CHOLESKY_SOLVE(of) \
-  .uplo = uplo, .n = n, .nrhs = nrhs, .A = of(A), .lda = lda, .B = of(B), .ldb = ldb, .info = info
-#define TESSERA_APART_CHOLESKY_SOLVE .a = stride_a, .b = stride_b
-#define TESSERA_GIVEN_LU(of) .m = m, .n = n, .A = of(A), .lda = lda, .ipiv = of(ipiv), .info = info
-#define TESSERA_APART_LU .a = stride_a, .ipiv = stride_ipiv
-#define TESSERA_GIVEN_LU_NOPIV(of) .m = m, .n = n, .A = of(A), .lda = lda, .tiny = tiny, .info = info
-#define TESSERA_APART_LU_NOPIV .a = stride_a
-#define TESSERA_GIVEN_LU_SOLVE(of) \
-  .trans = trans, .n = n, .nrhs = nrhs, .A = of(A), .lda = lda, .ipiv = of(ipiv), .B = of(B), .ldb = ldb, .info = info
-#define TESSERA_APART_LU_SOLVE .a = stride_a, .ipiv = stride_ipiv, .b = stride_b
-#define TESSERA_GIVEN_LU_FACTOR_SOLVE(of) \
-  .n = n, .nrhs = nrhs, .A = of(A), .lda = lda, .ipiv = of(ipiv), .B = of(B), .ldb = ldb, .info = info
-#define TESSERA_APART_LU_FACTOR_SOLVE .a = stride_a, .ipiv = stride_ipiv, .b = stride_b
-#define TESSERA_GIVEN_LU_INVERSE(of) .n = n, .A = of(A), .lda = lda, .ipiv = of(ipiv), .info = info
-#define TESSERA_APART_LU_INVERSE .a = stride_a, .ipiv = stride_ipiv
-
-#define TESSERA_AS_IT_IS(address) address
-#define TESSERA_DEFINE(shape, routine, letter, T)                                                                    \
-  TESSERA_GROUPS_##shape(letter##routine##_batch, Real<T>, InC<Routine::routine>::Factor<T>, CArray<T>) {            \
-    return run_groups<Routine::routine, T>(ctx, {TESSERA_GIVEN_##shape(addresses)}, group_count, group_size);        \
-  }                                                                                                                  \
-  TESSERA_STRIDES_##shape(letter##routine##_batch_strided, Real<T>, InC<Routine::routine>::Factor<T>, CArray<T>) {   \
-    return run_strided<Routine::routine, T>(ctx, {TESSERA_GIVEN_##shape(TESSERA_AS_IT_IS)}, {TESSERA_APART_##shape}, \
-                                            batch_size);                                                             \
+#define TESSERA_DEFINE(list, routine, letter, T)                                                                       \
+  TESSERA_GROUPS_##list(letter##routine##_batch, Real<T>, InC<Routine::routine>::Factor<T>, CArray<T>) {               \
+    return run_groups<Routine::routine, T>(                                                                            \
+        ctx, given<Routine::routine>({.form = Form::pointers}, TESSERA_ARGUMENTS_##list(TESSERA_VALUES)), group_count, \
+        group_size);                                                                                                   \
+  }                                                                                                                    \
+  TESSERA_STRIDES_##list(letter##routine##_batch_strided, Real<T>, InC<Routine::routine>::Factor<T>, CArray<T>) {      \
+    return run_strided<Routine::routine, T>(                                                                           \
+        ctx,                                                                                                           \
+        given<Routine::routine>({.form = Form::strides, .strides = {TESSERA_ARGUMENTS_##list(TESSERA_STRIDES)}},       \
+                                TESSERA_ARGUMENTS_##list(TESSERA_VALUES)),                                             \
+        batch_size);                                                                                                   \
   }
-#define TESSERA_DEFINE_TYPES(shape, routine)             \
-  TESSERA_DEFINE(shape, routine, s, float)               \
-  TESSERA_DEFINE(shape, routine, d, double)              \
-  TESSERA_DEFINE(shape, routine, c, std::complex<float>) \
-  TESSERA_DEFINE(shape, routine, z, std::complex<double>)
-
-TESSERA_DEFINE_TYPES(CHOLESKY, potrf)
-TESSERA_DEFINE_TYPES(CHOLESKY_SOLVE, potrs)
-TESSERA_DEFINE_TYPES(CHOLESKY_SOLVE, posv)
-TESSERA_DEFINE_TYPES(CHOLESKY, potri)
-TESSERA_DEFINE_TYPES(LU, getrf)
-TESSERA_DEFINE_TYPES(LU_NOPIV, getrf_nopiv)
-TESSERA_DEFINE_TYPES(LU_SOLVE, getrs)
-TESSERA_DEFINE_TYPES(LU_FACTOR_SOLVE, gesv)
-TESSERA_DEFINE_TYPES(LU_INVERSE, getri)
+TESSERA_IN_ALL_TYPES(TESSERA_DEFINE, CHOLESKY, potrf)
+TESSERA_IN_ALL_TYPES(TESSERA_DEFINE, CHOLESKY_SOLVE, potrs)
+TESSERA_IN_ALL_TYPES(TESSERA_DEFINE, CHOLESKY_SOLVE, posv)
+TESSERA_IN_ALL_TYPES(TESSERA_DEFINE, CHOLESKY, potri)
+TESSERA_IN_ALL_TYPES(TESSERA_DEFINE, LU, getrf)
+TESSERA_IN_ALL_TYPES(TESSERA_DEFINE, LU_NOPIV, getrf_nopiv)
+TESSERA_IN_ALL_TYPES(TESSERA_DEFINE, LU_SOLVE, getrs)
+TESSERA_IN_ALL_TYPES(TESSERA_DEFINE, LU_FACTOR_SOLVE, gesv)
+TESSERA_IN_ALL_TYPES(TESSERA_DEFINE, LU_INVERSE, getri)
 
 }  // extern "C"
