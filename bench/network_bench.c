@@ -1,12 +1,13 @@
-/* Times training passes (forward, backward, update: a step of stochastic gradient descent on one mini-batch) of a fully connected network with
-   ReLU and softmax cross-entropy, 3072-16384-16384-10 as in BLASX's section V-C (Wang et al. 2016) without options. Linked with libblas.so.3 by
-   this name, so that LD_PRELOAD and LD_LIBRARY_PATH decide whose it is; knows nothing of Tessera. Prints one line of JSON; status 1 if the loss
-   is not a number or does not fall.
+/* Times training passes of a fully connected network in single precision: forward, backward, update, which is a step of stochastic gradient
+   descent on one mini-batch, with ReLU and softmax cross-entropy (BLASX, section V-C, Wang et al. 2016: 3072-16384-16384-10). Linked with
+   libblas.so.3 by this name, so that LD_PRELOAD and LD_LIBRARY_PATH decide whose it is; knows nothing of Tessera. Prints one line of JSON;
+   status 1 if the loss is not a number or does not fall.
 
-   usage: network_bench [--layers N-N-...] [--batch N] [--passes N] [--type s|d] [--rate X] [--calls cblas|fortran]
-          network_bench --check [--layers N-N-...] [--batch N]
-   --calls fortran: sgemm_ in place of cblas_sgemm, for libraries that catch only these (NVBLAS).
-   --check: derivatives by all parameters against central differences in double precision, and those in single against those in double. */
+   usage: network_bench N-N-... BATCH PASSES [cblas | fortran]
+   fortran: sgemm_ in place of cblas_sgemm, for libraries that catch only these (NVBLAS).
+
+   Matrices are column-major and a sample is a column, so that layer l is Z = W[l] * A[l] + b[l], A[l+1] = max(Z, 0), and the last layer softmax.
+   All products are gemm calls; everything else runs over columns or blocks of rows, in threads where the compiler has OpenMP. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,183 +16,203 @@
 #define PROGRAM "network_bench"
 #include "program.h"
 
-enum { MAX_LAYERS = 64, MAX_PASSES = 1000 };
-enum { COLUMN_MAJOR = 102, NO_TRANS = 111, TRANS = 112 }; /* of CBLAS */
+enum { MAX_LAYERS = 64 };
 
-typedef size_t length; /* of a character argument */
 void cblas_sgemm(int order, int op_a, int op_b, int m, int n, int k, float alpha, const float* A, int lda,
                  const float* B, int ldb, float beta, float* C, int ldc);
-void cblas_dgemm(int order, int op_a, int op_b, int m, int n, int k, double alpha, const double* A, int lda,
-                 const double* B, int ldb, double beta, double* C, int ldc);
 void sgemm_(const char* op_a, const char* op_b, const int* m, const int* n, const int* k, const float* alpha,
             const float* A, const int* lda, const float* B, const int* ldb, const float* beta, float* C, const int* ldc,
-            length, length);
-void dgemm_(const char* op_a, const char* op_b, const int* m, const int* n, const int* k, const double* alpha,
-            const double* A, const int* lda, const double* B, const int* ldb, const double* beta, double* C,
-            const int* ldc, length, length);
+            size_t length_of_op_a, size_t length_of_op_b);
 
 static int fortran_calls = 0;
 static double product_seconds = 0; /* in gemm calls, since it was last set to 0 */
 
-#define real float
-#define NAME(x) single_##x
-#define CBLAS_GEMM cblas_sgemm
-#define FORTRAN_GEMM sgemm_
-#include "network_pass.h"
-#undef real
-#undef NAME
-#undef CBLAS_GEMM
-#undef FORTRAN_GEMM
+struct network {
+  int layers; /* weight matrices */
+  int batch;
+  int widths[MAX_LAYERS + 1]; /* layers + 1; A[l], D[l]: widths[l] x batch; W[l]: widths[l+1] x widths[l] */
+  float *W[MAX_LAYERS], *b[MAX_LAYERS];
+  float* A[MAX_LAYERS + 1]; /* A[0]: the samples; A[layers]: probabilities of the classes */
+  float* D[MAX_LAYERS + 1]; /* derivative of the loss by Z of the layer below */
+  int* labels;
+};
 
-#define real double
-#define NAME(x) double_##x
-#define CBLAS_GEMM cblas_dgemm
-#define FORTRAN_GEMM dgemm_
-#include "network_pass.h"
-#undef real
-#undef NAME
-#undef CBLAS_GEMM
-#undef FORTRAN_GEMM
-
-/* |x - y| / |y|, Euclidean */
-static double difference(size_t count, const double* x, const double* y) {
-  double distance = 0, size = 0;
-  for (size_t i = 0; i < count; ++i) {
-    distance += (x[i] - y[i]) * (x[i] - y[i]);
-    size += y[i] * y[i];
-  }
-  return sqrt(distance / size);
+/* C = alpha * op(A) * op(B) + beta * C */
+static void product(char op_a, char op_b, int m, int n, int k, float alpha, const float* A, int lda, const float* B,
+                    int ldb, float beta, float* C, int ldc) {
+  enum { COLUMN_MAJOR = 102, NO_TRANS = 111, TRANS = 112 }; /* of CBLAS */
+  const double begin = seconds_now();
+  if (fortran_calls)
+    sgemm_(&op_a, &op_b, &m, &n, &k, &alpha, A, &lda, B, &ldb, &beta, C, &ldc, 1, 1);
+  else
+    cblas_sgemm(COLUMN_MAJOR, op_a == 'N' ? NO_TRANS : TRANS, op_b == 'N' ? NO_TRANS : TRANS, m, n, k, alpha, A, lda, B,
+                ldb, beta, C, ldc);
+  product_seconds += seconds_now() - begin;
 }
 
-/* Central differences of step h have an error of h^2 in the derivative and eps / h in the loss: both are near 1e-10 for h = 1e-5. A kink of
-   ReLU between the two points would show as 1e-3 or so. */
-static int check(int layers, const int* widths, int batch) {
-  const double step = 1e-5;
-  struct single_network in_single;
-  struct double_network in_double;
-  single_create(&in_single, layers, widths, batch);
-  double_create(&in_double, layers, widths, batch);
-  double worst_double = 0, worst_single = 0;
-  for (int l = 0; l < layers; ++l) {
-    const size_t weights = (size_t)widths[l] * (size_t)widths[l + 1], count = weights + (size_t)widths[l + 1];
-    double* derivative = double_derivative(&in_double, l);
-    double* rounded = single_derivative(&in_single, l);
-    double* numerical = allocate(sizeof(double) * count);
-    for (size_t i = 0; i < count; ++i) {
-      double* parameter = i < weights ? &in_double.W[l][i] : &in_double.b[l][i - weights];
-      const double value = *parameter;
-      *parameter = value + step;
-      const double above = double_forward(&in_double);
-      *parameter = value - step;
-      const double below = double_forward(&in_double);
-      *parameter = value;
-      numerical[i] = (above - below) / (2 * step);
+/* A[l+1] = max(Z + b, 0), in place of the product. */
+static void rectify(const struct network* net, int l) {
+  const int rows = net->widths[l + 1];
+#pragma omp parallel for
+  for (int j = 0; j < net->batch; ++j) {
+    float* z = net->A[l + 1] + (size_t)j * (size_t)rows;
+    for (int i = 0; i < rows; ++i) {
+      const float value = z[i] + net->b[l][i];
+      z[i] = value < 0 ? 0 : value; /* NaN is kept */
     }
-    const double error_double = difference(count, derivative, numerical);
-    const double error_single = difference(count, rounded, derivative);
-    if (!(error_double <= worst_double)) worst_double = error_double;
-    if (!(error_single <= worst_single)) worst_single = error_single;
-    free(derivative);
-    free(rounded);
-    free(numerical);
   }
-  single_destroy(&in_single);
-  double_destroy(&in_double);
-  const int correct = worst_double < 1e-6 && worst_single < 1e-3;
-  printf(
-      "{\"check\": \"derivatives\", \"double_against_differences\": %.3g, \"single_against_double\": %.3g, "
-      "\"correct\": %s}\n",
-      worst_double, worst_single, correct ? "true" : "false");
-  return correct;
 }
 
-static int bench(const char* layers_text, int layers, const int* widths, int batch, char type, int passes,
-                 double rate) {
-  static double losses[MAX_PASSES], seconds[MAX_PASSES], products[MAX_PASSES];
-  double parameters = 0, flops = 0;
-  for (int l = 0; l < layers; ++l) {
-    const double weights = (double)widths[l] * widths[l + 1];
-    parameters += weights + widths[l + 1];
-    flops += 2.0 * (l > 0 ? 3 : 2) * weights * batch; /* nobody needs the derivative by the samples */
+/* The last layer: probabilities in place of Z, D = (probabilities - labels) / batch. Returns the mean of -log(probability of the label).
+   exp(Z - max Z) cannot overflow, and log(p) = Z - max Z - log(sum) has no p that rounded to 0. */
+static double softmax(const struct network* net) {
+  const int last = net->layers, rows = net->widths[last];
+  double loss = 0;
+  for (int j = 0; j < net->batch; ++j) {
+    float* p = net->A[last] + (size_t)j * (size_t)rows;
+    float* d = net->D[last] + (size_t)j * (size_t)rows;
+    double largest = -HUGE_VAL, sum = 0;
+    for (int i = 0; i < rows; ++i) {
+      p[i] += net->b[last - 1][i];
+      if (!(p[i] <= largest)) largest = p[i]; /* NaN is kept */
+    }
+    for (int i = 0; i < rows; ++i) sum += exp((double)p[i] - largest);
+    loss -= (double)p[net->labels[j]] - largest - log(sum);
+    for (int i = 0; i < rows; ++i) {
+      p[i] = (float)(exp((double)p[i] - largest) / sum);
+      d[i] = (p[i] - (float)(i == net->labels[j])) / (float)net->batch;
+    }
   }
-  (type == 's' ? single_train : double_train)(layers, widths, batch, passes, rate, losses, seconds, products);
-  int best = 0, correct = 1;
-  for (int pass = 0; pass < passes; ++pass) {
-    if (seconds[pass] < seconds[best]) best = pass;
-    if (!isfinite(losses[pass])) correct = 0;
-  }
-  if (passes > 1 && !(losses[passes - 1] < losses[0])) correct = 0;
-  const double last = losses[passes - 1];
-  printf(
-      "{\"layers\": \"%s\", \"batch\": %d, \"type\": \"%c\", \"calls\": \"%s\", \"parameters\": %.0f, \"passes\": %d, "
-      "\"seconds\": %.6g, \"products_s\": %.6g, \"first_s\": %.6g, \"gflops\": %.6g, ",
-      layers_text, batch, type, fortran_calls ? "fortran" : "cblas", parameters, passes, seconds[best], products[best],
-      seconds[0], flops / seconds[best] * 1e-9);
-  /* JSON has no NaN. */
-  printf("\"first_loss\": %.9g, \"last_loss\": %.9g", isfinite(losses[0]) ? losses[0] : -1, isfinite(last) ? last : -1);
-  printf(", \"correct\": %s}\n", correct ? "true" : "false");
-  return correct;
+  return loss / net->batch;
 }
 
-static int usage(const char* wrong) {
-  fprintf(stderr,
-          "network_bench: %s\n"
-          "usage: network_bench [--layers N-N-...] [--batch N] [--passes N] [--type s|d] [--rate X] [--calls "
-          "cblas|fortran]\n"
-          "       network_bench --check [--layers N-N-...] [--batch N]\n",
-          wrong);
-  return 2;
+/* Returns the loss. */
+static double forward(const struct network* net) {
+  for (int l = 0; l < net->layers; ++l) {
+    const int rows = net->widths[l + 1], inner = net->widths[l];
+    product('N', 'N', rows, net->batch, inner, 1, net->W[l], rows, net->A[l], inner, 0, net->A[l + 1], rows);
+    if (l + 1 < net->layers) rectify(net, l);
+  }
+  return softmax(net);
+}
+
+/* D[l] is the derivative by A[l]; that by Z is 0 where the layer's output was cut to 0. */
+static void mask(const struct network* net, int l) {
+  const int rows = net->widths[l];
+#pragma omp parallel for
+  for (int j = 0; j < net->batch; ++j) {
+    const float* a = net->A[l] + (size_t)j * (size_t)rows;
+    float* d = net->D[l] + (size_t)j * (size_t)rows;
+    for (int i = 0; i < rows; ++i) d[i] = a[i] > 0 ? d[i] : 0;
+  }
+}
+
+/* b[l] -= rate * sum of the columns of D[l+1] */
+static void update_bias(const struct network* net, int l, float rate) {
+  enum { BLOCK = 256 };
+  const int rows = net->widths[l + 1];
+#pragma omp parallel for
+  for (int begin = 0; begin < rows; begin += BLOCK) {
+    const int count = rows - begin < BLOCK ? rows - begin : BLOCK;
+    float sum[BLOCK] = {0};
+    for (int j = 0; j < net->batch; ++j) {
+      const float* d = net->D[l + 1] + (size_t)j * (size_t)rows + begin;
+      for (int i = 0; i < count; ++i) sum[i] += d[i];
+    }
+    for (int i = 0; i < count; ++i) net->b[l][begin + i] -= rate * sum[i];
+  }
+}
+
+/* The derivatives of all layers from the last to the first, and the step W -= rate * dloss/dW in the product that makes the derivative. A layer
+   passes its derivative down before its weights change. */
+static void backward(const struct network* net, float rate) {
+  for (int l = net->layers - 1; l >= 0; --l) {
+    const int rows = net->widths[l + 1], inner = net->widths[l];
+    if (l > 0) {
+      product('T', 'N', inner, net->batch, rows, 1, net->W[l], rows, net->D[l + 1], rows, 0, net->D[l], inner);
+      mask(net, l);
+    }
+    product('N', 'T', rows, inner, net->batch, -rate, net->D[l + 1], rows, net->A[l], inner, 1, net->W[l], rows);
+    update_bias(net, l, rate);
+  }
+}
+
+/* Random weights of variance 2 / inputs (He et al. 2015), biases 0. Samples of class c are noise around a pattern of that class, so that there is
+   something to learn. */
+static void create(struct network* net) {
+  const size_t batch = (size_t)net->batch;
+  net->labels = allocate(sizeof(int) * batch);
+  for (int l = 0; l <= net->layers; ++l) {
+    const size_t width = (size_t)net->widths[l];
+    net->A[l] = allocate(sizeof(float) * width * batch);
+    net->D[l] = allocate(sizeof(float) * width * batch);
+    if (l == net->layers) break;
+    const size_t next = (size_t)net->widths[l + 1];
+    const double scale = sqrt(24.0 / (double)width); /* of numbers in (-0.5, 0.5), whose variance is 1/12 */
+    net->W[l] = allocate(sizeof(float) * width * next);
+    for (size_t i = 0; i < width * next; ++i) net->W[l][i] = (float)(scale * random_number());
+    net->b[l] = allocate(sizeof(float) * next);
+    memset(net->b[l], 0, sizeof(float) * next);
+  }
+  const int classes = net->widths[net->layers], inputs = net->widths[0];
+  for (int j = 0; j < net->batch; ++j) {
+    net->labels[j] = j % classes;
+    for (int i = 0; i < inputs; ++i) {
+      const double pattern = i % classes == net->labels[j] ? 1 : 0;
+      net->A[0][(size_t)j * (size_t)inputs + (size_t)i] = (float)(pattern + 2 * random_number());
+    }
+  }
+}
+
+/* The widths of "3072-16384-10". Returns whether it is such a text. */
+static int read_widths(const char* text, struct network* net) {
+  for (net->layers = -1;; ++text) {
+    char* end = NULL;
+    const long width = strtol(text, &end, 10);
+    if (end == text || width < 1 || width > 1 << 24 || net->layers == MAX_LAYERS) return 0;
+    net->widths[++net->layers] = (int)width;
+    text = end;
+    if (*text == '\0') return net->layers > 0;
+    if (*text != '-') return 0;
+  }
 }
 
 int main(int argc, char** argv) {
-  const char* layers_text = NULL;
-  int batch = 0, passes = 3, checks = 0;
-  char type = 's';
-  double rate = 0;
-  for (int i = 1; i < argc; ++i) {
-    const char* name = argv[i];
-    if (strcmp(name, "--check") == 0) {
-      checks = 1;
-      continue;
-    }
-    if (++i == argc) return usage(name);
-    const char* value = argv[i];
-    if (strcmp(name, "--layers") == 0) {
-      layers_text = value;
-    } else if (strcmp(name, "--batch") == 0) {
-      batch = atoi(value);
-      if (batch < 1) return usage(value);
-    } else if (strcmp(name, "--passes") == 0) {
-      passes = atoi(value);
-      if (passes < 1 || passes > MAX_PASSES) return usage(value);
-    } else if (strcmp(name, "--rate") == 0) {
-      rate = atof(value);
-      if (!(rate > 0)) return usage(value);
-    } else if (strcmp(name, "--type") == 0 && (strcmp(value, "s") == 0 || strcmp(value, "d") == 0)) {
-      type = value[0];
-    } else if (strcmp(name, "--calls") == 0 && (strcmp(value, "cblas") == 0 || strcmp(value, "fortran") == 0)) {
-      fortran_calls = value[0] == 'f';
-    } else {
-      return usage(name);
-    }
+  struct network net;
+  const int passes = argc > 3 ? atoi(argv[3]) : 0;
+  net.batch = argc > 2 ? atoi(argv[2]) : 0;
+  fortran_calls = argc == 5 && strcmp(argv[4], "fortran") == 0;
+  if (passes < 1 || net.batch < 1 || argc > 5 || (argc == 5 && !fortran_calls && strcmp(argv[4], "cblas") != 0) ||
+      !read_widths(argv[1], &net)) {
+    fprintf(stderr, "usage: network_bench N-N-... BATCH PASSES [cblas | fortran]\n");
+    return 2;
   }
-  if (layers_text == NULL) layers_text = checks ? "7-12-9-4" : "3072-16384-16384-10";
-  if (batch == 0) batch = checks ? 8 : 1024;
-
-  int widths[MAX_LAYERS + 1], layers = -1, widest = 0;
-  for (const char* at = layers_text;; ++at) {
-    char* end = NULL;
-    const long width = strtol(at, &end, 10);
-    if (end == at || width < 1 || width > 1 << 24 || layers == MAX_LAYERS) return usage(layers_text);
-    widths[++layers] = (int)width;
-    if (width > widest) widest = (int)width;
-    at = end;
-    if (*at == '\0') break;
-    if (*at != '-') return usage(layers_text);
+  double flops = 0;
+  int widest = 0;
+  for (int l = 0; l <= net.layers; ++l) {
+    if (net.widths[l] > widest) widest = net.widths[l];
+    /* Nobody needs the derivative by the samples. */
+    if (l < net.layers) flops += 2.0 * (l > 0 ? 3 : 2) * net.widths[l] * net.widths[l + 1] * net.batch;
   }
-  if (layers < 1) return usage("--layers needs two at least");
-  /* A step changes the outputs by about rate * width: this one lets the loss fall at all sizes. */
-  if (!(rate > 0)) rate = 1.0 / widest;
-  if (checks) return check(layers, widths, batch) ? 0 : 1;
-  return bench(layers_text, layers, widths, batch, type, passes, rate) ? 0 : 1;
+  create(&net);
+  double first_loss = 0, loss = 0, first = 0, best = HUGE_VAL, best_products = 0;
+  for (int pass = 0; pass < passes; ++pass) {
+    product_seconds = 0;
+    const double begin = seconds_now();
+    loss = forward(&net);
+    /* A step changes the outputs by about rate * width: this rate lets the loss fall at all sizes. */
+    backward(&net, 1.0F / (float)widest);
+    const double seconds = seconds_now() - begin;
+    if (pass == 0) first_loss = loss, first = seconds;
+    if (seconds < best) best = seconds, best_products = product_seconds;
+    if (!isfinite(loss)) break;
+  }
+  const int correct = isfinite(loss) && (passes == 1 || loss < first_loss);
+  printf("{\"layers\": \"%s\", \"batch\": %d, \"calls\": \"%s\", \"passes\": %d, \"seconds\": %.6g, ", argv[1], net.batch,
+         fortran_calls ? "fortran" : "cblas", passes, best);
+  printf("\"products_s\": %.6g, \"first_s\": %.6g, \"gflops\": %.6g, ", best_products, first, flops / best * 1e-9);
+  /* JSON has no NaN. */
+  printf("\"first_loss\": %.9g, \"last_loss\": %.9g, \"correct\": %s}\n", isfinite(first_loss) ? first_loss : -1,
+         isfinite(loss) ? loss : -1, correct ? "true" : "false");
+  return correct ? 0 : 1;
 }

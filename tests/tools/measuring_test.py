@@ -434,7 +434,7 @@ os.execv("{tessera}", ["{tessera}", *arguments])
 
 class Network(ToolCase):
     PROGRAM = BUILD / "bin" / "network_bench"
-    SMALL = ["--layers", "40-70-50-10", "--batch", "30", "--passes", "4"]
+    SMALL = ["40-70-50-10", "30", "4"]
     PRELOAD = {"LD_PRELOAD": str(BUILD / "lib" / "libtessera_blas.so"), "TESSERA_DEVICES": "host:2", "TESSERA_OFFLOAD": "always",
                "TESSERA_TILE": "32", "TESSERA_HOST_DEVICE": "memory=32MiB"}
 
@@ -443,30 +443,21 @@ class Network(ToolCase):
         self.assert_good(result)
         return json.loads(result.stdout)
 
-    def test_derivatives(self):
-        self.assertTrue(self.bench("--check")["correct"])
-        self.assertTrue(self.bench("--check", "--layers", "5-3", "--batch", "7")["correct"])
-        self.assertTrue(self.bench("--check", "--calls", "fortran", **self.PRELOAD)["correct"])
-
     def test_preloaded(self):
-        for kind, digits in (("s", 5), ("d", 12)):
-            for calls in ("cblas", "fortran"):
-                with self.subTest(type=kind, calls=calls):
-                    options = [*self.SMALL, "--type", kind, "--calls", calls]
-                    plain = self.bench(*options)
-                    stats = self.folder / f"{kind}{calls}.jsonl"
-                    preloaded = self.bench(*options, TESSERA_STATS=str(stats), **self.PRELOAD)
-                    for name in ("first_loss", "last_loss"):
-                        self.assertAlmostEqual(plain[name], preloaded[name], delta=10**-digits + 1e-8)
-                    self.assertLess(preloaded["last_loss"], preloaded["first_loss"])
-                    jobs = [json.loads(line) for line in stats.read_text().splitlines()]
-                    # Of three layers, in each of four passes: three products forward, two derivatives handed down,
-                    # three updates.
-                    self.assertEqual([job["routine"] for job in jobs], [kind + "gemm"] * 4 * 8)
-                    self.assertEqual(plain["parameters"], 40 * 70 + 70 * 50 + 50 * 10 + 130)
+        for calls in ("cblas", "fortran"):
+            with self.subTest(calls=calls):
+                plain = self.bench(*self.SMALL, calls)
+                stats = self.folder / f"{calls}.jsonl"
+                preloaded = self.bench(*self.SMALL, calls, TESSERA_STATS=str(stats), **self.PRELOAD)
+                for name in ("first_loss", "last_loss"):
+                    self.assertAlmostEqual(plain[name], preloaded[name], delta=1e-5)
+                self.assertLess(preloaded["last_loss"], preloaded["first_loss"])
+                jobs = [json.loads(line) for line in stats.read_text().splitlines()]
+                # Of three layers, in each of four passes: three products forward, two derivatives handed down, three updates.
+                self.assertEqual([job["routine"] for job in jobs], ["sgemm"] * 4 * 8)
 
     def test_wrong_use(self):
-        for options in (["--layers", "10"], ["--layers", "10-x"], ["--layers", "10-0-3"], ["--batch", "0"], ["--type", "z"], ["--nonsense"], ["--passes"]):
+        for options in (["10", "1", "1"], ["10-x", "1", "1"], ["10-0-3", "1", "1"], ["10-3", "0", "1"], ["10-3", "1", "1", "other"], ["10-3", "1"]):
             with self.subTest(options=options):
                 self.assert_refused(run(self.PROGRAM, *options), "usage: network_bench")
 
