@@ -49,7 +49,7 @@ BACKENDS = {
 }
 
 # Written by CMake (cmake/lapack_symbols.cmake); includes of them obey the same rules.
-GENERATED = {"blas_api/lapack/argument_lists.def", "blas_api/lapack/handed_on.def", "calls/lapack_symbols.def"}
+GENERATED = {"blas_api/c_api/lapack_functions.inc", "blas_api/lapack/argument_lists.def", "blas_api/lapack/handed_on.def", "calls/lapack_symbols.def"}
 
 SUFFIXES = {".c", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".inc", ".def"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)

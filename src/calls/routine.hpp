@@ -70,7 +70,8 @@ enum Trait : std::uint32_t {
   rectangular = 1 << 18,       ///< m and n differ
   counted = 1 << 19,           ///< right-hand sides or reflectors are, by k
   cpu_only = 1 << 20,          ///< no library of a GPU solves it
-  in_rows = 1 << 21            ///< reflectors are rows of A, as those of LQ are; else they are columns
+  in_rows = 1 << 21,           ///< reflectors are rows of A, as those of LQ are; else they are columns
+  fortran_only = 1 << 22       ///< the own API has no function for it (cmake/lapack_symbols.cmake)
 };
 
 /// A routine. getrf_nopiv, which Fortran does not have, is getrf with `tiny` in place of pivots.
