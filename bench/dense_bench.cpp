@@ -232,7 +232,7 @@ class Problem {
 
 /// @return whether results are right
 template <Scalar T>
-bool measure(HostMatrixBench& on, index_t n, const Options& options, const kernels::DenseLapack* cpu) {
+bool measure(HostMatrixBench& on, index_t n, const Options& options, const kernels::CpuBlas* cpu) {
   Problem<T> problem(on.first_device(), n, options);
   json result = {{"routine", name_of(problem.problem())},   {"n", n},
                  {"vectors", problem.problem().vectors},    {"memory", options.pageable ? "pageable" : "page-locked"},
@@ -260,7 +260,10 @@ bool measure(HostMatrixBench& on, index_t n, const Options& options, const kerne
   if (cpu != nullptr) {
     problem.reset();
     kernels::DenseOutcome outcome;
-    result["cpu_seconds"] = seconds_of([&] { cpu->prepare(problem.problem())(outcome); });
+    result["cpu_seconds"] = seconds_of([&] {
+      kernels::DenseLapack::compute([&](const char* name) { return cpu->fortran(name); }, cpu->integer_bits(),
+                                    problem.problem(), outcome);
+    });
   }
   std::printf("%s\n", result.dump().c_str());
   return result["info"] == 0 && residual < 3;
@@ -268,12 +271,8 @@ bool measure(HostMatrixBench& on, index_t n, const Options& options, const kerne
 
 bool measure_all(const Options& options) {
   HostMatrixBench on(options);
-  std::optional<kernels::DenseLapack> cpu;
-  if (options.cpu) {
-    const auto blas = kernels::CpuBlas::open(on.config().cpu_blas);
-    cpu.emplace([blas](const char* name) { return blas->fortran(name); });
-  }
-  return on.all([&]<Scalar T>(index_t n, T) { return measure<T>(on, n, options, cpu ? &*cpu : nullptr); });
+  const auto cpu = options.cpu ? kernels::CpuBlas::open(on.config().cpu_blas) : nullptr;
+  return on.all([&]<Scalar T>(index_t n, T) { return measure<T>(on, n, options, cpu.get()); });
 }
 
 }  // namespace

@@ -66,6 +66,24 @@ struct View {
   View block(index_t i, index_t j) const { return {at + (i + j * ld) * element, ld, element}; }
 };
 
+/// The matrix as a batch of one for the readable reference.
+LapackBatch reference_batch(Routine routine, ScalarType type, const LapackForm& form, index_t m, index_t n, void* A,
+                            index_t lda, int& info) {
+  LapackBatch one;
+  one.routine = routine;
+  one.type = type;
+  one.uplo = form.uplo;
+  one.op = form.op;
+  one.tiny = form.tiny;
+  one.count = 1;
+  one.m.of_all = one.max_m = m;
+  one.n.of_all = one.max_n = n;
+  one.A.first = A;
+  one.lda.of_all = lda;
+  one.info = &info;
+  return one;
+}
+
 class OneProblem {
  public:
   OneProblem(const CpuBlas& blas, const LapackProblems& batch, const LapackProblem& problem, bool on_one_thread,
@@ -115,11 +133,10 @@ class OneProblem {
   /// Computes the problem by the readable reference.
   static int by_reference(const LapackProblems& batch, const LapackProblem& problem) {
     int info = 0;
-    LapackBatch one = reference_batch(batch.routine, batch.type, batch.form_of(problem), problem.m, problem.n, info);
+    LapackBatch one = reference_batch(batch.routine, batch.type, batch.form_of(problem), problem.m, problem.n,
+                                      problem.A, problem.lda, info);
     one.nrhs.of_all = one.max_nrhs = problem.nrhs;
-    one.lda.of_all = problem.lda;
     one.ldb.of_all = std::max<index_t>(problem.ldb, 1);
-    one.A.first = problem.A;
     one.B.first = problem.B;
     one.ipiv.first = problem.ipiv;
     reference_lapack_batch(one);
@@ -127,21 +144,6 @@ class OneProblem {
   }
 
  private:
-  static LapackBatch reference_batch(Routine routine, ScalarType type, const LapackForm& form, index_t m, index_t n,
-                                     int& info) {
-    LapackBatch one;
-    one.routine = routine;
-    one.type = type;
-    one.uplo = form.uplo;
-    one.op = form.op;
-    one.tiny = form.tiny;
-    one.count = 1;
-    one.m.of_all = one.max_m = m;
-    one.n.of_all = one.max_n = n;
-    one.info = &info;
-    return one;
-  }
-
   View view(void* matrix, index_t ld) const {
     return {static_cast<std::byte*>(matrix), ld, static_cast<index_t>(element_bytes(type_))};
   }
@@ -246,10 +248,7 @@ class OneProblem {
     const auto potrf = reinterpret_cast<CholeskyFunction>(function(lapack_.potrf));
     if (potrf == nullptr || !fits(n, A)) {
       int info = 0;
-      LapackBatch one = reference_batch(Routine::potrf, type_, form_, n, n, info);
-      one.lda.of_all = A.ld;
-      one.A.first = A.at;
-      reference_lapack_batch(one);
+      reference_lapack_batch(reference_batch(Routine::potrf, type_, form_, n, n, A.at, A.ld, info));
       return info;
     }
     const BlasInt order = n, lda = A.ld;
@@ -304,9 +303,7 @@ class OneProblem {
     if (ipiv == nullptr || getrf == nullptr || !fits(std::max(m, n), A)) {
       int info = 0;
       const Routine routine = ipiv != nullptr ? Routine::getrf : Routine::getrf_nopiv;
-      LapackBatch one = reference_batch(routine, type_, form_, m, n, info);
-      one.lda.of_all = A.ld;
-      one.A.first = A.at;
+      LapackBatch one = reference_batch(routine, type_, form_, m, n, A.at, A.ld, info);
       one.ipiv.first = ipiv;
       reference_lapack_batch(one);
       return info;
@@ -477,17 +474,10 @@ int factor_tile(const TileFactorization& tile, const std::function<void(const Le
   int info = 0;
   const auto factor = [&](index_t first, index_t size) {
     int failed = 0;
-    LapackBatch block;
-    block.routine = Routine::potrf;
-    block.type = tile.type;
-    block.uplo = tile.uplo;
-    block.count = 1;
-    block.n.of_all = block.max_n = size;
-    block.lda.of_all = tile.lda;
-    block.A.first =
+    auto* const block =
         static_cast<std::byte*>(tile.A) + first * (tile.lda + 1) * static_cast<index_t>(element_bytes(tile.type));
-    block.info = &failed;
-    reference_lapack_batch(block);
+    reference_lapack_batch(
+        reference_batch(Routine::potrf, tile.type, {.uplo = tile.uplo}, size, size, block, tile.lda, failed));
     if (failed > 0) info = static_cast<int>(first) + failed;
     return failed == 0;
   };

@@ -21,12 +21,6 @@
 namespace tessera::kernels {
 namespace {
 
-/// As in cpu_blas.cpp: a library reads the same value whether its integers have 32 or 64 bits.
-using BlasInt = std::int64_t;
-/// geqrf, and gelqf, which has the same interface.
-using GeqrfFunction = void (*)(const BlasInt* m, const BlasInt* n, void* A, const BlasInt* lda, void* tau, void* work,
-                               const BlasInt* lwork, BlasInt* info);
-
 /// Computes the call as a problem of a batch. @throws std::bad_alloc
 index_t compute_as_problem(const CpuBlas* blas, const LapackCall& call) {
   const Routine routine = call.routine;
@@ -62,24 +56,13 @@ index_t compute_as_problem(const CpuBlas* blas, const LapackCall& call) {
   return info;
 }
 
-/// @return info; nothing: the library has no such routine, or its integers are too narrow
-std::optional<index_t> factor_qr_in_lapack(const CpuBlas& blas, const LapackCall& call) {
-  const auto geqrf = reinterpret_cast<GeqrfFunction>(blas.fortran(name_of(call).c_str()));
-  constexpr index_t most = INT32_MAX;
-  if (geqrf == nullptr || (blas.integer_bits() == 32 && std::max({call.m, call.n, call.lda}) > most))
-    return std::nullopt;
-  const BlasInt m = call.m, n = call.n, lda = call.lda, asks = -1;
-  BlasInt info = 0;
-  AnyScalar wanted[1] = {};
-  geqrf(&m, &n, call.A, &lda, call.tau, wanted, &asks, &info);
-  const double size =
-      dispatch(call.type, [&]<Scalar T>(T) { return static_cast<double>(std::real(*reinterpret_cast<T*>(wanted))); });
-  // A float does not hold large sizes exactly. A workspace that is too small only makes smaller blocks.
-  const BlasInt least = std::max<BlasInt>(is(call.routine, in_rows) ? m : n, 1),
-                lwork = std::max(least, static_cast<BlasInt>(size));
-  std::vector<AnyScalar> work(static_cast<std::size_t>(lwork));
-  geqrf(&m, &n, call.A, &lda, call.tau, work.data(), &lwork, &info);
-  return static_cast<std::int32_t>(info);
+/// @throws NotAvailable if the library has no such routine, or its integers are too narrow; std::bad_alloc
+int compute_in_lapack(const CpuBlas& blas, const LapackCall& call, DenseOutcome& outcome) {
+  for (const LapackOperand& operand : LapackOperands(call)) {
+    if (blas.integer_bits() == 32 && std::max({operand.rows, operand.cols, operand.ld}) > INT32_MAX)
+      throw NotAvailable("the integers of the CPU's LAPACK are too small for a matrix");
+  }
+  return DenseLapack::compute([&](const char* name) { return blas.fortran(name); }, blas.integer_bits(), call, outcome);
 }
 
 /// Panel by panel. @throws std::bad_alloc
@@ -109,13 +92,17 @@ void factor_qr_by_panels(const std::function<void(const Level3&)>& compute, cons
 
 index_t factor_qr(const CpuBlas* blas, const LapackCall& call) {
   const process::Pass pass(process::Work::computing);
-  if (blas != nullptr) {
-    if (const auto info = factor_qr_in_lapack(*blas, call)) return *info;
-    factor_qr_by_panels([blas](const Level3& part) { blas->run(part); }, call);
-  } else {
+  if (blas == nullptr) {
     factor_qr_by_panels(reference_level3, call);
+    return 0;
   }
-  return 0;
+  try {
+    DenseOutcome outcome;
+    return compute_in_lapack(*blas, call, outcome);
+  } catch (const NotAvailable&) {
+    factor_qr_by_panels([blas](const Level3& part) { blas->run(part); }, call);
+    return 0;
+  }
 }
 
 }  // namespace
@@ -127,14 +114,9 @@ index_t compute_on_cpu(const CpuBlas* blas, const LapackCall& problem, index_t& 
   }
   if (const auto info = answer_nonfinite(problem, found)) return *info;
   if (blas == nullptr) throw NotAvailable("there is no CPU BLAS with a LAPACK");
-  for (const LapackOperand& operand : LapackOperands(problem)) {
-    if (operand.has_ld() && operand.ld > INT32_MAX && blas->integer_bits() == 32)
-      throw NotAvailable("the integers of the CPU's LAPACK are too small for a leading dimension");
-  }
   const process::Pass pass(process::Work::computing);
   DenseOutcome outcome;
-  const int info = DenseLapack::compute([blas](const char* name) { return blas->fortran(name); }, blas->integer_bits(),
-                                        problem, outcome);
+  const int info = compute_in_lapack(*blas, problem, outcome);
   found = outcome.found;
   return info;
 }

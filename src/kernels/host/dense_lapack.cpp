@@ -29,14 +29,20 @@ static_assert(std::endian::native == std::endian::little);
 /// gesvd takes the place of gesdd, because its jobs are more general.
 constexpr Routine called_for(Routine routine) { return routine == Routine::gesdd ? Routine::gesvd : routine; }
 
-/// How the interface of each routine that is solved whole is called, in real types and in complex ones.
-constexpr auto pass_on_by_routine = [] {
-  std::array<std::array<PassOn, 2>, routine_count> by_routine{};
-  constexpr const auto& routines = routines_of<Way::whole>;
+using PassOnByRoutine = std::array<std::array<PassOn, 2>, routine_count>;
+template <Way way>
+constexpr void add_routines_of(PassOnByRoutine& by_routine) {
+  constexpr const auto& routines = routines_of<way>;
   [&]<std::size_t... i>(std::index_sequence<i...>) {
     ((by_routine[number_of(routines[i])] = {pass_on_of<routines[i], false>, pass_on_of<routines[i], true>}), ...);
   }
   (std::make_index_sequence<routines.size()>());
+}
+/// How the interface of each routine is called, in real types and in complex ones.
+constexpr PassOnByRoutine pass_on_by_routine = [] {
+  PassOnByRoutine by_routine{};
+  add_routines_of<Way::whole>(by_routine);
+  add_routines_of<Way::factors>(by_routine);
   return by_routine;
 }();
 
@@ -70,9 +76,9 @@ class OneDenseProblem {
     if (has(called_, Parameter::lwork)) ask_for_sizes();
     if (called_ == Routine::larfb) lwork_ = ldwork_ * p_.k;
     work_.resize(static_cast<std::size_t>(lwork_));
-    rwork_.resize(static_cast<std::size_t>(lrwork_));
+    if (is_passed(Parameter::rwork)) rwork_.resize(static_cast<std::size_t>(lrwork_));
     iwork_.resize(static_cast<std::size_t>(liwork_));
-    support_.resize(static_cast<std::size_t>(2 * p_.n));
+    if (is_passed(Parameter::support)) support_.resize(static_cast<std::size_t>(2 * p_.n));
     if (has_own_pivots()) pivots_.resize(static_cast<std::size_t>(p_.n));
   }
 
@@ -96,8 +102,15 @@ class OneDenseProblem {
       std::memcpy(&narrow, number, sizeof(narrow));
     return is_double() ? wide : static_cast<double>(narrow);
   }
-  // Single precision does not hold large sizes exactly.
-  static BlasInt rounded(double size) { return static_cast<BlasInt>(std::ceil(size * (1 + 1e-6))) + 1; }
+  bool is_passed(Parameter parameter) const {
+    return position_in(parameters_of(called_, is_complex(p_.type)), parameter) != 0;
+  }
+  /// Single precision does not hold large sizes exactly, and narrow integers not all of them: then LAPACK tells a negative
+  /// one. A smaller workspace only makes smaller blocks.
+  BlasInt rounded(double size, BlasInt least) const {
+    const double most = integer_bits_ == 64 ? 0x1p62 : std::numeric_limits<std::int32_t>::max();
+    return std::max(static_cast<BlasInt>(std::min(std::ceil(size * (1 + 1e-6)) + 1, most)), least);
+  }
 
   void ask_for_sizes() {
     AnyScalar work = 0;
@@ -106,8 +119,8 @@ class OneDenseProblem {
     lwork_ = lrwork_ = liwork_ = -1;
     call(&work, &rwork, &iwork);
     const index_t least = is_svd(p_.routine) ? 5 * std::min(p_.m, p_.n) : 2 * p_.n;
-    lwork_ = rounded(real_at(&work));
-    lrwork_ = std::max<BlasInt>(rounded(real_at(&rwork)), least);
+    lwork_ = rounded(real_at(&work), !makes_reflectors(called_) ? 1 : is(called_, in_rows) ? p_.m : p_.n);
+    lrwork_ = rounded(real_at(&rwork), least);
     liwork_ = std::max<BlasInt>(iwork, 1);
   }
 
@@ -131,7 +144,7 @@ class OneDenseProblem {
   void copy_pivots(bool to_own) {
     dispatch_pivots(p_, [&]<class Theirs>(Theirs* theirs) {
       with_own_pivots([&]<class Own>(Own* own) {
-        for (index_t i = 0; i < p_.n; ++i) {
+        for (index_t i = 0; i < std::min(rows_of(p_), p_.n); ++i) {
           if (to_own)
             own[i] = static_cast<Own>(theirs[i]);
           else
@@ -151,7 +164,7 @@ class OneDenseProblem {
     }
     constexpr std::array<std::size_t, 4> lengths = {1, 1, 1, 1};
     const PassOn pass_on = pass_on_by_routine[number_of(called_)][complex ? 1 : 0];
-    if (pass_on == nullptr) throw InternalError(name_of(p_) + " is not solved whole");
+    if (pass_on == nullptr) throw InternalError(name_of(p_) + " is no routine of LAPACK");
     pass_on(function_, std::span(arguments.data(), count), std::span(lengths.data(), letters_of(called_)));
   }
 
@@ -298,6 +311,7 @@ DenseLapack::DenseLapack(const Find& find, int integer_bits) : integer_bits_(int
 }
 
 std::function<int(DenseOutcome&)> DenseLapack::prepare(const LapackCall& problem) const {
+  if (function(problem) == nullptr) throw NotAvailable(name_of(problem) + " is not solved whole");
   const auto one = std::make_shared<OneDenseProblem>(problem, function(problem), integer_bits_);
   return [one](DenseOutcome& outcome) { return (*one)(outcome); };
 }

@@ -24,7 +24,7 @@ class DenseLapack {
   /// @throws std::bad_alloc
   std::function<int(DenseOutcome& outcome)> prepare(const LapackCall& problem) const;
 
-  /// Computes the problem at once, and looks up only the entry point that it needs.
+  /// Computes the problem at once, and looks up only the entry point that it needs. Factorizations are problems, too.
   /// @return LAPACK's info
   /// @pre and @throws as above
   static int compute(const Find& find, int integer_bits, const LapackCall& problem, DenseOutcome& outcome);
