@@ -8,6 +8,7 @@
 #include "kernels/block/argument_positions.hpp"
 #include "kernels/block/device_code.hpp"
 #include "kernels/block/element.hpp"
+#include "kernels/block/product_problems.hpp"
 
 namespace tessera::kernels::block {
 
@@ -70,19 +71,6 @@ struct ProductForm {
   bool transposed_a = false, conjugate_a = false, transposed_b = false, conjugate_b = false;
   E alpha{}, conjugate_alpha{}, beta{};
   bool alpha_is_zero = false, beta_is_zero = false, beta_is_one = false;
-};
-
-/// One problem of the batch. Where C is square, m equals n. k has a meaning only where the routine has one.
-template <class Stored>
-struct ProductProblem {
-  using E = Stored;
-  index_t m = 0, n = 0, k = 0;
-  const E* A = nullptr;
-  index_t lda = 0;
-  const E* B = nullptr;
-  index_t ldb = 0;
-  E* C = nullptr;
-  index_t ldc = 0;
 };
 
 /// @pre no trmm or trsm; R and parts are those of the call's type

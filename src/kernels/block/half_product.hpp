@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 
 #include "core/half.hpp"
 #include "kernels/block/argument_positions.hpp"
 #include "kernels/block/device_code.hpp"
+#include "kernels/block/product_problems.hpp"
 #include "kernels/half_batch.hpp"
 #include "kernels/level3_batch.hpp"
 
@@ -88,22 +88,10 @@ struct HalfForm {
   bool alpha_is_zero = false, beta_is_zero = false, beta_is_one = false;
 };
 
-/// One problem of the batch.
-template <class E>
-struct HalfProblem {
-  index_t m = 0, n = 0, k = 0;
-  const E* A = nullptr;
-  index_t lda = 0;
-  const E* B = nullptr;
-  index_t ldb = 0;
-  E* C = nullptr;
-  index_t ldc = 0;
-};
-
 /// The position of the first bad argument, in the order in which the reference BLAS checks them; 0: none.
 template <int parts, class E>
 TESSERA_HOST_DEVICE int bad_argument(const HalfForm<parts>& form, const ArgumentPositions& position,
-                                     const HalfProblem<E>& problem) {
+                                     const ProductProblem<E>& problem) {
   if (problem.m < 0) return position.m;
   if (problem.n < 0) return position.n;
   if (problem.k < 0) return position.k;
@@ -127,7 +115,7 @@ TESSERA_HOST_DEVICE HalfOperand<E> half_operand(const E* matrix, index_t ld, boo
 
 /// @pre bad_argument() == 0
 template <class E>
-TESSERA_HOST_DEVICE HalfProduct<E> product_of(const HalfForm<E::parts>& form, const HalfProblem<E>& problem) {
+TESSERA_HOST_DEVICE HalfProduct<E> product_of(const HalfForm<E::parts>& form, const ProductProblem<E>& problem) {
   HalfProduct<E> product;
   product.m = problem.m;
   product.n = problem.n;
@@ -168,38 +156,22 @@ TESSERA_DEVICE SingleElement<E::parts> updated(const HalfProduct<E>& product, co
   return value;
 }
 
-/// Many products of one form. Their sizes, leading dimensions and addresses are in device memory, or one value serves
-/// all.
+/// Many products of one form.
 template <class Stored>
-struct HalfProducts {
-  using E = Stored;
-  using Problem = HalfProblem<E>;
-  static constexpr int words = 9;  ///< words that describe a problem
-  HalfForm<E::parts> form = {};
+struct HalfProducts : ProductProblems<Stored> {
+  using typename ProductProblems<Stored>::Problem;
+  using ProductProblems<Stored>::words;
+  HalfForm<Stored::parts> form = {};
   ArgumentPositions positions = {};
-  index_t count = 0;
   bool is_of_one_size = false;  ///< problems differ in their addresses only
-  WordOfEach word[words] = {};
 
-  static TESSERA_HOST_DEVICE Problem problem_of(const index_t (&w)[words]) {
-    return {w[0], w[1],
-            w[2], reinterpret_cast<const E*>(w[3]),
-            w[4], reinterpret_cast<const E*>(w[5]),
-            w[6], reinterpret_cast<E*>(w[7]),
-            w[8]};
-  }
   /// The words that hold the matrices' addresses.
   enum : int { A = 3, B = 5, C = 7 };
-  TESSERA_HOST_DEVICE Problem problem(index_t i) const {
-    index_t of_problem[words];
-    for (int w = 0; w < words; ++w) of_problem[w] = word[w].of(i);
-    return problem_of(of_problem);
-  }
   /// The problem that all of the batch share, without addresses. @pre is_of_one_size
   Problem common_problem() const {
     index_t of_problem[words] = {};
-    for (const int w : {0, 1, 2, A + 1, B + 1, C + 1}) of_problem[w] = word[w].first;
-    return problem_of(of_problem);
+    for (const int w : {0, 1, 2, A + 1, B + 1, C + 1}) of_problem[w] = this->word[w].first;
+    return this->problem_of(of_problem);
   }
 };
 
@@ -225,14 +197,8 @@ HalfProducts<E> half_products(const HalfBatch& batch) {
   form.beta_is_zero = given.common.beta == AnyScalar(0);
   form.beta_is_one = given.common.beta == AnyScalar(1);
   made.positions = argument_positions(Routine::gemm);
-  made.count = given.count;
+  made.take(given, false);
   made.is_of_one_size = !given.has_sizes_of_each();
-  const WordOfEach words[] = {WordOfEach(given.m),   WordOfEach(given.n),
-                              WordOfEach(given.k),   WordOfEach(given.A.as<const E>()),
-                              WordOfEach(given.lda), WordOfEach(given.B.as<const E>()),
-                              WordOfEach(given.ldb), WordOfEach(given.C.as<E>()),
-                              WordOfEach(given.ldc)};
-  std::copy(std::begin(words), std::end(words), made.word);
   return made;
 }
 

@@ -7,56 +7,24 @@
 // grid for itself.
 #pragma once
 
-#include <algorithm>
-#include <iterator>
-
 #include "kernels/block/block_product.hpp"
 #include "kernels/level3_batch.hpp"
 
 namespace tessera::kernels::block {
 
 template <class Stored>
-struct ProductBatch {
-  using E = Stored;
-  using Problem = ProductProblem<E>;
-  static constexpr int words = 9;  ///< words that describe a problem
-  ProductForm<E> form = {};
+struct ProductBatch : ProductProblems<Stored> {
+  ProductForm<Stored> form = {};
   ArgumentPositions positions = {};
-  index_t count = 0;
-  WordOfEach word[words] = {};
-
-  static TESSERA_HOST_DEVICE Problem problem_of(const index_t (&w)[words]) {
-    return {w[0], w[1],
-            w[2], reinterpret_cast<const E*>(w[3]),
-            w[4], reinterpret_cast<const E*>(w[5]),
-            w[6], reinterpret_cast<E*>(w[7]),
-            w[8]};
-  }
-  TESSERA_HOST_DEVICE Problem problem(index_t i) const {
-    index_t of_problem[words];
-    for (int w = 0; w < words; ++w) of_problem[w] = word[w].of(i);
-    return problem_of(of_problem);
-  }
 };
 
 /// @pre no trmm or trsm; R and parts are those of the batch's type
 template <class R, int parts>
 ProductBatch<Element<R, parts>> product_batch(const Level3Batch& batch) {
-  using E = Element<R, parts>;
-  ProductBatch<E> made;
+  ProductBatch<Element<R, parts>> made;
   made.form = product_form<R, parts>(batch.common);
   made.positions = argument_positions(batch.common.routine);
-  made.count = batch.count;
-  const WordOfEach words[] = {WordOfEach(made.form.square ? batch.n : batch.m),
-                              WordOfEach(batch.n),
-                              WordOfEach(batch.k),
-                              WordOfEach(batch.A.as<const E>()),
-                              WordOfEach(batch.lda),
-                              WordOfEach(batch.B.as<const E>()),
-                              WordOfEach(batch.ldb),
-                              WordOfEach(batch.C.as<E>()),
-                              WordOfEach(batch.ldc)};
-  std::copy(std::begin(words), std::end(words), made.word);
+  made.take(batch, made.form.square);
   return made;
 }
 
