@@ -36,7 +36,7 @@ function(tessera_add_suite suite part filter)
   endif()
   # Longest first, so that no long suite runs alone at the end.
   set(cost 1)
-  if("${suite}" MATCHES "Fault|Soak|Level3Conformance|DeviceRoutineConformance|ScheduleModelSizes|CallsWithFaults")
+  if("${suite}" MATCHES "Fault|Soak|Level3Conformance|DeviceRoutineConformance|ScheduleModelSizes|ScheduleEnds|CallsWithFaults")
     set(cost 100)
   endif()
   add_test("${name}" "${suite_runner}" "${TEST_BINARY}" "--gtest_filter=${filter}" --gtest_brief=0 --gtest_color=no)

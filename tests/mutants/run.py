@@ -78,7 +78,7 @@ MUTANTS = [
            "if (victim == me() || true) return std::nullopt;",
            "tests_routines", "LoadBalanceModel.*"),
     Mutant("kernels-keep-what-they-read", PIPELINE, "if (kernel.y != nullptr) place_.cache.release(kernel.y);", "",
-           "tests_routines", "ScheduleModelSizes.EveryGraphEnds"),
+           "tests_routines", "ScheduleEnds.EveryGraphEnds"),
     Mutant("kernels-do-not-wait-for-copies-of-old-values", RESULTS,
            "if (read && read->status() != EventStatus::complete) place_.device.wait(stream, read);", "static_cast<void>(stream);",
            "tests_routines", "H200/ScheduleModel.OldValuesAreCopied*"),

@@ -25,7 +25,7 @@ using test::ModelledRun;
 using test::square_call;
 
 // Every routine, type, side, triangle and transpose ends, whatever the machine: with little memory, slow links, no time for looks.
-TEST(ScheduleModelSizes, EveryGraphEnds) {
+TEST(ScheduleEnds, EveryGraphEnds) {
   for (const Routine routine : level3_routines) {
     for (const index_t n : {1, 300, 1500, 4000}) {
       for (const int devices : {1, 3}) {
@@ -51,7 +51,7 @@ TEST(ScheduleModelSizes, EveryGraphEnds) {
 }
 
 // A thief's late line holds up its early one, which waits for the owner, which waits for the late line: tasks must not wait for one that waits.
-TEST(ScheduleModelSizes, LinesOnUnequalDevicesWithoutPeersDoNotWaitForEachOther) {
+TEST(ScheduleEnds, LinesOnUnequalDevicesWithoutPeersDoNotWaitForEachOther) {
   for (const Routine routine : {Routine::trsm, Routine::trmm}) {
     for (const index_t lines : {11, 15}) {
       for (const index_t length : {12, 20, 29}) {
@@ -75,7 +75,7 @@ TEST(ScheduleModelSizes, LinesOnUnequalDevicesWithoutPeersDoNotWaitForEachOther)
 }
 
 // Where memory is short a fast device that steals takes no more than it has room for.
-TEST(ScheduleModelSizes, GroupsOnUnequalDevicesEnd) {
+TEST(ScheduleEnds, GroupsOnUnequalDevicesEnd) {
   for (const Routine routine : {Routine::gemm, Routine::symm, Routine::syrk, Routine::syr2k}) {
     for (const index_t tiles : {20, 26}) {
       for (const index_t slots : {64, 96}) {
@@ -127,7 +127,7 @@ TEST(WakeUpModel, WhoeverHasSomethingToDoIsWoken) {
 
 // Devices that differ, that copy from each other or not, that look in any order, and of which one may be lost: nothing waits for ever, and
 // all that is to be done is done once.
-TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
+TEST(ScheduleEnds, EveryGraphEndsOnUnequalDevices) {
   std::minstd_rand random(1);
   const auto one_of = drawing_with(random);
   for (int run = 0; run < 1000; ++run) {
@@ -155,7 +155,7 @@ TEST(ScheduleModelSizes, EveryGraphEndsOnUnequalDevices) {
 }
 
 // On a busy machine a worker may be stopped between any two looks, and kernels of one task that are in several streams complete between them.
-TEST(ScheduleModelSizes, EveryGraphEndsWithASlowWorker) {
+TEST(ScheduleEnds, EveryGraphEndsWithASlowWorker) {
   std::minstd_rand random(2);
   const auto one_of = drawing_with(random);
   for (int run = 0; run < 600; ++run) {
