@@ -123,8 +123,8 @@ static void update_bias(const struct network* net, int l, float rate) {
   }
 }
 
-/* The derivatives of all layers from the last to the first, and the step W -= rate * dloss/dW in the product that makes the derivative. A layer
-   passes its derivative down before its weights change. */
+/* Makes the derivatives of all layers from the last to the first, and takes the step W -= rate * dloss/dW in the same products. A layer passes
+   its derivative down before its weights change. */
 static void backward(const struct network* net, float rate) {
   for (int l = net->layers - 1; l >= 0; --l) {
     const int rows = net->widths[l + 1], inner = net->widths[l];

@@ -87,11 +87,9 @@ TESSERA_HALF_BATCHES(hcgemm, const void*);
 TESSERA_HALF_BATCHES(bfcgemm, const void*);
 
 #undef TESSERA_HALF_BATCHES
-#ifndef TESSERA_BUILD /* the build of the library, which defines the functions by the same lists */
 #undef TESSERA_BATCHED_HALF
 #undef TESSERA_STRIDED_HALF
 #undef TESSERA_VBATCHED_HALF
-#endif
 
 /* Conversions of 16-bit numbers on the host, as bits. A float becomes the nearest one, ties to even; beyond the largest
  * number it becomes infinite, as above, and a NaN stays a NaN. The other direction is exact. They need no handle, and

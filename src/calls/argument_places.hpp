@@ -1,6 +1,6 @@
 // The arguments of interfaces for device memory and for batches, by the parameters of their routines: where they stand, and their
 // values. Each interface has the arguments of the routine in its own order behind a handle or a context. Bounds of sizes come before the
-// first size, a stride behind the argument that it belongs to, and the number of problems behind all of these.
+// first size. A stride comes behind the argument that it belongs to, and the number of problems behind all of these.
 #pragma once
 
 #include <array>

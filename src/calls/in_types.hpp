@@ -1,5 +1,5 @@
-// The rows of the lists of routines (routines.def, device_api/routines.def): `row` for each type, with its letter
-// and its C++ type as the last two arguments. For C, too.
+// The rows of the lists of routines (routines.def, device_api/routines.def) expand to `row` for each type. Its last two arguments
+// are the letter and the C++ type. C programs may include this, too.
 #pragma once
 
 #define TESSERA_IN_REAL_TYPES(row, ...) row(__VA_ARGS__, s, float) row(__VA_ARGS__, d, double)

@@ -1,7 +1,7 @@
 // The lists of arguments of the BLAS routines in Fortran, CBLAS and the own API, which routines.def names, and the values of a call.
 //
-// TESSERA_PARAMETERS_<list>(side, uplo, trans, diag, integer, alpha, in, beta, out) declares the parameters: the types of the letters,
-// of integers, of alpha, of matrices that are read, of beta, and of the result. No type may contain a comma.
+// TESSERA_PARAMETERS_<list>(side, uplo, trans, diag, integer, alpha, in, beta, out) declares the parameters. Its arguments are their
+// types: of the letters, of integers, of alpha, of matrices that are read, of beta, of the result. No type may contain a comma.
 // TESSERA_PASSED_<list> passes them on, in the order of parameters.hpp. `+` makes a number of an enumerator of C, which may have any
 // value.
 #pragma once
@@ -27,8 +27,8 @@ struct FactorsOf {
   using BetaInC = CScalar<Beta<routine, T>>;
 };
 
-/// The values of a call in the order of the Fortran interface, as they were passed: addresses and letters in Fortran, values and
-/// enumerators in C. Variables of the caller are referred to.
+/// The values of a call in the order of the Fortran interface, as they were passed. Fortran passes addresses and letters, C values
+/// and enumerators. Variables of the caller are referred to.
 template <Routine routine, class... Values>
 class Passed {
  public:

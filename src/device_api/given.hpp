@@ -1,5 +1,5 @@
-// The arguments of a function of tessera/device_blas.h, device_lapack.h or device_half.h, by the parameters of its routine, and the
-// checks that do not depend on the routine.
+// The arguments of a function of tessera/device_blas.h, device_lapack.h or device_half.h, by the parameters of its routine. Checks that
+// do not depend on the routine stand here, too.
 #pragma once
 
 #include <array>
