@@ -77,7 +77,8 @@ TEST(LapackApiArguments, AreCheckedInTheirOrder) {
   tessera_context ctx = context.handle();
   double A[4] = {4, 1, 1, 3}, B[2] = {1, 2}, tau[2];
   std::int64_t ipiv[2] = {1, 2}, info = 99;
-  const auto wrong_uplo = static_cast<tessera_uplo>(999);
+  volatile int no_uplo = 999;  // a value that the type need not have, as a C program may pass it
+  const auto wrong_uplo = static_cast<tessera_uplo>(no_uplo);
   const auto wrong_trans = static_cast<tessera_transpose>(7);
   constexpr std::int64_t huge = std::int64_t{1} << 31, most = std::numeric_limits<std::int64_t>::max();
   struct Wrong {
