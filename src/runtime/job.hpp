@@ -15,6 +15,7 @@
 
 #include "device/operation_log.hpp"
 #include "runtime/devices/admission.hpp"
+#include "runtime/devices/fresh_pages.hpp"
 #include "runtime/devices/machine.hpp"
 #include "runtime/statistics.hpp"
 
@@ -59,6 +60,8 @@ class Job {
   virtual bool has_more() const = 0;
   /// @param capacities by device; no bytes where a device is lost, or left out of the job
   virtual DeviceNeeds needs(std::span<const DeviceCapacity> capacities) = 0;
+  /// The caller's memory of which the job reads nothing, and writes all. @throws std::bad_alloc
+  virtual std::vector<WrittenArea> only_written() const { return {}; }
   /// How many bytes of each device's slab, from its beginning, the attempt uses; 0: the device takes no part.
   /// @param stay what needs() has asked for
   virtual std::vector<std::size_t> slab_bytes(const Admission::Stay& stay);

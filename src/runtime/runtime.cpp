@@ -151,6 +151,9 @@ Runtime::Implementation::Next Runtime::Implementation::attempt(Job& job, Fitness
     for (std::size_t d = 0; d < used.size(); ++d) fitness.usable[d] = fitness.usable[d] && (!used[d] || provided[d]);
     return Next::attempt;
   }
+  std::optional<FreshPages> fresh_pages;
+  if (!job.may_have_written())
+    fresh_pages.emplace(job.only_written(), std::max(available_processors(local_ranks) / 2, 1));
   std::vector<DeviceFate> fates(used.size());
   const auto note_others = [&] {
     int& beside = job.statistics().beside;
@@ -160,6 +163,7 @@ Runtime::Implementation::Next Runtime::Implementation::attempt(Job& job, Fitness
   {
     const AtEnd settled([&] {
       note_others();
+      if (fresh_pages) job.statistics().fresh_bytes = fresh_pages->bytes();
       leave_out_failed(fates, job.statistics().beside > 0, fitness);
     });
     if (!job.attempt(*stay, fates)) return Next::cpu;

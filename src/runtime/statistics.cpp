@@ -23,6 +23,7 @@ void DeviceStatistics::add(const DeviceStatistics& part) {
 void JobStatistics::add(const JobStatistics& part) {
   compulsory_up += part.compulsory_up;
   compulsory_down += part.compulsory_down;
+  fresh_bytes += part.fresh_bytes;
   restarts += part.restarts;
   beside = std::max(beside, part.beside);
   if (first_kernel_at <= 0) first_kernel_at = part.first_kernel_at;

@@ -56,6 +56,8 @@ struct GraphProperties {
   bool hermitian = false;  ///< C is: its diagonal is real
   /// Host memory that the job touches (for page-locking), at most one range per operand.
   std::vector<device::HostRange> host_ranges = {};
+  /// Matrices of which no task reads an old value, and that the job writes as a whole.
+  std::vector<HostTile> only_written = {};
 
   index_t task_count = 0;      ///< tasks are numbered in the order in which they should start
   std::size_t slot_bytes = 0;  ///< of the largest tile: all slots have this size, so that the heap cannot fragment

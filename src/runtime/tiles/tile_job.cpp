@@ -161,6 +161,14 @@ DeviceNeeds TileJob::needs(std::span<const DeviceCapacity> capacities) {
   return {DeviceNeeds::Kind::parts, std::move(request)};
 }
 
+std::vector<WrittenArea> TileJob::only_written() const {
+  std::vector<WrittenArea> areas;
+  const auto element = static_cast<index_t>(element_bytes(graph_.type));
+  for (const HostTile& matrix : graph_.only_written)
+    areas.push_back({{matrix.address, matrix.ld * element}, cache::extent_of(matrix, element)});
+  return areas;
+}
+
 bool TileJob::attempt(const Admission::Stay& stay, std::span<DeviceFate> fates) {
   Attempt made;
   try {

@@ -53,6 +53,16 @@ void WholeJob::load() {
   throw NotAvailable(why);
 }
 
+std::vector<WrittenArea> WholeJob::only_written() const {
+  std::vector<WrittenArea> areas;
+  for (const LapackOperand& operand : LapackOperands(problem_)) {
+    if (operand.reads || !operand.writes) continue;
+    areas.push_back({{operand.address, operand.ld * operand.element_bytes},
+                     {operand.rows * operand.element_bytes, operand.cols, operand.written_part, operand.element_bytes}});
+  }
+  return areas;
+}
+
 // The quickest that may try; of equal ones that with most memory.
 std::optional<std::size_t> WholeJob::next_device(std::span<const DeviceCapacity> capacities) const {
   const auto rank = [&](std::size_t d) {
