@@ -57,8 +57,9 @@ std::vector<WrittenArea> WholeJob::only_written() const {
   std::vector<WrittenArea> areas;
   for (const LapackOperand& operand : LapackOperands(problem_)) {
     if (operand.reads || !operand.writes) continue;
-    areas.push_back({{operand.address, operand.ld * operand.element_bytes},
-                     {operand.rows * operand.element_bytes, operand.cols, operand.written_part, operand.element_bytes}});
+    areas.push_back(
+        {{operand.address, operand.ld * operand.element_bytes},
+         {operand.rows * operand.element_bytes, operand.cols, operand.written_part, operand.element_bytes}});
   }
   return areas;
 }
