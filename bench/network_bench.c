@@ -208,8 +208,8 @@ int main(int argc, char** argv) {
     if (!isfinite(loss)) break;
   }
   const int correct = isfinite(loss) && (passes == 1 || loss < first_loss);
-  printf("{\"layers\": \"%s\", \"batch\": %d, \"calls\": \"%s\", \"passes\": %d, \"seconds\": %.6g, ", argv[1], net.batch,
-         fortran_calls ? "fortran" : "cblas", passes, best);
+  printf("{\"layers\": \"%s\", \"batch\": %d, \"calls\": \"%s\", \"passes\": %d, \"seconds\": %.6g, ", argv[1],
+         net.batch, fortran_calls ? "fortran" : "cblas", passes, best);
   printf("\"products_s\": %.6g, \"first_s\": %.6g, \"gflops\": %.6g, ", best_products, first, flops / best * 1e-9);
   /* JSON has no NaN. */
   printf("\"first_loss\": %.9g, \"last_loss\": %.9g, \"correct\": %s}\n", isfinite(first_loss) ? first_loss : -1,
