@@ -93,6 +93,7 @@ class DenseFixture : public DenseProblem<T> {
   using Base::matrix;
   using Base::memory_;
   using Base::p_;
+  using Base::right_q;
 
   static constexpr double eps = std::numeric_limits<Real>::epsilon();
 
@@ -409,59 +410,6 @@ class DenseFixture : public DenseProblem<T> {
       for (index_t j = 0; j < p_.n; ++j) std::swap(A(i, j), A(pivots[i] - 1, j));
     }
     return A;
-  }
-
-  /// Reflector r of A, of `length` elements, including those that are not stored; conjugated if LAPACK stores it so.
-  Wide reflector(index_t r, index_t length) const {
-    using enum Routine;
-    const bool are_rows = is(p_.routine, in_rows);
-    const bool is_upper = p_.routine == unmtr && p_.uplo == Uplo::upper;
-    const index_t one = p_.routine == unmtr && !is_upper ? r + 1 : r;
-    const index_t column = is_upper ? r + 1 : r;
-    Wide v{length, 1};
-    for (index_t i = is_upper ? 0 : one + 1; i < (is_upper ? one : length); ++i)
-      v(i, 0) = are_rows ? std::conj(AnyScalar(before_at(r, i))) : AnyScalar(before_at(i, column));
-    v(one, 0) = 1;
-    return v;
-  }
-  T before_at(index_t i, index_t j) const {
-    return before_.at(LapackSlot::A)[static_cast<std::size_t>(i + j * p_.lda)];
-  }
-
-  /// Q of ungqr, unglq and of the products with reflectors: that of geqrf, gelqf and hetrd; of larfb, H.
-  Wide right_q() const {
-    using enum Routine;
-    if (p_.routine == larfb) return block_reflector();
-    const index_t length = forms_q(p_.routine) ? std::max(p_.m, p_.n) : reflected_of(p_);
-    const index_t count = p_.routine == unmtr ? length - 1 : p_.k;
-    // H(1) H(2) ...; the products of the others begin with the last one, and gelqf's has adjoint factors.
-    const bool is_forward = !is(p_.routine, in_rows) && !(p_.routine == unmtr && p_.uplo == Uplo::upper);
-    Wide Q = identity<AnyScalar>(length);
-    for (index_t step = 0; step < count; ++step) {
-      const index_t r = is_forward ? count - 1 - step : step;
-      const AnyScalar tau = before_.at(LapackSlot::tau)[static_cast<std::size_t>(r)];
-      reflect(reflector(r, length), is(p_.routine, in_rows) ? std::conj(tau) : tau, Q);
-    }
-    return Q;
-  }
-
-  /// I - V T V^H, or I - V^H T V of reflectors in rows.
-  Wide block_reflector() const {
-    const index_t length = reflected_of(p_);
-    const bool in_columns = p_.storage == ReflectorStorage::columns, is_forward = p_.order == ReflectorOrder::forward;
-    Wide V{length, p_.k}, W{p_.k, p_.k};
-    for (index_t r = 0; r < p_.k; ++r) {
-      const index_t one = is_forward ? r : length - p_.k + r;
-      for (index_t i = is_forward ? one + 1 : 0; i < (is_forward ? length : one); ++i)
-        V(i, r) = in_columns ? AnyScalar(before_at(i, r)) : std::conj(AnyScalar(before_at(r, i)));
-      V(one, r) = 1;
-      for (index_t i = is_forward ? 0 : r; i < (is_forward ? r + 1 : p_.k); ++i)
-        W(i, r) = before_.at(LapackSlot::T)[static_cast<std::size_t>(i + r * p_.ldt)];
-    }
-    Wide H = V * (W * adjoint(V));
-    for (AnyScalar& element : H.elements) element = -element;
-    for (index_t i = 0; i < length; ++i) H(i, i) += 1;
-    return H;
   }
 
   /// Whether two matrices differ only by rounding.
