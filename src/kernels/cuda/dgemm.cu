@@ -180,19 +180,29 @@ __device__ __forceinline__ void fetch_c_into_l2(const Product& p, int m0, int n0
 // A warp's elements of C: four chunks of rows by four fragments of eight columns.
 using Accumulators = double[4][4][4];
 
+/// The operands of a warp's products: where those of the current stage are in shared memory, and those in registers.
 template <class F>
-__device__ __forceinline__ void multiply_stages(Accumulators& c, const Product& p, int m0, int n0, int warp_row,
-                                                int warp_column, const Slots& slots, int count) {
-  const typename F::Lane lane = F::lane_of(static_cast<int>(threadIdx.x) % 32);
+struct WarpOperands {
   std::uint32_t at_a[2], at_b[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    at_a[i] = slots.begin + static_cast<std::uint32_t>(warp_row * 4 * chunk_bytes + F::start_in_a(lane, i));
-    at_b[i] = slots.begin +
-              static_cast<std::uint32_t>(operand_bytes + warp_column * 2 * chunk_bytes + F::start_in_b(lane, i));
-  }
   double a[4][8], b[2][4];
-  const auto load_a = [&](int row, int step) {
+
+  __device__ __forceinline__ void begin(const Slots& slots, int warp_row, int warp_column) {
+    const typename F::Lane lane = F::lane_of(static_cast<int>(threadIdx.x) % 32);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      at_a[i] = slots.begin + static_cast<std::uint32_t>(warp_row * 4 * chunk_bytes + F::start_in_a(lane, i));
+      at_b[i] = slots.begin +
+                static_cast<std::uint32_t>(operand_bytes + warp_column * 2 * chunk_bytes + F::start_in_b(lane, i));
+    }
+  }
+  __device__ __forceinline__ void advance(std::uint32_t bytes) {
+#pragma unroll
+    for (int start = 0; start < 2; ++start) {
+      at_a[start] += bytes;
+      at_b[start] += bytes;
+    }
+  }
+  __device__ __forceinline__ void load_a(int row, int step) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
 #pragma unroll
@@ -207,8 +217,8 @@ __device__ __forceinline__ void multiply_stages(Accumulators& c, const Product& 
         }
       }
     }
-  };
-  const auto load_b = [&](int fragment, int step) {
+  }
+  __device__ __forceinline__ void load_b(int fragment, int step) {
     double(&to)[4] = b[fragment % 2];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -222,15 +232,21 @@ __device__ __forceinline__ void multiply_stages(Accumulators& c, const Product& 
         load_two(address, to[j], to[j + 1]);
       }
     }
-  };
+  }
+};
 
+template <class F>
+__device__ __forceinline__ void multiply_stages(Accumulators& c, const Product& p, int m0, int n0, int warp_row,
+                                                int warp_column, const Slots& slots, int count) {
+  WarpOperands<F> operands;
+  operands.begin(slots, warp_row, warp_column);
   // Operands are loaded as soon as the products that read their registers have been submitted. Those of the next stage
   // are loaded among the last products of this one. a[3] is loaded one fragment later than the rest, because it is read
   // last.
   wait(slots.full(0), 0);
 #pragma unroll
-  for (int row = 0; row < 3; ++row) load_a(row, 0);
-  load_b(0, 0);
+  for (int row = 0; row < 3; ++row) operands.load_a(row, 0);
+  operands.load_b(0, 0);
   int s = 0, phase = 0;
   for (int i = 0; i < count; ++i) {
     if (i == count - stages_for_c && p.beta != 0) fetch_c_into_l2(p, m0, n0);
@@ -247,28 +263,24 @@ __device__ __forceinline__ void multiply_stages(Accumulators& c, const Product& 
             phase ^= 1;
             advance -= stages * stage_bytes;
           }
-#pragma unroll
-          for (int start = 0; start < 2; ++start) {
-            at_a[start] += advance;
-            at_b[start] += advance;
-          }
+          operands.advance(advance);
           // After the last stage these loads read old elements, which are not used.
           if (i + 1 < count) wait(slots.full(s), phase);
         }
         const int next = fragment == 3 ? (step + 1) % steps : step;
 #pragma unroll
         for (int row = 0; row < 4; ++row) {
-          multiply_add(c[row][fragment], a[row], b[fragment % 2]);
+          multiply_add(c[row][fragment], operands.a[row], operands.b[fragment % 2]);
           if (row == 0) {
-            load_b((fragment + 1) % 4, next);
+            operands.load_b((fragment + 1) % 4, next);
             if (last) {
               // This product used the last operands of the stage, so they are in registers.
               __syncwarp();
               if (threadIdx.x % 32 == 0) arrive(empty);
             }
-            if (fragment == 0) load_a(3, step);
+            if (fragment == 0) operands.load_a(3, step);
           } else if (fragment == 3) {
-            load_a(row - 1, next);
+            operands.load_a(row - 1, next);
           }
         }
       }
