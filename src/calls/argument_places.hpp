@@ -35,6 +35,11 @@ constexpr int count_before(Routine routine, Parameter parameter, IsOfKind is_of_
   }
   return count;
 }
+/// The place among those of its kind, from 0.
+template <class IsOfKind>
+constexpr std::size_t index_among(Routine routine, Parameter parameter, IsOfKind is_of_kind) {
+  return static_cast<std::size_t>(count_before(routine, parameter, is_of_kind));
+}
 
 /// From 1, the handle or context. none: the number of problems.
 constexpr int place_of(Form form, Routine routine, Parameter parameter) {

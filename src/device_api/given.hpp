@@ -56,10 +56,10 @@ struct Given {
   /// A number that the host knows: of all problems, or the bound of a size. 0: it knows none.
   index_t value(Parameter parameter) const {
     if (form != Form::sizes || !is_size(parameter)) return numbers[parameter].of_all;
-    return has(routine, parameter) ? bounds[count_before(routine, parameter, is_size)] : 0;
+    return has(routine, parameter) ? bounds[index_among(routine, parameter, is_size)] : 0;
   }
   /// Of a matrix or of pivots.
-  index_t stride(Parameter parameter) const { return strides[count_before(routine, parameter, has_stride)]; }
+  index_t stride(Parameter parameter) const { return strides[index_among(routine, parameter, has_stride)]; }
   /// Matrices at the addresses in an array or, by strides, from the first one on.
   kernels::UntypedMatrixOfEach matrix(Parameter parameter) const {
     const void* const address = addresses[parameter];

@@ -78,7 +78,7 @@ struct Given {
     return {.first = address, .distance_bytes = tessera::distance_in_bytes(stride(routine, parameter), element_bytes)};
   }
   int64_t stride(Routine routine, Parameter parameter) const {
-    return strides[tessera::count_before(routine, parameter, tessera::has_stride)];
+    return strides[tessera::index_among(routine, parameter, tessera::has_stride)];
   }
 };
 /// @param all the form, and the strides @param values in the order of the routine's interface
