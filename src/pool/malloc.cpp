@@ -93,7 +93,8 @@ void* from_pool(std::size_t bytes, bool zeroed = false) {
   // The first test is all that small pieces pay for.
   if (bytes < SegmentPool::unit || bytes < least_bytes()) return nullptr;
   const ErrnoKept stays;
-  return SegmentPool::of_process().allocate(bytes, zeroed);
+  SegmentPool* const pool = SegmentPool::of_process();
+  return pool != nullptr ? pool->allocate(bytes, zeroed) : nullptr;
 }
 
 void* reallocate(void* memory, std::size_t bytes);
@@ -111,7 +112,7 @@ TESSERA_FACE void* malloc(std::size_t bytes) {
 TESSERA_FACE void free(void* memory) {
   if (SegmentPool::owns(memory)) {
     const ErrnoKept stays;
-    return SegmentPool::of_process().free(memory);
+    return SegmentPool::of_process()->free(memory);
   }
   if (memory == nullptr || is_early(memory)) return;
   if (const Next* const functions = next()) functions->free(memory);
@@ -173,7 +174,7 @@ TESSERA_FACE int posix_memalign(void** memory, std::size_t alignment, std::size_
 TESSERA_FACE void* valloc(std::size_t bytes) { return memalign(static_cast<std::size_t>(getpagesize()), bytes); }
 
 TESSERA_FACE std::size_t malloc_usable_size(void* memory) {
-  if (SegmentPool::owns(memory)) return SegmentPool::of_process().capacity_of(memory);
+  if (SegmentPool::owns(memory)) return SegmentPool::of_process()->capacity_of(memory);
   const Next* const functions = next();
   return memory == nullptr || is_early(memory) || functions == nullptr ? 0 : functions->usable_size(memory);
 }
@@ -186,7 +187,7 @@ void* reallocate(void* memory, std::size_t bytes) {
   const bool is_ours = SegmentPool::owns(memory);
   if (is_ours) {
     const ErrnoKept stays;
-    if (bytes >= least_bytes() && SegmentPool::of_process().resize(memory, bytes)) return memory;
+    if (bytes >= least_bytes() && SegmentPool::of_process()->resize(memory, bytes)) return memory;
   } else if (functions != nullptr && !is_early(memory) && (bytes < SegmentPool::unit || bytes < least_bytes())) {
     return functions->realloc(memory, bytes);
   }

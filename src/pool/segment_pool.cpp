@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,25 +35,41 @@ std::size_t most_kept() {
   return bytes >= 0 ? static_cast<std::size_t>(bytes) : memory_of_machine() / 4;
 }
 
-/// Addresses that nobody may touch; nullptr where the process may not have so many.
+/// Addresses that nobody may touch. nullptr: the process may not have so many, or they are counted (ulimit -v) and its own
+/// malloc needs them.
 std::byte* reserve(std::size_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) return nullptr;
   void* const range = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return range == MAP_FAILED ? nullptr : static_cast<std::byte*>(range);
 }
 
 }  // namespace
 
-SegmentPool& SegmentPool::of_process() {
-  static SegmentPool* const pool = [] {
-    // Many times what there is, since segments of different sizes leave gaps.
-    auto* const made = new SegmentPool({16 * memory_of_machine(), most_kept()});
-    region_of_process.store(made->begin_, std::memory_order_relaxed);
-    bytes_of_process.store(made->bytes_, std::memory_order_release);
-    pthread_atfork([] { of_process().before_fork(); }, [] { of_process().after_fork(); },
-                   [] { of_process().after_fork_in_child(); });
-    return made;
-  }();
-  return *pool;
+// No static variable of a function, for which a child could wait for ever.
+SegmentPool* SegmentPool::of_process() noexcept {
+  static std::atomic<SegmentPool*> pool = nullptr;
+  static std::atomic<SegmentPool*> at_fork = nullptr;  ///< the one whose mutex a fork holds
+  static std::atomic<bool> is_being_made = false;
+  SegmentPool* const there = pool.load(std::memory_order_acquire);
+  if (there != nullptr || is_being_made.exchange(true)) return there;
+  // Many times what there is, since segments of different sizes leave gaps.
+  auto* const made = new (std::nothrow) SegmentPool({16 * memory_of_machine(), most_kept()});
+  const auto before = [] {
+    at_fork = pool.load();
+    if (at_fork != nullptr) at_fork.load()->before_fork();
+  };
+  const auto in_parent = [] {
+    if (at_fork != nullptr) at_fork.load()->after_fork();
+  };
+  const auto in_child = [] {
+    if (at_fork != nullptr) at_fork.load()->after_fork_in_child();
+  };
+  if (made == nullptr || pthread_atfork(before, in_parent, in_child) != 0) return nullptr;
+  region_of_process.store(made->begin_, std::memory_order_relaxed);
+  bytes_of_process.store(made->bytes_, std::memory_order_release);  // before anybody can have a segment
+  pool.store(made, std::memory_order_release);
+  return made;
 }
 
 bool SegmentPool::owns(const void* address) noexcept {
@@ -62,7 +79,6 @@ bool SegmentPool::owns(const void* address) noexcept {
 }
 
 SegmentPool::SegmentPool(const Limits& limits) : most_kept_bytes_(limits.most_kept_bytes), patience_(limits.patience) {
-  // A limit of addresses (ulimit -v) may leave less, or none.
   std::size_t bytes = (limits.region_bytes + 2 * unit) / unit * unit;
   std::byte* range = reserve(bytes);
   while (range == nullptr && bytes > 64 * unit) range = reserve(bytes = bytes / 2 / unit * unit);

@@ -32,8 +32,9 @@ class SegmentPool {
     std::chrono::milliseconds patience = std::chrono::seconds(5);  ///< after which these go back
   };
 
-  /// The process's, which is never destroyed. Limits follow its memory and TESSERA_POOL_MEMORY.
-  static SegmentPool& of_process();
+  /// The process's, which is never destroyed. Limits follow its memory and TESSERA_POOL_MEMORY. nullptr: there is none, or
+  /// another thread is making it just now; for ever so in a child that is forked meanwhile.
+  static SegmentPool* of_process() noexcept;
   /// Whether the address is in the pool of the process; one comparison, and no pool is made for it.
   static bool owns(const void* address) noexcept;
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -157,6 +158,19 @@ TEST(SegmentPool, NothingAndTooMuchAreNotThere) {
   EXPECT_EQ(pool.allocate(static_cast<std::size_t>(-1)), nullptr);
 }
 
+TEST(SegmentPool, WhereAddressesAreCountedThereIsNone) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{std::size_t{64} << 30, std::size_t{64} << 30};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(2);
+    SegmentPool pool(roomy);
+    _exit(pool.allocate(8 * mib) == nullptr && !pool.has(&pool) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 /// Writes a pattern at both ends of each piece, and expects it there later.
 class Churn {
  public:
@@ -234,7 +248,8 @@ TEST(SegmentPoolProcess, TellsItsOwnAddresses) {
   EXPECT_FALSE(SegmentPool::owns(nullptr));
   int local = 0;
   EXPECT_FALSE(SegmentPool::owns(&local));
-  SegmentPool& pool = SegmentPool::of_process();
+  ASSERT_NE(SegmentPool::of_process(), nullptr);
+  SegmentPool& pool = *SegmentPool::of_process();
   void* const memory = pool.allocate(4 * mib);
   EXPECT_TRUE(SegmentPool::owns(memory));
   EXPECT_FALSE(SegmentPool::owns(&local));
@@ -242,7 +257,8 @@ TEST(SegmentPoolProcess, TellsItsOwnAddresses) {
 }
 
 TEST(SegmentPoolProcess, AChildHasTheMemoryAndAPoolOfItsOwn) {
-  SegmentPool& pool = SegmentPool::of_process();
+  ASSERT_NE(SegmentPool::of_process(), nullptr);
+  SegmentPool& pool = *SegmentPool::of_process();
   auto* const memory = bytes_at(pool.allocate(4 * mib));
   memory[mib] = std::byte{42};
   void* const kept = pool.allocate(8 * mib);

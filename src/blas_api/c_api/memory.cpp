@@ -33,7 +33,7 @@ void* make_small(std::size_t bytes) {
 Header* header_of(void* memory) { return static_cast<Header*>(memory) - 1; }
 
 std::size_t bytes_of(void* memory) {
-  return SegmentPool::owns(memory) ? SegmentPool::of_process().capacity_of(memory) : header_of(memory)->bytes;
+  return SegmentPool::owns(memory) ? SegmentPool::of_process()->capacity_of(memory) : header_of(memory)->bytes;
 }
 
 }  // namespace
@@ -42,21 +42,22 @@ extern "C" {
 
 void* tessera_malloc(size_t size) {
   const ErrnoKept stays;
-  void* const memory = size >= least_of_pool ? SegmentPool::of_process().allocate(size) : nullptr;
+  SegmentPool* const pool = size >= least_of_pool ? SegmentPool::of_process() : nullptr;
+  void* const memory = pool != nullptr ? pool->allocate(size) : nullptr;
   return memory != nullptr ? memory : make_small(size);
 }
 
 void tessera_free(void* memory) {
   const ErrnoKept stays;
   if (memory == nullptr) return;
-  SegmentPool::owns(memory) ? SegmentPool::of_process().free(memory) : std::free(header_of(memory));
+  SegmentPool::owns(memory) ? SegmentPool::of_process()->free(memory) : std::free(header_of(memory));
 }
 
 void* tessera_realloc(void* memory, size_t size) {
   const ErrnoKept stays;
   if (memory == nullptr) return tessera_malloc(size);
   const bool stays_in_pool = SegmentPool::owns(memory) && size >= least_of_pool;
-  if (stays_in_pool && SegmentPool::of_process().resize(memory, size)) return memory;
+  if (stays_in_pool && SegmentPool::of_process()->resize(memory, size)) return memory;
   void* const moved = tessera_malloc(size);
   if (moved == nullptr) return nullptr;
   std::memcpy(moved, memory, std::min(bytes_of(memory), size));
