@@ -110,7 +110,6 @@ runtime::Runtime* Context::devices_for(Call& call) {
     }
     decision = decide(call.rule(), call.work, conditions_for(call));
     if (weighed && call.measures_cpu()) continue;
-    if (decision.earns_start) quietly([&] { start_.serve_in_background(start_context(call.face), true); });
     if (!decision.offload) return nullptr;
     if (stage == Stage::open) return opened(call.fallback, decision);
     // The thread that opens them may wait for the loader's lock, which the caller may hold. So nobody waits for ever.

@@ -115,5 +115,23 @@ TEST(FreshResults, OfProblemsThatOneDeviceSolvesWhole) {
   EXPECT_GT(solve_dense(*host.runtime, call).fresh_bytes, 0);
 }
 
+// LAPACK's callers give no more columns than there may be vectors.
+TEST(FreshResults, WhatMayStayUnwrittenIsLeftAlone) {
+  const test::HostRuntime host(slow_devices(1));
+  constexpr index_t n = 1100;
+  std::vector<double> A(n * n), values(n);
+  for (index_t i = 0; i < n; ++i) A[static_cast<std::size_t>(i * (n + 1))] = static_cast<double>(i);
+  const Fresh U(n * n * sizeof(double));
+  index_t found = 0;
+  LapackCall call{
+      .routine = Routine::heevr, .type = ScalarType::d, .vectors = true, .range = EigenRange::values, .n = n};
+  call.vl = 1.5, call.vu = 3.5;
+  call.A = A.data(), call.lda = n;
+  call.U = U.elements(), call.ldu = n;
+  call.values = values.data(), call.found = &found;
+  EXPECT_EQ(solve_dense(*host.runtime, call).fresh_bytes, 0);
+  EXPECT_EQ(found, 2);
+}
+
 }  // namespace fresh_results_test
 }  // namespace tessera::routines

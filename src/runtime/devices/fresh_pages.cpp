@@ -61,6 +61,12 @@ bool some_are_missing(std::span<const Pages> pieces) {
   return missing >= enough;
 }
 
+/// No page lies in a gap between columns.
+bool is_dense(const WrittenArea& area, std::size_t page_bytes) {
+  const index_t gap = area.block.pitch_bytes - area.extent.column_bytes;
+  return area.extent.part == Part::full && gap < static_cast<index_t>(page_bytes);
+}
+
 /// Of each run of pieces that are whole.
 void ask_for_large_pages(std::span<const Pages> pieces) {
   const auto is_whole = [](const Pages& piece) { return piece.bytes == piece_bytes; };
@@ -84,9 +90,7 @@ std::vector<Pages> pages_inside(const WrittenArea& area, std::size_t page_bytes,
   const auto& [block, extent] = area;
   std::vector<Pages> pieces;
   if (extent.columns <= 0 || extent.column_bytes <= 0) return pieces;
-  const bool is_dense =
-      extent.part == Part::full && block.pitch_bytes - extent.column_bytes < static_cast<index_t>(page_bytes);
-  if (is_dense) {
+  if (is_dense(area, page_bytes)) {
     std::byte* const last_column = block.address + (extent.columns - 1) * block.pitch_bytes;
     add_pieces(block.address, last_column + extent.column_bytes, page_bytes, piece_bytes, pieces);
     return pieces;
@@ -104,7 +108,8 @@ FreshPages::FreshPages(std::span<const WrittenArea> areas, int most_threads) noe
       if (area.extent.bytes() < static_cast<index_t>(least_bytes)) continue;
       const std::vector<Pages> pieces = pages_inside(area, page_size(), piece_bytes);
       if (pieces.empty() || !some_are_missing(pieces)) continue;
-      if (static_cast<std::size_t>(area.extent.bytes()) >= least_bytes_of_large_pages) ask_for_large_pages(pieces);
+      const bool is_large = static_cast<std::size_t>(area.extent.bytes()) >= least_bytes_of_large_pages;
+      if (is_large && is_dense(area, page_size())) ask_for_large_pages(pieces);
       pieces_.insert(pieces_.end(), pieces.begin(), pieces.end());
     }
     const int threads = std::min(most_threads, most_useful_threads);

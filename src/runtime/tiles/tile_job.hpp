@@ -65,8 +65,8 @@ class TileJob final : public Job {
   bool has_more() const override { return !pending_.tasks().empty(); }
   /// @throws OutOfDeviceMemory if the devices cannot hold one step of the graph
   DeviceNeeds needs(std::span<const DeviceCapacity> capacities) override;
-  /// @throws what the CPU threw; DeviceLost if a tile is torn whose old value is needed and gone
   std::vector<WrittenArea> only_written() const override;
+  /// @throws what the CPU threw; DeviceLost if a tile is torn whose old value is needed and gone
   bool attempt(const Admission::Stay& stay, std::span<DeviceFate> fates) override;
   void finish_on_cpu() override;
 

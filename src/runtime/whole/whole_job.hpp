@@ -30,8 +30,8 @@ class WholeJob final : public Job {
   DeviceNeeds needs(std::span<const DeviceCapacity> capacities) override;
   /// @throws NotAvailable if devices do not solve such problems
   std::vector<std::size_t> slab_bytes(const Admission::Stay& stay) override;
-  /// @throws UnsuitableNumbers, NotAvailable, std::bad_alloc; DeviceLost if an input is torn
   std::vector<WrittenArea> only_written() const override;
+  /// @throws UnsuitableNumbers, NotAvailable, std::bad_alloc; DeviceLost if an input is torn
   bool attempt(const Admission::Stay& stay, std::span<DeviceFate> fates) override;
   /// @throws NoDeviceLeft, OutOfDeviceMemory unless a device has solved it
   void finish_on_cpu() override;
