@@ -40,7 +40,7 @@ function(tessera_add_suite suite part filter)
     set(cost 100)
   endif()
   add_test("${name}" "${suite_runner}" "${TEST_BINARY}" "--gtest_filter=${filter}" --gtest_brief=0 --gtest_color=no)
-  set_tests_properties("${name}" PROPERTIES LABELS "${labels}" ENVIRONMENT "${TEST_ENVIRONMENT}" TIMEOUT 900
+  set_tests_properties("${name}" PROPERTIES LABELS "${labels}" ENVIRONMENT "${TEST_ENVIRONMENT}" TIMEOUT 1800
     COST ${cost} SKIP_RETURN_CODE 77)
 endfunction()
 

@@ -71,6 +71,7 @@ class Runtime::Implementation {
   CpuWorker cpu_worker;
   const OldValuesPlace old_values_place;
   const int local_ranks;
+  const int page_threads;  // that make pages of results
   std::optional<HostCopies> host_copies;
   std::optional<DeviceSet> devices;
   std::optional<LaneMemories> lane_memories;
@@ -91,6 +92,7 @@ Runtime::Implementation::Implementation(std::vector<kernels::Accelerator> all, c
       cpu_worker(std::move(host_compute)),
       old_values_place(config.keep_old_values),
       local_ranks(config.local_ranks()),
+      page_threads(std::max(available_processors(local_ranks) / 2, 1)),
       trace_(config.trace_file) {
   if (accelerators.empty()) throw InternalError("runtime: no devices");
   if (old_values_place != OldValuesPlace::nowhere)
@@ -152,8 +154,7 @@ Runtime::Implementation::Next Runtime::Implementation::attempt(Job& job, Fitness
     return Next::attempt;
   }
   std::optional<FreshPages> fresh_pages;
-  if (!job.may_have_written())
-    fresh_pages.emplace(job.only_written(), std::max(available_processors(local_ranks) / 2, 1));
+  if (!job.may_have_written()) fresh_pages.emplace(job.only_written(), page_threads);
   std::vector<DeviceFate> fates(used.size());
   const auto note_others = [&] {
     int& beside = job.statistics().beside;

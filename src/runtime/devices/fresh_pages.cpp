@@ -22,10 +22,7 @@ constexpr std::size_t least_bytes_of_large_pages = std::size_t{32} << 20;
 /// More threads wait for each other in the kernel: eight took twice as long as four for pages of 4 KiB (Linux 6.18).
 constexpr int most_useful_threads = 4;
 
-std::size_t page_size() {
-  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
+std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
 std::byte* rounded_up(std::byte* address, std::size_t unit) {
   const auto value = reinterpret_cast<std::uintptr_t>(address);
@@ -45,26 +42,40 @@ void add_pieces(std::byte* first, std::byte* last, std::size_t page_bytes, std::
   }
 }
 
-/// Whether enough of some pages, evenly chosen, are missing and can be made. Some memory of drivers looks as if it were.
-bool some_are_missing(std::span<const Pages> pieces) {
-  constexpr std::size_t looked_at = 16;
-  constexpr int enough = 2;
-  int missing = 0;
-  for (std::size_t i = 0; i < looked_at; ++i) {
-    unsigned char is_there = 1;
-    const Pages& piece = pieces[i * pieces.size() / looked_at];
-    std::byte* const page = piece.begin + piece.bytes / page_size() * i / looked_at * page_size();
-    if (mincore(page, page_size(), &is_there) != 0 || (is_there & 1) != 0) continue;
-    if (madvise(page, page_size(), MADV_POPULATE_WRITE) != 0) return false;
-    ++missing;
-  }
-  return missing >= enough;
-}
-
 /// No page lies in a gap between columns.
 bool is_dense(const WrittenArea& area, std::size_t page_bytes) {
   const index_t gap = area.block.pitch_bytes - area.extent.column_bytes;
   return area.extent.part == Part::full && gap < static_cast<index_t>(page_bytes);
+}
+
+struct Span {
+  std::byte* first = nullptr;
+  std::byte* last = nullptr;
+};
+Span span_of_column(const WrittenArea& area, index_t j) {
+  std::byte* const column = area.block.address + j * area.block.pitch_bytes;
+  return {column + area.extent.first_byte(j), column + area.extent.last_byte(j)};
+}
+/// Of all columns, with the gaps between them.
+Span span_of_all(const WrittenArea& area) {
+  return {area.block.address, span_of_column(area, area.extent.columns - 1).last};
+}
+
+/// Whether enough of some pages, evenly chosen, are missing and can be made. Some memory of drivers looks as if it were.
+bool some_are_missing(const WrittenArea& area) {
+  constexpr index_t looked_at = 16;
+  constexpr int enough = 2;
+  int missing = 0;
+  for (index_t i = 0; i < looked_at; ++i) {
+    const Span span =
+        is_dense(area, page_size()) ? span_of_all(area) : span_of_column(area, i * area.extent.columns / looked_at);
+    std::byte* const page = rounded_up(span.first + i * (span.last - span.first) / looked_at, page_size());
+    unsigned char is_there = 1;
+    if (page + page_size() > span.last || mincore(page, page_size(), &is_there) != 0 || (is_there & 1) != 0) continue;
+    if (madvise(page, page_size(), MADV_POPULATE_WRITE) != 0) return false;
+    ++missing;
+  }
+  return missing >= enough;
 }
 
 /// Of each run of pieces that are whole.
@@ -87,17 +98,12 @@ void ask_for_large_pages(std::span<const Pages> pieces) {
 }  // namespace
 
 std::vector<Pages> pages_inside(const WrittenArea& area, std::size_t page_bytes, std::size_t piece_bytes) {
-  const auto& [block, extent] = area;
   std::vector<Pages> pieces;
-  if (extent.columns <= 0 || extent.column_bytes <= 0) return pieces;
-  if (is_dense(area, page_bytes)) {
-    std::byte* const last_column = block.address + (extent.columns - 1) * block.pitch_bytes;
-    add_pieces(block.address, last_column + extent.column_bytes, page_bytes, piece_bytes, pieces);
-    return pieces;
-  }
-  for (index_t j = 0; j < extent.columns; ++j) {
-    std::byte* const column = block.address + j * block.pitch_bytes;
-    add_pieces(column + extent.first_byte(j), column + extent.last_byte(j), page_bytes, piece_bytes, pieces);
+  if (area.extent.columns <= 0 || area.extent.column_bytes <= 0) return pieces;
+  const bool is_one = is_dense(area, page_bytes);
+  for (index_t j = 0; j < (is_one ? 1 : area.extent.columns); ++j) {
+    const Span span = is_one ? span_of_all(area) : span_of_column(area, j);
+    add_pieces(span.first, span.last, page_bytes, piece_bytes, pieces);
   }
   return pieces;
 }
@@ -105,9 +111,8 @@ std::vector<Pages> pages_inside(const WrittenArea& area, std::size_t page_bytes,
 FreshPages::FreshPages(std::span<const WrittenArea> areas, int most_threads) noexcept {
   try {
     for (const WrittenArea& area : areas) {
-      if (area.extent.bytes() < static_cast<index_t>(least_bytes)) continue;
+      if (area.extent.bytes() < static_cast<index_t>(least_bytes) || !some_are_missing(area)) continue;
       const std::vector<Pages> pieces = pages_inside(area, page_size(), piece_bytes);
-      if (pieces.empty() || !some_are_missing(pieces)) continue;
       const bool is_large = static_cast<std::size_t>(area.extent.bytes()) >= least_bytes_of_large_pages;
       if (is_large && is_dense(area, page_size())) ask_for_large_pages(pieces);
       pieces_.insert(pieces_.end(), pieces.begin(), pieces.end());
