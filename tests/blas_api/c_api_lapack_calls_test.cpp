@@ -78,7 +78,6 @@ TEST(LapackApiArguments, AreCheckedInTheirOrder) {
   double A[4] = {4, 1, 1, 3}, B[2] = {1, 2}, tau[2];
   std::int64_t ipiv[2] = {1, 2}, info = 99;
   volatile int no_uplo = 999;  // a value that the type need not have, as a C program may pass it
-  const auto wrong_uplo = static_cast<tessera_uplo>(no_uplo);
   const auto wrong_trans = static_cast<tessera_transpose>(7);
   constexpr std::int64_t huge = std::int64_t{1} << 31, most = std::numeric_limits<std::int64_t>::max();
   struct Wrong {
@@ -87,7 +86,7 @@ TEST(LapackApiArguments, AreCheckedInTheirOrder) {
   };
   const Wrong all[] = {
       {1, [&] { return tessera_dpotrf(nullptr, TESSERA_LOWER, 2, A, 2, &info); }},
-      {2, [&] { return tessera_dpotrf(ctx, wrong_uplo, -1, A, 2, &info); }},
+      {2, [&] { return tessera_dpotrf(ctx, static_cast<tessera_uplo>(no_uplo), -1, A, 2, &info); }},
       {3, [&] { return tessera_dpotrf(ctx, TESSERA_LOWER, -1, A, 0, &info); }},
       {3, [&] { return tessera_dpotrf(ctx, TESSERA_LOWER, huge, A, huge, &info); }},
       {4, [&] { return tessera_dpotrf(ctx, TESSERA_LOWER, 2, nullptr, 1, &info); }},
