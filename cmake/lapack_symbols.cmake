@@ -62,7 +62,7 @@ string(REGEX MATCHALL "TESSERA_LAPACK_ROUTINE\\([^()]*,[^()]*\\)" rows "${rows}"
 foreach(row IN LISTS rows)
   string(REGEX REPLACE "[ \n]+|^.*\\(|\\)" "" row "${row}")
   string(REPLACE "," ";" row "${row}")
-  list(POP_FRONT row routine way real complex traits part_of_rate column_s computed_as)
+  list(POP_FRONT row routine way real complex traits part_of_rate column_s part_of_cpu computed_as)
   if(NOT way MATCHES "^(factors|whole|as_other)$")  # others are no calls, or the words of the list itself
     continue()
   endif()

@@ -347,7 +347,8 @@ Config alone(Config config) {
   config.share = Share::off;
   config.local_rank.reset();
   config.calibration = "off";
-  config.warm_up = config.verbose = false;
+  config.warm_up = WarmUp::off;
+  config.verbose = false;
   config.stats_file.clear();
   config.trace_file.clear();
   config.summary.reset();

@@ -111,6 +111,7 @@ int run_program(const RunOptions& options, std::vector<std::string> program) {
   put_in_front("LD_PRELOAD", preload.files, "");
   if (!preload.folders.empty()) put_in_front("LD_LIBRARY_PATH", preload.folders, "");
   if (!plan.library_path.empty()) put_in_front(plan.library_variable, plan.library_path, plan.library_default);
+  if (std::getenv("TESSERA_WARM_UP") == nullptr) set_variable("TESSERA_WARM_UP", "known");
   for (const auto& [name, value] : options.settings.values()) set_variable(name, value);
   if (!options.lapack_block.empty()) set_variable("TESSERA_LAPACK_BLOCK", options.lapack_block);
 

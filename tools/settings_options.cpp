@@ -31,7 +31,13 @@ void SettingsOptions::add_to(CLI::App& app) {
   add("--calibration", calibration_, "file with measured rates of the devices, or off", "FILE");
   add("--stats", stats_, "append one JSON object per call to this file", "FILE");
   add("--trace", trace_, "write a trace for ui.perfetto.dev to this file", "FILE");
-  app.add_flag("--warm-up", warm_up_, "open the devices in the background of the first call")
+  app.add_option(
+         "--warm-up", warm_up_,
+         "open the devices in the background: 1 (of the first call), known (when a program is loaded whose last "
+         "run used them; the default of run) or 0")
+      ->expected(0, 1)
+      ->default_str("1")
+      ->option_text("[WHEN]")
       ->group("Settings (each is a TESSERA_* variable)");
   app.add_flag("--verbose", verbose_, "one line per call on standard error")
       ->group("Settings (each is a TESSERA_* variable)");
@@ -65,7 +71,7 @@ std::vector<std::pair<std::string, std::string>> SettingsOptions::values() const
   add("TESSERA_CPU_BLAS", cpu_blas_);  // a bare library name is searched for, so it stays as it is
   add_file("TESSERA_CUDA_PLUGIN", cuda_plugin_);
   calibration_ == "off" ? add("TESSERA_CALIBRATION", calibration_) : add_file("TESSERA_CALIBRATION", calibration_);
-  if (warm_up_) add("TESSERA_WARM_UP", "1");
+  add("TESSERA_WARM_UP", warm_up_);
   if (verbose_) add("TESSERA_VERBOSE", "1");
   add_file("TESSERA_STATS", stats_);
   add_file("TESSERA_TRACE", trace_);

@@ -44,7 +44,7 @@ class SettingsOptions {
   std::string stats_;
   std::string trace_;
   std::string summary_;
-  bool warm_up_ = false;
+  std::string warm_up_;
   bool verbose_ = false;
 };
 

@@ -90,6 +90,9 @@ struct RoutineRow {
   /// dgetrf and dgeqrf of 8192 and 30000. The columns of a Cholesky factor are those of small blocks. Whole problems:
   /// docs/adr/0025-dense-problems.md.
   double column_s;
+  /// Part of the rate of products on the CPU at which its LAPACK works, orders of 2000 to 8000 (OpenBLAS 0.3.21, 2 and 16
+  /// processors; docs/offload.md). It is what a first call is expected to take.
+  double part_of_cpu;
   Routine computed_as;
 };
 
@@ -97,7 +100,7 @@ inline constexpr std::array<RoutineRow, routine_count> routine_rows = [] {
   using enum Parameter;
   constexpr auto row = [](Routine routine, Way way, const char* real, const char* complex, std::uint32_t traits,
                           Parameters parameters) {
-    return RoutineRow{routine, way, real, complex, traits, parameters, 1, 0, routine};
+    return RoutineRow{routine, way, real, complex, traits, parameters, 1, 0, 1, routine};
   };
   return std::array<RoutineRow, routine_count>{
       row(Routine::gemm, Way::level3, "gemm", "gemm", two_operations,
@@ -119,9 +122,10 @@ inline constexpr std::array<RoutineRow, routine_count> routine_rows = [] {
           {side, uplo, transa, diag, m, n, alpha, A, lda, B, ldb}),
       row(Routine::trsm, Way::level3, "trsm", "trsm", in_place_of_b,
           {side, uplo, transa, diag, m, n, alpha, A, lda, B, ldb}),
-#define TESSERA_LAPACK_ROUTINE(routine, way, real, complex, traits, part_of_rate, column_s, computed_as, ...) \
-  RoutineRow{Routine::routine,    Way::way, #real, #complex, traits, {__VA_ARGS__}, part_of_rate, column_s,   \
-             Routine::computed_as},
+#define TESSERA_LAPACK_ROUTINE(routine, way, real, complex, traits, part_of_rate, column_s, part_of_cpu, computed_as, \
+                               ...)                                                                                   \
+  RoutineRow{Routine::routine, Way::way,     #real,    #complex,    traits,                                           \
+             {__VA_ARGS__},    part_of_rate, column_s, part_of_cpu, Routine::computed_as},
 #include "calls/lapack_routines.def"
 #undef TESSERA_LAPACK_ROUTINE
   };

@@ -47,6 +47,7 @@ struct Work {
   double page_locked = 0;   ///< bytes
   double beside_s = 0;      ///< seconds of devices beside arithmetic and copies
   double part_of_rate = 1;  ///< the part of the rate of products that the arithmetic reaches
+  double part_of_cpu = 1;   ///< likewise on the CPU, before a call has shown it
 
   index_t mean_volume() const { return problems > 0 ? volume / problems : 0; }
   double mean_order() const { return problems > 0 ? orders / static_cast<double>(problems) : 0; }

@@ -303,6 +303,13 @@ bool read_cpu_worker_use(std::string_view text, CpuWorkerUse& use) {
   return true;
 }
 
+bool read_warm_up(std::string_view text, WarmUp& when) {
+  bool on = false;
+  if (!read_switch(text, on)) return read_name(text, {{"known", WarmUp::known_programs}}, when);
+  when = on ? WarmUp::first_call : WarmUp::off;
+  return true;
+}
+
 bool set_share(Config& config, std::string_view text) {
   if (text == "auto") {
     config.share = Share::automatic;
@@ -368,7 +375,7 @@ constexpr Setting settings_table[] = {
     setting_of<&Config::cpu_blas, read_path>("TESSERA_CPU_BLAS", "a path"),
     setting_of<&Config::plugin_file, read_path>("TESSERA_CUDA_PLUGIN", "a path"),
     setting_of<&Config::calibration, read_path>("TESSERA_CALIBRATION", "off or a path"),
-    setting_of<&Config::warm_up, read_switch>("TESSERA_WARM_UP", "0, 1, on or off"),
+    setting_of<&Config::warm_up, read_warm_up>("TESSERA_WARM_UP", "0, 1, on, off or known"),
     setting_of<&Config::verbose, read_switch>("TESSERA_VERBOSE", "0, 1, on or off"),
     setting_of<&Config::stats_file, read_path>("TESSERA_STATS", "a path"),
     setting_of<&Config::trace_file, read_path>("TESSERA_TRACE", "a path"),

@@ -53,6 +53,12 @@ enum class MemoryMode : std::uint8_t {
 };
 
 /// Whether the CPU computes tiles of jobs that devices compute.
+enum class WarmUp : std::uint8_t {
+  off,
+  first_call,     ///< at the first call
+  known_programs  ///< when the library is loaded, if the same program used devices the last time
+};
+
 enum class CpuWorkerUse : std::uint8_t {
   automatic,  ///< if this makes the job end notably sooner
   always,
@@ -86,7 +92,7 @@ struct Config {
   std::string cpu_blas;                 ///< path of the CPU BLAS; empty: found
   std::string plugin_file;              ///< path of the plugin; empty: beside libtessera.so
   std::string calibration;              ///< file with measured rates, or "off"; empty: in the user's cache
-  bool warm_up = false;                 ///< open devices in the background at the first call, whatever it is
+  WarmUp warm_up = WarmUp::off;         ///< when devices are opened in the background, whatever the calls are
   bool verbose = false;
   std::string stats_file;              ///< empty: none
   std::string trace_file;              ///< empty: none

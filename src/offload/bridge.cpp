@@ -1,6 +1,7 @@
 // The shared context behind the drop-in BLAS symbols; bridge.hpp says what holds.
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
@@ -14,6 +15,7 @@
 #include "kernels/reference/reference.hpp"
 #include "offload/bridge.hpp"
 #include "offload/context.hpp"
+#include "offload/quietly.hpp"
 
 /// Leaked: at exit, other threads and other libraries' destructors may still call BLAS, and a driver may be gone
 /// already. No static variable of the function, since a child made while another thread constructs it would wait for
@@ -43,7 +45,19 @@ extern "C" void tessera_private_enter_lapack(tessera::offload::Face& face) noexc
 
 extern "C" void tessera_private_leave_lapack() noexcept { tessera::process::leave_lapack(); }
 
-extern "C" void tessera_private_enter() noexcept { tessera::process::watch_all_loaded(); }
+extern "C" void tessera_private_enter() noexcept {
+  tessera::process::watch_all_loaded();
+  // The settings are read when the first call comes, unless one says that something is to be done now.
+  const char* const warm_up = tessera::environment_variable("TESSERA_WARM_UP");
+  if (warm_up == nullptr || std::strcmp(warm_up, "known") != 0) return;
+  const tessera::ErrnoKept stays;
+  tessera::offload::quietly([] {
+    using tessera::offload::ProgramHistory;
+    const char* const calibration = tessera::environment_variable("TESSERA_CALIBRATION");
+    const auto seen = ProgramHistory::of_this_process(calibration != nullptr ? calibration : "").seen();
+    if (seen == ProgramHistory::Seen::used) tessera::offload::shared_context().start_early();
+  });
+}
 
 extern "C" void tessera_private_leave() noexcept { tessera::process::leave_libraries(); }
 

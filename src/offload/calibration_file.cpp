@@ -1,17 +1,11 @@
 #include "offload/calibration_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <exception>
 #include <filesystem>
@@ -20,8 +14,8 @@
 #include <system_error>
 #include <vector>
 
-#include "core/environment.hpp"
 #include "core/error.hpp"
+#include "offload/kept_file.hpp"
 
 namespace tessera::offload {
 namespace {
@@ -29,22 +23,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int format = 2;
-
-/// FNV-1a: a name for a file, not a safeguard; the file says itself what it belongs to.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-/// XDG Base Directory Specification: a relative path is to be ignored.
-std::string cache_folder() {
-  if (const char* const cache = environment_variable("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
-    return std::string(cache) + "/tessera";
-  if (const char* const home = environment_variable("HOME"); home != nullptr && *home == '/')
-    return std::string(home) + "/.cache/tessera";
-  return "";
-}
 
 ordered_json json_of(const runtime::LinkRates& links) {
   return {{"up", links.up}, {"down", links.down}, {"both", links.both}};
@@ -177,18 +155,7 @@ void CalibrationFile::write(const MachineRecord& record) const {
                        {"start_up_s", record.start_up_s}};
   if (record.rates) json["rates"] = json_of(*record.rates);
 
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
-  // A name that nobody else has, on whatever machine shares the folder; not through a link, and for the user alone.
-  std::string draft = path_ + ".XXXXXX";
-  const int descriptor = mkostemp(draft.data(), O_CLOEXEC);
-  const std::string text = json.dump(2) + '\n';
-  bool good = descriptor >= 0 && ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (descriptor >= 0) good = close(descriptor) == 0 && good;
-  if (good && std::rename(draft.c_str(), path_.c_str()) == 0) return;
-  const std::string why = std::strerror(errno);
-  if (descriptor >= 0) std::remove(draft.c_str());
-  throw NotAvailable(fmt::format("cannot write {}: {}", path_, why));
+  write_whole(path_, json.dump(2) + '\n');
 }
 
 }  // namespace tessera::offload

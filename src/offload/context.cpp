@@ -55,22 +55,45 @@ runtime::Runtime* Context::opened(Fallback fallback, Decision& decision) const {
 runtime::Runtime* Context::runtime(Face* face) {
   if (config_.devices == DeviceChoice::none || start_.why_forbidden()) return nullptr;
   if (start_.stage() == DeviceStart::Stage::closed)
-    start_.open(start_context(face != nullptr ? *face : own_face_), longest_start_s);
+    start_.open(start_context(face != nullptr ? face : &own_face_), longest_start_s);
   // The process ends, or another thread takes too long.
   if (start_.stage() == DeviceStart::Stage::closed) return nullptr;
   Decision decision;
   return opened(Fallback::report, decision);
 }
 
-DeviceStart::Context Context::start_context(Face& face) {
-  return {.cpu_blas = [this, &face] { return cpu_blas(&face); },
-          .compute = [this, &face](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face); },
-          .is_quiet = [this] { return history_.is_quiet(); }};
+DeviceStart::Context Context::start_context(Face* face) {
+  const auto face_now = [this, face]() -> Face& {
+    Face* const known = face != nullptr ? face : first_face_.load(std::memory_order_acquire);
+    return known != nullptr ? *known : own_face_;
+  };
+  return {
+      .cpu_blas = [this, face_now] { return cpu_blas(&face_now()); },
+      .compute = [this, face_now](const Level3& product) { compute_on_cpu(product, Fallback::cpu_blas, face_now()); },
+      .is_quiet = [this] { return history_.is_quiet(); }};
+}
+
+void Context::start_early() {
+  if (config_.warm_up != WarmUp::known_programs || config_.offload.never() || config_.devices == DeviceChoice::none)
+    return;
+  const ProgramHistory program = ProgramHistory::of_this_process(config_.calibration);
+  if (program.seen() != ProgramHistory::Seen::used || !start_.known_devices().possible) return;
+  if (config_.verbose) log_line("devices are started early: the last run of this program used them");
+  started_early_ = true;
+  // A run that does not use them is the last one that starts them.
+  quietly([&] { program.note(ProgramHistory::Seen::nothing); });
+  start_.serve_in_background(start_context(nullptr), true);
+}
+
+void Context::note_program(ProgramHistory::Seen seen) {
+  if (config_.warm_up != WarmUp::known_programs || noted_program_.exchange(true, std::memory_order_relaxed)) return;
+  quietly([&] { ProgramHistory::of_this_process(config_.calibration).note(seen); });
 }
 
 Conditions Context::conditions_for(const Call& call) {
   Conditions now;
   now.until_open_s = start_.until_open_s();
+  now.is_opening = start_.is_opening();
   now.rates = start_.known_devices().rates;
   const bool is_batch = call.work.of == Work::Of::batch;
   if (is_batch) now.rates.packing_bytes_per_s = packing_bytes_per_s();
@@ -97,11 +120,12 @@ runtime::Runtime* Context::devices_for(Call& call) {
   for (;;) {
     if (const auto reason = start_.why_forbidden()) {
       decision = {false, *reason};
+      if (*reason == Reason::forked && started_early_) note_program(ProgramHistory::Seen::children);
       return nullptr;
     }
     const Stage stage = start_.stage();
     if (stage == Stage::failed) {
-      start_.try_again([&] { return start_context(call.face); });
+      start_.try_again([&] { return start_context(&call.face); });
       return opened(call.fallback, decision);
     }
     if (weighed && !start_.known_devices().possible) {
@@ -110,11 +134,12 @@ runtime::Runtime* Context::devices_for(Call& call) {
     }
     decision = decide(call.rule(), call.work, conditions_for(call));
     if (weighed && call.measures_cpu()) continue;
+    if (decision.earns_start) quietly([&] { start_.serve_in_background(start_context(&call.face), true); });
     if (!decision.offload) return nullptr;
     if (stage == Stage::open) return opened(call.fallback, decision);
     // The thread that opens them may wait for the loader's lock, which the caller may hold. So nobody waits for ever.
     const double begin_s = device::now_seconds();
-    start_.open(start_context(call.face), weighed ? std::max(decision.cpu_s, decision.wait_s) : longest_start_s);
+    start_.open(start_context(&call.face), weighed ? std::max(decision.cpu_s, decision.wait_s) : longest_start_s);
     call.time.add_start(device::now_seconds() - begin_s);
     if (start_.stage() == Stage::closed && !start_.why_forbidden()) {
       decision.offload = false;
@@ -160,8 +185,11 @@ std::optional<runtime::JobStatistics> Context::try_devices(Call& call) {
   }
   if (runtime == nullptr) return std::nullopt;
   try {
+    Face* nobody = nullptr;
+    first_face_.compare_exchange_strong(nobody, &call.face, std::memory_order_acq_rel);
     runtime::JobStatistics job = run_on_devices(*runtime, call);
     serve_after_job(call.face);
+    note_program(ProgramHistory::Seen::used);
     return job;
   } catch (const NotAvailable& error) {  // another thread has lost the last device, or one has no LAPACK
     tell(error);
@@ -318,7 +346,7 @@ void Context::complete_start_up(runtime::JobStatistics& job, const CallTime& tim
 
 void Context::serve_after_job(Face& face) {
   quietly([&] {
-    if (learns_ && start_.known_devices().file) start_.serve_in_background(start_context(face), false);
+    if (learns_ && start_.known_devices().file) start_.serve_in_background(start_context(&face), false);
   });
 }
 
@@ -354,7 +382,7 @@ void Context::warm_up(Face* face) {
 
 void Context::warm_up_in_background(Face& face) {
   if (config_.offload.never() || config_.devices == DeviceChoice::none || !start_.known_devices().possible) return;
-  start_.serve_in_background(start_context(face), true);
+  start_.serve_in_background(start_context(&face), true);
 }
 
 std::pair<std::string, runtime::Calibration> Context::calibrate() {

@@ -28,6 +28,7 @@
 #include "offload/device_start.hpp"
 #include "offload/face.hpp"
 #include "offload/policy.hpp"
+#include "offload/program_history.hpp"
 #include "offload/quietly.hpp"
 #include "offload/rule_table.hpp"
 #include "runtime/runtime.hpp"
@@ -117,6 +118,11 @@ class Context {
   /// @throws as runtime(), and as runtime::Runtime::warm_up()
   void warm_up(Face* face = nullptr);
 
+  /// Has devices opened in the background if the settings say so and this program used them the last time. For the
+  /// moment when a library is loaded. Takes less than a millisecond. @throws std::bad_alloc, std::system_error
+  void start_early();
+  bool devices_are_open() const { return start_.stage() == DeviceStart::Stage::open; }
+
   /// Measures the devices and keeps their rates for later contexts and processes. @return the file they are in, and the
   /// rates
   /// @throws NotAvailable if there are no devices, or no place for the file; as runtime()
@@ -159,7 +165,7 @@ class Context {
   /// The face of a call that begins; null: the own API.
   Face& face_of_call(Face* which) {
     Face& face = which != nullptr ? *which : own_face_;
-    if (config_.warm_up) [[unlikely]]
+    if (config_.warm_up == WarmUp::first_call) [[unlikely]]
       quietly([&] { warm_up_in_background(face); });
     return face;
   }
@@ -182,8 +188,10 @@ class Context {
   runtime::Runtime* opened(Fallback fallback, Decision& decision) const;
   /// The conditions under which the call is decided now.
   Conditions conditions_for(const Call& call);
-  /// How calls through `face` have devices opened.
-  DeviceStart::Context start_context(Face& face);
+  /// How calls through `face` have devices opened. nullptr: the face of the first call on devices.
+  DeviceStart::Context start_context(Face* face);
+  /// Of the program, for the next run.
+  void note_program(ProgramHistory::Seen seen);
 
   /// The CPU BLAS behind `face`; nullptr, after a line on standard error, where the reference must do.
   /// @throws with Fallback::report what cpu_blas() throws
@@ -226,7 +234,10 @@ class Context {
   /// Set when somebody has been told or has done it, since once is enough. They order nothing.
   std::atomic<bool> told_of_setting_ = false;
   std::atomic<bool> told_of_reference_ = false;
-  DeviceStart start_;  ///< last: its thread uses the others
+  std::atomic<bool> noted_program_ = false;
+  std::atomic<bool> started_early_ = false;
+  std::atomic<Face*> first_face_ = nullptr;  ///< of the first call on devices
+  DeviceStart start_;                        ///< last: its thread uses the others
 };
 
 /// The context of all BLAS symbols: made from the environment at the first call, never destroyed.

@@ -14,8 +14,8 @@ constexpr double core_flops_per_s = 64e9;
 /// The memory bandwidth of one core, and that of all cores of a machine of the last decade.
 constexpr double core_bytes_per_s = 10e9;
 constexpr double memory_bytes_per_s = 100e9;
-/// The time of LAPACK over that of products of as much arithmetic, at worst.
-constexpr double most_over_products = 4;
+/// A LAPACK may be so many times as quick or slow as its routine's part of the rate of products says.
+constexpr double doubt_of_part = 2;
 
 /// The call itself, or a cube of its volume.
 Work as_product(const Work& work) {
@@ -53,7 +53,8 @@ CpuSpeed::Place CpuSpeed::place_of(const Work& work) {
 CpuEstimate CpuSpeed::bounds_of(const Work& work, int threads) const {
   if (work.of == Work::Of::lapack) {
     const CpuEstimate products = estimate(as_product(work));
-    return {0, products.least_s, most_over_products * products.most_s, products.bounded};
+    return {0, products.least_s / std::min(doubt_of_part * work.part_of_cpu, 1.0),
+            doubt_of_part / work.part_of_cpu * products.most_s, products.bounded};
   }
   const bool single = work.type == ScalarType::s || work.type == ScalarType::c;
   const int processors = work.of == Work::Of::batch ? threads : processors_;

@@ -22,6 +22,7 @@
 #include "core/thread.hpp"
 #include "kernels/host/host_backend.hpp"
 #include "kernels/plugin_loader.hpp"
+#include "offload/quietly.hpp"
 
 namespace tessera::offload {
 namespace {
@@ -224,22 +225,23 @@ std::optional<Reason> DeviceStart::why_forbidden() const {
   return std::nullopt;
 }
 
-void DeviceStart::open(const Context& context, double patience_s) {
+void DeviceStart::open(const Context& context, double patience_s, First first) {
   std::uint64_t nobody = 0;
   owner_.compare_exchange_strong(nobody, process::identity(), std::memory_order_relaxed);
   if (why_forbidden()) return;
   const std::unique_lock lock(open_mutex_, std::chrono::duration<double>(patience_s));
-  if (lock && stage_.load(std::memory_order_relaxed) == Stage::closed) open_here(context);
+  if (lock && stage_.load(std::memory_order_relaxed) == Stage::closed) open_here(context, first);
 }
 
 // @pre the caller holds open_mutex_, and no devices are open
-void DeviceStart::open_here(const Context& context) {
+void DeviceStart::open_here(const Context& context, First first) {
   const process::Pass driving(process::Work::driving);
   if (!driving || why_forbidden()) return;
   runtime_.reset();  // of an attempt that failed
   begun_at_s_.store(device::now_seconds(), std::memory_order_relaxed);
   try {
     find_and_open(context);
+    if (first == First::loads_kernels) quietly([this] { runtime_->warm_up(); });  // calls find out what does not work
     stage_.store(Stage::open, std::memory_order_release);
   } catch (const std::bad_alloc&) {  // the next call may find memory
     begun_at_s_.store(0, std::memory_order_relaxed);
@@ -407,7 +409,7 @@ bool DeviceStart::await_next_attempt() {
 }
 
 void DeviceStart::serve(const Context& context, bool opens) {
-  if (opens) open(context, 0);
+  if (opens) open(context, 0, First::loads_kernels);
   while (stage() == Stage::failed) {
     if (!await_next_attempt()) return;
     {
@@ -418,7 +420,6 @@ void DeviceStart::serve(const Context& context, bool opens) {
   }
   runtime::Runtime* const devices = runtime();
   if (devices == nullptr) return;
-  if (opens) devices->warm_up();
   if (!known_devices().file) return;
   keep_start_up();
   if (!known_devices().record.rates) measure_in_pauses(context);

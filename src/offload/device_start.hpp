@@ -67,12 +67,13 @@ class DeviceStart {
   const KnownDevices& known_devices();
   /// Seconds that opening is still expected to take; 0 once it is over.
   double until_open_s();
+  bool is_opening() const { return stage() == Stage::closed && begun_at_s_.load(std::memory_order_relaxed) > 0; }
   /// Why devices must not be touched: by a child of their owner, or while the process ends.
   std::optional<Reason> why_forbidden() const;
 
   /// Opens the devices, or waits for the thread that does, at most `patience_s`. Afterwards
   /// they are open, have failed or are forbidden, or the time is over.
-  void open(const Context& context, double patience_s);
+  void open(const Context& context, double patience_s) { open(context, patience_s, First::opens); }
 
   /// Starts the thread that keeps what is learnt of the machine when devices are open. In a pause between calls it
   /// measures what nobody has measured yet. Only the first call counts.
@@ -109,6 +110,10 @@ class DeviceStart {
   static constexpr double first_patience_s = 1;
   static constexpr double longest_patience_s = 300;
 
+  /// Whether kernels are loaded before anybody sees the devices open: calls that nobody holds up stay on the CPU meanwhile.
+  enum class First : std::uint8_t { opens, loads_kernels };
+  void open(const Context& context, double patience_s, First first);
+
   KnownDevices look() const;
   std::string version_of_driver() const;
   DeviceShare choose_devices(std::vector<device::DeviceInfo>& devices) const;
@@ -116,7 +121,7 @@ class DeviceStart {
   KnownDevices known_of(const std::vector<device::DeviceInfo>& devices, int sharers, int copy_threads) const;
   KnownDevices known_of(std::vector<device::DeviceInfo> devices) const;
   const KnownDevices& publish(KnownDevices known, std::size_t place);
-  void open_here(const Context& context);
+  void open_here(const Context& context, First first = First::opens);
   void find_and_open(const Context& context);
   void open_backend(const Context& context);
   void remember_failure();

@@ -20,6 +20,9 @@ namespace {
 /// tried twice for calls on devices worth eight of it (LearntSpeed), so in the long run trials cost a fifth at most.
 constexpr double trial_factor = 4;
 
+/// A start in the background delays the calls beside it by so much of its own time (docs/adr/0013-starting-devices.md).
+constexpr double price_beside_calls = 0.5;
+
 /// Seconds of submitting a chunk of a batch; a form has at least one chunk.
 constexpr double chunk_s = 30e-6;
 constexpr double not_overlapped = 0.25;
@@ -136,7 +139,10 @@ Decision decide(const OffloadRule& rule, const Work& work, const Conditions& now
     if (now.until_open_s <= 0 || decision.cpu_s <= decision.open_s) return stay(Reason::cpu_wins);
     decision.start_up_s = now.rates.start_up_s;
     decision.forgone_s = now.forgone_s;
-    if (now.forgone_s < now.rates.start_up_s) return stay(Reason::start_up);
+    decision.earns_start = !now.is_opening && now.forgone_s >= price_beside_calls * now.rates.start_up_s;
+    // At the whole price nobody has managed to begin beside the calls. So this one begins, and waits.
+    if (now.is_opening || now.forgone_s < now.rates.start_up_s) return stay(Reason::start_up);
+    decision.earns_start = false;
   } else if (load * now.cpu.least_s < decision.device_s && load * now.cpu.most_s <= trial_factor * decision.device_s) {
     return stay(Reason::trial);
   }

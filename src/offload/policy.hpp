@@ -19,8 +19,9 @@
 //
 // Starting devices takes start_up_s once, and nobody knows how many calls will follow. A call that waits for the start
 // only if it still ends sooner than on the CPU costs nothing. Otherwise calls stay on the CPU until they have lost as
-// much by it as the start takes. So skis are rented until the rent has reached their price. In whatever order calls
-// come, the time lost (gains forgone plus start-up) is at most three times the loss of the best choice in hindsight.
+// much by it as a start beside them costs. So skis are rented until the rent has reached their price. Devices are started in the
+// background then, and calls stay on the CPU meanwhile: none waits for a start that it did not ask for. In whatever order
+// calls come, the time lost (gains forgone plus start-up) is at most three times the loss of the best choice in hindsight.
 #pragma once
 
 #include <cstddef>
@@ -76,7 +77,7 @@ enum class Reason : std::uint8_t {
   large_by_rule,  ///< at least of that size
   device_wins,    ///< by the model
   cpu_wins,       ///< by the model
-  start_up,       ///< devices would win, but have not earned their start yet
+  start_up,       ///< devices would win if they were open
   trial,          ///< devices may win, but the CPU was hardly ever measured at this size, and trying it costs little
   forked,         ///< a child of the process that opened the devices
   ending,         ///< exit() has begun
@@ -98,8 +99,9 @@ struct Decision {
   double cpu_s = 0;     ///< 0: not estimated
   double open_s = 0;    ///< device_s without what is left of the start
   // For Reason::start_up:
-  double start_up_s = 0;  ///< seconds that starting the devices takes
-  double forgone_s = 0;   ///< seconds that other calls have lost so far because devices were closed
+  double start_up_s = 0;     ///< seconds that starting the devices takes
+  double forgone_s = 0;      ///< seconds that other calls have lost so far because devices were closed
+  bool earns_start = false;  ///< that is as much as a start beside the calls costs: it is to begin
 };
 
 /// The decision that needs no devices: offload == false is final, true means that they must be looked at.
@@ -125,6 +127,7 @@ inline Decision decide_early(const OffloadRule& rule, const Work& work) {
 struct Conditions {
   Rates rates;              ///< with what starting the devices takes
   double until_open_s = 0;  ///< the rest of that time; 0: they are open
+  bool is_opening = false;  ///< somebody has begun to open them
   double forgone_s = 0;     ///< gains forgone so far
   double backlog_s = 0;
   double bias = 1;  ///< see learnt_speed.hpp

@@ -35,7 +35,8 @@ Work work_of(const LapackCall& call) {
           .volume = as_volume(flops / (is_complex(call.type) ? 8 : 2)),
           .page_locked = traffic.up,
           .beside_s = row.column_s * columns + (row.way == Way::whole ? routines::least_dense_s : 0),
-          .part_of_rate = part_of_matrix_rate(call)};
+          .part_of_rate = part_of_matrix_rate(call),
+          .part_of_cpu = row.part_of_cpu};
 }
 
 Work work_of(const GemmBatch& batch, index_t first, index_t last) {

@@ -92,6 +92,27 @@ TEST(PolicyOfLapack, HistoryTakesTheCpuAsProductsUntilItHasSeenIt) {
   EXPECT_EQ(history.cpu_calls(), 0);
 }
 
+// Products at 1 TFLOP/s, as on 16 processors. The CPU's LAPACK takes 5 s for such a QR, and far longer for the others.
+TEST(PolicyOfLapack, AFirstCallThatIsSlowOnTheCpuWaitsForTheStart) {
+  CallHistory history(16);
+  const Work product = work_of(Level3{.m = 8000, .n = 8000, .k = 8000});
+  for (int call = 0; call < 2; ++call) history.cpu_speed().record(product, product.flops / 1e12, true);
+  Conditions now;
+  now.rates = rates_of(std::vector<device::DeviceInfo>{likely_gpu()});
+  now.until_open_s = now.rates.start_up_s = 1.6;
+  LapackCall svd{.routine = Routine::gesdd, .m = 8000, .n = 8000};
+  svd.u = svd.vt = VectorJob::thin;
+  LapackCall eigen{.routine = Routine::heevd, .vectors = true, .m = 8000, .n = 8000};
+  for (const Work& work : {square(geqrf, 8000), work_of(svd), work_of(eigen)}) {
+    history.describe(work, true, 1, now);
+    EXPECT_GT(now.cpu.expected_s, 4) << name_of(work.routine);
+    EXPECT_TRUE(decide({}, work, now).offload) << name_of(work.routine);
+  }
+  history.describe(square(potrf, 8000), true, 1, now);
+  EXPECT_LT(now.cpu.expected_s, 0.6);
+  EXPECT_EQ(decide({}, square(potrf, 8000), now).reason, Reason::start_up);
+}
+
 TEST(PolicyOfLapack, WhatIsLeftOfACallDoesNotWaitForIt) {
   CallHistory history(4);
   {

@@ -273,10 +273,17 @@ TEST(Policy, AStartMustBeEarned) {
   EXPECT_TRUE(decide(automatic, call, now).offload);
   // Or what calls have lost together.
   now.cpu = certain(0.5);
-  now.forgone_s = 1.99;
+  now.forgone_s = 0.99;
   EXPECT_FALSE(decide(automatic, call, now).offload);
+  EXPECT_FALSE(decide(automatic, call, now).earns_start);
+  now.forgone_s = 1.01;
+  EXPECT_FALSE(decide(automatic, call, now).offload) << "it does not wait for a start that others have earned";
+  EXPECT_TRUE(decide(automatic, call, now).earns_start);
   now.forgone_s = 2.01;
-  EXPECT_TRUE(decide(automatic, call, now).offload);
+  EXPECT_TRUE(decide(automatic, call, now).offload) << "nobody could begin in the background";
+  now.is_opening = true;
+  EXPECT_FALSE(decide(automatic, call, now).offload);
+  EXPECT_FALSE(decide(automatic, call, now).earns_start);
   // Never for a call that devices would not do sooner if they were open.
   now.cpu = certain(1e-6);
   now.forgone_s = 100;
@@ -293,13 +300,16 @@ TEST(Policy, TheStartCostsAFewTimesWhatHindsightPays) {
     double lost = 0;
     bool started = false;
     for (int calls = 1; calls <= 5000; ++calls) {
-      if (!started && decide(automatic, call, now).offload) {
-        started = true;
+      const Decision decision = decide(automatic, call, now);
+      started = started || decision.offload || decision.earns_start;
+      now.is_opening = started;
+      if (now.until_open_s > 0 && decision.offload) {
         lost += now.until_open_s;
         now.until_open_s = 0;
-      } else if (!started) {
+      } else if (now.until_open_s > 0) {
         lost += gain;
         now.forgone_s += gain;
+        if (started) now.until_open_s = std::max(now.until_open_s - decision.cpu_s, 0.0);
       }
       const double least = std::min(2.0, calls * gain);
       ASSERT_LE(lost, 3 * least * (1 + 1e-9)) << calls << " calls that gain " << gain;

@@ -161,8 +161,22 @@ class Run(ToolCase):
         expected = {"TESSERA_DEVICES": "host:3", "TESSERA_TILE": "256", "TESSERA_DEVICE_MEMORY": "64MiB", "TESSERA_DEVICE_MEMORY_MODE": "whole", "TESSERA_COPY_THREADS": "6", "TESSERA_KEEP_OLD_VALUES": "off", "TESSERA_CPU_WORKER": "on",
                     "TESSERA_HOST_DEVICE": "memory=64MiB", "TESSERA_OFFLOAD": "auto,trsm=never", "TESSERA_VERBOSE": "1",
                     "TESSERA_STATS": os.path.abspath("s.jsonl"), "TESSERA_TRACE": "/tmp/t.json",
-                    "TESSERA_SUMMARY": "1"}
+                    "TESSERA_SUMMARY": "1", "TESSERA_WARM_UP": "known"}
         self.assertEqual({name: value for name, value in seen.items() if name.startswith("TESSERA_")}, expected)
+
+    def test_devices_are_started_early_unless_something_else_is_asked_for(self):
+        self.assertEqual(self.variables()["TESSERA_WARM_UP"], "known")
+        self.assertEqual(self.variables(TESSERA_WARM_UP="0")["TESSERA_WARM_UP"], "0")
+        self.assertEqual(self.variables("--warm-up", "--tile=64", TESSERA_WARM_UP="0")["TESSERA_WARM_UP"], "1")
+        self.assertEqual(self.variables("--warm-up=0")["TESSERA_WARM_UP"], "0")
+
+    def test_a_program_that_used_devices_has_them_early_the_next_time(self):
+        if not TESSERA_RUNS_PROGRAMS:
+            self.skipTest("no program to run")
+        told = [tessera("run", "--devices", "host:1", "--offload", "always", "--verbose", "--", BUILD / "bin" / "cblas_gemm", XDG_CACHE_HOME=str(self.folder)) for _ in range(3)]
+        for result in told:
+            self.assert_good(result)
+        self.assertEqual(["started early" in result.stderr for result in told], [False, True, True])
 
     def test_options_win_over_the_environment_and_leave_the_rest(self):
         seen = self.variables("--tile", "128", TESSERA_TILE="512", TESSERA_OFFLOAD="never")
