@@ -1,7 +1,7 @@
 // Which programs have used devices, so that these are started before the first call of their next run.
 //
 // A program is its executable, its arguments and the folder it runs in: other arguments may want no device. All are in
-// one small file of the user's cache, the last ones first. What cannot be read or written counts as unknown.
+// one small file of the user's cache, the last ones first. A file that cannot be read counts as empty.
 #pragma once
 
 #include <string>
