@@ -22,7 +22,9 @@ std::size_t least_limit(const std::string& top, std::string folder, const char* 
   }
 }
 
-bool names_memory(const std::string& controllers) { return ("," + controllers + ",").find(",memory,") != std::string::npos; }
+bool names_memory(const std::string& controllers) {
+  return ("," + controllers + ",").find(",memory,") != std::string::npos;
+}
 
 }  // namespace
 

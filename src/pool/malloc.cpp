@@ -94,6 +94,8 @@ __attribute__((constructor)) void open_pool() {
   const char* const on = tessera::environment_variable("TESSERA_POOL");
   if (on != nullptr && std::strcmp(on, "0") == 0) return;
   const tessera::ErrnoKept stays;
+  // A program that knows its malloc by more than the standard's functions may hand any piece to these.
+  if (dlsym(RTLD_DEFAULT, "sdallocx") != nullptr) return;
   SegmentPool::open_for_process();
   const std::size_t least = bytes_of_setting("TESSERA_POOL_LEAST");
   least_bytes = std::max(least != 0 ? least : std::size_t{4} << 20, SegmentPool::unit);
@@ -135,7 +137,7 @@ TESSERA_FACE void* malloc(std::size_t bytes) {
 }
 
 TESSERA_FACE void free(void* memory) {
-  if (SegmentPool::owns(memory)) {
+  if (SegmentPool::owns_piece(memory)) {
     const ErrnoKept stays;
     return SegmentPool::of_process()->free(memory);
   }
@@ -145,9 +147,11 @@ TESSERA_FACE void free(void* memory) {
 
 TESSERA_FACE void* calloc(std::size_t count, std::size_t size) {
   std::size_t bytes = 0;
-  if (!__builtin_mul_overflow(count, size, &bytes)) {
-    if (void* const memory = from_pool(bytes, true)) return memory;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return nullptr;
   }
+  if (void* const memory = from_pool(bytes, true)) return memory;
   const Next* const functions = next();
   return functions != nullptr ? from_next([&] { return functions->calloc(count, size); })
                               : take_early(bytes);  // which is zero
@@ -155,7 +159,7 @@ TESSERA_FACE void* calloc(std::size_t count, std::size_t size) {
 
 TESSERA_FACE void* realloc(void* memory, std::size_t bytes) {
   if (memory == nullptr) return malloc(bytes);
-  if (SegmentPool::owns(memory) && bytes == 0) {
+  if (SegmentPool::owns_piece(memory) && bytes == 0) {
     free(memory);
     return nullptr;
   }
@@ -198,7 +202,7 @@ TESSERA_FACE int posix_memalign(void** memory, std::size_t alignment, std::size_
 TESSERA_FACE void* valloc(std::size_t bytes) { return memalign(static_cast<std::size_t>(getpagesize()), bytes); }
 
 TESSERA_FACE std::size_t malloc_usable_size(void* memory) {
-  if (SegmentPool::owns(memory)) return SegmentPool::of_process()->capacity_of(memory);
+  if (SegmentPool::owns_piece(memory)) return SegmentPool::of_process()->capacity_of(memory);
   const Next* const functions = next();
   return memory == nullptr || is_early(memory) || functions == nullptr ? 0 : functions->usable_size(memory);
 }
@@ -215,7 +219,7 @@ void* move_to(std::size_t bytes, void* memory, std::size_t bytes_there) {
 
 /// @pre memory is not null; bytes is not 0 where it is the pool's
 void* reallocate(void* memory, std::size_t bytes) {
-  if (SegmentPool::owns(memory)) {
+  if (SegmentPool::owns_piece(memory)) {
     SegmentPool& pool = *SegmentPool::of_process();
     if (is_for_pool(bytes)) {
       const ErrnoKept stays;

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <new>
 #include <string_view>
 
@@ -69,6 +71,10 @@ void unmap(std::byte* begin, std::size_t bytes) {
 SegmentPool::Limits limits_of_process() {
   const std::size_t memory = memory_limit();
   SegmentPool::Limits limits{memory / 4, memory / 2};
+  int overcommitment = 0;
+  // Where all promised memory is counted, what is kept would be denied to other processes.
+  if (std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommitment && overcommitment == 2)
+    limits.most_kept_bytes = 0;
   if (const char* const text = environment_variable("TESSERA_POOL_MEMORY")) {
     const long long bytes = std::atoll(text);
     if (bytes >= 0) limits.most_kept_bytes = static_cast<std::size_t>(bytes);
@@ -107,9 +113,19 @@ SegmentPool::~SegmentPool() {
   trim();
 }
 
-// In a child, what is the parent's is left first.
-std::unique_lock<std::mutex> SegmentPool::lock() const noexcept {
+bool SegmentPool::owns_piece(const void* address) noexcept {
+  const SegmentPool* const pool = of_process();
+  const Segment* const segment = pool != nullptr ? pool->table_.find(address) : nullptr;
+  return segment != nullptr && segment->begin == address;
+}
+
+// In a child, what is the parent's is left first: before anything of a segment is changed.
+void SegmentPool::enter() const noexcept {
   mark_.pass([this] { const_cast<SegmentPool*>(this)->leave_parent(); });
+}
+
+std::unique_lock<std::mutex> SegmentPool::lock() const noexcept {
+  enter();
   return std::unique_lock(mutex_);
 }
 
@@ -119,7 +135,7 @@ std::unique_lock<std::mutex> SegmentPool::lock() const noexcept {
 void SegmentPool::leave_parent() noexcept {
   new (&mutex_) std::mutex;
   new (&changed_) std::condition_variable;
-  has_keeper_ = false;
+  has_keeper_ = keeper_sleeps_ = false;
   oldest_ = newest_ = nullptr;
   kept_ = kept_bytes_ = used_bytes_ = 0;
   large_bytes_ = 0;
@@ -133,6 +149,7 @@ void SegmentPool::leave_parent() noexcept {
 }
 
 Segment& SegmentPool::used_at(const void* address) const noexcept {
+  enter();
   Segment* const segment = table_.find(address);
   const bool is_one = segment != nullptr && segment->begin == address && segment->state.load() == State::used;
   if (!is_one) end_process("tessera: the address of a piece is invalid, or has been freed\n");
@@ -152,20 +169,24 @@ void* SegmentPool::allocate(std::size_t bytes, bool zeroed) noexcept {
     add_used(static_cast<std::ptrdiff_t>(segment->bytes));
   }
   segment->state.store(State::used);
-  ensure_keeper();
+  if (has_freed_.load(std::memory_order_relaxed)) ensure_keeper();
   return segment->begin;
 }
 
 /// The most recently freed one that fits, whose pages are most likely there; a quarter larger at most.
 Segment* SegmentPool::take_kept(std::size_t capacity) noexcept {
-  const std::unique_lock held = lock();
+  std::unique_lock held = lock();
   Segment* segment = newest_;
   while (segment != nullptr && (segment->bytes < capacity || segment->bytes > capacity + capacity / 4))
     segment = segment->older;
   if (segment == nullptr) return nullptr;
   unlink(*segment);
   used_bytes_ += segment->bytes;
-  return segment;
+  held.unlock();
+  if (madvise(segment->begin, segment->bytes, MADV_KEEPONFORK) == 0) return segment;
+  add_used(-static_cast<std::ptrdiff_t>(segment->bytes));
+  release(*segment);
+  return nullptr;
 }
 
 Segment* SegmentPool::make(std::size_t capacity) noexcept {
@@ -195,26 +216,40 @@ void SegmentPool::ask_for_large_pages(Segment& segment) noexcept {
   if (segment.is_large) static_cast<void>(madvise(segment.begin, segment.bytes, MADV_HUGEPAGE));
 }
 
+/// Takes from the segment what its owner may have made of it, and gives its pages to the kernel. Nothing is kept where
+/// addresses are counted: other mappings of the program need them.
+bool SegmentPool::may_keep(const Segment& segment) const noexcept {
+  const auto is_limited = [](auto resource) {
+    rlimit limit{};
+    return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  };
+  if (!has_keeper_ || segment.bytes > limits_.most_kept_bytes || is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA))
+    return false;
+  const auto advise = [&](int advice) { return madvise(segment.begin, segment.bytes, advice) == 0; };
+  return mprotect(segment.begin, segment.bytes, PROT_READ | PROT_WRITE) == 0 && advise(MADV_DOFORK) &&
+         advise(MADV_WIPEONFORK) && advise(MADV_FREE);  // the last fails where memory is locked
+}
+
 void SegmentPool::free(void* address) noexcept {
   Segment& segment = used_at(address);
   State before = State::used;
   if (!segment.state.compare_exchange_strong(before, State::changing))
     end_process("tessera: a piece is freed twice at once\n");
-  // Memory that is locked cannot be the kernel's to take.
-  if (segment.bytes > limits_.most_kept_bytes || madvise(segment.begin, segment.bytes, MADV_FREE) != 0) {
+  has_freed_.store(true, std::memory_order_relaxed);
+  if (!may_keep(segment)) {
     add_used(-static_cast<std::ptrdiff_t>(segment.bytes));
     return release(segment);
   }
   std::unique_lock held = lock();
-  const bool is_first = newest_ == nullptr;
   used_bytes_ -= segment.bytes;
   segment.freed_at = Clock::now();
   segment.state.store(State::kept);
   push_newest(segment);
   Segment* const beyond =
       take_oldest([this](const Segment&) { return kept_bytes_ > limits_.most_kept_bytes || kept_ > most_kept; });
+  const bool calls = keeper_sleeps_;
   held.unlock();
-  if (is_first) changed_.notify_all();
+  if (calls) changed_.notify_all();
   release_all(beyond);
 }
 
@@ -228,6 +263,7 @@ void* SegmentPool::resize(void* address, std::size_t bytes) noexcept {
     shrink(segment, capacity);
   } else if (more > 0 && !grow(segment, capacity)) {
     resized = move(segment, capacity);
+    if (resized == nullptr && trim()) resized = move(segment, capacity);
     if (resized == nullptr) return nullptr;
   }
   add_used(more);
@@ -253,9 +289,17 @@ bool SegmentPool::grow(Segment& segment, std::size_t capacity) noexcept {
     return false;
   }
   segment.bytes = capacity;
-  if (segment.is_large) large_bytes_ += more;
+  bound_large_pages(segment, more);
   table_.enter(segment, end, more);
   return true;
+}
+
+/// Has grown by `more`.
+void SegmentPool::bound_large_pages(Segment& segment, std::size_t more) noexcept {
+  if (!segment.is_large || large_bytes_.fetch_add(more) + more <= limits_.most_large_bytes) return;
+  segment.is_large = false;
+  large_bytes_ -= segment.bytes;
+  static_cast<void>(madvise(segment.begin, segment.bytes, MADV_NOHUGEPAGE));
 }
 
 /// The pages move, not what is in them.
@@ -268,16 +312,20 @@ Segment* SegmentPool::move(Segment& segment, std::size_t capacity) noexcept {
     unmap(place, capacity);
     return nullptr;
   }
-  table_.remove(segment.begin, segment.bytes);
-  if (mremap(segment.begin, segment.bytes, capacity, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) {
-    table_.enter(segment, segment.begin, segment.bytes);
+  // Once the pages have moved, the entry may be another segment's.
+  std::byte* const begin = segment.begin;
+  const std::size_t bytes = segment.bytes;
+  const bool is_large = segment.is_large;
+  table_.remove(begin, bytes);
+  if (mremap(begin, bytes, capacity, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) {
+    table_.enter(segment, begin, bytes);
     return nullptr;  // the place may be somebody else's by now, and is left alone
   }
   moved->begin = place;
   moved->bytes = capacity;
-  moved->is_large = segment.is_large;
+  moved->is_large = is_large;
   moved->state.store(State::used);
-  if (moved->is_large) large_bytes_ += capacity - segment.bytes;
+  bound_large_pages(*moved, capacity - bytes);
   table_.enter(*moved, place, capacity);
   return moved;
 }
@@ -309,8 +357,11 @@ bool SegmentPool::trim() noexcept {
 }
 
 void SegmentPool::add_used(std::ptrdiff_t bytes) noexcept {
-  const std::unique_lock held = lock();
+  std::unique_lock held = lock();
   used_bytes_ += static_cast<std::size_t>(bytes);
+  const bool calls = keeper_sleeps_ && used_bytes_ == 0;  // it has nothing left to wait for
+  held.unlock();
+  if (calls) changed_.notify_all();
 }
 std::size_t SegmentPool::kept_bytes() const noexcept {
   const std::unique_lock held = lock();
@@ -353,10 +404,18 @@ Segment* SegmentPool::take_oldest(Which which) noexcept {
 
 // In allocate() only: free() is also called where no thread can be started, by the end of another one.
 void SegmentPool::ensure_keeper() noexcept {
-  if (has_keeper_.exchange(true)) return;
+  constexpr std::chrono::seconds until_next_attempt{10};
+  if (has_keeper_.load(std::memory_order_relaxed)) return;
+  {
+    const std::unique_lock held = lock();
+    const Clock::time_point now = Clock::now();
+    if (has_keeper_ || now < no_keeper_until_) return;
+    has_keeper_ = true;
+    no_keeper_until_ = now + until_next_attempt;
+  }
   try {
     start_thread([this] { serve(); }).detach();
-  } catch (const std::exception&) {  // the next caller tries again
+  } catch (const std::exception&) {
     has_keeper_ = false;
   }
 }
@@ -373,10 +432,13 @@ void SegmentPool::serve() noexcept {
     } else if (oldest_ != nullptr) {
       changed_.wait_until(held, oldest_->freed_at + limits_.patience);
     } else {
+      keeper_sleeps_ = true;
       changed_.wait(held);
+      keeper_sleeps_ = false;
     }
   }
   has_keeper_ = false;
+  no_keeper_until_ = {};
   changed_.notify_all();
 }
 

@@ -6,8 +6,9 @@
 // kernel's, as those of malloc's own large pieces are.
 //
 // The kernel may take the pages of kept segments under pressure (MADV_FREE), also under that of a cgroup. They go back
-// after some idle seconds, by a thread that lives while there are segments. A child after fork has what is used as plain
-// memory, none of what was kept, and goes on with a pool of its own. No handler is needed for it.
+// after some idle seconds, by a thread. It begins when a program that has freed a piece asks for another, and lives while
+// there are segments; without it nothing is kept. A child after fork has what is used as plain memory, none of the pages
+// of what was kept, and goes on with a pool of its own. No handler is needed for it.
 //
 // The mutex is held for changes of lists only: never during a call of the system, of malloc or of other libraries.
 // Thread-safe; nothing throws. A pointer that is no used segment's ends the process, as malloc does.
@@ -41,6 +42,8 @@ class SegmentPool {
   static SegmentPool* of_process() noexcept;
   /// Whether the address is in the pool of the process.
   static bool owns(const void* address) noexcept;
+  /// Whether a segment of it begins there. A child may have other memory at addresses that its parent has withheld.
+  static bool owns_piece(const void* address) noexcept;
 
   explicit SegmentPool(const Limits& limits) noexcept : limits_(limits) {}
   /// @pre no segment is used
@@ -67,14 +70,17 @@ class SegmentPool {
  private:
   using Clock = std::chrono::steady_clock;
 
-  Segment& used_at(const void* address) const noexcept;
+  void enter() const noexcept;
   std::unique_lock<std::mutex> lock() const noexcept;
+  Segment& used_at(const void* address) const noexcept;
+  bool may_keep(const Segment& segment) const noexcept;
   Segment* take_kept(std::size_t capacity) noexcept;
   Segment* make(std::size_t capacity) noexcept;
   bool grow(Segment& segment, std::size_t capacity) noexcept;
   Segment* move(Segment& segment, std::size_t capacity) noexcept;
   void shrink(Segment& segment, std::size_t capacity) noexcept;
   void ask_for_large_pages(Segment& segment) noexcept;
+  void bound_large_pages(Segment& segment, std::size_t more) noexcept;
   void release(Segment& segment) noexcept;
   void release_all(Segment* chain) noexcept;
   void add_used(std::ptrdiff_t bytes) noexcept;
@@ -93,6 +99,7 @@ class SegmentPool {
   SegmentTable table_;
   std::atomic<std::size_t> large_bytes_ = 0;
   std::atomic<bool> has_keeper_ = false;
+  std::atomic<bool> has_freed_ = false;  ///< a segment
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -101,6 +108,8 @@ class SegmentPool {
   std::size_t kept_ = 0;  ///< their number
   std::size_t kept_bytes_ = 0;
   std::size_t used_bytes_ = 0;
+  Clock::time_point no_keeper_until_ = {};  ///< none could be started
+  bool keeper_sleeps_ = false;              ///< until it is called
   bool ending_ = false;
 };
 

@@ -63,9 +63,7 @@ class SegmentTable {
     return make_leaf(begin + bytes - unit) ? entry_at(begin) : nullptr;
   }
   /// Declares these units part of a segment whose fields are set. @pre they have entries
-  void enter(Segment& segment, const std::byte* begin, std::size_t bytes) noexcept {
-    set(begin, bytes, &segment);
-  }
+  void enter(Segment& segment, const std::byte* begin, std::size_t bytes) noexcept { set(begin, bytes, &segment); }
   void remove(const std::byte* begin, std::size_t bytes) noexcept { set(begin, bytes, nullptr); }
 
   /// Of all segments. `visit` may remove the one it is given.

@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <thread>
@@ -24,6 +26,18 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 constexpr SegmentPool::Limits roomy = {512 * mib, 512 * mib, std::chrono::hours(1)};
+
+/// Without its thread a pool keeps nothing. It begins when somebody who has freed a piece asks for another.
+void begin_to_keep(SegmentPool& pool) {
+  pool.free(pool.allocate(1));
+  pool.free(pool.allocate(1));
+  pool.trim();
+}
+
+std::size_t threads_of_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+}
 
 std::byte* bytes_at(void* address) { return static_cast<std::byte*>(address); }
 
@@ -52,6 +66,7 @@ TEST(SegmentPool, MemoryIsAlignedAndHasRoom) {
 
 TEST(SegmentPool, AFreedSegmentServesTheNextWithItsPages) {
   SegmentPool pool(roomy);
+  begin_to_keep(pool);
   void* const first = pool.allocate(8 * mib);
   std::memset(first, 1, 8 * mib);
   pool.free(first);
@@ -88,6 +103,7 @@ int in_child(Body body) {
 
 TEST(SegmentPool, ZeroedMemoryIsZeroAndNotTouched) {
   SegmentPool pool({512 * mib, 0, std::chrono::hours(1)});
+  begin_to_keep(pool);
   for (int turn = 0; turn < 3; ++turn) {
     auto* const memory = bytes_at(pool.allocate(64 * mib, true));
     EXPECT_LE(pages_there(memory, 64 * mib), 1U) << turn;
@@ -134,6 +150,7 @@ TEST(SegmentPool, WhatIsBehindASmallerSizeIsGivenBack) {
 
 TEST(SegmentPool, ALockedOrDividedPieceIsServedToo) {
   SegmentPool pool(roomy);
+  begin_to_keep(pool);
   auto* const locked = bytes_at(pool.allocate(4 * mib));
   if (mlock(locked, 4096) == 0) {
     pool.free(locked);
@@ -150,6 +167,7 @@ TEST(SegmentPool, ALockedOrDividedPieceIsServedToo) {
 
 TEST(SegmentPool, KeepsNoMoreThanItMay) {
   SegmentPool pool({20 * mib, 0, std::chrono::hours(1)});
+  begin_to_keep(pool);
   std::vector<void*> all;
   for (int i = 0; i < 5; ++i) all.push_back(pool.allocate(8 * mib));
   for (void* const memory : all) std::memset(memory, 1, 8 * mib);
@@ -168,6 +186,7 @@ TEST(SegmentPool, KeepsNoMoreThanItMay) {
 
 TEST(SegmentPool, GivesBackWhatIsIdle) {
   SegmentPool pool({512 * mib, 0, std::chrono::milliseconds(1)});
+  begin_to_keep(pool);
   for (int turn = 0; turn < 3; ++turn) {
     void* const memory = pool.allocate(8 * mib);
     std::memset(memory, 1, 8 * mib);
@@ -206,6 +225,19 @@ TEST(SegmentPool, APartOfMemoryIsOfLargePages) {
   pool.free(four);
 }
 
+TEST(SegmentPool, GrowingTakesNoMoreLargePagesThanItMay) {
+  SegmentPool pool({512 * mib, 64 * mib, std::chrono::hours(1)});
+  auto* const small = bytes_at(pool.allocate(16 * mib));
+  if (!is_large(small)) GTEST_SKIP() << "this kernel has none, or does not tell";
+  auto* const grown = bytes_at(pool.resize(small, 256 * mib));
+  EXPECT_FALSE(is_large(grown + mib));
+  EXPECT_FALSE(is_large(grown + 200 * mib));
+  void* const other = pool.allocate(64 * mib);
+  EXPECT_TRUE(is_large(other));
+  pool.free(other);
+  pool.free(grown);
+}
+
 TEST(SegmentPool, NothingAndTooMuchAreNotThere) {
   SegmentPool pool(roomy);
   EXPECT_EQ(pool.allocate(0), nullptr);
@@ -222,6 +254,7 @@ TEST(SegmentPool, NothingAndTooMuchAreNotThere) {
 TEST(SegmentPool, WhatIsKeptDoesNotStandInTheWay) {
   const int result = in_child([] {
     SegmentPool pool({std::size_t{8} << 30, 0, std::chrono::hours(1)});
+    begin_to_keep(pool);
     std::vector<void*> parts;
     for (int i = 0; i < 32; ++i) parts.push_back(pool.allocate(16 * mib));
     for (void* const part : parts) pool.free(part);
@@ -233,6 +266,7 @@ TEST(SegmentPool, WhatIsKeptDoesNotStandInTheWay) {
     if (whole == nullptr) return 3;
     if (pool.allocate(600 * mib) != nullptr) return 4;
     pool.free(whole);
+    if (pool.kept_bytes() != 0) return 5;  // other mappings of the program may need the addresses
     return 0;
   });
   EXPECT_EQ(result, 0);
@@ -385,10 +419,12 @@ TEST(SegmentPoolProcess, AChildHasTheMemoryAndAPoolOfItsOwn) {
 
 TEST(SegmentPoolProcess, AChildHasNothingOfWhatWasKept) {
   SegmentPool pool(roomy);
+  begin_to_keep(pool);
   void* const used = pool.allocate(4 * mib);
   void* const kept = pool.allocate(16 * mib);
   std::memset(kept, 1, 16 * mib);
   pool.free(kept);
+  EXPECT_EQ(in_child([&] { return is_mapped(kept) ? 1 : 0; }), 0) << "not even before it asks for anything";
   EXPECT_EQ(in_child([&] {
               const bool is_left = pool.kept_bytes() == 0 && !pool.has(kept) && !is_mapped(kept);
               return is_left && pool.used_bytes() == 4 * mib && pool.has(used) ? 0 : 1;
@@ -396,6 +432,61 @@ TEST(SegmentPoolProcess, AChildHasNothingOfWhatWasKept) {
             0);
   EXPECT_EQ(pool.kept_bytes(), 16 * mib);
   pool.free(used);
+}
+
+TEST(SegmentPoolProcess, AChildMayBeginWithAnything) {
+  SegmentPool pool(roomy);
+  begin_to_keep(pool);
+  void* const memory = pool.allocate(8 * mib);
+  void* const other = pool.allocate(8 * mib);
+  EXPECT_EQ(in_child([&] {
+              pool.free(memory);
+              auto* const next = bytes_at(pool.allocate(8 * mib));
+              std::memset(next, 1, 8 * mib);
+              return pool.used_bytes() == 16 * mib ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ(in_child([&] {
+              auto* const larger = bytes_at(pool.resize(memory, 40 * mib));
+              std::memset(larger, 1, 40 * mib);
+              return pool.used_bytes() == 48 * mib ? 0 : 1;
+            }),
+            0);
+  pool.free(memory);
+  pool.free(other);
+}
+
+TEST(SegmentPoolProcess, AnOwnersSettingsEndWithThePiece) {
+  SegmentPool pool(roomy);
+  begin_to_keep(pool);
+  auto* const memory = bytes_at(pool.allocate(8 * mib));
+  ASSERT_EQ(mprotect(memory + 4096, 4096, PROT_READ), 0);
+  ASSERT_EQ(madvise(memory + 4 * mib, mib, MADV_DONTFORK), 0);
+  pool.free(memory);
+  auto* const next = bytes_at(pool.allocate(8 * mib));
+  EXPECT_EQ(next, memory);
+  std::memset(next, 5, 8 * mib);
+  EXPECT_EQ(in_child([&] { return next[4 * mib] == std::byte{5} && next[0] == std::byte{5} ? 0 : 1; }), 0);
+  pool.free(next);
+}
+
+TEST(SegmentPoolThreads, OneIsThereOnlyWhileItHasToDo) {
+  SegmentPool pool(roomy);
+  const std::size_t before = threads_of_process();
+  void* const one = pool.allocate(8 * mib);
+  void* const two = pool.allocate(8 * mib);
+  pool.free(one);
+  EXPECT_EQ(threads_of_process(), before);
+  EXPECT_EQ(pool.kept_bytes(), 0U);
+  void* const three = pool.allocate(8 * mib);
+  pool.free(two);
+  EXPECT_EQ(pool.kept_bytes(), 8 * mib);
+  pool.trim();
+  pool.free(three);
+  pool.trim();
+  pool.free(pool.allocate(600 * mib));                                            // more than may be kept
+  for (int i = 0; i < 60000 && threads_of_process() > before; ++i) usleep(1000);  // a minute is a hang
+  EXPECT_EQ(threads_of_process(), before);
 }
 
 }  // namespace
