@@ -114,7 +114,7 @@ void* from_pool(std::size_t bytes, bool zeroed = false) {
   return pool != nullptr ? pool->allocate(bytes, zeroed) : nullptr;
 }
 
-/// What the next malloc gives; once more without what the pool keeps, where it has nothing.
+/// The piece that the next malloc gives; once more without the memory that the pool keeps, where there is none.
 template <class Allocate>
 void* from_next(Allocate allocate) {
   void* const memory = allocate();

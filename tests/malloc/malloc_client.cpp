@@ -312,7 +312,7 @@ void free_twice() {
   expect(WIFSIGNALED(status), "a piece is freed twice");  // abort(), or its memory is not there any more
 }
 
-/// What was freed is given back, sooner or later.
+/// Memory that was freed is given back, sooner or later.
 void be_idle() {
   const std::size_t before = resident_bytes();
   void* const memory = malloc(256 * mib);
