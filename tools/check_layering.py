@@ -17,13 +17,14 @@ MAY_INCLUDE = {
     "core": set(),
     "calls": set(),
     "device": set(),
+    "pool": set(),
     "heap": {"device"},
     "kernels": {"device", "calls"},
     "cache": {"heap", "device"},
     "runtime": {"cache", "kernels", "device", "calls"},
     "routines": {"runtime", "calls"},
     "offload": {"routines", "runtime", "kernels", "calls"},
-    "blas_api": {"offload", "runtime", "calls"},
+    "blas_api": {"offload", "runtime", "calls", "pool"},
     "device_api": {"kernels", "calls"},
 }
 # The rooms of src/kernels -> those that they may include. Files beside the rooms are interfaces, open to all.

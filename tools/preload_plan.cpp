@@ -123,6 +123,7 @@ PreloadPlan plan_preload(const PlanOptions& options) {
   const bool wide = options.bits == 64;
   plan.preload.push_back(own_library(wide ? "libtessera_blas64.so" : "libtessera_blas.so"));
   if (takes_lapack(options)) plan.preload.push_back(own_library("libtessera_lapack.so"));
+  if (options.pool) plan.preload.push_back(own_library("libtessera_memory.so"));
   return plan;
 }
 

@@ -21,6 +21,7 @@ struct PlanOptions {
   std::string lapack_file;  ///< the LAPACK to use; empty: found
   std::optional<int> bits;  ///< 32 or 64: width of the integers of plain names; default: by the program's libraries
   bool devices = false;     ///< whether some device will compute
+  bool pool = false;        ///< whether large memory of malloc comes from the pool
 };
 
 /// "auto", "own", "reference" or the file of a LAPACK. @throws UsageError if there is no such file

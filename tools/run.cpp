@@ -27,6 +27,7 @@ struct RunOptions {
   std::string lapack = "auto";
   std::string lapack_block;
   std::string integers = "auto";
+  bool pool = false;
 };
 
 PlanOptions plan_options(const RunOptions& options) {
@@ -34,6 +35,7 @@ PlanOptions plan_options(const RunOptions& options) {
   if (options.integers == "32") plan.bits = 32;
   if (options.integers == "64") plan.bits = 64;
   plan.devices = devices_expected(options.settings.config());
+  plan.pool = options.pool;
   return plan;
 }
 
@@ -164,6 +166,9 @@ Command add_run(CLI::App& app, const std::vector<std::string>& program) {
          "width of the integers behind plain names (dgemm_): 32, 64 or auto (what the program's libraries have)")
       ->type_name("BITS")
       ->check(CLI::IsMember({"auto", "32", "64"}).description(""));
+  run->add_flag("--pool", options->pool,
+                "large memory of malloc comes from a pool of large pages, which is reused without page faults "
+                "(libtessera_memory.so)");
   options->settings.add_to(*run);
   return {run, [options, &program] { return run_program(*options, program); }};
 }

@@ -296,6 +296,17 @@ TESSERA_API tessera_status tessera_last_job_stats(tessera_context ctx, tessera_j
  * including the terminating zero; *needed (may be NULL) receives the size of the whole text. */
 TESSERA_API tessera_status tessera_last_job_json(tessera_context ctx, char* text, size_t size, size_t* needed);
 
+/* Large memory that is reused without page faults (docs/memory.md): pieces of 4 MiB and more come from a pool of large
+ * pages, smaller ones from malloc. Aligned to 64 bytes at least. NULL where there is none. Such memory is plain memory:
+ * any code may use it, and a child after fork has it as its own. To be given back by tessera_free and resized by
+ * tessera_realloc only; these take any pointer that tessera_malloc has returned, and NULL. All are thread-safe, need no
+ * context, and change no errno. */
+TESSERA_API void* tessera_malloc(size_t size);
+TESSERA_API void tessera_free(void* memory);
+TESSERA_API void* tessera_realloc(void* memory, size_t size);
+/* Whether an address lies in the pool: not 0 for pieces of 4 MiB and more that tessera_malloc has returned. */
+TESSERA_API int tessera_is_ours(const void* memory);
+
 /* Describes the context's devices, one line of text each; `size` and `needed` as above. */
 TESSERA_API tessera_status tessera_devices(tessera_context ctx, char* text, size_t size, size_t* needed);
 

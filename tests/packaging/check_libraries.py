@@ -25,6 +25,7 @@ LIBRARIES = {
     "tessera/lapack/liblapack.so.3": (OURS + r"|libblas\.so\.3", OURS, None),
     "tessera/lapack/liblapack64.so.3": (OURS + r"|libblas64\.so\.3", OURS, None),
     "libtessera_lapack.so": (OURS, OURS, None),
+    "libtessera_memory.so": (r"$^", None, r"malloc|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|free|malloc_usable_size"),
     "libtessera_device_host.so": (r"$^", None, r"tessera_device_\w+"),
     "libtessera_device.so": (r"$^", None, r"tessera_device_\w+"),
     # Opened together with the first GPU.
@@ -32,7 +33,7 @@ LIBRARIES = {
 }
 OPTIONAL = {"libtessera_cuda.so", "libtessera_device.so", "libtessera_blas64.so", "tessera/libblas.so.3", "tessera/libblas64.so.3", "tessera/lapack/liblapack.so.3",
             "tessera/lapack/liblapack64.so.3"}  # not on every machine
-PRELOADED = {"libtessera_blas.so", "libtessera_blas64.so", "libtessera_lapack.so"}
+PRELOADED = {"libtessera_blas.so", "libtessera_blas64.so", "libtessera_lapack.so", "libtessera_memory.so"}
 NEVER_EXPORTED = {"xerbla_", "cblas_xerbla", "xerbla"}
 CXX_NAME = re.compile(r"_Z|__cxa_|_Unwind_|__gxx_|__gcc_")
 # libc has these two under names of the C++ interface.

@@ -178,6 +178,11 @@ class Run(ToolCase):
             self.assert_good(result)
         self.assertEqual(["started early" in result.stderr for result in told], [False, True, True])
 
+    def test_a_pool_is_a_preload_of_its_own(self):
+        names = [pathlib.Path(file).name for file in self.variables("--devices", "host:1", "--pool")["LD_PRELOAD"].split(":")]
+        self.assertEqual(names, ["libtessera_blas.so", "libtessera_lapack.so", "libtessera_memory.so"])
+        self.assertNotIn("libtessera_memory.so", self.variables()["LD_PRELOAD"])
+
     def test_options_win_over_the_environment_and_leave_the_rest(self):
         seen = self.variables("--tile", "128", TESSERA_TILE="512", TESSERA_OFFLOAD="never")
         self.assertEqual(seen["TESSERA_TILE"], "128")

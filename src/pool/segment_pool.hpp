@@ -1,0 +1,116 @@
+// A pool of large pieces of host memory, which are reused without page faults.
+//
+// Large memory that malloc hands out is new each time: the kernel makes and clears its pages at the first touch, which
+// takes longer than most work on it. Here a segment that is freed keeps its pages for the next caller of about that
+// size. Each segment is a mapping of its own, aligned to a large page. So limits, overcommitment and growth are the
+// kernel's, as those of malloc's own large pieces are.
+//
+// The kernel may take the pages of kept segments under pressure (MADV_FREE), also under that of a cgroup. They go back
+// after some idle seconds, by a thread. It begins when a program that has freed a piece asks for another, and lives while
+// there are segments; without it nothing is kept. A child after fork has what is used as plain memory, none of the pages
+// of what was kept, and goes on with a pool of its own. No handler is needed for it.
+//
+// The mutex is held for changes of lists only: never during a call of the system, of malloc or of other libraries.
+// Thread-safe; nothing throws. A pointer that is no used segment's ends the process, as malloc does.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+
+#include "pool/child_mark.hpp"
+#include "pool/segment_table.hpp"
+
+namespace tessera::pool {
+
+class SegmentPool {
+ public:
+  static constexpr std::size_t unit = SegmentTable::unit;
+
+  struct Limits {
+    std::size_t most_kept_bytes;                                   ///< of segments that nobody uses
+    std::size_t most_large_bytes;                                  ///< of segments that are asked to be of large pages
+    std::chrono::milliseconds patience = std::chrono::seconds(5);  ///< after which kept segments go back
+  };
+
+  /// Makes the pool of the process, which is never destroyed; not from within malloc. Limits follow its memory and the
+  /// settings (docs/memory.md).
+  static void open_for_process() noexcept;
+  /// nullptr: it has not been made, or is being made by another thread; for ever so in a child that is forked meanwhile.
+  static SegmentPool* of_process() noexcept;
+  /// Whether the address is in the pool of the process.
+  static bool owns(const void* address) noexcept;
+  /// Whether a segment of it begins there. A child may have other memory at addresses that its parent has withheld.
+  static bool owns_piece(const void* address) noexcept;
+
+  explicit SegmentPool(const Limits& limits) noexcept : limits_(limits) {}
+  /// @pre no segment is used
+  ~SegmentPool();
+  SegmentPool(const SegmentPool&) = delete;
+  SegmentPool& operator=(const SegmentPool&) = delete;
+
+  /// Memory of at least so many bytes, aligned to `unit`; nullptr if there is none.
+  /// @param zeroed all of these bytes are 0; those that are new are not touched for it
+  void* allocate(std::size_t bytes, bool zeroed = false) noexcept;
+  void free(void* address) noexcept;
+  /// Changes the size without a copy, and perhaps the address. @return the address; nullptr: nothing has changed
+  void* resize(void* address, std::size_t bytes) noexcept;
+  /// The size for which the memory has room.
+  std::size_t capacity_of(const void* address) const noexcept { return used_at(address).bytes; }
+  /// Whether the address is in a segment.
+  bool has(const void* address) const noexcept { return table_.find(address) != nullptr; }
+
+  /// Gives back all that is kept. @return whether that was anything
+  bool trim() noexcept;
+  std::size_t kept_bytes() const noexcept;
+  std::size_t used_bytes() const noexcept;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void enter() const noexcept;
+  std::unique_lock<std::mutex> lock() const noexcept;
+  Segment& used_at(const void* address) const noexcept;
+  bool may_keep(const Segment& segment) const noexcept;
+  Segment* take_kept(std::size_t capacity) noexcept;
+  Segment* make(std::size_t capacity) noexcept;
+  bool grow(Segment& segment, std::size_t capacity) noexcept;
+  Segment* move(Segment& segment, std::size_t capacity) noexcept;
+  void shrink(Segment& segment, std::size_t capacity) noexcept;
+  void ask_for_large_pages(Segment& segment) noexcept;
+  void bound_large_pages(Segment& segment, std::size_t more) noexcept;
+  void release(Segment& segment) noexcept;
+  void release_all(Segment* chain) noexcept;
+  void add_used(std::ptrdiff_t bytes) noexcept;
+  void leave_parent() noexcept;
+  // With the mutex:
+  void push_newest(Segment& segment) noexcept;
+  void unlink(Segment& segment) noexcept;
+  template <class Which>
+  Segment* take_oldest(Which which) noexcept;
+  // The thread that gives back what is idle.
+  void ensure_keeper() noexcept;
+  void serve() noexcept;
+
+  const Limits limits_;
+  const ChildMark mark_;
+  SegmentTable table_;
+  std::atomic<std::size_t> large_bytes_ = 0;
+  std::atomic<bool> has_keeper_ = false;
+  std::atomic<bool> has_freed_ = false;  ///< a segment
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Segment* oldest_ = nullptr;
+  Segment* newest_ = nullptr;
+  std::size_t kept_ = 0;  ///< their number
+  std::size_t kept_bytes_ = 0;
+  std::size_t used_bytes_ = 0;
+  Clock::time_point no_keeper_until_ = {};  ///< none could be started
+  bool keeper_sleeps_ = false;              ///< until it is called
+  bool ending_ = false;
+};
+
+}  // namespace tessera::pool
