@@ -91,7 +91,7 @@ def medians(runs, value):
 
 print("Seconds: of the first repeat, in which devices start; of the later ones; of the whole script. Medians.")
 heads = "".join(f"{kind:>10}" for kind in KINDS)
-for devices in list(dict.fromkeys(run["devices"] for run in runs if run["devices"])) or [""]:
+for devices in list(dict.fromkeys(run["devices"] for run in runs if run["devices"])) or ([""] if runs else []):
     here = [run for run in runs if run["devices"] in (devices, "")]
     print(f"\n{devices}\n{'':17}{'first repeat':^30}{'later repeats':^52}{'whole script':^41}")
     print(f"{'program':8} {'language':>8}{heads}{heads}{'own/tess.':>11}{'tess./pool':>11}{heads}{'tess./pool':>11}")

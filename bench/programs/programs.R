@@ -96,9 +96,11 @@ network <- list(
     list(sizes = list(batch = batch, layers = widths, passes = 3), inputs = inputs, targets = targets,
          weights = weights, vectors = lapply(1:3, function(l) uniform(widths[l + 1], 1)))
   },
-  run = function(p, rate = 0.1) {
+  run = function(p) {
     batch <- nrow(p$inputs)
     weights <- p$weights
+    # The wider a layer is, the more one step changes its sums.
+    rate <- 10 / nrow(weights[[2]])
     biases <- lapply(weights, function(w) numeric(ncol(w)))
     losses <- c()
     for (pass in 1:3) {

@@ -135,9 +135,10 @@ function p = network_problem(scaled)
 end
 
 function r = network_run(p)
-  rate = 0.1;
   batch = rows(p.inputs);
   weights = p.weights;
+  % The wider a layer is, the more one step changes its sums.
+  rate = 10 / rows(weights{2});
   for l = 1:3
     biases{l} = zeros(1, columns(weights{l}), "single");
   end

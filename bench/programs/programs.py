@@ -137,8 +137,10 @@ class Network:
         self.weights = [draw(m, n) * np.float32(np.sqrt(6 / m)) for m, n in zip(widths, widths[1:])]
         self.vectors = [draw(n, 1)[:, 0] for n in widths]
 
-    def run(self, rate=0.1):
+    def run(self):
         weights = self.weights
+        # The wider a layer is, the more one step changes its sums.
+        rate = 10 / weights[1].shape[0]
         biases = [np.zeros(w.shape[1], dtype=np.float32) for w in weights]
         losses = []
         for _ in range(self.PASSES):
