@@ -1,22 +1,32 @@
-# Sourced by lapack_gpu.sh, network_gpu.sh and first_call.sh: finds the BLAS and LAPACK of this machine, makes folders from which the loader takes one or the
-# other, and runs a program over them within a time limit.
+# Sourced by lapack_gpu.sh, network_gpu.sh, first_call.sh and programs.sh: finds the BLAS and LAPACK of this machine, makes folders from which the loader takes
+# one or the other, and runs a program over them within a time limit.
 #
-# find_libraries BUILD OUT [LIBRARIES] sets, as absolute paths (LIBRARIES: a folder with libopenblas.so.0 and what it needs, for machines that lack it):
+# make_folders BUILD OUT sets, as absolute paths:
 #   build, out      the arguments; OUT is made
+#   links           a folder that goes with the script. Its folder own is empty: over it, programs have the libraries that they have anyway
+# find_libraries BUILD OUT [LIBRARIES] does that, too, and sets (LIBRARIES: a folder with libopenblas.so.0 and what it needs, for machines that lack it):
 #   openblas        OpenBLAS; the script ends if there is none
 #   reference       the reference LAPACK, nvblas: NVBLAS where there is a GPU; empty where they are not found
-#   links           a folder that goes with the script, with the folders openblas and reference (libblas.so.3 and liblapack.so.3, to be put on
-#                   LD_LIBRARY_PATH), nvblas.conf (NVBLAS page-locks operands by itself) and nvblas-pageable.conf (it does not)
+# and adds to links the folders openblas and reference (libblas.so.3 and liblapack.so.3, to be put on LD_LIBRARY_PATH), nvblas.conf (NVBLAS page-locks operands
+# by itself) and nvblas-pageable.conf (it does not).
 # environment: TIMEOUT, seconds that one run may take (600); RUNS, the kinds of runs, separated by spaces.
 time_limit=${TIMEOUT:-600}
 failed=0
 
 first() { for file in "$@"; do [ -e "$file" ] && { echo "$file"; return; }; done; }
 
-find_libraries() {
+make_folders() {
   build=$(cd "$1" && pwd) || exit 1
   mkdir -p "$2"
   out=$(cd "$2" && pwd) || exit 1
+  libraries=
+  links=$(mktemp -d)
+  trap 'rm -rf "$links"' EXIT
+  mkdir "$links/own"
+}
+
+find_libraries() {
+  make_folders "$1" "$2"
   libraries=${3:+$(cd "$3" && pwd)}
   openblas=$(first ${libraries:+"$libraries"/libopenblas.so*} /usr/lib/*/openblas-pthread/libopenblas.so.0 /usr/lib/*/libopenblas.so.0 /usr/lib64/libopenblasp.so.0 /usr/lib64/libopenblas.so.0)
   reference=$(first ${libraries:+"$libraries/liblapack.so.3"} /usr/lib/*/lapack/liblapack.so.3 /usr/lib64/liblapack.so.3)
@@ -27,8 +37,6 @@ find_libraries() {
   tessera_blas="$build/lib/libtessera_blas.so"
   tessera_lapack="$build/lib/libtessera_lapack.so"
 
-  links=$(mktemp -d)
-  trap 'rm -rf "$links"' EXIT
   mkdir "$links/openblas" "$links/reference"
   ln -s "$openblas" "$links/openblas/libblas.so.3"
   ln -s "$openblas" "$links/openblas/liblapack.so.3"
