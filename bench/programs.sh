@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Programs as users of NumPy, Octave and R write them (programs/), unchanged. They run over the language's own BLAS, by
+# Programs as users of NumPy, Octave and R write them (examples/programs), unchanged. They run over the language's own BLAS, by
 # `tessera run`, and by `tessera run --pool`, in turns. Each run is a fresh process, without rates from earlier runs.
 # The script writes a line of JSON per process and a table of medians.
 # usage: bench/programs.sh BUILD_FOLDER OUT_FOLDER
@@ -16,7 +16,7 @@
 # Other settings of Tessera are taken from the environment as they are.
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/blas_libraries.sh"
-folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/programs" && pwd)
+folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../examples/programs" && pwd)
 make_folders "$@"
 python=${PYTHON:-python3}
 runs="$out/programs.jsonl"
