@@ -88,6 +88,26 @@ void plan_lapack(const Program& program, const Report& report, const PlanOptions
   plan.reasons.push_back("LAPACK becomes " + *file + ", whose BLAS calls can be caught, by LD_PRELOAD.");
 }
 
+void plan_pool(const Program& program, const PlanOptions& options, PreloadPlan& plan) {
+  const auto has_malloc = [](const ProgramObject& object) {
+    const bool is_system = object.soname.rfind("libc.", 0) == 0 || object.soname.rfind("ld-", 0) == 0;
+    return !is_system && object.defines.count("malloc") != 0;
+  };
+  const auto own = std::find_if(program.objects.begin(), program.objects.end(), has_malloc);
+  if (own != program.objects.end()) {
+    const bool knows_more = own->defines.count("sdallocx") != 0;
+    plan.reasons.push_back(
+        "The program brings a malloc (" + fs::path(own->path).filename().string() +
+        "): " + (knows_more ? "--pool leaves it alone." : "with --pool only its large pieces come from a pool."));
+  } else if (options.pool) {
+    plan.reasons.emplace_back("Large pieces of malloc come from a pool: libtessera_memory.so.");
+  } else {
+    plan.reasons.emplace_back(
+        "Large arrays come from the C library's malloc, which has their pages made anew each time: --pool reuses "
+        "them.");
+  }
+}
+
 }  // namespace
 
 PlanOptions lapack_option(const std::string& text) {
@@ -141,6 +161,7 @@ PreloadPlan plan_preload(const Program& program, const Report& report, const Pla
   plan.library_variable = program.library_variable;
   plan.library_default = program.library_default;
   plan_lapack(program, report, chosen, plan);
+  plan_pool(program, chosen, plan);
   return plan;
 }
 

@@ -518,6 +518,15 @@ class ProgramInfo(BuiltProgramCase):
         rows = json.loads(result.stdout)["objects"]
         self.assertIn((str(package / "module.so"), ["cblas_dgemm"], True), [(r["object"], r["names"], r["caught"]) for r in rows])
 
+    def test_a_pool_is_named_where_it_helps(self):
+        code = "void* malloc(unsigned long);\nint main(void) { return malloc(1) == 0; }\n"
+        reasons = lambda *libraries: " ".join(self.info(self.build("allocates", code, *libraries))["reasons"])
+        self.assertIn("--pool reuses them", reasons())
+        other = self.library("libother.so", ["malloc"])
+        self.assertIn("(libother.so): with --pool only its large pieces", reasons(other))
+        jemalloc = self.library("libjemalloc.so", ["malloc", "sdallocx"])
+        self.assertIn("(libjemalloc.so): --pool leaves it alone", reasons(jemalloc))
+
     def test_wrong_use(self):
         missing = tessera("info", "--program", "/nonexistent/program")
         self.assertEqual(missing.returncode, 1)
