@@ -70,7 +70,8 @@ void unmap(std::byte* begin, std::size_t bytes) {
 
 SegmentPool::Limits limits_of_process() {
   const std::size_t memory = memory_limit();
-  SegmentPool::Limits limits{memory / 4, memory / 2};
+  // A group's limit may be near what a program needs: there large pages could end it.
+  SegmentPool::Limits limits{memory / 4, memory < memory_of_machine() ? 0 : memory / 2};
   int overcommitment = 0;
   // Where all promised memory is counted, what is kept would be denied to other processes.
   if (std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommitment && overcommitment == 2)

@@ -1,7 +1,6 @@
 #include "core/memory_limit.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -29,12 +28,14 @@ class Root {
   std::string path_;
 };
 
-const std::size_t machine =
-    static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+const std::size_t machine = memory_of_machine();
+constexpr const char* mount_of_version_2 =
+    "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
 
 TEST(MemoryLimit, IsTheMachinesWhereNothingIsSaid) {
   Root root;
   EXPECT_EQ(root.limit(), machine);
+  root.write("/proc/self/mountinfo", mount_of_version_2);
   root.write("/proc/self/cgroup", "0::/");
   EXPECT_EQ(root.limit(), machine);
   root.write("/sys/fs/cgroup/memory.max", "max");
@@ -44,6 +45,7 @@ TEST(MemoryLimit, IsTheMachinesWhereNothingIsSaid) {
 
 TEST(MemoryLimit, IsTheLeastOfAGroupAndThoseAboveIt) {
   Root root;
+  root.write("/proc/self/mountinfo", mount_of_version_2);
   root.write("/proc/self/cgroup", "0::/user.slice/a:b/job");
   root.write("/sys/fs/cgroup/user.slice/a:b/memory.max", "1000000");
   EXPECT_EQ(root.limit(), 1000000U);
@@ -55,10 +57,22 @@ TEST(MemoryLimit, IsTheLeastOfAGroupAndThoseAboveIt) {
 
 TEST(MemoryLimit, KnowsTheControllerOfVersionOne) {
   Root root;
+  root.write("/proc/self/mountinfo",
+             "40 23 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+             "41 23 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory");
   root.write("/proc/self/cgroup", "5:cpu,cpuacct:/other\n3:memory:/jobs/7\n0::/");
   root.write("/sys/fs/cgroup/memory/jobs/memory.limit_in_bytes", "5000000");
   root.write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
   EXPECT_EQ(root.limit(), 5000000U);
+}
+
+// As in a container, which sees a part of the hierarchy, and somewhere else.
+TEST(MemoryLimit, IsFoundWhereverTheHierarchyIsMounted) {
+  Root root;
+  root.write("/proc/self/mountinfo", "30 23 0:26 /docker/x /cg rw - cgroup2 cgroup2 rw");
+  root.write("/proc/self/cgroup", "0::/docker/x/job");
+  root.write("/cg/job/memory.max", "7000000");
+  EXPECT_EQ(root.limit(), 7000000U);
 }
 
 }  // namespace
