@@ -90,8 +90,8 @@ struct RoutineRow {
   /// dgetrf and dgeqrf of 8192 and 30000. The columns of a Cholesky factor are those of small blocks. Whole problems:
   /// docs/adr/0025-dense-problems.md.
   double column_s;
-  /// Part of the rate of products on the CPU at which its LAPACK works, orders of 2000 to 8000 (OpenBLAS 0.3.21, 2 and 16
-  /// processors; docs/offload.md). It is what a first call is expected to take.
+  /// Part of the rate of products on the CPU at which its LAPACK works. OpenBLAS 0.3.21 on 16 processors, orders of 2000 and
+  /// 4000 (docs/adr/0013-starting-devices.md); of routines that were not measured, the part of what they are made of.
   double part_of_cpu;
   Routine computed_as;
 };

@@ -92,7 +92,7 @@ TEST(PolicyOfLapack, HistoryTakesTheCpuAsProductsUntilItHasSeenIt) {
   EXPECT_EQ(history.cpu_calls(), 0);
 }
 
-// Products at 1 TFLOP/s, as on 16 processors. The CPU's LAPACK takes 5 s for such a QR, and far longer for the others.
+// Products at 1 TFLOP/s. The CPU's LAPACK takes 3 s for such a QR, and longer for the others.
 TEST(PolicyOfLapack, AFirstCallThatIsSlowOnTheCpuWaitsForTheStart) {
   CallHistory history(16);
   const Work product = work_of(Level3{.m = 8000, .n = 8000, .k = 8000});
@@ -105,7 +105,7 @@ TEST(PolicyOfLapack, AFirstCallThatIsSlowOnTheCpuWaitsForTheStart) {
   LapackCall eigen{.routine = Routine::heevd, .vectors = true, .m = 8000, .n = 8000};
   for (const Work& work : {square(geqrf, 8000), work_of(svd), work_of(eigen)}) {
     history.describe(work, true, 1, now);
-    EXPECT_GT(now.cpu.expected_s, 4) << name_of(work.routine);
+    EXPECT_GT(now.cpu.expected_s, 2.5) << name_of(work.routine);
     EXPECT_TRUE(decide({}, work, now).offload) << name_of(work.routine);
   }
   history.describe(square(potrf, 8000), true, 1, now);
