@@ -173,7 +173,7 @@ class Run(ToolCase):
     def test_a_program_that_used_devices_has_them_early_the_next_time(self):
         if not TESSERA_RUNS_PROGRAMS:
             self.skipTest("no program to run")
-        told = [tessera("run", "--devices", "host:1", "--offload", "always", "--verbose", "--", BUILD / "bin" / "cblas_gemm", XDG_CACHE_HOME=str(self.folder)) for _ in range(3)]
+        told = [tessera("run", "--devices", "host:1", "--offload", "always", "--verbose", "--", BUILD / "bin" / "cblas_gemm", "64", XDG_CACHE_HOME=str(self.folder)) for _ in range(3)]
         for result in told:
             self.assert_good(result)
         self.assertEqual(["started early" in result.stderr for result in told], [False, True, True])
@@ -215,7 +215,7 @@ class Run(ToolCase):
             result = tessera("run", *options, "env")
             self.assert_good(result)
             seen = dict(line.split("=", 1) for line in result.stdout.splitlines() if line.startswith("TESSERA_"))
-            self.assertEqual(seen, expected)
+            self.assertEqual(seen, {**expected, "TESSERA_WARM_UP": "known"})
 
     def test_a_blank_in_the_name_of_the_folder(self):
         prefix = self.folder / "with a blank"
@@ -520,7 +520,7 @@ class ProgramInfo(BuiltProgramCase):
 
     def test_a_pool_is_named_where_it_helps(self):
         code = "void* malloc(unsigned long);\nint main(void) { return malloc(1) == 0; }\n"
-        reasons = lambda *libraries: " ".join(self.info(self.build("allocates", code, *libraries))["reasons"])
+        reasons = lambda *libraries: " ".join(self.info(self.build("allocates", code, f"-Wl,-rpath,{self.folder}", *libraries))["reasons"])
         self.assertIn("--pool reuses them", reasons())
         other = self.library("libother.so", ["malloc"])
         self.assertIn("(libother.so): with --pool only its large pieces", reasons(other))
