@@ -2,9 +2,9 @@
 //
 // Memory that a program has just allocated has no pages. Each is made when it is first written, one after the other by
 // the threads that carry results, which takes longer than the results take on the link. Threads of their own make the
-// pages ahead. Nothing else changes: only pages whose every run of bytes between two gaps of a page the job writes are
-// made, and their contents stay. Some are made first, with MADV_POPULATE_WRITE (Linux 5.14): where these cannot be, all are
-// left to whoever writes first.
+// pages ahead, with MADV_POPULATE_WRITE (Linux 5.14; before that nothing is made). Nothing else changes: only pages
+// whose every run of bytes between two gaps of a page the job writes are made, and their contents stay. Where pages
+// cannot be made, whoever writes first makes them, or fails, as without this.
 #pragma once
 
 #include <atomic>

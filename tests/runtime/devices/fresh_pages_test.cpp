@@ -136,16 +136,6 @@ TEST(FreshPages, KeepsWhatIsThere) {
   EXPECT_EQ(memory.begin()[page], std::byte{0});
 }
 
-TEST(FreshPages, LosesNothingThatIsWrittenMeanwhile) {
-  for (unsigned char turn = 1; turn <= 5; ++turn) {
-    const Mapping memory(64 * mib);
-    FreshPages pages(std::vector{area(memory.begin(), 64 * mib, 64 * mib, 1)}, 2);
-    for (std::size_t at = 64 * mib; at > 0; at -= page) memory.begin()[at - page] = std::byte{turn};
-    pages.wait();
-    for (std::size_t at = 0; at < 64 * mib; at += page) ASSERT_EQ(memory.begin()[at], std::byte{turn}) << at;
-  }
-}
-
 TEST(FreshPages, PagesThatAreThereAreNotMade) {
   const Mapping memory(16 * mib);
   for (std::size_t at = 0; at < 16 * mib; at += page) memory.begin()[at] = std::byte{7};
