@@ -135,6 +135,8 @@ Decision decide(const OffloadRule& rule, const Work& work, const Conditions& now
     decision.reason = reason;
     return decision;
   };
+  // A call of LAPACK that pays for the start is long: what is learnt by it would cost too much.
+  const bool may_try = work.of != Work::Of::lapack || now.until_open_s <= 0;
   if (decision.cpu_s <= decision.device_s) {
     if (now.until_open_s <= 0 || decision.cpu_s <= decision.open_s) return stay(Reason::cpu_wins);
     decision.start_up_s = now.rates.start_up_s;
@@ -143,7 +145,8 @@ Decision decide(const OffloadRule& rule, const Work& work, const Conditions& now
     // At the whole price nobody has managed to begin beside the calls. So this one begins, and waits.
     if (now.is_opening || now.forgone_s < now.rates.start_up_s) return stay(Reason::start_up);
     decision.earns_start = false;
-  } else if (load * now.cpu.least_s < decision.device_s && load * now.cpu.most_s <= trial_factor * decision.device_s) {
+  } else if (may_try && load * now.cpu.least_s < decision.device_s &&
+             load * now.cpu.most_s <= trial_factor * decision.device_s) {
     return stay(Reason::trial);
   }
   decision.reason = Reason::device_wins;

@@ -108,6 +108,11 @@ TEST(PolicyOfLapack, AFirstCallThatIsSlowOnTheCpuWaitsForTheStart) {
     EXPECT_GT(now.cpu.expected_s, 2.5) << name_of(work.routine);
     EXPECT_TRUE(decide({}, work, now).offload) << name_of(work.routine);
   }
+  // Where nothing is to be started, an uncertain CPU may be tried.
+  now.until_open_s = 0;
+  now.cpu = {.expected_s = 0.15, .least_s = 0.01, .most_s = 0.2};
+  EXPECT_EQ(decide({}, square(geqrf, 8000), now).reason, Reason::trial);
+  now.until_open_s = 1.6;
   history.describe(square(potrf, 8000), true, 1, now);
   EXPECT_LT(now.cpu.expected_s, 0.6);
   EXPECT_EQ(decide({}, square(potrf, 8000), now).reason, Reason::start_up);

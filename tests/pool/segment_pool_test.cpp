@@ -13,7 +13,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <thread>
@@ -34,9 +33,20 @@ void begin_to_keep(SegmentPool& pool) {
   pool.trim();
 }
 
-std::size_t threads_of_process() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+/// Of all pools of the process.
+int keepers() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream(task.path() / "comm") >> name;
+    count += name == "ts-pool" ? 1 : 0;
+  }
+  return count;
+}
+/// A thread is there for a moment after it has ended. @return whether it comes to so many; a minute is a hang
+bool comes_to_keepers(int count) {
+  for (int i = 0; i < 60000 && keepers() != count; ++i) usleep(1000);
+  return keepers() == count;
 }
 
 std::byte* bytes_at(void* address) { return static_cast<std::byte*>(address); }
@@ -472,21 +482,21 @@ TEST(SegmentPoolProcess, AnOwnersSettingsEndWithThePiece) {
 
 TEST(SegmentPoolThreads, OneIsThereOnlyWhileItHasToDo) {
   SegmentPool pool(roomy);
-  const std::size_t before = threads_of_process();
+  ASSERT_TRUE(comes_to_keepers(0));
   void* const one = pool.allocate(8 * mib);
   void* const two = pool.allocate(8 * mib);
   pool.free(one);
-  EXPECT_EQ(threads_of_process(), before);
+  EXPECT_EQ(keepers(), 0);
   EXPECT_EQ(pool.kept_bytes(), 0U);
   void* const three = pool.allocate(8 * mib);
   pool.free(two);
+  EXPECT_TRUE(comes_to_keepers(1));
   EXPECT_EQ(pool.kept_bytes(), 8 * mib);
   pool.trim();
   pool.free(three);
   pool.trim();
-  pool.free(pool.allocate(600 * mib));                                            // more than may be kept
-  for (int i = 0; i < 60000 && threads_of_process() > before; ++i) usleep(1000);  // a minute is a hang
-  EXPECT_EQ(threads_of_process(), before);
+  pool.free(pool.allocate(600 * mib));  // more than may be kept
+  EXPECT_TRUE(comes_to_keepers(0));
 }
 
 }  // namespace
