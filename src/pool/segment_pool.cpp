@@ -352,7 +352,9 @@ bool SegmentPool::trim() noexcept {
   if (!mark_) return false;
   std::unique_lock held = lock();
   Segment* const all = take_oldest([](const Segment&) { return true; });
+  const bool calls = used_bytes_ == 0;
   held.unlock();
+  if (calls) changed_.notify_all();
   release_all(all);
   return all != nullptr;
 }
@@ -360,7 +362,7 @@ bool SegmentPool::trim() noexcept {
 void SegmentPool::add_used(std::ptrdiff_t bytes) noexcept {
   std::unique_lock held = lock();
   used_bytes_ += static_cast<std::size_t>(bytes);
-  const bool calls = keeper_sleeps_ && used_bytes_ == 0;  // it has nothing left to wait for
+  const bool calls = used_bytes_ + kept_bytes_ == 0;  // the keeper has nothing left to wait for
   held.unlock();
   if (calls) changed_.notify_all();
 }

@@ -60,7 +60,11 @@ class SegmentTable {
     for (std::size_t at = 0; at < bytes; at += leaf_span) {
       if (!make_leaf(begin + at)) return nullptr;
     }
-    return make_leaf(begin + bytes - unit) ? entry_at(begin) : nullptr;
+    if (!make_leaf(begin + bytes - unit)) return nullptr;
+    Segment* const entry = entry_at(begin);
+    static_cast<void>(
+        entry->first.load(std::memory_order_acquire));  // pairs with remove(): its former segment has left
+    return entry;
   }
   /// Declares these units part of a segment whose fields are set. @pre they have entries
   void enter(Segment& segment, const std::byte* begin, std::size_t bytes) noexcept { set(begin, bytes, &segment); }
